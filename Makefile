@@ -1,0 +1,129 @@
+# Burnish. `make` or `make help` lists what there is; CI runs `make check`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+export GOTOOLCHAIN := local
+
+VERSION := $(shell cat VERSION)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# How everything but the race tests is compiled: the same flags in every step,
+# because other flags would compile the whole Temporal server once more.
+BUILD   := CGO_ENABLED=0 GOFLAGS="$(shell go env GOFLAGS) -trimpath -buildvcs=false"
+SERVER  := cd deploy/devserver && $(BUILD)
+TOOL    := $(BUILD) go tool -modfile=deploy/tools/go.mod
+SUMMARY := bin/test-summary.txt
+MODULES := . deploy/devserver deploy/tools
+SOAK    ?= 1h
+
+# Seconds that each part of `make check` may take on two cores.
+BUDGETS := tidy-check:300 build:900 lint:420 test:1500 demo:180
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## clean a device before your eyes, with a crash in between (needs nothing else)
+	@./deploy/demo.sh
+
+.PHONY: up
+up: build ## start the server and a worker in the background
+	@./deploy/up.sh
+
+.PHONY: down
+down: ## stop what `make up` started
+	@./deploy/down.sh
+
+.PHONY: build
+build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
+	@mkdir -p bin
+	@[ -e bin/burnish-devserver ] || echo "the first build of bin/burnish-devserver, a whole Temporal server, takes about 5 minutes"
+	@$(BUILD) go build -ldflags "$(LDFLAGS)" -o bin/burnish ./starter
+	@$(BUILD) go build -ldflags "$(LDFLAGS)" -o bin/burnish-worker ./worker
+	@$(SERVER) go build -ldflags "$(LDFLAGS)" -o ../../bin/burnish-devserver .
+
+# testsum reads the events of all modules, says what failed, and fails. Results
+# are never cached (-count=1): many tests run programs that Go does not track.
+.PHONY: test
+test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
+	@./deploy/setup-test.sh </dev/null
+	@rm -f $(SUMMARY)
+	@$(BUILD) go build -o bin/testsum ./internal/cmd/testsum
+	@race=-race; if ! command -v gcc >/dev/null; then \
+		[ "$${BURNISH_TEST_REQUIRE:-}" != all ] || { echo "the race detector needs gcc"; exit 1; }; \
+		echo "no gcc: testing without the race detector"; race=; \
+	fi; \
+	require=; [ "$${BURNISH_TEST_REQUIRE:-}" != all ] || require=-no-skips; \
+	died() { echo "{\"Action\":\"command-failed\",\"Package\":\"go test in $$1\"}"; }; \
+	{ go test $$race -count=1 -timeout 20m -json ./... || died .; \
+	  ($(SERVER) go test -count=1 -timeout 10m -json ./...) || died deploy/devserver; \
+	} </dev/null | bin/testsum -o $(SUMMARY) $$require
+
+.PHONY: lint
+lint: lint-go lint-generated ## check style, layers, determinism and generated files
+
+.PHONY: lint-go
+lint-go:
+	@$(TOOL) golangci-lint run ./...
+	@$(SERVER) go tool -modfile=../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	@$(TOOL) workflowcheck ./workflows/...
+
+# Compares before with after rather than with the last commit, so that it also
+# tells the truth in a tree that is being worked on.
+.PHONY: lint-generated
+lint-generated:
+	@before=$$(mktemp); after=$$(mktemp); trap 'rm -f "$$before" "$$after"' EXIT; \
+	state() { git ls-files -z -co --exclude-standard -- '*.go' '*.md' | sort -z | xargs -0 sha256sum; }; \
+	state >"$$before"; $(MAKE) mocks docs; state >"$$after"; \
+	if ! diff "$$before" "$$after"; then echo "generated files were stale: they are fresh now; commit them"; exit 1; fi
+
+# Every part runs, so that one failure does not hide the next; a part that
+# hangs ends at twice its budget.
+.PHONY: check
+check: ## everything CI runs: tidy, build, lint, test, demo, each within its budget
+	@rm -f $(SUMMARY); failed=; report=; \
+	for part in $(BUDGETS); do \
+		name=$${part%%:*}; budget=$${part##*:}; verdict=ok; began=$$SECONDS; \
+		echo "== $$name"; \
+		timeout --kill-after=30 $$((budget * 2)) $(MAKE) "$$name" </dev/null || verdict=FAILED; \
+		took=$$((SECONDS - began)); \
+		if [ $$took -gt $$budget ]; then verdict="$$verdict, OVER BUDGET"; fi; \
+		[ "$$verdict" = ok ] || failed=1; \
+		report+=$$(printf '%-12s %5d s of %5d s  %s' "$$name" $$took $$budget "$$verdict")$$'\n'; \
+	done; \
+	echo; printf '%s' "$$report"; \
+	if [ -e $(SUMMARY) ]; then cat $(SUMMARY); else echo "the tests did not run"; failed=1; fi; \
+	[ -z "$$failed" ]
+
+.PHONY: tidy
+tidy: ## tidy every module
+	@for module in $(MODULES); do (cd $$module && go mod tidy); done
+
+.PHONY: tidy-check
+tidy-check:
+	@status=0; for module in $(MODULES); do (cd $$module && go mod tidy -diff) || status=1; done; exit $$status
+
+.PHONY: bench
+bench: build ## measure binds, cleans and listings against a real server
+	go run ./internal/bench
+
+.PHONY: replay
+replay: ## replay the recorded histories against the present workflows
+	go test ./workflows -run Replay
+
+.PHONY: histories
+histories: build ## record histories from this code, for later replays
+	@./deploy/histories.sh
+
+.PHONY: soak
+soak: build ## run a fleet under random faults for SOAK (1h)
+	BURNISH_SOAK=$(SOAK) go test ./internal/e2e -run Soak -count=1 -timeout 0 -v
+
+.PHONY: mocks
+mocks: ## write the mocks again
+	@go generate -run mockgen ./...
+
+.PHONY: docs
+docs: ## write the generated parts of the README and docs again
+	@go generate -skip mockgen ./...

@@ -1,0 +1,151 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// Discover looks at the device and remembers it on the host. It changes nothing on
+// the device; a second run finds the same. Refused: an unknown driver, what the host
+// does not allow, what another device's name already stands for (F23), and another
+// identity under a name that is still enrolled (F13).
+func (h *Hardware) Discover(ctx context.Context, in contract.DiscoverInput) (contract.HostFacts, error) {
+	facts, err := h.discover(ctx, in)
+	return facts, asError(err, in.Enrolment.Name)
+}
+
+func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (contract.HostFacts, error) {
+	driver, err := h.driver(in.Enrolment)
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	known := in.Known
+	before, found, err := h.Host.LoadRecord(in.Enrolment.Name)
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	if found && !before.Forgotten && known == (device.Identity{}) {
+		if err := sameEnrolment(before, in.Enrolment); err != nil {
+			return contract.HostFacts{}, err
+		}
+		known = before.Identity
+	}
+	d, err := driver.Discover(ctx, targetOf(in.Enrolment), known)
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
+		return contract.HostFacts{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
+			Message: "another " + field + " than enrolled: this is another device",
+			Remedy:  "put the enrolled device back, or retire " + in.Enrolment.Name + " and enrol the new one"}
+	}
+	other, err := h.Host.Taken(d.Identity, in.Enrolment.Name)
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	if other != "" {
+		return contract.HostFacts{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken,
+			Message: "this physical device is already enrolled as " + other,
+			Remedy:  "use " + other + ", or retire it and forget it first"}
+	}
+	var after host.Record
+	err = h.Host.UpdateRecord(in.Enrolment.Name, func(r *host.Record) error {
+		r.UUID, r.Driver, r.Address, r.Settings = in.UUID, in.Enrolment.Driver, in.Enrolment.Address, in.Enrolment.Settings
+		r.Type, r.Owner, r.OneTimeUse = in.Enrolment.Type, in.Enrolment.Owner, in.Enrolment.OneTimeUse
+		r.Identity, r.Forgotten = d.Identity, false
+		r.Binding = max(r.Binding, in.Binding)
+		after = *r
+		return nil
+	})
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	versions := map[string]int{}
+	for _, s := range h.Steps {
+		versions[s.Name] = s.Version
+	}
+	record := recordOf(after, in.Enrolment.Host)
+	return contract.HostFacts{
+		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions,
+		SeenAt: time.Now().UTC(), Record: &record,
+	}, nil
+}
+
+// Forget has the host forget a device, so that its physical piece may be enrolled
+// under another name. The numbers stay. A second run changes nothing.
+func (h *Hardware) Forget(_ context.Context, in contract.DiscoverInput) error {
+	return asError(forget(h.Host, in.Enrolment.Name), in.Enrolment.Name)
+}
+
+func forget(h *host.Host, name string) error {
+	_, found, err := h.LoadRecord(name)
+	if err != nil || !found {
+		return err
+	}
+	return h.UpdateRecord(name, func(r *host.Record) error {
+		r.Forgotten = true
+		return nil
+	})
+}
+
+func sameEnrolment(r host.Record, e contract.Enrolment) error {
+	switch {
+	case r.Driver != e.Driver:
+		return enrolledWith(e.Name, "driver", r.Driver)
+	case !maps.Equal(r.Settings, e.Settings):
+		return enrolledWith(e.Name, "settings", fmt.Sprint(r.Settings))
+	}
+	return nil
+}
+
+func enrolledWith(name, what, have string) error {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
+		Message: fmt.Sprintf("this host remembers %s with another %s (%s)", name, what, have),
+		Remedy:  "enrol it as it was, then retire and forget it"}
+}
+
+func (h *Hardware) driver(e contract.Enrolment) (hardware.Driver, error) {
+	if !strings.EqualFold(e.Host, h.Host.Name()) {
+		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+			Message: fmt.Sprintf("this is host %s, not %s", h.Host.Name(), e.Host), Remedy: "check BURNISH_HOST of the workers"}
+	}
+	d, ok := h.Drivers[e.Driver]
+	if !ok {
+		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeUnknownDriver,
+			Message: fmt.Sprintf("host %s has no driver %q", h.Host.Name(), e.Driver),
+			Remedy:  "it has " + strings.Join(slices.Sorted(maps.Keys(h.Drivers)), ", ") + "; BURNISH_DRIVERS of its worker names more"}
+	}
+	return d, nil
+}
+
+func targetOf(e contract.Enrolment) hardware.Target {
+	return hardware.Target{Name: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings, AcceptSignature: e.AcceptSignature}
+}
+
+// fenceKey is what one physical device is fenced by, under whatever name.
+func fenceKey(i device.Identity, name string) string {
+	if i.Serial != "" {
+		return i.Serial
+	}
+	return contract.DeviceUUID(name)
+}
+
+// recordOf is the host's record as the workflow reads it.
+func recordOf(r host.Record, hostname string) contract.HostRecord {
+	return contract.HostRecord{
+		Enrolment: contract.Enrolment{
+			Name: r.Name, Host: hostname, Driver: r.Driver, Type: r.Type, Address: r.Address,
+			Settings: r.Settings, Owner: r.Owner, OneTimeUse: r.OneTimeUse,
+		},
+		Identity: r.Identity, Binding: r.Binding, Generation: r.Generation, Clean: r.Clean, Seq: r.Seq,
+	}
+}

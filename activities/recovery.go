@@ -1,0 +1,115 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// Recovery is what a host worker does once when it starts (DESIGN: Recovery).
+type Recovery struct {
+	Host   *host.Host
+	Client client.Client
+	Log    *slog.Logger
+}
+
+// Orphans ends the attempts that an earlier worker of this host left behind, each
+// once its fence is free, so that the server schedules them again at once instead of
+// waiting for the heartbeat to time out (F2). An attempt that the server no longer
+// knows is nobody's any more. It returns when each was dealt with or ctx ended.
+func (r *Recovery) Orphans(ctx context.Context) error {
+	entries, err := r.Host.Entries()
+	if err != nil {
+		r.Log.Warn("some journals are unreadable: their steps begin again", "error", err)
+	}
+	// Side by side: one whose last I/O hangs must not keep the others waiting.
+	failed := make([]error, len(entries))
+	var all sync.WaitGroup
+	for i, e := range entries {
+		if len(e.Entry.Token) == 0 || e.Entry.Done {
+			continue
+		}
+		all.Go(func() {
+			if err := r.endOrphan(ctx, e); err != nil {
+				failed[i] = fmt.Errorf("orphaned attempt on %s: %w", e.Name, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+func (r *Recovery) endOrphan(ctx context.Context, e host.Journaled) error {
+	key := e.Entry.Serial
+	if key == "" {
+		key = contract.DeviceUUID(e.Name)
+	}
+	fence, err := r.Host.Fence(ctx, key, func(holder string) {
+		r.Log.Info("waiting for the last I/O of a killed worker", "device", e.Name, "holder", holder)
+	})
+	if err != nil {
+		return err
+	}
+	err = r.Client.CompleteActivity(ctx, e.Entry.Token, nil, soon(device.CodeWorkerRestarted, "the host's worker was restarted"))
+	if closeErr := fence.Close(); closeErr != nil {
+		return closeErr
+	}
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return nil
+	}
+	if err == nil {
+		r.Log.Info("an orphaned attempt goes on", "device", e.Name, "step", e.Entry.Step, "offset", e.Entry.Offset)
+	}
+	return err
+}
+
+// Devices tells the workflow of each device of this host that the host started, and
+// what it remembers; a workflow that is gone is started again with that. A device
+// whose workflow ended by itself was forgotten, and is forgotten here too.
+func (r *Recovery) Devices(ctx context.Context) error {
+	records, err := r.Host.ListRecords()
+	if err != nil {
+		r.Log.Error("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
+	}
+	var failed []error
+	for _, record := range records {
+		if record.Forgotten {
+			continue
+		}
+		if err := r.tell(ctx, record); err != nil {
+			failed = append(failed, fmt.Errorf("telling %s: %w", record.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (r *Recovery) tell(ctx context.Context, record host.Record) error {
+	id := contract.WorkflowID(record.Name)
+	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+	case err != nil:
+		return err
+	case run.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return forget(r.Host, record.Name)
+	}
+	known := recordOf(record, r.Host.Name())
+	_, err = r.Client.SignalWithStartWorkflow(ctx, id, contract.SignalObserved,
+		contract.Hint{Source: "host start", Host: &known, Seen: time.Now().UTC().Format(time.RFC3339Nano)},
+		client.StartWorkflowOptions{TaskQueue: contract.Queue},
+		contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: record.Name, Recovered: &known})
+	return err
+}

@@ -1,0 +1,462 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// Hardware is what a host worker does to devices: Discover, Forget, and one activity
+// a step.
+type Hardware struct {
+	Host    *host.Host
+	Drivers map[string]hardware.Driver
+	Steps   []steps.Step
+	Slots   *host.Slots
+	Log     *slog.Logger
+}
+
+// retryAtOnce overrides the retry policy's pause where nothing is gained by one.
+const retryAtOnce = 20 * time.Millisecond
+
+// Step gives the activity of one step. It holds the device's fence for as long as
+// anything touches the device, waits for a slot of the host, and runs the step from
+// the journal's resume point, heartbeating.
+//
+// A second attempt waits for the first's last I/O and goes on from the journal; one
+// that comes after the step was done returns what was recorded; one that was
+// overtaken by a later scheduling leaves the device alone. Retried: transient
+// faults, a restarted or stopping worker, lost contact. Final: everything else.
+func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepResult, error) {
+	return func(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
+		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
+		result, err := a.run(ctx)
+		return result, a.explain(ctx, err)
+	}
+}
+
+// attempt is one attempt of one scheduling of one step.
+type attempt struct {
+	*Hardware
+	step  steps.Step
+	in    contract.StepInput
+	info  activity.Info
+	pulse *pulse
+	entry host.Entry
+	// since is when the running time of this attempt began (F8).
+	since time.Time
+	used  time.Duration // by earlier attempts
+}
+
+func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
+	driver, err := a.driver(a.in.Enrolment)
+	if err != nil {
+		return contract.StepResult{}, err
+	}
+	if a.in.Version != a.step.Version {
+		return contract.StepResult{}, &device.Fault{Class: device.Permanent, Code: device.CodePlanOutdated,
+			Message: fmt.Sprintf("the plan has version %d of %s, this host %d", a.in.Version, a.step.Name, a.step.Version)}
+	}
+	progress, ok := a.lastHeartbeat(ctx)
+	if !ok {
+		progress = contract.Progress{Step: a.step.Name, Size: a.in.Identity.Size}
+	}
+	progress.Seq = a.in.Seq
+	a.pulse = startPulse(ctx, progress)
+	defer a.pulse.stop()
+
+	waitCtx, stopWaiting := untilStop(ctx)
+	defer stopWaiting()
+	fence, err := a.Host.Fence(waitCtx, fenceKey(a.in.Identity, a.in.Enrolment.Name), func(holder string) {
+		a.pulse.wait("waiting for the device's last I/O to end: " + holder)
+	})
+	if err != nil {
+		return contract.StepResult{}, err
+	}
+	// Whoever does I/O closes the fence, after its last I/O returned.
+	handedOver := false
+	defer func() {
+		if !handedOver {
+			a.close(fence)
+		}
+	}()
+	if result, done, err := a.admit(ctx); done || err != nil {
+		return result, err
+	}
+	release, err := a.slot(waitCtx)
+	if err != nil {
+		return contract.StepResult{}, err
+	}
+	defer func() {
+		if !handedOver {
+			release()
+		}
+	}()
+	if err := fence.Describe(a.step.Name + " of " + a.in.Enrolment.Name); err != nil {
+		return contract.StepResult{}, err
+	}
+	handedOver = true
+	return a.work(ctx, driver, fence, func() { release(); a.close(fence) })
+}
+
+// admit asks the journal, under the fence, whether this attempt may touch the device.
+func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) {
+	stored, found, err := a.Host.Journal(a.in.Enrolment.Name).Load()
+	var corrupt *host.CorruptError
+	if errors.As(err, &corrupt) {
+		a.Log.Warn("journal is unreadable: the step begins again", "device", a.in.Enrolment.Name, "error", err)
+		record, known, err := a.Host.LoadRecord(a.in.Enrolment.Name)
+		if err != nil {
+			return contract.StepResult{}, false, err
+		}
+		stored, found = host.Entry{Seq: record.Seq}, known && record.Seq > a.in.Seq
+	} else if err != nil {
+		return contract.StepResult{}, false, err
+	}
+	verdict := host.Admit(stored, found, a.in.Seq, a.info.Attempt)
+	switch {
+	case verdict.Fault != nil:
+		return contract.StepResult{}, false, verdict.Fault
+	case verdict.Done:
+		var result contract.StepResult
+		if err := json.Unmarshal(verdict.Result, &result); err != nil {
+			return result, false, fmt.Errorf("recorded result of %s: %w", a.step.Name, err)
+		}
+		return result, true, nil
+	}
+	sameStep := found && stored.Clean == a.in.Clean && stored.Step == a.step.Name
+	crashed := sameStep && len(stored.Token) > 0 && !stored.Done
+	if crashed && a.in.ErrorOnCrash {
+		return contract.StepResult{}, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInterrupted,
+			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrolment.Name + " (BURNISH_ON_INTERRUPT=error)"}
+	}
+	offset := host.ResumeOffset(stored, found, a.in.Clean, a.step.Name, a.in.Identity.Serial, a.in.Identity.Size)
+	redone := int64(0)
+	if sameStep {
+		a.used = stored.Ran
+		redone = stored.Redone
+	}
+	if !found {
+		// The journal is gone; what the server was last told is the fallback (F2).
+		if last, ok := a.lastHeartbeat(ctx); ok {
+			offset, a.used = last.Offset, last.Ran
+		}
+	}
+	if crashed {
+		redone += min(steps.Chunk, a.in.Identity.Size-offset)
+	}
+	a.entry = host.Entry{
+		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.in.Clean, Step: a.step.Name,
+		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, Ran: a.used,
+		Redone: redone, Token: a.info.TaskToken,
+	}
+	a.pulse.set(offset, a.used)
+	return contract.StepResult{}, false, nil
+}
+
+// lastHeartbeat is how far an earlier attempt of this same step told the server it
+// had got.
+func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
+	last := a.in.Resume
+	if activity.HasHeartbeatDetails(ctx) {
+		var p contract.Progress
+		if err := activity.GetHeartbeatDetails(ctx, &p); err == nil {
+			last = &p
+		}
+	}
+	if last == nil || last.Step != a.step.Name || last.Offset < 0 || last.Offset > a.in.Identity.Size || last.Size != a.in.Identity.Size {
+		return contract.Progress{}, false
+	}
+	return *last, true
+}
+
+// slot waits for one of the host's slots. A wait spends no budget, so that an
+// attempt whose StartToClose comes near leaves, keeps its place, and is retried.
+func (a *attempt) slot(ctx context.Context) (func(), error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	patience := time.AfterFunc(max(a.in.Budget/2, 10*time.Second), func() { cancel(host.ErrComeBack) })
+	defer patience.Stop()
+	return a.Slots.Acquire(ctx, a.in.Enrolment.Name, func(place int) {
+		a.pulse.wait(fmt.Sprintf("waiting, place %d", place))
+	})
+}
+
+// untilStop ends with the worker's stop too: what only waits need not be waited for.
+func untilStop(ctx context.Context) (context.Context, func()) {
+	waitCtx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-activity.GetWorkerStopChannel(ctx):
+			cancel(errStopping)
+		case <-waitCtx.Done():
+		}
+	}()
+	return waitCtx, func() { cancel(nil) }
+}
+
+// work does the step in a goroutine of its own, so that I/O that no context can stop
+// cannot keep the workflow waiting past the budget; done is called when the last
+// I/O has returned.
+func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.Fence, done func()) (contract.StepResult, error) {
+	remaining := a.in.Budget - a.used
+	if remaining <= 0 {
+		done()
+		return contract.StepResult{}, a.timeout()
+	}
+	if err := a.remember(); err != nil {
+		done()
+		return contract.StepResult{}, err
+	}
+	// Only what must stop the step at once ends its context (F3).
+	workCtx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	timer := time.AfterFunc(remaining, func() { stop(a.timeout()) })
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, func() {
+		if atOnce(context.Cause(ctx)) {
+			stop(context.Cause(ctx))
+		}
+	})()
+
+	a.since = time.Now()
+	type end struct {
+		outcome steps.Outcome
+		err     error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		defer done()
+		var e end
+		defer func() {
+			if p := recover(); p != nil {
+				e.err = fmt.Errorf("step %s panicked: %v", a.step.Name, p)
+			}
+			ended <- e
+		}()
+		e.outcome, e.err = a.perform(ctx, workCtx, driver, fence)
+	}()
+	select {
+	case e := <-ended:
+		return a.conclude(workCtx, e.outcome, e.err)
+	case <-workCtx.Done():
+	}
+	if !errors.As(context.Cause(workCtx), new(*device.Fault)) {
+		// Cancelled: wait for the step (F9).
+		e := <-ended
+		return a.conclude(workCtx, e.outcome, e.err)
+	}
+	// The budget ended. The hardware may still work; the fence stays with it, and the
+	// next clean waits for that.
+	grace := time.NewTimer(5 * time.Second)
+	defer grace.Stop()
+	select {
+	case e := <-ended:
+		return a.conclude(workCtx, e.outcome, e.err)
+	case <-grace.C:
+		return contract.StepResult{}, a.timeout()
+	}
+}
+
+func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, fence *host.Fence) (outcome steps.Outcome, err error) {
+	target := targetOf(a.in.Enrolment)
+	target.Step = a.step.Name
+	handle, err := driver.Open(workCtx, target, a.in.Identity, a.step.Writes)
+	if err != nil {
+		return outcome, err
+	}
+	defer func() {
+		if closeErr := handle.Close(); err == nil && closeErr != nil {
+			err = closeErr
+		}
+	}()
+	if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
+		return outcome, err
+	}
+	return a.step.Run(workCtx, &steps.Work{
+		Device: handle, Operation: a.in.Operation, Resume: a.entry.Offset, Verify: a.in.Verify,
+		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
+	})
+}
+
+// checkpoint journals the resume point and says whether the step may go on: the
+// fence is held, the context alive, the worker not stopping, the server in reach.
+func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, offset int64) error {
+	if err := fence.Held(); err != nil {
+		return err
+	}
+	a.entry.Offset, a.entry.Ran = offset, a.ran()
+	if err := a.Host.Journal(a.in.Enrolment.Name).Save(a.entry); err != nil {
+		return err
+	}
+	a.pulse.set(offset, a.entry.Ran)
+	if err := context.Cause(workCtx); err != nil {
+		return err
+	}
+	select {
+	case <-activity.GetWorkerStopChannel(ctx):
+		return errStopping
+	default:
+	}
+	if ctx.Err() != nil {
+		return errLostContact
+	}
+	return nil
+}
+
+// conclude journals how the attempt ended. The token goes: nobody crashed.
+func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
+	a.entry.Ran, a.entry.Token = a.ran(), nil
+	result := contract.StepResult{
+		Step: a.step.Name, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
+		Ran: a.entry.Ran, RedoneAtMost: a.entry.Redone,
+	}
+	if err == nil {
+		text, encodeErr := json.Marshal(result)
+		if encodeErr != nil {
+			return contract.StepResult{}, encodeErr
+		}
+		a.entry.Done, a.entry.Result = true, text
+	}
+	if saveErr := a.Host.Journal(a.in.Enrolment.Name).Save(a.entry); saveErr != nil {
+		// Unrecorded, the step would be repeated; that is always right.
+		a.Log.Warn("the end of a step was not journalled", "device", a.in.Enrolment.Name, "step", a.step.Name, "error", saveErr)
+	}
+	if err != nil && workCtx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(workCtx)
+	}
+	return result, err
+}
+
+// remember writes the host's record of the device: the numbers that must never go
+// back, whatever becomes of the workflow (F10).
+func (a *attempt) remember() error {
+	return a.Host.UpdateRecord(a.in.Enrolment.Name, func(r *host.Record) error {
+		r.Seq, r.Clean = max(r.Seq, a.in.Seq), max(r.Clean, a.in.Number)
+		r.Binding, r.Generation = max(r.Binding, a.in.Binding), a.in.Generation
+		return nil
+	})
+}
+
+func (a *attempt) ran() time.Duration {
+	if a.since.IsZero() {
+		return a.used
+	}
+	return a.used + time.Since(a.since)
+}
+
+func (a *attempt) timeout() error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeTimeout,
+		Message: fmt.Sprintf("%s did not end within its budget of %s", a.step.Name, a.in.Budget),
+		Remedy:  "look at the device, then clean " + a.in.Enrolment.Name + " again; BURNISH_CLEANUP_TIMEOUT sets the budget"}
+}
+
+func (a *attempt) close(fence *host.Fence) {
+	if err := fence.Close(); err != nil {
+		a.Log.Warn("fence", "device", a.in.Enrolment.Name, "error", err)
+	}
+}
+
+var (
+	errStopping    = errors.New("this worker is stopping")
+	errLostContact = errors.New("contact to the server was lost")
+)
+
+// atOnce says whether the end of an activity's context must stop the step in the
+// middle of a chunk: what the operator or the worker's end asks for. Lost contact
+// lets it finish its chunk (F3).
+func atOnce(cause error) bool {
+	return temporal.IsCanceledError(cause) || errors.Is(cause, activity.ErrActivityPaused) ||
+		errors.Is(cause, activity.ErrActivityReset) || errors.Is(cause, context.DeadlineExceeded) ||
+		errors.Is(cause, worker.ErrWorkerShutdown)
+}
+
+// explain gives an attempt's error the form that says whether and when it is retried.
+func (a *attempt) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case temporal.IsCanceledError(cause):
+		return temporal.NewCanceledError()
+	case errors.Is(err, host.ErrComeBack):
+		return soon(device.CodeSlotWait, "still waiting for a slot of this host")
+	case errors.Is(err, errStopping), errors.Is(cause, worker.ErrWorkerShutdown):
+		return soon(device.CodeWorkerStopping, "this worker stops; the next one goes on")
+	case errors.Is(cause, activity.ErrActivityPaused), errors.Is(cause, activity.ErrActivityReset):
+		return soon(device.CodeInterrupted, "paused or reset from outside")
+	case errors.Is(err, errLostContact), ctx.Err() != nil:
+		return soon(device.CodeLostContact, "contact to the server was lost")
+	}
+	return asError(err, a.in.Enrolment.Name)
+}
+
+// soon is a fault that the server retries at once.
+func soon(code device.Code, message string) error {
+	return temporal.NewApplicationErrorWithOptions(message, string(code), temporal.ApplicationErrorOptions{
+		NextRetryDelay: retryAtOnce,
+		Details:        []any{contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: code, Message: message}}},
+	})
+}
+
+// pulse heartbeats the latest progress until it is stopped. The SDK throttles what is
+// sent; a goroutine of its own keeps a server that does not answer from slowing the
+// step.
+type pulse struct {
+	mu       sync.Mutex
+	progress contract.Progress
+	ended    chan struct{}
+	once     sync.Once
+}
+
+func startPulse(ctx context.Context, p contract.Progress) *pulse {
+	beat := &pulse{progress: p, ended: make(chan struct{})}
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			activity.RecordHeartbeat(ctx, beat.now())
+			select {
+			case <-beat.ended:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return beat
+}
+
+func (p *pulse) now() contract.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.progress
+}
+
+func (p *pulse) set(offset int64, ran time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.progress.Offset, p.progress.Ran, p.progress.Waiting = offset, ran, ""
+}
+
+func (p *pulse) wait(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.progress.Waiting = what
+}
+
+func (p *pulse) stop() { p.once.Do(func() { close(p.ended) }) }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/server/common/dynamicconfig"
+)
+
+// TestSynchronousIsWhatSQLiteUses asks SQLite itself: a pragma that is
+// misspelt is ignored without an error.
+func TestSynchronousIsWhatSQLiteUses(t *testing.T) {
+	for name, unsafeFast := range map[string]bool{"safe": false, "unsafe-fast": true} {
+		t.Run(name, func(t *testing.T) {
+			// The name has every character that a URI would read otherwise.
+			db, err := openDatabase(filepath.Join(t.TempDir(), "a b%41?#.db"), unsafeFast)
+			require.NoError(t, err)
+			require.NoError(t, db.makeSchema())
+			require.NoError(t, db.makeSchema(), "again on a database that has it")
+			require.FileExists(t, db.path+"-wal")
+			admin, err := db.admin()
+			require.NoError(t, err)
+
+			want := map[bool]int{false: synchronousFull, true: synchronousOff}[unsafeFast]
+			require.NoError(t, admin.Exec("CREATE TEMP TABLE sync_is (v CHECK (v = "+strconv.Itoa(want)+"))"))
+			require.NoError(t, admin.Exec("INSERT INTO sync_is SELECT synchronous FROM pragma_synchronous"))
+			require.NoError(t, admin.Exec("CREATE TEMP TABLE journal_is (v CHECK (v = 'wal'))"))
+			require.NoError(t, admin.Exec("INSERT INTO journal_is SELECT journal_mode FROM pragma_journal_mode"))
+
+			require.NoError(t, db.checkpoint())
+			require.NoError(t, db.unlock())
+		})
+	}
+}
+
+func TestDatabaseHasOneConnection(t *testing.T) {
+	require.Equal(t, 1, (&database{}).sqlConfig().MaxConns)
+	require.Equal(t, 1, (&database{path: "/x.db"}).sqlConfig().MaxConns)
+}
+
+func TestForeignDatabaseIsRefused(t *testing.T) {
+	db, err := openDatabase(filepath.Join(t.TempDir(), "other.db"), false)
+	require.NoError(t, err)
+	admin, err := db.admin()
+	require.NoError(t, err)
+	require.NoError(t, admin.Exec("CREATE TABLE pictures (id INT)"))
+	require.ErrorContains(t, db.makeSchema(), "not Temporal's")
+	require.NoError(t, db.unlock())
+}
+
+func TestHalfMadeSchemaLeavesNothing(t *testing.T) {
+	db, err := openDatabase(filepath.Join(t.TempDir(), "half.db"), false)
+	require.NoError(t, err)
+	admin, err := db.admin()
+	require.NoError(t, err)
+	// A view in the place of a late table makes the schema fail in its middle.
+	require.NoError(t, admin.Exec("CREATE VIEW executions_visibility AS SELECT 1"))
+	require.Error(t, db.makeSchema())
+	tables, err := admin.ListTables("")
+	require.NoError(t, err)
+	require.Empty(t, tables)
+	require.NoError(t, admin.Exec("DROP VIEW executions_visibility"))
+	require.NoError(t, db.makeSchema())
+	require.NoError(t, db.unlock())
+}
+
+func TestDynamicSettings(t *testing.T) {
+	settings := dynamicSettings()
+	for key, want := range map[string]any{
+		"history.transferProcessorMaxPollRPS":            2000,
+		"history.timerProcessorMaxPollRPS":               2000,
+		"history.visibilityProcessorMaxPollRPS":          500,
+		"matching.numTaskqueueReadPartitions":            1,
+		"matching.numTaskqueueWritePartitions":           1,
+		"system.forceSearchAttributesCacheRefreshOnRead": true,
+	} {
+		values := settings.GetValue(dynamicconfig.MakeKey(key))
+		require.Len(t, values, 1, key)
+		require.Equal(t, want, values[0].Value, key)
+	}
+}
+
+func TestMissingAttributes(t *testing.T) {
+	missing, err := missingAttributes(nil)
+	require.NoError(t, err)
+	require.Equal(t, searchAttributes(), missing)
+
+	missing, err = missingAttributes(searchAttributes())
+	require.NoError(t, err)
+	require.Empty(t, missing)
+
+	_, err = missingAttributes(map[string]enumspb.IndexedValueType{"DeviceState": enumspb.INDEXED_VALUE_TYPE_TEXT})
+	require.ErrorContains(t, err, "DeviceState is of type Text")
+}

@@ -1,0 +1,23 @@
+package main
+
+import "go.temporal.io/server/common/dynamicconfig"
+
+// dynamicSettings are the settings that differ from Temporal's defaults. Those
+// are made for thousands of shards on many machines; here one shard serves
+// everything, and the defaults put a floor of 50 ms under each activity.
+//
+// Keys come from Temporal's own declarations: a setting that is renamed there
+// breaks the build, not the speed.
+func dynamicSettings() dynamicconfig.StaticClient {
+	return dynamicconfig.StaticClient{
+		// Default 20 a second and shard.
+		dynamicconfig.TransferProcessorMaxPollRPS.Key():   2000,
+		dynamicconfig.TimerProcessorMaxPollRPS.Key():      2000,
+		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): 500,
+		// Default 4: with few pollers a task waits in the partition that nobody asks.
+		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
+		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+		// Attributes registered at start are seen by the first workflow.
+		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key(): true,
+	}
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the Debian packages whose programs the tests run on real file
+# systems and real processes. It may be run again at any time. Where it may not
+# install (no root, no apt-get), it says what is missing and the tests that
+# need it are skipped, with the reason.
+set -euo pipefail
+
+# package:program that proves it is there
+needed=(
+	gcc:gcc                   # the race detector
+	libc6-dev:/usr/include/stdlib.h
+	e2fsprogs:mkfs.ext4       # drivers on real file systems
+	xfsprogs:mkfs.xfs
+	btrfs-progs:mkfs.btrfs
+	util-linux:losetup
+)
+
+# have is true where a program, or a file with a full path, is there.
+have() {
+	case $1 in
+	/*) [ -e "$1" ] ;;
+	*) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+	esac
+}
+
+missing() {
+	local entry
+	for entry in "${needed[@]}"; do
+		have "${entry#*:}" || echo "${entry%%:*}"
+	done
+}
+
+mapfile -t packages < <(missing)
+if [ ${#packages[@]} -eq 0 ]; then
+	exit 0
+fi
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+	echo "setup-test: not installed, and this user may not install: ${packages[*]}"
+	exit 0
+fi
+
+echo "setup-test: installing ${packages[*]}"
+export DEBIAN_FRONTEND=noninteractive
+if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${packages[@]}"; } </dev/null >/dev/null; then
+	echo "setup-test: apt-get failed; still missing: $(missing | tr '\n' ' ')"
+fi
+exit 0

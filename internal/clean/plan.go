@@ -1,0 +1,255 @@
+// Package clean plans: which steps a clean consists of, in which order, and how long
+// each may run. It is pure; what it decides is recorded in the workflow's history
+// before anything happens.
+package clean
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+)
+
+// Phase orders steps before their priorities do (D13).
+type Phase string
+
+// The phases, in their order.
+const (
+	Prepare Phase = "prepare"
+	Erase   Phase = "erase"
+	Verify  Phase = "verify"
+	Restore Phase = "restore"
+)
+
+var phases = []Phase{Prepare, Erase, Verify, Restore}
+
+// interfaces in the order of ties between equal priorities (D6).
+var interfaces = []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
+
+// Step is what a planner must know of a step; internal/clean/steps holds the one
+// list, and what each does.
+type Step struct {
+	Name      string
+	Interface string
+	Phase     Phase
+	Priority  float64 // higher runs first within the phase; 0: not run by itself (S3.8)
+	Version   int     // raised when a half-done step of the older version must begin again (S3.16)
+	// Abortable: cancelling it half-way leaves the device in a state from which the
+	// next clean can go on.
+	Abortable bool
+	// Applies says whether the device has use for the step.
+	Applies func(Subject) bool
+	// Timeout is the budget of running time where no explicit one is set (D5).
+	Timeout func(Subject) time.Duration
+}
+
+// Subject is the device as the planner sees it.
+type Subject struct {
+	Name      string
+	Type      string
+	Operation device.Operation
+	Size      int64
+	// HostSteps gives the version of each step that the device's host worker knows.
+	HostSteps map[string]int
+}
+
+// Policy is what the operator decides for all devices.
+type Policy struct {
+	// Priorities replaces steps' own; 0 switches a step off (S3.8, S3.9).
+	Priorities map[string]float64 `json:"priorities,omitempty"`
+	// CleanupTimeout is the budget of running time for one whole clean; 0: each
+	// step's own (D5).
+	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty"`
+	// Automated: cleaning begins by itself when a tenancy ends (S3.6).
+	Automated bool `json:"automated"`
+	// OnEnroll: a device is taken for dirty when it is enrolled (S3.2).
+	OnEnroll bool `json:"on_enroll"`
+	// ErrorOnInterrupt: a crash in mid-clean ends in error instead of resuming (D1).
+	ErrorOnInterrupt bool `json:"error_on_interrupt,omitempty"`
+	// HostSilentAfter is how long a step waits for its host before the operator is
+	// told.
+	HostSilentAfter time.Duration `json:"host_silent_after"`
+	// Verify is "full" or "sample:N".
+	Verify string `json:"verify"`
+}
+
+// Planned is one step of a plan.
+type Planned struct {
+	Step     Step
+	Priority float64
+	Timeout  time.Duration
+}
+
+// Planner makes plans from the steps that exist and a policy that was validated.
+type Planner struct {
+	steps  []Step
+	policy Policy
+	digest string
+}
+
+// NewPlanner validates the policy against the steps. It refuses one that takes the
+// erase or its verify out of the plan (DESIGN, Steps), names a step that does not
+// exist, or leaves two steps of one interface with the same priority in one phase
+// (S3.13).
+func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
+	policy.Priorities = cloned(policy.Priorities)
+	for name, priority := range policy.Priorities {
+		i := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("policy: priorities: there is no step %q; the steps are %s", name, strings.Join(names(steps), ", "))
+		case priority < 0:
+			return nil, fmt.Errorf("policy: priorities: %s: %v is negative; 0 switches a step off", name, priority)
+		case priority == 0 && (steps[i].Phase == Erase || steps[i].Phase == Verify):
+			return nil, fmt.Errorf("policy: priorities: %s: 0 would return devices without it; an erase and its verify cannot be switched off", name)
+		}
+	}
+	p := &Planner{steps: steps, policy: policy}
+	for i, a := range steps {
+		for _, b := range steps[i+1:] {
+			if a.Phase == b.Phase && a.Interface == b.Interface && p.priority(a) == p.priority(b) && p.priority(a) != 0 {
+				return nil, fmt.Errorf("policy: priorities: %s and %s of interface %s both have priority %v", a.Name, b.Name, a.Interface, p.priority(a))
+			}
+		}
+	}
+	text, err := json.Marshal(policy)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	p.digest = hex.EncodeToString(sum[:8])
+	return p, nil
+}
+
+// Policy is the policy planned by, Digest its fingerprint for the record.
+func (p *Planner) Policy() Policy { return p.policy }
+
+// Digest identifies the policy in records.
+func (p *Planner) Digest() string { return p.digest }
+
+// Full plans a clean that leads to available: the erase path and its verify are in
+// it, or the answer is a fault.
+func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
+	var plan []Planned
+	has := map[Phase]bool{}
+	for _, step := range p.steps {
+		if p.priority(step) == 0 || !step.Applies(s) {
+			continue
+		}
+		if _, known := s.HostSteps[step.Name]; !known {
+			return nil, tooOld(s, step.Name)
+		}
+		plan = append(plan, p.planned(step, s))
+		has[step.Phase] = true
+	}
+	if !has[Erase] || !has[Verify] {
+		return nil, &device.Fault{
+			Class: device.NeedsOperator, Code: device.CodeNoErasePath,
+			Message: "nothing can erase this device and verify it",
+			Remedy:  "retire it, or enrol it with a driver that can erase it",
+		}
+	}
+	p.order(plan)
+	return plan, nil
+}
+
+// Named plans the steps that an operator named, in the order given, as Ironic's manual
+// cleaning does (S3.22). Steps that do not apply are refused by name.
+func (p *Planner) Named(s Subject, wanted []string) ([]Planned, *device.Fault) {
+	var plan []Planned
+	for _, name := range wanted {
+		i := slices.IndexFunc(p.steps, func(step Step) bool { return step.Name == name && step.Applies(s) })
+		if i < 0 {
+			return nil, &device.Fault{
+				Class: device.Permanent, Code: device.CodeNoSuchStep,
+				Message: fmt.Sprintf("there is no step %q for this device", name),
+				Remedy:  "name one of " + strings.Join(p.applicable(s), ", "),
+			}
+		}
+		if _, known := s.HostSteps[name]; !known {
+			return nil, tooOld(s, name)
+		}
+		if !slices.ContainsFunc(plan, func(have Planned) bool { return have.Step.Name == name }) {
+			plan = append(plan, p.planned(p.steps[i], s))
+		}
+	}
+	return plan, nil
+}
+
+// Enabled lists the steps of a full clean of this device in their order, for
+// listings (S3.10); empty where there is no erase path.
+func (p *Planner) Enabled(s Subject) []Planned {
+	plan, fault := p.Full(s)
+	if fault != nil {
+		return nil
+	}
+	return plan
+}
+
+func tooOld(s Subject, step string) *device.Fault {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeHostWorkerTooOld,
+		Message: fmt.Sprintf("the host's worker does not know the step %s", step),
+		Remedy:  "upgrade burnish-worker on the host, restart it, then clean " + s.Name,
+	}
+}
+
+func (p *Planner) applicable(s Subject) []string {
+	var fits []Step
+	for _, step := range p.steps {
+		if step.Applies(s) {
+			fits = append(fits, step)
+		}
+	}
+	return names(fits)
+}
+
+func (p *Planner) priority(s Step) float64 {
+	if own, ok := p.policy.Priorities[s.Name]; ok {
+		return own
+	}
+	return s.Priority
+}
+
+func (p *Planner) planned(step Step, s Subject) Planned {
+	timeout := p.policy.CleanupTimeout
+	if timeout == 0 {
+		timeout = step.Timeout(s)
+	}
+	return Planned{Step: step, Priority: p.priority(step), Timeout: timeout}
+}
+
+func (p *Planner) order(plan []Planned) {
+	slices.SortStableFunc(plan, func(a, b Planned) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(phases, a.Step.Phase), slices.Index(phases, b.Step.Phase)),
+			cmp.Compare(b.Priority, a.Priority),
+			cmp.Compare(slices.Index(interfaces, a.Step.Interface), slices.Index(interfaces, b.Step.Interface)),
+		)
+	})
+}
+
+func names(steps []Step) []string {
+	var all []string
+	for _, s := range steps {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+func cloned(m map[string]float64) map[string]float64 {
+	if len(m) == 0 {
+		return nil
+	}
+	c := make(map[string]float64, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}

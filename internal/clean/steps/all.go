@@ -1,0 +1,9 @@
+package steps
+
+// All lists every step that this build knows.
+func All() []Step {
+	return []Step{
+		Zero(),
+		Verify(),
+	}
+}

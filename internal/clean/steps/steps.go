@@ -1,0 +1,73 @@
+// Package steps holds what the steps of a clean do to a device, through the ports of
+// internal/hardware. A new step is one file here and one line in all.go; neither the
+// workflow nor the activities change.
+package steps
+
+import (
+	"context"
+	"time"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// Chunk is how many bytes a step handles between two resume points: what a crash
+// costs at most (SAFETY F2).
+const Chunk = 64 << 20
+
+// Work is what a step is given to do its work.
+type Work struct {
+	Device    hardware.Handle
+	Operation device.Operation
+	// Resume is the first byte that is not known to be done.
+	Resume int64
+	// Verify is how much a verify reads: "full" or "sample:N".
+	Verify string
+	// Checkpoint records that everything before offset is done and on stable
+	// storage. Its error ends the step: the caller lost its right or its reason to
+	// go on, and the device is left as it is.
+	Checkpoint func(offset int64) error
+}
+
+// Outcome is what a step reports.
+type Outcome struct {
+	// Bytes is how many bytes of the device the step has dealt with, those of
+	// earlier attempts of the same step included.
+	Bytes int64
+	// Method says how: "o_direct", "full", …
+	Method string
+	// Note is one line for the record.
+	Note string
+}
+
+// Step is one step: what the planner knows of it, and what it does.
+type Step struct {
+	clean.Step
+	// Writes says whether the step changes the device.
+	Writes bool
+	// Run does the step, from w.Resume on. ctx ends only where the step must stop at
+	// once; what may wait for the next resume point comes from w.Checkpoint.
+	Run func(ctx context.Context, w *Work) (Outcome, error)
+}
+
+// Catalog gives the planner's part of all steps.
+func Catalog(all []Step) []clean.Step {
+	var catalog []clean.Step
+	for _, s := range all {
+		catalog = append(catalog, s.Step)
+	}
+	return catalog
+}
+
+// overwrites says that the device is erased by writing to it.
+func overwrites(s clean.Subject) bool {
+	return s.Operation == device.WriteZeroes || s.Operation == device.Shred
+}
+
+// atFloorRate is the budget of a step that deals with the whole device: 900 s, or
+// what 20 MB/s need where that is longer (D5).
+func atFloorRate(s clean.Subject) time.Duration {
+	const floor = 20_000_000
+	return max(900*time.Second, time.Duration(s.Size/floor)*time.Second)
+}

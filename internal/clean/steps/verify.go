@@ -1,0 +1,114 @@
+package steps
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// Verify reads the device back and insists on zeroes (SAFETY F19): every byte, or,
+// where the operator configured it, a sample; the outcome says which.
+func Verify() Step {
+	return Step{
+		Step: clean.Step{
+			Name: "verify", Interface: "deploy", Phase: clean.Verify, Priority: 60, Version: 1, Abortable: true,
+			Applies: overwrites, Timeout: atFloorRate,
+		},
+		Run: runVerify,
+	}
+}
+
+const readSize = 1 << 20
+
+func runVerify(ctx context.Context, w *Work) (Outcome, error) {
+	size := w.Device.Size()
+	if size <= 0 {
+		return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed,
+			Message: "the device has no bytes to verify", Remedy: "look at the device: it must have its enrolled size"}
+	}
+	every, err := sampling(w.Verify)
+	if err != nil {
+		return Outcome{}, err
+	}
+	// One block in `every`, at a place that changes with each group, so that no
+	// fixed pattern of dirt can hide between the samples.
+	pick := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	buffer, zeroes := hardware.AlignedBuffer(readSize), make([]byte, readSize)
+	read := int64(0)
+	for offset := w.Resume; offset < size; {
+		end := min(offset+Chunk, size)
+		for at := offset; at < end; at += readSize {
+			if every > 1 && at != 0 && at+readSize < size && pick.IntN(every) != 0 {
+				continue
+			}
+			n := min(readSize, size-at)
+			if err := context.Cause(ctx); err != nil {
+				return Outcome{}, err
+			}
+			if got, err := w.Device.ReadAt(buffer[:n], at); int64(got) < n && err != nil && err != io.EOF {
+				return Outcome{}, err
+			} else if int64(got) < n {
+				return Outcome{}, dirtAt(at+int64(got), "the device ends early")
+			}
+			if !bytes.Equal(buffer[:n], zeroes[:n]) {
+				return Outcome{}, dirtAt(at+firstNonZero(buffer[:n]), "a byte is not zero")
+			}
+			read += n
+		}
+		offset = end
+		if err := w.Checkpoint(offset); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := w.Device.Check(ctx); err != nil {
+		return Outcome{}, err
+	}
+	method := "full"
+	if every > 1 {
+		method = w.Verify
+	}
+	return Outcome{Bytes: size, Method: method, Note: fmt.Sprintf("%d bytes read by this attempt", read)}, nil
+}
+
+// sampling reads "full" or "sample:N", N blocks of which one is read.
+func sampling(verify string) (int, error) {
+	if verify == "" || verify == "full" {
+		return 1, nil
+	}
+	text, ok := strings.CutPrefix(verify, "sample:")
+	n, err := strconv.Atoi(text)
+	if !ok || err != nil || n < 1 {
+		return 0, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
+			Message: fmt.Sprintf("verify %q is neither full nor sample:N", verify), Remedy: "correct BURNISH_VERIFY"}
+	}
+	return n, nil
+}
+
+// ValidVerify refuses what sampling would; settings are checked with it at start.
+func ValidVerify(verify string) error {
+	_, err := sampling(verify)
+	return err
+}
+
+func firstNonZero(p []byte) int64 {
+	for i, b := range p {
+		if b != 0 {
+			return int64(i)
+		}
+	}
+	return 0
+}
+
+func dirtAt(offset int64, what string) error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed,
+		Message: fmt.Sprintf("verify failed at byte %d: %s", offset, what),
+		Remedy:  "clean the device again; if it fails again, retire it"}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// commandFailed is an event that go test does not write: the Makefile adds it
+// where go test itself exited with an error. A module that cannot be loaded
+// writes no event at all, and must not look like one without failures.
+const commandFailed = "command-failed"
+
+// event is one line of `go test -json`.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of a build's events
+	Test       string
+	Elapsed    float64
+	Output     string
+}
+
+// id names a test; with an empty test, its package.
+type id struct{ pkg, test string }
+
+func (i id) String() string { return strings.TrimSpace(i.pkg + " " + i.test) }
+
+// skip is a test that did not run, and why.
+type skip struct {
+	test   id
+	reason string
+}
+
+// summary counts what a stream of events says.
+type summary struct {
+	out      io.Writer
+	writeErr error // the first
+
+	passed, failed int
+	failedBefore   int // at the end of the last command that failed
+	skips          []skip
+
+	running map[id]bool             // began and has not ended; packages too
+	output  map[id]*strings.Builder // of what has not ended
+	counts  map[string]*tally       // by package
+}
+
+// tally is what became of one package's tests.
+type tally struct{ passed, failed int }
+
+func newSummary(out io.Writer) *summary {
+	return &summary{
+		out: out, running: map[id]bool{}, output: map[id]*strings.Builder{}, counts: map[string]*tally{},
+	}
+}
+
+func (s *summary) skipped() int { return len(s.skips) }
+
+func (s *summary) line() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", s.passed, s.failed, s.skipped())
+}
+
+// read consumes the stream to its end. What is not an event is passed on.
+func (s *summary) read(in io.Reader) error {
+	lines := bufio.NewReader(in) // a line of test output may be of any length
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if bytes.HasPrefix(line, []byte("{")) && json.Unmarshal(line, &e) == nil && e.Action != "" {
+				s.add(e)
+			} else {
+				s.print("%s\n", bytes.TrimRight(line, "\n"))
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read test events: %w", err)
+		}
+	}
+}
+
+func (s *summary) add(e event) {
+	test := id{e.Package, e.Test}
+	switch e.Action {
+	case "start", "run":
+		s.running[test] = true
+	case "output":
+		s.keep(test, e.Output)
+	case "build-output":
+		s.print("%s", e.Output)
+	case commandFailed:
+		// Its tests have told their failures; without one it never got so far.
+		if s.failed == s.failedBefore {
+			s.fail(test)
+		}
+		s.failedBefore = s.failed
+	case "pass", "fail", "skip":
+		delete(s.running, test)
+		if e.Test == "" {
+			s.endPackage(e)
+		} else {
+			s.endTest(test, e.Action)
+		}
+		delete(s.output, test)
+	}
+}
+
+func (s *summary) endTest(test id, action string) {
+	switch action {
+	case "pass":
+		s.passed++
+		s.tally(test.pkg).passed++
+	case "fail":
+		s.fail(test)
+	case "skip":
+		s.skips = append(s.skips, skip{test, reason(s.kept(test))})
+	}
+}
+
+// endPackage counts what its own verdict adds to those of its tests.
+func (s *summary) endPackage(e event) {
+	pkg := id{pkg: e.Package}
+	s.failUnfinished(e.Package)
+	if e.Action == "fail" {
+		if s.tally(e.Package).failed == 0 { // a build, TestMain, a leak, an exit
+			s.fail(pkg)
+		} else {
+			s.print("%s", s.kept(pkg))
+		}
+	}
+	if t := s.tally(e.Package); t.passed+t.failed > 0 {
+		word := map[bool]string{false: "ok", true: "FAIL"}[e.Action == "fail"]
+		s.print("%-4s %-48s %6.1fs %5d passed\n", word, e.Package, e.Elapsed, t.passed)
+	}
+}
+
+// failUnfinished fails what began and did not end; an empty package means all.
+func (s *summary) failUnfinished(pkg string) {
+	unfinished := slices.SortedFunc(maps.Keys(s.running), func(a, b id) int { return strings.Compare(a.String(), b.String()) })
+	for _, test := range unfinished {
+		if pkg == "" || test.pkg == pkg {
+			s.keep(test, "did not end\n")
+			s.fail(test)
+			delete(s.running, test)
+			delete(s.output, test)
+		}
+	}
+}
+
+// finish closes the stream: it fails what did not end, and lists the skips.
+func (s *summary) finish(skipsFail bool) {
+	s.failUnfinished("")
+	if s.passed+s.failed+s.skipped() == 0 {
+		s.fail(id{pkg: "no test ran"})
+	}
+	if s.skipped() == 0 {
+		return
+	}
+	heading := "skipped:"
+	if skipsFail {
+		heading = "skipped, where every test must run:"
+	}
+	s.print("\n%s\n", heading)
+	for _, one := range s.skips {
+		s.print("  %s: %s\n", one.test, one.reason)
+	}
+	s.print("\n")
+}
+
+// fail counts one failure and prints what it said.
+func (s *summary) fail(test id) {
+	s.failed++
+	s.tally(test.pkg).failed++
+	s.print("--- FAIL %s\n%s", test, s.kept(test))
+}
+
+func (s *summary) tally(pkg string) *tally {
+	if s.counts[pkg] == nil {
+		s.counts[pkg] = &tally{}
+	}
+	return s.counts[pkg]
+}
+
+func (s *summary) keep(test id, output string) {
+	if s.output[test] == nil {
+		s.output[test] = &strings.Builder{}
+	}
+	s.output[test].WriteString(output)
+}
+
+func (s *summary) kept(test id) string {
+	if s.output[test] == nil {
+		return ""
+	}
+	return s.output[test].String()
+}
+
+func (s *summary) print(format string, args ...any) {
+	if _, err := fmt.Fprintf(s.out, format, args...); err != nil && s.writeErr == nil {
+		s.writeErr = fmt.Errorf("write the report: %w", err)
+	}
+}
+
+// reason is what a skipped test said, in one line.
+func reason(output string) string {
+	var said []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			said = append(said, line)
+		}
+	}
+	if len(said) == 0 {
+		return "no reason given"
+	}
+	return strings.Join(said, " ")
+}

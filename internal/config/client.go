@@ -1,0 +1,89 @@
+// Package config reads what a Burnish process is told from outside: its settings,
+// and how to reach Temporal.
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/log"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"burnish/internal/device"
+)
+
+// dialTimeout bounds the wait for the server's first answers.
+const dialTimeout = 5 * time.Second
+
+// Dial connects to Temporal as the TEMPORAL_* variables and the profile file say
+// (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…, TEMPORAL_API_KEY, …: the
+// ones that Temporal's own command line reads), and returns when the server has
+// answered for the namespace. The error is a *device.Fault of one line, after five
+// seconds at the latest: invalid_setting, or unreachable. The SDK logs to logger.
+func Dial(ctx context.Context, logger *slog.Logger) (client.Client, error) {
+	options, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return nil, &device.Fault{
+			Class: device.Permanent, Code: device.CodeInvalidSetting,
+			Message: "Temporal's settings cannot be used: " + oneLine(err),
+			Remedy:  "correct the TEMPORAL_ variables or the profile file",
+		}
+	}
+	if options.HostPort == "" {
+		options.HostPort = client.DefaultHostPort
+	}
+	if options.Namespace == "" {
+		options.Namespace = client.DefaultNamespace
+	}
+	options.Logger = log.NewStructuredLogger(logger)
+
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, dialFault(options, err)
+	}
+	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: options.Namespace})
+	if err != nil {
+		c.Close()
+		return nil, dialFault(options, err)
+	}
+	return c, nil
+}
+
+// dialFault says which server, what is wrong with it, and what to do.
+func dialFault(options client.Options, err error) *device.Fault {
+	fault := &device.Fault{Class: device.Transient, Code: device.CodeUnreachable}
+	var (
+		missing *serviceerror.NamespaceNotFound
+		denied  *serviceerror.PermissionDenied
+	)
+	switch {
+	case errors.As(err, &missing):
+		fault.Class = device.Permanent
+		fault.Message = fmt.Sprintf("Temporal at %s has no namespace %q", options.HostPort, options.Namespace)
+		fault.Remedy = "create it, or set TEMPORAL_NAMESPACE"
+	case errors.As(err, &denied), status.Code(err) == codes.Unauthenticated:
+		fault.Class = device.Permanent
+		fault.Message = fmt.Sprintf("Temporal at %s refuses these credentials: %s", options.HostPort, oneLine(err))
+		fault.Remedy = "set TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
+	default:
+		fault.Message = fmt.Sprintf("Temporal at %s does not answer: %s", options.HostPort, oneLine(err))
+		fault.Remedy = "start it, or set TEMPORAL_ADDRESS"
+	}
+	return fault
+}
+
+// oneLine gives the error as it may stand in one line of output.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

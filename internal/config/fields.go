@@ -1,0 +1,33 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// helpTexts gives each variable's help, from the struct's tags.
+func helpTexts() map[string]string {
+	texts := map[string]string{}
+	each(func(f reflect.StructField, variable string) { texts[variable] = f.Tag.Get("help") })
+	return texts
+}
+
+// variableOf gives the variable that sets a field of Worker.
+func variableOf(field string) string {
+	name := field
+	each(func(f reflect.StructField, variable string) {
+		if f.Name == field {
+			name = variable
+		}
+	})
+	return name
+}
+
+func each(do func(f reflect.StructField, variable string)) {
+	t := reflect.TypeFor[Worker]()
+	for i := range t.NumField() {
+		if tag, ok := t.Field(i).Tag.Lookup("env"); ok {
+			do(t.Field(i), prefix+strings.Split(tag, ",")[0])
+		}
+	}
+}

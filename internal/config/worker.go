@@ -1,0 +1,184 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/goccy/go-yaml"
+
+	"burnish/internal/clean"
+)
+
+// Role says which work a worker takes.
+type Role string
+
+// The roles.
+const (
+	RoleControl Role = "control"
+	RoleHost    Role = "host"
+	RoleAll     Role = "all"
+)
+
+// Controls and Hosts say which of the two workers a role runs.
+func (r Role) Controls() bool { return r == RoleControl || r == RoleAll }
+
+// Hosts says that the role takes a host's steps.
+func (r Role) Hosts() bool { return r == RoleHost || r == RoleAll }
+
+// Worker is what a worker process is told by its environment, each variable with the
+// prefix BURNISH_ (CONTRACTS, Settings).
+type Worker struct {
+	Role             Role          `env:"ROLE" envDefault:"all" help:"control, host or all"`
+	Host             string        `env:"HOST" help:"the host's name; default: the machine's"`
+	StateDir         string        `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"where the worker keeps what must survive it"`
+	HostFile         string        `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing, in role all what lies below STATE_DIR and fake devices"`
+	PolicyFile       string        `env:"POLICY" help:"policy.yaml: priorities of steps"`
+	Inventory        string        `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file"`
+	Drivers          []string      `env:"DRIVERS" envDefault:"block,fake" help:"drivers, with commas between them"`
+	HostSilentAfter  time.Duration `env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is told"`
+	CleanupTimeout   time.Duration `env:"CLEANUP_TIMEOUT" help:"running time of one whole clean; default: by step and size"`
+	OnInterrupt      string        `env:"ON_INTERRUPT" envDefault:"resume" help:"after a crash in mid-clean: resume or error"`
+	AutomatedClean   bool          `env:"AUTOMATED_CLEAN" envDefault:"true" help:"clean by itself when a tenancy ends"`
+	CleanOnEnroll    bool          `env:"CLEAN_ON_ENROLL" envDefault:"true" help:"take a device for dirty when it is enrolled"`
+	MaxCleansPerHost int           `env:"MAX_CLEANS_PER_HOST" envDefault:"4" help:"steps at once on this host"`
+	Verify           string        `env:"VERIFY" envDefault:"full" help:"full, or sample:N for one block in N"`
+	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
+	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
+	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
+	Priorities       map[string]float64
+}
+
+const prefix = "BURNISH_"
+
+var hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// LoadWorker reads and checks the environment. The error names the variable, in one
+// line a variable.
+func LoadWorker() (Worker, error) {
+	var w Worker
+	if err := env.ParseWithOptions(&w, env.Options{Prefix: prefix}); err != nil {
+		return w, tidyEnvError(err)
+	}
+	if w.Host == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return w, fmt.Errorf("BURNISH_HOST is not set and the machine has no name: %w", err)
+		}
+		w.Host = name
+	}
+	w.Host = strings.ToLower(w.Host)
+	dir, err := filepath.Abs(w.StateDir)
+	if err != nil {
+		return w, fmt.Errorf("BURNISH_STATE_DIR: %w", err)
+	}
+	w.StateDir = dir
+	if w.PolicyFile != "" {
+		if w.Priorities, err = loadPriorities(w.PolicyFile); err != nil {
+			return w, fmt.Errorf("BURNISH_POLICY: %w", err)
+		}
+	}
+	return w, w.check()
+}
+
+func (w Worker) check() error {
+	var wrong []error
+	complain := func(name, format string, args ...any) {
+		wrong = append(wrong, fmt.Errorf("%s%s: %s", prefix, name, fmt.Sprintf(format, args...)))
+	}
+	if w.Role != RoleControl && w.Role != RoleHost && w.Role != RoleAll {
+		complain("ROLE", "%q is none of control, host, all", w.Role)
+	}
+	if !hostForm.MatchString(w.Host) {
+		complain("HOST", "%q is no host name", w.Host)
+	}
+	if w.OnInterrupt != "resume" && w.OnInterrupt != "error" {
+		complain("ON_INTERRUPT", "%q is neither resume nor error", w.OnInterrupt)
+	}
+	if w.HostSilentAfter <= 0 {
+		complain("HOST_SILENT_AFTER", "%s is not positive", w.HostSilentAfter)
+	}
+	if w.CleanupTimeout < 0 {
+		complain("CLEANUP_TIMEOUT", "%s is negative", w.CleanupTimeout)
+	}
+	if w.MaxCleansPerHost < 1 || w.MaxCleansPerHost > 1000 {
+		complain("MAX_CLEANS_PER_HOST", "%d is not within 1 to 1000", w.MaxCleansPerHost)
+	}
+	if w.StickyCache < 1 {
+		complain("WORKFLOW_CACHE", "%d is less than 1", w.StickyCache)
+	}
+	if w.GracefulStop <= 0 {
+		complain("STOP_TIMEOUT", "%s is not positive", w.GracefulStop)
+	}
+	return errors.Join(wrong...)
+}
+
+// Policy is what of the settings decides about cleans.
+func (w Worker) Policy() clean.Policy {
+	return clean.Policy{
+		Priorities: w.Priorities, CleanupTimeout: w.CleanupTimeout,
+		Automated: w.AutomatedClean, OnEnroll: w.CleanOnEnroll,
+		ErrorOnInterrupt: w.OnInterrupt == "error", HostSilentAfter: w.HostSilentAfter, Verify: w.Verify,
+	}
+}
+
+// loadPriorities reads policy.yaml; each error has its line.
+func loadPriorities(file string) (map[string]float64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var policy struct {
+		Priorities map[string]float64 `yaml:"priorities"`
+	}
+	if err := yaml.UnmarshalWithOptions(text, &policy, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("%s: %s", file, strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0])
+	}
+	return policy.Priorities, nil
+}
+
+// WorkerHelp lists every setting with its default.
+func WorkerHelp() (string, error) {
+	fields, err := env.GetFieldParamsWithOptions(&Worker{}, env.Options{Prefix: prefix})
+	if err != nil {
+		return "", err
+	}
+	help := helpTexts()
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	for _, f := range fields {
+		def := ""
+		if f.HasDefaultValue {
+			def = " (" + f.DefaultValue + ")"
+		}
+		fmt.Fprintf(t, "  %s\t%s%s\n", f.Key, help[f.Key], def)
+	}
+	if err := t.Flush(); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
+
+// tidyEnvError gives env's joined errors a line each, with the variable's name.
+func tidyEnvError(err error) error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	var lines []error
+	for _, e := range all.Errors {
+		var parse env.ParseError
+		if errors.As(e, &parse) {
+			lines = append(lines, fmt.Errorf("%s: %w", variableOf(parse.Name), parse.Err))
+			continue
+		}
+		lines = append(lines, e)
+	}
+	return errors.Join(lines...)
+}

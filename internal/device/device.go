@@ -1,0 +1,139 @@
+// Package device is Burnish's pure machine: what a device is, which events are
+// legal in which state, and what each leads to. It imports the standard library
+// only, keeps no clock and does no I/O; the workflow asks it, and obeys.
+package device
+
+import "time"
+
+// State is where a device stands between two tenants (S2.39, S3.17, S2.84).
+type State string
+
+// The states of a device.
+const (
+	// Unknown: nothing vouches for the device's past; it stays burned until it
+	// was looked at (S2.84).
+	Unknown State = "unknown"
+	// Manageable: the operator's; not offered to tenants.
+	Manageable State = "manageable"
+	// Available: may be bound, if nothing holds it (see Device.Allocatable).
+	Available State = "available"
+	// Allocated: a tenant has it.
+	Allocated State = "allocated"
+	// PendingCleaning: a clean is due and begins by itself unless it is held.
+	PendingCleaning State = "pending_cleaning"
+	// Cleaning: a clean runs, or its device is being returned.
+	Cleaning State = "cleaning"
+	// Error: an operator must act; the device stays burned.
+	Error State = "error"
+	// Retired: out of service, burned for ever.
+	Retired State = "retired"
+)
+
+// States lists every state in the order in which people meet them.
+func States() []State {
+	return []State{Unknown, Manageable, Available, Allocated, PendingCleaning, Cleaning, Error, Retired}
+}
+
+// Status is Cyborg's administrative switch, orthogonal to State (S2.50).
+type Status string
+
+// The two values of Status.
+const (
+	Enabled     Status = "enabled"
+	Maintaining Status = "maintaining"
+)
+
+// Maintenance is the typed reason of the maintenance flag (D3); empty is off.
+type Maintenance string
+
+// The reasons for maintenance.
+const (
+	MaintenanceOff         Maintenance = ""
+	MaintenanceOperator    Maintenance = "operator"
+	MaintenanceCleanFailed Maintenance = "clean_failed"
+	MaintenanceTaken       Maintenance = "taken"
+	MaintenanceQuarantined Maintenance = "quarantined"
+)
+
+// Owner says who makes a device's allocations in the inventory (SAFETY F6).
+type Owner string
+
+// The two owners.
+const (
+	// OwnerSelf: Burnish burns at bind and makes no allocation, so that an
+	// inventory's used = 0 proves nothing.
+	OwnerSelf Owner = "self"
+	// OwnerNova: Nova allocates and burns; a binding is the consumer observed.
+	OwnerNova Owner = "nova"
+)
+
+// Claim reserves the right to burn until Deadline; no other claim or bind is
+// accepted meanwhile. Burning is set by the start of the burn: from then on the
+// device counts as used by a tenant, whatever comes of the burn.
+type Claim struct {
+	Instance string    `json:"instance"`
+	Request  string    `json:"request,omitempty"`
+	Tag      string    `json:"tag,omitempty"`
+	Deadline time.Time `json:"deadline"`
+	Burning  bool      `json:"burning,omitempty"`
+}
+
+// Binding is one tenancy. Number counts the tenancies of a device, from 1.
+type Binding struct {
+	Number   int    `json:"number"`
+	Instance string `json:"instance"`
+	Request  string `json:"request,omitempty"`
+	Tag      string `json:"tag,omitempty"`
+	// Observed: the inventory showed this consumer; nobody bound it here.
+	Observed bool `json:"observed,omitempty"`
+}
+
+// Unit is the physical piece in the device's place; Number counts replacements.
+type Unit struct {
+	Number int    `json:"number"`
+	Serial string `json:"serial,omitempty"`
+}
+
+// Device is everything that decides what may happen next. Its zero value is not
+// a device; New makes one.
+type Device struct {
+	State       State       `json:"state"`
+	Dirty       bool        `json:"dirty"`
+	Status      Status      `json:"status"`
+	Maintenance Maintenance `json:"maintenance,omitempty"`
+	Claim       *Claim      `json:"claim,omitempty"`
+	Binding     *Binding    `json:"binding,omitempty"`
+	Bindings    int         `json:"bindings,omitempty"` // the number of the last binding
+	Unit        Unit        `json:"unit"`
+	// NotSanitised: an edge that is no full plan cleared Dirty (D2, D4, D7);
+	// ends with the next full plan.
+	NotSanitised bool `json:"not_sanitised,omitempty"`
+	// Returning: the device is clean and its reservation is being lowered; the
+	// only time at which reserved may be 0 in a state other than available.
+	Returning bool `json:"returning,omitempty"`
+	// NamedSteps: the clean under way runs steps that an operator named; it cannot
+	// make the device clean (SAFETY F7).
+	NamedSteps bool `json:"named_steps,omitempty"`
+	// Held: automated cleaning is off; waits in pending_cleaning for the
+	// operator's clean (D7).
+	Held bool `json:"held,omitempty"`
+	// LostRace: the pool took the device between the last poll and a bind (S4.13).
+	LostRace bool `json:"lost_race,omitempty"`
+
+	OneTimeUse bool  `json:"one_time_use,omitempty"`
+	Owner      Owner `json:"owner"`
+	// Cleanable: an erase path and its verify are locked in for this device.
+	Cleanable bool `json:"cleanable,omitempty"`
+}
+
+// Allocatable says whether the device may be handed to a tenant: exactly then its
+// reservation in the inventory is 0 (S2.40).
+func (d Device) Allocatable() bool {
+	return d.State == Available && d.Status == Enabled && d.Maintenance == MaintenanceOff && d.Claim == nil
+}
+
+// HeldBack says that an operator's or another system's hold keeps a clean device
+// from being offered.
+func (d Device) HeldBack() bool {
+	return d.Status != Enabled || d.Maintenance != MaintenanceOff
+}

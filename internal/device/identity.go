@@ -1,0 +1,53 @@
+package device
+
+// Identity is what one physical device is known by, as the host saw it at
+// enrolment (SAFETY F11, F14). Every destructive step compares it again, on the
+// descriptor that it writes through. Sizes are bytes.
+type Identity struct {
+	Serial   string `json:"serial,omitempty"`
+	Vendor   string `json:"vendor,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Firmware string `json:"firmware,omitempty"`
+	Size     int64  `json:"size"`
+	// Given is the path as the operator wrote it, Path the one that it resolved to
+	// at enrolment; only Path is ever opened.
+	Given string `json:"given,omitempty"`
+	Path  string `json:"path,omitempty"`
+	// Device and Inode identify a regular file.
+	Device uint64 `json:"device,omitempty"`
+	Inode  uint64 `json:"inode,omitempty"`
+}
+
+// Differs names the first field in which other is another device, or "" where it
+// is the same one. Firmware and Given may change on one device and do not count.
+func (i Identity) Differs(other Identity) string {
+	switch {
+	case i.Serial != other.Serial:
+		return "serial"
+	case i.Vendor != other.Vendor:
+		return "vendor"
+	case i.Model != other.Model:
+		return "model"
+	case i.Size != other.Size:
+		return "size"
+	case i.Path != other.Path:
+		return "path"
+	case i.Device != other.Device:
+		return "device"
+	case i.Inode != other.Inode:
+		return "inode"
+	}
+	return ""
+}
+
+// Operation is the one way in which a device's data is erased, locked in at
+// discovery (S2.26).
+type Operation string
+
+// The operations, in the order in which the policy auto prefers them (S2.16).
+const (
+	CryptoErase Operation = "crypto_erase"
+	BlockErase  Operation = "block_erase"
+	WriteZeroes Operation = "write_zeroes"
+	Shred       Operation = "shred"
+)

@@ -1,0 +1,51 @@
+// Package all is the one list of the drivers that exist. To add one: its folder
+// below package hardware, and one line here.
+package all
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/block"
+	"burnish/internal/hardware/fake"
+)
+
+// Host is what drivers need of the host that they work on.
+type Host struct {
+	// StateDir is where the host worker keeps what it must not forget.
+	StateDir string
+	// Paths says which paths may be destroyed (SAFETY F13).
+	Paths block.Allow
+	// Fake says whether simulated devices may be used.
+	Fake func() error
+}
+
+// makers is the list.
+var makers = map[string]func(Host) hardware.Driver{
+	"block": func(h Host) hardware.Driver { return block.New(h.Paths) },
+	"fake":  func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
+}
+
+// Names lists the drivers that exist, in the order of the alphabet.
+func Names() []string {
+	return slices.Sorted(maps.Keys(makers))
+}
+
+// Drivers makes the drivers of these names, each once. A name that is not in the
+// list is an error of one line that gives those that are.
+func Drivers(names []string, host Host) (map[string]hardware.Driver, error) {
+	drivers := make(map[string]hardware.Driver, len(names))
+	for _, name := range names {
+		maker, ok := makers[name]
+		if !ok {
+			return nil, fmt.Errorf("there is no driver %q: known are %s", name, strings.Join(Names(), ", "))
+		}
+		if drivers[name] == nil {
+			drivers[name] = maker(host)
+		}
+	}
+	return drivers, nil
+}

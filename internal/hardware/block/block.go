@@ -1,0 +1,242 @@
+// Package block erases what a path names, by one pass of zeroes written to it:
+// regular files, which stand in for drives where there are none. Whole block
+// devices are refused so far. Nothing but the descriptor that was checked is ever
+// written to, and whatever cannot be proved harmless is refused (SAFETY F11, F14).
+package block
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// Allow is the host's own list of what may be destroyed (SAFETY F13).
+type Allow interface {
+	// AllowPath returns nil if the host's rules let Burnish destroy what this
+	// resolved path names, else an error of one line that says why not.
+	AllowPath(resolved string) error
+}
+
+// Driver finds and opens targets that are named by a path.
+type Driver struct {
+	rules Allow
+	sys   system
+}
+
+// New returns the driver. rules are asked at each Discover and, before anything is
+// opened for writing, at each Open; without rules everything is refused.
+func New(rules Allow) *Driver {
+	return &Driver{rules: rules, sys: realSystem()}
+}
+
+// Name is what `enroll --driver` takes.
+func (d *Driver) Name() string { return "block" }
+
+// Discover resolves the setting path and looks at what it names; see
+// hardware.Driver. The resolved path, and no other, is what Open will open (F14).
+func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
+	given, err := pathSetting(t)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	path, err := resolve(given)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	if known.Path != "" && known.Path != path {
+		return hardware.Discovery{}, changed("path", fmt.Sprintf("%q leads to %q and was enrolled as %q", given, path, known.Path))
+	}
+	if err := d.allow(path); err != nil {
+		return hardware.Discovery{}, err
+	}
+	kind, err := kindOf(path)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	if kind == kindDevice {
+		return d.discoverDevice(path)
+	}
+	return d.discoverFile(ctx, t, given, path, known)
+}
+
+// Open opens the enrolled target once, holds it exclusively until Close, and proves
+// on that descriptor that it is the enrolled one and that nobody uses it; see
+// hardware.Driver.
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (hardware.Handle, error) {
+	given, err := pathSetting(t)
+	if err != nil {
+		return nil, err
+	}
+	if enrolled.Path == "" {
+		return nil, changed("path", fmt.Sprintf("%q was never enrolled", given))
+	}
+	if writable {
+		if err := d.allow(enrolled.Path); err != nil {
+			return nil, err
+		}
+	}
+	kind, err := kindOf(enrolled.Path)
+	if err != nil {
+		return nil, err
+	}
+	if kind == kindDevice {
+		return nil, d.openDevice(enrolled.Path)
+	}
+	return d.openFile(ctx, given, enrolled, writable)
+}
+
+// allow asks the host's rules about a resolved path (SAFETY F13).
+func (d *Driver) allow(path string) error {
+	const remedy = "allow the path in the host's host.yaml, if it may be destroyed"
+	if d.rules == nil {
+		return refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: this host allows nothing", path)
+	}
+	err := d.rules.AllowPath(path)
+	if err == nil {
+		return nil
+	}
+	if _, ok := device.AsFault(err); ok {
+		return err
+	}
+	return refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: %v", path, err)
+}
+
+// pathSetting gives the setting path, and refuses settings that this driver does
+// not know: a misspelt one must not pass for a wish that was heard.
+func pathSetting(t hardware.Target) (string, error) {
+	keys := make([]string, 0, len(t.Settings))
+	for key := range t.Settings {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		if key != "path" {
+			return "", invalid("the driver block knows no setting %q, only path", key)
+		}
+	}
+	given := t.Settings["path"]
+	switch {
+	case given == "":
+		return "", invalid("the driver block needs the setting path")
+	case !filepath.IsAbs(given):
+		return "", invalid("path %q is not absolute", given)
+	}
+	return given, nil
+}
+
+// resolve follows every symbolic link in given. It is called for the given name
+// only; what it returns is opened without following any.
+func resolve(given string) (string, error) {
+	path, err := filepath.EvalSymlinks(given)
+	if err != nil {
+		return "", openFault(given, err)
+	}
+	return path, nil
+}
+
+// kind is what a path names.
+type kind int
+
+const (
+	kindFile kind = iota
+	kindDevice
+)
+
+// kindOf tells without opening it what a resolved path names: to open a device has
+// effects of its own. The opener proves the kind again on its descriptor.
+func kindOf(path string) (kind, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, openFault(path, err)
+	}
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return kindFile, nil
+	case mode&fs.ModeSymlink != 0:
+		return 0, changed("path", fmt.Sprintf("%q has become a symbolic link", path))
+	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
+		return kindDevice, nil
+	default:
+		return 0, invalid("%q is neither a regular file nor a block device", path)
+	}
+}
+
+// openOnce opens a resolved path and follows no symbolic link in any of its parts
+// (SAFETY F14): RESOLVE_NO_SYMLINKS refuses linked parents as well.
+func openOnce(path string, flags uint64) (int, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	if flags&unix.O_PATH == 0 {
+		// What became a FIFO meanwhile must not hang the worker. To a regular file
+		// O_NONBLOCK means nothing.
+		how.Flags |= unix.O_NONBLOCK | unix.O_NOCTTY
+	}
+	var fd int
+	err := uninterrupted(func() (err error) {
+		fd, err = unix.Openat2(unix.AT_FDCWD, path, &how)
+		return err
+	})
+	if err != nil {
+		return -1, openFault(path, err)
+	}
+	return fd, nil
+}
+
+// openFault says for the operator why a path cannot be had.
+func openFault(path string, err error) error {
+	cause := err
+	var inPath *fs.PathError
+	if errors.As(err, &inPath) {
+		cause = inPath.Err
+	}
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
+		return refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, cause)
+	case errors.Is(err, unix.ELOOP):
+		return changed("path", fmt.Sprintf("a symbolic link stands in %q", path))
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return refused(device.CodeNotAllowed, "let the worker's user open it", "%q cannot be opened: %v", path, cause)
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.EWOULDBLOCK):
+		return busy("%q is in use: %v", path, cause)
+	default:
+		return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("open %q: %v", path, cause)}
+	}
+}
+
+// uninterrupted repeats call while a signal cuts it short.
+func uninterrupted(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// refused is a fault that only a person can clear.
+func refused(code device.Code, remedy, format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// changed is the fault of a target that is not the enrolled one; field is what
+// differs.
+func changed(field, message string) *device.Fault {
+	return refused(device.CodeIdentityChanged, "bring the enrolled one back, or replace the device", "not the enrolled device (%s): %s", field, message)
+}
+
+// invalid is the fault of a setting that can never work.
+func invalid(format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it with other settings"}
+}
+
+// busy is the fault of a target that somebody uses now and may leave later.
+func busy(format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
+}

@@ -1,0 +1,126 @@
+package block
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+)
+
+// The kernel's fiemap and fsxattr interfaces, which package unix does not have.
+const (
+	iocFiemap     = 0xc020660b // FS_IOC_FIEMAP
+	iocGetXattr   = 0x801c581f // FS_IOC_FSGETXATTR
+	iocGetVersion = 0x80087601 // FS_IOC_GETVERSION, on 64 bits
+
+	fiemapSync = 0x1
+
+	extentLast          = 0x0001
+	extentUnknown       = 0x0002
+	extentDelalloc      = 0x0004
+	extentEncoded       = 0x0008
+	extentDataEncrypted = 0x0080
+	extentNotAligned    = 0x0100
+	extentDataInline    = 0x0200
+	extentDataTail      = 0x0400
+	extentShared        = 0x2000
+
+	xflagRealtime = 0x1
+)
+
+type fiemapExtent struct {
+	logical, physical, length uint64
+	_                         [2]uint64
+	flags                     uint32
+	_                         [3]uint32
+}
+
+type fiemap struct {
+	start, length uint64
+	flags, mapped uint32
+	count, _      uint32
+	extents       [256]fiemapExtent
+}
+
+// eachExtent calls look with the flags of every extent of the file, after what is
+// cached of it was written out.
+func eachExtent(fd int, path string, look func(flags uint32) error) error {
+	var m fiemap
+	for start := uint64(0); ; {
+		m.start, m.length = start, ^uint64(0)-start
+		m.flags, m.mapped, m.count = fiemapSync, 0, uint32(len(m.extents))
+		if err := ioctl(fd, iocFiemap, unsafe.Pointer(&m)); err != nil {
+			return notInPlace("the extents of %q cannot be known: %v", path, err)
+		}
+		if m.mapped == 0 {
+			return nil
+		}
+		for _, extent := range m.extents[:m.mapped] {
+			if err := look(extent.flags); err != nil {
+				return err
+			}
+			if extent.flags&extentLast != 0 {
+				return nil
+			}
+			next := extent.logical + extent.length
+			if next <= start {
+				return notInPlace("the extents of %q go backwards at %d", path, extent.logical)
+			}
+			start = next
+		}
+	}
+}
+
+// extentFault says why an extent with these flags does not do: another file has
+// the same bytes and would keep them, or they are not written where they lie.
+func extentFault(path string, flags uint32) error {
+	switch {
+	case flags&extentShared != 0:
+		return refused(device.CodeTargetShared, "copy it without --reflink and remove its clones", "%q shares extents with another file, which would keep the bytes", path)
+	case flags&extentDelalloc != 0:
+		// The look began by writing everything out: somebody has written since.
+		return busy("%q is being written to", path)
+	case flags&(extentEncoded|extentDataEncrypted) != 0:
+		return notInPlace("%q is stored encoded (compressed or encrypted)", path)
+	case flags&(extentDataInline|extentDataTail|extentNotAligned) != 0:
+		return notInPlace("%q is stored inside its file system's own records", path)
+	case flags&extentUnknown != 0:
+		return notInPlace("%q has bytes of which nobody knows where they lie", path)
+	}
+	return nil
+}
+
+// notRealtime refuses files of an xfs realtime section: a zoned one writes
+// somewhere else each time, and its extents do not show it.
+func notRealtime(fd int, path string) error {
+	var attributes struct {
+		xflags, extsize, nextents, projid, cowextsize uint32
+		_                                             [8]byte
+	}
+	if err := ioctl(fd, iocGetXattr, unsafe.Pointer(&attributes)); err != nil {
+		return ioFault("read the attributes of", path, err)
+	}
+	if attributes.xflags&xflagRealtime != 0 {
+		return notInPlace("%q lies in the realtime section of an xfs", path)
+	}
+	return nil
+}
+
+// generation tells a file from a later one with the same inode number, where the
+// file system keeps such a thing.
+func generation(fd int) (uint32, error) {
+	// The request's number speaks of a long, the kernel writes an int.
+	var number [2]uint32
+	err := ioctl(fd, iocGetVersion, unsafe.Pointer(&number))
+	return number[0], err
+}
+
+func ioctl(fd int, request uintptr, argument unsafe.Pointer) error {
+	return uninterrupted(func() error {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(argument)); errno != 0 {
+			return errno
+		}
+		return nil
+	})
+}

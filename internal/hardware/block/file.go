@@ -1,0 +1,225 @@
+package block
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// modelFile is the model of every regular file.
+const modelFile = "file"
+
+// file is a regular file as a target: the names that it has to keep and the
+// identity that it was enrolled with.
+type file struct {
+	sys      system
+	given    string
+	enrolled device.Identity
+	writable bool
+}
+
+// discoverFile looks at a regular file and changes nothing.
+func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, path string, known device.Identity) (found hardware.Discovery, err error) {
+	fd, err := openOnce(path, unix.O_RDONLY)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	defer func() {
+		if err = errors.Join(err, unix.Close(fd)); err != nil {
+			found = hardware.Discovery{}
+		}
+	}()
+
+	identity, stat, on, err := d.sys.identify(fd, given, path)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	first := known == (device.Identity{})
+	if field := known.Differs(identity); !first && field != "" {
+		return hardware.Discovery{}, changed(field, fmt.Sprintf("%q", path))
+	}
+	if err := d.sys.overwrites(fd, path, stat, on); err != nil {
+		return hardware.Discovery{}, err
+	}
+	if err := d.sys.notInUse(path, inodeOf(stat)); err != nil {
+		return hardware.Discovery{}, err
+	}
+	if first {
+		// Later a step of ours may be at work on it, which holds it open.
+		if err := d.sys.sole(ctx, fd, path, false); err != nil {
+			return hardware.Discovery{}, err
+		}
+		if err := d.sys.refuseForeign(fd, path, identity.Size, t.AcceptSignature); err != nil {
+			return hardware.Discovery{}, err
+		}
+	}
+	return hardware.Discovery{
+		Identity:  identity,
+		Operation: device.Shred,
+		Note:      fmt.Sprintf("a regular file on %s: one pass of zeroes by writes", on.name),
+	}, nil
+}
+
+// openFile opens the enrolled file, locks it, and lets nobody have it before every
+// check has passed on that one descriptor.
+func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+	flags := uint64(unix.O_RDONLY)
+	if writable {
+		flags = unix.O_RDWR
+	}
+	fd, err := openOnce(enrolled.Path, flags)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unix.Close(fd))
+		}
+	}()
+
+	target := &file{sys: d.sys, given: given, enrolled: enrolled, writable: writable}
+	// Who the file is comes before who has it: a busy stranger is a stranger.
+	if _, _, err := target.same(fd); err != nil {
+		return nil, err
+	}
+	if err := hardware.Lock(ctx, fd, enrolled.Path); err != nil {
+		return nil, err
+	}
+	if err := target.check(ctx, fd); err != nil {
+		return nil, err
+	}
+	return newHandle(d.sys, target, fd, enrolled.Path, enrolled.Size, writable)
+}
+
+// check compares the identity and asks every interlock again (SAFETY F14).
+func (f *file) check(ctx context.Context, fd int) error {
+	stat, on, err := f.same(fd)
+	if err != nil {
+		return err
+	}
+	if err := f.named(inodeOf(stat)); err != nil {
+		return err
+	}
+	if err := f.sys.overwrites(fd, f.enrolled.Path, stat, on); err != nil {
+		return err
+	}
+	if err := f.sys.notInUse(f.enrolled.Path, inodeOf(stat)); err != nil {
+		return err
+	}
+	return f.sys.sole(ctx, fd, f.enrolled.Path, f.writable)
+}
+
+// same proves that the descriptor is of the enrolled file.
+func (f *file) same(fd int) (*unix.Stat_t, fileSystem, error) {
+	identity, stat, on, err := f.sys.identify(fd, f.given, f.enrolled.Path)
+	if err != nil {
+		return nil, fileSystem{}, err
+	}
+	if field := f.enrolled.Differs(identity); field != "" {
+		return nil, fileSystem{}, changed(field, fmt.Sprintf("%q", f.enrolled.Path))
+	}
+	return stat, on, nil
+}
+
+// named proves that the enrolled path still names this inode, and that the name
+// which the operator gave still leads to that path.
+func (f *file) named(target inode) (err error) {
+	path, err := filepath.EvalSymlinks(f.given)
+	if err != nil {
+		return changed("path", fmt.Sprintf("%q leads nowhere now: %v", f.given, err))
+	}
+	if path != f.enrolled.Path {
+		return changed("path", fmt.Sprintf("%q leads to %q now and was enrolled as %q", f.given, path, f.enrolled.Path))
+	}
+	fd, err := openOnce(f.enrolled.Path, unix.O_PATH)
+	if err != nil {
+		return changed("path", fmt.Sprintf("%q was renamed or removed: %v", f.enrolled.Path, err))
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return ioFault("fstat", f.enrolled.Path, err)
+	}
+	if inodeOf(&stat) != target {
+		return changed("inode", fmt.Sprintf("%q names another file now", f.enrolled.Path))
+	}
+	return nil
+}
+
+// unchanged is the part of check that costs next to nothing, for use before every
+// single write: a file that shrank would grow again by a write, one with a second
+// name belongs to somebody else as well.
+func (f *file) unchanged(fd int) error {
+	stat, err := regular(fd, f.enrolled.Path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case stat.Size != f.enrolled.Size:
+		return changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", f.enrolled.Path, stat.Size, f.enrolled.Size))
+	case inodeOf(stat) != inode{dev: f.enrolled.Device, ino: f.enrolled.Inode}:
+		return changed("inode", fmt.Sprintf("%q", f.enrolled.Path))
+	}
+	return nil
+}
+
+// identify reads from an open descriptor who the file is.
+func (s system) identify(fd int, given, path string) (device.Identity, *unix.Stat_t, fileSystem, error) {
+	fail := func(err error) (device.Identity, *unix.Stat_t, fileSystem, error) {
+		return device.Identity{}, nil, fileSystem{}, err
+	}
+	stat, err := regular(fd, path)
+	if err != nil {
+		return fail(err)
+	}
+	if stat.Size == 0 {
+		return fail(invalid("%q is empty", path))
+	}
+	on, statfs, err := s.fileSystemOf(fd, path)
+	if err != nil {
+		return fail(err)
+	}
+	// An inode's number passes to the next file as soon as this one is removed
+	// (measured on ext4), so its generation belongs to the serial. tmpfs has none,
+	// but never gives a number twice; its own random number tells it from the tmpfs
+	// of another host.
+	number, err := generation(fd)
+	if errors.Is(err, unix.ENOTTY) {
+		number, err = uint32(statfs.Fsid.Val[0])^uint32(statfs.Fsid.Val[1]), nil
+	}
+	if err != nil {
+		return fail(ioFault("read the generation of", path, err))
+	}
+	return device.Identity{
+		Serial: fmt.Sprintf("ino-%x-%d-%08x", uint64(stat.Dev), stat.Ino, number),
+		Model:  modelFile,
+		Size:   stat.Size,
+		Given:  given,
+		Path:   path,
+		Device: uint64(stat.Dev),
+		Inode:  stat.Ino,
+	}, stat, on, nil
+}
+
+// regular proves that a descriptor is of a regular file with exactly one name.
+func regular(fd int, path string) (*unix.Stat_t, error) {
+	var stat unix.Stat_t
+	if err := uninterrupted(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+		return nil, ioFault("fstat", path, err)
+	}
+	switch {
+	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, changed("path", fmt.Sprintf("%q is no regular file any more", path))
+	case stat.Nlink == 0:
+		return nil, changed("path", fmt.Sprintf("%q was removed", path))
+	case stat.Nlink > 1:
+		return nil, refused(device.CodeTargetShared, "remove its other names", "%q has %d names (hard links)", path, stat.Nlink)
+	}
+	return &stat, nil
+}

@@ -1,0 +1,346 @@
+package block
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// The ways in which a handle writes, for the record.
+const (
+	methodDirect   = "o_direct"
+	methodBuffered = "buffered"
+)
+
+// bounceLen is the size of the aligned buffer for reads that are not aligned.
+const bounceLen = 1 << 20
+
+// subject is the kind of thing that a handle has open.
+type subject interface {
+	// check asks identity and every interlock again.
+	check(ctx context.Context, fd int) error
+	// unchanged is asked before every write and must cost next to nothing.
+	unchanged(fd int) error
+}
+
+// handle is one opened target: the one descriptor that was checked, that holds the
+// lock, and through which all is read and written.
+type handle struct {
+	sys      system
+	subject  subject
+	fd       int // -1 when closed
+	path     string
+	size     int64
+	writable bool
+
+	zeroes []byte
+	bounce []byte
+	// direct: past the page cache. It ends for good if the first write is refused.
+	direct bool
+	// wrote: a direct write has succeeded, so that a later refusal is an error of
+	// the device and not a matter of alignment.
+	wrote bool
+	// dirty: written since the last fsync.
+	dirty bool
+	// failed is the first error of an fsync. The kernel tells each error once and
+	// drops the pages: the next fsync would return nil for bytes that are lost.
+	failed error
+}
+
+// newHandle takes over fd if it returns no error.
+func newHandle(sys system, of subject, fd int, path string, size int64, writable bool) (hardware.Handle, error) {
+	zeroes, err := hardware.Zeroes()
+	if err != nil {
+		return nil, err
+	}
+	h := &handle{sys: sys, subject: of, fd: fd, path: path, size: size, writable: writable, zeroes: zeroes}
+	// On the descriptor that is open already: with a second one O_EXCL, locks and
+	// checks would speak of something else than the writes (SAFETY F1).
+	err = sys.direct(fd, true)
+	switch {
+	case err == nil:
+		h.direct = true
+	case !errors.Is(err, unix.EINVAL):
+		return nil, ioFault("set O_DIRECT on", path, err)
+	}
+	return h, nil
+}
+
+// Size is the number of bytes of the target.
+func (h *handle) Size() int64 { return h.size }
+
+// Method is "o_direct", or "buffered" where the file system refuses direct writes.
+func (h *handle) Method() string {
+	if h.direct {
+		return methodDirect
+	}
+	return methodBuffered
+}
+
+// ZeroAt writes zeroes to [offset, offset+n) and never past the end; see
+// hardware.Handle. Before each write of at most 4 MiB it looks at ctx and at the
+// file. What was written when it returns an error is written.
+func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
+	if err := h.usable(); err != nil {
+		return err
+	}
+	if !h.writable {
+		return h.misused("%q was opened for reading only", h.path)
+	}
+	if offset < 0 || n < 0 || offset > h.size || n > h.size-offset {
+		return h.misused("%d bytes at %d lie outside %q, which has %d", n, offset, h.path, h.size)
+	}
+	if offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.size {
+		return h.misused("%d bytes at %d of %q are no whole blocks of %d", n, offset, h.path, hardware.Align)
+	}
+	for n > 0 {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("zero %q, stopped at %d: %w", h.path, offset, err)
+		}
+		if err := h.subject.unchanged(h.fd); err != nil {
+			return err
+		}
+		done, err := h.writeOnce(offset, min(n, int64(len(h.zeroes))))
+		if err != nil {
+			return err
+		}
+		offset, n = offset+done, n-done
+	}
+	return nil
+}
+
+// writeOnce writes some of [offset, offset+n), in whole blocks but for the tail, and
+// says how much.
+func (h *handle) writeOnce(offset, n int64) (int64, error) {
+	if tail := n % hardware.Align; h.direct && tail != 0 {
+		// O_DIRECT would refuse the tail, and a write padded to a whole block would
+		// make the file grow (measured). So it goes through the cache, alone.
+		if n != tail {
+			return h.write(offset, n-tail)
+		}
+		return h.writeTail(offset, tail)
+	}
+	return h.write(offset, n)
+}
+
+// writeTail writes the last bytes buffered, on the same descriptor, and waits for
+// them.
+func (h *handle) writeTail(offset, n int64) (done int64, err error) {
+	if err := h.sys.direct(h.fd, false); err != nil {
+		return 0, ioFault("clear O_DIRECT on", h.path, err)
+	}
+	defer func() {
+		if back := h.sys.direct(h.fd, true); back != nil {
+			err = errors.Join(err, ioFault("set O_DIRECT on", h.path, back))
+		}
+	}()
+	for done < n {
+		got, err := h.write(offset+done, n-done)
+		if err != nil {
+			return done, err
+		}
+		done += got
+	}
+	return done, h.sync()
+}
+
+// write is one pwrite of zeroes. A short one counts in whole blocks, so that the
+// next one is aligned again; to write a zero twice does no harm.
+func (h *handle) write(offset, n int64) (int64, error) {
+	var got int
+	h.dirty = true
+	err := uninterrupted(func() (err error) {
+		got, err = h.sys.pwrite(h.fd, h.zeroes[:n], offset)
+		return err
+	})
+	aligned := n%hardware.Align == 0
+	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.wrote {
+		// Some file systems take the flag and refuse the write, or want more than
+		// hardware.Align.
+		if err := h.sys.direct(h.fd, false); err != nil {
+			return 0, ioFault("clear O_DIRECT on", h.path, err)
+		}
+		h.direct = false
+		return 0, nil // the caller comes again
+	}
+	if err != nil {
+		return 0, ioFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, err)
+	}
+	done := int64(got)
+	if done < n {
+		done -= done % hardware.Align
+		if !aligned {
+			done = int64(got) // the tail itself, buffered: any byte will do
+		}
+	}
+	if done == 0 {
+		return 0, ioFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, io.ErrShortWrite)
+	}
+	h.wrote = h.wrote || h.direct && aligned
+	return done, nil
+}
+
+// ReadAt reads past the page cache; see hardware.Handle. Aligned buffers at aligned
+// offsets are filled without a copy.
+func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
+	if err := h.usable(); err != nil {
+		return 0, err
+	}
+	if offset < 0 {
+		return 0, h.misused("%d is before the start of %q", offset, h.path)
+	}
+	if err := h.uncached(offset, int64(len(p))); err != nil {
+		return 0, err
+	}
+	done := 0
+	for done < len(p) && offset+int64(done) < h.size {
+		got, err := h.readSome(p[done:], offset+int64(done))
+		done += got
+		if err != nil {
+			return done, err
+		}
+	}
+	if done < len(p) {
+		return done, io.EOF
+	}
+	return done, nil
+}
+
+// uncached, without O_DIRECT, makes the kernel forget what it keeps of the range, so
+// that the next read comes from the device.
+func (h *handle) uncached(offset, n int64) error {
+	if h.direct {
+		return nil
+	}
+	if h.dirty {
+		if err := h.sync(); err != nil {
+			return err
+		}
+	}
+	// Only whole pages are dropped.
+	from := offset / hardware.Align * hardware.Align
+	if err := unix.Fadvise(h.fd, from, offset+n-from+hardware.Align, unix.FADV_DONTNEED); err != nil {
+		return ioFault("drop the cache of", h.path, err)
+	}
+	return nil
+}
+
+// readSome reads at least one byte into p, which is not empty and begins before
+// the end.
+func (h *handle) readSome(p []byte, offset int64) (int, error) {
+	skip := int(offset % hardware.Align)
+	whole := len(p) / hardware.Align * hardware.Align
+	if skip == 0 && whole > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%hardware.Align == 0 {
+		return h.read(p[:whole], offset)
+	}
+	if h.bounce == nil {
+		h.bounce = hardware.AlignedBuffer(bounceLen)
+	}
+	wanted := (skip + len(p) + hardware.Align - 1) / hardware.Align * hardware.Align
+	got, err := h.read(h.bounce[:min(wanted, bounceLen)], offset-int64(skip))
+	if err != nil {
+		return 0, err
+	}
+	if got <= skip {
+		return 0, h.ended(offset)
+	}
+	return copy(p, h.bounce[skip:got]), nil
+}
+
+// read is one aligned pread. It gives less at the end of the file.
+func (h *handle) read(p []byte, offset int64) (int, error) {
+	var got int
+	err := uninterrupted(func() (err error) {
+		got, err = h.sys.pread(h.fd, p, offset)
+		return err
+	})
+	if errors.Is(err, unix.EINVAL) && h.direct {
+		// As in write: more than hardware.Align is wanted here.
+		if err := h.sys.direct(h.fd, false); err != nil {
+			return 0, ioFault("clear O_DIRECT on", h.path, err)
+		}
+		h.direct = false
+		if err := h.uncached(offset, int64(len(p))); err != nil {
+			return 0, err
+		}
+		return h.read(p, offset)
+	}
+	if err != nil {
+		return 0, ioFault(fmt.Sprintf("read %d bytes at %d of", len(p), offset), h.path, err)
+	}
+	if got == 0 {
+		return 0, h.ended(offset)
+	}
+	return got, nil
+}
+
+// ended is the fault of a target that ends before its enrolled size.
+func (h *handle) ended(offset int64) error {
+	return changed("size", fmt.Sprintf("%q ends at %d and was enrolled with %d bytes", h.path, offset, h.size))
+}
+
+// Flush returns once everything written is on stable storage. After one failure it
+// never returns nil again: only a new handle, and writing again, can make up for it.
+func (h *handle) Flush(ctx context.Context) error {
+	if err := h.usable(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("flush %q: %w", h.path, err)
+	}
+	return h.sync()
+}
+
+func (h *handle) sync() error {
+	if h.failed != nil {
+		return h.failed
+	}
+	if err := uninterrupted(func() error { return h.sys.fsync(h.fd) }); err != nil {
+		h.failed = ioFault("flush", h.path, err)
+		return h.failed
+	}
+	h.dirty = false
+	return nil
+}
+
+// Check proves again that this is the enrolled target and that nobody uses it.
+func (h *handle) Check(ctx context.Context) error {
+	if err := h.usable(); err != nil {
+		return err
+	}
+	return h.subject.check(ctx, h.fd)
+}
+
+// Close gives up the descriptor and with it the lock.
+func (h *handle) Close() error {
+	if err := h.usable(); err != nil {
+		return err
+	}
+	// Never twice: the number may be another file's by then.
+	fd := h.fd
+	h.fd = -1
+	if err := unix.Close(fd); err != nil && !errors.Is(err, unix.EINTR) {
+		return ioFault("close", h.path, err)
+	}
+	return nil
+}
+
+func (h *handle) usable() error {
+	if h.fd < 0 {
+		return fmt.Errorf("%q: %w", h.path, os.ErrClosed)
+	}
+	return nil
+}
+
+// misused is the fault of a caller that broke the port's contract.
+func (h *handle) misused(format string, args ...any) error {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
+}

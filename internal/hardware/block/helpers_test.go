@@ -1,0 +1,186 @@
+package block
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+const (
+	nonce = 0xb10c
+	kib   = 1 << 10
+	mib   = 1 << 20
+	// oddSize has a tail that O_DIRECT refuses.
+	oddSize = 9*mib + 777
+)
+
+// allowAll allows every path.
+type allowAll struct{}
+
+func (allowAll) AllowPath(string) error { return nil }
+
+// workDir is a temporary directory on a file system that overwrites in place.
+func workDir(t *testing.T) string {
+	t.Helper()
+	for _, parent := range []string{"", "/dev/shm"} {
+		dir, err := os.MkdirTemp(parent, "burnish-block-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+		dir, err = filepath.EvalSymlinks(dir)
+		require.NoError(t, err)
+		if lists(t, dir) {
+			return dir
+		}
+	}
+	t.Skip("neither the directory for temporary files nor /dev/shm is on ext, xfs or tmpfs")
+	return ""
+}
+
+// lists tells whether a directory's file system is in the allow-list.
+func lists(t *testing.T, dir string) bool {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	_, _, err = realSystem().fileSystemOf(fd, dir)
+	return err == nil
+}
+
+// needs skips the test unless it runs as root and these tools are there.
+func needs(t *testing.T, tools ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it mounts, attaches or swaps")
+	}
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs the tool %s: %v", tool, err)
+		}
+	}
+}
+
+// run runs a tool and fails the test if that fails.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s: %s", name, strings.Join(args, " "), out)
+	return strings.TrimSpace(string(out))
+}
+
+// mayRun runs a tool that this environment may not allow, and skips then.
+func mayRun(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Skipf("this environment refuses %s %s: %v: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+}
+
+// attach makes a loop device of a file for the time of the test.
+func attach(t *testing.T, image string, args ...string) string {
+	t.Helper()
+	needs(t, "losetup")
+	// The name only: losetup also warns, on stderr, of an odd size.
+	out, err := exec.Command("losetup", append(append([]string{"--find", "--show"}, args...), image)...).Output()
+	if err != nil {
+		t.Skipf("this environment has no loop device: %v", err)
+	}
+	loop := strings.TrimSpace(string(out))
+	t.Cleanup(func() { run(t, "losetup", "--detach", loop) })
+	return loop
+}
+
+// image makes a sparse file to hold a file system.
+func image(t *testing.T, dir string, size int64) string {
+	t.Helper()
+	file, err := os.CreateTemp(dir, "image-")
+	require.NoError(t, err)
+	require.NoError(t, file.Truncate(size))
+	require.NoError(t, file.Close())
+	return file.Name()
+}
+
+// mounted makes a file system on a loop device in dir and mounts it for the time of
+// the test. mkfs is the tool with its arguments, options are those of mount.
+func mounted(t *testing.T, dir string, mkfs []string, options string, loopArgs ...string) string {
+	t.Helper()
+	needs(t, mkfs[0], "losetup", "mount")
+	file := image(t, dir, 400*mib)
+	run(t, mkfs[0], append(mkfs[1:len(mkfs):len(mkfs)], file)...)
+	return mount1(t, attach(t, file, loopArgs...), options)
+}
+
+// mount1 mounts one device for the time of the test.
+func mount1(t *testing.T, device, options string, args ...string) string {
+	t.Helper()
+	point := t.TempDir()
+	mayRun(t, "mount", append(append([]string{"-o", "rw," + options}, args...), device, point)...)
+	t.Cleanup(func() { run(t, "umount", point) })
+	point, err := filepath.EvalSymlinks(point)
+	require.NoError(t, err)
+	return point
+}
+
+// stamped makes a file full of a tenant's stamps.
+func stamped(t *testing.T, path string, size int64) hardwaretest.File {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, file.Truncate(size))
+	require.NoError(t, hardwaretest.Stamp(file, size, nonce))
+	require.NoError(t, file.Sync())
+	require.NoError(t, file.Close())
+	return hardwaretest.File(path)
+}
+
+// fixture is one enrolled file in a directory of its own.
+type fixture struct {
+	driver *Driver
+	dir    string // dir/d/target is the file
+	path   string
+	target hardware.Target
+	who    device.Identity
+}
+
+// enroll makes and enrolls a stamped file in dir.
+func enroll(t *testing.T, dir string, size int64) *fixture {
+	t.Helper()
+	parent := filepath.Join(dir, "d")
+	require.NoError(t, os.MkdirAll(parent, 0o700))
+	f := &fixture{driver: New(allowAll{}), dir: dir, path: filepath.Join(parent, "target")}
+	stamped(t, f.path, size)
+	f.target = at(f.path)
+	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
+	require.NoError(t, err)
+	f.who = found.Identity
+	return f
+}
+
+// at is the target with this path.
+func at(path string) hardware.Target {
+	return hardware.Target{Name: "d1", Driver: "block", Settings: map[string]string{"path": path}}
+}
+
+// open opens the enrolled file; the test ends with it closed.
+func (f *fixture) open(t *testing.T, writable bool) *handle {
+	t.Helper()
+	opened, err := f.driver.Open(t.Context(), f.target, f.who, writable)
+	require.NoError(t, err)
+	h := opened.(*handle)
+	t.Cleanup(func() {
+		if h.fd >= 0 {
+			require.NoError(t, h.Close())
+		}
+	})
+	return h
+}

@@ -1,0 +1,168 @@
+package block
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// inode is what identifies a file while it exists.
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(stat *unix.Stat_t) inode {
+	return inode{dev: uint64(stat.Dev), ino: stat.Ino}
+}
+
+// inodeAt is the inode that a path names now. It follows symbolic links, and opens
+// nothing.
+func inodeAt(path string) (inode, error) {
+	var stat unix.Stat_t
+	if err := uninterrupted(func() error { return unix.Stat(path, &stat) }); err != nil {
+		return inode{}, err
+	}
+	return inodeOf(&stat), nil
+}
+
+// notInUse refuses a file that swap, a loop device or a mount uses (SAFETY F14):
+// O_EXCL on a regular file keeps nobody away (measured under a mounted loop).
+func (s system) notInUse(path string, target inode) error {
+	if err := s.notSwap(path, target); err != nil {
+		return err
+	}
+	if err := s.notLoop(path, target); err != nil {
+		return err
+	}
+	return s.notMounted(path, target)
+}
+
+// notSwap compares the target with each entry of /proc/swaps.
+func (s system) notSwap(path string, target inode) error {
+	name := filepath.Join(s.proc, "swaps")
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a kernel without swap
+	}
+	if err != nil {
+		return ioFault("read", name, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || !strings.HasPrefix(fields[0], "/") {
+			continue // the heading
+		}
+		swap := unescape(fields[0])
+		found, err := inodeAt(swap)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, or out of this mount namespace: sole finds it
+		}
+		if err != nil {
+			return ioFault("look at the swap", swap, err)
+		}
+		if found == target {
+			return busy("%q is used as swap", path)
+		}
+	}
+	return nil
+}
+
+// notLoop asks every loop device for the inode behind it.
+func (s system) notLoop(path string, target inode) error {
+	attached, err := filepath.Glob(filepath.Join(s.sys, "block/loop*/loop/backing_file"))
+	if err != nil {
+		return ioFault("list the loop devices below", s.sys, err)
+	}
+	for _, file := range attached {
+		name := filepath.Base(filepath.Dir(filepath.Dir(file)))
+		found, known, err := s.loopInode(name, file)
+		if err != nil {
+			return err
+		}
+		if known && found == target {
+			return busy("%q is the file behind the loop device %s", path, name)
+		}
+	}
+	return nil
+}
+
+// loopInode is the inode behind a loop device; known is false where the loop is
+// gone, or where neither its node nor its file can be had here: sole still finds it.
+func (s system) loopInode(name, backingFile string) (found inode, known bool, err error) {
+	fd, err := unix.Open(filepath.Join(s.dev, name), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err == nil {
+		info, err := unix.IoctlLoopGetStatus64(fd)
+		err = errors.Join(err, unix.Close(fd))
+		switch {
+		case err == nil:
+			return inode{dev: info.Device, ino: info.Inode}, true, nil
+		case errors.Is(err, unix.ENXIO):
+			return inode{}, false, nil // detached since it was listed
+		default:
+			return inode{}, false, ioFault("ask the loop device", name, err)
+		}
+	}
+	// In a container the node is often missing or closed to us; sysfs has the name.
+	text, err := os.ReadFile(backingFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO):
+		return inode{}, false, nil // detached since it was listed
+	case err != nil:
+		return inode{}, false, ioFault("read", backingFile, err)
+	}
+	found, err = inodeAt(strings.TrimSuffix(string(text), "\n"))
+	return found, err == nil, nil
+}
+
+// notMounted refuses a file that is itself mounted somewhere, as containers do with
+// single files: another world then knows it by another name.
+func (s system) notMounted(path string, target inode) error {
+	mounts, err := s.mountsOf(target.dev)
+	if err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		found, err := inodeAt(m.point)
+		if err != nil {
+			continue // covered by another mount or gone: nothing is reached through it
+		}
+		if found == target {
+			return busy("%q is mounted at %q", path, m.point)
+		}
+	}
+	return nil
+}
+
+// sole proves that nobody else has the file open: for writing where ours is a
+// reading descriptor, at all where it is a writing one. It asks for a lease and
+// gives it back at once; the kernel grants one only then. This finds the guest that
+// runs on the file, and everything that the tables above do not show here.
+func (s system) sole(ctx context.Context, fd int, path string, writable bool) error {
+	wanted := unix.F_RDLCK
+	if writable {
+		wanted = unix.F_WRLCK
+	}
+	err := hardware.Patiently(ctx, s.patience, func() error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, wanted)
+		return err
+	})
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return busy("%q is held open by another process", path)
+	case errors.Is(err, unix.EACCES):
+		return refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "it cannot be known who else has %q open: it belongs to another user", path)
+	case err != nil:
+		return fmt.Errorf("look who has %q open: %w", path, err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK); err != nil && !errors.Is(err, unix.EAGAIN) {
+		return ioFault("give back the lease on", path, err)
+	}
+	return nil
+}

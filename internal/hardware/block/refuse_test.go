@@ -1,0 +1,509 @@
+package block
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+// refusal is something that happens to an enrolled file, after which nothing may
+// be written.
+type refusal struct {
+	// dir is where the file lies; workDir if nil.
+	dir func(t *testing.T) string
+	// size is that of the file; oddSize if 0.
+	size int64
+	// happens does it. It returns the files whose bytes must stay as they are.
+	happens func(t *testing.T, f *fixture) []string
+	// The faults of Open and of Discover with the enrolled identity, of a first
+	// Discover, and of Check on a handle that was open before; "" is none.
+	open, known, first, check device.Code
+	// says stands in the fault of Check.
+	says string
+	// zero: an open handle's ZeroAt refuses even without a Check.
+	zero bool
+	// onlyWritable: a handle that only reads may be opened nevertheless.
+	onlyWritable bool
+	// notWhileOpen: it cannot happen to a file that is open.
+	notWhileOpen bool
+}
+
+var refusals = map[string]refusal{
+	"hard_linked": {
+		happens: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Link(f.path, f.path+".2"))
+			return []string{f.path}
+		},
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		says: "2 names", zero: true,
+	},
+	"renamed": {
+		happens: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Rename(f.path, f.path+".2"))
+			return []string{f.path + ".2"}
+		},
+		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeIdentityChanged,
+		says: "leads nowhere now",
+	},
+	"replaced": {
+		happens: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Rename(f.path, f.path+".2"))
+			stamped(t, f.path, f.who.Size)
+			return []string{f.path, f.path + ".2"}
+		},
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		says: "names another file now",
+	},
+	"removed_and_made_anew": {
+		happens: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Remove(f.path))
+			stamped(t, f.path, f.who.Size)
+			return []string{f.path}
+		},
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		says: "was removed", zero: true,
+	},
+	"symlink_at_path": {
+		happens: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Rename(f.path, f.path+".2"))
+			require.NoError(t, os.Symlink(f.path+".2", f.path))
+			return []string{f.path + ".2"}
+		},
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		says: "leads to",
+	},
+	"symlinked_parent": {
+		happens: func(t *testing.T, f *fixture) []string {
+			parent := filepath.Dir(f.path)
+			require.NoError(t, os.Rename(parent, parent+".2"))
+			require.NoError(t, os.Symlink(parent+".2", parent))
+			return []string{f.path}
+		},
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		says: "leads to",
+	},
+	"given_name_leads_elsewhere": {
+		happens: func(t *testing.T, f *fixture) []string {
+			byID := filepath.Join(f.dir, "by-id")
+			stamped(t, f.path+".2", f.who.Size)
+			require.NoError(t, os.Remove(byID))
+			require.NoError(t, os.Symlink(f.path+".2", byID))
+			return []string{f.path, f.path + ".2"}
+		},
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		says: "leads to",
+	},
+	"shrunk": {
+		happens: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Truncate(f.path, f.who.Size-hardwaretest.Block))
+			return []string{f.path}
+		},
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		says: "(size)", zero: true,
+	},
+	"grown": {
+		happens: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Truncate(f.path, f.who.Size+1))
+			return []string{f.path}
+		},
+		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		says: "(size)", zero: true,
+	},
+	"used_as_swap": {
+		size: 8 * mib,
+		happens: func(t *testing.T, f *fixture) []string {
+			needs(t, "mkswap", "swapon")
+			run(t, "mkswap", f.path)
+			mayRun(t, "swapon", f.path)
+			t.Cleanup(func() { run(t, "swapoff", f.path) })
+			return []string{f.path}
+		},
+		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		says: "used as swap",
+	},
+	"behind_a_loop_device": {
+		happens: func(t *testing.T, f *fixture) []string {
+			attach(t, f.path)
+			return []string{f.path}
+		},
+		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		says: "behind the loop device loop",
+	},
+	"mounted_through_a_loop_device": {
+		happens: func(t *testing.T, f *fixture) []string {
+			needs(t, "mkfs.ext4", "losetup", "mount")
+			run(t, "mkfs.ext4", "-q", "-F", f.path)
+			// Read-only and without its journal, so that the mount itself writes nothing.
+			mount1(t, attach(t, f.path, "--read-only"), "ro,noload")
+			return []string{f.path}
+		},
+		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		says: "behind the loop device loop",
+	},
+	"mounted_as_a_file": {
+		happens: func(t *testing.T, f *fixture) []string {
+			needs(t, "mount")
+			point := filepath.Join(f.dir, "a point")
+			require.NoError(t, os.WriteFile(point, nil, 0o600))
+			mayRun(t, "mount", "--bind", f.path, point)
+			t.Cleanup(func() { run(t, "umount", point) })
+			return []string{f.path}
+		},
+		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		says: "a point",
+	},
+	"held_open_for_writing": {
+		happens: func(t *testing.T, f *fixture) []string {
+			return holdOpen(t, f.path, os.O_RDWR)
+		},
+		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		says: "held open",
+	},
+	"held_open_for_reading": {
+		happens: func(t *testing.T, f *fixture) []string {
+			return holdOpen(t, f.path, os.O_RDONLY)
+		},
+		open: device.CodeTargetBusy, check: device.CodeTargetBusy,
+		says: "held open", onlyWritable: true,
+	},
+	"reflinked": {
+		dir: func(t *testing.T) string {
+			return mounted(t, workDir(t), []string{"mkfs.xfs", "-q", "-m", "reflink=1"}, "")
+		},
+		happens: func(t *testing.T, f *fixture) []string {
+			run(t, "cp", "--reflink=always", f.path, f.path+".2")
+			return []string{f.path, f.path + ".2"}
+		},
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		says: "shares extents",
+	},
+	"file_system_below_its_loop_was_reflinked": {
+		dir: func(t *testing.T) string {
+			outer := mounted(t, workDir(t), []string{"mkfs.xfs", "-q", "-m", "reflink=1"}, "")
+			inner := filepath.Join(outer, "inner")
+			require.NoError(t, os.WriteFile(inner, nil, 0o600))
+			require.NoError(t, os.Truncate(inner, 100*mib))
+			run(t, "mkfs.ext4", "-q", "-F", inner)
+			point := mount1(t, attach(t, inner), "")
+			require.NoError(t, os.Symlink(outer, filepath.Join(point, "outer")))
+			return point
+		},
+		happens: func(t *testing.T, f *fixture) []string {
+			outer := filepath.Join(f.dir, "outer")
+			run(t, "sync")
+			run(t, "cp", "--reflink=always", filepath.Join(outer, "inner"), filepath.Join(outer, "snapshot"))
+			return []string{f.path}
+		},
+		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
+		says: "lies on a loop device",
+	},
+}
+
+// holdOpen keeps a file open for the time of the test, as a guest does.
+func holdOpen(t *testing.T, path string, flags int) []string {
+	t.Helper()
+	file, err := os.OpenFile(path, flags, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	return []string{path}
+}
+
+func TestF14_RefusedAndNothingIsWritten(t *testing.T) {
+	for name, r := range refusals {
+		if r.dir == nil {
+			r.dir = workDir
+		}
+		if r.size == 0 {
+			r.size = oddSize
+		}
+		t.Run(name+"/before_it_is_opened", func(t *testing.T) {
+			f := r.enroll(t)
+			files := r.happens(t, f)
+			before := sums(t, files)
+
+			_, err := f.driver.Discover(t.Context(), f.target, f.who)
+			requireCode(t, err, r.known)
+			if r.first != "" {
+				_, err = f.driver.Discover(t.Context(), f.target, device.Identity{})
+				requireCode(t, err, r.first)
+			}
+			for _, writable := range []bool{true, false} {
+				h, err := f.driver.Open(t.Context(), f.target, f.who, writable)
+				if !writable && r.onlyWritable {
+					require.NoError(t, err)
+					require.NoError(t, h.Close())
+					continue
+				}
+				requireCode(t, err, r.open)
+				require.Nil(t, h)
+			}
+			require.Equal(t, before, sums(t, files))
+			for _, path := range files {
+				require.LessOrEqual(t, len(descriptorsOf(t, path)), 1, "no refusal leaves a descriptor open")
+			}
+		})
+		t.Run(name+"/while_it_is_open", func(t *testing.T) {
+			f := r.enroll(t)
+			h := f.open(t, true)
+			require.NoError(t, h.Check(t.Context()))
+			files := r.happens(t, f)
+			before := sums(t, files)
+			err := h.Check(t.Context())
+			requireCode(t, err, r.check)
+			require.Contains(t, err.Error(), r.says)
+			if r.zero {
+				requireCode(t, h.ZeroAt(t.Context(), 0, f.who.Size), r.check)
+			}
+			require.NoError(t, h.Close())
+			require.Equal(t, before, sums(t, files))
+		})
+	}
+}
+
+// enroll enrolls the file by a link, as operators do with /dev/disk/by-id.
+func (r refusal) enroll(t *testing.T) *fixture {
+	t.Helper()
+	f := enroll(t, r.dir(t), r.size)
+	byID := filepath.Join(f.dir, "by-id")
+	require.NoError(t, os.Symlink(f.path, byID))
+	f.target = at(byID)
+	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
+	require.NoError(t, err)
+	f.who = found.Identity
+	return f
+}
+
+func requireCode(t *testing.T, err error, code device.Code) {
+	t.Helper()
+	if code == "" {
+		require.NoError(t, err)
+		return
+	}
+	hardwaretest.RequireFault(t, err, code)
+}
+
+// sums are the checksums of files.
+func sums(t *testing.T, paths []string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, path := range paths {
+		all[path] = hardwaretest.Sum(t, hardwaretest.File(path))
+	}
+	return all
+}
+
+// TestF14_NotInPlace is about files that were on such a file system from the start:
+// they cannot be enrolled, and an identity from elsewhere opens nothing.
+func TestF14_NotInPlace(t *testing.T) {
+	ext4 := []string{"mkfs.ext4", "-q"}
+	for name, tc := range map[string]struct {
+		dir  func(t *testing.T) string
+		size int64
+		says string
+	}{
+		"btrfs": {
+			dir:  func(t *testing.T) string { return mounted(t, workDir(t), []string{"mkfs.btrfs", "-q"}, "") },
+			says: "magic 0x9123683e",
+		},
+		"overlay": {
+			dir: func(t *testing.T) string {
+				needs(t, "mount")
+				dir := workDir(t)
+				for _, sub := range []string{"lower", "upper", "work"} {
+					require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o700))
+				}
+				return mount1(t, "overlay", "lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work", "-t", "overlay")
+			},
+			says: "magic 0x794c7630",
+		},
+		"data_journal_by_mount_option": {
+			dir:  func(t *testing.T) string { return mounted(t, workDir(t), ext4, "data=journal") },
+			says: "mounted with data=journal",
+		},
+		"data_journal_by_superblock": {
+			dir: func(t *testing.T) string {
+				needs(t, "mkfs.ext4", "tune2fs")
+				file := image(t, workDir(t), 100*mib)
+				run(t, "mkfs.ext4", "-q", file)
+				run(t, "tune2fs", "-o", "journal_data", file)
+				return mount1(t, attach(t, file), "")
+			},
+			says: "default is data=journal",
+		},
+		"data_journal_by_flag": {
+			// As chattr +j sets it, which asks for more than root; files inherit it
+			// from their directory.
+			dir: func(t *testing.T) string {
+				needs(t, "mkfs.ext4", "debugfs")
+				file := image(t, workDir(t), 100*mib)
+				run(t, "mkfs.ext4", "-q", file)
+				run(t, "debugfs", "-w", "-R", "set_inode_field <2> flags 0x84000", file)
+				return mount1(t, attach(t, file), "")
+			},
+			says: "chattr +j",
+		},
+		"inline_data": {
+			dir: func(t *testing.T) string {
+				return mounted(t, workDir(t), []string{"mkfs.ext4", "-q", "-I", "1024", "-O", "inline_data"}, "")
+			},
+			size: 100,
+			says: "inside its file system's own records",
+		},
+		"realtime_xfs": {
+			dir:  realtimeXFS,
+			says: "realtime section",
+		},
+		"ext4_on_a_loop_on_btrfs": {
+			dir: func(t *testing.T) string {
+				outer := mounted(t, workDir(t), []string{"mkfs.btrfs", "-q"}, "")
+				return mounted(t, outer, ext4, "")
+			},
+			says: "lies on a loop device",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.size == 0 {
+				tc.size = mib
+			}
+			path := filepath.Join(tc.dir(t), "target")
+			before := hardwaretest.Sum(t, stamped(t, path, tc.size))
+			d := New(allowAll{})
+			_, err := d.Discover(t.Context(), at(path), device.Identity{})
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotInPlace).Message, tc.says)
+
+			who := identityAnyway(t, path)
+			for _, writable := range []bool{true, false} {
+				h, err := d.Open(t.Context(), at(path), who, writable)
+				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+				require.Nil(t, h)
+			}
+			require.Equal(t, before, hardwaretest.Sum(t, hardwaretest.File(path)))
+		})
+	}
+}
+
+// realtimeXFS is a directory in the realtime section of an xfs.
+func realtimeXFS(t *testing.T) string {
+	needs(t, "mkfs.xfs", "xfs_io", "mount")
+	dir := workDir(t)
+	data, realtime := attach(t, image(t, dir, 400*mib)), attach(t, image(t, dir, 400*mib))
+	run(t, "mkfs.xfs", "-q", "-r", "rtdev="+realtime, "-d", "rtinherit=1", data)
+	return mount1(t, data, "rtdev="+realtime)
+}
+
+// identityAnyway is the identity that a file would have if its file system were in
+// the allow-list.
+func identityAnyway(t *testing.T, path string) device.Identity {
+	t.Helper()
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	sys := realSystem()
+	sys.statfs = func(fd int, stat *unix.Statfs_t) error {
+		err := unix.Fstatfs(fd, stat)
+		if !lists(t, filepath.Dir(path)) {
+			stat.Type = unix.EXT4_SUPER_MAGIC
+		}
+		return err
+	}
+	who, _, _, err := sys.identify(fd, path, path)
+	if err != nil {
+		// No generation there: that alone would refuse it later.
+		var stat unix.Stat_t
+		require.NoError(t, unix.Fstat(fd, &stat))
+		who = device.Identity{Serial: "none", Model: modelFile, Size: stat.Size, Given: path, Path: path, Device: stat.Dev, Inode: stat.Ino}
+	}
+	return who
+}
+
+func TestF14_FileSystemsThatAreNotListedAreRefusedByMagic(t *testing.T) {
+	for name, magic := range map[string]int64{
+		"zfs": 0x2fc12fc1, "f2fs": 0xf2f52010, "bcachefs": 0xca451a4e, "nfs": 0x6969, "fuse": 0x65735546, "cifs": 0xff534d42,
+		"smb2": 0xfe534d42, "overlay": 0x794c7630, "btrfs": 0x9123683e, "vfat": 0x4d44, "ecryptfs": 0xf15f, "unknown": 0x12345678, "none": 0,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := enroll(t, workDir(t), 64*kib)
+			before := sums(t, []string{f.path})
+			f.driver.sys.statfs = func(fd int, stat *unix.Statfs_t) error {
+				err := unix.Fstatfs(fd, stat)
+				stat.Type = magic
+				return err
+			}
+			for _, known := range []device.Identity{{}, f.who} {
+				_, err := f.driver.Discover(t.Context(), f.target, known)
+				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+			}
+			h, err := f.driver.Open(t.Context(), f.target, f.who, true)
+			hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+			require.Nil(t, h)
+			require.Equal(t, before, sums(t, []string{f.path}))
+		})
+	}
+	f := enroll(t, workDir(t), 64*kib)
+	f.driver.sys.statfs = func(int, *unix.Statfs_t) error { return unix.EIO }
+	_, err := f.driver.Discover(t.Context(), f.target, f.who)
+	hardwaretest.RequireFault(t, err, device.CodeIO)
+}
+
+func TestF14_ExtentFlags(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags uint32
+		code  device.Code
+	}{
+		"plain":              {0, ""},
+		"last":               {extentLast, ""},
+		"unwritten":          {0x800, ""},
+		"merged":             {0x1000, ""},
+		"shared":             {extentShared | extentLast, device.CodeTargetShared},
+		"shared and encoded": {extentShared | extentEncoded, device.CodeTargetShared},
+		"encoded":            {extentEncoded, device.CodeNotInPlace},
+		"encrypted":          {extentDataEncrypted | extentEncoded, device.CodeNotInPlace},
+		"inline":             {extentDataInline | extentNotAligned, device.CodeNotInPlace},
+		"tail packed":        {extentDataTail | extentNotAligned, device.CodeNotInPlace},
+		"not aligned":        {extentNotAligned, device.CodeNotInPlace},
+		"unknown place":      {extentUnknown, device.CodeNotInPlace},
+		"not yet placed":     {extentDelalloc | extentUnknown, device.CodeTargetBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requireCode(t, extentFault("/f", tc.flags), tc.code)
+		})
+	}
+}
+
+func TestF14_EveryExtentIsLookedAt(t *testing.T) {
+	// More extents than one call gives, and only the last one is shared.
+	needs(t, "cp")
+	dir := mounted(t, workDir(t), []string{"mkfs.xfs", "-q", "-m", "reflink=1"}, "")
+	f := enroll(t, dir, 64*kib)
+	const extents = 600
+	require.NoError(t, os.Remove(f.path))
+	file, err := os.Create(f.path)
+	require.NoError(t, err)
+	for i := range int64(extents) {
+		_, err := file.WriteAt([]byte{1}, i*64*kib)
+		require.NoError(t, err)
+	}
+	require.NoError(t, file.Close())
+	count := func() (n int) {
+		fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		require.NoError(t, eachExtent(fd, f.path, func(uint32) error { n++; return nil }))
+		return n
+	}
+	require.Greater(t, count(), len(fiemap{}.extents), "the file has to need more than one call")
+	_, err = f.driver.Discover(t.Context(), f.target, device.Identity{})
+	require.NoError(t, err)
+
+	out, err := exec.Command("xfs_io", "-f", "-c", "reflink "+f.path+" "+"39256064 0 4096", f.path+".2").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	_, err = f.driver.Discover(t.Context(), f.target, device.Identity{})
+	hardwaretest.RequireFault(t, err, device.CodeTargetShared)
+}

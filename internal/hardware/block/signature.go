@@ -1,0 +1,238 @@
+package block
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"burnish/internal/device"
+)
+
+// magic is a run of bytes at a fixed place by which one kind of content is known.
+type magic struct {
+	name string
+	// at is the offset from the start, or, where negative, from the end, which is
+	// first rounded down to a multiple of round.
+	at    int64
+	round int64
+	bytes string
+	// sane, where set, looks at what else must hold, with the bytes around: a magic
+	// of two bytes stands in random data as well.
+	sane func(r io.ReaderAt, at int64) (bool, error)
+}
+
+// magics is what a first enrolment refuses to destroy unasked (SAFETY F15). The
+// names are what `--accept-signature` takes.
+var magics = []magic{
+	{name: "ext", at: 0x438, bytes: "\x53\xef", sane: saneExt},
+	{name: "xfs", at: 0, bytes: "XFSB"},
+	{name: "btrfs", at: 0x10040, bytes: "_BHRfS_M"},
+	{name: "bcachefs", at: 0x1018, bytes: "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"},
+	{name: "f2fs", at: 0x400, bytes: "\x10\x20\xf5\xf2"},
+	{name: "vfat", at: 0x52, bytes: "FAT32   "},
+	{name: "vfat", at: 0x36, bytes: "FAT16   "},
+	{name: "vfat", at: 0x36, bytes: "FAT12   "},
+	{name: "exfat", at: 3, bytes: "EXFAT   "},
+	{name: "ntfs", at: 3, bytes: "NTFS    "},
+	{name: "iso9660", at: 0x8001, bytes: "CD001"},
+
+	{name: "md", at: 0, bytes: "\xfc\x4e\x2b\xa9"},                        // 1.1
+	{name: "md", at: 0x1000, bytes: "\xfc\x4e\x2b\xa9"},                   // 1.2
+	{name: "md", at: -0x2000, round: 0x1000, bytes: "\xfc\x4e\x2b\xa9"},   // 1.0
+	{name: "md", at: -0x10000, round: 0x10000, bytes: "\xfc\x4e\x2b\xa9"}, // 0.90
+	{name: "md", at: -0x10000, round: 0x10000, bytes: "\xa9\x2b\x4e\xfc"}, // 0.90 of a big-endian machine
+	{name: "md", at: -0x400, round: 0x200, bytes: "Intel Raid ISM Cfg Sig. "},
+	{name: "md", at: -0x200, round: 0x200, bytes: "\xde\x11\xde\x11"}, // DDF
+
+	{name: "lvm2", at: 0x018, bytes: "LVM2 001", sane: saneLVM},
+	{name: "lvm2", at: 0x218, bytes: "LVM2 001", sane: saneLVM},
+	{name: "lvm2", at: 0x418, bytes: "LVM2 001", sane: saneLVM},
+	{name: "lvm2", at: 0x618, bytes: "LVM2 001", sane: saneLVM},
+	{name: "bcache", at: 0x1018, bytes: "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"},
+	{name: "luks", at: 0, bytes: "LUKS\xba\xbe"},
+	{name: "luks", at: 0x4000, bytes: "SKUL\xba\xbe"}, // LUKS2's second header, at its usual place
+
+	{name: "gpt", at: 0x200, bytes: "EFI PART"},
+	{name: "gpt", at: 0x1000, bytes: "EFI PART"},
+	{name: "gpt", at: -0x200, round: 0x200, bytes: "EFI PART"}, // the second copy
+	{name: "gpt", at: -0x1000, round: 0x1000, bytes: "EFI PART"},
+	{name: "dos", at: 0x1fe, bytes: "\x55\xaa", sane: saneDOS},
+}
+
+// swapMagics stand in the last ten bytes of the first page; those of a hibernated
+// machine too, whose memory is then in there.
+var swapMagics = []string{"SWAP-SPACE", "SWAPSPACE2", "S1SUSPEND\x00", "S2SUSPEND\x00", "ULSUSPEND\x00", "LINHIB0001"}
+
+// pageSizes are those of the machines on which a swap may have been made.
+var pageSizes = []int64{4 << 10, 8 << 10, 16 << 10, 64 << 10}
+
+// signatures names the kinds of content that r holds, each once, in the order of
+// the table. What is shorter than a magic's place does not hold it.
+func signatures(r io.ReaderAt, size int64) ([]string, error) {
+	var found []string
+	add := func(name string) {
+		if !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	for _, m := range magics {
+		at := m.at
+		if at < 0 {
+			at += size / m.round * m.round
+		}
+		here, err := holds(r, at, m.bytes)
+		if err == nil && here && m.sane != nil {
+			here, err = m.sane(r, at)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if here {
+			add(m.name)
+		}
+	}
+	for _, page := range pageSizes {
+		for _, text := range swapMagics {
+			here, err := holds(r, page-int64(len(text)), text)
+			if err != nil {
+				return nil, err
+			}
+			if here {
+				add("swap")
+			}
+		}
+	}
+	here, err := holdsZFS(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if here {
+		add("zfs")
+	}
+	return found, nil
+}
+
+// holds tells whether these bytes stand at this place.
+func holds(r io.ReaderAt, at int64, text string) (bool, error) {
+	p, err := peek(r, at, len(text))
+	return err == nil && string(p) == text, err
+}
+
+// peek reads n bytes; a place outside gives fewer, and no error.
+func peek(r io.ReaderAt, at int64, n int) ([]byte, error) {
+	if at < 0 {
+		return nil, nil
+	}
+	p := make([]byte, n)
+	got, err := r.ReadAt(p, at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return p[:got], nil
+}
+
+// saneExt: at least one inode and one block, and a block size that exists.
+func saneExt(r io.ReaderAt, at int64) (bool, error) {
+	p, err := peek(r, at-0x38, 0x38)
+	if err != nil || len(p) < 0x38 {
+		return false, err
+	}
+	number := func(at int) uint32 { return binary.LittleEndian.Uint32(p[at:]) }
+	return number(0) > 0 && number(4) > 0 && number(0x18) <= 6, nil
+}
+
+// saneLVM: the label begins in the same sector.
+func saneLVM(r io.ReaderAt, at int64) (bool, error) {
+	return holds(r, at-0x18, "LABELONE")
+}
+
+// saneDOS: four entries with a possible flag, at least one of them in use, and not
+// only the one that protects a gpt. A boot sector ends in the same two bytes and has
+// its program where a table has its entries.
+func saneDOS(r io.ReaderAt, at int64) (bool, error) {
+	const entry = 16
+	table, err := peek(r, at-4*entry, 4*entry)
+	if err != nil || len(table) < 4*entry {
+		return false, err
+	}
+	const protectsGPT = 0xee
+	used := false
+	for part := range slices.Chunk(table, entry) {
+		if part[0]&0x7f != 0 {
+			return false, nil
+		}
+		kind, start, length := part[4], binary.LittleEndian.Uint32(part[8:]), binary.LittleEndian.Uint32(part[12:])
+		used = used || kind != 0 && kind != protectsGPT && start > 0 && length > 0
+	}
+	return used, nil
+}
+
+// holdsZFS looks for an uberblock in the four labels, two at each end: any one is
+// enough to import the pool.
+func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
+	const label, ring, slot = 256 << 10, 128 << 10, 1 << 10
+	number := binary.LittleEndian.AppendUint64(nil, 0x00bab10c)
+	swapped := binary.BigEndian.AppendUint64(nil, 0x00bab10c)
+	end := size / label * label
+	for _, at := range []int64{0, label, end - 2*label, end - label} {
+		if at < 0 {
+			continue
+		}
+		p, err := peek(r, at+ring, label-ring)
+		if err != nil {
+			return false, err
+		}
+		for block := range slices.Chunk(p, slot) {
+			if bytes.HasPrefix(block, number) || bytes.HasPrefix(block, swapped) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// refuseForeign refuses a file that holds something which its owner may still want,
+// unless accepted names all of it (SAFETY F15).
+func (s system) refuseForeign(fd int, path string, size int64, accepted string) error {
+	found, err := signatures(descriptor{s, fd}, size)
+	if err != nil {
+		return ioFault("read", path, err)
+	}
+	names := strings.FieldsFunc(accepted, func(r rune) bool { return r == ',' || r == ' ' })
+	if !slices.ContainsFunc(found, func(name string) bool { return !slices.Contains(names, name) }) {
+		return nil
+	}
+	all := strings.Join(found, ",")
+	return refused(device.CodeForeignSignature,
+		fmt.Sprintf("if it may be destroyed, enroll it with --accept-signature %s", all),
+		"%q holds %s", path, strings.Join(found, ", "))
+}
+
+// descriptor reads a descriptor, through the cache, as an io.ReaderAt.
+type descriptor struct {
+	sys system
+	fd  int
+}
+
+// ReadAt is that of io.ReaderAt.
+func (d descriptor) ReadAt(p []byte, offset int64) (n int, err error) {
+	for n < len(p) {
+		var got int
+		err := uninterrupted(func() (err error) {
+			got, err = d.sys.pread(d.fd, p[n:], offset+int64(n))
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		if got == 0 {
+			return n, io.EOF
+		}
+		n += got
+	}
+	return n, nil
+}

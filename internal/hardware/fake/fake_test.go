@@ -1,0 +1,453 @@
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+const nonce = 11
+
+func allowed() error { return nil }
+
+func target(name string, settings ...string) hardware.Target {
+	t := hardware.Target{Name: name, Driver: "fake", Settings: map[string]string{}}
+	for i := 0; i < len(settings); i += 2 {
+		t.Settings[settings[i]] = settings[i+1]
+	}
+	return t
+}
+
+func TestSuite(t *testing.T) {
+	dir := t.TempDir()
+	made := 0
+	hardwaretest.Run(t, hardwaretest.Fixture{
+		Driver: New(dir, allowed),
+		New: func(t *testing.T, size int64) hardwaretest.Device {
+			made++
+			name := fmt.Sprintf("d%d", made)
+			return hardwaretest.Device{
+				Target:   target(name, "size", fmt.Sprint(size)),
+				Backdoor: hardwaretest.File(filepath.Join(dir, "fake", name, "contents")),
+			}
+		},
+		Write: piece,
+	})
+}
+
+// enrolled makes a stamped device of 8 MiB and says who it is.
+func enrolled(t *testing.T, d *Driver, of hardware.Target) (device.Identity, hardwaretest.File) {
+	t.Helper()
+	if of.Settings["size"] == "" {
+		of.Settings["size"] = "8MiB"
+	}
+	found, err := d.Discover(t.Context(), of, device.Identity{})
+	require.NoError(t, err)
+	contents := hardwaretest.File(filepath.Join(d.dir, "fake", of.Name, "contents"))
+	require.NoError(t, hardwaretest.Stamp(contents, found.Identity.Size, nonce))
+	return found.Identity, contents
+}
+
+// open opens the device in a step and closes it with the test.
+func open(t *testing.T, d *Driver, of hardware.Target, who device.Identity, step string) hardware.Handle {
+	t.Helper()
+	of.Step = step
+	h, err := d.Open(t.Context(), of, who, true)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			require.ErrorIs(t, err, os.ErrClosed)
+		}
+	})
+	return h
+}
+
+func TestDefaults(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	found, err := d.Discover(t.Context(), target("d1"), device.Identity{})
+	require.NoError(t, err)
+	other, err := d.Discover(t.Context(), target("d2"), device.Identity{})
+	require.NoError(t, err)
+	require.NotEqual(t, found.Identity.Serial, other.Identity.Serial, "each name has a serial of its own")
+	require.Equal(t, device.Identity{Serial: found.Identity.Serial, Vendor: "Burnish", Model: "fake", Size: 64 << 20}, found.Identity)
+	require.Equal(t, device.Shred, found.Operation)
+
+	info, err := os.Stat(filepath.Join(d.dir, "fake/d1/contents"))
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<20, info.Size())
+	require.Less(t, info.Sys().(*syscall.Stat_t).Blocks*512, int64(1<<20), "new contents are sparse")
+	text, err := os.ReadFile(filepath.Join(d.dir, "fake/d1/state.json"))
+	require.NoError(t, err)
+	require.True(t, json.Valid(text))
+	left, err := os.ReadDir(filepath.Join(d.dir, "fake/d1"))
+	require.NoError(t, err)
+	require.Len(t, left, 2, "no temporary file stays")
+}
+
+func TestSettings(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	found, err := d.Discover(t.Context(), target("d1", "size", "1MiB", "serial", "S1", "vendor", "Acme", "model", "Model 9", "erase", "none",
+		"delay", "200ms", "fault", "fail:zero@40%x1; hang:sanitize ;crash:verify"), device.Identity{})
+	require.NoError(t, err)
+	require.Equal(t, device.Identity{Serial: "S1", Vendor: "Acme", Model: "Model 9", Size: 1 << 20}, found.Identity)
+	require.Empty(t, found.Operation, "nothing can erase it")
+	require.Equal(t, "simulated; a full pass takes 200ms; faults: fail:zero@40%x1 hang:sanitize@0%x1 crash:verify@0%x1", found.Note)
+}
+
+func TestInvalidSettingsAreNamed(t *testing.T) {
+	for _, tc := range []struct{ key, value, says string }{
+		{"size", "64MB", `size: "64MB" is no size`},
+		{"size", "0", `size: "0" is no size`},
+		{"delay", "fast", `delay: "fast" is no time`},
+		{"delay", "-1s", `delay: "-1s" is no time`},
+		{"erase", "some", `erase: "some" is not known`},
+		{"serial", "", `serial: "" will not do`},
+		{"serial", "../x", `serial: "../x" will not do`},
+		{"serial", " S", `serial: " S" will not do`},
+		{"model", "a\nb", `model: "a\nb" will not do`},
+		{"colour", "green", `no setting "colour"`},
+		{"fault", "", `the first fault, "", is empty`},
+		{"fault", "fail", `the first fault, "fail", has no colon`},
+		{"fault", "fail:zero;", `the second fault, "", is empty`},
+		{"fault", "fail:zero;melt:zero", `the second fault, "melt:zero", begins with "melt"`},
+		{"fault", "fail:", `the first fault, "fail:", has "" behind the colon`},
+		{"fault", "fail:Zero", `has "Zero" behind the colon`},
+		{"fault", "fail:zero@40", `has "40" behind the @`},
+		{"fault", "fail:zero@%", `has "%" behind the @`},
+		{"fault", "fail:zero@101%", `has "101%" behind the @`},
+		{"fault", "fail:zero@-1%", `has "-1%" behind the @`},
+		{"fault", "fail:zerox0", `has "0" behind the x`},
+		{"fault", "fail:zerox99999999999999999999", `behind the x`},
+		{"fault", "fail:zero@40%xtwo", `has "40%xtwo" behind the @`},
+		{"fault", "fail:zero;hang:zero;fail:zero@0%x1", `the third fault, "fail:zero@0%x1", says the same as one before it`},
+	} {
+		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
+			d := New(t.TempDir(), allowed)
+			_, err := d.Discover(t.Context(), target("d1", tc.key, tc.value), device.Identity{})
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, tc.says)
+			require.NoDirExists(t, filepath.Join(d.dir, "fake"), "a device that is refused is not made")
+		})
+	}
+	_, err := New(t.TempDir(), allowed).Discover(t.Context(), target("../up"), device.Identity{})
+	hardwaretest.RequireFault(t, err, device.CodeInvalidSetting)
+}
+
+func TestFaultScript(t *testing.T) {
+	faults, err := parseScript("fail:zero;fail:zero@40%;hang:wipe_extrax3;crash:verify@100%x12;transient:zero@7%")
+	require.NoError(t, err)
+	require.Equal(t, []injected{
+		{fail, "zero", 0, 1}, {fail, "zero", 40, 1}, {hang, "wipe_extra", 0, 3}, {crash, "verify", 100, 12}, {transient, "zero", 7, 1},
+	}, faults)
+	const size = 10<<20 + 777
+	require.Zero(t, faults[0].point(size))
+	require.EqualValues(t, 4<<20, faults[1].point(size))
+	require.EqualValues(t, size, faults[3].point(size), "everything has been passed only at the very end")
+}
+
+func TestF13_NotAllowedIsRefusedAndNothingIsMade(t *testing.T) {
+	dir := t.TempDir()
+	_, err := New(dir, func() error { return errors.New("a real inventory is set") }).Discover(t.Context(), target("d1"), device.Identity{})
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "a real inventory is set")
+	require.NoDirExists(t, filepath.Join(dir, "fake"))
+
+	who, contents := enrolled(t, New(dir, allowed), target("d1"))
+	before := hardwaretest.Sum(t, contents)
+	h, err := New(dir, nil).Open(t.Context(), target("d1", "size", "8MiB"), who, true)
+	hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
+	require.Nil(t, h)
+	require.Equal(t, before, hardwaretest.Sum(t, contents))
+}
+
+func TestContentsOutliveTheirEnrolment(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	_, contents := enrolled(t, d, target("d1"))
+	before := hardwaretest.Sum(t, contents)
+	_, err := d.Discover(t.Context(), target("d1", "size", "8MiB"), device.Identity{})
+	require.NoError(t, err)
+	require.Equal(t, before, hardwaretest.Sum(t, contents))
+
+	_, err = d.Discover(t.Context(), target("d1", "size", "9MiB"), device.Identity{})
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "holds 8MiB")
+	require.Equal(t, before, hardwaretest.Sum(t, contents))
+}
+
+func TestF11_AnotherDeviceUnderTheNameIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		settings []string
+		damage   func(t *testing.T, contents string)
+		field    string
+		code     device.Code
+	}{
+		"serial": {settings: []string{"serial", "OTHER"}, field: "serial"},
+		"model":  {settings: []string{"model", "other"}, field: "model"},
+		"size":   {settings: []string{"size", "16MiB"}, field: "size"},
+		"grown":  {damage: func(t *testing.T, c string) { require.NoError(t, os.Truncate(c, 9<<20)) }, field: "size"},
+		"gone":   {damage: func(t *testing.T, c string) { require.NoError(t, os.Remove(c)) }, code: device.CodeTargetMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := New(t.TempDir(), allowed)
+			who, contents := enrolled(t, d, target("d1"))
+			if tc.damage != nil {
+				tc.damage(t, string(contents))
+			}
+			if tc.code == "" {
+				tc.code = device.CodeIdentityChanged
+			}
+			now := target("d1", append([]string{"size", "8MiB"}, tc.settings...)...)
+			_, err := d.Discover(t.Context(), now, who)
+			require.Contains(t, hardwaretest.RequireFault(t, err, tc.code).Message, tc.field)
+			h, err := d.Open(t.Context(), now, who, true)
+			require.Contains(t, hardwaretest.RequireFault(t, err, tc.code).Message, tc.field)
+			require.Nil(t, h)
+			if name == "gone" {
+				require.NoFileExists(t, string(contents), "an enrolled device is never made anew")
+				return
+			}
+			stamped, _, _, err := hardwaretest.Count(contents, 8<<20, nonce)
+			require.NoError(t, err)
+			require.Equal(t, 8<<20/hardwaretest.Block, stamped)
+		})
+	}
+}
+
+func TestF11_CheckSeesThatTheContentsWereReplaced(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	of := target("d1")
+	who, contents := enrolled(t, d, of)
+	h := open(t, d, of, who, "zero")
+	require.NoError(t, os.Rename(string(contents), string(contents)+".old"))
+	require.NoError(t, os.WriteFile(string(contents), make([]byte, 8<<20), 0o600))
+	hardwaretest.RequireFault(t, h.Check(t.Context()), device.CodeIdentityChanged)
+}
+
+func TestFaultComesAtItsShareAndSoOften(t *testing.T) {
+	for kind, code := range map[string]device.Code{"fail": device.CodeStepFailed, "transient": device.CodeIO} {
+		t.Run(kind, func(t *testing.T) {
+			d := New(t.TempDir(), allowed)
+			of := target("d1", "fault", kind+":zero@40%x2")
+			who, contents := enrolled(t, d, of)
+			for range 2 {
+				h := open(t, d, of, who, "zero")
+				require.NoError(t, hardwaretest.Stamp(contents, who.Size, nonce))
+				require.NoError(t, h.Check(t.Context()))
+				fault := hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, who.Size), code)
+				require.Equal(t, kind == "transient", fault.Class == device.Transient)
+				point := int(who.Size * 40 / 100 / hardware.Align * hardware.Align / hardwaretest.Block)
+				hardwaretest.RequireCount(t, contents, nonce, int(who.Size/hardwaretest.Block)-point, point, 0)
+				require.NoError(t, h.Close())
+			}
+			h := open(t, d, of, who, "zero")
+			require.NoError(t, h.ZeroAt(t.Context(), 0, who.Size), "the third time nothing happens")
+			require.NoError(t, h.Flush(t.Context()))
+			hardwaretest.RequireCount(t, contents, nonce, 0, int(who.Size/hardwaretest.Block), 0)
+		})
+	}
+}
+
+func TestFaultComesToAnAttemptThatResumesBehindIt(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	of := target("d1", "fault", "fail:zero@40%x2")
+	who, contents := enrolled(t, d, of)
+	before := hardwaretest.Sum(t, contents)
+	h := open(t, d, of, who, "zero")
+	for range 2 {
+		hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 4<<20, 4<<20), device.CodeStepFailed)
+	}
+	require.Equal(t, before, hardwaretest.Sum(t, contents))
+	require.NoError(t, h.ZeroAt(t.Context(), 4<<20, 4<<20))
+}
+
+func TestFaultComesToItsOwnStepOnly(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	of := target("d1", "fault", "fail:verify@50%;fail:security_check")
+	who, _ := enrolled(t, d, of)
+
+	zero := open(t, d, of, who, "zero")
+	require.NoError(t, zero.Check(t.Context()))
+	require.NoError(t, zero.ZeroAt(t.Context(), 0, who.Size))
+	require.NoError(t, zero.Close())
+
+	looks := open(t, d, of, who, "security_check")
+	hardwaretest.RequireFault(t, looks.Check(t.Context()), device.CodeStepFailed)
+	require.NoError(t, looks.Check(t.Context()))
+	require.NoError(t, looks.Close())
+
+	verify := open(t, d, of, who, "verify")
+	require.NoError(t, verify.Check(t.Context()))
+	p := make([]byte, 3<<20)
+	_, err := verify.ReadAt(p, 0)
+	require.NoError(t, err)
+	got, err := verify.ReadAt(p, 3<<20)
+	hardwaretest.RequireFault(t, err, device.CodeStepFailed)
+	require.Equal(t, 1<<20, got, "what lies before the fault is read")
+	got, err = verify.ReadAt(p, 3<<20)
+	require.NoError(t, err)
+	require.Equal(t, len(p), got)
+}
+
+func TestFaultAtTheVeryEnd(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	of := target("d1", "size", "1048577", "fault", "fail:zero@100%;fail:verify@100%")
+	who, contents := enrolled(t, d, of)
+	zero := open(t, d, of, who, "zero")
+	require.NoError(t, zero.ZeroAt(t.Context(), 0, 1<<20))
+	hardwaretest.RequireFault(t, zero.ZeroAt(t.Context(), 1<<20, 1), device.CodeStepFailed)
+	hardwaretest.RequireCount(t, contents, nonce, 0, 2049, 0)
+	require.NoError(t, zero.Close())
+	verify := open(t, d, of, who, "verify")
+	got, err := verify.ReadAt(make([]byte, who.Size), 0)
+	hardwaretest.RequireFault(t, err, device.CodeStepFailed)
+	require.EqualValues(t, who.Size, got)
+}
+
+func TestHangLastsUntilTheContextEnds(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	of := target("d1", "fault", "hang:zero;hang:verify")
+	who, contents := enrolled(t, d, of)
+	before := hardwaretest.Sum(t, contents)
+
+	zero := open(t, d, of, who, "zero")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- zero.ZeroAt(ctx, 0, who.Size) }()
+	requireCounted(t, d, "hang:zero@0%x1")
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended before its context: %v", err)
+	default:
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Equal(t, before, hardwaretest.Sum(t, contents))
+	require.NoError(t, zero.Close())
+
+	// A read has no context: that of Open ends it.
+	ctx, cancel = context.WithCancel(t.Context())
+	of.Step = "verify"
+	verify, err := d.Open(ctx, of, who, false)
+	require.NoError(t, err)
+	go func() {
+		_, err := verify.ReadAt(make([]byte, 1), 0)
+		ended <- err
+	}()
+	requireCounted(t, d, "hang:verify@0%x1")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.NoError(t, verify.Close())
+}
+
+// requireCounted waits until the state on disk says that a fault has happened once.
+func requireCounted(t *testing.T, d *Driver, name string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		s, err := place{filepath.Join(d.dir, "fake/d1")}.load()
+		require.NoError(c, err)
+		require.Equal(c, 1, s.Faults[name])
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestFaultIsCountedBeforeItHappens(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	d.kill = func() error { return errors.New("still alive") }
+	of := target("d1", "fault", "crash:zerox2")
+	who, _ := enrolled(t, d, of)
+	h := open(t, d, of, who, "zero")
+	require.ErrorContains(t, h.ZeroAt(t.Context(), 0, who.Size), "still alive")
+	requireCounted(t, d, "crash:zero@0%x2")
+
+	// Who cannot count must not let it happen.
+	require.NoError(t, os.Rename(filepath.Join(d.dir, "fake/d1"), filepath.Join(d.dir, "fake/moved")))
+	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, who.Size), device.CodeStateDir)
+}
+
+// TestF1_CrashTakesTheWorkerDownOnce runs itself as a worker that is killed.
+func TestF1_CrashTakesTheWorkerDownOnce(t *testing.T) {
+	const at = "BURNISH_TEST_FAKE_DIR"
+	of := target("d1", "size", "8MiB", "fault", "crash:zero@50%")
+	if dir := os.Getenv(at); dir != "" {
+		d := New(dir, allowed)
+		found, err := d.Discover(t.Context(), of, device.Identity{})
+		require.NoError(t, err)
+		h := open(t, d, of, found.Identity, "zero")
+		require.NoError(t, h.ZeroAt(t.Context(), 0, found.Identity.Size))
+		return
+	}
+	d := New(t.TempDir(), allowed)
+	who, contents := enrolled(t, d, of)
+	run := func() error {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestF1_CrashTakesTheWorkerDownOnce$")
+		cmd.Env = append(os.Environ(), at+"="+d.dir)
+		return cmd.Run()
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, run(), &exit)
+	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
+	half := int(who.Size / 2 / hardwaretest.Block)
+	hardwaretest.RequireCount(t, contents, nonce, half, half, 0)
+
+	require.NoError(t, run(), "it happens once, also across the crash")
+	hardwaretest.RequireCount(t, contents, nonce, 0, 2*half, 0)
+}
+
+func TestDelayIsTheTimeOfAFullPass(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	of := target("d1", "delay", "200ms")
+	who, _ := enrolled(t, d, of)
+	h := open(t, d, of, who, "zero")
+	began := time.Now()
+	require.NoError(t, h.ZeroAt(t.Context(), 0, who.Size/2))
+	require.NoError(t, h.ZeroAt(t.Context(), who.Size/2, who.Size/2))
+	require.GreaterOrEqual(t, time.Since(began), 199*time.Millisecond)
+
+	slow := target("d2", "delay", "10h")
+	who, contents := enrolled(t, d, slow)
+	h = open(t, d, slow, who, "zero")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.ZeroAt(ctx, 0, who.Size) }()
+	require.Eventually(t, func() bool {
+		_, zero, _, err := hardwaretest.Count(contents, who.Size, nonce)
+		return err == nil && zero > 0
+	}, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled, "it does not wait for its delay")
+	_, zero, other, err := hardwaretest.Count(contents, who.Size, nonce)
+	require.NoError(t, err)
+	require.Equal(t, piece/hardwaretest.Block, zero)
+	require.Zero(t, other)
+}
+
+func TestStateThatCannotBeReadIsAFault(t *testing.T) {
+	d := New(t.TempDir(), allowed)
+	of := target("d1")
+	who, contents := enrolled(t, d, of)
+	before := hardwaretest.Sum(t, contents)
+	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "fake/d1/state.json"), []byte("{"), 0o600))
+	_, err := d.Discover(t.Context(), of, who)
+	hardwaretest.RequireFault(t, err, device.CodeStateDir)
+	h, err := d.Open(t.Context(), of, who, true)
+	hardwaretest.RequireFault(t, err, device.CodeStateDir)
+	require.Nil(t, h)
+	require.Equal(t, before, hardwaretest.Sum(t, contents))
+}
+
+func TestOrdinal(t *testing.T) {
+	require.Equal(t, "first", ordinal(0))
+	require.Equal(t, "11th", ordinal(10))
+	require.True(t, strings.HasSuffix(ordinal(99), "th"))
+}

@@ -1,0 +1,228 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// piece is the most that one write covers.
+const piece = 1 << 20
+
+// handle is one opened device.
+type handle struct {
+	driver   *Driver
+	place    place
+	file     *os.File
+	wanted   settings
+	enrolled device.Identity
+	writable bool
+	zeroes   []byte
+
+	// faults are those of the step that opened it, state how often each has been.
+	faults []injected
+	state  state
+	// passed is how far this handle has come.
+	passed int64
+	// opened is the context of Open: ReadAt has none of its own, and a hang within
+	// it must end with the step.
+	opened context.Context
+}
+
+// Size is the number of bytes of the device.
+func (h *handle) Size() int64 { return h.enrolled.Size }
+
+// Method is "fake".
+func (h *handle) Method() string { return "fake" }
+
+// ZeroAt writes zeroes, as slowly as the setting delay wants it; see
+// hardware.Handle. Faults come before the first byte behind their share.
+func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
+	switch {
+	case !h.writable:
+		return misused("%q was opened for reading only", h.place.contents())
+	case offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset:
+		return misused("%d bytes at %d lie outside a device of %d", n, offset, h.Size())
+	case offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.Size():
+		return misused("%d bytes at %d are no whole blocks of %d", n, offset, hardware.Align)
+	}
+	for n > 0 {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("zero, stopped at %d: %w", offset, err)
+		}
+		if err := h.reach(ctx, offset); err != nil {
+			return err
+		}
+		length := h.untilFault(offset, min(n, piece))
+		if _, err := h.file.WriteAt(h.zeroes[:length], offset); err != nil {
+			return ioFault(fmt.Sprintf("write %d zeroes at %d of", length, offset), h.place.contents(), err)
+		}
+		offset, n = offset+length, n-length
+		share := float64(length) / float64(h.Size())
+		if err := wait(ctx, time.Duration(share*float64(h.wanted.delay))); err != nil {
+			return fmt.Errorf("zero, stopped at %d: %w", offset, err)
+		}
+	}
+	return h.reach(ctx, offset)
+}
+
+// ReadAt is that of io.ReaderAt. Faults come before the first byte behind their
+// share.
+func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
+	if offset < 0 {
+		return 0, misused("%d is before the start of the device", offset)
+	}
+	done := 0
+	for {
+		at := offset + int64(done)
+		if at >= h.Size() || done == len(p) {
+			break
+		}
+		if err := h.reach(h.opened, at); err != nil {
+			return done, err
+		}
+		got, err := h.file.ReadAt(p[done:done+int(h.untilFault(at, min(int64(len(p)-done), h.Size()-at)))], at)
+		done += got
+		if err != nil && !errors.Is(err, io.EOF) {
+			return done, ioFault(fmt.Sprintf("read at %d of", at), h.place.contents(), err)
+		}
+		if got == 0 {
+			return done, io.ErrUnexpectedEOF
+		}
+	}
+	if end := offset + int64(done); end == h.Size() {
+		if err := h.reach(h.opened, end); err != nil {
+			return done, err
+		}
+	}
+	if done < len(p) {
+		return done, io.EOF
+	}
+	return done, nil
+}
+
+// Flush returns once everything written is on stable storage.
+func (h *handle) Flush(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	if err := h.file.Sync(); err != nil {
+		return ioFault("flush", h.place.contents(), err)
+	}
+	return nil
+}
+
+// Check proves again that the contents are the enrolled ones. Faults that are due
+// come here too, for steps that only look.
+func (h *handle) Check(ctx context.Context) error {
+	if err := h.same(); err != nil {
+		return err
+	}
+	return h.reach(ctx, h.passed)
+}
+
+// Close gives up the contents and with them the lock.
+func (h *handle) Close() error {
+	if err := h.file.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return nil
+}
+
+// same proves that the open file is the enrolled device and still has its name.
+func (h *handle) same() error {
+	open, err := h.file.Stat()
+	if err != nil {
+		return ioFault("look at", h.place.contents(), err)
+	}
+	if err := same(h.enrolled, h.wanted.identity(open.Size()), h.wanted, h.place); err != nil {
+		return err
+	}
+	named, err := os.Lstat(h.place.contents())
+	if err != nil {
+		return missing(h.place, err)
+	}
+	if !os.SameFile(open, named) {
+		return refused(device.CodeIdentityChanged, "bring the enrolled one back, or replace the device",
+			"not the enrolled device (path): %q names another file now", h.place.contents())
+	}
+	return nil
+}
+
+// untilFault shortens n so that no fault that is still to come lies within
+// [offset, offset+n).
+func (h *handle) untilFault(offset, n int64) int64 {
+	for _, f := range h.faults {
+		if point := f.point(h.Size()); point > offset && point < offset+n && h.state.Faults[f.String()] < f.times {
+			n = point - offset
+		}
+	}
+	return n
+}
+
+// reach notes that the step has come to offset, and lets the first fault happen
+// that is due there. It is counted on stable storage before it happens: one that
+// takes the worker down has been, too.
+func (h *handle) reach(ctx context.Context, offset int64) error {
+	h.passed = max(h.passed, offset)
+	for _, f := range h.faults {
+		name := f.String()
+		if offset < f.point(h.Size()) || h.state.Faults[name] >= f.times {
+			continue
+		}
+		h.state.Faults[name]++
+		if err := h.place.store(h.state); err != nil {
+			return err
+		}
+		return h.happen(ctx, f)
+	}
+	return nil
+}
+
+// happen lets one fault happen.
+func (h *handle) happen(ctx context.Context, f injected) error {
+	message := fmt.Sprintf("injected fault %s, time %d", f, h.state.Faults[f.String()])
+	switch f.what {
+	case hang:
+		<-ctx.Done()
+		return fmt.Errorf("%s: %w", message, ctx.Err())
+	case crash:
+		if err := h.driver.kill(); err != nil {
+			return fmt.Errorf("%s: %w", message, err)
+		}
+		// The signal may reach this thread only after a moment, in which nothing
+		// more may happen.
+		<-ctx.Done()
+		return fmt.Errorf("%s: %w", message, ctx.Err())
+	case transient:
+		return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: message}
+	default:
+		return &device.Fault{Class: device.Permanent, Code: device.CodeStepFailed, Message: message}
+	}
+}
+
+// wait lets a time pass unless ctx ends first.
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// misused is the fault of a caller that broke the port's contract.
+func misused(format string, args ...any) error {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,77 @@
+// Package hardware holds the ports through which Burnish touches a device: what a
+// driver must do, in small interfaces. A driver is a folder below this one, one
+// line in all.go and a test that calls hardwaretest. Drivers know nothing of
+// Temporal; their errors are *device.Fault where an operator can act upon them.
+package hardware
+
+import (
+	"context"
+
+	"burnish/internal/device"
+)
+
+// Target says where a device is to be found: what the operator enrolled.
+type Target struct {
+	Name     string
+	Driver   string
+	Address  string
+	Settings map[string]string
+	// AcceptSignature names the foreign signatures that the operator accepts to
+	// lose at the first enrolment, with commas between them (SAFETY F15); empty
+	// accepts none.
+	AcceptSignature string
+	// Step is the step that opens the device; empty at discovery. Only drivers that
+	// simulate look at it.
+	Step string
+}
+
+// Discovery is what a driver found at a Target.
+type Discovery struct {
+	Identity device.Identity
+	// Type is the device's type where the driver knows it (S2.32); else empty.
+	Type string
+	// Operation is the locked-in way to erase the device; empty where nothing can.
+	Operation device.Operation
+	// Note is one line for the operator on how the driver works on this device.
+	Note string
+}
+
+// Driver finds and opens devices of one kind.
+type Driver interface {
+	// Name is what `enroll --driver` takes.
+	Name() string
+	// Discover looks at the target and changes nothing. known is the identity
+	// enrolled before, zero at the first enrolment: a driver then also refuses
+	// foreign signatures (SAFETY F15). Faults: invalid_setting, target_missing,
+	// not_allowed, not_in_place, target_shared, target_busy, identity_changed.
+	Discover(ctx context.Context, t Target, known device.Identity) (Discovery, error)
+	// Open opens the enrolled device once, checks identity and interlocks on the
+	// descriptor that it will work through, and returns a Handle that owns it.
+	// writable says whether ZeroAt will be called. The caller holds the device's
+	// fence until after Close.
+	Open(ctx context.Context, t Target, enrolled device.Identity, writable bool) (Handle, error)
+}
+
+// Handle is one opened device. Its methods are called by one goroutine at a time.
+type Handle interface {
+	// Size is the number of bytes that a tenant can address.
+	Size() int64
+	// ZeroAt writes zeroes to [offset, offset+n) and nowhere else; they are durable
+	// only after Flush. Both are multiples of Align, but for the device's end. A
+	// context that ends may stop it between two writes, never within one.
+	ZeroAt(ctx context.Context, offset, n int64) error
+	// ReadAt fills p from the device itself, not from a cache, as io.ReaderAt does.
+	ReadAt(p []byte, offset int64) (int, error)
+	// Flush returns once everything written is on stable storage.
+	Flush(ctx context.Context) error
+	// Check compares identity and interlocks again, on the open descriptor.
+	Check(ctx context.Context) error
+	// Method says how it writes, for the record: "o_direct", "buffered", "fake" …
+	Method() string
+	// Close ends the use of the descriptor; no I/O is under way when it returns.
+	Close() error
+}
+
+// Align is the granularity of ZeroAt's offsets, and a multiple of every driver's
+// own; reads may use buffers aligned to it (see AlignedBuffer).
+const Align = 4096

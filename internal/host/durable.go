@@ -1,0 +1,252 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"burnish/internal/device"
+)
+
+// CorruptError says that a file of the state directory is not what was saved: cut
+// short, changed, or another device's. Nothing in it is used.
+type CorruptError struct {
+	Name   string // the device's, as far as the file's name tells
+	Path   string
+	Reason string
+}
+
+// Error is one line.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s cannot be trusted: %s", e.Path, e.Reason)
+}
+
+// envelope is the form of every durable file. A disk that returns other bytes than
+// were written mostly returns valid JSON with another digit in it: hence the sum.
+type envelope struct {
+	Name string          `json:"name"`
+	Sum  string          `json:"sha256"` // of data, byte for byte
+	Data json.RawMessage `json:"data"`
+}
+
+const (
+	extension  = ".json"
+	unfinished = ".tmp-"
+)
+
+// save makes value the content of the file of name in folder: on stable storage when
+// it returns nil, and whole or not at all otherwise. After an error the file is the
+// one before, or, if only the folder could not be flushed, already the new one.
+func save(folder, name string, value any) error {
+	file, err := fileName(name)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	sum := sha256.Sum256(data)
+	whole, err := json.Marshal(envelope{Name: name, Sum: hex.EncodeToString(sum[:]), Data: data})
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	path := filepath.Join(folder, file+extension)
+	if err := replace(path, append(whole, '\n')); err != nil {
+		return stateDirFault(fmt.Sprintf("could not save %s: %v", path, err), folder)
+	}
+	return nil
+}
+
+// replace writes a new file beside path, flushes it, renames it over path and
+// flushes the directory. A name of its own for each new file keeps two writers from
+// writing into one.
+func replace(path string, content []byte) (err error) {
+	folder := filepath.Dir(path)
+	temp, err := os.CreateTemp(folder, unfinished)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			// On a full disk the rest of an unfinished file is what fills it.
+			err = errors.Join(err, ignoreMissing(os.Remove(temp.Name())))
+		}
+	}()
+	if _, err = temp.Write(content); err != nil {
+		return errors.Join(err, temp.Close())
+	}
+	// Before the rename: a name that points to a file whose bytes are still on their
+	// way is, after a power cut, an empty file.
+	if err = temp.Sync(); err != nil {
+		return errors.Join(err, temp.Close())
+	}
+	if err = temp.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(folder)
+}
+
+// syncFolder makes the names in folder durable.
+func syncFolder(folder string) error {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// loaded is one durable file that was read: its value, or why there is none.
+type loaded[T any] struct {
+	name  string // as far as the file's name tells, where err is set
+	value T
+	err   error
+}
+
+// load reads what save wrote for name. It finds nothing where there is no file; a
+// file that save did not write whole for this name is a *CorruptError; one that
+// cannot be read is a fault state_dir. Without found the value is zero.
+func load[T any](folder, name string) (value T, found bool, err error) {
+	base, err := fileName(name)
+	if err != nil {
+		return value, false, err
+	}
+	file, found := loadFile[T](folder, base)
+	return file.value, found && file.err == nil, file.err
+}
+
+// loadAll reads every file in folder, in the order of the files' names.
+func loadAll[T any](folder string) ([]loaded[T], error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, stateDirFault(fmt.Sprintf("could not list %s: %v", folder, err), folder)
+	}
+	var all []loaded[T]
+	for _, entry := range entries {
+		base, ok := strings.CutSuffix(entry.Name(), extension)
+		if !ok || strings.HasPrefix(base, ".") {
+			continue
+		}
+		if file, found := loadFile[T](folder, base); found {
+			all = append(all, file)
+		}
+	}
+	return all, nil
+}
+
+// loadFile reads the file base; found only says that there is one.
+func loadFile[T any](folder, base string) (file loaded[T], found bool) {
+	path := filepath.Join(folder, base+extension)
+	file.name = base
+	if name, err := url.PathUnescape(base); err == nil {
+		file.name = name
+	}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, false
+	}
+	if err != nil {
+		file.err = stateDirFault(fmt.Sprintf("could not read %s: %v", path, err), folder)
+		return file, true
+	}
+	name, value, reason := unseal[T](content, base)
+	if reason != "" {
+		file.err = &CorruptError{Name: file.name, Path: path, Reason: reason}
+		return file, true
+	}
+	file.name, file.value = name, value
+	return file, true
+}
+
+// unseal checks an envelope and decodes what is in it; the reason says why it did not.
+func unseal[T any](content []byte, base string) (name string, value T, reason string) {
+	var e envelope
+	if err := json.Unmarshal(content, &e); err != nil {
+		return "", value, fmt.Sprintf("%d bytes that are no whole object: %v", len(content), err)
+	}
+	if sum := sha256.Sum256(e.Data); e.Sum != hex.EncodeToString(sum[:]) {
+		return "", value, "its content was changed since it was written"
+	}
+	if file, err := fileName(e.Name); err != nil || file != base {
+		return "", value, fmt.Sprintf("it was written for %q", e.Name)
+	}
+	var whole T
+	if err := json.Unmarshal(e.Data, &whole); err != nil {
+		// value, not whole: a decoding that breaks off has filled some of the fields.
+		return "", value, fmt.Sprintf("its content is of another form: %v", err)
+	}
+	return e.Name, whole, ""
+}
+
+// sweep removes what writers that died left unfinished. Only the one worker of the
+// directory may call it, before it writes itself.
+func sweep(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), unfinished) {
+			continue
+		}
+		if err := ignoreMissing(os.Remove(filepath.Join(folder, entry.Name()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// longestName leaves room for the extension within the 255 bytes of a file name.
+const longestName = 200
+
+// fileName makes any name a safe and distinct file name: letters, digits and
+// - _ : @ + . stay, but for a dot in front; other bytes become %XX. A result that is
+// too long is cut and ends in %~ and a hash, which no escape can look like.
+func fileName(name string) (string, error) {
+	if name == "" {
+		return "", errors.New("an empty name stands for no device")
+	}
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9',
+			strings.IndexByte("-_:@+", c) >= 0, c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	escaped := b.String()
+	if len(escaped) <= longestName {
+		return escaped, nil
+	}
+	sum := sha256.Sum256([]byte(name))
+	return escaped[:longestName/2] + "%~" + hex.EncodeToString(sum[:]), nil
+}
+
+// stateDirFault is transient: space is freed and disks are mounted again without
+// anything being lost meanwhile.
+func stateDirFault(message, folder string) *device.Fault {
+	return &device.Fault{
+		Class: device.Transient, Code: device.CodeStateDir, Message: message,
+		Remedy: "free space or repair the file system below " + folder + "; it is tried again",
+	}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockFolder    = "lock"
+	journalFolder = "journal"
+	devicesFolder = "devices"
+	lockName      = "host.lock"
+)
+
+// Host is this host's one worker with its state directory. Its methods may be called
+// by many goroutines.
+type Host struct {
+	dir     string
+	name    string
+	rules   *Rules
+	turns   turns
+	records sync.Mutex
+
+	closing sync.Mutex
+	lock    *os.File // nil after Close
+	socket  int
+}
+
+// Open makes dir where it is missing and becomes the worker of the host called
+// hostname. It refuses, in one line that names the holder, while another process is:
+// by a lock in dir, and by a socket named after the host, which also finds a worker
+// with another state directory (SAFETY F1). A worker that was killed but whose last
+// I/O has not returned still counts: its files are closed only then.
+func Open(dir, hostname string, rules *Rules) (*Host, error) {
+	if hostname == "" || strings.ContainsRune(hostname, 0) {
+		return nil, fmt.Errorf("%q is no host name", hostname)
+	}
+	if rules == nil {
+		rules = &Rules{} // nothing may be destroyed
+	}
+	dir, err := makeStateDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{dir: dir, name: strings.ToLower(hostname), rules: rules, socket: -1}
+	if err := h.becomeOnly(); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	for _, folder := range []string{journalFolder, devicesFolder} {
+		if err := sweep(h.path(folder)); err != nil {
+			return nil, errors.Join(fmt.Errorf("sweep the state directory: %w", err), h.Close())
+		}
+	}
+	rules.protect(dir)
+	return h, nil
+}
+
+// Dir is the state directory, absolute and without symbolic links.
+func (h *Host) Dir() string { return h.dir }
+
+// Name is the host's, in lower case.
+func (h *Host) Name() string { return h.name }
+
+// Rules says what may be destroyed on this host.
+func (h *Host) Rules() *Rules { return h.rules }
+
+// Close lets another worker open the host. Fences are not touched: whoever holds one
+// keeps it, and the next worker waits for it.
+func (h *Host) Close() error {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	var failed []error
+	if h.socket >= 0 {
+		failed = append(failed, unix.Close(h.socket))
+		h.socket = -1
+	}
+	if h.lock != nil {
+		failed = append(failed, h.lock.Close())
+		h.lock = nil
+	}
+	return errors.Join(failed...)
+}
+
+func (h *Host) path(parts ...string) string {
+	return filepath.Join(append([]string{h.dir}, parts...)...)
+}
+
+// makeStateDir makes the directory and its folders, and refuses one that another
+// user could change: who can replace a lock or a journal there decides what is
+// written to the devices.
+func makeStateDir(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("no state directory is named; set BURNISH_STATE_DIR")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make the state directory: %w", err)
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("resolve the state directory: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", fmt.Errorf("resolve the state directory: %w", err)
+	}
+	if err := ownDirectory(dir); err != nil {
+		return "", err
+	}
+	for _, folder := range []string{lockFolder, journalFolder, devicesFolder} {
+		path := filepath.Join(dir, folder)
+		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("make the state directory: %w", err)
+		}
+		if err := ownDirectory(path); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+func ownDirectory(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is no directory; move it away", path)
+	case st.Uid != uint32(os.Geteuid()):
+		return fmt.Errorf("%s belongs to uid %d, this worker runs as uid %d; give it a state directory of its own", path, st.Uid, os.Geteuid())
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("%s may be written by others (mode %04o); chmod it to 0700", path, st.Mode&0o7777)
+	}
+	return nil
+}
+
+// becomeOnly takes the lock of the directory and the socket of the host name. Both
+// are closed on exec: a child must not keep the next worker from starting, only from
+// touching the child's device.
+func (h *Host) becomeOnly() error {
+	path := h.path(lockName)
+	lock, err := lockFile(path)
+	var busy *busyError
+	if errors.As(err, &busy) {
+		return fmt.Errorf("%s is already the worker of %s (it holds %s): stop it first, or give this worker a host name and a state directory of its own", busy.holder, h.dir, path)
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", path, err)
+	}
+	h.lock = lock
+	if err := h.listen(); err != nil {
+		return err
+	}
+	return inscribe(lock, "host worker of "+h.name)
+}
+
+// listen binds the abstract socket of the host name. Nobody accepts on it: that it is
+// bound says everything, and the kernel tells whoever connects which process bound it.
+func (h *Host) listen() error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("make the socket of host %s: %w", h.name, err)
+	}
+	h.socket = fd
+	address := &unix.SockaddrUnix{Name: socketName(h.name)}
+	if err := unix.Bind(fd, address); err != nil {
+		if errors.Is(err, unix.EADDRINUSE) {
+			return fmt.Errorf("%s is already the host worker of %s on this machine: stop it first, or give this worker a host name of its own", listener(address), h.name)
+		}
+		return fmt.Errorf("bind the socket of host %s: %w", h.name, err)
+	}
+	if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
+		return fmt.Errorf("listen on the socket of host %s: %w", h.name, err)
+	}
+	return nil
+}
+
+// socketName keeps within the 107 bytes that an address holds.
+func socketName(host string) string {
+	if len(host) > 64 {
+		sum := sha256.Sum256([]byte(host))
+		host = hex.EncodeToString(sum[:])
+	}
+	return "@burnish.host." + host
+}
+
+// listener says who is bound to address. Who asks for the 4097th time, or before the
+// other listens, gets no answer; the refusal stands without it.
+func listener(address unix.Sockaddr) string {
+	if pid, err := listenerPid(address); err == nil && pid > 0 {
+		return fmt.Sprintf("pid %d", pid)
+	}
+	return "another process"
+}
+
+func listenerPid(address unix.Sockaddr) (pid int32, err error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	if err := unix.Connect(fd, address); err != nil {
+		return 0, err
+	}
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return peer.Pid, nil
+}

@@ -1,0 +1,145 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"burnish/internal/device"
+)
+
+// Entry is how far the latest step on a device got (SAFETY F2). Write it only under
+// the device's fence, after the device itself was flushed, so that it is never
+// ahead of the device.
+type Entry struct {
+	// Seq and Attempt say which scheduling and which attempt of it wrote this.
+	Seq     int64 `json:"seq"`
+	Attempt int32 `json:"attempt"`
+	// Clean, Step, Serial and Size say what Offset counts.
+	Clean  string `json:"clean"`
+	Step   string `json:"step"`
+	Serial string `json:"serial"`
+	Size   int64  `json:"size"`
+	Offset int64  `json:"offset"`
+	// Ran is the running time that the step has used of its budget (F8).
+	Ran time.Duration `json:"ran"`
+	// Redone is how many bytes at most were done twice because of crashes: those of
+	// the chunk that was under way at each.
+	Redone int64 `json:"redone,omitempty"`
+	// Token is the attempt's task token: a worker that starts again ends the attempt
+	// with it.
+	Token []byte `json:"token,omitempty"`
+	// Done says that the step ended well and Result is what it reported.
+	Done   bool            `json:"done,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	// Updated is set by Save.
+	Updated time.Time `json:"updated"`
+}
+
+// Journal is the resume point of one device. An entry is never removed: its Seq
+// keeps overtaken schedulings away for as long as the device has its name.
+type Journal struct {
+	folder string
+	name   string
+}
+
+// Journal gives the journal of the device called name.
+func (h *Host) Journal(name string) *Journal {
+	return &Journal{folder: h.path(journalFolder), name: name}
+}
+
+// Load reads the entry, and whether there is one.
+//
+// A *CorruptError means that there is a file and nothing in it may be used: log it
+// and begin the step at offset 0. The Seq is lost with it, so admit against the
+// record's instead: Admit(Entry{Seq: record.Seq}, true, …). Any other error (a fault
+// state_dir) means that the entry is not known: do not begin.
+func (j *Journal) Load() (Entry, bool, error) {
+	return load[Entry](j.folder, j.name)
+}
+
+// Save replaces the entry. When it returns nil the entry is on stable storage; after
+// an error the one before stays whole, unless the new one is whole already. A full or
+// failing disk is a transient fault state_dir.
+func (j *Journal) Save(e Entry) error {
+	e.Updated = time.Now().UTC()
+	return save(j.folder, j.name, e)
+}
+
+// Journaled is one entry with its device's name.
+type Journaled struct {
+	Name  string
+	Entry Entry
+}
+
+// Entries reads the whole journal, in the order of names, for the recovery of a
+// worker that starts. The error joins a *CorruptError for each file that cannot be
+// trusted; the others are returned all the same.
+func (h *Host) Entries() ([]Journaled, error) {
+	all, err := loadAll[Entry](h.path(journalFolder))
+	var entries []Journaled
+	for _, file := range all {
+		if file.err != nil {
+			err = errors.Join(err, file.err)
+			continue
+		}
+		entries = append(entries, Journaled{Name: file.name, Entry: file.value})
+	}
+	return entries, err
+}
+
+// Verdict says what an attempt may do. Exactly one of Go, Done and Fault is set; the
+// zero Verdict allows nothing.
+type Verdict struct {
+	// Go: the attempt is the newest and may work.
+	Go bool
+	// Done: this scheduling ended well before and Result is what it reported.
+	Done   bool
+	Result json.RawMessage
+	// Fault: a newer scheduling or attempt has been here; leave the device alone.
+	Fault *device.Fault
+}
+
+// Admit decides whether attempt of scheduling seq may touch the device whose journal
+// is stored (F1). It is asked under the fence: an attempt that lost contact and comes
+// back finds there who came after it. Seqs and attempts only ever rise.
+func Admit(stored Entry, found bool, seq int64, attempt int32) Verdict {
+	switch {
+	case !found:
+		return Verdict{Go: true}
+	case stored.Seq > seq:
+		return superseded("scheduling %d of a step was overtaken by scheduling %d", seq, stored.Seq)
+	case stored.Seq == seq && stored.Done:
+		return Verdict{Done: true, Result: stored.Result}
+	case stored.Seq == seq && stored.Attempt > attempt:
+		return superseded("attempt %d of a step was overtaken by attempt %d", attempt, stored.Attempt)
+	}
+	return Verdict{Go: true}
+}
+
+// superseded is permanent: what overtook the attempt reports to the workflow itself.
+func superseded[N int32 | int64](format string, mine, newer N) Verdict {
+	return Verdict{Fault: &device.Fault{
+		Class: device.Permanent, Code: device.CodeSuperseded,
+		Message: fmt.Sprintf(format, mine, newer),
+		Remedy:  "nothing is to be done: the newer one goes on",
+	}}
+}
+
+// ResumeOffset gives the offset from which step of clean goes on: the stored one if
+// it counts the same bytes, of the same physical device, in the same step of the
+// same clean; otherwise 0, which is always right and only costs time. serial is what
+// the caller tells one physical device from another by, on all calls alike.
+func ResumeOffset(stored Entry, found bool, clean, step, serial string, size int64) int64 {
+	switch {
+	case !found,
+		clean == "" || stored.Clean != clean,
+		step == "" || stored.Step != step,
+		stored.Serial != serial,
+		stored.Size != size,
+		stored.Offset < 0 || stored.Offset > size:
+		return 0
+	}
+	return stored.Offset
+}

@@ -1,0 +1,122 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"burnish/internal/device"
+)
+
+// Record is what a host remembers of a device, whatever becomes of its workflow or
+// of the server's database (SAFETY F10). Binding, Clean and Seq count up and never go
+// back; Generation is the inventory's.
+type Record struct {
+	Name       string            `json:"name"`
+	UUID       string            `json:"uuid"`
+	Driver     string            `json:"driver"`
+	Address    string            `json:"address,omitempty"`
+	Settings   map[string]string `json:"settings,omitempty"`
+	Type       string            `json:"type,omitempty"`
+	Owner      device.Owner      `json:"owner,omitempty"`
+	OneTimeUse bool              `json:"one_time_use,omitempty"`
+	Identity   device.Identity   `json:"identity"`
+	Binding    int               `json:"binding,omitempty"`
+	Generation int64             `json:"generation,omitempty"`
+	Clean      int               `json:"clean,omitempty"`
+	Seq        int64             `json:"seq,omitempty"`
+	// Forgotten: the device left this host for good. The record stays, for its
+	// numbers: a device enrolled under the same name counts on from them.
+	Forgotten bool `json:"forgotten,omitempty"`
+	// Updated is set by SaveRecord and UpdateRecord.
+	Updated time.Time `json:"updated"`
+}
+
+// LoadRecord reads the record of the device called name, and whether there is one. A
+// *CorruptError means that the host no longer knows what it knew: the device is to
+// be taken as unknown and dirty.
+func (h *Host) LoadRecord(name string) (Record, bool, error) {
+	return load[Record](h.path(devicesFolder), name)
+}
+
+// SaveRecord replaces the record of r.Name, as durably as Journal.Save. It replaces
+// what others wrote meanwhile, too: to change a field, use UpdateRecord.
+func (h *Host) SaveRecord(r Record) error {
+	h.records.Lock()
+	defer h.records.Unlock()
+	return h.saveRecord(r)
+}
+
+// UpdateRecord reads the record, lets change alter it and saves it, one caller at a
+// time; change gets a Record with only the name where there is none, and its error
+// leaves everything as it was. A record that cannot be trusted is not updated.
+func (h *Host) UpdateRecord(name string, change func(*Record) error) error {
+	h.records.Lock()
+	defer h.records.Unlock()
+	r, found, err := h.LoadRecord(name)
+	if err != nil {
+		return err
+	}
+	if !found {
+		r = Record{Name: name}
+	}
+	if err := change(&r); err != nil {
+		return err
+	}
+	r.Name = name
+	return h.saveRecord(r)
+}
+
+func (h *Host) saveRecord(r Record) error {
+	r.Updated = time.Now().UTC()
+	return save(h.path(devicesFolder), r.Name, r)
+}
+
+// ListRecords reads every record, forgotten ones too, in the order of names. The
+// error joins a *CorruptError for each file that cannot be trusted; the others are
+// returned all the same.
+func (h *Host) ListRecords() ([]Record, error) {
+	all, err := loadAll[Record](h.path(devicesFolder))
+	var records []Record
+	for _, file := range all {
+		if file.err != nil {
+			err = errors.Join(err, file.err)
+			continue
+		}
+		records = append(records, file.value)
+	}
+	return records, err
+}
+
+// Taken names the other device of this host, not forgotten, that is the same
+// physical piece: the same serial, or the same file by device and inode (F23). It is
+// "" where there is none. While a record of another device cannot be trusted nothing
+// proves that there is none: that is an error.
+func (h *Host) Taken(identity device.Identity, exceptName string) (other string, err error) {
+	all, err := loadAll[Record](h.path(devicesFolder))
+	if err != nil {
+		return "", err
+	}
+	var unsure error
+	for _, file := range all {
+		switch {
+		case file.name == exceptName:
+		case file.err != nil:
+			unsure = errors.Join(unsure, file.err)
+		case !file.value.Forgotten && samePiece(file.value.Identity, identity):
+			return file.name, nil
+		}
+	}
+	if unsure != nil {
+		return "", fmt.Errorf("whether another device of this host is the same piece is not known: %w", unsure)
+	}
+	return "", nil
+}
+
+// samePiece leaves out what is not set: two devices without a serial are not one.
+func samePiece(a, b device.Identity) bool {
+	if a.Serial != "" && a.Serial == b.Serial {
+		return true
+	}
+	return a.Inode != 0 && a.Device == b.Device && a.Inode == b.Inode
+}

@@ -1,0 +1,115 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+)
+
+func TestF10_RecordOutlivesTheWorker(t *testing.T) {
+	dir, name := testDir(t), hostName(t)
+	want := Record{
+		Name: "h1_0000:01:00.0", UUID: "u1", Driver: "block", Address: "0000:01:00.0", Settings: map[string]string{"path": "/dev/sdb"},
+		Identity: device.Identity{Serial: "S1", Size: 5, Device: 1 << 63, Inode: 3}, Binding: 4, Generation: 9, Clean: 2, Seq: 11, Forgotten: true,
+	}
+	h, err := Open(dir, name, nil)
+	require.NoError(t, err)
+	_, found, err := h.LoadRecord(want.Name)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.NoError(t, h.SaveRecord(want))
+	require.NoError(t, h.SaveRecord(Record{Name: "a"}))
+	require.NoError(t, h.Close())
+
+	h, err = Open(dir, name, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, h.Close()) }()
+	have, found, err := h.LoadRecord(want.Name)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.False(t, have.Updated.IsZero())
+	want.Updated = have.Updated
+	require.Equal(t, want, have)
+	all, err := h.ListRecords()
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "a", all[0].Name)
+	require.Equal(t, want, all[1])
+}
+
+func TestF10_UpdateLosesNothing(t *testing.T) {
+	h := openHost(t)
+	var group sync.WaitGroup
+	failed := make(chan error, 20)
+	for range 10 {
+		group.Go(func() { failed <- h.UpdateRecord("d1", func(r *Record) error { r.Seq++; return nil }) })
+		group.Go(func() {
+			failed <- h.UpdateRecord("d1", func(r *Record) error { r.Binding++; r.Name = "other"; return nil })
+		})
+	}
+	group.Wait()
+	close(failed)
+	for err := range failed {
+		require.NoError(t, err)
+	}
+	no := errors.New("no")
+	require.ErrorIs(t, h.UpdateRecord("d1", func(r *Record) error { r.Seq = 0; return no }), no)
+	r, _, err := h.LoadRecord("d1")
+	require.NoError(t, err)
+	require.EqualValues(t, 10, r.Seq)
+	require.Equal(t, 10, r.Binding)
+	require.Equal(t, "d1", r.Name)
+
+	require.NoError(t, os.WriteFile(h.path(devicesFolder, "d1"+extension), []byte("{"), 0o600))
+	var corrupt *CorruptError
+	require.ErrorAs(t, h.UpdateRecord("d1", func(*Record) error { return nil }), &corrupt)
+	require.NoError(t, h.SaveRecord(r), "it is replaced when someone knows better")
+}
+
+func TestF23_Taken(t *testing.T) {
+	h := openHost(t)
+	for name, identity := range map[string]device.Identity{
+		"drive":   {Serial: "S1", Device: 5, Inode: 6},
+		"file":    {Device: 1, Inode: 100},
+		"nothing": {Model: "M"},
+	} {
+		require.NoError(t, h.SaveRecord(Record{Name: name, Identity: identity}))
+	}
+	require.NoError(t, h.SaveRecord(Record{Name: "gone", Identity: device.Identity{Serial: "S9", Device: 9, Inode: 9}, Forgotten: true}))
+	for what, c := range map[string]struct {
+		identity device.Identity
+		except   string
+		want     string
+	}{
+		"same serial":             {device.Identity{Serial: "S1", Model: "other"}, "new", "drive"},
+		"itself":                  {device.Identity{Serial: "S1"}, "drive", ""},
+		"another serial":          {device.Identity{Serial: "S2"}, "new", ""},
+		"no serial":               {device.Identity{Model: "M"}, "new", ""},
+		"same file":               {device.Identity{Device: 1, Inode: 100, Serial: "made up"}, "new", "file"},
+		"same inode elsewhere":    {device.Identity{Device: 2, Inode: 100}, "new", ""},
+		"another inode":           {device.Identity{Device: 1, Inode: 101}, "new", ""},
+		"inode 0 is not set":      {device.Identity{Device: 0, Inode: 0}, "new", ""},
+		"forgotten, by serial":    {device.Identity{Serial: "S9"}, "new", ""},
+		"forgotten, by its inode": {device.Identity{Device: 9, Inode: 9}, "new", ""},
+	} {
+		other, err := h.Taken(c.identity, c.except)
+		require.NoError(t, err, what)
+		require.Equal(t, c.want, other, what)
+	}
+
+	require.NoError(t, os.WriteFile(h.path(devicesFolder, "nothing"+extension), []byte("{"), 0o600))
+	_, err := h.Taken(device.Identity{Serial: "S2"}, "new")
+	var corrupt *CorruptError
+	require.ErrorAs(t, err, &corrupt, "what cannot be read proves nothing")
+	other, err := h.Taken(device.Identity{Serial: "S1"}, "new")
+	require.NoError(t, err)
+	require.Equal(t, "drive", other)
+	other, err = h.Taken(device.Identity{Serial: "S2"}, "nothing")
+	require.NoError(t, err, "a device's own record does not matter")
+	require.Empty(t, other)
+}

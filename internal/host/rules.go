@@ -1,0 +1,287 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+)
+
+// Rules is the host's own word on what may be destroyed (SAFETY F13). It keeps
+// nothing of its file in memory: every question reads and checks the file again, so
+// that what an operator takes out is out at the next step, and a file that is no
+// longer valid allows nothing. The zero Rules allow nothing.
+//
+// host.yaml has these keys, all optional; an unknown one is an error:
+//
+//	allow:
+//	  # Absolute paths as they are on the host, with symbolic links resolved.
+//	  # * ? [a-z] match within one name, never a /; a trailing /** matches
+//	  # everything below, at any depth.
+//	  paths: [/dev/nvme1n1, "/srv/images/*.img", "/srv/pool/**"]
+//	  # PCI devices as in Nova: vendor_id, product_id, address.
+//	  device_spec: [{vendor_id: "8086", address: "0000:0a:00.*"}]
+//	  # Commands that may be run, by name: who must own the file, what it must be,
+//	  # which uid it runs as.
+//	  scripts: {reset: {path: /usr/local/sbin/reset, owner: root, sha256: "…", uid: 0}}
+//	  # Whether fake devices may be cleaned.
+//	  fake: true
+//	secrets: /etc/burnish/secrets
+//
+// device_spec, scripts and secrets are parsed as strictly and handed out; they allow
+// nothing here: the drivers that match them ask for them before each use.
+type Rules struct {
+	file string // "" for DefaultRules and the zero Rules
+	root string // of DefaultRules: everything below may be destroyed
+
+	mu  sync.Mutex
+	own []string // state directories whose records are never a device
+}
+
+// Script is one command that host.yaml allows.
+type Script struct {
+	Path   string
+	Owner  string // user name or uid that must own the file
+	SHA256 string // of the file, in lower case
+	UID    *uint32
+}
+
+// DeviceSpec is one entry of device_spec, as JSON in Nova's form, with its line.
+type DeviceSpec struct {
+	JSON []byte
+	Line int
+}
+
+// LoadRules takes the rules from file, which must be valid now. The file and its
+// directory must belong to root, or to this worker's own user where that is another,
+// and may be written by nobody else. The error tells every mistake with its line.
+func LoadRules(file string) (*Rules, error) {
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", file, err)
+	}
+	r := &Rules{file: absolute}
+	if _, err := r.read(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// DefaultRules are those of a worker without host.yaml in role all: paths below the
+// state directory and fake devices, for trying Burnish out.
+func DefaultRules(stateDir string) *Rules {
+	if abs, err := filepath.Abs(stateDir); err == nil {
+		stateDir = abs
+	} else {
+		stateDir = "" // no working directory: nothing is allowed
+	}
+	return &Rules{root: stateDir}
+}
+
+// protect keeps the records of a state directory from being taken for devices.
+func (r *Rules) protect(stateDir string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.own = append(r.own, stateDir)
+}
+
+// AllowPath is nil if what lies at resolved may be destroyed at this moment. resolved
+// is an absolute path without symbolic links: the caller opens it in a way that
+// refuses them (F14). Its fault is not_allowed. The files in which this host keeps
+// its locks, its records and these rules are never allowed.
+func (r *Rules) AllowPath(resolved string) error {
+	if !filepath.IsAbs(resolved) || filepath.Clean(resolved) != resolved || strings.ContainsRune(resolved, 0) {
+		return refuse(fmt.Sprintf("%q is no absolute, resolved path", resolved), "enrol the device by its absolute path")
+	}
+	if why := r.protected(resolved); why != "" {
+		return refuse(fmt.Sprintf("%s %s", resolved, why), "name another path")
+	}
+	if r.file == "" {
+		return r.allowBelowRoot(resolved)
+	}
+	content, err := r.read()
+	if err != nil {
+		return invalid(err)
+	}
+	for _, pattern := range content.paths {
+		if matchPath(pattern, resolved) {
+			return nil
+		}
+	}
+	return refuse(fmt.Sprintf("%s may not be destroyed on this host", resolved),
+		fmt.Sprintf("if it may, add it to allow.paths in %s, as it is resolved", r.file))
+}
+
+// AllowFake is nil if fake devices may be cleaned at this moment; otherwise the fault
+// is not_allowed.
+func (r *Rules) AllowFake() error {
+	if r.file == "" {
+		if r.root != "" {
+			return nil
+		}
+		return refuse("no device may be destroyed on this host", nameFile)
+	}
+	content, err := r.read()
+	if err != nil {
+		return invalid(err)
+	}
+	if !content.fake {
+		return refuse("fake devices are not allowed on this host", fmt.Sprintf("if they may be, set allow.fake: true in %s", r.file))
+	}
+	return nil
+}
+
+// Scripts gives the commands that are allowed at this moment, by name.
+func (r *Rules) Scripts() (map[string]Script, error) {
+	content, err := r.readOrNothing()
+	return content.scripts, err
+}
+
+// DeviceSpecs gives the entries of device_spec that are in force at this moment.
+func (r *Rules) DeviceSpecs() ([]DeviceSpec, error) {
+	content, err := r.readOrNothing()
+	return content.specs, err
+}
+
+// SecretsFile gives the path of the file with the secrets, "" where none is named.
+func (r *Rules) SecretsFile() (string, error) {
+	content, err := r.readOrNothing()
+	return content.secrets, err
+}
+
+func (r *Rules) readOrNothing() (rulesContent, error) {
+	if r.file == "" {
+		return rulesContent{}, nil
+	}
+	content, err := r.read()
+	if err != nil {
+		return rulesContent{}, invalid(err)
+	}
+	return content, nil
+}
+
+func (r *Rules) allowBelowRoot(resolved string) error {
+	if r.root == "" {
+		return refuse(resolved+" may not be destroyed on this host", nameFile)
+	}
+	// Each time, for the directory may not have been there before.
+	root, err := filepath.EvalSymlinks(r.root)
+	if err != nil {
+		return invalid(err)
+	}
+	if root == "/" || !strings.HasPrefix(resolved, root+"/") {
+		return refuse(fmt.Sprintf("%s may not be destroyed: without a host.yaml only paths below %s may", resolved, root), nameFile)
+	}
+	return nil
+}
+
+// protected says why resolved is never a device.
+func (r *Rules) protected(resolved string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, dir := range r.own {
+		for _, part := range []string{lockFolder, journalFolder, devicesFolder, lockName} {
+			if path := filepath.Join(dir, part); resolved == path || strings.HasPrefix(resolved, path+"/") {
+				return "is part of this worker's own records"
+			}
+		}
+	}
+	if r.file != "" {
+		// Where it does not resolve, read will say so.
+		if file, err := filepath.EvalSymlinks(r.file); err == nil && resolved == file {
+			return "is the list of what may be destroyed"
+		}
+	}
+	return ""
+}
+
+// nameFile is the remedy where there is no host.yaml.
+const nameFile = "write a host.yaml that allows it, and name it in BURNISH_HOST_FILE"
+
+func refuse(message, remedy string) *device.Fault {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: message, Remedy: remedy}
+}
+
+// invalid is what every question gets while the file cannot be used. A worker that
+// has run out of descriptors or memory says nothing about the file: that passes.
+func invalid(err error) *device.Fault {
+	f := refuse("nothing may be destroyed on this host: "+err.Error(), "correct it; no restart is needed")
+	for _, passing := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO} {
+		if errors.Is(err, passing) {
+			f.Class, f.Remedy = device.Transient, "it is tried again"
+		}
+	}
+	return f
+}
+
+// largestRules bounds host.yaml.
+const largestRules = 256 << 10
+
+// read checks who may write the file, and reads it, on descriptors that are held from
+// the one to the other.
+func (r *Rules) read() (content rulesContent, err error) {
+	dir, base := filepath.Split(r.file)
+	dirFD, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return content, fmt.Errorf("open %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, unix.Close(dirFD)) }()
+	if err := trusted(dirFD, dir, unix.S_IFDIR); err != nil {
+		return content, err
+	}
+	// Not blocking: base might be a pipe. Not following: the owner of a link's target
+	// is not asked above.
+	fd, err := unix.Openat(dirFD, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return content, fmt.Errorf("%s is a symbolic link; name the file itself", r.file)
+	}
+	if err != nil {
+		return content, fmt.Errorf("open %s: %w", r.file, &fs.PathError{Op: "openat", Path: base, Err: err})
+	}
+	file := os.NewFile(uintptr(fd), r.file)
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := trusted(fd, r.file, unix.S_IFREG); err != nil {
+		return content, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, largestRules+1))
+	if err != nil {
+		return content, fmt.Errorf("read %s: %w", r.file, err)
+	}
+	if len(text) > largestRules {
+		return content, fmt.Errorf("%s is larger than %d bytes", r.file, largestRules)
+	}
+	return parseRules(r.file, text)
+}
+
+// trusted says whether only root, or this worker's user, may write the open file.
+func trusted(fd int, path string, kind uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	return trustedStat(st, path, kind, uint32(os.Geteuid()))
+}
+
+func trustedStat(st unix.Stat_t, path string, kind, uid uint32) error {
+	switch {
+	case st.Mode&unix.S_IFMT != kind && kind == unix.S_IFDIR:
+		return fmt.Errorf("%s is no directory", path)
+	case st.Mode&unix.S_IFMT != kind:
+		return fmt.Errorf("%s is no regular file", path)
+	case st.Uid != 0 && uid == 0:
+		return fmt.Errorf("%s belongs to uid %d; a worker that runs as root takes only root's: chown it to root", path, st.Uid)
+	case st.Uid != 0 && st.Uid != uid:
+		return fmt.Errorf("%s belongs to uid %d; chown it to root or to uid %d, which this worker runs as", path, st.Uid, uid)
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("%s may be written by others than its owner (mode %04o); chmod go-w it", path, st.Mode&0o7777)
+	}
+	return nil
+}

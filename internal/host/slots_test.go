@@ -1,0 +1,255 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// client is one Acquire in a test, seen from outside.
+type client struct {
+	key     string
+	cancel  context.CancelCauseFunc
+	mu      sync.Mutex
+	told    []string // "second:place"
+	release func()
+	err     error
+}
+
+// ask starts an Acquire and waits until it waits or is over.
+func ask(s *Slots, key string) *client {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c := &client{key: key, cancel: cancel}
+	start := time.Now()
+	go func() {
+		release, err := s.Acquire(ctx, key, func(place int) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.told = append(c.told, fmt.Sprintf("%d:%d", int(time.Since(start).Seconds()), place))
+		})
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.release, c.err = release, err
+	}()
+	synctest.Wait()
+	return c
+}
+
+func (c *client) has() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.release != nil
+}
+
+func (c *client) ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *client) places() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.told)
+}
+
+func (c *client) give() { c.release(); synctest.Wait() }
+
+func (c *client) leave(cause error) { c.cancel(cause); synctest.Wait() }
+
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+func TestS265_Slots(t *testing.T) {
+	inBubble(t, "no more than n at once, in order", func(t *testing.T) {
+		s := NewSlots(2)
+		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
+		require.True(t, a.has() && b.has())
+		require.Empty(t, a.places(), "who need not wait is told nothing")
+		require.False(t, c.has() || d.has())
+		b.give()
+		require.True(t, c.has())
+		require.False(t, d.has())
+		a.give()
+		require.True(t, d.has())
+		c.give()
+		d.give()
+		require.Equal(t, 2, s.free)
+		require.Empty(t, s.line)
+	})
+	inBubble(t, "told at once, on each change and every five seconds", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		<-time.After(11 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"0:2", "5:2", "10:2"}, c.places())
+		a.give()
+		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1"}, c.places())
+		require.Equal(t, []string{"0:1", "5:1", "10:1"}, b.places())
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1", "15:1"}, c.places())
+		b.give()
+		c.give()
+	})
+	inBubble(t, "release counts once", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		a.give()
+		a.give()
+		require.True(t, b.has())
+		require.False(t, c.has())
+		b.give()
+		c.give()
+		require.Equal(t, 1, s.free)
+	})
+	inBubble(t, "who leaves is out at once", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		b.leave(context.Canceled)
+		require.ErrorIs(t, b.ended(), context.Canceled)
+		require.Equal(t, []string{"0:2", "0:1"}, c.places())
+		again := ask(s, "b")
+		require.Equal(t, []string{"0:2"}, again.places(), "at the end of the line")
+		a.give()
+		c.give()
+		again.give()
+	})
+	inBubble(t, "an ended context gets no slot", func(t *testing.T) {
+		s := NewSlots(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := s.Acquire(ctx, "a", nil)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 1, s.free)
+		require.Empty(t, s.line)
+	})
+	inBubble(t, "at least one slot", func(t *testing.T) {
+		release, err := NewSlots(0).Acquire(t.Context(), "a", nil)
+		require.NoError(t, err)
+		release()
+	})
+}
+
+func TestS265_SlotsComeBack(t *testing.T) {
+	inBubble(t, "the place is kept", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
+		c.leave(ErrComeBack)
+		require.ErrorIs(t, c.ended(), ErrComeBack)
+		require.Equal(t, []string{"0:3"}, d.places(), "nothing changed for who is behind")
+		<-time.After(keepPlaceFor - time.Second)
+		back := ask(s, "c")
+		require.Equal(t, []string{"0:2"}, back.places())
+		// The kept place's minute is over; the one that came back stays.
+		<-time.After(keepPlaceFor)
+		a.give()
+		b.give()
+		require.True(t, back.has())
+		require.False(t, d.has())
+		back.give()
+		d.give()
+	})
+	inBubble(t, "for a minute", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		b.leave(ErrComeBack)
+		<-time.After(keepPlaceFor + time.Second)
+		synctest.Wait()
+		require.Equal(t, "60:1", c.places()[len(c.places())-1])
+		back := ask(s, "b")
+		require.Equal(t, []string{"0:2"}, back.places(), "at the end of the line")
+		a.give()
+		c.give()
+		back.give()
+	})
+	inBubble(t, "it holds nobody up, and is the first when it is back", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
+		b.leave(ErrComeBack)
+		a.give()
+		require.True(t, c.has(), "a slot stood idle for one who is away")
+		back := ask(s, "b")
+		require.Equal(t, []string{"0:1"}, back.places())
+		c.give()
+		require.True(t, back.has())
+		back.give()
+		require.True(t, d.has())
+		d.give()
+	})
+	inBubble(t, "only for its own key", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		b.leave(ErrComeBack)
+		d := ask(s, "d")
+		require.Equal(t, []string{"0:3"}, d.places())
+		// A second attempt of one who is there does not take the first one's place.
+		second := ask(s, "c")
+		require.Equal(t, []string{"0:4"}, second.places())
+		for _, next := range []*client{a, c, d, second} {
+			next.give()
+		}
+	})
+	inBubble(t, "a slot granted to one who leaves goes to the next", func(t *testing.T) {
+		s := NewSlots(1)
+		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
+		b.cancel(ErrComeBack)
+		a.release() // at once: b may have been granted the slot before it sees its end
+		synctest.Wait()
+		require.ErrorIs(t, b.ended(), ErrComeBack)
+		require.True(t, c.has())
+		back := ask(s, "b")
+		require.Equal(t, []string{"0:1"}, back.places())
+		c.give()
+		back.give()
+		require.Equal(t, 1, s.free)
+		require.Empty(t, s.line)
+	})
+}
+
+// Whatever many clients do, no more than n have a slot, and in the end none is lost.
+func TestS265_SlotsUnderLoad(t *testing.T) {
+	const n = 3
+	s := NewSlots(n)
+	var mu sync.Mutex
+	running, most := 0, 0
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			for j := range 50 {
+				ctx, cancel := context.WithCancelCause(context.Background())
+				if (i+j)%3 == 0 {
+					go cancel([]error{ErrComeBack, context.Canceled}[j%2])
+				}
+				release, err := s.Acquire(ctx, fmt.Sprint(i), nil)
+				if err == nil {
+					mu.Lock()
+					running++
+					most = max(most, running)
+					mu.Unlock()
+					runtime.Gosched()
+					mu.Lock()
+					running--
+					mu.Unlock()
+					release()
+				}
+				cancel(nil)
+			}
+		})
+	}
+	group.Wait()
+	require.LessOrEqual(t, most, n)
+	require.Equal(t, n, s.free)
+	for _, p := range s.line {
+		require.NotNil(t, p.away, "someone is still in the line")
+		p.away.Stop()
+	}
+}

@@ -1,0 +1,42 @@
+package all_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/inventory"
+	"burnish/internal/inventory/all"
+	it "burnish/internal/inventory/inventorytest"
+)
+
+func TestOpen_File(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "inventory")
+	s, err := all.Open("file", dir)
+	require.NoError(t, err)
+	p := it.NewProvider()
+	v, err := inventory.Publish(t.Context(), s, p)
+	require.NoError(t, err)
+	require.True(t, v.Burned())
+	require.FileExists(t, filepath.Join(dir, p.UUID+".json"))
+}
+
+func TestS0_12_OpenKnowsNoOtherKind(t *testing.T) {
+	for _, kind := range []string{"", "File", "none"} {
+		s, err := all.Open(kind, t.TempDir())
+		require.Nil(t, s)
+		require.ErrorContains(t, err, "want file")
+		require.False(t, strings.Contains(err.Error(), "\n"))
+	}
+}
+
+func TestOpen_GivesNoStoreBesideAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	s, err := all.Open("file", path)
+	require.Error(t, err)
+	require.True(t, s == nil, "a nil *Store in the interface is not nil")
+}

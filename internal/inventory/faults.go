@@ -1,0 +1,86 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+
+	"burnish/internal/device"
+)
+
+// NoProvider is the fault of every call but Create and Delete for a provider that
+// is not there.
+func NoProvider(uuid string) error {
+	return &device.Fault{
+		Class:   device.Permanent,
+		Code:    device.CodeNoProvider,
+		Message: fmt.Sprintf("the inventory has no provider %s", uuid),
+		Remedy:  "if it was deleted by mistake, enrol the device again: it comes back burned and is cleaned",
+	}
+}
+
+// Conflict is the fault of a write whose generation is not the provider's present
+// one: that write changed nothing, and who looks again finds out why.
+func Conflict(uuid string, generation int64) error {
+	return &device.Fault{
+		Class:   device.Transient,
+		Code:    device.CodeConflict,
+		Message: fmt.Sprintf("provider %s is no longer at generation %d", uuid, generation),
+		Remedy:  "somebody else wrote it in between: look again",
+	}
+}
+
+// InUse is the fault of a call that only an unused provider allows.
+func InUse(uuid string, consumers []string) error {
+	by := "a consumer that the inventory does not name"
+	if len(consumers) > 0 {
+		by = strings.Join(consumers, ", ")
+	}
+	return &device.Fault{
+		Class:   device.Permanent,
+		Code:    device.CodeInUse,
+		Message: fmt.Sprintf("provider %s is in use by %s", uuid, by),
+		Remedy:  "wait until it is released, or delete the allocation if its consumer is gone",
+	}
+}
+
+// Invalid is the final fault of an inventory, or of a call to it, that cannot be
+// right. Message and remedy are one line each.
+func Invalid(message, remedy string) error {
+	return &device.Fault{
+		Class:   device.NeedsOperator,
+		Code:    device.CodeInventoryInvalid,
+		Message: message,
+		Remedy:  remedy,
+	}
+}
+
+// Unavailable is the fault of a call that failed on its way or whose answer was
+// lost: whether it took effect is unknown. errors.Is and errors.As find cause too.
+func Unavailable(what, remedy string, cause error) error {
+	return &unavailable{
+		fault: &device.Fault{
+			Class:   device.Transient,
+			Code:    device.CodeInventoryUnavailable,
+			Message: fmt.Sprintf("%s: %v", what, cause),
+			Remedy:  remedy,
+		},
+		cause: cause,
+	}
+}
+
+// unavailable shows the fault and keeps the cause, so that a cancelled context can
+// be told from a full disk.
+type unavailable struct {
+	fault *device.Fault
+	cause error
+}
+
+func (u *unavailable) Error() string   { return u.fault.Error() }
+func (u *unavailable) Unwrap() []error { return []error{u.fault, u.cause} }
+
+// isConflict says whether err is a Conflict, the one fault after which looking
+// again at once is right.
+func isConflict(err error) bool {
+	f, ok := device.AsFault(err)
+	return ok && f.Code == device.CodeConflict
+}

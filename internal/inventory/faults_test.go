@@ -1,0 +1,234 @@
+package inventory_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	it "burnish/internal/inventory/inventorytest"
+)
+
+// broken is one rule as the next test breaks it: at each of its calls, before and
+// after. known is the generation before the first attempt.
+type broken struct {
+	name         string
+	burned, used bool
+	calls        []it.Kind
+	want         int // reserved once the write took effect
+	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error)
+	// again checks the repetition; took says that the first attempt's write took effect.
+	again func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool)
+}
+
+// repeat runs the rule once more, unbroken, and says which calls it made.
+func (b broken) repeat(t *testing.T, w *world, p inventory.Provider, known int64) (inventory.View, []it.Kind, error) {
+	f := it.NewFaulty(w.store)
+	v, err := b.run(t.Context(), f, p, known)
+	return v, f.Kinds(), err
+}
+
+func raiseKnown(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error) {
+	return inventory.Raise(ctx, s, p.UUID, &known)
+}
+
+func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.View, error) {
+	return inventory.Raise(ctx, s, p.UUID, nil)
+}
+
+func burnAs(mayBeOurs bool) func(context.Context, inventory.Store, inventory.Provider, int64) (inventory.View, error) {
+	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error) {
+		return inventory.Burn(ctx, s, p.UUID, &known, mayBeOurs)
+	}
+}
+
+// burnsAgain: with nothing known of the generation, the repetition burns once more.
+func burnsAgain(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+	v, kinds, err := b.repeat(t, w, p, known)
+	require.NoError(t, err)
+	require.True(t, v.Burned())
+	require.Equal(t, b.calls, kinds)
+	before := known
+	if took {
+		before++
+	}
+	require.Equal(t, before, v.Before)
+	require.Equal(t, before+1, v.Generation)
+}
+
+var brokenRules = []broken{
+	{
+		name: "Look", calls: looked,
+		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.View, error) {
+			return inventory.Look(ctx, s, p.UUID)
+		},
+		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, _ bool) {
+			v, _, err := b.repeat(t, w, p, known)
+			require.NoError(t, err)
+			require.Equal(t, inventory.View{Generation: known, Total: 1, Before: known}, v)
+		},
+	},
+	{name: "Raise, free", calls: burned, want: 1, run: raiseUnknown, again: burnsAgain},
+	{name: "Raise, burned", burned: true, calls: burned, want: 1, run: raiseUnknown, again: burnsAgain},
+	{name: "Raise, in use", used: true, calls: burned, want: 1, run: raiseUnknown, again: burnsAgain},
+	{name: "Raise, burned and in use", burned: true, used: true, calls: burned, want: 1, run: raiseUnknown, again: burnsAgain},
+	{
+		name: "Raise with expect", calls: burned, want: 1, run: raiseKnown,
+		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+			if !took {
+				burnsAgain(t, b, w, p, known, false)
+				return
+			}
+			// It can't tell its own write from another's, and errs on the safe side.
+			before := w.stock()
+			_, _, err := b.repeat(t, w, p, known)
+			it.RequireCode(t, device.CodeInventoryNewer, err)
+			require.Equal(t, before, w.stock())
+		},
+	},
+	{
+		name: "Burn that may be ours", calls: burned, want: 1, run: burnAs(true),
+		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+			v, kinds, err := b.repeat(t, w, p, known)
+			require.NoError(t, err)
+			require.Equal(t, inventory.Stock{Generation: known + 1, Total: 1, Reserved: 1}, w.stock(), "one burn, not two")
+			require.True(t, v.Burned())
+			require.Equal(t, known+1, v.Generation)
+			if took {
+				require.Equal(t, looked, kinds)
+			} else {
+				require.Equal(t, burned, kinds)
+			}
+		},
+	},
+	{
+		name: "Burn that is not ours", calls: burned, want: 1, run: burnAs(false),
+		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+			v, _, err := b.repeat(t, w, p, known)
+			if took {
+				it.RequireCode(t, device.CodeAlreadyBurned, err)
+			} else {
+				require.NoError(t, err)
+				require.True(t, v.Burned())
+			}
+			require.Equal(t, inventory.Stock{Generation: known + 1, Total: 1, Reserved: 1}, w.stock())
+		},
+	},
+	{
+		name: "Lower", burned: true, calls: []it.Kind{it.PutReserved, it.Stock}, want: 0,
+		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error) {
+			return inventory.Lower(ctx, s, p.UUID, known)
+		},
+		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+			_, kinds, err := b.repeat(t, w, p, known)
+			if took {
+				it.RequireCode(t, device.CodeConflict, err)
+				require.Equal(t, []it.Kind{it.PutReserved}, kinds)
+			} else {
+				require.NoError(t, err)
+			}
+			v, err := inventory.Look(t.Context(), w.store, p.UUID)
+			require.NoError(t, err)
+			require.Equal(t, inventory.View{Generation: known + 1, Total: 1, Before: known + 1}, v, "F5: reserved=0 is done")
+		},
+	},
+	{
+		name: "Publish again", calls: append([]it.Kind{it.Create}, burned...), want: 1,
+		run:   publish,
+		again: burnsAgain,
+	},
+}
+
+func publish(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.View, error) {
+	return inventory.Publish(ctx, s, p)
+}
+
+// Every call of every rule fails once before it is made and once with its answer
+// lost: the rule stops there and says so, the stock is what the calls made of it,
+// and the repetition finds what the rule's doc comment says.
+func TestF4F5_AFaultBeforeAndAfterEveryCall(t *testing.T) {
+	for _, b := range brokenRules {
+		for n := 1; n <= len(b.calls); n++ {
+			for _, after := range []bool{false, true} {
+				at := it.BeforeCall(n)
+				if after {
+					at = it.AfterCall(n)
+				}
+				t.Run(fmt.Sprintf("%s, %s (%s)", b.name, at, b.calls[n-1]), func(t *testing.T) {
+					t.Parallel()
+					w := newWorld(t, b.burned, b.used)
+					p := w.p
+					before, used := w.stock(), w.used()
+					w.faulty.Fail(at, it.Lost())
+
+					v, err := b.run(t.Context(), w.faulty, p, before.Generation)
+					it.RequireCode(t, device.CodeInventoryUnavailable, err)
+					require.ErrorIs(t, err, it.ErrLost)
+					require.Zero(t, v)
+					require.Equal(t, b.calls[:n], w.faulty.Kinds(), "it went on, or repeated by itself")
+
+					took := false
+					for i, kind := range b.calls[:n] {
+						took = took || kind == it.PutReserved && (i < n-1 || after)
+					}
+					want := before
+					if took {
+						want.Generation, want.Reserved = before.Generation+1, b.want
+					}
+					require.Equal(t, want, w.stock())
+					require.Equal(t, used, w.used())
+					b.again(t, b, w, p, before.Generation, took)
+				})
+			}
+		}
+	}
+}
+
+// A first Publish that breaks anywhere leaves no provider, or a burned one.
+func TestS2_40_AFirstPublishThatBreaksLeavesNothingFree(t *testing.T) {
+	calls := append([]it.Kind{it.Create}, burned...)
+	for n := 1; n <= len(calls); n++ {
+		for _, at := range []it.Point{it.BeforeCall(n), it.AfterCall(n)} {
+			t.Run(at.String(), func(t *testing.T) {
+				w := newWorld(t, false, false)
+				p := it.NewProvider()
+				w.faulty.Fail(at, it.Lost())
+				_, err := inventory.Publish(t.Context(), w.faulty, p)
+				it.RequireCode(t, device.CodeInventoryUnavailable, err)
+				require.Equal(t, calls[:n], w.faulty.Kinds())
+
+				st, err := w.store.Stock(t.Context(), p.UUID)
+				if at == it.BeforeCall(1) {
+					it.RequireCode(t, device.CodeNoProvider, err)
+				} else {
+					require.NoError(t, err)
+					require.Equal(t, 1, st.Reserved)
+				}
+				v, err := inventory.Publish(t.Context(), w.store, p)
+				require.NoError(t, err)
+				require.True(t, v.Burned())
+			})
+		}
+	}
+}
+
+// A fault that is no conflict is handed on as it is, and ends the rule.
+func TestRules_HandOnEveryOtherFault(t *testing.T) {
+	others := []error{inventory.NoProvider("x"), inventory.InUse("x", nil), inventory.Invalid("m", "r")}
+	for _, b := range brokenRules {
+		for n := 1; n <= len(b.calls); n++ {
+			t.Run(fmt.Sprintf("%s, call %d", b.name, n), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, b.burned, b.used)
+				want := others[n%len(others)]
+				w.faulty.Fail(it.BeforeCall(n), want)
+				_, err := b.run(t.Context(), w.faulty, w.p, w.stock().Generation)
+				require.ErrorIs(t, err, want)
+				require.Len(t, w.faulty.Kinds(), n)
+			})
+		}
+	}
+}

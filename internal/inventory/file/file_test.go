@@ -1,0 +1,322 @@
+package file_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/internal/inventory/file"
+	it "burnish/internal/inventory/inventorytest"
+)
+
+func open(t *testing.T, dir string) *file.Store {
+	t.Helper()
+	s, err := file.New(dir)
+	require.NoError(t, err)
+	return s
+}
+
+func TestFileStore(t *testing.T) {
+	it.Run(t, func(t *testing.T) it.Fixture {
+		s := open(t, t.TempDir())
+		return it.Fixture{Store: s, Allocate: s.UnsafeAllocate, Deallocate: s.UnsafeDeallocate}
+	})
+}
+
+// example is a provider whose file's content is known.
+var example = inventory.Provider{
+	UUID:   "0f6a1c52-8d3e-5b0a-9c41-2f7d3e9b6a10",
+	Name:   "h1_0000:3b:00.0",
+	Class:  "CUSTOM_PCI_144D_A80A",
+	Traits: []string{"HW_PCI_ONE_TIME_USE"},
+}
+
+const exampleFile = `{
+  "class": "CUSTOM_PCI_144D_A80A",
+  "consumers": [],
+  "generation": 0,
+  "name": "h1_0000:3b:00.0",
+  "reserved": 1,
+  "total": 1,
+  "traits": [
+    "HW_PCI_ONE_TIME_USE"
+  ],
+  "used": 0,
+  "uuid": "0f6a1c52-8d3e-5b0a-9c41-2f7d3e9b6a10"
+}
+`
+
+// created gives a directory with the example in it.
+func created(t *testing.T) (*file.Store, string, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "a", "inventory")
+	s := open(t, dir)
+	require.NoError(t, s.Create(t.Context(), example))
+	return s, dir, filepath.Join(dir, example.UUID+".json")
+}
+
+// callAll makes every call on the example and gives the errors by name.
+func callAll(ctx context.Context, s *file.Store) map[string]error {
+	_, usages := s.Usages(ctx, example.UUID)
+	_, stock := s.Stock(ctx, example.UUID)
+	_, put := s.PutReserved(ctx, example.UUID, 0, 0)
+	return map[string]error{
+		"Create": s.Create(ctx, example), "Usages": usages, "Stock": stock, "PutReserved": put,
+		"Delete":   s.Delete(ctx, example.UUID),
+		"Allocate": s.UnsafeAllocate(ctx, example.UUID, "c"), "Deallocate": s.UnsafeDeallocate(ctx, example.UUID, "c"),
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestWhatIsOnDiskIsForReading(t *testing.T) {
+	_, dir, path := created(t)
+	require.Equal(t, exampleFile, read(t, path))
+	require.Equal(t, example.UUID+"\n", read(t, filepath.Join(dir, "names", "h1_0000:3b:00.0.uuid")))
+	for _, p := range []string{dir, filepath.Join(dir, "names")} {
+		info, err := os.Stat(p)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o700), info.Mode().Perm(), p)
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestNewSaysWhatIsInItsWay(t *testing.T) {
+	_, err := file.New("")
+	require.Error(t, err)
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, err = file.New(path)
+	require.ErrorContains(t, err, path)
+}
+
+func TestReopenedAfterAnyWrite(t *testing.T) {
+	s, dir, _ := created(t)
+	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	require.NoError(t, err)
+	require.NoError(t, s.UnsafeAllocate(t.Context(), example.UUID, "c1"))
+	v, err := inventory.Look(t.Context(), open(t, dir), example.UUID)
+	require.NoError(t, err)
+	require.Equal(t, inventory.View{Generation: 2, Total: 1, Used: 1, Consumers: []string{"c1"}, Before: 2}, v)
+}
+
+// broken insists that every call refuses the file, names it, and leaves it as it is.
+func broken(t *testing.T, s *file.Store, path, content string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	for name, err := range callAll(t.Context(), s) {
+		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		f, _ := device.AsFault(err)
+		require.Contains(t, f.Message, path, name)
+		require.Contains(t, f.Remedy, "restore", name)
+	}
+	require.Equal(t, content, read(t, path))
+}
+
+func TestHalfWrittenFileIsNeverTakenForEmpty(t *testing.T) {
+	s, _, path := created(t)
+	whole := len(exampleFile) - 1 // the last newline is not missed
+	for n := range whole {
+		broken(t, s, path, exampleFile[:n])
+	}
+	require.NoError(t, os.WriteFile(path, []byte(exampleFile[:whole]), 0o600))
+	_, err := s.Stock(t.Context(), example.UUID)
+	require.NoError(t, err)
+}
+
+func TestFileThatMakesNoSenseIsRefused(t *testing.T) {
+	s, _, path := created(t)
+	for _, change := range [][2]string{
+		{exampleFile, "null"},
+		{exampleFile, "[]"},
+		{exampleFile, string(make([]byte, len(exampleFile)))}, // what a power failure leaves elsewhere
+		{exampleFile, exampleFile + exampleFile},
+		{`"reserved": 1,`, ``},
+		{`"reserved": 1`, `"reserved": null`},
+		{`"reserved": 1`, `"Reserved": 1`},
+		{`"reserved": 1`, `"reserved": "1"`},
+		{`"reserved": 1`, `"reserved": 0.5`},
+		{`"reserved": 1`, `"reserved": 2`},
+		{`"reserved": 1`, `"reserved": -1`},
+		{`"total": 1`, `"total": 0`},
+		{`"total": 1,`, ``},
+		{`"generation": 0,`, ``},
+		{`"generation": 0`, `"generation": -1`},
+		{`"used": 0`, `"used": 1`},
+		{`"used": 0`, `"used": -1`},
+		{`"consumers": []`, `"consumers": ["c"]`},
+		{`"name": "h1_0000:3b:00.0"`, `"name": ""`},
+		{`"uuid": "0f6a`, `"uuid": "1f6a`},
+	} {
+		content := string(bytes.Replace([]byte(exampleFile), []byte(change[0]), []byte(change[1]), 1))
+		require.NotEqual(t, exampleFile, content)
+		broken(t, s, path, content)
+	}
+}
+
+// A second spelling beside the field is a field that we don't know, not the field.
+func TestFieldsAreCaseSensitive(t *testing.T) {
+	s, _, path := created(t)
+	content := `{"Reserved": 0, ` + exampleFile[1:len(exampleFile)-3] + `, "RESERVED": 0}`
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	st, err := s.Stock(t.Context(), example.UUID)
+	require.NoError(t, err)
+	require.Equal(t, 1, st.Reserved)
+}
+
+func TestUnreadableFileIsNeverTakenForMissing(t *testing.T) {
+	s, _, path := created(t)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	for name, err := range callAll(t.Context(), s) {
+		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		require.ErrorContains(t, err, path, name)
+	}
+}
+
+func TestUnknownFieldsAreKept(t *testing.T) {
+	s, _, path := created(t)
+	var before map[string]any
+	content := `{"later": {"a": [1, 12345678901234567890]}, "traits": null, ` + exampleFile[1:]
+	content = string(bytes.Replace([]byte(content), []byte(`  "traits": [
+    "HW_PCI_ONE_TIME_USE"
+  ],
+`), nil, 1))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	require.NoError(t, json.Unmarshal([]byte(content), &before))
+	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	require.NoError(t, err)
+
+	var after map[string]any
+	got := read(t, path)
+	require.NoError(t, json.Unmarshal([]byte(got), &after))
+	before["reserved"], before["generation"], before["traits"] = 0.0, 1.0, []any{}
+	require.Equal(t, before, after)
+	require.Contains(t, got, "12345678901234567890", "a number was rounded")
+}
+
+func TestFullDiskKeepsTheOldContent(t *testing.T) {
+	s, dir, path := created(t)
+	full := func(of string) { require.NoError(t, os.Symlink("/dev/full", of+".tmp")) }
+
+	full(path)
+	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	it.RequireCode(t, device.CodeInventoryUnavailable, err)
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.Equal(t, exampleFile, read(t, path))
+	require.NoFileExists(t, path+".tmp", "what is left may be what fills the disk")
+
+	// A new provider: neither half of it can be written.
+	p := it.NewProvider()
+	for _, of := range []string{filepath.Join(dir, "names", p.Name+".uuid"), filepath.Join(dir, p.UUID+".json")} {
+		full(of)
+		err := s.Create(t.Context(), p)
+		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		require.ErrorIs(t, err, unix.ENOSPC)
+		_, err = s.Stock(t.Context(), p.UUID)
+		it.RequireCode(t, device.CodeNoProvider, err)
+	}
+
+	// With space again the same calls go through.
+	st, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), st.Generation)
+	require.NoError(t, s.Create(t.Context(), p))
+}
+
+func TestLeftOverOfACrashIsOverwritten(t *testing.T) {
+	s, _, path := created(t)
+	require.NoError(t, os.WriteFile(path+".tmp", []byte(exampleFile+"and much more than a record"), 0o600))
+	_, err := s.PutReserved(t.Context(), example.UUID, 0, 1)
+	require.NoError(t, err)
+	_, err = s.Stock(t.Context(), example.UUID)
+	require.NoError(t, err)
+	require.NoFileExists(t, path+".tmp")
+}
+
+func TestNamesOfAnyForm(t *testing.T) {
+	s, dir, _ := created(t)
+	for _, name := range []string{".", "..", "../escape", "a/b", "a%2Fb", "Ünit 7", "names", "x.uuid"} {
+		p, clash := it.NewProvider(), it.NewProvider()
+		p.Name, clash.Name = name, name
+		require.NoError(t, s.Create(t.Context(), p), name)
+		it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), clash))
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "a name led out of the directory")
+}
+
+func TestUUIDIsOneSpellingAndNoPath(t *testing.T) {
+	s, _, _ := created(t)
+	for _, id := range []string{"", "../x", "0F6A1C52-8D3E-5B0A-9C41-2F7D3E9B6A10", example.UUID + "/..", example.UUID + "\n"} {
+		_, err := s.Stock(t.Context(), id)
+		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		it.RequireCode(t, device.CodeInventoryInvalid, s.Delete(t.Context(), id))
+		p := example
+		p.UUID = id
+		it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
+	}
+	p := it.NewProvider()
+	p.Class = ""
+	it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
+}
+
+// The index of names may be behind its providers by one crash, and repairs itself.
+func TestNameIndexFollowsTheProviders(t *testing.T) {
+	s, dir, path := created(t)
+	index := filepath.Join(dir, "names", example.Name+".uuid")
+	heir := it.NewProvider()
+	heir.Name = example.Name
+
+	// Lost: the provider's next Create writes it again.
+	require.NoError(t, os.Remove(index))
+	require.NoError(t, s.Create(t.Context(), example))
+	it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), heir))
+
+	// Damaged: nobody may guess whose the name is.
+	require.NoError(t, os.WriteFile(index, []byte("rubbish"), 0o600))
+	err := s.Create(t.Context(), heir)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	require.ErrorContains(t, err, index)
+	require.NoError(t, os.Remove(index))
+	require.NoError(t, s.Create(t.Context(), example))
+
+	// Its provider is damaged: whose the name is is not known either.
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	err = s.Create(t.Context(), heir)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	require.ErrorContains(t, err, path)
+
+	// A crash between name and provider: the name is free.
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, s.Create(t.Context(), heir))
+	it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), example))
+}
+
+func TestDeleteLeavesNothing(t *testing.T) {
+	s, dir, _ := created(t)
+	require.NoError(t, s.Delete(t.Context(), example.UUID))
+	for _, d := range []string{dir, filepath.Join(dir, "names")} {
+		entries, err := os.ReadDir(d)
+		require.NoError(t, err)
+		for _, e := range entries {
+			require.Contains(t, []string{"names", ".lock"}, e.Name())
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package file
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+
+	"burnish/internal/inventory"
+)
+
+// record is one provider's file.
+type record struct {
+	UUID       string
+	Name       string
+	Class      string
+	Traits     []string
+	Total      int
+	Reserved   int
+	Used       int
+	Consumers  []string
+	Generation int64
+	// rest is the file as it was read, so that a field which a newer build wrote
+	// outlives an older one's write.
+	rest map[string]json.RawMessage
+}
+
+func (r *record) stock() inventory.Stock {
+	return inventory.Stock{Generation: r.Generation, Total: r.Total, Reserved: r.Reserved}
+}
+
+// fields gives each field's name and place. The names are looked up as they are:
+// encoding/json's own matching ignores case, and would take a "Reserved" beside
+// "reserved" for the same.
+func (r *record) fields() map[string]any {
+	return map[string]any{
+		"uuid": &r.UUID, "name": &r.Name, "class": &r.Class, "traits": &r.Traits,
+		"total": &r.Total, "reserved": &r.Reserved, "used": &r.Used, "consumers": &r.Consumers,
+		"generation": &r.Generation,
+	}
+}
+
+// optional are the lists, which may be absent or null; any other field that is
+// missing would read as zero, and a missing reserved as a device given back.
+var optional = map[string]bool{"traits": true, "consumers": true}
+
+// decode reads a file and insists that it is whole and makes sense.
+func decode(uuid string, data []byte) (*record, error) {
+	r := &record{}
+	if err := json.Unmarshal(data, &r.rest); err != nil {
+		return nil, fmt.Errorf("not a provider's JSON: %w", err)
+	}
+	for name, to := range r.fields() {
+		raw, ok := r.rest[name]
+		if !ok || string(raw) == "null" {
+			if optional[name] {
+				continue
+			}
+			return nil, fmt.Errorf("field %q is missing", name)
+		}
+		if err := json.Unmarshal(raw, to); err != nil {
+			return nil, fmt.Errorf("field %q: %w", name, err)
+		}
+	}
+	if len(r.Consumers) == 0 {
+		r.Consumers = nil // none is told in one way
+	}
+	switch {
+	case r.UUID != uuid:
+		return nil, fmt.Errorf("it is the file of provider %q", r.UUID)
+	case r.Name == "":
+		return nil, errors.New("the name is empty")
+	case r.Total < 1:
+		return nil, fmt.Errorf("total is %d", r.Total)
+	case r.Reserved < 0 || r.Reserved > r.Total:
+		return nil, fmt.Errorf("reserved is %d of %d", r.Reserved, r.Total)
+	case r.Used != len(r.Consumers):
+		return nil, fmt.Errorf("used is %d with %d consumers", r.Used, len(r.Consumers))
+	case r.Generation < 0:
+		return nil, fmt.Errorf("generation is %d", r.Generation)
+	}
+	return r, nil
+}
+
+// encode gives the file's new content: the known fields over what was read.
+func (r *record) encode() ([]byte, error) {
+	all := map[string]any{}
+	for name, raw := range r.rest {
+		all[name] = raw
+	}
+	maps.Copy(all, r.fields())
+	for name, list := range map[string][]string{"traits": r.Traits, "consumers": r.Consumers} {
+		if len(list) == 0 {
+			all[name] = []string{} // rather than null
+		}
+	}
+	data, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return append(data, '\n'), nil
+}
+
+// uuidForm is strict because the UUID is a file's name: one spelling a provider, and
+// nothing that leads out of the directory.
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+func checkUUID(uuid string) error {
+	if uuidForm.MatchString(uuid) {
+		return nil
+	}
+	return inventory.Invalid(fmt.Sprintf("%q is no UUID in lower case", uuid), "name the provider by its UUID")
+}
+
+func checkProvider(p inventory.Provider) error {
+	if err := checkUUID(p.UUID); err != nil {
+		return err
+	}
+	if p.Name == "" || p.Class == "" {
+		return inventory.Invalid(
+			fmt.Sprintf("provider %s lacks a name or a resource class", p.UUID), "give it both")
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+// Package file keeps the inventory in a directory, one JSON file a provider, for
+// sites without OpenStack Placement. It behaves as Placement does, generation by
+// generation, and several processes may work on one directory at a time.
+//
+//	<dir>/<uuid>.json    one provider: what the operator sees is what there is
+//	<dir>/names/<name>   whose UUID the name is, so that no two share one
+//	<dir>/.lock          held for the length of a call; never removed
+//
+// A write is durable when the call returns: a new file, synced, renamed over the
+// old one, and the directory synced. Fields that this build doesn't know are kept.
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+// Store is an inventory.Store on one directory. It may be used from many goroutines,
+// and beside other Stores, in other processes too, on the same directory.
+type Store struct {
+	dir  string
+	turn chan struct{} // one goroutine of this Store at a time; see lock
+}
+
+var _ inventory.Store = (*Store)(nil)
+
+// New opens the directory, and makes it (0700) where there is none.
+func New(dir string) (*Store, error) {
+	if dir == "" {
+		return nil, errors.New("the file inventory needs a directory")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("inventory directory: %w", err)
+	}
+	s := &Store{dir: dir, turn: make(chan struct{}, 1)}
+	if err := s.prepare(); err != nil {
+		return nil, fmt.Errorf("inventory directory: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) prepare() error {
+	if err := os.MkdirAll(filepath.Join(s.dir, namesDir), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	for _, d := range []string{s.dir, filepath.Dir(s.dir)} {
+		if err := syncDir(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Create is inventory.Store's. What is there is compared by UUID and name alone: a
+// class or traits that differ are left as they are.
+func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
+	if err := checkProvider(p); err != nil {
+		return err
+	}
+	return s.locked(ctx, func() error {
+		r, err := s.read(p.UUID)
+		if err != nil {
+			return err
+		}
+		if r != nil && r.Name != p.Name {
+			return inventory.Invalid(
+				fmt.Sprintf("provider %s is named %q, not %q", p.UUID, r.Name, p.Name),
+				"a provider keeps its name: delete it first, or enrol the device by the name that it has")
+		}
+		// The name comes first: a crash between the two leaves a name without a
+		// provider, which the next Create takes, and never two providers of one name.
+		if err := s.claimName(p.Name, p.UUID); err != nil {
+			return err
+		}
+		if r != nil {
+			return nil
+		}
+		return s.write(&record{
+			UUID: p.UUID, Name: p.Name, Class: p.Class, Traits: p.Traits,
+			Total: 1, Reserved: 1,
+		})
+	})
+}
+
+// Usages is inventory.Store's.
+func (s *Store) Usages(ctx context.Context, uuid string) (inventory.Usage, error) {
+	var u inventory.Usage
+	err := s.with(ctx, uuid, func(r *record) error {
+		u = inventory.Usage{Generation: r.Generation, Used: r.Used, Consumers: r.Consumers}
+		return nil
+	})
+	return u, err
+}
+
+// Stock is inventory.Store's.
+func (s *Store) Stock(ctx context.Context, uuid string) (inventory.Stock, error) {
+	var st inventory.Stock
+	err := s.with(ctx, uuid, func(r *record) error {
+		st = r.stock()
+		return nil
+	})
+	return st, err
+}
+
+// PutReserved is inventory.Store's. A value outside 0…total is inventory_invalid.
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Stock, error) {
+	var st inventory.Stock
+	err := s.with(ctx, uuid, func(r *record) error {
+		if r.Generation != generation {
+			return inventory.Conflict(uuid, generation)
+		}
+		if reserved < 0 || reserved > r.Total {
+			return inventory.Invalid(
+				fmt.Sprintf("reserved=%d of provider %s is not between 0 and its total, %d", reserved, uuid, r.Total),
+				"reserve all of the device or nothing")
+		}
+		r.Reserved = reserved
+		r.Generation++
+		if err := s.write(r); err != nil {
+			return err
+		}
+		st = r.stock()
+		return nil
+	})
+	return st, err
+}
+
+// Delete is inventory.Store's.
+func (s *Store) Delete(ctx context.Context, uuid string) error {
+	if err := checkUUID(uuid); err != nil {
+		return err
+	}
+	return s.locked(ctx, func() error {
+		r, err := s.read(uuid)
+		if err != nil || r == nil {
+			return err
+		}
+		if r.Used > 0 {
+			return inventory.InUse(uuid, r.Consumers)
+		}
+		if err := s.remove(s.path(uuid)); err != nil {
+			return err
+		}
+		return s.releaseName(r.Name, uuid)
+	})
+}
+
+// UnsafeAllocate gives the provider to a consumer as a scheduler would. It is the
+// hook of tests and simulations: Burnish makes no allocation (F6), and nothing in
+// production may call it. As in Placement, used + 1 must fit into total − reserved,
+// else conflict; and it raises the generation.
+func (s *Store) UnsafeAllocate(ctx context.Context, uuid, consumer string) error {
+	return s.with(ctx, uuid, func(r *record) error {
+		if r.Used+1 > r.Total-r.Reserved {
+			return &device.Fault{
+				Class:   device.Transient,
+				Code:    device.CodeConflict,
+				Message: fmt.Sprintf("provider %s has no capacity left: total %d, reserved %d, used %d", uuid, r.Total, r.Reserved, r.Used),
+				Remedy:  "wait until it is given back",
+			}
+		}
+		r.Consumers = append(r.Consumers, consumer)
+		r.Used++
+		r.Generation++
+		return s.write(r)
+	})
+}
+
+// UnsafeDeallocate ends a consumer's allocation: the other half of UnsafeAllocate.
+// As in Placement the generation stays, so that it does not show the release.
+func (s *Store) UnsafeDeallocate(ctx context.Context, uuid, consumer string) error {
+	return s.with(ctx, uuid, func(r *record) error {
+		i := slices.Index(r.Consumers, consumer)
+		if i < 0 {
+			return &device.Fault{
+				Class:   device.Permanent,
+				Code:    device.CodeNotFound,
+				Message: fmt.Sprintf("%s has no allocation of provider %s", consumer, uuid),
+			}
+		}
+		r.Consumers = slices.Delete(r.Consumers, i, i+1)
+		r.Used--
+		return s.write(r)
+	})
+}
+
+// with runs fn on the provider's record, under the lock.
+func (s *Store) with(ctx context.Context, uuid string, fn func(*record) error) error {
+	if err := checkUUID(uuid); err != nil {
+		return err
+	}
+	return s.locked(ctx, func() error {
+		r, err := s.read(uuid)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return inventory.NoProvider(uuid)
+		}
+		return fn(r)
+	})
+}
+
+// read gives a provider's record, nil where there is none.
+func (s *Store) read(uuid string) (*record, error) {
+	data, found, err := readFile(s.path(uuid), restoreRemedy)
+	if !found || err != nil {
+		return nil, err
+	}
+	r, err := decode(uuid, data)
+	if err != nil {
+		return nil, inventory.Invalid(fmt.Sprintf("%s: %v", s.path(uuid), err), restoreRemedy)
+	}
+	return r, nil
+}
+
+// restoreRemedy is safe whatever the file held: a provider made anew is burned.
+const restoreRemedy = "restore the file from a backup, or move it away and enrol the device again: it comes back burned and is cleaned"
+
+// write replaces a provider's file, durably.
+func (s *Store) write(r *record) error {
+	data, err := r.encode()
+	if err != nil {
+		return inventory.Invalid(fmt.Sprintf("%s: %v", s.path(r.UUID), err), restoreRemedy)
+	}
+	return s.replace(s.path(r.UUID), data)
+}
+
+func (s *Store) path(uuid string) string { return filepath.Join(s.dir, uuid+".json") }

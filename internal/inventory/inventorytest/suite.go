@@ -1,0 +1,353 @@
+// Package inventorytest is the suite that every inventory backend passes, and
+// Faulty, a Store that fails before or after a call of one's choice.
+package inventorytest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+// Fixture is a backend under test. Allocate and Deallocate act as a scheduler does,
+// beside the port: one unit of the provider to a consumer, which is a UUID.
+type Fixture struct {
+	Store      inventory.Store
+	Allocate   func(ctx context.Context, provider, consumer string) error
+	Deallocate func(ctx context.Context, provider, consumer string) error
+}
+
+// NewProvider gives a provider that no other test uses, so that the suite can run
+// on an inventory which others use too.
+func NewProvider() inventory.Provider {
+	id := uuid.NewString()
+	return inventory.Provider{
+		UUID:   id,
+		Name:   "host_" + id,
+		Class:  "CUSTOM_BURNISH_TEST",
+		Traits: []string{"CUSTOM_BURNISH_TEST"},
+	}
+}
+
+// RequireCode insists that err holds a Fault of this code, fit to be shown.
+func RequireCode(t *testing.T, code device.Code, err error) {
+	t.Helper()
+	require.Error(t, err)
+	f, ok := device.AsFault(err)
+	require.True(t, ok, "no fault: %v", err)
+	require.Equal(t, code, f.Code, "%v", err)
+	require.NotEmpty(t, f.Message)
+	require.False(t, strings.Contains(err.Error(), "\n"), "more than one line: %q", err)
+	switch code {
+	case device.CodeConflict, device.CodeInventoryUnavailable:
+		require.Equal(t, device.Transient, f.Class)
+	default:
+		require.NotEqual(t, device.Transient, f.Class, "%s must not be repeated", code)
+	}
+}
+
+// Run holds a backend against the port's promises and the rules built on them.
+func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Fixture)
+	}{
+		{"S2.40_BurnedFromCreation", burnedFromCreation},
+		{"CreateIsIdempotent", createIsIdempotent},
+		{"NameClash", nameClash},
+		{"NoProvider", noProvider},
+		{"F5_EveryPutRaisesTheGenerationByOne", putRaisesGeneration},
+		{"F5_ConflictWritesNothing", conflictWritesNothing},
+		{"F4_AllocationRaisesTheGeneration", allocationRaisesGeneration},
+		{"DeallocationDoesNotRaiseTheGeneration", deallocationKeepsGeneration},
+		{"S0.1_TakenProviderIsNotAllocated", takenIsNotAllocated},
+		{"F4_BurnWhileAllocated", burnWhileAllocated},
+		{"PutBeyondTotal", putBeyondTotal},
+		{"DeleteAndDeleteAgain", deleteProvider},
+		{"DeleteInUse", deleteInUse},
+		{"EightWritersLoseNoUpdate", eightWriters},
+		{"LookUnderWritersIsOneMoments", lookUnderWriters},
+		{"S0.27_OneOfEightBurnsWins", eightBurns},
+		{"EndedContext", endedContext},
+		{"F4F5_OneTenancyByTheRules", oneTenancy},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, newFixture(t)) })
+	}
+}
+
+// published makes a provider and gives its UUID.
+func published(t *testing.T, f Fixture) string {
+	t.Helper()
+	p := NewProvider()
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	return p.UUID
+}
+
+// free makes a provider that a scheduler may give out.
+func free(t *testing.T, f Fixture) string {
+	t.Helper()
+	id := published(t, f)
+	put(t, f, id, 0)
+	return id
+}
+
+func stock(t *testing.T, f Fixture, id string) inventory.Stock {
+	t.Helper()
+	st, err := f.Store.Stock(t.Context(), id)
+	require.NoError(t, err)
+	return st
+}
+
+func usages(t *testing.T, f Fixture, id string) inventory.Usage {
+	t.Helper()
+	u, err := f.Store.Usages(t.Context(), id)
+	require.NoError(t, err)
+	return u
+}
+
+// put writes reserved whatever the generation is.
+func put(t *testing.T, f Fixture, id string, reserved int) inventory.Stock {
+	t.Helper()
+	st, err := f.Store.PutReserved(t.Context(), id, stock(t, f, id).Generation, reserved)
+	require.NoError(t, err)
+	return st
+}
+
+func burnedFromCreation(t *testing.T, f Fixture) {
+	id := published(t, f)
+	st := stock(t, f, id)
+	require.Equal(t, 1, st.Total)
+	require.Equal(t, 1, st.Reserved)
+	u := usages(t, f, id)
+	require.Zero(t, u.Used)
+	require.Empty(t, u.Consumers)
+	require.Equal(t, st.Generation, u.Generation)
+	RequireCode(t, device.CodeConflict, f.Allocate(t.Context(), id, uuid.NewString()))
+}
+
+func createIsIdempotent(t *testing.T, f Fixture) {
+	p := NewProvider()
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	put(t, f, p.UUID, 0)
+	consumer := uuid.NewString()
+	require.NoError(t, f.Allocate(t.Context(), p.UUID, consumer))
+	before, used := stock(t, f, p.UUID), usages(t, f, p.UUID)
+
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	require.Equal(t, before, stock(t, f, p.UUID), "the second Create changed the stock")
+	require.Equal(t, used, usages(t, f, p.UUID))
+}
+
+func nameClash(t *testing.T, f Fixture) {
+	p := NewProvider()
+	require.NoError(t, f.Store.Create(t.Context(), p))
+	before := stock(t, f, p.UUID)
+
+	otherUUID := NewProvider()
+	otherUUID.Name = p.Name
+	RequireCode(t, device.CodeInventoryInvalid, f.Store.Create(t.Context(), otherUUID))
+	_, err := f.Store.Stock(t.Context(), otherUUID.UUID)
+	RequireCode(t, device.CodeNoProvider, err)
+
+	otherName := p
+	otherName.Name = NewProvider().Name
+	RequireCode(t, device.CodeInventoryInvalid, f.Store.Create(t.Context(), otherName))
+	require.Equal(t, before, stock(t, f, p.UUID))
+
+	// Neither refusal left a claim behind.
+	heir := NewProvider()
+	heir.Name = otherName.Name
+	require.NoError(t, f.Store.Create(t.Context(), heir))
+
+	require.NoError(t, f.Store.Delete(t.Context(), p.UUID))
+	require.NoError(t, f.Store.Create(t.Context(), otherUUID), "the name is free once its provider is deleted")
+}
+
+func noProvider(t *testing.T, f Fixture) {
+	id := uuid.NewString()
+	_, err := f.Store.Usages(t.Context(), id)
+	RequireCode(t, device.CodeNoProvider, err)
+	_, err = f.Store.Stock(t.Context(), id)
+	RequireCode(t, device.CodeNoProvider, err)
+	_, err = f.Store.PutReserved(t.Context(), id, 0, 1)
+	RequireCode(t, device.CodeNoProvider, err)
+	require.NoError(t, f.Store.Delete(t.Context(), id))
+}
+
+func putRaisesGeneration(t *testing.T, f Fixture) {
+	id := published(t, f)
+	before := stock(t, f, id)
+	for i, reserved := range []int{1, 0, 0, 1} {
+		st, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved)
+		require.NoError(t, err)
+		require.Equal(t, before.Generation+1, st.Generation, "write %d", i)
+		require.Equal(t, reserved, st.Reserved)
+		require.Equal(t, 1, st.Total)
+		require.Equal(t, st, stock(t, f, id), "what it answered is not what it shows")
+		require.Equal(t, st.Generation, usages(t, f, id).Generation)
+		before = st
+	}
+}
+
+func conflictWritesNothing(t *testing.T, f Fixture) {
+	id := published(t, f)
+	put(t, f, id, 1)
+	before := stock(t, f, id)
+	for _, generation := range []int64{before.Generation - 1, before.Generation + 1} {
+		_, err := f.Store.PutReserved(t.Context(), id, generation, 0)
+		RequireCode(t, device.CodeConflict, err)
+		require.Equal(t, before, stock(t, f, id))
+	}
+}
+
+func allocationRaisesGeneration(t *testing.T, f Fixture) {
+	id := free(t, f)
+	before := stock(t, f, id)
+	consumer := uuid.NewString()
+	require.NoError(t, f.Allocate(t.Context(), id, consumer))
+	u := usages(t, f, id)
+	require.Equal(t, 1, u.Used)
+	if len(u.Consumers) > 0 { // named where the backend knows them
+		require.Equal(t, []string{consumer}, u.Consumers)
+	}
+	require.Greater(t, u.Generation, before.Generation)
+	require.Equal(t, u.Generation, stock(t, f, id).Generation)
+
+	_, err := f.Store.PutReserved(t.Context(), id, before.Generation, 1)
+	RequireCode(t, device.CodeConflict, err)
+	require.Zero(t, stock(t, f, id).Reserved)
+}
+
+func deallocationKeepsGeneration(t *testing.T, f Fixture) {
+	id := free(t, f)
+	consumer := uuid.NewString()
+	require.NoError(t, f.Allocate(t.Context(), id, consumer))
+	before := stock(t, f, id)
+	require.NoError(t, f.Deallocate(t.Context(), id, consumer))
+	require.Equal(t, before, stock(t, f, id))
+	u := usages(t, f, id)
+	require.Zero(t, u.Used)
+	require.Empty(t, u.Consumers)
+	require.Equal(t, before.Generation, u.Generation)
+}
+
+func takenIsNotAllocated(t *testing.T, f Fixture) {
+	for _, take := range []func(id string){
+		func(id string) { require.NoError(t, f.Allocate(t.Context(), id, uuid.NewString())) },
+		func(id string) { put(t, f, id, 1) },
+	} {
+		id := free(t, f)
+		take(id)
+		before, used := stock(t, f, id), usages(t, f, id)
+		RequireCode(t, device.CodeConflict, f.Allocate(t.Context(), id, uuid.NewString()))
+		require.Equal(t, before, stock(t, f, id))
+		require.Equal(t, used, usages(t, f, id))
+	}
+}
+
+func burnWhileAllocated(t *testing.T, f Fixture) {
+	id := free(t, f)
+	consumer := uuid.NewString()
+	require.NoError(t, f.Allocate(t.Context(), id, consumer))
+	st := put(t, f, id, 1)
+	require.Equal(t, 1, st.Reserved)
+	require.Equal(t, 1, usages(t, f, id).Used, "burning keeps the allocation")
+	require.NoError(t, f.Deallocate(t.Context(), id, consumer))
+	require.Equal(t, 1, stock(t, f, id).Reserved, "a release keeps it burned (S0.1)")
+	RequireCode(t, device.CodeConflict, f.Allocate(t.Context(), id, uuid.NewString()))
+}
+
+func putBeyondTotal(t *testing.T, f Fixture) {
+	id := published(t, f)
+	before := stock(t, f, id)
+	for _, reserved := range []int{-1, 2} {
+		_, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved)
+		RequireCode(t, device.CodeInventoryInvalid, err)
+		require.Equal(t, before, stock(t, f, id))
+	}
+}
+
+func deleteProvider(t *testing.T, f Fixture) {
+	id := published(t, f)
+	require.NoError(t, f.Store.Delete(t.Context(), id))
+	_, err := f.Store.Stock(t.Context(), id)
+	RequireCode(t, device.CodeNoProvider, err)
+	require.NoError(t, f.Store.Delete(t.Context(), id))
+}
+
+func deleteInUse(t *testing.T, f Fixture) {
+	id := free(t, f)
+	consumer := uuid.NewString()
+	require.NoError(t, f.Allocate(t.Context(), id, consumer))
+	before := stock(t, f, id)
+	RequireCode(t, device.CodeInUse, f.Store.Delete(t.Context(), id))
+	require.Equal(t, before, stock(t, f, id))
+	require.Equal(t, 1, usages(t, f, id).Used)
+	require.NoError(t, f.Deallocate(t.Context(), id, consumer))
+	require.NoError(t, f.Store.Delete(t.Context(), id))
+}
+
+func endedContext(t *testing.T, f Fixture) {
+	id := published(t, f)
+	before := stock(t, f, id)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, usages := f.Store.Usages(ctx, id)
+	_, read := f.Store.Stock(ctx, id)
+	_, write := f.Store.PutReserved(ctx, id, before.Generation, 0)
+	for _, err := range []error{
+		usages, read, write, f.Store.Create(ctx, NewProvider()), f.Store.Delete(ctx, id),
+	} {
+		RequireCode(t, device.CodeInventoryUnavailable, err)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Equal(t, before, stock(t, f, id))
+}
+
+// oneTenancy takes a provider through a device's life by the rules alone.
+func oneTenancy(t *testing.T, f Fixture) {
+	ctx, p := t.Context(), NewProvider()
+	v, err := inventory.Publish(ctx, f.Store, p)
+	require.NoError(t, err)
+	require.True(t, v.Burned())
+	require.Equal(t, v.Before+1, v.Generation)
+
+	v, err = inventory.Lower(ctx, f.Store, p.UUID, v.Generation)
+	require.NoError(t, err)
+	require.False(t, v.Burned())
+	require.Zero(t, stock(t, f, p.UUID).Reserved)
+
+	v, err = inventory.Burn(ctx, f.Store, p.UUID, &v.Generation, false)
+	require.NoError(t, err)
+	require.True(t, v.Burned())
+	_, err = inventory.Burn(ctx, f.Store, p.UUID, &v.Generation, false)
+	RequireCode(t, device.CodeAlreadyBurned, err)
+
+	clean, err := inventory.Raise(ctx, f.Store, p.UUID, &v.Generation)
+	require.NoError(t, err)
+	require.Equal(t, v.Generation, clean.Before)
+	_, err = inventory.Lower(ctx, f.Store, p.UUID, v.Generation)
+	RequireCode(t, device.CodeConflict, err)
+	require.Equal(t, 1, stock(t, f, p.UUID).Reserved, "lowered with a generation older than the clean")
+
+	v, err = inventory.Lower(ctx, f.Store, p.UUID, clean.Generation)
+	require.NoError(t, err)
+	// A scheduler comes first this time.
+	require.NoError(t, f.Allocate(ctx, p.UUID, uuid.NewString()))
+	_, err = inventory.Burn(ctx, f.Store, p.UUID, &v.Generation, false)
+	RequireCode(t, device.CodeInUse, err)
+	require.Zero(t, stock(t, f, p.UUID).Reserved)
+	seen, err := inventory.Raise(ctx, f.Store, p.UUID, nil)
+	require.NoError(t, err)
+	require.True(t, seen.Burned())
+	require.Equal(t, 1, seen.Used)
+	looked, err := inventory.Look(ctx, f.Store, p.UUID)
+	require.NoError(t, err)
+	require.Equal(t, 1, looked.Used)
+	require.Equal(t, seen.Generation, looked.Generation)
+}

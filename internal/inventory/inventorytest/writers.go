@@ -1,0 +1,154 @@
+package inventorytest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+const writers, rounds = 8, 10
+
+// together runs fn in eight goroutines at once and gives their errors, which may
+// not be judged there: only the test's own goroutine may end it.
+func together(fn func(i int) error) []error {
+	errs := make([]error, writers)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() { errs[i] = fn(i) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// writeUntilDone writes reserved until one write was not met by another's, and says
+// which generation it made.
+func writeUntilDone(ctx context.Context, s inventory.Store, id string, reserved int) (int64, error) {
+	for {
+		st, err := s.Stock(ctx, id)
+		if err != nil {
+			return 0, err
+		}
+		st, err = s.PutReserved(ctx, id, st.Generation, reserved)
+		if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
+			continue // somebody else wrote, so the whole goes on
+		}
+		return st.Generation, err
+	}
+}
+
+func eightWriters(t *testing.T, f Fixture) {
+	id := published(t, f)
+	before := stock(t, f, id)
+	made := make([][]int64, writers)
+	errs := together(func(i int) error {
+		for range rounds {
+			g, err := writeUntilDone(t.Context(), f.Store, id, i%2)
+			if err != nil {
+				return err
+			}
+			made[i] = append(made[i], g)
+		}
+		return nil
+	})
+	seen := map[int64]bool{}
+	for i := range writers {
+		require.NoError(t, errs[i])
+		for _, g := range made[i] {
+			require.False(t, seen[g], "two writes made generation %d", g)
+			seen[g] = true
+		}
+	}
+	require.Equal(t, before.Generation+writers*rounds, stock(t, f, id).Generation)
+}
+
+// lookUnderWriters lets one goroutine take the provider through tenancies while
+// seven look: each view must be one that the provider showed at its generation.
+func lookUnderWriters(t *testing.T, f Fixture) {
+	type shown struct{ reserved, used int }
+	id, ctx, consumer := published(t, f), t.Context(), uuid.NewString()
+	generation := stock(t, f, id).Generation
+	was := map[int64][]shown{generation: {{1, 0}}}
+	put := func(reserved int) error {
+		_, err := f.Store.PutReserved(ctx, id, generation, reserved)
+		return err
+	}
+	goRound := func() error {
+		for range rounds {
+			for _, step := range []struct {
+				do   func() error
+				then shown
+			}{
+				{func() error { return put(0) }, shown{0, 0}},
+				{func() error { return f.Allocate(ctx, id, consumer) }, shown{0, 1}},
+				{func() error { return put(1) }, shown{1, 1}},
+				{func() error { return f.Deallocate(ctx, id, consumer) }, shown{1, 0}},
+			} {
+				if err := step.do(); err != nil {
+					return err
+				}
+				st, err := f.Store.Stock(ctx, id)
+				if err != nil {
+					return err
+				}
+				generation = st.Generation
+				was[generation] = append(was[generation], step.then)
+			}
+		}
+		return nil
+	}
+	var views [writers][]inventory.View
+	look := func(i int) error {
+		for range 2 * rounds {
+			v, err := inventory.Look(ctx, f.Store, id)
+			if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeConflict {
+				continue // five tries in a row met a writer: allowed, and said
+			}
+			if err != nil {
+				return err
+			}
+			views[i] = append(views[i], v)
+		}
+		return nil
+	}
+	for _, err := range together(func(i int) error {
+		if i == 0 {
+			return goRound()
+		}
+		return look(i)
+	}) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, look(0))
+	require.Len(t, views[0], 2*rounds, "with nobody writing every look succeeds")
+	for _, some := range views {
+		for _, v := range some {
+			require.Equal(t, v.Generation, v.Before)
+			require.Contains(t, was[v.Generation], shown{v.Reserved, v.Used}, "at generation %d", v.Generation)
+		}
+	}
+}
+
+func eightBurns(t *testing.T, f Fixture) {
+	id := free(t, f)
+	before := stock(t, f, id)
+	errs := together(func(int) error {
+		_, err := inventory.Burn(t.Context(), f.Store, id, nil, false)
+		return err
+	})
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+			continue
+		}
+		RequireCode(t, device.CodeAlreadyBurned, err)
+	}
+	require.Equal(t, 1, won, "one device, one tenant")
+	require.Equal(t, inventory.Stock{Generation: before.Generation + 1, Total: 1, Reserved: 1}, stock(t, f, id))
+}

@@ -1,0 +1,455 @@
+package inventory_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/internal/inventory/file"
+	it "burnish/internal/inventory/inventorytest"
+)
+
+// world is one published provider, given back once, and a Faulty before it.
+type world struct {
+	t      *testing.T
+	store  *file.Store
+	faulty *it.Faulty
+	p      inventory.Provider
+	id     string
+}
+
+// newWorld gives a provider that is free; burned and used set the rest.
+func newWorld(t *testing.T, burned, used bool) *world {
+	t.Helper()
+	store, err := file.New(t.TempDir())
+	require.NoError(t, err)
+	p := it.NewProvider()
+	w := &world{t: t, store: store, faulty: it.NewFaulty(store), p: p, id: p.UUID}
+	require.NoError(t, store.Create(t.Context(), p))
+	w.put(0)
+	if used {
+		w.allocate()
+	}
+	if burned {
+		w.put(1)
+	}
+	return w
+}
+
+func (w *world) stock() inventory.Stock {
+	w.t.Helper()
+	st, err := w.store.Stock(w.t.Context(), w.id)
+	require.NoError(w.t, err)
+	return st
+}
+
+func (w *world) used() int {
+	w.t.Helper()
+	u, err := w.store.Usages(w.t.Context(), w.id)
+	require.NoError(w.t, err)
+	return u.Used
+}
+
+// put and allocate are what others do, past the Faulty.
+func (w *world) put(reserved int) {
+	w.t.Helper()
+	_, err := w.store.PutReserved(w.t.Context(), w.id, w.stock().Generation, reserved)
+	require.NoError(w.t, err)
+}
+
+func (w *world) allocate() {
+	w.t.Helper()
+	require.NoError(w.t, w.store.UnsafeAllocate(w.t.Context(), w.id, uuid.NewString()))
+}
+
+// passingTenant allocates and releases: it leaves nothing behind but a generation.
+func (w *world) passingTenant() {
+	w.t.Helper()
+	consumer := uuid.NewString()
+	require.NoError(w.t, w.store.UnsafeAllocate(w.t.Context(), w.id, consumer))
+	require.NoError(w.t, w.store.UnsafeDeallocate(w.t.Context(), w.id, consumer))
+}
+
+// meanwhile scripts what others do at a point.
+func (w *world) meanwhile(at it.Point, do func()) {
+	w.faulty.Do(at, func() error { do(); return nil })
+}
+
+func (w *world) look() (inventory.View, error) {
+	return inventory.Look(w.t.Context(), w.faulty, w.id)
+}
+
+func (w *world) raise(expect *int64) (inventory.View, error) {
+	return inventory.Raise(w.t.Context(), w.faulty, w.id, expect)
+}
+
+func (w *world) burn(expect *int64, mayBeOurs bool) (inventory.View, error) {
+	return inventory.Burn(w.t.Context(), w.faulty, w.id, expect, mayBeOurs)
+}
+
+func (w *world) lower(generation int64) (inventory.View, error) {
+	return inventory.Lower(w.t.Context(), w.faulty, w.id, generation)
+}
+
+// untouched insists that a refusal wrote nothing.
+func (w *world) untouched(before inventory.Stock) {
+	w.t.Helper()
+	require.Equal(w.t, before, w.stock())
+	require.NotContains(w.t, w.faulty.Kinds(), it.PutReserved)
+}
+
+var (
+	looked = []it.Kind{it.Usages, it.Stock}
+	burned = []it.Kind{it.Usages, it.Stock, it.PutReserved, it.Stock}
+)
+
+func TestF4_RaiseWritesWithTheGenerationOfTheUsages(t *testing.T) {
+	w := newWorld(t, false, false)
+	g := w.stock().Generation
+	v, err := w.raise(&g)
+	require.NoError(t, err)
+	require.Equal(t, inventory.View{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, burned, w.faulty.Kinds())
+	require.Equal(t, g, w.faulty.Requests()[2].Generation)
+}
+
+// An allocation at any moment of a Raise either shows in its View or is refused by
+// the inventory: what is about to be cleaned is in nobody's hands.
+func TestF4_RaiseSeesAnAllocationMadeAtAnyMoment(t *testing.T) {
+	for n := range len(burned) {
+		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
+			t.Run(at.String(), func(t *testing.T) {
+				w := newWorld(t, false, false)
+				known := w.stock().Generation
+				w.faulty.Do(at, func() error {
+					err := w.store.UnsafeAllocate(t.Context(), w.id, uuid.NewString())
+					if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
+						return nil // burned: the scheduler gets nothing
+					}
+					return err
+				})
+				v, err := w.raise(nil)
+				require.NoError(t, err)
+				require.Equal(t, w.used(), v.Used, "a tenant has the device and the view says it is free")
+				require.Len(t, v.Consumers, v.Used)
+				require.Equal(t, w.stock(), inventory.Stock{Generation: v.Generation, Total: 1, Reserved: 1})
+				beforeWrite := n < 2 || at == it.BeforeCall(3)
+				require.Equal(t, beforeWrite, v.Used == 1)
+				require.Equal(t, beforeWrite, v.Before > known)
+			})
+		}
+	}
+}
+
+// The same with one who lowers first, so that the allocation always succeeds.
+func TestF4_RaiseSeesALoweredAndAllocatedProviderAtAnyMoment(t *testing.T) {
+	for n := range len(burned) {
+		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
+			t.Run(at.String(), func(t *testing.T) {
+				w := newWorld(t, true, false)
+				w.meanwhile(at, func() { w.put(0); w.allocate() })
+				v, err := w.raise(nil)
+				require.NoError(t, err)
+				if at == it.AfterCall(4) {
+					return // after the last read nothing can be seen, and the View says its generation
+				}
+				require.Equal(t, 1, v.Used)
+				require.True(t, v.Burned())
+				require.Equal(t, v.Generation, w.stock().Generation)
+			})
+		}
+	}
+}
+
+func TestF4_RaiseBurnsWhatIsInUseAndSaysSo(t *testing.T) {
+	for _, already := range []bool{false, true} {
+		w := newWorld(t, already, true)
+		v, err := w.raise(nil)
+		require.NoError(t, err)
+		require.True(t, v.Burned())
+		require.Equal(t, 1, v.Used)
+		require.Len(t, v.Consumers, 1)
+		require.Equal(t, 1, w.stock().Reserved)
+	}
+}
+
+// A burned provider is written all the same: it voids a Lower that is still under way.
+func TestF5_LateLowerAfterARaiseIsVoid(t *testing.T) {
+	w := newWorld(t, true, false)
+	g := w.stock().Generation
+	_, err := w.raise(nil)
+	require.NoError(t, err)
+	_, err = w.lower(g) // sent before the Raise, arrives after it
+	it.RequireCode(t, device.CodeConflict, err)
+	require.Equal(t, 1, w.stock().Reserved)
+}
+
+func TestF10_RaiseLeavesANewerInventoryAlone(t *testing.T) {
+	w := newWorld(t, false, false)
+	known := w.stock().Generation
+	w.passingTenant()
+	before := w.stock()
+	_, err := w.raise(&known)
+	it.RequireCode(t, device.CodeInventoryNewer, err)
+	w.untouched(before)
+	require.Len(t, w.faulty.Kinds(), 1)
+
+	_, err = w.raise(&before.Generation)
+	require.NoError(t, err)
+}
+
+// What is written while Raise runs is told in its View; it is no sign of a database
+// that was put back.
+func TestF10_RaiseTakesAWriterMeanwhileForNoOlderNews(t *testing.T) {
+	for _, at := range []it.Point{it.Before(it.Stock, 1), it.Before(it.PutReserved, 1), it.Before(it.Stock, 2)} {
+		t.Run(at.String(), func(t *testing.T) {
+			w := newWorld(t, false, false)
+			known := w.stock().Generation
+			w.meanwhile(at, func() { w.put(w.stock().Reserved) })
+			v, err := w.raise(&known)
+			require.NoError(t, err)
+			require.Greater(t, v.Before, known)
+		})
+	}
+}
+
+func TestS0_4_BurnIsFourRequests(t *testing.T) {
+	w := newWorld(t, false, false)
+	g := w.stock().Generation
+	v, err := w.burn(&g, false)
+	require.NoError(t, err)
+	require.Equal(t, inventory.View{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, burned, w.faulty.Kinds())
+}
+
+func TestS0_27_BurnRefusesAndWritesNothing(t *testing.T) {
+	known := func(d int64) func(int64) *int64 {
+		return func(g int64) *int64 { g += d; return &g }
+	}
+	nothing := func(int64) *int64 { return nil }
+	for _, test := range []struct {
+		name         string
+		burned, used bool
+		expect       func(int64) *int64
+		mayBeOurs    bool
+		want         device.Code
+	}{
+		{"in use", false, true, known(0), false, device.CodeInUse},
+		{"in use and burned", true, true, known(0), false, device.CodeInUse},
+		{"in use, ours or not", true, true, nothing, true, device.CodeInUse},
+		{"in use and newer", true, true, known(-1), true, device.CodeInUse},
+		{"burned", true, false, known(0), false, device.CodeAlreadyBurned},
+		{"burned and newer", true, false, known(-1), false, device.CodeAlreadyBurned},
+		{"burned, nothing known", true, false, nothing, false, device.CodeAlreadyBurned},
+		{"burned before our attempt", true, false, known(0), true, device.CodeAlreadyBurned},
+		{"burned two writes past our attempt", true, false, known(-2), true, device.CodeInventoryNewer},
+		{"newer", false, false, known(-1), false, device.CodeInventoryNewer},
+		{"newer, ours or not", false, false, known(-1), true, device.CodeInventoryNewer},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.burned, test.used)
+			before := w.stock()
+			_, err := w.burn(test.expect(before.Generation), test.mayBeOurs)
+			it.RequireCode(t, test.want, err)
+			w.untouched(before)
+			require.Equal(t, looked, w.faulty.Kinds())
+		})
+	}
+}
+
+func TestS0_6_BurnTakesItsOwnEarlierWriteForDone(t *testing.T) {
+	w := newWorld(t, true, false)
+	g := w.stock().Generation
+	earlier := g - 1
+	for _, expect := range []*int64{&earlier, nil} {
+		v, err := w.burn(expect, true)
+		require.NoError(t, err)
+		require.Equal(t, inventory.View{Generation: g, Total: 1, Reserved: 1, Before: g}, v)
+	}
+	require.NotContains(t, w.faulty.Kinds(), it.PutReserved)
+}
+
+func TestS0_4_BurnAgainstOneWhoComesFirst(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		at       it.Point
+		do       func(*world)
+		known    bool
+		want     device.Code // none: it succeeds
+		reserved int
+	}{
+		{"allocated before the stock", it.Before(it.Stock, 1), (*world).allocate, true, device.CodeInUse, 0},
+		{"allocated before the write", it.Before(it.PutReserved, 1), (*world).allocate, true, device.CodeInUse, 0},
+		{"allocated before the write, nothing known", it.Before(it.PutReserved, 1), (*world).allocate, false, device.CodeInUse, 0},
+		{"burned before the write", it.Before(it.PutReserved, 1), func(w *world) { w.put(1) }, false, device.CodeAlreadyBurned, 1},
+		{"used and left before the stock", it.Before(it.Stock, 1), (*world).passingTenant, true, device.CodeInventoryNewer, 0},
+		{"used and left before the write", it.Before(it.PutReserved, 1), (*world).passingTenant, true, device.CodeInventoryNewer, 0},
+		{"written before the write, nothing known", it.Before(it.PutReserved, 1), func(w *world) { w.put(0) }, false, "", 1},
+		{"written after the write", it.After(it.PutReserved, 1), func(w *world) { w.put(1) }, true, device.CodeInventoryNewer, 1},
+		{"lowered and allocated after the write", it.After(it.PutReserved, 1), func(w *world) { w.put(0); w.allocate() }, false, device.CodeInUse, 0},
+		{"lowered after the write, nothing known", it.After(it.PutReserved, 1), func(w *world) { w.put(0) }, false, "", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, false, false)
+			var expect *int64
+			if g := w.stock().Generation; test.known {
+				expect = &g
+			}
+			w.meanwhile(test.at, func() { test.do(w) })
+			v, err := w.burn(expect, false)
+			require.Equal(t, test.reserved, w.stock().Reserved)
+			if test.want != "" {
+				it.RequireCode(t, test.want, err)
+				require.Zero(t, v)
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, v.Burned())
+			require.Equal(t, w.stock().Generation, v.Generation)
+		})
+	}
+}
+
+func TestS0_4_BurnKnowsItsOwnWriteUnderAnother(t *testing.T) {
+	w := newWorld(t, false, false)
+	g := w.stock().Generation
+	w.meanwhile(it.After(it.PutReserved, 1), func() { w.put(1) })
+	v, err := w.burn(nil, false)
+	require.NoError(t, err)
+	require.Equal(t, inventory.View{Generation: g + 2, Total: 1, Reserved: 1, Before: g}, v)
+}
+
+func TestF5_LowerIsOneWriteAndOneReadBack(t *testing.T) {
+	w := newWorld(t, true, false)
+	g := w.stock().Generation
+	v, err := w.lower(g)
+	require.NoError(t, err)
+	require.Equal(t, inventory.View{Generation: g + 1, Total: 1, Before: g}, v)
+	require.Equal(t, []it.Kind{it.PutReserved, it.Stock}, w.faulty.Kinds())
+	require.Equal(t, it.Request{Kind: it.PutReserved, UUID: w.id, Generation: g}, w.faulty.Requests()[0])
+}
+
+func TestF5_ReleaseConflictIsNeverBlindlyRepeated(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		do       func(*world)
+		reserved int
+	}{
+		{"burned again", func(w *world) { w.put(1) }, 1},
+		{"lowered by another", func(w *world) { w.put(0) }, 0},
+		{"lowered, used and burned", func(w *world) { w.put(0); w.allocate(); w.put(1) }, 1},
+		{"lowered, used, left, burned", func(w *world) { w.put(0); w.passingTenant(); w.put(1) }, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, true, false)
+			observed := w.stock().Generation
+			w.meanwhile(it.Before(it.PutReserved, 1), func() { test.do(w) })
+			v, err := w.lower(observed)
+			it.RequireCode(t, device.CodeConflict, err)
+			require.Zero(t, v)
+			require.Equal(t, []it.Kind{it.PutReserved}, w.faulty.Kinds(), "it must not look for a generation that would do")
+			require.Equal(t, test.reserved, w.stock().Reserved)
+		})
+	}
+}
+
+func TestF5_LowerTellsWhatHappensBeforeItsReadBack(t *testing.T) {
+	at := it.After(it.PutReserved, 1)
+	w := newWorld(t, true, false)
+	g := w.stock().Generation
+	w.meanwhile(at, w.allocate)
+	v, err := w.lower(g)
+	require.NoError(t, err, "it was given back, and taken at once")
+	require.Equal(t, g+1, v.Generation, "what came after our own write must be newer than the view")
+
+	w = newWorld(t, true, false)
+	w.meanwhile(at, func() { w.put(1) })
+	_, err = w.lower(w.stock().Generation)
+	it.RequireCode(t, device.CodeConflict, err)
+	require.Equal(t, 1, w.stock().Reserved)
+}
+
+func TestLook_IsOneMoments(t *testing.T) {
+	w := newWorld(t, false, false)
+	w.meanwhile(it.Before(it.Stock, 1), w.allocate)
+	v, err := w.look()
+	require.NoError(t, err)
+	require.Equal(t, 1, v.Used)
+	require.Equal(t, append(looked, looked...), w.faulty.Kinds())
+	require.Equal(t, w.stock().Generation, v.Generation)
+	require.Equal(t, v.Generation, v.Before)
+}
+
+func TestRules_GiveUpAfterFiveWriters(t *testing.T) {
+	for name, rule := range map[string]func(*world) (inventory.View, error){
+		"Look":  (*world).look,
+		"Raise": func(w *world) (inventory.View, error) { return w.raise(nil) },
+		"Burn":  func(w *world) (inventory.View, error) { return w.burn(nil, false) },
+	} {
+		for _, at := range []it.Point{it.Before(it.Stock, 0), it.Before(it.PutReserved, 0)} {
+			if name == "Look" && at == it.Before(it.PutReserved, 0) {
+				continue
+			}
+			t.Run(name+" "+at.String(), func(t *testing.T) {
+				w := newWorld(t, false, false)
+				w.meanwhile(at, func() { w.put(0) })
+				_, err := rule(w)
+				it.RequireCode(t, device.CodeConflict, err)
+				n := 0
+				for _, k := range w.faulty.Kinds() {
+					if k == it.Usages {
+						n++
+					}
+				}
+				require.Equal(t, 5, n)
+			})
+		}
+	}
+}
+
+// forgetful answers a write as it was asked for and keeps the old value, as
+// Placement does below microversion 1.26 with what it doesn't know.
+type forgetful struct{ inventory.Store }
+
+func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int) (inventory.Stock, error) {
+	st, err := f.Store.PutReserved(ctx, id, generation, 1-reserved)
+	st.Reserved = reserved
+	return st, err
+}
+
+func TestS0_4_WhatIsNotReadBackIsNotDone(t *testing.T) {
+	w := newWorld(t, false, false)
+	_, err := inventory.Raise(t.Context(), forgetful{w.store}, w.id, nil)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	_, err = inventory.Burn(t.Context(), forgetful{w.store}, w.id, nil, false)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	w.put(1)
+	_, err = inventory.Lower(t.Context(), forgetful{w.store}, w.id, w.stock().Generation)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+}
+
+// empty has an inventory of nothing.
+type empty struct{ inventory.Store }
+
+func (e empty) Stock(ctx context.Context, id string) (inventory.Stock, error) {
+	st, err := e.Store.Stock(ctx, id)
+	st.Total, st.Reserved = 0, 0
+	return st, err
+}
+
+func TestS0_3_NothingOfNothingIsNotBurned(t *testing.T) {
+	w := newWorld(t, false, false)
+	before := w.stock()
+	v, err := inventory.Look(t.Context(), empty{w.faulty}, w.id)
+	require.NoError(t, err)
+	require.False(t, v.Burned())
+	_, err = inventory.Raise(t.Context(), empty{w.faulty}, w.id, nil)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	_, err = inventory.Burn(t.Context(), empty{w.faulty}, w.id, nil, false)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	w.untouched(before)
+}

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const someInstance = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
+
+// Every way in which a request can fail, with its exit code, its one line and its
+// object for programs.
+func TestFailures(t *testing.T) {
+	refused := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "clean is not possible\nwhile the device is available", Remedy: "manage it first"}
+	for name, tt := range map[string]struct {
+		err    func(context.Context) error
+		polled time.Time
+		poll   error
+		exit   int
+		code   device.Code
+		state  string
+		says   []string
+	}{
+		"refused": {
+			err:  func(context.Context) error { return refuse("d1", device.Available, refused) },
+			exit: exitFailed, code: device.CodeRefused, state: "available",
+			says: []string{"clean is not possible while the device is available", "manage it first"},
+		},
+		"no such device": {
+			err:  func(context.Context) error { return gone() },
+			exit: exitFailed, code: device.CodeNotFound,
+			says: []string{"no such device", "enroll it first, or see burnish list"},
+		},
+		"no namespace": {
+			err:  func(context.Context) error { return serviceerror.NewNamespaceNotFound("burnish") },
+			exit: exitFailed, code: device.CodeUnreachable,
+			says: []string{`no namespace "burnish"`, "TEMPORAL_NAMESPACE"},
+		},
+		"not allowed": {
+			err:  func(context.Context) error { return serviceerror.NewPermissionDenied("no", "") },
+			exit: exitFailed, code: device.CodeUnreachable,
+			says: []string{"refuses these credentials"},
+		},
+		"unavailable": {
+			err:  func(context.Context) error { return serviceerror.NewUnavailable("closing") },
+			exit: exitFailed, code: device.CodeUnreachable,
+			says: []string{"does not answer", "TEMPORAL_ADDRESS"},
+		},
+		"no control worker": {
+			err:  silent,
+			exit: exitTimeout, code: device.CodeTimeout,
+			says: []string{"no control worker answered on queue burnish within 10ms", "none polls it", "temporal task-queue describe --task-queue burnish"},
+		},
+		"a control worker that does not answer": {
+			err: silent, polled: clock.Add(-5 * time.Second),
+			exit: exitTimeout, code: device.CodeTimeout,
+			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
+		},
+		"the server went away": {
+			err: silent, poll: errors.New("connection refused"),
+			exit: exitFailed, code: device.CodeUnreachable,
+			says: []string{"stopped answering", "TEMPORAL_ADDRESS"},
+		},
+		"something else": {
+			err:  func(context.Context) error { return errors.New("boom") },
+			exit: exitFailed, code: device.CodeInternal,
+			says: []string{"boom"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &fakeLifecycles{
+				lastPoll: tt.polled, pollErr: tt.poll,
+				onUpdate: func(ctx context.Context, _, _ string, _ any) (contract.Result, error) {
+					return contract.Result{}, tt.err(ctx)
+				},
+			}
+			got := burnish(t, l, "", "clean", "d1", "--timeout", "10ms")
+			require.Equal(t, tt.exit, got.code)
+			require.Empty(t, got.out)
+			require.Equal(t, 1, strings.Count(got.errors, "\n"), "one line: %q", got.errors)
+			require.True(t, strings.HasPrefix(got.errors, "burnish: clean d1: "), got.errors)
+			for _, text := range tt.says {
+				require.Contains(t, got.errors, text)
+			}
+
+			got = burnish(t, l, "", "clean", "d1", "--timeout", "10ms", "-o", "json")
+			require.Equal(t, tt.exit, got.code)
+			var body struct {
+				Error map[string]string `json:"error"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(got.errors), &body))
+			require.Len(t, body.Error, 5)
+			require.Equal(t, string(tt.code), body.Error["code"])
+			require.Equal(t, "d1", body.Error["device"])
+			require.Equal(t, tt.state, body.Error["state"])
+			require.NotEmpty(t, body.Error["message"])
+		})
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &fakeLifecycles{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
+		cancel()
+		return contract.Result{}, context.Canceled
+	}}
+	var out, errs strings.Builder
+	a := &app{
+		stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
+		dial: func(context.Context) (lifecycles, error) { return l, nil },
+	}
+	require.Equal(t, exitFailed, a.run(ctx, []string{"abort", "d1"}))
+	require.Contains(t, errs.String(), "burnish: abort d1: interrupted; what was sent may still be carried out")
+}
+
+func TestUpdatesAreSentAsContracted(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		update string
+		input  any
+	}{
+		{[]string{"provide", "d1"}, "provide", contract.ReasonInput{}},
+		{[]string{"clean", "d1"}, "clean", contract.CleanInput{}},
+		{[]string{"clean", "d1", "--steps", "zero, verify", "--reason", "why"}, "clean", contract.CleanInput{Reason: "why", Steps: []string{"zero", "verify"}}},
+		{[]string{"abort", "d1"}, "abort", contract.ReasonInput{}},
+		{[]string{"manage", "d1"}, "manage", contract.ReasonInput{}},
+		{[]string{"maintain", "d1", "--reason", "R"}, "maintain", contract.MaintainInput{Reason: "R"}},
+		{[]string{"maintain", "d1", "--off"}, "maintain", contract.MaintainInput{Off: true}},
+		{[]string{"retire", "d1", "--reason", "R", "--lost"}, "retire", contract.ReasonInput{Reason: "R", Lost: true}},
+		{[]string{"forget", "d1"}, "forget", contract.ReasonInput{}},
+		{
+			[]string{"bind", "d1", "--instance", strings.ToUpper(someInstance), "--request", "r", "--tag", "t"},
+			"bind", contract.BindInput{Instance: someInstance, Request: "r", Tag: "t"},
+		},
+		{[]string{"unbind", "d1", "--instance", someInstance}, "unbind", contract.UnbindInput{Instance: someInstance}},
+		{[]string{"rebuild", "d1", "--instance", someInstance}, "rebuild", contract.UnbindInput{Instance: someInstance}},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			l := &fakeLifecycles{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
+				require.Equal(t, "d1", name)
+				require.Equal(t, tt.update, update)
+				require.Equal(t, tt.input, input)
+				return contract.Result{View: in("d1", device.Manageable), Note: "a note"}, nil
+			}}
+			got := burnish(t, l, "", tt.args...)
+			require.Equal(t, exitOK, got.code, got.errors)
+			require.True(t, strings.HasPrefix(got.out, "d1: "), got.out)
+			require.Equal(t, 1, strings.Count(got.out, "\n"))
+
+			got = burnish(t, l, "", append(tt.args, "-o", "json")...)
+			require.Equal(t, exitOK, got.code, got.errors)
+			var body struct {
+				Device map[string]any `json:"device"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(got.out), &body))
+			require.Equal(t, "manageable", body.Device["device_state"])
+		})
+	}
+}
+
+func TestNamesAreCanonical(t *testing.T) {
+	l := &fakeLifecycles{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
+		return contract.Result{Already: true, View: in("h1_0000:0a:00.0", device.Available)}, nil
+	}}
+	got := burnish(t, l, "", "provide", "H1_0000:0A:00.0", "h1_0000:0a:00.0")
+	require.Equal(t, exitOK, got.code, got.errors)
+	require.Equal(t, []string{"provide h1_0000:0a:00.0"}, l.sent, "one device under two spellings")
+	require.Equal(t, "h1_0000:0a:00.0: provided, available\n", got.out)
+}
+
+func TestEnroll(t *testing.T) {
+	already := false
+	l := &fakeLifecycles{onEnroll: func(got contract.EnrollInput) (contract.Result, error) {
+		require.Equal(t, contract.EnrollInput{Provide: true, Enrolment: contract.Enrolment{
+			Name: "h1_0000:0a:00.0", Host: "h1", Driver: "block", Type: "DISK", Address: "0000:0a:00.0",
+			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true, Vouched: true, AcceptSignature: "ext4",
+		}}, got)
+		return contract.Result{Already: already, View: in(got.Enrolment.Name, device.Manageable)}, nil
+	}}
+	args := []string{
+		"enroll", "--host", "H1", "--driver", "block", "--address", "0000:0A:00.0", "--set", "path=/dev/sdb,owner=nova",
+		"--one-time-use", "--clean", "--accept-signature", "ext4", "--provide",
+	}
+	got := burnish(t, l, "", args...)
+	require.Equal(t, ran{exitOK, "h1_0000:0a:00.0: enrolled, now manageable\n", ""}, got)
+	already = true
+	got = burnish(t, l, "", args...)
+	require.Equal(t, ran{exitOK, "h1_0000:0a:00.0: already enrolled, manageable\n", ""}, got)
+}
+
+func TestWait(t *testing.T) {
+	failedView := in("d1", device.Error)
+	failedView.Fault, failedView.LastError, failedView.Remedy = "verify_failed", "12 bytes were not zero", "replace it"
+	heldView := in("d1", device.PendingCleaning)
+	heldView.Fault = string(device.CodeAutomatedCleanOff)
+	silentHost := in("d1", device.Cleaning)
+	silentHost.NeedsOperator, silentHost.Fault, silentHost.LastError = true, "host_silent", "h1 is silent"
+	again := in("d1", device.Allocated)
+	again.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "cleaned"}}
+
+	for name, tt := range map[string]struct {
+		seen []contract.View
+		args []string
+		exit int
+		out  string
+		errs string
+	}{
+		"cleaned": {
+			seen: []contract.View{in("d1", device.PendingCleaning), in("d1", device.Cleaning), in("d1", device.Available)},
+			exit: exitOK, out: "d1: clean ordered, now available\n",
+		},
+		"named steps": {
+			seen: []contract.View{in("d1", device.Cleaning), in("d1", device.Manageable)},
+			exit: exitOK, out: "d1: clean ordered, now manageable\n",
+		},
+		"failed": {
+			seen: []contract.View{in("d1", device.Cleaning), failedView},
+			exit: exitFailed, errs: "burnish: clean d1: verify_failed: 12 bytes were not zero; replace it\n",
+		},
+		"held": {
+			seen: []contract.View{heldView},
+			exit: exitFailed, errs: "burnish: clean d1: held in pending_cleaning: automated cleaning is off\n",
+		},
+		"in use": {
+			seen: []contract.View{in("d1", device.Cleaning), in("d1", device.Allocated)},
+			exit: exitFailed, errs: "burnish: clean d1: the device is in use, and was not cleaned\n",
+		},
+		"cleaned, and given out again": {
+			seen: []contract.View{in("d1", device.Cleaning), again},
+			exit: exitOK, out: "d1: clean ordered, now allocated\n",
+		},
+		"the host is silent for a while": {
+			seen: []contract.View{silentHost, silentHost, in("d1", device.Available)},
+			exit: exitOK, out: "d1: clean ordered, now available\n", errs: "burnish: note: d1: host_silent: h1 is silent; ; still waiting\n",
+		},
+		"too long": {
+			seen: []contract.View{in("d1", device.Cleaning)}, args: []string{"--timeout", "20ms"},
+			exit: exitTimeout, errs: "burnish: clean d1: not done within 20ms; it goes on; see burnish show\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			looks := 0
+			l := &fakeLifecycles{
+				onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
+					return contract.Result{View: in("d1", device.PendingCleaning)}, nil
+				},
+				onDescribe: func(string) (execution, error) { return running(in("d1", device.Cleaning)), nil },
+				onQuery: func(context.Context, string) (contract.View, error) {
+					v := tt.seen[min(looks, len(tt.seen)-1)]
+					looks++
+					return v, nil
+				},
+			}
+			got := burnish(t, l, "", append([]string{"clean", "d1", "--wait"}, tt.args...)...)
+			require.Equal(t, ran{tt.exit, tt.out, tt.errs}, got)
+		})
+	}
+}
+
+func TestShowWithoutWorker(t *testing.T) {
+	known := in("d1", device.Cleaning)
+	known.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
+	known.Hostname = "h1"
+	e := running(known)
+	e.pending = map[string]pending{"zero": {started: true, attempt: 2, progress: &contract.Progress{Step: "zero", Offset: 1 << 20, Size: 3 << 20}}}
+	l := &fakeLifecycles{
+		onDescribe: func(string) (execution, error) { return e, nil },
+		onQuery: func(context.Context, string) (contract.View, error) {
+			return contract.View{}, serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down")
+		},
+	}
+	got := burnish(t, l, "", "show", "d1", "-o", "json")
+	require.Equal(t, exitOK, got.code)
+	var v contract.View
+	require.NoError(t, json.Unmarshal([]byte(got.out), &v))
+	require.Equal(t, device.Cleaning, v.DeviceState)
+	require.Equal(t, &contract.ViewProgress{Percent: 33.3, Done: 1 << 20, Total: 3 << 20, Attempt: 2}, v.Progress)
+	var note map[string]string
+	require.NoError(t, json.Unmarshal([]byte(got.errors), &note))
+	require.Contains(t, note["note"], "no control worker answered (no poller seen")
+}
+
+func TestShowByUUID(t *testing.T) {
+	var asked string
+	l := &fakeLifecycles{
+		onList: func(query string) ([]execution, error) {
+			require.Contains(t, query, "DeviceUuid = '"+contract.DeviceUUID("d1")+"'")
+			return []execution{running(in("d1", device.Available))}, nil
+		},
+		onDescribe: func(name string) (execution, error) {
+			asked = name
+			return running(in(name, device.Available)), nil
+		},
+		onQuery: func(_ context.Context, name string) (contract.View, error) { return in(name, device.Available), nil },
+	}
+	got := burnish(t, l, "", "show", strings.ToUpper(contract.DeviceUUID("d1")))
+	require.Equal(t, exitOK, got.code, got.errors)
+	require.Equal(t, "d1", asked)
+
+	l.onList = func(string) ([]execution, error) { return nil, nil }
+	l.onDescribe = func(string) (execution, error) { return execution{}, gone() }
+	require.Equal(t, exitFailed, burnish(t, l, "", "show", contract.DeviceUUID("d2")).code)
+}
+
+// A workflow that ended, or that was started and never enrolled, is no device.
+func TestShowOfNoDevice(t *testing.T) {
+	for name, e := range map[string]execution{
+		"forgotten":      {name: "d1"},
+		"never enrolled": running(in("d1", device.Absent)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &fakeLifecycles{
+				onDescribe: func(string) (execution, error) { return e, nil },
+				onQuery:    func(context.Context, string) (contract.View, error) { return e.view, nil },
+			}
+			got := burnish(t, l, "", "show", "d1")
+			require.Equal(t, ran{exitFailed, "", "burnish: show d1: no such device; enroll it first, or see burnish list\n"}, got)
+		})
+	}
+}
+
+func TestSteps(t *testing.T) {
+	v := in("d1", device.Available)
+	l := &fakeLifecycles{
+		onDescribe: func(string) (execution, error) { return running(v), nil },
+		onQuery:    func(context.Context, string) (contract.View, error) { return v, nil },
+	}
+	require.Equal(t, ran{exitOK, "[]\n", ""}, burnish(t, l, "", "steps", "d1", "-o", "json"))
+	v.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}, {Step: "verify", Priority: 60.5, Interface: "deploy"}}
+	got := burnish(t, l, "", "steps", "d1", "-o", "json")
+	require.JSONEq(t, `[{"step":"zero","priority":70,"interface":"deploy"},{"step":"verify","priority":60.5,"interface":"deploy"}]`, got.out)
+	require.Equal(t, "STEP    PRIORITY  INTERFACE\nzero    70        deploy\nverify  60.5      deploy\n", burnish(t, l, "", "steps", "d1").out)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"burnish/workflows/contract"
+)
+
+const enrollUsage = `burnish enroll: take devices into service
+
+usage: burnish enroll NAME --host H --driver D [flags]
+       burnish enroll --host H --driver D --address PCI [flags]
+       burnish enroll -f FILE
+
+      --host H                 host that holds the device
+      --driver D               block, fake, …
+      --type T                 its type (by the driver: block DISK, fake FAKE)
+      --address PCI            PCI address, as 0000:01:00.0; makes the NAME: H_PCI
+      --set k=v[,k=v…]         a setting of the driver; repeatable.
+                               owner=self|nova says who allocates the device (self)
+      --one-time-use           cleaned after each tenant, whatever the settings
+      --provide                go on to the pool at once, by way of a clean
+      --clean                  you vouch that it is clean; counts only where the
+                               cleaning on enrolment is switched off
+      --accept-signature S     the file system or other signature S found on it may
+                               be destroyed
+  -f, --file FILE              many devices; - is the standard input
+  -o, --output table|json|yaml
+      --timeout DURATION       for each device (30s)
+
+A device that is enrolled already stays as it is. FILE is YAML; an entry that is
+wrong is told with its line, and the others are enrolled:
+
+  devices:
+    - {name: d1, host: h1, driver: fake, set: {size: 64MiB}, provide: true}
+    - {address: "0000:01:00.0", host: h1, driver: block, set: {path: /dev/sdb}}
+
+keys: name host driver type address set one_time_use provide clean accept_signature
+
+example:
+  burnish enroll d1 --host h1 --driver fake --set size=64MiB,delay=200ms --provide
+`
+
+func (a *app) enrollCommand() *cobra.Command {
+	var (
+		e    enrolment
+		set  []string
+		file string
+	)
+	cmd := &cobra.Command{
+		Use:  "enroll",
+		Long: enrollUsage,
+		Args: cobra.ArbitraryArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&e.host, "host", "", "")
+	flags.StringVar(&e.driver, "driver", "", "")
+	flags.StringVar(&e.kind, "type", "", "")
+	flags.StringVar(&e.address, "address", "", "")
+	flags.StringArrayVar(&set, "set", nil, "")
+	flags.BoolVar(&e.oneTimeUse, "one-time-use", false, "")
+	flags.BoolVar(&e.provide, "provide", false, "")
+	flags.BoolVar(&e.clean, "clean", false, "")
+	flags.StringVar(&e.acceptSignature, "accept-signature", "", "")
+	flags.StringVarP(&file, "file", "f", "", "")
+
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if flags.Changed("file") {
+			for _, other := range []string{"host", "driver", "type", "address", "set", "one-time-use", "provide", "clean", "accept-signature"} {
+				if flags.Changed(other) {
+					return usagef("--file and --%s exclude each other: write it in the file", other)
+				}
+			}
+			if len(args) > 0 {
+				return usagef("--file and NAME exclude each other: write the device in the file")
+			}
+			return a.enrollFile(cmd.Context(), file)
+		}
+		if len(args) > 1 {
+			return usagef("takes one NAME, not %d: use --file for many", len(args))
+		}
+		if len(args) == 1 {
+			if args[0] == "" {
+				return usagef("NAME is empty")
+			}
+			e.name = args[0]
+		}
+		var err error
+		if e.set, err = settings(set); err != nil {
+			return usagef("%s", err)
+		}
+		in, err := e.input()
+		if err != nil {
+			return usagef("%s", err)
+		}
+		return a.devices(cmd.Context(), func(l lifecycles) error {
+			result, err := a.enroll(cmd.Context(), l, in)
+			if err != nil {
+				return err
+			}
+			return a.emit(result, func() string {
+				return resultLine(in.Enrolment.Name, enrolled(result), result) + "\n"
+			})
+		})
+	}
+	return cmd
+}
+
+// enroll enrols one device.
+func (a *app) enroll(ctx context.Context, l lifecycles, in contract.EnrollInput) (contract.Result, error) {
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	result, err := l.enroll(rctx, in)
+	if err != nil {
+		return contract.Result{}, a.explain(ctx, l, in.Enrolment.Name, err)
+	}
+	result.View = normal(result.View)
+	return result, nil
+}
+
+// enrolled says what an enrolment came to.
+func enrolled(r contract.Result) string {
+	if r.Already {
+		return "already enrolled"
+	}
+	return "enrolled"
+}
+
+// enrollFile enrols what a fleet file holds.
+func (a *app) enrollFile(ctx context.Context, path string) error {
+	data, err := a.readFile(path)
+	if err != nil {
+		return err
+	}
+	entries, err := parseFleet(data)
+	if err != nil {
+		return usagef("%s: %s", path, err)
+	}
+	all := func(l lifecycles) error {
+		return a.many(len(entries), parallelism, func(i int) outcome {
+			entry := entries[i]
+			if entry.err != nil {
+				f := usagef("%s: %s", path, entry.err)
+				f.exit = exitFailed
+				return failed("enroll", entry.name, f)
+			}
+			name := entry.input.Enrolment.Name
+			result, err := a.enroll(ctx, l, entry.input)
+			if err != nil {
+				return failed("enroll", name, err)
+			}
+			return done(name, resultLine(name, enrolled(result), result))
+		})
+	}
+	for _, entry := range entries {
+		if entry.err == nil {
+			return a.devices(ctx, all)
+		}
+	}
+	return all(nil) // nothing to ask Temporal for
+}
+
+// resultLine is one line on what a request came to.
+func resultLine(name, what string, r contract.Result) string {
+	line := fmt.Sprintf("%s: %s, now %s", name, what, r.View.DeviceState)
+	if r.Already {
+		line = fmt.Sprintf("%s: %s, %s", name, what, r.View.DeviceState)
+	}
+	if r.Note != "" {
+		line += "; " + r.Note
+	}
+	return oneLine(line)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// enrolment is one device as an operator writes it, by flags or in a fleet file.
+type enrolment struct {
+	name, host, driver, kind, address string
+	set                               map[string]string
+	oneTimeUse, provide, clean        bool
+	acceptSignature                   string
+}
+
+// settingOwner is the setting that is no driver's: who allocates the device.
+const settingOwner = "owner"
+
+var (
+	hostForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
+	wordForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+	settingForm = regexp.MustCompile(`,([A-Za-z][A-Za-z0-9_.-]*=)`)
+)
+
+// input checks what can be checked here and gives what is asked of the device.
+// With an address the name is made from it, and a name that was given too must be
+// the same. Host and driver are written in lower case, the type in upper case.
+func (e enrolment) input() (contract.EnrollInput, error) {
+	fail := func(format string, args ...any) (contract.EnrollInput, error) {
+		return contract.EnrollInput{}, fmt.Errorf(format, args...)
+	}
+	switch {
+	case e.host == "":
+		return fail("host is missing")
+	case !hostForm.MatchString(e.host):
+		return fail("%q is no host name", e.host)
+	case e.driver == "":
+		return fail("driver is missing")
+	case !wordForm.MatchString(e.driver):
+		return fail("%q is no driver's name", e.driver)
+	case e.kind != "" && !wordForm.MatchString(e.kind):
+		return fail("%q is no type", e.kind)
+	case e.name == "" && e.address == "":
+		return fail("NAME is missing: only a PCI address can stand for it")
+	}
+	name := e.name
+	if name != "" {
+		var err error
+		if name, err = device.CanonicalName(name); err != nil {
+			return fail("%w", err)
+		}
+	}
+	if e.address != "" {
+		made, err := device.NameOf(e.host, e.address)
+		if err != nil {
+			return fail("%w", err)
+		}
+		if name != "" && name != made {
+			return fail("NAME %s does not fit host and address, which make it %s: leave NAME out", name, made)
+		}
+		name = made
+	}
+	in := contract.EnrollInput{
+		Provide: e.provide,
+		Enrolment: contract.Enrolment{
+			Name:            name,
+			Host:            strings.ToLower(e.host),
+			Driver:          strings.ToLower(e.driver),
+			Type:            strings.ToUpper(e.kind),
+			Address:         strings.ToLower(e.address),
+			Owner:           device.OwnerSelf,
+			OneTimeUse:      e.oneTimeUse,
+			AcceptSignature: e.acceptSignature,
+			Vouched:         e.clean,
+		},
+	}
+	if in.Enrolment.Type == "" {
+		in.Enrolment.Type = typeOf(in.Enrolment.Driver)
+	}
+	for key, value := range e.set {
+		if key != settingOwner {
+			if in.Enrolment.Settings == nil {
+				in.Enrolment.Settings = map[string]string{}
+			}
+			in.Enrolment.Settings[key] = value
+			continue
+		}
+		switch owner := device.Owner(value); owner {
+		case device.OwnerSelf, device.OwnerNova:
+			in.Enrolment.Owner = owner
+		default:
+			return fail("owner is %q: want %s or %s", value, device.OwnerSelf, device.OwnerNova)
+		}
+	}
+	return in, nil
+}
+
+// typeOf is the type of a driver's devices, where the operator names none.
+func typeOf(driver string) string {
+	if driver == "block" {
+		return "DISK"
+	}
+	return strings.ToUpper(driver)
+}
+
+// settings reads the values of --set: k=v, or several after one another with
+// commas. A comma that no `key=` follows belongs to the value.
+func settings(given []string) (map[string]string, error) {
+	set := map[string]string{}
+	for _, text := range given {
+		for _, pair := range strings.Split(settingForm.ReplaceAllString(text, "\x00$1"), "\x00") {
+			key, value, ok := strings.Cut(pair, "=")
+			if !ok || key == "" {
+				return nil, fmt.Errorf("--set wants key=value, not %q", pair)
+			}
+			if _, twice := set[key]; twice {
+				return nil, fmt.Errorf("--set %s is given twice", key)
+			}
+			set[key] = value
+		}
+	}
+	return set, nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSettings(t *testing.T) {
+	for _, tt := range []struct {
+		given []string
+		want  map[string]string
+		err   string
+	}{
+		{nil, map[string]string{}, ""},
+		{[]string{"path=/dev/sdb"}, map[string]string{"path": "/dev/sdb"}, ""},
+		{[]string{"size=64MiB,delay=200ms,serial=S,fault=fail:zero@40%x1;hang:sanitize"}, map[string]string{"size": "64MiB", "delay": "200ms", "serial": "S", "fault": "fail:zero@40%x1;hang:sanitize"}, ""},
+		{[]string{"size=1", "delay=2"}, map[string]string{"size": "1", "delay": "2"}, ""},
+		{[]string{"path=/dev/a,b"}, map[string]string{"path": "/dev/a,b"}, ""},
+		{[]string{"a=b=c"}, map[string]string{"a": "b=c"}, ""},
+		{[]string{"a="}, map[string]string{"a": ""}, ""},
+		{[]string{"size"}, nil, `--set wants key=value, not "size"`},
+		{[]string{"=x"}, nil, `--set wants key=value, not "=x"`},
+		{[]string{"a=1", "a=2"}, nil, "--set a is given twice"},
+	} {
+		got, err := settings(tt.given)
+		if tt.err != "" {
+			require.EqualError(t, err, tt.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, tt.want, got)
+	}
+}
+
+func TestEnrolmentRefuses(t *testing.T) {
+	good := enrolment{name: "d1", host: "h1", driver: "fake"}
+	_, err := good.input()
+	require.NoError(t, err)
+	for want, spoil := range map[string]func(*enrolment){
+		"host is missing":        func(e *enrolment) { e.host = "" },
+		`"h 1" is no host name`:  func(e *enrolment) { e.host = "h 1" },
+		"driver is missing":      func(e *enrolment) { e.driver = "" },
+		`"f/x" is no driver`:     func(e *enrolment) { e.driver = "f/x" },
+		`"a b" is no type`:       func(e *enrolment) { e.kind = "a b" },
+		"NAME is missing":        func(e *enrolment) { e.name = "" },
+		`"d 1" is no device`:     func(e *enrolment) { e.name = "d 1" },
+		`"01:00" is no PCI`:      func(e *enrolment) { e.address = "01:00" },
+		"NAME d1 does not fit":   func(e *enrolment) { e.address = "0000:01:00.0" },
+		`owner is "me"`:          func(e *enrolment) { e.set = map[string]string{"owner": "me"} },
+		"want self or nova":      func(e *enrolment) { e.set = map[string]string{"owner": ""} },
+		"h1_0000:01:00.0: leave": func(e *enrolment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
+	} {
+		e := good
+		spoil(&e)
+		_, err := e.input()
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestParseFleet(t *testing.T) {
+	entries, err := parseFleet([]byte(`# two racks
+devices:
+  - {name: D1, host: H1, driver: Fake, type: nvme, set: {size: 1024, quiet: true, owner: nova}, one_time_use: true, provide: true}
+  - address: 0000:01:00.0
+    host: h1
+    driver: block
+    set:
+      path: /dev/sdb
+    accept_signature: ext4
+    clean: true
+`))
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	require.NoError(t, entries[0].err)
+	e := entries[0].input.Enrolment
+	require.Equal(t, "D1 h1 fake NVME nova", e.Name+" "+e.Host+" "+e.Driver+" "+e.Type+" "+string(e.Owner))
+	require.Equal(t, map[string]string{"size": "1024", "quiet": "true"}, e.Settings)
+	require.True(t, e.OneTimeUse && entries[0].input.Provide)
+	require.NoError(t, entries[1].err)
+	require.Equal(t, "h1_0000:01:00.0", entries[1].input.Enrolment.Name)
+	require.True(t, entries[1].input.Enrolment.Vouched)
+}
+
+func TestParseFleetRefusesTheFile(t *testing.T) {
+	for want, text := range map[string]string{
+		"want a mapping with the key devices":                    "",
+		"line 1: want a mapping with the key devices":            "- a",
+		`line 2: unknown key "device"`:                           "devices: [{name: a}]\ndevice: []",
+		"line 1: devices: want a list":                           "devices: {}",
+		"it holds no device":                                     "devices: []",
+		"line 3":                                                 "devices:\n  - {name: a}\n - ]",
+		"it holds more than one YAML document":                   "devices: []\n---\ndevices: []",
+		`line 2: mapping key "devices" already defined at [1:1]`: "devices: []\ndevices: []",
+		`line 3: mapping key "name" already defined at [2:5]`:    "devices:\n  - name: a\n    name: b",
+	} {
+		_, err := parseFleet([]byte(text))
+		require.ErrorContains(t, err, want, "%q", text)
+	}
+}
+
+func TestParseFleetRefusesAnEntry(t *testing.T) {
+	for text, want := range map[string]string{
+		"{name: a, host: h1, driver: fake, size: 3}":        `line 2: unknown key "size"`,
+		"{name: a, host: h1, driver: fake, provide: maybe}": "line 2: provide: want true or false",
+		"{name: [a], host: h1, driver: fake}":               "line 2: name: want a text",
+		"{name: a, host: h1, driver: fake, set: x}":         "line 2: set: want a mapping",
+		"{name: a, host: h1, driver: fake, set: {a: [b]}}":  "line 2: set: a: want a text",
+		"{name: a, host: , driver: fake}":                   "line 2: host: want a text",
+		"{name: a, driver: fake}":                           "line 2: host is missing",
+		"just a text":                                       "line 2: want a mapping",
+		"{name: x, host: h1, driver: fake, address: 00.0}":  "line 2: ",
+		"{name: a, <<: {host: h1}, driver: fake}":           "line 2: unknown key",
+		"{name: &x a, host: h1, driver: fake}":              "line 2: name: want a text",
+		"\n    name: a\n    host: h1\n    driver: f/x":      "line 3: \"f/x\" is no driver",
+	} {
+		entries, err := parseFleet([]byte("devices:\n  - " + text + "\n  - {name: last, host: h1, driver: fake}\n"))
+		require.NoError(t, err, text)
+		require.Len(t, entries, 2, text)
+		require.ErrorContains(t, entries[0].err, want, text)
+		require.NoError(t, entries[1].err)
+	}
+}
+
+func TestParseFleetRefusesANameTwice(t *testing.T) {
+	entries, err := parseFleet([]byte(`devices:
+  - {name: H1_0000:0A:00.0, host: h1, driver: fake}
+  - {address: "0000:0a:00.0", host: h1, driver: fake}
+`))
+	require.NoError(t, err)
+	require.NoError(t, entries[0].err)
+	require.EqualError(t, entries[1].err, "line 3: h1_0000:0a:00.0 stands on line 2 already")
+}

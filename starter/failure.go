@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// failure is what went wrong, as the operator is told: what, with which device,
+// and what to do.
+type failure struct {
+	exit    int
+	code    device.Code
+	command string
+	device  string
+	state   device.State
+	message string
+	remedy  string
+}
+
+// Error gives message and remedy.
+func (f *failure) Error() string {
+	if f.remedy == "" {
+		return f.message
+	}
+	return f.message + "; " + f.remedy
+}
+
+// usagef is a command line that cannot be carried out as it is written.
+func usagef(format string, args ...any) *failure {
+	return &failure{exit: exitUsage, code: device.CodeInvalid, message: fmt.Sprintf(format, args...)}
+}
+
+// line is the failure as the one line of a table's error.
+func (f *failure) line() string {
+	head := "burnish"
+	if where := strings.TrimSpace(f.command + " " + f.device); where != "" {
+		head += ": " + where
+	}
+	return oneLine(head + ": " + f.Error())
+}
+
+// errorBody is a failure for programs.
+type errorBody struct {
+	Code    device.Code  `json:"code"`
+	Device  string       `json:"device"`
+	State   device.State `json:"state"`
+	Message string       `json:"message"`
+	Remedy  string       `json:"remedy"`
+}
+
+func (f *failure) body() *errorBody {
+	return &errorBody{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message), Remedy: oneLine(f.remedy)}
+}
+
+// report tells the failure on stderr. There is nobody to tell if that fails too.
+func (a *app) report(f *failure) {
+	if a.format == formatTable {
+		_, _ = fmt.Fprintln(a.stderr, f.line())
+		return
+	}
+	_ = encode(a.stderr, a.format, compact, map[string]*errorBody{"error": f.body()})
+}
+
+// note tells something beside the result, on stderr.
+func (a *app) note(name, text string) {
+	if a.format == formatTable {
+		_, _ = fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf("burnish: note: %s: %s", name, text)))
+		return
+	}
+	_ = encode(a.stderr, a.format, compact, map[string]string{"note": oneLine(text), "device": name})
+}
+
+// polledWithin is for how long Temporal may not have heard of a worker that is
+// alive: its long poll, and a little more.
+const polledWithin = 70 * time.Second
+
+// diagnosis bounds the look at why a request was not answered.
+const diagnosis = 3 * time.Second
+
+// explain turns an error of a request about a device into what the operator is
+// told. parent is the command's own context; l may be nil.
+func (a *app) explain(parent context.Context, l lifecycles, name string, err error) *failure {
+	var (
+		f           *failure
+		noNamespace *serviceerror.NamespaceNotFound
+		notFound    *serviceerror.NotFound
+		denied      *serviceerror.PermissionDenied
+	)
+	if errors.As(err, &f) {
+		return f
+	}
+	f = &failure{exit: exitFailed, device: name}
+	fault, isFault := device.AsFault(err)
+	refusal, isRefusal := contract.RefusalOf(err)
+	switch {
+	case parent.Err() != nil:
+		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
+		f.remedy = "see burnish show"
+	case isFault:
+		f.code, f.message, f.remedy = fault.Code, fault.Message, fault.Remedy
+	case isRefusal:
+		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
+		f.state = refusal.State
+		if f.device == "" {
+			f.device = refusal.Device
+		}
+	case errors.As(err, &noNamespace):
+		f.code, f.message = device.CodeUnreachable, fmt.Sprintf("Temporal has no namespace %q", noNamespace.Namespace)
+		f.remedy = "create it, or set TEMPORAL_NAMESPACE"
+	case errors.As(err, &notFound) && name != "":
+		return noSuchDevice(name)
+	case errors.As(err, &denied):
+		f.code, f.message = device.CodeUnreachable, "Temporal refuses these credentials: "+err.Error()
+		f.remedy = "set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE"
+	case ranOut(err):
+		return a.unanswered(parent, l, name)
+	case code(err) == codes.Unavailable:
+		f.code, f.message, f.remedy = device.CodeUnreachable, "Temporal does not answer: "+err.Error(), "start it, or set TEMPORAL_ADDRESS"
+	case code(err) == codes.ResourceExhausted:
+		f.code, f.message, f.remedy = device.CodeUnreachable, "Temporal is too busy: "+err.Error(), "try again"
+	default:
+		f.code, f.message = device.CodeInternal, err.Error()
+	}
+	return f
+}
+
+// noSuchDevice says that no device of this name is enrolled.
+func noSuchDevice(name string) *failure {
+	return &failure{
+		exit: exitFailed, code: device.CodeNotFound, device: name,
+		message: "no such device", remedy: "enroll it first, or see burnish list",
+	}
+}
+
+// ranOut says whether err is the end of a request's time.
+func ranOut(err error) bool {
+	var service *client.WorkflowUpdateServiceTimeoutOrCanceledError
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &service) || code(err) == codes.DeadlineExceeded
+}
+
+// code gives the gRPC code of an error out of Temporal's services.
+func code(err error) codes.Code {
+	var s serviceerror.ServiceError
+	if errors.As(err, &s) {
+		return s.Status().Code()
+	}
+	return codes.Unknown
+}
+
+// unanswered says why a request was not answered in its time: because Temporal is
+// gone, because no control worker polls, or because it takes longer.
+func (a *app) unanswered(parent context.Context, l lifecycles, name string) *failure {
+	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: name}
+	if l == nil {
+		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
+		return f
+	}
+	ctx, cancel := context.WithTimeout(parent, diagnosis)
+	defer cancel()
+	last, err := l.polled(ctx)
+	switch {
+	case err != nil:
+		f.exit, f.code = exitFailed, device.CodeUnreachable
+		f.message = "Temporal stopped answering: " + err.Error()
+		f.remedy = "start it, or set TEMPORAL_ADDRESS; what was sent may still be carried out"
+	case a.now().Sub(last) > polledWithin:
+		f.message = fmt.Sprintf("no control worker answered on queue %s within %s, and none polls it", contract.Queue, a.timeout.limit)
+		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue " + contract.Queue
+	default:
+		f.message = fmt.Sprintf("no control worker answered on queue %s within %s, though one polled it %s ago; the request may still be carried out",
+			contract.Queue, a.timeout.limit, a.now().Sub(last).Round(time.Second))
+		f.remedy = "see burnish show and the worker's log, and check with: temporal task-queue describe --task-queue " + contract.Queue
+	}
+	return f
+}
+
+// oneLine makes text fit for one line of a terminal: what a device says of itself
+// may hold anything.
+func oneLine(text string) string {
+	printable := func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}
+	return strings.Map(printable, strings.Join(strings.Fields(text), " "))
+}
+
+// compact and indented are the two ways to write JSON.
+const (
+	compact  = ""
+	indented = "  "
+)

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	sdk "go.temporal.io/sdk/temporal"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// clock is the one time of all tests.
+var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// fakeLifecycles answers as Temporal would; a nil function is a call that the test
+// does not expect.
+type fakeLifecycles struct {
+	onEnroll   func(contract.EnrollInput) (contract.Result, error)
+	onUpdate   func(ctx context.Context, name, update string, input any) (contract.Result, error)
+	onDescribe func(name string) (execution, error)
+	onQuery    func(ctx context.Context, name string) (contract.View, error)
+	onList     func(query string) ([]execution, error)
+	lastPoll   time.Time
+	pollErr    error
+
+	mu   sync.Mutex
+	sent []string // "update name", in order of arrival
+}
+
+func (f *fakeLifecycles) enroll(_ context.Context, in contract.EnrollInput) (contract.Result, error) {
+	return f.onEnroll(in)
+}
+
+func (f *fakeLifecycles) update(ctx context.Context, name, update string, input, result any) error {
+	f.mu.Lock()
+	f.sent = append(f.sent, update+" "+name)
+	f.mu.Unlock()
+	answer, err := f.onUpdate(ctx, name, update, input)
+	switch into := result.(type) {
+	case *contract.Result:
+		*into = answer
+	case *contract.BindResult:
+		*into = contract.BindResult{Binding: answer.View.Binding, View: answer.View, Already: answer.Already}
+	default:
+		return fmt.Errorf("unexpected result %T", result)
+	}
+	return err
+}
+
+func (f *fakeLifecycles) describe(_ context.Context, name string) (execution, error) {
+	return f.onDescribe(name)
+}
+
+func (f *fakeLifecycles) query(ctx context.Context, name string) (contract.View, error) {
+	return f.onQuery(ctx, name)
+}
+
+func (f *fakeLifecycles) list(_ context.Context, query string) ([]execution, error) {
+	return f.onList(query)
+}
+
+func (f *fakeLifecycles) polled(context.Context) (time.Time, error) { return f.lastPoll, f.pollErr }
+
+func (f *fakeLifecycles) close() {}
+
+// ran is what one invocation left behind.
+type ran struct {
+	code        int
+	out, errors string
+}
+
+// burnish runs one command line over l. The answer stands on a terminal's input;
+// without one there is no terminal.
+func burnish(t *testing.T, l lifecycles, answer string, args ...string) ran {
+	t.Helper()
+	var out, errors bytes.Buffer
+	a := &app{
+		stdin: strings.NewReader(answer), stdout: &out, stderr: &errors,
+		dial:     func(context.Context) (lifecycles, error) { return l, nil },
+		terminal: func() bool { return answer != "" },
+		now:      func() time.Time { return clock },
+		pause: func(ctx context.Context, _ time.Duration) error {
+			return ctx.Err()
+		},
+	}
+	code := a.run(t.Context(), args)
+	return ran{code, out.String(), errors.String()}
+}
+
+// running is what the server knows of a device.
+func running(v contract.View) execution {
+	return execution{name: v.Name, running: true, started: clock, view: v}
+}
+
+// in is a device in a state.
+func in(name string, s device.State) contract.View {
+	return normal(contract.View{Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock})
+}
+
+// refuse is a refusal as it comes out of Temporal.
+func refuse(name string, s device.State, f device.Fault) error {
+	return sdk.NewApplicationErrorWithOptions(f.Message, string(f.Code), sdk.ApplicationErrorOptions{
+		NonRetryable: true,
+		Details:      []any{contract.Refusal{Fault: f, Device: name, State: s}},
+	})
+}
+
+// gone is Temporal's answer for a workflow that is not there.
+func gone() error { return serviceerror.NewNotFound("workflow not found for ID: device/none") }
+
+// silent waits out the request, as Temporal does where no worker answers.
+func silent(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdk "go.temporal.io/sdk/temporal"
+
+	"burnish/workflows/contract"
+)
+
+// lifecycles is what the commands ask of Temporal. Every error is as Temporal's
+// client gives it; each call lasts as long as its context lets it.
+type lifecycles interface {
+	// enroll starts the device's workflow where there is none, and enrols.
+	enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error)
+	// update sends one update and reads its answer into result.
+	update(ctx context.Context, name, update string, input, result any) error
+	// describe gives what the server itself knows of the device's present run.
+	describe(ctx context.Context, name string) (execution, error)
+	// query asks the device's workflow; a control worker must answer.
+	query(ctx context.Context, name string) (contract.View, error)
+	// list gives all runs that a visibility query finds.
+	list(ctx context.Context, query string) ([]execution, error)
+	// polled tells when a control worker last asked for work; zero for never.
+	polled(ctx context.Context) (time.Time, error)
+	close()
+}
+
+// temporal is lifecycles over the real client.
+type temporal struct {
+	client client.Client
+}
+
+// pageSize is how many devices one request of a listing brings.
+const pageSize = 500
+
+func (t *temporal) enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
+	name := in.Enrolment.Name
+	start := t.client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
+		ID:                       contract.WorkflowID(name),
+		TaskQueue:                contract.Queue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
+	handle, err := t.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: start,
+		UpdateOptions:          updateOptions(name, contract.UpdateEnroll, in),
+	})
+	if err != nil {
+		return contract.Result{}, err
+	}
+	var result contract.Result
+	err = handle.Get(ctx, &result)
+	return result, err
+}
+
+func (t *temporal) update(ctx context.Context, name, update string, input, result any) error {
+	handle, err := t.client.UpdateWorkflow(ctx, updateOptions(name, update, input))
+	if err != nil {
+		return err
+	}
+	return handle.Get(ctx, result)
+}
+
+// updateOptions gives every invocation its own update ID: Temporal answers a
+// repeated one with the first one's outcome, also with its failure, and forgets it
+// at continue-as-new. Idempotency lives in the device's state.
+func updateOptions(name, update string, input any) client.UpdateWorkflowOptions {
+	return client.UpdateWorkflowOptions{
+		WorkflowID:   contract.WorkflowID(name),
+		UpdateID:     update + "-" + uuid.NewString(),
+		UpdateName:   update,
+		Args:         []any{input},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	}
+}
+
+func (t *temporal) describe(ctx context.Context, name string) (execution, error) {
+	answer, err := t.client.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
+	if err != nil {
+		return execution{}, err
+	}
+	return executionOf(answer.GetWorkflowExecutionInfo(), answer.GetPendingActivities())
+}
+
+func (t *temporal) query(ctx context.Context, name string) (contract.View, error) {
+	answer, err := t.client.QueryWorkflow(ctx, contract.WorkflowID(name), "", contract.QueryDevice)
+	if err != nil {
+		return contract.View{}, err
+	}
+	var view contract.View
+	err = answer.Get(&view)
+	return view, err
+}
+
+func (t *temporal) list(ctx context.Context, query string) ([]execution, error) {
+	var (
+		found []execution
+		token []byte
+	)
+	for {
+		page, err := t.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: query, PageSize: pageSize, NextPageToken: token,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range page.GetExecutions() {
+			e, err := executionOf(info, nil)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, e)
+		}
+		if token = page.GetNextPageToken(); len(token) == 0 {
+			return found, nil
+		}
+	}
+}
+
+func (t *temporal) polled(ctx context.Context) (time.Time, error) {
+	queue, err := t.client.DescribeTaskQueue(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var last time.Time
+	for _, poller := range queue.GetPollers() {
+		if seen := poller.GetLastAccessTime().AsTime(); seen.After(last) {
+			last = seen
+		}
+	}
+	return last, nil
+}
+
+func (t *temporal) close() { t.client.Close() }
+
+// execution is what Temporal's server knows of one device without its workflow.
+type execution struct {
+	name    string
+	running bool
+	started time.Time
+	// view holds what search attributes and memo tell; Binding, LastRefusal's
+	// newest and past cleans are the workflow's alone.
+	view contract.View
+	// pending are the activities under way, by step.
+	pending map[string]pending
+}
+
+// pending is one activity under way.
+type pending struct {
+	progress *contract.Progress // its last heartbeat
+	started  bool               // a worker has it
+	attempt  int32
+	failure  string    // of the attempt before
+	next     time.Time // of the attempt to come
+}
+
+// executionOf reads one run.
+func executionOf(info *workflowpb.WorkflowExecutionInfo, activities []*workflowpb.PendingActivityInfo) (execution, error) {
+	e := execution{
+		name:    strings.TrimPrefix(info.GetExecution().GetWorkflowId(), contract.WorkflowID("")),
+		running: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		started: info.GetStartTime().AsTime(),
+		pending: map[string]pending{},
+	}
+	var facts contract.Facts
+	if p, ok := info.GetMemo().GetFields()[contract.MemoFacts]; ok {
+		if err := converter.GetDefaultDataConverter().FromPayload(p, &facts); err != nil {
+			return execution{}, fmt.Errorf("the memo of %s cannot be read: %w", e.name, err)
+		}
+	}
+	attributes, err := attributesOf(info.GetSearchAttributes().GetIndexedFields())
+	if err != nil {
+		return execution{}, fmt.Errorf("the search attributes of %s cannot be read: %w", e.name, err)
+	}
+	e.view = viewOf(e.name, attributes, facts)
+	for _, a := range activities {
+		p := pending{
+			started: a.GetState() != enumspb.PENDING_ACTIVITY_STATE_SCHEDULED,
+			attempt: a.GetAttempt(),
+			failure: a.GetLastFailure().GetMessage(),
+		}
+		if at := a.GetNextAttemptScheduleTime(); at != nil {
+			p.next = at.AsTime()
+		}
+		// Another activity's heartbeat is not a Progress, and is not shown.
+		var beat contract.Progress
+		if d := a.GetHeartbeatDetails(); d != nil && converter.GetDefaultDataConverter().FromPayloads(d, &beat) == nil {
+			p.progress = &beat
+		}
+		e.pending[a.GetActivityType().GetName()] = p
+	}
+	return e, nil
+}
+
+// attributes are a run's search attributes, by the contract's keys.
+type attributes struct {
+	text    map[string]string
+	truth   map[string]bool
+	updated time.Time
+}
+
+func attributesOf(fields map[string]*commonpb.Payload) (attributes, error) {
+	got := attributes{text: map[string]string{}, truth: map[string]bool{}}
+	read := func(key string, into any) error {
+		p, ok := fields[key]
+		if !ok {
+			return nil
+		}
+		return converter.GetDefaultDataConverter().FromPayload(p, into)
+	}
+	for _, key := range []sdk.SearchAttributeKeyKeyword{
+		contract.AttrState, contract.AttrUUID, contract.AttrSerial, contract.AttrType,
+		contract.AttrHost, contract.AttrInstance, contract.AttrStep, contract.AttrFault,
+	} {
+		var v string
+		if err := read(key.GetName(), &v); err != nil {
+			return attributes{}, fmt.Errorf("%s: %w", key.GetName(), err)
+		}
+		got.text[key.GetName()] = v
+	}
+	for _, key := range []sdk.SearchAttributeKeyBool{contract.AttrNeedsOperator, contract.AttrDirty} {
+		var v bool
+		if err := read(key.GetName(), &v); err != nil {
+			return attributes{}, fmt.Errorf("%s: %w", key.GetName(), err)
+		}
+		got.truth[key.GetName()] = v
+	}
+	if err := read(contract.AttrUpdated.GetName(), &got.updated); err != nil {
+		return attributes{}, fmt.Errorf("%s: %w", contract.AttrUpdated.GetName(), err)
+	}
+	return got, nil
+}

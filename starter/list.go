@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"burnish/workflows/contract"
+)
+
+const listUsage = `burnish list: all devices, or those that a filter names
+
+usage: burnish list [flags]
+
+      --state S[,S…]        in one of these states
+      --type T              of this type, as DISK or NVME
+      --host H              on this host
+      --model M             of exactly this model
+      --fault CODE          with this fault
+      --needs-operator      that wait for a person
+      --awaiting-cleaning   whose clean is due and does not run: pending_cleaning,
+                            and error while the device is dirty
+      --one-time-use        that may be given out once between two cleans
+      --all                 retired devices too
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+AGE is the time since the device last changed. A listing is a hint: a device that
+changes while it is read may be missing from it. show is exact.
+
+example:
+  burnish list --state error,pending_cleaning --host h1
+  burnish list --needs-operator -o json
+`
+
+// deviceList is the listing for programs.
+type deviceList struct {
+	Devices []contract.View `json:"devices"`
+}
+
+func (a *app) listCommand() *cobra.Command {
+	var f filter
+	cmd := &cobra.Command{
+		Use:  "list",
+		Long: listUsage,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd.Flags()); err != nil {
+				return err
+			}
+			return a.devices(cmd.Context(), func(l lifecycles) error {
+				views, err := a.find(cmd.Context(), l, &f)
+				if err != nil {
+					return err
+				}
+				return a.emit(deviceList{Devices: views}, func() string { return a.listing(views) })
+			})
+		},
+	}
+	flags := cmd.Flags()
+	f.selectors(flags)
+	flags.BoolVar(&f.needsOperator, "needs-operator", false, "")
+	flags.BoolVar(&f.awaitingCleaning, "awaiting-cleaning", false, "")
+	flags.BoolVar(&f.oneTimeUse, "one-time-use", false, "")
+	flags.BoolVar(&f.all, "all", false, "")
+	return cmd
+}
+
+// find gives the devices that the filter names, by the listing alone: no workflow
+// is asked.
+func (a *app) find(ctx context.Context, l lifecycles, f *filter) ([]contract.View, error) {
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	found, err := l.list(rctx, f.query())
+	if err != nil {
+		return nil, a.explain(ctx, l, "", err)
+	}
+	return f.keep(found), nil
+}
+
+// listing is the table of a listing.
+func (a *app) listing(views []contract.View) string {
+	rows := [][]string{{"NAME", "STATE", "DIRTY", "HOST", "TYPE", "STEP", "INSTANCE", "NEEDS-OPERATOR", "FAULT", "AGE"}}
+	for _, v := range views {
+		var step, instance string
+		if v.CleanStep != nil {
+			step = v.CleanStep.Step
+		}
+		if v.InstanceUUID != nil {
+			instance = *v.InstanceUUID
+		}
+		rows = append(rows, []string{
+			v.Name, string(v.DeviceState), yes(v.Dirty), v.Hostname, v.Type, step, instance,
+			yes(v.NeedsOperator), v.Fault, age(a.now(), v.UpdatedAt),
+		})
+	}
+	return columns(rows)
+}

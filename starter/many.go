@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"burnish/internal/device"
+)
+
+// parallelism bounds the requests that run at once.
+const parallelism = 8
+
+// unasked is how many devices a command takes on without asking.
+const unasked = 10
+
+// outcome is what a command on several devices came to for one of them.
+type outcome struct {
+	Name    string     `json:"name"`
+	OK      bool       `json:"ok"`
+	Message string     `json:"message,omitempty"`
+	Error   *errorBody `json:"error,omitempty"`
+
+	failure *failure
+}
+
+// outcomes is the answer of a command on several devices for programs.
+type outcomes struct {
+	Devices []outcome `json:"devices"`
+}
+
+func done(name, message string) outcome {
+	return outcome{Name: name, OK: true, Message: message}
+}
+
+func failed(command, name string, err error) outcome {
+	f := *asFailure(err)
+	f.command, f.device = command, name
+	return outcome{Name: name, Error: f.body(), failure: &f}
+}
+
+// many does something n times, at most width at once, and tells each outcome as it
+// comes: one line a device. A failure does not stop the rest. The error says how
+// many failed.
+func (a *app) many(n, width int, do func(i int) outcome) error {
+	var (
+		all   = make([]outcome, n)
+		next  = make(chan int)
+		lines sync.Mutex
+		group sync.WaitGroup
+		torn  error // the first line that could not be written
+	)
+	for range min(n, width) {
+		group.Go(func() {
+			for i := range next {
+				all[i] = do(i)
+				lines.Lock()
+				if err := a.tell(all[i]); err != nil && torn == nil {
+					torn = err
+				}
+				lines.Unlock()
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	if torn == nil && a.format != formatTable {
+		torn = encode(a.stdout, a.format, indented, outcomes{Devices: all})
+	}
+	if torn != nil {
+		return torn
+	}
+	return summary(all)
+}
+
+// tell prints one outcome for people.
+func (a *app) tell(o outcome) error {
+	switch {
+	case a.format != formatTable:
+		return nil
+	case o.OK:
+		return a.print(o.Message + "\n")
+	}
+	a.report(o.failure)
+	return nil
+}
+
+// summary is the error of several outcomes: nil when all went well.
+func summary(all []outcome) error {
+	var failures []*failure
+	for _, o := range all {
+		if !o.OK {
+			failures = append(failures, o.failure)
+		}
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	f := &failure{
+		exit: exitPartly, code: failures[0].code,
+		message: fmt.Sprintf("%d of %d devices failed", len(failures), len(all)),
+		remedy:  "each one's line says what to do",
+	}
+	if len(failures) == len(all) {
+		f.exit = exitFailed
+	}
+	if !slices.ContainsFunc(failures, func(g *failure) bool { return g.exit != exitTimeout }) {
+		f.exit = exitTimeout
+	}
+	if slices.ContainsFunc(failures, func(g *failure) bool { return g.code != f.code }) {
+		f.code = device.CodeRefused
+	}
+	return f
+}
+
+// choice is how a command that acts is told its devices: names, or selectors.
+type choice struct {
+	filter
+	dryRun, yes bool
+}
+
+func (c *choice) flags(flags *pflag.FlagSet) {
+	c.selectors(flags)
+	flags.BoolVar(&c.dryRun, "dry-run", false, "")
+	flags.BoolVarP(&c.yes, "yes", "y", false, "")
+}
+
+// names reads the devices' names; none at all needs a selector instead.
+func (c *choice) names(cmd *cobra.Command, args []string) ([]string, error) {
+	switch by := selected(cmd.Flags()); {
+	case by && len(args) > 0:
+		return nil, usagef("NAMEs and --%s exclude each other", strings.Join(selectorNames, "/--"))
+	case !by && len(args) == 0:
+		return nil, usagef("NAME is missing: name devices, or choose them by --%s", strings.Join(selectorNames, ", --"))
+	}
+	if err := c.check(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, arg := range args {
+		name, err := canonical(arg)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// confirm asks before a command on more than ten devices.
+func (a *app) confirm(ctx context.Context, c *choice, verb string, n int) error {
+	if n <= unasked || c.yes {
+		return nil
+	}
+	if !a.terminal() {
+		f := usagef("this would %s %d devices, and there is no terminal to ask on", verb, n)
+		f.remedy = "look with --dry-run, then say --yes"
+		return f
+	}
+	_, _ = fmt.Fprintf(a.stderr, "%s %d devices? y/N ", verb, n)
+	answer := make(chan string, 1)
+	go func() {
+		// An answer that cannot be read is a no.
+		line, _ := bufio.NewReader(io.LimitReader(a.stdin, 256)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+	case got := <-answer:
+		if got == "y" || got == "yes" {
+			return nil
+		}
+	}
+	return &failure{exit: exitFailed, code: device.CodeRefused, message: "not confirmed; nothing was sent"}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// fleetOf answers every update, but refuses those of the names given.
+func fleetOf(n int, bad ...string) *fakeLifecycles {
+	l := &fakeLifecycles{
+		onUpdate: func(_ context.Context, name, _ string, _ any) (contract.Result, error) {
+			if slices.Contains(bad, name) {
+				return contract.Result{}, refuse(name, device.Retired, device.Fault{Code: device.CodeRefused, Message: "it is retired"})
+			}
+			return contract.Result{View: in(name, device.PendingCleaning)}, nil
+		},
+		onList: func(string) ([]execution, error) {
+			var found []execution
+			for i := range n {
+				found = append(found, running(in(fmt.Sprintf("d%02d", i), device.Error)))
+			}
+			return found, nil
+		},
+	}
+	return l
+}
+
+func TestManyGoOnAfterAFailure(t *testing.T) {
+	for name, tt := range map[string]struct {
+		bad  []string
+		exit int
+		errs string
+	}{
+		"all well":    {exit: exitOK},
+		"some failed": {bad: []string{"b"}, exit: exitPartly, errs: "burnish: clean b: it is retired\nburnish: clean: 1 of 3 devices failed; each one's line says what to do\n"},
+		"all failed":  {bad: []string{"a", "b", "c"}, exit: exitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := fleetOf(0, tt.bad...)
+			got := burnish(t, l, "", "clean", "a", "b", "c")
+			require.Equal(t, tt.exit, got.code)
+			require.Len(t, l.sent, 3)
+			require.Equal(t, 3-len(tt.bad), strings.Count(got.out, "\n"))
+			if tt.errs != "" {
+				require.Equal(t, tt.errs, got.errors)
+			}
+
+			got = burnish(t, l, "", "clean", "a", "b", "c", "-o", "json")
+			require.Equal(t, tt.exit, got.code)
+			var body struct {
+				Devices []struct {
+					Name    string         `json:"name"`
+					OK      bool           `json:"ok"`
+					Message *string        `json:"message"`
+					Error   map[string]any `json:"error"`
+				} `json:"devices"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(got.out), &body))
+			require.Len(t, body.Devices, 3)
+			for i, d := range body.Devices {
+				require.Equal(t, string(rune('a'+i)), d.Name, "in the order that was asked for")
+				require.Equal(t, !slices.Contains(tt.bad, d.Name), d.OK)
+				require.Equal(t, d.OK, d.Message != nil)
+				require.Equal(t, !d.OK, d.Error != nil)
+			}
+		})
+	}
+}
+
+func TestManyWaitTimesOut(t *testing.T) {
+	l := fleetOf(3)
+	l.onDescribe = func(name string) (execution, error) { return running(in(name, device.Cleaning)), nil }
+	l.onQuery = func(_ context.Context, name string) (contract.View, error) {
+		if name == "d01" {
+			return in(name, device.Available), nil
+		}
+		return in(name, device.Cleaning), nil
+	}
+	got := burnish(t, l, "", "clean", "--state", "error", "--wait", "--timeout", "30ms")
+	require.Equal(t, exitTimeout, got.code)
+	require.Equal(t, "d01: clean ordered, now available\n", got.out)
+	require.Contains(t, got.errors, "2 of 3 devices failed")
+}
+
+func TestMoreThanTenAreAskedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		n      int
+		answer string
+		args   []string
+		exit   int
+		sent   int
+		says   string
+	}{
+		"ten":                   {n: 10, exit: exitOK, sent: 10},
+		"eleven, no terminal":   {n: 11, exit: exitUsage, says: "--yes"},
+		"eleven, yes":           {n: 11, answer: "y\n", exit: exitOK, sent: 11, says: "clean 11 devices? y/N"},
+		"eleven, no":            {n: 11, answer: "\n", exit: exitFailed, says: "nothing was sent"},
+		"eleven, --yes":         {n: 11, args: []string{"--yes"}, exit: exitOK, sent: 11},
+		"eleven, --dry-run":     {n: 11, args: []string{"--dry-run"}, exit: exitOK},
+		"none that is selected": {n: 0, exit: exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := fleetOf(tt.n)
+			got := burnish(t, l, tt.answer, append([]string{"clean", "--state", "error"}, tt.args...)...)
+			require.Equal(t, tt.exit, got.code, got.errors)
+			require.Len(t, l.sent, tt.sent)
+			require.Contains(t, got.errors, tt.says)
+		})
+	}
+}
+
+func TestDryRunSendsNothing(t *testing.T) {
+	l := fleetOf(2)
+	got := burnish(t, l, "", "retire", "--host", "h1", "--reason", "old", "--dry-run")
+	require.Equal(t, ran{exitOK, "d00: would retire it\nd01: would retire it\n", ""}, got)
+	require.Empty(t, l.sent)
+	got = burnish(t, nil, "", "retire", "x", "y", "--reason", "old", "--dry-run", "-o", "json")
+	require.JSONEq(t, `{"devices":[{"name":"x","ok":true,"message":"x: would retire it"},{"name":"y","ok":true,"message":"y: would retire it"}]}`, got.out)
+}
+
+func TestSelectors(t *testing.T) {
+	var asked string
+	l := fleetOf(0)
+	l.onList = func(query string) ([]execution, error) {
+		asked = query
+		a, b := in("a", device.Error), in("b", device.Error)
+		a.Model, b.Model = "X 1", "X 10"
+		return []execution{running(b), running(a)}, nil
+	}
+	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed", "--model", "X 1")
+	require.Equal(t, exitOK, got.code, got.errors)
+	require.Equal(t, []string{"clean a"}, l.sent, "the model is compared exactly")
+	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState IN ('error')"+
+		" AND DeviceType = 'NVME' AND DeviceHost = 'h1' AND DeviceFault = 'verify_failed'", asked)
+}
+
+func TestFleetFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`devices:
+  - {name: a, host: h1, driver: fake, set: {size: 64MiB}}
+  - name: b
+    host: h1
+    colour: red
+  - {name: c, host: h1, driver: fake}
+  - {name: d, host: h1, driver: fake}
+`), 0o600))
+	var enrolled []string
+	l := &fakeLifecycles{onEnroll: func(e contract.EnrollInput) (contract.Result, error) {
+		if e.Enrolment.Name == "c" {
+			return contract.Result{}, refuse("c", device.Available, device.Fault{Code: device.CodeAlreadyExists, Message: "another driver"})
+		}
+		enrolled = append(enrolled, e.Enrolment.Name)
+		return contract.Result{View: in(e.Enrolment.Name, device.Manageable)}, nil
+	}}
+	got := burnish(t, l, "", "enroll", "-f", file)
+	require.Equal(t, exitPartly, got.code)
+	require.Contains(t, got.errors, "burnish: enroll b: "+file+": line 5: unknown key \"colour\"")
+	require.Contains(t, got.errors, "burnish: enroll c: another driver")
+	require.Contains(t, got.errors, "burnish: enroll: 2 of 4 devices failed")
+	slices.Sort(enrolled)
+	require.Equal(t, []string{"a", "d"}, enrolled)
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// manyUsage is the part of the usage that all commands on several devices share.
+const manyUsage = `      --state S[,S…], --type T, --host H, --model M, --fault CODE
+                            instead of NAMEs: all devices of which that holds
+      --dry-run             say what would be done, and send nothing
+  -y, --yes                 do not ask, also above 10 devices
+  -o, --output table|json|yaml
+      --timeout DURATION    for each device (30s)
+
+Several devices: one line each, and a failure does not stop the rest.
+`
+
+const provideUsage = `burnish provide: hand a manageable device to the pool, by way of a clean
+
+usage: burnish provide NAME… [flags]
+
+      --wait                until the clean is over; --timeout then limits that
+      --reason TEXT         why; kept with the device
+` + manyUsage + `
+example:
+  burnish provide h1_0000:01:00.0 --wait --timeout 20m
+`
+
+const cleanUsage = `burnish clean: clean a device now
+
+usage: burnish clean NAME… [flags]
+
+From error: the whole clean again. From manageable: named steps, which never make a
+device clean in the eyes of the pool. Held because automated cleaning is off: begin.
+
+      --steps A[,B…]        these steps alone
+      --runbook R           the steps of a runbook
+      --wait                until the clean is over; --timeout then limits that
+      --reason TEXT         why; kept with the clean
+` + manyUsage + `
+example:
+  burnish clean --state error --host h1 --dry-run
+  burnish clean h1_0000:01:00.0 --wait
+`
+
+const abortUsage = `burnish abort: end the running clean; the device is then in error
+
+usage: burnish abort NAME… [flags]
+
+      --reason TEXT         why; kept with the clean
+` + manyUsage + `
+example:
+  burnish abort h1_0000:01:00.0
+`
+
+const manageUsage = `burnish manage: take a device out of the pool
+
+usage: burnish manage NAME… [flags]
+
+      --reason TEXT         why; kept with the device
+` + manyUsage + `
+example:
+  burnish manage h1_0000:01:00.0
+`
+
+const maintainUsage = `burnish maintain: hold a device back from new tenants, or let it go again
+
+usage: burnish maintain NAME… --reason R [flags]
+       burnish maintain NAME… --off [flags]
+
+      --reason R            why it is held
+      --off                 end the hold
+` + manyUsage + `
+example:
+  burnish maintain --host h1 --reason "kernel upgrade" --yes
+`
+
+const retireUsage = `burnish retire: out of service, burned for ever
+
+usage: burnish retire NAME… --reason R [flags]
+
+      --reason R            why
+      --lost                the hardware is gone: its host is not asked
+` + manyUsage + `
+example:
+  burnish retire h1_0000:01:00.0 --reason "worn out"
+`
+
+const forgetUsage = `burnish forget: end a retired device's record
+
+usage: burnish forget NAME [flags]
+
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish forget h1_0000:01:00.0
+`
+
+// order is what a command sends to each of its devices.
+type order struct {
+	verb   string // what would be done
+	done   string // what was done
+	update string
+	input  any
+	wait   bool
+}
+
+func (a *app) provideCommand() *cobra.Command {
+	var in contract.ReasonInput
+	var wait bool
+	cmd := a.actCommand("provide", provideUsage, func() (order, error) {
+		return order{verb: "provide", done: "provided", update: contract.UpdateProvide, input: in, wait: wait}, nil
+	})
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	cmd.Flags().BoolVar(&wait, "wait", false, "")
+	return cmd
+}
+
+func (a *app) cleanCommand() *cobra.Command {
+	var (
+		in      contract.CleanInput
+		wait    bool
+		runbook string
+		cmd     *cobra.Command
+	)
+	cmd = a.actCommand("clean", cleanUsage, func() (order, error) {
+		flags := cmd.Flags()
+		if flags.Changed("steps") && flags.Changed("runbook") {
+			return order{}, usagef("--steps and --runbook exclude each other")
+		}
+		if flags.Changed("runbook") {
+			return order{}, &failure{
+				exit: exitFailed, code: device.CodeRefused,
+				message: fmt.Sprintf("there is no runbook %q: no runbooks are configured", runbook),
+				remedy:  "name the steps with --steps",
+			}
+		}
+		if flags.Changed("steps") && len(in.Steps) == 0 {
+			return order{}, usagef("--steps is empty")
+		}
+		for i, step := range in.Steps {
+			if in.Steps[i] = strings.TrimSpace(step); in.Steps[i] == "" {
+				return order{}, usagef("--steps holds an empty name")
+			}
+		}
+		return order{verb: "clean", done: "clean ordered", update: contract.UpdateClean, input: in, wait: wait}, nil
+	})
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	cmd.Flags().StringSliceVar(&in.Steps, "steps", nil, "")
+	cmd.Flags().StringVar(&runbook, "runbook", "", "")
+	cmd.Flags().BoolVar(&wait, "wait", false, "")
+	return cmd
+}
+
+func (a *app) abortCommand() *cobra.Command {
+	var in contract.ReasonInput
+	cmd := a.actCommand("abort", abortUsage, func() (order, error) {
+		return order{verb: "abort the clean of", done: "abort ordered", update: contract.UpdateAbort, input: in}, nil
+	})
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	return cmd
+}
+
+func (a *app) manageCommand() *cobra.Command {
+	var in contract.ReasonInput
+	cmd := a.actCommand("manage", manageUsage, func() (order, error) {
+		return order{verb: "manage", done: "taken out of the pool", update: contract.UpdateManage, input: in}, nil
+	})
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	return cmd
+}
+
+func (a *app) maintainCommand() *cobra.Command {
+	var in contract.MaintainInput
+	cmd := a.actCommand("maintain", maintainUsage, func() (order, error) {
+		in.Reason = strings.TrimSpace(in.Reason)
+		switch {
+		case in.Off && in.Reason != "":
+			return order{}, usagef("--reason and --off exclude each other")
+		case in.Off:
+			return order{verb: "end the hold of", done: "no longer held", update: contract.UpdateMaintain, input: in}, nil
+		case in.Reason == "":
+			return order{}, usagef("--reason is missing: say why it is held, or --off")
+		}
+		return order{verb: "hold", done: "held", update: contract.UpdateMaintain, input: in}, nil
+	})
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	cmd.Flags().BoolVar(&in.Off, "off", false, "")
+	return cmd
+}
+
+func (a *app) retireCommand() *cobra.Command {
+	var in contract.ReasonInput
+	cmd := a.actCommand("retire", retireUsage, func() (order, error) {
+		if in.Reason = strings.TrimSpace(in.Reason); in.Reason == "" {
+			return order{}, usagef("--reason is missing: a retired device is burned for ever")
+		}
+		return order{verb: "retire", done: "retired", update: contract.UpdateRetire, input: in}, nil
+	})
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
+	cmd.Flags().BoolVar(&in.Lost, "lost", false, "")
+	return cmd
+}
+
+func (a *app) forgetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "forget",
+		Long: forgetUsage,
+		Args: oneName("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := canonical(args[0])
+			if err != nil {
+				return err
+			}
+			return a.devices(cmd.Context(), func(l lifecycles) error {
+				return a.actOne(cmd.Context(), cmd.Context(), l, name,
+					order{done: "forgotten", update: contract.UpdateForget, input: contract.ReasonInput{}})
+			})
+		},
+	}
+}
+
+// actCommand is a command on one or several devices; read gives what it sends,
+// once the flags are known.
+func (a *app) actCommand(use, usage string, read func() (order, error)) *cobra.Command {
+	var c choice
+	cmd := &cobra.Command{
+		Use:  use,
+		Long: usage,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := c.names(cmd, args)
+			if err != nil {
+				return err
+			}
+			o, err := read()
+			if err != nil {
+				return err
+			}
+			return a.act(cmd.Context(), use, &c, names, o)
+		},
+	}
+	c.flags(cmd.Flags())
+	return cmd
+}
+
+// act sends the order to the devices of these names, or to those chosen.
+func (a *app) act(ctx context.Context, command string, c *choice, names []string, o order) error {
+	limited, cancel := a.waitLimit(ctx)
+	defer cancel()
+	if len(names) > 0 {
+		if c.dryRun {
+			return a.rehearse(names, o)
+		}
+		if err := a.confirm(ctx, c, o.verb, len(names)); err != nil {
+			return err
+		}
+	}
+	return a.devices(ctx, func(l lifecycles) error {
+		if len(names) == 1 {
+			return a.actOne(ctx, limited, l, names[0], o)
+		}
+		if len(names) == 0 {
+			views, err := a.find(ctx, l, &c.filter)
+			if err != nil {
+				return err
+			}
+			for _, v := range views {
+				names = append(names, v.Name)
+			}
+			if c.dryRun {
+				return a.rehearse(names, o)
+			}
+			if err := a.confirm(ctx, c, o.verb, len(names)); err != nil {
+				return err
+			}
+		}
+		return a.actMany(ctx, limited, l, command, names, o)
+	})
+}
+
+// rehearse says what an order would do.
+func (a *app) rehearse(names []string, o order) error {
+	return a.many(len(names), 1, func(i int) outcome {
+		return done(names[i], fmt.Sprintf("%s: would %s it", names[i], o.verb))
+	})
+}
+
+// actOne sends the order to one device, and shows its whole answer.
+func (a *app) actOne(ctx, limited context.Context, l lifecycles, name string, o order) error {
+	result, err := a.send(ctx, l, name, o)
+	if err == nil && o.wait {
+		result.View, err = a.await(ctx, limited, l, name, make(chan struct{}, 1))
+	}
+	if err != nil {
+		return err
+	}
+	return a.emit(result, func() string { return resultLine(name, o.done, result) + "\n" })
+}
+
+// actMany sends the order to all, and only then waits for them.
+func (a *app) actMany(ctx, limited context.Context, l lifecycles, command string, names []string, o order) error {
+	slots := make(chan struct{}, parallelism)
+	width := parallelism
+	if o.wait {
+		width = len(names)
+	}
+	return a.many(len(names), width, func(i int) outcome {
+		name := names[i]
+		slots <- struct{}{}
+		result, err := a.send(ctx, l, name, o)
+		<-slots
+		if err == nil && o.wait {
+			result.View, err = a.await(ctx, limited, l, name, slots)
+		}
+		if err != nil {
+			return failed(command, name, err)
+		}
+		return done(name, resultLine(name, o.done, result))
+	})
+}
+
+// send is one order to one device.
+func (a *app) send(ctx context.Context, l lifecycles, name string, o order) (contract.Result, error) {
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	var result contract.Result
+	if err := l.update(rctx, name, o.update, o.input, &result); err != nil {
+		return contract.Result{}, a.explain(ctx, l, name, err)
+	}
+	result.View = normal(result.View)
+	return result, nil
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"burnish/internal/device"
+)
+
+// format is the form of the output; a flag's value.
+type format string
+
+const (
+	formatTable format = "table"
+	formatJSON  format = "json"
+	formatYAML  format = "yaml"
+)
+
+// String gives the form's name.
+func (f *format) String() string { return string(*f) }
+
+// Type names the flag's value.
+func (f *format) Type() string { return "format" }
+
+// Set takes one of the three names.
+func (f *format) Set(s string) error {
+	switch g := format(s); g {
+	case formatTable, formatJSON, formatYAML:
+		*f = g
+		return nil
+	}
+	return fmt.Errorf("want table, json or yaml")
+}
+
+// formatOf finds -o in a command line that could not be read.
+func formatOf(args []string, found format) format {
+	for i, arg := range args {
+		value := ""
+		switch {
+		case arg == "--":
+			return found
+		case arg == "-o" || arg == "--output":
+			if i+1 < len(args) {
+				value = args[i+1]
+			}
+		case strings.HasPrefix(arg, "--output="):
+			value = strings.TrimPrefix(arg, "--output=")
+		case strings.HasPrefix(arg, "-o"):
+			value = strings.TrimPrefix(strings.TrimPrefix(arg, "-o"), "=")
+		}
+		var f format
+		if value != "" && f.Set(value) == nil {
+			found = f
+		}
+	}
+	return found
+}
+
+// defaultTimeout bounds a request when the operator does not.
+const defaultTimeout = 30 * time.Second
+
+// timeout is --timeout: more than zero.
+type timeout struct {
+	limit time.Duration
+	given bool
+}
+
+// String gives the limit.
+func (t *timeout) String() string { return t.limit.String() }
+
+// Type names the flag's value.
+func (t *timeout) Type() string { return "duration" }
+
+// Set takes a duration of more than zero.
+func (t *timeout) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("want a duration, as 30s or 5m")
+	}
+	if d <= 0 {
+		return fmt.Errorf("want more than zero")
+	}
+	t.limit, t.given = d, true
+	return nil
+}
+
+// encode writes v as JSON with the indent given, or as YAML by the same tags.
+func encode(w io.Writer, f format, indent string, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("encode the output: %w", err)
+	}
+	out := b.Bytes()
+	if f == formatYAML {
+		var err error
+		if out, err = toYAML(out); err != nil {
+			return fmt.Errorf("encode the output: %w", err)
+		}
+	}
+	if _, err := w.Write(out); err != nil {
+		return &failure{exit: exitFailed, code: device.CodeIO, message: "the output cannot be written: " + err.Error()}
+	}
+	return nil
+}
+
+// emit writes v in the chosen form; table gives it for people.
+func (a *app) emit(v any, table func() string) error {
+	if a.format == formatTable {
+		return a.print(table())
+	}
+	return encode(a.stdout, a.format, indented, v)
+}
+
+// columns aligns rows of cells; an empty cell becomes a dash.
+func columns(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			if cells[i] = oneLine(cell); cells[i] == "" {
+				cells[i] = "-"
+			}
+		}
+		// A tabwriter over a strings.Builder has nothing that can fail.
+		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+// local gives a time as tables show it.
+func local(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04:05 MST")
+}
+
+// age gives how long ago t was, in its largest unit.
+func age(now, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := max(now.Sub(t), 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// size gives bytes in binary units.
+func size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	v, i := float64(n), 0
+	for v >= 1024 && i < len(units)-1 {
+		v, i = v/1024, i+1
+	}
+	return strconv.FormatFloat(v, 'f', min(i, 1), 64) + " " + units[i]
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sample is a device with everything that can be shown, and one that has almost
+// nothing.
+func sample() []contract.View {
+	instance := someInstance
+	full := in("h1_0000:01:00.0", device.Cleaning)
+	full.Dirty, full.NeedsOperator, full.OneTimeUse, full.NotSanitised = true, true, true, true
+	full.Type, full.Vendor, full.Model, full.Serial, full.Hostname = "NVME", "Acme", "X 100", "S\x1b[31m1", "h1"
+	full.Driver, full.Owner, full.Operation, full.Binding = "nvme", device.OwnerNova, device.CryptoErase, 7
+	full.Maintenance, full.MaintenanceReason = true, "operator: kernel upgrade"
+	full.StdBoardInfo = map[string]string{"class": "0108"}
+	full.InstanceUUID = &instance
+	full.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
+	full.Progress = &contract.ViewProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30, Waiting: "a slot, place 2", Attempt: 2}
+	full.Fault, full.LastError, full.LastRefusal = "host_silent", "h1 is silent", "manage: not possible while cleaning"
+	full.Remedy = "start the host's worker"
+	full.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}, {Step: "verify", Priority: 60, Interface: "deploy"}}
+	full.Cleans = []contract.CleanSummary{{Number: 6, Outcome: "failed", Fault: "verify_failed", Ran: 90 * time.Second, StartedAt: clock, EndedAt: clock}}
+	full.UpdatedAt = clock.Add(-90 * time.Minute)
+	bare := in("d1", device.Manageable)
+	bare.Hostname, bare.Type, bare.UpdatedAt = "h1", "FAKE", clock.Add(-5*time.Second)
+	return []contract.View{full, bare}
+}
+
+// The form of every answer for people and programs, as files that can be read.
+func TestGolden(t *testing.T) {
+	zone := time.Local
+	time.Local = time.FixedZone("CET", 3600)
+	t.Cleanup(func() { time.Local = zone })
+
+	devices := map[string]contract.View{}
+	var found []execution
+	for _, v := range sample() {
+		devices[v.Name] = v
+		v.Progress = nil // a listing knows of none
+		found = append(found, running(v))
+	}
+	l := &fakeLifecycles{
+		onList: func(string) ([]execution, error) { return found, nil },
+		onDescribe: func(name string) (execution, error) {
+			e := running(devices[name])
+			if p := devices[name].Progress; p != nil {
+				beat := &contract.Progress{Step: "zero", Offset: p.Done, Size: p.Total, Waiting: p.Waiting}
+				e.pending = map[string]pending{"zero": {started: true, attempt: p.Attempt, progress: beat}}
+			}
+			return e, nil
+		},
+	}
+	l.onQuery = func(_ context.Context, name string) (contract.View, error) { return devices[name], nil }
+	for name, args := range map[string][]string{
+		"list.table":      {"list"},
+		"list.json":       {"list", "-o", "json"},
+		"show.table":      {"show", "h1_0000:01:00.0"},
+		"show.json":       {"show", "h1_0000:01:00.0", "-o", "json"},
+		"show.yaml":       {"show", "h1_0000:01:00.0", "-o", "yaml"},
+		"show-bare.table": {"show", "d1"},
+		"show-bare.json":  {"show", "d1", "-o", "json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := burnish(t, l, "", args...)
+			require.Equal(t, exitOK, got.code, got.errors)
+			file := filepath.Join("testdata", "golden", name)
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got.out), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got.out)
+		})
+	}
+}
+
+func TestAgeAndSize(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 59 * time.Second: "59s", time.Minute: "1m", 90 * time.Minute: "1h", 47 * time.Hour: "47h", 49 * time.Hour: "2d",
+	} {
+		require.Equal(t, want, age(clock, clock.Add(-d)))
+	}
+	require.Empty(t, age(clock, time.Time{}))
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 40: "3.0 TiB"} {
+		require.Equal(t, want, size(n))
+	}
+}
+
+// The form of an error follows -o, also where the command line around it cannot be
+// read.
+func TestFormatOf(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want format
+	}{
+		{[]string{"list", "--bogus"}, formatTable},
+		{[]string{"list", "--bogus", "-o", "json"}, formatJSON},
+		{[]string{"list", "--bogus", "-ojson"}, formatJSON},
+		{[]string{"list", "--bogus", "-o=yaml"}, formatYAML},
+		{[]string{"list", "--bogus", "--output=yaml"}, formatYAML},
+		{[]string{"list", "--bogus", "--output", "json"}, formatJSON},
+		{[]string{"list", "--bogus", "-o"}, formatTable},
+		{[]string{"list", "--bogus", "-o", "xml"}, formatTable},
+		{[]string{"list", "--", "-o", "json"}, formatTable},
+	} {
+		require.Equal(t, tt.want, formatOf(tt.args, formatTable), tt.args)
+	}
+	got := burnish(t, nil, "", "list", "--bogus", "-o", "json")
+	require.Equal(t, exitUsage, got.code)
+	require.JSONEq(t, `{"error":{"code":"invalid","device":"","state":"","message":"unknown flag: --bogus","remedy":"see burnish list --help"}}`, got.errors)
+	got = burnish(t, nil, "", "list", "--bogus", "-o", "yaml")
+	require.True(t, bytes.HasPrefix([]byte(got.errors), []byte("error:\n  code: invalid\n")), got.errors)
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"burnish/workflows/contract"
+)
+
+const showUsage = `burnish show: one device, with the running step's progress
+
+usage: burnish show NAME|UUID [flags]
+
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+Where no control worker answers, it shows what Temporal's server knows by itself,
+and says so on standard error.
+
+example:
+  burnish show h1_0000:01:00.0
+`
+
+const stepsUsage = `burnish steps: the steps of a device's full clean, in order
+
+usage: burnish steps NAME [flags]
+
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish steps h1_0000:01:00.0 -o json
+`
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "show",
+		Long: showUsage,
+		Args: oneName("NAME or UUID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.lookAt(cmd.Context(), args[0], func(v contract.View) error {
+				return a.emit(v, func() string { return block(v) })
+			})
+		},
+	}
+}
+
+func (a *app) stepsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "steps",
+		Long: stepsUsage,
+		Args: oneName("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.lookAt(cmd.Context(), args[0], func(v contract.View) error {
+				steps := append([]contract.CleanStep{}, v.Steps...)
+				return a.emit(steps, func() string {
+					rows := [][]string{{"STEP", "PRIORITY", "INTERFACE"}}
+					for _, s := range steps {
+						rows = append(rows, []string{s.Step, priority(s), s.Interface})
+					}
+					return columns(rows)
+				})
+			})
+		},
+	}
+}
+
+// lookAt gives show the device of a NAME or UUID.
+func (a *app) lookAt(ctx context.Context, arg string, show func(contract.View) error) error {
+	name, err := canonical(arg)
+	if err != nil {
+		return err
+	}
+	return a.devices(ctx, func(l lifecycles) error {
+		if id, ok := standardUUID(arg); ok {
+			if name, err = a.nameOf(ctx, l, id, name); err != nil {
+				return err
+			}
+		}
+		v, note, err := a.look(ctx, l, name)
+		if err != nil {
+			return err
+		}
+		if note != "" {
+			a.note(name, note)
+		}
+		return show(v)
+	})
+}
+
+// nameOf resolves a device's UUID. None found: it may be a NAME of that form.
+func (a *app) nameOf(ctx context.Context, l lifecycles, id, name string) (string, error) {
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	found, err := l.list(rctx, fmt.Sprintf("WorkflowType = %s AND ExecutionStatus = %s AND %s = %s",
+		quote(contract.WorkflowDeviceLifecycle), quote("Running"), contract.AttrUUID.GetName(), quote(id)))
+	if err != nil {
+		return "", a.explain(ctx, l, id, err)
+	}
+	if len(found) == 0 {
+		return name, nil
+	}
+	return found[0].name, nil
+}
+
+// standardUUID gives a UUID of the 36-character form in lower case.
+func standardUUID(s string) (string, bool) {
+	if len(s) != 36 {
+		return "", false
+	}
+	id, err := uuid.Parse(s)
+	return id.String(), err == nil
+}
+
+// block is one device for people: what does not apply is left out.
+func block(v contract.View) string {
+	var rows [][]string
+	add := func(key, value string) {
+		if value != "" {
+			rows = append(rows, []string{key, value})
+		}
+	}
+	add("name", v.Name)
+	add("uuid", v.UUID)
+	add("state", string(v.DeviceState))
+	add("dirty", yes(v.Dirty))
+	add("status", string(v.Status))
+	if v.Maintenance {
+		add("maintenance", v.MaintenanceReason)
+	}
+	if v.NotSanitised {
+		add("sanitised", "no: returned without a full clean")
+	}
+	if v.InstanceUUID != nil {
+		add("instance", *v.InstanceUUID)
+	}
+	if v.Binding > 0 {
+		add("tenancy", strconv.Itoa(v.Binding))
+	}
+	add("claimed by", v.ClaimedBy)
+	if v.CleanStep != nil {
+		add("step", fmt.Sprintf("%s (%s, priority %s)", v.CleanStep.Step, v.CleanStep.Interface, priority(*v.CleanStep)))
+	}
+	add("progress", progressLine(v.Progress))
+	add("needs operator", yes(v.NeedsOperator))
+	add("fault", v.Fault)
+	add("last error", v.LastError)
+	add("last refusal", v.LastRefusal)
+	add("what to do", v.Remedy)
+	add("host", v.Hostname)
+	add("type", v.Type)
+	add("driver", v.Driver)
+	add("vendor", v.Vendor)
+	add("model", v.Model)
+	add("serial", v.Serial)
+	add("erased by", string(v.Operation))
+	add("one-time-use", yes(v.OneTimeUse))
+	add("owner", string(v.Owner))
+	steps := make([]string, len(v.Steps))
+	for i, s := range v.Steps {
+		steps[i] = s.Step
+	}
+	add("steps", strings.Join(steps, ", "))
+	if n := len(v.Cleans); n > 0 {
+		last := v.Cleans[n-1]
+		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), last.Ran.Round(1e9))
+		if last.Fault != "" {
+			text += ", fault " + string(last.Fault)
+		}
+		add("last clean", text)
+	}
+	add("created", local(v.CreatedAt))
+	add("updated", local(v.UpdatedAt))
+	return columns(rows)
+}
+
+// priority gives a step's priority as it was written.
+func priority(s contract.CleanStep) string {
+	return strconv.FormatFloat(s.Priority, 'f', -1, 64)
+}
+
+// progressLine tells how far a step is, and what it waits for.
+func progressLine(p *contract.ViewProgress) string {
+	if p == nil {
+		return ""
+	}
+	var parts []string
+	if p.Total > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f %% (%s of %s)", p.Percent, size(p.Done), size(p.Total)))
+	}
+	if p.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", p.Attempt))
+	}
+	if p.Waiting != "" {
+		parts = append(parts, "waiting: "+p.Waiting)
+	}
+	return strings.Join(parts, ", ")
+}

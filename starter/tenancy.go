@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"burnish/workflows/contract"
+)
+
+const bindUsage = `burnish bind: burn a device and give it to an instance
+
+usage: burnish bind NAME --instance UUID [flags]
+
+      --instance UUID       the instance, in the 36-character form
+      --request ID          bind with the same ID and instance again, and the answer
+                            is the same tenancy, never a second one
+      --tag T               opaque, for the guest's metadata
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+It returns when the device is burned: only then may the guest run.
+
+example:
+  burnish bind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
+`
+
+const unbindUsage = `burnish unbind: end an instance's tenancy; the clean begins by itself
+
+usage: burnish unbind NAME --instance UUID [flags]
+
+      --instance UUID       the instance that has it; any other is refused
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish unbind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
+`
+
+const rebuildUsage = `burnish rebuild: the instance is rebuilt and keeps its device; nothing is cleaned
+
+usage: burnish rebuild NAME --instance UUID [flags]
+
+      --instance UUID       the instance that has it; any other is refused
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish rebuild h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
+`
+
+func (a *app) bindCommand() *cobra.Command {
+	var in contract.BindInput
+	cmd := &cobra.Command{Use: "bind", Long: bindUsage, Args: oneName("NAME")}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		if in.Instance, err = instance(in.Instance); err != nil {
+			return err
+		}
+		return a.tenancy(cmd.Context(), args[0], func(ctx context.Context, l lifecycles, name string) error {
+			var result contract.BindResult
+			if err := l.update(ctx, name, contract.UpdateBind, in, &result); err != nil {
+				return err
+			}
+			result.View = normal(result.View)
+			return a.emit(result, func() string {
+				verb := "bound"
+				if result.Already {
+					verb = "already bound"
+				}
+				return fmt.Sprintf("%s: %s to %s, tenancy %d\n", name, verb, in.Instance, result.Binding)
+			})
+		})
+	}
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	cmd.Flags().StringVar(&in.Request, "request", "", "")
+	cmd.Flags().StringVar(&in.Tag, "tag", "", "")
+	return cmd
+}
+
+func (a *app) unbindCommand() *cobra.Command {
+	return a.byInstance("unbind", unbindUsage, contract.UpdateUnbind, "unbound")
+}
+
+func (a *app) rebuildCommand() *cobra.Command {
+	return a.byInstance("rebuild", rebuildUsage, contract.UpdateRebuild, "rebuilt")
+}
+
+// byInstance is a command of the instance that has the device.
+func (a *app) byInstance(use, usage, update, past string) *cobra.Command {
+	var in contract.UnbindInput
+	cmd := &cobra.Command{Use: use, Long: usage, Args: oneName("NAME")}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		if in.Instance, err = instance(in.Instance); err != nil {
+			return err
+		}
+		return a.tenancy(cmd.Context(), args[0], func(ctx context.Context, l lifecycles, name string) error {
+			var result contract.Result
+			if err := l.update(ctx, name, update, in, &result); err != nil {
+				return err
+			}
+			result.View = normal(result.View)
+			return a.emit(result, func() string { return resultLine(name, past, result) + "\n" })
+		})
+	}
+	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
+	return cmd
+}
+
+// tenancy is one request about one device.
+func (a *app) tenancy(ctx context.Context, arg string, request func(context.Context, lifecycles, string) error) error {
+	name, err := canonical(arg)
+	if err != nil {
+		return err
+	}
+	return a.devices(ctx, func(l lifecycles) error {
+		rctx, cancel := a.request(ctx)
+		defer cancel()
+		if err := request(rctx, l, name); err != nil {
+			return a.explain(ctx, l, name, err)
+		}
+		return nil
+	})
+}
+
+// instance checks the instance's UUID: the form that Nova writes, in lower case.
+func instance(given string) (string, error) {
+	if given == "" {
+		return "", usagef("--instance is missing")
+	}
+	id, ok := standardUUID(given)
+	if !ok {
+		f := usagef("--instance %q is no UUID", given)
+		f.remedy = "want 36 characters, as 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
+		return "", f
+	}
+	return id, nil
+}

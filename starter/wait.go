@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// The time between two looks: short at first, longer the longer it takes.
+const (
+	firstPause = 300 * time.Millisecond
+	lastPause  = 3 * time.Second
+)
+
+// waitLimit bounds a whole --wait where the operator gave a --timeout.
+func (a *app) waitLimit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !a.timeout.given {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, a.timeout.limit)
+}
+
+// await returns when the device has left pending_cleaning and cleaning: nil where
+// it came out clean. limited is parent with the limit of the whole wait. slots
+// bounds the looks that run at once.
+func (a *app) await(parent, limited context.Context, l lifecycles, name string, slots chan struct{}) (contract.View, error) {
+	began := a.now()
+	noted := false
+	for {
+		slots <- struct{}{}
+		v, _, err := a.look(limited, l, name)
+		<-slots
+		if err == nil {
+			over, fail := outcomeOf(v)
+			if fail != nil {
+				return v, fail
+			}
+			if over {
+				return v, nil
+			}
+			if v.NeedsOperator && !noted {
+				noted = true
+				a.note(name, fmt.Sprintf("%s: %s; %s; still waiting", v.Fault, v.LastError, v.Remedy))
+			}
+			err = a.pause(limited, min(max(a.now().Sub(began)/100, firstPause), lastPause))
+		}
+		switch {
+		case err == nil:
+		case errors.Is(limited.Err(), context.DeadlineExceeded) && parent.Err() == nil:
+			return v, &failure{
+				exit: exitTimeout, code: device.CodeTimeout, device: name, state: v.DeviceState,
+				message: fmt.Sprintf("not done within %s; it goes on", a.timeout.limit),
+				remedy:  "see burnish show",
+			}
+		default:
+			return v, a.explain(parent, l, name, err)
+		}
+	}
+}
+
+// outcomeOf says whether a clean that was asked for is over, and how it failed.
+func outcomeOf(v contract.View) (over bool, err error) {
+	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError, remedy: v.Remedy}
+	switch v.DeviceState {
+	case device.PendingCleaning, device.Cleaning:
+		if f.code != device.CodeAutomatedCleanOff {
+			return false, nil
+		}
+		if f.message == "" {
+			f.message = "held in pending_cleaning: automated cleaning is off"
+		}
+		return true, f
+	case device.Available, device.Manageable:
+		return true, nil
+	case device.Allocated:
+		// Given out again between two looks, unless its last clean says otherwise.
+		if n := len(v.Cleans); n > 0 && (v.Cleans[n-1].Outcome == "cleaned" || v.Cleans[n-1].Outcome == "steps_done") {
+			return true, nil
+		}
+		f.code, f.message = device.CodeInUse, "the device is in use, and was not cleaned"
+		return true, f
+	}
+	if f.code == "" {
+		f.code = device.CodeStepFailed
+	}
+	if f.message == "" {
+		f.message = fmt.Sprintf("the device is %s", v.DeviceState)
+	}
+	f.message = fmt.Sprintf("%s: %s", f.code, f.message)
+	return true, f
+}

@@ -1,0 +1,134 @@
+// Command burnish-worker does Burnish's work: in role control it runs the devices'
+// workflows and talks to the inventory, in role host it carries out the steps on one
+// host, in role all both. Its settings come from the environment; --help lists them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/config"
+)
+
+// version is set when the program is built.
+var version = "dev"
+
+func main() {
+	err := run(os.Args[1:])
+	if err == nil {
+		return
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintln(os.Stderr, "burnish-worker:", line)
+	}
+	if errors.As(err, new(usageError)) {
+		os.Exit(2)
+	}
+	os.Exit(1)
+}
+
+// usageError is a wrong argument or setting.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func run(args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "-h", "--help", "help":
+			return help()
+		case "--version", "version":
+			fmt.Println("burnish-worker", version)
+			return nil
+		}
+		return usageError{fmt.Errorf("%q is not known; burnish-worker takes its settings from the environment, see --help", args[0])}
+	}
+	settings, err := config.LoadWorker()
+	if err != nil {
+		return usageError{err}
+	}
+	level := slog.LevelInfo
+	if settings.Debug {
+		level = slog.LevelDebug
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("role", settings.Role, "host", settings.Host)
+
+	// The first signal stops in order, the second at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	temporal, err := config.Dial(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	return serve(ctx, settings, temporal, logger)
+}
+
+func serve(ctx context.Context, settings config.Worker, temporal client.Client, logger *slog.Logger) (err error) {
+	var stops []func() error
+	defer func() {
+		for i := len(stops) - 1; i >= 0; i-- {
+			err = errors.Join(err, stops[i]())
+		}
+	}()
+	failed := make(chan error, 2)
+	fatal := func(err error) {
+		select {
+		case failed <- err:
+		default: // one reason to stop is enough
+		}
+	}
+	if settings.Role.Hosts() {
+		stop, err := startHost(ctx, settings, temporal, logger, fatal)
+		stops = append(stops, stop)
+		if err != nil {
+			return err
+		}
+	}
+	if settings.Role.Controls() {
+		stop, err := startControl(settings, temporal, logger, fatal)
+		stops = append(stops, stop)
+		if err != nil {
+			return err
+		}
+	}
+	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
+	select {
+	case <-ctx.Done():
+		logger.Info("worker stops: running steps finish their chunk", "timeout", settings.GracefulStop)
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+func inventoryDir(settings config.Worker) string { return filepath.Join(settings.StateDir, "inventory") }
+
+func help() error {
+	text, err := config.WorkerHelp()
+	if err != nil {
+		return err
+	}
+	fmt.Print(`burnish-worker does Burnish's work. It takes its settings from the environment:
+
+` + text + `
+Temporal is found by TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…,
+TEMPORAL_API_KEY, as by the command temporal.
+
+Example:
+  TEMPORAL_ADDRESS=127.0.0.1:7233 BURNISH_ROLE=host BURNISH_HOST=h1 \
+    BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish-worker
+`)
+	return nil
+}

@@ -1,0 +1,225 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// requestOf is what a bind is remembered by: the caller's request, or else the
+// update's own ID.
+func requestOf(ctx workflow.Context, in contract.BindInput) string {
+	if in.Request != "" {
+		return in.Request
+	}
+	return workflow.GetCurrentUpdateInfo(ctx).ID
+}
+
+// granted finds what a request was given: the present tenancy (ours is true), or one
+// that is over.
+func (d *lifecycle) granted(in contract.BindInput) (number int, ours, over bool) {
+	if b := d.state.Device.Binding; b != nil && b.Instance == in.Instance && (in.Request == "" || b.Request == in.Request) {
+		return b.Number, true, false
+	}
+	if in.Request == "" {
+		return 0, false, false
+	}
+	for _, b := range d.state.Past {
+		if b.Instance == in.Instance && b.Request == in.Request {
+			return b.Number, false, true
+		}
+	}
+	return 0, false, false
+}
+
+func (d *lifecycle) bindingOf(in contract.BindInput) int {
+	number, _, _ := d.granted(in)
+	return number
+}
+
+// mayClaim: claim and bind. A request that was granted before is answered, never
+// granted anew.
+func (d *lifecycle) mayClaim(in contract.BindInput) error {
+	if in.Instance == "" {
+		return d.refuse(device.CodeInvalid, "no instance given", "give --instance UUID")
+	}
+	if len(in.Tag) > 60 {
+		return d.refuse(device.CodeInvalid, "the tag is longer than 60 characters", "shorten it")
+	}
+	switch _, ours, over := d.granted(in); {
+	case ours:
+		return nil
+	case over:
+		return d.refuse(device.CodeBindingOver, "this request had the device and its tenancy is over", "bind again with a new request")
+	}
+	if c := d.state.Device.Claim; c != nil && in.Request != "" && c.Instance == in.Instance && c.Request == in.Request {
+		return nil
+	}
+	return d.legal(device.Event{Kind: device.ClaimEvent, Instance: in.Instance})
+}
+
+func (d *lifecycle) mayBurn(in contract.BindInput) error {
+	if _, ours, _ := d.granted(in); ours {
+		return nil
+	}
+	return d.legal(device.Event{Kind: device.BurnStarted, Instance: in.Instance})
+}
+
+func (d *lifecycle) mayUnclaim(in contract.BindInput) error {
+	if d.state.Device.State == device.Available && d.state.Device.Claim == nil {
+		return nil
+	}
+	return d.legal(device.Event{Kind: device.Unclaim, Instance: in.Instance})
+}
+
+func (d *lifecycle) claim(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if number, ours, _ := d.granted(in); ours {
+		return contract.BindResult{Binding: number, View: d.view(), Already: true}, nil
+	}
+	deadline, err := time.Parse(time.RFC3339, in.Deadline)
+	if err != nil || !deadline.After(workflow.Now(ctx)) {
+		return contract.BindResult{}, d.refuse(device.CodeInvalid, "the claim's deadline is no RFC 3339 time in the future", "give a deadline")
+	}
+	if c := d.state.Device.Claim; c != nil && c.Instance == in.Instance && c.Request == requestOf(ctx, in) {
+		return contract.BindResult{View: d.view(), Already: true}, nil
+	}
+	if err := d.takeClaim(ctx, in, deadline); err != nil {
+		return contract.BindResult{}, err
+	}
+	return contract.BindResult{View: d.view()}, nil
+}
+
+func (d *lifecycle) takeClaim(ctx workflow.Context, in contract.BindInput, deadline time.Time) error {
+	return d.apply(ctx, device.Event{
+		Kind: device.ClaimEvent, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Deadline: deadline,
+	})
+}
+
+func (d *lifecycle) unclaim(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
+	if d.state.Device.Claim == nil {
+		return contract.Result{View: d.view(), Already: true}, nil
+	}
+	if err := d.apply(ctx, device.Event{Kind: device.Unclaim, Instance: in.Instance}); err != nil {
+		return contract.Result{}, err
+	}
+	return contract.Result{View: d.view()}, nil
+}
+
+// bind is claim and burn without a moment between them in which another could claim.
+func (d *lifecycle) bind(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if number, ours, _ := d.granted(in); ours {
+		return contract.BindResult{Binding: number, View: d.view(), Already: true}, nil
+	}
+	if d.state.Device.Claim == nil {
+		if err := d.takeClaim(ctx, in, workflow.Now(ctx).Add(answerWithin)); err != nil {
+			return contract.BindResult{}, err
+		}
+	}
+	return d.burn(ctx, in)
+}
+
+// burn raises the reservation and reads it back before anybody is told that the
+// device is theirs (S0.4, S0.5). What cannot be told to have worked is cleaned,
+// never given out and never straight back to available (S0.6).
+func (d *lifecycle) burn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if number, ours, _ := d.granted(in); ours {
+		return contract.BindResult{Binding: number, View: d.view(), Already: true}, nil
+	}
+	if err := d.apply(ctx, device.Event{Kind: device.BurnStarted, Instance: in.Instance}); err != nil {
+		return contract.BindResult{}, err
+	}
+	if err := d.lock.Lock(ctx); err != nil {
+		return contract.BindResult{}, err
+	}
+	defer d.lock.Unlock()
+	if c := d.state.Device.Claim; c == nil || !c.Burning || c.Instance != in.Instance {
+		return contract.BindResult{}, d.refuse(device.CodeConflict, "the device changed hands while the bind waited", "take another device")
+	}
+	err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityReserve, d.stockInput(), nil)
+	if err == nil {
+		d.must(ctx, device.Event{Kind: device.Burned})
+		return contract.BindResult{Binding: d.state.Device.Binding.Number, View: d.view()}, nil
+	}
+	f := faultOf(err)
+	// The operator's instance is only told a failure once the device is safe to be
+	// left alone: from here on the clean, or the look at a newer inventory, has it.
+	if f.Code == device.CodeInventoryNewer || f.Code == device.CodeAlreadyBurned && d.selfOwned() {
+		d.doubt(ctx, nil, f.Message)
+	} else {
+		d.must(ctx, device.Event{Kind: device.BurnFailed, Automated: d.settings(ctx).Automated})
+	}
+	d.state.LastError = "bind failed: " + f.Message
+	if f.Code == device.CodeTimeout {
+		f = &device.Fault{Class: device.Permanent, Code: device.CodeBurnUnknown,
+			Message: "the inventory did not answer in time: whether the burn worked is unknown",
+			Remedy:  "take another device; this one is cleaned by itself"}
+	}
+	return contract.BindResult{}, f
+}
+
+func (d *lifecycle) selfOwned() bool { return d.state.Device.Owner != device.OwnerNova }
+
+// pastOf says whether the instance had the device in a tenancy that is over.
+func (d *lifecycle) pastOf(instance string) bool {
+	if b := d.state.Device.Binding; b != nil && b.Instance == instance {
+		return false
+	}
+	for _, b := range d.state.Past {
+		if b.Instance == instance {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *lifecycle) mayUnbind(in contract.UnbindInput) error {
+	if d.pastOf(in.Instance) {
+		return nil
+	}
+	return d.legal(device.Event{Kind: device.Unbind, Instance: in.Instance, Automated: true})
+}
+
+// unbind ends a tenancy and returns at once (S3.18); it never touches the
+// reservation (S0.7).
+func (d *lifecycle) unbind(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
+	if d.pastOf(in.Instance) {
+		return contract.Result{View: d.view(), Already: true}, nil
+	}
+	if err := d.endTenancy(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance}); err != nil {
+		return contract.Result{}, err
+	}
+	return contract.Result{View: d.view()}, nil
+}
+
+// endTenancy applies unbind or released, with what D4 and D7 make of it.
+func (d *lifecycle) endTenancy(ctx workflow.Context, e device.Event) error {
+	e.Automated = d.settings(ctx).Automated
+	if err := d.apply(ctx, e); err != nil {
+		return err
+	}
+	switch {
+	case d.state.Device.State == device.Error:
+		d.state.Fault = noErasePath(d.state.Name)
+		d.state.LastError = d.state.Fault.Message
+	case d.state.Device.Held:
+		d.state.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,
+			Message: "automated cleaning is off", Remedy: "clean " + d.state.Name}
+	}
+	return nil
+}
+
+func (d *lifecycle) mayRebuild(in contract.UnbindInput) error {
+	return d.legal(device.Event{Kind: device.Rebuild, Instance: in.Instance})
+}
+
+// rebuild keeps the device with its instance: nothing is cleaned, nothing burned
+// (S0.18, S3.26).
+func (d *lifecycle) rebuild(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
+	if err := d.apply(ctx, device.Event{Kind: device.Rebuild, Instance: in.Instance}); err != nil {
+		return contract.Result{}, err
+	}
+	return contract.Result{View: d.view()}, nil
+}

@@ -1,0 +1,261 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// maxReplans bounds how often one clean begins again because a step's version changed.
+const maxReplans = 5
+
+// clean carries out one clean: look and burn first (F4), record a plan, walk it. It
+// returns when the clean ended, one way or another.
+func (d *lifecycle) clean(ctx workflow.Context) error {
+	run := d.startRun(ctx)
+	runCtx, stop := workflow.WithCancel(ctx)
+	d.stopStep = stop
+	defer func() { d.stopStep = nil; stop() }()
+	d.show(ctx)
+
+	in := d.stockInput()
+	in.Raise = true
+	var stock contract.Stock
+	err := d.inventory(ctx, withInventory(runCtx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock)
+	if over := d.interrupted(ctx, err); over {
+		return nil
+	}
+	if stock.Used > 0 {
+		d.inUse = &stock
+		d.interrupted(ctx, nil)
+		return nil
+	}
+	run.Generation = stock.Generation
+	if f := d.makePlan(ctx, run); f != nil {
+		d.finishClean(ctx, "failed", f)
+		return nil
+	}
+	for run.Next < len(run.Plan) {
+		if d.state.Device.State == device.PendingCleaning {
+			if err := d.apply(ctx, device.Event{Kind: device.CleanStarted}); err != nil {
+				return err
+			}
+		}
+		result, err := d.step(runCtx, ctx, run)
+		if f := faultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans && !d.state.Intent.Abort {
+			if f := d.planAgain(runCtx, ctx, run); f != nil {
+				d.finishClean(ctx, "failed", f)
+				return nil
+			}
+			continue
+		}
+		if over := d.interrupted(ctx, err); over {
+			return nil
+		}
+		run.Results, run.Ran = append(run.Results, result), run.Ran+result.Ran
+		run.Next, run.Resume, run.Silent = run.Next+1, nil, false
+	}
+	d.archive(ctx, "cleaned", nil)
+	if run.Full {
+		d.must(ctx, device.Event{Kind: device.CleanDone})
+		return d.giveBack(ctx)
+	}
+	d.state.Archive[len(d.state.Archive)-1].Outcome = "steps_done"
+	d.must(ctx, device.Event{Kind: device.StepsDone})
+	d.state.Clean = nil
+	return nil
+}
+
+func (d *lifecycle) startRun(ctx workflow.Context) *contract.CleanRun {
+	d.state.Cleans++
+	d.state.Clean = &contract.CleanRun{
+		Number: d.state.Cleans, ID: fmt.Sprintf("%s/%d", workflow.GetInfo(ctx).FirstRunID, d.state.Cleans),
+		Reason: d.state.Intent.Reason, Full: !d.state.Device.NamedSteps, StartedAt: workflow.Now(ctx).UTC(),
+	}
+	d.state.Intent.Reason, d.state.Intent.Abort, d.inUse = "", false, nil
+	return d.state.Clean
+}
+
+// interrupted ends the clean if it must not go on: the device left cleaning by
+// another way, is in use, was aborted, or the call failed for good. It is asked
+// after every call that waited.
+func (d *lifecycle) interrupted(ctx workflow.Context, err error) bool {
+	f := faultIn(err)
+	switch {
+	case !d.cleanUnderWay():
+		d.archive(ctx, "aborted", nil)
+		d.state.Clean = nil
+	case d.inUse != nil:
+		consumer := first(d.inUse.Consumers)
+		d.inUse = nil
+		d.archive(ctx, "in_use", nil)
+		d.state.Clean = nil
+		d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: consumer})
+		d.state.LastRefusal = "not cleaned: the inventory shows the device in use by " + consumer
+	case d.state.Intent.Abort:
+		d.finishClean(ctx, "aborted", aborted(d.state.Name))
+	case f == nil:
+		return false
+	case f.Code == device.CodeInventoryNewer, f.Code == device.CodeSuperseded, f.Code == device.CodeHostRecordNewer:
+		d.archive(ctx, "failed", f)
+		d.doubt(ctx, nil, f.Message)
+	default:
+		d.finishClean(ctx, "failed", f)
+	}
+	return true
+}
+
+func (d *lifecycle) finishClean(ctx workflow.Context, outcome string, f *device.Fault) {
+	d.archive(ctx, outcome, f)
+	d.state.Intent.Abort, d.state.Clean = false, nil
+	d.fail(ctx, f)
+}
+
+// archive keeps a summary of the clean, within bounds.
+func (d *lifecycle) archive(ctx workflow.Context, outcome string, f *device.Fault) {
+	run := d.state.Clean
+	if run == nil {
+		return
+	}
+	s := contract.CleanSummary{
+		Number: run.Number, Reason: run.Reason, Outcome: outcome, Operation: run.Operation,
+		Steps: run.Results, Ran: run.Ran, StartedAt: run.StartedAt, EndedAt: workflow.Now(ctx).UTC(),
+	}
+	if f != nil {
+		s.Fault = f.Code
+	}
+	d.state.Archive = boundedArchive(append(d.state.Archive, s))
+}
+
+// decision is what a SideEffect records: worker's settings and the plan made by them.
+type decision struct {
+	Plan         []contract.Planned `json:"plan,omitempty"`
+	Fault        *device.Fault      `json:"fault,omitempty"`
+	PolicyDigest string             `json:"policy_digest"`
+	Policy       clean.Policy       `json:"policy"`
+}
+
+// settings records this worker's policy; later replays see what it was then.
+func (d *lifecycle) settings(ctx workflow.Context) clean.Policy {
+	var p clean.Policy
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return d.planner.Policy() }).Get(&p); err != nil {
+		d.log.Error("recorded settings are unreadable: the safe ones are used", "device", d.state.Name, "error", err)
+		return clean.Policy{Automated: true, OnEnroll: true}
+	}
+	return p
+}
+
+func (d *lifecycle) subject() clean.Subject {
+	return clean.Subject{
+		Name: d.state.Name, Type: d.state.Enrolment.Type, Operation: d.state.Host.Operation,
+		Size: d.state.Host.Identity.Size, HostSteps: d.state.Host.Steps,
+	}
+}
+
+// makePlan records the plan of this clean and the settings it is carried out by.
+func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *device.Fault {
+	subject, named := d.subject(), d.state.Intent.Steps
+	full := run.Full
+	planner := d.planner
+	var made decision
+	err := workflow.SideEffect(ctx, func(workflow.Context) any {
+		dec := decision{PolicyDigest: planner.Digest(), Policy: planner.Policy()}
+		var plan []clean.Planned
+		if full {
+			plan, dec.Fault = planner.Full(subject)
+		} else {
+			plan, dec.Fault = planner.Named(subject, named)
+		}
+		dec.Plan = planned(plan)
+		return dec
+	}).Get(&made)
+	if err != nil {
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: "the recorded plan is unreadable: " + err.Error()}
+	}
+	if made.Fault != nil {
+		return made.Fault
+	}
+	run.Plan, run.PolicyDigest, run.Operation = made.Plan, made.PolicyDigest, d.state.Host.Operation
+	run.HostSilentAfter, run.Budget = made.Policy.HostSilentAfter, made.Policy.CleanupTimeout
+	run.ErrorOnCrash, run.Verify = made.Policy.ErrorOnInterrupt, made.Policy.Verify
+	return nil
+}
+
+// planAgain starts the clean over with the host's present steps and the same
+// locked-in operation (S3.16).
+func (d *lifecycle) planAgain(runCtx, ctx workflow.Context, run *contract.CleanRun) *device.Fault {
+	if err := d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, 0)); err != nil {
+		return faultOf(err)
+	}
+	run.Replans, run.Next, run.Results, run.Resume = run.Replans+1, 0, nil, nil
+	return d.makePlan(ctx, run)
+}
+
+func planned(plan []clean.Planned) []contract.Planned {
+	var out []contract.Planned
+	for _, p := range plan {
+		out = append(out, contract.Planned{
+			Step: p.Step.Name, Interface: p.Step.Interface, Phase: string(p.Step.Phase),
+			Priority: p.Priority, Version: p.Step.Version, Timeout: p.Timeout,
+		})
+	}
+	return out
+}
+
+// step schedules the plan's next step on the host and waits for it. A host that is
+// silent is told to the operator, and waited for without limit.
+func (d *lifecycle) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (contract.StepResult, error) {
+	p := run.Plan[run.Next]
+	silentAfter := run.HostSilentAfter
+	for {
+		budget := p.Timeout
+		if run.Budget > 0 {
+			budget = run.Budget - run.Ran
+		}
+		if budget <= 0 {
+			return contract.StepResult{}, timedOut(p.Step, run.Budget)
+		}
+		d.state.Seq++
+		run.StepAt = workflow.Now(ctx).UTC()
+		d.show(ctx)
+		stepCtx := withStep(runCtx, d.state.Enrolment.Host, p.Step+" "+d.state.Name, silentAfter, budget)
+		var result contract.StepResult
+		err := workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
+			Enrolment: d.state.Enrolment, Identity: d.state.Host.Identity, Operation: run.Operation,
+			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.state.Seq,
+			Binding: d.state.Device.Bindings, Generation: run.Generation, Budget: budget,
+			Resume: run.Resume, ErrorOnCrash: run.ErrorOnCrash, Verify: run.Verify,
+		}).Get(stepCtx, &result)
+		var late *temporal.TimeoutError
+		if !errors.As(err, &late) || !isScheduleToStart(late) || d.state.Intent.Abort || !d.cleanUnderWay() {
+			return result, err
+		}
+		var got contract.Progress
+		if late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&got) == nil {
+			run.Resume = &got
+		}
+		run.Silent, silentAfter = true, 0
+	}
+}
+
+func timedOut(step string, budget time.Duration) error {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeTimeout,
+		Message: fmt.Sprintf("%s did not end within the clean's %s of running time", step, budget),
+		Remedy:  "look at the device, then clean it again; BURNISH_CLEANUP_TIMEOUT sets the budget",
+	}
+}
+
+func first(all []string) string {
+	if len(all) == 0 {
+		return "an unknown consumer"
+	}
+	return all[0]
+}

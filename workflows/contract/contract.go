@@ -1,0 +1,161 @@
+// Package contract is the face of Burnish's workflows that everyone may import:
+// names, inputs, messages, what survives a continue-as-new, and what is shown.
+// Fields are only ever added, never renamed: running devices carry them.
+package contract
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"burnish/internal/device"
+)
+
+// WorkflowDeviceLifecycle is the type of the one workflow per device.
+const WorkflowDeviceLifecycle = "DeviceLifecycle"
+
+// Queue takes workflows and control activities.
+const Queue = "burnish"
+
+// HostQueue takes the hardware steps of one host.
+func HostQueue(host string) string { return "burnish-host." + strings.ToLower(host) }
+
+// WorkflowID is the device's workflow ID; name is canonical.
+func WorkflowID(name string) string { return "device/" + name }
+
+// DeviceUUID is the device's UUID, the same wherever it is computed; name is
+// canonical.
+func DeviceUUID(name string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("burnish:device:"+name)).String()
+}
+
+// Updates: validated, answered, and idempotent by what DeviceState remembers.
+const (
+	UpdateEnroll   = "enroll"
+	UpdateProvide  = "provide"
+	UpdateClaim    = "claim"
+	UpdateBurn     = "burn"
+	UpdateUnclaim  = "unclaim"
+	UpdateBind     = "bind"
+	UpdateUnbind   = "unbind"
+	UpdateRebuild  = "rebuild"
+	UpdateClean    = "clean"
+	UpdateAbort    = "abort"
+	UpdateManage   = "manage"
+	UpdateMaintain = "maintain"
+	UpdateRetire   = "retire"
+	UpdateForget   = "forget"
+)
+
+// Signals: hints. None moves the state by itself, but for clean.
+const (
+	SignalClean    = "clean"
+	SignalObserved = "observed"
+	SignalReleased = "released"
+	SignalRefresh  = "refresh"
+)
+
+// QueryDevice answers with a View.
+const QueryDevice = "device"
+
+// Activities of the control worker.
+const (
+	ActivityPublish  = "Publish"
+	ActivityReserve  = "Reserve"
+	ActivityObserve  = "Observe"
+	ActivityRelease  = "Release"
+	ActivityWithdraw = "Withdraw"
+	ActivityRecall   = "Recall"
+)
+
+// ActivityDiscover is the host worker's look at a device; its other activities are
+// the steps, each registered by its own name.
+const (
+	ActivityDiscover = "Discover"
+	// ActivityForget has the host forget a device that is no longer Burnish's.
+	ActivityForget = "Forget"
+)
+
+// Enrolment is what an operator says of a device.
+type Enrolment struct {
+	Name            string            `json:"name"`
+	Host            string            `json:"host"`
+	Driver          string            `json:"driver"`
+	Type            string            `json:"type,omitempty"`
+	Address         string            `json:"address,omitempty"`
+	Settings        map[string]string `json:"settings,omitempty"`
+	Owner           device.Owner      `json:"owner"`
+	OneTimeUse      bool              `json:"one_time_use,omitempty"`
+	AcceptSignature string            `json:"accept_signature,omitempty"`
+	// Vouched: the operator says that the device is clean; counts only where
+	// cleaning on enrolment is switched off.
+	Vouched bool `json:"vouched,omitempty"`
+}
+
+// EnrollInput enrols; Provide goes on to the first clean at once.
+type EnrollInput struct {
+	Enrolment Enrolment `json:"enrolment"`
+	Provide   bool      `json:"provide,omitempty"`
+}
+
+// BindInput is claim, burn, unclaim and bind: Deadline counts for claim alone, and
+// is RFC 3339.
+type BindInput struct {
+	Instance string `json:"instance"`
+	Request  string `json:"request,omitempty"`
+	Tag      string `json:"tag,omitempty"`
+	Deadline string `json:"deadline,omitempty"`
+}
+
+// BindResult tells the tenancy's number; 0 for a claim, which is none yet.
+type BindResult struct {
+	Binding int  `json:"binding"`
+	View    View `json:"device"`
+	// Already: the same request had been granted before.
+	Already bool `json:"already,omitempty"`
+}
+
+// UnbindInput is unbind and rebuild.
+type UnbindInput struct {
+	Instance string `json:"instance"`
+}
+
+// CleanInput is the clean update and signal. Without Steps it is a full clean.
+type CleanInput struct {
+	Reason string   `json:"reason,omitempty"`
+	Steps  []string `json:"steps,omitempty"`
+}
+
+// ReasonInput is manage, provide, abort, retire and forget. Lost is retire's: the
+// hardware is gone.
+type ReasonInput struct {
+	Reason string `json:"reason,omitempty"`
+	Lost   bool   `json:"lost,omitempty"`
+}
+
+// MaintainInput sets or, with Off, clears the operator's hold.
+type MaintainInput struct {
+	Reason string `json:"reason,omitempty"`
+	Off    bool   `json:"off,omitempty"`
+}
+
+// Result answers an update. Already says that nothing had to change; Note is one
+// line for the operator.
+type Result struct {
+	View    View   `json:"device"`
+	Already bool   `json:"already,omitempty"`
+	Note    string `json:"note,omitempty"`
+}
+
+// Hint is the input of the signals observed, released and refresh.
+type Hint struct {
+	// Source says who hints: "host start", "sweep", "nova".
+	Source string `json:"source,omitempty"`
+	// Host is what the host's record knows of the device, with "host start".
+	Host *HostRecord `json:"host,omitempty"`
+	// Binding is the tenancy that the hint speaks of; 0: of none in particular.
+	Binding int `json:"binding,omitempty"`
+	// Seen is when it was seen, RFC 3339; a hint older than the present binding is
+	// dropped.
+	Seen string `json:"seen,omitempty"`
+}

@@ -1,0 +1,31 @@
+package contract
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/internal/device"
+)
+
+// Refusal is what an update that was refused or that failed tells its caller: it
+// is the one detail of the ApplicationError, whose type is the fault's code.
+type Refusal struct {
+	Fault  device.Fault `json:"fault"`
+	Device string       `json:"device,omitempty"`
+	State  device.State `json:"state,omitempty"`
+}
+
+// RefusalOf finds the Refusal in an error that came out of Temporal. An
+// ApplicationError without one gives its type and message.
+func RefusalOf(err error) (Refusal, bool) {
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) {
+		return Refusal{}, false
+	}
+	var r Refusal
+	if app.HasDetails() && app.Details(&r) == nil && r.Fault.Code != "" {
+		return r, true
+	}
+	return Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.Code(app.Type()), Message: app.Message()}}, true
+}

@@ -1,0 +1,244 @@
+package contract
+
+import (
+	"time"
+
+	"burnish/internal/device"
+)
+
+// DeviceInput starts DeviceLifecycle: with a State it goes on from an earlier run,
+// with Recovered it is brought back by what its host remembers, with neither it
+// waits for its enroll update.
+type DeviceInput struct {
+	Name      string       `json:"name"`
+	State     *DeviceState `json:"state,omitempty"`
+	Recovered *HostRecord  `json:"recovered,omitempty"`
+}
+
+// Schema is the version of DeviceState that this build writes.
+const Schema = 1
+
+// Bounds of what DeviceState remembers.
+const (
+	KeptBindings  = 20
+	KeptCleans    = 20
+	KeptUpdates   = 40
+	KeptCleanSize = 16 << 10 // bytes of JSON, over all summaries
+)
+
+// DeviceState survives continue-as-new. Add fields, never rename one.
+type DeviceState struct {
+	Schema    int           `json:"schema"`
+	Name      string        `json:"name"`
+	UUID      string        `json:"uuid"`
+	Enrolment Enrolment     `json:"enrolment"`
+	Enrolled  bool          `json:"enrolled,omitempty"`
+	Host      HostFacts     `json:"host"`
+	Device    device.Device `json:"device"`
+	// Steps are those of a full clean, by the policy when the host last looked.
+	Steps []CleanStep `json:"steps,omitempty"`
+	// Past holds the last tenancies, the present one last (KeptBindings).
+	Past []device.Binding `json:"past,omitempty"`
+	// Generation is the inventory's after our last call; Uncertain says that the
+	// last write's outcome is not known, so that it proves nothing.
+	Generation int64 `json:"generation,omitempty"`
+	Uncertain  bool  `json:"uncertain,omitempty"`
+	// Recent holds the last updates by ID and how they ended, so that one that is
+	// sent again changes nothing, also after a continue-as-new (KeptUpdates).
+	Recent []RecentUpdate `json:"recent,omitempty"`
+	// Cleans counts cleans, Seq the schedulings of host steps; the host refuses a
+	// lower Seq than it has seen.
+	Cleans   int            `json:"cleans,omitempty"`
+	Seq      int64          `json:"seq,omitempty"`
+	Clean    *CleanRun      `json:"clean,omitempty"`
+	Archive  []CleanSummary `json:"archive,omitempty"`
+	Intent   Intent         `json:"intent"`
+	Fault    *device.Fault  `json:"fault,omitempty"`
+	Recalled string         `json:"recalled,omitempty"` // the ended run last asked for its tenant
+
+	LastError   string    `json:"last_error,omitempty"`
+	LastRefusal string    `json:"last_refusal,omitempty"`
+	HoldReason  string    `json:"hold_reason,omitempty"`
+	BoundAt     time.Time `json:"bound_at,omitzero"`
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	// ContinueAsNew asks for a new run at the next quiet point: after a Cancel,
+	// until which Temporal swallows further ones.
+	ContinueAsNew bool `json:"continue_as_new,omitempty"`
+}
+
+// RecentUpdate is an update that was carried out; Refusal says how it failed.
+type RecentUpdate struct {
+	ID      string   `json:"id"`
+	Refusal *Refusal `json:"refusal,omitempty"`
+}
+
+// Intent is what was asked for and not yet done, besides what the state itself says.
+type Intent struct {
+	// Look: the device shall look at the inventory; Discover: at the host.
+	Look     bool `json:"look,omitempty"`
+	Discover bool `json:"discover,omitempty"`
+	// Steps are the named steps of the clean that was asked for.
+	Steps []string `json:"steps,omitempty"`
+	// Reason is the operator's reason for the clean that was asked for.
+	Reason string `json:"reason,omitempty"`
+	// Abort: the running clean shall end.
+	Abort bool `json:"abort,omitempty"`
+	// Raise: the reservation is or may be below total and must not be.
+	Raise bool `json:"raise,omitempty"`
+}
+
+// HostFacts is what the host said of the device when it last looked.
+type HostFacts struct {
+	Identity  device.Identity  `json:"identity"`
+	Operation device.Operation `json:"operation,omitempty"`
+	Note      string           `json:"note,omitempty"`
+	// Steps gives the host worker's version of each step that it knows.
+	Steps  map[string]int `json:"steps,omitempty"`
+	SeenAt time.Time      `json:"seen_at,omitzero"`
+	// Record is what the host remembers, for numbers that must never go back.
+	Record *HostRecord `json:"record,omitempty"`
+}
+
+// HostRecord is what a host remembers of a device, whatever becomes of its workflow.
+type HostRecord struct {
+	Enrolment  Enrolment       `json:"enrolment"`
+	Identity   device.Identity `json:"identity"`
+	Binding    int             `json:"binding,omitempty"`
+	Generation int64           `json:"generation,omitempty"`
+	Clean      int             `json:"clean,omitempty"`
+	Seq        int64           `json:"seq,omitempty"`
+}
+
+// Planned is one step of a recorded plan.
+type Planned struct {
+	Step      string        `json:"step"`
+	Interface string        `json:"interface"`
+	Phase     string        `json:"phase"`
+	Priority  float64       `json:"priority"`
+	Version   int           `json:"version"`
+	Timeout   time.Duration `json:"timeout"` // budget of running time (F8)
+}
+
+// CleanRun is the clean under way.
+type CleanRun struct {
+	Number       int              `json:"number"`
+	ID           string           `json:"id"`
+	Reason       string           `json:"reason,omitempty"`
+	Full         bool             `json:"full"`
+	Operation    device.Operation `json:"operation,omitempty"`
+	Plan         []Planned        `json:"plan,omitempty"`
+	PolicyDigest string           `json:"policy_digest,omitempty"`
+	Next         int              `json:"next"` // index of the step that runs or comes next
+	// Settings of the worker that made the plan; the clean keeps them. Budget is
+	// the running time of the whole clean, 0 where each step has its own (D5).
+	HostSilentAfter time.Duration `json:"host_silent_after,omitempty"`
+	Budget          time.Duration `json:"budget,omitempty"`
+	ErrorOnCrash    bool          `json:"error_on_crash,omitempty"`
+	Verify          string        `json:"verify,omitempty"`
+	// Ran adds up the running time of all steps, Replans how often it began again.
+	Ran     time.Duration `json:"ran,omitempty"`
+	Replans int           `json:"replans,omitempty"`
+	// Resume is where the step under way is known to have got.
+	Resume *Progress `json:"resume,omitempty"`
+	// Silent: nobody polls the host's queue.
+	Silent    bool      `json:"silent,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+	StepAt    time.Time `json:"step_at,omitzero"` // when the present step was scheduled
+	// Results holds what each finished step reported, in the plan's order.
+	Results []StepResult `json:"results,omitempty"`
+	// Generation is the one that Observe recorded for the release (F5).
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// CleanSummary is what is kept of a clean that ended.
+type CleanSummary struct {
+	Number    int              `json:"number"`
+	Reason    string           `json:"reason,omitempty"`
+	Outcome   string           `json:"outcome"` // cleaned, steps_done, failed, aborted, in_use
+	Operation device.Operation `json:"operation,omitempty"`
+	Fault     device.Code      `json:"fault,omitempty"`
+	Steps     []StepResult     `json:"steps,omitempty"`
+	Ran       time.Duration    `json:"ran"`
+	StartedAt time.Time        `json:"started_at"`
+	EndedAt   time.Time        `json:"ended_at"`
+}
+
+// Progress is a step's heartbeat: bytes done of all, running time so far, and what
+// it waits for.
+type Progress struct {
+	Step    string        `json:"step"`
+	Seq     int64         `json:"seq"`
+	Offset  int64         `json:"offset"`
+	Size    int64         `json:"size"`
+	Ran     time.Duration `json:"ran"`
+	Waiting string        `json:"waiting,omitempty"`
+}
+
+// StepInput is one scheduling of a host step.
+type StepInput struct {
+	Enrolment Enrolment        `json:"enrolment"`
+	Identity  device.Identity  `json:"identity"`
+	Operation device.Operation `json:"operation,omitempty"`
+	Step      string           `json:"step"`
+	Version   int              `json:"version"`
+	Clean     string           `json:"clean"`
+	Number    int              `json:"number"`
+	Seq       int64            `json:"seq"`
+	Binding   int              `json:"binding,omitempty"`
+	// Generation is the inventory's, for the host's record.
+	Generation int64         `json:"generation,omitempty"`
+	Budget     time.Duration `json:"budget"`
+	Resume     *Progress     `json:"resume,omitempty"`
+	// ErrorOnCrash: an attempt that finds an interrupted one fails (D1).
+	ErrorOnCrash bool   `json:"error_on_crash,omitempty"`
+	Verify       string `json:"verify,omitempty"`
+}
+
+// StepResult is what a step did.
+type StepResult struct {
+	Step   string        `json:"step"`
+	Bytes  int64         `json:"bytes"`
+	Method string        `json:"method,omitempty"`
+	Note   string        `json:"note,omitempty"`
+	Ran    time.Duration `json:"ran"`
+	// RedoneAtMost is how many bytes may have been done twice because of crashes.
+	RedoneAtMost int64 `json:"redone_at_most,omitempty"`
+}
+
+// DiscoverInput is the host's look at a device. Known is the identity enrolled
+// before; zero at the first enrolment.
+type DiscoverInput struct {
+	Enrolment Enrolment       `json:"enrolment"`
+	UUID      string          `json:"uuid"`
+	Known     device.Identity `json:"known"`
+	Binding   int             `json:"binding,omitempty"`
+}
+
+// StockInput is Publish, Reserve, Observe, Release and Withdraw. Expect is the
+// generation that the workflow knows, nil where it proves nothing.
+type StockInput struct {
+	UUID       string   `json:"uuid"`
+	Name       string   `json:"name"`
+	Class      string   `json:"class,omitempty"`
+	Traits     []string `json:"traits,omitempty"`
+	Expect     *int64   `json:"expect,omitempty"`
+	Generation int64    `json:"generation,omitempty"` // Release alone
+	// Raise: Observe burns the provider first (F4).
+	Raise bool `json:"raise,omitempty"`
+}
+
+// Stock is what the inventory says of a device at one moment.
+type Stock struct {
+	Generation int64    `json:"generation"`
+	Total      int      `json:"total"`
+	Reserved   int      `json:"reserved"`
+	Used       int      `json:"used"`
+	Consumers  []string `json:"consumers,omitempty"`
+}
+
+// Recalled is what an ended run of the same device tells: who had it then.
+type Recalled struct {
+	RunID    string `json:"run_id,omitempty"`
+	Instance string `json:"instance,omitempty"`
+}

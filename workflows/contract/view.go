@@ -1,0 +1,87 @@
+package contract
+
+import (
+	"time"
+
+	"burnish/internal/device"
+)
+
+// CleanStep is a step as listings show it (S3.10).
+type CleanStep struct {
+	Step      string  `json:"step"`
+	Priority  float64 `json:"priority"`
+	Interface string  `json:"interface"`
+}
+
+// ViewProgress is how far the running step is.
+type ViewProgress struct {
+	Percent float64 `json:"percent"`
+	Done    int64   `json:"done_bytes"`
+	Total   int64   `json:"total_bytes"`
+	Waiting string  `json:"waiting,omitempty"`
+	// Attempt counts the attempts of the running step, from 1.
+	Attempt int32 `json:"attempt,omitempty"`
+}
+
+// View is one device as the command line, the HTTP API and the query show it.
+type View struct {
+	UUID              string            `json:"uuid"`
+	Name              string            `json:"name"`
+	Type              string            `json:"type"`
+	Vendor            string            `json:"vendor"`
+	Model             string            `json:"model"`
+	Serial            string            `json:"serial"`
+	Hostname          string            `json:"hostname"`
+	StdBoardInfo      map[string]string `json:"std_board_info"`
+	VendorBoardInfo   map[string]string `json:"vendor_board_info"`
+	Status            device.Status     `json:"status"`
+	DeviceState       device.State      `json:"device_state"`
+	Dirty             bool              `json:"dirty"`
+	Maintenance       bool              `json:"maintenance"`
+	MaintenanceReason string            `json:"maintenance_reason"`
+	CleanStep         *CleanStep        `json:"clean_step"`
+	Progress          *ViewProgress     `json:"progress"`
+	InstanceUUID      *string           `json:"instance_uuid"`
+	LastError         string            `json:"last_error"`
+	LastRefusal       string            `json:"last_refusal"`
+	NeedsOperator     bool              `json:"needs_operator"`
+	Fault             string            `json:"fault"`
+	Remedy            string            `json:"remedy"`
+	CreatedAt         time.Time         `json:"created_at"`
+	UpdatedAt         time.Time         `json:"updated_at"`
+	Driver            string            `json:"driver"`
+	Owner             device.Owner      `json:"owner"`
+	OneTimeUse        bool              `json:"one_time_use"`
+	NotSanitised      bool              `json:"not_sanitised"`
+	Operation         device.Operation  `json:"operation"`
+	Binding           int               `json:"binding"`
+	ClaimedBy         string            `json:"claimed_by,omitempty"`
+	Steps             []CleanStep       `json:"steps,omitempty"`
+	Cleans            []CleanSummary    `json:"cleans,omitempty"`
+}
+
+// Facts is the Memo `facts`: what a listing shows beyond the search attributes. It
+// changes rarely: a normal turnover writes it not once.
+type Facts struct {
+	Name              string            `json:"name"`
+	Vendor            string            `json:"vendor,omitempty"`
+	Model             string            `json:"model,omitempty"`
+	StdBoardInfo      map[string]string `json:"std_board_info,omitempty"`
+	VendorBoardInfo   map[string]string `json:"vendor_board_info,omitempty"`
+	Status            device.Status     `json:"status"`
+	Maintenance       bool              `json:"maintenance,omitempty"`
+	MaintenanceReason string            `json:"maintenance_reason,omitempty"`
+	LastError         string            `json:"last_error,omitempty"`
+	LastRefusal       string            `json:"last_refusal,omitempty"`
+	Remedy            string            `json:"remedy,omitempty"`
+	CreatedAt         time.Time         `json:"created_at"`
+	Driver            string            `json:"driver"`
+	Owner             device.Owner      `json:"owner"`
+	OneTimeUse        bool              `json:"one_time_use,omitempty"`
+	NotSanitised      bool              `json:"not_sanitised,omitempty"`
+	Operation         device.Operation  `json:"operation,omitempty"`
+	Steps             []CleanStep       `json:"steps,omitempty"`
+}
+
+// MemoFacts is the Memo's key.
+const MemoFacts = "facts"

@@ -1,0 +1,261 @@
+// Package workflows is what waits: one DeviceLifecycle per device listens, asks the
+// pure machine (internal/device) what is legal, walks a recorded plan
+// (internal/clean) and leaves every act to activities. Nothing here reads a clock,
+// a file or a driver.
+package workflows
+
+import (
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// Lifecycle holds what the worker gives its workflows: all of it is read inside
+// SideEffects only, so that a replay never sees another worker's settings.
+type Lifecycle struct {
+	Planner *clean.Planner
+}
+
+// quietHistory is the length, in events, from which an idle device continues as new.
+const quietHistory = 200
+
+// lifecycle is one run of one device's workflow: state survives, the rest does not.
+type lifecycle struct {
+	state contract.DeviceState
+
+	planner *clean.Planner
+	log     log.Logger
+	// lock serialises what touches the inventory or must not meet it half-way.
+	lock workflow.Mutex
+	// stopStep cancels the running step, nil where none runs.
+	stopStep workflow.CancelFunc
+	// inUse is a consumer that a look saw while a clean was running.
+	inUse *contract.Stock
+	// looking: a look or a raise is under way.
+	looking bool
+	// resting: what failed for good waits a while before it is tried again.
+	resting bool
+	over    bool
+	shown   shown
+}
+
+// DeviceLifecycle is one device from its enrolment to its end: it listens for
+// updates and signals, does what the state calls for, and continues as new when its
+// history is long and nothing is under way. It ends when the device is forgotten,
+// or when its enrolment is refused. A Cancel from outside is an abort; Terminate and
+// Reset are made good from what host and inventory remember (DESIGN).
+func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInput) error {
+	// A disconnected context: a Cancel in the Web UI must not tear anything down.
+	ctx, _ := workflow.NewDisconnectedContext(root)
+	d, err := l.newRun(ctx, in)
+	if err != nil {
+		return err
+	}
+	if err := d.register(ctx); err != nil {
+		return err
+	}
+	signals := d.listen(ctx)
+	workflow.Go(ctx, func(ctx workflow.Context) { d.watchCancel(ctx, root) })
+	workflow.Go(ctx, d.watchClaim)
+	workflow.Go(ctx, d.watchInventory)
+	for {
+		if err := workflow.Await(ctx, func() bool { return d.due() || d.mayEnd(ctx, signals) }); err != nil {
+			return err
+		}
+		switch {
+		case d.due():
+			if err := d.work(ctx); err != nil {
+				return err
+			}
+			d.show(ctx)
+		case d.over:
+			return nil
+		default:
+			d.state.ContinueAsNew = false
+			return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
+				contract.DeviceInput{Name: d.state.Name, State: &d.state})
+		}
+	}
+}
+
+func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*lifecycle, error) {
+	d := &lifecycle{planner: l.Planner, log: workflow.GetLogger(ctx), lock: workflow.NewMutex(ctx)}
+	switch {
+	case in.State != nil:
+		if in.State.Schema > contract.Schema {
+			return nil, fmt.Errorf("device %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Name, in.State.Schema, contract.Schema)
+		}
+		d.state = *in.State
+		d.shown = shownBefore(ctx, &d.state)
+	case in.Recovered != nil:
+		d.begin(ctx, in.Recovered.Enrolment)
+		d.doubt(ctx, in.Recovered, "its workflow was gone; the host remembers it")
+	default:
+		d.begin(ctx, contract.Enrolment{Name: in.Name})
+		d.state.Enrolled = false
+	}
+	return d, nil
+}
+
+// begin makes the state of a device that has none yet.
+func (d *lifecycle) begin(ctx workflow.Context, e contract.Enrolment) {
+	now := workflow.Now(ctx).UTC()
+	d.state = contract.DeviceState{
+		Schema: contract.Schema, Name: e.Name, UUID: contract.DeviceUUID(e.Name),
+		Enrolment: e, Enrolled: true, CreatedAt: now, UpdatedAt: now,
+		Device: device.Device{Owner: e.Owner, OneTimeUse: e.OneTimeUse},
+	}
+}
+
+// due says whether the state itself calls for work in the main coroutine.
+func (d *lifecycle) due() bool {
+	if !d.state.Enrolled || d.resting {
+		return false
+	}
+	switch d.state.Device.State {
+	case device.Unknown, device.Cleaning:
+		return true
+	case device.PendingCleaning:
+		return !d.state.Device.Held
+	}
+	return false
+}
+
+// work does what the state calls for, once.
+func (d *lifecycle) work(ctx workflow.Context) error {
+	switch {
+	case d.state.Device.State == device.Unknown:
+		return d.resolve(ctx)
+	case d.state.Device.Returning:
+		return d.giveBack(ctx)
+	default:
+		return d.clean(ctx)
+	}
+}
+
+// mayEnd is the one gate of continue-as-new, and of the end: nothing heard and
+// unread, nobody being answered, nothing under way.
+func (d *lifecycle) mayEnd(ctx workflow.Context, signals workflow.Selector) bool {
+	if signals.HasPending() || !workflow.AllHandlersFinished(ctx) || d.looking || d.wantsLook() || d.due() {
+		return false
+	}
+	info := workflow.GetInfo(ctx)
+	return d.over || d.state.ContinueAsNew || info.GetContinueAsNewSuggested() ||
+		info.GetCurrentHistoryLength() > quietHistory
+}
+
+// apply asks the machine, and keeps the books that follow from its answer.
+func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
+	was := d.state.Device
+	next, err := device.Next(was, e)
+	if err != nil {
+		return err
+	}
+	d.state.Device = next
+	d.state.UpdatedAt = workflow.Now(ctx).UTC()
+	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
+		d.state.BoundAt = d.state.UpdatedAt
+		d.state.Past = lastN(append(d.state.Past, *next.Binding), contract.KeptBindings)
+	}
+	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
+		d.state.Fault, d.state.LastError = nil, ""
+	}
+	// Whoever leaves the pool of allocatable devices by another way than a burn must
+	// be burned all the same (S2.40).
+	if was.Allocatable() && !next.Allocatable() && next.Claim == nil && e.Kind != device.Burned {
+		d.state.Intent.Raise = true
+	}
+	return nil
+}
+
+// must is apply for events that the calling code has already made sure of; an
+// illegal one is a defect and is told as such.
+func (d *lifecycle) must(ctx workflow.Context, e device.Event) {
+	if err := d.apply(ctx, e); err != nil {
+		d.log.Error("illegal event: this is a defect of Burnish", "device", d.state.Name, "error", err)
+		d.state.LastError = err.Error()
+	}
+}
+
+// fail puts the device into error with the fault that an operator reads.
+func (d *lifecycle) fail(ctx workflow.Context, f *device.Fault) {
+	d.must(ctx, device.Event{Kind: device.CleanFailed})
+	d.state.Fault, d.state.LastError = f, f.Message
+	d.log.Warn("clean failed", "device", d.state.Name, "uuid", d.state.UUID, "fault", string(f.Code), "error", f.Message)
+}
+
+// doubt makes the device unknown because host or inventory know newer than this
+// workflow; numbers that must never go back are taken over.
+func (d *lifecycle) doubt(ctx workflow.Context, r *contract.HostRecord, why string) {
+	if r != nil {
+		d.state.Cleans = max(d.state.Cleans, r.Clean)
+		d.state.Seq = max(d.state.Seq, r.Seq)
+		d.state.Device.Bindings = max(d.state.Device.Bindings, r.Binding)
+		d.state.Host.Identity = r.Identity
+	}
+	d.must(ctx, device.Event{Kind: device.Doubted})
+	d.state.Clean, d.state.Uncertain = nil, true
+	d.state.Intent.Discover = true
+	d.state.LastError = "brought back: " + why
+	d.log.Warn("device is in doubt", "device", d.state.Name, "uuid", d.state.UUID, "why", why)
+}
+
+// watchCancel turns a Cancel from outside into an abort. Temporal swallows further
+// Cancels of this run, so that a new run is wanted at the next quiet point.
+func (d *lifecycle) watchCancel(ctx, root workflow.Context) {
+	root.Done().Receive(ctx, nil)
+	d.state.ContinueAsNew = true
+	if d.cleanUnderWay() {
+		d.abort()
+		d.state.LastRefusal = "Cancel was taken as abort: the running clean ends in error"
+	} else {
+		d.state.LastRefusal = "Cancel changed nothing: no clean was running; forget ends a retired device's workflow"
+	}
+	d.show(ctx)
+}
+
+// watchClaim lets a claim go whose deadline passes before its burn began.
+func (d *lifecycle) watchClaim(ctx workflow.Context) {
+	idle := func() bool {
+		c := d.state.Device.Claim
+		return c == nil || c.Burning
+	}
+	for {
+		if workflow.Await(ctx, func() bool { return !idle() }) != nil {
+			return
+		}
+		deadline := d.state.Device.Claim.Deadline
+		ok, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+			Timeout:      deadline.Sub(workflow.Now(ctx)),
+			TimerOptions: workflow.TimerOptions{Summary: "claim of " + d.state.Name},
+		}, func() bool { return idle() || !d.state.Device.Claim.Deadline.Equal(deadline) })
+		if err != nil {
+			return
+		}
+		if !ok && !idle() {
+			d.must(ctx, device.Event{Kind: device.ClaimExpired})
+			d.state.LastRefusal = "a claim expired before its burn began"
+			d.show(ctx)
+		}
+	}
+}
+
+func lastN[T any](all []T, n int) []T {
+	if len(all) > n {
+		return append([]T(nil), all[len(all)-n:]...)
+	}
+	return all
+}
+
+// illegal says whether the machine refused, as opposed to a defect.
+func illegal(err error) (*device.IllegalError, bool) {
+	var e *device.IllegalError
+	ok := errors.As(err, &e)
+	return e, ok
+}

@@ -1,0 +1,77 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// enroll has the host look at the device and the inventory hold it burned, and only
+// then makes it a device. What is refused leaves nothing behind: the workflow ends.
+func (d *lifecycle) enroll(ctx workflow.Context, in contract.EnrollInput) (contract.Result, error) {
+	if err := d.lock.Lock(ctx); err != nil {
+		return contract.Result{}, err
+	}
+	defer d.lock.Unlock()
+	if d.state.Enrolled {
+		// Another enrolment came first; it must have been the same one.
+		return contract.Result{View: d.view(), Already: true}, d.mayEnroll(in)
+	}
+	if err := d.enrollOnce(ctx, in); err != nil {
+		d.over = !d.state.Enrolled
+		return contract.Result{}, err
+	}
+	d.over = false
+	return contract.Result{View: d.view(), Note: d.state.Host.Note}, nil
+}
+
+func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) error {
+	if in.Enrolment.Name != d.state.Name {
+		return d.refuse(device.CodeInvalid, "the enrolment names "+in.Enrolment.Name, "enrol each device under its own name")
+	}
+	d.begin(ctx, in.Enrolment)
+	d.state.Enrolled = false
+	opts := workflow.WithRetryPolicy(onHost(ctx, in.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin),
+		temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{notRegistered}})
+	if err := d.discover(opts); err != nil {
+		f := faultOf(err)
+		if f.Code == device.CodeHostSilent {
+			f.Message = "no worker of host " + in.Enrolment.Host + " answered: nothing was enrolled"
+			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrolment.Host + ", or correct --host"
+		}
+		return f
+	}
+	if _, err := d.publish(ctx); err != nil {
+		d.forgetOnHost(ctx)
+		return faultOf(err)
+	}
+	policy := d.settings(ctx)
+	vouched := in.Enrolment.Vouched && !policy.OnEnroll
+	if err := d.apply(ctx, device.Event{Kind: device.Enroll, Vouched: vouched}); err != nil {
+		return err
+	}
+	d.state.Enrolled = true
+	if in.Enrolment.Vouched && !vouched {
+		d.state.LastRefusal = "--clean was not accepted: cleaning on enrolment is on"
+	}
+	if in.Provide {
+		_, err := d.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
+		return err
+	}
+	return nil
+}
+
+// forgetOnHost has the host forget the device, so that another may take its place. A
+// host that does not answer learns it at its next start.
+func (d *lifecycle) forgetOnHost(ctx workflow.Context) {
+	opts := workflow.WithRetryPolicy(onHost(ctx, d.state.Enrolment.Host, "forget "+d.state.Name, hostAnswersWithin),
+		temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{notRegistered}})
+	in := contract.DiscoverInput{Enrolment: d.state.Enrolment, UUID: d.state.UUID}
+	if err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil); err != nil {
+		d.log.Warn("the host did not forget the device now; it will at its next start", "device", d.state.Name, "error", err)
+	}
+}

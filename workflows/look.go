@@ -1,0 +1,390 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// stockInput names the device's provider, with the generation that this workflow
+// knows where that proves something: nobody but Burnish writes to a provider of its
+// own, so that a newer one means an older workflow.
+func (d *lifecycle) stockInput() contract.StockInput {
+	in := contract.StockInput{UUID: d.state.UUID, Name: d.state.Name}
+	if d.selfOwned() && !d.state.Uncertain && d.state.Generation > 0 {
+		generation := d.state.Generation
+		in.Expect = &generation
+	}
+	return in
+}
+
+// inventory makes one inventory call and keeps what it tells of the generation.
+func (d *lifecycle) inventory(ctx, opts workflow.Context, activity string, in contract.StockInput, out *contract.Stock) error {
+	var stock contract.Stock
+	err := workflow.ExecuteActivity(opts, activity, in).Get(ctx, &stock)
+	if err != nil {
+		switch faultOf(err).Code {
+		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryNewer, device.CodeNoProvider:
+			// Known to have written nothing.
+		default:
+			d.state.Uncertain = true
+		}
+		return err
+	}
+	d.state.Generation, d.state.Uncertain = stock.Generation, false
+	if out != nil {
+		*out = stock
+	}
+	return nil
+}
+
+func (d *lifecycle) wantsLook() bool {
+	i := d.state.Intent
+	s := d.state.Device.State
+	if s == device.Retired || !d.state.Enrolled || d.resting {
+		return i.Raise && d.state.Enrolled && !d.resting
+	}
+	return i.Raise || i.Look || i.Discover && !d.cleanUnderWay() && s != device.Unknown
+}
+
+// watchInventory looks when a hint asked for it, and burns what must not stay free.
+// It runs beside a clean, so that a use that the inventory shows stops the clean.
+func (d *lifecycle) watchInventory(ctx workflow.Context) {
+	for {
+		if workflow.Await(ctx, func() bool { return d.wantsLook() && !d.state.Device.Returning }) != nil {
+			return
+		}
+		d.looking = true
+		err := d.lookOnce(ctx)
+		d.looking = false
+		if err != nil {
+			d.state.LastError = "looking: " + faultOf(err).Message
+			d.rest(ctx)
+		}
+		d.show(ctx)
+	}
+}
+
+// rest waits a while before what failed is tried again.
+func (d *lifecycle) rest(ctx workflow.Context) {
+	if d.resting {
+		return
+	}
+	d.resting = true
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		err := workflow.NewTimerWithOptions(ctx, lookAgainAfter, workflow.TimerOptions{Summary: "look again at " + d.state.Name}).Get(ctx, nil)
+		if err != nil {
+			d.log.Warn("timer ended early", "device", d.state.Name, "error", err)
+		}
+		d.resting = false
+	})
+}
+
+func (d *lifecycle) lookOnce(ctx workflow.Context) error {
+	if err := d.lock.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.lock.Unlock()
+	switch i := &d.state.Intent; {
+	case i.Raise:
+		in := d.stockInput()
+		in.Raise, in.Expect = true, nil
+		var stock contract.Stock
+		if err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+			return err
+		}
+		i.Raise = false
+		d.observed(ctx, stock)
+	case i.Look:
+		known := d.state.Generation
+		var stock contract.Stock
+		in := d.stockInput()
+		in.Expect = nil
+		sure := d.selfOwned() && !d.state.Uncertain
+		if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+			return err
+		}
+		i.Look = false
+		if sure && stock.Generation > known && stock.Used == 0 && !d.cleanUnderWay() && d.state.Device.State != device.Retired {
+			d.doubt(ctx, nil, "the inventory is newer than this workflow")
+			return nil
+		}
+		d.observed(ctx, stock)
+	case i.Discover:
+		i.Discover = false
+		err := d.discover(onHost(ctx, d.state.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))
+		if f := faultIn(err); f != nil {
+			d.state.LastError = "the host's look failed: " + f.Message
+			if f.Code == device.CodeIdentityChanged || f.Code == device.CodeTargetMissing {
+				if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
+					d.state.Fault = f
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// observed draws the device's own conclusions from what its inventory says; nothing
+// else moves a state by what others do (F6).
+func (d *lifecycle) observed(ctx workflow.Context, s contract.Stock) {
+	dev := d.state.Device
+	if s.Used > 0 {
+		switch {
+		case d.cleanUnderWay():
+			d.inUse = &s
+			if d.stopStep != nil {
+				d.stopStep()
+			}
+		case dev.State == device.Allocated && dev.Binding != nil, dev.State == device.Retired, dev.Returning:
+		default:
+			d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(s.Consumers)})
+		}
+		return
+	}
+	switch {
+	case dev.Allocatable() && s.Reserved >= s.Total:
+		// Burned by somebody although we offered it: used between two looks (D9).
+		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
+		d.state.LastError = "the inventory shows it burned and unused although it was available: it is cleaned"
+	case dev.State == device.Allocated && dev.Binding == nil:
+		d.must(ctx, device.Event{Kind: device.Unowned, Automated: d.settings(ctx).Automated})
+	case dev.State == device.Allocated && dev.Owner == device.OwnerNova && dev.Binding.Observed:
+		if err := d.endTenancy(ctx, device.Event{Kind: device.Released}); err != nil {
+			d.log.Error("released", "device", d.state.Name, "error", err)
+		}
+	case s.Reserved < s.Total && !dev.Allocatable() && !dev.Returning && dev.Claim == nil:
+		// Whatever lowered it: what is not allocatable must not look so (S2.40).
+		d.state.LastError = "the inventory offered the device although it is " + d.stateInWords() + ": burned again"
+		d.state.Intent.Raise = true
+	}
+}
+
+// resolve finds out what an unknown device is: burn it, ask what an ended run of its
+// workflow knew, and go on from there (D8, DESIGN: Recovery).
+func (d *lifecycle) resolve(ctx workflow.Context) error {
+	if err := d.lock.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.lock.Unlock()
+	d.show(ctx)
+	stock, err := d.publish(ctx)
+	if err != nil {
+		d.state.Fault, d.state.LastError = faultOf(err), faultOf(err).Message
+		d.rest(ctx)
+		return nil
+	}
+	var known contract.Recalled
+	if err := workflow.ExecuteActivity(withInventory(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
+		d.state.Fault, d.state.LastError = faultOf(err), faultOf(err).Message
+		d.rest(ctx)
+		return nil
+	}
+	if d.state.Device.State != device.Unknown {
+		return nil // retired meanwhile
+	}
+	if known.RunID != "" && known.RunID != d.state.Recalled {
+		d.state.Recalled = known.RunID
+		d.must(ctx, device.Event{Kind: device.Recalled, Instance: known.Instance})
+	}
+	if stock.Used > 0 {
+		d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
+	} else {
+		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
+	}
+	d.state.Fault = nil
+	return nil
+}
+
+// publish makes sure that the provider exists, and that it is burned.
+func (d *lifecycle) publish(ctx workflow.Context) (contract.Stock, error) {
+	in := d.stockInput()
+	in.Expect = nil
+	in.Class, in.Traits = d.class(), d.traits()
+	var stock contract.Stock
+	err := d.inventory(ctx, withAnswer(ctx, "publish "+d.state.Name), contract.ActivityPublish, in, &stock)
+	return stock, err
+}
+
+// class is the provider's resource class (S2.33).
+func (d *lifecycle) class() string { return "CUSTOM_" + customName(d.state.Enrolment.Type) }
+
+func (d *lifecycle) traits() []string {
+	traits := []string{"OWNER_CYBORG"} // D12
+	if d.state.Enrolment.OneTimeUse {
+		traits = append(traits, "HW_PCI_ONE_TIME_USE")
+	}
+	return traits
+}
+
+func customName(s string) string {
+	out := []byte(s)
+	for i, c := range out {
+		switch {
+		case c >= 'a' && c <= 'z':
+			out[i] = c - 'a' + 'A'
+		case c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		default:
+			out[i] = '_'
+		}
+	}
+	return string(out)
+}
+
+// discover has the host look at the device; opts are the activity's.
+func (d *lifecycle) discover(opts workflow.Context) error {
+	var facts contract.HostFacts
+	err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, contract.DiscoverInput{
+		Enrolment: d.state.Enrolment, UUID: d.state.UUID, Known: d.state.Host.Identity, Binding: d.state.Device.Bindings,
+	}).Get(opts, &facts)
+	if err != nil {
+		return err
+	}
+	d.adopt(opts, facts)
+	return nil
+}
+
+// adopt keeps what the host found. The operation, once locked in, is replaced only
+// where nothing can be under way with it (S2.28, S2.29).
+func (d *lifecycle) adopt(ctx workflow.Context, facts contract.HostFacts) {
+	if r := facts.Record; r != nil {
+		d.state.Seq, d.state.Cleans = max(d.state.Seq, r.Seq), max(d.state.Cleans, r.Clean)
+		d.state.Device.Bindings = max(d.state.Device.Bindings, r.Binding)
+		facts.Record = nil
+	}
+	s := d.state.Device.State
+	locked := d.state.Host.Operation
+	replaceable := s == device.Absent || s == device.Available || s == device.Error || locked == ""
+	if !replaceable {
+		facts.Operation = locked
+	}
+	d.state.Host = facts
+	if d.state.Enrolment.Type == "" {
+		d.state.Enrolment.Type = "DEVICE"
+	}
+	d.state.Device.Cleanable = facts.Operation != ""
+	d.state.Device.Unit.Serial = facts.Identity.Serial
+	subject, planner := d.subject(), d.planner
+	var steps []contract.CleanStep
+	err := workflow.SideEffect(ctx, func(workflow.Context) any { return stepsOf(planner.Enabled(subject)) }).Get(&steps)
+	if err != nil {
+		d.log.Error("recorded steps are unreadable", "device", d.state.Name, "error", err)
+	}
+	d.state.Steps = steps
+}
+
+// listen reads every signal as it comes. Reading with ReceiveAsync in the callbacks,
+// and only where something is pending, is what keeps a signal from being lost when
+// the run continues as new (measured); a corrupt one is dropped, not waited for.
+func (d *lifecycle) listen(ctx workflow.Context) workflow.Selector {
+	selector := workflow.NewSelector(ctx)
+	selector.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalClean), func(c workflow.ReceiveChannel, _ bool) {
+		var in contract.CleanInput
+		if c.ReceiveAsync(&in) {
+			d.onClean(ctx, in)
+		}
+	})
+	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
+		selector.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
+			var hint contract.Hint
+			if c.ReceiveAsync(&hint) {
+				d.onHint(ctx, name, hint)
+			}
+		})
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for workflow.Await(ctx, selector.HasPending) == nil {
+			selector.Select(ctx)
+		}
+	})
+	return selector
+}
+
+// onClean is the signal that any Temporal client may send. What the state refuses
+// changes nothing and is shown.
+func (d *lifecycle) onClean(ctx workflow.Context, in contract.CleanInput) {
+	err := d.mayClean(in)
+	if err == nil {
+		_, err = d.requestClean(ctx, in)
+	}
+	if err != nil {
+		d.state.LastRefusal = "the clean signal was refused: " + faultOf(d.refusal(contract.UpdateClean, err)).Error()
+	}
+	d.show(ctx)
+}
+
+// onHint makes the device look for itself, unless the hint speaks of another tenancy
+// or was seen before the present one.
+func (d *lifecycle) onHint(ctx workflow.Context, name string, h contract.Hint) {
+	if !d.state.Enrolled {
+		return
+	}
+	if r := h.Host; r != nil && (r.Seq > d.state.Seq || r.Binding > d.state.Device.Bindings || r.Clean > d.state.Cleans) {
+		if d.stopStep != nil {
+			d.stopStep()
+		}
+		d.doubt(ctx, r, fmt.Sprintf("its host remembers clean %d and tenancy %d, the workflow %d and %d",
+			r.Clean, r.Binding, d.state.Cleans, d.state.Device.Bindings))
+		d.show(ctx)
+		return
+	}
+	if b := d.state.Device.Binding; h.Binding != 0 && (b == nil || b.Number != h.Binding) {
+		return
+	}
+	if h.Seen != "" {
+		seen, err := time.Parse(time.RFC3339Nano, h.Seen)
+		if err != nil || seen.Before(d.state.BoundAt) {
+			return
+		}
+	}
+	d.state.Intent.Look = true
+	if h.Host != nil || name == contract.SignalRefresh {
+		d.state.Intent.Discover = true
+	}
+}
+
+// faultIn is faultOf for an error that may be nil.
+func faultIn(err error) *device.Fault {
+	if err == nil {
+		return nil
+	}
+	return faultOf(err)
+}
+
+// faultOf finds what an operator can act upon in any error of a call.
+func faultOf(err error) *device.Fault {
+	if f, ok := device.AsFault(err); ok {
+		return f
+	}
+	if r, ok := contract.RefusalOf(err); ok {
+		if string(r.Fault.Code) == notRegistered {
+			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostWorkerTooOld,
+				Message: "the worker does not know this step: " + r.Fault.Message,
+				Remedy:  "upgrade burnish-worker there and restart it, then clean the device again"}
+		}
+		return &r.Fault
+	}
+	var late *temporal.TimeoutError
+	if errors.As(err, &late) {
+		if isScheduleToStart(late) {
+			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostSilent,
+				Message: "no worker takes this host's work", Remedy: "start burnish-worker on the host"}
+		}
+		return &device.Fault{Class: device.Transient, Code: device.CodeTimeout, Message: "no answer in time"}
+	}
+	if temporal.IsCanceledError(err) {
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeAborted, Message: "cancelled"}
+	}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: err.Error()}
+}
+
+func isScheduleToStart(e *temporal.TimeoutError) bool {
+	return e.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+}

@@ -1,0 +1,84 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/workflows/contract"
+)
+
+const (
+	// heartbeatTimeout is the net under a host that does not come back; SAFETY F2
+	// wants it ≥ 30 s and more than twice the worst chunk.
+	heartbeatTimeout = 30 * time.Second
+	// answerWithin bounds inventory calls that somebody waits for.
+	answerWithin = time.Minute
+	// hostAnswersWithin bounds the wait for a host's worker at enrolment.
+	hostAnswersWithin = 20 * time.Second
+	// budgetNet is what StartToClose adds to a step's own budget (F8).
+	budgetNet = time.Minute
+	// lookAgainAfter spaces repeated looks at an inventory that does not answer.
+	lookAgainAfter = 30 * time.Second
+)
+
+// notRegistered is retried for ever by default (measured): it means that the
+// worker is older than the plan.
+const notRegistered = "ActivityNotRegisteredError"
+
+// withInventory is for calls that may be repeated and have no end: a clean waits
+// for its inventory.
+func withInventory(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           contract.Queue,
+		StartToCloseTimeout: answerWithin,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
+		},
+		Summary: summary,
+	})
+}
+
+// withAnswer is for calls that may be repeated while somebody waits for the answer.
+func withAnswer(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithScheduleToCloseTimeout(withInventory(ctx, summary), answerWithin)
+}
+
+// once is for the one write that lowers a reservation: never repeated unseen (F5).
+func once(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithRetryPolicy(withInventory(ctx, summary), temporal.RetryPolicy{MaximumAttempts: 1})
+}
+
+// onHost is for looks at the device by its host. silentAfter bounds the wait for a
+// worker to take it; 0 is without limit.
+func onHost(ctx workflow.Context, host, summary string, silentAfter time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              contract.HostQueue(host),
+		ScheduleToStartTimeout: silentAfter,
+		StartToCloseTimeout:    answerWithin,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
+			NonRetryableErrorTypes: []string{notRegistered},
+		},
+		Summary: summary,
+	})
+}
+
+// withStep is for one hardware step with its budget of running time. Cancelling
+// waits for the step (F9); a crash is retried without end, each attempt going on
+// from its journal.
+func withStep(ctx workflow.Context, host, summary string, silentAfter, budget time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              contract.HostQueue(host),
+		ScheduleToStartTimeout: silentAfter,
+		StartToCloseTimeout:    budget + budgetNet,
+		HeartbeatTimeout:       heartbeatTimeout,
+		WaitForCancellation:    true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
+			NonRetryableErrorTypes: []string{notRegistered},
+		},
+		Summary: summary,
+	})
+}

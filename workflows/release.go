@@ -1,0 +1,182 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// lowered is how an attempt to lower a reservation ended.
+type lowered int
+
+const (
+	isFree      lowered = iota // reserved = 0 was read back
+	isReclaimed                // the reservation changed hands meanwhile
+	isBroken                   // the inventory refused for good
+)
+
+// giveBack returns a device whose state says Returning: F5. `Returning` was recorded
+// before the first write, and the write uses the generation that the clean's own
+// Observe recorded.
+func (d *lifecycle) giveBack(ctx workflow.Context) error {
+	if err := d.lock.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.lock.Unlock()
+	generation := int64(0)
+	if d.state.Clean != nil {
+		generation = d.state.Clean.Generation
+	} else {
+		// No clean preceded (D4, D7, or a manageable device that is not dirty): look
+		// and burn first, as a clean would have.
+		in := d.stockInput()
+		in.Raise = true
+		var stock contract.Stock
+		err := d.inventory(ctx, withInventory(ctx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock)
+		if !d.state.Device.Returning {
+			return nil
+		}
+		if f := faultIn(err); f != nil {
+			d.returnFailed(ctx, f)
+			return nil
+		}
+		if stock.Used > 0 {
+			d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
+			return nil
+		}
+		generation = stock.Generation
+	}
+	d.state.Clean = nil
+	if d.state.Device.HeldBack() {
+		// A hold keeps it burned; `maintain --off` lowers it.
+		d.must(ctx, device.Event{Kind: device.Returned})
+		return nil
+	}
+	switch outcome, f := d.lower(ctx, generation); {
+	case !d.state.Device.Returning:
+	case outcome == isFree && d.state.Device.HeldBack():
+		// The hold came while the write was under way: burn it again.
+		d.must(ctx, device.Event{Kind: device.Returned})
+		d.state.Intent.Raise = true
+	case outcome == isFree:
+		d.must(ctx, device.Event{Kind: device.Returned})
+	default:
+		d.returnFailed(ctx, f)
+	}
+	return nil
+}
+
+// returnFailed follows a return that did not come about: what may have changed hands
+// is cleaned again, what the inventory refuses for good waits for an operator.
+func (d *lifecycle) returnFailed(ctx workflow.Context, f *device.Fault) {
+	d.state.Clean = nil
+	switch {
+	case f.Code == device.CodeInventoryNewer || f.Code == device.CodeReclaimed && d.selfOwned():
+		d.doubt(ctx, nil, f.Message)
+	case f.Code == device.CodeReclaimed:
+		d.must(ctx, device.Event{Kind: device.Reclaimed})
+		d.state.Fault, d.state.LastError = f, f.Message
+	default:
+		d.fail(ctx, f)
+	}
+}
+
+// lower writes reserved = 0 with the one generation that is known to be the device's
+// own, and repeats that write only after a look that still shows this generation
+// (F5). The generation that a look shows is compared, never used to write.
+func (d *lifecycle) lower(ctx workflow.Context, generation int64) (lowered, *device.Fault) {
+	pause := 200 * time.Millisecond
+	for {
+		in := contract.StockInput{UUID: d.state.UUID, Name: d.state.Name, Generation: generation}
+		err := d.inventory(ctx, once(ctx, "release "+d.state.Name), contract.ActivityRelease, in, nil)
+		if err == nil {
+			return isFree, nil
+		}
+		var stock contract.Stock
+		look := contract.StockInput{UUID: d.state.UUID, Name: d.state.Name}
+		if err := d.inventory(ctx, withInventory(ctx, "look at "+d.state.Name), contract.ActivityObserve, look, &stock); err != nil {
+			return isBroken, faultOf(err)
+		}
+		switch {
+		case stock.Reserved == 0:
+			return isFree, nil
+		case stock.Generation != generation:
+			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReclaimed,
+				Message: "the reservation changed hands before the device was returned", Remedy: "none: it is cleaned again"}
+		}
+		if f := faultOf(err); f.Class == device.Permanent || f.Class == device.NeedsOperator {
+			if f.Code != device.CodeConflict {
+				return isBroken, f
+			}
+		}
+		if err := workflow.Sleep(ctx, pause); err != nil {
+			return isBroken, faultOf(err)
+		}
+		pause = min(2*pause, 10*time.Second)
+	}
+}
+
+// leavePool burns an available device before it is taken out of the pool by
+// another way than a bind, so that nobody is given it meanwhile. guard is asked
+// again once the device is burned. Elsewhere it does nothing.
+func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error) error {
+	if d.state.Device.State != device.Available {
+		return nil
+	}
+	if err := d.lock.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.lock.Unlock()
+	if err := guard(); err != nil {
+		return err
+	}
+	if !d.state.Device.Allocatable() {
+		return nil
+	}
+	in := d.stockInput()
+	in.Raise = true
+	var stock contract.Stock
+	if err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+		// Whether it is burned now is unknown: the device looks for itself.
+		d.state.Intent.Look = true
+		return faultOf(err)
+	}
+	if stock.Used > 0 {
+		d.observed(ctx, stock)
+		return d.refuse(device.CodeInUse, "the inventory shows the device in use by "+first(stock.Consumers), "wait until it is released")
+	}
+	return guard()
+}
+
+// rejoinPool ends the operator's hold on an available device: it must be unused, and
+// its reservation is lowered as after a clean (S2.51).
+func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
+	if err := d.lock.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.lock.Unlock()
+	if err := d.mayMaintain(contract.MaintainInput{Off: true}); err != nil || d.state.Device.State != device.Available {
+		return err
+	}
+	in := d.stockInput()
+	in.Raise = true
+	var stock contract.Stock
+	if err := d.inventory(ctx, withAnswer(ctx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+		return faultOf(err)
+	}
+	if stock.Used > 0 {
+		d.observed(ctx, stock)
+		return d.refuse(device.CodeInUse, "the inventory shows the device in use by "+first(stock.Consumers), "wait until it is released")
+	}
+	if err := d.apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil || !d.state.Device.Allocatable() {
+		return err
+	}
+	if outcome, f := d.lower(ctx, stock.Generation); outcome != isFree {
+		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: true})
+		return f
+	}
+	return nil
+}

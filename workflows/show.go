@@ -1,0 +1,272 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// shown is what the server was last told, so that only changes are written: an
+// upsert costs a sixth of the server's time for a cycle (measured).
+type shown struct {
+	Attributes attributes
+	Facts      contract.Facts
+}
+
+// attributes are the search attributes' values; empty ones are unset.
+type attributes struct {
+	State, UUID, Serial, Type, Host, Instance, Step, Fault string
+	NeedsOperator, Dirty                                   bool
+}
+
+// shownBefore is what the run before this one had told: continue-as-new carries
+// search attributes and memo over.
+func shownBefore(ctx workflow.Context, s *contract.DeviceState) shown {
+	d := &lifecycle{state: *s}
+	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
+		return shown{}
+	}
+	return shown{Attributes: d.attributes(), Facts: d.facts()}
+}
+
+// show is the one writer of what the Web UI and listings see. It writes search
+// attributes and memo where they changed, and the details always.
+func (d *lifecycle) show(ctx workflow.Context) {
+	if !d.state.Enrolled {
+		return
+	}
+	if now := d.attributes(); now != d.shown.Attributes {
+		if err := workflow.UpsertTypedSearchAttributes(ctx, now.updates(d.state.UpdatedAt)...); err != nil {
+			d.log.Error("search attributes were not written", "device", d.state.Name, "error", err)
+		} else {
+			d.shown.Attributes = now
+		}
+	}
+	if now := d.facts(); !reflect.DeepEqual(now, d.shown.Facts) {
+		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoFacts: now}); err != nil {
+			d.log.Error("memo was not written", "device", d.state.Name, "error", err)
+		} else {
+			d.shown.Facts = now
+		}
+	}
+	workflow.SetCurrentDetails(ctx, d.details())
+}
+
+func (a attributes) updates(at time.Time) []temporal.SearchAttributeUpdate {
+	word := func(key temporal.SearchAttributeKeyKeyword, value string) temporal.SearchAttributeUpdate {
+		if value == "" {
+			return key.ValueUnset()
+		}
+		return key.ValueSet(value)
+	}
+	return []temporal.SearchAttributeUpdate{
+		word(contract.AttrState, a.State), word(contract.AttrUUID, a.UUID), word(contract.AttrSerial, a.Serial),
+		word(contract.AttrType, a.Type), word(contract.AttrHost, a.Host), word(contract.AttrInstance, a.Instance),
+		word(contract.AttrStep, a.Step), word(contract.AttrFault, a.Fault),
+		contract.AttrNeedsOperator.ValueSet(a.NeedsOperator), contract.AttrDirty.ValueSet(a.Dirty),
+		contract.AttrUpdated.ValueSet(at),
+	}
+}
+
+func (d *lifecycle) attributes() attributes {
+	s := d.state
+	a := attributes{
+		State: string(s.Device.State), UUID: s.UUID, Serial: s.Host.Identity.Serial, Type: s.Enrolment.Type,
+		Host: s.Enrolment.Host, NeedsOperator: d.needsOperator(), Dirty: s.Device.Dirty,
+	}
+	if b := s.Device.Binding; b != nil {
+		a.Instance = b.Instance
+	}
+	if f := d.fault(); f != nil {
+		a.Fault = string(f.Code)
+	}
+	if step := d.cleanStep(); step != nil {
+		a.Step = step.Step
+	}
+	return a
+}
+
+// needsOperator says that the device does not get on without a person.
+func (d *lifecycle) needsOperator() bool {
+	s := d.state
+	return s.Device.State == device.Error || s.Device.Held || s.Clean != nil && s.Clean.Silent ||
+		s.Device.Maintenance == device.MaintenanceQuarantined ||
+		s.Device.State == device.Unknown && s.Fault != nil
+}
+
+// fault is the present one: the recorded, or that the host is silent.
+func (d *lifecycle) fault() *device.Fault {
+	if c := d.state.Clean; c != nil && c.Silent {
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostSilent,
+			Message: "no worker of host " + d.state.Enrolment.Host + " takes the step",
+			Remedy:  "start burnish-worker on " + d.state.Enrolment.Host + "; the clean then goes on by itself"}
+	}
+	return d.state.Fault
+}
+
+func (d *lifecycle) cleanStep() *contract.CleanStep {
+	c := d.state.Clean
+	if d.state.Device.State != device.Cleaning || c == nil || c.Next >= len(c.Plan) {
+		return nil
+	}
+	p := c.Plan[c.Next]
+	return &contract.CleanStep{Step: p.Step, Priority: p.Priority, Interface: p.Interface}
+}
+
+func (d *lifecycle) facts() contract.Facts {
+	s := d.state
+	f := contract.Facts{
+		Name: s.Name, Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
+		StdBoardInfo: d.boardInfo(), Status: s.Device.Status,
+		Maintenance: s.Device.HeldBack(), MaintenanceReason: d.maintenanceReason(),
+		LastError: s.LastError, LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second),
+		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
+		NotSanitised: s.Device.NotSanitised, Operation: s.Host.Operation, Steps: s.Steps,
+	}
+	if fault := d.fault(); fault != nil {
+		f.Remedy = fault.Remedy
+	}
+	return f
+}
+
+// boardInfo is Cyborg's free-form description of the hardware.
+func (d *lifecycle) boardInfo() map[string]string {
+	info := map[string]string{}
+	set := func(key, value string) {
+		if value != "" {
+			info[key] = value
+		}
+	}
+	set("address", d.state.Enrolment.Address)
+	set("path", d.state.Host.Identity.Path)
+	set("firmware", d.state.Host.Identity.Firmware)
+	if size := d.state.Host.Identity.Size; size > 0 {
+		set("size_bytes", fmt.Sprint(size))
+	}
+	return info
+}
+
+func (d *lifecycle) maintenanceReason() string {
+	s := d.state
+	if !s.Device.HeldBack() {
+		return ""
+	}
+	reason := string(s.Device.Maintenance)
+	if s.HoldReason != "" {
+		reason += ": " + s.HoldReason
+	}
+	return reason
+}
+
+// view is the device as people and programs are shown it. Progress is left to those
+// who can read a running activity's heartbeat.
+func (d *lifecycle) view() contract.View {
+	s := d.state
+	v := contract.View{
+		UUID: s.UUID, Name: s.Name, Type: s.Enrolment.Type,
+		Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model, Serial: s.Host.Identity.Serial,
+		Hostname: s.Enrolment.Host, StdBoardInfo: d.boardInfo(), VendorBoardInfo: map[string]string{},
+		Status: s.Device.Status, DeviceState: s.Device.State, Dirty: s.Device.Dirty,
+		Maintenance: s.Device.HeldBack(), MaintenanceReason: d.maintenanceReason(), CleanStep: d.cleanStep(),
+		LastError: s.LastError, LastRefusal: s.LastRefusal, NeedsOperator: d.needsOperator(),
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
+		NotSanitised: s.Device.NotSanitised, Operation: s.Host.Operation,
+		Steps: s.Steps, Cleans: s.Archive,
+	}
+	if b := s.Device.Binding; b != nil {
+		instance := b.Instance
+		v.InstanceUUID, v.Binding = &instance, b.Number
+	}
+	if c := s.Device.Claim; c != nil {
+		v.ClaimedBy = c.Instance
+	}
+	if f := d.fault(); f != nil {
+		v.Fault, v.Remedy = string(f.Code), f.Remedy
+	}
+	return v
+}
+
+// details is the Markdown that the Web UI shows on top of the workflow.
+func (d *lifecycle) details() string {
+	s := d.state
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** on %s: **%s**", s.Name, s.Enrolment.Host, d.stateInWords())
+	if s.Device.Dirty {
+		b.WriteString(", dirty")
+	}
+	b.WriteString("\n\n")
+	line := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "- %s: %s\n", what, text)
+		}
+	}
+	if step := d.cleanStep(); step != nil {
+		c := s.Clean
+		line("step", fmt.Sprintf("%s (%d of %d), scheduled %s", step.Step, c.Next+1, len(c.Plan), c.StepAt.Format(time.RFC3339)))
+	}
+	line("maintenance", d.maintenanceReason())
+	line("last error", s.LastError)
+	line("last refusal", s.LastRefusal)
+	if f := d.fault(); f != nil {
+		line("fault", string(f.Code))
+		line("what to do", f.Remedy)
+	}
+	line("possible now", strings.Join(d.verbs(), ", "))
+	return b.String()
+}
+
+// verbs lists what an operator may ask of the device now.
+func (d *lifecycle) verbs() []string {
+	var verbs []string
+	for _, v := range []struct {
+		name string
+		kind device.Kind
+	}{
+		{contract.UpdateProvide, device.Provide}, {contract.UpdateClean, device.Clean},
+		{contract.UpdateManage, device.Manage}, {contract.UpdateRetire, device.Retire}, {contract.UpdateForget, device.Forget},
+	} {
+		if d.legal(device.Event{Kind: v.kind}) == nil {
+			verbs = append(verbs, v.name)
+		}
+	}
+	if d.legal(device.Event{Kind: device.ClaimEvent}) == nil {
+		verbs = append(verbs, contract.UpdateBind)
+	}
+	if b := d.state.Device.Binding; b != nil && d.state.Device.State == device.Allocated {
+		verbs = append(verbs, contract.UpdateUnbind+" --instance "+b.Instance)
+	}
+	if d.cleanUnderWay() {
+		verbs = append(verbs, contract.UpdateAbort)
+	}
+	return verbs
+}
+
+// boundedArchive drops the oldest summaries until both bounds hold.
+func boundedArchive(all []contract.CleanSummary) []contract.CleanSummary {
+	all = lastN(all, contract.KeptCleans)
+	for len(all) > 1 {
+		if text, err := json.Marshal(all); err == nil && len(text) <= contract.KeptCleanSize {
+			break
+		}
+		all = append([]contract.CleanSummary(nil), all[1:]...)
+	}
+	return all
+}
+
+func stepsOf(plan []clean.Planned) []contract.CleanStep {
+	steps := []contract.CleanStep{}
+	for _, p := range plan {
+		steps = append(steps, contract.CleanStep{Step: p.Step.Name, Priority: p.Priority, Interface: p.Step.Interface})
+	}
+	return steps
+}
