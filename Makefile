@@ -25,15 +25,15 @@ help: ## list the targets
 
 .PHONY: demo
 demo: build ## clean a device before your eyes, with a crash in between (needs nothing else)
-	@./deploy/demo.sh
+	@$(BUILD) go run ./internal/demo $(if $(DEVICE),-device "$(DEVICE)")
 
 .PHONY: up
 up: build ## start the server and a worker in the background
-	@./deploy/up.sh
+	@$(BUILD) go run ./internal/demo -up
 
 .PHONY: down
 down: ## stop what `make up` started
-	@./deploy/down.sh
+	@$(BUILD) go run ./internal/demo -down
 
 .PHONY: build
 build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
@@ -86,7 +86,7 @@ check: ## everything CI runs: tidy, build, lint, test, demo, each within its bud
 	for part in $(BUDGETS); do \
 		name=$${part%%:*}; budget=$${part##*:}; verdict=ok; began=$$SECONDS; \
 		echo "== $$name"; \
-		timeout --kill-after=30 $$((budget * 2)) $(MAKE) "$$name" </dev/null || verdict=FAILED; \
+		timeout --foreground --kill-after=30 $$((budget * 2)) $(MAKE) "$$name" </dev/null || verdict=FAILED; \
 		took=$$((SECONDS - began)); \
 		if [ $$took -gt $$budget ]; then verdict="$$verdict, OVER BUDGET"; fi; \
 		[ "$$verdict" = ok ] || failed=1; \

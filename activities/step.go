@@ -139,7 +139,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		return result, true, nil
 	}
 	sameStep := found && stored.Clean == a.in.Clean && stored.Step == a.step.Name
-	crashed := sameStep && len(stored.Token) > 0 && !stored.Done
+	crashed := sameStep && len(stored.Token) > 0 && !stored.Waiting && !stored.Done
 	if crashed && a.in.ErrorOnCrash {
 		return contract.StepResult{}, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInterrupted,
 			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrolment.Name + " (BURNISH_ON_INTERRUPT=error)"}
@@ -162,10 +162,12 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	a.entry = host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.in.Clean, Step: a.step.Name,
 		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, Ran: a.used,
-		Redone: redone, Token: a.info.TaskToken,
+		Redone: redone, Token: a.info.TaskToken, Waiting: true,
 	}
 	a.pulse.set(offset, a.used)
-	return contract.StepResult{}, false, nil
+	// With its token in the journal even an attempt that only waits is ended by the
+	// host's next worker, instead of by its heartbeat's time-out.
+	return contract.StepResult{}, false, a.Host.Journal(a.in.Enrolment.Name).Save(a.entry)
 }
 
 // lastHeartbeat is how far an earlier attempt of this same step told the server it
@@ -233,6 +235,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		}
 	})()
 
+	a.entry.Waiting = false
 	a.since = time.Now()
 	type end struct {
 		outcome steps.Outcome
@@ -416,26 +419,29 @@ func soon(code device.Code, message string) error {
 
 // pulse heartbeats the latest progress until it is stopped. The SDK throttles what is
 // sent; a goroutine of its own keeps a server that does not answer from slowing the
-// step.
+// step. The first beat waits a moment for something to tell, because the next one
+// that is sent comes a throttle's length later.
 type pulse struct {
 	mu       sync.Mutex
 	progress contract.Progress
+	told     chan struct{} // capacity 1: there is something to tell
 	ended    chan struct{}
 	once     sync.Once
 }
 
 func startPulse(ctx context.Context, p contract.Progress) *pulse {
-	beat := &pulse{progress: p, ended: make(chan struct{})}
+	beat := &pulse{progress: p, told: make(chan struct{}, 1), ended: make(chan struct{})}
 	go func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
-			activity.RecordHeartbeat(ctx, beat.now())
 			select {
 			case <-beat.ended:
 				return
+			case <-beat.told:
 			case <-tick.C:
 			}
+			activity.RecordHeartbeat(ctx, beat.now())
 		}
 	}()
 	return beat
@@ -448,15 +454,21 @@ func (p *pulse) now() contract.Progress {
 }
 
 func (p *pulse) set(offset int64, ran time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.progress.Offset, p.progress.Ran, p.progress.Waiting = offset, ran, ""
+	p.tell(func(to *contract.Progress) { to.Offset, to.Ran, to.Waiting = offset, ran, "" })
 }
 
 func (p *pulse) wait(what string) {
+	p.tell(func(to *contract.Progress) { to.Waiting = what })
+}
+
+func (p *pulse) tell(change func(*contract.Progress)) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.progress.Waiting = what
+	change(&p.progress)
+	p.mu.Unlock()
+	select {
+	case p.told <- struct{}{}:
+	default: // it will tell the latest anyway
+	}
 }
 
 func (p *pulse) stop() { p.once.Do(func() { close(p.ended) }) }

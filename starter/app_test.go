@@ -174,7 +174,7 @@ func TestNamesAreCanonical(t *testing.T) {
 	got := burnish(t, l, "", "provide", "H1_0000:0A:00.0", "h1_0000:0a:00.0")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []string{"provide h1_0000:0a:00.0"}, l.sent, "one device under two spellings")
-	require.Equal(t, "h1_0000:0a:00.0: provided, available\n", got.out)
+	require.Equal(t, "h1_0000:0a:00.0: already provided, available\n", got.out)
 }
 
 func TestEnroll(t *testing.T) {
@@ -216,11 +216,11 @@ func TestWait(t *testing.T) {
 	}{
 		"cleaned": {
 			seen: []contract.View{in("d1", device.PendingCleaning), in("d1", device.Cleaning), in("d1", device.Available)},
-			exit: exitOK, out: "d1: clean ordered, now available\n",
+			exit: exitOK, out: "d1: cleaned, now available\n",
 		},
 		"named steps": {
 			seen: []contract.View{in("d1", device.Cleaning), in("d1", device.Manageable)},
-			exit: exitOK, out: "d1: clean ordered, now manageable\n",
+			exit: exitOK, out: "d1: cleaned, now manageable\n",
 		},
 		"failed": {
 			seen: []contract.View{in("d1", device.Cleaning), failedView},
@@ -236,11 +236,11 @@ func TestWait(t *testing.T) {
 		},
 		"cleaned, and given out again": {
 			seen: []contract.View{in("d1", device.Cleaning), again},
-			exit: exitOK, out: "d1: clean ordered, now allocated\n",
+			exit: exitOK, out: "d1: cleaned, now allocated\n",
 		},
 		"the host is silent for a while": {
 			seen: []contract.View{silentHost, silentHost, in("d1", device.Available)},
-			exit: exitOK, out: "d1: clean ordered, now available\n", errs: "burnish: note: d1: host_silent: h1 is silent; ; still waiting\n",
+			exit: exitOK, out: "d1: cleaned, now available\n", errs: "burnish: note: d1: still waiting, but it needs an operator: host_silent; h1 is silent\n",
 		},
 		"too long": {
 			seen: []contract.View{in("d1", device.Cleaning)}, args: []string{"--timeout", "20ms"},
@@ -313,17 +313,17 @@ func TestShowByUUID(t *testing.T) {
 
 // A workflow that ended, or that was started and never enrolled, is no device.
 func TestShowOfNoDevice(t *testing.T) {
-	for name, e := range map[string]execution{
-		"forgotten":      {name: "d1"},
-		"never enrolled": running(in("d1", device.Absent)),
+	for says, e := range map[string]execution{
+		"no such device; enroll it first, or see burnish list": {name: "d1"},
+		"its enrolment was never finished; enroll it again":    running(in("d1", device.Absent)),
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(says, func(t *testing.T) {
 			l := &fakeLifecycles{
 				onDescribe: func(string) (execution, error) { return e, nil },
 				onQuery:    func(context.Context, string) (contract.View, error) { return e.view, nil },
 			}
 			got := burnish(t, l, "", "show", "d1")
-			require.Equal(t, ran{exitFailed, "", "burnish: show d1: no such device; enroll it first, or see burnish list\n"}, got)
+			require.Equal(t, ran{exitFailed, "", "burnish: show d1: " + says + "\n"}, got)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -102,7 +101,7 @@ func (a *app) enrollCommand() *cobra.Command {
 				return err
 			}
 			return a.emit(result, func() string {
-				return resultLine(in.Enrolment.Name, enrolled(result), result) + "\n"
+				return resultLine(in.Enrolment.Name, "enrolled", result) + "\n"
 			})
 		})
 	}
@@ -119,14 +118,6 @@ func (a *app) enroll(ctx context.Context, l lifecycles, in contract.EnrollInput)
 	}
 	result.View = normal(result.View)
 	return result, nil
-}
-
-// enrolled says what an enrolment came to.
-func enrolled(r contract.Result) string {
-	if r.Already {
-		return "already enrolled"
-	}
-	return "enrolled"
 }
 
 // enrollFile enrols what a fleet file holds.
@@ -152,7 +143,7 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 			if err != nil {
 				return failed("enroll", name, err)
 			}
-			return done(name, resultLine(name, enrolled(result), result))
+			return done(name, resultLine(name, "enrolled", result))
 		})
 	}
 	for _, entry := range entries {
@@ -165,9 +156,16 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 
 // resultLine is one line on what a request came to.
 func resultLine(name, what string, r contract.Result) string {
-	line := fmt.Sprintf("%s: %s, now %s", name, what, r.View.DeviceState)
+	line, state := name+": "+what, string(r.View.DeviceState)
 	if r.Already {
-		line = fmt.Sprintf("%s: %s, %s", name, what, r.View.DeviceState)
+		line = name + ": already " + what
+	}
+	switch {
+	case what == state:
+	case r.Already:
+		line += ", " + state
+	default:
+		line += ", now " + state
 	}
 	if r.Note != "" {
 		line += "; " + r.Note

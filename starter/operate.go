@@ -151,7 +151,11 @@ func (a *app) cleanCommand() *cobra.Command {
 				return order{}, usagef("--steps holds an empty name")
 			}
 		}
-		return order{verb: "clean", done: "clean ordered", update: contract.UpdateClean, input: in, wait: wait}, nil
+		past := "told to clean"
+		if wait {
+			past = "cleaned"
+		}
+		return order{verb: "clean", done: past, update: contract.UpdateClean, input: in, wait: wait}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().StringSliceVar(&in.Steps, "steps", nil, "")
@@ -163,7 +167,7 @@ func (a *app) cleanCommand() *cobra.Command {
 func (a *app) abortCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("abort", abortUsage, func() (order, error) {
-		return order{verb: "abort the clean of", done: "abort ordered", update: contract.UpdateAbort, input: in}, nil
+		return order{verb: "abort", done: "told to abort", update: contract.UpdateAbort, input: in}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	return cmd
@@ -186,7 +190,7 @@ func (a *app) maintainCommand() *cobra.Command {
 		case in.Off && in.Reason != "":
 			return order{}, usagef("--reason and --off exclude each other")
 		case in.Off:
-			return order{verb: "end the hold of", done: "no longer held", update: contract.UpdateMaintain, input: in}, nil
+			return order{verb: "let go", done: "let go", update: contract.UpdateMaintain, input: in}, nil
 		case in.Reason == "":
 			return order{}, usagef("--reason is missing: say why it is held, or --off")
 		}
@@ -221,8 +225,11 @@ func (a *app) forgetCommand() *cobra.Command {
 				return err
 			}
 			return a.devices(cmd.Context(), func(l lifecycles) error {
-				return a.actOne(cmd.Context(), cmd.Context(), l, name,
-					order{done: "forgotten", update: contract.UpdateForget, input: contract.ReasonInput{}})
+				result, err := a.send(cmd.Context(), l, name, order{update: contract.UpdateForget, input: contract.ReasonInput{}})
+				if err != nil {
+					return err
+				}
+				return a.emit(result, func() string { return name + ": forgotten\n" })
 			})
 		},
 	}

@@ -168,7 +168,7 @@ func block(v contract.View) string {
 	add("steps", strings.Join(steps, ", "))
 	if n := len(v.Cleans); n > 0 {
 		last := v.Cleans[n-1]
-		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), last.Ran.Round(1e9))
+		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), roughly(last.Ran))
 		if last.Fault != "" {
 			text += ", fault " + string(last.Fault)
 		}

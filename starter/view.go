@@ -106,7 +106,9 @@ func (a *app) look(ctx context.Context, l lifecycles, name string) (v contract.V
 		note = "no control worker answered (" + reason(err) + "); shown is what Temporal's server knows by itself"
 	}
 	if v.DeviceState == device.Absent {
-		return contract.View{}, "", noSuchDevice(name)
+		f := noSuchDevice(name)
+		f.message, f.remedy = "its enrolment was never finished", "enroll it again"
+		return contract.View{}, "", f
 	}
 	v.Progress = e.progress(v, a.now())
 	return v, note, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
@@ -44,7 +46,7 @@ func (a *app) await(parent, limited context.Context, l lifecycles, name string, 
 			}
 			if v.NeedsOperator && !noted {
 				noted = true
-				a.note(name, fmt.Sprintf("%s: %s; %s; still waiting", v.Fault, v.LastError, v.Remedy))
+				a.note(name, "still waiting, but it needs an operator: "+attention(v))
 			}
 			err = a.pause(limited, min(max(a.now().Sub(began)/100, firstPause), lastPause))
 		}
@@ -60,6 +62,12 @@ func (a *app) await(parent, limited context.Context, l lifecycles, name string, 
 			return v, a.explain(parent, l, name, err)
 		}
 	}
+}
+
+// attention says why a device needs an operator, as far as it is known.
+func attention(v contract.View) string {
+	known := []string{v.Fault, v.LastError, v.Remedy}
+	return strings.Join(slices.DeleteFunc(known, func(s string) bool { return s == "" }), "; ")
 }
 
 // outcomeOf says whether a clean that was asked for is over, and how it failed.
@@ -89,6 +97,9 @@ func outcomeOf(v contract.View) (over bool, err error) {
 	}
 	if f.message == "" {
 		f.message = fmt.Sprintf("the device is %s", v.DeviceState)
+	}
+	if f.remedy == "" {
+		f.remedy = "see burnish show, then clean it again"
 	}
 	f.message = fmt.Sprintf("%s: %s", f.code, f.message)
 	return true, f

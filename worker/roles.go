@@ -30,6 +30,10 @@ const hostSlots = 1000
 // would break running wipes (measured; SAFETY F2).
 const heartbeatThrottle = 5 * time.Second
 
+// stickyTimeout is how long a killed worker's devices wait before another worker
+// takes them up.
+const stickyTimeout = 2 * time.Second
+
 // startControl registers workflows and control activities. The stop that it returns
 // may always be called.
 func startControl(settings config.Worker, temporal client.Client, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
@@ -47,9 +51,10 @@ func startControl(settings config.Worker, temporal client.Client, logger *slog.L
 	}
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
 	w := worker.New(temporal, contract.Queue, worker.Options{
-		WorkerStopTimeout:           settings.GracefulStop,
-		DisableRegistrationAliasing: true,
-		OnFatalError:                fatal,
+		WorkerStopTimeout:            settings.GracefulStop,
+		DisableRegistrationAliasing:  true,
+		StickyScheduleToStartTimeout: stickyTimeout,
+		OnFatalError:                 fatal,
 	})
 	lifecycle := &workflows.Lifecycle{Planner: planner}
 	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})

@@ -186,6 +186,9 @@ func (d *lifecycle) must(ctx workflow.Context, e device.Event) {
 // fail puts the device into error with the fault that an operator reads.
 func (d *lifecycle) fail(ctx workflow.Context, f *device.Fault) {
 	d.must(ctx, device.Event{Kind: device.CleanFailed})
+	if f.Remedy == "" {
+		f.Remedy = "clean " + d.state.Name + " to try again"
+	}
 	d.state.Fault, d.state.LastError = f, f.Message
 	d.log.Warn("clean failed", "device", d.state.Name, "uuid", d.state.UUID, "fault", string(f.Code), "error", f.Message)
 }

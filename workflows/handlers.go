@@ -197,6 +197,9 @@ func (d *lifecycle) remedyFor(verb string, e *device.IllegalError) string {
 		if d.state.Device.HeldBack() {
 			return "maintain " + name + " --off first"
 		}
+		if verb == contract.UpdateClean {
+			return "it is clean; to work on it by hand, manage " + name
+		}
 	case device.Retired:
 		return "forget " + name + " and enroll it again"
 	}

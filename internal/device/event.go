@@ -82,9 +82,11 @@ func (e *IllegalError) Error() string {
 
 // Next gives the device after the event. The device given is not changed. An event
 // that the table does not allow gives an *IllegalError.
-func Next(d Device, e Event) (Device, error) {
+func Next(d Device, e Event) (Device, error) { return table.next(d, e) }
+
+func (m machine) next(d Device, e Event) (Device, error) {
 	var near []string
-	for _, row := range table {
+	for _, row := range m {
 		if row.On != e.Kind || !row.from(d.State) {
 			continue
 		}
@@ -103,15 +105,15 @@ func Next(d Device, e Event) (Device, error) {
 	}
 	why := "it needs " + strings.Join(near, ", or ")
 	if len(near) == 0 {
-		why = "it is legal when " + strings.Join(legalIn(e.Kind), ", ")
+		why = "it is legal when " + strings.Join(m.legalIn(e.Kind), ", ")
 	}
 	return d, &IllegalError{State: d.State, Event: e.Kind, Why: why}
 }
 
-func legalIn(k Kind) []string {
+func (m machine) legalIn(k Kind) []string {
 	var states []string
 	seen := map[State]bool{}
-	for _, row := range table {
+	for _, row := range m {
 		if row.On != k {
 			continue
 		}

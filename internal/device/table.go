@@ -6,6 +6,9 @@ const Absent State = ""
 // stay keeps the state.
 const stay State = "="
 
+// machine is a table of rows; there is one, and the tests' broken copies of it.
+type machine []row
+
 // row is one line of the machine: at most one row holds for a device and an event.
 type row struct {
 	From []State // nil: every state but absent and retired
@@ -118,19 +121,24 @@ var (
 	}}
 	bindObserved = effect{"Dirty, Binding as observed", func(d *Device, e Event) {
 		d.Dirty, d.Held, d.Returning, d.NamedSteps, d.LostRace, d.Claim = true, false, false, false, false, nil
-		if d.Binding != nil && d.Binding.Instance == e.Instance {
+		switch {
+		case e.Instance == "": // in use, and the inventory does not say by whom
 			return
+		case d.Binding != nil && (d.Owner == OwnerSelf || d.Binding.Instance == e.Instance):
+			return // on a device of our own only its own unbind ends a binding (F6)
 		}
 		d.Bindings++
 		d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
 	}}
-	rebind = effect{"Binding as the ended run had it", func(d *Device, e Event) {
-		switch {
-		case e.Instance == "":
+	rebind = effect{"Binding as the ended run had it, Dirty with one", func(d *Device, e Event) {
+		if e.Instance == "" {
 			d.Binding = nil
-		case d.Binding == nil || d.Binding.Instance != e.Instance:
+			return
+		}
+		d.Dirty = true
+		if d.Binding == nil || d.Binding.Instance != e.Instance {
 			d.Bindings++
-			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance}
+			d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: d.Owner == OwnerNova}
 		}
 	}}
 	nameSteps  = effect{"named steps", func(d *Device, _ Event) { d.NamedSteps = true }}
@@ -140,7 +148,11 @@ var (
 	freeClean  = effect{"not held", func(d *Device, _ Event) { d.Held = false }}
 	holdUnless = effect{"held if automated cleaning is off", func(d *Device, e Event) { d.Held = !e.Automated }}
 	blame      = effect{"maintenance: clean failed", func(d *Device, _ Event) {
-		d.Maintenance, d.Returning, d.NamedSteps, d.Held = MaintenanceCleanFailed, false, false, false
+		d.Returning, d.NamedSteps, d.Held = false, false, false
+		// What another system's hold or a quarantine says outlasts a failed clean.
+		if d.Maintenance != MaintenanceTaken && d.Maintenance != MaintenanceQuarantined {
+			d.Maintenance = MaintenanceCleanFailed
+		}
 	}}
 	forgive = effect{"no maintenance for a failed clean", func(d *Device, _ Event) {
 		if d.Maintenance == MaintenanceCleanFailed {
@@ -204,22 +216,23 @@ var table = concat(
 		{in(Absent), Enroll, when(unvouched), Manageable, then(soil, enrolled)},
 		{in(Absent), Enroll, when(vouched), Manageable, then(enrolled)},
 		{in(Absent), Import, nil, Unknown, then(enrolled)},
-		{nil, Doubted, nil, Unknown, then(doubt)},
+		{nil, Doubted, nil, Unknown, then(doubt, forgive)},
 		{in(Absent), Doubted, nil, Unknown, then(doubt, enrolled)},
 
 		{in(Unknown), Recalled, nil, stay, then(rebind)},
 		{in(Unknown), ObservedInUse, nil, Allocated, then(bindObserved)},
 		{in(Unknown), ObservedUnused, when(unbound), PendingCleaning, then(soil, holdUnless)},
 		{in(Unknown), ObservedUnused, when(bound), Allocated, then(soil)},
-		{in(Unknown), ObservedFree, when(clean), Cleaning, then(startReturn)},
-		{in(Unknown), ObservedFree, when(dirty), PendingCleaning, then(holdUnless)},
+		{in(Unknown), ObservedFree, when(unbound, clean), Cleaning, then(startReturn)},
+		{in(Unknown), ObservedFree, when(unbound, dirty), PendingCleaning, then(holdUnless)},
+		{in(Unknown), ObservedFree, when(bound), Allocated, then(soil)},
 
 		{in(Manageable), Provide, when(dirty, cleanable), PendingCleaning, nil},
 		{in(Manageable), Provide, when(clean), Cleaning, then(startReturn)},
 		{in(Manageable), Provide, when(dirty, uncleanable, reusable), Cleaning, then(returnUnsanitised)},
 		{in(Manageable), Provide, when(dirty, uncleanable, oneTimeUse), Error, then(blame)},
 		{in(Manageable), CleanSteps, nil, Cleaning, then(nameSteps)},
-		{in(Manageable), Freed, when(takenFor), PendingCleaning, then(giveBack, holdUnless)},
+		{in(Manageable), Freed, when(takenFor), PendingCleaning, then(soil, giveBack, holdUnless)},
 		{in(Manageable), ObservedInUse, nil, Allocated, then(bindObserved)},
 
 		{in(Available), ClaimEvent, when(notHeldBack, unclaimed), stay, then(takeClaim)},
@@ -228,7 +241,7 @@ var table = concat(
 		{in(Available), BurnStarted, when(ownClaim, notBurning), stay, then(startBurn)},
 		{in(Available), Burned, when(burning), Allocated, then(bind)},
 		{in(Available), BurnFailed, when(burning), PendingCleaning, then(dropClaim, holdUnless)},
-		{in(Available), LostRace, when(claimed), Error, then(loseRace)},
+		{in(Available), LostRace, when(claimed, notBurning), Error, then(loseRace)},
 		{in(Available), ObservedInUse, when(notBurning), Allocated, then(bindObserved)},
 		{in(Available), ObservedUnused, when(notBurning, notHeldBack), PendingCleaning, then(soil, dropClaim, holdUnless)},
 		{in(Available), Manage, when(unclaimed), Manageable, nil},
@@ -250,7 +263,7 @@ var table = concat(
 		{in(Cleaning), CleanDone, when(notReturn, fullPlan), stay, then(sanitise, forgive)},
 		{in(Cleaning), StepsDone, when(notReturn, named), Manageable, then(stepsOver)},
 		{in(Cleaning), CleanFailed, nil, Error, then(soil, blame)},
-		{in(Cleaning), Reclaimed, nil, PendingCleaning, then(soil, endReturn)},
+		{in(Cleaning), Reclaimed, when(returning), PendingCleaning, then(soil, endReturn)},
 		{in(Cleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
 		{in(Cleaning), Returned, when(returning), Available, then(endReturn)},
 
@@ -258,7 +271,7 @@ var table = concat(
 		{in(Error), Manage, nil, Manageable, then(forgive)},
 		{in(Error), Override, nil, Cleaning, then(returnUnsanitised, forgive)},
 		{in(Error), Taken, when(lostRace), Manageable, then(takeAway)},
-		{in(Error), ObservedInUse, nil, Allocated, then(bindObserved)},
+		{in(Error), ObservedInUse, nil, Allocated, then(bindObserved, forgive)},
 
 		{in(Unknown, Manageable, Allocated, Error), Changed, nil, stay, then(soil)},
 		{nil, Maintain, when(unclaimed), stay, then(hold)},
@@ -269,8 +282,8 @@ var table = concat(
 	},
 )
 
-func concat(parts ...[]row) []row {
-	var all []row
+func concat(parts ...[]row) machine {
+	var all machine
 	for _, p := range parts {
 		all = append(all, p...)
 	}

@@ -30,6 +30,8 @@ type Entry struct {
 	// Token is the attempt's task token: a worker that starts again ends the attempt
 	// with it.
 	Token []byte `json:"token,omitempty"`
+	// Waiting: the attempt has not touched the device yet.
+	Waiting bool `json:"waiting,omitempty"`
 	// Done says that the step ended well and Result is what it reported.
 	Done   bool            `json:"done,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`

@@ -223,7 +223,7 @@ func invalid(err error) *device.Fault {
 }
 
 // largestRules bounds host.yaml.
-const largestRules = 256 << 10
+const largestRules = 64 << 10
 
 // read checks who may write the file, and reads it, on descriptors that are held from
 // the one to the other.

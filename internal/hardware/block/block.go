@@ -9,9 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -113,12 +114,7 @@ func (d *Driver) allow(path string) error {
 // pathSetting gives the setting path, and refuses settings that this driver does
 // not know: a misspelt one must not pass for a wish that was heard.
 func pathSetting(t hardware.Target) (string, error) {
-	keys := make([]string, 0, len(t.Settings))
-	for key := range t.Settings {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
 		if key != "path" {
 			return "", invalid("the driver block knows no setting %q, only path", key)
 		}

@@ -94,17 +94,28 @@ func extentFault(path string, flags uint32) error {
 // notRealtime refuses files of an xfs realtime section: a zoned one writes
 // somewhere else each time, and its extents do not show it.
 func notRealtime(fd int, path string) error {
-	var attributes struct {
-		xflags, extsize, nextents, projid, cowextsize uint32
-		_                                             [8]byte
-	}
-	if err := ioctl(fd, iocGetXattr, unsafe.Pointer(&attributes)); err != nil {
+	flags, err := attributes(fd)
+	if err != nil {
 		return ioFault("read the attributes of", path, err)
 	}
-	if attributes.xflags&xflagRealtime != 0 {
+	return attributeFault(path, flags)
+}
+
+func attributeFault(path string, flags uint32) error {
+	if flags&xflagRealtime != 0 {
 		return notInPlace("%q lies in the realtime section of an xfs", path)
 	}
 	return nil
+}
+
+// attributes are the flags of the kernel's fsxattr.
+func attributes(fd int) (uint32, error) {
+	var a struct {
+		xflags, extsize, nextents, projid, cowextsize uint32
+		_                                             [8]byte
+	}
+	err := ioctl(fd, iocGetXattr, unsafe.Pointer(&a))
+	return a.xflags, err
 }
 
 // generation tells a file from a later one with the same inode number, where the

@@ -250,7 +250,8 @@ func (h *handle) readSome(p []byte, offset int64) (int, error) {
 		return 0, err
 	}
 	if got <= skip {
-		return 0, h.ended(offset)
+		// Less than a block, but not the end: what follows would not be aligned.
+		return 0, ioFault(fmt.Sprintf("read at %d of", offset), h.path, io.ErrUnexpectedEOF)
 	}
 	return copy(p, h.bounce[skip:got]), nil
 }

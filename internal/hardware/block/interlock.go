@@ -153,16 +153,25 @@ func (s system) sole(ctx context.Context, fd int, path string, writable bool) er
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, wanted)
 		return err
 	})
-	switch {
-	case errors.Is(err, unix.EAGAIN):
-		return busy("%q is held open by another process", path)
-	case errors.Is(err, unix.EACCES):
-		return refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "it cannot be known who else has %q open: it belongs to another user", path)
-	case err != nil:
-		return fmt.Errorf("look who has %q open: %w", path, err)
+	if err := leaseFault(path, err); err != nil {
+		return err
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK); err != nil && !errors.Is(err, unix.EAGAIN) {
 		return ioFault("give back the lease on", path, err)
 	}
 	return nil
+}
+
+// leaseFault says what it means that the kernel refused a lease.
+func leaseFault(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EAGAIN):
+		return busy("%q is held open by another process", path)
+	case errors.Is(err, unix.EACCES):
+		return refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "it cannot be known who else has %q open: it belongs to another user", path)
+	default:
+		return fmt.Errorf("look who has %q open: %w", path, err)
+	}
 }

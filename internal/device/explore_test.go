@@ -1,0 +1,383 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// This file walks a machine: every device that any order of events can make of an
+// absent one, under every setting. What proof_test.go proves, it proves of all that
+// is found here, for any machine: the real one, or a broken copy of it.
+
+// kinds are all events.
+func kinds() []Kind {
+	return []Kind{
+		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Override,
+		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
+		ObservedInUse, ObservedUnused, ObservedFree, Released, Unowned, Recalled, Doubted, Changed, Taken, Freed,
+		CleanStarted, CleanDone, StepsDone, CleanFailed, Reclaimed, Returned,
+	}
+}
+
+// Two instances are as good as any number: a guard only ever asks whether two are
+// the same one.
+const own, other = "own", "other"
+
+// allEvents are all events under all settings.
+func allEvents() []Event {
+	var all []Event
+	for _, kind := range kinds() {
+		for _, instance := range []string{"", own, other} {
+			for _, automated := range []bool{false, true} {
+				for _, vouched := range []bool{false, true} {
+					all = append(all, Event{Kind: kind, Instance: instance, Automated: automated, Vouched: vouched})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// events leaves out of allEvents what makes no difference; that it makes none is
+// proved by TestSettingsThatMakeNoDifference.
+func events() []Event {
+	return slices.DeleteFunc(allEvents(), func(e Event) bool {
+		return e.Automated && !minds(e.Kind, "automated") || e.Vouched && !minds(e.Kind, "vouched") ||
+			e.Instance != "" && !minds(e.Kind, "instance") ||
+			// A claim and an unbind always name an instance.
+			e.Instance == "" && minds(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != Recalled
+	})
+}
+
+func minds(k Kind, setting string) bool {
+	return slices.Contains(map[string][]Kind{
+		"automated": {ObservedUnused, ObservedFree, Freed, BurnFailed, Unowned, Unbind, Released},
+		"vouched":   {Enroll},
+		"instance":  {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, Recalled},
+	}[setting], k)
+}
+
+// past is what really happened to a device's data, told from the events alone: the
+// machine's own Dirty has no part in it.
+type past string
+
+const (
+	nothing   past = "nothing known"                   // imported: the inventory's record decides (D8)
+	vouchedOf past = "vouched for"                     // by the operator, at enrolment
+	tenants   past = "a tenant's or anybody's"         // a cause of dirt, and nothing since
+	sanitised past = "erased and verified"             // a full plan completed since
+	skipped   past = "returned without a clean"        // by one of the three edges
+	overruled past = "returned by an override"         // by D2's edge
+	recorded  past = "free by the inventory's records" // imported, and found free (D8)
+)
+
+// after gives the past once an event was accepted by a machine.
+func (p past) after(d Device, e Event) past {
+	switch e.Kind {
+	case Enroll:
+		if e.Vouched && p == nothing {
+			return vouchedOf
+		}
+		return tenants
+	case BurnStarted, Burned, ObservedInUse, ObservedUnused, Unowned, Doubted, Changed, Taken, Freed, LostRace, Reclaimed,
+		Retire, Lost:
+		return tenants
+	case Recalled:
+		if e.Instance != "" {
+			return tenants
+		}
+	case CleanFailed:
+		if d.State == Cleaning { // half-done, or not returned: nobody knows what is there
+			return tenants
+		}
+	case ObservedFree:
+		if d.Binding != nil {
+			return tenants
+		}
+		if p == nothing {
+			return recorded
+		}
+	case CleanDone:
+		if !d.NamedSteps {
+			return sanitised
+		}
+	case Override:
+		return overruled
+	default:
+		if edgeOf(d, e) != "" {
+			return skipped
+		}
+	}
+	return p
+}
+
+// edgeOf names the edge by which an event may clear Dirty without a full plan.
+func edgeOf(d Device, e Event) string {
+	ends := e.Kind == Unbind || e.Kind == Released
+	switch {
+	case e.Kind == Override && d.State == Error:
+		return "D2"
+	case (ends || e.Kind == Provide && d.Dirty) && !d.Cleanable && !d.OneTimeUse:
+		return "D4"
+	case ends && !e.Automated && !d.OneTimeUse:
+		return "D7"
+	}
+	return ""
+}
+
+// place is one device that can be, and its past. Pointers are written out so that
+// places can be compared; numbers that only count are left out.
+type place struct {
+	flat    Device
+	claim   Claim
+	binding Binding
+	claims  bool
+	binds   bool
+	past    past
+}
+
+func placeOf(d Device, p past) place {
+	pl := place{flat: d, past: p}
+	if d.Claim != nil {
+		pl.claim, pl.claims = *d.Claim, true
+	}
+	if d.Binding != nil {
+		pl.binding, pl.binds = *d.Binding, true
+		pl.binding.Number = 1
+	}
+	pl.flat.Claim, pl.flat.Binding, pl.flat.Bindings = nil, nil, 0
+	return pl
+}
+
+func (p place) device() Device {
+	d := p.flat
+	if p.claims {
+		c := p.claim
+		d.Claim = &c
+	}
+	if p.binds {
+		b := p.binding
+		d.Binding, d.Bindings = &b, 1
+	}
+	return d
+}
+
+// step is one event that a machine accepted.
+type step struct {
+	from, to int
+	event    Event
+	before   Device
+	after    Device
+	was, is  past
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("%s (%s) on %s leads to %s (%s)", describeEvent(s.event), s.was, describe(s.before), describe(s.after), s.is)
+}
+
+// settings are what never changes in a device's life, but for Cleanable, which a
+// new look at the hardware may change.
+func settings() []Device {
+	var all []Device
+	for _, otu := range []bool{false, true} {
+		for _, owner := range []Owner{OwnerSelf, OwnerNova} {
+			for _, cleanable := range []bool{false, true} {
+				all = append(all, Device{OneTimeUse: otu, Owner: owner, Cleanable: cleanable})
+			}
+		}
+	}
+	return all
+}
+
+// graph is all that can be made of one absent device, by a machine.
+type graph struct {
+	machine machine
+	start   Device
+	places  []place
+	steps   []step
+	refused []step // to is -1
+	out     [][]int
+}
+
+// explore walks the machine from an absent device, breadth first.
+func explore(m machine, start Device) *graph {
+	g := &graph{machine: m, start: start}
+	number := map[place]int{}
+	find := func(p place) int {
+		if n, ok := number[p]; ok {
+			return n
+		}
+		number[p] = len(g.places)
+		g.places, g.out = append(g.places, p), append(g.out, nil)
+		return len(g.places) - 1
+	}
+	find(placeOf(start, nothing))
+	alphabet := events()
+	for n := 0; n < len(g.places); n++ {
+		before := g.places[n].device()
+		for _, e := range alphabet {
+			after, err := m.next(before, e)
+			if err != nil {
+				g.refused = append(g.refused, step{from: n, to: -1, event: e, before: before, was: g.places[n].past})
+				continue
+			}
+			is := g.places[n].past.after(before, e)
+			to := find(placeOf(after, is))
+			g.out[n] = append(g.out[n], len(g.steps))
+			g.steps = append(g.steps, step{n, to, e, before, after, g.places[n].past, is})
+		}
+	}
+	return g
+}
+
+// reaching gives the places from which a good one can be reached by the steps that
+// are allowed.
+func (g *graph) reaching(good func(Device) bool, allowed func(step) bool) []bool {
+	back := make([][]int, len(g.places))
+	for _, s := range g.steps {
+		if allowed(s) {
+			back[s.to] = append(back[s.to], s.from)
+		}
+	}
+	var queue []int
+	seen := make([]bool, len(g.places))
+	for n, p := range g.places {
+		if good(p.device()) {
+			seen[n] = true
+			queue = append(queue, n)
+		}
+	}
+	for len(queue) > 0 {
+		n := queue[0]
+		queue = queue[1:]
+		for _, from := range back[n] {
+			if !seen[from] {
+				seen[from] = true
+				queue = append(queue, from)
+			}
+		}
+	}
+	return seen
+}
+
+// words are a device's marks, in the order in which describe writes them.
+var words = []struct {
+	name string
+	has  func(Device) bool
+	give func(*Device)
+}{
+	{"dirty", func(d Device) bool { return d.Dirty }, func(d *Device) { d.Dirty = true }},
+	{"not-sanitised", func(d Device) bool { return d.NotSanitised }, func(d *Device) { d.NotSanitised = true }},
+	{"returning", func(d Device) bool { return d.Returning }, func(d *Device) { d.Returning = true }},
+	{"named-steps", func(d Device) bool { return d.NamedSteps }, func(d *Device) { d.NamedSteps = true }},
+	{"held", func(d Device) bool { return d.Held }, func(d *Device) { d.Held = true }},
+	{"lost-race", func(d Device) bool { return d.LostRace }, func(d *Device) { d.LostRace = true }},
+	{"maintaining", func(d Device) bool { return d.Status == Maintaining }, func(d *Device) { d.Status = Maintaining }},
+	{"one-time-use", func(d Device) bool { return d.OneTimeUse }, func(d *Device) { d.OneTimeUse = true }},
+	{"nova", func(d Device) bool { return d.Owner == OwnerNova }, func(d *Device) { d.Owner = OwnerNova }},
+	{"cleanable", func(d Device) bool { return d.Cleanable }, func(d *Device) { d.Cleanable = true }},
+}
+
+// describe writes a device as read reads it.
+func describe(d Device) string {
+	all := []string{string(d.State)}
+	if d.State == Absent {
+		all[0] = "absent"
+	}
+	for _, w := range words {
+		if w.has(d) {
+			all = append(all, w.name)
+		}
+	}
+	if d.Maintenance != MaintenanceOff {
+		all = append(all, "maintenance:"+string(d.Maintenance))
+	}
+	if c := d.Claim; c != nil {
+		word := "claimed:"
+		if c.Burning {
+			word = "burning:"
+		}
+		all = append(all, word+c.Instance)
+	}
+	if b := d.Binding; b != nil {
+		word := "bound:"
+		if b.Observed {
+			word = "observed:"
+		}
+		all = append(all, word+b.Instance)
+	}
+	return strings.Join(all, " ")
+}
+
+// read makes a device from the words in which describe writes it.
+func read(text string) (Device, error) {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return Device{}, fmt.Errorf("no device in %q", text)
+	}
+	d := Device{State: State(fields[0]), Status: Enabled, Owner: OwnerSelf, Unit: Unit{Number: 1}}
+	if fields[0] == "absent" {
+		d.State, d.Status, d.Unit = Absent, "", Unit{}
+	} else if !slices.Contains(States(), d.State) {
+		return d, fmt.Errorf("%q is no state", fields[0])
+	}
+next:
+	for _, field := range fields[1:] {
+		for _, w := range words {
+			if w.name == field {
+				w.give(&d)
+				continue next
+			}
+		}
+		name, value, _ := strings.Cut(field, ":")
+		switch name {
+		case "maintenance":
+			d.Maintenance = Maintenance(value)
+		case "claimed", "burning":
+			d.Claim = &Claim{Instance: value, Burning: name == "burning"}
+		case "bound", "observed":
+			d.Binding, d.Bindings = &Binding{Number: 1, Instance: value, Observed: name == "observed"}, 1
+		default:
+			return d, fmt.Errorf("%q says nothing of a device", field)
+		}
+	}
+	return d, nil
+}
+
+func describeEvent(e Event) string {
+	text := string(e.Kind)
+	if e.Instance != "" {
+		text += " by:" + e.Instance
+	}
+	if minds(e.Kind, "automated") && !e.Automated {
+		text += " manual"
+	}
+	if e.Vouched {
+		text += " vouched"
+	}
+	return text
+}
+
+// readEvent makes an event from the words in which describeEvent writes it.
+func readEvent(text string) (Event, error) {
+	fields := strings.Fields(text)
+	if len(fields) == 0 || !slices.Contains(kinds(), Kind(fields[0])) {
+		return Event{}, fmt.Errorf("%q is no event", text)
+	}
+	e := Event{Kind: Kind(fields[0]), Automated: true}
+	for _, field := range fields[1:] {
+		instance, named := strings.CutPrefix(field, "by:")
+		switch {
+		case named:
+			e.Instance = instance
+		case field == "manual":
+			e.Automated = false
+		case field == "vouched":
+			e.Vouched = true
+		default:
+			return e, fmt.Errorf("%q says nothing of an event", field)
+		}
+	}
+	return e, nil
+}

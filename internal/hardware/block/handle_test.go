@@ -1,0 +1,342 @@
+package block
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+// call is one pwrite as the kernel saw it.
+type call struct {
+	offset, n int64
+	direct    bool
+}
+
+// record keeps every pwrite of h, and hands it on.
+func record(t *testing.T, h *handle) *[]call {
+	t.Helper()
+	var calls []call
+	write := h.sys.pwrite
+	h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		require.NoError(t, err)
+		calls = append(calls, call{offset, int64(len(p)), flags&unix.O_DIRECT != 0})
+		return write(fd, p, offset)
+	}
+	return &calls
+}
+
+func TestF14_TailIsWrittenBufferedAndNeverPastTheEnd(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	if h.Method() != methodDirect {
+		t.Skip("this file system refuses O_DIRECT")
+	}
+	calls := record(t, h)
+	flushes := 0
+	fsync := h.sys.fsync
+	h.sys.fsync = func(fd int) error { flushes++; return fsync(fd) }
+
+	require.NoError(t, h.ZeroAt(t.Context(), 0, oddSize))
+	const tail = oddSize % hardware.Align
+	require.Equal(t, []call{
+		{0, 4 * mib, true}, {4 * mib, 4 * mib, true}, {8 * mib, oddSize - 8*mib - tail, true}, {oddSize - tail, tail, false},
+	}, *calls)
+	require.Equal(t, 1, flushes, "the tail is on stable storage without waiting for Flush")
+	require.NoError(t, h.Flush(t.Context()))
+	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, 0, oddSize/512+1, 0)
+
+	*calls = nil
+	require.NoError(t, h.ZeroAt(t.Context(), 0, hardware.Align))
+	require.Equal(t, []call{{0, hardware.Align, true}}, *calls, "behind the tail it is direct again")
+	require.Equal(t, methodDirect, h.Method())
+}
+
+func TestShortWritesAreGoneOnWith(t *testing.T) {
+	for name, direct := range map[string]func(int, bool) error{"direct": setDirect, "buffered": noDirect} {
+		t.Run(name, func(t *testing.T) {
+			f := enroll(t, workDir(t), oddSize)
+			f.driver.sys.direct = direct
+			h := f.open(t, true)
+			write, n := h.sys.pwrite, 0
+			h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
+				n++
+				short := []int{3 * hardware.Align, hardware.Align + 512, 100 * kib, len(p)}[n%4]
+				if n%7 == 0 {
+					return 0, unix.EINTR
+				}
+				if len(p) < hardware.Align && len(p) > 1 {
+					short = len(p) / 2 // within the tail
+				}
+				return write(fd, p[:min(short, len(p))], offset)
+			}
+			// A direct write must be aligned, the kernel sees to it; so a short one is
+			// cut here to what was asked for, and counts in whole blocks.
+			require.NoError(t, h.ZeroAt(t.Context(), hardware.Align, oddSize-hardware.Align))
+			require.NoError(t, h.Flush(t.Context()))
+			require.Greater(t, n, 6)
+			hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, 8, oddSize/512+1-8, 0)
+		})
+	}
+}
+
+func TestWriteThatMakesNoProgressIsAFault(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	h.sys.pwrite = func(int, []byte, int64) (int, error) { return 0, nil }
+	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO)
+}
+
+func TestFirstDirectWriteRefusedGoesOnBuffered(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	if h.Method() != methodDirect {
+		t.Skip("this file system refuses O_DIRECT")
+	}
+	write := h.sys.pwrite
+	h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		require.NoError(t, err)
+		if flags&unix.O_DIRECT != 0 {
+			return 0, unix.EINVAL
+		}
+		return write(fd, p, offset)
+	}
+	require.NoError(t, h.ZeroAt(t.Context(), 0, oddSize))
+	require.NoError(t, h.Flush(t.Context()))
+	require.Equal(t, methodBuffered, h.Method(), "the record says how it was written")
+	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, 0, oddSize/512+1, 0)
+	_, zero, _, err := hardwaretest.Count(h, oddSize, nonce)
+	require.NoError(t, err)
+	require.Equal(t, oddSize/512+1, zero)
+}
+
+func TestS2_27_LaterRefusalIsAFaultAndNoOtherMethod(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	if h.Method() != methodDirect {
+		t.Skip("this file system refuses O_DIRECT")
+	}
+	require.NoError(t, h.ZeroAt(t.Context(), 0, hardware.Align))
+	h.sys.pwrite = func(int, []byte, int64) (int, error) { return 0, unix.EINVAL }
+	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO)
+	require.Equal(t, methodDirect, h.Method())
+}
+
+func TestErrorsOfTheDevice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		errno unix.Errno
+		class device.Class
+	}{
+		"EIO":    {unix.EIO, device.Permanent},
+		"ENOSPC": {unix.ENOSPC, device.Transient},
+		"EDQUOT": {unix.EDQUOT, device.Transient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := enroll(t, workDir(t), oddSize)
+			h := f.open(t, true)
+			h.sys.pwrite = func(int, []byte, int64) (int, error) { return -1, tc.errno }
+			require.Equal(t, tc.class, hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO).Class)
+			h.sys.pread = func(int, []byte, int64) (int, error) { return -1, tc.errno }
+			_, err := h.ReadAt(make([]byte, 10), 0)
+			hardwaretest.RequireFault(t, err, device.CodeIO)
+		})
+	}
+}
+
+func TestHoleOnAFullFileSystemIsTransient(t *testing.T) {
+	dir := mount1(t, "none", "size=4m", "-t", "tmpfs")
+	f := enroll(t, dir, 64*kib)
+	require.NoError(t, os.Truncate(f.path, 8*mib))
+	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
+	require.NoError(t, err)
+	f.who = found.Identity
+	h := f.open(t, true)
+	require.Equal(t, device.Transient, hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, 8*mib), device.CodeIO).Class)
+	run(t, "mount", "-o", "remount,size=16m", dir)
+	require.NoError(t, h.ZeroAt(t.Context(), 0, 8*mib), "with room again it works")
+}
+
+func TestF19_AfterAFailedFlushNoFlushSucceeds(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	require.NoError(t, h.ZeroAt(t.Context(), 0, hardware.Align))
+	fsync := h.sys.fsync
+	h.sys.fsync = func(int) error { return unix.EIO }
+	require.Equal(t, device.Permanent, hardwaretest.RequireFault(t, h.Flush(t.Context()), device.CodeIO).Class)
+	h.sys.fsync = fsync
+	hardwaretest.RequireFault(t, h.Flush(t.Context()), device.CodeIO)
+}
+
+func TestF19_FailedFlushOfTheTailFailsTheWrite(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	if h.Method() != methodDirect {
+		t.Skip("this file system refuses O_DIRECT")
+	}
+	h.sys.fsync = func(int) error { return unix.EIO }
+	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO)
+}
+
+func TestF14_FileThatShrinksBetweenTwoWritesDoesNotGrowAgain(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	calls := record(t, h)
+	write := h.sys.pwrite
+	h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
+		n, err := write(fd, p, offset)
+		require.NoError(t, os.Truncate(f.path, hardware.Align))
+		return n, err
+	}
+	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIdentityChanged)
+	require.Len(t, *calls, 1)
+	size, err := hardwaretest.File(f.path).Size()
+	require.NoError(t, err)
+	require.EqualValues(t, hardware.Align, size)
+	_, err = h.ReadAt(make([]byte, 10), hardware.Align)
+	hardwaretest.RequireFault(t, err, device.CodeIdentityChanged)
+}
+
+func TestHolesAreReallyWritten(t *testing.T) {
+	f := enroll(t, workDir(t), 64*kib)
+	require.NoError(t, os.Truncate(f.path, 0))
+	require.NoError(t, os.Truncate(f.path, 8*mib))
+	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
+	require.NoError(t, err)
+	f.who = found.Identity
+	h := f.open(t, true)
+	require.NoError(t, h.ZeroAt(t.Context(), 0, 8*mib))
+	require.NoError(t, h.Flush(t.Context()))
+	var stat unix.Stat_t
+	require.NoError(t, unix.Stat(f.path, &stat))
+	require.GreaterOrEqual(t, stat.Blocks*512, int64(8*mib))
+}
+
+func TestF19_ReadsComeFromTheDeviceAndNotFromTheCache(t *testing.T) {
+	dir := workDir(t)
+	needs(t, "mkfs.ext4", "losetup", "mount")
+	disk := image(t, dir, 100*mib)
+	run(t, "mkfs.ext4", "-q", disk)
+	f := enroll(t, mount1(t, attach(t, disk), ""), mib)
+
+	// The file is in the cache; its bytes on the disk change below it.
+	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, mib/512, 0, 0)
+	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	physical := firstPhysical(t, fd)
+	require.NoError(t, unix.Close(fd))
+	_, err = hardwaretest.File(disk).WriteAt(make([]byte, 8*kib), physical)
+	require.NoError(t, err)
+	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, mib/512, 0, 0)
+
+	for name, direct := range map[string]func(int, bool) error{"direct": setDirect, "buffered": noDirect} {
+		t.Run(name, func(t *testing.T) {
+			f.driver.sys.direct = direct
+			h := f.open(t, false)
+			_, zero, _, err := hardwaretest.Count(h, mib, nonce)
+			require.NoError(t, err)
+			require.Equal(t, 16, zero)
+			require.NoError(t, h.Close())
+		})
+	}
+}
+
+// firstPhysical is where the first byte of a file lies on its disk.
+func firstPhysical(t *testing.T, fd int) int64 {
+	t.Helper()
+	var m fiemap
+	m.length, m.flags, m.count = ^uint64(0), fiemapSync, 1
+	require.NoError(t, ioctl(fd, iocFiemap, unsafe.Pointer(&m)))
+	require.EqualValues(t, 1, m.mapped)
+	return int64(m.extents[0].physical)
+}
+
+func TestReadThatDirectIORefusesGoesOnBuffered(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, false)
+	if h.Method() != methodDirect {
+		t.Skip("this file system refuses O_DIRECT")
+	}
+	read := h.sys.pread
+	h.sys.pread = func(fd int, p []byte, offset int64) (int, error) {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		require.NoError(t, err)
+		if flags&unix.O_DIRECT != 0 {
+			return -1, unix.EINVAL
+		}
+		return read(fd, p, offset)
+	}
+	stamped, _, _, err := hardwaretest.Count(h, oddSize, nonce)
+	require.NoError(t, err)
+	require.Equal(t, oddSize/512+1, stamped)
+	require.Equal(t, methodBuffered, h.Method())
+}
+
+func TestShortReadsAreGoneOnWith(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, false)
+	read, n := h.sys.pread, 0
+	h.sys.pread = func(fd int, p []byte, offset int64) (int, error) {
+		if n++; n%3 == 0 {
+			return -1, unix.EINTR
+		}
+		got, err := read(fd, p, offset)
+		return min(got, hardware.Align+512), err
+	}
+	stamped, _, _, err := hardwaretest.Count(h, oddSize, nonce)
+	require.NoError(t, err)
+	require.Equal(t, oddSize/512+1, stamped)
+	got, err := h.ReadAt(make([]byte, 10), oddSize-3)
+	require.Equal(t, 3, got)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestCloseHappensOnce(t *testing.T) {
+	f := enroll(t, workDir(t), oddSize)
+	h := f.open(t, true)
+	require.NoError(t, h.Close())
+	// The number of the descriptor is the next one's now.
+	other, err := os.Open(f.path)
+	require.NoError(t, err)
+	require.ErrorIs(t, h.Close(), os.ErrClosed)
+	require.NoError(t, other.Close())
+}
+
+// TestSixteenWipesAtOnceTakeNoMemory: one buffer of zeroes serves all.
+func TestSixteenWipesAtOnceTakeNoMemory(t *testing.T) {
+	const wipes, size = 16, 8*mib + 777
+	dir := workDir(t)
+	var handles []*handle
+	for range wipes {
+		each, err := os.MkdirTemp(dir, "")
+		require.NoError(t, err)
+		handles = append(handles, enroll(t, each, size).open(t, true))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var wait sync.WaitGroup
+	failed := make([]error, wipes)
+	for i, h := range handles {
+		wait.Go(func() {
+			failed[i] = errors.Join(h.ZeroAt(t.Context(), 0, size), h.Flush(t.Context()))
+		})
+	}
+	wait.Wait()
+	runtime.ReadMemStats(&after)
+	require.NoError(t, errors.Join(failed...))
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*mib), "everything allocated while 128 MiB were wiped")
+	for _, h := range handles {
+		hardwaretest.RequireCount(t, hardwaretest.File(h.path), nonce, 0, size/512+1, 0)
+	}
+}

@@ -1,0 +1,178 @@
+package block
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+// tables makes the kernel's tables as a test writes them, so that they are read
+// also where nothing can be mounted: path below the directory to contents.
+func tables(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		name = filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	return root
+}
+
+func TestF14_SwapIsFoundByInodeBehindAnyName(t *testing.T) {
+	f := enroll(t, workDir(t), mib)
+	odd := filepath.Join(f.dir, "a swap\twith\\odd name")
+	require.NoError(t, os.Symlink(f.path, odd))
+	before := sums(t, []string{f.path})
+	swaps := "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/gone\\040(deleted)   file 8188 0 -2\n" +
+		f.dir + "/a\\040swap\\011with\\134odd\\040name   file 8188 0 -3\n"
+	f.driver.sys.proc = tables(t, map[string]string{"swaps": swaps})
+	// Everything else must be read from the real ones.
+	require.NoError(t, os.Symlink("/proc/self", filepath.Join(f.driver.sys.proc, "self")))
+	require.NoError(t, os.Symlink("/proc/fs", filepath.Join(f.driver.sys.proc, "fs")))
+	for _, known := range []device.Identity{{}, f.who} {
+		_, err := f.driver.Discover(t.Context(), f.target, known)
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "swap")
+	}
+	h, err := f.driver.Open(t.Context(), f.target, f.who, true)
+	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
+	require.Nil(t, h)
+	require.Equal(t, before, sums(t, []string{f.path}))
+
+	require.NoError(t, os.WriteFile(filepath.Join(f.driver.sys.proc, "swaps"), []byte("Filename\n"), 0o600))
+	f.open(t, true)
+}
+
+func TestF14_LoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
+	f := enroll(t, workDir(t), mib)
+	other := stamped(t, f.path+".2", mib)
+	const entry = "block/loop7/loop/backing_file"
+	for name, tc := range map[string]struct {
+		text string
+		code device.Code
+	}{
+		"this file":    {f.path + "\n", device.CodeTargetBusy},
+		"another file": {string(other) + "\n", ""},
+		"out of sight": {"/in/another/mount/namespace\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := realSystem()
+			sys.dev = t.TempDir()
+			sys.sys = tables(t, map[string]string{entry: tc.text})
+			requireCode(t, sys.notLoop(f.path, inode{f.who.Device, f.who.Inode}), tc.code)
+		})
+	}
+}
+
+func TestF14_DataJournalIsReadFromTheTables(t *testing.T) {
+	f := enroll(t, workDir(t), mib)
+	number := fmt.Sprintf("%d:%d", unix.Major(f.who.Device), unix.Minor(f.who.Device))
+	line := func(kind, options string) string {
+		return "1 0 0:99 / / rw - btrfs /dev/sdz rw,data=journal\n" +
+			"36 35 " + number + " / /mnt rw,noatime shared:1 master:2 - " + kind + " /dev/sda rw," + options + "\n"
+	}
+	for name, tc := range map[string]struct {
+		mountinfo, options string
+		code               device.Code
+	}{
+		"ordered":                      {line("ext4", "errors=remount-ro"), "rw\ndata=ordered\n", ""},
+		"by option":                    {line("ext4", "data=journal"), "rw\ndata=journal\n", device.CodeNotInPlace},
+		"by superblock":                {line("ext3", "relatime"), "rw\ndata=journal\n", device.CodeNotInPlace},
+		"unknown options":              {line("ext4", "relatime"), "", device.CodeNotInPlace},
+		"ext2 has neither":             {line("ext2", "relatime"), "", ""},
+		"not in this mount namespace":  {"1 0 0:99 / / rw - btrfs /dev/sdz rw\n", "rw\n", device.CodeNotInPlace},
+		"second mount of the same one": {line("ext4", "relatime") + line("ext4", "data=journal"), "rw\n", device.CodeNotInPlace},
+		"another form of line":         {"36 35 " + number + " / /mnt\n", "rw\n", device.CodeIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"self/mountinfo": tc.mountinfo}
+			if tc.options != "" {
+				files["fs/ext4/sda/options"] = tc.options
+			}
+			sys := realSystem()
+			sys.proc = tables(t, files)
+			sys.sys = tables(t, map[string]string{"devices/sda/size": ""})
+			require.NoError(t, os.MkdirAll(filepath.Join(sys.sys, "dev/block"), 0o700))
+			require.NoError(t, os.Symlink("../../devices/sda", filepath.Join(sys.sys, "dev/block", number)))
+			fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			require.NoError(t, err)
+			defer unix.Close(fd)
+			requireCode(t, sys.noDataJournal(fd, f.path, f.who.Device), tc.code)
+		})
+	}
+}
+
+func TestF14_LookIntoTheDepthEnds(t *testing.T) {
+	f := enroll(t, workDir(t), mib)
+	err := realSystem().backing(f.path, f.who.Device, 8)
+	hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+}
+
+func TestTablesThatCannotBeReadAreFaults(t *testing.T) {
+	f := enroll(t, workDir(t), mib)
+	target := inode{f.who.Device, f.who.Inode}
+	sys := realSystem()
+	sys.proc = tables(t, map[string]string{"swaps/is/a": "directory", "self/mountinfo/is/a": "directory"})
+	hardwaretest.RequireFault(t, sys.notSwap(f.path, target), device.CodeIO)
+	hardwaretest.RequireFault(t, sys.notMounted(f.path, target), device.CodeIO)
+	sys.proc = t.TempDir()
+	require.NoError(t, sys.notSwap(f.path, target), "a kernel without swap has no such table")
+}
+
+func TestUnescape(t *testing.T) {
+	for text, want := range map[string]string{
+		"/plain": "/plain", `/a\040b`: "/a b", `/tab\011`: "/tab\t", `/nl\012x`: "/nl\nx", `/back\134slash`: `/back\slash`,
+		`/not\9`: `/not\9`, `/end\`: `/end\`, `/end\04`: `/end\04`,
+	} {
+		require.Equal(t, want, unescape(text))
+	}
+}
+
+func TestF14_WhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
+	f := enroll(t, workDir(t), mib)
+	h := f.open(t, true)
+	file, err := os.Open(f.path)
+	require.NoError(t, err)
+	closed := false
+	require.NoError(t, h.Check(onWait{t.Context(), func() {
+		if !closed {
+			require.NoError(t, file.Close())
+			closed = true
+		}
+	}}))
+	require.True(t, closed, "it never waited")
+
+	file, err = os.Open(f.path)
+	require.NoError(t, err)
+	defer file.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled, "the wait ends with its context")
+}
+
+// onWait is a context that tells when somebody begins to wait.
+type onWait struct {
+	context.Context
+	wait func()
+}
+
+// Done is asked by who waits.
+func (c onWait) Done() <-chan struct{} {
+	c.wait()
+	return c.Context.Done()
+}
+
+func TestF14_FileOfAnotherUserThatCannotBeProvedUnusedIsRefused(t *testing.T) {
+	fault := leaseFault("/f", unix.EACCES)
+	hardwaretest.RequireFault(t, fault, device.CodeNotAllowed)
+	hardwaretest.RequireFault(t, leaseFault("/f", unix.EAGAIN), device.CodeTargetBusy)
+	require.ErrorIs(t, leaseFault("/f", unix.EINVAL), unix.EINVAL)
+	require.NoError(t, leaseFault("/f", nil))
+}
