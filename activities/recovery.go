@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -17,60 +16,46 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Recovery is what a host worker does once when it starts (DESIGN: Recovery).
+// Recovery is what a worker does once when it starts (DESIGN: Recovery).
 type Recovery struct {
+	// Host is nil in a worker that serves no host.
 	Host   *host.Host
 	Client client.Client
 	Log    *slog.Logger
 }
 
-// Orphans ends the attempts that an earlier worker of this host left behind, each
-// once its fence is free, so that the server schedules them again at once instead of
-// waiting for the heartbeat to time out (F2). An attempt that the server no longer
-// knows is nobody's any more. It returns when each was dealt with or ctx ended.
-func (r *Recovery) Orphans(ctx context.Context) error {
-	entries, err := r.Host.Entries()
-	if err != nil {
-		r.Log.Warn("some journals are unreadable: their steps begin again", "error", err)
-	}
-	// Side by side: one whose last I/O hangs must not keep the others waiting.
-	failed := make([]error, len(entries))
-	var all sync.WaitGroup
-	for i, e := range entries {
-		if len(e.Entry.Token) == 0 || e.Entry.Done {
-			continue
+// Orphans ends the attempts that killed workers left behind below dir, a step's once
+// its fence is free, so that the server schedules them again at once instead of
+// waiting for a time-out (F2). An attempt that the server no longer knows is nobody's
+// any more. It returns when each was dealt with or ctx ended.
+func (r *Recovery) Orphans(ctx context.Context, dir string) error {
+	return host.Orphans(dir, func(o host.Orphan) error {
+		if err := r.endOrphan(ctx, o); err != nil {
+			return fmt.Errorf("orphaned attempt of %s: %w", o.What, err)
 		}
-		all.Go(func() {
-			if err := r.endOrphan(ctx, e); err != nil {
-				failed[i] = fmt.Errorf("orphaned attempt on %s: %w", e.Name, err)
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(failed...)
+		return nil
+	})
 }
 
-func (r *Recovery) endOrphan(ctx context.Context, e host.Journaled) error {
-	key := e.Entry.Serial
-	if key == "" {
-		key = contract.DeviceUUID(e.Name)
+func (r *Recovery) endOrphan(ctx context.Context, o host.Orphan) error {
+	if o.Key != "" && r.Host != nil {
+		fence, err := r.Host.Fence(ctx, o.Key, func(holder string) {
+			r.Log.Info("waiting for the last I/O of a killed worker", "attempt", o.What, "holder", holder)
+		})
+		if err != nil {
+			return err
+		}
+		if err := fence.Close(); err != nil {
+			return err
+		}
 	}
-	fence, err := r.Host.Fence(ctx, key, func(holder string) {
-		r.Log.Info("waiting for the last I/O of a killed worker", "device", e.Name, "holder", holder)
-	})
-	if err != nil {
-		return err
-	}
-	err = r.Client.CompleteActivity(ctx, e.Entry.Token, nil, soon(device.CodeWorkerRestarted, "the host's worker was restarted"))
-	if closeErr := fence.Close(); closeErr != nil {
-		return closeErr
-	}
+	err := r.Client.CompleteActivity(ctx, o.Token, nil, soon(device.CodeWorkerRestarted, "the worker was restarted"))
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return nil
 	}
 	if err == nil {
-		r.Log.Info("an orphaned attempt goes on", "device", e.Name, "step", e.Entry.Step, "offset", e.Entry.Offset)
+		r.Log.Info("an orphaned attempt goes on", "attempt", o.What)
 	}
 	return err
 }
@@ -109,7 +94,7 @@ func (r *Recovery) tell(ctx context.Context, record host.Record) error {
 	known := recordOf(record, r.Host.Name())
 	_, err = r.Client.SignalWithStartWorkflow(ctx, id, contract.SignalObserved,
 		contract.Hint{Source: "host start", Host: &known, Seen: time.Now().UTC().Format(time.RFC3339Nano)},
-		client.StartWorkflowOptions{TaskQueue: contract.Queue},
+		contract.StartOptions(record.Name),
 		contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: record.Name, Recovered: &known})
 	return err
 }

@@ -65,6 +65,11 @@ func TestFailures(t *testing.T) {
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
 		},
+		"taken up, and it takes long": {
+			err:  func(ctx context.Context) error { return underWay{silent(ctx)} },
+			exit: exitTimeout, code: device.CodeTimeout,
+			says: []string{"taken up, and not done within 10ms; it goes on", "see burnish show"},
+		},
 		"the server went away": {
 			err: silent, poll: errors.New("connection refused"),
 			exit: exitFailed, code: device.CodeUnreachable,

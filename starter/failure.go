@@ -75,7 +75,11 @@ func (a *app) report(f *failure) {
 // note tells something beside the result, on stderr.
 func (a *app) note(name, text string) {
 	if a.format == formatTable {
-		_, _ = fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf("burnish: note: %s: %s", name, text)))
+		head := "burnish: note: "
+		if name != "" {
+			head += name + ": "
+		}
+		_, _ = fmt.Fprintln(a.stderr, oneLine(head+text))
 		return
 	}
 	_ = encode(a.stderr, a.format, compact, map[string]string{"note": oneLine(text), "device": name})
@@ -123,6 +127,10 @@ func (a *app) explain(parent context.Context, l lifecycles, name string, err err
 	case errors.As(err, &denied):
 		f.code, f.message = device.CodeUnreachable, "Temporal refuses these credentials: "+err.Error()
 		f.remedy = "set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE"
+	case errors.As(err, new(underWay)):
+		f.exit, f.code = exitTimeout, device.CodeTimeout
+		f.message = fmt.Sprintf("taken up, and not done within %s; it goes on", a.timeout.limit)
+		f.remedy = "see burnish show, and whether the host's worker runs"
 	case ranOut(err):
 		return a.unanswered(parent, l, name)
 	case code(err) == codes.Unavailable:

@@ -46,11 +46,7 @@ const pageSize = 500
 
 func (t *temporal) enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
 	name := in.Enrolment.Name
-	start := t.client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
-		ID:                       contract.WorkflowID(name),
-		TaskQueue:                contract.Queue,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
+	start := t.client.NewWithStartWorkflowOperation(contract.StartOptions(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
 	handle, err := t.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: start,
 		UpdateOptions:          updateOptions(name, contract.UpdateEnroll, in),
@@ -59,7 +55,7 @@ func (t *temporal) enroll(ctx context.Context, in contract.EnrollInput) (contrac
 		return contract.Result{}, err
 	}
 	var result contract.Result
-	err = handle.Get(ctx, &result)
+	err = answer(ctx, handle, &result)
 	return result, err
 }
 
@@ -68,19 +64,37 @@ func (t *temporal) update(ctx context.Context, name, update string, input, resul
 	if err != nil {
 		return err
 	}
-	return handle.Get(ctx, result)
+	return answer(ctx, handle, result)
+}
+
+// underWay is the error of a request that the device took up, and whose answer did
+// not come in time.
+type underWay struct{ error }
+
+// Unwrap gives what ended the wait.
+func (u underWay) Unwrap() error { return u.error }
+
+// answer waits for the answer of an update that was taken up.
+func answer(ctx context.Context, handle client.WorkflowUpdateHandle, result any) error {
+	err := handle.Get(ctx, result)
+	if err != nil && ranOut(err) {
+		return underWay{err}
+	}
+	return err
 }
 
 // updateOptions gives every invocation its own update ID: Temporal answers a
 // repeated one with the first one's outcome, also with its failure, and forgets it
-// at continue-as-new. Idempotency lives in the device's state.
+// at continue-as-new. Idempotency lives in the device's state. The call waits until
+// the update is accepted or refused, and answer for the rest: so that a request
+// which nobody took up can be told from one that takes long.
 func updateOptions(name, update string, input any) client.UpdateWorkflowOptions {
 	return client.UpdateWorkflowOptions{
 		WorkflowID:   contract.WorkflowID(name),
 		UpdateID:     update + "-" + uuid.NewString(),
 		UpdateName:   update,
 		Args:         []any{input},
-		WaitForStage: client.WorkflowUpdateStageCompleted,
+		WaitForStage: client.WorkflowUpdateStageAccepted,
 	}
 }
 

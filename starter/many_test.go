@@ -108,7 +108,7 @@ func TestMoreThanTenAreAskedFor(t *testing.T) {
 		"eleven, no":            {n: 11, answer: "\n", exit: exitFailed, says: "nothing was sent"},
 		"eleven, --yes":         {n: 11, args: []string{"--yes"}, exit: exitOK, sent: 11},
 		"eleven, --dry-run":     {n: 11, args: []string{"--dry-run"}, exit: exitOK},
-		"none that is selected": {n: 0, exit: exitOK},
+		"none that is selected": {n: 0, exit: exitOK, says: "no device is chosen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fleetOf(tt.n)

@@ -283,6 +283,9 @@ func (a *app) act(ctx context.Context, command string, c *choice, names []string
 			for _, v := range views {
 				names = append(names, v.Name)
 			}
+			if len(names) == 0 {
+				a.note("", "no device is chosen by these selectors")
+			}
 			if c.dryRun {
 				return a.rehearse(names, o)
 			}

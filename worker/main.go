@@ -12,11 +12,17 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
 
+	"burnish/activities"
 	"burnish/internal/config"
+	"burnish/internal/host"
 )
 
 // version is set when the program is built.
@@ -89,20 +95,34 @@ func serve(ctx context.Context, settings config.Worker, temporal client.Client, 
 		default: // one reason to stop is enough
 		}
 	}
+	attempts, err := host.OpenAttempts(attemptsDir(settings))
+	if err != nil {
+		return err
+	}
+	stops = append(stops, attempts.Close)
+	base := worker.Options{
+		WorkerStopTimeout:           settings.GracefulStop,
+		DisableRegistrationAliasing: true,
+		OnFatalError:                fatal,
+		Interceptors:                []interceptor.WorkerInterceptor{&activities.InHand{Attempts: attempts, Log: logger}},
+	}
+	recovery := &activities.Recovery{Client: temporal, Log: logger}
 	if settings.Role.Hosts() {
-		stop, err := startHost(ctx, settings, temporal, logger, fatal)
+		this, stop, err := startHost(settings, temporal, base, logger)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
+		recovery.Host = this
 	}
 	if settings.Role.Controls() {
-		stop, err := startControl(settings, temporal, logger, fatal)
+		stop, err := startControl(settings, temporal, base, logger)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
 	}
+	stops = append(stops, recovering(ctx, settings, recovery, logger))
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	select {
 	case <-ctx.Done():
@@ -112,6 +132,42 @@ func serve(ctx context.Context, settings config.Worker, temporal client.Client, 
 		return err
 	}
 }
+
+// recovering starts what follows a killed worker, and returns its end.
+func recovering(ctx context.Context, settings config.Worker, r *activities.Recovery, logger *slog.Logger) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		again(ctx, logger, "ending orphaned attempts", func(ctx context.Context) error { return r.Orphans(ctx, attemptsDir(settings)) })
+	})
+	if r.Host != nil {
+		done.Go(func() { again(ctx, logger, "telling the devices that the host started", r.Devices) })
+	}
+	return func() error {
+		cancel()
+		done.Wait()
+		return nil
+	}
+}
+
+// again repeats what failed until it works or ctx ends: a server that is away while
+// a worker starts must not leave its devices behind.
+func again(ctx context.Context, logger *slog.Logger, what string, do func(context.Context) error) {
+	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
+		err := do(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		logger.Warn(what+" failed and is tried again", "error", err, "in", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func attemptsDir(settings config.Worker) string { return filepath.Join(settings.StateDir, "attempts") }
 
 func inventoryDir(settings config.Worker) string { return filepath.Join(settings.StateDir, "inventory") }
 

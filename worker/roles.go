@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -34,9 +32,13 @@ const heartbeatThrottle = 5 * time.Second
 // takes them up.
 const stickyTimeout = 2 * time.Second
 
+// workflowTasks bounds the workflow tasks in hand at once, so that each ends well
+// within contract.TaskTimeout also when a whole fleet wakes up.
+const workflowTasks = 100
+
 // startControl registers workflows and control activities. The stop that it returns
 // may always be called.
-func startControl(settings config.Worker, temporal client.Client, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
+func startControl(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
 	planner, err := clean.NewPlanner(steps.Catalog(steps.All()), settings.Policy())
 	if err != nil {
@@ -50,12 +52,9 @@ func startControl(settings config.Worker, temporal client.Client, logger *slog.L
 		return stop, err
 	}
 	worker.SetStickyWorkflowCacheSize(settings.StickyCache)
-	w := worker.New(temporal, contract.Queue, worker.Options{
-		WorkerStopTimeout:            settings.GracefulStop,
-		DisableRegistrationAliasing:  true,
-		StickyScheduleToStartTimeout: stickyTimeout,
-		OnFatalError:                 fatal,
-	})
+	options.StickyScheduleToStartTimeout = stickyTimeout
+	options.MaxConcurrentWorkflowTaskExecutionSize = workflowTasks
+	w := worker.New(temporal, contract.Queue, options)
 	lifecycle := &workflows.Lifecycle{Planner: planner}
 	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	control := &activities.Control{Store: store, Client: temporal}
@@ -76,72 +75,44 @@ func startControl(settings config.Worker, temporal client.Client, logger *slog.L
 	return func() error { w.Stop(); return nil }, nil
 }
 
-// startHost becomes the one worker of its host, ends what an earlier worker left
-// behind, and takes the host's steps. The stop that it returns may always be called.
-func startHost(ctx context.Context, settings config.Worker, temporal client.Client, logger *slog.Logger, fatal func(error)) (stop func() error, err error) {
+// startHost becomes the one worker of its host and takes the host's steps. The stop
+// that it returns may always be called.
+func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (this *host.Host, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := hostRules(settings)
 	if err != nil {
-		return stop, err
+		return nil, stop, err
 	}
-	this, err := host.Open(settings.StateDir, settings.Host, rules)
+	this, err = host.Open(settings.StateDir, settings.Host, rules)
 	if err != nil {
-		return stop, err
+		return nil, stop, err
 	}
 	stop = this.Close
 	drivers, err := hardware.Drivers(settings.Drivers, hardware.Host{StateDir: this.Dir(), Paths: rules, Fake: rules.AllowFake})
 	if err != nil {
-		return stop, usageError{err}
+		return nil, stop, usageError{err}
 	}
 	hands := &activities.Hardware{
 		Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(settings.MaxCleansPerHost), Log: logger,
 	}
-	w := worker.New(temporal, contract.HostQueue(settings.Host), worker.Options{
-		WorkerStopTimeout:                  settings.GracefulStop,
-		DisableRegistrationAliasing:        true,
-		DisableWorkflowWorker:              true,
-		MaxConcurrentActivityExecutionSize: hostSlots,
-		DefaultHeartbeatThrottleInterval:   heartbeatThrottle,
-		MaxHeartbeatThrottleInterval:       heartbeatThrottle,
-		OnFatalError:                       fatal,
-	})
+	options.DisableWorkflowWorker = true
+	options.MaxConcurrentActivityExecutionSize = hostSlots
+	options.DefaultHeartbeatThrottleInterval = heartbeatThrottle
+	options.MaxHeartbeatThrottleInterval = heartbeatThrottle
+	w := worker.New(temporal, contract.HostQueue(settings.Host), options)
 	w.RegisterActivityWithOptions(hands.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
 	w.RegisterActivityWithOptions(hands.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
 	for _, step := range hands.Steps {
 		w.RegisterActivityWithOptions(hands.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
 	if err := w.Start(); err != nil {
-		return stop, err
+		return nil, stop, err
 	}
 	logger.Info("host worker polls", "queue", contract.HostQueue(settings.Host))
-	recovering, endRecovery := context.WithCancel(ctx)
-	recovery := &activities.Recovery{Host: this, Client: temporal, Log: logger}
-	var done sync.WaitGroup
-	done.Go(func() { again(recovering, logger, "ending orphaned attempts", recovery.Orphans) })
-	done.Go(func() { again(recovering, logger, "telling the devices that the host started", recovery.Devices) })
-	return func() error {
-		endRecovery()
+	return this, func() error {
 		w.Stop()
-		done.Wait()
 		return this.Close()
 	}, nil
-}
-
-// again repeats what failed until it works or ctx ends: a server that is away while
-// a host starts must not leave its devices behind.
-func again(ctx context.Context, logger *slog.Logger, what string, do func(context.Context) error) {
-	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
-		err := do(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		logger.Warn(what+" failed and is tried again", "error", err, "in", pause)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
 }
 
 func hostRules(settings config.Worker) (*host.Rules, error) {

@@ -176,19 +176,20 @@ func (s step) String() string {
 	return fmt.Sprintf("%s (%s) on %s leads to %s (%s)", describeEvent(s.event), s.was, describe(s.before), describe(s.after), s.is)
 }
 
-// settings are what never changes in a device's life, but for Cleanable, which a
-// new look at the hardware may change.
+// settings are what never changes in a device's life.
 func settings() []Device {
 	var all []Device
 	for _, otu := range []bool{false, true} {
 		for _, owner := range []Owner{OwnerSelf, OwnerNova} {
-			for _, cleanable := range []bool{false, true} {
-				all = append(all, Device{OneTimeUse: otu, Owner: owner, Cleanable: cleanable})
-			}
+			all = append(all, Device{OneTimeUse: otu, Owner: owner})
 		}
 	}
 	return all
 }
+
+// rediscovered is no event of the machine: the host's look found an erase path, or
+// that there is none any more. It may come at any time.
+const rediscovered Kind = "rediscovered"
 
 // graph is all that can be made of one absent device, by a machine.
 type graph struct {
@@ -197,7 +198,6 @@ type graph struct {
 	places  []place
 	steps   []step
 	refused []step // to is -1
-	out     [][]int
 }
 
 // explore walks the machine from an absent device, breadth first.
@@ -209,23 +209,25 @@ func explore(m machine, start Device) *graph {
 			return n
 		}
 		number[p] = len(g.places)
-		g.places, g.out = append(g.places, p), append(g.out, nil)
+		g.places = append(g.places, p)
 		return len(g.places) - 1
 	}
 	find(placeOf(start, nothing))
 	alphabet := events()
 	for n := 0; n < len(g.places); n++ {
 		before := g.places[n].device()
+		looked := before
+		looked.Cleanable = !before.Cleanable
+		p := g.places[n].past
+		g.steps = append(g.steps, step{n, find(placeOf(looked, p)), Event{Kind: rediscovered}, before, looked, p, p})
 		for _, e := range alphabet {
 			after, err := m.next(before, e)
 			if err != nil {
-				g.refused = append(g.refused, step{from: n, to: -1, event: e, before: before, was: g.places[n].past})
+				g.refused = append(g.refused, step{from: n, to: -1, event: e, before: before, was: p})
 				continue
 			}
-			is := g.places[n].past.after(before, e)
-			to := find(placeOf(after, is))
-			g.out[n] = append(g.out[n], len(g.steps))
-			g.steps = append(g.steps, step{n, to, e, before, after, g.places[n].past, is})
+			is := p.after(before, e)
+			g.steps = append(g.steps, step{n, find(placeOf(after, is)), e, before, after, p, is})
 		}
 	}
 	return g

@@ -186,7 +186,7 @@ var (
 		d.Returning, d.NamedSteps, d.Held, d.LostRace = false, false, false, false
 	}}
 	enrolled = effect{"enabled", func(d *Device, _ Event) {
-		d.Status = Enabled
+		d.Status, d.Maintenance = Enabled, MaintenanceOff
 		if d.Unit.Number == 0 {
 			d.Unit.Number = 1
 		}

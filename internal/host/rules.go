@@ -276,10 +276,13 @@ func trustedStat(st unix.Stat_t, path string, kind, uid uint32) error {
 		return fmt.Errorf("%s is no directory", path)
 	case st.Mode&unix.S_IFMT != kind:
 		return fmt.Errorf("%s is no regular file", path)
-	case st.Uid != 0 && uid == 0:
-		return fmt.Errorf("%s belongs to uid %d; a worker that runs as root takes only root's: chown it to root", path, st.Uid)
 	case st.Uid != 0 && st.Uid != uid:
-		return fmt.Errorf("%s belongs to uid %d; chown it to root or to uid %d, which this worker runs as", path, st.Uid, uid)
+		// A worker that runs as root takes root's only.
+		remedy := "chown it to root"
+		if uid != 0 {
+			remedy += fmt.Sprintf(" or to uid %d, which this worker runs as", uid)
+		}
+		return fmt.Errorf("%s belongs to uid %d; %s", path, st.Uid, remedy)
 	case st.Mode&0o022 != 0:
 		return fmt.Errorf("%s may be written by others than its owner (mode %04o); chmod go-w it", path, st.Mode&0o7777)
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -248,6 +249,12 @@ func TestF13_WhoseFileIsTaken(t *testing.T) {
 		err := trustedStat(unix.Stat_t{Mode: c.mode, Uid: c.owner}, "/x", c.kind, c.worker)
 		require.Equal(t, c.ok, err == nil, "%s: %v", what, err)
 	}
+}
+
+func TestF13_WorkerOutOfDescriptorsTriesAgain(t *testing.T) {
+	require.Equal(t, device.NeedsOperator, invalid(fmt.Errorf("open /x: %w", unix.ENOENT)).Class)
+	fault := invalid(fmt.Errorf("open /x: %w", unix.EMFILE))
+	requireFault(t, fault, device.Transient, device.CodeNotAllowed)
 }
 
 func TestF13_WithoutAFile(t *testing.T) {

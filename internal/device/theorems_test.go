@@ -1,0 +1,259 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The theorems of proof_test.go, each as what must hold of one place, one step or
+// one walk. They give the reason why it does not, or "".
+
+func allocatableIsNotDirty(d Device, _ past) string {
+	return must(!d.Allocatable() || !d.Dirty, "it may be handed out")
+}
+
+func allocatableIsAccountedFor(d Device, p past) string {
+	if !d.Allocatable() {
+		return ""
+	}
+	switch p {
+	case sanitised, vouchedOf, recorded:
+		return ""
+	case skipped, overruled:
+		return must(d.NotSanitised, "it may be handed out without a word that it was not sanitised")
+	}
+	return "it may be handed out"
+}
+
+func tenantsMeanDirty(d Device, p past) string {
+	return must(p != tenants || d.Dirty, "it counts as clean")
+}
+
+func onlyThreeEdges(s step) string {
+	if !s.before.Dirty || s.after.Dirty {
+		return ""
+	}
+	if s.event.Kind == CleanDone {
+		return must(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
+	}
+	return counted(
+		must(edgeOf(s.before, s.event) != "", "this is none of the three edges"),
+		must(s.after.NotSanitised, "NotSanitised is not set"))
+}
+
+func namedStepsClearNothing(s step) string {
+	switch s.event.Kind {
+	case StepsDone:
+		return counted(
+			must(s.before.NamedSteps, "no named steps were running"),
+			must(s.after.Dirty == s.before.Dirty, "they change Dirty"),
+			must(s.after.State == Manageable && !s.after.NamedSteps, "they end in manageable (DESIGN, The machine)"))
+	case CleanDone:
+		return must(!s.before.NamedSteps, "named steps are no full plan")
+	case CleanSteps:
+		return must(s.after.NamedSteps && s.before.State == Manageable, "S3.22: named steps, from manageable")
+	}
+	return ""
+}
+
+func oneTimeUseIsCleaned(d Device, p past) string {
+	return counted(
+		must(!d.OneTimeUse || p != skipped, "a one-time-use device was returned without a clean"),
+		must(!d.OneTimeUse || !d.NotSanitised || p == overruled || d.Dirty, "not sanitised, and no override said so"))
+}
+
+func notSanitisedIsKept(s step) string {
+	return counted(
+		must(!s.before.NotSanitised || s.after.NotSanitised || s.event.Kind == CleanDone, "NotSanitised ends without a full plan"),
+		must(s.before.NotSanitised || !s.after.NotSanitised || edgeOf(s.before, s.event) != "", "NotSanitised begins at no edge"),
+		must(s.event.Kind != CleanDone || !s.after.NotSanitised, "a full plan leaves it marked"))
+}
+
+func waysIntoThePool(s step) string {
+	if s.before.Allocatable() || !s.after.Allocatable() {
+		return ""
+	}
+	return must(slices.Contains([]Kind{Returned, MaintainOff, Unclaim, ClaimExpired}, s.event.Kind),
+		"nothing has read back reserved = 0")
+}
+
+// claimExcludes looks at what is refused, too: the claim's own end must be possible.
+func claimExcludes(g *graph) error {
+	for _, s := range g.steps {
+		c := s.before.Claim
+		if c == nil {
+			if s.after.Claim != nil && (s.event.Kind != ClaimEvent || !s.before.Allocatable() || s.after.Claim.Burning) {
+				return fmt.Errorf("%v: a claim begins otherwise than by claim, on a device that may be handed out", s)
+			}
+			continue
+		}
+		if c.Burning && !slices.Contains([]Kind{Burned, BurnFailed, Doubted, Lost, MaintainOff, rediscovered}, s.event.Kind) {
+			return fmt.Errorf("%v: the burn is under way", s)
+		}
+		switch s.event.Kind {
+		case ClaimEvent, Maintain, Manage, Retire, Taken:
+			return fmt.Errorf("%v: another request has the device", s)
+		case Unclaim, BurnStarted:
+			if c.Instance != s.event.Instance {
+				return fmt.Errorf("%v: it is %s's claim", s, c.Instance)
+			}
+			if s.event.Kind == BurnStarted && (s.after.Claim == nil || !s.after.Claim.Burning) {
+				return fmt.Errorf("%v: the burn is not recorded", s)
+			}
+		}
+		if k := s.after.Claim; k != nil && (k.Instance != c.Instance || c.Burning && !k.Burning) {
+			return fmt.Errorf("%v: the claim became another", s)
+		}
+		if s.after.Claim != nil && s.after.State != Available {
+			return fmt.Errorf("%v: a claim is left on a device that is not available", s)
+		}
+	}
+	for _, s := range g.refused {
+		c := s.before.Claim
+		if c == nil {
+			continue
+		}
+		ends := c.Burning && (s.event.Kind == Burned || s.event.Kind == BurnFailed) ||
+			!c.Burning && (s.event.Kind == ClaimExpired || c.Instance == s.event.Instance && (s.event.Kind == Unclaim || s.event.Kind == BurnStarted))
+		if ends {
+			return fmt.Errorf("%s on %s is refused: the claim could not end", describeEvent(s.event), describe(s.before))
+		}
+	}
+	return nil
+}
+
+func bindingsComeFromBurns(s step) string {
+	b := s.after.Binding
+	if b == nil || s.before.Binding != nil && s.before.Binding.Instance == b.Instance {
+		return ""
+	}
+	switch s.event.Kind {
+	case Burned:
+		c := s.before.Claim
+		return must(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another than the burn's")
+	case ObservedInUse:
+		return must(b.Observed && b.Instance == s.event.Instance, "it is bound to another than was observed")
+	case Recalled:
+		return must(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another than was recalled")
+	}
+	return "a binding comes from nowhere"
+}
+
+func failedBurnIsCleaned(s step) string {
+	c := s.before.Claim
+	if c == nil || !c.Burning || s.event.Kind == Burned || s.after.Claim != nil && s.after.Claim.Burning {
+		return ""
+	}
+	return counted(
+		must(s.after.State != Available, "it is available again"),
+		must(s.after.Dirty && s.after.Claim == nil, "it is not Dirty, or still claimed"),
+		must(s.event.Kind != BurnFailed || s.after.State == PendingCleaning, "it is not cleaned"))
+}
+
+// bindingEndsByUnbind: but for a device that is retired, and for an ended run that
+// knows better than one brought back from an earlier time (Recalled).
+func bindingEndsByUnbind(s step) string {
+	b := s.before.Binding
+	if b == nil || s.before.Owner != OwnerSelf {
+		return ""
+	}
+	kept := s.after.Binding != nil && s.after.Binding.Instance == b.Instance && s.after.Binding.Observed == b.Observed
+	if kept {
+		return must(s.after.State == Allocated || s.after.State == Unknown, "the tenant has it, and it is %s", s.after.State)
+	}
+	switch s.event.Kind {
+	case Unbind:
+		return must(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
+	case Retire, Lost:
+		return must(s.after.State == Retired, "it is not retired")
+	case Recalled:
+		return must(s.before.State == Unknown, "nobody asked")
+	}
+	return fmt.Sprintf("the binding of %s ends", b.Instance)
+}
+
+func observedBindingEnds(s step) string {
+	b := s.before.Binding
+	if b == nil || s.before.Owner != OwnerNova {
+		return ""
+	}
+	switch s.event.Kind {
+	case Unbind:
+		return must(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
+	case Released:
+		return must(b.Observed, "nobody observed this binding")
+	case ObservedInUse, Recalled, Retire, Lost:
+		return ""
+	}
+	return must(s.after.Binding != nil && s.after.Binding.Instance == b.Instance, "the binding of %s ends", b.Instance)
+}
+
+func holdsEndByTheirOwn(s step) string {
+	if s.before.State == Absent {
+		return ""
+	}
+	was, is := s.before.Maintenance, s.after.Maintenance
+	return counted(
+		must(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's hold ends"),
+		must(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "a hold begins"),
+		must(s.event.Kind != Maintain || s.after.HeldBack(), "it is not held"),
+		must(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
+		must(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "nobody took it"),
+		must(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance is not for that reason (S4.10)"),
+		must(s.event.Kind != Freed || s.after.State == PendingCleaning, "S4.28: what the other side frees is cleaned"))
+}
+
+func heldUntilCleaned(s step) string {
+	ends := slices.Contains([]Kind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, Unowned}, s.event.Kind)
+	pending := s.after.State == PendingCleaning
+	stays := s.before.State == PendingCleaning && pending
+	return counted(
+		must(!ends || !pending || s.event.Automated || s.after.Held, "it would be cleaned by itself"),
+		must(!ends || !pending || !s.event.Automated || !s.after.Held, "it waits for nobody"),
+		must(s.event.Kind != CleanStarted || !s.before.Held, "a clean begins that nobody asked for"),
+		must(!stays || !s.before.Held || s.after.Held || s.event.Kind == Clean, "it is no longer held"),
+		must(s.event.Kind != Clean || !s.before.Held || pending && !s.after.Held, "the operator's clean does not free it"))
+}
+
+func cleanRuns(s step) string {
+	was, is := s.before, s.after
+	if was.State != Cleaning || is.State == Cleaning && is.Returning == was.Returning && is.NamedSteps == was.NamedSteps {
+		return ""
+	}
+	ends := []Kind{CleanDone, StepsDone, CleanFailed, ObservedInUse, Doubted, Lost}
+	if was.Returning {
+		ends = []Kind{Returned, CleanFailed, Reclaimed, ObservedInUse, Doubted, Lost}
+	}
+	return must(slices.Contains(ends, s.event.Kind), "a step may be running")
+}
+
+func failureNeedsOperator(s step) string {
+	was, is := s.before, s.after
+	leaves := was.State == Error && is.State != Error
+	return counted(
+		must(s.event.Kind != CleanFailed || is.State == Error && is.HeldBack() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
+		must(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
+		must(!leaves || slices.Contains([]Kind{Clean, Manage, Override, Taken, ObservedInUse, Doubted, Retire, Lost}, s.event.Kind),
+			"S3.20: it leaves error by itself"),
+		must(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "S2.48: it is to be cleaned, where something can"),
+		must(!leaves || s.event.Kind != Taken || was.LostRace, "S4.12: it was no lost race"),
+		must(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed, "the maintenance outlives its reason"))
+}
+
+func marksFitTheState(d Device, _ past) string {
+	in := func(states ...State) bool { return slices.Contains(states, d.State) }
+	burning := d.Claim != nil && d.Claim.Burning
+	return counted(
+		must(d.Dirty || !in(Allocated, PendingCleaning, Error, Retired) && !burning, "it must be Dirty there"),
+		must(d.Dirty || !in(Cleaning) || d.Returning || d.NamedSteps, "it must be Dirty until its clean is done"),
+		must(!d.Dirty || !d.Returning, "what is returned is not Dirty"),
+		must(!d.Returning || in(Cleaning), "returning"),
+		must(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
+		must(!d.Held || in(PendingCleaning), "held"),
+		must(!d.LostRace || in(Error), "a lost race"),
+		must(d.Claim == nil || in(Available), "a claim"),
+		must(d.Binding == nil || in(Allocated, Unknown), "a binding"),
+		must(d.Maintenance != MaintenanceCleanFailed || in(Error, Retired), "maintenance for a failed clean"),
+		must(d.Status == Enabled || d.Status == Maintaining, "no status"),
+		must(d.Unit.Number > 0, "no unit"))
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func payload(t *testing.T, v any) *commonpb.Payload {
+	t.Helper()
+	p, err := converter.GetDefaultDataConverter().ToPayload(v)
+	require.NoError(t, err)
+	return p
+}
+
+func info(name string, fields map[string]*commonpb.Payload, memo map[string]*commonpb.Payload) *workflowpb.WorkflowExecutionInfo {
+	return &workflowpb.WorkflowExecutionInfo{
+		Execution:        &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name), RunId: "run"},
+		Status:           enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		StartTime:        timestamppb.New(clock),
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
+		Memo:             &commonpb.Memo{Fields: memo},
+	}
+}
+
+// Every search attribute and every fact ends up in its field, and the pending
+// activity's heartbeat in the progress.
+func TestExecutionOf(t *testing.T) {
+	steps := []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}}
+	facts := contract.Facts{
+		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
+		Status: device.Maintaining, Maintenance: true, MaintenanceReason: "operator", LastError: "E", LastRefusal: "F", Remedy: "R",
+		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitised: true, Operation: device.Shred, Steps: steps,
+	}
+	beats, err := converter.GetDefaultDataConverter().ToPayloads(contract.Progress{Step: "zero", Offset: 5, Size: 10, Waiting: "a slot"})
+	require.NoError(t, err)
+	e, err := executionOf(info("d1", map[string]*commonpb.Payload{
+		"DeviceState": payload(t, "cleaning"), "DeviceUuid": payload(t, "U"), "DeviceSerial": payload(t, "S"), "DeviceType": payload(t, "FAKE"),
+		"DeviceHost": payload(t, "h1"), "InstanceId": payload(t, someInstance), "CleanStep": payload(t, "zero"), "DeviceFault": payload(t, "host_silent"),
+		"NeedsOperator": payload(t, true), "DeviceDirty": payload(t, true), "DeviceUpdated": payload(t, clock),
+	}, map[string]*commonpb.Payload{contract.MemoFacts: payload(t, facts)}), []*workflowpb.PendingActivityInfo{{
+		ActivityType:            &commonpb.ActivityType{Name: "zero"},
+		State:                   enumspb.PENDING_ACTIVITY_STATE_SCHEDULED,
+		HeartbeatDetails:        beats,
+		Attempt:                 2,
+		LastFailure:             &failurepb.Failure{Message: "lost\ncontact"},
+		NextAttemptScheduleTime: timestamppb.New(clock.Add(time.Minute)),
+	}, {
+		ActivityType:     &commonpb.ActivityType{Name: "Observe"},
+		HeartbeatDetails: &commonpb.Payloads{Payloads: []*commonpb.Payload{payload(t, "no progress")}},
+	}})
+	require.NoError(t, err)
+	instance := someInstance
+	require.Equal(t, contract.View{
+		UUID: "U", Name: "d1", Type: "FAKE", Vendor: "Acme", Model: "X", Serial: "S", Hostname: "h1",
+		StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
+		Status: device.Maintaining, DeviceState: device.Cleaning, Dirty: true, Maintenance: true, MaintenanceReason: "operator",
+		CleanStep: &steps[0], InstanceUUID: &instance, LastError: "E", LastRefusal: "F", NeedsOperator: true,
+		Fault: "host_silent", Remedy: "R", CreatedAt: clock, UpdatedAt: clock, Driver: "fake", Owner: device.OwnerNova,
+		OneTimeUse: true, NotSanitised: true, Operation: device.Shred, Steps: steps,
+	}, e.view)
+	require.True(t, e.running)
+	require.Equal(t, &contract.ViewProgress{
+		Percent: 50, Done: 5, Total: 10, Attempt: 2,
+		Waiting: "next attempt at 2026-03-01T12:01:00Z, after: lost contact",
+	}, e.progress(e.view, clock))
+	require.Equal(t, "for a worker of host h1", e.progress(e.view, clock.Add(2*time.Minute)).Waiting)
+	require.Nil(t, e.pending["Observe"].progress)
+
+	_, err = executionOf(info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, 7)}, nil), nil)
+	require.ErrorContains(t, err, "DeviceState")
+}
+
+func TestListReadsEveryPage(t *testing.T) {
+	c := &mocks.Client{}
+	page := func(token, next string, names ...string) {
+		answer := &workflowservice.ListWorkflowExecutionsResponse{NextPageToken: []byte(next)}
+		for _, name := range names {
+			answer.Executions = append(answer.Executions, info(name, nil, nil))
+		}
+		c.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(r *workflowservice.ListWorkflowExecutionsRequest) bool {
+			return string(r.GetNextPageToken()) == token && r.GetQuery() == "Q"
+		})).Return(answer, nil).Once()
+	}
+	page("", "1", "a", "b")
+	page("1", "2")
+	page("2", "", "c")
+	found, err := (&temporal{client: c}).list(t.Context(), "Q")
+	require.NoError(t, err)
+	require.Len(t, found, 3)
+	require.Equal(t, "c", found[2].name)
+	c.AssertExpectations(t)
+}
+
+func TestPolledIsTheLatest(t *testing.T) {
+	c := &mocks.Client{}
+	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)}, {LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
+	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
+		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil).Once()
+	last, err := (&temporal{client: c}).polled(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, clock, last)
+	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
+		Return(&workflowservice.DescribeTaskQueueResponse{}, nil).Once()
+	last, err = (&temporal{client: c}).polled(t.Context())
+	require.NoError(t, err)
+	require.True(t, last.IsZero())
+}
+
+// Sent twice it is two updates: what a repeated one means is the device's to say.
+func TestUpdateIDsAreUnique(t *testing.T) {
+	a, b := updateOptions("d1", contract.UpdateBind, nil), updateOptions("d1", contract.UpdateBind, nil)
+	require.NotEqual(t, a.UpdateID, b.UpdateID)
+	require.Equal(t, "device/d1", a.WorkflowID)
+	require.Equal(t, client.WorkflowUpdateStageAccepted, a.WaitForStage)
+}
+
+func TestEnrollStartsOrJoins(t *testing.T) {
+	c, handle := &mocks.Client{}, &mocks.WorkflowUpdateHandle{}
+	c.On("NewWithStartWorkflowOperation", mock.MatchedBy(func(o client.StartWorkflowOptions) bool {
+		return o.ID == "device/d1" && o.TaskQueue == "burnish" && o.WorkflowIDConflictPolicy == enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
+	}), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: "d1"}).Return(nil).Once()
+	c.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o client.UpdateWithStartWorkflowOptions) bool {
+		return o.UpdateOptions.UpdateName == "enroll"
+	})).Return(handle, nil).Once()
+	handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
+	_, err := (&temporal{client: c}).enroll(t.Context(), contract.EnrollInput{Enrolment: contract.Enrolment{Name: "d1"}})
+	require.NoError(t, err)
+	c.AssertExpectations(t)
+	handle.AssertExpectations(t)
+}
