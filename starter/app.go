@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,8 @@ type app struct {
 
 	format  format
 	timeout timeout
+
+	writing sync.Mutex // one line at a time, from whichever device it comes
 }
 
 const rootUsage = `burnish: passthrough devices from one tenant to the next, burned, cleaned, returned
@@ -216,6 +219,8 @@ func asFailure(err error) *failure {
 
 // print writes text to stdout.
 func (a *app) print(text string) error {
+	a.writing.Lock()
+	defer a.writing.Unlock()
 	if _, err := io.WriteString(a.stdout, text); err != nil {
 		return &failure{exit: exitFailed, code: device.CodeIO, message: "the output cannot be written: " + err.Error()}
 	}

@@ -345,3 +345,10 @@ func TestSteps(t *testing.T) {
 	require.JSONEq(t, `[{"step":"zero","priority":70,"interface":"deploy"},{"step":"verify","priority":60.5,"interface":"deploy"}]`, got.out)
 	require.Equal(t, "STEP    PRIORITY  INTERFACE\nzero    70        deploy\nverify  60.5      deploy\n", burnish(t, l, "", "steps", "d1").out)
 }
+
+// A listing needs no worker, so that its time-out speaks of none.
+func TestListRunsOutOfTime(t *testing.T) {
+	l := &fakeLifecycles{onList: func(string) ([]execution, error) { return nil, context.DeadlineExceeded }}
+	got := burnish(t, l, "", "list", "--timeout", "7s")
+	require.Equal(t, ran{exitTimeout, "", "burnish: list: no answer within 7s; try again with a longer --timeout\n"}, got)
+}

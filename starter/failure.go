@@ -65,6 +65,8 @@ func (f *failure) body() *errorBody {
 
 // report tells the failure on stderr. There is nobody to tell if that fails too.
 func (a *app) report(f *failure) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
 	if a.format == formatTable {
 		_, _ = fmt.Fprintln(a.stderr, f.line())
 		return
@@ -74,6 +76,8 @@ func (a *app) report(f *failure) {
 
 // note tells something beside the result, on stderr.
 func (a *app) note(name, text string) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
 	if a.format == formatTable {
 		head := "burnish: note: "
 		if name != "" {
@@ -170,7 +174,7 @@ func code(err error) codes.Code {
 // gone, because no control worker polls, or because it takes longer.
 func (a *app) unanswered(parent context.Context, l lifecycles, name string) *failure {
 	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: name}
-	if l == nil {
+	if l == nil || name == "" { // no worker has a part in it
 		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
 		return f
 	}

@@ -53,19 +53,19 @@ func (a *app) many(n, width int, do func(i int) outcome) error {
 	var (
 		all   = make([]outcome, n)
 		next  = make(chan int)
-		lines sync.Mutex
 		group sync.WaitGroup
-		torn  error // the first line that could not be written
+		torn  = make(chan error, 1) // a line that could not be written
 	)
 	for range min(n, width) {
 		group.Go(func() {
 			for i := range next {
 				all[i] = do(i)
-				lines.Lock()
-				if err := a.tell(all[i]); err != nil && torn == nil {
-					torn = err
+				if err := a.tell(all[i]); err != nil {
+					select {
+					case torn <- err:
+					default: // one is enough
+					}
 				}
-				lines.Unlock()
 			}
 		})
 	}
@@ -74,13 +74,17 @@ func (a *app) many(n, width int, do func(i int) outcome) error {
 	}
 	close(next)
 	group.Wait()
-	if torn == nil && a.format != formatTable {
-		torn = encode(a.stdout, a.format, indented, outcomes{Devices: all})
+	if a.format != formatTable {
+		if err := encode(a.stdout, a.format, indented, outcomes{Devices: all}); err != nil {
+			return err
+		}
 	}
-	if torn != nil {
-		return torn
+	select {
+	case err := <-torn:
+		return err
+	default:
+		return summary(all)
 	}
-	return summary(all)
 }
 
 // tell prints one outcome for people.

@@ -100,7 +100,7 @@ func (a *app) nameOf(ctx context.Context, l lifecycles, id, name string) (string
 	found, err := l.list(rctx, fmt.Sprintf("WorkflowType = %s AND ExecutionStatus = %s AND %s = %s",
 		quote(contract.WorkflowDeviceLifecycle), quote("Running"), contract.AttrUUID.GetName(), quote(id)))
 	if err != nil {
-		return "", a.explain(ctx, l, id, err)
+		return "", a.explain(ctx, l, "", err)
 	}
 	if len(found) == 0 {
 		return name, nil

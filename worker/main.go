@@ -169,7 +169,9 @@ func again(ctx context.Context, logger *slog.Logger, what string, do func(contex
 
 func attemptsDir(settings config.Worker) string { return filepath.Join(settings.StateDir, "attempts") }
 
-func inventoryDir(settings config.Worker) string { return filepath.Join(settings.StateDir, "inventory") }
+func inventoryDir(settings config.Worker) string {
+	return filepath.Join(settings.StateDir, "inventory")
+}
 
 func help() error {
 	text, err := config.WorkerHelp()

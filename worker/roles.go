@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -31,6 +34,9 @@ const heartbeatThrottle = 5 * time.Second
 // stickyTimeout is how long a killed worker's devices wait before another worker
 // takes them up.
 const stickyTimeout = 2 * time.Second
+
+// clusterTimeout bounds the question which cluster this is.
+const clusterTimeout = 10 * time.Second
 
 // workflowTasks bounds the workflow tasks in hand at once, so that each ends well
 // within contract.TaskTimeout also when a whole fleet wakes up.
@@ -83,7 +89,13 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	if err != nil {
 		return nil, stop, err
 	}
-	this, err = host.Open(settings.StateDir, settings.Host, rules)
+	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
+	defer cancel()
+	cluster, err := temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
+	if err != nil {
+		return nil, stop, fmt.Errorf("ask the server who it is: %w", err)
+	}
+	this, err = host.Open(settings.StateDir, settings.Host, rules, host.Within(cluster.GetClusterId()))
 	if err != nil {
 		return nil, stop, err
 	}

@@ -124,6 +124,11 @@ func claimExcludes(g *graph) error {
 
 func bindingsComeFromBurns(s step) string {
 	b := s.after.Binding
+	if s.event.Kind == Burned || s.event.Kind == ObservedInUse {
+		if s.after.State != Allocated || b == nil && (s.event.Kind == Burned || s.event.Instance != "") {
+			return "it is in use, and not bound"
+		}
+	}
 	if b == nil || s.before.Binding != nil && s.before.Binding.Instance == b.Instance {
 		return ""
 	}
@@ -251,7 +256,7 @@ func marksFitTheState(d Device, _ past) string {
 		must(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
 		must(!d.Held || in(PendingCleaning), "held"),
 		must(!d.LostRace || in(Error), "a lost race"),
-		must(d.Claim == nil || in(Available), "a claim"),
+		must(d.Claim == nil || in(Available) && !d.HeldBack(), "a claim"),
 		must(d.Binding == nil || in(Allocated, Unknown), "a binding"),
 		must(d.Maintenance != MaintenanceCleanFailed || in(Error, Retired), "maintenance for a failed clean"),
 		must(d.Status == Enabled || d.Status == Maintaining, "no status"),

@@ -33,6 +33,17 @@ type Host struct {
 	closing sync.Mutex
 	lock    *os.File // nil after Close
 	socket  int
+	cluster string
+}
+
+// Option changes what Open does.
+type Option func(*Host)
+
+// Within names the cluster that the host serves. Two clusters may have a host of one
+// name on one machine, each with a state directory of its own; what both would write
+// to is told apart by the lock on the device itself.
+func Within(cluster string) Option {
+	return func(h *Host) { h.cluster = cluster + "/" }
 }
 
 // Open makes dir where it is missing and becomes the worker of the host called
@@ -40,7 +51,7 @@ type Host struct {
 // by a lock in dir, and by a socket named after the host, which also finds a worker
 // with another state directory (SAFETY F1). A worker that was killed but whose last
 // I/O has not returned still counts: its files are closed only then.
-func Open(dir, hostname string, rules *Rules) (*Host, error) {
+func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) {
 	if hostname == "" || strings.ContainsRune(hostname, 0) {
 		return nil, fmt.Errorf("%q is no host name", hostname)
 	}
@@ -52,6 +63,9 @@ func Open(dir, hostname string, rules *Rules) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{dir: dir, name: strings.ToLower(hostname), rules: rules, socket: -1}
+	for _, option := range options {
+		option(h)
+	}
 	if err := h.becomeOnly(); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -170,7 +184,7 @@ func (h *Host) listen() error {
 		return fmt.Errorf("make the socket of host %s: %w", h.name, err)
 	}
 	h.socket = fd
-	address := &unix.SockaddrUnix{Name: socketName(h.name)}
+	address := &unix.SockaddrUnix{Name: socketName(h.cluster + h.name)}
 	if err := unix.Bind(fd, address); err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
 			return fmt.Errorf("%s is already the host worker of %s on this machine: stop it first, or give this worker a host name of its own", listener(address), h.name)

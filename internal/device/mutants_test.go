@@ -1,0 +1,171 @@
+package device
+
+// mutant is a machine with one rule of safety broken, and a part of the name of the
+// proof that must notice.
+type mutant struct {
+	name    string
+	change  change
+	refuted string
+}
+
+const (
+	notDirty  = "S2.40 allocatable is never Dirty"
+	since     = "F7 what had a tenant since"
+	accounted = "S0.8 allocatable"
+	edges     = "F7 only a full plan and three edges"
+	namedOnly = "F7 named steps"
+	oneTime   = "S0.1 a one-time-use device"
+	unsanited = "NotSanitised begins at an edge"
+	pool      = "four events alone"
+	claims    = "a claim excludes"
+	burns     = "S0.27"
+	burnFails = "S0.6"
+	unbinds   = "F6 nothing but its own unbind"
+	observes  = "F6 an observed tenancy"
+	holds     = "S2.51 S4.10"
+	waits     = "D7 automated cleaning off"
+	runs      = "S2.66"
+	fails     = "S3.23"
+	marks     = "S2.49"
+	oneRow    = "at most one row"
+	dead      = "no row is dead"
+	states    = "every state"
+	traps     = "S2.48 no traps"
+	ends      = "no traps: retire and forget"
+)
+
+func mutations() []mutant {
+	return []mutant{
+		// What makes Dirty.
+		{"enrolment leaves it clean", dropEffect(Absent, Enroll, soil), since},
+		{"the start of a burn leaves it clean", everywhere(startBurn, func(d *Device, _ Event) { d.Claim.Burning = true }), since},
+		{"an allocation seen leaves it clean", everywhere(bindObserved, but(bindObserved, keepDirt)), since},
+		{"used between two looks, and clean (D9)", dropEffect(Available, ObservedUnused, soil), since},
+		{"unknown and unused is clean", dropEffect(Unknown, ObservedUnused, soil), since},
+		{"unknown, free and bound is clean", dropEffect(Unknown, ObservedFree, soil), since},
+		{"an unowned tenancy left nothing", both(dropEffect(Allocated, Unowned, soil), addEffect(Allocated, Unowned, clearDirt)), since},
+		{"doubt leaves it clean", everywhere(doubt, but(doubt, keepDirt)), since},
+		{"a changed device in the pool is clean", dropEffect(Available, Changed, soil), since},
+		{"a changed device is clean", dropEffect(Manageable, Changed, soil), since},
+		{"taken leaves it clean", everywhere(takeAway, but(takeAway, keepDirt)), since},
+		{"S4.28 freed leaves it clean", dropEffect(Manageable, Freed, soil), since},
+		{"a lost race leaves it clean", everywhere(loseRace, but(loseRace, keepDirt)), since},
+		{"an ended run's tenant left nothing", everywhere(rebind, but(rebind, keepDirt)), since},
+		{"a reclaimed device is clean", dropEffect(Cleaning, Reclaimed, soil), since},
+		{"a failed clean is clean", dropEffect(Cleaning, CleanFailed, soil), since},
+		{"a retired device is clean", everywhere(end, but(end, func(_ Device, d *Device) { d.Dirty = false })), since},
+
+		// What clears it.
+		{"named steps count as a full plan", dropGuard(Cleaning, CleanDone, fullPlan), namedOnly},
+		{"StepsDone sanitises", addEffect(Cleaning, StepsDone, sanitise), namedOnly},
+		{"StepsDone clears Dirty", addEffect(Cleaning, StepsDone, clearDirt), edges},
+		{"a full plan's steps are done by StepsDone", dropGuard(Cleaning, StepsDone, named), namedOnly},
+		{"a second clean_done while it is returned", dropGuard(Cleaning, CleanDone, notReturn), unsanited},
+		{"unbind clears Dirty", addEffect(Allocated, Unbind, clearDirt), edges},
+		{"the start of a clean clears Dirty", addEffect(PendingCleaning, CleanStarted, clearDirt), edges},
+		{"the operator's clean clears Dirty", addEffect(Error, Clean, clearDirt), edges},
+		{"manage clears Dirty", addEffect(Error, Manage, clearDirt), edges},
+		{"a rebuild clears Dirty", addEffect(Allocated, Rebuild, clearDirt), edges},
+		{"maintain --off clears Dirty", addEffect(Manageable, MaintainOff, clearDirt), edges},
+		{"a look at a retired piece clears Dirty", both(leadTo(Retired, Forget, Manageable), addEffect(Retired, Forget, clearDirt)), edges},
+		{"provide returns what is Dirty", dropGuard(Manageable, Provide, clean), oneRow},
+		{"provide returns what is Dirty, and cleans nothing", leadTo(Manageable, Provide, Available, dirty, cleanable), notDirty},
+		{"unknown and free is returned, Dirty or not", dropGuard(Unknown, ObservedFree, clean), oneRow},
+		{"unknown, free and Dirty is returned", both(leadTo(Unknown, ObservedFree, Cleaning, dirty), addEffect(Unknown, ObservedFree, startReturn)), marks},
+		{"returned without being returned", dropGuard(Cleaning, Returned, returning), notDirty},
+		{"a clean that failed is returned", leadTo(Cleaning, CleanFailed, Available), fails},
+
+		// The three edges.
+		{"an override hides itself", everywhere(returnUnsanitised, but(returnUnsanitised, func(b Device, d *Device) { d.NotSanitised = b.NotSanitised })), edges},
+		{"a full plan stays NotSanitised", everywhere(sanitise, but(sanitise, func(b Device, d *Device) { d.NotSanitised = b.NotSanitised })), unsanited},
+		{"NotSanitised is forgotten at the next claim", addEffect(Available, ClaimEvent, effect{"mutant", func(d *Device, _ Event) { d.NotSanitised = false }}), unsanited},
+		{"D4 counts for one-time-use devices", both(leadTo(Allocated, Unbind, Cleaning, uncleanable, oneTimeUse), swapEffect(Allocated, Unbind, blame, returnUnsanitised)), oneTime},
+		{"D4 counts for one-time-use devices that are provided", both(leadTo(Manageable, Provide, Cleaning, uncleanable, oneTimeUse), swapEffect(Manageable, Provide, blame, returnUnsanitised)), oneTime},
+		{"D7 counts for one-time-use devices", both(leadTo(Allocated, Unbind, Cleaning, manual, oneTimeUse), swapEffect(Allocated, Unbind, holdClean, returnUnsanitised)), oneTime},
+		{"D7 counts for observed one-time-use devices", both(leadTo(Allocated, Released, Cleaning, manual, oneTimeUse), swapEffect(Allocated, Released, holdClean, returnUnsanitised)), oneTime},
+		{"D7 counts with automated cleaning on", both(leadTo(Allocated, Unbind, Cleaning, cleanable, automated), addEffect(Allocated, Unbind, returnUnsanitised)), edges},
+		{"an override from manageable", edit(Error, Override, nil, func(r *row) bool { r.From = append(r.From, Manageable); return true }), edges},
+
+		// Claims and burns.
+		{"a second claim", dropGuard(Available, ClaimEvent, unclaimed), claims},
+		{"a claim of a held device", dropGuard(Available, ClaimEvent, notHeldBack), claims},
+		{"a claim in error", edit(Available, ClaimEvent, nil, func(r *row) bool { r.From = append(r.From, Error); return true }), claims},
+		{"another's burn", dropGuard(Available, BurnStarted, ownClaim), claims},
+		{"a burn that is not recorded", everywhere(startBurn, func(d *Device, _ Event) { d.Dirty = true }), claims},
+		{"another's unclaim", dropGuard(Available, Unclaim, ownClaim), claims},
+		{"unclaim in mid-burn", dropGuard(Available, Unclaim, notBurning), notDirty},
+		{"expiry in mid-burn", dropGuard(Available, ClaimExpired, notBurning), notDirty},
+		{"a burn that nobody started", dropGuard(Available, Burned, burning), burns},
+		{"maintain in mid-claim", dropGuard(Available, Maintain, unclaimed), claims},
+		{"manage in mid-claim", dropGuard(Available, Manage, unclaimed), claims},
+		{"retire in mid-claim", dropGuard(Available, Retire, unclaimed), claims},
+		{"taken in mid-claim", dropGuard(Available, Taken, unclaimed), claims},
+		{"a lost race in mid-burn", dropGuard(Available, LostRace, notBurning), claims},
+		{"an allocation seen in mid-burn", dropGuard(Available, ObservedInUse, notBurning), claims},
+		{"unused in mid-burn", dropGuard(Available, ObservedUnused, notBurning), claims},
+		{"changed in mid-burn", dropGuard(Available, Changed, notBurning), claims},
+		{"a failed burn stays available", leadTo(Available, BurnFailed, stay), burnFails},
+		{"a failed burn is returned", both(leadTo(Available, BurnFailed, Cleaning), addEffect(Available, BurnFailed, startReturn)), burnFails},
+		{"a failed burn keeps its claim", dropEffect(Available, BurnFailed, dropClaim), claims},
+		{"a burn binds somebody else", everywhere(bind, but(bind, func(_ Device, d *Device) { d.Binding.Instance = other })), burns},
+
+		// Tenancies.
+		{"another's unbind", dropGuard(Allocated, Unbind, byOwn), unbinds},
+		{"used = 0 ends a tenancy of our own", dropGuard(Allocated, Released, ofNova), unbinds},
+		{"used = 0 ends a tenancy that was bound here", everyGuard(ofNova, func(d Device, _ Event) bool { return d.Owner == OwnerNova && d.Binding != nil }), observes},
+		{"unowned ends a recorded tenancy", dropGuard(Allocated, Unowned, unbound), unbinds},
+		{"doubt ends a tenancy", addEffect(Allocated, Doubted, loseBind), unbinds},
+		{"unknown and unused is cleaned under its tenant", leadTo(Unknown, ObservedUnused, PendingCleaning, bound), unbinds},
+		{"unknown and free is cleaned under its tenant", leadTo(Unknown, ObservedFree, PendingCleaning, bound), unbinds},
+		{"another's allocation ends a tenancy of our own", everywhere(bindObserved, but(bindObserved, func(_ Device, d *Device) {
+			if d.Binding != nil {
+				d.Binding = &Binding{Number: d.Bindings, Instance: other, Observed: true}
+			}
+		})), unbinds},
+		{"a use is seen and not recorded", everywhere(bindObserved, but(bindObserved, keepBinds)), burns},
+		{"a tenancy outlives its unbind", dropEffect(Allocated, Unbind, unbind), marks},
+
+		// Holds.
+		{"held is not held (unbind)", dropEffect(Allocated, Unbind, holdClean), waits},
+		{"held is not held (released)", dropEffect(Allocated, Released, holdClean), waits},
+		{"held is not held (unused)", dropEffect(Available, ObservedUnused, holdUnless), waits},
+		{"held is not held (unknown, unused)", dropEffect(Unknown, ObservedUnused, holdUnless), waits},
+		{"held is not held (unknown, free)", dropEffect(Unknown, ObservedFree, holdUnless), waits},
+		{"held is not held (freed)", dropEffect(Manageable, Freed, holdUnless), waits},
+		{"held is not held (failed burn)", dropEffect(Available, BurnFailed, holdUnless), waits},
+		{"held is not held (unowned)", dropEffect(Allocated, Unowned, holdUnless), waits},
+		{"a held clean begins by itself", dropGuard(PendingCleaning, CleanStarted, notHeld), waits},
+		{"nothing frees a held clean", dropEffect(PendingCleaning, Clean, freeClean), waits},
+		{"maintain --off ends what another system took", everywhere(unhold, but(unhold, func(_ Device, d *Device) { d.Maintenance = MaintenanceOff })), holds},
+		{"a failed clean ends what another system took", everywhere(blame, but(blame, func(_ Device, d *Device) { d.Maintenance = MaintenanceCleanFailed })), holds},
+		{"freed ends any maintenance", dropGuard(Manageable, Freed, takenFor), holds},
+		{"S4.28 freed is not cleaned", leadTo(Manageable, Freed, Available), holds},
+		{"a full plan ends the operator's hold", addEffect(Cleaning, CleanDone, freeDevice), holds},
+		{"provide makes it allocatable at once", leadTo(Manageable, Provide, Available, clean), pool},
+
+		// The running clean, and its failure.
+		{"retire under a running step", edit(Error, Retire, nil, func(r *row) bool { r.From = append(r.From, Cleaning); return true }), runs},
+		{"manage under a running step", edit(Error, Manage, nil, func(r *row) bool { r.From = append(r.From, Cleaning); return true }), runs},
+		{"a step reclaimed", dropGuard(Cleaning, Reclaimed, returning), runs},
+		{"a failure without maintenance", everywhere(blame, func(d *Device, _ Event) { d.Returning, d.NamedSteps, d.Held = false, false, false }), fails},
+		{"a failure does not need the operator", leadTo(Cleaning, CleanFailed, PendingCleaning), fails},
+		{"a clean of what nothing can clean", dropGuard(Error, Clean, cleanable), fails},
+		{"taken from error without a lost race", dropGuard(Error, Taken, lostRace), fails},
+		{"error is left by itself", edit(PendingCleaning, CleanStarted, nil, func(r *row) bool { r.From = append(r.From, Error); return true }), fails},
+		{"maintenance for a failed clean outlives the next", dropEffect(Error, Clean, forgive), fails},
+
+		// Nothing is stuck, nothing is superfluous.
+		{"error has no way out", both(dropRow(Error, Clean), dropRow(Error, Manage)), traps},
+		{"uncleanable, one-time-use, and no override", dropRow(Error, Override), traps},
+		{"taken for ever", dropRow(Manageable, Freed), traps},
+		{"held for ever", dropRow(PendingCleaning, Clean), traps},
+		{"an operator's hold for ever", dropRow(Available, MaintainOff), traps},
+		{"a claim for ever", both(dropRow(Available, ClaimExpired), dropRow(Available, Unclaim)), claims},
+		{"a burn for ever", both(dropRow(Available, Burned), dropRow(Available, BurnFailed)), claims},
+		{"retired for ever", dropRow(Retired, Forget), ends},
+		{"hardware that is gone for ever", dropRow(Error, Lost), ends},
+		{"nothing is retired", both(dropRow(Available, Retire), dropRow(Available, Lost)), states},
+		{"two rows for one event", func(m machine) { m[len(m)-1] = row{in(Retired), Doubted, nil, Unknown, nil}; m[len(m)-2] = m[len(m)-1] }, oneRow},
+		{"a row that nothing reaches", func(m machine) { m[len(m)-1] = row{in(Available), Returned, when(returning), stay, nil} }, dead},
+	}
+}

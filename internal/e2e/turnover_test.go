@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+)
+
+// S0.4, S0.7, S0.8, S2.40–S2.45, S3.1, S3.18: one device from one tenant to the next.
+func TestTurnover(t *testing.T) {
+	t.Parallel()
+	for _, kind := range Kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.Run(t, "all")
+			size := int64(8 * MiB)
+			if kind == "block" {
+				size += 3*512 + 100 // a tail that O_DIRECT refuses
+			}
+			d := s.Device(t, kind, "d1", size, 300*time.Millisecond)
+
+			s.Enroll(t, d, "--one-time-use")
+			v := s.Show(t, "d1")
+			require.Equal(t, device.Manageable, v.DeviceState)
+			require.True(t, v.Dirty)
+			s.RequireReserved(t, "d1", 1)
+			d.RequireStamps(t, 1)
+
+			s.Must(t, "provide", "d1", "--wait", "--timeout", "60s")
+			s.RequireReserved(t, "d1", 0)
+			d.RequireZero(t)
+
+			for tenant, nonce := range map[string]uint64{"alice": 2, "bob": 3} {
+				s.Bind(t, "d1", tenant)
+				s.RequireReserved(t, "d1", 1)
+				v := s.Show(t, "d1")
+				require.Equal(t, device.Allocated, v.DeviceState)
+				require.Equal(t, Instance(tenant), *v.InstanceUUID)
+				d.Stamp(t, nonce)
+				s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("somebody"))
+				s.Refused(t, device.CodeRefused, "unbind", "d1", "--instance", Instance("somebody"))
+				d.RequireStamps(t, nonce)
+
+				s.Unbind(t, "d1", tenant)
+				s.AwaitReturned(t, d, 30*time.Second)
+			}
+			v = s.Show(t, "d1")
+			require.Len(t, v.Cleans, 3)
+			last := v.Cleans[2]
+			require.Equal(t, "cleaned", last.Outcome)
+			require.Len(t, last.Steps, 2)
+			for i, step := range []string{"zero", "verify"} {
+				require.Equal(t, step, last.Steps[i].Step)
+				require.Equal(t, d.Size, last.Steps[i].Bytes)
+				require.Zero(t, last.Steps[i].RedoneAtMost)
+			}
+		})
+	}
+}
