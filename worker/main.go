@@ -53,7 +53,7 @@ func run(args []string) error {
 		case "-h", "--help", "help":
 			return help()
 		case "--version", "version":
-			fmt.Println("burnish-worker", version)
+			fmt.Fprintln(os.Stdout, "burnish-worker", version)
 			return nil
 		}
 		return usageError{fmt.Errorf("%q is not known; burnish-worker takes its settings from the environment, see --help", args[0])}
@@ -178,7 +178,7 @@ func help() error {
 	if err != nil {
 		return err
 	}
-	fmt.Print(`burnish-worker does Burnish's work. It takes its settings from the environment:
+	fmt.Fprint(os.Stdout, `burnish-worker does Burnish's work. It takes its settings from the environment:
 
 ` + text + `
 Temporal is found by TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…,

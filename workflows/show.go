@@ -44,18 +44,20 @@ func (d *lifecycle) show(ctx workflow.Context) {
 	if !d.state.Enrolled {
 		return
 	}
-	if now := d.attributes(); now != d.shown.Attributes {
+	attributes, facts := d.attributes(), d.facts()
+	factsChanged := !reflect.DeepEqual(facts, d.shown.Facts)
+	if now := attributes; now != d.shown.Attributes || factsChanged {
 		if err := workflow.UpsertTypedSearchAttributes(ctx, now.updates(d.state.UpdatedAt)...); err != nil {
 			d.log.Error("search attributes were not written", "device", d.state.Name, "error", err)
 		} else {
 			d.shown.Attributes = now
 		}
 	}
-	if now := d.facts(); !reflect.DeepEqual(now, d.shown.Facts) {
-		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoFacts: now}); err != nil {
+	if factsChanged {
+		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoFacts: facts}); err != nil {
 			d.log.Error("memo was not written", "device", d.state.Name, "error", err)
 		} else {
-			d.shown.Facts = now
+			d.shown.Facts = facts
 		}
 	}
 	workflow.SetCurrentDetails(ctx, d.details())

@@ -31,6 +31,7 @@ const (
 	dead      = "no row is dead"
 	states    = "every state"
 	traps     = "S2.48 no traps"
+	may       = "S3.20 what"
 	ends      = "no traps: retire and forget"
 )
 
@@ -42,7 +43,6 @@ func mutations() []mutant {
 		{"an allocation seen leaves it clean", everywhere(bindObserved, but(bindObserved, keepDirt)), since},
 		{"used between two looks, and clean (D9)", dropEffect(Available, ObservedUnused, soil), since},
 		{"unknown and unused is clean", dropEffect(Unknown, ObservedUnused, soil), since},
-		{"unknown, free and bound is clean", dropEffect(Unknown, ObservedFree, soil), since},
 		{"an unowned tenancy left nothing", both(dropEffect(Allocated, Unowned, soil), addEffect(Allocated, Unowned, clearDirt)), since},
 		{"doubt leaves it clean", everywhere(doubt, but(doubt, keepDirt)), since},
 		{"a changed device in the pool is clean", dropEffect(Available, Changed, soil), since},
@@ -60,7 +60,7 @@ func mutations() []mutant {
 		{"StepsDone sanitises", addEffect(Cleaning, StepsDone, sanitise), namedOnly},
 		{"StepsDone clears Dirty", addEffect(Cleaning, StepsDone, clearDirt), edges},
 		{"a full plan's steps are done by StepsDone", dropGuard(Cleaning, StepsDone, named), namedOnly},
-		{"a second clean_done while it is returned", dropGuard(Cleaning, CleanDone, notReturn), unsanited},
+		{"a second clean_done while it is returned", dropGuard(Cleaning, CleanDone, notReturn), namedOnly},
 		{"unbind clears Dirty", addEffect(Allocated, Unbind, clearDirt), edges},
 		{"the start of a clean clears Dirty", addEffect(PendingCleaning, CleanStarted, clearDirt), edges},
 		{"the operator's clean clears Dirty", addEffect(Error, Clean, clearDirt), edges},
@@ -158,13 +158,20 @@ func mutations() []mutant {
 		{"error has no way out", both(dropRow(Error, Clean), dropRow(Error, Manage)), traps},
 		{"uncleanable, one-time-use, and no override", dropRow(Error, Override), traps},
 		{"taken for ever", dropRow(Manageable, Freed), traps},
-		{"held for ever", dropRow(PendingCleaning, Clean), traps},
-		{"an operator's hold for ever", dropRow(Available, MaintainOff), traps},
+		{"held for ever", dropRow(PendingCleaning, Clean), may},
+		{"no clean from error (S3.20)", dropRow(Error, Clean), may},
+		{"no manage from error (S3.20)", dropRow(Error, Manage), may},
+		{"no named steps (S3.22)", dropRow(Manageable, CleanSteps), may},
+		{"named steps for ever", dropRow(Cleaning, StepsDone), may},
+		{"another's unbind of what nothing can clean", dropGuard(Allocated, Unbind, byOwn, uncleanable), unbinds},
+		{"no unbind with automated cleaning off", dropRow(Allocated, Unbind, manual, oneTimeUse), may},
+		{"an operator's hold for ever", dropEvent(MaintainOff), traps},
+		{"an operator's hold for ever in the pool", dropRow(Available, MaintainOff), may},
 		{"a claim for ever", both(dropRow(Available, ClaimExpired), dropRow(Available, Unclaim)), claims},
 		{"a burn for ever", both(dropRow(Available, Burned), dropRow(Available, BurnFailed)), claims},
 		{"retired for ever", dropRow(Retired, Forget), ends},
 		{"hardware that is gone for ever", dropRow(Error, Lost), ends},
-		{"nothing is retired", both(dropRow(Available, Retire), dropRow(Available, Lost)), states},
+		{"nothing is retired", both(dropEvent(Retire), dropEvent(Lost)), states},
 		{"two rows for one event", func(m machine) { m[len(m)-1] = row{in(Retired), Doubted, nil, Unknown, nil}; m[len(m)-2] = m[len(m)-1] }, oneRow},
 		{"a row that nothing reaches", func(m machine) { m[len(m)-1] = row{in(Available), Returned, when(returning), stay, nil} }, dead},
 	}

@@ -4,16 +4,34 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// proof is one theorem on a machine. holds gets the walks under all settings and
-// gives a counter-example, or nil.
+// proof is one theorem on a machine: of its rows, of what can be reached under one
+// setting, or under all settings together. It gives a counter-example, or nil.
 type proof struct {
-	name  string
-	holds func(machine, []*graph) error
+	name   string
+	rows   func(machine) error
+	walk   func(*graph) error
+	walked func(machine, []*graph) error
+}
+
+func (p proof) holds(m machine, graphs []*graph) error {
+	switch {
+	case p.rows != nil:
+		return p.rows(m)
+	case p.walked != nil:
+		return p.walked(m, graphs)
+	}
+	for _, g := range graphs {
+		if err := p.walk(g); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TestProofs proves each theorem of the machine; TestMutations shows of each that it
@@ -33,53 +51,61 @@ func walks(m machine) []*graph {
 	return all
 }
 
-// refutes gives the names of the proofs that fail for a machine, and the first
-// counter-example.
-func refutes(m machine) (names []string, first error) {
-	graphs := walks(m)
-	for _, p := range proofs() {
-		if err := p.holds(m, graphs); err != nil {
-			names = append(names, p.name)
-			if first == nil {
-				first = fmt.Errorf("%s: %w", p.name, err)
+// refute gives a counter-example to the theorem on a machine, or nil.
+func (p proof) refute(m machine) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the machine panics: %v", r)
+		}
+	}()
+	if p.rows != nil {
+		return p.rows(m)
+	}
+	var graphs []*graph
+	for _, start := range settings() {
+		g := explore(m, start)
+		graphs = append(graphs, g)
+		if p.walk != nil {
+			if err := p.walk(g); err != nil {
+				return err // the other settings would take long, and tell no more
 			}
 		}
 	}
-	return names, first
+	return p.holds(m, graphs)
 }
 
 func proofs() []proof {
 	return []proof{
-		{"at most one row holds", ofMachine(oneRowHolds)},
-		{"no row is dead", noRowIsDead},
-		{"every state is reached", everyStateIsReached},
-		{"S2.48 no traps: allocatable again, in steps that Burnish and its operator can take", ofGraph(noTraps)},
-		{"no traps: retire and forget end every device", ofGraph(everyDeviceCanEnd)},
-		{"S2.40 allocatable is never Dirty", ofPlace(allocatableIsNotDirty)},
-		{"S0.8 allocatable: a full plan completed since the last cause of dirt, or NotSanitised says that none did", ofPlace(allocatableIsAccountedFor)},
-		{"F7 what had a tenant since is Dirty, whatever the state", ofPlace(tenantsMeanDirty)},
-		{"F7 only a full plan and three edges clear Dirty", ofStep(onlyThreeEdges)},
-		{"F7 named steps clear nothing", ofStep(namedStepsClearNothing)},
-		{"S0.1 a one-time-use device comes back by a full plan or an override alone", ofPlace(oneTimeUseIsCleaned)},
-		{"D2 D4 D7 NotSanitised begins at an edge and ends with a full plan", ofStep(notSanitisedIsKept)},
-		{"S2.40 four events alone make a device allocatable", ofStep(waysIntoThePool)},
-		{"S2.42 a claim excludes every other", ofGraph(claimExcludes)},
-		{"S0.27 a binding comes from its own instance's burn", ofStep(bindingsComeFromBurns)},
-		{"S0.6 a burn's failure does not lead to available", ofStep(failedBurnIsCleaned)},
-		{"F6 nothing but its own unbind ends a binding of a self-owned device", ofStep(bindingEndsByUnbind)},
-		{"F6 an observed tenancy ends when it is observed to", ofStep(observedBindingEnds)},
-		{"S2.51 S4.10 a hold ends by whoever set it", ofStep(holdsEndByTheirOwn)},
-		{"D7 automated cleaning off: held until the operator's clean", ofStep(heldUntilCleaned)},
-		{"S2.66 a running clean ends by its own end, a use, a doubt or a loss", ofStep(cleanRuns)},
-		{"S3.23 a failure is error and maintenance, and ends by the operator's act", ofStep(failureNeedsOperator)},
-		{"S2.49 the marks say what the state says", ofPlace(marksFitTheState)},
+		{name: "at most one row holds", rows: oneRowHolds},
+		{name: "no row is dead", walked: noRowIsDead},
+		{name: "every state is reached", walk: everyStateIsReached},
+		{name: "S3.20 what operator, tenant and workflow may do is never refused", walk: mayAct},
+		{name: "S2.48 no traps: allocatable again, in steps that Burnish and its operator can take", walk: noTraps},
+		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
+		{name: "S2.40 allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
+		{name: "S0.8 allocatable: a full plan completed since the last cause of dirt, or NotSanitised says that none did", walk: ofPlace(allocatableIsAccountedFor)},
+		{name: "F7 what had a tenant since is Dirty, whatever the state", walk: ofPlace(tenantsMeanDirty)},
+		{name: "F7 only a full plan and three edges clear Dirty", walk: ofStep(onlyThreeEdges)},
+		{name: "F7 named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
+		{name: "S0.1 a one-time-use device comes back by a full plan or an override alone", walk: ofPlace(oneTimeUseIsCleaned)},
+		{name: "D2 D4 D7 NotSanitised begins at an edge and ends with a full plan", walk: ofStep(notSanitisedIsKept)},
+		{name: "S2.40 four events alone make a device allocatable", walk: ofStep(waysIntoThePool)},
+		{name: "S2.42 a claim excludes every other", walk: claimExcludes},
+		{name: "S0.27 a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
+		{name: "S0.6 a burn's failure does not lead to available", walk: ofStep(failedBurnIsCleaned)},
+		{name: "F6 nothing but its own unbind ends a binding of a self-owned device", walk: ofStep(bindingEndsByUnbind)},
+		{name: "F6 an observed tenancy ends when it is observed to", walk: ofStep(observedBindingEnds)},
+		{name: "S2.51 S4.10 a hold ends by whoever set it", walk: ofStep(holdsEndByTheirOwn)},
+		{name: "D7 automated cleaning off: held until the operator's clean", walk: ofStep(heldUntilCleaned)},
+		{name: "S2.66 a running clean ends by its own end, a use, a doubt or a loss", walk: ofStep(cleanRuns)},
+		{name: "S3.23 a failure is error and maintenance, and ends by the operator's act", walk: ofStep(failureNeedsOperator)},
+		{name: "S2.49 the marks say what the state says", walk: ofPlace(marksFitTheState)},
 	}
 }
 
-// ofPlace, ofStep, ofGraph and ofMachine make theorems of what must hold at each.
-
-func ofPlace(check func(Device, past) string) func(machine, []*graph) error {
-	return ofGraph(func(g *graph) error {
+// ofPlace and ofStep make theorems of what must hold at each.
+func ofPlace(check func(Device, past) string) func(*graph) error {
+	return func(g *graph) error {
 		for _, p := range g.places {
 			if d := p.device(); d.State != Absent {
 				if why := check(d, p.past); why != "" {
@@ -88,11 +114,11 @@ func ofPlace(check func(Device, past) string) func(machine, []*graph) error {
 			}
 		}
 		return nil
-	})
+	}
 }
 
-func ofStep(check func(step) string) func(machine, []*graph) error {
-	return ofGraph(func(g *graph) error {
+func ofStep(check func(step) string) func(*graph) error {
+	return func(g *graph) error {
 		for _, s := range g.steps {
 			if s.event.Kind == rediscovered {
 				continue
@@ -102,28 +128,12 @@ func ofStep(check func(step) string) func(machine, []*graph) error {
 			}
 		}
 		return nil
-	})
-}
-
-func ofGraph(check func(*graph) error) func(machine, []*graph) error {
-	return func(_ machine, graphs []*graph) error {
-		for _, g := range graphs {
-			if err := check(g); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
-}
-
-func ofMachine(check func(machine) error) func(machine, []*graph) error {
-	return func(m machine, _ []*graph) error { return check(m) }
 }
 
 // oneRowHolds looks at every pair of rows for one event under every mark that a
 // device can have, reachable or not: both never hold.
 func oneRowHolds(m machine) error {
-	devices := product()
 	for i, a := range m {
 		for j, b := range m[:i] {
 			if a.On != b.On {
@@ -133,11 +143,11 @@ func oneRowHolds(m machine) error {
 			if len(common) == 0 {
 				continue
 			}
-			for _, e := range allEvents() {
+			for _, e := range events() {
 				if e.Kind != a.On {
 					continue
 				}
-				for _, d := range devices {
+				for _, d := range product() {
 					d.State = common[0] // guards ask for marks; rows ask for the state
 					if a.failing(d, e) == "" && b.failing(d, e) == "" {
 						return fmt.Errorf("rows %d and %d both hold for %s on %s", j, i, describeEvent(e), describe(d))
@@ -150,7 +160,7 @@ func oneRowHolds(m machine) error {
 }
 
 // product is every combination of marks, in no state.
-func product() []Device {
+var product = sync.OnceValue(func() []Device {
 	all := []Device{{}}
 	vary := func(variants ...func(*Device)) {
 		var more []Device
@@ -182,7 +192,7 @@ func product() []Device {
 	flag(func(d *Device) { d.OneTimeUse = true })
 	flag(func(d *Device) { d.Cleanable = true })
 	return all
-}
+})
 
 // noRowIsDead: each row is used by some device that can be, from each of its states.
 func noRowIsDead(m machine, graphs []*graph) error {
@@ -210,12 +220,10 @@ func noRowIsDead(m machine, graphs []*graph) error {
 	return nil
 }
 
-func everyStateIsReached(_ machine, graphs []*graph) error {
-	for _, g := range graphs {
-		for _, s := range States() {
-			if !slices.ContainsFunc(g.places, func(p place) bool { return p.flat.State == s }) {
-				return fmt.Errorf("%s is never reached by a device that is %s", s, describe(g.start))
-			}
+func everyStateIsReached(g *graph) error {
+	for _, s := range States() {
+		if !slices.ContainsFunc(g.places, func(p place) bool { return p.flat.State == s }) {
+			return fmt.Errorf("%s is never reached by a device that is %s", s, describe(g.start))
 		}
 	}
 	return nil

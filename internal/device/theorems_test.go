@@ -49,7 +49,7 @@ func namedStepsClearNothing(s step) string {
 			must(s.after.Dirty == s.before.Dirty, "they change Dirty"),
 			must(s.after.State == Manageable && !s.after.NamedSteps, "they end in manageable (DESIGN, The machine)"))
 	case CleanDone:
-		return must(!s.before.NamedSteps, "named steps are no full plan")
+		return must(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
 	case CleanSteps:
 		return must(s.after.NamedSteps && s.before.State == Manageable, "S3.22: named steps, from manageable")
 	}
@@ -243,6 +243,60 @@ func failureNeedsOperator(s step) string {
 		must(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "S2.48: it is to be cleaned, where something can"),
 		must(!leaves || s.event.Kind != Taken || was.LostRace, "S4.12: it was no lost race"),
 		must(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed, "the maintenance outlives its reason"))
+}
+
+// mayAct looks at what is refused: these never are.
+func mayAct(g *graph) error {
+	for _, s := range g.refused {
+		d := s.before
+		full := d.State == Cleaning && !d.Returning && !d.NamedSteps
+		alive := d.State != Absent && d.State != Retired
+		may := false
+		switch s.event.Kind {
+		case Clean:
+			may = d.State == Error && d.Cleanable || d.Held
+		case Manage:
+			may = d.State == Error || d.State == Available && d.Claim == nil
+		case Override:
+			may = d.State == Error
+		case Provide, CleanSteps:
+			may = d.State == Manageable
+		case Maintain:
+			may = alive && d.Claim == nil
+		case Retire:
+			may = alive && d.Claim == nil && d.State != Cleaning
+		case MaintainOff, Lost, Doubted:
+			may = alive
+		case ClaimEvent:
+			may = d.Allocatable()
+		case Unbind, Rebuild:
+			may = d.State == Allocated && d.Binding != nil && d.Binding.Instance == s.event.Instance
+		case Released:
+			may = d.State == Allocated && d.Owner == OwnerNova && d.Binding != nil && d.Binding.Observed
+		case Unowned:
+			may = d.State == Allocated && d.Binding == nil
+		case CleanStarted:
+			may = d.State == PendingCleaning && !d.Held
+		case CleanFailed:
+			may = d.State == PendingCleaning || d.State == Cleaning
+		case CleanDone:
+			may = full
+		case StepsDone:
+			may = d.NamedSteps
+		case Returned, Reclaimed:
+			may = d.Returning
+		case ObservedInUse:
+			may = alive && d.State != Allocated && (d.Claim == nil || !d.Claim.Burning)
+		case ObservedUnused:
+			may = d.State == Unknown || d.Allocatable()
+		case Changed:
+			may = d.State == Allocated || d.Allocatable()
+		}
+		if may {
+			return fmt.Errorf("%s on %s is refused", describeEvent(s.event), describe(d))
+		}
+	}
+	return nil
 }
 
 func marksFitTheState(d Device, _ past) string {

@@ -167,13 +167,26 @@ func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contr
 	return v
 }
 
-// RequireTenant: the tenant has the device, with every byte, and nobody else can get it.
-func (s *Site) RequireTenant(t testing.TB, d Device, tenant string, nonce uint64) {
+// AwaitTenant waits until the device is the tenant's: allocated, burned, with every
+// byte as it was written.
+func (s *Site) AwaitTenant(t testing.TB, d Device, tenant string, nonce uint64, within time.Duration) contract.View {
 	t.Helper()
-	v := s.Show(t, d.Name)
-	require.Equal(t, device.Allocated, v.DeviceState, "%+v", v)
-	require.NotNil(t, v.InstanceUUID)
-	require.Equal(t, Instance(tenant), *v.InstanceUUID)
+	v := s.AwaitDevice(t, d.Name, within, "to be "+tenant+"'s", func(v contract.View) bool {
+		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == Instance(tenant)
+	})
 	d.RequireStamps(t, nonce)
 	require.Equal(t, 1, s.Provider(t, d.Name).Reserved)
+	return v
+}
+
+// Undisturbed watches for a while that nobody writes to the tenant's device and that
+// it is offered to nobody.
+func (s *Site) Undisturbed(t testing.TB, d Device, nonce uint64, length time.Duration) {
+	t.Helper()
+	During(t, length, d.Name+" stays as its tenant left it", func() (bool, string) {
+		stamped, zero, other := d.Count(t, nonce)
+		p, err := s.provider(d.Name)
+		return err == nil && stamped == d.Blocks() && p.Reserved == 1,
+			fmt.Sprintf("stamped %d, zero %d, other %d blocks; %+v %v", stamped, zero, other, p, err)
+	})
 }

@@ -15,22 +15,108 @@ import (
 	"burnish/workflows/contract"
 )
 
-// resets are what an operator may do to a device's workflow from the Web UI: to which
-// event, and whether Temporal sends the updates and signals after it again.
+// Temporal's Web UI lets an operator Cancel, Terminate and Reset a device's workflow.
+// No device is lost by it and no tenant's byte (DESIGN: the workflow, Recovery).
+
+func TestTerminate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.Run(t, "all")
+	allocated := s.Device(t, "fake", "allocated", 2*MiB, 0)
+	cleaning := s.Device(t, "fake", "cleaning", 128*MiB, 4*time.Second)
+	available := s.Device(t, "fake", "available", 2*MiB, 0)
+	all := []Device{allocated, cleaning, available}
+	for _, d := range all {
+		s.Enroll(t, d, "--provide")
+	}
+	for _, d := range all {
+		s.AwaitReturned(t, d, 30*time.Second)
+	}
+	for _, d := range []Device{allocated, cleaning} {
+		s.Bind(t, d.Name, "alice")
+		d.Stamp(t, 2)
+	}
+	s.Unbind(t, "cleaning", "alice")
+	s.AwaitMidWipe(t, cleaning, 64*MiB, 20*time.Second)
+	for _, d := range all {
+		require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID(d.Name), "", "test"))
+		s.Refused(t, device.CodeNotFound, "show", d.Name)
+	}
+	s.Undisturbed(t, allocated, 2, time.Second)
+	s.RequireReserved(t, "cleaning", 1)
+
+	w.Kill(t)
+	w.Start(t)
+	s.AwaitTenant(t, allocated, "alice", 2, 20*time.Second)
+	// What its inventory offered is unknown all the same, and cleaned (D8).
+	v := s.AwaitDevice(t, "available", 20*time.Second, "to be cleaned again", func(v contract.View) bool { return len(v.Cleans) > 0 })
+	require.Equal(t, "cleaned", v.Cleans[0].Outcome)
+	s.AwaitReturned(t, available, 20*time.Second)
+	s.AwaitReturned(t, cleaning, 30*time.Second)
+
+	s.Undisturbed(t, allocated, 2, time.Second)
+	s.Refused(t, device.CodeRefused, "bind", "allocated", "--instance", Instance("bob"))
+	s.Unbind(t, "allocated", "alice")
+	s.AwaitReturned(t, allocated, 20*time.Second)
+}
+
+// A Cancel is an abort: of a clean, or of nothing.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all")
+	d := s.Device(t, "fake", "d1", 128*MiB, 3*time.Second)
+	s.Enroll(t, d, "--provide")
+	cancel := func() {
+		t.Helper()
+		require.NoError(t, s.Client.CancelWorkflow(t.Context(), contract.WorkflowID("d1"), ""))
+	}
+	s.AwaitMidWipe(t, d, 0, 20*time.Second)
+	cancel()
+	v := s.AwaitState(t, "d1", 20*time.Second, device.Error)
+	require.Equal(t, string(device.CodeAborted), v.Fault)
+	require.True(t, v.Dirty)
+	s.RequireReserved(t, "d1", 1)
+	stamped, zero, _ := d.Count(t, 1)
+	require.NotZero(t, stamped, "the wipe went on to its end")
+	During(t, time.Second, "no byte is written after the abort", func() (bool, string) {
+		_, now, _ := d.Count(t, 1)
+		return now == zero, fmt.Sprintf("%d blocks are zero, %d were", now, zero)
+	})
+
+	s.Must(t, "clean", "d1", "--wait", "--timeout", "60s")
+	s.AwaitReturned(t, d, time.Second)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	// Each of these is heard, also the second: Temporal swallows a Cancel of a run
+	// that has one.
+	for range 2 {
+		run := s.Execution(t, "d1").GetRunId()
+		cancel()
+		v = s.AwaitDevice(t, "d1", 10*time.Second, "to say that it heard the Cancel", func(v contract.View) bool { return v.LastRefusal != "" })
+		require.Contains(t, v.LastRefusal, "Cancel")
+		Await(t, 10*time.Second, "a new run", func() (bool, string) {
+			now := s.Execution(t, "d1").GetRunId()
+			return now != run, now
+		})
+		s.AwaitTenant(t, d, "alice", 2, 5*time.Second)
+	}
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 20*time.Second)
+}
+
+// A Reset sends the workflow back to an earlier event, while another tenant has the
+// device; Temporal may send the updates after that event once more, or not.
 func TestReset(t *testing.T) {
 	t.Parallel()
-	points := map[string]func(t *testing.T, s *Site, name string) int64{
-		"to the first task": func(t *testing.T, s *Site, name string) int64 { return taskAfterUpdate(t, s, name, "") },
-		"to the enrolment": func(t *testing.T, s *Site, name string) int64 {
-			return taskAfterUpdate(t, s, name, contract.UpdateEnroll)
-		},
-		"to the tenant before": func(t *testing.T, s *Site, name string) int64 {
-			return taskAfterUpdate(t, s, name, contract.UpdateBind)
-		},
-	}
-	for what, point := range points {
+	for point, update := range map[string]string{
+		"first task":        "",
+		"enrolment":         contract.UpdateEnroll,
+		"tenancy before":    contract.UpdateBind,
+		"end of the former": contract.UpdateUnbind,
+	} {
 		for _, again := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, updates again %v", what, again), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, updates again %v", point, again), func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t)
 				w := s.Run(t, "all")
@@ -44,16 +130,12 @@ func TestReset(t *testing.T) {
 				s.Bind(t, "d1", "bob")
 				d.Stamp(t, 3)
 
-				reset(t, s, "d1", point(t, s, "d1"), again)
-				During(t, 3*time.Second, "bob keeps the device with every byte", func() (bool, string) {
-					stamped, zero, other := d.Count(t, 3)
-					p := s.Provider(t, "d1")
-					return stamped == d.Blocks() && p.Reserved == 1, fmt.Sprintf("stamped %d zero %d other %d, %+v", stamped, zero, other, p)
-				})
+				reset(t, s, "d1", taskAfter(t, s, "d1", update), again)
+				s.Undisturbed(t, d, 3, 3*time.Second)
 				w.Kill(t)
 				w.Start(t)
-				s.AwaitState(t, "d1", 20*time.Second, device.Allocated)
-				s.RequireTenant(t, d, "bob", 3)
+				s.AwaitTenant(t, d, "bob", 3, 20*time.Second)
+				s.Undisturbed(t, d, 3, time.Second)
 				s.Unbind(t, "d1", "bob")
 				s.AwaitReturned(t, d, 20*time.Second)
 			})
@@ -61,7 +143,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// reset is `temporal workflow reset` to the event before the task that ends there.
+// reset is `temporal workflow reset` to a completed task.
 func reset(t *testing.T, s *Site, name string, event int64, again bool) {
 	t.Helper()
 	request := &workflowservice.ResetWorkflowExecutionRequest{
@@ -77,14 +159,14 @@ func reset(t *testing.T, s *Site, name string, event int64, again bool) {
 	require.NoError(t, err)
 }
 
-// taskAfterUpdate is the first completed task after the first update of that name was
-// answered; without a name the very first.
-func taskAfterUpdate(t *testing.T, s *Site, name, update string) int64 {
+// taskAfter is the first task that completed after the first update of that name was
+// answered; without a name it is the very first.
+func taskAfter(t *testing.T, s *Site, name, update string) int64 {
 	t.Helper()
 	accepted := ""
 	answered := update == ""
 	for _, e := range s.History(t, name, "") {
-		if a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); a != nil && a.GetAcceptedRequest().GetInput().GetName() == update && accepted == "" {
+		if a := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); a.GetAcceptedRequest().GetInput().GetName() == update && accepted == "" {
 			accepted = a.GetProtocolInstanceId()
 		}
 		if c := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); c != nil && c.GetMeta().GetUpdateId() == accepted {

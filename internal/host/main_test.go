@@ -257,7 +257,7 @@ func openHost(t *testing.T) *Host {
 }
 
 // requireFault wants a fault of class and code with a one-line message and remedy.
-func requireFault(t *testing.T, err error, class device.Class, code device.Code) *device.Fault {
+func requireFault(t *testing.T, err error, class device.Class, code device.Code) device.Fault {
 	t.Helper()
 	f, ok := device.AsFault(err)
 	require.True(t, ok, "want a fault %s, have %v", code, err)
@@ -266,5 +266,5 @@ func requireFault(t *testing.T, err error, class device.Class, code device.Code)
 	require.NotEmpty(t, f.Message)
 	require.NotContains(t, f.Error(), "\n")
 	require.NotEmpty(t, f.Remedy)
-	return f
+	return *f
 }

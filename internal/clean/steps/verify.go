@@ -3,6 +3,7 @@ package steps
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -53,7 +54,7 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 			if err := context.Cause(ctx); err != nil {
 				return Outcome{}, err
 			}
-			if got, err := w.Device.ReadAt(buffer[:n], at); int64(got) < n && err != nil && err != io.EOF {
+			if got, err := w.Device.ReadAt(buffer[:n], at); int64(got) < n && err != nil && !errors.Is(err, io.EOF) {
 				return Outcome{}, err
 			} else if int64(got) < n {
 				return Outcome{}, dirtAt(at+int64(got), "the device ends early")
