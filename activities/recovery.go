@@ -5,82 +5,161 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
 
-// Recovery is what a worker does once when it starts (DESIGN: Recovery).
+// Recovery is what a worker does when it starts (DESIGN: Recovery). The server says
+// which attempts it believes to be running and by whom; a worker that starts ends
+// those of processes that are gone, so that the server schedules them again at once
+// instead of waiting for a time-out (F2).
 type Recovery struct {
-	// Host is nil in a worker that serves no host.
-	Host   *host.Host
-	Client client.Client
-	Log    *slog.Logger
+	Client    client.Client
+	Namespace string
+	// Identity is this process's, as the server sees it.
+	Identity host.Identity
+	Log      *slog.Logger
 }
 
-// Orphans ends the attempts that killed workers left behind below dir, a step's once
-// its fence is free, so that the server schedules them again at once instead of
-// waiting for a time-out (F2). An attempt that the server no longer knows is nobody's
-// any more. It returns when each was dealt with or ctx ended.
-func (r *Recovery) Orphans(ctx context.Context, dir string) error {
-	return host.Orphans(dir, func(o host.Orphan) error {
-		if err := r.endOrphan(ctx, o); err != nil {
-			return fmt.Errorf("orphaned attempt of %s: %w", o.What, err)
+// Host tells the workflow of each device of a host that the host started and what it
+// remembers, and ends the attempts that an earlier worker of this host left. A
+// workflow that is gone is started again with what the host remembers; a device
+// whose workflow ended by itself was forgotten, and is forgotten here too. What
+// failed is in the error; call again.
+func (r *Recovery) Host(ctx context.Context, h *host.Host) error {
+	records, err := h.ListRecords()
+	if err != nil {
+		r.Log.Error("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
+	}
+	return sideBySide(records, func(record host.Record) error {
+		if record.Forgotten {
+			return nil
+		}
+		if err := r.tell(ctx, h, record); err != nil {
+			return fmt.Errorf("telling %s: %w", record.Name, err)
 		}
 		return nil
 	})
 }
 
-func (r *Recovery) endOrphan(ctx context.Context, o host.Orphan) error {
-	if o.Key != "" && r.Host != nil {
-		fence, err := r.Host.Fence(ctx, o.Key, func(holder string) {
-			r.Log.Info("waiting for the last I/O of a killed worker", "attempt", o.What, "holder", holder)
-		})
-		if err != nil {
-			return err
+// HostOrphans ends the attempts on a host's queue that another process of this host
+// left behind, each once the device's fence is free. There is one worker a host, so
+// that every attempt that is not this process's own is nobody's.
+func (r *Recovery) HostOrphans(ctx context.Context, h *host.Host) error {
+	records, err := h.ListRecords()
+	if err != nil {
+		r.Log.Warn("some records are unreadable", "error", err)
+	}
+	known := map[string]bool{contract.ActivityDiscover: true, contract.ActivityForget: true}
+	for _, s := range steps.All() {
+		known[s.Name] = true
+	}
+	return sideBySide(records, func(record host.Record) error {
+		if record.Forgotten {
+			return nil
 		}
-		if err := fence.Close(); err != nil {
-			return err
+		return r.endOrphans(ctx, contract.WorkflowID(record.Name), func(a *workflowpb.PendingActivityInfo) bool {
+			return known[a.GetActivityType().GetName()] && a.GetLastWorkerIdentity() != r.Identity.String()
+		}, func() error { return r.freeFence(ctx, h, record) })
+	})
+}
+
+// ControlOrphans ends the control attempts that processes of this machine left behind
+// which are gone. It looks at devices that are between two states; what else a
+// killed worker had in hand costs its short time-out.
+func (r *Recovery) ControlOrphans(ctx context.Context) error {
+	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s IN ('%s','%s','%s')",
+		contract.WorkflowDeviceLifecycle, contract.AttrState.GetName(), device.PendingCleaning, device.Cleaning, device.Unknown)
+	var ids, failed = []string{}, []error{}
+	for token := []byte(nil); ; {
+		page, err := r.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 500, NextPageToken: token})
+		if err != nil {
+			failed = append(failed, err)
+			break
+		}
+		for _, run := range page.GetExecutions() {
+			ids = append(ids, run.GetExecution().GetWorkflowId())
+		}
+		if token = page.GetNextPageToken(); len(token) == 0 {
+			break
 		}
 	}
-	err := r.Client.CompleteActivity(ctx, o.Token, nil, soon(device.CodeWorkerRestarted, "the worker was restarted"))
+	mine := map[string]bool{
+		contract.ActivityPublish: true, contract.ActivityReserve: true, contract.ActivityObserve: true,
+		contract.ActivityRelease: true, contract.ActivityWithdraw: true, contract.ActivityRecall: true,
+	}
+	return errors.Join(append(failed, sideBySide(ids, func(id string) error {
+		return r.endOrphans(ctx, id, func(a *workflowpb.PendingActivityInfo) bool {
+			return mine[a.GetActivityType().GetName()] && r.Identity.Gone(a.GetLastWorkerIdentity())
+		}, func() error { return nil })
+	}))...)
+}
+
+func (r *Recovery) freeFence(ctx context.Context, h *host.Host, record host.Record) error {
+	fence, err := h.Fence(ctx, fenceKey(record.Identity, record.Name), func(holder string) {
+		r.Log.Info("waiting for the last I/O of a killed worker", "device", record.Name, "holder", holder)
+	})
+	if err != nil {
+		return err
+	}
+	return fence.Close()
+}
+
+func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool, ready func() error) error {
+	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return nil
 	}
-	if err == nil {
-		r.Log.Info("an orphaned attempt goes on", "attempt", o.What)
-	}
-	return err
-}
-
-// Devices tells the workflow of each device of this host that the host started, and
-// what it remembers; a workflow that is gone is started again with that. A device
-// whose workflow ended by itself was forgotten, and is forgotten here too.
-func (r *Recovery) Devices(ctx context.Context) error {
-	records, err := r.Host.ListRecords()
 	if err != nil {
-		r.Log.Error("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
+		return fmt.Errorf("orphans of %s: %w", id, err)
 	}
-	var failed []error
-	for _, record := range records {
-		if record.Forgotten {
+	for _, a := range run.GetPendingActivities() {
+		if a.GetState() != enumspb.PENDING_ACTIVITY_STATE_STARTED || !orphaned(a) {
 			continue
 		}
-		if err := r.tell(ctx, record); err != nil {
-			failed = append(failed, fmt.Errorf("telling %s: %w", record.Name, err))
+		if err := ready(); err != nil {
+			return fmt.Errorf("orphans of %s: %w", id, err)
 		}
+		err := r.Client.CompleteActivityByID(ctx, r.Namespace, id, "", a.GetActivityId(), nil,
+			soon(device.CodeWorkerRestarted, "the worker was restarted"))
+		if err != nil && !errors.As(err, &gone) {
+			return fmt.Errorf("orphans of %s: %w", id, err)
+		}
+		r.Log.Info("an orphaned attempt goes on", "workflow", id, "activity", a.GetActivityType().GetName())
 	}
+	return nil
+}
+
+// sideBySide calls do for each, a few at a time: one that waits must not keep all
+// others waiting.
+func sideBySide[T any](all []T, do func(T) error) error {
+	failed := make([]error, len(all))
+	places := make(chan struct{}, 64)
+	var wait sync.WaitGroup
+	for i, one := range all {
+		places <- struct{}{}
+		wait.Go(func() {
+			failed[i] = do(one)
+			<-places
+		})
+	}
+	wait.Wait()
 	return errors.Join(failed...)
 }
 
-func (r *Recovery) tell(ctx context.Context, record host.Record) error {
+func (r *Recovery) tell(ctx context.Context, h *host.Host, record host.Record) error {
 	id := contract.WorkflowID(record.Name)
 	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
 	var gone *serviceerror.NotFound
@@ -88,10 +167,10 @@ func (r *Recovery) tell(ctx context.Context, record host.Record) error {
 	case errors.As(err, &gone):
 	case err != nil:
 		return err
-	case run.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		return forget(r.Host, record.Name)
+	case run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return forget(h, record.Name)
 	}
-	known := recordOf(record, r.Host.Name())
+	known := recordOf(record, h.Name())
 	_, err = r.Client.SignalWithStartWorkflow(ctx, id, contract.SignalObserved,
 		contract.Hint{Source: "host start", Host: &known, Seen: time.Now().UTC().Format(time.RFC3339Nano)},
 		contract.StartOptions(record.Name),

@@ -139,7 +139,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		return result, true, nil
 	}
 	sameStep := found && stored.Clean == a.in.Clean && stored.Step == a.step.Name
-	crashed := sameStep && len(stored.Token) > 0 && !stored.Waiting && !stored.Done
+	crashed := sameStep && stored.Working && !stored.Done
 	if crashed && a.in.ErrorOnCrash {
 		return contract.StepResult{}, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInterrupted,
 			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrolment.Name + " (BURNISH_ON_INTERRUPT=error)"}
@@ -162,12 +162,10 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	a.entry = host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.in.Clean, Step: a.step.Name,
 		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, Ran: a.used,
-		Redone: redone, Token: a.info.TaskToken, Waiting: true,
+		Redone: redone,
 	}
 	a.pulse.set(offset, a.used)
-	// With its token in the journal even an attempt that only waits is ended by the
-	// host's next worker, instead of by its heartbeat's time-out.
-	return contract.StepResult{}, false, a.Host.Journal(a.in.Enrolment.Name).Save(a.entry)
+	return contract.StepResult{}, false, nil
 }
 
 // lastHeartbeat is how far an earlier attempt of this same step told the server it
@@ -235,7 +233,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		}
 	})()
 
-	a.entry.Waiting = false
+	a.entry.Working = true
 	a.since = time.Now()
 	type end struct {
 		outcome steps.Outcome
@@ -321,9 +319,9 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 	return nil
 }
 
-// conclude journals how the attempt ended. The token goes: nobody crashed.
+// conclude journals how the attempt ended. Nobody crashed.
 func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
-	a.entry.Ran, a.entry.Token = a.ran(), nil
+	a.entry.Ran, a.entry.Working = a.ran(), false
 	result := contract.StepResult{
 		Step: a.step.Name, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
 		Ran: a.entry.Ran, RedoneAtMost: a.entry.Redone,

@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"burnish/activities"
@@ -73,15 +71,19 @@ func run(args []string) error {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	temporal, err := config.Dial(ctx, logger)
+	identity, err := host.NewIdentity("burnish-worker " + string(settings.Role) + " " + settings.Host)
+	if err != nil {
+		return err
+	}
+	temporal, err := config.Dial(ctx, logger, identity.String())
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, logger)
+	return serve(ctx, settings, temporal, identity, logger)
 }
 
-func serve(ctx context.Context, settings config.Worker, temporal client.Client, logger *slog.Logger) (err error) {
+func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger) (err error) {
 	var stops []func() error
 	defer func() {
 		for i := len(stops) - 1; i >= 0; i-- {
@@ -95,34 +97,30 @@ func serve(ctx context.Context, settings config.Worker, temporal client.Client, 
 		default: // one reason to stop is enough
 		}
 	}
-	attempts, err := host.OpenAttempts(attemptsDir(settings))
-	if err != nil {
-		return err
-	}
-	stops = append(stops, attempts.Close)
 	base := worker.Options{
 		WorkerStopTimeout:           settings.GracefulStop,
 		DisableRegistrationAliasing: true,
 		OnFatalError:                fatal,
-		Interceptors:                []interceptor.WorkerInterceptor{&activities.InHand{Attempts: attempts, Log: logger}},
 	}
-	recovery := &activities.Recovery{Client: temporal, Log: logger}
+	recovery := &activities.Recovery{Client: temporal.Client, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		this, stop, err := startHost(settings, temporal, base, logger)
+		this, stop, err := startHost(settings, temporal.Client, base, logger)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
-		recovery.Host = this
+		stops = append(stops, follow(ctx, logger,
+			task{"telling the devices that the host started", nil, func(ctx context.Context) error { return recovery.Host(ctx, this) }},
+			task{"ending orphaned steps", orphanLooks, func(ctx context.Context) error { return recovery.HostOrphans(ctx, this) }}))
 	}
 	if settings.Role.Controls() {
-		stop, err := startControl(settings, temporal, base, logger)
+		stop, err := startControl(settings, temporal.Client, base, logger)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
+		stops = append(stops, follow(ctx, logger, task{"ending orphaned inventory calls", orphanLooks, recovery.ControlOrphans}))
 	}
-	stops = append(stops, recovering(ctx, settings, recovery, logger))
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	select {
 	case <-ctx.Done():
@@ -133,15 +131,29 @@ func serve(ctx context.Context, settings config.Worker, temporal client.Client, 
 	}
 }
 
-// recovering starts what follows a killed worker, and returns its end.
-func recovering(ctx context.Context, settings config.Worker, r *activities.Recovery, logger *slog.Logger) (stop func() error) {
+// task is one thing that a worker does when it starts, and again after each pause.
+type task struct {
+	what   string
+	pauses []time.Duration
+	do     func(context.Context) error
+}
+
+// orphanLooks: a server may hand out work over a connection that is about to break,
+// so that one look right at the start could miss an attempt.
+var orphanLooks = []time.Duration{time.Second, 2 * time.Second, 8 * time.Second}
+
+// follow takes up what a killed worker left, and returns its end.
+func follow(ctx context.Context, logger *slog.Logger, tasks ...task) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
-	done.Go(func() {
-		again(ctx, logger, "ending orphaned attempts", func(ctx context.Context) error { return r.Orphans(ctx, attemptsDir(settings)) })
-	})
-	if r.Host != nil {
-		done.Go(func() { again(ctx, logger, "telling the devices that the host started", r.Devices) })
+	for _, t := range tasks {
+		done.Go(func() {
+			for _, pause := range append([]time.Duration{0}, t.pauses...) {
+				if !wait(ctx, pause) || !again(ctx, logger, t) {
+					return
+				}
+			}
+		})
 	}
 	return func() error {
 		cancel()
@@ -150,24 +162,32 @@ func recovering(ctx context.Context, settings config.Worker, r *activities.Recov
 	}
 }
 
-// again repeats what failed until it works or ctx ends: a server that is away while
+// again repeats what failed until it works, or ctx ends: a server that is away while
 // a worker starts must not leave its devices behind.
-func again(ctx context.Context, logger *slog.Logger, what string, do func(context.Context) error) {
+func again(ctx context.Context, logger *slog.Logger, t task) bool {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
-		err := do(ctx)
+		err := t.do(ctx)
 		if err == nil || ctx.Err() != nil {
-			return
+			return ctx.Err() == nil
 		}
-		logger.Warn(what+" failed and is tried again", "error", err, "in", pause)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
+		logger.Warn(t.what+" failed and is tried again", "error", err, "in", pause)
+		if !wait(ctx, pause) {
+			return false
 		}
 	}
 }
 
-func attemptsDir(settings config.Worker) string { return filepath.Join(settings.StateDir, "attempts") }
+// wait waits, and says whether ctx still lives.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
 
 func inventoryDir(settings config.Worker) string {
 	return filepath.Join(settings.StateDir, "inventory")
@@ -180,7 +200,7 @@ func help() error {
 	}
 	fmt.Fprint(os.Stdout, `burnish-worker does Burnish's work. It takes its settings from the environment:
 
-` + text + `
+`+text+`
 Temporal is found by TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…,
 TEMPORAL_API_KEY, as by the command temporal.
 

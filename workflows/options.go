@@ -15,6 +15,8 @@ const (
 	heartbeatTimeout = 30 * time.Second
 	// answerWithin bounds inventory calls that somebody waits for.
 	answerWithin = time.Minute
+	// callWithin bounds one inventory call: what a call costs whose worker is killed.
+	callWithin = 10 * time.Second
 	// hostAnswersWithin bounds the wait for a host's worker at enrolment.
 	hostAnswersWithin = 20 * time.Second
 	// budgetNet is what StartToClose adds to a step's own budget (F8).
@@ -32,7 +34,7 @@ const notRegistered = "ActivityNotRegisteredError"
 func withInventory(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           contract.Queue,
-		StartToCloseTimeout: answerWithin,
+		StartToCloseTimeout: callWithin,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},

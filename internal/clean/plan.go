@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -104,6 +105,8 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 		switch {
 		case i < 0:
 			return nil, fmt.Errorf("policy: priorities: there is no step %q; the steps are %s", name, strings.Join(names(steps), ", "))
+		case math.IsNaN(priority) || math.IsInf(priority, 0):
+			return nil, fmt.Errorf("policy: priorities: %s: %v is no priority", name, priority)
 		case priority < 0:
 			return nil, fmt.Errorf("policy: priorities: %s: %v is negative; 0 switches a step off", name, priority)
 		case priority == 0 && (steps[i].Phase == Erase || steps[i].Phase == Verify):

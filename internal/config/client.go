@@ -24,12 +24,19 @@ import (
 // dialTimeout bounds the wait for the server's first answers.
 const dialTimeout = 5 * time.Second
 
+// Connection is a client and the namespace that it works in.
+type Connection struct {
+	client.Client
+	Namespace string
+}
+
 // Dial connects to Temporal as the TEMPORAL_* variables and the profile file say
 // (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…, TEMPORAL_API_KEY, …: the
 // ones that Temporal's own command line reads), and returns when the server has
 // answered for the namespace. The error is a *device.Fault of one line, after five
-// seconds at the latest: invalid_setting, or unreachable. The SDK logs to logger.
-func Dial(ctx context.Context, logger *slog.Logger) (client.Client, error) {
+// seconds at the latest: invalid_setting, or unreachable. The SDK logs to
+// logger; identity is who the server sees, the SDK's own where it is empty.
+func Dial(ctx context.Context, logger *slog.Logger, identity string) (*Connection, error) {
 	options, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
 		return nil, &device.Fault{
@@ -45,6 +52,9 @@ func Dial(ctx context.Context, logger *slog.Logger) (client.Client, error) {
 		options.Namespace = client.DefaultNamespace
 	}
 	options.Logger = log.NewStructuredLogger(logger)
+	if identity != "" {
+		options.Identity = identity
+	}
 
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -57,7 +67,7 @@ func Dial(ctx context.Context, logger *slog.Logger) (client.Client, error) {
 		c.Close()
 		return nil, dialFault(options, err)
 	}
-	return c, nil
+	return &Connection{Client: c, Namespace: options.Namespace}, nil
 }
 
 // dialFault says which server, what is wrong with it, and what to do.

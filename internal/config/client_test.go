@@ -59,7 +59,7 @@ func TestDialFaults(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			began := time.Now()
-			_, err := config.Dial(t.Context(), slog.New(slog.DiscardHandler))
+			_, err := config.Dial(t.Context(), slog.New(slog.DiscardHandler), "")
 			require.Less(t, time.Since(began), 7*time.Second)
 			fault, ok := device.AsFault(err)
 			require.True(t, ok, "%v", err)

@@ -3,15 +3,19 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 
 	"burnish/internal/clean"
 )
@@ -74,6 +78,9 @@ func LoadWorker() (Worker, error) {
 		w.Host = name
 	}
 	w.Host = strings.ToLower(w.Host)
+	for i, driver := range w.Drivers {
+		w.Drivers[i] = strings.TrimSpace(driver)
+	}
 	dir, err := filepath.Abs(w.StateDir)
 	if err != nil {
 		return w, fmt.Errorf("BURNISH_STATE_DIR: %w", err)
@@ -97,6 +104,9 @@ func (w Worker) check() error {
 	}
 	if !hostForm.MatchString(w.Host) {
 		complain("HOST", "%q is no host name", w.Host)
+	}
+	if slices.Contains(w.Drivers, "") {
+		complain("DRIVERS", "%q has an empty name", strings.Join(w.Drivers, ","))
 	}
 	if w.OnInterrupt != "resume" && w.OnInterrupt != "error" {
 		complain("ON_INTERRUPT", "%q is neither resume nor error", w.OnInterrupt)
@@ -135,12 +145,45 @@ func loadPriorities(file string) (map[string]float64, error) {
 		return nil, err
 	}
 	var policy struct {
-		Priorities map[string]float64 `yaml:"priorities"`
+		Priorities map[string]*float64 `yaml:"priorities"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &policy, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("%s: %s", file, strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0])
 	}
-	return policy.Priorities, nil
+	// What the decoder is silent about: a second document, and a step without a
+	// number, which must not count as 0 and switch the step off.
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(tree.Docs) > 1 {
+		return nil, fmt.Errorf("%s: [%d:1] a second document begins; one is wanted", file, tree.Docs[1].Start.Position.Line)
+	}
+	var priorities map[string]float64
+	for _, step := range slices.Sorted(maps.Keys(policy.Priorities)) {
+		priority := policy.Priorities[step]
+		if priority == nil {
+			return nil, fmt.Errorf("%s: %s has no priority; 0 switches a step off", file+lineOf(tree, step), step)
+		}
+		if priorities == nil {
+			priorities = map[string]float64{}
+		}
+		priorities[step] = *priority
+	}
+	return priorities, nil
+}
+
+// lineOf says where a step's priority stands.
+func lineOf(tree *ast.File, step string) string {
+	var at string
+	path, err := yaml.PathString("$.priorities.'" + step + "'")
+	if err != nil {
+		return at
+	}
+	if node, err := path.FilterFile(tree); err == nil {
+		at = fmt.Sprintf(": [%d:%d]", node.GetToken().Position.Line, node.GetToken().Position.Column)
+	}
+	return at
 }
 
 // WorkerHelp lists every setting with its default.

@@ -53,7 +53,7 @@ func (s *site) allow(path string) error {
 }
 
 func (s *site) startServer() error {
-	port, uiPort, err := freePorts()
+	port, uiPort, err := s.ports()
 	if err != nil {
 		return err
 	}
@@ -252,10 +252,21 @@ func await(ctx context.Context, limit time.Duration, what string, done func() (b
 	}
 }
 
-func freePorts() (int, int, error) {
+// ports are Temporal's usual ones for a site that stays, where both are free, so that
+// `burnish` and `temporal` find it unasked; otherwise any free ones.
+func (s *site) ports() (int, int, error) {
+	if s.stays {
+		if port, uiPort, err := freePorts("7233", "8233"); err == nil {
+			return port, uiPort, nil
+		}
+	}
+	return freePorts("0", "0")
+}
+
+func freePorts(wanted ...string) (int, int, error) {
 	var ports [2]int
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", wanted[i]))
 		if err != nil {
 			return 0, 0, err
 		}

@@ -331,7 +331,7 @@ func byAnyClient(ctx context.Context, s *site, _ []file) error {
 	if err := os.Setenv("TEMPORAL_ADDRESS", s.address); err != nil {
 		return err
 	}
-	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler))
+	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
 	if err != nil {
 		return err
 	}

@@ -85,29 +85,46 @@ func (e *IllegalError) Error() string {
 func Next(d Device, e Event) (Device, error) { return table.next(d, e) }
 
 func (m machine) next(d Device, e Event) (Device, error) {
+	if r := m.row(d, e); r != nil {
+		return r.lead(d, e), nil
+	}
+	return d, m.illegal(d, e)
+}
+
+// row finds the one row that holds, or nil.
+func (m machine) row(d Device, e Event) *row {
+	for i := range m {
+		if r := &m[i]; r.On == e.Kind && r.from(d.State) && r.failing(d, e) == "" {
+			return r
+		}
+	}
+	return nil
+}
+
+func (r *row) lead(d Device, e Event) Device {
+	next := d.clone()
+	if r.To != stay {
+		next.State = r.To
+	}
+	for _, effect := range r.Then {
+		effect.apply(&next, e)
+	}
+	return next
+}
+
+// illegal says what is missing, or in which states the event is legal.
+func (m machine) illegal(d Device, e Event) *IllegalError {
 	var near []string
-	for _, row := range m {
-		if row.On != e.Kind || !row.from(d.State) {
-			continue
+	for _, r := range m {
+		if r.On == e.Kind && r.from(d.State) {
+			near = append(near, r.failing(d, e))
 		}
-		failed := row.failing(d, e)
-		if failed == "" {
-			next := d.clone()
-			if row.To != stay {
-				next.State = row.To
-			}
-			for _, effect := range row.Then {
-				effect.apply(&next, e)
-			}
-			return next, nil
-		}
-		near = append(near, failed)
 	}
 	why := "it needs " + strings.Join(near, ", or ")
 	if len(near) == 0 {
 		why = "it is legal when " + strings.Join(m.legalIn(e.Kind), ", ")
 	}
-	return d, &IllegalError{State: d.State, Event: e.Kind, Why: why}
+	return &IllegalError{State: d.State, Event: e.Kind, Why: why}
 }
 
 func (m machine) legalIn(k Kind) []string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // This file walks a machine: every device that any order of events can make of an
@@ -39,16 +40,16 @@ func allEvents() []Event {
 	return all
 }
 
-// events leaves out of allEvents what makes no difference; that it makes none is
+// alphabet leaves out of allEvents what makes no difference; that it makes none is
 // proved by TestSettingsThatMakeNoDifference.
-func events() []Event {
+var alphabet = sync.OnceValue(func() []Event {
 	return slices.DeleteFunc(allEvents(), func(e Event) bool {
 		return e.Automated && !minds(e.Kind, "automated") || e.Vouched && !minds(e.Kind, "vouched") ||
 			e.Instance != "" && !minds(e.Kind, "instance") ||
 			// A claim and an unbind always name an instance.
 			e.Instance == "" && minds(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != Recalled
 	})
-}
+})
 
 func minds(k Kind, setting string) bool {
 	return slices.Contains(map[string][]Kind{
@@ -197,7 +198,19 @@ type graph struct {
 	start   Device
 	places  []place
 	steps   []step
-	refused []step // to is -1
+	refused []refusal
+}
+
+// refusal is an event, by its place in alphabet, that a machine refused.
+type refusal struct{ from, event int }
+
+func (g *graph) each(do func(Device, Event) error) error {
+	for _, r := range g.refused {
+		if err := do(g.places[r.from].device(), alphabet()[r.event]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // explore walks the machine from an absent device, breadth first.
@@ -213,20 +226,19 @@ func explore(m machine, start Device) *graph {
 		return len(g.places) - 1
 	}
 	find(placeOf(start, nothing))
-	alphabet := events()
 	for n := 0; n < len(g.places); n++ {
 		before := g.places[n].device()
 		looked := before
 		looked.Cleanable = !before.Cleanable
 		p := g.places[n].past
 		g.steps = append(g.steps, step{n, find(placeOf(looked, p)), Event{Kind: rediscovered}, before, looked, p, p})
-		for _, e := range alphabet {
-			after, err := m.next(before, e)
-			if err != nil {
-				g.refused = append(g.refused, step{from: n, to: -1, event: e, before: before, was: p})
+		for i, e := range alphabet() {
+			r := m.row(before, e)
+			if r == nil {
+				g.refused = append(g.refused, refusal{n, i})
 				continue
 			}
-			is := p.after(before, e)
+			after, is := r.lead(before, e), p.after(before, e)
 			g.steps = append(g.steps, step{n, find(placeOf(after, is)), e, before, after, p, is})
 		}
 	}

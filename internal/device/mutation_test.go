@@ -19,7 +19,7 @@ func TestMutations(t *testing.T) {
 			mutant.change(m)
 			i := slices.IndexFunc(proofs(), func(p proof) bool { return strings.Contains(p.name, mutant.refuted) })
 			require.GreaterOrEqual(t, i, 0, "no proof is called %q", mutant.refuted)
-			require.Error(t, proofs()[i].refute(m), "%q does not notice", mutant.refuted)
+			require.Error(t, refute(m, proofs()[i]), "%q does not notice", mutant.refuted)
 		})
 	}
 }
@@ -34,12 +34,7 @@ func TestEveryRowGuardAndEffectIsHeld(t *testing.T) {
 				return
 			}
 		}
-		for _, p := range proofs() {
-			if p.refute(m) != nil {
-				return
-			}
-		}
-		require.Fail(t, "nobody misses it")
+		require.Error(t, refute(m, proofs()...), "nobody misses it")
 	}
 	for i, r := range table {
 		name := fmt.Sprintf("row %d %s from %v", i, r.On, r.states())

@@ -51,27 +51,30 @@ func walks(m machine) []*graph {
 	return all
 }
 
-// refute gives a counter-example to the theorem on a machine, or nil.
-func (p proof) refute(m machine) (err error) {
+// refute gives a counter-example to one of the theorems on a machine, or nil.
+func refute(m machine, all ...proof) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the machine panics: %v", r)
 		}
 	}()
-	if p.rows != nil {
-		return p.rows(m)
-	}
 	var graphs []*graph
 	for _, start := range settings() {
-		g := explore(m, start)
-		graphs = append(graphs, g)
-		if p.walk != nil {
-			if err := p.walk(g); err != nil {
-				return err // the other settings would take long, and tell no more
+		graphs = append(graphs, explore(m, start))
+		for _, p := range all {
+			if p.walk != nil {
+				if err := p.walk(graphs[len(graphs)-1]); err != nil {
+					return err // the other settings would take long, and tell no more
+				}
 			}
 		}
 	}
-	return p.holds(m, graphs)
+	for _, p := range all {
+		if err := p.holds(m, graphs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func proofs() []proof {
@@ -143,7 +146,7 @@ func oneRowHolds(m machine) error {
 			if len(common) == 0 {
 				continue
 			}
-			for _, e := range events() {
+			for _, e := range alphabet() {
 				if e.Kind != a.On {
 					continue
 				}

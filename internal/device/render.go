@@ -37,18 +37,63 @@ func Rows() []RowDoc {
 	return docs
 }
 
-// Markdown gives the machine as a table for README.
+// Markdown gives the machine as a table for people: the rows of one state together,
+// in the order of States, and what is legal in several states behind them.
 func Markdown() string {
+	order := make([]int, len(table))
+	for i := range order {
+		order[i] = i
+	}
+	rank := ranks()
+	group := func(r row) int {
+		if len(r.From) != 1 {
+			return len(rank)
+		}
+		return rank[r.From[0]]
+	}
+	sort.SliceStable(order, func(a, b int) bool { return group(table[order[a]]) < group(table[order[b]]) })
 	var b strings.Builder
 	b.WriteString("| from | event | when | to | then |\n|---|---|---|---|---|\n")
-	for i, r := range Rows() {
-		from := strings.Join(r.From, ", ")
+	docs, above := Rows(), ""
+	for _, i := range order {
+		r := docs[i]
+		from := "**" + strings.Join(r.From, ", ") + "**"
 		if table[i].From == nil {
-			from = "any but retired"
+			from = "**any but retired**"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", from, r.Event, strings.Join(r.When, ", "), r.To, strings.Join(r.Then, "; "))
+		shown := from
+		if from == above {
+			shown = ""
+		}
+		above = from
+		cells := []string{shown, r.Event, strings.Join(r.When, ", "), r.To, strings.Join(r.Then, ", ")}
+		for _, cell := range cells {
+			b.WriteString("|")
+			if cell != "" {
+				b.WriteString(" " + cell)
+			}
+			b.WriteString(" ")
+		}
+		b.WriteString("|\n")
 	}
+	b.WriteString(legend)
 	return b.String()
+}
+
+// legend explains the words that the table's last column uses beside the states.
+const legend = `
+A row without a state belongs to the state above it. *Dirty*: data of a tenant, or nobody knows whose, may be on the
+device. *Returning*: nothing is left to clean, and the reservation is being lowered; the device is available once that
+was read back. *Held*: waits for the operator's clean, because automated cleaning is off. *NotSanitised*: given back
+without a full clean; the next one ends it.
+`
+
+func ranks() map[State]int {
+	rank := map[State]int{Absent: 0}
+	for i, s := range States() {
+		rank[s] = i + 1
+	}
+	return rank
 }
 
 // Mermaid gives the machine as a state diagram: one arrow for each pair of states,
@@ -72,10 +117,7 @@ func Mermaid() string {
 	for e := range labels {
 		edges = append(edges, e)
 	}
-	rank := map[State]int{Absent: 0}
-	for i, s := range States() {
-		rank[s] = i + 1
-	}
+	rank := ranks()
 	sort.Slice(edges, func(i, j int) bool {
 		if edges[i].from != edges[j].from {
 			return rank[edges[i].from] < rank[edges[j].from]

@@ -71,15 +71,15 @@ var (
 	vouched     = cond{"the operator vouches", func(_ Device, e Event) bool { return e.Vouched }}
 	unvouched   = not(vouched, "nobody vouches")
 	claimed     = cond{"a claim", func(d Device, _ Event) bool { return d.Claim != nil }}
-	unclaimed   = not(claimed, "no claim by another request")
+	unclaimed   = not(claimed, "no claim")
 	burning     = cond{"a burn under way", func(d Device, _ Event) bool { return d.Claim != nil && d.Claim.Burning }}
 	notBurning  = not(burning, "no burn under way")
 	heldBack    = cond{"a hold", func(d Device, _ Event) bool { return d.HeldBack() }}
-	notHeldBack = not(heldBack, "no maintenance")
+	notHeldBack = not(heldBack, "no hold")
 	held        = cond{"waiting for the operator's clean", func(d Device, _ Event) bool { return d.Held }}
 	notHeld     = not(held, "not waiting for the operator's clean")
 	returning   = cond{"returning", func(d Device, _ Event) bool { return d.Returning }}
-	notReturn   = not(returning, "a step of a clean")
+	notReturn   = not(returning, "not yet returning")
 	named       = cond{"named steps", func(d Device, _ Event) bool { return d.NamedSteps }}
 	fullPlan    = not(named, "a full plan")
 	lostRace    = cond{"a lost race", func(d Device, _ Event) bool { return d.LostRace }}
@@ -108,7 +108,7 @@ var (
 		d.Dirty, d.NotSanitised, d.Returning = false, true, true
 	}}
 	startReturn = effect{"returning", func(d *Device, _ Event) { d.Returning = true }}
-	endReturn   = effect{"returned", func(d *Device, _ Event) { d.Returning = false }}
+	endReturn   = effect{"no longer returning", func(d *Device, _ Event) { d.Returning = false }}
 	takeClaim   = effect{"Claim", func(d *Device, e Event) {
 		d.Claim = &Claim{Instance: e.Instance, Request: e.Request, Tag: e.Tag, Deadline: e.Deadline}
 	}}
@@ -130,7 +130,7 @@ var (
 		d.Bindings++
 		d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
 	}}
-	rebind = effect{"Binding as the ended run had it, Dirty with one", func(d *Device, e Event) {
+	rebind = effect{"Binding as the ended run had it, Dirty if it had one", func(d *Device, e Event) {
 		if e.Instance == "" {
 			d.Binding = nil
 			return

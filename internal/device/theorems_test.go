@@ -108,18 +108,17 @@ func claimExcludes(g *graph) error {
 			return fmt.Errorf("%v: a claim is left on a device that is not available", s)
 		}
 	}
-	for _, s := range g.refused {
-		c := s.before.Claim
+	return g.each(func(d Device, e Event) error {
+		c := d.Claim
 		if c == nil {
-			continue
+			return nil
 		}
-		ends := c.Burning && (s.event.Kind == Burned || s.event.Kind == BurnFailed) ||
-			!c.Burning && (s.event.Kind == ClaimExpired || c.Instance == s.event.Instance && (s.event.Kind == Unclaim || s.event.Kind == BurnStarted))
-		if ends {
-			return fmt.Errorf("%s on %s is refused: the claim could not end", describeEvent(s.event), describe(s.before))
+		if c.Burning && (e.Kind == Burned || e.Kind == BurnFailed) ||
+			!c.Burning && (e.Kind == ClaimExpired || c.Instance == e.Instance && (e.Kind == Unclaim || e.Kind == BurnStarted)) {
+			return fmt.Errorf("%s on %s is refused: the claim could not end", describeEvent(e), describe(d))
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func bindingsComeFromBurns(s step) string {
@@ -247,12 +246,11 @@ func failureNeedsOperator(s step) string {
 
 // mayAct looks at what is refused: these never are.
 func mayAct(g *graph) error {
-	for _, s := range g.refused {
-		d := s.before
+	return g.each(func(d Device, e Event) error {
 		full := d.State == Cleaning && !d.Returning && !d.NamedSteps
 		alive := d.State != Absent && d.State != Retired
 		may := false
-		switch s.event.Kind {
+		switch e.Kind {
 		case Clean:
 			may = d.State == Error && d.Cleanable || d.Held
 		case Manage:
@@ -270,7 +268,7 @@ func mayAct(g *graph) error {
 		case ClaimEvent:
 			may = d.Allocatable()
 		case Unbind, Rebuild:
-			may = d.State == Allocated && d.Binding != nil && d.Binding.Instance == s.event.Instance
+			may = d.State == Allocated && d.Binding != nil && d.Binding.Instance == e.Instance
 		case Released:
 			may = d.State == Allocated && d.Owner == OwnerNova && d.Binding != nil && d.Binding.Observed
 		case Unowned:
@@ -293,10 +291,10 @@ func mayAct(g *graph) error {
 			may = d.State == Allocated || d.Allocatable()
 		}
 		if may {
-			return fmt.Errorf("%s on %s is refused", describeEvent(s.event), describe(d))
+			return fmt.Errorf("%s on %s is refused", describeEvent(e), describe(d))
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func marksFitTheState(d Device, _ past) string {

@@ -64,3 +64,12 @@ func During(t testing.TB, length time.Duration, what string, holds func() (bool,
 		}
 	}
 }
+
+// away lets a time pass in which something is gone: the time is the test's subject.
+func away(t testing.TB, length time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+	case <-time.After(length):
+	}
+}

@@ -14,7 +14,6 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware/hardwaretest"
-	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
 
@@ -115,29 +114,41 @@ func (d Device) RequireZero(t testing.TB) {
 	require.Equal(t, [3]int{0, d.Blocks(), 0}, [3]int{stamped, zero, other}, "%s: stamped, zero, other blocks", d.Name)
 }
 
-// Journal is the host's resume point of a device, with whether there is one.
-func (s *Site) Journal(t testing.TB, name string) (host.Entry, bool) {
+// Resume is the host's journal of a device as its file shows it: the resume point of
+// the latest step.
+type Resume struct {
+	Seq     int64
+	Attempt int32
+	Step    string
+	Offset  int64
+	// Working says that an attempt has the device in hand, or was ended by a crash.
+	Working, Done bool
+	Updated       time.Time
+}
+
+// Journal reads the journal of a device; false where there is none.
+func (s *Site) Journal(t testing.TB, name string) (Resume, bool) {
 	t.Helper()
 	return journal(t, s.State, name)
 }
 
-func journal(t testing.TB, stateDir, name string) (host.Entry, bool) {
+func journal(t testing.TB, stateDir, name string) (Resume, bool) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(stateDir, "journal", name+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return host.Entry{}, false
+		return Resume{}, false
 	}
 	require.NoError(t, err)
-	var stored struct{ Data host.Entry }
+	var stored struct{ Data Resume }
 	require.NoError(t, json.Unmarshal(text, &stored))
 	return stored.Data, true
 }
 
 // AwaitMidWipe returns as soon as the step zero of a device has journalled an offset
 // of at least `past`, with what the journal said.
-func (s *Site) AwaitMidWipe(t testing.TB, d Device, past int64, within time.Duration) host.Entry {
+func (s *Site) AwaitMidWipe(t testing.TB, d Device, past int64, within time.Duration) Resume {
 	t.Helper()
-	var e host.Entry
+	var e Resume
 	Closely(t, within, d.Name+" to be in mid-wipe", func() (bool, string) {
 		e, _ = s.Journal(t, d.Name)
 		return e.Step == "zero" && !e.Done && e.Offset >= past && e.Offset < d.Size,

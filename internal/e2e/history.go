@@ -10,6 +10,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 
 	"burnish/workflows/contract"
 )
@@ -80,4 +81,9 @@ func (s *Site) chain(ctx context.Context, t testing.TB, name string) [][]*histor
 		run = events[len(events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
 	}
 	return runs
+}
+
+// decode reads one payload; false where there is none of this form.
+func (s *Site) decode(from *commonpb.Payloads, into any) bool {
+	return from != nil && converter.GetDefaultDataConverter().FromPayloads(from, into) == nil
 }

@@ -65,7 +65,8 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
-	d := s.Device(t, "fake", "d1", 128*MiB, 3*time.Second)
+	// The server tells a step of its end with the answer to a heartbeat, every 5 s.
+	d := s.Device(t, "fake", "d1", 128*MiB, 15*time.Second)
 	s.Enroll(t, d, "--provide")
 	cancel := func() {
 		t.Helper()

@@ -42,13 +42,16 @@ type Driver interface {
 	Name() string
 	// Discover looks at the target and changes nothing. known is the identity
 	// enrolled before, zero at the first enrolment: a driver then also refuses
-	// foreign signatures (SAFETY F15). Faults: invalid_setting, target_missing,
-	// not_allowed, not_in_place, target_shared, target_busy, identity_changed.
+	// foreign signatures (SAFETY F15), and the fake one makes its device. A step may
+	// be at work on the device meanwhile. Faults: invalid_setting, target_missing,
+	// not_allowed, not_in_place, target_shared, target_busy, foreign_signature,
+	// identity_changed, io_error, state_dir.
 	Discover(ctx context.Context, t Target, known device.Identity) (Discovery, error)
 	// Open opens the enrolled device once, checks identity and interlocks on the
-	// descriptor that it will work through, and returns a Handle that owns it.
-	// writable says whether ZeroAt will be called. The caller holds the device's
-	// fence until after Close.
+	// descriptor that it will work through, and returns a Handle that owns it and
+	// holds the target's own lock (see Lock). writable says whether ZeroAt will be
+	// called. The caller holds the device's fence until after Close. Faults: those
+	// of Discover.
 	Open(ctx context.Context, t Target, enrolled device.Identity, writable bool) (Handle, error)
 }
 

@@ -27,11 +27,9 @@ type Entry struct {
 	// Redone is how many bytes at most were done twice because of crashes: those of
 	// the chunk that was under way at each.
 	Redone int64 `json:"redone,omitempty"`
-	// Token is the attempt's task token: a worker that starts again ends the attempt
-	// with it.
-	Token []byte `json:"token,omitempty"`
-	// Waiting: the attempt has not touched the device yet.
-	Waiting bool `json:"waiting,omitempty"`
+	// Working: the attempt has the device in hand. Where it stays set, the attempt was
+	// ended by a crash.
+	Working bool `json:"working,omitempty"`
 	// Done says that the step ended well and Result is what it reported.
 	Done   bool            `json:"done,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`

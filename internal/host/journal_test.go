@@ -21,7 +21,7 @@ import (
 func sampleEntry() Entry {
 	return Entry{
 		Seq: 7, Attempt: 2, Clean: "h1_0000:01:00.0/3", Step: "zero", Serial: "S1", Size: 1 << 40, Offset: 1 << 30,
-		Ran: 90 * time.Second, Token: []byte{0, 1, 255}, Done: true, Result: json.RawMessage(`{"bytes":1,"note":"<&>\u2028"}`),
+		Ran: 90 * time.Second, Working: true, Done: true, Result: json.RawMessage(`{"bytes":1,"note":"<&>\u2028"}`),
 	}
 }
 
@@ -145,7 +145,7 @@ func TestF2_FullDiskKeepsTheOldEntry(t *testing.T) {
 
 	bigger := old
 	bigger.Offset++
-	bigger.Token = make([]byte, 64<<10)
+	bigger.Result = json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
 	for range 3 {
 		fault := requireFault(t, j.Save(bigger), device.Transient, device.CodeStateDir)
 		require.Contains(t, fault.Message, "no space left")
@@ -290,7 +290,7 @@ func TestF2_ResumeOffset(t *testing.T) {
 	require.EqualValues(t, offset, resume(func(*Entry) {}))
 	require.EqualValues(t, 1<<30, resume(func(e *Entry) { e.Offset = 1 << 30 }), "all is done but the flush")
 	// The scheduling, the attempt and their results are not what the offset counts.
-	require.EqualValues(t, offset, resume(func(e *Entry) { e.Seq, e.Attempt, e.Token = 9, 9, []byte("x") }))
+	require.EqualValues(t, offset, resume(func(e *Entry) { e.Seq, e.Attempt, e.Working = 9, 9, true }))
 
 	for what, change := range map[string]func(*Entry){
 		"another clean":      func(e *Entry) { e.Clean = "c2" },

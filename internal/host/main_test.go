@@ -2,7 +2,6 @@ package host
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -167,8 +166,7 @@ func journalChild(args []string) error {
 func crashEntry(n int64) Entry {
 	return Entry{
 		Seq: n, Attempt: int32(n), Clean: fmt.Sprint(n), Size: n << 20, Offset: n << 10, Ran: time.Duration(n),
-		Token:  bytes.Repeat([]byte{byte(n)}, 256<<10),
-		Result: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)),
+		Result: json.RawMessage(fmt.Sprintf(`{"n":%d,"long":%q}`, n, strings.Repeat("x", 256<<10))),
 	}
 }
 

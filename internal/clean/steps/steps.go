@@ -5,6 +5,7 @@ package steps
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"burnish/internal/clean"
@@ -49,6 +50,22 @@ type Step struct {
 	// Run does the step, from w.Resume on. ctx ends only where the step must stop at
 	// once; what may wait for the next resume point comes from w.Checkpoint.
 	Run func(ctx context.Context, w *Work) (Outcome, error)
+}
+
+// sizeOf gives the device's size. A device without bytes is a fault, never done
+// (SAFETY F17), and so is a resume point that is not one of this device's.
+func sizeOf(w *Work) (int64, error) {
+	size := w.Device.Size()
+	if size <= 0 {
+		return 0, &device.Fault{Class: device.NeedsOperator, Code: device.CodeStepFailed,
+			Message: "the device has no bytes", Remedy: "look at the device: it must have its enrolled size"}
+	}
+	if w.Resume < 0 || w.Resume > size {
+		return 0, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal,
+			Message: fmt.Sprintf("the resume point %d does not lie within the device's %d bytes", w.Resume, size),
+			Remedy:  "clean the device again"}
+	}
+	return size, nil
 }
 
 // Catalog gives the planner's part of all steps.

@@ -30,24 +30,27 @@ func Verify() Step {
 const readSize = 1 << 20
 
 func runVerify(ctx context.Context, w *Work) (Outcome, error) {
-	size := w.Device.Size()
-	if size <= 0 {
-		return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed,
-			Message: "the device has no bytes to verify", Remedy: "look at the device: it must have its enrolled size"}
+	size, err := sizeOf(w)
+	if err != nil {
+		return Outcome{}, err
 	}
 	every, err := sampling(w.Verify)
 	if err != nil {
 		return Outcome{}, err
 	}
-	// One block in `every`, at a place that changes with each group, so that no
-	// fixed pattern of dirt can hide between the samples.
-	pick := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	// One block in each group of `every`, at a place that changes with each group, so
+	// that no fixed pattern of dirt can hide between the samples.
+	pick, group, chosen := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), int64(-1), int64(0)
 	buffer, zeroes := hardware.AlignedBuffer(readSize), make([]byte, readSize)
 	read := int64(0)
 	for offset := w.Resume; offset < size; {
 		end := min(offset+Chunk, size)
 		for at := offset; at < end; at += readSize {
-			if every > 1 && at != 0 && at+readSize < size && pick.IntN(every) != 0 {
+			if block := at / readSize; block/every != group {
+				group = block / every
+				chosen = block + pick.Int64N((group+1)*every-block) // a resume may begin within a group
+			}
+			if at/readSize != chosen && at != 0 && at+readSize < size {
 				continue
 			}
 			n := min(readSize, size-at)
@@ -80,12 +83,12 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 }
 
 // sampling reads "full" or "sample:N", N blocks of which one is read.
-func sampling(verify string) (int, error) {
+func sampling(verify string) (int64, error) {
 	if verify == "" || verify == "full" {
 		return 1, nil
 	}
 	text, ok := strings.CutPrefix(verify, "sample:")
-	n, err := strconv.Atoi(text)
+	n, err := strconv.ParseInt(text, 10, 32)
 	if !ok || err != nil || n < 1 {
 		return 0, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
 			Message: fmt.Sprintf("verify %q is neither full nor sample:N", verify), Remedy: "correct BURNISH_VERIFY"}

@@ -21,8 +21,14 @@ func Zero() Step {
 }
 
 func runZero(ctx context.Context, w *Work) (Outcome, error) {
-	size := w.Device.Size()
+	size, err := sizeOf(w)
+	if err != nil {
+		return Outcome{}, err
+	}
 	for offset := w.Resume; offset < size; {
+		if err := context.Cause(ctx); err != nil {
+			return Outcome{}, err
+		}
 		n := min(Chunk, size-offset)
 		if err := w.Device.ZeroAt(ctx, offset, n); err != nil {
 			return Outcome{}, err

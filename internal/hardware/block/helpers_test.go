@@ -125,7 +125,13 @@ func mount1(t *testing.T, device, options string, args ...string) string {
 	t.Helper()
 	point := t.TempDir()
 	mayRun(t, "mount", append(append([]string{"-o", "rw," + options}, args...), device, point)...)
-	t.Cleanup(func() { run(t, "umount", point) })
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
+			// A test that failed may have left it in use; it must not stay behind.
+			t.Errorf("umount: %v: %s", err, out)
+			run(t, "umount", "--lazy", point)
+		}
+	})
 	point, err := filepath.EvalSymlinks(point)
 	require.NoError(t, err)
 	return point

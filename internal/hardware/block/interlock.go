@@ -171,6 +171,8 @@ func leaseFault(path string, err error) error {
 		return busy("%q is held open by another process", path)
 	case errors.Is(err, unix.EACCES):
 		return refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "it cannot be known who else has %q open: it belongs to another user", path)
+	case errors.Is(err, unix.EINVAL):
+		return refused(device.CodeNotAllowed, "set the kernel's fs.leases-enable to 1", "it cannot be known who else has %q open: this host gives no leases", path)
 	default:
 		return fmt.Errorf("look who has %q open: %w", path, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware/hardwaretest"
@@ -29,8 +30,6 @@ type refusal struct {
 	zero bool
 	// onlyWritable: a handle that only reads may be opened nevertheless.
 	onlyWritable bool
-	// notWhileOpen: it cannot happen to a file that is open.
-	notWhileOpen bool
 }
 
 var refusals = map[string]refusal{
@@ -295,4 +294,26 @@ func sums(t *testing.T, paths []string) map[string]string {
 		all[path] = hardwaretest.Sum(t, hardwaretest.File(path))
 	}
 	return all
+}
+
+// TestF14_OpenFollowsNoLink is about links that come between a look and the open:
+// the open itself has to refuse them.
+func TestF14_OpenFollowsNoLink(t *testing.T) {
+	f := enroll(t, workDir(t), mib)
+	before := sums(t, []string{f.path})
+	parent, name := filepath.Dir(f.path), filepath.Base(f.path)
+	atPath, atParent := filepath.Join(parent, "link"), parent+".link"
+	require.NoError(t, os.Symlink(f.path, atPath))
+	require.NoError(t, os.Symlink(parent, atParent))
+	for _, path := range []string{atPath, filepath.Join(atParent, name), "/proc/self/cwd/" + name} {
+		for _, flags := range []uint64{unix.O_RDONLY, unix.O_RDWR} {
+			_, err := openOnce(path, flags)
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeIdentityChanged).Message, "symbolic link")
+		}
+	}
+	require.Equal(t, before, sums(t, []string{f.path}))
+
+	fd, err := openOnce(f.path, unix.O_RDWR)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
 }

@@ -141,16 +141,16 @@ func TestF15_OtherDataIsNoSignature(t *testing.T) {
 		}
 		return p
 	}
-	clear := put{446, strings.Repeat("\x00", 64)}
+	noTable := put{446, strings.Repeat("\x00", 64)}
 	for name, p := range map[string][]byte{
 		"zeroes":                        make([]byte, mib),
 		"random":                        random,
 		"ext magic by chance":           with(put{0x400, le(0)}, put{0x438, "\x53\xef"}),
 		"ext with an odd block size":    with(put{0x400, le(1) + le(1)}, put{0x418, le(7)}, put{0x438, "\x53\xef"}),
 		"boot sector without a table":   with(put{446, "\x01"}, put{510, "\x55\xaa"}),
-		"empty table":                   with(clear, put{510, "\x55\xaa"}),
-		"only what protects a lost gpt": with(clear, put{446, gptEntry}, put{510, "\x55\xaa"}),
-		"entry without a length":        with(clear, put{446, "\x00\x00\x00\x00\x83\x00\x00\x00" + le(63) + le(0)}, put{510, "\x55\xaa"}),
+		"empty table":                   with(noTable, put{510, "\x55\xaa"}),
+		"only what protects a lost gpt": with(noTable, put{446, gptEntry}, put{510, "\x55\xaa"}),
+		"entry without a length":        with(noTable, put{446, "\x00\x00\x00\x00\x83\x00\x00\x00" + le(63) + le(0)}, put{510, "\x55\xaa"}),
 		"lvm2 without its label":        with(put{512 + 24, "LVM2 001"}),
 		"one byte":                      {1},
 		"a sector":                      make([]byte, 512),

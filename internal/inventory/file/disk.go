@@ -65,7 +65,7 @@ func (s *Store) lock(ctx context.Context) (func(), error) {
 		return release, nil
 	case <-ctx.Done():
 		go func() {
-			_ = <-got // whatever it says, the file is closed next
+			<-got //nolint:errcheck // whatever it says, the file is closed next
 			release()
 		}()
 		return nil, ctx.Err()

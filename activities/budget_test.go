@@ -1,0 +1,270 @@
+package activities_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/host"
+)
+
+// grace is how much longer than its budget an attempt may take to answer.
+const grace = 5 * time.Second
+
+func TestF8_BudgetIsRunningTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "an attempt ends itself", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		in := s.input("zero")
+		in.Budget = 25 * time.Second
+		r := s.start(first(t), in)
+		_, err := r.wait(t)
+		refusal := requireFault(t, err, device.CodeTimeout, false)
+		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+		require.Equal(t, "d1", refusal.Device)
+		require.Equal(t, 25*time.Second, r.took)
+		e := s.entry()
+		require.EqualValues(t, 2*steps.Chunk, e.Offset)
+		require.Equal(t, 25*time.Second, e.Ran)
+		require.False(t, e.Working, "it was no crash")
+		require.NoError(t, freed(s, "S1"))
+	})
+	inBubble(t, "ran adds up over attempts, and what lies between costs nothing", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		in := s.input("zero")
+		in.Budget = 25 * time.Second
+		stopAt(t, s, first(t), in, 0)
+		require.Equal(t, 10*time.Second, s.entry().Ran)
+		pass(time.Hour)
+		stopAt(t, s, again(t, 2), in, steps.Chunk)
+		require.Equal(t, 20*time.Second, s.entry().Ran)
+		pass(time.Hour)
+		r := s.start(again(t, 3), in)
+		_, err := r.wait(t)
+		requireFault(t, err, device.CodeTimeout, false)
+		require.Equal(t, 5*time.Second, r.took)
+		require.Equal(t, 25*time.Second, s.entry().Ran)
+	})
+	inBubble(t, "and is reported", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
+		pass(time.Hour)
+		result, err := s.run(again(t, 2), s.input("zero"))
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Second, result.Ran)
+	})
+	inBubble(t, "a crash costs what was journalled", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		crashAt(t, s, first(t), s.input("zero"), steps.Chunk)
+		result, err := s.run(again(t, 2), s.input("zero"))
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Second, result.Ran)
+	})
+	inBubble(t, "a silent host's step goes on with what is left of it", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
+		in := s.input("zero")
+		in.Seq, in.Budget = 2, 25*time.Second
+		r := s.start(first(t), in)
+		_, err := r.wait(t)
+		requireFault(t, err, device.CodeTimeout, false)
+		require.Equal(t, 5*time.Second, r.took)
+	})
+	for _, budget := range []time.Duration{0, 20 * time.Second} {
+		inBubble(t, "nothing left: "+budget.String(), func(t *testing.T) {
+			s := newSite(t)
+			s.disk.takes = 10 * time.Second
+			stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
+			opened := s.disk.opened()
+			in := s.input("zero")
+			in.Budget = budget
+			r := s.start(again(t, 2), in)
+			_, err := r.wait(t)
+			requireFault(t, err, device.CodeTimeout, false)
+			require.Zero(t, r.took)
+			require.Equal(t, opened, s.disk.opened(), "the device was touched")
+			require.NoError(t, freed(s, "S1"))
+		})
+	}
+}
+
+func TestF8_StepThatIsPlannedAgainHasItsWholeBudget(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero was done, then verify was outdated", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		_, err := s.run(first(t), s.input("zero"))
+		require.NoError(t, err)
+		// The workflow has taken the 30 s that were reported off the clean's budget.
+		in := s.input("zero")
+		in.Seq, in.Budget = 3, 25*time.Second
+		_, err = s.run(first(t), in)
+		require.NoError(t, err)
+	})
+}
+
+func TestF8_WaitingCostsNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "for the device", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		held, err := s.host.Fence(t.Context(), "S1", nil)
+		require.NoError(t, err)
+		in := s.input("zero")
+		in.Budget = 31 * time.Second
+		r := s.start(first(t), in)
+		pass(5 * time.Minute)
+		require.False(t, r.over())
+		require.NoError(t, held.Close())
+		result, err := r.wait(t)
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Second, result.Ran)
+	})
+	inBubble(t, "for a slot", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		s.hands.Slots = host.NewSlots(1)
+		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+		require.NoError(t, err)
+		in := s.input("zero")
+		in.Budget = 31 * time.Second
+		r := s.start(first(t), in)
+		pass(14 * time.Second)
+		release()
+		result, err := r.wait(t)
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Second, result.Ran)
+		require.Equal(t, 44*time.Second, r.took)
+	})
+}
+
+// hangsAt makes the disk's I/O at an offset hang, whatever becomes of its context,
+// until the function that it returns is called.
+func hangsAt(t *testing.T, s *site, offset int64) (back func()) {
+	returns := make(chan struct{})
+	back = sync.OnceFunc(func() { close(returns) })
+	t.Cleanup(back) // a test that failed must not hang as well
+	var hung bool
+	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
+		if call == "zero" && at == offset && !hung {
+			hung = true
+			<-returns
+		}
+		return s.fenced("S1")
+	})
+	return back
+}
+
+func TestF1_HangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "past the budget", func(t *testing.T) {
+		s := newSite(t)
+		back := hangsAt(t, s, steps.Chunk)
+		in := s.input("zero")
+		in.Budget = time.Minute
+		r := s.start(first(t), in)
+		_, err := r.wait(t)
+		requireFault(t, err, device.CodeTimeout, false)
+		require.Equal(t, in.Budget+grace, r.took)
+		require.NoError(t, s.fenced("S1"), "the hardware may still work")
+
+		// The next clean waits for it.
+		in.Clean, in.Number, in.Seq = "run/2", 2, 2
+		next := s.start(first(t), in)
+		next.hears(t, "waiting for the device's last I/O to end: this worker")
+		require.Contains(t, next.last().Waiting, "zero of d1")
+		pass(5 * time.Minute) // the SDK's environment ends every attempt after ten
+		require.False(t, next.over())
+		require.Equal(t, 1, s.disk.opened(), "the device was opened beside the one who works on it")
+		calls := s.disk.history()
+		back()
+		result, err := next.wait(t)
+		require.NoError(t, err)
+		require.Less(t, result.Ran, in.Budget, "waiting was counted")
+		require.Equal(t, 1, s.disk.mostHandles)
+		require.Equal(t, 1, s.disk.mostWriters)
+		require.Equal(t, "close", s.disk.history()[len(calls)], "after the hang nothing more is written")
+		require.EqualValues(t, 2, s.entry().Seq)
+		require.EqualValues(t, diskSize, s.disk.durableUpTo())
+		require.NoError(t, freed(s, "S1"))
+	})
+	inBubble(t, "back within the grace", func(t *testing.T) {
+		s := newSite(t)
+		back := hangsAt(t, s, steps.Chunk)
+		in := s.input("zero")
+		in.Budget = time.Minute
+		r := s.start(first(t), in)
+		pass(in.Budget + grace - time.Second)
+		require.False(t, r.over())
+		back()
+		_, err := r.wait(t)
+		requireFault(t, err, device.CodeTimeout, false)
+		require.Equal(t, in.Budget+grace-time.Second, r.took)
+		require.False(t, s.entry().Working)
+	})
+	inBubble(t, "a slot is held as long", func(t *testing.T) {
+		s := newSite(t)
+		s.hands.Slots = host.NewSlots(1)
+		s.add("d2", "S2")
+		back := hangsAt(t, s, 0)
+		in := s.input("zero")
+		in.Budget = time.Minute
+		_, err := s.run(first(t), in)
+		requireFault(t, err, device.CodeTimeout, false)
+		other := s.start(first(t), s.inputFor("d2", "zero"))
+		other.hears(t, "waiting, place 1")
+		back()
+		_, err = other.wait(t)
+		require.NoError(t, err)
+	})
+	inBubble(t, "a hang whose contact was lost is no crash (D1)", func(t *testing.T) {
+		s := newSite(t)
+		back := hangsAt(t, s, steps.Chunk)
+		server, in := first(t), s.input("zero")
+		in.Budget, in.ErrorOnCrash = time.Minute, true
+		r := s.start(server, in)
+		pass(time.Second)
+		server.end(serviceerror.NewNotFound("the attempt timed out"))
+		next := s.start(again(t, 2), in)
+		_, err := r.wait(t)
+		requireSoon(t, err, device.CodeLostContact)
+		require.False(t, next.over())
+		back()
+		_, err = next.wait(t)
+		requireNotInterrupted(t, err)
+	})
+	inBubble(t, "cancelled, a hang is waited for", func(t *testing.T) {
+		s := newSite(t)
+		back := hangsAt(t, s, steps.Chunk)
+		server, in := first(t), s.input("zero")
+		r := s.start(server, in)
+		pass(time.Second)
+		server.end(temporal.NewCanceledError())
+		pass(5 * time.Minute)
+		require.False(t, r.over(), "it answered while the hardware works (F9)")
+		back()
+		_, err := r.wait(t)
+		require.True(t, temporal.IsCanceledError(err), "%v", err)
+	})
+}
+
+// requireNotInterrupted insists that no crash was seen where there was none. Whether
+// the attempt had budget left is another matter.
+func requireNotInterrupted(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		requireFault(t, err, device.CodeTimeout, false)
+	}
+}

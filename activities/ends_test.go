@@ -1,0 +1,282 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// ended runs a step of three chunks of ten seconds each and does end five seconds
+// into the second.
+func ended(t *testing.T, s *site, server *server, end func()) *running {
+	t.Helper()
+	s.disk.takes = 10 * time.Second
+	r := s.start(server, s.input("zero"))
+	pass(15 * time.Second)
+	require.False(t, r.over())
+	end()
+	_, _ = r.wait(t)
+	return r
+}
+
+func TestF3_LostContactFinishesItsChunk(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]error{
+		"the server does not know the attempt": serviceerror.NewNotFound("the attempt timed out"),
+		"the server does not answer":           serviceerror.NewUnavailable("connection refused"),
+		"no cause is given":                    nil,
+		"a cause that nobody knows":            errors.New("something"),
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := newSite(t)
+			server := first(t)
+			r := ended(t, s, server, func() { server.end(cause) })
+			require.False(t, temporal.IsCanceledError(r.err), "lost contact was reported as cancelled")
+			requireSoon(t, r.err, device.CodeLostContact)
+			require.Equal(t, 20*time.Second, r.took, "the chunk was not finished")
+			e := s.entry()
+			require.EqualValues(t, 2*steps.Chunk, e.Offset)
+			require.Equal(t, 20*time.Second, e.Ran)
+			require.False(t, e.Working || e.Done)
+			require.EqualValues(t, 2*steps.Chunk, s.disk.durableUpTo())
+			require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
+		})
+	}
+}
+
+func TestF3_WorkerStopFinishesItsChunk(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "in order", func(t *testing.T) {
+		s := newSite(t)
+		server := first(t)
+		r := ended(t, s, server, func() { close(server.stop) })
+		requireSoon(t, r.err, device.CodeWorkerStopping)
+		require.Equal(t, 20*time.Second, r.took)
+		e := s.entry()
+		require.EqualValues(t, 2*steps.Chunk, e.Offset)
+		require.False(t, e.Working || e.Done)
+		require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
+	})
+	inBubble(t, "the last chunk is not lost", func(t *testing.T) {
+		s := newSite(t)
+		stopAt(t, s, first(t), s.input("zero"), 2*steps.Chunk)
+		require.EqualValues(t, diskSize, s.entry().Offset)
+		result, err := s.run(again(t, 2), s.input("zero"))
+		require.NoError(t, err)
+		require.EqualValues(t, diskSize, result.Bytes)
+	})
+	inBubble(t, "at once, when its patience ended", func(t *testing.T) {
+		s := newSite(t)
+		server := first(t)
+		r := ended(t, s, server, func() { close(server.stop); server.end(worker.ErrWorkerShutdown) })
+		requireSoon(t, r.err, device.CodeWorkerStopping)
+		require.Equal(t, 15*time.Second, r.took)
+		e := s.entry()
+		require.EqualValues(t, steps.Chunk, e.Offset)
+		require.False(t, e.Working || e.Done)
+	})
+}
+
+func TestF9_CancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "in mid-chunk", func(t *testing.T) {
+		s := newSite(t)
+		server := first(t)
+		r := ended(t, s, server, func() { server.end(temporal.NewCanceledError()) })
+		require.True(t, temporal.IsCanceledError(r.err), "%v", r.err)
+		require.Equal(t, 15*time.Second, r.took, "an abort need not wait for the chunk's end")
+		e := s.entry()
+		require.EqualValues(t, steps.Chunk, e.Offset)
+		require.Equal(t, 15*time.Second, e.Ran)
+		require.False(t, e.Working || e.Done)
+		require.NoError(t, freed(s, "S1"))
+	})
+	inBubble(t, "while I/O is under way that no context stops", func(t *testing.T) {
+		s := newSite(t)
+		back := hangsAt(t, s, steps.Chunk)
+		server := first(t)
+		r := s.start(server, s.input("zero"))
+		pass(time.Second)
+		server.end(temporal.NewCanceledError())
+		pass(time.Minute)
+		require.False(t, r.over(), "it answered before the step stopped")
+		require.NoError(t, s.fenced("S1"))
+		back()
+		_, err := r.wait(t)
+		require.True(t, temporal.IsCanceledError(err), "%v", err)
+		require.False(t, s.entry().Working)
+	})
+	inBubble(t, "too late: the step was done", func(t *testing.T) {
+		s := newSite(t)
+		server := first(t)
+		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			if call == "close" {
+				server.end(temporal.NewCanceledError())
+			}
+			return nil
+		})
+		result, err := s.run(server, s.input("zero"))
+		require.NoError(t, err)
+		require.EqualValues(t, diskSize, result.Bytes)
+		require.True(t, s.entry().Done)
+	})
+	for _, c := range []struct {
+		name  string
+		cause error
+	}{{"paused", activity.ErrActivityPaused}, {"reset", activity.ErrActivityReset}} {
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSite(t)
+			server := first(t)
+			r := ended(t, s, server, func() { server.end(c.cause) })
+			requireSoon(t, r.err, device.CodeInterrupted)
+			require.Equal(t, 15*time.Second, r.took)
+			require.False(t, s.entry().Working)
+			in := s.input("zero")
+			in.ErrorOnCrash = true
+			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in), "it was no crash (D1)")
+		})
+	}
+}
+
+func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	waits := map[string]func(t *testing.T, s *site) (end func()){
+		"for the device": func(t *testing.T, s *site) func() {
+			f, err := s.host.Fence(t.Context(), "S1", nil)
+			require.NoError(t, err)
+			return func() { require.NoError(t, f.Close()) }
+		},
+		"for a slot": func(t *testing.T, s *site) func() {
+			s.hands.Slots = host.NewSlots(1)
+			release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+			require.NoError(t, err)
+			return release
+		},
+	}
+	for _, c := range []struct {
+		name    string
+		end     func(*server)
+		require func(*testing.T, error)
+	}{
+		{"cancelled", func(s *server) { s.end(temporal.NewCanceledError()) }, func(t *testing.T, err error) {
+			require.True(t, temporal.IsCanceledError(err), "%v", err)
+		}},
+		{"worker stops", func(s *server) { close(s.stop) }, func(t *testing.T, err error) {
+			requireSoon(t, err, device.CodeWorkerStopping)
+		}},
+		{"contact lost", func(s *server) { s.end(serviceerror.NewNotFound("gone")) }, func(t *testing.T, err error) {
+			requireSoon(t, err, device.CodeLostContact)
+		}},
+	} {
+		for what, wait := range waits {
+			inBubble(t, c.name+" waiting "+what, func(t *testing.T) {
+				s := newSite(t)
+				over := wait(t, s)
+				server := first(t)
+				r := s.start(server, s.input("zero"))
+				r.hears(t, "waiting")
+				began := time.Now()
+				c.end(server)
+				_, err := r.wait(t)
+				c.require(t, err)
+				require.Less(t, time.Since(began), time.Second)
+				require.Zero(t, s.disk.opened())
+				over()
+				require.NoError(t, freed(s, "S1"))
+				_, err = s.run(again(t, 2), s.input("zero"))
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+func TestS265_WaitsForASlotInItsPlace(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
+		s := newSite(t)
+		s.hands.Slots = host.NewSlots(1)
+		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+		require.NoError(t, err)
+		var order []string
+		for i, name := range []string{"d1", "d2", "d3"} {
+			disk := s.disk
+			if i > 0 {
+				disk = s.add(name, fmt.Sprint("S", i+1))
+			}
+			disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+				if call == "open" {
+					order = append(order, name)
+				}
+				return nil
+			})
+		}
+		attempt := func(n int32, name string, budget time.Duration) *running {
+			in := s.inputFor(name, "zero")
+			in.Budget = budget
+			return s.start(again(t, n), in)
+		}
+		one := attempt(1, "d1", time.Minute)
+		one.hears(t, "waiting, place 1")
+		two := attempt(1, "d2", time.Hour)
+		two.hears(t, "waiting, place 2")
+		three := attempt(1, "d3", time.Hour)
+		three.hears(t, "waiting, place 3")
+
+		// Half of its budget later the first leaves, and is started again at once.
+		_, err = one.wait(t)
+		requireSoon(t, err, device.CodeSlotWait)
+		require.Equal(t, 30*time.Second, one.took)
+		one = attempt(2, "d1", time.Minute)
+		one.hears(t, "waiting, place 1")
+		pass(10 * time.Second)
+		require.Equal(t, "waiting, place 2", two.last().Waiting)
+		require.Equal(t, "waiting, place 3", three.last().Waiting)
+		require.Zero(t, one.last().Ran)
+		release()
+		for _, r := range []*running{one, two, three} {
+			_, err := r.wait(t)
+			require.NoError(t, err)
+		}
+		require.Equal(t, []string{"d1", "d2", "d3"}, order)
+	})
+	inBubble(t, "no more than there are slots", func(t *testing.T) {
+		s := newSite(t) // two slots
+		s.disk.takes = time.Second
+		var started []*running
+		for i := range 5 {
+			name := fmt.Sprint("e", i)
+			s.add(name, fmt.Sprint("E", i)).takes = time.Second
+			started = append(started, s.start(first(t), s.inputFor(name, "zero")))
+		}
+		for range 20 {
+			working := 0
+			for i := range 5 {
+				disk, err := s.disks.disk(fmt.Sprint("e", i))
+				require.NoError(t, err)
+				disk.mu.Lock()
+				working += disk.handles
+				disk.mu.Unlock()
+			}
+			require.LessOrEqual(t, working, 2)
+			pass(500 * time.Millisecond)
+		}
+		for _, r := range started {
+			result, err := r.wait(t)
+			require.NoError(t, err)
+			require.Equal(t, contract.StepResult{Step: "zero", Bytes: diskSize, Method: "double", Ran: 3 * time.Second}, result)
+		}
+	})
+}

@@ -1,0 +1,356 @@
+package activities_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// corrupt changes one digit of a file of the state directory.
+func corrupt(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		text = []byte(`{"name":"d1","sha256":"00","data":{"seq":1}}`)
+	} else {
+		require.NoError(t, err)
+		text[len(text)-4] ^= 1
+	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+}
+
+// stopAt runs an attempt whose worker stops while the chunk at offset is written.
+func stopAt(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
+	t.Helper()
+	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
+		if call == "zero" && at == offset {
+			close(server.stop)
+		}
+		return nil
+	})
+	_, err := s.run(server, in)
+	requireSoon(t, err, device.CodeWorkerStopping)
+	s.disk.steppingIn(nil)
+}
+
+// crashAt leaves the journal as a kill -9 does while the chunk at offset is written.
+func crashAt(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
+	t.Helper()
+	var then host.Entry
+	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
+		if call != "zero" || at != offset {
+			return nil
+		}
+		var err error
+		if then, _, err = s.host.Journal("d1").Load(); err != nil {
+			return err
+		}
+		return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "the worker is gone"}
+	})
+	_, err := s.run(server, in)
+	require.Error(t, err)
+	require.True(t, then.Working)
+	require.NoError(t, s.host.Journal("d1").Save(then))
+	s.disk.steppingIn(nil)
+}
+
+// firstZero is where a step began to write, -1 if it did not.
+func firstZero(t *testing.T, s *site, server *server, in contract.StepInput) int64 {
+	t.Helper()
+	at := int64(-1)
+	s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+		if call == "zero" && at < 0 {
+			at = offset
+		}
+		return nil
+	})
+	_, err := s.run(server, in)
+	require.NoError(t, err)
+	s.disk.steppingIn(nil)
+	return at
+}
+
+func TestF2_GoesOnFromTheJournal(t *testing.T) {
+	t.Parallel()
+	for _, chunks := range []int64{0, 1, 2} {
+		inBubble(t, "", func(t *testing.T) {
+			s := newSite(t)
+			stopAt(t, s, first(t), s.input("zero"), chunks*steps.Chunk)
+			done := min((chunks+1)*steps.Chunk, diskSize)
+			require.Equal(t, done, s.entry().Offset)
+			require.Equal(t, done, s.disk.durableUpTo())
+			want := done
+			if done == diskSize {
+				want = -1
+			}
+			require.Equal(t, want, firstZero(t, s, again(t, 2), s.input("zero")))
+			require.EqualValues(t, diskSize, s.disk.durableUpTo())
+		})
+	}
+}
+
+func TestF2_ResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		stored func(*host.Entry)
+		in     func(*contract.StepInput)
+		want   int64
+	}{
+		{name: "all as it was", want: steps.Chunk},
+		{name: "another serial", stored: func(e *host.Entry) { e.Serial = "S2" }},
+		{name: "no serial", stored: func(e *host.Entry) { e.Serial = "" }},
+		{name: "another size", stored: func(e *host.Entry) { e.Size *= 2 }},
+		{name: "another step", stored: func(e *host.Entry) { e.Step = "verify" }},
+		{name: "another clean", in: func(in *contract.StepInput) { in.Clean = "run/2" }},
+		{name: "no clean", stored: func(e *host.Entry) { e.Clean = "" }},
+		{name: "before the start", stored: func(e *host.Entry) { e.Offset = -1 }},
+		{name: "behind the end", stored: func(e *host.Entry) { e.Offset = diskSize + mib }},
+		{name: "another scheduling of it", in: func(in *contract.StepInput) { in.Seq = 2 }, want: steps.Chunk},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSite(t)
+			stopAt(t, s, first(t), s.input("zero"), 0)
+			e := s.entry()
+			if c.stored != nil {
+				c.stored(&e)
+				require.NoError(t, s.host.Journal("d1").Save(e))
+			}
+			in := s.input("zero")
+			if c.in != nil {
+				c.in(&in)
+			}
+			require.Equal(t, c.want, firstZero(t, s, again(t, 2), in))
+			require.EqualValues(t, diskSize, s.disk.durableUpTo())
+		})
+	}
+}
+
+func TestS316_HalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newSite(t)
+		stopAt(t, s, first(t), s.input("zero"), 0)
+		for i := range s.hands.Steps {
+			s.hands.Steps[i].Version = 2
+		}
+		in := s.input("zero")
+		_, err := s.run(again(t, 2), in)
+		requireFault(t, err, device.CodePlanOutdated, false)
+		// The clean is planned again: the same clean, the host's version, a later Seq.
+		in.Version, in.Seq = 2, 2
+		require.EqualValues(t, 0, firstZero(t, s, first(t), in))
+	})
+}
+
+func TestF2_HeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
+	t.Parallel()
+	told := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}
+	for _, c := range []struct {
+		name string
+		told func(*contract.Progress)
+		in   func(*contract.StepInput, contract.Progress)
+		want int64
+		ran  time.Duration
+	}{
+		{name: "told by an earlier attempt", want: steps.Chunk, ran: time.Minute},
+		{name: "kept by the workflow", in: func(in *contract.StepInput, p contract.Progress) { in.Resume = &p }, want: steps.Chunk, ran: time.Minute},
+		{name: "of another step", told: func(p *contract.Progress) { p.Step = "verify" }},
+		{name: "of another size", told: func(p *contract.Progress) { p.Size = 2 * diskSize }},
+		{name: "behind the end", told: func(p *contract.Progress) { p.Offset = diskSize + mib }},
+		{name: "before the start", told: func(p *contract.Progress) { p.Offset = -mib }},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSite(t)
+			s.disk.durableBefore(steps.Chunk)
+			server, in, p := again(t, 2), s.input("zero"), told
+			if c.told != nil {
+				c.told(&p)
+			}
+			if c.in != nil {
+				c.in(&in, p)
+			} else {
+				server.told = &p
+			}
+			require.Equal(t, c.want, firstZero(t, s, server, in))
+			require.Equal(t, c.ran, s.entry().Ran, "running time that was told counts (F8)")
+		})
+	}
+	inBubble(t, "an attempt's heartbeat is newer than what the workflow kept", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.durableBefore(2 * steps.Chunk)
+		server, in, older := again(t, 2), s.input("zero"), told
+		in.Resume = &older
+		newer := told
+		newer.Offset = 2 * steps.Chunk
+		server.told = &newer
+		require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, server, in))
+	})
+	inBubble(t, "the journal is nearer to the device", func(t *testing.T) {
+		s := newSite(t)
+		stopAt(t, s, first(t), s.input("zero"), 0)
+		server := again(t, 2)
+		further := told
+		further.Offset = 2 * steps.Chunk
+		server.told = &further
+		require.EqualValues(t, steps.Chunk, firstZero(t, s, server, s.input("zero")))
+	})
+	inBubble(t, "a journal of another clean is no lost journal", func(t *testing.T) {
+		s := newSite(t)
+		stopAt(t, s, first(t), s.input("zero"), 0)
+		server, in := again(t, 2), s.input("zero")
+		in.Clean, in.Seq = "run/2", 2
+		p := told
+		server.told = &p
+		require.EqualValues(t, 0, firstZero(t, s, server, in))
+	})
+}
+
+func TestF2_CorruptJournalBeginsAgainAndIsTold(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "with a heartbeat", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		server := first(t)
+		stopAt(t, s, server, s.input("zero"), steps.Chunk)
+		corrupt(t, s.journalFile("d1"))
+		next := again(t, 2)
+		p := server.last()
+		require.EqualValues(t, 2*steps.Chunk, p.Offset)
+		next.told = &p
+		require.EqualValues(t, 0, firstZero(t, s, next, s.input("zero")))
+		require.Contains(t, s.log.String(), "journal is unreadable")
+		require.Contains(t, s.log.String(), "device=d1")
+		require.Equal(t, 50*time.Second, s.entry().Ran, "running time that was told counts (F8)")
+	})
+	inBubble(t, "without", func(t *testing.T) {
+		s := newSite(t)
+		corrupt(t, s.journalFile("d1"))
+		require.EqualValues(t, 0, firstZero(t, s, again(t, 2), s.input("zero")))
+	})
+}
+
+func TestF10_RecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
+	t.Parallel()
+	for _, journal := range []bool{true, false} {
+		inBubble(t, "", func(t *testing.T) {
+			s := newSite(t)
+			if journal {
+				stopAt(t, s, first(t), s.input("zero"), 0)
+			}
+			opened := s.disk.opened()
+			record := s.host.Dir() + "/devices/d1.json"
+			corrupt(t, record)
+			_, err := s.run(again(t, 2), s.input("zero"))
+			refusal := requireFault(t, err, device.CodeStateDir, false)
+			require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+			require.Contains(t, refusal.Fault.Message, record)
+			require.NotEmpty(t, refusal.Fault.Remedy)
+			require.Equal(t, opened, s.disk.opened())
+		})
+	}
+}
+
+func TestD1_OnInterruptError(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "after a crash", func(t *testing.T) {
+		s := newSite(t)
+		in := s.input("zero")
+		in.ErrorOnCrash = true
+		crashAt(t, s, first(t), in, steps.Chunk)
+		opened, before := s.disk.opened(), s.entry()
+		refusal := requireFault(t, second(s.run(again(t, 2), in)), device.CodeInterrupted, false)
+		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+		require.Equal(t, opened, s.disk.opened(), "the device was touched")
+		require.Equal(t, before, s.entry())
+		require.NoError(t, freed(s, "S1"))
+
+		// The next clean is another one and may work.
+		in.Clean, in.Seq = "run/2", 2
+		require.EqualValues(t, 0, firstZero(t, s, first(t), in))
+	})
+	inBubble(t, "not after a graceful stop", func(t *testing.T) {
+		s := newSite(t)
+		in := s.input("zero")
+		in.ErrorOnCrash = true
+		stopAt(t, s, first(t), in, 0)
+		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
+	})
+	inBubble(t, "not after lost contact", func(t *testing.T) {
+		s := newSite(t)
+		in := s.input("zero")
+		in.ErrorOnCrash = true
+		server := first(t)
+		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			if call == "zero" {
+				server.end(serviceerror.NewNotFound("the attempt timed out"))
+			}
+			return nil
+		})
+		_, err := s.run(server, in)
+		requireSoon(t, err, device.CodeLostContact)
+		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
+	})
+	inBubble(t, "not after a fault that is retried", func(t *testing.T) {
+		s := newSite(t)
+		in := s.input("zero")
+		in.ErrorOnCrash = true
+		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+			if call == "zero" && offset > 0 {
+				return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "no space"}
+			}
+			return nil
+		})
+		_, err := s.run(first(t), in)
+		requireFault(t, err, device.CodeIO, true)
+		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
+	})
+	inBubble(t, "not after a wait for a slot, however it ends", func(t *testing.T) {
+		s := newSite(t)
+		s.hands.Slots = host.NewSlots(1)
+		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+		require.NoError(t, err)
+		in := s.input("zero")
+		in.ErrorOnCrash, in.Budget = true, time.Minute
+		waits := s.start(first(t), in)
+		waits.hears(t, "waiting, place 1")
+		require.Equal(t, "nothing", s.journalled(), "a kill -9 now would be taken for a crash in mid-step")
+		_, err = waits.wait(t)
+		requireSoon(t, err, device.CodeSlotWait)
+		release()
+		require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in))
+	})
+}
+
+func second(_ contract.StepResult, err error) error { return err }
+
+func TestF2_WhatCrashesCostIsCounted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "one chunk each, the last one less", func(t *testing.T) {
+		s := newSite(t)
+		in := s.input("zero")
+		crashAt(t, s, again(t, 1), in, 0)
+		crashAt(t, s, again(t, 2), in, steps.Chunk)
+		crashAt(t, s, again(t, 3), in, 2*steps.Chunk)
+		result, err := s.run(again(t, 4), in)
+		require.NoError(t, err)
+		require.EqualValues(t, 2*steps.Chunk+steps.Chunk/2, result.RedoneAtMost)
+		require.EqualValues(t, diskSize, result.Bytes)
+	})
+	inBubble(t, "a stop costs nothing", func(t *testing.T) {
+		s := newSite(t)
+		stopAt(t, s, first(t), s.input("zero"), 0)
+		result, err := s.run(again(t, 2), s.input("zero"))
+		require.NoError(t, err)
+		require.Zero(t, result.RedoneAtMost)
+	})
+}

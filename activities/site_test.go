@@ -1,0 +1,377 @@
+package activities_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"burnish/activities"
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// budget is that of every step here unless a test says otherwise.
+const budget = time.Hour
+
+// site is one host with its worker's activities and one disk, d1.
+type site struct {
+	t     *testing.T
+	host  *host.Host
+	hands *activities.Hardware
+	disk  *disk
+	disks *driver
+	log   *lines
+}
+
+var sites atomic.Int64
+
+// newSite makes a site with one slot more than it has disks.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	dir := t.TempDir()
+	// A name of its own: one host name has one worker on a machine.
+	name := fmt.Sprintf("act-%d-%d", os.Getpid(), sites.Add(1))
+	h, err := host.Open(dir, name, host.DefaultRules(dir))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	s := &site{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &lines{}}
+	s.hands = &activities.Hardware{
+		Host: h, Drivers: map[string]hardware.Driver{"double": s.disks}, Steps: steps.All(),
+		Slots: host.NewSlots(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
+	}
+	s.disk = s.add("d1", "S1")
+	return s
+}
+
+// add puts another disk into the host. Whoever touches it must hold its fence.
+func (s *site) add(name, serial string) *disk {
+	d := newDisk(serial)
+	s.disks.mu.Lock()
+	s.disks.disks[name] = d
+	s.disks.mu.Unlock()
+	return d
+}
+
+// enrolment is that of a disk.
+func (s *site) enrolment(name string) contract.Enrolment {
+	return contract.Enrolment{Name: name, Host: s.host.Name(), Driver: "double", Owner: device.OwnerSelf}
+}
+
+// input is the first scheduling of a step on d1 in the clean "run/1".
+func (s *site) input(step string) contract.StepInput { return s.inputFor("d1", step) }
+
+func (s *site) inputFor(name, step string) contract.StepInput {
+	disk, err := s.disks.disk(name)
+	require.NoError(s.t, err)
+	return contract.StepInput{
+		Enrolment: s.enrolment(name), Identity: disk.identity, Operation: device.Shred, Step: step, Version: 1,
+		Clean: "run/1", Number: 1, Seq: 1, Binding: 3, Generation: 7, Budget: budget,
+	}
+}
+
+// entry is what the journal of d1 says now.
+func (s *site) entry() host.Entry {
+	s.t.Helper()
+	e, found, err := s.host.Journal("d1").Load()
+	require.NoError(s.t, err)
+	require.True(s.t, found, "no journal of d1")
+	return e
+}
+
+// journalled gives what the journal of d1 says in one line. It may be called from a
+// disk's own goroutine.
+func (s *site) journalled() string {
+	e, found, err := s.host.Journal("d1").Load()
+	switch {
+	case err != nil:
+		return err.Error()
+	case !found:
+		return "nothing"
+	}
+	var b strings.Builder
+	if e.Working {
+		b.WriteString("working ")
+	}
+	if e.Done {
+		b.WriteString("done ")
+	}
+	fmt.Fprintf(&b, "at %d", e.Offset/mib)
+	return b.String()
+}
+
+// fenced says that nobody else gets the fence of a serial.
+func (s *site) fenced(serial string) error {
+	f, err := s.host.TryFence(serial)
+	if err == nil {
+		return errors.Join(errors.New("the fence of "+serial+" is free"), f.Close())
+	}
+	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeFenceHeld {
+		return nil
+	}
+	return err
+}
+
+func (s *site) lockFile(serial string) string { return filepath.Join(s.host.Dir(), "lock", serial) }
+
+func (s *site) journalFile(name string) string {
+	return filepath.Join(s.host.Dir(), "journal", name+".json")
+}
+
+// server plays the Temporal server's part towards one attempt of an activity. The
+// SDK's environment has no other attempts than the first, and shows only the
+// heartbeats that it does not throttle: an interceptor stands in for these two.
+type server struct {
+	attempt int32
+	// told is what the last attempt heartbeat, if there is any.
+	told *contract.Progress
+	// stop is closed when the worker stops.
+	stop chan struct{}
+
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	mu    sync.Mutex
+	beats []contract.Progress
+	beat  chan struct{} // capacity 1
+}
+
+// first is the server for the first attempt; again for later ones.
+func first(t *testing.T) *server { return again(t, 1) }
+
+func again(t *testing.T, attempt int32) *server {
+	ctx, end := context.WithCancelCause(t.Context())
+	return &server{
+		attempt: attempt, stop: make(chan struct{}), ctx: ctx, end: end, beat: make(chan struct{}, 1),
+	}
+}
+
+// env is the SDK's environment with this server behind it.
+func (s *server) env() *testsuite.TestActivityEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestActivityEnvironment()
+	env.SetWorkerOptions(worker.Options{
+		BackgroundActivityContext: s.ctx,
+		Interceptors:              []interceptor.WorkerInterceptor{&serving{server: s}},
+	})
+	env.SetWorkerStopChannel(s.stop)
+	if s.told != nil {
+		env.SetHeartbeatDetails(*s.told)
+	}
+	return env
+}
+
+type serving struct {
+	interceptor.WorkerInterceptorBase
+	server *server
+}
+
+func (s *serving) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	i := &servingInbound{server: s.server}
+	i.Next = next
+	return i
+}
+
+type servingInbound struct {
+	interceptor.ActivityInboundInterceptorBase
+	server *server
+}
+
+func (i *servingInbound) Init(outbound interceptor.ActivityOutboundInterceptor) error {
+	o := &servingOutbound{server: i.server}
+	o.Next = outbound
+	return i.Next.Init(o)
+}
+
+type servingOutbound struct {
+	interceptor.ActivityOutboundInterceptorBase
+	server *server
+}
+
+func (o *servingOutbound) GetInfo(ctx context.Context) activity.Info {
+	info := o.Next.GetInfo(ctx)
+	info.Attempt = o.server.attempt
+	return info
+}
+
+func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
+	if p, ok := details[0].(contract.Progress); ok {
+		o.server.heard(p)
+	}
+	o.Next.RecordHeartbeat(ctx, details...)
+}
+
+func (s *server) heard(p contract.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.beats) == 0 || s.beats[len(s.beats)-1] != p {
+		s.beats = append(s.beats, p)
+	}
+	select {
+	case s.beat <- struct{}{}:
+	default:
+	}
+}
+
+// heartbeats gives what was told so far, repetitions left out.
+func (s *server) heartbeats() []contract.Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.beats)
+}
+
+// last is the latest heartbeat.
+func (s *server) last() contract.Progress {
+	all := s.heartbeats()
+	if len(all) == 0 {
+		return contract.Progress{}
+	}
+	return all[len(all)-1]
+}
+
+// hears waits until a heartbeat says that the attempt waits for what begins so.
+func (s *server) hears(t *testing.T, waiting string) {
+	t.Helper()
+	for !strings.HasPrefix(s.last().Waiting, waiting) {
+		select {
+		case <-s.beat:
+		case <-t.Context().Done():
+			require.Fail(t, "no heartbeat that waits for "+waiting)
+		}
+	}
+}
+
+// run carries out one attempt of a step.
+func (s *site) run(server *server, in contract.StepInput) (contract.StepResult, error) {
+	i := slices.IndexFunc(s.hands.Steps, func(step steps.Step) bool { return step.Name == in.Step })
+	if i < 0 {
+		return contract.StepResult{}, errors.New("no step " + in.Step)
+	}
+	env := server.env()
+	env.RegisterActivityWithOptions(s.hands.Step(s.hands.Steps[i]), activity.RegisterOptions{Name: in.Step})
+	value, err := env.ExecuteActivity(in.Step, in)
+	if err != nil {
+		return contract.StepResult{}, err
+	}
+	var result contract.StepResult
+	return result, value.Get(&result)
+}
+
+// running is one attempt in a goroutine of its own.
+type running struct {
+	*server
+	done   chan struct{}
+	result contract.StepResult
+	err    error
+	took   time.Duration
+}
+
+func (s *site) start(server *server, in contract.StepInput) *running {
+	r := &running{server: server, done: make(chan struct{})}
+	began := time.Now()
+	go func() {
+		defer close(r.done)
+		r.result, r.err = s.run(server, in)
+		r.took = time.Since(began)
+	}()
+	return r
+}
+
+// wait returns when the attempt has.
+func (r *running) wait(t *testing.T) (contract.StepResult, error) {
+	t.Helper()
+	select {
+	case <-r.done:
+	case <-t.Context().Done():
+		require.Fail(t, "the attempt did not end")
+	}
+	return r.result, r.err
+}
+
+// over says whether the attempt has ended, once nothing else can happen; for bubbles.
+func (r *running) over() bool {
+	synctest.Wait()
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// pass lets a bubble's time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// requireFault insists on an error with this code that the server retries or not.
+func requireFault(t *testing.T, err error, code device.Code, retried bool) contract.Refusal {
+	t.Helper()
+	require.Error(t, err)
+	require.False(t, temporal.IsCanceledError(err), "canceled, want %s: %v", code, err)
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	require.Equal(t, string(code), app.Type(), err)
+	require.Equal(t, retried, !app.NonRetryable(), "retried: %v", err)
+	refusal, ok := contract.RefusalOf(err)
+	require.True(t, ok)
+	require.Equal(t, code, refusal.Fault.Code)
+	require.Equal(t, retried, refusal.Fault.Class == device.Transient, "class %s of %s", refusal.Fault.Class, code)
+	return refusal
+}
+
+// requireSoon insists that the server starts the next attempt at once.
+func requireSoon(t *testing.T, err error, code device.Code) {
+	t.Helper()
+	requireFault(t, err, code, true)
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	require.Positive(t, app.NextRetryDelay())
+	require.Less(t, app.NextRetryDelay(), time.Second)
+}
+
+// inBubble runs a test on time that passes only when everybody waits.
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}

@@ -1,0 +1,313 @@
+package activities_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// traced runs one step and tells, call by call, what the device was asked and what
+// the journal said at that moment.
+func traced(t *testing.T, s *site, server *server, in contract.StepInput) []string {
+	t.Helper()
+	var lines []string
+	s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+		if call == "read" && offset%steps.Chunk != 0 {
+			return nil
+		}
+		lines = append(lines, fmt.Sprintf("%s %d: %s", call, offset/mib, s.journalled()))
+		if e, _, err := s.host.Journal("d1").Load(); err == nil && in.Step == "zero" && e.Offset > s.disk.durableUpTo() {
+			return fmt.Errorf("the journal is at %d, the device at %d", e.Offset, s.disk.durableUpTo())
+		}
+		return s.fenced("S1")
+	})
+	_, err := s.run(server, in)
+	require.NoError(t, err)
+	s.disk.steppingIn(nil)
+	return lines
+}
+
+func TestF2_JournalIsNeverAheadOfTheDevice(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newSite(t)
+		require.Equal(t, []string{
+			"open 0: nothing",
+			"zero 0: working at 0", "flush 0: working at 0",
+			"zero 64: working at 64", "flush 0: working at 64",
+			"zero 128: working at 128", "flush 0: working at 128",
+			"check 0: working at 160", "close 0: working at 160",
+		}, traced(t, s, first(t), s.input("zero")))
+		require.Equal(t, "done at 160", s.journalled())
+		require.EqualValues(t, diskSize, s.disk.durableUpTo())
+		require.NoError(t, freed(s, "S1"))
+	})
+	inBubble(t, "verify", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.durableBefore(diskSize)
+		require.Equal(t, []string{
+			"open 0: nothing",
+			"read 0: working at 0", "read 64: working at 64", "read 128: working at 128",
+			"check 0: working at 160", "close 0: working at 160",
+		}, traced(t, s, first(t), s.input("verify")))
+		require.Equal(t, "done at 160", s.journalled())
+	})
+}
+
+// freed says that the fence is free and takes nothing.
+func freed(s *site, serial string) error {
+	synctest.Wait()
+	f, err := s.host.TryFence(serial)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func TestF2_JournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "in mid-step", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		var during host.Entry
+		s.disk.steppingIn(func(call string, offset int64, _ context.Context) (err error) {
+			if call == "zero" && offset == steps.Chunk {
+				during, _, err = s.host.Journal("d1").Load()
+			}
+			return err
+		})
+		in := s.input("zero")
+		in.Seq, in.Clean = 9, "run/4"
+		_, err := s.run(again(t, 3), in)
+		require.NoError(t, err)
+		during.Updated = time.Time{}
+		require.Contains(t, during.Clean, "run/4")
+		during.Clean = ""
+		require.Equal(t, host.Entry{
+			Seq: 9, Attempt: 3, Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk,
+			Ran: 10 * time.Second, Working: true,
+		}, during)
+	})
+}
+
+func TestF10_HostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newSite(t)
+		require.NoError(t, s.host.SaveRecord(host.Record{Name: "d1", Driver: "double", Binding: 5, Clean: 1, Seq: 4, Identity: s.disk.identity}))
+		var before host.Record
+		s.disk.steppingIn(func(call string, _ int64, _ context.Context) (err error) {
+			if call == "open" {
+				before, _, err = s.host.LoadRecord("d1")
+			}
+			return err
+		})
+		in := s.input("zero")
+		in.Seq, in.Number, in.Binding, in.Generation = 6, 2, 3, 11
+		_, err := s.run(first(t), in)
+		require.NoError(t, err)
+		require.EqualValues(t, 6, before.Seq)
+		require.Equal(t, 2, before.Clean)
+		require.Equal(t, 5, before.Binding, "a number went back")
+		require.EqualValues(t, 11, before.Generation)
+	})
+	inBubble(t, "a record that was lost", func(t *testing.T) {
+		s := newSite(t)
+		_, err := s.run(first(t), s.input("zero"))
+		require.NoError(t, err)
+		r, found, err := s.host.LoadRecord("d1")
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, "double", r.Driver, "a record without a driver starts no lost workflow again")
+		require.Equal(t, s.disk.identity, r.Identity)
+		require.Equal(t, contract.DeviceUUID("d1"), r.UUID)
+	})
+}
+
+func TestF2_HeartbeatsCarryProgress(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		server := first(t)
+		in := s.input("zero")
+		in.Seq = 4
+		_, err := s.run(server, in)
+		require.NoError(t, err)
+		at := func(offset int64, ran time.Duration) contract.Progress {
+			return contract.Progress{Step: "zero", Seq: 4, Offset: offset, Size: diskSize, Ran: ran}
+		}
+		all := server.heartbeats()
+		require.GreaterOrEqual(t, len(all), 3)
+		require.Equal(t, []contract.Progress{
+			at(0, 0), at(steps.Chunk, 10*time.Second), at(2*steps.Chunk, 20*time.Second),
+		}, all[:3], "the last offset is told by the result")
+	})
+	inBubble(t, "what was told before is told until more is known", func(t *testing.T) {
+		s := newSite(t)
+		f, err := s.host.Fence(t.Context(), "S1", nil)
+		require.NoError(t, err)
+		server := again(t, 2)
+		server.told = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}
+		in := s.input("zero")
+		in.Seq = 4
+		r := s.start(server, in)
+		pass(3 * time.Second)
+		got := server.last()
+		require.Contains(t, got.Waiting, "waiting for the device's last I/O to end")
+		got.Waiting = ""
+		require.Equal(t, contract.Progress{Step: "zero", Seq: 4, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}, got)
+		require.NoError(t, f.Close())
+		_, err = r.wait(t)
+		require.NoError(t, err)
+	})
+}
+
+func TestStep_ResultIsRecordedAndSaysWhatWasDone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = 10 * time.Second
+		result, err := s.run(first(t), s.input("zero"))
+		require.NoError(t, err)
+		require.Equal(t, contract.StepResult{Step: "zero", Bytes: diskSize, Method: "double", Ran: 30 * time.Second}, result)
+		e := s.entry()
+		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","bytes":%d,"method":"double","ran":%d}`, diskSize, 30*time.Second), string(e.Result))
+	})
+	inBubble(t, "verify", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.durableBefore(diskSize)
+		result, err := s.run(first(t), s.input("verify"))
+		require.NoError(t, err)
+		require.EqualValues(t, diskSize, result.Bytes)
+		require.Equal(t, "full", result.Method)
+	})
+}
+
+func TestStep_DoneIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.takes = time.Second
+		before, err := s.run(first(t), s.input("zero"))
+		require.NoError(t, err)
+		calls := s.disk.history()
+		for _, attempt := range []int32{1, 2, 7} {
+			after, err := s.run(again(t, attempt), s.input("zero"))
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+		}
+		require.Equal(t, calls, s.disk.history(), "the device was touched")
+		require.True(t, s.entry().Done)
+	})
+}
+
+func TestF1_SupersededNeverOpensTheDevice(t *testing.T) {
+	t.Parallel()
+	stored := host.Entry{Seq: 5, Attempt: 4, Clean: "run/1 v1", Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk, Working: true}
+	for _, c := range []struct {
+		name    string
+		seq     int64
+		attempt int32
+		stored  func(*host.Entry)
+		refused bool
+	}{
+		{name: "an older scheduling", seq: 4, attempt: 9, refused: true},
+		{name: "an older scheduling of a step that is done", seq: 4, attempt: 9, stored: func(e *host.Entry) { e.Done = true }, refused: true},
+		{name: "an older attempt", seq: 5, attempt: 3, refused: true},
+		{name: "the same attempt", seq: 5, attempt: 4},
+		{name: "a later attempt", seq: 5, attempt: 5},
+		{name: "a later scheduling", seq: 6, attempt: 1},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSite(t)
+			e := stored
+			if c.stored != nil {
+				c.stored(&e)
+			}
+			require.NoError(t, s.host.Journal("d1").Save(e))
+			before := s.entry()
+			in := s.input("zero")
+			in.Seq = c.seq
+			_, err := s.run(again(t, c.attempt), in)
+			if !c.refused {
+				require.NoError(t, err)
+				require.Equal(t, 1, s.disk.opened())
+				return
+			}
+			requireFault(t, err, device.CodeSuperseded, false)
+			require.Zero(t, s.disk.opened(), "the device was touched")
+			require.Equal(t, before, s.entry(), "the journal of the newer one was written")
+			require.NoError(t, freed(s, "S1"))
+		})
+	}
+}
+
+func TestF1_SupersededEvenWhereTheJournalIsGone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		corrupt bool
+	}{{"gone", false}, {"corrupt", true}} {
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSite(t)
+			require.NoError(t, s.host.SaveRecord(host.Record{Name: "d1", Driver: "double", Seq: 5}))
+			if c.corrupt {
+				corrupt(t, s.journalFile("d1"))
+			}
+			in := s.input("zero")
+			in.Seq = 4
+			_, err := s.run(again(t, 9), in)
+			requireFault(t, err, device.CodeSuperseded, false)
+			require.Zero(t, s.disk.opened(), "the device was touched")
+			in.Seq = 5
+			_, err = s.run(again(t, 2), in)
+			require.NoError(t, err, "the newest of all may work")
+		})
+	}
+}
+
+func TestS316_OtherVersionIsPlannedAgain(t *testing.T) {
+	t.Parallel()
+	for _, version := range []int{0, 2} {
+		inBubble(t, fmt.Sprint(version), func(t *testing.T) {
+			s := newSite(t)
+			in := s.input("zero")
+			in.Version = version
+			_, err := s.run(first(t), in)
+			requireFault(t, err, device.CodePlanOutdated, false)
+			require.Zero(t, s.disk.opened())
+			require.Equal(t, "nothing", s.journalled())
+		})
+	}
+}
+
+func TestStep_WrongHostOrDriver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*contract.StepInput)
+		code   device.Code
+	}{
+		{"host", func(in *contract.StepInput) { in.Enrolment.Host = "elsewhere" }, device.CodeInvalid},
+		{"driver", func(in *contract.StepInput) { in.Enrolment.Driver = "nvme" }, device.CodeUnknownDriver},
+	} {
+		inBubble(t, c.name, func(t *testing.T) {
+			s := newSite(t)
+			in := s.input("zero")
+			c.change(&in)
+			_, err := s.run(first(t), in)
+			requireFault(t, err, c.code, false)
+			require.Zero(t, s.disk.opened())
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// entityWorkflow is the baseline's workflow type.
+const entityWorkflow = "Entity"
+
+// renewedAt is the history's length from which the entity continues as new: that of
+// the product.
+const renewedAt = 200
+
+// entity is the baseline: what an entity workflow of a day's work would be. It has
+// the product's two updates of a turnover, its five activities on the same two kinds
+// of queue with the same inputs, its search attributes at the same moments and its
+// continue-as-new; it has no machine, no plan, no faults, no memory of what was
+// asked before. Its fields survive continue-as-new.
+type entity struct {
+	Enrolment  contract.Enrolment `json:"enrolment"`
+	Queue      string             `json:"queue"` // of the control activities
+	Host       contract.HostFacts `json:"host"`
+	State      device.State       `json:"state"`
+	Step       string             `json:"step,omitempty"`
+	Instance   string             `json:"instance,omitempty"`
+	Bindings   int                `json:"bindings,omitempty"`
+	Cleans     int                `json:"cleans,omitempty"`
+	Seq        int64              `json:"seq,omitempty"`
+	Generation int64              `json:"generation,omitempty"`
+	// Least leaves out search attributes and continue-as-new.
+	Least bool `json:"least,omitempty"`
+}
+
+// bound answers the entity's updates and its query.
+type bound struct {
+	Binding  int          `json:"binding,omitempty"`
+	Instance string       `json:"instance,omitempty"`
+	State    device.State `json:"state"`
+}
+
+// Entity enrols its device in its first run and then turns over for ever.
+func Entity(ctx workflow.Context, e entity) error {
+	if err := e.listen(ctx); err != nil {
+		return err
+	}
+	if e.State == "" {
+		if err := e.enroll(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		renew := func() bool {
+			return !e.Least && workflow.GetInfo(ctx).GetCurrentHistoryLength() > renewedAt &&
+				(e.State == device.Available || e.State == device.Allocated) && workflow.AllHandlersFinished(ctx)
+		}
+		if err := workflow.Await(ctx, func() bool { return e.State == device.PendingCleaning || renew() }); err != nil {
+			return err
+		}
+		if e.State != device.PendingCleaning {
+			return workflow.NewContinueAsNewError(ctx, entityWorkflow, e)
+		}
+		if err := e.clean(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (e *entity) listen(ctx workflow.Context) error {
+	return errors.Join(
+		workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateBind, e.bind, workflow.UpdateHandlerOptions{
+			Validator: func(contract.BindInput) error { return e.must(e.State == device.Available) },
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateUnbind, e.unbind, workflow.UpdateHandlerOptions{
+			Validator: func(in contract.UnbindInput) error {
+				return e.must(e.State == device.Allocated && in.Instance == e.Instance)
+			},
+		}),
+		workflow.SetQueryHandler(ctx, contract.QueryDevice, func() (bound, error) { return e.answer(), nil }),
+	)
+}
+
+func (e *entity) must(ok bool) error {
+	if !ok {
+		return errors.New("not now: the device is " + string(e.State))
+	}
+	return nil
+}
+
+func (e *entity) answer() bound {
+	return bound{Binding: e.Bindings, Instance: e.Instance, State: e.State}
+}
+
+func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (bound, error) {
+	e.State = device.Unknown // nobody else's from here on
+	if err := e.inventory(ctx, contract.ActivityReserve, contract.StockInput{Expect: &e.Generation}); err != nil {
+		return bound{}, err
+	}
+	e.State, e.Instance, e.Bindings = device.Allocated, in.Instance, e.Bindings+1
+	return e.answer(), e.show(ctx)
+}
+
+func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (bound, error) {
+	e.State, e.Instance = device.PendingCleaning, ""
+	return e.answer(), e.show(ctx)
+}
+
+func (e *entity) clean(ctx workflow.Context) error {
+	e.Cleans++
+	if err := e.inventory(ctx, contract.ActivityObserve, contract.StockInput{Raise: true, Expect: &e.Generation}); err != nil {
+		return err
+	}
+	e.State = device.Cleaning
+	for _, step := range []string{"zero", "verify"} {
+		if err := e.run(ctx, step); err != nil {
+			return err
+		}
+	}
+	if err := e.inventory(ctx, contract.ActivityRelease, contract.StockInput{Generation: e.Generation}); err != nil {
+		return err
+	}
+	e.State, e.Step = device.Available, ""
+	return e.show(ctx)
+}
+
+func (e *entity) run(ctx workflow.Context, step string) error {
+	e.Step = step
+	if err := e.show(ctx); err != nil {
+		return err
+	}
+	e.Seq++
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue: contract.HostQueue(e.Enrolment.Host), StartToCloseTimeout: time.Hour,
+		HeartbeatTimeout: time.Minute, WaitForCancellation: true,
+	})
+	return workflow.ExecuteActivity(ctx, step, contract.StepInput{
+		Enrolment: e.Enrolment, Identity: e.Host.Identity, Operation: e.Host.Operation, Step: step,
+		Version: e.Host.Steps[step], Clean: workflow.GetInfo(ctx).FirstRunID, Number: e.Cleans, Seq: e.Seq,
+		Binding: e.Bindings, Generation: e.Generation, Budget: 15 * time.Minute, Verify: "full",
+	}).Get(ctx, nil)
+}
+
+func (e *entity) inventory(ctx workflow.Context, activity string, in contract.StockInput) error {
+	in.UUID, in.Name = contract.DeviceUUID(e.Enrolment.Name), e.Enrolment.Name
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue, StartToCloseTimeout: time.Minute})
+	var stock contract.Stock
+	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &stock)
+	e.Generation = stock.Generation
+	return err
+}
+
+// show writes the product's search attributes.
+func (e *entity) show(ctx workflow.Context) error {
+	if e.Least {
+		return nil
+	}
+	word := func(key temporal.SearchAttributeKeyKeyword, value string) temporal.SearchAttributeUpdate {
+		if value == "" {
+			return key.ValueUnset()
+		}
+		return key.ValueSet(value)
+	}
+	return workflow.UpsertTypedSearchAttributes(ctx,
+		word(contract.AttrState, string(e.State)), word(contract.AttrUUID, contract.DeviceUUID(e.Enrolment.Name)),
+		word(contract.AttrSerial, e.Host.Identity.Serial), word(contract.AttrType, e.Enrolment.Type),
+		word(contract.AttrHost, e.Enrolment.Host), word(contract.AttrInstance, e.Instance),
+		word(contract.AttrStep, e.Step), word(contract.AttrFault, ""),
+		contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(e.State != device.Available),
+		contract.AttrUpdated.ValueSet(workflow.Now(ctx)))
+}
+
+func (e *entity) enroll(ctx workflow.Context) error {
+	in := contract.DiscoverInput{Enrolment: e.Enrolment, UUID: contract.DeviceUUID(e.Enrolment.Name)}
+	opts := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue: contract.HostQueue(e.Enrolment.Host), StartToCloseTimeout: time.Minute,
+	})
+	if err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, in).Get(opts, &e.Host); err != nil {
+		return err
+	}
+	if err := e.inventory(ctx, contract.ActivityPublish, contract.StockInput{Class: "CUSTOM_BENCH"}); err != nil {
+		return err
+	}
+	return e.clean(ctx)
+}

@@ -1,0 +1,390 @@
+package clean_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+)
+
+func always(clean.Subject) bool { return true }
+func never(clean.Subject) bool  { return false }
+
+// step is a step that every device has a use for.
+func step(name, iface string, phase clean.Phase, priority float64) clean.Step {
+	return clean.Step{
+		Name: name, Interface: iface, Phase: phase, Priority: priority, Version: 1, Applies: always,
+		Timeout: func(s clean.Subject) time.Duration { return time.Duration(s.Size) * time.Second },
+	}
+}
+
+// catalog has several steps in each phase, in no order.
+func catalog() []clean.Step {
+	return []clean.Step{
+		step("properties", "management", clean.Restore, 30),
+		step("verify", "deploy", clean.Verify, 60),
+		step("firmware", "firmware", clean.Restore, 50),
+		step("zero", "deploy", clean.Erase, 70),
+		step("wear", "management", clean.Prepare, 95),
+		step("reset", "power", clean.Restore, 0),
+		step("namespaces", "deploy", clean.Erase, 80),
+		step("security", "management", clean.Prepare, 100),
+	}
+}
+
+// subject is a device whose host knows all steps.
+func subject(steps []clean.Step) clean.Subject {
+	s := clean.Subject{Name: "d", Type: "NVME", Operation: device.WriteZeroes, Size: 7, HostSteps: map[string]int{}}
+	for _, step := range steps {
+		s.HostSteps[step.Name] = step.Version
+	}
+	return s
+}
+
+func planner(t *testing.T, steps []clean.Step, policy clean.Policy) *clean.Planner {
+	t.Helper()
+	p, err := clean.NewPlanner(steps, policy)
+	require.NoError(t, err)
+	return p
+}
+
+func namesOf(plan []clean.Planned) []string {
+	names := []string{}
+	for _, p := range plan {
+		names = append(names, p.Step.Name)
+	}
+	return names
+}
+
+func full(t *testing.T, steps []clean.Step, policy clean.Policy) []string {
+	t.Helper()
+	plan, fault := planner(t, steps, policy).Full(subject(steps))
+	require.Nil(t, fault)
+	return namesOf(plan)
+}
+
+func TestD13_PhaseThenPriority(t *testing.T) {
+	for name, tt := range map[string]struct {
+		priorities map[string]float64
+		want       []string
+	}{
+		"S3.7 the highest first": {nil,
+			[]string{"security", "wear", "namespaces", "zero", "verify", "firmware", "properties"}},
+		"S3.8 S3.9 priority 0: not run": {map[string]float64{"wear": 0, "firmware": 0},
+			[]string{"security", "namespaces", "zero", "verify", "properties"}},
+		"S3.9 switched on": {map[string]float64{"reset": 0.5},
+			[]string{"security", "wear", "namespaces", "zero", "verify", "firmware", "properties", "reset"}},
+		"S3.9 another order": {map[string]float64{"properties": 60.5, "wear": 101},
+			[]string{"wear", "security", "namespaces", "zero", "verify", "properties", "firmware"}},
+		"S3.10 fractions": {map[string]float64{"wear": 100.5},
+			[]string{"wear", "security", "namespaces", "zero", "verify", "firmware", "properties"}},
+		"D13 a priority leaves no phase": {map[string]float64{"properties": 10000, "verify": 1000, "security": 0.001},
+			[]string{"wear", "security", "namespaces", "zero", "verify", "properties", "firmware"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.want, full(t, catalog(), clean.Policy{Priorities: tt.priorities}))
+		})
+	}
+}
+
+// TestD6_TiesAcrossInterfaces: whatever order the steps are listed in.
+func TestD6_TiesAcrossInterfaces(t *testing.T) {
+	want := []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
+	var steps []clean.Step
+	for _, name := range want {
+		steps = append(steps, step(name, name, clean.Prepare, 10))
+	}
+	steps = append(steps, step("zero", "deploy", clean.Erase, 1), step("verify", "deploy", clean.Verify, 1))
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		random.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+		require.Equal(t, append(slices.Clone(want), "zero", "verify"), full(t, steps, clean.Policy{}))
+	}
+}
+
+func TestS3_13_RefusedPolicies(t *testing.T) {
+	for name, tt := range map[string]struct {
+		steps      []clean.Step
+		priorities map[string]float64
+		want       []string
+	}{
+		"a tie inside one interface": {catalog(), map[string]float64{"security": 95},
+			[]string{"security", "wear", "management", "95"}},
+		"a tie of two that the policy names": {catalog(), map[string]float64{"wear": 5, "security": 5},
+			[]string{"security", "wear", "management", "5"}},
+		"a tie of the steps' own": {append(catalog(), step("rewrite", "deploy", clean.Erase, 80)), nil,
+			[]string{"namespaces", "rewrite", "deploy", "80"}},
+		"a step that does not exist": {catalog(), map[string]float64{"polish": 1},
+			[]string{`"polish"`, "properties, verify, firmware, zero, wear, reset, namespaces, security"}},
+		"negative":          {catalog(), map[string]float64{"wear": -1}, []string{"wear", "-1", "0 switches a step off"}},
+		"an erase at 0":     {catalog(), map[string]float64{"zero": 0}, []string{"zero", "cannot be switched off"}},
+		"a verify at 0":     {catalog(), map[string]float64{"verify": 0}, []string{"verify", "cannot be switched off"}},
+		"one of two erases": {catalog(), map[string]float64{"namespaces": 0}, []string{"namespaces", "cannot be switched off"}},
+		"no number":         {catalog(), map[string]float64{"wear": math.NaN()}, []string{"policy", "wear"}},
+		"infinite":          {catalog(), map[string]float64{"wear": math.Inf(1)}, []string{"policy", "wear"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := clean.NewPlanner(tt.steps, clean.Policy{Priorities: tt.priorities})
+			require.Error(t, err)
+			for _, text := range tt.want {
+				require.ErrorContains(t, err, text)
+			}
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestS3_13_NoTie(t *testing.T) {
+	for name, priorities := range map[string]map[string]float64{
+		"two interfaces":      {"firmware": 30},
+		"two phases":          {"verify": 70, "zero": 70},
+		"two that do not run": {"security": 0, "wear": 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := clean.NewPlanner(catalog(), clean.Policy{Priorities: priorities})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// TestAPolicyIsNotSharedWithItsMaker: what is changed later changes no plan.
+func TestAPolicyIsNotSharedWithItsMaker(t *testing.T) {
+	priorities := map[string]float64{"wear": 200}
+	p := planner(t, catalog(), clean.Policy{Priorities: priorities})
+	priorities["wear"] = 0
+	plan, fault := p.Full(subject(catalog()))
+	require.Nil(t, fault)
+	require.Equal(t, "wear", plan[0].Step.Name)
+	require.InDelta(t, 200, plan[0].Priority, 0)
+	require.InDelta(t, 200, p.Policy().Priorities["wear"], 0)
+}
+
+func TestOnlyWhatApplies(t *testing.T) {
+	steps := catalog()
+	for i := range steps {
+		if steps[i].Name == "namespaces" || steps[i].Name == "firmware" {
+			steps[i].Applies = never
+		}
+	}
+	s := subject(steps)
+	delete(s.HostSteps, "firmware")
+	plan, fault := planner(t, steps, clean.Policy{}).Full(s)
+	require.Nil(t, fault, "a host need not know what does not apply")
+	require.Equal(t, []string{"security", "wear", "zero", "verify", "properties"}, namesOf(plan))
+}
+
+func TestNoErasePath(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lacks []string
+	}{
+		"no erase":       {[]string{"zero", "namespaces"}},
+		"no verify":      {[]string{"verify"}},
+		"nothing at all": {[]string{"zero", "namespaces", "verify", "security", "wear", "firmware", "properties", "reset"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps := catalog()
+			for i := range steps {
+				if slices.Contains(tt.lacks, steps[i].Name) {
+					steps[i].Applies = never
+				}
+			}
+			p := planner(t, steps, clean.Policy{})
+			plan, fault := p.Full(subject(steps))
+			require.NotNil(t, fault)
+			require.Empty(t, plan)
+			require.Equal(t, device.CodeNoErasePath, fault.Code)
+			require.Equal(t, device.NeedsOperator, fault.Class)
+			require.NotEmpty(t, fault.Remedy)
+			require.Empty(t, p.Enabled(subject(steps)), "S3.10: nothing to list")
+		})
+	}
+}
+
+// TestS2_75_HostTooOld: a step that the host does not know ends the plan, whichever
+// it is, and is named.
+func TestS2_75_HostTooOld(t *testing.T) {
+	steps := catalog()
+	p := planner(t, steps, clean.Policy{})
+	for _, missing := range []string{"security", "zero", "verify", "firmware"} {
+		t.Run(missing, func(t *testing.T) {
+			s := subject(steps)
+			delete(s.HostSteps, missing)
+			for _, fault := range []*device.Fault{faultOf(p.Full(s)), faultOf(p.Named(s, []string{missing}))} {
+				require.NotNil(t, fault)
+				require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
+				require.Contains(t, fault.Message, missing)
+				require.Contains(t, fault.Remedy, s.Name)
+			}
+			require.Empty(t, p.Enabled(s))
+		})
+	}
+	t.Run("a step that is switched off need not be known", func(t *testing.T) {
+		s := subject(steps)
+		delete(s.HostSteps, "reset")
+		_, fault := p.Full(s)
+		require.Nil(t, fault)
+	})
+	t.Run("nothing known yet", func(t *testing.T) {
+		s := subject(steps)
+		s.HostSteps = nil
+		require.NotNil(t, faultOf(p.Full(s)))
+	})
+}
+
+func faultOf(_ []clean.Planned, f *device.Fault) *device.Fault { return f }
+
+func TestS3_22_NamedSteps(t *testing.T) {
+	steps := catalog()
+	steps = append(steps, step("tape", "deploy", clean.Erase, 5))
+	steps[len(steps)-1].Applies = never
+	p := planner(t, steps, clean.Policy{Priorities: map[string]float64{"wear": 0}})
+	for name, tt := range map[string]struct {
+		wanted, plan []string
+		code         device.Code
+	}{
+		"one":                              {[]string{"zero"}, []string{"zero"}, ""},
+		"the order given":                  {[]string{"verify", "properties", "zero"}, []string{"verify", "properties", "zero"}, ""},
+		"twice is once":                    {[]string{"zero", "verify", "zero"}, []string{"zero", "verify"}, ""},
+		"what is switched off otherwise":   {[]string{"reset", "wear"}, []string{"reset", "wear"}, ""},
+		"unknown":                          {[]string{"zero", "polish"}, nil, device.CodeNoSuchStep},
+		"one that has no use for a device": {[]string{"tape"}, nil, device.CodeNoSuchStep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, fault := p.Named(subject(steps), tt.wanted)
+			if tt.code == "" {
+				require.Nil(t, fault)
+				require.Equal(t, tt.plan, namesOf(plan))
+				return
+			}
+			require.NotNil(t, fault)
+			require.Empty(t, plan)
+			require.Equal(t, tt.code, fault.Code)
+			require.Contains(t, fault.Message, fmt.Sprintf("%q", tt.wanted[len(tt.wanted)-1]))
+			require.Equal(t, "name one of properties, verify, firmware, zero, wear, reset, namespaces, security", fault.Remedy,
+				"those possible for this device, and only those")
+		})
+	}
+}
+
+func TestS3_10_EnabledIsTheFullPlan(t *testing.T) {
+	p := planner(t, catalog(), clean.Policy{Priorities: map[string]float64{"wear": 0, "zero": 99.5}})
+	plan, fault := p.Full(subject(catalog()))
+	require.Nil(t, fault)
+	enabled := p.Enabled(subject(catalog()))
+	require.Equal(t, namesOf(plan), namesOf(enabled))
+	require.Equal(t, []string{"security", "zero", "namespaces", "verify", "firmware", "properties"}, namesOf(enabled))
+	require.InDelta(t, 99.5, enabled[1].Priority, 0, "the priority that counts, not the step's own")
+	for _, e := range enabled {
+		require.NotZero(t, e.Priority)
+	}
+}
+
+func TestD5_Timeouts(t *testing.T) {
+	for name, tt := range map[string]struct{ set, want time.Duration }{
+		"the step's own":    {0, 7 * time.Second},
+		"S2.62 one for all": {3 * time.Minute, 3 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := planner(t, catalog(), clean.Policy{CleanupTimeout: tt.set})
+			plan, fault := p.Full(subject(catalog()))
+			require.Nil(t, fault)
+			named, fault := p.Named(subject(catalog()), []string{"zero"})
+			require.Nil(t, fault)
+			for _, step := range append(plan, named...) {
+				require.Equal(t, tt.want, step.Timeout, step.Step.Name)
+			}
+		})
+	}
+}
+
+func TestTheDigestChangesWithThePolicy(t *testing.T) {
+	policies := map[string]clean.Policy{
+		"none":               {},
+		"priorities":         {Priorities: map[string]float64{"wear": 1}},
+		"other priorities":   {Priorities: map[string]float64{"wear": 2}},
+		"another step":       {Priorities: map[string]float64{"security": 1}},
+		"timeout":            {CleanupTimeout: 1},
+		"automated":          {Automated: true},
+		"on enroll":          {OnEnroll: true},
+		"error on interrupt": {ErrorOnInterrupt: true},
+		"silent after":       {HostSilentAfter: 1},
+		"verify":             {Verify: "full"},
+		"verify a sample":    {Verify: "sample:2"},
+	}
+	seen := map[string]string{}
+	for name, policy := range policies {
+		digest := planner(t, catalog(), policy).Digest()
+		require.Regexp(t, "^[0-9a-f]{16}$", digest)
+		require.Equal(t, digest, planner(t, catalog(), policy).Digest(), "the same policy, the same digest")
+		require.Empty(t, seen[digest], "%s has the digest of %s", name, seen[digest])
+		seen[digest] = name
+	}
+	require.Equal(t, planner(t, catalog(), clean.Policy{}).Digest(),
+		planner(t, catalog(), clean.Policy{Priorities: map[string]float64{}}).Digest(), "an empty map says nothing")
+}
+
+// TestF7_AnyValidPolicysFullPlanErasesAndThenVerifies tries many policies: one that
+// is taken gives a plan with an erase before its verify, or no plan.
+func TestF7_AnyValidPolicysFullPlanErasesAndThenVerifies(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	steps := catalog()
+	taken, refused, planless := 0, 0, 0
+	for range 5000 {
+		policy := clean.Policy{Priorities: map[string]float64{}}
+		for _, s := range steps {
+			switch random.IntN(4) {
+			case 0:
+				policy.Priorities[s.Name] = float64(random.IntN(5))
+			case 1:
+				policy.Priorities[s.Name] = random.Float64() * 100
+			}
+		}
+		p, err := clean.NewPlanner(steps, policy)
+		if err != nil {
+			refused++
+			continue
+		}
+		taken++
+		shuffled := slices.Clone(steps)
+		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		for i := range shuffled {
+			if random.IntN(4) == 0 {
+				shuffled[i].Applies = never
+			}
+		}
+		p, err = clean.NewPlanner(shuffled, policy)
+		require.NoError(t, err, "the order in which steps are listed does not matter")
+		plan, fault := p.Full(subject(shuffled))
+		if fault != nil {
+			planless++
+			require.Equal(t, device.CodeNoErasePath, fault.Code)
+			continue
+		}
+		last := func(phase clean.Phase) (first, last int) {
+			first = slices.IndexFunc(plan, func(p clean.Planned) bool { return p.Step.Phase == phase })
+			for i, p := range plan {
+				if p.Step.Phase == phase {
+					last = i
+				}
+			}
+			return first, last
+		}
+		firstErase, lastErase := last(clean.Erase)
+		firstVerify, _ := last(clean.Verify)
+		require.GreaterOrEqual(t, firstErase, 0, policy.Priorities)
+		require.Greater(t, firstVerify, lastErase, "every erase stands before the verify: %v", policy.Priorities)
+		for _, p := range plan {
+			require.NotZero(t, p.Priority)
+		}
+	}
+	for name, n := range map[string]int{"taken": taken, "refused": refused, "planless": planless} {
+		require.Greater(t, n, 100, "too few are %s for this to say anything", name)
+	}
+}

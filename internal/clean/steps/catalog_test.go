@@ -1,0 +1,93 @@
+package steps_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	planning "burnish/internal/clean"
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+)
+
+var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred}
+
+func TestEveryStepIsWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range steps.All() {
+		t.Run(s.Name, func(t *testing.T) {
+			require.Regexp(t, "^[a-z][a-z_]*$", s.Name)
+			require.False(t, seen[s.Name], "twice")
+			seen[s.Name] = true
+			require.Contains(t, []planning.Phase{planning.Prepare, planning.Erase, planning.Verify, planning.Restore}, s.Phase)
+			require.Contains(t, []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}, s.Interface, "D6 knows it")
+			require.GreaterOrEqual(t, s.Priority, 0.0)
+			require.Positive(t, s.Version)
+			require.NotNil(t, s.Run)
+			require.NotNil(t, s.Applies)
+			require.NotNil(t, s.Timeout)
+			if s.Phase == planning.Erase || s.Phase == planning.Verify {
+				require.Positive(t, s.Priority, "an erase and its verify are never off")
+			}
+			require.False(t, s.Phase == planning.Verify && s.Writes, "a verify never writes")
+			require.True(t, s.Phase != planning.Erase || s.Writes)
+		})
+	}
+}
+
+func TestTheStepsMakeAPlanner(t *testing.T) {
+	catalog := steps.Catalog(steps.All())
+	require.Len(t, catalog, len(steps.All()))
+	p, err := planning.NewPlanner(catalog, planning.Policy{})
+	require.NoError(t, err, "S3.13: no ties by default")
+	known := map[string]int{}
+	for _, s := range catalog {
+		known[s.Name] = s.Version
+	}
+	for _, operation := range operations {
+		t.Run(string(operation), func(t *testing.T) {
+			subject := planning.Subject{Name: "d", Operation: operation, Size: 1 << 30, HostSteps: known}
+			plan, fault := p.Full(subject)
+			if fault != nil {
+				require.Equal(t, device.CodeNoErasePath, fault.Code)
+				require.NotContains(t, []device.Operation{device.WriteZeroes, device.Shred}, operation)
+				return
+			}
+			writes := slices.IndexFunc(plan, func(p planning.Planned) bool { return p.Step.Phase == planning.Erase })
+			reads := slices.IndexFunc(plan, func(p planning.Planned) bool { return p.Step.Phase == planning.Verify })
+			require.GreaterOrEqual(t, writes, 0)
+			require.Greater(t, reads, writes)
+		})
+	}
+}
+
+// TestS2_22_ZeroIsForWhatIsOverwritten: no device is zeroed, or held to zeroes, that
+// is erased in another way (F19: after a crypto erase reads are random).
+func TestS2_22_ZeroIsForWhatIsOverwritten(t *testing.T) {
+	for _, operation := range operations {
+		want := operation == device.WriteZeroes || operation == device.Shred
+		for _, s := range []steps.Step{steps.Zero(), steps.Verify()} {
+			require.Equal(t, want, s.Applies(planning.Subject{Operation: operation}), "%s for %q", s.Name, operation)
+		}
+	}
+}
+
+func TestD5_ZeroAndVerifyHaveTimeBySize(t *testing.T) {
+	for name, tt := range map[string]struct {
+		size int64
+		want time.Duration
+	}{
+		"nothing":   {0, 900 * time.Second},
+		"small":     {1 << 30, 900 * time.Second},
+		"just less": {18_000_000_000, 900 * time.Second},
+		"4 TB":      {4_000_000_000_000, 200_000 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range []steps.Step{steps.Zero(), steps.Verify()} {
+				require.Equal(t, tt.want, s.Timeout(planning.Subject{Size: tt.size}), s.Name)
+			}
+		})
+	}
+}

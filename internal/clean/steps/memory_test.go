@@ -1,0 +1,167 @@
+package steps_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+const (
+	kib = int64(1) << 10
+	mib = int64(1) << 20
+	// block is what memory keeps books by; the last one may be shorter.
+	block = int64(hardware.Align)
+)
+
+// content is what one block of a memory holds.
+type content byte
+
+const (
+	tenants content = iota // as the tenant left it
+	cached                 // zeroes that are lost when the power goes
+	zeroed                 // zeroes on stable storage
+)
+
+var errInjected = errors.New("injected")
+
+// memory is a device that takes no memory: it knows of each block what it holds, and
+// of single bytes that are not zero although their block is. It tells every call,
+// and may fail at one.
+type memory struct {
+	size   int64
+	blocks []content
+	stray  map[int64]byte
+	// ends is where reads end although the device should not.
+	ends     int64
+	readOnly bool
+	calls    []string
+	// failAt is the call that fails, from 1; 0: none. A write that fails may have
+	// written all or nothing, which half says.
+	failAt int
+	half   bool
+	err    error
+}
+
+func newMemory(size int64, filled content) *memory {
+	m := &memory{size: size, ends: size, blocks: make([]content, (size+block-1)/block), stray: map[int64]byte{}, err: errInjected}
+	for i := range m.blocks {
+		m.blocks[i] = filled
+	}
+	return m
+}
+
+// call tells of a call and whether it fails.
+func (m *memory) call(format string, args ...any) error {
+	m.calls = append(m.calls, fmt.Sprintf(format, args...))
+	if len(m.calls) == m.failAt {
+		return m.err
+	}
+	return nil
+}
+
+// crash loses what was not flushed, and what was told so far.
+func (m *memory) crash() {
+	for i, c := range m.blocks {
+		if c == cached {
+			m.blocks[i] = tenants
+		}
+	}
+	m.calls, m.failAt = nil, 0
+}
+
+// left gives the first block of which something may be left, or -1.
+func (m *memory) left() int {
+	for i, c := range m.blocks {
+		if c != zeroed {
+			return i
+		}
+	}
+	return -1
+}
+
+func (m *memory) Size() int64    { return m.size }
+func (m *memory) Method() string { return "memory" }
+func (m *memory) Close() error   { return m.call("close") }
+
+func (m *memory) ZeroAt(_ context.Context, offset, n int64) error {
+	err := m.call("zero %d+%d", offset, n)
+	if m.readOnly {
+		return errors.New("this handle is not writable")
+	}
+	if offset < 0 || n <= 0 || offset+n > m.size || offset%block != 0 || n%block != 0 && offset+n != m.size || n > steps.Chunk {
+		return fmt.Errorf("zero %d+%d is not allowed on %d bytes", offset, n, m.size)
+	}
+	if err != nil && !m.half {
+		return err
+	}
+	for b := offset / block; b*block < offset+n; b++ {
+		m.blocks[b] = cached
+	}
+	return err
+}
+
+func (m *memory) ReadAt(p []byte, offset int64) (int, error) {
+	if err := m.call("read %d+%d", offset, len(p)); err != nil {
+		return 0, err
+	}
+	if offset < 0 || offset >= m.ends {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), m.ends-offset)
+	clear(p[:n])
+	for at := offset; at < offset+n; at = (at/block + 1) * block {
+		if m.blocks[at/block] == tenants {
+			for i := at; i < min((at/block+1)*block, offset+n); i++ {
+				p[i-offset] = 0xa5
+			}
+		}
+	}
+	for at, b := range m.stray {
+		if at >= offset && at < offset+n {
+			p[at-offset] = b
+		}
+	}
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+func (m *memory) Flush(context.Context) error {
+	err := m.call("flush")
+	if err != nil && !m.half {
+		return err
+	}
+	for i, c := range m.blocks {
+		if c == cached {
+			m.blocks[i] = zeroed
+		}
+	}
+	return err
+}
+
+func (m *memory) Check(context.Context) error { return m.call("check") }
+
+// journal is a checkpoint's other side: it keeps the last offset, and tells in the
+// same book as its device.
+type journal struct {
+	*memory
+	offset int64
+}
+
+func (j *journal) checkpoint(offset int64) error {
+	if err := j.call("checkpoint %d", offset); err != nil {
+		return err
+	}
+	j.offset = offset
+	return nil
+}
+
+func (j *journal) work() *steps.Work {
+	return &steps.Work{Device: j.memory, Operation: device.Shred, Resume: j.offset, Verify: "full", Checkpoint: j.checkpoint}
+}

@@ -1,0 +1,347 @@
+package steps_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/mock/gomock"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware/hardwaremock"
+)
+
+func verify(ctx context.Context, w *steps.Work) (steps.Outcome, error) {
+	return steps.Verify().Run(ctx, w)
+}
+
+// clean is a device without a byte that is not zero.
+func clean(size int64) *journal {
+	m := newMemory(size, zeroed)
+	m.readOnly = true
+	return &journal{memory: m}
+}
+
+// reads gives the ranges that were read, in order.
+func reads(t *testing.T, calls []string) (ranges [][2]int64) {
+	t.Helper()
+	for _, call := range calls {
+		if strings.HasPrefix(call, "read ") {
+			var at, n int64
+			_, err := fmt.Sscanf(call, "read %d+%d", &at, &n)
+			require.NoError(t, err)
+			ranges = append(ranges, [2]int64{at, at + n})
+		}
+	}
+	return ranges
+}
+
+// TestF19_FullVerifyReadsEveryByteOnce, whatever the size, and writes none.
+func TestF19_FullVerifyReadsEveryByteOnce(t *testing.T) {
+	for _, size := range sizes() {
+		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+			j := clean(size)
+			out, err := verify(t.Context(), j.work())
+			require.NoError(t, err)
+			require.Equal(t, size, out.Bytes)
+			require.Equal(t, "full", out.Method)
+			require.Equal(t, fmt.Sprintf("%d bytes read by this attempt", size), out.Note)
+			at := int64(0)
+			for _, r := range reads(t, j.calls) {
+				require.Equal(t, at, r[0])
+				at = r[1]
+			}
+			require.Equal(t, size, at)
+			require.Equal(t, size, j.offset)
+			require.Equal(t, "check", j.calls[len(j.calls)-1], "F11: the identity once more, at the end")
+			for _, call := range j.calls {
+				require.False(t, strings.HasPrefix(call, "zero") || call == "flush" || call == "close", call)
+			}
+		})
+	}
+}
+
+// TestF19_OneDirtyByteIsFound, wherever it lies, with its exact offset.
+func TestF19_OneDirtyByteIsFound(t *testing.T) {
+	const size = steps.Chunk + 5<<20 + 777
+	places := []int64{0, 1, block - 1, block, mib - 1, mib, steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, size - 778, size - 777, size - 1}
+	for range 20 {
+		places = append(places, rand.Int64N(size))
+	}
+	for _, at := range places {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			j := clean(size)
+			j.stray[at] = 1
+			_, err := verify(t.Context(), j.work())
+			fault, ok := device.AsFault(err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, device.CodeVerifyFailed, fault.Code)
+			require.Equal(t, device.NeedsOperator, fault.Class)
+			require.Equal(t, fmt.Sprintf("verify failed at byte %d: a byte is not zero", at), fault.Message)
+			require.NotEmpty(t, fault.Remedy)
+			require.LessOrEqual(t, j.offset, at, "no resume point lies behind the dirt")
+			require.NotContains(t, j.calls, "check", "nothing is read on")
+		})
+	}
+}
+
+func TestF19_TheFirstOfManyIsTold(t *testing.T) {
+	j := clean(3 * mib)
+	j.stray[mib+5], j.stray[mib+6], j.stray[2*mib] = 0x80, 0xff, 1
+	_, err := verify(t.Context(), j.work())
+	require.ErrorContains(t, err, fmt.Sprintf("at byte %d:", mib+5))
+}
+
+func TestF2_VerifyResumes(t *testing.T) {
+	const size = 2*steps.Chunk + 777
+	j := clean(size)
+	j.stray[0] = 1 // read by an earlier attempt, or this would fail
+	j.offset = steps.Chunk
+	out, err := verify(t.Context(), j.work())
+	require.NoError(t, err)
+	require.Equal(t, int64(size), out.Bytes)
+	require.Equal(t, fmt.Sprintf("%d bytes read by this attempt", size-steps.Chunk), out.Note)
+	require.Equal(t, int64(steps.Chunk), reads(t, j.calls)[0][0])
+	require.Equal(t, []int64{2 * steps.Chunk, size}, checkpoints(t, j.calls))
+}
+
+func checkpoints(t *testing.T, calls []string) (offsets []int64) {
+	t.Helper()
+	for _, call := range calls {
+		if strings.HasPrefix(call, "checkpoint ") {
+			var at int64
+			_, err := fmt.Sscanf(call, "checkpoint %d", &at)
+			require.NoError(t, err)
+			offsets = append(offsets, at)
+		}
+	}
+	return offsets
+}
+
+// TestF2_VerifyBrokenOnceAnywhere: an error of any call ends it there, and it can be
+// gone on with.
+func TestF2_VerifyBrokenOnceAnywhere(t *testing.T) {
+	const size = steps.Chunk + 3<<20 + 777
+	whole := clean(size)
+	_, err := verify(t.Context(), whole.work())
+	require.NoError(t, err)
+	for i := 0; i < len(whole.calls); i++ {
+		j := clean(size)
+		j.failAt = i + 1
+		_, err := verify(t.Context(), j.work())
+		require.ErrorIs(t, err, errInjected, whole.calls[i])
+		require.Len(t, j.calls, i+1, "nothing is done after an error")
+		resumed := j.offset
+		j.crash()
+		_, err = verify(t.Context(), j.work())
+		require.NoError(t, err)
+		if resumed < size {
+			require.Equal(t, resumed, reads(t, j.calls)[0][0])
+		}
+	}
+}
+
+func TestF1_VerifyAsksItsContextBeforeEachRead(t *testing.T) {
+	stop := errors.New("the worker stops")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	j := clean(mib)
+	_, err := verify(ctx, j.work())
+	require.ErrorIs(t, err, stop)
+	require.Empty(t, j.calls)
+}
+
+func TestF19_AShortDeviceIsNoCleanOne(t *testing.T) {
+	for _, ends := range []int64{0, 1, mib - 1, mib, 2*mib + 5, 3*mib - 1} {
+		t.Run(fmt.Sprint(ends), func(t *testing.T) {
+			j := clean(3 * mib)
+			j.ends = ends
+			_, err := verify(t.Context(), j.work())
+			fault, ok := device.AsFault(err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, device.CodeVerifyFailed, fault.Code)
+			require.Equal(t, fmt.Sprintf("verify failed at byte %d: the device ends early", ends), fault.Message)
+		})
+	}
+}
+
+// TestF19_WhatADriverMayAnswer: answers that no fake gives.
+func TestF19_WhatADriverMayAnswer(t *testing.T) {
+	broken := &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "read error"}
+	fill := func(n int, err error) func([]byte, int64) (int, error) {
+		return func(p []byte, _ int64) (int, error) {
+			clear(p[:n])
+			return n, err
+		}
+	}
+	for name, tt := range map[string]struct {
+		read func([]byte, int64) (int, error)
+		want string // "" is success
+	}{
+		"all, with the end":            {fill(4096, io.EOF), ""},
+		"all":                          {fill(4096, nil), ""},
+		"short, without an error":      {fill(4095, nil), "verify failed at byte 4095: the device ends early"},
+		"short, with the end":          {fill(100, io.EOF), "verify failed at byte 100: the device ends early"},
+		"short, with a wrapped end":    {fill(100, fmt.Errorf("read: %w", io.EOF)), "verify failed at byte 100: the device ends early"},
+		"short, with a read error":     {fill(100, broken), "read error"},
+		"nothing, with a read error":   {fill(0, broken), "read error"},
+		"nothing, without an error":    {fill(0, nil), "verify failed at byte 0: the device ends early"},
+		"an unread buffer's own bytes": {func([]byte, int64) (int, error) { return 0, io.EOF }, "verify failed at byte 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handle := hardwaremock.NewMockHandle(gomock.NewController(t))
+			handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
+			handle.EXPECT().ReadAt(gomock.Len(4096), int64(0)).DoAndReturn(tt.read)
+			counted := []int64{}
+			w := &steps.Work{Device: handle, Verify: "full", Checkpoint: func(offset int64) error {
+				counted = append(counted, offset)
+				return nil
+			}}
+			if tt.want == "" {
+				handle.EXPECT().Check(gomock.Any()).Return(nil)
+				_, err := verify(t.Context(), w)
+				require.NoError(t, err)
+				require.Equal(t, []int64{4096}, counted)
+				return
+			}
+			_, err := verify(t.Context(), w)
+			require.ErrorContains(t, err, tt.want)
+			require.Empty(t, counted)
+		})
+	}
+}
+
+func TestF11_VerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
+	changed := &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another serial"}
+	handle := hardwaremock.NewMockHandle(gomock.NewController(t))
+	handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
+	gomock.InOrder(
+		handle.EXPECT().ReadAt(gomock.Any(), int64(0)).DoAndReturn(func(p []byte, _ int64) (int, error) { clear(p); return len(p), nil }),
+		handle.EXPECT().Check(gomock.Any()).Return(changed),
+	)
+	_, err := verify(t.Context(), &steps.Work{Device: handle, Verify: "full", Checkpoint: func(int64) error { return nil }})
+	require.Same(t, changed, err)
+}
+
+// TestF19_ASampleReadsFirstLastAndOneOfEach: of every group of N blocks one is read,
+// and always the device's first and last.
+func TestF19_ASampleReadsFirstLastAndOneOfEach(t *testing.T) {
+	for _, tt := range []struct{ size, every, resume int64 }{
+		{200*mib + 777, 8, 0},
+		{200 * mib, 7, 0},
+		{200 * mib, 7, steps.Chunk},
+		{200 * mib, 1000, 0},
+		{2 * mib, 8, 0},
+		{777, 8, 0},
+		{64*mib + 1, 64, 0},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			j := clean(tt.size)
+			w := j.work()
+			w.Verify, w.Resume = fmt.Sprintf("sample:%d", tt.every), tt.resume
+			out, err := verify(t.Context(), w)
+			require.NoError(t, err)
+			require.Equal(t, tt.size, out.Bytes)
+			require.Equal(t, w.Verify, out.Method, "the record says that it was a sample")
+			ranges := reads(t, j.calls)
+			sum, inGroup, seen := int64(0), map[int64]int{}, map[int64]bool{}
+			last := (tt.size - 1) / mib
+			for _, r := range ranges {
+				sum += r[1] - r[0]
+				b := r[0] / mib
+				seen[b] = true
+				if b != 0 && b != last {
+					inGroup[b/tt.every]++
+				}
+			}
+			require.Equal(t, fmt.Sprintf("%d bytes read by this attempt", sum), out.Note)
+			require.True(t, seen[last] && (seen[0] || tt.resume > 0), "first and last are always read")
+			require.Equal(t, tt.size, ranges[len(ranges)-1][1])
+			for group := tt.resume / mib / tt.every; (group+1)*tt.every <= last; group++ {
+				from := max(group*tt.every, tt.resume/mib)
+				switch {
+				case from == 0: // the first block may be the group's own choice, or stand beside it
+					require.LessOrEqual(t, inGroup[group], 1)
+				default:
+					require.Equal(t, 1, inGroup[group], "group %d", group)
+				}
+			}
+		})
+	}
+}
+
+// TestF19_SamplesDiffer: twenty runs do not all read the same blocks.
+func TestF19_SamplesDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for range 20 {
+		j := clean(128 * mib)
+		w := j.work()
+		w.Verify = "sample:16"
+		_, err := verify(t.Context(), w)
+		require.NoError(t, err)
+		seen[fmt.Sprint(reads(t, j.calls))] = true
+	}
+	require.Greater(t, len(seen), 10)
+}
+
+func TestF19_ASampleFindsDirtAtBothEnds(t *testing.T) {
+	const size = 40<<20 + 777
+	for _, at := range []int64{0, mib - 1, size - 777, size - 1} {
+		j := clean(size)
+		j.stray[at] = 1
+		w := j.work()
+		w.Verify = "sample:1000000"
+		_, err := verify(t.Context(), w)
+		require.ErrorContains(t, err, fmt.Sprintf("verify failed at byte %d:", at))
+	}
+}
+
+func TestF19_VerifySettings(t *testing.T) {
+	for setting, method := range map[string]string{
+		"": "full", "full": "full", "sample:1": "full", "sample:2": "sample:2", "sample:2147483647": "sample:2147483647",
+	} {
+		t.Run("takes "+setting, func(t *testing.T) {
+			require.NoError(t, steps.ValidVerify(setting))
+			j := clean(10 * kib)
+			w := j.work()
+			w.Verify = setting
+			out, err := verify(t.Context(), w)
+			require.NoError(t, err)
+			require.Equal(t, method, out.Method)
+		})
+	}
+	for _, setting := range []string{"none", "Full", "sample", "sample:", "sample:0", "sample:-1", "sample:2.5", "sample:x", "sample: 2", "sample:2147483648", "2", " full"} {
+		t.Run("refuses "+setting, func(t *testing.T) {
+			require.Error(t, steps.ValidVerify(setting))
+			j := clean(10 * kib)
+			w := j.work()
+			w.Verify = setting
+			_, err := verify(t.Context(), w)
+			fault, ok := device.AsFault(err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, device.CodeInvalidSetting, fault.Code)
+			require.Contains(t, fault.Message, fmt.Sprintf("%q", setting))
+			require.Contains(t, fault.Remedy, "BURNISH_VERIFY")
+			require.Empty(t, j.calls, "nothing is read")
+		})
+	}
+}
+
+// TestZeroThenVerify: what zero leaves, verify accepts; what it left out, not.
+func TestZeroThenVerify(t *testing.T) {
+	for _, size := range sizes() {
+		j := &journal{memory: newMemory(size, tenants)}
+		_, err := verify(t.Context(), &steps.Work{Device: j.memory, Verify: "full", Checkpoint: func(int64) error { return nil }})
+		require.ErrorContains(t, err, "at byte 0:")
+		_, err = zero(t.Context(), j.work())
+		require.NoError(t, err)
+		_, err = verify(t.Context(), &steps.Work{Device: j.memory, Verify: "full", Checkpoint: func(int64) error { return nil }})
+		require.NoError(t, err)
+	}
+}

@@ -1,0 +1,161 @@
+package steps_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/mock/gomock"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware/hardwaremock"
+)
+
+// sizes are sizes with and without odd ends, in blocks, chunks and bytes.
+func sizes() []int64 {
+	return []int64{
+		1, 511, block - 1, block, block + 1, mib, 10*mib + 777,
+		steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, 2 * steps.Chunk, 2*steps.Chunk + 3*block + 777,
+	}
+}
+
+func zero(ctx context.Context, w *steps.Work) (steps.Outcome, error) { return steps.Zero().Run(ctx, w) }
+
+// TestF2_ZeroFlushesEachChunkBeforeItCounts: the calls of a whole run, in order.
+func TestF2_ZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
+	for _, size := range sizes() {
+		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
+			j := &journal{memory: newMemory(size, tenants)}
+			out, err := zero(t.Context(), j.work())
+			require.NoError(t, err)
+			require.Equal(t, steps.Outcome{Bytes: size, Method: "memory"}, out)
+			require.Equal(t, -1, j.left(), "every byte is zero, on stable storage")
+
+			var want []string
+			for offset := int64(0); offset < size; offset += steps.Chunk {
+				n := min(steps.Chunk, size-offset)
+				want = append(want, fmt.Sprintf("zero %d+%d", offset, n), "flush", fmt.Sprintf("checkpoint %d", offset+n))
+			}
+			require.Equal(t, append(want, "check"), j.calls, "F11: the check comes after the last write")
+		})
+	}
+}
+
+// TestF2_ZeroBrokenOnceAnywhere fails every call once, with the work done and not
+// done, loses the power there, and goes on from the last resume point.
+func TestF2_ZeroBrokenOnceAnywhere(t *testing.T) {
+	const size = 2*steps.Chunk + 3*4096 + 777
+	whole := &journal{memory: newMemory(size, tenants)}
+	_, err := zero(t.Context(), whole.work())
+	require.NoError(t, err)
+	for i, call := range whole.calls {
+		for _, half := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d %s, done: %t", i+1, call, half), func(t *testing.T) {
+				j := &journal{memory: newMemory(size, tenants)}
+				j.failAt, j.half = i+1, half
+				_, err := zero(t.Context(), j.work())
+				require.ErrorIs(t, err, errInjected)
+				require.Equal(t, call, j.calls[len(j.calls)-1], "nothing is done after an error")
+
+				j.crash()
+				for b := range j.blocks[:j.offset/block] {
+					require.Equal(t, zeroed, j.blocks[b], "block %d lies before the resume point", b)
+				}
+				resumed := j.offset
+				out, err := zero(t.Context(), j.work())
+				require.NoError(t, err)
+				require.Equal(t, -1, j.left())
+				require.Equal(t, int64(size), out.Bytes, "the earlier attempts' bytes are counted")
+				if resumed < size {
+					require.Equal(t, fmt.Sprintf("zero %d+%d", resumed, min(steps.Chunk, size-resumed)), j.calls[0])
+				} else {
+					require.Equal(t, []string{"check"}, j.calls, "all was done but the last look")
+				}
+			})
+		}
+	}
+}
+
+// TestF1_ZeroStopsAtACheckpointsError: who lost the right to go on writes nothing
+// more, and its error is handed on as it is.
+func TestF1_ZeroStopsAtACheckpointsError(t *testing.T) {
+	lost := &device.Fault{Class: device.Transient, Code: device.CodeSuperseded, Message: "overtaken"}
+	j := &journal{memory: newMemory(3*steps.Chunk, tenants)}
+	j.failAt, j.err = 6, lost
+	_, err := zero(t.Context(), j.work())
+	require.Same(t, lost, err)
+	require.Equal(t, []string{
+		"zero 0+67108864", "flush", "checkpoint 67108864", "zero 67108864+67108864", "flush", "checkpoint 134217728",
+	}, j.calls)
+	require.Equal(t, int64(steps.Chunk), j.offset)
+	require.Equal(t, tenants, j.blocks[2*steps.Chunk/block], "the third chunk is untouched")
+}
+
+func TestF1_ZeroAsksItsContextBeforeEachChunk(t *testing.T) {
+	stop := errors.New("the worker stops")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	j := &journal{memory: newMemory(2*steps.Chunk, tenants)}
+	w := j.work()
+	w.Checkpoint = func(offset int64) error {
+		cancel(stop)
+		return j.checkpoint(offset)
+	}
+	_, err := zero(ctx, w)
+	require.ErrorIs(t, err, stop)
+	require.Equal(t, []string{"zero 0+67108864", "flush", "checkpoint 67108864"}, j.calls)
+}
+
+func TestF17_ZeroOfNothingIsAFault(t *testing.T) {
+	for name, tt := range map[string]struct {
+		size, resume int64
+		code         device.Code
+	}{
+		"no bytes":                      {0, 0, device.CodeStepFailed},
+		"fewer than none":               {-1, 0, device.CodeStepFailed},
+		"a resume point behind the end": {mib, mib + 1, device.CodeInternal},
+		"a resume point before 0":       {mib, -1, device.CodeInternal},
+	} {
+		for step, run := range map[string]func(context.Context, *steps.Work) (steps.Outcome, error){"zero": zero, "verify": verify} {
+			t.Run(step+" "+name, func(t *testing.T) {
+				handle := hardwaremock.NewMockHandle(gomock.NewController(t))
+				handle.EXPECT().Size().Return(tt.size).AnyTimes()
+				w := &steps.Work{Device: handle, Resume: tt.resume, Verify: "full", Checkpoint: func(int64) error { return nil }}
+				out, err := run(t.Context(), w)
+				fault, ok := device.AsFault(err)
+				require.True(t, ok, "%v", err)
+				require.Equal(t, tt.code, fault.Code)
+				require.Equal(t, device.NeedsOperator, fault.Class)
+				require.Zero(t, out)
+			})
+		}
+	}
+}
+
+// TestF11_ZeroIsNotDoneWhenTheLastCheckFails: a device that changed under the last
+// write gives no success.
+func TestF11_ZeroIsNotDoneWhenTheLastCheckFails(t *testing.T) {
+	changed := &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another serial"}
+	handle := hardwaremock.NewMockHandle(gomock.NewController(t))
+	handle.EXPECT().Size().Return(mib).AnyTimes()
+	handle.EXPECT().Method().Return("mock").AnyTimes()
+	gomock.InOrder(
+		handle.EXPECT().ZeroAt(gomock.Any(), int64(0), mib).Return(nil),
+		handle.EXPECT().Flush(gomock.Any()).Return(nil),
+		handle.EXPECT().Check(gomock.Any()).Return(changed),
+	)
+	out, err := zero(t.Context(), &steps.Work{Device: handle, Checkpoint: func(int64) error { return nil }})
+	require.Same(t, changed, err)
+	require.Zero(t, out)
+}
+
+// TestZeroDoesNotClose: the handle is its caller's.
+func TestZeroDoesNotClose(t *testing.T) {
+	j := &journal{memory: newMemory(10*kib, tenants)}
+	_, err := zero(t.Context(), j.work())
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(j.calls, " "), "close")
+}

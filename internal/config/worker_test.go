@@ -1,0 +1,286 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/config"
+)
+
+// only sets these variables, and no other of Burnish's.
+func only(t *testing.T, variables map[string]string) {
+	t.Helper()
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "BURNISH_") {
+			t.Setenv(name, "") // so that it is put back
+			require.NoError(t, os.Unsetenv(name))
+		}
+	}
+	for name, value := range variables {
+		t.Setenv("BURNISH_"+name, value)
+	}
+}
+
+// setting is one variable: what it is by default, what it becomes, and what it may
+// not be.
+type setting struct {
+	field    string
+	byItself any
+	good     string
+	becomes  any
+	bad      map[string]string // value: what the complaint says of it
+}
+
+func settings(t *testing.T) map[string]setting {
+	t.Helper()
+	machine, err := os.Hostname()
+	require.NoError(t, err)
+	noBool := map[string]string{"yes": `"yes"`, "maybe": `"maybe"`}
+	duration := func(more map[string]string) map[string]string {
+		more["5"] = `missing unit in duration "5"`
+		more["soon"] = `"soon"`
+		return more
+	}
+	return map[string]setting{
+		"ROLE":      {"Role", config.RoleAll, "host", config.RoleHost, map[string]string{"Host": `"Host" is none of control, host, all`, "both": `"both"`}},
+		"HOST":      {"Host", strings.ToLower(machine), "Node-7.Example", "node-7.example", map[string]string{"a b": `"a b" is no host name`, "-a": `"-a"`, "a/b": `"a/b"`, "a_b": `"a_b"`, "a.": `"a."`}},
+		"STATE_DIR": {"StateDir", "/var/lib/burnish", "/srv/../state", "/state", nil},
+		"HOST_FILE": {"HostFile", "", "/etc/burnish/host.yaml", "/etc/burnish/host.yaml", nil},
+		"POLICY":    {"PolicyFile", "", "testdata/policy.yaml", "testdata/policy.yaml", map[string]string{"testdata/none.yaml": "testdata/none.yaml"}},
+		"INVENTORY": {"Inventory", "file", "placement", "placement", nil}, // who opens it knows the kinds
+		"DRIVERS":   {"Drivers", []string{"block", "fake"}, " nvme , block", []string{"nvme", "block"}, map[string]string{"block,,fake": `"block,,fake" has an empty name`, ",": "empty"}},
+		"HOST_SILENT_AFTER": {"HostSilentAfter", 5 * time.Minute, "90s", 90 * time.Second,
+			duration(map[string]string{"0s": "0s is not positive", "-1s": "-1s is not positive"})},
+		"CLEANUP_TIMEOUT":     {"CleanupTimeout", time.Duration(0), "15m", 15 * time.Minute, duration(map[string]string{"-1s": "-1s is negative"})},
+		"ON_INTERRUPT":        {"OnInterrupt", "resume", "error", "error", map[string]string{"Resume": `"Resume" is neither resume nor error`}},
+		"AUTOMATED_CLEAN":     {"AutomatedClean", true, "false", false, noBool},
+		"CLEAN_ON_ENROLL":     {"CleanOnEnroll", true, "0", false, noBool},
+		"MAX_CLEANS_PER_HOST": {"MaxCleansPerHost", 4, "1000", 1000, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "-1": "-1", "many": `"many"`, "1.5": `"1.5"`}},
+		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", nil}, // the steps check it, with ValidVerify
+		"WORKFLOW_CACHE":      {"StickyCache", 2000, "1", 1, map[string]string{"0": "0 is less than 1", "x": `"x"`}},
+		"STOP_TIMEOUT":        {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
+		"DEBUG":               {"Debug", false, "true", true, noBool},
+	}
+}
+
+func fieldOf(w config.Worker, name string) any {
+	return reflect.ValueOf(w).FieldByName(name).Interface()
+}
+
+// TestTheTableOfSettingsIsWhole: a variable that nobody added here has no test.
+func TestTheTableOfSettingsIsWhole(t *testing.T) {
+	table := settings(t)
+	worker := reflect.TypeFor[config.Worker]()
+	count := 0
+	for i := range worker.NumField() {
+		tag, ok := worker.Field(i).Tag.Lookup("env")
+		if !ok {
+			continue
+		}
+		count++
+		name, _, _ := strings.Cut(tag, ",")
+		require.Contains(t, table, name)
+		require.Equal(t, worker.Field(i).Name, table[name].field)
+	}
+	require.Len(t, table, count)
+}
+
+func TestDefaults(t *testing.T) {
+	only(t, nil)
+	w, err := config.LoadWorker()
+	require.NoError(t, err)
+	for name, s := range settings(t) {
+		require.Equal(t, s.byItself, fieldOf(w, s.field), name)
+	}
+	require.Empty(t, w.Priorities)
+}
+
+// TestEmptyIsUnset: `BURNISH_X= burnish-worker` sets nothing.
+func TestEmptyIsUnset(t *testing.T) {
+	for name, s := range settings(t) {
+		t.Run(name, func(t *testing.T) {
+			only(t, map[string]string{name: ""})
+			w, err := config.LoadWorker()
+			require.NoError(t, err)
+			require.Equal(t, s.byItself, fieldOf(w, s.field))
+		})
+	}
+}
+
+func TestGoodValues(t *testing.T) {
+	for name, s := range settings(t) {
+		t.Run(name, func(t *testing.T) {
+			only(t, map[string]string{name: s.good})
+			w, err := config.LoadWorker()
+			require.NoError(t, err)
+			require.Equal(t, s.becomes, fieldOf(w, s.field))
+			require.NotEqual(t, s.byItself, fieldOf(w, s.field), "this says nothing")
+			for other, o := range settings(t) {
+				if other != name {
+					require.Equal(t, o.byItself, fieldOf(w, o.field), "%s changes %s", name, other)
+				}
+			}
+		})
+	}
+}
+
+func TestBadValues(t *testing.T) {
+	for name, s := range settings(t) {
+		for value, says := range s.bad {
+			t.Run(name+"="+value, func(t *testing.T) {
+				only(t, map[string]string{name: value})
+				_, err := config.LoadWorker()
+				require.Error(t, err)
+				require.True(t, strings.HasPrefix(err.Error(), "BURNISH_"+name+": "), err.Error())
+				require.ErrorContains(t, err, says)
+				require.NotContains(t, err.Error(), "\n", "one line")
+			})
+		}
+	}
+}
+
+// TestEachBadValueHasItsLine: nobody has to correct one to learn of the next.
+func TestEachBadValueHasItsLine(t *testing.T) {
+	for name, variables := range map[string]map[string]string{
+		"of their form": {"DEBUG": "x", "WORKFLOW_CACHE": "x", "STOP_TIMEOUT": "x", "AUTOMATED_CLEAN": "x"},
+		"of their value": {"ROLE": "x", "HOST": "a b", "ON_INTERRUPT": "x", "HOST_SILENT_AFTER": "0s", "CLEANUP_TIMEOUT": "-1s",
+			"MAX_CLEANS_PER_HOST": "0", "WORKFLOW_CACHE": "0", "STOP_TIMEOUT": "0s", "DRIVERS": "a,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			only(t, variables)
+			_, err := config.LoadWorker()
+			require.Error(t, err)
+			lines := strings.Split(err.Error(), "\n")
+			require.Len(t, lines, len(variables), err.Error())
+			for variable := range variables {
+				count := 0
+				for _, line := range lines {
+					if strings.HasPrefix(line, "BURNISH_"+variable+": ") {
+						count++
+					}
+				}
+				require.Equal(t, 1, count, "%s in %q", variable, err.Error())
+			}
+		})
+	}
+}
+
+func TestRoles(t *testing.T) {
+	for role, want := range map[config.Role][2]bool{
+		config.RoleControl: {true, false}, config.RoleHost: {false, true}, config.RoleAll: {true, true},
+	} {
+		require.Equal(t, want, [2]bool{role.Controls(), role.Hosts()}, role)
+	}
+}
+
+// TestThePolicyHasEverySetting that decides about cleans.
+func TestThePolicyHasEverySetting(t *testing.T) {
+	only(t, nil)
+	w, err := config.LoadWorker()
+	require.NoError(t, err)
+	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full"}, w.Policy())
+
+	only(t, map[string]string{
+		"POLICY": "testdata/policy.yaml", "CLEANUP_TIMEOUT": "1h", "AUTOMATED_CLEAN": "false", "CLEAN_ON_ENROLL": "false",
+		"ON_INTERRUPT": "error", "HOST_SILENT_AFTER": "1m", "VERIFY": "sample:2",
+	})
+	w, err = config.LoadWorker()
+	require.NoError(t, err)
+	require.Equal(t, clean.Policy{
+		Priorities: map[string]float64{"zero": 71.5, "firmware_reflash": 0}, CleanupTimeout: time.Hour,
+		ErrorOnInterrupt: true, HostSilentAfter: time.Minute, Verify: "sample:2",
+	}, w.Policy())
+}
+
+func TestPolicyFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want map[string]float64
+	}{
+		"empty":              {"", nil},
+		"a remark":           {"# nothing yet\n", nil},
+		"no priorities":      {"priorities:\n", nil},
+		"one":                {"priorities:\n  zero: 5\n", map[string]float64{"zero": 5}},
+		"fractions and none": {"priorities: {zero: 5.25, pci_reset: 0}\n", map[string]float64{"zero": 5.25, "pci_reset": 0}},
+		"a document's mark":  {"---\npriorities: {zero: 5}\n", map[string]float64{"zero": 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := loadPolicy(t, tt.text)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got.Priorities)
+		})
+	}
+}
+
+// TestPolicyFileIsStrict: what is not understood is refused, with its line.
+func TestPolicyFileIsStrict(t *testing.T) {
+	for name, tt := range map[string]struct{ text, line, says string }{
+		"an unknown key":      {"# remark\nprio: {zero: 5}\n", "[2:1]", `unknown field "prio"`},
+		"a known one, twice":  {"priorities: {zero: 5}\npriorities: {zero: 6}\n", "[2:1]", "already defined"},
+		"a step, twice":       {"priorities:\n  zero: 5\n  zero: 6\n", "[3:3]", "already defined"},
+		"words":               {"priorities:\n  zero: five\n", "[2:9]", "cannot unmarshal string"},
+		"yes or no":           {"priorities:\n  zero: true\n", "[2:9]", "cannot unmarshal bool"},
+		"no priority":         {"priorities:\n  zero: 5\n  wear_check:\n  x: 6\n", "[3:", "wear_check has no priority"},
+		"null":                {"priorities: {wear_check: null}\n", "[1:26]", "wear_check has no priority"},
+		"deeper than wanted":  {"priorities:\n  zero: 5\n  sub: {a: 1}\n", "[3:8]", "cannot unmarshal"},
+		"a list":              {"priorities: [zero]\n", "[1:13]", "sequence was used where mapping is expected"},
+		"a list of all":       {"- priorities\n", "[1:1]", "sequence was used"},
+		"a word":              {"priorities\n", "[1:1]", "string was used"},
+		"a tab":               {"priorities:\n\tzero: 1\n", "[2:1]", "cannot start any token"},
+		"more than there are": {"priorities:\n  zero: 1e400\n", "[2:9]", "cannot unmarshal"},
+		"a second document":   {"priorities: {zero: 5}\n---\npriorities: {zero: 0}\n", "[2:1]", "second document"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := loadPolicy(t, tt.text)
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(err.Error(), "BURNISH_POLICY: "), err.Error())
+			require.ErrorContains(t, err, "policy.yaml: "+tt.line)
+			require.ErrorContains(t, err, tt.says)
+			require.NotContains(t, err.Error(), "\n", "one line")
+		})
+	}
+}
+
+func loadPolicy(t *testing.T, text string) (config.Worker, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	only(t, map[string]string{"POLICY": file})
+	return config.LoadWorker()
+}
+
+// TestHelpListsEverySetting with what it is for and its default, one line each.
+func TestHelpListsEverySetting(t *testing.T) {
+	help, err := config.WorkerHelp()
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSuffix(help, "\n"), "\n")
+	table := settings(t)
+	require.Len(t, lines, len(table), help)
+	defaults := map[string]string{
+		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake", "HOST_SILENT_AFTER": "5m",
+		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4", "VERIFY": "full",
+		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "DEBUG": "false",
+	}
+	for _, line := range lines {
+		variable, about, found := strings.Cut(strings.TrimSpace(line), " ")
+		require.True(t, found, line)
+		name, found := strings.CutPrefix(variable, "BURNISH_")
+		require.True(t, found, line)
+		require.Contains(t, table, name)
+		delete(table, name)
+		require.NotEmpty(t, strings.TrimSpace(about), line)
+		if def, ok := defaults[name]; ok {
+			require.True(t, strings.HasSuffix(line, " ("+def+")"), line)
+		} else {
+			require.False(t, strings.HasSuffix(line, ")"), line)
+		}
+	}
+	require.Empty(t, table, "not in the help")
+}

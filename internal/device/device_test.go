@@ -1,0 +1,271 @@
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestNextNeverChangesItsArgument: not the device, and nothing that it points to,
+// whether the event is legal or not, and also when its answer is changed later.
+func TestNextNeverChangesItsArgument(t *testing.T) {
+	for _, start := range settings() {
+		g := explore(table, start)
+		for _, p := range g.places {
+			for _, e := range alphabet() {
+				d := p.device()
+				claim, binding := d.Claim, d.Binding
+				next, err := Next(d, e)
+				if err == nil {
+					require.True(t, next.Claim == nil || next.Claim != d.Claim, "%s shares its Claim", e.Kind)
+					require.True(t, next.Binding == nil || next.Binding != d.Binding, "%s shares its Binding", e.Kind)
+				}
+				require.True(t, claim == d.Claim && binding == d.Binding)
+				require.Equal(t, p, placeOf(d, p.past), "%s changed %s", e.Kind, describe(p.device()))
+			}
+		}
+	}
+}
+
+// TestSettingsThatMakeNoDifference: what the walk leaves out of an event changes
+// nothing for that event.
+func TestSettingsThatMakeNoDifference(t *testing.T) {
+	for _, start := range settings() {
+		for _, p := range explore(table, start).places {
+			d := p.device()
+			for _, e := range allEvents() {
+				less := e
+				less.Automated = e.Automated && minds(e.Kind, "automated")
+				less.Vouched = e.Vouched && minds(e.Kind, "vouched")
+				if !minds(e.Kind, "instance") {
+					less.Instance = ""
+				}
+				if less == e {
+					continue
+				}
+				one, errOne := Next(d, e)
+				two, errTwo := Next(d, less)
+				require.Equal(t, errOne == nil, errTwo == nil)
+				require.Equal(t, placeOf(one, p.past), placeOf(two, p.past), "%+v differs from %+v", e, less)
+			}
+		}
+	}
+}
+
+func TestEveryKindOfEventIsKnownToTheWalk(t *testing.T) {
+	for _, r := range table {
+		require.Contains(t, kinds(), r.On)
+	}
+	for _, k := range kinds() {
+		require.True(t, slices.ContainsFunc(table, func(r row) bool { return r.On == k }), "no row is for %s", k)
+	}
+	seen := map[Kind]bool{}
+	for _, k := range kinds() {
+		require.False(t, seen[k])
+		seen[k] = true
+	}
+}
+
+func TestClaimAndBindingKeepWhatTheEventSays(t *testing.T) {
+	deadline := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	d, err := read("available cleanable")
+	require.NoError(t, err)
+	for _, e := range []Event{
+		{Kind: ClaimEvent, Instance: "i", Request: "r", Tag: "t", Deadline: deadline},
+		{Kind: BurnStarted, Instance: "i"},
+	} {
+		d, err = Next(d, e)
+		require.NoError(t, err)
+	}
+	require.Equal(t, &Claim{Instance: "i", Request: "r", Tag: "t", Deadline: deadline, Burning: true}, d.Claim)
+	d, err = Next(d, Event{Kind: Burned})
+	require.NoError(t, err)
+	require.Equal(t, &Binding{Number: 1, Instance: "i", Request: "r", Tag: "t"}, d.Binding)
+	require.Nil(t, d.Claim)
+}
+
+// TestS2_41_TenanciesAreNumbered: each tenancy has the next number, a repeated look
+// at the same one has none.
+func TestS2_41_TenanciesAreNumbered(t *testing.T) {
+	d, err := read("available nova cleanable")
+	require.NoError(t, err)
+	for _, want := range []struct {
+		event  Event
+		number int
+	}{
+		{Event{Kind: ObservedInUse, Instance: "a"}, 1},
+		{Event{Kind: Doubted}, 1},
+		{Event{Kind: ObservedInUse, Instance: "a"}, 1},
+		{Event{Kind: Doubted}, 1},
+		{Event{Kind: ObservedInUse, Instance: "b"}, 2},
+		{Event{Kind: Doubted}, 2},
+		{Event{Kind: Recalled, Instance: "b"}, 2},
+		{Event{Kind: Recalled, Instance: "c"}, 3},
+		{Event{Kind: ObservedUnused, Automated: true}, 3},
+	} {
+		d, err = Next(d, want.event)
+		require.NoError(t, err)
+		require.Equal(t, want.number, d.Bindings, want.event.Kind)
+		require.NotNil(t, d.Binding)
+		require.Equal(t, want.number, d.Binding.Number, want.event.Kind)
+	}
+	d, err = Next(d, Event{Kind: Released, Automated: true})
+	require.NoError(t, err)
+	require.Nil(t, d.Binding)
+	require.Equal(t, 3, d.Bindings)
+}
+
+func TestIllegalEventsAreToldWithWhatWouldBeLegal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		from, event, want string
+	}{
+		"a state": {"allocated dirty bound:own", "claim by:other",
+			"claim is not possible while the device is allocated: it is legal when available"},
+		"a guard": {"available claimed:own", "burn_started by:other",
+			"burn_started is not possible while the device is available: it needs the claim's own instance"},
+		"several rows": {"allocated dirty cleanable bound:own", "unbind by:other",
+			"unbind is not possible while the device is allocated: it needs the binding's own instance, or "},
+		"nobody's device": {"absent", "claim by:own",
+			"claim is not possible while the device is –: it is legal when available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := read(tt.from)
+			require.NoError(t, err)
+			e, err := readEvent(tt.event)
+			require.NoError(t, err)
+			got, err := Next(d, e)
+			var illegal *IllegalError
+			require.ErrorAs(t, err, &illegal)
+			require.Equal(t, d.State, illegal.State)
+			require.Equal(t, e.Kind, illegal.Event)
+			require.Equal(t, d, got)
+			require.True(t, strings.HasPrefix(err.Error(), tt.want), err.Error())
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestS2_40_AllocatableNeedsAllFour(t *testing.T) {
+	for text, want := range map[string]bool{
+		"available":                         true,
+		"available not-sanitised":           true,
+		"available maintaining":             false,
+		"available maintenance:taken":       false,
+		"available maintenance:operator":    false,
+		"available maintenance:quarantined": false,
+		"available claimed:own":             false,
+		"available burning:own":             false,
+		"cleaning returning":                false,
+		"manageable":                        false,
+	} {
+		t.Run(text, func(t *testing.T) {
+			d, err := read(text)
+			require.NoError(t, err)
+			require.Equal(t, want, d.Allocatable())
+			require.Equal(t, strings.Contains(text, "maint"), d.HeldBack())
+		})
+	}
+}
+
+func TestFault(t *testing.T) {
+	f := &Fault{Class: Permanent, Code: CodeInUse, Message: "in use"}
+	require.Equal(t, "in use", f.Error())
+	f.Remedy = "wait"
+	require.Equal(t, "in use; wait", f.Error())
+	got, ok := AsFault(fmt.Errorf("observe: %w", f))
+	require.True(t, ok)
+	require.Same(t, f, got)
+	_, ok = AsFault(errors.New("another"))
+	require.False(t, ok)
+	_, ok = AsFault(nil)
+	require.False(t, ok)
+}
+
+func TestF11_IdentityDiffers(t *testing.T) {
+	known := Identity{Serial: "s", Vendor: "v", Model: "m", Firmware: "f", Size: 1, Given: "g", Path: "p", Device: 2, Inode: 3}
+	require.Empty(t, known.Differs(known))
+	for want, change := range map[string]func(*Identity){
+		"serial": func(i *Identity) { i.Serial = "" },
+		"vendor": func(i *Identity) { i.Vendor = "x" },
+		"model":  func(i *Identity) { i.Model = "x" },
+		"size":   func(i *Identity) { i.Size++ },
+		"path":   func(i *Identity) { i.Path = "x" },
+		"device": func(i *Identity) { i.Device++ },
+		"inode":  func(i *Identity) { i.Inode++ },
+	} {
+		t.Run(want, func(t *testing.T) {
+			seen := known
+			change(&seen)
+			require.Equal(t, want, known.Differs(seen))
+			require.Equal(t, want, seen.Differs(known))
+		})
+	}
+	same := known
+	same.Firmware, same.Given = "another", "another"
+	require.Empty(t, known.Differs(same), "firmware and the operator's spelling may change on one device")
+}
+
+func TestS2_34_Names(t *testing.T) {
+	for name, want := range map[string]string{
+		"Host1_0000:01:00.0":     "host1_0000:01:00.0",
+		"h1_0000:AB:1F.7":        "h1_0000:ab:1f.7",
+		"Disk-A":                 "Disk-A",
+		"a":                      "a",
+		"Rack_7_Disk":            "Rack_7_Disk",
+		"H1_0000:01:00.8":        "H1_0000:01:00.8", // no function 8: the operator's own name
+		"x_y_0000:01:00.0":       "x_y_0000:01:00.0",
+		strings.Repeat("n", 127): strings.Repeat("n", 127),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := CanonicalName(name)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			again, err := CanonicalName(got)
+			require.NoError(t, err)
+			require.Equal(t, got, again)
+		})
+	}
+	for _, name := range []string{"", " a", "a b", "-a", ".a", "_a", "a/b", "../a", "a\n", "ä", "a'b", strings.Repeat("n", 128)} {
+		t.Run("refuses "+name, func(t *testing.T) {
+			_, err := CanonicalName(name)
+			require.ErrorContains(t, err, fmt.Sprintf("%q", name))
+		})
+	}
+	name, err := NameOf("HOST", "0000:0A:00.1")
+	require.NoError(t, err)
+	require.Equal(t, "host_0000:0a:00.1", name)
+	for _, address := range []string{"", "01:00.0", "0000:01:00", "0000:01:20.0", "0000:01:00.9", "g000:01:00.0", "0000:01:00.0 "} {
+		_, err := NameOf("host", address)
+		require.ErrorContains(t, err, "PCI address")
+	}
+	_, err = NameOf("", "0000:01:00.0")
+	require.Error(t, err)
+}
+
+// TestTheRecordKeepsItsNames: running devices carry these names.
+func TestTheRecordKeepsItsNames(t *testing.T) {
+	d := Device{
+		State: Available, Dirty: true, Status: Enabled, Maintenance: MaintenanceTaken,
+		Claim:   &Claim{Instance: "i", Request: "r", Tag: "t", Burning: true},
+		Binding: &Binding{Number: 1, Instance: "i", Request: "r", Tag: "t", Observed: true}, Bindings: 1,
+		Unit: Unit{Number: 1, Serial: "s"}, NotSanitised: true, Returning: true, NamedSteps: true, Held: true, LostRace: true,
+		OneTimeUse: true, Owner: OwnerNova, Cleanable: true,
+	}
+	text, err := json.Marshal(d)
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"state":"available","dirty":true,"status":"enabled","maintenance":"taken",
+		"claim":{"instance":"i","request":"r","tag":"t","deadline":"0001-01-01T00:00:00Z","burning":true},
+		"binding":{"number":1,"instance":"i","request":"r","tag":"t","observed":true},"bindings":1,
+		"unit":{"number":1,"serial":"s"},"not_sanitised":true,"returning":true,"named_steps":true,"held":true,
+		"lost_race":true,"one_time_use":true,"owner":"nova","cleanable":true}`, string(text))
+	var back Device
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, d, back)
+}

@@ -1,0 +1,87 @@
+package device
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMarkdownHasEveryRowOnce(t *testing.T) {
+	text := Markdown()
+	rows := 0
+	from := ""
+	told := map[string]int{}
+	for _, line := range strings.Split(text, "\n") {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| from") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		require.Len(t, cells, 5, line)
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if cells[0] != "" {
+			from = strings.Trim(cells[0], "*")
+		}
+		rows++
+		told[strings.Join(append([]string{from}, cells[1:]...), "|")]++
+	}
+	require.Equal(t, len(table), rows)
+	for i, r := range Rows() {
+		from := strings.Join(r.From, ", ")
+		if table[i].From == nil {
+			from = "any but retired"
+		}
+		want := strings.Join([]string{from, r.Event, strings.Join(r.When, ", "), r.To, strings.Join(r.Then, ", ")}, "|")
+		require.Equal(t, 1, told[want], "%s in\n%s", want, text)
+	}
+	for _, word := range []string{"*Dirty*", "*Returning*", "*Held*", "*NotSanitised*"} {
+		require.Contains(t, text, word, "the last column's words are explained")
+	}
+}
+
+// TestMarkdownKeepsStatesTogether: a state that has rows of its own heads one group.
+func TestMarkdownKeepsStatesTogether(t *testing.T) {
+	text, at := Markdown(), 0
+	for _, s := range append([]State{Absent}, States()...) {
+		head := "\n| **" + s.String() + "** |"
+		require.Equal(t, 1, strings.Count(text, head), s)
+		require.Greater(t, strings.Index(text, head), at, "%s is out of order", s)
+		at = strings.Index(text, head)
+	}
+}
+
+func TestMermaidHasEveryChangeOfState(t *testing.T) {
+	text := Mermaid()
+	point := func(s State) string {
+		if s == Absent {
+			return "[*]"
+		}
+		return string(s)
+	}
+	arrows := map[string]string{}
+	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n")[1:] {
+		arrow, label, found := strings.Cut(strings.TrimSpace(line), ": ")
+		require.True(t, found, line)
+		require.NotContains(t, arrows, arrow, "one arrow for two states")
+		arrows[arrow] = " · " + label + " · "
+	}
+	count := 0
+	for _, r := range table {
+		if r.From == nil || r.To == stay {
+			continue
+		}
+		for _, from := range r.From {
+			arrow := point(from) + " --> " + point(r.To)
+			require.Equal(t, 1, strings.Count(arrows[arrow], " · "+string(r.On)+" · "), "%s: %s in\n%s", arrow, r.On, text)
+			count++
+		}
+	}
+	require.NotZero(t, count)
+	for arrow := range arrows {
+		from, to, _ := strings.Cut(arrow, " --> ")
+		require.NotEqual(t, from, to)
+	}
+	require.Equal(t, Mermaid(), text, "the same each time")
+}

@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// What is away for a while and comes back. The file's name puts the longest tests
+// first: the others run beside them.
+
+// pastHeartbeat is longer than the time-out of heartbeats, after which the server
+// gives a step to another attempt.
+const pastHeartbeat = 34 * time.Second
+
+// The server is away for longer than the heartbeat time-out: its first act is to
+// give the step to another attempt, while the first still runs.
+func TestKillServerPastTheHeartbeat(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	s.Run(t, "all")
+	d := dirtied(t, s, "fake", 320*MiB, 50*time.Second)
+	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
+	s.Server.Kill(t)
+	away(t, pastHeartbeat)
+	require.NoError(t, s.Server.Start())
+	v := s.AwaitReturned(t, d, 120*time.Second)
+	require.Len(t, v.Cleans, 1)
+	require.Zero(t, v.Cleans[0].Steps[0].RedoneAtMost, "nothing crashed on the host")
+}
+
+// S2.94–99: kill -9 of the server in mid-wipe, for longer than heartbeats are
+// throttled; the step goes on meanwhile or takes up again.
+func TestKillServer(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	s.Run(t, "all")
+	d := dirtied(t, s, "fake", 256*MiB, 16*time.Second)
+	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
+	s.Server.Kill(t)
+	away(t, 8*time.Second)
+	require.NoError(t, s.Server.Start())
+	v := s.AwaitReturned(t, d, 90*time.Second)
+	require.Equal(t, "cleaned", v.Cleans[len(v.Cleans)-1].Outcome)
+	require.Len(t, v.Cleans, 1)
+}
+
+// A cut between host and server for longer than the heartbeat time-out; the control
+// worker is not cut off. The wipe stops, since nobody can be told, and goes on by
+// itself.
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "control")
+	proxy := NewProxy(t, s.Server.Address)
+	w := s.Worker(t, "host")
+	w.Address = proxy.Address
+	w.Start(t)
+	d := dirtied(t, s, "fake", 256*MiB, 24*time.Second)
+	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
+	proxy.Partition()
+	away(t, pastHeartbeat)
+	During(t, time.Second, "nothing is returned", func() (bool, string) {
+		p := s.Provider(t, "d1")
+		return p.Reserved == 1, fmt.Sprint(p)
+	})
+	e, _ := s.Journal(t, "d1")
+	require.Less(t, e.Offset, d.Size, "a step that nobody can call off went on to its end")
+	proxy.Heal()
+	v := s.AwaitReturned(t, d, 120*time.Second)
+	require.Len(t, v.Cleans, 1)
+	require.Zero(t, v.Cleans[0].Steps[0].RedoneAtMost, "nothing crashed")
+	require.True(t, w.Alive())
+}
+
+// elsewhere is a second host with a state directory of its own that reaches the same
+// files.
+func elsewhere(t *testing.T, s *Site) *Worker {
+	t.Helper()
+	w := s.Worker(t, "host")
+	w.Host, w.StateDir = NewHost(), filepath.Join(s.Dir, "elsewhere")
+	w.Start(t)
+	return w
+}
+
+// F1: a worker is stopped in the middle of a chunk, past the heartbeat time-out. Its
+// device is given up as lost and enrolled on another host: nobody works beside the
+// stopped one, and when it wakes up the new tenant loses nothing.
+func TestFrozenInMidWipe(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "control")
+	w := s.Run(t, "host")
+	d := dirtied(t, s, "block", 512*MiB, 0)
+	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
+	w.Freeze(t)
+	e, _ := s.Journal(t, "d1")
+	require.False(t, e.Done, "the wipe was too quick for this test")
+	other := elsewhere(t, s)
+	away(t, pastHeartbeat)
+	require.EqualValues(t, 2, s.Pending(t, "d1", "zero").GetAttempt(), "the server gave up the first attempt")
+
+	s.Must(t, "retire", "d1", "--lost", "--reason", "its host does not answer")
+	again := d
+	again.Name = "d2"
+	_, zero, _ := d.Count(t, 1)
+	enroll := append(s.EnrollArgs(again, "--provide"), "--host", other.Host)
+	s.Refused(t, device.CodeTargetBusy, enroll...)
+	_, now, _ := d.Count(t, 1)
+	require.Equal(t, zero, now, "somebody wrote beside the stopped worker")
+
+	w.Thaw(t)
+	Await(t, 30*time.Second, "the woken worker to let go of the device", func() (bool, string) {
+		r := s.Burnish(t, enroll...)
+		return r.Code == 0, r.String()
+	})
+	s.AwaitReturned(t, again, 60*time.Second)
+	s.Bind(t, "d2", "bob")
+	again.Stamp(t, 3)
+	s.Undisturbed(t, again, 3, 5*time.Second)
+	s.AwaitTenant(t, again, "bob", 3, time.Second)
+}
+
+// F1: a worker is stopped while its step still waits for a slot of the host, and
+// wakes up without its network, as a machine does that was suspended: by then the
+// device was cleaned elsewhere and has a new tenant, who loses nothing.
+func TestFrozenBeforeTheWipe(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "control")
+	proxy := NewProxy(t, s.Server.Address)
+	w := s.Worker(t, "host", "BURNISH_MAX_CLEANS_PER_HOST=1")
+	w.Address = proxy.Address
+	w.Start(t)
+	// It has the host's one slot, and not for long any more.
+	slow := s.Fake(t, "slow", 64*MiB, "delay=8s")
+	slow.Stamp(t, 1)
+	s.Enroll(t, slow, "--provide")
+	s.AwaitMidWipe(t, slow, 0, 20*time.Second)
+	d := dirtied(t, s, "block", 16*MiB, 0)
+	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its slot", func(v contract.View) bool {
+		return v.Progress != nil && strings.Contains(v.Progress.Waiting, "place 1")
+	})
+	Await(t, 20*time.Second, "the slot's holder to come near its end", func() (bool, string) {
+		_, zero, _ := slow.Count(t, 1)
+		return zero > slow.Blocks()*3/4, fmt.Sprint(zero)
+	})
+	w.Freeze(t)
+	proxy.Partition()
+	d.RequireStamps(t, 1)
+	other := elsewhere(t, s)
+	away(t, pastHeartbeat)
+
+	s.Must(t, "retire", "d1", "--lost", "--reason", "its host does not answer")
+	again := d
+	again.Name = "d2"
+	s.Must(t, append(s.EnrollArgs(again, "--provide"), "--host", other.Host)...)
+	s.AwaitReturned(t, again, 30*time.Second)
+	s.Bind(t, "d2", "bob")
+	again.Stamp(t, 3)
+
+	w.Thaw(t)
+	Await(t, 30*time.Second, "the slot to come free", func() (bool, string) {
+		e, _ := s.Journal(t, "slow")
+		return e.Done || e.Offset == slow.Size, fmt.Sprintf("%+v", e)
+	})
+	s.Undisturbed(t, again, 3, 10*time.Second)
+	proxy.Heal()
+	s.Undisturbed(t, again, 3, 5*time.Second)
+	s.AwaitTenant(t, again, "bob", 3, time.Second)
+	require.Equal(t, device.Retired, s.Show(t, "d1").DeviceState)
+}

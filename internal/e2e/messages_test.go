@@ -1,0 +1,270 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// A turnover's history is bounded, and so is what an idle device keeps of it: the
+// engine's cost, and its limits, depend on both (DESIGN, facts on Temporal).
+func TestHistoryBudget(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all")
+	d := s.Device(t, "fake", "d1", 1*MiB, 0)
+	s.Enroll(t, d, "--provide", "--one-time-use")
+	s.AwaitReturned(t, d, 20*time.Second)
+	before := s.settled(t, "d1")
+	s.Bind(t, "d1", "alice")
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 20*time.Second)
+	turnover := s.settled(t, "d1")[len(before):]
+	count := CountEvents(turnover)
+	t.Logf("%d events a turnover: %v", len(turnover), count)
+	require.LessOrEqual(t, len(turnover), 57)
+	require.LessOrEqual(t, count[enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES], 5)
+	require.Equal(t, 5, count[enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED], "Reserve, Observe, zero, verify, Release")
+	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED], "the memo")
+	require.Zero(t, count[enumspb.EVENT_TYPE_TIMER_STARTED])
+	require.Zero(t, count[enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED])
+
+	run := s.Execution(t, "d1").GetRunId()
+	for i := 0; s.Execution(t, "d1").GetRunId() == run; i++ {
+		require.Less(t, i, 10, "no continue-as-new")
+		s.Bind(t, "d1", "alice")
+		s.Unbind(t, "d1", "alice")
+		s.AwaitReturned(t, d, 20*time.Second)
+		s.settled(t, "d1")
+	}
+	idle := s.settled(t, "d1")
+	t.Logf("%d events after continue-as-new: %v", len(idle), CountEvents(idle))
+	require.LessOrEqual(t, len(idle), 15)
+	require.Less(t, len(s.History(t, "d1", run)), 300, "the run before")
+	// What the run before had told is told still.
+	require.Contains(t, s.Must(t, "list", "--state", "available", "--type", "FAKE"), "d1")
+}
+
+// settled is the newest run's history once nothing is under way in it.
+func (s *Site) settled(t *testing.T, name string) []*historypb.HistoryEvent {
+	t.Helper()
+	var events []*historypb.HistoryEvent
+	Await(t, 20*time.Second, "the history to settle", func() (bool, string) {
+		before := s.Describe(t, name)
+		events = s.History(t, name, before.GetWorkflowExecutionInfo().GetExecution().GetRunId())
+		after := s.Describe(t, name)
+		idle := after.GetPendingWorkflowTask() == nil && len(after.GetPendingActivities()) == 0
+		same := before.GetWorkflowExecutionInfo().GetHistoryLength() == after.GetWorkflowExecutionInfo().GetHistoryLength() &&
+			before.GetWorkflowExecutionInfo().GetExecution().GetRunId() == after.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+		return idle && same && int64(len(events)) == after.GetWorkflowExecutionInfo().GetHistoryLength(), after.String()
+	})
+	return events
+}
+
+// send is an update with an ID of the test's choice, as a client that lost the answer
+// would repeat it.
+func send[Out any](t *testing.T, s *Site, name, update, id string, in any) (Out, error) {
+	t.Helper()
+	var out Out
+	handle, err := s.Client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: contract.WorkflowID(name), UpdateID: id, UpdateName: update, Args: []any{in},
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, handle.Get(t.Context(), &out)
+}
+
+// An update that is sent again after a continue-as-new, when Temporal has forgotten
+// its ID, and when somebody else has the device, changes nothing.
+func TestUpdateSentAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all")
+	d := s.Device(t, "fake", "d1", 1*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+
+	alice, bob := Instance("alice"), Instance("bob")
+	bind := func(id, instance, request string) (contract.BindResult, error) {
+		return send[contract.BindResult](t, s, "d1", contract.UpdateBind, id, contract.BindInput{Instance: instance, Request: request})
+	}
+	unbind := func(id, instance string) (contract.Result, error) {
+		return send[contract.Result](t, s, "d1", contract.UpdateUnbind, id, contract.UnbindInput{Instance: instance})
+	}
+	first, err := bind("bind-1", alice, "request-1")
+	require.NoError(t, err)
+	require.Equal(t, 1, first.Binding)
+	_, err = unbind("unbind-1", alice)
+	require.NoError(t, err)
+	s.AwaitReturned(t, d, 20*time.Second)
+	_, err = bind("bind-bad", "", "")
+	require.Error(t, err)
+
+	began := s.Execution(t, "d1").GetRunId()
+	for i := 2; s.Execution(t, "d1").GetRunId() == began || i < 7; i++ {
+		require.Less(t, i, 15, "no continue-as-new")
+		_, err := bind(fmt.Sprint("bind-", i), bob, fmt.Sprint("request-", i))
+		require.NoError(t, err)
+		_, err = unbind(fmt.Sprint("unbind-", i), bob)
+		require.NoError(t, err)
+		s.AwaitReturned(t, d, 20*time.Second)
+		s.settled(t, "d1")
+	}
+	now, err := bind("bind-now", bob, "request-now")
+	require.NoError(t, err)
+	d.Stamp(t, 3)
+	require.NotEqual(t, began, s.Execution(t, "d1").GetRunId(), "Temporal still knows the IDs")
+
+	check := func(what string) {
+		t.Helper()
+		s.Undisturbed(t, d, 3, 500*time.Millisecond)
+		v := s.AwaitTenant(t, d, "bob", 3, time.Second)
+		require.Equal(t, now.Binding, v.Binding, what)
+	}
+	// By its ID, whatever it says; by its request, with another ID; and the end of an
+	// earlier tenancy, of the former tenant and of the present one.
+	again, err := bind("bind-1", alice, "request-1")
+	require.NoError(t, err)
+	require.True(t, again.Already)
+	check("bind with the same ID")
+	_, err = bind("bind-1-other-id", alice, "request-1")
+	refusal, ok := contract.RefusalOf(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, device.CodeBindingOver, refusal.Fault.Code)
+	check("bind with the same request")
+	over, err := unbind("unbind-1", alice)
+	require.NoError(t, err)
+	require.True(t, over.Already)
+	check("unbind with the same ID")
+	over, err = unbind("unbind-1-other-id", alice)
+	require.NoError(t, err)
+	require.True(t, over.Already)
+	check("unbind of the former tenant")
+	over, err = unbind("unbind-2", bob)
+	require.NoError(t, err)
+	require.True(t, over.Already)
+	check("unbind of the present tenant's earlier tenancy, with its ID")
+	same, err := bind("bind-now-other-id", bob, "request-now")
+	require.NoError(t, err)
+	require.Equal(t, now.Binding, same.Binding)
+	require.True(t, same.Already)
+	check("bind of the present tenancy")
+
+	_, err = unbind("unbind-now", bob)
+	require.NoError(t, err)
+	s.AwaitReturned(t, d, 20*time.Second)
+}
+
+// bursts, each of so many signals of which one counts.
+const (
+	bursts = 8
+	burst  = 60
+)
+
+// Signals that arrive while the workflow continues as new are all heard. Each burst
+// holds one signal that must move the device, at a place that chance picks; the
+// others are hints about a past tenancy, which change nothing but the history's
+// length.
+func TestSignalsInABurst(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all", "BURNISH_AUTOMATED_CLEAN=false")
+	d := s.Device(t, "fake", "d1", 64<<10, 0)
+	s.Enroll(t, d, "--provide", "--one-time-use")
+	s.AwaitReturned(t, d, 20*time.Second)
+	old := contract.Hint{Source: "test", Seen: "2001-01-01T00:00:00Z"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range bursts {
+		s.Bind(t, "d1", fmt.Sprint("tenant", i))
+		d.Stamp(t, uint64(i+2))
+		s.Unbind(t, "d1", fmt.Sprint("tenant", i))
+		require.Equal(t, device.PendingCleaning, s.Show(t, "d1").DeviceState)
+		counts := random.IntN(burst)
+		var senders sync.WaitGroup
+		failed := make([]error, burst)
+		next := make(chan int)
+		for range 4 {
+			senders.Go(func() {
+				for n := range next {
+					signal, input := contract.SignalObserved, any(old)
+					if n == counts {
+						signal, input = contract.SignalClean, contract.CleanInput{Reason: fmt.Sprint("burst ", i)}
+					}
+					failed[n] = s.Client.SignalWorkflow(t.Context(), contract.WorkflowID("d1"), "", signal, input)
+				}
+			})
+		}
+		for n := range burst {
+			next <- n
+		}
+		close(next)
+		senders.Wait()
+		for n, err := range failed {
+			require.NoError(t, err, "signal %d", n)
+		}
+		v := s.AwaitReturned(t, d, 30*time.Second)
+		require.Equal(t, fmt.Sprint("burst ", i), v.Cleans[len(v.Cleans)-1].Reason)
+	}
+	s.settled(t, "d1")
+	runs := s.chain(t.Context(), t, "d1")
+	heard := 0
+	for _, events := range runs {
+		heard += CountEvents(events)[enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED]
+		// A run that continues as new has read every signal of its history: the one
+		// that arrived last stands before its last task began.
+		last, started := int64(0), int64(0)
+		for _, e := range events {
+			switch e.GetEventType() {
+			case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+				last = e.GetEventId()
+			case enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+				started = e.GetEventId()
+			}
+		}
+		require.Less(t, last, started)
+	}
+	require.Equal(t, bursts*burst, heard)
+	require.Greater(t, len(runs), 3, "the bursts never met a continue-as-new")
+	t.Logf("%d signals over %d runs", heard, len(runs))
+}
+
+// Two signals refused by the state leave it as it is and are shown (CONTRACTS: any
+// client may trigger a clean).
+func TestCleanSignal(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all")
+	d := s.Fake(t, "d1", 1*MiB, "fault=fail:zero@50%x1")
+	d.Stamp(t, 1)
+	s.Enroll(t, d, "--provide")
+	v := s.AwaitState(t, "d1", 20*time.Second, device.Error)
+	require.Equal(t, string(device.CodeStepFailed), v.Fault)
+	s.RequireReserved(t, "d1", 1)
+	s.Signal(t, "d1", contract.SignalClean, nil)
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Signal(t, "d1", contract.SignalClean, map[string]string{"reason": "once more"})
+	v = s.AwaitDevice(t, "d1", 10*time.Second, "to refuse the clean", func(v contract.View) bool { return v.LastRefusal != "" })
+	require.Contains(t, v.LastRefusal, "available")
+	require.Equal(t, device.Available, v.DeviceState)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	s.Signal(t, "d1", contract.SignalClean, nil)
+	s.Signal(t, "d1", contract.SignalReleased, contract.Hint{Source: "test", Binding: 99})
+	s.Signal(t, "d1", contract.SignalObserved, contract.Hint{Source: "test"})
+	s.Signal(t, "d1", contract.SignalRefresh, nil)
+	s.Signal(t, "d1", contract.SignalClean, "not an object")
+	s.Undisturbed(t, d, 2, 2*time.Second)
+	s.AwaitTenant(t, d, "alice", 2, time.Second)
+}

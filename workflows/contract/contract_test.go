@@ -1,0 +1,123 @@
+package contract_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// TestNothingIsRenamed: testdata/fields.txt holds every field that running devices
+// and their callers know. Add to it; a line that has to go breaks them.
+func TestNothingIsRenamed(t *testing.T) {
+	have := map[string]bool{}
+	for _, root := range []any{
+		contract.DeviceInput{}, contract.EnrollInput{}, contract.BindInput{}, contract.BindResult{}, contract.UnbindInput{},
+		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.Result{}, contract.Hint{},
+		contract.StepInput{}, contract.StepResult{}, contract.DiscoverInput{}, contract.HostFacts{}, contract.StockInput{},
+		contract.Stock{}, contract.Recalled{}, contract.Refusal{}, contract.View{}, contract.Facts{}, contract.Progress{},
+	} {
+		fields(reflect.TypeOf(root), have)
+	}
+	file, err := os.Open("testdata/fields.txt")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	known := map[string]bool{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := lines.Text()
+		known[line] = true
+		require.True(t, have[line], "%q is gone: it was renamed, or its type changed", line)
+	}
+	for field := range have {
+		require.True(t, known[field], "%q is new: add it to testdata/fields.txt", field)
+	}
+}
+
+// fields collects a struct's fields as `Type.json_name kind`, and those of the
+// structs that it holds.
+func fields(t reflect.Type, into map[string]bool) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t.PkgPath() == "time" {
+		return
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		into[fmt.Sprintf("%s.%s %s", t.Name(), name, f.Type)] = true
+		if f.Type != t {
+			fields(f.Type, into)
+		}
+	}
+}
+
+func TestEveryMessageFieldHasAJSONName(t *testing.T) {
+	have := map[string]bool{}
+	for _, root := range []any{contract.DeviceInput{}, contract.View{}, contract.Facts{}, contract.StepInput{}, contract.Refusal{}} {
+		fields(reflect.TypeOf(root), have)
+	}
+	for field := range have {
+		require.Regexp(t, `^\w+\.[a-z][a-z_]* `, field)
+	}
+}
+
+// TestNamesOthersCompute: scripts and other programs make these themselves.
+func TestNamesOthersCompute(t *testing.T) {
+	require.Equal(t, "device/h1_0000:01:00.0", contract.WorkflowID("h1_0000:01:00.0"))
+	require.Equal(t, "burnish-host.node-7", contract.HostQueue("Node-7"))
+	require.Equal(t, "burnish", contract.Queue)
+	require.Equal(t, "DeviceLifecycle", contract.WorkflowDeviceLifecycle)
+	// uuid5(NAMESPACE_URL, "burnish:device:" + name)
+	require.Equal(t, "4a5a9b08-408c-5181-be08-814d9a2d83c6", contract.DeviceUUID("h1_0000:01:00.0"))
+	require.NotEqual(t, contract.DeviceUUID("a"), contract.DeviceUUID("b"))
+	require.Equal(t, "clean", contract.SignalClean, "any Temporal client sends it")
+}
+
+func TestRefusalOf(t *testing.T) {
+	want := contract.Refusal{
+		Fault:  device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "no", Remedy: "wait"},
+		Device: "d", State: device.Cleaning,
+	}
+	for name, tt := range map[string]struct {
+		err  error
+		want contract.Refusal
+		ok   bool
+	}{
+		"a refusal":     {temporal.NewApplicationError("no", "refused", want), want, true},
+		"wrapped":       {fmt.Errorf("update: %w", temporal.NewApplicationError("no", "refused", want)), want, true},
+		"no detail":     {temporal.NewApplicationError("broken", "internal"), contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: "internal", Message: "broken"}}, true},
+		"an empty one":  {temporal.NewApplicationError("broken", "internal", contract.Refusal{}), contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: "internal", Message: "broken"}}, true},
+		"another error": {errors.New("elsewhere"), contract.Refusal{}, false},
+		"none":          {nil, contract.Refusal{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := contract.RefusalOf(tt.err)
+			require.Equal(t, tt.ok, ok)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// TestAttributesAreKnownByTheirNames: queries, dashboards and the server's own list
+// use them.
+func TestAttributesAreKnownByTheirNames(t *testing.T) {
+	for want, got := range map[string]string{
+		"DeviceState": contract.AttrState.GetName(), "DeviceUuid": contract.AttrUUID.GetName(), "DeviceSerial": contract.AttrSerial.GetName(),
+		"DeviceType": contract.AttrType.GetName(), "DeviceHost": contract.AttrHost.GetName(), "InstanceId": contract.AttrInstance.GetName(),
+		"CleanStep": contract.AttrStep.GetName(), "DeviceFault": contract.AttrFault.GetName(), "NeedsOperator": contract.AttrNeedsOperator.GetName(),
+	} {
+		require.Equal(t, want, got)
+	}
+	require.Contains(t, contract.QueryStuck, contract.AttrNeedsOperator.GetName()+" = true")
+	require.Contains(t, contract.QueryStuck, `"`+contract.WorkflowDeviceLifecycle+`"`)
+}
