@@ -2,6 +2,7 @@ package activities_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -195,7 +196,8 @@ func TestF1_HangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		require.Less(t, result.Ran, in.Budget, "waiting was counted")
 		require.Equal(t, 1, s.disk.mostHandles)
 		require.Equal(t, 1, s.disk.mostWriters)
-		require.Equal(t, "close", s.disk.history()[len(calls)], "after the hang nothing more is written")
+		after := s.disk.history()[len(calls):]
+		require.NotContains(t, after[:slices.Index(after, "close")], "zero 128", "it went on after its budget")
 		require.EqualValues(t, 2, s.entry().Seq)
 		require.EqualValues(t, diskSize, s.disk.durableUpTo())
 		require.NoError(t, freed(s, "S1"))

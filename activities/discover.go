@@ -48,6 +48,9 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 			Message: "another " + field + " than enrolled: this is another device",
 			Remedy:  "put the enrolled device back, or retire " + in.Enrolment.Name + " and enrol the new one"}
 	}
+	// Two names that come at once must not both find the piece free.
+	h.taking.Lock()
+	defer h.taking.Unlock()
 	other, err := h.Host.Taken(d.Identity, in.Enrolment.Name)
 	if err != nil {
 		return contract.HostFacts{}, err
@@ -59,10 +62,8 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	}
 	var after host.Record
 	err = h.Host.UpdateRecord(in.Enrolment.Name, func(r *host.Record) error {
-		r.UUID, r.Driver, r.Address, r.Settings = in.UUID, in.Enrolment.Driver, in.Enrolment.Address, in.Enrolment.Settings
-		r.Type, r.Owner, r.OneTimeUse = in.Enrolment.Type, in.Enrolment.Owner, in.Enrolment.OneTimeUse
-		r.Identity, r.Forgotten = d.Identity, false
-		r.Binding = max(r.Binding, in.Binding)
+		enrolled(r, in.Enrolment, in.UUID, d.Identity)
+		r.Forgotten, r.Binding = false, max(r.Binding, in.Binding)
 		after = *r
 		return nil
 	})
@@ -95,6 +96,12 @@ func forget(h *host.Host, name string) error {
 		r.Forgotten = true
 		return nil
 	})
+}
+
+// enrolled puts into a record what a device is enrolled as.
+func enrolled(r *host.Record, e contract.Enrolment, uuid string, i device.Identity) {
+	r.UUID, r.Driver, r.Address, r.Settings = uuid, e.Driver, e.Address, e.Settings
+	r.Type, r.Owner, r.OneTimeUse, r.Identity = e.Type, e.Owner, e.OneTimeUse, i
 }
 
 func sameEnrolment(r host.Record, e contract.Enrolment) error {

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
+	"burnish/internal/host"
 	"burnish/workflows/contract"
 )
 
@@ -29,6 +30,11 @@ func asError(err error, name string) error {
 		return err
 	}
 	f, ok := device.AsFault(err)
+	var corrupt *host.CorruptError
+	if errors.As(err, &corrupt) {
+		f, ok = &device.Fault{Class: device.NeedsOperator, Code: device.CodeStateDir, Message: err.Error(),
+			Remedy: "take " + corrupt.Path + " away, then clean " + corrupt.Name + ": nobody knows what became of it"}, true
+	}
 	if !ok {
 		f = &device.Fault{Class: device.Transient, Code: device.CodeInternal, Message: err.Error()}
 	}

@@ -28,6 +28,8 @@ type Hardware struct {
 	Steps   []steps.Step
 	Slots   *host.Slots
 	Log     *slog.Logger
+
+	taking sync.Mutex // between the look whether a piece is taken and the taking
 }
 
 // retryAtOnce overrides the retry policy's pause where nothing is gained by one.
@@ -116,16 +118,19 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 // admit asks the journal, under the fence, whether this attempt may touch the device.
 func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) {
 	stored, found, err := a.Host.Journal(a.in.Enrolment.Name).Load()
-	var corrupt *host.CorruptError
-	if errors.As(err, &corrupt) {
+	corrupt := errors.As(err, new(*host.CorruptError))
+	if corrupt {
 		a.Log.Warn("journal is unreadable: the step begins again", "device", a.in.Enrolment.Name, "error", err)
+	} else if err != nil {
+		return contract.StepResult{}, false, err
+	}
+	if !found {
+		// The entry is gone and its Seq with it; the record has that too.
 		record, known, err := a.Host.LoadRecord(a.in.Enrolment.Name)
 		if err != nil {
 			return contract.StepResult{}, false, err
 		}
 		stored, found = host.Entry{Seq: record.Seq}, known && record.Seq > a.in.Seq
-	} else if err != nil {
-		return contract.StepResult{}, false, err
 	}
 	verdict := host.Admit(stored, found, a.in.Seq, a.info.Attempt)
 	switch {
@@ -138,35 +143,43 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		}
 		return result, true, nil
 	}
-	sameStep := found && stored.Clean == a.in.Clean && stored.Step == a.step.Name
+	sameStep := found && stored.Clean == a.clean() && stored.Step == a.step.Name
 	crashed := sameStep && stored.Working && !stored.Done
 	if crashed && a.in.ErrorOnCrash {
 		return contract.StepResult{}, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInterrupted,
 			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrolment.Name + " (BURNISH_ON_INTERRUPT=error)"}
 	}
-	offset := host.ResumeOffset(stored, found, a.in.Clean, a.step.Name, a.in.Identity.Serial, a.in.Identity.Size)
+	offset := host.ResumeOffset(stored, found, a.clean(), a.step.Name, a.in.Identity.Serial, a.in.Identity.Size)
 	redone := int64(0)
-	if sameStep {
+	if sameStep && !stored.Done { // what was done has been reported and counted
 		a.used = stored.Ran
 		redone = stored.Redone
 	}
 	if !found {
-		// The journal is gone; what the server was last told is the fallback (F2).
+		// The journal is gone; what the server was last told is the fallback (F2), but
+		// for the offset of one that is there and cannot be trusted.
 		if last, ok := a.lastHeartbeat(ctx); ok {
-			offset, a.used = last.Offset, last.Ran
+			a.used = last.Ran
+			if !corrupt {
+				offset = last.Offset
+			}
 		}
 	}
 	if crashed {
 		redone += min(steps.Chunk, a.in.Identity.Size-offset)
 	}
 	a.entry = host.Entry{
-		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.in.Clean, Step: a.step.Name,
+		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
 		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, Ran: a.used,
 		Redone: redone,
 	}
 	a.pulse.set(offset, a.used)
 	return contract.StepResult{}, false, nil
 }
+
+// clean is what the journal calls this clean: what an older version of the step did
+// half does not count for this one (S3.16).
+func (a *attempt) clean() string { return fmt.Sprintf("%s v%d", a.in.Clean, a.step.Version) }
 
 // lastHeartbeat is how far an earlier attempt of this same step told the server it
 // had got.
@@ -236,30 +249,26 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	a.entry.Working = true
 	a.since = time.Now()
 	type end struct {
-		outcome steps.Outcome
-		err     error
+		result contract.StepResult
+		err    error
 	}
 	ended := make(chan end, 1)
 	go func() {
+		// Under the fence to the last: once it is free the journal is another's.
 		defer done()
-		var e end
-		defer func() {
-			if p := recover(); p != nil {
-				e.err = fmt.Errorf("step %s panicked: %v", a.step.Name, p)
-			}
-			ended <- e
-		}()
-		e.outcome, e.err = a.perform(ctx, workCtx, driver, fence)
+		outcome, err := a.perform(ctx, workCtx, driver, fence)
+		result, err := a.conclude(workCtx, outcome, err)
+		ended <- end{result, err}
 	}()
 	select {
 	case e := <-ended:
-		return a.conclude(workCtx, e.outcome, e.err)
+		return e.result, e.err
 	case <-workCtx.Done():
 	}
 	if !errors.As(context.Cause(workCtx), new(*device.Fault)) {
 		// Cancelled: wait for the step (F9).
 		e := <-ended
-		return a.conclude(workCtx, e.outcome, e.err)
+		return e.result, e.err
 	}
 	// The budget ended. The hardware may still work; the fence stays with it, and the
 	// next clean waits for that.
@@ -267,13 +276,19 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	defer grace.Stop()
 	select {
 	case e := <-ended:
-		return a.conclude(workCtx, e.outcome, e.err)
+		return e.result, e.err
 	case <-grace.C:
 		return contract.StepResult{}, a.timeout()
 	}
 }
 
+// perform does the step; a panic in it is its error.
 func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, fence *host.Fence) (outcome steps.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("step %s panicked: %v", a.step.Name, p)
+		}
+	}()
 	target := targetOf(a.in.Enrolment)
 	target.Step = a.step.Name
 	handle, err := driver.Open(workCtx, target, a.in.Identity, a.step.Writes)
@@ -349,6 +364,9 @@ func (a *attempt) remember() error {
 	return a.Host.UpdateRecord(a.in.Enrolment.Name, func(r *host.Record) error {
 		r.Seq, r.Clean = max(r.Seq, a.in.Seq), max(r.Clean, a.in.Number)
 		r.Binding, r.Generation = max(r.Binding, a.in.Binding), a.in.Generation
+		if r.Driver == "" { // the record was lost: what comes back must be whole
+			enrolled(r, a.in.Enrolment, contract.DeviceUUID(a.in.Enrolment.Name), a.in.Identity)
+		}
 		return nil
 	})
 }

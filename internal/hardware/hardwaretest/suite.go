@@ -149,7 +149,7 @@ func (s suite) otherIdentity(t *testing.T) {
 	}
 	t.Run("none at all", func(t *testing.T) {
 		handle, err := s.Driver.Open(t.Context(), dev.Target, device.Identity{}, true)
-		RequireFault(t, err, device.CodeIdentityChanged)
+		require.Equal(t, device.NeedsOperator, RequireFault(t, err, device.CodeIdentityChanged).Class)
 		require.Nil(t, handle)
 	})
 	require.Equal(t, before, Sum(t, dev.Backdoor))
@@ -177,7 +177,7 @@ func (s suite) readOnly(t *testing.T) {
 	dev, identity := s.enrolled(t, s.Sizes[0])
 	before := Sum(t, dev.Backdoor)
 	handle := s.open(t, dev, identity, false)
-	RequireFault(t, handle.ZeroAt(t.Context(), 0, identity.Size), device.CodeInternal)
+	require.Equal(t, device.Permanent, RequireFault(t, handle.ZeroAt(t.Context(), 0, identity.Size), device.CodeInternal).Class)
 	require.NoError(t, handle.Check(t.Context()))
 	require.NoError(t, handle.Close())
 	require.Equal(t, before, Sum(t, dev.Backdoor))
@@ -311,7 +311,7 @@ func (s suite) outside(t *testing.T, size int64) {
 		{(size/step + 1) * step, step}, {1, size - 1}, {0, 511}, {512, step}, {0, 1 << 62}, {1 << 62, 1 << 62},
 	} {
 		if offset, n := r[0], r[1]; offset%step != 0 || offset < 0 || n < 0 || n > size-offset || n%step != 0 && offset+n != size {
-			RequireFault(t, handle.ZeroAt(t.Context(), offset, n), device.CodeInternal)
+			require.Equal(t, device.Permanent, RequireFault(t, handle.ZeroAt(t.Context(), offset, n), device.CodeInternal).Class)
 		}
 	}
 	require.NoError(t, handle.Flush(t.Context()))

@@ -1,0 +1,294 @@
+package activities_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+func (s *site) discover(t *testing.T, in contract.DiscoverInput) (contract.HostFacts, error) {
+	t.Helper()
+	env := first(t).env()
+	env.RegisterActivityWithOptions(s.hands.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
+	value, err := env.ExecuteActivity(contract.ActivityDiscover, in)
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	var facts contract.HostFacts
+	return facts, value.Get(&facts)
+}
+
+func (s *site) forget(t *testing.T, name string) error {
+	t.Helper()
+	env := first(t).env()
+	env.RegisterActivityWithOptions(s.hands.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
+	_, err := env.ExecuteActivity(contract.ActivityForget, contract.DiscoverInput{Enrolment: s.enrolment(name)})
+	return err
+}
+
+// enrolling is the first look at a device.
+func (s *site) enrolling(name string) contract.DiscoverInput {
+	return contract.DiscoverInput{Enrolment: s.enrolment(name), UUID: contract.DeviceUUID(name)}
+}
+
+func (s *site) record(name string) host.Record {
+	s.t.Helper()
+	r, found, err := s.host.LoadRecord(name)
+	require.NoError(s.t, err)
+	require.True(s.t, found)
+	return r
+}
+
+func TestDiscover_RemembersAndTells(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	in := s.enrolling("d1")
+	in.Enrolment.Type, in.Enrolment.Address, in.Enrolment.OneTimeUse = "NVMe", "0000:01:00.0", true
+	in.Enrolment.Host = strings.ToUpper(in.Enrolment.Host)
+	in.Enrolment.Settings = map[string]string{"size": "1GiB"}
+	in.Binding = 4
+	facts, err := s.discover(t, in)
+	require.NoError(t, err)
+	require.Equal(t, s.disk.identity, facts.Identity)
+	require.Equal(t, device.Shred, facts.Operation)
+	require.Equal(t, "a double", facts.Note)
+	require.Equal(t, map[string]int{"zero": 1, "verify": 1}, facts.Steps)
+	require.False(t, facts.SeenAt.IsZero())
+	enrolment := in.Enrolment
+	enrolment.Host = s.host.Name()
+	require.Equal(t, &contract.HostRecord{Enrolment: enrolment, Identity: s.disk.identity, Binding: 4}, facts.Record)
+
+	r := s.record("d1")
+	require.Equal(t, contract.DeviceUUID("d1"), r.UUID)
+	require.Equal(t, "double", r.Driver)
+	require.Equal(t, "0000:01:00.0", r.Address)
+	require.Equal(t, map[string]string{"size": "1GiB"}, r.Settings)
+	require.Equal(t, "NVMe", r.Type)
+	require.Equal(t, device.OwnerSelf, r.Owner)
+	require.True(t, r.OneTimeUse)
+	require.Equal(t, s.disk.identity, r.Identity)
+	require.False(t, r.Forgotten)
+	require.Empty(t, s.disk.history(), "it opened the device")
+
+	again, err := s.discover(t, in)
+	require.NoError(t, err)
+	again.SeenAt = facts.SeenAt
+	require.Equal(t, facts, again, "a second look finds the same")
+}
+
+func TestDiscover_Refuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*contract.DiscoverInput)
+		code   device.Code
+		says   string
+	}{
+		{"another host", func(in *contract.DiscoverInput) { in.Enrolment.Host = "elsewhere" }, device.CodeInvalid, "not elsewhere"},
+		{"an unknown driver", func(in *contract.DiscoverInput) { in.Enrolment.Driver = "nvme" }, device.CodeUnknownDriver, `no driver "nvme"`},
+		{"what the driver refuses", func(in *contract.DiscoverInput) { in.Enrolment.Name = "d7" }, device.CodeTargetMissing, "d7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			in := s.enrolling("d1")
+			c.change(&in)
+			_, err := s.discover(t, in)
+			refusal := requireFault(t, err, c.code, false)
+			require.Contains(t, refusal.Fault.Message, c.says)
+			require.Equal(t, in.Enrolment.Name, refusal.Device)
+			records, err := s.host.ListRecords()
+			require.NoError(t, err)
+			require.Empty(t, records, "a refused device is remembered")
+		})
+	}
+	t.Run("the remedy names the drivers that there are", func(t *testing.T) {
+		s := newSite(t)
+		in := s.enrolling("d1")
+		in.Enrolment.Driver = ""
+		_, err := s.discover(t, in)
+		require.Contains(t, requireFault(t, err, device.CodeUnknownDriver, false).Fault.Remedy, "double")
+	})
+}
+
+func TestF13_ReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(s *site, in *contract.DiscoverInput)
+		code   device.Code
+		says   string
+	}{
+		{"driver", func(s *site, in *contract.DiscoverInput) {
+			s.hands.Drivers["other"] = s.disks
+			in.Enrolment.Driver = "other"
+		}, device.CodeAlreadyExists, "another driver (double)"},
+		{"settings", func(_ *site, in *contract.DiscoverInput) {
+			in.Enrolment.Settings = map[string]string{"path": "/dev/sda"}
+		}, device.CodeAlreadyExists, "another settings"},
+		{"fewer settings", func(_ *site, in *contract.DiscoverInput) { in.Enrolment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
+		{"serial", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeIdentityChanged, "another serial"},
+		{"size", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Size *= 2 }, device.CodeIdentityChanged, "another size"},
+		{"model", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Model = "other" }, device.CodeIdentityChanged, "another model"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			in := s.enrolling("d1")
+			in.Enrolment.Settings = map[string]string{"path": "/dev/sdb"}
+			_, err := s.discover(t, in)
+			require.NoError(t, err)
+			before := s.record("d1")
+			changed := in
+			c.change(s, &changed)
+			_, err = s.discover(t, changed)
+			require.Contains(t, requireFault(t, err, c.code, false).Fault.Message, c.says)
+			require.Equal(t, before, s.record("d1"), "the record was changed")
+
+			require.NoError(t, s.forget(t, "d1"))
+			_, err = s.discover(t, changed)
+			require.NoError(t, err, "forgotten, it may come back as anything")
+		})
+	}
+	t.Run("the workflow knows the identity", func(t *testing.T) {
+		s := newSite(t)
+		in := s.enrolling("d1")
+		in.Known = s.disk.identity
+		in.Known.Serial = "S0"
+		_, err := s.discover(t, in)
+		refusal := requireFault(t, err, device.CodeIdentityChanged, false)
+		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+	})
+	t.Run("the driver is told what the host knows", func(t *testing.T) {
+		s := newSite(t)
+		var known []device.Identity
+		s.disks.found = func(_ hardware.Target, k device.Identity) error { known = append(known, k); return nil }
+		for range 2 {
+			_, err := s.discover(t, s.enrolling("d1"))
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.forget(t, "d1"))
+		_, err := s.discover(t, s.enrolling("d1"))
+		require.NoError(t, err)
+		require.Equal(t, []device.Identity{{}, s.disk.identity, {}}, known)
+	})
+	t.Run("new firmware is the same device", func(t *testing.T) {
+		s := newSite(t)
+		_, err := s.discover(t, s.enrolling("d1"))
+		require.NoError(t, err)
+		s.disk.identity.Firmware = "2.0"
+		facts, err := s.discover(t, s.enrolling("d1"))
+		require.NoError(t, err)
+		require.Equal(t, "2.0", facts.Identity.Firmware)
+		require.Equal(t, "2.0", s.record("d1").Identity.Firmware)
+	})
+}
+
+func TestF23_OnePieceHasOneName(t *testing.T) {
+	t.Parallel()
+	t.Run("by its serial", func(t *testing.T) {
+		s := newSite(t)
+		s.add("d2", "S1")
+		_, err := s.discover(t, s.enrolling("d1"))
+		require.NoError(t, err)
+		_, err = s.discover(t, s.enrolling("d2"))
+		refusal := requireFault(t, err, device.CodeIdentityTaken, false)
+		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+		require.Contains(t, refusal.Fault.Message, "already enrolled as d1")
+		_, found, err := s.host.LoadRecord("d2")
+		require.NoError(t, err)
+		require.False(t, found)
+
+		require.NoError(t, s.forget(t, "d1"))
+		_, err = s.discover(t, s.enrolling("d2"))
+		require.NoError(t, err, "d1 was forgotten")
+		_, err = s.discover(t, s.enrolling("d1"))
+		requireFault(t, err, device.CodeIdentityTaken, false)
+	})
+	t.Run("by its inode", func(t *testing.T) {
+		s := newSite(t)
+		for i, name := range []string{"d1", "d2"} {
+			s.add(name, "").identity = device.Identity{Path: fmt.Sprint("/srv/", i), Device: 1, Inode: 12, Size: mib}
+		}
+		_, err := s.discover(t, s.enrolling("d1"))
+		require.NoError(t, err)
+		_, err = s.discover(t, s.enrolling("d2"))
+		requireFault(t, err, device.CodeIdentityTaken, false)
+	})
+	t.Run("also of two that come at once", func(t *testing.T) {
+		for range 20 {
+			s := newSite(t)
+			s.add("d2", "S1")
+			var both sync.WaitGroup
+			both.Add(2)
+			s.disks.found = func(hardware.Target, device.Identity) error {
+				both.Done()
+				both.Wait()
+				return nil
+			}
+			errs := make(chan error, 2)
+			for _, name := range []string{"d1", "d2"} {
+				go func() {
+					_, err := s.discover(t, s.enrolling(name))
+					errs <- err
+				}()
+			}
+			one, two := <-errs, <-errs
+			if one == nil {
+				one, two = two, one
+			}
+			require.NoError(t, two)
+			requireFault(t, one, device.CodeIdentityTaken, false)
+		}
+	})
+	t.Run("not known while a record is unreadable (F10)", func(t *testing.T) {
+		s := newSite(t)
+		s.add("d2", "S2")
+		_, err := s.discover(t, s.enrolling("d1"))
+		require.NoError(t, err)
+		corrupt(t, s.host.Dir()+"/devices/d1.json")
+		_, err = s.discover(t, s.enrolling("d2"))
+		refusal := requireFault(t, err, device.CodeStateDir, false)
+		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+	})
+}
+
+func TestForget_KeepsTheNumbers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	require.NoError(t, s.forget(t, "d1"), "an unknown device is forgotten already")
+	_, err := s.discover(t, s.enrolling("d1"))
+	require.NoError(t, err)
+	require.NoError(t, s.host.UpdateRecord("d1", func(r *host.Record) error {
+		r.Binding, r.Clean, r.Seq, r.Generation = 5, 6, 70, 8
+		return nil
+	}))
+	for range 2 {
+		require.NoError(t, s.forget(t, "d1"))
+		require.True(t, s.record("d1").Forgotten)
+	}
+	in := s.enrolling("d1")
+	in.Enrolment.Settings = map[string]string{"size": "2GiB"}
+	facts, err := s.discover(t, in)
+	require.NoError(t, err)
+	require.False(t, s.record("d1").Forgotten)
+	got := facts.Record
+	require.Equal(t, [4]int64{5, 6, 70, 8}, [4]int64{int64(got.Binding), int64(got.Clean), got.Seq, got.Generation})
+	require.Equal(t, in.Enrolment.Settings, got.Enrolment.Settings)
+
+	in.Known, in.Binding = facts.Identity, 2
+	facts, err = s.discover(t, in)
+	require.NoError(t, err)
+	require.Equal(t, 5, facts.Record.Binding, "a number went back")
+	in.Binding = 9
+	facts, err = s.discover(t, in)
+	require.NoError(t, err)
+	require.Equal(t, 9, facts.Record.Binding)
+}

@@ -1,0 +1,317 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+func TestF1_TwoAttemptsAreNeverTwoWriters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		second func(s *site, in *contract.StepInput) int32 // its attempt
+		resume int64
+	}{
+		{"two attempts of one scheduling", func(*site, *contract.StepInput) int32 { return 2 }, steps.Chunk},
+		{"two schedulings", func(_ *site, in *contract.StepInput) int32 { in.Seq = 2; return 1 }, steps.Chunk},
+		{"two cleans", func(_ *site, in *contract.StepInput) int32 { in.Seq, in.Clean = 2, "run/2"; return 1 }, 0},
+		{"two names of one serial", func(s *site, in *contract.StepInput) int32 {
+			s.disks.mu.Lock()
+			defer s.disks.mu.Unlock()
+			s.disks.disks["d1-again"] = s.disk
+			in.Enrolment.Name = "d1-again"
+			return 1
+		}, 0},
+	} {
+		// On real time, for the race detector.
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			inZero, goOn := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+				if call == "zero" {
+					once.Do(func() { close(inZero); <-goOn })
+				}
+				return s.fenced("S1")
+			})
+			server := first(t)
+			one := s.start(server, s.input("zero"))
+			<-inZero
+			server.end(serviceerror.NewNotFound("the attempt timed out"))
+			in := s.input("zero")
+			next := s.start(again(t, c.second(s, &in)), in)
+			next.hears(t, "waiting for the device's last I/O to end")
+			require.Equal(t, 1, s.disk.opened(), "opened beside the one who writes")
+			calls := s.disk.history()
+			close(goOn)
+			_, err := one.wait(t)
+			requireSoon(t, err, device.CodeLostContact)
+			_, err = next.wait(t)
+			require.NoError(t, err)
+			require.Equal(t, 1, s.disk.mostWriters)
+			require.Equal(t, 1, s.disk.mostHandles)
+			require.Equal(t, []string{"flush", "close", "open"}, s.disk.history()[len(calls):len(calls)+3])
+			require.EqualValues(t, diskSize, s.disk.durableUpTo())
+			e, _, err := s.host.Journal(in.Enrolment.Name).Load()
+			require.NoError(t, err)
+			require.True(t, e.Done)
+			require.Equal(t, in.Seq, e.Seq, "the end of the first was journalled over the second's")
+		})
+	}
+}
+
+// An attempt that lost contact ends while its successor waits for the fence: what it
+// journals last must be there before the successor looks.
+func TestF1_EndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s := newSite(t)
+		inZero, goOn := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			if call == "zero" {
+				once.Do(func() { close(inZero); <-goOn })
+			}
+			return nil
+		})
+		in := s.input("zero")
+		in.ErrorOnCrash = true
+		server := first(t)
+		one := s.start(server, in)
+		<-inZero
+		server.end(serviceerror.NewNotFound("the attempt timed out"))
+		next := s.start(again(t, 2), in)
+		next.hears(t, "waiting for the device's last I/O to end")
+		close(goOn)
+		_, err := one.wait(t)
+		requireSoon(t, err, device.CodeLostContact)
+		result, err := next.wait(t)
+		require.NoError(t, err, "nobody crashed")
+		require.Zero(t, result.RedoneAtMost)
+		e := s.entry()
+		require.True(t, e.Done)
+		require.EqualValues(t, 2, e.Attempt)
+	}
+}
+
+func TestF1_ManyAttemptsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.hands.Slots = host.NewSlots(8)
+	s.disk.steppingIn(func(string, int64, context.Context) error { return s.fenced("S1") })
+	var all []*running
+	for i := range 24 {
+		in := s.input("zero")
+		in.Seq = 1 + int64(i)/6
+		in.Clean = []string{"run/1", "run/2"}[i/12]
+		server := again(t, 1+int32(i%6))
+		if i%6 < 3 { // half of them lose contact at some moment
+			context.AfterFunc(delay(t, time.Duration(rand.IntN(20))*time.Millisecond), func() {
+				server.end(serviceerror.NewNotFound("the attempt timed out"))
+			})
+		}
+		all = append(all, s.start(server, in))
+	}
+	done := 0
+	for _, r := range all {
+		if _, err := r.wait(t); err == nil {
+			done++
+			continue
+		}
+		refusal, ok := contract.RefusalOf(r.err)
+		require.True(t, ok, "%v", r.err)
+		require.Contains(t, []device.Code{device.CodeLostContact, device.CodeSuperseded}, refusal.Fault.Code, "%v", r.err)
+	}
+	require.Positive(t, done)
+	require.Equal(t, 1, s.disk.mostWriters)
+	require.Equal(t, 1, s.disk.mostHandles)
+	e := s.entry()
+	require.True(t, e.Done)
+	require.EqualValues(t, 4, e.Seq, "the newest scheduling has the last word")
+	require.EqualValues(t, diskSize, s.disk.durableUpTo())
+}
+
+// delay is a context that ends after d.
+func delay(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestF1_FenceOfAnotherProcessIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "a child of a killed worker", func(t *testing.T) {
+		s := newSite(t)
+		file, err := os.OpenFile(s.lockFile("S1"), os.O_RDWR|os.O_CREATE, 0o600)
+		require.NoError(t, err)
+		require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+		r := s.start(first(t), s.input("zero"))
+		r.hears(t, "waiting for the device's last I/O to end: another process")
+		pass(time.Minute)
+		require.False(t, r.over())
+		require.Zero(t, s.disk.opened())
+		require.NoError(t, file.Close())
+		_, err = r.wait(t)
+		require.NoError(t, err)
+	})
+}
+
+func TestF1_LostFenceStopsTheStep(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, path string) error{
+		"removed": func(_ *testing.T, path string) error { return os.Remove(path) },
+		"replaced": func(_ *testing.T, path string) error {
+			return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600))
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := newSite(t)
+			s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+				if call == "zero" && offset == steps.Chunk {
+					return lose(t, s.lockFile("S1"))
+				}
+				return nil
+			})
+			_, err := s.run(first(t), s.input("zero"))
+			refusal := requireFault(t, err, device.CodeStateDir, true)
+			require.Contains(t, refusal.Fault.Message, "fence of S1 was lost")
+			require.NotContains(t, s.disk.history(), "zero 128", "it wrote on without a fence")
+			require.EqualValues(t, steps.Chunk, s.entry().Offset, "what was written without a fence does not count")
+			s.disk.steppingIn(nil)
+			require.NoError(t, freed(s, "S1"))
+			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
+		})
+	}
+	inBubble(t, "before the first write", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			if call == "open" {
+				return os.Remove(s.lockFile("S1"))
+			}
+			return nil
+		})
+		_, err := s.run(first(t), s.input("zero"))
+		requireFault(t, err, device.CodeStateDir, true)
+		require.Equal(t, []string{"open", "close"}, s.disk.history())
+	})
+}
+
+// unsavable makes each further Save of a journal fail, as a full disk does, until
+// the function that it returns is called.
+func unsavable(t *testing.T, path string) (repair func()) {
+	t.Helper()
+	before := path + ".before"
+	require.NoError(t, os.Rename(path, before))
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
+	return func() {
+		require.NoError(t, os.RemoveAll(path))
+		require.NoError(t, os.Rename(before, path))
+	}
+}
+
+func TestF2_FullDiskAtACheckpointIsTransient(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "zero", func(t *testing.T) {
+		s := newSite(t)
+		var repair func()
+		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+			if call == "zero" && offset == steps.Chunk {
+				repair = unsavable(t, s.journalFile("d1"))
+			}
+			return nil
+		})
+		server := first(t)
+		_, err := s.run(server, s.input("zero"))
+		refusal := requireFault(t, err, device.CodeStateDir, true)
+		require.Contains(t, refusal.Fault.Message, "could not save")
+		require.NotContains(t, s.disk.history(), "zero 128", "it went on with no resume point")
+		require.LessOrEqual(t, server.last().Offset, int64(steps.Chunk), "the server was told more than the host knows")
+		require.NoError(t, freed(s, "S1"))
+		repair()
+		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
+	})
+	inBubble(t, "nothing is written where nothing can be journalled", func(t *testing.T) {
+		s := newSite(t)
+		stopAt(t, s, first(t), s.input("zero"), 0)
+		calls := s.disk.history()
+		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			if call == "open" {
+				t.Cleanup(unsavable(t, s.journalFile("d1")))
+			}
+			return nil
+		})
+		_, err := s.run(again(t, 2), s.input("zero"))
+		requireFault(t, err, device.CodeStateDir, true)
+		require.Equal(t, []string{"open", "close"}, s.disk.history()[len(calls):])
+	})
+}
+
+func TestStep_PanicIsAnErrorAndFreesTheDevice(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
+		inBubble(t, at, func(t *testing.T) {
+			s := newSite(t)
+			s.hands.Slots = host.NewSlots(1)
+			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+				if call == at {
+					panic("a mistake in a driver")
+				}
+				return nil
+			})
+			_, err := s.run(first(t), s.input("zero"))
+			refusal := requireFault(t, err, device.CodeInternal, true)
+			require.Contains(t, refusal.Fault.Message, "a mistake in a driver")
+			s.disk.steppingIn(nil)
+			require.NoError(t, freed(s, "S1"))
+			s.disk.mu.Lock()
+			s.disk.handles = 0 // a Close that panicked left one
+			s.disk.mu.Unlock()
+			in := s.input("zero")
+			in.ErrorOnCrash = true
+			_, err = s.run(again(t, 2), in)
+			require.NoError(t, err, "the slot or the fence was kept, or a crash was seen")
+		})
+	}
+}
+
+func TestStep_ErrorOfEveryCallFreesTheDevice(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
+		inBubble(t, at, func(t *testing.T) {
+			s := newSite(t)
+			s.hands.Slots = host.NewSlots(1)
+			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+				if call == at {
+					return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "medium error"}
+				}
+				return nil
+			})
+			_, err := s.run(first(t), s.input("zero"))
+			refusal := requireFault(t, err, device.CodeIO, false)
+			require.Equal(t, "d1", refusal.Device)
+			require.False(t, s.entry().Done)
+			require.NoError(t, freed(s, "S1"))
+			s.disk.steppingIn(nil)
+			in := s.input("zero")
+			in.Seq = 2
+			_, err = s.run(first(t), in)
+			require.NoError(t, err)
+		})
+	}
+}

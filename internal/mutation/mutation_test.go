@@ -1,0 +1,112 @@
+package mutation
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mutation is one rule taken out: old, which stands in file exactly once, becomes new.
+type mutation struct {
+	rule, file, old, new string
+	// pkg and run name the tests of which one must fail.
+	pkg, run string
+}
+
+var mutations = []mutation{
+	{"F1: the fence is a lock that other processes see", "internal/host/fence.go",
+		"unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)", "error(nil)",
+		"./internal/host", "TestF1_"},
+	{"F1: an attempt that was overtaken leaves the device alone", "activities/step.go",
+		"case verdict.Fault != nil:", "case false:",
+		"./activities", "TestF1_"},
+	{"F1: the fence is asked for before each chunk", "activities/step.go",
+		"if err := fence.Held(); err != nil {", "if err := error(nil); err != nil {",
+		"./activities", "TestF1_"},
+	{"F2: the device is flushed before a chunk counts", "internal/clean/steps/zero.go",
+		"if err := w.Device.Flush(ctx); err != nil {", "if err := error(nil); err != nil {",
+		"./internal/clean/steps", "TestF2_"},
+	{"F3: lost contact is never reported as cancelled", "activities/step.go",
+		"return soon(device.CodeLostContact, \"contact to the server was lost\")", "return temporal.NewCanceledError()",
+		"./activities", "TestF3_"},
+	{"F4: an allocation between the look and the write is seen", "internal/inventory/rules.go",
+		"if st.Generation != u.Generation {", "if false {",
+		"./internal/inventory", "Test"},
+	{"F4: a device in use is not cleaned", "workflows/clean.go",
+		"if stock.Used > 0 {", "if false {",
+		"./workflows", "TestF4_"},
+	{"F4: the clean burns first", "workflows/clean.go",
+		"	in := d.stockInput()\n	in.Raise = true\n", "	in := d.stockInput()\n",
+		"./workflows", "TestF4_"},
+	{"F5: another generation than the recorded one is never lowered with", "workflows/release.go",
+		"case stock.Generation != generation:", "case false:",
+		"./workflows", "TestF5_"},
+	{"F5: lowering is never repeated unseen", "workflows/options.go",
+		"temporal.RetryPolicy{MaximumAttempts: 1}", "temporal.RetryPolicy{MaximumAttempts: 3}",
+		"./workflows", "TestF5_"},
+	{"F6: only its own instance ends a binding", "internal/device/table.go",
+		"return d.Binding != nil && d.Binding.Instance == e.Instance", "return d.Binding != nil",
+		"./workflows", "TestF6_"},
+	{"F6: a hint that is older than the binding is dropped", "workflows/look.go",
+		"if err != nil || seen.Before(d.state.BoundAt) {", "if err != nil || seen.IsZero() {",
+		"./workflows", "TestF6_"},
+	{"F7: named steps never make a device clean", "internal/device/table.go",
+		"CleanDone, when(notReturn, fullPlan)", "CleanDone, when(notReturn)",
+		"./internal/device", "."},
+	{"F7: the start of a burn makes a device dirty", "internal/device/table.go",
+		"d.Dirty, d.Claim.Burning = true, true", "d.Claim.Burning = true",
+		"./internal/device", "."},
+	{"F8: an attempt starts with what earlier ones left of the budget", "activities/step.go",
+		"remaining := a.in.Budget - a.used", "remaining := a.in.Budget",
+		"./activities", "TestF8_"},
+	{"F9: a cancel waits for the step", "workflows/options.go",
+		"WaitForCancellation:    true", "WaitForCancellation:    false",
+		"./workflows", "TestF9_"},
+	{"F10: numbers of the host's record count", "workflows/look.go",
+		"r.Seq > d.state.Seq || r.Binding", "false || r.Binding",
+		"./workflows", "Recover|F10"},
+	{"F14: a file that overwrites elsewhere is refused", "internal/hardware/block/filesystem.go",
+		"if uint32(known.magic) == uint32(stat.Type) {", "if true {",
+		"./internal/hardware/block", "TestF14_"},
+	{"F14: the resolved path is opened without following links", "internal/hardware/block/block.go",
+		"Resolve: unix.RESOLVE_NO_SYMLINKS", "Resolve: 0",
+		"./internal/hardware/block", "TestF14_"},
+	{"the gate: no continue-as-new while a signal is unread", "workflows/device.go",
+		"if signals.HasPending() || ", "if ",
+		"./workflows", "."},
+	{"the gate: no continue-as-new while a handler runs", "workflows/device.go",
+		"!workflow.AllHandlersFinished(ctx) || ", "",
+		"./workflows", "."},
+}
+
+// TestEachRuleIsHeldByATest compiles each mutation and runs the tests that must see it.
+func TestEachRuleIsHeldByATest(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	for _, m := range mutations {
+		t.Run(m.rule, func(t *testing.T) {
+			path := filepath.Join(root, m.file)
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(string(text), m.old), "the mutation's place in %s", m.file)
+			mutant := filepath.Join(t.TempDir(), filepath.Base(m.file))
+			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600))
+			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutant}})
+			require.NoError(t, err)
+			overlayFile := filepath.Join(t.TempDir(), "overlay.json")
+			require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
+
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-failfast", "-timeout=60s",
+				"-overlay", overlayFile, "-run", m.run, m.pkg)
+			cmd.Dir = root
+			out, err := cmd.CombinedOutput()
+			require.Error(t, err, "every test stayed green without the rule:\n%s", out)
+			require.NotContains(t, string(out), "[build failed]", "it must be a test that fails, not the compiler:\n%s", out)
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package workflows_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// newer is a host's record that knows more than the workflow.
+func (w *world) newer(change func(*contract.HostRecord)) contract.Hint {
+	h := w.host.hint(w.clock())
+	change(h.Host)
+	return h
+}
+
+// recovered is a world whose device's workflow was ended from outside; its host starts
+// and remembers it.
+func recovered(t *testing.T, before func(*world)) *world {
+	old := newWorld(t, safePolicy())
+	before(old)
+	old.quiet()
+	record := old.host.record
+	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w.shelf, w.host = old.shelf, old.host
+	w.calls.Store = w.shelf
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	return w
+}
+
+// DESIGN, Recovery: terminated with nobody on it: unknown, burned, Dirty, cleaned.
+func TestRecovery_UnusedIsCleaned(t *testing.T) {
+	w := recovered(t, (*world).offered)
+	w.recalled = contract.Recalled{RunID: "ended"}
+	w.heldMeansBurned()
+	v := w.settled()
+	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
+	w.quiet()
+	require.Len(t, v.Cleans, 1)
+	require.True(t, w.host.clean())
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
+
+// Terminated with a tenant on it: the ended run tells who, and nothing is wiped.
+func TestRecovery_TenantIsFoundAgain(t *testing.T) {
+	w := recovered(t, func(w *world) { w.taken("i1") })
+	w.recalled = contract.Recalled{RunID: "ended", Instance: "i1"}
+	v := w.settled()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.True(t, v.Dirty)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.pass(time.Hour)
+	require.Equal(t, "i1", w.host.blocks[0])
+	w.unbind("i2").refused(device.CodeRefused)
+	ok[contract.Result](w.unbind("i1"))
+	v = w.reach(device.Available)
+	require.False(t, v.NotSanitised)
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// The same, and the host does not answer when it is asked what the device is: not
+// knowing how to erase it must not make it "nothing can clean it" (D4).
+func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
+	for name, c := range map[string]struct {
+		lead func(*world)
+	}{
+		"host silent": {func(w *world) { w.host.crash() }},
+		"host fails": {func(w *world) {
+			w.host.trouble = func(what string, _ int) error {
+				if what == contract.ActivityDiscover {
+					return refuse(device.NeedsOperator, device.CodeIO)
+				}
+				return nil
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := recovered(t, func(w *world) { w.taken("i1") })
+			c.lead(w)
+			w.recalled = contract.Recalled{RunID: "ended", Instance: "i1"}
+			w.settled()
+			w.pass(time.Minute)
+			ok[contract.Result](w.unbind("i1"))
+			w.seen = func() {
+				if w.shelf.reserved == 0 && !w.host.clean() {
+					w.Errorf("returned with the tenant's bytes on it")
+					w.seen = nil
+				}
+			}
+			w.pass(time.Minute)
+			w.host.trouble = nil
+			w.host.restart()
+			w.pass(time.Hour)
+			if w.view().DeviceState == device.Error {
+				w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+				w.pass(time.Minute)
+				ok[contract.Result](w.cleanUp())
+			}
+			w.reach(device.Available)
+			require.True(t, w.host.clean())
+			w.noDefect()
+		})
+	}
+}
+
+// Terminated in mid-clean: the step may still run; the next clean begins anew.
+func TestRecovery_TerminatedInMidClean(t *testing.T) {
+	w := recovered(t, func(w *world) {
+		w.taken("i1")
+		ok[contract.Result](w.unbind("i1"))
+		w.stepRuns("zero")
+		w.host.running = "" // its attempt is told by the server that it is over
+	})
+	v := w.settled()
+	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// F10: a host that knows newer than a running workflow makes it doubt itself.
+func TestF10_HostKnowsNewer(t *testing.T) {
+	for name, change := range map[string]func(*contract.HostRecord){
+		"binding": func(r *contract.HostRecord) { r.Binding += 2 },
+		"clean":   func(r *contract.HostRecord) { r.Clean += 2 },
+		"seq":     func(r *contract.HostRecord) { r.Seq += 2 },
+	} {
+		for at, lead := range map[string]func(*world){
+			"manageable": func(w *world) { ok[contract.Result](w.enroll(false)) },
+			"available":  func(w *world) { w.offered() },
+			"cleaning":   func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
+			"error":      func(w *world) { w.broken() },
+			"held":       func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)); w.quiet() },
+		} {
+			t.Run(name+" "+at, func(t *testing.T) {
+				w := newWorld(t, safePolicy())
+				lead(w)
+				w.host.scribble("nobody knows")
+				w.signal(contract.SignalObserved, w.newer(change))
+				w.until("doubt", func() bool { return w.view().Dirty })
+				w.neverOffered(1)
+				w.reach(device.Available)
+				w.quiet()
+				require.True(t, w.host.clean())
+				w.onward("i9")
+				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
+				w.pass(time.Hour)
+				require.Equal(t, "i9", *w.view().InstanceUUID)
+				w.noDefect()
+			})
+		}
+	}
+}
+
+// In doubt and in use: whoever an ended run says had it, has it; where none says
+// anything, the binding that is recorded stands.
+func TestF10_DoubtKeepsTheTenant(t *testing.T) {
+	for name, c := range map[string]struct {
+		recalled contract.Recalled
+		want     string
+	}{
+		"no ended run":            {contract.Recalled{}, "i1"},
+		"the same tenant":         {contract.Recalled{RunID: "reset", Instance: "i1"}, "i1"},
+		"a later one, by a reset": {contract.Recalled{RunID: "reset", Instance: "i7"}, "i7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.taken("i1")
+			w.recalled = c.recalled
+			w.signal(contract.SignalObserved, w.newer(func(r *contract.HostRecord) { r.Binding += 3 }))
+			w.pass(time.Minute)
+			v := w.settled()
+			require.Equal(t, device.Allocated, v.DeviceState)
+			require.Equal(t, c.want, *v.InstanceUUID)
+			require.Len(t, w.host.inputs, 2, "nothing was wiped")
+			w.noDefect()
+		})
+	}
+}
+
+// A run that ended before this device was enrolled anew knows nothing of its tenants.
+func TestF10_RunOfAnEarlierLifeIsNoWitness(t *testing.T) {
+	for _, instance := range []string{"", "i0"} {
+		w := newWorld(t, safePolicy())
+		w.recalled = contract.Recalled{RunID: "an earlier life's", Instance: instance}
+		w.taken("i1")
+		w.shelf.outsider(1) // the inventory is newer: doubt
+		w.signal(contract.SignalRefresh, contract.Hint{})
+		w.pass(time.Minute)
+		v := w.settled()
+		require.Equal(t, device.Allocated, v.DeviceState, "recalled %q", instance)
+		require.Equal(t, "i1", *v.InstanceUUID)
+		require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
+		w.noDefect()
+	}
+}
+
+// F10: the inventory is newer than the workflow: doubt, cleaned, once.
+func TestF10_InventoryKnowsNewer(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.allocate("c1")
+	w.host.scribble("c1")
+	w.shelf.free("c1") // and reserved is 0 as if nothing had been
+	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+	w.until("doubt", func() bool { return w.view().Dirty })
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	require.Len(t, w.host.inputs, 4)
+	w.noDefect()
+}
+
+// The inventory is away while an unknown device is looked into: the operator is told,
+// and it goes on by itself.
+func TestF10_UnknownWaitsForItsInventory(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.signal(contract.SignalObserved, w.newer(func(r *contract.HostRecord) { r.Seq += 2 }))
+	w.pass(10 * time.Minute)
+	v := w.view()
+	require.Equal(t, device.Unknown, v.DeviceState)
+	require.True(t, v.NeedsOperator)
+	require.Equal(t, string(device.CodeInventoryInvalid), v.Fault)
+	w.nextRun()
+	w.shelf.meddle = nil
+	v = w.reach(device.Available)
+	require.False(t, v.NeedsOperator)
+	w.noDefect()
+}
+
+// A duplicate of the hint that made the device doubt itself does nothing more.
+func TestF10_DuplicateOfADoubtIsNothing(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	hint := w.newer(func(r *contract.HostRecord) { r.Seq += 2; r.Clean += 2 })
+	w.signal(contract.SignalObserved, hint)
+	w.reach(device.PendingCleaning)
+	w.reach(device.Available)
+	w.taken("i1")
+	w.nextRun()
+	for range 3 {
+		w.signal(contract.SignalObserved, hint)
+	}
+	w.pass(time.Hour)
+	require.Equal(t, "i1", *w.view().InstanceUUID)
+	require.Len(t, w.host.inputs, 4)
+	w.noDefect()
+}
