@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,10 +77,11 @@ func TestStep_WipesAFakeDevice(t *testing.T) {
 	inBubble(t, "a hang that heeds its context ends with the budget (F8)", func(t *testing.T) {
 		s := newSite(t)
 		in, _ := simulated(t, s, "fault", "hang:zero@40%")
+		in.Budget = time.Minute
 		r := s.start(first(t), in)
 		_, err := r.wait(t)
 		requireFault(t, err, device.CodeTimeout, false)
-		require.Equal(t, budget, r.took)
+		require.Equal(t, in.Budget, r.took)
 	})
 	inBubble(t, "what the host does not allow (F13)", func(t *testing.T) {
 		s := newSite(t)

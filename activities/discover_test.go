@@ -63,9 +63,7 @@ func TestDiscover_RemembersAndTells(t *testing.T) {
 	require.Equal(t, "a double", facts.Note)
 	require.Equal(t, map[string]int{"zero": 1, "verify": 1}, facts.Steps)
 	require.False(t, facts.SeenAt.IsZero())
-	enrolment := in.Enrolment
-	enrolment.Host = s.host.Name()
-	require.Equal(t, &contract.HostRecord{Enrolment: enrolment, Identity: s.disk.identity, Binding: 4}, facts.Record)
+	require.Equal(t, &contract.HostRecord{Enrolment: in.Enrolment, Identity: s.disk.identity, Binding: 4}, facts.Record)
 
 	r := s.record("d1")
 	require.Equal(t, contract.DeviceUUID("d1"), r.UUID)

@@ -32,7 +32,6 @@ type disk struct {
 	mu          sync.Mutex
 	cells       []cell
 	dirtyByte   int64 // one byte that is not zero, whatever is written; -1: none
-	flushed     int64 // everything before is zero and durable
 	calls       []string
 	opens       int
 	writers     int // in ZeroAt at this moment

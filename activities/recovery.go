@@ -117,29 +117,45 @@ func (r *Recovery) freeFence(ctx context.Context, h *host.Host, record host.Reco
 }
 
 func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool, ready func() error) error {
-	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return nil
+	all, err := r.orphans(ctx, id, orphaned)
+	if err == nil && len(all) > 0 {
+		if err = ready(); err == nil {
+			// Once more: what was waited for may have taken longer than the attempt's
+			// time-out, and then the one that followed has its ID.
+			all, err = r.orphans(ctx, id, orphaned)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("orphans of %s: %w", id, err)
 	}
-	for _, a := range run.GetPendingActivities() {
-		if a.GetState() != enumspb.PENDING_ACTIVITY_STATE_STARTED || !orphaned(a) {
-			continue
-		}
-		if err := ready(); err != nil {
-			return fmt.Errorf("orphans of %s: %w", id, err)
-		}
+	for _, a := range all {
 		err := r.Client.CompleteActivityByID(ctx, r.Namespace, id, "", a.GetActivityId(), nil,
 			soon(device.CodeWorkerRestarted, "the worker was restarted"))
-		if err != nil && !errors.As(err, &gone) {
+		if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
 			return fmt.Errorf("orphans of %s: %w", id, err)
 		}
 		r.Log.Info("an orphaned attempt goes on", "workflow", id, "activity", a.GetActivityType().GetName())
 	}
 	return nil
+}
+
+// orphans are the attempts of a workflow that the server believes to be running and
+// that are orphaned.
+func (r *Recovery) orphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool) ([]*workflowpb.PendingActivityInfo, error) {
+	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []*workflowpb.PendingActivityInfo
+	for _, a := range run.GetPendingActivities() {
+		if a.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED && orphaned(a) {
+			all = append(all, a)
+		}
+	}
+	return all, nil
 }
 
 // sideBySide calls do for each, a few at a time: one that waits must not keep all

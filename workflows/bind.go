@@ -35,11 +35,6 @@ func (d *lifecycle) granted(in contract.BindInput) (number int, ours, over bool)
 	return 0, false, false
 }
 
-func (d *lifecycle) bindingOf(in contract.BindInput) int {
-	number, _, _ := d.granted(in)
-	return number
-}
-
 // mayClaim: claim and bind. A request that was granted before is answered, never
 // granted anew.
 func (d *lifecycle) mayClaim(in contract.BindInput) error {
@@ -53,19 +48,28 @@ func (d *lifecycle) mayClaim(in contract.BindInput) error {
 	case ours:
 		return nil
 	case over:
-		return d.refuse(device.CodeBindingOver, "this request had the device and its tenancy is over", "bind again with a new request")
+		return d.bindingOver()
 	}
 	if c := d.state.Device.Claim; c != nil && in.Request != "" && c.Instance == in.Instance && c.Request == in.Request {
 		return nil
+	}
+	if d.moving > 0 {
+		return d.refuse(device.CodeRefused, "the device is on its way into or out of the pool", "wait a moment, or take another device")
 	}
 	return d.legal(device.Event{Kind: device.ClaimEvent, Instance: in.Instance})
 }
 
 func (d *lifecycle) mayBurn(in contract.BindInput) error {
-	if _, ours, _ := d.granted(in); ours {
+	if _, ours, _ := d.granted(in); ours || d.burningFor(in.Instance, in.Request) {
 		return nil
 	}
 	return d.legal(device.Event{Kind: device.BurnStarted, Instance: in.Instance})
+}
+
+// burningFor says whether the same request's burn is under way.
+func (d *lifecycle) burningFor(instance, request string) bool {
+	c := d.state.Device.Claim
+	return c != nil && c.Burning && request != "" && c.Instance == instance && c.Request == request
 }
 
 func (d *lifecycle) mayUnclaim(in contract.BindInput) error {
@@ -128,6 +132,9 @@ func (d *lifecycle) burn(ctx workflow.Context, in contract.BindInput) (contract.
 	if number, ours, _ := d.granted(in); ours {
 		return contract.BindResult{Binding: number, View: d.view(), Already: true}, nil
 	}
+	if d.burningFor(in.Instance, in.Request) {
+		return d.joinBurn(ctx, in)
+	}
 	if err := d.apply(ctx, device.Event{Kind: device.BurnStarted, Instance: in.Instance}); err != nil {
 		return contract.BindResult{}, err
 	}
@@ -135,11 +142,18 @@ func (d *lifecycle) burn(ctx workflow.Context, in contract.BindInput) (contract.
 		return contract.BindResult{}, err
 	}
 	defer d.lock.Unlock()
-	if c := d.state.Device.Claim; c == nil || !c.Burning || c.Instance != in.Instance {
-		return contract.BindResult{}, d.refuse(device.CodeConflict, "the device changed hands while the bind waited", "take another device")
+	changed := func() bool {
+		c := d.state.Device.Claim
+		return c == nil || !c.Burning || c.Instance != in.Instance
+	}
+	if changed() {
+		return contract.BindResult{}, d.changedHands()
 	}
 	err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityReserve, d.stockInput(), nil)
-	if err == nil {
+	switch {
+	case changed(): // in doubt, or lost: whoever made it so looks after the reservation
+		return contract.BindResult{}, d.changedHands()
+	case err == nil:
 		d.must(ctx, device.Event{Kind: device.Burned})
 		return contract.BindResult{Binding: d.state.Device.Binding.Number, View: d.view()}, nil
 	}
@@ -158,6 +172,43 @@ func (d *lifecycle) burn(ctx workflow.Context, in contract.BindInput) (contract.
 			Remedy:  "take another device; this one is cleaned by itself"}
 	}
 	return contract.BindResult{}, f
+}
+
+// joinBurn waits for the same request's burn and answers as it does: a caller that
+// was killed and came again must not be told that somebody else has the device.
+func (d *lifecycle) joinBurn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if err := workflow.Await(ctx, func() bool { return !d.burningFor(in.Instance, in.Request) }); err != nil {
+		return contract.BindResult{}, err
+	}
+	if number, ours, _ := d.granted(in); ours {
+		return contract.BindResult{Binding: number, View: d.view(), Already: true}, nil
+	}
+	return contract.BindResult{}, d.refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned by itself")
+}
+
+func (d *lifecycle) changedHands() error {
+	return d.refuse(device.CodeConflict, "the device changed hands while the bind waited", "take another device")
+}
+
+// bindAgain answers a bind that was carried out before, under its own update ID: what
+// it was given may be somebody else's by now.
+func (d *lifecycle) bindAgain(id string, in contract.BindInput) (contract.BindResult, error) {
+	if in.Request == "" {
+		in.Request = id
+	}
+	return d.burnAgain(id, in)
+}
+
+func (d *lifecycle) burnAgain(_ string, in contract.BindInput) (contract.BindResult, error) {
+	number, ours, _ := d.granted(in)
+	if !ours {
+		return contract.BindResult{}, d.bindingOver()
+	}
+	return contract.BindResult{Binding: number, View: d.view(), Already: true}, nil
+}
+
+func (d *lifecycle) bindingOver() error {
+	return d.refuse(device.CodeBindingOver, "this request had the device and its tenancy is over", "bind again with a new request")
 }
 
 func (d *lifecycle) selfOwned() bool { return d.state.Device.Owner != device.OwnerNova }
@@ -200,13 +251,9 @@ func (d *lifecycle) endTenancy(ctx workflow.Context, e device.Event) error {
 	if err := d.apply(ctx, e); err != nil {
 		return err
 	}
-	switch {
-	case d.state.Device.State == device.Error:
+	if d.state.Device.State == device.Error {
 		d.state.Fault = noErasePath(d.state.Name)
 		d.state.LastError = d.state.Fault.Message
-	case d.state.Device.Held:
-		d.state.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,
-			Message: "automated cleaning is off", Remedy: "clean " + d.state.Name}
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func TestS0_6_BindAgainIsTheSameBinding(t *testing.T) {
 func TestS0_6_BindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
-	w.lag = func(string) (time.Duration, time.Duration) { return 5 * time.Second, 5 * time.Second }
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	first := w.bind("i1", "r1")
 	w.pass(time.Second)
 	second := w.bind("i1", "r1")
@@ -243,7 +243,7 @@ func TestS0_6_DeadlineDoesNotEndABurn(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	ok[contract.BindResult](w.claim("i1", 3*time.Second))
-	w.lag = func(string) (time.Duration, time.Duration) { return 5 * time.Second, 5 * time.Second }
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
 	w.noDefect()
 }

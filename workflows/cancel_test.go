@@ -73,7 +73,7 @@ func TestCancel_WhereNothingRuns(t *testing.T) {
 func TestCancel_DuringABind(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
-	w.lag = func(string) (time.Duration, time.Duration) { return 5 * time.Second, 5 * time.Second }
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
 	w.cancel()

@@ -38,6 +38,11 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 		return nil
 	}
 	run.Generation = stock.Generation
+	if d.state.Host.SeenAt.IsZero() { // brought back: nobody knows yet what it is
+		if over := d.interrupted(ctx, d.discoverForClean(runCtx, ctx, run)); over {
+			return nil
+		}
+	}
 	if f := d.makePlan(ctx, run); f != nil {
 		d.finishClean(ctx, "failed", f)
 		return nil
@@ -50,8 +55,7 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 		}
 		result, err := d.step(runCtx, ctx, run)
 		if f := faultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans && !d.state.Intent.Abort {
-			if f := d.planAgain(runCtx, ctx, run); f != nil {
-				d.finishClean(ctx, "failed", f)
+			if over := d.interrupted(ctx, d.planAgain(runCtx, ctx, run)); over {
 				return nil
 			}
 			continue
@@ -173,7 +177,7 @@ func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *devi
 		} else {
 			plan, dec.Fault = planner.Named(subject, named)
 		}
-		dec.Plan = planned(plan)
+		dec.Plan = planned(plan, subject.HostSteps)
 		return dec
 	}).Get(&made)
 	if err != nil {
@@ -190,20 +194,44 @@ func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *devi
 
 // planAgain starts the clean over with the host's present steps and the same
 // locked-in operation (S3.16).
-func (d *lifecycle) planAgain(runCtx, ctx workflow.Context, run *contract.CleanRun) *device.Fault {
-	if err := d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, 0)); err != nil {
-		return faultOf(err)
+func (d *lifecycle) planAgain(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
+	if err := d.discoverForClean(runCtx, ctx, run); err != nil {
+		return err
 	}
+	// Another ID, so that no journal takes what the old plan did for done.
 	run.Replans, run.Next, run.Results, run.Resume = run.Replans+1, 0, nil, nil
-	return d.makePlan(ctx, run)
+	run.ID = fmt.Sprintf("%s/%d/%d", workflow.GetInfo(ctx).FirstRunID, run.Number, run.Replans)
+	if f := d.makePlan(ctx, run); f != nil {
+		return f
+	}
+	return nil
 }
 
-func planned(plan []clean.Planned) []contract.Planned {
+// discoverForClean has the host look before a plan is made. A host that is silent is
+// told to the operator, and waited for without limit.
+func (d *lifecycle) discoverForClean(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
+	silentAfter := run.HostSilentAfter
+	if silentAfter == 0 {
+		silentAfter = d.settings(ctx).HostSilentAfter
+	}
+	err := d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, silentAfter))
+	if f := faultIn(err); f != nil && f.Code == device.CodeHostSilent && d.cleanUnderWay() && !d.state.Intent.Abort {
+		run.Silent = true
+		d.show(ctx)
+		err = d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, 0))
+		run.Silent = false
+	}
+	return err
+}
+
+// planned keeps the plan with the versions that the host's worker has: a control
+// worker of another release must not ask for steps that the host does not have.
+func planned(plan []clean.Planned, hostSteps map[string]int) []contract.Planned {
 	var out []contract.Planned
 	for _, p := range plan {
 		out = append(out, contract.Planned{
 			Step: p.Step.Name, Interface: p.Step.Interface, Phase: string(p.Step.Phase),
-			Priority: p.Priority, Version: p.Step.Version, Timeout: p.Timeout,
+			Priority: p.Priority, Version: hostSteps[p.Step.Name], Timeout: p.Timeout,
 		})
 	}
 	return out

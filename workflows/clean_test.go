@@ -111,7 +111,7 @@ func TestF9_AbortInEachPhase(t *testing.T) {
 		busy string
 	}{
 		{"looking", func(w *world) {
-			w.lag = func(string) (time.Duration, time.Duration) { return 20 * time.Second, 20 * time.Second }
+			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(time.Second)
 		}, ""},

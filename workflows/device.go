@@ -39,6 +39,9 @@ type lifecycle struct {
 	inUse *contract.Stock
 	// looking: a look or a raise is under way.
 	looking bool
+	// moving counts operators' calls that take the device out of the pool or put it
+	// back: set before their first blocking call, so that no claim comes between.
+	moving int
 	// resting: what failed for good waits a while before it is tried again.
 	resting bool
 	over    bool
@@ -95,6 +98,8 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*life
 		d.shown = shownBefore(ctx, &d.state)
 	case in.Recovered != nil:
 		d.begin(ctx, in.Recovered.Enrolment)
+		// Until the host has said so, nobody knows that nothing can erase it (D4).
+		d.state.Device.Cleanable = true
 		d.doubt(ctx, in.Recovered, "its workflow was gone; the host remembers it")
 	default:
 		d.begin(ctx, contract.Enrolment{Name: in.Name})
@@ -166,13 +171,22 @@ func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
 		d.state.Fault, d.state.LastError = nil, ""
 	}
-	// Whoever leaves the pool of allocatable devices by another way than a burn must
-	// be burned all the same (S2.40).
-	if was.Allocatable() && !next.Allocatable() && next.Claim == nil && e.Kind != device.Burned {
+	if next.Held && !was.Held {
+		d.state.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,
+			Message: "automated cleaning is off", Remedy: "clean " + d.state.Name}
+	}
+	// Whoever leaves the pool by another way than a burn must be burned all the same
+	// (S2.40). A clean and a doubt begin with that.
+	if offered(was) && !offered(next) && e.Kind != device.Burned &&
+		next.State != device.Unknown && (next.State != device.PendingCleaning || next.Held) {
 		d.state.Intent.Raise = true
 	}
 	return nil
 }
+
+// offered says that the reservation of such a device is 0: it is allocatable, or
+// claimed and not burned yet.
+func offered(d device.Device) bool { return d.State == device.Available && !d.HeldBack() }
 
 // must is apply for events that the calling code has already made sure of; an
 // illegal one is a defect and is told as such.
@@ -215,7 +229,7 @@ func (d *lifecycle) watchCancel(ctx, root workflow.Context) {
 	root.Done().Receive(ctx, nil)
 	d.state.ContinueAsNew = true
 	if d.cleanUnderWay() {
-		d.abort()
+		d.abort(ctx)
 		d.state.LastRefusal = "Cancel was taken as abort: the running clean ends in error"
 	} else {
 		d.state.LastRefusal = "Cancel changed nothing: no clean was running; forget ends a retired device's workflow"

@@ -1,9 +1,6 @@
 package workflows
 
 import (
-	"time"
-
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
@@ -35,9 +32,7 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 	}
 	d.begin(ctx, in.Enrolment)
 	d.state.Enrolled = false
-	opts := workflow.WithRetryPolicy(onHost(ctx, in.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin),
-		temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{notRegistered}})
-	if err := d.discover(opts); err != nil {
+	if err := d.discover(seldom(onHost(ctx, in.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))); err != nil {
 		f := faultOf(err)
 		if f.Code == device.CodeHostSilent {
 			f.Message = "no worker of host " + in.Enrolment.Host + " answered: nothing was enrolled"
@@ -49,6 +44,13 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 		d.forgetOnHost(ctx)
 		return faultOf(err)
 	}
+	// A run that ended before this enrolment knows nothing of the tenants to come.
+	var known contract.Recalled
+	if err := workflow.ExecuteActivity(withAnswer(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
+		d.forgetOnHost(ctx)
+		return faultOf(err)
+	}
+	d.state.Recalled = known.RunID
 	policy := d.settings(ctx)
 	vouched := in.Enrolment.Vouched && !policy.OnEnroll
 	if err := d.apply(ctx, device.Event{Kind: device.Enroll, Vouched: vouched}); err != nil {
@@ -68,8 +70,7 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 // forgetOnHost has the host forget the device, so that another may take its place. A
 // host that does not answer learns it at its next start.
 func (d *lifecycle) forgetOnHost(ctx workflow.Context) {
-	opts := workflow.WithRetryPolicy(onHost(ctx, d.state.Enrolment.Host, "forget "+d.state.Name, hostAnswersWithin),
-		temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{notRegistered}})
+	opts := seldom(onHost(ctx, d.state.Enrolment.Host, "forget "+d.state.Name, hostAnswersWithin))
 	in := contract.DiscoverInput{Enrolment: d.state.Enrolment, UUID: d.state.UUID}
 	if err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil); err != nil {
 		d.log.Warn("the host did not forget the device now; it will at its next start", "device", d.state.Name, "error", err)

@@ -19,55 +19,57 @@ type update[In, Out any] struct {
 	about string
 	guard func(*lifecycle, In) error
 	do    func(*lifecycle, workflow.Context, In) (Out, error)
-	// again answers a message that was carried out before.
-	again func(*lifecycle, In) Out
+	// again answers a message that was carried out before, under its ID.
+	again func(d *lifecycle, id string, in In) (Out, error)
 }
 
 // register sets every update and the query.
 func (d *lifecycle) register(ctx workflow.Context) error {
-	again := func(d *lifecycle) contract.Result { return contract.Result{View: d.view(), Already: true} }
-	reason := func(d *lifecycle, _ contract.ReasonInput) contract.Result { return again(d) }
-	bound := func(d *lifecycle, in contract.BindInput) contract.BindResult {
-		return contract.BindResult{Binding: d.bindingOf(in), View: d.view(), Already: true}
-	}
-	tenant := func(d *lifecycle, _ contract.UnbindInput) contract.Result { return again(d) }
 	return errors.Join(
 		handle(ctx, d, update[contract.EnrollInput, contract.Result]{contract.UpdateEnroll,
 			"Enrol this device", (*lifecycle).mayEnroll, (*lifecycle).enroll,
-			func(d *lifecycle, _ contract.EnrollInput) contract.Result { return again(d) }}),
+			already[contract.EnrollInput]}),
 		handle(ctx, d, update[contract.ReasonInput, contract.Result]{contract.UpdateProvide,
-			"Offer a manageable device to tenants, after a clean", (*lifecycle).mayProvide, (*lifecycle).provide, reason}),
+			"Offer a manageable device to tenants, after a clean", (*lifecycle).mayProvide, (*lifecycle).provide, already[contract.ReasonInput]}),
 		handle(ctx, d, update[contract.BindInput, contract.BindResult]{contract.UpdateClaim,
-			"Hold the device for an instance until a deadline", (*lifecycle).mayClaim, (*lifecycle).claim, bound}),
+			"Hold the device for an instance until a deadline", (*lifecycle).mayClaim, (*lifecycle).claim,
+			func(d *lifecycle, _ string, _ contract.BindInput) (contract.BindResult, error) {
+				return contract.BindResult{View: d.view(), Already: true}, nil
+			}}),
 		handle(ctx, d, update[contract.BindInput, contract.BindResult]{contract.UpdateBurn,
-			"Burn a claimed device and give it to its instance", (*lifecycle).mayBurn, (*lifecycle).burn, bound}),
+			"Burn a claimed device and give it to its instance", (*lifecycle).mayBurn, (*lifecycle).burn, (*lifecycle).burnAgain}),
 		handle(ctx, d, update[contract.BindInput, contract.Result]{contract.UpdateUnclaim,
 			"Let a claim go before its burn", (*lifecycle).mayUnclaim, (*lifecycle).unclaim,
-			func(d *lifecycle, _ contract.BindInput) contract.Result { return again(d) }}),
+			already[contract.BindInput]}),
 		handle(ctx, d, update[contract.BindInput, contract.BindResult]{contract.UpdateBind,
-			"Claim and burn in one", (*lifecycle).mayClaim, (*lifecycle).bind, bound}),
+			"Claim and burn in one", (*lifecycle).mayClaim, (*lifecycle).bind, (*lifecycle).bindAgain}),
 		handle(ctx, d, update[contract.UnbindInput, contract.Result]{contract.UpdateUnbind,
-			"End an instance's tenancy; cleaning begins by itself", (*lifecycle).mayUnbind, (*lifecycle).unbind, tenant}),
+			"End an instance's tenancy; cleaning begins by itself", (*lifecycle).mayUnbind, (*lifecycle).unbind, already[contract.UnbindInput]}),
 		handle(ctx, d, update[contract.UnbindInput, contract.Result]{contract.UpdateRebuild,
-			"The instance is rebuilt in place; nothing is cleaned", (*lifecycle).mayRebuild, (*lifecycle).rebuild, tenant}),
+			"The instance is rebuilt in place; nothing is cleaned", (*lifecycle).mayRebuild, (*lifecycle).rebuild, already[contract.UnbindInput]}),
 		handle(ctx, d, update[contract.CleanInput, contract.Result]{contract.UpdateClean,
 			"Clean a device in error, or run named steps on a manageable one", (*lifecycle).mayClean, (*lifecycle).requestClean,
-			func(d *lifecycle, _ contract.CleanInput) contract.Result { return again(d) }}),
+			already[contract.CleanInput]}),
 		handle(ctx, d, update[contract.ReasonInput, contract.Result]{contract.UpdateAbort,
-			"End the running clean; the device goes to error", (*lifecycle).mayAbort, (*lifecycle).requestAbort, reason}),
+			"End the running clean; the device goes to error", (*lifecycle).mayAbort, (*lifecycle).requestAbort, already[contract.ReasonInput]}),
 		handle(ctx, d, update[contract.ReasonInput, contract.Result]{contract.UpdateManage,
-			"Take the device out of the pool", (*lifecycle).mayManage, (*lifecycle).manage, reason}),
+			"Take the device out of the pool", (*lifecycle).mayManage, (*lifecycle).manage, already[contract.ReasonInput]}),
 		handle(ctx, d, update[contract.MaintainInput, contract.Result]{contract.UpdateMaintain,
 			"Set or clear the operator's hold", (*lifecycle).mayMaintain, (*lifecycle).maintain,
-			func(d *lifecycle, _ contract.MaintainInput) contract.Result { return again(d) }}),
+			already[contract.MaintainInput]}),
 		handle(ctx, d, update[contract.ReasonInput, contract.Result]{contract.UpdateRetire,
-			"Take the device out of service for ever", (*lifecycle).mayRetire, (*lifecycle).retire, reason}),
+			"Take the device out of service for ever", (*lifecycle).mayRetire, (*lifecycle).retire, already[contract.ReasonInput]}),
 		handle(ctx, d, update[contract.ReasonInput, contract.Result]{contract.UpdateForget,
-			"End a retired device's workflow", (*lifecycle).mayForget, (*lifecycle).forget, reason}),
+			"End a retired device's workflow", (*lifecycle).mayForget, (*lifecycle).forget, already[contract.ReasonInput]}),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.View, error) { return d.view(), nil },
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
 	)
+}
+
+// already is the answer to most repetitions.
+func already[In any](d *lifecycle, _ string, _ In) (contract.Result, error) {
+	return contract.Result{View: d.view(), Already: true}, nil
 }
 
 // handle registers one update. An update's own ID is remembered in the state with
@@ -83,7 +85,7 @@ func handle[In, Out any](ctx workflow.Context, d *lifecycle, u update[In, Out]) 
 				if before.Refusal != nil {
 					return none, activities.Refuse(*before.Refusal)
 				}
-				return u.again(d, in), nil
+				return u.again(d, id, in)
 			}
 			if err := u.guard(d, in); err != nil {
 				return none, err
@@ -323,16 +325,17 @@ func (d *lifecycle) mayAbort(contract.ReasonInput) error {
 // requestAbort is answered at once with what the abort waits for (F9).
 func (d *lifecycle) requestAbort(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	already := d.state.Intent.Abort
-	note := d.abort()
-	if d.state.Device.State == device.PendingCleaning && d.state.Device.Held {
-		d.finishClean(ctx, "aborted", aborted(d.state.Name))
-		note = "aborted"
-	}
+	note := d.abort(ctx)
 	return contract.Result{View: d.view(), Already: already, Note: note}, nil
 }
 
-// abort asks the running clean to end and says what it waits for.
-func (d *lifecycle) abort() string {
+// abort asks the running clean to end and says what it waits for. One that waits for
+// the operator (D7) ends at once.
+func (d *lifecycle) abort(ctx workflow.Context) string {
+	if d.state.Device.State == device.PendingCleaning && d.state.Device.Held {
+		d.finishClean(ctx, "aborted", aborted(d.state.Name))
+		return "aborted"
+	}
 	d.state.Intent.Abort = true
 	if d.stopStep != nil {
 		d.stopStep()
@@ -390,6 +393,7 @@ func (d *lifecycle) forget(ctx workflow.Context, _ contract.ReasonInput) (contra
 	if err := d.apply(ctx, device.Event{Kind: device.Forget}); err != nil {
 		return contract.Result{}, err
 	}
+	d.state.Intent = contract.Intent{} // there is nothing left to look at
 	d.forgetOnHost(ctx)
 	d.over = true
 	return contract.Result{View: view, Note: "forgotten"}, nil

@@ -18,11 +18,18 @@ import (
 // own, so that a newer one means an older workflow.
 func (d *lifecycle) stockInput() contract.StockInput {
 	in := contract.StockInput{UUID: d.state.UUID, Name: d.state.Name}
-	if d.selfOwned() && !d.state.Uncertain && d.state.Generation > 0 {
+	if d.provable() && d.state.Generation > 0 {
 		generation := d.state.Generation
 		in.Expect = &generation
 	}
 	return in
+}
+
+// provable says that a generation past the known one means a use, or another writer:
+// nobody but Burnish writes to a provider of its own, nor to one that it holds.
+func (d *lifecycle) provable() bool {
+	held := d.state.Device.State == device.Available && d.state.Device.HeldBack()
+	return (d.selfOwned() || held) && !d.state.Uncertain
 }
 
 // inventory makes one inventory call and keeps what it tells of the generation.
@@ -88,6 +95,10 @@ func (d *lifecycle) rest(ctx workflow.Context) {
 }
 
 func (d *lifecycle) lookOnce(ctx workflow.Context) error {
+	if i := d.state.Intent; !i.Raise && !i.Look {
+		d.lookAtHost(ctx) // which may take long, and does not touch the inventory
+		return nil
+	}
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
@@ -107,7 +118,7 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 		var stock contract.Stock
 		in := d.stockInput()
 		in.Expect = nil
-		sure := d.selfOwned() && !d.state.Uncertain
+		sure := d.provable()
 		if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
 			return err
 		}
@@ -117,19 +128,23 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 			return nil
 		}
 		d.observed(ctx, stock)
-	case i.Discover:
-		i.Discover = false
-		err := d.discover(onHost(ctx, d.state.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))
-		if f := faultIn(err); f != nil {
-			d.state.LastError = "the host's look failed: " + f.Message
-			if f.Code == device.CodeIdentityChanged || f.Code == device.CodeTargetMissing {
-				if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
-					d.state.Fault = f
-				}
-			}
-		}
 	}
 	return nil
+}
+
+// lookAtHost has the host look at the device again.
+func (d *lifecycle) lookAtHost(ctx workflow.Context) {
+	d.state.Intent.Discover = false
+	f := faultIn(d.discover(seldom(onHost(ctx, d.state.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))))
+	if f == nil {
+		return
+	}
+	d.state.LastError = "the host's look failed: " + f.Message
+	if f.Code == device.CodeIdentityChanged || f.Code == device.CodeTargetMissing {
+		if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
+			d.state.Fault = f
+		}
+	}
 }
 
 // observed draws the device's own conclusions from what its inventory says; nothing
@@ -144,6 +159,7 @@ func (d *lifecycle) observed(ctx workflow.Context, s contract.Stock) {
 				d.stopStep()
 			}
 		case dev.State == device.Allocated && dev.Binding != nil, dev.State == device.Retired, dev.Returning:
+		case dev.Claim != nil && dev.Claim.Burning: // the burn finds out by itself
 		default:
 			d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(s.Consumers)})
 		}
@@ -176,6 +192,9 @@ func (d *lifecycle) resolve(ctx workflow.Context) error {
 	defer d.lock.Unlock()
 	d.show(ctx)
 	stock, err := d.publish(ctx)
+	if d.state.Device.State != device.Unknown {
+		return nil // retired meanwhile
+	}
 	if err != nil {
 		d.state.Fault, d.state.LastError = faultOf(err), faultOf(err).Message
 		d.rest(ctx)
@@ -194,12 +213,12 @@ func (d *lifecycle) resolve(ctx workflow.Context) error {
 		d.state.Recalled = known.RunID
 		d.must(ctx, device.Event{Kind: device.Recalled, Instance: known.Instance})
 	}
+	d.state.Fault = nil
 	if stock.Used > 0 {
 		d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
 	} else {
 		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
 	}
-	d.state.Fault = nil
 	return nil
 }
 
@@ -323,7 +342,7 @@ func (d *lifecycle) onClean(ctx workflow.Context, in contract.CleanInput) {
 // onHint makes the device look for itself, unless the hint speaks of another tenancy
 // or was seen before the present one.
 func (d *lifecycle) onHint(ctx workflow.Context, name string, h contract.Hint) {
-	if !d.state.Enrolled {
+	if s := d.state.Device.State; !d.state.Enrolled || s == device.Retired || s == device.Absent {
 		return
 	}
 	if r := h.Host; r != nil && (r.Seq > d.state.Seq || r.Binding > d.state.Device.Bindings || r.Clean > d.state.Cleans) {

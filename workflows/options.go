@@ -67,6 +67,13 @@ func onHost(ctx workflow.Context, host, summary string, silentAfter time.Duratio
 	})
 }
 
+// seldom bounds the attempts of a call that somebody waits for.
+func seldom(ctx workflow.Context) workflow.Context {
+	return workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
+		InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{notRegistered},
+	})
+}
+
 // withStep is for one hardware step with its budget of running time. Cancelling
 // waits for the step (F9); a crash is retried without end, each attempt going on
 // from its journal.

@@ -81,6 +81,8 @@ func (d *lifecycle) returnFailed(ctx workflow.Context, f *device.Fault) {
 		d.state.Fault, d.state.LastError = f, f.Message
 	default:
 		d.fail(ctx, f)
+		// A write that lowers may still be on its way: a newer one makes it void.
+		d.state.Intent.Raise = true
 	}
 }
 
@@ -102,6 +104,7 @@ func (d *lifecycle) lower(ctx workflow.Context, generation int64) (lowered, *dev
 		}
 		switch {
 		case stock.Reserved == 0:
+			d.state.Intent.Look = d.state.Intent.Look || stock.Used > 0 // taken already
 			return isFree, nil
 		case stock.Generation != generation:
 			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReclaimed,
@@ -126,6 +129,11 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error) error {
 	if d.state.Device.State != device.Available {
 		return nil
 	}
+	if err := guard(); err != nil {
+		return err
+	}
+	d.moving++
+	defer func() { d.moving-- }()
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
@@ -154,6 +162,8 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error) error {
 // rejoinPool ends the operator's hold on an available device: it must be unused, and
 // its reservation is lowered as after a clean (S2.51).
 func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
+	d.moving++
+	defer func() { d.moving-- }()
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
@@ -165,7 +175,11 @@ func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
 	in.Raise = true
 	var stock contract.Stock
 	if err := d.inventory(ctx, withAnswer(ctx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
-		return faultOf(err)
+		f := faultOf(err)
+		if f.Code == device.CodeInventoryNewer {
+			d.doubt(ctx, nil, "it may have been used while it was held")
+		}
+		return f
 	}
 	if stock.Used > 0 {
 		d.observed(ctx, stock)
@@ -175,7 +189,7 @@ func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
 		return err
 	}
 	if outcome, f := d.lower(ctx, stock.Generation); outcome != isFree {
-		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: true})
+		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
 		return f
 	}
 	return nil

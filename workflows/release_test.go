@@ -197,7 +197,7 @@ func TestS2_51_HoldDuringTheReturn(t *testing.T) {
 	w.taken("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityRelease {
-			return 5 * time.Second, 5 * time.Second
+			return 4 * time.Second, 4 * time.Second
 		}
 		return time.Millisecond, time.Millisecond
 	}

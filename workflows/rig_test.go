@@ -112,12 +112,13 @@ func (h *rig) attempt(ctx workflow.Context, j *job) (any, error) {
 }
 
 func (h *rig) step(ctx workflow.Context, j *job, in contract.StepInput) (any, error) {
-	same := h.journal.clean == in.Clean && h.journal.step == in.Step
+	clean := fmt.Sprint(in.Clean, " v", in.Version)
+	same := h.journal.clean == clean && h.journal.step == in.Step
 	if same && h.journal.open && in.ErrorOnCrash {
 		return nil, refuse(device.NeedsOperator, device.CodeInterrupted)
 	}
 	if !same {
-		h.journal = journal{clean: in.Clean, step: in.Step}
+		h.journal = journal{clean: clean, step: in.Step}
 	}
 	h.journal.seq, h.journal.open, h.journal.done = in.Seq, true, false
 	h.record.Seq, h.record.Clean = max(h.record.Seq, in.Seq), max(h.record.Clean, in.Number)

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -172,6 +173,9 @@ func (w *world) control(ctx workflow.Context, j *job, deadline time.Time, settle
 	done := false
 	w.after(before, func() {
 		v, e := w.do(j.name, attempt, j.args[0])
+		if w.trace != nil {
+			w.trace(fmt.Sprintf("%s attempt %d %+v: %+v %v", j.name, attempt, j.args[0], v, e))
+		}
 		w.after(after, func() { value, err, done = v, e, true })
 	})
 	until := in(ctx, j.opts.StartToCloseTimeout)

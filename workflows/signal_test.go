@@ -24,7 +24,7 @@ var positions = []struct {
 	{"allocated", func(w *world) { w.taken("i1") }, ""},
 	{"pending_cleaning", func(w *world) {
 		w.taken("i1")
-		w.lag = func(string) (time.Duration, time.Duration) { return 10 * time.Second, 10 * time.Second }
+		w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 		ok[contract.Result](w.unbind("i1"))
 	}, ""},
 	{"cleaning", func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, ""},

@@ -53,10 +53,8 @@ type world struct {
 	endState *contract.DeviceState
 	events   []*event
 	attrs    temporal.SearchAttributes
-	memo     map[string]*commonpb.Payload
-	// suggest is what the server tells of the next run's length.
-	suggest bool
-	history int
+	// urged: the server asks every run to continue as new.
+	urged bool
 
 	cond             func() bool
 	toLoop, toScript chan struct{}
@@ -74,6 +72,7 @@ type world struct {
 	names                           []string // of the activities scheduled
 	defects                         []string // what the workflow's log calls a defect
 	seen                            func()   // looks at every moment
+	trace                           func(string)
 }
 
 // event is something that happens at a time, in whichever run it is then.
@@ -165,13 +164,11 @@ func (w *world) run(in contract.DeviceInput) {
 		DeadlockDetectionTimeout: time.Minute,
 		Interceptors:             []interceptor.WorkerInterceptor{&inbound{w: w}},
 	})
-	env.SetContinueAsNewSuggested(w.suggest)
-	env.SetCurrentHistoryLength(w.history)
+	env.SetContinueAsNewSuggested(w.urged)
 	env.SetOnTimerFiredListener(func(string) { w.nudge() })
 	if w.attrs.Size() > 0 {
 		assert.NoError(w, env.SetTypedSearchAttributesOnStart(w.attrs))
 	}
-	w.suggest, w.history = false, 0
 	lifecycle := &workflows.Lifecycle{Planner: w.planner}
 	env.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	for _, e := range w.events {

@@ -31,7 +31,13 @@ const (
 
 // scale is how much is measured.
 type scale struct {
-	warm, rounds, fleet, loadRounds, loadCycles, idle int
+	warm       int // turnovers of one device before the first that counts
+	latency    box // turnovers of one device
+	fleet      int // devices that turn over at once
+	load       box // rounds of fleet, each of loadCycles turnovers
+	loadCycles int
+	idle       int // devices for the memory
+	idleTime   time.Duration
 }
 
 // bench is one run of the program.
@@ -48,15 +54,17 @@ type bench struct {
 }
 
 func newBench(o options, dir string) *bench {
-	s := scale{warm: 25, rounds: 100, fleet: 100, loadRounds: 4, loadCycles: 150, idle: 5000}
+	s := scale{
+		warm: 24, latency: box{fewest: 50, most: 250, time: 50 * time.Second},
+		fleet: 100, load: box{fewest: 3, most: 8, time: 50 * time.Second}, loadCycles: 150,
+		idle: 5000, idleTime: 30 * time.Second,
+	}
 	if o.quick {
-		s = scale{warm: 5, rounds: 20, fleet: 20, loadRounds: 2, loadCycles: 40, idle: 300}
-	}
-	if o.rounds > 0 {
-		s.rounds = o.rounds
-	}
-	if o.loadRounds > 0 {
-		s.loadRounds = o.loadRounds
+		s = scale{
+			warm: 5, latency: box{fewest: 10, most: 40, time: 5 * time.Second},
+			fleet: 20, load: box{fewest: 1, most: 2, time: 5 * time.Second}, loadCycles: 40,
+			idle: 300, idleTime: 10 * time.Second,
+		}
 	}
 	return &bench{scale: s, dir: dir, bin: o.bin, profiles: o.profiles, began: time.Now()}
 }
@@ -125,7 +133,7 @@ func (b *bench) staff(s *side, real bool) (err error) {
 		Cache: 2000, Slots: b.fleet,
 	}
 	if b.profiles != "" {
-		t.Profile = filepath.Join(b.profiles, s.name)
+		t.CPUProfile = filepath.Join(b.profiles, s.name+".cpu")
 	}
 	if s.workers, err = startWorkers(s.name, b.dir, t); err != nil {
 		return err
@@ -159,20 +167,20 @@ func (b *bench) one(ctx context.Context) ([]sample, error) {
 		}
 		ids = append(ids, id)
 	}
-	say(b.began, "latency: one device a side, %d turnovers each", b.rounds)
-	if _, err := latency(ctx, b.sides, ids, b.warm); err != nil {
+	say(b.began, "latency: one device a side")
+	if _, err := latency(ctx, b.sides, ids, box{most: b.warm, fewest: b.warm}); err != nil {
 		return nil, err
 	}
-	all, err := latency(ctx, b.sides, ids, b.rounds)
+	all, err := latency(ctx, b.sides, ids, b.latency)
 	if err != nil {
 		return nil, err
 	}
 	p, bodies := all[product], []string{same: "same activities", bare: "no-op activities", least: "no-op, no upserts, never continued"}
-	b.add(b.latencies("turnover, median", bodies[same], p.whole, all[same].whole, 0.5).ratioAtMost(latencyAtMost))
-	b.add(b.latencies("turnover, p95", bodies[same], p.whole, all[same].whole, 0.95))
-	b.add(b.latencies("bind answered, median", bodies[same], p.bind, all[same].bind, 0.5))
-	b.add(b.latencies("turnover, median", bodies[bare], p.whole, all[bare].whole, 0.5))
-	b.add(b.latencies("turnover, median", bodies[least], p.whole, all[least].whole, 0.5))
+	b.add(latencies("turnover, median", bodies[same], p.whole, all[same].whole, 0.5).ratioAtMost(latencyAtMost))
+	b.add(latencies("turnover, p95", bodies[same], p.whole, all[same].whole, 0.95))
+	b.add(latencies("bind answered, median", bodies[same], p.bind, all[same].bind, 0.5))
+	b.add(latencies("turnover, median", bodies[bare], p.whole, all[bare].whole, 0.5))
+	b.add(latencies("turnover, median", bodies[least], p.whole, all[least].whole, 0.5))
 
 	var prints []footprint
 	for _, i := range []int{product, same} {
@@ -185,6 +193,7 @@ func (b *bench) one(ctx context.Context) ([]sample, error) {
 	if err := comparable(prints[0], prints[1]); err != nil {
 		return nil, err
 	}
+	b.note("latency: %d turnovers a side", len(p.whole))
 	b.note("each turnover has %g activities and %g upserts of search attributes on both sides", prints[0].activities, prints[0].upserts)
 	say(b.began, "idle: turning over until the runs are renewed")
 	var samples []sample
@@ -200,25 +209,20 @@ func (b *bench) one(ctx context.Context) ([]sample, error) {
 		}
 		samples, idles = append(samples, x), append(idles, float64(run.events))
 	}
-	b.add(plain("events of an idle device, just continued as new", "", idles[0], idles[1]).atMost(idleEventsAtMost))
-	b.add(plain("events a turnover", "", prints[0].events, prints[1].events))
-	b.add(plain("workflow tasks a turnover", "", prints[0].tasks, prints[1].tasks))
-	b.add(plain("history a turnover", "KiB", prints[0].bytes/1024, prints[1].bytes/1024))
+	b.add(counted("events of an idle device, just continued as new", "", idles[0], idles[1]).atMost(idleEventsAtMost))
+	b.add(counted("events a turnover", "", prints[0].events, prints[1].events))
+	b.add(counted("workflow tasks a turnover", "", prints[0].tasks, prints[1].tasks))
+	b.add(counted("history a turnover", "KiB", prints[0].bytes/1024, prints[1].bytes/1024))
 	return samples, nil
 }
 
-func (b *bench) latencies(name, bodies string, product, baseline []float64, q float64) measure {
-	p, a := quantile(product, q), quantile(baseline, q)
-	return compared(name+", "+bodies, "ms", p, a, p/a)
-}
-
-func plain(name, unit string, product, baseline float64) measure {
-	return compared(name, unit, product, baseline, product/baseline)
+func latencies(name, bodies string, product, baseline []float64, q float64) measure {
+	return timed(name+", "+bodies, "ms", quantile(product, q), quantile(baseline, q), ratioOf(product, baseline, q))
 }
 
 // many measures a fleet a side: turnovers a second, and the processor time of each.
 func (b *bench) many(ctx context.Context) error {
-	sides := b.sides[product : bare+1]
+	sides := b.sides[product : same+1]
 	fleets := make([][]string, len(sides))
 	say(b.began, "throughput: enrolling %d devices a side", b.fleet)
 	for i, s := range sides {
@@ -234,8 +238,8 @@ func (b *bench) many(ctx context.Context) error {
 			return err
 		}
 	}
-	say(b.began, "throughput: %d rounds of %d turnovers a side", b.loadRounds, b.loadCycles)
-	all, err := throughput(ctx, b.server, sides, fleets, b.loadRounds, b.loadCycles)
+	say(b.began, "throughput: rounds of %d turnovers", b.loadCycles)
+	all, err := throughput(ctx, b.server, sides, fleets, b.load, b.loadCycles)
 	if err != nil {
 		return err
 	}
@@ -245,36 +249,38 @@ func (b *bench) many(ctx context.Context) error {
 		}
 		return values
 	}
-	line := func(name, unit string, baseline int, value func(load) float64) measure {
-		p, a := of(product, value), of(baseline, value)
-		return compared(name, unit, median(p), median(a), median(ratios(p, a)))
+	line := func(name, unit string, value func(load) float64) measure {
+		p, a := of(product, value), of(same, value)
+		return timed(name, unit, median(p), median(a), ratioOfRounds(p, a))
 	}
-	rate := func(l load) float64 { return l.perSecond }
-	at := fmt.Sprintf("turnovers at once: %d", b.fleet)
-	b.add(line(at+", same activities", "/s", same, rate).ratioAtLeast(throughputAtLeast))
-	b.add(line(at+", no-op activities", "/s", bare, rate))
-	b.add(line("server's processor time a turnover", "ms", same, func(l load) float64 { return l.server }))
-	b.add(line("worker's processor time a turnover", "ms", same, func(l load) float64 { return l.workers }))
+	b.note("throughput: %d rounds a side, each of %d turnovers by %d devices at once", len(all[product]), b.loadCycles, b.fleet)
+	b.add(line(fmt.Sprintf("turnovers of %d devices at once, same activities", b.fleet), "/s",
+		func(l load) float64 { return l.perSecond }).ratioAtLeast(throughputAtLeast))
+	b.add(line("server's processor time a turnover", "ms", func(l load) float64 { return l.server }))
+	b.add(line("worker's processor time a turnover", "ms", func(l load) float64 { return l.workers }))
 	return nil
 }
 
 func (b *bench) memory(ctx context.Context, samples []sample) error {
 	var got []footing
 	for i, x := range samples {
-		say(b.began, "memory: %d idle %s devices", b.idle, b.sides[i].name)
-		f, err := idleMemory(ctx, b.program(), b.dir, b.profiles, *b.sides[i], x, b.idle)
+		say(b.began, "memory: idle devices of side %s", b.sides[i].name)
+		f, err := b.idleMemory(ctx, *b.sides[i], x)
 		if err != nil {
 			return err
 		}
 		got = append(got, f)
 	}
-	b.note("memory: %d idle devices, all of them in the worker's cache (%d), each with %s (baseline: %s)",
-		b.idle, b.idle+b.idle/10, samples[0].describe(), samples[1].describe())
-	b.add(plain("worker's memory an idle device", "KiB", got[0].perDevice, got[1].perDevice).atMost(memoryAtMost))
-	b.add(plain("  of it heap", "KiB", got[0].heap, got[1].heap))
-	b.add(plain("  of it stacks", "KiB", got[0].stack, got[1].stack))
+	b.note("memory: %d idle devices (baseline: %d), all of them in the worker's cache of %d; each with %s (baseline: %s)",
+		got[0].devices, got[1].devices, b.cache(), samples[0].describe(), samples[1].describe())
+	b.add(counted("worker's memory an idle device", "KiB", got[0].perDevice, got[1].perDevice).atMost(memoryAtMost))
+	b.add(counted("  of it heap", "KiB", got[0].heap, got[1].heap))
+	b.add(counted("  of it stacks", "KiB", got[0].stack, got[1].stack))
 	return nil
 }
+
+// cache holds all devices of the memory measurement, with room to spare.
+func (b *bench) cache() int { return b.idle + b.idle/10 }
 
 func (b *bench) add(m measure) { b.result.Measures = append(b.result.Measures, m) }
 

@@ -33,10 +33,8 @@ func main() {
 
 // options are the flags.
 type options struct {
-	quick              bool
-	output, bin, dir   string
-	profiles           string
-	rounds, loadRounds int
+	quick                      bool
+	output, bin, dir, profiles string
 }
 
 func run(args []string) error {
@@ -50,8 +48,6 @@ func run(args []string) error {
 	flags.StringVar(&o.bin, "bin", "bin", "the folder with burnish-devserver")
 	flags.StringVar(&o.dir, "dir", "run", "the folder to work in; its disk is part of what is measured")
 	flags.StringVar(&o.profiles, "profiles", "", "write profiles of the workers into this folder")
-	flags.IntVar(&o.rounds, "rounds", 0, "turnovers of each side for the latency (0: by -quick)")
-	flags.IntVar(&o.loadRounds, "load-rounds", 0, "rounds of each side for the throughput (0: by -quick)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

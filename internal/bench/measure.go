@@ -18,12 +18,34 @@ func (l *laps) add(x lap) {
 	l.whole = append(l.whole, float64(x.whole)/float64(time.Millisecond))
 }
 
+// box is how much is measured: at least the fewest rounds, and then until the time is
+// over or the most are done.
+type box struct {
+	fewest, most int
+	time         time.Duration
+}
+
+// rounds counts the rounds that fit into the box.
+func (b box) rounds(yield func(int) bool) {
+	began := time.Now()
+	for n := 0; n < b.most && (n < b.fewest || time.Since(began) < b.time); n++ {
+		if !yield(n) {
+			return
+		}
+	}
+}
+
 // latency turns one device a side over, one at a time. The sides take turns, in a new
-// order each time, so that what else the machine does meets all of them alike.
-func latency(ctx context.Context, sides []*side, ids []string, rounds int) ([]laps, error) {
+// order each time, so that what else the machine does meets all of them alike; those
+// behind the first two, which no bound is about, come every fourth time only.
+func latency(ctx context.Context, sides []*side, ids []string, b box) ([]laps, error) {
 	all := make([]laps, len(sides))
-	for range rounds {
-		for _, i := range rand.Perm(len(sides)) {
+	for n := range b.rounds {
+		now := sides
+		if n%4 > 0 {
+			now = sides[:2]
+		}
+		for _, i := range rand.Perm(len(now)) {
 			l, err := sides[i].cycle(ctx, ids[i])
 			if err != nil {
 				return nil, err
@@ -42,10 +64,10 @@ type load struct {
 }
 
 // throughput turns the fleet of each side over until a budget of turnovers is spent,
-// side by side and round by round.
-func throughput(ctx context.Context, srv *server, sides []*side, fleets [][]string, rounds, cycles int) ([][]load, error) {
+// one side after the other and round by round.
+func throughput(ctx context.Context, srv *server, sides []*side, fleets [][]string, b box, cycles int) ([][]load, error) {
 	all := make([][]load, len(sides))
-	for range rounds {
+	for range b.rounds {
 		for _, i := range rand.Perm(len(sides)) {
 			l, err := rush(ctx, srv, sides[i], fleets[i], cycles)
 			if err != nil {
@@ -111,11 +133,34 @@ func quantile(values []float64, q float64) float64 {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// ratios are those of values that were measured side by side.
-func ratios(product, baseline []float64) []float64 {
-	var r []float64
-	for i := range product {
-		r = append(r, product[i]/baseline[i])
+// ratio is that of product to baseline, and what the noise leaves of it: with few
+// doubts it lies between low and high.
+type ratio struct{ value, low, high float64 }
+
+// ratioOf compares one quantile of both, with the 95 % interval of a bootstrap.
+func ratioOf(product, baseline []float64, q float64) ratio {
+	const draws = 1000
+	random := rand.New(rand.NewPCG(1, 1))
+	again := func(values []float64) []float64 {
+		drawn := make([]float64, len(values))
+		for i := range drawn {
+			drawn[i] = values[random.IntN(len(values))]
+		}
+		return drawn
 	}
-	return r
+	var all []float64
+	for range draws {
+		all = append(all, quantile(again(product), q)/quantile(again(baseline), q))
+	}
+	return ratio{value: quantile(product, q) / quantile(baseline, q), low: quantile(all, 0.025), high: quantile(all, 0.975)}
+}
+
+// ratioOfRounds compares values of rounds that were measured side by side: the median
+// of their ratios, between the least and the greatest.
+func ratioOfRounds(product, baseline []float64) ratio {
+	var all []float64
+	for i := range product {
+		all = append(all, product[i]/baseline[i])
+	}
+	return ratio{value: median(all), low: slices.Min(all), high: slices.Max(all)}
 }

@@ -81,25 +81,26 @@ func (s *side) start(ctx context.Context, x sample, n int) error {
 
 // footing is what one idle device takes of its worker's memory.
 type footing struct {
+	devices                int64
 	perDevice, heap, stack float64 // KiB
 }
 
 // idleMemory starts a worker with nothing to do and gives it a fleet of idle devices
-// by samples, all of which it keeps in memory.
-func idleMemory(ctx context.Context, program, dir, profiles string, s side, x sample, devices int) (f footing, err error) {
-	dir = filepath.Join(dir, "memory-"+s.name)
+// by a sample, all of which it keeps in memory.
+func (b *bench) idleMemory(ctx context.Context, s side, x sample) (f footing, err error) {
+	dir := filepath.Join(b.dir, "memory-"+s.name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return f, err
 	}
 	// In memory: what is asked here is not how fast the server writes.
-	srv, err := startServer(program, "", dir)
+	srv, err := startServer(b.program(), "", dir)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, srv.end()) }()
-	t := task{Product: s.product, Queue: s.queue, Host: s.host, Address: srv.address, Dir: dir, Cache: devices + devices/10, Slots: 1}
-	if profiles != "" {
-		t.Profile = filepath.Join(profiles, "memory-"+s.name)
+	t := task{Product: s.product, Queue: s.queue, Host: s.host, Address: srv.address, Dir: dir, Cache: b.cache(), Slots: 1}
+	if b.profiles != "" {
+		t.HeapProfile = filepath.Join(b.profiles, s.name+".heap")
 	}
 	if s.workers, err = startWorkers(s.name, dir, t); err != nil {
 		return f, err
@@ -113,25 +114,28 @@ func idleMemory(ctx context.Context, program, dir, profiles string, s side, x sa
 	if err != nil {
 		return f, err
 	}
-	var next atomic.Int64
-	const atOnce = 40
+	var next, started atomic.Int64
+	const atOnce = 8
+	deadline := time.Now().Add(b.idleTime)
 	err = together(atOnce, func(int) error {
-		for n := next.Add(1); n <= int64(devices); n = next.Add(1) {
+		for n := next.Add(1); n <= int64(b.idle) && time.Now().Before(deadline); n = next.Add(1) {
 			if err := s.start(ctx, x, int(n)); err != nil {
 				return err
 			}
+			started.Add(1)
 		}
 		return nil
 	})
 	if err != nil {
 		return f, err
 	}
-	after, err := s.allCached(ctx, devices)
+	f.devices = started.Load()
+	after, err := s.allCached(ctx, f.devices)
 	if err != nil {
 		return f, err
 	}
 	each := func(after, before uint64) float64 {
-		return (float64(after) - float64(before)) / 1024 / float64(devices)
+		return (float64(after) - float64(before)) / 1024 / float64(f.devices)
 	}
 	f.heap, f.stack = each(after.Heap, before.Heap), each(after.Stack, before.Stack)
 	f.perDevice = f.heap + f.stack
@@ -139,15 +143,15 @@ func idleMemory(ctx context.Context, program, dir, profiles string, s side, x sa
 }
 
 // allCached waits until the worker has every device in memory and is at rest.
-func (s *side) allCached(ctx context.Context, devices int) (memory, error) {
+func (s *side) allCached(ctx context.Context, devices int64) (memory, error) {
 	var last memory
 	for deadline := time.Now().Add(cycleWithin); time.Now().Before(deadline); {
 		m, err := s.workers.measure(ctx)
 		if err != nil {
 			return m, err
 		}
-		steady := float64(m.Heap+m.Stack) < 1.01*float64(last.Heap+last.Stack) && float64(m.Heap+m.Stack) > 0.99*float64(last.Heap+last.Stack)
-		if m.Cached == int64(devices) && steady {
+		now, then := float64(m.Heap+m.Stack), float64(last.Heap+last.Stack)
+		if steady := now < 1.01*then && now > 0.99*then; steady && m.Cached == devices {
 			return m, nil
 		}
 		last = m

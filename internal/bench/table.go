@@ -7,17 +7,28 @@ import (
 	"text/tabwriter"
 )
 
-// measure is one line of the result.
+// verdict says whether a bound holds.
+type verdict string
+
+const (
+	holds  verdict = "ok"
+	broken verdict = "FAIL"
+	// unsure: the figure is beyond the bound, but by less than the noise.
+	unsure verdict = "unsure"
+)
+
+// measure is one line of the result. Ratio is product to baseline, Low and High what
+// the noise leaves of it.
 type measure struct {
 	Name     string   `json:"measure"`
 	Unit     string   `json:"unit,omitempty"`
-	Product  *float64 `json:"product,omitempty"`
-	Baseline *float64 `json:"baseline,omitempty"`
-	// Ratio is product to baseline.
-	Ratio *float64 `json:"ratio,omitempty"`
-	Bound string   `json:"bound,omitempty"`
-	// OK says whether the bound holds; nil where there is none.
-	OK *bool `json:"ok,omitempty"`
+	Product  float64  `json:"product"`
+	Baseline float64  `json:"baseline"`
+	Ratio    float64  `json:"ratio"`
+	Low      *float64 `json:"low,omitempty"`
+	High     *float64 `json:"high,omitempty"`
+	Bound    string   `json:"bound,omitempty"`
+	Verdict  verdict  `json:"verdict,omitempty"`
 }
 
 // result is what the program writes.
@@ -27,33 +38,44 @@ type result struct {
 	Measures []measure `json:"measures"`
 }
 
-// compared is a measure of both sides.
-func compared(name, unit string, product, baseline, ratio float64) measure {
-	return measure{Name: name, Unit: unit, Product: &product, Baseline: &baseline, Ratio: &ratio}
+// counted is a measure without noise.
+func counted(name, unit string, product, baseline float64) measure {
+	return measure{Name: name, Unit: unit, Product: product, Baseline: baseline, Ratio: product / baseline}
 }
 
-func (m measure) bounded(text string, ok bool) measure {
-	m.Bound, m.OK = text, &ok
+// timed is a measure with noise.
+func timed(name, unit string, product, baseline float64, r ratio) measure {
+	return measure{Name: name, Unit: unit, Product: product, Baseline: baseline, Ratio: r.value, Low: &r.low, High: &r.high}
+}
+
+func (m measure) bounded(text string, isBroken, isSure bool) measure {
+	m.Bound, m.Verdict = text, holds
+	switch {
+	case isBroken && isSure:
+		m.Verdict = broken
+	case isBroken:
+		m.Verdict = unsure
+	}
 	return m
 }
 
 func (m measure) ratioAtMost(limit float64) measure {
-	return m.bounded(fmt.Sprintf("ratio ≤ %.2f", limit), *m.Ratio <= limit)
+	return m.bounded(fmt.Sprintf("ratio ≤ %.2f", limit), m.Ratio > limit, *m.Low > limit)
 }
 
 func (m measure) ratioAtLeast(limit float64) measure {
-	return m.bounded(fmt.Sprintf("ratio ≥ %.2f", limit), *m.Ratio >= limit)
+	return m.bounded(fmt.Sprintf("ratio ≥ %.2f", limit), m.Ratio < limit, *m.High < limit)
 }
 
 func (m measure) atMost(limit float64) measure {
-	return m.bounded(fmt.Sprintf("≤ %g %s", limit, m.Unit), *m.Product <= limit)
+	return m.bounded(fmt.Sprintf("≤ %g %s", limit, m.Unit), m.Product > limit, true)
 }
 
-// broken names the measures whose bounds do not hold.
+// broken names the measures whose bounds are broken.
 func (r result) broken() []string {
 	var names []string
 	for _, m := range r.Measures {
-		if m.OK != nil && !*m.OK {
+		if m.Verdict == broken {
 			names = append(names, m.Name)
 		}
 	}
@@ -62,6 +84,7 @@ func (r result) broken() []string {
 
 func (r result) writeJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
 }
@@ -72,31 +95,28 @@ func (r result) writeTable(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "measure\tproduct\tbaseline\tratio\tbound\t")
+	fmt.Fprintln(t, "measure\tproduct\tbaseline\tratio\tnoise\tbound\t")
 	for _, m := range r.Measures {
-		verdict := ""
-		if m.OK != nil {
-			verdict = map[bool]string{true: "ok", false: "FAIL"}[*m.OK]
+		noise := ""
+		if m.Low != nil {
+			noise = fmt.Sprintf("%.2f–%.2f", *m.Low, *m.High)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Name,
-			number(m.Product, m.Unit), number(m.Baseline, m.Unit), number(m.Ratio, ""), m.Bound, verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\n", m.Name,
+			number(m.Product, m.Unit), number(m.Baseline, m.Unit), m.Ratio, noise, m.Bound, m.Verdict)
 	}
 	return t.Flush()
 }
 
-// number writes what is there with three figures or so.
-func number(v *float64, unit string) string {
-	if v == nil {
-		return ""
-	}
+// number writes three figures or so.
+func number(v float64, unit string) string {
 	digits := 2
 	switch {
-	case *v >= 1000:
+	case v >= 100, unit == "" && v == float64(int(v)):
 		digits = 0
-	case *v >= 10 && unit != "":
+	case v >= 10:
 		digits = 1
 	}
-	text := fmt.Sprintf("%.*f", digits, *v)
+	text := fmt.Sprintf("%.*f", digits, v)
 	if unit != "" {
 		text += " " + unit
 	}

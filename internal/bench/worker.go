@@ -50,8 +50,10 @@ type task struct {
 	// runs at once.
 	Cache int `json:"cache"`
 	Slots int `json:"slots"`
-	// Profile is where the profiles go, none if it is empty.
-	Profile string `json:"profile,omitempty"`
+	// Where profiles go, none if it is empty: of the processor until the end, of the
+	// heap with each answer.
+	CPUProfile  string `json:"cpu_profile,omitempty"`
+	HeapProfile string `json:"heap_profile,omitempty"`
 }
 
 // report is a line that a worker process writes to its parent.
@@ -102,8 +104,8 @@ func (s *speaker) say(r report) error {
 }
 
 func (t task) serve(in io.Reader, out *speaker) (err error) {
-	if t.Profile != "" {
-		file, err := os.Create(t.Profile + ".cpu")
+	if t.CPUProfile != "" {
+		file, err := os.Create(t.CPUProfile)
 		if err != nil {
 			return err
 		}
@@ -130,18 +132,18 @@ func (t task) serve(in io.Reader, out *speaker) (err error) {
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		m := inUse()
 		m.Cached = cached.value.Load()
-		if err := errors.Join(out.say(report{Memory: &m}), t.heapProfile()); err != nil {
+		if err := errors.Join(out.say(report{Memory: &m}), t.writeHeapProfile()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t task) heapProfile() error {
-	if t.Profile == "" {
+func (t task) writeHeapProfile() error {
+	if t.HeapProfile == "" {
 		return nil
 	}
-	file, err := os.Create(t.Profile + ".heap")
+	file, err := os.Create(t.HeapProfile)
 	if err != nil {
 		return err
 	}

@@ -346,8 +346,7 @@ func TestF7_AnyValidPolicysFullPlanErasesAndThenVerifies(t *testing.T) {
 				policy.Priorities[s.Name] = random.Float64() * 100
 			}
 		}
-		p, err := clean.NewPlanner(steps, policy)
-		if err != nil {
+		if _, err := clean.NewPlanner(steps, policy); err != nil {
 			refused++
 			continue
 		}
@@ -359,7 +358,7 @@ func TestF7_AnyValidPolicysFullPlanErasesAndThenVerifies(t *testing.T) {
 				shuffled[i].Applies = never
 			}
 		}
-		p, err = clean.NewPlanner(shuffled, policy)
+		p, err := clean.NewPlanner(shuffled, policy)
 		require.NoError(t, err, "the order in which steps are listed does not matter")
 		plan, fault := p.Full(subject(shuffled))
 		if fault != nil {

@@ -99,7 +99,7 @@ func TestFrozenInMidWipe(t *testing.T) {
 	s := newSite(t)
 	s.Run(t, "control")
 	w := s.Run(t, "host")
-	d := dirtied(t, s, "block", 512*MiB, 0)
+	d := dirtied(t, s, "block", 256*MiB, 0)
 	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
 	w.Freeze(t)
 	e, _ := s.Journal(t, "d1")
@@ -145,7 +145,7 @@ func TestFrozenBeforeTheWipe(t *testing.T) {
 	slow.Stamp(t, 1)
 	s.Enroll(t, slow, "--provide")
 	s.AwaitMidWipe(t, slow, 0, 20*time.Second)
-	d := dirtied(t, s, "block", 16*MiB, 0)
+	d := dirtied(t, s, "block", 8*MiB, 0)
 	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its slot", func(v contract.View) bool {
 		return v.Progress != nil && strings.Contains(v.Progress.Waiting, "place 1")
 	})

@@ -34,7 +34,7 @@ func (s *Site) Pending(t testing.TB, name, step string) *workflowpb.PendingActiv
 	return nil
 }
 
-// Run is the newest run of a device's workflow.
+// Execution is the newest run of a device's workflow.
 func (s *Site) Execution(t testing.TB, name string) *commonpb.WorkflowExecution {
 	t.Helper()
 	return s.Describe(t, name).GetWorkflowExecutionInfo().GetExecution()

@@ -240,7 +240,7 @@ func TestSignalsInABurst(t *testing.T) {
 	t.Logf("%d signals over %d runs", heard, len(runs))
 }
 
-// Two signals refused by the state leave it as it is and are shown (CONTRACTS: any
+// A signal that the state refuses changes nothing and is shown (CONTRACTS: any
 // client may trigger a clean).
 func TestCleanSignal(t *testing.T) {
 	t.Parallel()

@@ -60,6 +60,28 @@ func TestTerminate(t *testing.T) {
 	s.AwaitReturned(t, allocated, 20*time.Second)
 }
 
+// The fleet file is applied again after a device's workflow was terminated: who had
+// the device has it still, whatever the enrolment says.
+func TestEnrollAfterTerminate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	w := s.Run(t, "all")
+	d := s.Device(t, "fake", "d1", 2*MiB, 0)
+	s.Enroll(t, d, "--provide")
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Bind(t, "d1", "alice")
+	d.Stamp(t, 2)
+	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "test"))
+	r := s.Burnish(t, s.EnrollArgs(d, "--provide")...)
+	t.Log(r)
+	s.Undisturbed(t, d, 2, 3*time.Second)
+	w.Kill(t)
+	w.Start(t)
+	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
+	s.Unbind(t, "d1", "alice")
+	s.AwaitReturned(t, d, 20*time.Second)
+}
+
 // A Cancel is an abort: of a clean, or of nothing.
 func TestCancel(t *testing.T) {
 	t.Parallel()

@@ -264,15 +264,28 @@ func TestF19_ASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 			require.True(t, seen[last] && (seen[0] || tt.resume > 0), "first and last are always read")
 			require.Equal(t, tt.size, ranges[len(ranges)-1][1])
 			for group := tt.resume / mib / tt.every; (group+1)*tt.every <= last; group++ {
-				from := max(group*tt.every, tt.resume/mib)
-				switch {
-				case from == 0: // the first block may be the group's own choice, or stand beside it
+				if max(group*tt.every, tt.resume/mib) == 0 {
+					// The first block may be the group's own choice, or stand beside it.
 					require.LessOrEqual(t, inGroup[group], 1)
-				default:
-					require.Equal(t, 1, inGroup[group], "group %d", group)
+					continue
 				}
+				require.Equal(t, 1, inGroup[group], "group %d", group)
 			}
 		})
+	}
+}
+
+// TestF19_AResumeWithinAGroupReadsOfWhatIsLeft: an attempt that goes on in the middle
+// of a group does not count on what an earlier one may have read of it.
+func TestF19_AResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
+	for range 20 {
+		j := clean(200 * mib)
+		w := j.work()
+		w.Verify, w.Resume = "sample:100", steps.Chunk
+		_, err := verify(t.Context(), w)
+		require.NoError(t, err)
+		first := reads(t, j.calls)[0][0]
+		require.Less(t, first, 100*mib, "blocks 64 to 99 are the rest of the first group")
 	}
 }
 

@@ -1,0 +1,86 @@
+package activities_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"burnish/activities"
+	"burnish/workflows/contract"
+)
+
+// recalls asks for the ended run of a device while the server answers so.
+func recalls(t *testing.T, name string, page *workflowservice.ListWorkflowExecutionsResponse, answer error) (contract.Recalled, string, error) {
+	t.Helper()
+	var query string
+	server := &mocks.Client{}
+	server.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
+		if in, ok := args.Get(1).(*workflowservice.ListWorkflowExecutionsRequest); ok {
+			query = in.GetQuery()
+		}
+	}).Return(page, answer)
+	control := &activities.Control{Client: server}
+	env := first(t).env()
+	env.RegisterActivityWithOptions(control.Recall, activity.RegisterOptions{Name: contract.ActivityRecall})
+	value, err := env.ExecuteActivity(contract.ActivityRecall, name)
+	if err != nil {
+		return contract.Recalled{}, query, err
+	}
+	var got contract.Recalled
+	return got, query, value.Get(&got)
+}
+
+func endedRun(t *testing.T, id, instance string, closed time.Time) *workflowpb.WorkflowExecutionInfo {
+	t.Helper()
+	run := &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{RunId: id}, CloseTime: timestamppb.New(closed),
+	}
+	if instance != "" {
+		p, err := converter.GetDefaultDataConverter().ToPayload(instance)
+		require.NoError(t, err)
+		run.SearchAttributes = &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrInstance.GetName(): p}}
+	}
+	return run
+}
+
+func TestRecall_NewestRunThatWasEndedFromOutside(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	older, newer := endedRun(t, "r1", "vm-1", at), endedRun(t, "r2", "vm-2", at.Add(time.Second))
+	for name, c := range map[string]struct {
+		runs []*workflowpb.WorkflowExecutionInfo
+		want contract.Recalled
+	}{
+		"none":                {},
+		"in order":            {[]*workflowpb.WorkflowExecutionInfo{older, newer}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
+		"in the other order":  {[]*workflowpb.WorkflowExecutionInfo{newer, older}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
+		"the newest had none": {[]*workflowpb.WorkflowExecutionInfo{newer, endedRun(t, "r3", "", at.Add(time.Minute))}, contract.Recalled{RunID: "r3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, query, err := recalls(t, "h1_0000:01:00.0", &workflowservice.ListWorkflowExecutionsResponse{Executions: c.runs}, nil)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+			require.Contains(t, query, "WorkflowId = 'device/h1_0000:01:00.0'")
+			require.NotContains(t, query, "Completed", "a run that ended by itself tells nothing")
+		})
+	}
+	t.Run("a quote in a name does not end the query's", func(t *testing.T) {
+		_, query, err := recalls(t, "o'neil", &workflowservice.ListWorkflowExecutionsResponse{}, nil)
+		require.NoError(t, err)
+		require.Contains(t, query, "'device/o''neil'")
+	})
+	t.Run("a server that does not answer", func(t *testing.T) {
+		_, _, err := recalls(t, "d1", nil, serviceerror.NewUnavailable("connection refused"))
+		require.Error(t, err)
+	})
+}

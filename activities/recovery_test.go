@@ -1,0 +1,386 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/mocks"
+	"golang.org/x/sys/unix"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// recovery is a worker that starts on a site, with what the server would say.
+type recovery struct {
+	*activities.Recovery
+	site   *site
+	client *mocks.Client
+
+	mu    sync.Mutex
+	ended []string // workflow and activity ID of each attempt that was ended
+}
+
+// who the attempts of these tests belong to.
+func gone(this host.Identity) string {
+	this.Name, this.Started = "an earlier worker", "1" // this pid, but no process that lives
+	return this.String()
+}
+
+func newRecovery(t *testing.T) *recovery {
+	t.Helper()
+	s := newSite(t)
+	this, err := host.NewIdentity("this worker")
+	require.NoError(t, err)
+	r := &recovery{site: s, client: &mocks.Client{}}
+	r.Recovery = &activities.Recovery{
+		Client: r.client, Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+	}
+	return r
+}
+
+// remembers makes the host remember a device.
+func (r *recovery) remembers(t *testing.T, name, serial string) host.Record {
+	t.Helper()
+	require.NoError(t, r.site.host.SaveRecord(host.Record{
+		Name: name, UUID: contract.DeviceUUID(name), Driver: "double", Settings: map[string]string{"a": "b"},
+		Identity: device.Identity{Serial: serial, Size: diskSize}, Binding: 3, Clean: 4, Seq: 5, Generation: 6,
+	}))
+	return r.site.record(name)
+}
+
+func pending(id, step, worker string) *workflowpb.PendingActivityInfo {
+	return &workflowpb.PendingActivityInfo{
+		ActivityId: id, ActivityType: &commonpb.ActivityType{Name: step},
+		State: enumspb.PENDING_ACTIVITY_STATE_STARTED, LastWorkerIdentity: worker,
+	}
+}
+
+func described(status enumspb.WorkflowExecutionStatus, all ...*workflowpb.PendingActivityInfo) *workflowservice.DescribeWorkflowExecutionResponse {
+	return &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}, PendingActivities: all,
+	}
+}
+
+const isRunning = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+
+// describes says what the server knows of a device's workflow.
+func (r *recovery) describes(name string, answer *workflowservice.DescribeWorkflowExecutionResponse, err error) *mock.Call {
+	return r.client.On("DescribeWorkflowExecution", mock.Anything, "device/"+name, "").Return(answer, err)
+}
+
+// ends lets the server take the end of attempts, and insists that it is one that is
+// retried at once.
+func (r *recovery) ends(t *testing.T, answer error) *mock.Call {
+	return r.client.On("CompleteActivityByID", mock.Anything, "burnish-test", mock.Anything, "", mock.Anything, nil, mock.Anything).
+		Run(func(args mock.Arguments) {
+			err, ok := args.Get(6).(error)
+			if !ok {
+				t.Errorf("%v is no error", args.Get(6))
+				return
+			}
+			if refusal, ok := contract.RefusalOf(err); !ok || refusal.Fault.Code != device.CodeWorkerRestarted || refusal.Fault.Class != device.Transient {
+				t.Errorf("ended with %v", err)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.ended = append(r.ended, args.String(2)+" "+args.String(4))
+		}).Return(answer)
+}
+
+func (r *recovery) endedAttempts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(slices.Values(r.ended))
+}
+
+func TestF2_OrphanEndsOnceItsFenceIsFree(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "a child of a killed worker holds it", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.describes("d1", described(isRunning, pending("17", "zero", gone(r.Identity))), nil)
+		r.ends(t, nil)
+		orphan, err := os.OpenFile(r.site.lockFile("S1"), os.O_RDWR|os.O_CREATE, 0o600)
+		require.NoError(t, err)
+		require.NoError(t, unix.Flock(int(orphan.Fd()), unix.LOCK_EX))
+		done := make(chan error, 1)
+		go func() { done <- r.HostOrphans(t.Context(), r.site.host) }()
+		pass(time.Minute)
+		require.Empty(t, r.endedAttempts(), "ended while the device is in use")
+		require.Contains(t, r.site.log.String(), "waiting for the last I/O of a killed worker")
+		require.NoError(t, orphan.Close())
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"device/d1 17"}, r.endedAttempts())
+		require.NoError(t, freed(r.site, "S1"))
+	})
+	inBubble(t, "one that waits does not keep others waiting", func(t *testing.T) {
+		r := newRecovery(t)
+		for i := range 3 {
+			name := fmt.Sprint("d", i+1)
+			r.remembers(t, name, fmt.Sprint("S", i+1))
+			r.describes(name, described(isRunning, pending("17", "zero", gone(r.Identity))), nil)
+		}
+		r.ends(t, nil)
+		held, err := r.site.host.Fence(t.Context(), "S1", nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.HostOrphans(ctx, r.site.host) }()
+		pass(time.Second)
+		require.Equal(t, []string{"device/d2 17", "device/d3 17"}, r.endedAttempts())
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.NoError(t, held.Close())
+	})
+	inBubble(t, "started again meanwhile it is nobody's orphan", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.describes("d1", described(isRunning, pending("17", "zero", gone(r.Identity))), nil).Once()
+		r.describes("d1", described(isRunning, pending("17", "zero", r.Identity.String())), nil)
+		r.ends(t, nil)
+		held, err := r.site.host.Fence(t.Context(), "S1", nil)
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() { done <- r.HostOrphans(t.Context(), r.site.host) }()
+		pass(time.Minute)
+		require.NoError(t, held.Close())
+		require.NoError(t, <-done)
+		require.Empty(t, r.endedAttempts(), "it ended the attempt that followed")
+	})
+}
+
+func TestF2_OnlyOrphansAreEnded(t *testing.T) {
+	t.Parallel()
+	scheduled := func(p *workflowpb.PendingActivityInfo) *workflowpb.PendingActivityInfo {
+		p.State = enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
+		return p
+	}
+	t.Run("of a host", func(t *testing.T) {
+		r := newRecovery(t)
+		other := r.Identity
+		other.Machine = "elsewhere"
+		r.remembers(t, "d1", "S1")
+		r.remembers(t, "d2", "S2")
+		require.NoError(t, r.site.host.UpdateRecord("d2", func(to *host.Record) error { to.Forgotten = true; return nil }))
+		r.describes("d1", described(isRunning,
+			pending("1", "zero", gone(r.Identity)), pending("2", "verify", other.String()), pending("3", "Discover", gone(r.Identity)),
+			pending("4", "Forget", gone(r.Identity)), pending("5", "zero", r.Identity.String()),
+			scheduled(pending("6", "zero", gone(r.Identity))), pending("7", "Observe", gone(r.Identity)),
+		), nil)
+		r.ends(t, nil)
+		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+		require.Equal(t, []string{"device/d1 1", "device/d1 2", "device/d1 3", "device/d1 4"}, r.endedAttempts(),
+			"there is one worker a host: only its own attempts live")
+	})
+	t.Run("of a control worker", func(t *testing.T) {
+		r := newRecovery(t)
+		other := r.Identity
+		other.Machine, other.Started = "elsewhere", "1"
+		rebooted := r.Identity
+		rebooted.Boot = "earlier"
+		r.client.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(in *workflowservice.ListWorkflowExecutionsRequest) bool {
+			return len(in.NextPageToken) == 0
+		})).Return(listing([]byte("more"), "device/d1"), nil)
+		r.client.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(in *workflowservice.ListWorkflowExecutionsRequest) bool {
+			return string(in.NextPageToken) == "more"
+		})).Return(listing(nil, "device/d2"), nil)
+		r.describes("d1", described(isRunning,
+			pending("1", "Observe", gone(r.Identity)), pending("2", "Release", rebooted.String()), pending("3", "Publish", "1234@somewhere@"),
+			pending("4", "Reserve", r.Identity.String()), pending("5", "Observe", other.String()),
+			pending("6", "zero", gone(r.Identity)), scheduled(pending("7", "Recall", gone(r.Identity))),
+		), nil)
+		r.describes("d2", described(isRunning, pending("8", "Withdraw", gone(r.Identity))), nil)
+		r.ends(t, nil)
+		require.NoError(t, r.ControlOrphans(t.Context()))
+		require.Equal(t, []string{"device/d1 1", "device/d1 2", "device/d2 8"}, r.endedAttempts())
+	})
+}
+
+func listing(token []byte, ids ...string) *workflowservice.ListWorkflowExecutionsResponse {
+	page := &workflowservice.ListWorkflowExecutionsResponse{NextPageToken: token}
+	for _, id := range ids {
+		page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}})
+	}
+	return page
+}
+
+func TestF2_WhatFailsIsToldAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	away := serviceerror.NewUnavailable("connection refused")
+	t.Run("an attempt that the server no longer knows", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity)), pending("2", "Discover", gone(r.Identity))), nil)
+		r.ends(t, serviceerror.NewNotFound("no such attempt"))
+		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+		require.Len(t, r.endedAttempts(), 2)
+	})
+	t.Run("a workflow that is gone", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.describes("d1", nil, serviceerror.NewNotFound("no such workflow"))
+		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+	})
+	t.Run("the server does not take an end", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity))), nil)
+		r.ends(t, away).Once()
+		err := r.HostOrphans(t.Context(), r.site.host)
+		require.ErrorIs(t, err, away)
+		require.ErrorContains(t, err, "device/d1")
+		r.ends(t, nil)
+		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+		require.Len(t, r.endedAttempts(), 2)
+	})
+	t.Run("one of several", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.remembers(t, "d2", "S2")
+		r.describes("d1", nil, away)
+		r.describes("d2", described(isRunning, pending("1", "zero", gone(r.Identity))), nil)
+		r.ends(t, nil)
+		require.ErrorIs(t, r.HostOrphans(t.Context(), r.site.host), away)
+		require.Equal(t, []string{"device/d2 1"}, r.endedAttempts())
+	})
+	t.Run("the listing", func(t *testing.T) {
+		r := newRecovery(t)
+		r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(listing([]byte("more"), "device/d1"), nil).Once()
+		r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(nil, away)
+		r.describes("d1", described(isRunning, pending("1", "Observe", gone(r.Identity))), nil)
+		r.ends(t, nil)
+		require.ErrorIs(t, r.ControlOrphans(t.Context()), away)
+		require.Equal(t, []string{"device/d1 1"}, r.endedAttempts(), "what was listed is ended")
+	})
+}
+
+// told is one device's workflow that was told, or started.
+type told struct {
+	id, signal string
+	hint       contract.Hint
+	options    client.StartWorkflowOptions
+	workflow   any
+	input      contract.DeviceInput
+}
+
+// tells writes down whom the worker told what. The server takes it, but for the
+// workflows that refuse.
+func (r *recovery) tells(all *[]told, refusing map[string]error) {
+	var mu sync.Mutex
+	write := func(args mock.Arguments) {
+		mu.Lock()
+		defer mu.Unlock()
+		one := told{id: args.String(1), signal: args.String(2), workflow: args.Get(5)}
+		one.hint, _ = args.Get(3).(contract.Hint)
+		one.options, _ = args.Get(4).(client.StartWorkflowOptions)
+		one.input, _ = args.Get(6).(contract.DeviceInput)
+		*all = append(*all, one)
+	}
+	on := func(id any, answer error) {
+		r.client.On("SignalWithStartWorkflow", mock.Anything, id, mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+			Run(write).Return(nil, answer)
+	}
+	for id, answer := range refusing {
+		on(id, answer)
+	}
+	on(mock.Anything, nil)
+}
+
+func TestF10_HostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]struct {
+		run *workflowservice.DescribeWorkflowExecutionResponse
+		err error
+	}{
+		"running":            {run: described(isRunning)},
+		"gone":               {err: serviceerror.NewNotFound("no such workflow")},
+		"terminated":         {run: described(enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED)},
+		"failed":             {run: described(enumspb.WORKFLOW_EXECUTION_STATUS_FAILED)},
+		"continued as a new": {run: described(enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecovery(t)
+			record := r.remembers(t, "d1", "S1")
+			r.describes("d1", answer.run, answer.err)
+			var all []told
+			r.tells(&all, nil)
+			require.NoError(t, r.Host(t.Context(), r.site.host))
+			require.Len(t, all, 1)
+			known := &contract.HostRecord{
+				Enrolment: contract.Enrolment{Name: "d1", Host: r.site.host.Name(), Driver: "double", Settings: map[string]string{"a": "b"}},
+				Identity:  record.Identity, Binding: 3, Clean: 4, Seq: 5, Generation: 6,
+			}
+			one := all[0]
+			require.Equal(t, "device/d1", one.id)
+			require.Equal(t, contract.SignalObserved, one.signal)
+			require.Equal(t, "host start", one.hint.Source)
+			require.Equal(t, known, one.hint.Host)
+			require.NotEmpty(t, one.hint.Seen)
+			require.Equal(t, contract.StartOptions("d1"), one.options)
+			require.Equal(t, contract.WorkflowDeviceLifecycle, one.workflow)
+			require.Equal(t, contract.DeviceInput{Name: "d1", Recovered: known}, one.input)
+			require.Equal(t, record, r.site.record("d1"))
+		})
+	}
+	t.Run("a workflow that ended by itself was forgotten", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.describes("d1", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil).Once()
+		require.NoError(t, r.Host(t.Context(), r.site.host))
+		record := r.site.record("d1")
+		require.True(t, record.Forgotten)
+		require.EqualValues(t, 5, record.Seq, "the numbers stay")
+		require.NoError(t, r.Host(t.Context(), r.site.host), "the forgotten are not asked for")
+	})
+	t.Run("an error on one does not stop the others", func(t *testing.T) {
+		away := serviceerror.NewUnavailable("connection refused")
+		r := newRecovery(t)
+		for _, name := range []string{"d1", "d2", "d3"} {
+			r.remembers(t, name, strings.ToUpper(name))
+		}
+		r.describes("d1", nil, away)
+		r.describes("d2", described(isRunning), nil)
+		r.describes("d3", described(isRunning), nil)
+		refused := errors.New("refused")
+		var all []told
+		r.tells(&all, map[string]error{"device/d2": refused})
+		err := r.Host(t.Context(), r.site.host)
+		require.ErrorIs(t, err, away)
+		require.ErrorIs(t, err, refused)
+		require.ErrorContains(t, err, "telling d1")
+		require.ErrorContains(t, err, "telling d2")
+		require.NotContains(t, err.Error(), "telling d3")
+		require.Len(t, all, 2)
+	})
+	t.Run("a record that is unreadable is told of and stops nobody", func(t *testing.T) {
+		r := newRecovery(t)
+		r.remembers(t, "d1", "S1")
+		r.remembers(t, "d2", "S2")
+		corrupt(t, r.site.host.Dir()+"/devices/d1.json")
+		r.describes("d2", described(isRunning), nil)
+		var all []told
+		r.tells(&all, nil)
+		require.NoError(t, r.Host(t.Context(), r.site.host))
+		require.Len(t, all, 1)
+		require.Contains(t, r.site.log.String(), "d1.json cannot be trusted")
+	})
+}

@@ -1,0 +1,422 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/internal/inventory/file"
+	"burnish/internal/inventory/inventorytest"
+	"burnish/workflows/contract"
+)
+
+// shop is one provider in an inventory that fails as scripted.
+type shop struct {
+	t     *testing.T
+	store *file.Store
+	stock contract.StockInput
+	// generation is the provider's when the test begins.
+	generation int64
+}
+
+// newShop makes a provider with reserved = 0, as an available device has it, or 1.
+func newShop(t *testing.T, reserved int) *shop {
+	t.Helper()
+	store, err := file.New(t.TempDir())
+	require.NoError(t, err)
+	s := &shop{t: t, store: store}
+	s.stock = contract.StockInput{UUID: contract.DeviceUUID("d1"), Name: "d1", Class: "CUSTOM_NVME"}
+	v, err := inventory.Publish(t.Context(), store, inventory.Provider{UUID: s.stock.UUID, Name: "d1", Class: "CUSTOM_NVME"})
+	require.NoError(t, err)
+	if reserved == 0 {
+		v, err = inventory.Lower(t.Context(), store, s.stock.UUID, v.Generation)
+		require.NoError(t, err)
+	}
+	s.generation = v.Generation
+	return s
+}
+
+// expecting is the input of a workflow that knows the generation.
+func (s *shop) expecting() contract.StockInput {
+	in := s.stock
+	in.Expect = &s.generation
+	return in
+}
+
+// now is what the inventory says, whatever it fails at.
+func (s *shop) now() inventory.View {
+	s.t.Helper()
+	v, err := inventory.Look(s.t.Context(), s.store, s.stock.UUID)
+	require.NoError(s.t, err)
+	return v
+}
+
+// others lets somebody else write reserved.
+func (s *shop) others(reserved ...int) {
+	s.t.Helper()
+	for _, r := range reserved {
+		_, err := s.store.PutReserved(s.t.Context(), s.stock.UUID, s.now().Generation, r)
+		require.NoError(s.t, err)
+	}
+}
+
+// call runs one attempt of a control activity over a store that fails at the points.
+func (s *shop) call(attempt int32, name string, in contract.StockInput, points ...inventorytest.Point) (contract.Stock, []inventorytest.Request, error) {
+	faulty := inventorytest.NewFaulty(s.store)
+	for _, p := range points {
+		faulty.Fail(p, inventorytest.Lost())
+	}
+	stock, err := s.callOver(faulty, attempt, name, in)
+	return stock, faulty.Requests(), err
+}
+
+func (s *shop) callOver(store inventory.Store, attempt int32, name string, in contract.StockInput) (contract.Stock, error) {
+	control := &activities.Control{Store: store}
+	env := again(s.t, attempt).env()
+	env.RegisterActivityWithOptions(map[string]any{
+		contract.ActivityPublish: control.Publish, contract.ActivityReserve: control.Reserve,
+		contract.ActivityObserve: control.Observe, contract.ActivityRelease: control.Release,
+		contract.ActivityWithdraw: control.Withdraw,
+	}[name], activity.RegisterOptions{Name: name})
+	value, err := env.ExecuteActivity(name, in)
+	if err != nil {
+		return contract.Stock{}, err
+	}
+	var stock contract.Stock
+	return stock, value.Get(&stock)
+}
+
+// points are the moments before and after each of so many calls.
+func points(calls int) []inventorytest.Point {
+	var all []inventorytest.Point
+	for i := range calls {
+		all = append(all, inventorytest.BeforeCall(i+1), inventorytest.AfterCall(i+1))
+	}
+	return all
+}
+
+// writes counts the writes that reached the store.
+func (s *shop) writes() int64 { return s.now().Generation - s.generation }
+
+func TestS04_ReserveIsContentWithItsOwnWrite(t *testing.T) {
+	t.Parallel()
+	for _, expect := range []bool{true, false} {
+		for _, p := range points(4) {
+			t.Run(fmt.Sprintf("%s, expecting %v", p, expect), func(t *testing.T) {
+				s := newShop(t, 0)
+				in := s.stock
+				if expect {
+					in = s.expecting()
+				}
+				_, _, err := s.call(1, contract.ActivityReserve, in, p)
+				requireFault(t, err, device.CodeInventoryUnavailable, true)
+				stock, requests, err := s.call(2, contract.ActivityReserve, in)
+				require.NoError(t, err)
+				require.Equal(t, contract.Stock{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
+				require.EqualValues(t, 1, s.writes(), "one burn is one write, whatever was lost")
+				if p == inventorytest.AfterCall(3) || p == inventorytest.BeforeCall(4) || p == inventorytest.AfterCall(4) {
+					require.Len(t, requests, 2, "it found its own write and wrote again")
+				}
+			})
+		}
+	}
+	t.Run("and again", func(t *testing.T) {
+		s := newShop(t, 0)
+		for attempt := int32(1); attempt <= 3; attempt++ {
+			_, _, err := s.call(attempt, contract.ActivityReserve, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 1+int(attempt)%2))
+			if attempt < 3 {
+				require.Error(t, err)
+			}
+		}
+		stock, _, err := s.call(4, contract.ActivityReserve, s.expecting())
+		require.NoError(t, err)
+		require.Equal(t, s.generation+1, stock.Generation)
+	})
+}
+
+func TestS04_ReserveIsNotContentWithAnothersWrite(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		attempt int32
+		others  func(*shop)
+		code    device.Code
+	}{
+		{"burned before the first attempt", 1, func(s *shop) { s.others(1) }, device.CodeAlreadyBurned},
+		{"given back and burned", 1, func(s *shop) { s.others(1, 0, 1) }, device.CodeAlreadyBurned},
+		{"more than one write past what is known", 2, func(s *shop) { s.others(1, 1) }, device.CodeInventoryNewer},
+		{"our write, then given back and burned", 2, func(s *shop) { s.others(1, 0, 1) }, device.CodeInventoryNewer},
+		{"our write, then given back", 2, func(s *shop) { s.others(1, 0) }, device.CodeInventoryNewer},
+		{"written since", 1, func(s *shop) { s.others(0) }, device.CodeInventoryNewer},
+		{"in use", 1, func(s *shop) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
+		{"in use, second attempt", 2, func(s *shop) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
+		{"used and freed meanwhile", 2, func(s *shop) {
+			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
+			require.NoError(t, s.store.UnsafeDeallocate(t.Context(), s.stock.UUID, "vm"))
+		}, device.CodeInventoryNewer},
+		{"no provider", 1, func(s *shop) { require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID)) }, device.CodeNoProvider},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShop(t, 0)
+			c.others(s)
+			_, requests, err := s.call(c.attempt, contract.ActivityReserve, s.expecting())
+			requireFault(t, err, c.code, false)
+			for _, r := range requests {
+				require.NotEqual(t, inventorytest.PutReserved, r.Kind, "it wrote what it refused")
+			}
+		})
+	}
+}
+
+func TestF4_ObserveBurnsFirst(t *testing.T) {
+	t.Parallel()
+	raising := func(s *shop) contract.StockInput {
+		in := s.expecting()
+		in.Raise = true
+		return in
+	}
+	for _, p := range points(4) {
+		t.Run(p.String(), func(t *testing.T) {
+			s := newShop(t, 0)
+			_, _, err := s.call(1, contract.ActivityObserve, raising(s), p)
+			requireFault(t, err, device.CodeInventoryUnavailable, true)
+			stock, _, err := s.call(2, contract.ActivityObserve, raising(s))
+			require.NoError(t, err)
+			require.Equal(t, contract.Stock{Generation: s.now().Generation, Total: 1, Reserved: 1}, stock)
+			require.LessOrEqual(t, s.writes(), int64(2))
+		})
+	}
+	t.Run("each attempt may have written once", func(t *testing.T) {
+		s := newShop(t, 0)
+		for attempt := int32(1); attempt <= 5; attempt++ {
+			_, _, err := s.call(attempt, contract.ActivityObserve, raising(s), inventorytest.After(inventorytest.PutReserved, 1))
+			requireFault(t, err, device.CodeInventoryUnavailable, true)
+		}
+		require.EqualValues(t, 5, s.writes())
+		stock, _, err := s.call(6, contract.ActivityObserve, raising(s))
+		require.NoError(t, err)
+		require.Equal(t, s.generation+6, stock.Generation)
+	})
+	for _, c := range []struct {
+		attempt int32
+		others  []int
+		newer   bool
+	}{
+		{attempt: 1}, {attempt: 1, others: []int{0}, newer: true},
+		{attempt: 2, others: []int{1}}, {attempt: 2, others: []int{1, 0}, newer: true},
+		{attempt: 3, others: []int{1, 0}}, {attempt: 3, others: []int{1, 0, 1}, newer: true},
+	} {
+		t.Run(fmt.Sprintf("attempt %d after %d writes", c.attempt, len(c.others)), func(t *testing.T) {
+			s := newShop(t, 0)
+			s.others(c.others...)
+			before := s.now()
+			_, _, err := s.call(c.attempt, contract.ActivityObserve, raising(s))
+			if !c.newer {
+				require.NoError(t, err)
+				return
+			}
+			refusal := requireFault(t, err, device.CodeInventoryNewer, false)
+			require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
+			require.Equal(t, before, s.now(), "it wrote what it refused")
+		})
+	}
+	t.Run("what proves nothing is not compared", func(t *testing.T) {
+		s := newShop(t, 0)
+		s.others(0, 0, 0)
+		in := s.stock
+		in.Raise = true
+		stock, _, err := s.call(1, contract.ActivityObserve, in)
+		require.NoError(t, err)
+		require.Equal(t, 1, stock.Reserved)
+	})
+	t.Run("in use it burns all the same, and tells", func(t *testing.T) {
+		s := newShop(t, 0)
+		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
+		in := s.stock
+		in.Raise = true
+		stock, _, err := s.call(1, contract.ActivityObserve, in)
+		require.NoError(t, err)
+		require.Equal(t, contract.Stock{Generation: s.generation + 2, Total: 1, Reserved: 1, Used: 1, Consumers: []string{"vm"}}, stock)
+	})
+	t.Run("a look writes nothing", func(t *testing.T) {
+		s := newShop(t, 0)
+		stock, requests, err := s.call(1, contract.ActivityObserve, s.expecting())
+		require.NoError(t, err)
+		require.Equal(t, contract.Stock{Generation: s.generation, Total: 1}, stock)
+		require.Len(t, requests, 2)
+		require.Zero(t, s.writes())
+	})
+	for _, p := range points(2) {
+		t.Run("a look that fails "+p.String(), func(t *testing.T) {
+			s := newShop(t, 0)
+			_, _, err := s.call(1, contract.ActivityObserve, s.stock, p)
+			requireFault(t, err, device.CodeInventoryUnavailable, true)
+			require.Zero(t, s.writes())
+		})
+	}
+}
+
+func TestF5_ReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
+	t.Parallel()
+	releasing := func(s *shop) contract.StockInput {
+		in := s.stock
+		in.Generation = s.generation
+		return in
+	}
+	t.Run("lowers", func(t *testing.T) {
+		s := newShop(t, 1)
+		stock, requests, err := s.call(1, contract.ActivityRelease, releasing(s))
+		require.NoError(t, err)
+		require.Equal(t, contract.Stock{Generation: s.generation + 1, Total: 1}, stock)
+		require.Equal(t, []inventorytest.Request{
+			{Kind: inventorytest.PutReserved, UUID: s.stock.UUID, Generation: s.generation},
+			{Kind: inventorytest.Stock, UUID: s.stock.UUID},
+		}, requests, "the first thing is the write; then it reads back")
+	})
+	for _, p := range points(2) {
+		t.Run(p.String(), func(t *testing.T) {
+			s := newShop(t, 1)
+			_, requests, err := s.call(1, contract.ActivityRelease, releasing(s), p)
+			requireFault(t, err, device.CodeInventoryUnavailable, true)
+			require.Equal(t, inventorytest.PutReserved, requests[0].Kind)
+			for _, r := range requests[1:] {
+				require.NotEqual(t, inventorytest.PutReserved, r.Kind, "it wrote twice")
+			}
+			if p == inventorytest.BeforeCall(1) {
+				require.True(t, s.now().Burned())
+			} else {
+				require.Zero(t, s.now().Reserved)
+			}
+			// The same once more, as a server that does not keep to MaximumAttempts: 1
+			// would: it lowers what it lowered, or nothing.
+			_, _, err = s.call(2, contract.ActivityRelease, releasing(s))
+			if p == inventorytest.BeforeCall(1) {
+				require.NoError(t, err)
+			} else {
+				requireFault(t, err, device.CodeConflict, true)
+			}
+			require.EqualValues(t, 1, s.writes())
+		})
+	}
+	for name, others := range map[string]func(*testing.T, *shop){
+		"burned by another": func(_ *testing.T, s *shop) { s.others(1) },
+		"used and freed": func(t *testing.T, s *shop) {
+			s.others(0)
+			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
+			require.NoError(t, s.store.UnsafeDeallocate(t.Context(), s.stock.UUID, "vm"))
+			s.others(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t, 1)
+			others(t, s)
+			before := s.now()
+			_, _, err := s.call(1, contract.ActivityRelease, releasing(s))
+			requireFault(t, err, device.CodeConflict, true)
+			require.Equal(t, before, s.now(), "it lowered what somebody had since")
+		})
+	}
+}
+
+func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	for _, p := range points(5) {
+		t.Run("publish "+p.String(), func(t *testing.T) {
+			s := newShop(t, 1)
+			require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID))
+			_, _, err := s.call(1, contract.ActivityPublish, s.stock, p)
+			requireFault(t, err, device.CodeInventoryUnavailable, true)
+			stock, _, err := s.call(2, contract.ActivityPublish, s.stock)
+			require.NoError(t, err)
+			require.Equal(t, 1, stock.Reserved)
+			require.True(t, s.now().Burned())
+		})
+	}
+	for _, p := range points(1) {
+		t.Run("withdraw "+p.String(), func(t *testing.T) {
+			s := newShop(t, 1)
+			_, _, err := s.call(1, contract.ActivityWithdraw, s.stock, p)
+			requireFault(t, err, device.CodeInventoryUnavailable, true)
+			for range 2 {
+				_, _, err = s.call(2, contract.ActivityWithdraw, s.stock)
+				require.NoError(t, err)
+			}
+			_, err = s.store.Stock(t.Context(), s.stock.UUID)
+			require.Error(t, err)
+		})
+	}
+	t.Run("withdraw in use", func(t *testing.T) {
+		s := newShop(t, 0)
+		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
+		_, _, err := s.call(1, contract.ActivityWithdraw, s.stock)
+		requireFault(t, err, device.CodeInUse, false)
+	})
+	t.Run("another's name", func(t *testing.T) {
+		s := newShop(t, 1)
+		in := s.stock
+		in.UUID = contract.DeviceUUID("d2")
+		_, _, err := s.call(1, contract.ActivityPublish, in)
+		requireFault(t, err, device.CodeInventoryInvalid, false)
+	})
+}
+
+func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
+	t.Parallel()
+	full := device.Fault{Code: "a_code", Message: "what happened", Remedy: "what to do"}
+	for class, retried := range map[device.Class]bool{device.Transient: true, device.Permanent: false, device.NeedsOperator: false} {
+		for name, wrap := range map[string]func(error) error{
+			"":        func(err error) error { return err },
+			"wrapped": func(err error) error { return fmt.Errorf("zero: %w", err) },
+			"joined":  func(err error) error { return errors.Join(errors.New("close"), err) },
+		} {
+			t.Run(fmt.Sprint(class, name), func(t *testing.T) {
+				s := newShop(t, 1)
+				want := full
+				want.Class = class
+				faulty := inventorytest.NewFaulty(s.store)
+				faulty.Fail(inventorytest.BeforeCall(1), wrap(&want))
+				_, err := s.callOver(faulty, 1, contract.ActivityObserve, s.stock)
+				refusal := requireFault(t, err, "a_code", retried)
+				require.Equal(t, contract.Refusal{Fault: want, Device: "d1"}, refusal)
+				var app *temporal.ApplicationError
+				require.ErrorAs(t, err, &app)
+				require.Contains(t, app.Error(), "what happened")
+			})
+		}
+	}
+	t.Run("an error that is no fault is tried again", func(t *testing.T) {
+		s := newShop(t, 1)
+		faulty := inventorytest.NewFaulty(s.store)
+		faulty.Fail(inventorytest.BeforeCall(1), errors.New("unforeseen"))
+		_, err := s.callOver(faulty, 1, contract.ActivityObserve, s.stock)
+		refusal := requireFault(t, err, device.CodeInternal, true)
+		require.Equal(t, "unforeseen", refusal.Fault.Message)
+	})
+	t.Run("cancelled is cancelled", func(t *testing.T) {
+		s := newShop(t, 1)
+		server := first(t)
+		server.end(temporal.NewCanceledError())
+		control := &activities.Control{Store: s.store}
+		env := server.env()
+		env.RegisterActivityWithOptions(control.Observe, activity.RegisterOptions{Name: contract.ActivityObserve})
+		_, err := env.ExecuteActivity(contract.ActivityObserve, s.stock)
+		require.True(t, temporal.IsCanceledError(err), "%v", err)
+	})
+	t.Run("an update is refused by the same error", func(t *testing.T) {
+		want := contract.Refusal{Fault: full, Device: "d1", State: device.Available}
+		want.Fault.Class = device.Permanent
+		got, ok := contract.RefusalOf(fmt.Errorf("update: %w", activities.Refuse(want)))
+		require.True(t, ok)
+		require.Equal(t, want, got)
+		_, ok = contract.RefusalOf(context.Canceled)
+		require.False(t, ok)
+	})
+}

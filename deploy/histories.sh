@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Records the histories that later versions replay: builds the commit that set the
+# present VERSION in a worktree of its own, drives devices through their lives with
+# it, and keeps what the server recorded in workflows/testdata/histories/<version>.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+version=$(cat VERSION)
+commit=$(git log -1 --format=%H -- VERSION)
+into=$root/workflows/testdata/histories/$version
+work=$(mktemp -d)
+server= worker=
+cleanup() {
+	[ -z "$worker" ] || { kill "$worker" && wait "$worker"; } 2>/dev/null || true
+	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2>/dev/null || true
+	git worktree remove --force "$work/tree" 2>/dev/null || true
+	rm -rf "$work"
+}
+trap cleanup EXIT
+
+echo "histories of $version, from commit ${commit:0:12}"
+git worktree add --quiet --detach "$work/tree" "$commit"
+(cd "$work/tree" && CGO_ENABLED=0 go build -o "$work/burnish" ./starter && CGO_ENABLED=0 go build -o "$work/burnish-worker" ./worker)
+mkdir "$work/state"
+chmod 700 "$work/state"
+
+mkfifo "$work/ready"
+bin/burnish-devserver --port 0 --ui-port 0 --db "$work/temporal.db" >"$work/ready" 2>"$work/server.log" &
+server=$!
+read -r line <"$work/ready"
+TEMPORAL_ADDRESS=$(sed -n 's/.*temporal \([0-9.:]*\).*/\1/p' <<<"$line")
+export TEMPORAL_ADDRESS
+start_worker() {
+	BURNISH_ROLE=all BURNISH_HOST=histories BURNISH_STATE_DIR=$work/state "$@" "$work/burnish-worker" 2>>"$work/worker.log" &
+	worker=$!
+}
+burnish() { "$work/burnish" "$@" >/dev/null; }
+# until_state NAME STATE waits until the device is there.
+until_state() {
+	for _ in $(seq 300); do
+		[ "$("$work/burnish" show "$1" -o json 2>/dev/null | sed -n 's/^  "device_state": "\(.*\)",$/\1/p')" = "$2" ] && return
+		sleep 0.1
+	done
+	echo "$1 did not become $2" >&2
+	return 1
+}
+a=11111111-1111-4111-8111-111111111111
+start_worker env
+
+# turnover: the plain life, several times, past a continue-as-new.
+burnish enroll turnover --host histories --driver fake --set size=1MiB --one-time-use --provide
+for _ in 1 2 3 4 5 6; do
+	until_state turnover available
+	burnish bind turnover --instance "$a" --request "r$RANDOM$RANDOM"
+	burnish rebuild turnover --instance "$a"
+	burnish unbind turnover --instance "$a"
+done
+until_state turnover available
+
+# repair: a step that fails, the operator's clean, named steps, a hold, the end.
+burnish enroll repair --host histories --driver fake --set size=1MiB --set 'fault=fail:zero@40%x1' --provide
+until_state repair error
+burnish clean repair --wait
+burnish maintain repair --reason inspection
+burnish maintain repair --off
+burnish manage repair
+burnish clean repair --steps verify --wait
+burnish retire repair --reason worn
+burnish enroll aborted --host histories --driver fake --set size=256MiB,delay=20s --provide
+until_state aborted cleaning
+burnish abort aborted
+until_state aborted error
+
+# crash: killed in mid-step, and taken up by the next worker.
+burnish enroll crash --host histories --driver fake --set size=256MiB,delay=4s --provide
+until_state crash cleaning
+kill -9 "$worker"
+wait "$worker" || true
+start_worker env
+until_state crash available
+
+# uncleanable, and automated cleaning off.
+burnish enroll bare --host histories --driver fake --set size=1MiB,erase=none --provide
+until_state bare available
+kill "$worker"
+wait "$worker"
+start_worker env BURNISH_AUTOMATED_CLEAN=false
+burnish bind bare --instance "$a"
+burnish unbind bare --instance "$a"
+burnish bind turnover --instance "$a"
+burnish unbind turnover --instance "$a"
+burnish clean turnover --wait
+until_state turnover available
+until_state bare available
+
+rm -rf "$into"
+go run ./internal/cmd/histories -into "$into" turnover repair aborted crash bare

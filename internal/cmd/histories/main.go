@@ -1,0 +1,91 @@
+// Command histories writes the histories of devices' workflows, every run of each, as
+// the JSON files that the replay tests read: <name>-<run number>.json in a folder.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/temporalproto"
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/config"
+	"burnish/workflows/contract"
+)
+
+// machine matches what names the machine that recorded; a replay reads none of it.
+var machine = regexp.MustCompile(`"(identity|name)": "(?:[^"]*@[^"]*|[^"]*:[0-9a-f]{8}-[0-9a-f-]{27})"`)
+
+func main() {
+	into := flag.String("into", "", "the folder to write to")
+	flag.Parse()
+	if *into == "" || flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: histories -into FOLDER NAME…")
+		os.Exit(2)
+	}
+	if err := run(context.Background(), *into, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "histories:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, into string, names []string) error {
+	temporal, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := save(ctx, temporal, into, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// save follows a device's runs from the present one back to its first.
+func save(ctx context.Context, temporal client.Client, into, name string) error {
+	var runs []*historypb.History
+	for id := ""; ; {
+		history := &historypb.History{}
+		events := temporal.GetWorkflowHistory(ctx, contract.WorkflowID(name), id, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			event, err := events.Next()
+			if err != nil {
+				return err
+			}
+			history.Events = append(history.Events, event)
+		}
+		if len(history.Events) == 0 {
+			return fmt.Errorf("run %q has no events", id)
+		}
+		runs = append(runs, history)
+		id = history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+		if id == "" {
+			break
+		}
+	}
+	for i, history := range runs {
+		text, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(history)
+		if err != nil {
+			return err
+		}
+		text = machine.ReplaceAll(text, []byte(`"$1": "recorded"`))
+		path := filepath.Join(into, fmt.Sprintf("%s-%d.json", name, len(runs)-i))
+		if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stdout, "%s: %d events\n", path, len(history.Events))
+	}
+	return nil
+}
