@@ -75,6 +75,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		versions[s.Name] = s.Version
 	}
 	record := recordOf(after, in.Enrolment.Host)
+	record.Remembered = found && !before.Forgotten
 	return contract.HostFacts{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions,
 		SeenAt: time.Now().UTC(), Record: &record,

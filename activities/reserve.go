@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -67,9 +68,10 @@ func (c *Control) Withdraw(ctx context.Context, in contract.StockInput) (contrac
 
 // Recall asks the server for the newest run of this device's workflow that was ended
 // from outside (terminated or reset), and who had the device then. It may be
-// repeated at will; without such a run the answer is empty.
+// repeated at will; without such a run, or where the device was forgotten in order
+// since, the answer is empty.
 func (c *Control) Recall(ctx context.Context, name string) (contract.Recalled, error) {
-	query := fmt.Sprintf("WorkflowId = '%s' AND ExecutionStatus IN ('Terminated','Canceled','Failed','TimedOut')",
+	query := fmt.Sprintf("WorkflowId = '%s' AND ExecutionStatus IN ('Terminated','Canceled','TimedOut','Completed')",
 		strings.ReplaceAll(contract.WorkflowID(name), "'", "''"))
 	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 100})
 	if err != nil {
@@ -78,9 +80,13 @@ func (c *Control) Recall(ctx context.Context, name string) (contract.Recalled, e
 	var newest contract.Recalled
 	var closed int64
 	for _, run := range found.GetExecutions() {
-		if at := run.GetCloseTime().AsTime().UnixNano(); newest.RunID == "" || at > closed {
+		if at := run.GetCloseTime().AsTime().UnixNano(); closed == 0 || at > closed {
 			closed = at
-			newest = contract.Recalled{RunID: run.GetExecution().GetRunId()}
+			newest = contract.Recalled{}
+			if run.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+				continue // the device was forgotten in order
+			}
+			newest.RunID = run.GetExecution().GetRunId()
 			if p := run.GetSearchAttributes().GetIndexedFields()[contract.AttrInstance.GetName()]; p != nil {
 				if err := converter.GetDefaultDataConverter().FromPayload(p, &newest.Instance); err != nil {
 					return contract.Recalled{}, fmt.Errorf("recall %s: %w", name, err)

@@ -30,7 +30,13 @@ type Hardware struct {
 	Log     *slog.Logger
 
 	taking sync.Mutex // between the look whether a piece is taken and the taking
+	// Confirm asks the server whether an attempt is still the one, with a heartbeat;
+	// only tests leave it out.
+	Confirm func(ctx context.Context, token []byte, details ...any) error
 }
+
+// confirmWithin bounds the wait for the server's word.
+const confirmWithin = 10 * time.Second
 
 // retryAtOnce overrides the retry policy's pause where nothing is gained by one.
 const retryAtOnce = 20 * time.Millisecond
@@ -173,7 +179,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, Ran: a.used,
 		Redone: redone,
 	}
-	a.pulse.set(offset, a.used)
+	a.pulse.start(offset, a.used)
 	return contract.StepResult{}, false, nil
 }
 
@@ -300,6 +306,9 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 			err = closeErr
 		}
 	}()
+	if err := a.confirm(ctx); err != nil {
+		return outcome, err
+	}
 	if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
 		return outcome, err
 	}
@@ -307,6 +316,23 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 		Device: handle, Operation: a.in.Operation, Resume: a.entry.Offset, Verify: a.in.Verify,
 		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
 	})
+}
+
+// confirm asks the server, now that the device is in hand and nothing was written,
+// whether this attempt is still the one. What the context knows is as old as the last
+// heartbeat: a process that was frozen meanwhile would work for a tenancy that is
+// long over (F1).
+func (a *attempt) confirm(ctx context.Context) error {
+	if a.Confirm == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmWithin)
+	defer cancel()
+	if err := a.Confirm(ctx, a.info.TaskToken, a.pulse.now()); err != nil {
+		a.Log.Warn("the server does not confirm an attempt: nothing is written", "device", a.in.Enrolment.Name, "step", a.step.Name, "error", err)
+		return errLostContact
+	}
+	return nil
 }
 
 // checkpoint journals the resume point and says whether the step may go on: the
@@ -432,59 +458,3 @@ func soon(code device.Code, message string) error {
 		Details:        []any{contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: code, Message: message}}},
 	})
 }
-
-// pulse heartbeats the latest progress until it is stopped. The SDK throttles what is
-// sent; a goroutine of its own keeps a server that does not answer from slowing the
-// step. The first beat waits a moment for something to tell, because the next one
-// that is sent comes a throttle's length later.
-type pulse struct {
-	mu       sync.Mutex
-	progress contract.Progress
-	told     chan struct{} // capacity 1: there is something to tell
-	ended    chan struct{}
-	once     sync.Once
-}
-
-func startPulse(ctx context.Context, p contract.Progress) *pulse {
-	beat := &pulse{progress: p, told: make(chan struct{}, 1), ended: make(chan struct{})}
-	go func() {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-beat.ended:
-				return
-			case <-beat.told:
-			case <-tick.C:
-			}
-			activity.RecordHeartbeat(ctx, beat.now())
-		}
-	}()
-	return beat
-}
-
-func (p *pulse) now() contract.Progress {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.progress
-}
-
-func (p *pulse) set(offset int64, ran time.Duration) {
-	p.tell(func(to *contract.Progress) { to.Offset, to.Ran, to.Waiting = offset, ran, "" })
-}
-
-func (p *pulse) wait(what string) {
-	p.tell(func(to *contract.Progress) { to.Waiting = what })
-}
-
-func (p *pulse) tell(change func(*contract.Progress)) {
-	p.mu.Lock()
-	change(&p.progress)
-	p.mu.Unlock()
-	select {
-	case p.told <- struct{}{}:
-	default: // it will tell the latest anyway
-	}
-}
-
-func (p *pulse) stop() { p.once.Do(func() { close(p.ended) }) }

@@ -106,6 +106,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	}
 	hands := &activities.Hardware{
 		Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(settings.MaxCleansPerHost), Log: logger,
+		Confirm: temporal.RecordActivityHeartbeat,
 	}
 	options.DisableWorkflowWorker = true
 	options.MaxConcurrentActivityExecutionSize = hostSlots

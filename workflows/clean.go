@@ -28,7 +28,12 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 	in := d.stockInput()
 	in.Raise = true
 	var stock contract.Stock
+	// Not beside a look, which would take the generation that this writes for another's.
+	if err := d.lock.Lock(ctx); err != nil {
+		return err
+	}
 	err := d.inventory(ctx, withInventory(runCtx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock)
+	d.lock.Unlock()
 	if over := d.interrupted(ctx, err); over {
 		return nil
 	}

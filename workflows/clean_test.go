@@ -97,9 +97,9 @@ func TestS3_22_NamedStepsRunInTheOrderGiven(t *testing.T) {
 	w.reach(device.Manageable)
 	require.Equal(t, "verify", w.host.inputs[0].Step)
 	require.Equal(t, "zero", w.host.inputs[1].Step)
-	ok[contract.Result](w.cleanUp("polish"))
-	v := w.reach(device.Error)
-	require.Equal(t, string(device.CodeNoSuchStep), v.Fault)
+	w.cleanUp("polish").refused(device.CodeNoSuchStep)
+	w.cleanUp("zero", " ").refused(device.CodeInvalid)
+	require.Equal(t, device.Manageable, w.view().DeviceState)
 	w.noDefect()
 }
 

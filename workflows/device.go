@@ -44,8 +44,13 @@ type lifecycle struct {
 	moving int
 	// resting: what failed for good waits a while before it is tried again.
 	resting bool
-	over    bool
-	shown   shown
+	// enrolling: an enrolment is under way; remembered: the host knew the device
+	// before it was asked to look.
+	enrolling, remembered bool
+	// over ends the run; ended says how, nil where it ends in order.
+	over  bool
+	ended error
+	shown shown
 }
 
 // DeviceLifecycle is one device from its enrolment to its end: it listens for
@@ -78,7 +83,7 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 			}
 			d.show(ctx)
 		case d.over:
-			return nil
+			return d.ended
 		default:
 			d.state.ContinueAsNew = false
 			return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,

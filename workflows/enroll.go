@@ -18,11 +18,16 @@ func (d *lifecycle) enroll(ctx workflow.Context, in contract.EnrollInput) (contr
 		// Another enrolment came first; it must have been the same one.
 		return contract.Result{View: d.view(), Already: true}, d.mayEnroll(in)
 	}
-	if err := d.enrollOnce(ctx, in); err != nil {
-		d.over = !d.state.Enrolled
+	d.enrolling = true
+	err := d.enrollOnce(ctx, in)
+	d.enrolling = false
+	if err != nil {
+		// The run ends as failed: one that ends in order says that the device was
+		// forgotten.
+		d.over, d.ended = !d.state.Enrolled, d.refusal(contract.UpdateEnroll, err)
 		return contract.Result{}, err
 	}
-	d.over = false
+	d.over, d.ended = false, nil
 	return contract.Result{View: d.view(), Note: d.state.Host.Note}, nil
 }
 
@@ -44,13 +49,19 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 		d.forgetOnHost(ctx)
 		return faultOf(err)
 	}
-	// A run that ended before this enrolment knows nothing of the tenants to come.
 	var known contract.Recalled
 	if err := workflow.ExecuteActivity(withAnswer(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
 		d.forgetOnHost(ctx)
 		return faultOf(err)
 	}
-	d.state.Recalled = known.RunID
+	if d.remembered || known.RunID != "" {
+		// An earlier workflow of this device was ended from outside: what it knew of a
+		// tenant counts, and this enrolment proves nothing.
+		d.state.Enrolled = true
+		d.doubt(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		d.state.Intent.Discover = false
+		return nil
+	}
 	policy := d.settings(ctx)
 	vouched := in.Enrolment.Vouched && !policy.OnEnroll
 	if err := d.apply(ctx, device.Event{Kind: device.Enroll, Vouched: vouched}); err != nil {

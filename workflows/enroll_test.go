@@ -10,7 +10,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// What is refused leaves nothing behind: the workflow ends.
+// What is refused leaves nothing behind: the workflow ends, as failed; one that ends
+// in order says that its device was forgotten.
 func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func(*world)
@@ -43,8 +44,10 @@ func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 			}
 			enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e, Provide: true})
 			w.within(time.Hour, "the end", func() bool { return !w.live })
-			require.NoError(t, w.end)
 			enroll.refused(c.code)
+			ended, is := contract.RefusalOf(w.end)
+			require.True(t, is, "failed, not in order: %v", w.end)
+			require.Equal(t, c.code, ended.Fault.Code)
 			require.False(t, w.host.known, "the host does not remember it")
 			require.Empty(t, w.host.inputs)
 			require.Zero(t, w.upserts+w.memos, "never shown as a device")

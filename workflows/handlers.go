@@ -287,6 +287,10 @@ func (d *lifecycle) mayClean(in contract.CleanInput) error {
 				if strings.TrimSpace(step) == "" {
 					return d.refuse(device.CodeInvalid, "an empty step name", "name steps as `steps "+d.state.Name+"` lists them")
 				}
+				if _, known := d.state.Host.Steps[step]; !known {
+					return d.refuse(device.CodeNoSuchStep, "host "+d.state.Enrolment.Host+" knows no step "+step,
+						"name one of "+strings.Join(workflow.DeterministicKeys(d.state.Host.Steps), ", "))
+				}
 			}
 		}
 		return d.legal(device.Event{Kind: device.CleanSteps})
@@ -362,16 +366,14 @@ func (d *lifecycle) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 	if d.state.Device.State == device.Retired {
 		return contract.Result{View: d.view(), Already: true}, nil
 	}
-	kind := device.Retire
 	if in.Lost {
-		kind = device.Lost
 		if d.stopStep != nil {
 			d.stopStep()
 		}
-	} else if err := d.leavePool(ctx, func() error { return d.mayRetire(in) }); err != nil {
-		return contract.Result{}, err
-	}
-	if err := d.apply(ctx, device.Event{Kind: kind}); err != nil {
+		if err := d.apply(ctx, device.Event{Kind: device.Lost}); err != nil {
+			return contract.Result{}, err
+		}
+	} else if err := d.leavePool(ctx, func() error { return d.mayRetire(in) }, device.Retire); err != nil {
 		return contract.Result{}, err
 	}
 	d.state.HoldReason, d.state.Clean = in.Reason, nil
@@ -410,10 +412,7 @@ func (d *lifecycle) manage(ctx workflow.Context, in contract.ReasonInput) (contr
 	if d.state.Device.State == device.Manageable {
 		return contract.Result{View: d.view(), Already: true}, nil
 	}
-	if err := d.leavePool(ctx, func() error { return d.mayManage(in) }); err != nil {
-		return contract.Result{}, err
-	}
-	if err := d.apply(ctx, device.Event{Kind: device.Manage}); err != nil {
+	if err := d.leavePool(ctx, func() error { return d.mayManage(in) }, device.Manage); err != nil {
 		return contract.Result{}, err
 	}
 	return contract.Result{View: d.view()}, nil
@@ -433,10 +432,7 @@ func (d *lifecycle) maintain(ctx workflow.Context, in contract.MaintainInput) (c
 		return d.endHold(ctx)
 	}
 	already := d.state.Device.Status == device.Maintaining
-	if err := d.leavePool(ctx, func() error { return d.mayMaintain(in) }); err != nil {
-		return contract.Result{}, err
-	}
-	if err := d.apply(ctx, device.Event{Kind: device.Maintain}); err != nil {
+	if err := d.leavePool(ctx, func() error { return d.mayMaintain(in) }, device.Maintain); err != nil {
 		return contract.Result{}, err
 	}
 	d.state.HoldReason = in.Reason

@@ -153,7 +153,7 @@ func (d *lifecycle) observed(ctx workflow.Context, s contract.Stock) {
 	dev := d.state.Device
 	if s.Used > 0 {
 		switch {
-		case d.cleanUnderWay():
+		case d.cleanUnderWay() && d.state.Clean != nil:
 			d.inUse = &s
 			if d.stopStep != nil {
 				d.stopStep()
@@ -200,8 +200,8 @@ func (d *lifecycle) resolve(ctx workflow.Context) error {
 		d.rest(ctx)
 		return nil
 	}
-	var known contract.Recalled
-	if err := workflow.ExecuteActivity(withInventory(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
+	known, err := d.recall(ctx)
+	if err != nil {
 		d.state.Fault, d.state.LastError = faultOf(err), faultOf(err).Message
 		d.rest(ctx)
 		return nil
@@ -220,6 +220,21 @@ func (d *lifecycle) resolve(ctx workflow.Context) error {
 		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
 	}
 	return nil
+}
+
+// recall asks for the ended run of this device's workflow, more than once before it
+// takes none for an answer: a listing lags behind, and a tenant's data hangs on it.
+func (d *lifecycle) recall(ctx workflow.Context) (known contract.Recalled, err error) {
+	for range 3 {
+		err = workflow.ExecuteActivity(withInventory(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known)
+		if err != nil || known.RunID != "" {
+			return known, err
+		}
+		if err := workflow.Sleep(ctx, time.Second); err != nil {
+			return known, err
+		}
+	}
+	return known, nil
 }
 
 // publish makes sure that the provider exists, and that it is burned.
@@ -276,6 +291,7 @@ func (d *lifecycle) adopt(ctx workflow.Context, facts contract.HostFacts) {
 	if r := facts.Record; r != nil {
 		d.state.Seq, d.state.Cleans = max(d.state.Seq, r.Seq), max(d.state.Cleans, r.Clean)
 		d.state.Device.Bindings = max(d.state.Device.Bindings, r.Binding)
+		d.remembered = r.Remembered
 		facts.Record = nil
 	}
 	s := d.state.Device.State
@@ -342,6 +358,14 @@ func (d *lifecycle) onClean(ctx workflow.Context, in contract.CleanInput) {
 // onHint makes the device look for itself, unless the hint speaks of another tenancy
 // or was seen before the present one.
 func (d *lifecycle) onHint(ctx workflow.Context, name string, h contract.Hint) {
+	if !d.state.Enrolled && h.Host != nil && !d.enrolling && !d.over {
+		// A run that was reset to before its enrolment: the host knows better.
+		d.begin(ctx, h.Host.Enrolment)
+		d.state.Device.Cleanable = true
+		d.doubt(ctx, h.Host, "its workflow knew nothing of it; the host remembers it")
+		d.show(ctx)
+		return
+	}
 	if s := d.state.Device.State; !d.state.Enrolled || s == device.Retired || s == device.Absent {
 		return
 	}

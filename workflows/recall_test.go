@@ -183,12 +183,36 @@ func TestF10_DoubtKeepsTheTenant(t *testing.T) {
 	}
 }
 
-// A run that ended before this device was enrolled anew knows nothing of its tenants.
+// Enrolled again although an ended run tells of it: the device comes back as unknown,
+// and what that run knew of a tenant counts.
+func TestRecovery_EnrolledAgainByHand(t *testing.T) {
+	for _, instance := range []string{"", "i0"} {
+		w := newWorld(t, safePolicy())
+		w.recalled = contract.Recalled{RunID: "ended", Instance: instance}
+		w.host.scribble("i0")
+		ok[contract.Result](w.enroll(true))
+		v := w.settled()
+		if instance == "" {
+			require.Equal(t, device.Available, v.DeviceState)
+			require.True(t, w.host.clean())
+			continue
+		}
+		require.Equal(t, device.Allocated, v.DeviceState)
+		require.Equal(t, instance, *v.InstanceUUID)
+		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was wiped")
+		ok[contract.Result](w.unbind("i0"))
+		w.reach(device.Available)
+		w.noDefect()
+	}
+}
+
+// A run that ended before this one began knows nothing of its tenants.
 func TestF10_RunOfAnEarlierLifeIsNoWitness(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
 		w := newWorld(t, safePolicy())
 		w.recalled = contract.Recalled{RunID: "an earlier life's", Instance: instance}
-		w.taken("i1")
+		ok[contract.Result](w.enroll(true))
+		w.onward("i1")
 		w.shelf.outsider(1) // the inventory is newer: doubt
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		w.pass(time.Minute)

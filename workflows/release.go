@@ -122,12 +122,12 @@ func (d *lifecycle) lower(ctx workflow.Context, generation int64) (lowered, *dev
 	}
 }
 
-// leavePool burns an available device before it is taken out of the pool by
-// another way than a bind, so that nobody is given it meanwhile. guard is asked
-// again once the device is burned. Elsewhere it does nothing.
-func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error) error {
+// leavePool burns an available device before the event takes it out of the pool, so
+// that nobody is given it meanwhile; guard is asked again once it is burned. Elsewhere
+// it just applies the event.
+func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind device.Kind) error {
 	if d.state.Device.State != device.Available {
-		return nil
+		return d.apply(ctx, device.Event{Kind: kind})
 	}
 	if err := guard(); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error) error {
 		return err
 	}
 	if !d.state.Device.Allocatable() {
-		return nil
+		return d.apply(ctx, device.Event{Kind: kind})
 	}
 	in := d.stockInput()
 	in.Raise = true
@@ -156,7 +156,14 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error) error {
 		d.observed(ctx, stock)
 		return d.refuse(device.CodeInUse, "the inventory shows the device in use by "+first(stock.Consumers), "wait until it is released")
 	}
-	return guard()
+	if err := guard(); err != nil {
+		return err
+	}
+	if err := d.apply(ctx, device.Event{Kind: kind}); err != nil {
+		return err
+	}
+	d.state.Intent.Raise = false // just done
+	return nil
 }
 
 // rejoinPool ends the operator's hold on an available device: it must be unused, and

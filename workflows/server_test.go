@@ -65,6 +65,8 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 
 func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, a ...temporal.SearchAttributeUpdate) error {
 	o.w.upserts++
+	o.w.attrs = temporal.NewSearchAttributes(contract.AttrUUID.ValueSet("carried over"))
+	o.w.shownInstance, _ = temporal.NewSearchAttributes(a...).GetKeyword(contract.AttrInstance)
 	return o.Next.UpsertTypedSearchAttributes(ctx, a...)
 }
 

@@ -49,12 +49,16 @@ type world struct {
 	// ready: the present run has begun.
 	ready bool
 	end   error
+	// killed is the number of the run that was terminated last; shownInstance is the
+	// tenant that its search attributes tell of.
+	killed        int
+	shownInstance string
 	// endState is what the last run handed to its successor.
 	endState *contract.DeviceState
 	events   []*event
 	attrs    temporal.SearchAttributes
-	// urged: the server asks every run to continue as new.
-	urged bool
+	// urged is the age at which the server asks a run to continue as new; 0 is never.
+	urged time.Duration
 
 	cond             func() bool
 	toLoop, toScript chan struct{}
@@ -135,6 +139,14 @@ func (w *world) loop(in contract.DeviceInput) {
 	for {
 		w.run(in)
 		var next *workflow.ContinueAsNewError
+		if w.killed == w.runs && !w.stopped {
+			record := w.host.record
+			in = contract.DeviceInput{Name: "d1", Recovered: &record}
+			w.flying, w.updates, w.attrs = 0, 0, temporal.SearchAttributes{}
+			w.host.running = ""
+			w.forward()
+			continue
+		}
 		if !errors.As(w.end, &next) {
 			w.live = false
 			for !w.stopped {
@@ -164,18 +176,44 @@ func (w *world) run(in contract.DeviceInput) {
 		DeadlockDetectionTimeout: time.Minute,
 		Interceptors:             []interceptor.WorkerInterceptor{&inbound{w: w}},
 	})
-	env.SetContinueAsNewSuggested(w.urged)
+	if w.urged > 0 {
+		env.RegisterDelayedCallback(func() { env.SetContinueAsNewSuggested(true) }, w.urged)
+	}
 	env.SetOnTimerFiredListener(func(string) { w.nudge() })
 	if w.attrs.Size() > 0 {
 		assert.NoError(w, env.SetTypedSearchAttributesOnStart(w.attrs))
 	}
 	lifecycle := &workflows.Lifecycle{Planner: w.planner}
 	env.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
-	for _, e := range w.events {
-		w.register(e)
-	}
 	env.ExecuteWorkflow(contract.WorkflowDeviceLifecycle, in)
 	w.now, w.end = env.Now(), env.GetWorkflowError()
+}
+
+// begin is called when a run's workflow begins: only now do timers keep their order.
+func (w *world) begin() {
+	env := w.env
+	env.RegisterDelayedCallback(func() {
+		if w.env != env || w.stopped {
+			return
+		}
+		w.ready = true
+		for _, e := range w.events {
+			w.register(e)
+		}
+		w.look()
+	}, 0)
+}
+
+// terminate ends the present run from outside; the host remembers the device and
+// starts it again.
+func (w *world) terminate() {
+	w.after(1, func() {
+		w.killed = w.runs
+		w.recalled = contract.Recalled{RunID: fmt.Sprintf("terminated-%d", w.runs), Instance: w.shownInstance}
+		hint := w.host.hint(w.clock())
+		w.after(2, func() {})
+		w.signal(contract.SignalObserved, hint)
+	})
 }
 
 // clock is the time in the world.
@@ -190,7 +228,7 @@ func (w *world) clock() time.Time {
 func (w *world) after(d time.Duration, do func()) {
 	e := &event{at: w.clock().Add(max(d, 1)), do: do}
 	w.events = append(w.events, e)
-	if w.env != nil {
+	if w.ready {
 		w.register(e)
 	}
 }
@@ -277,7 +315,7 @@ func (w *world) within(d time.Duration, what string, cond func() bool) {
 		w.cond = func() bool { return cond() || late || !w.live }
 		limit := &event{at: w.clock().Add(d), do: func() { late = true }}
 		w.events = append(w.events, limit)
-		if w.env != nil {
+		if w.ready {
 			w.register(limit)
 		}
 		w.toLoop <- struct{}{}
@@ -396,10 +434,10 @@ func (i *inboundWorkflow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.
 	var err error
 	done := false
 	workflow.Go(ctx, func(ctx workflow.Context) { out, err = i.Next.ExecuteWorkflow(ctx, in); done = true })
-	i.w.ready = true
-	i.w.nudge()
+	i.w.begin()
 	own, _ := workflow.NewDisconnectedContext(ctx)
-	if e := workflow.Await(own, func() bool { return done || i.w.stopped }); e != nil || !done {
+	run := i.w.runs
+	if e := workflow.Await(own, func() bool { return done || i.w.stopped || i.w.killed == run }); e != nil || !done {
 		return nil, errors.New("the test is over")
 	}
 	return out, err

@@ -183,14 +183,6 @@ func (t task) start(c client.Client, out *speaker, logger *slog.Logger) (stop fu
 		WorkerStopTimeout: time.Second, DisableRegistrationAliasing: true,
 		Interceptors: []interceptor.WorkerInterceptor{&witness{out: out}},
 	}
-	if t.Real {
-		attempts, err := host.OpenAttempts(filepath.Join(t.Dir, "attempts"))
-		if err != nil {
-			return stop, err
-		}
-		stops = append(stops, attempts.Close)
-		base.Interceptors = append(base.Interceptors, &activities.InHand{Attempts: attempts, Log: logger})
-	}
 	controlOptions, hostOptions := base, base
 	controlOptions.StickyScheduleToStartTimeout = 2 * time.Second
 	controlOptions.MaxConcurrentWorkflowTaskExecutionSize = 100
@@ -250,7 +242,7 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 	if err != nil {
 		return bodies{}, nil, err
 	}
-	this, err := host.Open(t.Dir, t.Host, host.DefaultRules(t.Dir))
+	this, err := host.Open(t.Dir, t.Host, host.DefaultRules(t.Dir), host.Within(t.Address))
 	if err != nil {
 		return bodies{}, nil, err
 	}

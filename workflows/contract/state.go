@@ -108,6 +108,8 @@ type HostRecord struct {
 	Generation int64           `json:"generation,omitempty"`
 	Clean      int             `json:"clean,omitempty"`
 	Seq        int64           `json:"seq,omitempty"`
+	// Remembered: the host knew the device before it was asked to look.
+	Remembered bool `json:"remembered,omitempty"`
 }
 
 // Planned is one step of a recorded plan.

@@ -1,0 +1,75 @@
+package activities
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"burnish/workflows/contract"
+)
+
+// pulse heartbeats the latest progress until it is stopped. The SDK throttles what is
+// sent; a goroutine of its own keeps a server that does not answer from slowing the
+// step. The first beat waits a moment for something to tell, because the next one
+// that is sent comes a throttle's length later.
+type pulse struct {
+	mu       sync.Mutex
+	progress contract.Progress
+	told     chan struct{} // capacity 1: there is something to tell
+	ended    chan struct{}
+	once     sync.Once
+}
+
+func startPulse(ctx context.Context, p contract.Progress) *pulse {
+	beat := &pulse{progress: p, told: make(chan struct{}, 1), ended: make(chan struct{})}
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-beat.ended:
+				return
+			case <-beat.told:
+			case <-tick.C:
+			}
+			activity.RecordHeartbeat(ctx, beat.now())
+		}
+	}()
+	return beat
+}
+
+func (p *pulse) now() contract.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.progress
+}
+
+// start is set without a beat: what comes next, a wait or the first checkpoint, has
+// more to tell.
+func (p *pulse) start(offset int64, ran time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.progress.Offset, p.progress.Ran = offset, ran
+}
+
+func (p *pulse) set(offset int64, ran time.Duration) {
+	p.tell(func(to *contract.Progress) { to.Offset, to.Ran, to.Waiting = offset, ran, "" })
+}
+
+func (p *pulse) wait(what string) {
+	p.tell(func(to *contract.Progress) { to.Waiting = what })
+}
+
+func (p *pulse) tell(change func(*contract.Progress)) {
+	p.mu.Lock()
+	change(&p.progress)
+	p.mu.Unlock()
+	select {
+	case p.told <- struct{}{}:
+	default: // it will tell the latest anyway
+	}
+}
+
+func (p *pulse) stop() { p.once.Do(func() { close(p.ended) }) }
