@@ -79,7 +79,9 @@ func TestDiscover_RemembersAndTells(t *testing.T) {
 
 	again, err := s.discover(t, in)
 	require.NoError(t, err)
-	again.SeenAt = facts.SeenAt
+	require.False(t, facts.Record.Remembered)
+	require.True(t, again.Record.Remembered)
+	again.SeenAt, again.Record.Remembered = facts.SeenAt, false
 	require.Equal(t, facts, again, "a second look finds the same")
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -56,22 +57,26 @@ func endedRun(t *testing.T, id, instance string, closed time.Time) *workflowpb.W
 func TestRecall_NewestRunThatWasEndedFromOutside(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	forgotten := endedRun(t, "r4", "", at.Add(time.Hour))
+	forgotten.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	older, newer := endedRun(t, "r1", "vm-1", at), endedRun(t, "r2", "vm-2", at.Add(time.Second))
 	for name, c := range map[string]struct {
 		runs []*workflowpb.WorkflowExecutionInfo
 		want contract.Recalled
 	}{
-		"none":                {},
-		"in order":            {[]*workflowpb.WorkflowExecutionInfo{older, newer}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
-		"in the other order":  {[]*workflowpb.WorkflowExecutionInfo{newer, older}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
-		"the newest had none": {[]*workflowpb.WorkflowExecutionInfo{newer, endedRun(t, "r3", "", at.Add(time.Minute))}, contract.Recalled{RunID: "r3"}},
+		"none":                       {},
+		"in order":                   {[]*workflowpb.WorkflowExecutionInfo{older, newer}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
+		"in the other order":         {[]*workflowpb.WorkflowExecutionInfo{newer, older}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
+		"forgotten in order since":   {[]*workflowpb.WorkflowExecutionInfo{forgotten, newer}, contract.Recalled{}},
+		"forgotten, the other order": {[]*workflowpb.WorkflowExecutionInfo{newer, forgotten}, contract.Recalled{}},
+		"the newest had none":        {[]*workflowpb.WorkflowExecutionInfo{newer, endedRun(t, "r3", "", at.Add(time.Minute))}, contract.Recalled{RunID: "r3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, query, err := recalls(t, "h1_0000:01:00.0", &workflowservice.ListWorkflowExecutionsResponse{Executions: c.runs}, nil)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 			require.Contains(t, query, "WorkflowId = 'device/h1_0000:01:00.0'")
-			require.NotContains(t, query, "Completed", "a run that ended by itself tells nothing")
+			require.NotContains(t, query, "Failed", "a refused enrolment tells nothing")
 		})
 	}
 	t.Run("a quote in a name does not end the query's", func(t *testing.T) {

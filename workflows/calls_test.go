@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -20,6 +21,10 @@ type call struct {
 
 	accepted, done bool
 	err            error
+
+	run       int  // in which it was sent
+	again     bool // a repetition of an earlier one
+	abandoned bool // its sender does not care for the answer any more
 }
 
 // send sends an update; an empty ID makes a new one. It waits for nothing.
@@ -28,7 +33,8 @@ func (w *world) send(verb, id string, in any) *call {
 		w.sent++
 		id = fmt.Sprintf("%s-%d", verb, w.sent)
 	}
-	c := &call{w: w, verb: verb, id: id, in: in}
+	c := &call{w: w, verb: verb, id: id, in: in, run: w.runs}
+	w.open = append(w.open, c)
 	w.deliver(func() bool { return c.accepted || c.done }, func() {
 		w.env.UpdateWorkflow(verb, id, c, in)
 	})
@@ -94,6 +100,16 @@ func overWire(err error) error {
 	}
 	c := temporal.GetDefaultFailureConverter()
 	return c.FailureToError(c.ErrorToFailure(err))
+}
+
+// drop fails the updates that a terminated run had accepted, as their clients see it.
+func (w *world) drop() {
+	for _, c := range w.open {
+		if c.accepted && !c.done {
+			c.done, c.err = true, errors.New("workflow execution terminated")
+		}
+	}
+	w.updates = 0
 }
 
 // wait runs the world until the update is answered.

@@ -70,6 +70,7 @@ type world struct {
 	oneTimeUse bool
 	mail       []*letter
 	sent       int
+	open       []*call
 	answered   func(*call)
 
 	flying, upserts, memos, updates int
@@ -142,7 +143,8 @@ func (w *world) loop(in contract.DeviceInput) {
 		if w.killed == w.runs && !w.stopped {
 			record := w.host.record
 			in = contract.DeviceInput{Name: "d1", Recovered: &record}
-			w.flying, w.updates, w.attrs = 0, 0, temporal.SearchAttributes{}
+			w.flying, w.attrs = 0, temporal.SearchAttributes{}
+			w.drop()
 			w.host.running = ""
 			w.forward()
 			continue
