@@ -251,18 +251,6 @@ func (s *server) last() contract.Progress {
 	return all[len(all)-1]
 }
 
-// hears waits until a heartbeat says that the attempt waits for what begins so.
-func (s *server) hears(t *testing.T, waiting string) {
-	t.Helper()
-	for !strings.HasPrefix(s.last().Waiting, waiting) {
-		select {
-		case <-s.beat:
-		case <-t.Context().Done():
-			require.Fail(t, "no heartbeat that waits for "+waiting)
-		}
-	}
-}
-
 // run carries out one attempt of a step.
 func (s *site) run(server *server, in contract.StepInput) (contract.StepResult, error) {
 	i := slices.IndexFunc(s.hands.Steps, func(step steps.Step) bool { return step.Name == in.Step })
@@ -297,6 +285,20 @@ func (s *site) start(server *server, in contract.StepInput) *running {
 		r.took = time.Since(began)
 	}()
 	return r
+}
+
+// hears waits until a heartbeat says that the attempt waits for what begins so.
+func (r *running) hears(t *testing.T, waiting string) {
+	t.Helper()
+	for !strings.HasPrefix(r.last().Waiting, waiting) {
+		select {
+		case <-r.beat:
+		case <-r.done:
+			require.Fail(t, "the attempt ended", "before it said %q: %v", waiting, r.err)
+		case <-t.Context().Done():
+			require.Fail(t, "no heartbeat that says "+waiting)
+		}
+	}
 }
 
 // wait returns when the attempt has.

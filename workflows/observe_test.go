@@ -38,11 +38,15 @@ func TestF4_UseSeenAtTheStartOfAClean(t *testing.T) {
 func TestF4_ClaimBeforeAnyStep(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
-	names := len(w.names)
+	names, writes := len(w.names), len(w.shelf.writes)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.quiet()
 	require.Equal(t, []string{"Observe", "zero", "verify", "Release"}, w.names[names:])
+	// The clean's own write comes first: it voids whatever is still on its way.
+	require.Len(t, w.shelf.writes[writes:], 2)
+	require.Equal(t, 1, w.shelf.writes[writes].reserved, "burned before the first step")
+	require.Equal(t, 0, w.shelf.writes[writes+1].reserved)
 	w.noDefect()
 }
 

@@ -19,6 +19,8 @@ type oracle struct {
 	vouched bool
 	// erased and verified say of each block what happened since anybody last had it.
 	erased, verified [blocks]bool
+	// freed: it was lowered when that was lawful, and is free since.
+	freed bool
 	// since is when reserved and state began to disagree.
 	since time.Time
 	// faulty: the inventory does not answer as it should; healed says since when not.
@@ -77,12 +79,16 @@ func (o *oracle) read(block int) {
 
 // wrote looks at each change of the inventory as it happens.
 func (o *oracle) wrote(what string) {
+	if o.w.shelf.reserved != 0 {
+		o.freed = false
+	}
 	if o.over || o.w.shelf.reserved != 0 {
 		return
 	}
 	s := o.w.shelf
 	v := o.w.view()
-	free := o.clean() || o.lawful() && (v.NotSanitised || o.vouched)
+	free := o.clean() || o.freed || o.lawful() && (v.NotSanitised || o.vouched)
+	o.freed = free
 	switch what {
 	case "put":
 		returning := v.DeviceState == device.Cleaning && v.CleanStep == nil
@@ -93,7 +99,7 @@ func (o *oracle) wrote(what string) {
 			o.say("lowered while %v use the device", s.consumers)
 		case !free:
 			o.say("lowered with erased %v, verified %v, blocks %q", o.erased, o.verified, o.w.host.blocks)
-		case !returning && v.DeviceState != device.Available && o.w.killed == 0:
+		case !returning && v.DeviceState != device.Available && v.DeviceState != device.Unknown:
 			o.say("lowered in state %s", v.DeviceState)
 		}
 		if len(s.writes) < 2 {
@@ -161,7 +167,7 @@ func (o *oracle) moment() {
 	}
 	offered := v.DeviceState == device.Available && !v.Maintenance
 	free := w.shelf.reserved == 0
-	if free && len(w.shelf.consumers) == 0 && !o.clean() && !(o.lawful() && (v.NotSanitised || o.vouched)) {
+	if free && len(w.shelf.consumers) == 0 && !o.clean() && !o.freed {
 		o.say("free in the inventory with blocks %q", w.host.blocks)
 	}
 	if offered && v.Dirty && v.ClaimedBy == "" {

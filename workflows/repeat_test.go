@@ -48,25 +48,31 @@ var verbs = []struct {
 // onward brings a device from any state into the hands of a new tenant.
 func (w *world) onward(instance string) {
 	w.t.Helper()
+	w.offer()
+	w.taken(instance)
+}
+
+// offer brings a device from any state to available.
+func (w *world) offer() {
+	w.t.Helper()
 	for range 10 {
 		switch v := w.settled(); {
-		case v.InstanceUUID != nil && *v.InstanceUUID == instance:
-			return
 		case v.InstanceUUID != nil:
 			ok[contract.Result](w.unbind(*v.InstanceUUID))
 		case v.Maintenance && v.DeviceState != device.Error:
 			ok[contract.Result](w.maintain(true))
 		case v.ClaimedBy != "":
 			ok[contract.Result](w.unclaim(v.ClaimedBy))
-		case v.DeviceState == device.Error:
+		case v.DeviceState == device.Error, v.DeviceState == device.PendingCleaning:
 			ok[contract.Result](w.cleanUp())
 		case v.DeviceState == device.Manageable:
 			ok[contract.Result](w.ask(contract.UpdateProvide))
 		case v.DeviceState == device.Available:
-			w.taken(instance)
+			w.quiet()
+			return
 		}
 	}
-	w.t.Fatal("no new tenant: " + w.describe())
+	w.t.Fatal("not to be offered again: " + w.describe())
 }
 
 // same compares what a device is, apart from its memory of messages.

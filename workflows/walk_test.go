@@ -64,6 +64,9 @@ func walk(t *testing.T, seed uint64) {
 		}
 	})
 	k.begin()
+	if *walkSeed != 0 {
+		w.trace = func(s string) { k.did = append(k.did, fmt.Sprint(w.clock().Sub(epoch), " ", s)) }
+	}
 	for range 60 {
 		if !w.live || k.over {
 			break
@@ -107,7 +110,13 @@ func (k *walker) send(verb string, in any) {
 // act does one thing.
 func (k *walker) act() {
 	r := k.r
-	switch r.IntN(34) {
+	n := r.IntN(34)
+	if k.owner == device.OwnerNova && n < 11 { // Nova binds there, nobody else (F6)
+		k.scheduler()
+		k.hint()
+		return
+	}
+	switch n {
 	case 0, 1, 2, 3, 4:
 		in := contract.BindInput{Instance: k.instance()}
 		if r.IntN(3) > 0 {
@@ -290,6 +299,23 @@ func (k *walker) hostTrouble() {
 	}
 }
 
+// nova has the last consumer come and go.
+func (k *walker) nova(consumer string) {
+	k.offer()
+	if !k.shelf.allocate(consumer) {
+		k.t.Fatalf("no room for the last consumer: %s", k.describe())
+	}
+	k.writes(consumer)
+	for range 2 {
+		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+		k.pass(time.Hour)
+		k.settled()
+		k.shelf.free(consumer)
+	}
+	k.offer()
+	k.noDefect()
+}
+
 // scheduler is Nova, where the device is Nova's: it takes what is free and leaves.
 func (k *walker) scheduler() {
 	if k.owner != device.OwnerNova {
@@ -357,6 +383,10 @@ func (k *walker) end() {
 		return
 	}
 	k.note("to the last tenant")
+	if k.owner == device.OwnerNova {
+		k.nova("z")
+		return
+	}
 	k.onward("z")
 	k.leave("z")
 	k.settled()

@@ -1,0 +1,68 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func TestF1_AttemptAsksBeforeItWrites(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "once, with the device in hand", func(t *testing.T) {
+		s := newSite(t)
+		s.disk.durableBefore(steps.Chunk)
+		var calls []string
+		var told []any
+		var token []byte
+		s.hands.Confirm = func(ctx context.Context, by []byte, details ...any) error {
+			calls, told, token = append(calls, s.disk.history()...), details, by
+			return errors.Join(ctx.Err(), s.fenced("S1"))
+		}
+		server := again(t, 2)
+		server.told = &contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}
+		_, err := s.run(server, s.input("zero"))
+		require.NoError(t, err)
+		require.Equal(t, []string{"open"}, calls)
+		require.NotEmpty(t, token)
+		require.Equal(t, []any{*server.told}, told, "a heartbeat that says less than the last would lose it")
+	})
+	for name, answer := range map[string]error{
+		"the attempt is not known any more": serviceerror.NewNotFound("the attempt timed out"),
+		"the server does not answer":        serviceerror.NewUnavailable("connection refused"),
+		"it was cancelled":                  temporal.NewCanceledError(),
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := newSite(t)
+			s.hands.Confirm = func(context.Context, []byte, ...any) error { return answer }
+			_, err := s.run(first(t), s.input("zero"))
+			requireSoon(t, err, device.CodeLostContact)
+			require.Equal(t, []string{"open", "close"}, s.disk.history(), "it wrote")
+			require.NoError(t, freed(s, "S1"))
+			s.hands.Confirm = nil
+			in := s.input("zero")
+			in.ErrorOnCrash = true
+			require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in), "it was no crash (D1)")
+		})
+	}
+	inBubble(t, "and does not wait for ever", func(t *testing.T) {
+		s := newSite(t)
+		s.hands.Confirm = func(ctx context.Context, _ []byte, _ ...any) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		r := s.start(first(t), s.input("zero"))
+		_, err := r.wait(t)
+		requireSoon(t, err, device.CodeLostContact)
+		require.Equal(t, 10*time.Second, r.took)
+		require.Equal(t, []string{"open", "close"}, s.disk.history())
+	})
+}
