@@ -203,7 +203,7 @@ func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestS265_WaitsForASlotInItsPlace(t *testing.T) {
+func TestS2_65_WaitsForASlotInItsPlace(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
 		s := newSite(t)

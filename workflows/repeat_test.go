@@ -63,6 +63,8 @@ func (w *world) offer() {
 			ok[contract.Result](w.maintain(true))
 		case v.ClaimedBy != "":
 			ok[contract.Result](w.unclaim(v.ClaimedBy))
+		case v.DeviceState == device.Error && v.Operation == "": // D4
+			ok[contract.Result](w.ask(contract.UpdateManage))
 		case v.DeviceState == device.Error, v.DeviceState == device.PendingCleaning:
 			ok[contract.Result](w.cleanUp())
 		case v.DeviceState == device.Manageable:

@@ -17,6 +17,7 @@ type shelf struct {
 	reserved   int
 	consumers  []string
 	writes     []write
+	uuids      []string // whom each call named
 	// meddle may fail a call before it takes effect, or lose its answer after.
 	meddle func(call string, after bool) error
 	// wrote is told of every change of reserved or of the consumers.
@@ -36,6 +37,7 @@ var errLine = errors.New("the line broke")
 func lost() error { return inventory.Unavailable("inventory", "wait", errLine) }
 
 func (s *shelf) call(name, uuid string, do func() error) error {
+	s.uuids = append(s.uuids, uuid)
 	if s.meddle != nil {
 		if err := s.meddle(name, false); err != nil {
 			return err

@@ -49,7 +49,7 @@ func walk(t *testing.T, seed uint64) {
 	w := newWorld(t, policy)
 	w.oneTimeUse = r.IntN(2) == 0
 	if r.IntN(3) == 0 {
-		w.owner = device.OwnerNova
+		w.owner, w.oneTimeUse = device.OwnerNova, true
 	}
 	if r.IntN(6) == 0 {
 		w.host.facts.Operation = ""
@@ -91,6 +91,17 @@ func (k *walker) begin() {
 	ok[contract.Result](c)
 	k.calls = append(k.calls, c)
 	k.note("enrolled")
+	if k.owner == device.OwnerNova {
+		k.sweep()
+	}
+}
+
+// sweep has the device look every minute, as the sweep of Placement does.
+func (k *walker) sweep() {
+	k.after(time.Minute, func() {
+		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+		k.sweep()
+	})
 }
 
 // wait lets a random while go by.
@@ -306,6 +317,7 @@ func (k *walker) nova(consumer string) {
 		k.t.Fatalf("no room for the last consumer: %s", k.describe())
 	}
 	k.writes(consumer)
+	k.shelf.outsider(1)
 	for range 2 {
 		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 		k.pass(time.Hour)
@@ -327,8 +339,9 @@ func (k *walker) scheduler() {
 		return
 	}
 	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
-	if k.tenant == "" && k.shelf.allocate(consumer) {
+	if k.shelf.allocate(consumer) {
 		k.writes(consumer)
+		k.shelf.outsider(1) // Nova burns what is one-time-use
 		k.note("%s allocates", consumer)
 	}
 }
@@ -378,7 +391,7 @@ func (k *walker) end() {
 		k.leave(k.tenant)
 	}
 	v := k.settled()
-	if v.DeviceState == device.Retired || v.DeviceState == device.Error && k.host.facts.Operation == "" {
+	if v.DeviceState == device.Retired || k.oneTimeUse && k.host.facts.Operation == "" {
 		k.noDefect()
 		return
 	}

@@ -256,6 +256,7 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 		control: map[string]any{
 			contract.ActivityPublish: control.Publish, contract.ActivityReserve: control.Reserve,
 			contract.ActivityObserve: control.Observe, contract.ActivityRelease: control.Release,
+			contract.ActivityWithdraw: control.Withdraw, contract.ActivityRecall: control.Recall,
 		},
 		host: map[string]any{contract.ActivityDiscover: hands.Discover},
 	}

@@ -17,7 +17,7 @@ import (
 
 // Control and host are processes of their own; the host is down when the clean
 // begins. The operator is told, and the clean goes on by itself when it is back.
-func TestHostSilent(t *testing.T) {
+func TestF8_HostSilent(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestHostSilent(t *testing.T) {
 }
 
 // A host that falls silent in mid-wipe: its wipe goes on where it was.
-func TestHostSilentInMidWipe(t *testing.T) {
+func TestF8_HostSilentInMidWipe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control", "BURNISH_HOST_SILENT_AFTER=3s")
@@ -78,7 +78,7 @@ func TestHostSilentInMidWipe(t *testing.T) {
 
 // SAFETY F1: a second worker of the same host refuses to start, and says who is the
 // first.
-func TestSecondWorkerRefuses(t *testing.T) {
+func TestF1_SecondWorkerRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first := s.Run(t, "host")
@@ -125,7 +125,7 @@ func TestGracefulStop(t *testing.T) {
 }
 
 // S2.41, S2.42: of two binds at once by two processes exactly one wins, each time.
-func TestTwoBindsAtOnce(t *testing.T) {
+func TestS2_41_TwoBindsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
@@ -161,7 +161,7 @@ func TestTwoBindsAtOnce(t *testing.T) {
 }
 
 // S2.65: two cleans at once on a host, the others wait in their order and say so.
-func TestMaxCleansPerHost(t *testing.T) {
+func TestS2_65_S2_66_MaxCleansPerHost(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all", "BURNISH_MAX_CLEANS_PER_HOST=2")

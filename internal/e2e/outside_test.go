@@ -18,7 +18,7 @@ import (
 // Temporal's Web UI lets an operator Cancel, Terminate and Reset a device's workflow.
 // No device is lost by it and no tenant's byte (DESIGN: the workflow, Recovery).
 
-func TestTerminate(t *testing.T) {
+func TestF10_Terminate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all")
@@ -62,7 +62,7 @@ func TestTerminate(t *testing.T) {
 
 // The fleet file is applied again after a device's workflow was terminated: who had
 // the device has it still, whatever the enrolment says.
-func TestEnrollAfterTerminate(t *testing.T) {
+func TestF10_EnrollAfterTerminate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all")
@@ -83,7 +83,7 @@ func TestEnrollAfterTerminate(t *testing.T) {
 }
 
 // A Cancel is an abort: of a clean, or of nothing.
-func TestCancel(t *testing.T) {
+func TestF9_Cancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
@@ -130,7 +130,7 @@ func TestCancel(t *testing.T) {
 
 // A Reset sends the workflow back to an earlier event, while another tenant has the
 // device; Temporal may send the updates after that event once more, or not.
-func TestReset(t *testing.T) {
+func TestF10_Reset(t *testing.T) {
 	t.Parallel()
 	for point, update := range map[string]string{
 		"first task":        "",

@@ -1,0 +1,120 @@
+package workflows_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// A device is one-time-use only where its enrolment says so.
+func TestS0_2_OneTimeUseIsAskedFor(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	e := w.enrolment()
+	e.OneTimeUse = false
+	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e}))
+	require.False(t, r.View.OneTimeUse)
+	w.noDefect()
+}
+
+// The end of a tenancy writes nothing to the inventory; only the clean that follows
+// does.
+func TestS0_7_S3_18_UnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.host.stubborn = time.Hour
+	writes, at := len(w.shelf.writes), w.clock()
+	r := ok[contract.Result](w.unbind("i1"))
+	require.Equal(t, device.PendingCleaning, r.View.DeviceState, "the answer does not wait for the clean")
+	require.Less(t, w.clock().Sub(at), time.Second)
+	for _, write := range w.shelf.writes[writes:] {
+		require.NotZero(t, write.reserved, "nothing lowers it but a completed clean")
+	}
+	require.Equal(t, 1, w.shelf.reserved)
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// One device has one provider with total 1, and its reservation is only ever raised to
+// that total: while it is allocated, awaits cleaning or is held.
+func TestS0_14_S0_16_OneProviderRaisedToItsTotalOnly(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	ok[contract.Result](w.maintain(false))
+	ok[contract.Result](w.maintain(true))
+	w.quiet()
+	require.Equal(t, 1, w.shelf.stock().Total)
+	require.NotEmpty(t, w.shelf.writes)
+	for _, write := range w.shelf.writes {
+		require.Contains(t, []int{0, 1}, write.reserved)
+	}
+	w.noDefect()
+}
+
+// What an operator reserved on a provider of which Burnish knows nothing is no call of
+// any workflow: every call names the device's own provider.
+func TestS0_17_OnlyItsOwnProviderIsTouched(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.NotEmpty(t, w.shelf.uuids)
+	for _, uuid := range w.shelf.uuids {
+		require.Equal(t, contract.DeviceUUID("d1"), uuid)
+	}
+	w.noDefect()
+}
+
+// The states of a whole turnover are the document's, in its order.
+func TestS2_39_S3_17_StatesOfATurnover(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	var states []string
+	w.seen = func() {
+		if s := string(w.view().DeviceState); len(states) == 0 || states[len(states)-1] != s {
+			states = append(states, s)
+		}
+	}
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.Equal(t, "pending_cleaning cleaning available", strings.TrimPrefix(strings.Join(states, " "), "allocated "))
+	w.noDefect()
+}
+
+// A step counts when it reports its own completion: one that ends without a result, by
+// an error or a silent host, never leads to available.
+func TestS2_68_DetachIsNoSuccess(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.host.up = false
+	ok[contract.Result](w.unbind("i1"))
+	w.pass(24 * time.Hour)
+	v := w.view()
+	require.Equal(t, device.Cleaning, v.DeviceState)
+	require.True(t, v.Dirty)
+	require.Equal(t, string(device.CodeHostSilent), v.Fault)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.noDefect()
+}
+
+// From error an operator may try again; nothing offers the device without a clean.
+func TestS3_21_S3_24_ErrorLeadsToARetryAndNothingElse(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.failing("zero", 0, device.CodeIO)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	w.bind("i2", "r-i2").refused(device.CodeRefused)
+	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
+	require.NotContains(t, w.names, "PowerOff", "S3.24: it is never powered off")
+	w.host.trouble = nil
+	ok[contract.Result](w.cleanUp())
+	w.reach(device.Available)
+	w.noDefect()
+}
