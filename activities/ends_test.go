@@ -230,12 +230,13 @@ func TestS2_65_WaitsForASlotInItsPlace(t *testing.T) {
 		}
 		one := attempt(1, "d1", time.Minute)
 		one.hears(t, "waiting, place 1")
+		pass(15 * time.Second)
 		two := attempt(1, "d2", time.Hour)
 		two.hears(t, "waiting, place 2")
 		three := attempt(1, "d3", time.Hour)
 		three.hears(t, "waiting, place 3")
 
-		// Half of its budget later the first leaves, and is started again at once.
+		// Half a minute later the first leaves, and is started again at once.
 		_, err = one.wait(t)
 		requireSoon(t, err, device.CodeSlotWait)
 		require.Equal(t, 30*time.Second, one.took)

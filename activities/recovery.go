@@ -33,8 +33,7 @@ type Recovery struct {
 }
 
 // Host tells the workflow of each device of a host that the host started and what it
-// remembers, and ends the attempts that an earlier worker of this host left. A
-// workflow that is gone is started again with what the host remembers; a device
+// remembers. A workflow that is gone is started again with what the host remembers; a device
 // whose workflow ended by itself was forgotten, and is forgotten here too. What
 // failed is in the error; call again.
 func (r *Recovery) Host(ctx context.Context, h *host.Host) error {

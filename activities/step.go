@@ -35,6 +35,11 @@ type Hardware struct {
 	Confirm func(ctx context.Context, token []byte, details ...any) error
 }
 
+// slotPatience is how long an attempt waits for a slot before it leaves, keeps its
+// place and is retried: well below what StartToClose has over the budget, which a
+// step that began late would otherwise not be given whole.
+const slotPatience = 30 * time.Second
+
 // confirmWithin bounds the wait for the server's word.
 const confirmWithin = 10 * time.Second
 
@@ -208,7 +213,7 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 func (a *attempt) slot(ctx context.Context) (func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	patience := time.AfterFunc(max(a.in.Budget/2, 10*time.Second), func() { cancel(host.ErrComeBack) })
+	patience := time.AfterFunc(slotPatience, func() { cancel(host.ErrComeBack) })
 	defer patience.Stop()
 	return a.Slots.Acquire(ctx, a.in.Enrolment.Name, func(place int) {
 		a.pulse.wait(fmt.Sprintf("waiting, place %d", place))

@@ -109,6 +109,26 @@ func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
 	}
 }
 
+// Terminated again before the first recovery had found out anything: the run that knew
+// nothing is no witness, the one before it is.
+func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.quiet()
+	w.shelf.meddle = func(string, bool) error { return lost() } // nothing can be found out
+	for range 3 {
+		w.terminate()
+		w.pass(2 * time.Minute)
+		require.Equal(t, device.Unknown, w.view().DeviceState)
+	}
+	w.shelf.meddle = nil
+	v := w.settled()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
+	w.noDefect()
+}
+
 // Terminated in mid-clean: the step may still run; the next clean begins anew.
 func TestRecovery_TerminatedInMidClean(t *testing.T) {
 	w := recovered(t, func(w *world) {

@@ -145,8 +145,19 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind dev
 		return d.apply(ctx, device.Event{Kind: kind})
 	}
 	in := d.stockInput()
-	in.Raise = true
 	var stock contract.Stock
+	if !d.selfOwned() {
+		// Whoever had it and left since the last look left it burned (D9).
+		if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+			return faultOf(err)
+		}
+		if stock.Used == 0 && stock.Reserved >= stock.Total && d.state.Device.Allocatable() {
+			d.observed(ctx, stock)
+			return d.refuse(device.CodeInUse, "the inventory shows that the device was used since: it is cleaned first", "wait until it is clean")
+		}
+		in.Expect = &stock.Generation
+	}
+	in.Raise = true
 	if err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
 		// Whether it is burned now is unknown: the device looks for itself.
 		d.state.Intent.Look = true

@@ -8,15 +8,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/workflows/contract"
 )
@@ -66,7 +72,9 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, a ...temporal.SearchAttributeUpdate) error {
 	o.w.upserts++
 	o.w.attrs = temporal.NewSearchAttributes(contract.AttrUUID.ValueSet("carried over"))
-	o.w.shownInstance, _ = temporal.NewSearchAttributes(a...).GetKeyword(contract.AttrInstance)
+	shown := temporal.NewSearchAttributes(a...)
+	o.w.shownInstance, _ = shown.GetKeyword(contract.AttrInstance)
+	o.w.shownState, _ = shown.GetKeyword(contract.AttrState)
 	return o.Next.UpsertTypedSearchAttributes(ctx, a...)
 }
 
@@ -211,9 +219,41 @@ func (w *world) do(name string, attempt int, arg any) (any, error) {
 		}
 		return stock, nil
 	case string:
-		return w.recalled, nil
+		if w.recalled.RunID != "" { // scripted
+			return w.recalled, nil
+		}
+		return w.calls.Recall(ctx, in)
 	}
 	return nil, errors.New("no such activity: " + name)
+}
+
+// visibility lists the runs that were ended from outside.
+type visibility struct {
+	client.Client
+	w *world
+}
+
+func (v *visibility) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.w.listed}, nil
+}
+
+// list has visibility show the present run as ended, with what it told last.
+func (w *world) list() {
+	fields := map[string]*commonpb.Payload{}
+	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.shownInstance, contract.AttrState.GetName(): w.shownState} {
+		if value == "" {
+			continue
+		}
+		payload, err := converter.GetDefaultDataConverter().ToPayload(value)
+		assert.NoError(w, err)
+		fields[key] = payload
+	}
+	w.listed = append(w.listed, &workflowpb.WorkflowExecutionInfo{
+		Execution:        &commonpb.WorkflowExecution{RunId: fmt.Sprintf("run-%d", w.runs)},
+		Status:           enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+		CloseTime:        timestamppb.New(w.clock()),
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
+	})
 }
 
 type attemptKey struct{}

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
@@ -51,12 +53,15 @@ type world struct {
 	end   error
 	// killed is the number of the run that was terminated last; shownInstance is the
 	// tenant that its search attributes tell of.
-	killed        int
-	shownInstance string
+	killed                    int
+	shownInstance, shownState string
+	listed                    []*workflowpb.WorkflowExecutionInfo
 	// endState is what the last run handed to its successor.
 	endState *contract.DeviceState
 	events   []*event
 	attrs    temporal.SearchAttributes
+	viewText json.RawMessage
+	lastView contract.View
 	// urged is the age at which the server asks a run to continue as new; 0 is never.
 	urged time.Duration
 
@@ -106,7 +111,7 @@ func newWorldOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *wor
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
 	}
-	w.calls = &activities.Control{Store: w.shelf}
+	w.calls = &activities.Control{Store: w.shelf, Client: &visibility{w: w}}
 	w.setPolicy(policy)
 	var err error
 	w.activityContext, err = newActivityContext()
@@ -211,7 +216,7 @@ func (w *world) begin() {
 func (w *world) terminate() {
 	w.after(1, func() {
 		w.killed = w.runs
-		w.recalled = contract.Recalled{RunID: fmt.Sprintf("terminated-%d", w.runs), Instance: w.shownInstance}
+		w.list()
 		hint := w.host.hint(w.clock())
 		w.after(2, func() {})
 		w.signal(contract.SignalObserved, hint)
@@ -360,10 +365,16 @@ func (w *world) view() contract.View {
 		return v
 	}
 	value, err := w.env.QueryWorkflow(contract.QueryDevice)
-	if err == nil {
-		require.NoError(w.t, value.Get(&v))
+	if err != nil {
+		return v
 	}
-	return v
+	var text json.RawMessage
+	assert.NoError(w, value.Get(&text))
+	if !bytes.Equal(text, w.viewText) {
+		assert.NoError(w, json.Unmarshal(text, &v))
+		w.viewText, w.lastView = text, v
+	}
+	return w.lastView
 }
 
 func (w *world) decode(p *commonpb.Payloads, to any) {

@@ -55,9 +55,9 @@ type bench struct {
 
 func newBench(o options, dir string) *bench {
 	s := scale{
-		warm: 24, latency: box{fewest: 50, most: 250, time: 50 * time.Second},
-		fleet: 100, load: box{fewest: 3, most: 8, time: 50 * time.Second}, loadCycles: 150,
-		idle: 5000, idleTime: 30 * time.Second,
+		warm: 24, latency: box{fewest: 50, most: 250, time: 45 * time.Second},
+		fleet: 100, load: box{fewest: 3, most: 10, time: 50 * time.Second}, loadCycles: 100,
+		idle: 5000, idleTime: 40 * time.Second,
 	}
 	if o.quick {
 		s = scale{

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -81,7 +80,7 @@ func (s *side) start(ctx context.Context, x sample, n int) error {
 
 // footing is what one idle device takes of its worker's memory.
 type footing struct {
-	devices                int64
+	devices                int
 	perDevice, heap, stack float64 // KiB
 }
 
@@ -110,27 +109,24 @@ func (b *bench) idleMemory(ctx context.Context, s side, x sample) (f footing, er
 		return f, err
 	}
 	defer s.client.Close()
-	before, err := s.workers.measure(ctx)
+	before, err := s.workers.measure(ctx, true)
 	if err != nil {
 		return f, err
 	}
-	var next, started atomic.Int64
-	const atOnce = 8
 	deadline := time.Now().Add(b.idleTime)
-	err = together(atOnce, func(int) error {
-		for n := next.Add(1); n <= int64(b.idle) && time.Now().Before(deadline); n = next.Add(1) {
-			if err := s.start(ctx, x, int(n)); err != nil {
-				return err
-			}
-			started.Add(1)
+	for f.devices < b.idle && time.Now().Before(deadline) {
+		// By the hundred: a queue of first tasks would only grow.
+		const batch = 100
+		err := together(batch, func(i int) error { return s.start(ctx, x, f.devices+i) })
+		if err != nil {
+			return f, err
 		}
-		return nil
-	})
-	if err != nil {
-		return f, err
+		f.devices += batch
+		if err := s.allCached(ctx, f.devices); err != nil {
+			return f, err
+		}
 	}
-	f.devices = started.Load()
-	after, err := s.allCached(ctx, f.devices)
+	after, err := s.workers.measure(ctx, true)
 	if err != nil {
 		return f, err
 	}
@@ -142,26 +138,21 @@ func (b *bench) idleMemory(ctx context.Context, s side, x sample) (f footing, er
 	return f, nil
 }
 
-// allCached waits until the worker has every device in memory and is at rest.
-func (s *side) allCached(ctx context.Context, devices int64) (memory, error) {
-	var last memory
+// allCached waits until the worker has every device in memory.
+func (s *side) allCached(ctx context.Context, devices int) error {
+	var m memory
 	for deadline := time.Now().Add(cycleWithin); time.Now().Before(deadline); {
-		m, err := s.workers.measure(ctx)
-		if err != nil {
-			return m, err
+		var err error
+		if m, err = s.workers.measure(ctx, false); err != nil || m.Cached == int64(devices) {
+			return err
 		}
-		now, then := float64(m.Heap+m.Stack), float64(last.Heap+last.Stack)
-		if steady := now < 1.01*then && now > 0.99*then; steady && m.Cached == devices {
-			return m, nil
-		}
-		last = m
 		select {
 		case <-ctx.Done():
-			return m, ctx.Err()
-		case <-time.After(time.Second):
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	return last, fmt.Errorf("%d of %d devices are in the worker's memory", last.Cached, devices)
+	return fmt.Errorf("%d of %d devices are in the worker's memory", m.Cached, devices)
 }
 
 // silent is a Temporal logger that says nothing.

@@ -229,9 +229,9 @@ func (w *workers) release(id string) chan struct{} {
 	return w.released[id]
 }
 
-// measure asks the worker for its memory.
-func (w *workers) measure(ctx context.Context) (memory, error) {
-	if _, err := io.WriteString(w.in, "memory\n"); err != nil {
+// measure asks the worker for its memory; swept: after its garbage was collected.
+func (w *workers) measure(ctx context.Context, swept bool) (memory, error) {
+	if _, err := fmt.Fprintln(w.in, swept); err != nil {
 		return memory{}, w.failed(err)
 	}
 	select {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +50,7 @@ type task struct {
 	Cache int `json:"cache"`
 	Slots int `json:"slots"`
 	// Where profiles go, none if it is empty: of the processor until the end, of the
-	// heap with each answer.
+	// heap with each sweep.
 	CPUProfile  string `json:"cpu_profile,omitempty"`
 	HeapProfile string `json:"heap_profile,omitempty"`
 }
@@ -65,7 +64,7 @@ type report struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// memory is what a worker process has in use after its garbage was collected.
+// memory is what a worker process has in use.
 type memory struct {
 	Heap   uint64 `json:"heap"`
 	Stack  uint64 `json:"stack"`
@@ -73,7 +72,7 @@ type memory struct {
 }
 
 // workerMain is a worker process: it works until stdin ends, and answers each line
-// that it reads there with its memory.
+// that it reads there, true or false, with its memory, swept or not.
 func workerMain(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	text := flags.String("task", "", "the task, as JSON")
@@ -129,14 +128,24 @@ func (t task) serve(in io.Reader, out *speaker) (err error) {
 	if err := out.say(report{Ready: true}); err != nil {
 		return err
 	}
-	for lines := bufio.NewScanner(in); lines.Scan(); {
-		m := inUse()
-		m.Cached = cached.value.Load()
-		if err := errors.Join(out.say(report{Memory: &m}), t.writeHeapProfile()); err != nil {
+	for {
+		var swept bool
+		if _, err := fmt.Fscanln(in, &swept); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
+		m := inUse(swept)
+		m.Cached = cached.value.Load()
+		if err := out.say(report{Memory: &m}); err != nil {
+			return err
+		}
+		if swept {
+			if err := t.writeHeapProfile(); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }
 
 func (t task) writeHeapProfile() error {
@@ -150,10 +159,13 @@ func (t task) writeHeapProfile() error {
 	return errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
 }
 
-// inUse collects garbage as often as it takes stacks to shrink to what they need.
-func inUse() memory {
-	for range 5 {
-		runtime.GC()
+// inUse is what the process uses, swept: after garbage was collected as often as it
+// takes stacks to shrink to what they need.
+func inUse(swept bool) memory {
+	if swept {
+		for range 5 {
+			runtime.GC()
+		}
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
