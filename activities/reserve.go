@@ -3,14 +3,17 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
+	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/workflows/contract"
 )
@@ -77,24 +80,29 @@ func (c *Control) Recall(ctx context.Context, name string) (contract.Recalled, e
 	if err != nil {
 		return contract.Recalled{}, fmt.Errorf("recall %s: %w", name, err)
 	}
-	var newest contract.Recalled
-	var closed int64
-	for _, run := range found.GetExecutions() {
-		if at := run.GetCloseTime().AsTime().UnixNano(); closed == 0 || at > closed {
-			closed = at
-			newest = contract.Recalled{}
-			if run.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
-				continue // the device was forgotten in order
-			}
-			newest.RunID = run.GetExecution().GetRunId()
-			if p := run.GetSearchAttributes().GetIndexedFields()[contract.AttrInstance.GetName()]; p != nil {
-				if err := converter.GetDefaultDataConverter().FromPayload(p, &newest.Instance); err != nil {
+	runs := found.GetExecutions()
+	slices.SortFunc(runs, func(a, b *workflowpb.WorkflowExecutionInfo) int {
+		return b.GetCloseTime().AsTime().Compare(a.GetCloseTime().AsTime())
+	})
+	for _, run := range runs {
+		if run.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+			break // the device was forgotten in order
+		}
+		known := contract.Recalled{RunID: run.GetExecution().GetRunId()}
+		var state string
+		for key, into := range map[string]*string{contract.AttrInstance.GetName(): &known.Instance, contract.AttrState.GetName(): &state} {
+			if p := run.GetSearchAttributes().GetIndexedFields()[key]; p != nil {
+				if err := converter.GetDefaultDataConverter().FromPayload(p, into); err != nil {
 					return contract.Recalled{}, fmt.Errorf("recall %s: %w", name, err)
 				}
 			}
 		}
+		if known.Instance == "" && state == string(device.Unknown) {
+			continue // it had not found out anything itself
+		}
+		return known, nil
 	}
-	return newest, nil
+	return contract.Recalled{}, nil
 }
 
 func stockOf(v inventory.View) contract.Stock {

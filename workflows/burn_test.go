@@ -65,6 +65,8 @@ func TestS0_6_FailedBurnIsCleanedNeverOffered(t *testing.T) {
 					require.True(t, w.host.clean())
 					require.Zero(t, w.shelf.reserved)
 					require.Equal(t, 1, count(w.names, "Reserve"))
+					require.Empty(t, w.view().LastError, "it is over")
+					require.Empty(t, w.view().Fault)
 					w.taken("i2")
 					w.noDefect()
 				})

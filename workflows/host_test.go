@@ -36,6 +36,26 @@ func TestSilentHost_IsToldAndWaitedFor(t *testing.T) {
 	w.noDefect()
 }
 
+// A host that says that it started is silent no more, though its step takes hours.
+func TestSilentHost_IsNotToldAnyMoreOnceItSpeaks(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.host.crash()
+	ok[contract.Result](w.unbind("i1"))
+	w.until("silent", func() bool { return w.view().NeedsOperator })
+	w.host.restart()
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	w.stepRuns("zero")
+	w.pass(100 * time.Millisecond)
+	v := w.view()
+	require.Equal(t, device.Cleaning, v.DeviceState)
+	require.False(t, v.NeedsOperator)
+	require.Empty(t, v.Fault)
+	w.reach(device.Available)
+	require.Len(t, w.host.inputs, 4)
+	w.noDefect()
+}
+
 // What the last heartbeat told is handed to the next scheduling.
 func TestSilentHost_ResumeIsHandedOver(t *testing.T) {
 	w := newWorld(t, safePolicy())

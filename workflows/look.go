@@ -378,6 +378,10 @@ func (d *lifecycle) onHint(ctx workflow.Context, name string, h contract.Hint) {
 		d.show(ctx)
 		return
 	}
+	if c := d.state.Clean; h.Host != nil && c != nil && c.Silent { // it is silent no more
+		c.Silent = false
+		d.show(ctx)
+	}
 	if b := d.state.Device.Binding; h.Binding != 0 && (b == nil || b.Number != h.Binding) {
 		return
 	}

@@ -129,6 +129,35 @@ func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
 	w.noDefect()
 }
 
+// Reset to before its enrolment: the workflow knows nothing, its host remembers.
+func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.host.record = contract.HostRecord{Enrolment: w.enrolment(), Identity: w.host.facts.Identity, Binding: 3, Clean: 4, Seq: 9}
+	w.host.scribble("i1")
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	w.recalled = contract.Recalled{RunID: "reset", Instance: "i1"}
+	v := w.reach(device.Allocated)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.GreaterOrEqual(t, v.Binding, 3)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.Greater(t, w.host.inputs[0].Seq, int64(9))
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// A listing lags behind: no ended run is believed only after a second look, and a
+// third.
+func TestRecovery_ListingLagsBehind(t *testing.T) {
+	w := recovered(t, func(w *world) { w.taken("i1") })
+	w.until("the first look", func() bool { return count(w.names, "Recall") == 1 && w.flying == 0 })
+	w.recalled = contract.Recalled{RunID: "ended", Instance: "i1"}
+	v := w.reach(device.Allocated)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.Equal(t, "i1", w.host.blocks[0])
+	w.noDefect()
+}
+
 // Terminated in mid-clean: the step may still run; the next clean begins anew.
 func TestRecovery_TerminatedInMidClean(t *testing.T) {
 	w := recovered(t, func(w *world) {
@@ -164,9 +193,11 @@ func TestF10_HostKnowsNewer(t *testing.T) {
 				w.signal(contract.SignalObserved, w.newer(change))
 				w.until("doubt", func() bool { return w.view().Dirty })
 				w.neverOffered(1)
+				looks := count(w.names, "Discover")
 				w.reach(device.Available)
 				w.quiet()
 				require.True(t, w.host.clean())
+				require.Greater(t, count(w.names, "Discover"), looks, "its host was asked what it is")
 				w.onward("i9")
 				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
 				w.pass(time.Hour)
@@ -286,12 +317,16 @@ func TestF10_DuplicateOfADoubtIsNothing(t *testing.T) {
 	w.signal(contract.SignalObserved, hint)
 	w.reach(device.PendingCleaning)
 	w.reach(device.Available)
+	require.Greater(t, w.host.inputs[2].Seq, hint.Host.Seq)
+	require.Greater(t, w.host.inputs[2].Number, hint.Host.Clean)
 	w.taken("i1")
 	w.nextRun()
+	doubts := count(w.names, "Recall")
 	for range 3 {
 		w.signal(contract.SignalObserved, hint)
 	}
 	w.pass(time.Hour)
+	require.Equal(t, doubts, count(w.names, "Recall"))
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	require.Len(t, w.host.inputs, 4)
 	w.noDefect()

@@ -179,6 +179,7 @@ func (w *world) run(in contract.DeviceInput) {
 	w.env = env
 	env.SetStartTime(w.now)
 	env.SetTestTimeout(time.Minute)
+	env.SetWorkflowRunTimeout(0) // its timer would keep the environment for ten years
 	env.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: time.Minute,
 		Interceptors:             []interceptor.WorkerInterceptor{&inbound{w: w}},
@@ -292,15 +293,15 @@ func (w *world) look() {
 func (w *world) yield() {
 	select {
 	case w.toScript <- struct{}{}:
+		select {
+		case <-w.toLoop:
+			return
+		case <-w.quit:
+		}
 	case <-w.quit:
-		w.stopped = true
-		return
 	}
-	select {
-	case <-w.toLoop:
-	case <-w.quit:
-		w.stopped = true
-	}
+	w.stopped = true
+	w.env.RegisterDelayedCallback(func() {}, 1) // the task in which it ends
 }
 
 // Errorf makes the world what package assert reports to: it may be told on any

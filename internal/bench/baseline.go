@@ -22,7 +22,8 @@ const renewedAt = 200
 // the product's two updates of a turnover, its five activities on the same two kinds
 // of queue with the same inputs, its search attributes at the same moments and its
 // continue-as-new; it has no machine, no plan, no faults, no memory of what was
-// asked before. Its fields survive continue-as-new.
+// asked before. Time-outs are the product's too, where it has one of a kind: each is a
+// timer that the server keeps and later lets run out. Fields survive continue-as-new.
 type entity struct {
 	Enrolment  contract.Enrolment `json:"enrolment"`
 	Queue      string             `json:"queue"` // of the control activities
@@ -136,8 +137,8 @@ func (e *entity) run(ctx workflow.Context, step string) error {
 	}
 	e.Seq++
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: contract.HostQueue(e.Enrolment.Host), StartToCloseTimeout: time.Hour,
-		HeartbeatTimeout: time.Minute, WaitForCancellation: true,
+		TaskQueue: contract.HostQueue(e.Enrolment.Host), StartToCloseTimeout: 16 * time.Minute,
+		HeartbeatTimeout: 30 * time.Second, WaitForCancellation: true,
 	})
 	return workflow.ExecuteActivity(ctx, step, contract.StepInput{
 		Enrolment: e.Enrolment, Identity: e.Host.Identity, Operation: e.Host.Operation, Step: step,
@@ -148,7 +149,7 @@ func (e *entity) run(ctx workflow.Context, step string) error {
 
 func (e *entity) inventory(ctx workflow.Context, activity string, in contract.StockInput) error {
 	in.UUID, in.Name = contract.DeviceUUID(e.Enrolment.Name), e.Enrolment.Name
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue, StartToCloseTimeout: time.Minute})
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue, StartToCloseTimeout: 10 * time.Second})
 	var stock contract.Stock
 	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &stock)
 	e.Generation = stock.Generation

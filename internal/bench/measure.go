@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -111,7 +112,8 @@ func rush(ctx context.Context, srv *server, s *side, fleet []string, cycles int)
 	}, nil
 }
 
-// together runs do n times at once; it returns when all have ended.
+// together runs do n times at once; it returns when all have ended, with one of the
+// errors: they mostly have one cause.
 func together(n int, do func(i int) error) error {
 	failed := make([]error, n)
 	var all sync.WaitGroup
@@ -119,7 +121,7 @@ func together(n int, do func(i int) error) error {
 		all.Go(func() { failed[i] = do(i) })
 	}
 	all.Wait()
-	return errors.Join(failed...)
+	return cmp.Or(failed...)
 }
 
 // quantile is that of unsorted values, by the nearest rank.

@@ -116,7 +116,7 @@ func (b *bench) idleMemory(ctx context.Context, s side, x sample) (f footing, er
 	deadline := time.Now().Add(b.idleTime)
 	for f.devices < b.idle && time.Now().Before(deadline) {
 		// By the hundred: a queue of first tasks would only grow.
-		const batch = 100
+		const batch = 20
 		err := together(batch, func(i int) error { return s.start(ctx, x, f.devices+i) })
 		if err != nil {
 			return f, err

@@ -70,10 +70,6 @@ func TestF14_NotInPlace(t *testing.T) {
 			size: 100,
 			says: "inside its file system's own records",
 		},
-		"realtime_xfs": {
-			dir:  realtimeXFS,
-			says: "realtime section",
-		},
 		"ext4_on_a_loop_on_btrfs": {
 			dir: func(t *testing.T) string {
 				outer := mounted(t, workDir(t), []string{"mkfs.btrfs", "-q"}, "")
@@ -101,15 +97,6 @@ func TestF14_NotInPlace(t *testing.T) {
 			require.Equal(t, before, hardwaretest.Sum(t, hardwaretest.File(path)))
 		})
 	}
-}
-
-// realtimeXFS is a directory in the realtime section of an xfs.
-func realtimeXFS(t *testing.T) string {
-	needs(t, "mkfs.xfs", "xfs_io", "mount")
-	dir := workDir(t)
-	data, realtime := attach(t, image(t, dir, 400*mib)), attach(t, image(t, dir, 400*mib))
-	run(t, "mkfs.xfs", "-q", "-r", "rtdev="+realtime, "-d", "rtinherit=1", data)
-	return mount1(t, data, "rtdev="+realtime)
 }
 
 // identityAnyway is the identity that a file would have if its file system were in
