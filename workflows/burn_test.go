@@ -236,3 +236,60 @@ func TestS0_6_StateChangesWhileTheBurnWaits(t *testing.T) {
 		})
 	}
 }
+
+// A bind that waits while the device is lost, or comes into doubt, burns nothing.
+func TestS0_6_StateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	w.signal(contract.SignalReleased, contract.Hint{}) // a look has its turn
+	w.pass(time.Second)
+	bind := w.bind("i1", "r1")
+	w.pass(time.Second)
+	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
+	bind.refused(device.CodeConflict)
+	require.Zero(t, count(w.names, "Reserve"))
+	w.quiet()
+	w.noDefect()
+}
+
+// A look that is under way does not take the burn's write for another's.
+func TestS0_5_BindBesideALook(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.lag = func(activity string) (time.Duration, time.Duration) {
+		if activity == contract.ActivityObserve {
+			return 3 * time.Second, time.Second
+		}
+		return time.Millisecond, time.Millisecond
+	}
+	doubts := count(w.names, "Recall")
+	w.signal(contract.SignalReleased, contract.Hint{})
+	w.pass(time.Millisecond)
+	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	w.pass(time.Minute)
+	require.Equal(t, doubts, count(w.names, "Recall"), "it doubted itself")
+	require.Equal(t, "i1", *w.view().InstanceUUID)
+	w.noDefect()
+}
+
+// F10: the inventory knows newer than a workflow that was put back: who had the device
+// then is asked before anything is wiped.
+func TestF10_BindFindsANewerInventory(t *testing.T) {
+	for code, newer := range map[device.Code]func(*shelf){
+		device.CodeInventoryNewer: func(s *shelf) { s.allocate("c"); s.free("c") },
+		device.CodeAlreadyBurned:  func(s *shelf) { s.outsider(1) },
+	} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		newer(w.shelf)
+		w.host.scribble("i7")
+		w.recalled = contract.Recalled{RunID: "reset", Instance: "i7"}
+		w.bind("i1", "r1").refused(code)
+		v := w.settled()
+		require.Equal(t, device.Allocated, v.DeviceState)
+		require.Equal(t, "i7", *v.InstanceUUID)
+		require.Equal(t, "i7", w.host.blocks[0], "a tenant's data was wiped")
+		w.noDefect()
+	}
+}

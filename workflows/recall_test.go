@@ -190,7 +190,8 @@ func TestF10_HostKnowsNewer(t *testing.T) {
 				w := newWorld(t, safePolicy())
 				lead(w)
 				w.host.scribble("nobody knows")
-				w.signal(contract.SignalObserved, w.newer(change))
+				hint := w.newer(change)
+				w.signal(contract.SignalObserved, hint)
 				w.until("doubt", func() bool { return w.view().Dirty })
 				w.neverOffered(1)
 				looks := count(w.names, "Discover")
@@ -199,6 +200,7 @@ func TestF10_HostKnowsNewer(t *testing.T) {
 				require.True(t, w.host.clean())
 				require.Greater(t, count(w.names, "Discover"), looks, "its host was asked what it is")
 				w.onward("i9")
+				require.Greater(t, w.view().Binding, hint.Host.Binding)
 				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
 				w.pass(time.Hour)
 				require.Equal(t, "i9", *w.view().InstanceUUID)
