@@ -69,6 +69,8 @@ func TestS0_6_BindAgainIsTheSameBinding(t *testing.T) {
 	}
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "")).Binding, "the instance that has it, without a request")
 	w.bind("i1", "another request").refused(device.CodeRefused)
+	w.bind("i9", "").refused(device.CodeRefused)
+	w.bind("i9", "r-i1").refused(device.CodeRefused)
 	require.Len(t, w.shelf.writes, writes)
 
 	ok[contract.Result](w.unbind("i1"))
