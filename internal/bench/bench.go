@@ -55,14 +55,14 @@ type bench struct {
 
 func newBench(o options, dir string) *bench {
 	s := scale{
-		warm: 24, latency: box{fewest: 50, most: 250, time: 45 * time.Second},
-		fleet: 100, load: box{fewest: 3, most: 10, time: 50 * time.Second}, loadCycles: 100,
-		idle: 5000, idleTime: 40 * time.Second,
+		warm: 24, latency: box{fewest: 50, most: 250, time: 40 * time.Second},
+		fleet: 100, load: box{fewest: 4, most: 10, time: 50 * time.Second}, loadCycles: 100,
+		idle: 5000, idleTime: 35 * time.Second,
 	}
 	if o.quick {
 		s = scale{
 			warm: 5, latency: box{fewest: 10, most: 40, time: 5 * time.Second},
-			fleet: 20, load: box{fewest: 1, most: 2, time: 5 * time.Second}, loadCycles: 40,
+			fleet: 20, load: box{fewest: 1, most: 2, time: 5 * time.Second}, loadCycles: 20,
 			idle: 300, idleTime: 10 * time.Second,
 		}
 	}
@@ -190,7 +190,7 @@ func (b *bench) one(ctx context.Context) ([]sample, error) {
 		}
 		prints = append(prints, f)
 	}
-	if err := comparable(prints[0], prints[1]); err != nil {
+	if err := alike(prints[0], prints[1]); err != nil {
 		return nil, err
 	}
 	b.note("latency: %d turnovers a side", len(p.whole))
@@ -275,6 +275,7 @@ func (b *bench) memory(ctx context.Context, samples []sample) error {
 		got[0].devices, got[1].devices, b.cache(), samples[0].describe(), samples[1].describe())
 	b.add(counted("worker's memory an idle device", "KiB", got[0].perDevice, got[1].perDevice).atMost(memoryAtMost))
 	b.add(counted("  of it heap", "KiB", got[0].heap, got[1].heap))
+	b.add(counted("  of that in live objects", "KiB", got[0].live, got[1].live))
 	b.add(counted("  of it stacks", "KiB", got[0].stack, got[1].stack))
 	return nil
 }

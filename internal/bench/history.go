@@ -86,8 +86,8 @@ func footprintOf(events []*historypb.HistoryEvent) (f footprint, cycles int) {
 	return f, cycles
 }
 
-// comparable says whether the baseline still does what the product does.
-func comparable(product, baseline footprint) error {
+// alike says whether the baseline still does what the product does.
+func alike(product, baseline footprint) error {
 	if product.activities != baseline.activities || product.upserts != baseline.upserts {
 		return fmt.Errorf("a turnover of the product has %.2g activities and %.2g upserts, one of the baseline %.2g and %.2g: bring baseline.go up to date",
 			product.activities, product.upserts, baseline.activities, baseline.upserts)

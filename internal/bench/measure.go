@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -124,20 +125,26 @@ func together(n int, do func(i int) error) error {
 	return cmp.Or(failed...)
 }
 
-// quantile is that of unsorted values, by the nearest rank.
+// quantile is that of unsorted values, between the two nearest ones where it is none.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+	whole, part := math.Modf(q * float64(len(sorted)-1))
+	low := int(whole)
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + part*(sorted[high]-sorted[low])
 }
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// ratio is that of product to baseline, and what the noise leaves of it: with few
-// doubts it lies between low and high.
-type ratio struct{ value, low, high float64 }
+// ratio is that of product to baseline, and what the noise leaves of it: it lies
+// between low and high, which is sure only where there were enough measurements.
+type ratio struct {
+	value, low, high float64
+	sure             bool
+}
 
 // ratioOf compares one quantile of both, with the 95 % interval of a bootstrap.
 func ratioOf(product, baseline []float64, q float64) ratio {
@@ -154,7 +161,11 @@ func ratioOf(product, baseline []float64, q float64) ratio {
 	for range draws {
 		all = append(all, quantile(again(product), q)/quantile(again(baseline), q))
 	}
-	return ratio{value: quantile(product, q) / quantile(baseline, q), low: quantile(all, 0.025), high: quantile(all, 0.975)}
+	const enough = 30
+	return ratio{
+		value: quantile(product, q) / quantile(baseline, q), low: quantile(all, 0.025), high: quantile(all, 0.975),
+		sure: min(len(product), len(baseline)) >= enough,
+	}
 }
 
 // ratioOfRounds compares values of rounds that were measured side by side: the median
@@ -164,5 +175,6 @@ func ratioOfRounds(product, baseline []float64) ratio {
 	for i := range product {
 		all = append(all, product[i]/baseline[i])
 	}
-	return ratio{value: median(all), low: slices.Min(all), high: slices.Max(all)}
+	const enough = 4
+	return ratio{value: median(all), low: slices.Min(all), high: slices.Max(all), sure: len(all) >= enough}
 }

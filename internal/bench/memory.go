@@ -80,8 +80,10 @@ func (s *side) start(ctx context.Context, x sample, n int) error {
 
 // footing is what one idle device takes of its worker's memory.
 type footing struct {
-	devices                int
-	perDevice, heap, stack float64 // KiB
+	devices int
+	// KiB: perDevice is heap and stack; live is the part of heap that is objects, not
+	// room between them.
+	perDevice, heap, live, stack float64
 }
 
 // idleMemory starts a worker with nothing to do and gives it a fleet of idle devices
@@ -116,7 +118,7 @@ func (b *bench) idleMemory(ctx context.Context, s side, x sample) (f footing, er
 	deadline := time.Now().Add(b.idleTime)
 	for f.devices < b.idle && time.Now().Before(deadline) {
 		// By the hundred: a queue of first tasks would only grow.
-		const batch = 20
+		const batch = 100
 		err := together(batch, func(i int) error { return s.start(ctx, x, f.devices+i) })
 		if err != nil {
 			return f, err
@@ -133,7 +135,7 @@ func (b *bench) idleMemory(ctx context.Context, s side, x sample) (f footing, er
 	each := func(after, before uint64) float64 {
 		return (float64(after) - float64(before)) / 1024 / float64(f.devices)
 	}
-	f.heap, f.stack = each(after.Heap, before.Heap), each(after.Stack, before.Stack)
+	f.heap, f.live, f.stack = each(after.Heap, before.Heap), each(after.Live, before.Live), each(after.Stack, before.Stack)
 	f.perDevice = f.heap + f.stack
 	return f, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -13,7 +14,7 @@ type verdict string
 const (
 	holds  verdict = "ok"
 	broken verdict = "FAIL"
-	// unsure: the figure is beyond the bound, but by less than the noise.
+	// unsure: the figure is beyond the bound, but it may be the noise.
 	unsure verdict = "unsure"
 )
 
@@ -29,6 +30,8 @@ type measure struct {
 	High     *float64 `json:"high,omitempty"`
 	Bound    string   `json:"bound,omitempty"`
 	Verdict  verdict  `json:"verdict,omitempty"`
+
+	sure bool // that Ratio is between Low and High
 }
 
 // result is what the program writes.
@@ -45,7 +48,7 @@ func counted(name, unit string, product, baseline float64) measure {
 
 // timed is a measure with noise.
 func timed(name, unit string, product, baseline float64, r ratio) measure {
-	return measure{Name: name, Unit: unit, Product: product, Baseline: baseline, Ratio: r.value, Low: &r.low, High: &r.high}
+	return measure{Name: name, Unit: unit, Product: product, Baseline: baseline, Ratio: r.value, Low: &r.low, High: &r.high, sure: r.sure}
 }
 
 func (m measure) bounded(text string, isBroken, isSure bool) measure {
@@ -60,15 +63,15 @@ func (m measure) bounded(text string, isBroken, isSure bool) measure {
 }
 
 func (m measure) ratioAtMost(limit float64) measure {
-	return m.bounded(fmt.Sprintf("ratio ≤ %.2f", limit), m.Ratio > limit, *m.Low > limit)
+	return m.bounded(fmt.Sprintf("ratio ≤ %.2f", limit), m.Ratio > limit, m.sure && *m.Low > limit)
 }
 
 func (m measure) ratioAtLeast(limit float64) measure {
-	return m.bounded(fmt.Sprintf("ratio ≥ %.2f", limit), m.Ratio < limit, *m.High < limit)
+	return m.bounded(fmt.Sprintf("ratio ≥ %.2f", limit), m.Ratio < limit, m.sure && *m.High < limit)
 }
 
 func (m measure) atMost(limit float64) measure {
-	return m.bounded(fmt.Sprintf("≤ %g %s", limit, m.Unit), m.Product > limit, true)
+	return m.bounded(strings.TrimSpace(fmt.Sprintf("≤ %g %s", limit, m.Unit)), m.Product > limit, true)
 }
 
 // broken names the measures whose bounds are broken.

@@ -67,6 +67,7 @@ type report struct {
 // memory is what a worker process has in use.
 type memory struct {
 	Heap   uint64 `json:"heap"`
+	Live   uint64 `json:"live"`
 	Stack  uint64 `json:"stack"`
 	Cached int64  `json:"cached"`
 }
@@ -169,7 +170,7 @@ func inUse(swept bool) memory {
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return memory{Heap: m.HeapInuse, Stack: m.StackInuse}
+	return memory{Heap: m.HeapInuse, Live: m.HeapAlloc, Stack: m.StackInuse}
 }
 
 // start starts the two workers of a burnish-worker in role all, with its options

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	updatepb "go.temporal.io/api/update/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func TestQuantile(t *testing.T) {
+	values := []float64{4, 1, 3, 2}
+	require.InDelta(t, 2.5, median(values), 1e-9)
+	require.InDelta(t, 1, quantile(values, 0), 1e-9)
+	require.InDelta(t, 4, quantile(values, 1), 1e-9)
+	require.InDelta(t, 0, median(nil), 1e-9)
+	require.Equal(t, []float64{4, 1, 3, 2}, values, "the caller's order stays")
+}
+
+// A bound is broken only by more than the noise, and by enough measurements.
+func TestVerdict(t *testing.T) {
+	around := func(center float64, n int) []float64 {
+		var all []float64
+		for i := range n {
+			all = append(all, center*(1+0.1*float64(i%5-2)))
+		}
+		return all
+	}
+	cases := []struct {
+		name     string
+		factor   float64
+		n        int
+		expected verdict
+	}{
+		{"well within", 1.00, 200, holds},
+		{"beyond, but noisy", 1.16, 40, unsure},
+		{"well beyond", 1.60, 200, broken},
+		{"well beyond, but few", 1.60, 5, unsure},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := ratioOf(around(100*c.factor, c.n), around(100, c.n), 0.5)
+			m := timed("x", "ms", 0, 0, r).ratioAtMost(1.15)
+			require.Equal(t, c.expected, m.Verdict, "%+v", r)
+		})
+	}
+	require.Equal(t, broken, timed("x", "/s", 0, 0, ratioOfRounds([]float64{8, 8, 8, 8}, []float64{10, 10, 10, 10})).ratioAtLeast(0.9).Verdict)
+	require.Equal(t, unsure, timed("x", "/s", 0, 0, ratioOfRounds([]float64{8, 8, 8}, []float64{10, 10, 10})).ratioAtLeast(0.9).Verdict)
+	require.Equal(t, unsure, timed("x", "/s", 0, 0, ratioOfRounds([]float64{8, 8, 8, 10}, []float64{10, 10, 10, 10})).ratioAtLeast(0.9).Verdict)
+	require.Equal(t, broken, counted("x", "KiB", 49, 30).atMost(48).Verdict)
+	require.Equal(t, holds, counted("x", "KiB", 48, 30).atMost(48).Verdict)
+}
+
+func TestBox(t *testing.T) {
+	count := func(b box) (n int) {
+		for range b.rounds {
+			n++
+		}
+		return n
+	}
+	require.Equal(t, 3, count(box{fewest: 3, most: 9}), "no time: the fewest")
+	require.Equal(t, 9, count(box{fewest: 3, most: 9, time: time.Hour}), "time enough: the most")
+}
+
+func TestTable(t *testing.T) {
+	r := result{Notes: []string{"a note"}}
+	r.Measures = append(r.Measures,
+		timed("slow", "ms", 118.04, 12.345, ratio{value: 9.56, low: 9, high: 10, sure: true}).ratioAtMost(1.15),
+		counted("few", "", 4, 4).atMost(15))
+	require.Equal(t, []string{"slow"}, r.broken())
+	var table, text bytes.Buffer
+	require.NoError(t, r.writeTable(&table))
+	require.Equal(t, `a note
+
+measure  product  baseline  ratio  noise       bound         
+slow     118 ms   12.3 ms   9.56   9.00–10.00  ratio ≤ 1.15  FAIL
+few      4        4         1.00               ≤ 15          ok
+`, table.String())
+	require.NoError(t, r.writeJSON(&text))
+	require.Contains(t, text.String(), `"verdict": "FAIL"`)
+}
+
+// Turnovers are counted whole, from bind to bind, wherever the run began.
+func TestFootprint(t *testing.T) {
+	event := func(kind enumspb.EventType) *historypb.HistoryEvent { return &historypb.HistoryEvent{EventType: kind} }
+	accepted := func(name string) *historypb.HistoryEvent {
+		e := event(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED)
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionUpdateAcceptedEventAttributes{
+			WorkflowExecutionUpdateAcceptedEventAttributes: &historypb.WorkflowExecutionUpdateAcceptedEventAttributes{
+				AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: name}},
+			},
+		}
+		return e
+	}
+	scheduled, upsert := event(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED), event(enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES)
+	turnover := []*historypb.HistoryEvent{
+		accepted(contract.UpdateBind), scheduled, upsert, accepted(contract.UpdateUnbind), upsert, scheduled, scheduled,
+	}
+	run := []*historypb.HistoryEvent{event(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED), accepted(contract.UpdateUnbind), scheduled}
+	for range 3 {
+		run = append(run, turnover...)
+	}
+	f, cycles := footprintOf(run)
+	require.Equal(t, 2, cycles)
+	require.InDelta(t, 7, f.events, 1e-9)
+	require.InDelta(t, 3, f.activities, 1e-9)
+	require.InDelta(t, 2, f.upserts, 1e-9)
+	require.NoError(t, alike(f, f))
+	require.Error(t, alike(f, footprint{activities: 3, upserts: 3}))
+	_, cycles = footprintOf(run[:5])
+	require.Zero(t, cycles, "one bind is no whole turnover")
+}
+
+// The baseline turns over as the product does: nobody binds what is allocated, and
+// five upserts tell of it.
+func TestEntity(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
+	for _, all := range []map[string]any{idle.control, idle.host} {
+		for name, do := range all {
+			env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
+		}
+	}
+	upserts := 0
+	env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(mock.Arguments) { upserts++ }).Return(nil)
+	answers := &testsuite.TestUpdateCallback{
+		OnReject: func(err error) { require.NoError(t, err) }, OnAccept: func() {},
+		OnComplete: func(_ any, err error) { require.NoError(t, err) },
+	}
+	env.RegisterDelayedCallback(func() {
+		upserts = 0
+		env.UpdateWorkflow(contract.UpdateBind, "1", answers, contract.BindInput{Instance: "i"})
+	}, time.Minute)
+	env.RegisterDelayedCallback(func() {
+		env.UpdateWorkflow(contract.UpdateBind, "2", &testsuite.TestUpdateCallback{
+			OnReject: func(err error) { require.Error(t, err) },
+			OnAccept: func() { require.Fail(t, "an allocated device was bound") }, OnComplete: func(any, error) {},
+		}, contract.BindInput{Instance: "j"})
+		env.UpdateWorkflow(contract.UpdateUnbind, "3", answers, contract.UnbindInput{Instance: "i"})
+	}, 2*time.Minute)
+	env.RegisterDelayedCallback(func() {
+		value, err := env.QueryWorkflow(contract.QueryDevice)
+		require.NoError(t, err)
+		var b bound
+		require.NoError(t, value.Get(&b))
+		require.Equal(t, bound{Binding: 1, State: device.Available}, b)
+		require.Equal(t, 5, upserts)
+		env.CancelWorkflow()
+	}, 3*time.Minute)
+	env.ExecuteWorkflow(entityWorkflow, entity{Enrolment: contract.Enrolment{Name: "d", Host: "h"}, Queue: contract.Queue})
+	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
+}
