@@ -14,7 +14,7 @@ SERVER  := cd deploy/devserver && $(BUILD)
 TOOL    := $(BUILD) go tool -modfile=deploy/tools/go.mod
 SUMMARY := bin/test-summary.txt
 MODULES := . deploy/devserver deploy/tools
-SOAK    ?= 1h
+WALKS   ?= 5000
 
 # Seconds that each part of `make check` may take on two cores.
 BUDGETS := tidy-check:300 build:900 lint:420 test:1500 demo:180
@@ -117,8 +117,8 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: build ## run a fleet under random faults for SOAK (1h)
-	BURNISH_SOAK=$(SOAK) go test ./internal/e2e -run Soak -count=1 -timeout 0 -v
+soak: ## random walks against the oracle, WALKS of them (5000)
+	go test ./workflows -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 
 .PHONY: mocks
 mocks: ## write the mocks again

@@ -13,6 +13,12 @@ needed=(
 	xfsprogs:mkfs.xfs
 	btrfs-progs:mkfs.btrfs
 	util-linux:losetup
+	dosfstools:mkfs.vfat      # signatures as the tools themselves write them
+	ntfs-3g:mkfs.ntfs
+	cryptsetup-bin:cryptsetup
+	lvm2:pvcreate
+	gdisk:sgdisk
+	fdisk:sfdisk
 )
 
 # have is true where a program, or a file with a full path, is there.
