@@ -190,6 +190,10 @@ func (d *lifecycle) changedHands() error {
 	return d.refuse(device.CodeConflict, "the device changed hands while the bind waited", "take another device")
 }
 
+func claimAgain(d *lifecycle, _ string, _ contract.BindInput) (contract.BindResult, error) {
+	return contract.BindResult{View: d.view(), Already: true}, nil
+}
+
 // bindAgain answers a bind that was carried out before, under its own update ID: what
 // it was given may be somebody else's by now.
 func (d *lifecycle) bindAgain(id string, in contract.BindInput) (contract.BindResult, error) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -71,12 +72,12 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 		run.Results, run.Ran = append(run.Results, result), run.Ran+result.Ran
 		run.Next, run.Resume, run.Silent = run.Next+1, nil, false
 	}
-	d.archive(ctx, "cleaned", nil)
 	if run.Full {
+		d.archive(ctx, "cleaned", nil)
 		d.must(ctx, device.Event{Kind: device.CleanDone})
 		return d.giveBack(ctx)
 	}
-	d.state.Archive[len(d.state.Archive)-1].Outcome = "steps_done"
+	d.archive(ctx, "steps_done", nil)
 	d.must(ctx, device.Event{Kind: device.StepsDone})
 	d.state.Clean = nil
 	return nil
@@ -140,7 +141,12 @@ func (d *lifecycle) archive(ctx workflow.Context, outcome string, f *device.Faul
 	if f != nil {
 		s.Fault = f.Code
 	}
-	d.state.Archive = boundedArchive(append(d.state.Archive, s))
+	text, err := json.Marshal(s)
+	if err != nil {
+		d.log.Error("a clean was not archived", "device", d.state.Name, "error", err)
+		return
+	}
+	d.state.Archive = boundedArchive(append(d.state.Archive, text))
 }
 
 // decision is what a SideEffect records: worker's settings and the plan made by them.

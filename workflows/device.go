@@ -37,8 +37,12 @@ type lifecycle struct {
 	stopStep workflow.CancelFunc
 	// inUse is a consumer that a look saw while a clean was running.
 	inUse *contract.Stock
-	// looking: a look or a raise is under way.
-	looking bool
+	// signals holds those that came and were not read.
+	signals workflow.Selector
+	// working, looking, watching: a coroutine does what the state calls for, looks at
+	// inventory or host, waits for a claim's deadline. cancelled: the Cancel of this
+	// run was heard.
+	working, looking, watching, cancelled bool
 	// moving counts operators' calls that take the device out of the pool or put it
 	// back: set before their first blocking call, so that no claim comes between.
 	moving int
@@ -50,7 +54,9 @@ type lifecycle struct {
 	// over ends the run; ended says how, nil where it ends in order.
 	over  bool
 	ended error
-	shown shown
+	// broken ends the run as failed: a defect.
+	broken error
+	shown  shown
 }
 
 // DeviceLifecycle is one device from its enrolment to its end: it listens for
@@ -68,20 +74,17 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 	if err := d.register(ctx); err != nil {
 		return err
 	}
-	signals := d.listen(ctx)
-	workflow.Go(ctx, func(ctx workflow.Context) { d.watchCancel(ctx, root) })
-	workflow.Go(ctx, d.watchClaim)
-	workflow.Go(ctx, d.watchInventory)
+	d.listen(ctx)
 	for {
-		if err := workflow.Await(ctx, func() bool { return d.due() || d.mayEnd(ctx, signals) }); err != nil {
-			return err
-		}
+		var next func()
+		err := workflow.Await(ctx, func() bool { next = d.next(ctx, root); return next != nil || d.mayEnd(ctx) })
 		switch {
-		case d.due():
-			if err := d.work(ctx); err != nil {
-				return err
-			}
-			d.show(ctx)
+		case err != nil:
+			return err
+		case next != nil:
+			next()
+		case d.broken != nil:
+			return d.broken
 		case d.over:
 			return d.ended
 		default:
@@ -89,6 +92,37 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 			return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
 				contract.DeviceInput{Name: d.state.Name, State: &d.state})
 		}
+	}
+}
+
+// next is what the main coroutine has to do now, nil where that is nothing. It never
+// waits elsewhere, so that it always hears; whatever may wait has a coroutine for as
+// long as it lasts, and a device that rests has none but the main one: a coroutine is
+// most of what a device costs in memory (measured).
+func (d *lifecycle) next(ctx, root workflow.Context) func() {
+	switch {
+	case root.Err() != nil && !d.cancelled:
+		return func() { d.cancel(ctx) }
+	case d.signals.HasPending():
+		return func() { d.signals.Select(ctx) }
+	case d.claimWaits() && !d.watching:
+		return d.start(ctx, &d.watching, d.watchClaim)
+	case d.wantsLook() && !d.looking && !d.state.Device.Returning:
+		return d.start(ctx, &d.looking, d.look)
+	case d.due() && !d.working && d.broken == nil:
+		return d.start(ctx, &d.working, d.work)
+	}
+	return nil
+}
+
+// start runs do in a coroutine of its own; busy is true until it ends.
+func (d *lifecycle) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
+	return func() {
+		*busy = true
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			do(ctx)
+			*busy = false
+		})
 	}
 }
 
@@ -138,21 +172,25 @@ func (d *lifecycle) due() bool {
 }
 
 // work does what the state calls for, once.
-func (d *lifecycle) work(ctx workflow.Context) error {
+func (d *lifecycle) work(ctx workflow.Context) {
+	do := d.clean
 	switch {
 	case d.state.Device.State == device.Unknown:
-		return d.resolve(ctx)
+		do = d.resolve
 	case d.state.Device.Returning:
-		return d.giveBack(ctx)
-	default:
-		return d.clean(ctx)
+		do = d.giveBack
 	}
+	d.broken = do(ctx)
+	d.show(ctx)
 }
 
 // mayEnd is the one gate of continue-as-new, and of the end: nothing heard and
 // unread, nobody being answered, nothing under way.
-func (d *lifecycle) mayEnd(ctx workflow.Context, signals workflow.Selector) bool {
-	if signals.HasPending() || !workflow.AllHandlersFinished(ctx) || d.looking || d.wantsLook() || d.due() {
+func (d *lifecycle) mayEnd(ctx workflow.Context) bool {
+	if d.broken != nil {
+		return true
+	}
+	if !workflow.AllHandlersFinished(ctx) || d.working || d.looking || d.wantsLook() || d.due() {
 		return false
 	}
 	info := workflow.GetInfo(ctx)
@@ -228,11 +266,10 @@ func (d *lifecycle) doubt(ctx workflow.Context, r *contract.HostRecord, why stri
 	d.log.Warn("device is in doubt", "device", d.state.Name, "uuid", d.state.UUID, "why", why)
 }
 
-// watchCancel turns a Cancel from outside into an abort. Temporal swallows further
+// cancel turns a Cancel from outside into an abort. Temporal swallows further
 // Cancels of this run, so that a new run is wanted at the next quiet point.
-func (d *lifecycle) watchCancel(ctx, root workflow.Context) {
-	root.Done().Receive(ctx, nil)
-	d.state.ContinueAsNew = true
+func (d *lifecycle) cancel(ctx workflow.Context) {
+	d.cancelled, d.state.ContinueAsNew = true, true
 	if d.cleanUnderWay() {
 		d.abort(ctx)
 		d.state.LastRefusal = "Cancel was taken as abort: the running clean ends in error"
@@ -242,29 +279,24 @@ func (d *lifecycle) watchCancel(ctx, root workflow.Context) {
 	d.show(ctx)
 }
 
-// watchClaim lets a claim go whose deadline passes before its burn began.
+// claimWaits says that the device is claimed and its burn has not begun.
+func (d *lifecycle) claimWaits() bool {
+	c := d.state.Device.Claim
+	return c != nil && !c.Burning
+}
+
+// watchClaim lets the claim go if its deadline passes before its burn begins.
 func (d *lifecycle) watchClaim(ctx workflow.Context) {
-	idle := func() bool {
-		c := d.state.Device.Claim
-		return c == nil || c.Burning
-	}
-	for {
-		if workflow.Await(ctx, func() bool { return !idle() }) != nil {
-			return
-		}
-		deadline := d.state.Device.Claim.Deadline
-		ok, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-			Timeout:      deadline.Sub(workflow.Now(ctx)),
-			TimerOptions: workflow.TimerOptions{Summary: "claim of " + d.state.Name},
-		}, func() bool { return idle() || !d.state.Device.Claim.Deadline.Equal(deadline) })
-		if err != nil {
-			return
-		}
-		if !ok && !idle() {
-			d.must(ctx, device.Event{Kind: device.ClaimExpired})
-			d.state.LastRefusal = "a claim expired before its burn began"
-			d.show(ctx)
-		}
+	deadline := d.state.Device.Claim.Deadline
+	waits := func() bool { return d.claimWaits() && d.state.Device.Claim.Deadline.Equal(deadline) }
+	ended, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+		Timeout:      deadline.Sub(workflow.Now(ctx)),
+		TimerOptions: workflow.TimerOptions{Summary: "claim of " + d.state.Name},
+	}, func() bool { return !waits() })
+	if err == nil && !ended && waits() {
+		d.must(ctx, device.Event{Kind: device.ClaimExpired})
+		d.state.LastRefusal = "a claim expired before its burn began"
+		d.show(ctx)
 	}
 }
 

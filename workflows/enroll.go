@@ -1,11 +1,53 @@
 package workflows
 
 import (
+	"fmt"
+	"strings"
+
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
+
+func (d *lifecycle) mayEnroll(in contract.EnrollInput) error {
+	if !d.state.Enrolled {
+		return nil
+	}
+	have, want := d.state.Enrolment, in.Enrolment
+	switch {
+	case !strings.EqualFold(have.Host, want.Host):
+		return d.enrolledOtherwise("host", have.Host)
+	case have.Driver != want.Driver:
+		return d.enrolledOtherwise("driver", have.Driver)
+	case have.Address != want.Address:
+		return d.enrolledOtherwise("address", have.Address)
+	case have.Owner != want.Owner:
+		return d.enrolledOtherwise("owner", string(have.Owner))
+	case have.OneTimeUse != want.OneTimeUse:
+		return d.enrolledOtherwise("one-time-use", fmt.Sprint(have.OneTimeUse))
+	case !equal(have.Settings, want.Settings):
+		return d.enrolledOtherwise("settings", fmt.Sprint(have.Settings))
+	}
+	return nil
+}
+
+func (d *lifecycle) enrolledOtherwise(what, have string) error {
+	return d.refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with another %s (%s)", what, have),
+		fmt.Sprintf("retire %s and forget it first", d.state.Name))
+}
+
+func equal(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, k := range workflow.DeterministicKeys(a) {
+		if v, ok := b[k]; !ok || v != a[k] {
+			return false
+		}
+	}
+	return true
+}
 
 // enroll has the host look at the device and the inventory hold it burned, and only
 // then makes it a device. What is refused leaves nothing behind: the workflow ends.

@@ -61,22 +61,14 @@ func (d *lifecycle) wantsLook() bool {
 	return i.Raise || i.Look || i.Discover && !d.cleanUnderWay() && s != device.Unknown
 }
 
-// watchInventory looks when a hint asked for it, and burns what must not stay free.
-// It runs beside a clean, so that a use that the inventory shows stops the clean.
-func (d *lifecycle) watchInventory(ctx workflow.Context) {
-	for {
-		if workflow.Await(ctx, func() bool { return d.wantsLook() && !d.state.Device.Returning }) != nil {
-			return
-		}
-		d.looking = true
-		err := d.lookOnce(ctx)
-		d.looking = false
-		if err != nil {
-			d.state.LastError = "looking: " + faultOf(err).Message
-			d.rest(ctx)
-		}
-		d.show(ctx)
+// look looks because a hint asked for it, or burns what must not stay free. It runs
+// beside a clean, so that a use that the inventory shows stops the clean.
+func (d *lifecycle) look(ctx workflow.Context) {
+	if err := d.lookOnce(ctx); err != nil {
+		d.state.LastError = "looking: " + faultOf(err).Message
+		d.rest(ctx)
 	}
+	d.show(ctx)
 }
 
 // rest waits a while before what failed is tried again.
@@ -315,31 +307,26 @@ func (d *lifecycle) adopt(ctx workflow.Context, facts contract.HostFacts) {
 	d.state.Steps = steps
 }
 
-// listen reads every signal as it comes. Reading with ReceiveAsync in the callbacks,
-// and only where something is pending, is what keeps a signal from being lost when
-// the run continues as new (measured); a corrupt one is dropped, not waited for.
-func (d *lifecycle) listen(ctx workflow.Context) workflow.Selector {
-	selector := workflow.NewSelector(ctx)
-	selector.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalClean), func(c workflow.ReceiveChannel, _ bool) {
+// listen makes the selector of all signals. Reading with ReceiveAsync in its
+// callbacks, and only where something is pending, is what keeps a signal from being
+// lost when the run continues as new (measured); a corrupt one is dropped, not waited
+// for.
+func (d *lifecycle) listen(ctx workflow.Context) {
+	d.signals = workflow.NewSelector(ctx)
+	d.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalClean), func(c workflow.ReceiveChannel, _ bool) {
 		var in contract.CleanInput
 		if c.ReceiveAsync(&in) {
 			d.onClean(ctx, in)
 		}
 	})
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
-		selector.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
+		d.signals.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
 			var hint contract.Hint
 			if c.ReceiveAsync(&hint) {
 				d.onHint(ctx, name, hint)
 			}
 		})
 	}
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		for workflow.Await(ctx, selector.HasPending) == nil {
-			selector.Select(ctx)
-		}
-	})
-	return selector
 }
 
 // onClean is the signal that any Temporal client may send. What the state refuses

@@ -170,7 +170,7 @@ func (d *lifecycle) maintenanceReason() string {
 }
 
 // view is the device as people and programs are shown it. Progress is left to those
-// who can read a running activity's heartbeat.
+// who can read a running activity's heartbeat, the past cleans to the query.
 func (d *lifecycle) view() contract.View {
 	s := d.state
 	v := contract.View{
@@ -183,7 +183,7 @@ func (d *lifecycle) view() contract.View {
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitised: s.Device.NotSanitised, Operation: s.Host.Operation,
-		Steps: s.Steps, Cleans: s.Archive,
+		Steps: s.Steps,
 	}
 	if b := s.Device.Binding; b != nil {
 		instance := b.Instance
@@ -254,13 +254,28 @@ func (d *lifecycle) verbs() []string {
 }
 
 // boundedArchive drops the oldest summaries until both bounds hold.
-func boundedArchive(all []contract.CleanSummary) []contract.CleanSummary {
-	all = lastN(all, contract.KeptCleans)
-	for len(all) > 1 {
-		if text, err := json.Marshal(all); err == nil && len(text) <= contract.KeptCleanSize {
+func boundedArchive(all []json.RawMessage) []json.RawMessage {
+	size, keep := 0, 0
+	for keep < min(len(all), contract.KeptCleans) {
+		size += len(all[len(all)-1-keep])
+		if size > contract.KeptCleanSize && keep > 0 {
 			break
 		}
-		all = append([]contract.CleanSummary(nil), all[1:]...)
+		keep++
+	}
+	return lastN(all, keep)
+}
+
+// cleans reads the archive.
+func (d *lifecycle) cleans() []contract.CleanSummary {
+	var all []contract.CleanSummary
+	for _, text := range d.state.Archive {
+		var s contract.CleanSummary
+		if err := json.Unmarshal(text, &s); err != nil {
+			d.log.Error("an archived clean is unreadable", "device", d.state.Name, "error", err)
+			continue
+		}
+		all = append(all, s)
 	}
 	return all
 }

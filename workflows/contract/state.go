@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"time"
 
 	"burnish/internal/device"
@@ -48,13 +49,13 @@ type DeviceState struct {
 	Recent []RecentUpdate `json:"recent,omitempty"`
 	// Cleans counts cleans, Seq the schedulings of host steps; the host refuses a
 	// lower Seq than it has seen.
-	Cleans   int            `json:"cleans,omitempty"`
-	Seq      int64          `json:"seq,omitempty"`
-	Clean    *CleanRun      `json:"clean,omitempty"`
-	Archive  []CleanSummary `json:"archive,omitempty"`
-	Intent   Intent         `json:"intent"`
-	Fault    *device.Fault  `json:"fault,omitempty"`
-	Recalled string         `json:"recalled,omitempty"` // the ended run last asked for its tenant
+	Cleans   int               `json:"cleans,omitempty"`
+	Seq      int64             `json:"seq,omitempty"`
+	Clean    *CleanRun         `json:"clean,omitempty"`
+	Archive  []json.RawMessage `json:"archive,omitempty"`
+	Intent   Intent            `json:"intent"`
+	Fault    *device.Fault     `json:"fault,omitempty"`
+	Recalled string            `json:"recalled,omitempty"` // the ended run last asked for its tenant
 
 	LastError   string    `json:"last_error,omitempty"`
 	LastRefusal string    `json:"last_refusal,omitempty"`

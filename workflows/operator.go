@@ -1,0 +1,229 @@
+package workflows
+
+import (
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func (d *lifecycle) mayProvide(contract.ReasonInput) error {
+	switch d.state.Device.State {
+	case device.Available, device.Cleaning, device.PendingCleaning:
+		if !d.state.Device.NamedSteps {
+			return nil // already so, or on its way
+		}
+	}
+	return d.legal(device.Event{Kind: device.Provide})
+}
+
+func (d *lifecycle) provide(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	if d.state.Device.State != device.Manageable {
+		return contract.Result{View: d.view(), Already: true}, nil
+	}
+	d.state.Intent.Reason = in.Reason
+	if err := d.apply(ctx, device.Event{Kind: device.Provide}); err != nil {
+		return contract.Result{}, err
+	}
+	if d.state.Device.State == device.Error {
+		d.state.Fault = noErasePath(d.state.Name)
+		d.state.LastError = d.state.Fault.Message
+	}
+	return contract.Result{View: d.view()}, nil
+}
+
+// mayClean: the operator's clean comes from error and manageable, and from a clean
+// that waits for it (S3.20, D7).
+func (d *lifecycle) mayClean(in contract.CleanInput) error {
+	if len(in.Steps) > 0 {
+		if d.state.Device.State == device.Manageable {
+			for _, step := range in.Steps {
+				if strings.TrimSpace(step) == "" {
+					return d.refuse(device.CodeInvalid, "an empty step name", "name steps as `steps "+d.state.Name+"` lists them")
+				}
+				if _, known := d.state.Host.Steps[step]; !known {
+					return d.refuse(device.CodeNoSuchStep, "host "+d.state.Enrolment.Host+" knows no step "+step,
+						"name one of "+strings.Join(workflow.DeterministicKeys(d.state.Host.Steps), ", "))
+				}
+			}
+		}
+		return d.legal(device.Event{Kind: device.CleanSteps})
+	}
+	return d.legal(device.Event{Kind: device.Clean})
+}
+
+func (d *lifecycle) requestClean(ctx workflow.Context, in contract.CleanInput) (contract.Result, error) {
+	kind := device.Clean
+	if len(in.Steps) > 0 {
+		kind = device.CleanSteps
+	}
+	if err := d.apply(ctx, device.Event{Kind: kind}); err != nil {
+		return contract.Result{}, err
+	}
+	d.state.Intent.Steps, d.state.Intent.Reason = in.Steps, in.Reason
+	d.state.Fault, d.state.LastError, d.state.LastRefusal = nil, "", ""
+	return contract.Result{View: d.view()}, nil
+}
+
+func (d *lifecycle) cleanUnderWay() bool {
+	s := d.state.Device
+	return (s.State == device.PendingCleaning || s.State == device.Cleaning) && !s.Returning
+}
+
+func (d *lifecycle) mayAbort(contract.ReasonInput) error {
+	switch {
+	case d.state.Device.Returning:
+		return d.refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "wait a moment")
+	case !d.cleanUnderWay():
+		return d.refuse(device.CodeRefused, "no clean is running: the device is "+d.stateInWords(), "show "+d.state.Name)
+	}
+	return nil
+}
+
+// requestAbort is answered at once with what the abort waits for (F9).
+func (d *lifecycle) requestAbort(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	already := d.state.Intent.Abort
+	note := d.abort(ctx)
+	return contract.Result{View: d.view(), Already: already, Note: note}, nil
+}
+
+// abort asks the running clean to end and says what it waits for. One that waits for
+// the operator (D7) ends at once.
+func (d *lifecycle) abort(ctx workflow.Context) string {
+	if d.state.Device.State == device.PendingCleaning && d.state.Device.Held {
+		d.finishClean(ctx, "aborted", aborted(d.state.Name))
+		return "aborted"
+	}
+	d.state.Intent.Abort = true
+	if d.stopStep != nil {
+		d.stopStep()
+	}
+	if c := d.state.Clean; c != nil && c.Next < len(c.Plan) && d.state.Device.State == device.Cleaning {
+		return "waiting for the step " + c.Plan[c.Next].Step + " to stop"
+	}
+	return "the clean ends before its first step"
+}
+
+func (d *lifecycle) mayRetire(in contract.ReasonInput) error {
+	if d.state.Device.State == device.Retired {
+		return nil
+	}
+	if in.Lost {
+		return d.legal(device.Event{Kind: device.Lost})
+	}
+	return d.legal(device.Event{Kind: device.Retire})
+}
+
+// retire burns first, so that nobody is given the device meanwhile; --lost asks
+// neither host nor inventory, which follows as soon as it answers.
+func (d *lifecycle) retire(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	if d.state.Device.State == device.Retired {
+		return contract.Result{View: d.view(), Already: true}, nil
+	}
+	if in.Lost {
+		if d.stopStep != nil {
+			d.stopStep()
+		}
+		if err := d.apply(ctx, device.Event{Kind: device.Lost}); err != nil {
+			return contract.Result{}, err
+		}
+	} else if err := d.leavePool(ctx, func() error { return d.mayRetire(in) }, device.Retire); err != nil {
+		return contract.Result{}, err
+	}
+	d.state.HoldReason, d.state.Clean = in.Reason, nil
+	d.state.Intent.Discover, d.state.Intent.Look = false, false
+	d.state.Fault, d.state.LastError = nil, ""
+	return contract.Result{View: d.view()}, nil
+}
+
+func (d *lifecycle) mayForget(contract.ReasonInput) error {
+	return d.legal(device.Event{Kind: device.Forget})
+}
+
+// forget takes the provider out of the inventory and ends the workflow.
+func (d *lifecycle) forget(ctx workflow.Context, _ contract.ReasonInput) (contract.Result, error) {
+	view := d.view()
+	if err := d.inventory(ctx, withAnswer(ctx, "withdraw "+d.state.Name), contract.ActivityWithdraw, d.stockInput(), nil); err != nil {
+		return contract.Result{}, err
+	}
+	if err := d.apply(ctx, device.Event{Kind: device.Forget}); err != nil {
+		return contract.Result{}, err
+	}
+	d.state.Intent = contract.Intent{} // there is nothing left to look at
+	d.forgetOnHost(ctx)
+	d.over = true
+	return contract.Result{View: view, Note: "forgotten"}, nil
+}
+
+func (d *lifecycle) mayManage(contract.ReasonInput) error {
+	if d.state.Device.State == device.Manageable {
+		return nil
+	}
+	return d.legal(device.Event{Kind: device.Manage})
+}
+
+func (d *lifecycle) manage(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	if d.state.Device.State == device.Manageable {
+		return contract.Result{View: d.view(), Already: true}, nil
+	}
+	if err := d.leavePool(ctx, func() error { return d.mayManage(in) }, device.Manage); err != nil {
+		return contract.Result{}, err
+	}
+	return contract.Result{View: d.view()}, nil
+}
+
+func (d *lifecycle) mayMaintain(in contract.MaintainInput) error {
+	if in.Off {
+		return d.legal(device.Event{Kind: device.MaintainOff})
+	}
+	return d.legal(device.Event{Kind: device.Maintain})
+}
+
+// maintain holds or frees the device; an available one is burned for as long as it
+// is held, and lowered again only if nobody used it meanwhile (S2.51).
+func (d *lifecycle) maintain(ctx workflow.Context, in contract.MaintainInput) (contract.Result, error) {
+	if in.Off {
+		return d.endHold(ctx)
+	}
+	already := d.state.Device.Status == device.Maintaining
+	if err := d.leavePool(ctx, func() error { return d.mayMaintain(in) }, device.Maintain); err != nil {
+		return contract.Result{}, err
+	}
+	d.state.HoldReason = in.Reason
+	return contract.Result{View: d.view(), Already: already}, nil
+}
+
+func (d *lifecycle) endHold(ctx workflow.Context) (contract.Result, error) {
+	if d.state.Device.Status == device.Enabled {
+		return contract.Result{View: d.view(), Already: true}, nil
+	}
+	if d.state.Device.State == device.Available {
+		if err := d.rejoinPool(ctx); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	if d.state.Device.Status == device.Maintaining {
+		if err := d.apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	d.state.HoldReason = ""
+	return contract.Result{View: d.view()}, nil
+}
+
+func noErasePath(name string) *device.Fault {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeNoErasePath,
+		Message: "a one-time-use device that nothing can erase",
+		Remedy:  "retire " + name + ", or manage it and enrol it with a driver that can erase it",
+	}
+}
+
+func aborted(name string) *device.Fault {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeAborted,
+		Message: "the clean was aborted", Remedy: "clean " + name + " to run it again from its first step",
+	}
+}
