@@ -18,13 +18,17 @@ type pulse struct {
 	mu       sync.Mutex
 	progress contract.Progress
 	told     chan struct{} // capacity 1: there is something to tell
-	ended    chan struct{}
-	once     sync.Once
+	ended    chan struct{} // closed by stop
+	quiet    chan struct{} // closed after the last beat
 }
 
+// lastBeat bounds how long stop waits for a beat that is on its way.
+const lastBeat = time.Second
+
 func startPulse(ctx context.Context, p contract.Progress) *pulse {
-	beat := &pulse{progress: p, told: make(chan struct{}, 1), ended: make(chan struct{})}
+	beat := &pulse{progress: p, told: make(chan struct{}, 1), ended: make(chan struct{}), quiet: make(chan struct{})}
 	go func() {
+		defer close(beat.quiet)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
@@ -33,6 +37,11 @@ func startPulse(ctx context.Context, p contract.Progress) *pulse {
 				return
 			case <-beat.told:
 			case <-tick.C:
+			}
+			select {
+			case <-beat.ended: // between two that are ready, select does not choose
+				return
+			default:
 			}
 			activity.RecordHeartbeat(ctx, beat.now())
 		}
@@ -72,4 +81,12 @@ func (p *pulse) tell(change func(*contract.Progress)) {
 	}
 }
 
-func (p *pulse) stop() { p.once.Do(func() { close(p.ended) }) }
+// stop ends the beats, once. One that is on its way is waited for, within bounds: the end of
+// the activity would cut it off, which the SDK tells the operator as a warning.
+func (p *pulse) stop() {
+	close(p.ended)
+	select {
+	case <-p.quiet:
+	case <-time.After(lastBeat):
+	}
+}
