@@ -28,37 +28,26 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	if err != nil {
 		return contract.HostFacts{}, err
 	}
-	known := in.Known
 	before, found, err := h.Host.LoadRecord(in.Enrolment.Name)
 	if err != nil {
 		return contract.HostFacts{}, err
 	}
-	if found && !before.Forgotten && known == (device.Identity{}) {
-		if err := sameEnrolment(before, in.Enrolment); err != nil {
-			return contract.HostFacts{}, err
-		}
-		known = before.Identity
-	}
-	d, err := driver.Discover(ctx, targetOf(in.Enrolment), known)
+	found = found && !before.Forgotten
+	d, err := h.lookAt(ctx, driver, in, before, found)
 	if err != nil {
 		return contract.HostFacts{}, err
-	}
-	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
-		return contract.HostFacts{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
-			Message: "another " + field + " than enrolled: this is another device",
-			Remedy:  "put the enrolled device back, or retire " + in.Enrolment.Name + " and enrol the new one"}
 	}
 	// Two names that come at once must not both find the piece free.
 	h.taking.Lock()
 	defer h.taking.Unlock()
-	other, err := h.Host.Taken(d.Identity, in.Enrolment.Name)
+	other, err := h.Host.Taken(d.Identity, in.Enrolment.Name, in.MovedFrom)
 	if err != nil {
 		return contract.HostFacts{}, err
 	}
 	if other != "" {
 		return contract.HostFacts{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken,
-			Message: "this physical device is already enrolled as " + other,
-			Remedy:  "use " + other + ", or retire it and forget it first"}
+			Message: "this physical device is already enrolled as " + other, Other: other,
+			Remedy: "if it was moved, move " + other + " " + in.Enrolment.Name + "; if not, retire one of the two"}
 	}
 	var after host.Record
 	err = h.Host.UpdateRecord(in.Enrolment.Name, func(r *host.Record) error {
@@ -75,11 +64,54 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		versions[s.Name] = s.Version
 	}
 	record := recordOf(after, in.Enrolment.Host)
-	record.Remembered = found && !before.Forgotten
+	record.Remembered = found
 	return contract.HostFacts{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions,
 		SeenAt: time.Now().UTC(), Record: &record,
 	}, nil
+}
+
+// lookAt has the driver look, and proves that it saw the piece that is wanted: the
+// known one, another than the known one where it was replaced, or the known one at
+// another place where it was moved.
+func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contract.DiscoverInput, before host.Record, found bool) (hardware.Discovery, error) {
+	target, known := targetOf(in.Enrolment), in.Known
+	switch {
+	case in.MovedFrom != "":
+		if found && !samePiece(before.Identity, in.Known) {
+			return hardware.Discovery{}, &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
+				Message: in.Enrolment.Name + " is the name of another device of this host", Remedy: "retire and forget it first, or move to another name"}
+		}
+		target.MovedFrom, known = in.MovedFrom, device.Identity{}
+	case in.Replace:
+		known = device.Identity{}
+	case found && known == (device.Identity{}):
+		if err := sameEnrolment(before, in.Enrolment); err != nil {
+			return hardware.Discovery{}, err
+		}
+		known = before.Identity
+	}
+	d, err := driver.Discover(ctx, target, known)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	if in.MovedFrom != "" && !samePiece(in.Known, d.Identity) {
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
+			Message: fmt.Sprintf("what is there is not the piece of %s (serial %q, not %q)", in.MovedFrom, d.Identity.Serial, in.Known.Serial),
+			Remedy:  "enroll it as a device of its own"}
+	}
+	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
+			Message: "another " + field + " than enrolled: this is another device",
+			Remedy:  "put the enrolled device back, or replace " + in.Enrolment.Name}
+	}
+	return d, nil
+}
+
+// samePiece says that two looks at two places saw one piece of hardware; without a
+// serial nobody can tell.
+func samePiece(a, b device.Identity) bool {
+	return a.Serial != "" && a.Serial == b.Serial && a.Vendor == b.Vendor && a.Model == b.Model && a.Size == b.Size
 }
 
 // Forget has the host forget a device, so that its physical piece may be enrolled

@@ -94,13 +94,11 @@ func (r *Recovery) ControlOrphans(ctx context.Context) error {
 			break
 		}
 	}
-	mine := map[string]bool{
-		contract.ActivityPublish: true, contract.ActivityReserve: true, contract.ActivityObserve: true,
-		contract.ActivityRelease: true, contract.ActivityWithdraw: true, contract.ActivityRecall: true,
-	}
+	mine := (&Control{}).Activities()
 	return errors.Join(append(failed, sideBySide(ids, func(id string) error {
 		return r.endOrphans(ctx, id, func(a *workflowpb.PendingActivityInfo) bool {
-			return mine[a.GetActivityType().GetName()] && r.Identity.Gone(a.GetLastWorkerIdentity())
+			_, control := mine[a.GetActivityType().GetName()]
+			return control && r.Identity.Gone(a.GetLastWorkerIdentity())
 		}, func() error { return nil })
 	}))...)
 }

@@ -25,6 +25,15 @@ type Control struct {
 	Client client.Client
 }
 
+// Activities are all activities of a control worker, by name.
+func (c *Control) Activities() map[string]any {
+	return map[string]any{
+		contract.ActivityPublish: c.Publish, contract.ActivityReserve: c.Reserve, contract.ActivityObserve: c.Observe,
+		contract.ActivityRelease: c.Release, contract.ActivityWithdraw: c.Withdraw,
+		contract.ActivityRecall: c.Recall, contract.ActivityElsewhere: c.Elsewhere,
+	}
+}
+
 // Publish makes the device's provider, burned. A second run finds it and burns it
 // again. Retried: an inventory that does not answer.
 func (c *Control) Publish(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
@@ -69,13 +78,30 @@ func (c *Control) Withdraw(ctx context.Context, in contract.StockInput) (contrac
 	return contract.Stock{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)
 }
 
+// Elsewhere looks among the running devices for another one with a serial. A listing
+// lags behind: that it finds none proves nothing.
+func (c *Control) Elsewhere(ctx context.Context, in contract.ElsewhereInput) (contract.Elsewhere, error) {
+	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s = %s AND WorkflowId != %s", contract.WorkflowDeviceLifecycle,
+		contract.AttrSerial.GetName(), quoted(in.Serial), quoted(contract.WorkflowID(in.Name)))
+	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 1})
+	if err != nil {
+		return contract.Elsewhere{}, fmt.Errorf("look for serial %q: %w", in.Serial, err)
+	}
+	if len(found.GetExecutions()) == 0 {
+		return contract.Elsewhere{}, nil
+	}
+	return contract.Elsewhere{Name: strings.TrimPrefix(found.GetExecutions()[0].GetExecution().GetWorkflowId(), contract.WorkflowID(""))}, nil
+}
+
+// quoted is a string of the server's query language.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
 // Recall asks the server for the newest run of this device's workflow that was ended
 // from outside (terminated or reset), and who had the device then. It may be
 // repeated at will; without such a run, or where the device was forgotten in order
 // since, the answer is empty.
 func (c *Control) Recall(ctx context.Context, name string) (contract.Recalled, error) {
-	query := fmt.Sprintf("WorkflowId = '%s' AND ExecutionStatus IN ('Terminated','Canceled','TimedOut','Completed')",
-		strings.ReplaceAll(contract.WorkflowID(name), "'", "''"))
+	query := fmt.Sprintf("WorkflowId = %s AND ExecutionStatus IN ('Terminated','Canceled','TimedOut','Completed')", quoted(contract.WorkflowID(name)))
 	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 100})
 	if err != nil {
 		return contract.Recalled{}, fmt.Errorf("recall %s: %w", name, err)

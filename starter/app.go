@@ -51,6 +51,8 @@ operators
   maintain  hold a device back, or let it go again
   retire    out of service, burned for ever
   forget    end a retired device's record
+  replace   another piece of hardware took the device's place
+  move      the device's piece of hardware has another place now
 about
   machine   the states of a device, and what leads from one to the next
   version   this program's version
@@ -139,6 +141,7 @@ func (a *app) root() *cobra.Command {
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
+		a.replaceCommand(), a.moveCommand(),
 		a.machineCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))

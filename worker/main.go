@@ -60,6 +60,7 @@ func run(args []string) error {
 	if err != nil {
 		return usageError{err}
 	}
+	config.CollectEarly()
 	level := slog.LevelInfo
 	if settings.Debug {
 		level = slog.LevelDebug

@@ -64,14 +64,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	lifecycle := &workflows.Lifecycle{Planner: planner}
 	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	control := &activities.Control{Store: store, Client: temporal}
-	for name, do := range map[string]any{
-		contract.ActivityPublish:  control.Publish,
-		contract.ActivityReserve:  control.Reserve,
-		contract.ActivityObserve:  control.Observe,
-		contract.ActivityRelease:  control.Release,
-		contract.ActivityWithdraw: control.Withdraw,
-		contract.ActivityRecall:   control.Recall,
-	} {
+	for name, do := range control.Activities() {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 	}
 	if err := w.Start(); err != nil {

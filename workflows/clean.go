@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -141,12 +140,11 @@ func (d *lifecycle) archive(ctx workflow.Context, outcome string, f *device.Faul
 	if f != nil {
 		s.Fault = f.Code
 	}
-	text, err := json.Marshal(s)
+	archive, err := d.state.Archive.With(s)
 	if err != nil {
 		d.log.Error("a clean was not archived", "device", d.state.Name, "error", err)
-		return
 	}
-	d.state.Archive = boundedArchive(append(d.state.Archive, text))
+	d.state.Archive = archive
 }
 
 // decision is what a SideEffect records: worker's settings and the plan made by them.

@@ -27,7 +27,7 @@ const quietHistory = 200
 
 // lifecycle is one run of one device's workflow: state survives, the rest does not.
 type lifecycle struct {
-	state contract.DeviceState
+	state *contract.DeviceState
 
 	planner *clean.Planner
 	log     log.Logger
@@ -75,6 +75,9 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 		return err
 	}
 	d.listen(ctx)
+	if in.State != nil && d.shown == (shown{}) {
+		d.show(ctx) // moved here: another name's run began this state
+	}
 	for {
 		var next func()
 		err := workflow.Await(ctx, func() bool { next = d.next(ctx, root); return next != nil || d.mayEnd(ctx) })
@@ -90,7 +93,7 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 		default:
 			d.state.ContinueAsNew = false
 			return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
-				contract.DeviceInput{Name: d.state.Name, State: &d.state})
+				contract.DeviceInput{Name: d.state.Name, State: d.state})
 		}
 	}
 }
@@ -133,8 +136,8 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*life
 		if in.State.Schema > contract.Schema {
 			return nil, fmt.Errorf("device %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Name, in.State.Schema, contract.Schema)
 		}
-		d.state = *in.State
-		d.shown = shownBefore(ctx, &d.state)
+		d.state = in.State
+		d.shown = shownBefore(ctx, d.state)
 	case in.Recovered != nil:
 		d.begin(ctx, in.Recovered.Enrolment)
 		// Until the host has said so, nobody knows that nothing can erase it (D4).
@@ -150,7 +153,7 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*life
 // begin makes the state of a device that has none yet.
 func (d *lifecycle) begin(ctx workflow.Context, e contract.Enrolment) {
 	now := workflow.Now(ctx).UTC()
-	d.state = contract.DeviceState{
+	d.state = &contract.DeviceState{
 		Schema: contract.Schema, Name: e.Name, UUID: contract.DeviceUUID(e.Name),
 		Enrolment: e, Enrolled: true, CreatedAt: now, UpdatedAt: now,
 		Device: device.Device{Owner: e.Owner, OneTimeUse: e.OneTimeUse},

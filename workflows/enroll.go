@@ -81,19 +81,24 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 	d.state.Enrolled = false
 	if err := d.discover(seldom(onHost(ctx, in.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))); err != nil {
 		f := faultOf(err)
+		d.warnOther(ctx, f)
 		if f.Code == device.CodeHostSilent {
 			f.Message = "no worker of host " + in.Enrolment.Host + " answered: nothing was enrolled"
 			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrolment.Host + ", or correct --host"
 		}
 		return f
 	}
+	if err := d.seenElsewhere(ctx, d.state.Host.Identity.Serial); err != nil {
+		d.forgetOnHost(ctx, d.state.Enrolment)
+		return err
+	}
 	if _, err := d.publish(ctx); err != nil {
-		d.forgetOnHost(ctx)
+		d.forgetOnHost(ctx, d.state.Enrolment)
 		return faultOf(err)
 	}
 	var known contract.Recalled
 	if err := workflow.ExecuteActivity(withAnswer(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
-		d.forgetOnHost(ctx)
+		d.forgetOnHost(ctx, d.state.Enrolment)
 		return faultOf(err)
 	}
 	if d.remembered || known.RunID != "" {
@@ -122,10 +127,10 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 
 // forgetOnHost has the host forget the device, so that another may take its place. A
 // host that does not answer learns it at its next start.
-func (d *lifecycle) forgetOnHost(ctx workflow.Context) {
-	opts := seldom(onHost(ctx, d.state.Enrolment.Host, "forget "+d.state.Name, hostAnswersWithin))
-	in := contract.DiscoverInput{Enrolment: d.state.Enrolment, UUID: d.state.UUID}
+func (d *lifecycle) forgetOnHost(ctx workflow.Context, e contract.Enrolment) {
+	opts := seldom(onHost(ctx, e.Host, "forget "+e.Name, hostAnswersWithin))
+	in := contract.DiscoverInput{Enrolment: e, UUID: contract.DeviceUUID(e.Name)}
 	if err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil); err != nil {
-		d.log.Warn("the host did not forget the device now; it will at its next start", "device", d.state.Name, "error", err)
+		d.log.Warn("the host did not forget the device now; it will at its next start", "device", e.Name, "error", err)
 	}
 }

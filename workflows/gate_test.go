@@ -217,8 +217,10 @@ func TestCost_StateIsBounded(t *testing.T) {
 	s := w.state() // checkHandover holds it against the bounds
 	require.Len(t, s.Past, 20)
 	require.Len(t, s.Recent, 40)
-	require.LessOrEqual(t, len(s.Archive), 20)
-	archive, err := json.Marshal(s.Archive)
+	cleans, err := s.Archive.Cleans()
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(cleans), 20)
+	archive, err := json.Marshal(cleans)
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(archive), 16<<10)
 	require.Equal(t, 61, s.Cleans)

@@ -53,6 +53,10 @@ var (
 		(*lifecycle).mayRetire, (*lifecycle).retire, already[contract.ReasonInput]}
 	forgetUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateForget, "End a retired device's workflow",
 		(*lifecycle).mayForget, (*lifecycle).forget, already[contract.ReasonInput]}
+	replaceUpdate = &update[contract.ReplaceInput, contract.Result]{contract.UpdateReplace, "Another piece of hardware took the device's place",
+		(*lifecycle).mayReplace, (*lifecycle).replace, already[contract.ReplaceInput]}
+	moveUpdate = &update[contract.MoveInput, contract.Result]{contract.UpdateMove, "The device's piece of hardware has another place now",
+		(*lifecycle).mayMove, (*lifecycle).move, already[contract.MoveInput]}
 )
 
 // register sets every update and the query.
@@ -64,11 +68,13 @@ func (d *lifecycle) register(ctx workflow.Context) error {
 		handle(ctx, d, cleanUpdate), handle(ctx, d, abortUpdate),
 		handle(ctx, d, manageUpdate), handle(ctx, d, maintainUpdate),
 		handle(ctx, d, retireUpdate), handle(ctx, d, forgetUpdate),
+		handle(ctx, d, replaceUpdate), handle(ctx, d, moveUpdate),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.View, error) {
 				v := d.view()
-				v.Cleans = d.cleans()
-				return v, nil
+				var err error
+				v.Cleans, err = d.state.Archive.Cleans()
+				return v, err
 			},
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
 	)
@@ -206,7 +212,10 @@ func (d *lifecycle) remedyFor(verb string, e *device.IllegalError) string {
 		if d.state.Device.HeldBack() {
 			return "maintain " + name + " --off first"
 		}
-		if verb == contract.UpdateClean {
+		switch verb {
+		case contract.UpdateReplace, contract.UpdateMove:
+			return "manage " + name + " first"
+		case contract.UpdateClean:
 			return "it is clean; to work on it by hand, manage " + name
 		}
 	case device.Retired:

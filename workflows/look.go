@@ -58,7 +58,7 @@ func (d *lifecycle) wantsLook() bool {
 	if s == device.Retired || !d.state.Enrolled || d.resting {
 		return i.Raise && d.state.Enrolled && !d.resting
 	}
-	return i.Raise || i.Look || i.Discover && !d.cleanUnderWay() && s != device.Unknown
+	return i.Raise || i.Publish || i.Look || i.Discover && !d.cleanUnderWay() && s != device.Unknown
 }
 
 // look looks because a hint asked for it, or burns what must not stay free. It runs
@@ -87,7 +87,7 @@ func (d *lifecycle) rest(ctx workflow.Context) {
 }
 
 func (d *lifecycle) lookOnce(ctx workflow.Context) error {
-	if i := d.state.Intent; !i.Raise && !i.Look {
+	if i := d.state.Intent; !i.Raise && !i.Publish && !i.Look {
 		d.lookAtHost(ctx) // which may take long, and does not touch the inventory
 		return nil
 	}
@@ -96,6 +96,11 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 	}
 	defer d.lock.Unlock()
 	switch i := &d.state.Intent; {
+	case i.Publish:
+		if _, err := d.publish(ctx); err != nil {
+			return err
+		}
+		i.Publish = false
 	case i.Raise:
 		in := d.stockInput()
 		in.Raise, in.Expect = true, nil
@@ -126,17 +131,23 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 
 // lookAtHost has the host look at the device again.
 func (d *lifecycle) lookAtHost(ctx workflow.Context) {
-	d.state.Intent.Discover = false
+	twin := d.state.Intent.Twin
+	d.state.Intent.Discover, d.state.Intent.Twin = false, ""
 	f := faultIn(d.discover(seldom(onHost(ctx, d.state.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))))
-	if f == nil {
+	switch {
+	case f == nil && twin == "":
 		return
+	case f == nil: // both places show the serial: which of them is the device, nobody knows
+		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken, Other: twin,
+			Message: "its serial was seen at " + twin + " as well", Remedy: "find out which is which; then clean " + d.state.Name + ", or retire it"}
 	}
-	d.state.LastError = "the host's look failed: " + f.Message
-	if f.Code == device.CodeIdentityChanged || f.Code == device.CodeTargetMissing {
+	switch f.Code {
+	case device.CodeIdentityChanged, device.CodeTargetMissing, device.CodeIdentityTaken:
 		if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
 			d.state.Fault = f
 		}
 	}
+	d.state.LastError = "the host's look: " + f.Message
 }
 
 // observed draws the device's own conclusions from what its inventory says; nothing
@@ -379,6 +390,9 @@ func (d *lifecycle) onHint(ctx workflow.Context, name string, h contract.Hint) {
 		}
 	}
 	d.state.Intent.Look = true
+	if h.Twin != "" {
+		d.state.Intent.Twin = h.Twin
+	}
 	if h.Host != nil || name == contract.SignalRefresh {
 		d.state.Intent.Discover = true
 	}

@@ -152,7 +152,7 @@ func (d *lifecycle) forget(ctx workflow.Context, _ contract.ReasonInput) (contra
 		return contract.Result{}, err
 	}
 	d.state.Intent = contract.Intent{} // there is nothing left to look at
-	d.forgetOnHost(ctx)
+	d.forgetOnHost(ctx, d.state.Enrolment)
 	d.over = true
 	return contract.Result{View: view, Note: "forgotten"}, nil
 }

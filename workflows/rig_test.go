@@ -220,8 +220,9 @@ func (h *rig) hint(now time.Time) contract.Hint {
 
 // refuse is a fault as an activity returns it.
 func refuse(class device.Class, code device.Code) error {
-	return activities.Refuse(contract.Refusal{
-		Fault:  device.Fault{Class: class, Code: code, Message: fmt.Sprintf("scripted %s", code), Remedy: "none"},
-		Device: "d1",
-	})
+	return refusal(device.Fault{Class: class, Code: code, Message: fmt.Sprintf("scripted %s", code), Remedy: "none"})
+}
+
+func refusal(f device.Fault) error {
+	return activities.Refuse(contract.Refusal{Fault: f, Device: "d1"})
 }

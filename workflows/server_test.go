@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
@@ -67,6 +69,53 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 	own, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(own, func(ctx workflow.Context) { o.w.serve(ctx, j, settle) })
 	return future
+}
+
+// ExecuteChildWorkflow keeps what the child was started with, and runs none.
+func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...any) workflow.ChildWorkflowFuture {
+	future, set := workflow.NewFuture(ctx)
+	c := child{options: workflow.GetChildWorkflowOptions(ctx)}
+	text, err := json.Marshal(args[0])
+	if err == nil {
+		err = json.Unmarshal(text, &c.in)
+	}
+	switch {
+	case err != nil:
+		o.w.Errorf("the child's input: %v", err)
+	case o.w.nameTaken:
+		err = serviceerror.NewWorkflowExecutionAlreadyStarted("it runs", "", "")
+	default:
+		o.w.children = append(o.w.children, c)
+	}
+	set.Set(nil, err)
+	return started{future}
+}
+
+// child is a workflow that the device's own started.
+type child struct {
+	options workflow.ChildWorkflowOptions
+	in      contract.DeviceInput
+}
+
+// started is the future of a child that began, or could not.
+type started struct{ workflow.Future }
+
+func (s started) GetChildWorkflowExecution() workflow.Future { return s.Future }
+
+func (s started) SignalChildWorkflow(workflow.Context, string, any) workflow.Future { return s.Future }
+
+// SignalExternalWorkflow keeps what was sent.
+func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
+	future, set := workflow.NewFuture(ctx)
+	o.w.told = append(o.w.told, told{id, signal, arg})
+	set.Set(nil, nil)
+	return future
+}
+
+// told is a signal to another workflow.
+type told struct {
+	workflow, signal string
+	arg              any
 }
 
 func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, a ...temporal.SearchAttributeUpdate) error {
@@ -218,6 +267,8 @@ func (w *world) do(name string, attempt int, arg any) (any, error) {
 			return nil, err
 		}
 		return stock, nil
+	case contract.ElsewhereInput:
+		return contract.Elsewhere{Name: w.twin}, nil
 	case string:
 		if w.recalled.RunID != "" { // scripted
 			return w.recalled, nil

@@ -1,9 +1,9 @@
 package workflows
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -19,7 +19,18 @@ import (
 // upsert costs a sixth of the server's time for a cycle (measured).
 type shown struct {
 	Attributes attributes
-	Facts      contract.Facts
+	Facts      digest
+}
+
+// digest stands for facts, which are long.
+type digest [sha256.Size]byte
+
+func digestOf(f contract.Facts) digest {
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // strings, numbers and times
+	}
+	return sha256.Sum256(text)
 }
 
 // attributes are the search attributes' values; empty ones are unset.
@@ -31,11 +42,11 @@ type attributes struct {
 // shownBefore is what the run before this one had told: continue-as-new carries
 // search attributes and memo over.
 func shownBefore(ctx workflow.Context, s *contract.DeviceState) shown {
-	d := &lifecycle{state: *s}
+	d := &lifecycle{state: s}
 	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
 		return shown{}
 	}
-	return shown{Attributes: d.attributes(), Facts: d.facts()}
+	return shown{Attributes: d.attributes(), Facts: digestOf(d.facts())}
 }
 
 // show is the one writer of what the Web UI and listings see. It writes search
@@ -45,7 +56,8 @@ func (d *lifecycle) show(ctx workflow.Context) {
 		return
 	}
 	attributes, facts := d.attributes(), d.facts()
-	factsChanged := !reflect.DeepEqual(facts, d.shown.Facts)
+	digest := digestOf(facts)
+	factsChanged := digest != d.shown.Facts
 	if now := attributes; now != d.shown.Attributes || factsChanged {
 		if err := workflow.UpsertTypedSearchAttributes(ctx, now.updates(d.state.UpdatedAt)...); err != nil {
 			d.log.Error("search attributes were not written", "device", d.state.Name, "error", err)
@@ -57,7 +69,7 @@ func (d *lifecycle) show(ctx workflow.Context) {
 		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoFacts: facts}); err != nil {
 			d.log.Error("memo was not written", "device", d.state.Name, "error", err)
 		} else {
-			d.shown.Facts = facts
+			d.shown.Facts = digest
 		}
 	}
 	workflow.SetCurrentDetails(ctx, d.details())
@@ -102,7 +114,7 @@ func (d *lifecycle) needsOperator() bool {
 	s := d.state
 	return s.Device.State == device.Error || s.Device.Held || s.Clean != nil && s.Clean.Silent ||
 		s.Device.Maintenance == device.MaintenanceQuarantined ||
-		s.Device.State == device.Unknown && s.Fault != nil
+		s.Fault != nil && (s.Fault.Class == device.NeedsOperator || s.Device.State == device.Unknown)
 }
 
 // fault is the present one: the recorded, or that the host is silent.
@@ -251,33 +263,6 @@ func (d *lifecycle) verbs() []string {
 		verbs = append(verbs, contract.UpdateAbort)
 	}
 	return verbs
-}
-
-// boundedArchive drops the oldest summaries until both bounds hold.
-func boundedArchive(all []json.RawMessage) []json.RawMessage {
-	size, keep := 0, 0
-	for keep < min(len(all), contract.KeptCleans) {
-		size += len(all[len(all)-1-keep])
-		if size > contract.KeptCleanSize && keep > 0 {
-			break
-		}
-		keep++
-	}
-	return lastN(all, keep)
-}
-
-// cleans reads the archive.
-func (d *lifecycle) cleans() []contract.CleanSummary {
-	var all []contract.CleanSummary
-	for _, text := range d.state.Archive {
-		var s contract.CleanSummary
-		if err := json.Unmarshal(text, &s); err != nil {
-			d.log.Error("an archived clean is unreadable", "device", d.state.Name, "error", err)
-			continue
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 func stepsOf(plan []clean.Planned) []contract.CleanStep {

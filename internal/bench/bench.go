@@ -57,13 +57,13 @@ func newBench(o options, dir string) *bench {
 	s := scale{
 		warm: 24, latency: box{fewest: 50, most: 250, time: 40 * time.Second},
 		fleet: 100, load: box{fewest: 4, most: 10, time: 50 * time.Second}, loadCycles: 100,
-		idle: 5000, idleTime: 35 * time.Second,
+		idle: 5000, idleTime: 4 * time.Minute,
 	}
 	if o.quick {
 		s = scale{
 			warm: 5, latency: box{fewest: 10, most: 40, time: 5 * time.Second},
 			fleet: 20, load: box{fewest: 1, most: 2, time: 5 * time.Second}, loadCycles: 20,
-			idle: 300, idleTime: 10 * time.Second,
+			idle: 300, idleTime: 60 * time.Second,
 		}
 	}
 	return &bench{scale: s, dir: dir, bin: o.bin, profiles: o.profiles, began: time.Now()}

@@ -177,7 +177,11 @@ func (x sample) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.1f KiB of state", float64(x.bytes)/1024)
 	if st := x.product.State; st != nil {
-		fmt.Fprintf(&b, ": %d tenancies, %d cleans, %d updates remembered", len(st.Past), len(st.Archive), len(st.Recent))
+		cleans, err := st.Archive.Cleans()
+		if err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(&b, ": %d tenancies, %d cleans, %d updates remembered", len(st.Past), len(cleans), len(st.Recent))
 	}
 	return b.String()
 }

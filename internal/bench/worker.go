@@ -26,6 +26,7 @@ import (
 	"burnish/activities"
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
+	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/internal/hardware/all"
 	"burnish/internal/host"
@@ -114,6 +115,7 @@ func (t task) serve(in io.Reader, out *speaker) (err error) {
 		}
 		defer func() { pprof.StopCPUProfile(); err = errors.Join(err, file.Close()) }()
 	}
+	config.CollectEarly()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached gauge
 	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: tlog.NewStructuredLogger(logger), MetricsHandler: metrics{cached: &cached}})
@@ -266,12 +268,8 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 	control := &activities.Control{Store: store, Client: c}
 	hands := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(t.Slots), Log: logger}
 	b := bodies{
-		control: map[string]any{
-			contract.ActivityPublish: control.Publish, contract.ActivityReserve: control.Reserve,
-			contract.ActivityObserve: control.Observe, contract.ActivityRelease: control.Release,
-			contract.ActivityWithdraw: control.Withdraw, contract.ActivityRecall: control.Recall,
-		},
-		host: map[string]any{contract.ActivityDiscover: hands.Discover},
+		control: control.Activities(),
+		host:    map[string]any{contract.ActivityDiscover: hands.Discover},
 	}
 	for _, step := range hands.Steps {
 		b.host[step.Name] = hands.Step(step)
@@ -309,6 +307,12 @@ func idleStep(_ context.Context, in contract.StepInput) (contract.StepResult, er
 type witness struct {
 	interceptor.WorkerInterceptorBase
 	out *speaker
+}
+
+// InterceptWorkflow leaves workflows alone: what wraps them would add to the stack that
+// each keeps.
+func (*witness) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return next
 }
 
 // InterceptActivity is called by the SDK for each attempt.

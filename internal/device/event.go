@@ -23,6 +23,8 @@ const (
 	Retire      Kind = "retire"
 	Lost        Kind = "lost" // the hardware is gone
 	Forget      Kind = "forget"
+	Replace     Kind = "replace"  // another piece of hardware took the device's place
+	Move        Kind = "move"     // the piece has another place, and goes on there
 	Override    Kind = "override" // D2
 
 	// The tenant's side.

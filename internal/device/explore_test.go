@@ -14,7 +14,7 @@ import (
 // kinds are all events.
 func kinds() []Kind {
 	return []Kind{
-		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Override,
+		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
 		ObservedInUse, ObservedUnused, ObservedFree, Released, Unowned, Recalled, Doubted, Changed, Taken, Freed,
 		CleanStarted, CleanDone, StepsDone, CleanFailed, Reclaimed, Returned,
@@ -82,7 +82,7 @@ func (p past) after(d Device, e Event) past {
 		}
 		return tenants
 	case BurnStarted, Burned, ObservedInUse, ObservedUnused, Unowned, Doubted, Changed, Taken, Freed, LostRace, Reclaimed,
-		Retire, Lost:
+		Retire, Lost, Replace:
 		return tenants
 	case Recalled:
 		if e.Instance != "" {
@@ -148,6 +148,7 @@ func placeOf(d Device, p past) place {
 		pl.binding.Number = 1
 	}
 	pl.flat.Claim, pl.flat.Binding, pl.flat.Bindings = nil, nil, 0
+	pl.flat.Unit.Number = min(d.Unit.Number, 1)
 	return pl
 }
 

@@ -25,6 +25,8 @@ type Fault struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"`
+	// Other is the other device that an identity_taken speaks of.
+	Other string `json:"other,omitempty"`
 }
 
 // Error gives the message, and the remedy where there is one.

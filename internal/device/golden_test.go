@@ -82,7 +82,11 @@ func (g golden) holds(m machine) error {
 	if describe(got) != describe(want) {
 		return fmt.Errorf("%s: %s on %s: want %s, got %s", g.number, g.event, g.from, describe(want), describe(got))
 	}
-	if got.State != Absent && got.Unit.Number != 1 {
+	unit := 1
+	if event.Kind == Replace {
+		unit = 2
+	}
+	if got.State != Absent && got.Unit.Number != unit {
 		return fmt.Errorf("%s: %s on %s: it is unit %d", g.number, g.event, g.from, got.Unit.Number)
 	}
 	return nil

@@ -53,6 +53,7 @@ func mutations() []mutant {
 		{"an ended run's tenant left nothing", everywhere(rebind, but(rebind, keepDirt)), since},
 		{"a reclaimed device is clean", dropEffect(Cleaning, Reclaimed, soil), since},
 		{"a failed clean is clean", dropEffect(Cleaning, CleanFailed, soil), since},
+		{"another piece is clean", everywhere(nextUnit, but(nextUnit, func(_ Device, d *Device) { d.Dirty = false })), since},
 		{"a retired device is clean", everywhere(end, but(end, func(_ Device, d *Device) { d.Dirty = false })), since},
 
 		// What clears it.

@@ -24,6 +24,16 @@ func CanonicalName(name string) (string, error) {
 	return name, nil
 }
 
+// PlaceOf reads host and address from a canonical name that NameOf made; found is
+// false for any other.
+func PlaceOf(name string) (host, address string, found bool) {
+	cut := strings.LastIndex(name, "_")
+	if cut < 1 || !addressForm.MatchString(name[cut+1:]) {
+		return "", "", false
+	}
+	return name[:cut], name[cut+1:], true
+}
+
 // NameOf gives the name that a host and a PCI address make (S2.34).
 func NameOf(host, address string) (string, error) {
 	if !addressForm.MatchString(address) {

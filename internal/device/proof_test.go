@@ -238,7 +238,7 @@ func everyStateIsReached(g *graph) error {
 func noTraps(g *graph) error {
 	luck := []Kind{
 		rediscovered, Import, Doubted, Changed, Taken, LostRace, Recalled, ObservedInUse, ObservedUnused, ObservedFree,
-		Retire, Lost, Forget,
+		Retire, Lost, Forget, Replace, Move,
 	}
 	ok := g.reaching(Device.Allocatable, func(s step) bool {
 		switch {

@@ -185,6 +185,15 @@ var (
 		d.Dirty, d.Claim = true, nil
 		d.Returning, d.NamedSteps, d.Held, d.LostRace = false, false, false, false
 	}}
+	nextUnit = effect{"Dirty, the next unit", func(d *Device, _ Event) {
+		d.Dirty, d.LostRace = true, false
+		d.Unit = Unit{Number: d.Unit.Number + 1}
+		// What was said of the old piece does not hold for this one; what an operator
+		// or another system holds is the place.
+		if d.Maintenance == MaintenanceCleanFailed || d.Maintenance == MaintenanceQuarantined {
+			d.Maintenance = MaintenanceOff
+		}
+	}}
 	enrolled = effect{"enabled", func(d *Device, _ Event) {
 		d.Status, d.Maintenance = Enabled, MaintenanceOff
 		if d.Unit.Number == 0 {
@@ -278,6 +287,9 @@ var table = concat(
 		{nil, MaintainOff, nil, stay, then(unhold)},
 		{in(Unknown, Manageable, Available, Allocated, PendingCleaning, Error), Retire, when(unclaimed), Retired, then(end)},
 		{nil, Lost, nil, Retired, then(end)},
+		{in(Manageable), Replace, nil, stay, then(nextUnit)},
+		{in(Error, Retired), Replace, nil, Manageable, then(nextUnit)},
+		{in(Manageable, Error), Move, nil, Absent, then(soil, forgive)},
 		{in(Retired), Forget, nil, Absent, nil},
 	},
 )

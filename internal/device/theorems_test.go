@@ -237,7 +237,7 @@ func failureNeedsOperator(s step) string {
 	return counted(
 		must(s.event.Kind != CleanFailed || is.State == Error && is.HeldBack() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
 		must(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
-		must(!leaves || slices.Contains([]Kind{Clean, Manage, Override, Taken, ObservedInUse, Doubted, Retire, Lost}, s.event.Kind),
+		must(!leaves || slices.Contains([]Kind{Clean, Manage, Override, Taken, ObservedInUse, Doubted, Retire, Lost, Replace, Move}, s.event.Kind),
 			"S3.20: it leaves error by itself"),
 		must(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "S2.48: it is to be cleaned, where something can"),
 		must(!leaves || s.event.Kind != Taken || was.LostRace, "S4.12: it was no lost race"),

@@ -23,6 +23,9 @@ type Target struct {
 	// Step is the step that opens the device; empty at discovery. Only drivers that
 	// simulate look at it.
 	Step string
+	// MovedFrom is the name that a device of ours had at the place where it was
+	// before, at its first discovery here: its signatures are not foreign.
+	MovedFrom string
 }
 
 // Discovery is what a driver found at a Target.

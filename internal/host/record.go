@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"burnish/internal/device"
@@ -92,7 +93,7 @@ func (h *Host) ListRecords() ([]Record, error) {
 // physical piece: the same serial, or the same file by device and inode (F23). It is
 // "" where there is none. While a record of another device cannot be trusted nothing
 // proves that there is none: that is an error.
-func (h *Host) Taken(identity device.Identity, exceptName string) (other string, err error) {
+func (h *Host) Taken(identity device.Identity, exceptNames ...string) (other string, err error) {
 	all, err := loadAll[Record](h.path(devicesFolder))
 	if err != nil {
 		return "", err
@@ -100,7 +101,7 @@ func (h *Host) Taken(identity device.Identity, exceptName string) (other string,
 	var unsure error
 	for _, file := range all {
 		switch {
-		case file.name == exceptName:
+		case slices.Contains(exceptNames, file.name):
 		case file.err != nil:
 			unsure = errors.Join(unsure, file.err)
 		case !file.value.Forgotten && samePiece(file.value.Identity, identity):

@@ -60,6 +60,8 @@ const (
 	UpdateMaintain = "maintain"
 	UpdateRetire   = "retire"
 	UpdateForget   = "forget"
+	UpdateReplace  = "replace"
+	UpdateMove     = "move"
 )
 
 // Signals: hints. None moves the state by itself, but for clean.
@@ -81,6 +83,8 @@ const (
 	ActivityRelease  = "Release"
 	ActivityWithdraw = "Withdraw"
 	ActivityRecall   = "Recall"
+	// ActivityElsewhere looks for a serial among the other devices.
+	ActivityElsewhere = "Elsewhere"
 )
 
 // ActivityDiscover is the host worker's look at a device; its other activities are
@@ -148,6 +152,20 @@ type ReasonInput struct {
 	Lost   bool   `json:"lost,omitempty"`
 }
 
+// ReplaceInput says that another piece of hardware took the device's place; Provide
+// goes on to its first clean at once.
+type ReplaceInput struct {
+	AcceptSignature string `json:"accept_signature,omitempty"`
+	Provide         bool   `json:"provide,omitempty"`
+	Reason          string `json:"reason,omitempty"`
+}
+
+// MoveInput is where the device's piece is now, under another name: of the Enrolment
+// count Name, Address, and Host, Driver and Settings where they differ.
+type MoveInput struct {
+	Enrolment Enrolment `json:"enrolment"`
+}
+
 // MaintainInput sets or, with Off, clears the operator's hold.
 type MaintainInput struct {
 	Reason string `json:"reason,omitempty"`
@@ -173,4 +191,6 @@ type Hint struct {
 	// Seen is when it was seen, RFC 3339; a hint older than the present binding is
 	// dropped.
 	Seen string `json:"seen,omitempty"`
+	// Twin is another place at which the device's serial was seen (SAFETY F23).
+	Twin string `json:"twin,omitempty"`
 }

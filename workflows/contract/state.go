@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"encoding/json"
 	"time"
 
 	"burnish/internal/device"
@@ -49,13 +48,13 @@ type DeviceState struct {
 	Recent []RecentUpdate `json:"recent,omitempty"`
 	// Cleans counts cleans, Seq the schedulings of host steps; the host refuses a
 	// lower Seq than it has seen.
-	Cleans   int               `json:"cleans,omitempty"`
-	Seq      int64             `json:"seq,omitempty"`
-	Clean    *CleanRun         `json:"clean,omitempty"`
-	Archive  []json.RawMessage `json:"archive,omitempty"`
-	Intent   Intent            `json:"intent"`
-	Fault    *device.Fault     `json:"fault,omitempty"`
-	Recalled string            `json:"recalled,omitempty"` // the ended run last asked for its tenant
+	Cleans   int           `json:"cleans,omitempty"`
+	Seq      int64         `json:"seq,omitempty"`
+	Clean    *CleanRun     `json:"clean,omitempty"`
+	Archive  Archive       `json:"archive,omitempty"`
+	Intent   Intent        `json:"intent"`
+	Fault    *device.Fault `json:"fault,omitempty"`
+	Recalled string        `json:"recalled,omitempty"` // the ended run last asked for its tenant
 
 	LastError   string    `json:"last_error,omitempty"`
 	LastRefusal string    `json:"last_refusal,omitempty"`
@@ -87,6 +86,10 @@ type Intent struct {
 	Abort bool `json:"abort,omitempty"`
 	// Raise: the reservation is or may be below total and must not be.
 	Raise bool `json:"raise,omitempty"`
+	// Publish: the provider is to be made, burned.
+	Publish bool `json:"publish,omitempty"`
+	// Twin is another place at which the device's serial was seen.
+	Twin string `json:"twin,omitempty"`
 }
 
 // HostFacts is what the host said of the device when it last looked.
@@ -216,6 +219,21 @@ type DiscoverInput struct {
 	UUID      string          `json:"uuid"`
 	Known     device.Identity `json:"known"`
 	Binding   int             `json:"binding,omitempty"`
+	// Replace: another piece than the enrolled one is what is wanted (D10).
+	Replace bool `json:"replace,omitempty"`
+	// MovedFrom is the name of the place that the piece Known had before (D10).
+	MovedFrom string `json:"moved_from,omitempty"`
+}
+
+// ElsewhereInput asks for another device than Name that has the serial.
+type ElsewhereInput struct {
+	Name   string `json:"name"`
+	Serial string `json:"serial"`
+}
+
+// Elsewhere is the name of such a device, "" where none is known.
+type Elsewhere struct {
+	Name string `json:"name,omitempty"`
 }
 
 // StockInput is Publish, Reserve, Observe, Release and Withdraw. Expect is the

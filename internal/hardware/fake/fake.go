@@ -50,7 +50,17 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		return hardware.Discovery{}, err
 	}
 	first := known == (device.Identity{})
-	if first {
+	if t.MovedFrom != "" {
+		was := t
+		was.Name, was.MovedFrom = t.MovedFrom, ""
+		from, before, err := d.target(was)
+		if err != nil {
+			return hardware.Discovery{}, err
+		}
+		if err := place.carry(from, before.serial); err != nil {
+			return hardware.Discovery{}, err
+		}
+	} else if first {
 		if err := place.make(wanted.size); err != nil {
 			return hardware.Discovery{}, err
 		}
@@ -59,13 +69,14 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 	if err != nil {
 		return hardware.Discovery{}, missing(place, err)
 	}
-	if _, err := place.load(); err != nil {
+	now, err := place.load()
+	if err != nil {
 		return hardware.Discovery{}, err
 	}
 	if first && info.Size() != wanted.size {
 		return hardware.Discovery{}, invalid("size is %s, but %q holds %s of an earlier device", hardware.FormatSize(wanted.size), place.contents(), hardware.FormatSize(info.Size()))
 	}
-	identity := wanted.identity(info.Size())
+	identity := wanted.identity(info.Size(), now)
 	if err := same(known, identity, wanted, place); !first && err != nil {
 		return hardware.Discovery{}, err
 	}

@@ -141,7 +141,11 @@ func (h *handle) same() error {
 	if err != nil {
 		return ioFault("look at", h.place.contents(), err)
 	}
-	if err := same(h.enrolled, h.wanted.identity(open.Size()), h.wanted, h.place); err != nil {
+	now, err := h.place.load()
+	if err != nil {
+		return err
+	}
+	if err := same(h.enrolled, h.wanted.identity(open.Size(), now), h.wanted, h.place); err != nil {
 		return err
 	}
 	named, err := os.Lstat(h.place.contents())

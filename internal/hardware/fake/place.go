@@ -21,6 +21,9 @@ func (p place) state() string    { return filepath.Join(p.dir, "state.json") }
 
 // state is what a device remembers beside its bytes.
 type state struct {
+	// Serial is the piece's own, where it is not what name and settings make it: a
+	// piece that came from another name, or that somebody put into the place.
+	Serial string `json:"serial,omitempty"`
 	// Faults counts how often each fault of the script has happened.
 	Faults map[string]int `json:"faults"`
 }
@@ -54,6 +57,28 @@ func (p place) make(size int64) (err error) {
 		return stateFault("make", p.contents(), err)
 	}
 	return p.store(state{Faults: map[string]int{}})
+}
+
+// carry brings a piece here from where it was, as an operator's hand does, unless one
+// is here already. It keeps its serial.
+func (p place) carry(from place, serial string) error {
+	if _, err := os.Lstat(p.dir); !errors.Is(err, fs.ErrNotExist) {
+		return stateFault("look at", p.dir, err)
+	}
+	if _, err := os.Lstat(from.contents()); err != nil {
+		return missing(from, err)
+	}
+	s, err := from.load()
+	if err != nil {
+		return err
+	}
+	if s.Serial == "" {
+		s.Serial = serial
+		if err := from.store(s); err != nil {
+			return err
+		}
+	}
+	return stateFault("move", p.dir, os.Rename(from.dir, p.dir))
 }
 
 // load reads the state; a device without one has had no fault yet.

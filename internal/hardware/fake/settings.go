@@ -76,8 +76,12 @@ func text(key, value string, into *string) error {
 
 // identity is who the device is; where its contents lie does not belong to it, so
 // that a state directory may be moved.
-func (s settings) identity(size int64) device.Identity {
-	return device.Identity{Serial: s.serial, Vendor: s.vendor, Model: s.model, Size: size}
+func (s settings) identity(size int64, now state) device.Identity {
+	serial := s.serial
+	if now.Serial != "" {
+		serial = now.Serial
+	}
+	return device.Identity{Serial: serial, Vendor: s.vendor, Model: s.model, Size: size}
 }
 
 // note is one line for the operator on how the device behaves.

@@ -1,0 +1,129 @@
+package activities_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/workflows/contract"
+)
+
+// D10: with Replace another piece than the remembered one is what is looked for, and
+// from then on remembered.
+func TestD10_DiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, err := s.discover(t, s.enrolling("d1"))
+	require.NoError(t, err)
+	s.add("d1", "S2")
+	_, err = s.discover(t, s.enrolling("d1"))
+	requireFault(t, err, device.CodeIdentityChanged, false)
+	require.Equal(t, "S1", s.record("d1").Identity.Serial)
+
+	in := s.enrolling("d1")
+	in.Replace = true
+	var first bool
+	s.disks.found = func(_ hardware.Target, known device.Identity) error { first = known == device.Identity{}; return nil }
+	facts, err := s.discover(t, in)
+	require.NoError(t, err)
+	require.True(t, first, "its signatures are foreign, as at an enrolment (F15)")
+	require.Equal(t, "S2", facts.Identity.Serial)
+	require.Equal(t, "S2", s.record("d1").Identity.Serial)
+
+	// But not one that another device is.
+	s.add("d2", "S7")
+	_, err = s.discover(t, s.enrolling("d2"))
+	require.NoError(t, err)
+	s.add("d1", "S7")
+	_, err = s.discover(t, in)
+	require.Equal(t, "d2", requireFault(t, err, device.CodeIdentityTaken, false).Fault.Other)
+}
+
+// D10: the piece of d1 is looked for at the place d2.
+func TestD10_DiscoverAtAnotherPlace(t *testing.T) {
+	t.Parallel()
+	moving := func(s *site) contract.DiscoverInput {
+		in := s.enrolling("d2")
+		in.Known, in.MovedFrom = s.disk.identity, "d1"
+		return in
+	}
+	enrolled := func(t *testing.T, serial string) *site {
+		s := newSite(t)
+		_, err := s.discover(t, s.enrolling("d1"))
+		require.NoError(t, err)
+		s.add("d2", serial)
+		return s
+	}
+	t.Run("it is there", func(t *testing.T) {
+		s := enrolled(t, "S1")
+		var from string
+		s.disks.found = func(to hardware.Target, _ device.Identity) error { from = to.MovedFrom; return nil }
+		for range 2 { // an answer that was lost
+			_, err := s.discover(t, moving(s))
+			require.NoError(t, err)
+			require.Equal(t, "d1", from, "its signatures are not foreign")
+		}
+	})
+	t.Run("another piece is there", func(t *testing.T) {
+		s := enrolled(t, "S2")
+		_, err := s.discover(t, moving(s))
+		requireFault(t, err, device.CodeIdentityChanged, false)
+	})
+	t.Run("pieces without a serial cannot be told apart", func(t *testing.T) {
+		s := enrolled(t, "")
+		s.disk.identity.Serial = ""
+		_, err := s.discover(t, moving(s))
+		requireFault(t, err, device.CodeIdentityChanged, false)
+	})
+	t.Run("another device is there", func(t *testing.T) {
+		s := enrolled(t, "S2")
+		_, err := s.discover(t, s.enrolling("d2"))
+		require.NoError(t, err)
+		_, err = s.discover(t, moving(s))
+		requireFault(t, err, device.CodeAlreadyExists, false)
+	})
+	t.Run("a third device is this piece", func(t *testing.T) {
+		s := enrolled(t, "S1")
+		require.NoError(t, s.forget(t, "d1"))
+		s.add("d3", "S1")
+		_, err := s.discover(t, s.enrolling("d3"))
+		require.NoError(t, err)
+		_, err = s.discover(t, moving(s))
+		requireFault(t, err, device.CodeIdentityTaken, false)
+	})
+}
+
+func TestF23_ElsewhereFindsAnotherDeviceWithTheSerial(t *testing.T) {
+	t.Parallel()
+	for name, ids := range map[string][]string{"": nil, "d7": {"device/d7"}} {
+		var query string
+		server := &mocks.Client{}
+		page := &workflowservice.ListWorkflowExecutionsResponse{}
+		for _, id := range ids {
+			page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}})
+		}
+		server.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
+			if in, ok := args.Get(1).(*workflowservice.ListWorkflowExecutionsRequest); ok {
+				query = in.GetQuery()
+			}
+		}).Return(page, nil)
+		control := &activities.Control{Client: server}
+		env := first(t).env()
+		env.RegisterActivityWithOptions(control.Elsewhere, activity.RegisterOptions{Name: contract.ActivityElsewhere})
+		value, err := env.ExecuteActivity(contract.ActivityElsewhere, contract.ElsewhereInput{Name: "d1", Serial: "it's"})
+		require.NoError(t, err)
+		var got contract.Elsewhere
+		require.NoError(t, value.Get(&got))
+		require.Equal(t, name, got.Name)
+		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceSerial = 'it''s' AND WorkflowId != 'device/d1'", query)
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const replaceUsage = `burnish replace: another piece of hardware took the device's place
+
+usage: burnish replace NAME [flags]
+
+The piece that is there now becomes the device's next unit: dirty, and with the past
+of the device kept. From error, manageable and retired.
+
+      --provide             go on to its first clean, and into the pool
+      --accept-signature S[,S…]
+                            foreign signatures on it that may be lost
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish replace h1_0000:01:00.0 --provide
+`
+
+const moveUsage = `burnish move: the device's piece of hardware has another place now
+
+usage: burnish move OLD NEW [flags]
+
+State, dirt and past go on under the name NEW; OLD ends. The host must see the same
+serial at the new place. From error and manageable. What is not given stays as it was;
+a NEW of the form HOST_ADDRESS gives both.
+
+      --host H              the host where it is now
+      --driver D            the driver there
+      --address A           its PCI address there
+      --set K=V[,K=V…]      settings that differ there, as path
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+example:
+  burnish move h1_0000:01:00.0 h2_0000:41:00.0
+`
+
+func (a *app) replaceCommand() *cobra.Command {
+	var in contract.ReplaceInput
+	cmd := &cobra.Command{Use: "replace", Long: replaceUsage, Args: oneName("NAME")}
+	cmd.Flags().BoolVar(&in.Provide, "provide", false, "")
+	cmd.Flags().StringVar(&in.AcceptSignature, "accept-signature", "", "")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.one(cmd, args[0], "replaced", order{update: contract.UpdateReplace, input: in})
+	}
+	return cmd
+}
+
+func (a *app) moveCommand() *cobra.Command {
+	var to contract.Enrolment
+	var set []string
+	cmd := &cobra.Command{Use: "move", Long: moveUsage, Args: func(_ *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return usagef("OLD and NEW are wanted, not %d names", len(args))
+		}
+		return nil
+	}}
+	cmd.Flags().StringVar(&to.Host, "host", "", "")
+	cmd.Flags().StringVar(&to.Driver, "driver", "", "")
+	cmd.Flags().StringVar(&to.Address, "address", "", "")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		if to.Name, err = canonical(args[1]); err != nil {
+			return err
+		}
+		if to.Settings, err = settings(set); err != nil {
+			return usagef("%s", err)
+		}
+		if err := placeOf(&to); err != nil {
+			return usagef("%s", err)
+		}
+		return a.one(cmd, args[0], "moved", order{update: contract.UpdateMove, input: contract.MoveInput{Enrolment: to}})
+	}
+	return cmd
+}
+
+// placeOf fills in what the new name says of the place, and refuses what contradicts it.
+func placeOf(to *contract.Enrolment) error {
+	to.Host, to.Driver, to.Address = strings.ToLower(to.Host), strings.ToLower(to.Driver), strings.ToLower(to.Address)
+	switch _, owned := to.Settings[settingOwner]; {
+	case owned:
+		return fmt.Errorf("--set %s: a device keeps its owner when it moves", settingOwner)
+	case to.Host != "" && !hostForm.MatchString(to.Host):
+		return fmt.Errorf("%q is no host name", to.Host)
+	case to.Driver != "" && !wordForm.MatchString(to.Driver):
+		return fmt.Errorf("%q is no driver's name", to.Driver)
+	}
+	host, address, found := device.PlaceOf(to.Name)
+	if !found {
+		if to.Address != "" {
+			return fmt.Errorf("NEW %s does not fit --address %s: it is HOST_ADDRESS then", to.Name, to.Address)
+		}
+		return nil
+	}
+	if to.Host != "" && to.Host != host || to.Address != "" && to.Address != address {
+		return fmt.Errorf("NEW %s does not fit --host %s --address %s", to.Name, to.Host, to.Address)
+	}
+	to.Host, to.Address = host, address
+	return nil
+}
+
+// one sends an order to the one device that was named, and shows its answer.
+func (a *app) one(cmd *cobra.Command, arg, past string, o order) error {
+	name, err := canonical(arg)
+	if err != nil {
+		return err
+	}
+	return a.devices(cmd.Context(), func(l lifecycles) error {
+		result, err := a.send(cmd.Context(), l, name, o)
+		if err != nil {
+			return err
+		}
+		return a.emit(result, func() string { return resultLine(name, past, result) + "\n" })
+	})
+}

@@ -1,0 +1,61 @@
+package contract
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Archive keeps the summaries of past cleans, the latest last, within KeptCleans and
+// KeptCleanSize. They say much the same twenty times over, and a state is kept in
+// memory and handed on for as long as the device lives: so they are compressed JSON
+// (DEFLATE), a tenth of the size.
+type Archive []byte
+
+// With is the archive with one more clean; the oldest ones go where a bound wants it.
+func (a Archive) With(s CleanSummary) (Archive, error) {
+	all, err := a.Cleans()
+	if err != nil {
+		return a, err
+	}
+	all = append(all, s)
+	for {
+		text, err := json.Marshal(all)
+		if err != nil {
+			return a, fmt.Errorf("archive a clean: %w", err)
+		}
+		if len(all) > KeptCleans || len(text) > KeptCleanSize && len(all) > 1 {
+			all = all[1:]
+			continue
+		}
+		var out bytes.Buffer
+		w, err := flate.NewWriter(&out, flate.BestSpeed)
+		if err != nil {
+			return a, fmt.Errorf("archive a clean: %w", err)
+		}
+		_, err = w.Write(text)
+		if err := errors.Join(err, w.Close()); err != nil {
+			return a, fmt.Errorf("archive a clean: %w", err)
+		}
+		return bytes.Clone(out.Bytes()), nil
+	}
+}
+
+// Cleans are the summaries, the latest last.
+func (a Archive) Cleans() ([]CleanSummary, error) {
+	if len(a) == 0 {
+		return nil, nil
+	}
+	text, err := io.ReadAll(flate.NewReader(bytes.NewReader(a)))
+	if err != nil {
+		return nil, fmt.Errorf("read the archive of cleans: %w", err)
+	}
+	var all []CleanSummary
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("read the archive of cleans: %w", err)
+	}
+	return all, nil
+}
