@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -155,8 +156,11 @@ func TestFleetFile(t *testing.T) {
   - {name: c, host: h1, driver: fake}
   - {name: d, host: h1, driver: fake}
 `), 0o600))
+	var mu sync.Mutex // several at once
 	var enrolled []string
 	l := &fakeLifecycles{onEnroll: func(e contract.EnrollInput) (contract.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if e.Enrolment.Name == "c" {
 			return contract.Result{}, refuse("c", device.Available, device.Fault{Code: device.CodeAlreadyExists, Message: "another driver"})
 		}
