@@ -25,10 +25,10 @@ type shown struct {
 // digest stands for facts, which are long.
 type digest [sha256.Size]byte
 
-func digestOf(f contract.Facts) digest {
+func (d *lifecycle) digestOf(f contract.Facts) digest {
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // strings, numbers and times
+		d.log.Error("facts cannot be written", "device", d.state.Name, "error", err)
 	}
 	return sha256.Sum256(text)
 }
@@ -42,11 +42,11 @@ type attributes struct {
 // shownBefore is what the run before this one had told: continue-as-new carries
 // search attributes and memo over.
 func shownBefore(ctx workflow.Context, s *contract.DeviceState) shown {
-	d := &lifecycle{state: s}
+	d := &lifecycle{state: s, log: workflow.GetLogger(ctx)}
 	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
 		return shown{}
 	}
-	return shown{Attributes: d.attributes(), Facts: digestOf(d.facts())}
+	return shown{Attributes: d.attributes(), Facts: d.digestOf(d.facts())}
 }
 
 // show is the one writer of what the Web UI and listings see. It writes search
@@ -56,7 +56,7 @@ func (d *lifecycle) show(ctx workflow.Context) {
 		return
 	}
 	attributes, facts := d.attributes(), d.facts()
-	digest := digestOf(facts)
+	digest := d.digestOf(facts)
 	factsChanged := digest != d.shown.Facts
 	if now := attributes; now != d.shown.Attributes || factsChanged {
 		if err := workflow.UpsertTypedSearchAttributes(ctx, now.updates(d.state.UpdatedAt)...); err != nil {
