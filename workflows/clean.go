@@ -25,13 +25,14 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 	defer func() { d.stopStep = nil; stop() }()
 	d.show(ctx)
 
-	in := d.stockInput()
-	in.Raise = true
-	var stock contract.Stock
-	// Not beside a look, which would take the generation that this writes for another's.
+	// Not beside a look, which would take the generation that this writes for another's,
+	// as this would take that of a look's burn.
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
+	in := d.stockInput()
+	in.Raise = true
+	var stock contract.Stock
 	err := d.inventory(ctx, withInventory(runCtx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock)
 	d.lock.Unlock()
 	if over := d.interrupted(ctx, err); over {

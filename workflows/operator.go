@@ -144,6 +144,10 @@ func (d *lifecycle) mayForget(contract.ReasonInput) error {
 
 // forget takes the provider out of the inventory and ends the workflow.
 func (d *lifecycle) forget(ctx workflow.Context, _ contract.ReasonInput) (contract.Result, error) {
+	if err := d.lock.Lock(ctx); err != nil {
+		return contract.Result{}, err
+	}
+	defer d.lock.Unlock()
 	view := d.view()
 	if err := d.inventory(ctx, withAnswer(ctx, "withdraw "+d.state.Name), contract.ActivityWithdraw, d.stockInput(), nil); err != nil {
 		return contract.Result{}, err

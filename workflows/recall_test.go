@@ -333,3 +333,22 @@ func TestF10_DuplicateOfADoubtIsNothing(t *testing.T) {
 	require.Len(t, w.host.inputs, 4)
 	w.noDefect()
 }
+
+// A look that burns, and the clean that begins beside it: the new generation is the
+// workflow's own, not another's.
+func TestF10_LookThatBurnsBesideAClean(t *testing.T) {
+	record := newRig().record
+	record.Enrolment = contract.Enrolment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
+	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w.shelf.there, w.shelf.generation = true, 5 // it was available
+	w.recalled = contract.Recalled{RunID: "r0"}
+	w.shelf.meddle = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
+	w.until("its rest", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
+	w.signal(contract.SignalObserved, contract.Hint{Source: "host start", Host: &record})
+	w.reach(device.Available)
+	require.Equal(t, []string{contract.ActivityPublish, contract.ActivityObserve, contract.ActivityPublish}, w.names[:3], "the look comes first, and sees it free")
+	cleans := w.view().Cleans
+	require.Len(t, cleans, 1)
+	require.Equal(t, "cleaned", cleans[0].Outcome)
+	w.noDefect()
+}

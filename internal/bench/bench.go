@@ -38,6 +38,7 @@ type scale struct {
 	loadCycles int
 	idle       int // devices for the memory
 	idleTime   time.Duration
+	disks      disks
 }
 
 // bench is one run of the program.
@@ -45,6 +46,8 @@ type bench struct {
 	scale
 	// dir is the folder to work in, bin the programs', profiles where profiles go.
 	dir, bin, profiles string
+	// only is the one part to measure: "turnover" or "disk"; empty is both.
+	only string
 
 	began  time.Time
 	server *server
@@ -58,19 +61,35 @@ func newBench(o options, dir string) *bench {
 		warm: 24, latency: box{fewest: 50, most: 250, time: 40 * time.Second},
 		fleet: 100, load: box{fewest: 4, most: 10, time: 50 * time.Second}, loadCycles: 100,
 		idle: 5000, idleTime: 4 * time.Minute,
+		disks: disks{size: 8 << 30, rounds: 3, several: 8, each: 1 << 30},
 	}
 	if o.quick {
 		s = scale{
 			warm: 5, latency: box{fewest: 10, most: 40, time: 5 * time.Second},
 			fleet: 20, load: box{fewest: 1, most: 2, time: 5 * time.Second}, loadCycles: 20,
 			idle: 300, idleTime: 60 * time.Second,
+			disks: disks{size: 512 << 20, rounds: 2, several: 8, each: 64 << 20},
 		}
 	}
-	return &bench{scale: s, dir: dir, bin: o.bin, profiles: o.profiles, began: time.Now()}
+	return &bench{scale: s, dir: dir, bin: o.bin, profiles: o.profiles, only: o.only, began: time.Now()}
 }
 
 func (b *bench) measure(ctx context.Context) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
+	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
+	if b.only != "disk" {
+		if err := b.orchestration(ctx); err != nil {
+			return err
+		}
+	}
+	if b.only != "turnover" {
+		return b.disk(ctx)
+	}
+	return nil
+}
+
+// orchestration measures everything but the drives.
+func (b *bench) orchestration(ctx context.Context) error {
 	if err := b.start(); err != nil {
 		return err
 	}
@@ -84,11 +103,7 @@ func (b *bench) measure(ctx context.Context) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
-	if err := b.memory(ctx, samples); err != nil {
-		return err
-	}
-	b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds())
-	return nil
+	return b.memory(ctx, samples)
 }
 
 func (b *bench) program() string { return filepath.Join(b.bin, "burnish-devserver") }

@@ -35,6 +35,7 @@ func main() {
 type options struct {
 	quick                      bool
 	output, bin, dir, profiles string
+	only                       string
 }
 
 func run(args []string) error {
@@ -44,6 +45,7 @@ func run(args []string) error {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "a short run: it shows that everything works; its figures are rough")
+	flags.StringVar(&o.only, "only", "", "turnover or disk; both without it")
 	flags.StringVar(&o.output, "o", "table", "table or json")
 	flags.StringVar(&o.bin, "bin", "bin", "the folder with burnish-devserver")
 	flags.StringVar(&o.dir, "dir", "run", "the folder to work in; its disk is part of what is measured")
@@ -51,7 +53,7 @@ func run(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || o.output != "table" && o.output != "json" {
+	if flags.NArg() > 0 || o.output != "table" && o.output != "json" || o.only != "" && o.only != "turnover" && o.only != "disk" {
 		return fmt.Errorf("%q is not known; see -help", strings.Join(args, " "))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
