@@ -39,6 +39,7 @@ devices
   list      all devices, or those that a filter names
   show      one device, with the running step's progress
   steps     the steps of a device's clean, in order
+  history   a device's past: its tenancies and its cleans
 tenants
   bind      burn a device and give it to an instance
   unbind    end an instance's tenancy; the clean begins by itself
@@ -136,6 +137,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().Var(&a.timeout, "timeout", "")
 	root.AddCommand(
 		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
+		a.historyCommand(),
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),

@@ -162,6 +162,10 @@ type execution struct {
 	name    string
 	running bool
 	started time.Time
+	// ended is when the newest run ended, and forgotten that the device was let go
+	// in order; both are for a run that is not running.
+	ended     time.Time
+	forgotten bool
 	// view holds what search attributes and memo tell; Binding, LastRefusal's
 	// newest and past cleans are the workflow's alone.
 	view contract.View
@@ -185,6 +189,11 @@ func executionOf(info *workflowpb.WorkflowExecutionInfo, activities []*workflowp
 		running: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
 		started: info.GetStartTime().AsTime(),
 		pending: map[string]pending{},
+
+		forgotten: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
+	}
+	if at := info.GetCloseTime(); at != nil {
+		e.ended = at.AsTime()
 	}
 	var facts contract.Facts
 	if p, ok := info.GetMemo().GetFields()[contract.MemoFacts]; ok {

@@ -67,7 +67,7 @@ func (d *lifecycle) register(ctx workflow.Context) error {
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
 			func() (contract.View, error) {
 				v := d.view()
-				v.Cleans = d.cleans()
+				v.Bindings, v.Cleans = d.state.Past, d.cleans()
 				return v, nil
 			},
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
