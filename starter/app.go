@@ -21,6 +21,7 @@ type app struct {
 	stdout, stderr io.Writer
 	dial           func(context.Context) (lifecycles, error)
 	terminal       func() bool // may a person be asked?
+	live           func() bool // is the output a terminal that can be drawn on?
 	now            func() time.Time
 	pause          func(context.Context, time.Duration) error
 
@@ -40,6 +41,7 @@ devices
   show      one device, with the running step's progress
   steps     the steps of a device's clean, in order
   history   a device's past: its tenancies and its cleans
+  watch     the devices that are being cleaned, as it goes on
 tenants
   bind      burn a device and give it to an instance
   unbind    end an instance's tenancy; the clean begins by itself
@@ -137,7 +139,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().Var(&a.timeout, "timeout", "")
 	root.AddCommand(
 		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
-		a.historyCommand(),
+		a.historyCommand(), a.watchCommand(),
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
