@@ -55,6 +55,7 @@ operators
   retire    out of service, burned for ever
   forget    end a retired device's record
 about
+  doctor    what is missing or wrong on this machine
   machine   the states of a device, and what leads from one to the next
   version   this program's version
 
@@ -143,7 +144,7 @@ func (a *app) root() *cobra.Command {
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
-		a.machineCommand(), a.versionCommand(),
+		a.doctorCommand(), a.machineCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root

@@ -138,16 +138,16 @@ func TestWatchAll(t *testing.T) {
 	freed := in("d1", device.Available)
 	freed.UpdatedAt = clock.Add(time.Minute)
 	for name, tt := range map[string]struct {
-		fleet fleet
+		fleet *fleet
 		out   []string // each line, without its time
 		errs  string
 	}{
 		"nothing": {
-			fleet: fleet{rounds: []map[string]execution{{"d1": standing("d1", device.Available)}, {}}},
+			fleet: &fleet{rounds: []map[string]execution{{"d1": standing("d1", device.Available)}, {}}},
 			out:   []string{"nothing is being cleaned"},
 		},
 		"a whole clean": {
-			fleet: fleet{rounds: []map[string]execution{
+			fleet: &fleet{rounds: []map[string]execution{
 				{"d1": standing("d1", device.PendingCleaning)},
 				{"d1": cleaningAt("d1", 0, 100*mib, 0, "")},
 				{"d1": cleaningAt("d1", 50*mib, 100*mib, 5*time.Second, "")},
@@ -164,7 +164,7 @@ func TestWatchAll(t *testing.T) {
 			},
 		},
 		"a step that goes on": {
-			fleet: fleet{rounds: func() []map[string]execution {
+			fleet: &fleet{rounds: func() []map[string]execution {
 				var rounds []map[string]execution
 				for i := range int64(25) {
 					rounds = append(rounds, world{"d1": cleaningAt("d1", i*10*mib, 1000*mib, time.Duration(i)*time.Second, "")})
@@ -178,7 +178,7 @@ func TestWatchAll(t *testing.T) {
 			},
 		},
 		"what waits is told in words": {
-			fleet: fleet{rounds: []map[string]execution{{
+			fleet: &fleet{rounds: []map[string]execution{{
 				"d1": silentHost("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "waiting, place 3"), "d4": standing("d4", device.Available),
 			}}},
 			out: []string{
@@ -188,7 +188,7 @@ func TestWatchAll(t *testing.T) {
 			},
 		},
 		"an error that is over, and a device that is gone": {
-			fleet: fleet{rounds: []map[string]execution{
+			fleet: &fleet{rounds: []map[string]execution{
 				{"d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "")},
 				{"d2": standing("d2", device.Manageable)},
 			}},
@@ -201,21 +201,21 @@ func TestWatchAll(t *testing.T) {
 			},
 		},
 		"a listing that lags ends nothing twice": {
-			fleet: fleet{
+			fleet: &fleet{
 				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": running(freed)}, {"d1": running(freed)}},
 				lags:   []map[string]execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, nil},
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned"},
 		},
 		"a listing that misses one for a moment": {
-			fleet: fleet{
+			fleet: &fleet{
 				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}},
 				lags:   []map[string]execution{nil, {}, nil},
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 		},
 		"a server that is away for a while": {
-			fleet: fleet{
+			fleet: &fleet{
 				rounds: []map[string]execution{{"d1": failedWith("d1")}, {}, {}, {"d1": failedWith("d1")}, {}},
 				broke:  map[int]error{1: serviceerror.NewUnavailable("closing"), 2: serviceerror.NewUnavailable("closing"), 4: serviceerror.NewUnavailable("again")},
 			},
