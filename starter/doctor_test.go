@@ -152,3 +152,14 @@ func TestDoctorForPrograms(t *testing.T) {
 	}
 	require.Equal(t, exitUsage, burnish(t, nil, "", "doctor", "d1").code)
 }
+
+// A control worker's machine has no host's queue.
+func TestDoctorOfAControlWorker(t *testing.T) {
+	withoutWorker(t)
+	t.Setenv("BURNISH_ROLE", "control")
+	t.Setenv("BURNISH_STATE_DIR", t.TempDir())
+	got := burnish(t, healthy(), "", "doctor")
+	require.Contains(t, got.out, "queue burnish is polled")
+	require.NotContains(t, got.out, "burnish-host")
+	require.NotContains(t, got.out, "openat2")
+}

@@ -27,6 +27,8 @@ type fleet struct {
 	lags  []map[string]execution
 	broke map[int]error // rounds in which the server fails
 
+	slow time.Duration // of each answer about one device
+
 	mu        sync.Mutex
 	round     int
 	now       time.Time
@@ -69,6 +71,7 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 			f.atOnce++
 			f.most = max(f.most, f.atOnce)
 			f.mu.Unlock()
+			<-time.After(f.slow)
 			defer func() {
 				f.mu.Lock()
 				f.atOnce--
@@ -137,6 +140,8 @@ func TestWatchAll(t *testing.T) {
 	type world = map[string]execution
 	freed := in("d1", device.Available)
 	freed.UpdatedAt = clock.Add(time.Minute)
+	again := cleaningAt("d1", 0, mib, 0, "")
+	again.view.UpdatedAt = clock.Add(2 * time.Minute)
 	for name, tt := range map[string]struct {
 		fleet *fleet
 		out   []string // each line, without its time
@@ -203,9 +208,24 @@ func TestWatchAll(t *testing.T) {
 		"a listing that lags ends nothing twice": {
 			fleet: &fleet{
 				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": running(freed)}, {"d1": running(freed)}},
-				lags:   []map[string]execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, nil},
+				lags:   []map[string]execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.PendingCleaning)}},
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned"},
+		},
+		"a clean that fails": {
+			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}},
+			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: error: io_error; write failed; clean it again"},
+		},
+		"a place in the queue": {
+			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "place 3")}, {"d1": cleaningAt("d1", 0, mib, 0, "place 3")}, {"d1": cleaningAt("d1", 0, mib, 0, "place 2")}}},
+			out: []string{
+				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: place 3",
+				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: place 2",
+			},
+		},
+		"cleaned twice": {
+			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": again}}},
+			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned", "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 		},
 		"a listing that misses one for a moment": {
 			fleet: &fleet{
@@ -245,7 +265,7 @@ func TestWatchAll(t *testing.T) {
 // With hundreds of devices in cleaning a round asks for a few, each in its turn.
 func TestWatchDoesNotHammerTheServer(t *testing.T) {
 	const devices, rounds = 110, 12
-	f := &fleet{}
+	f := &fleet{slow: time.Millisecond}
 	world := map[string]execution{}
 	for i := range devices {
 		name := fmt.Sprintf("d%03d", i)
@@ -337,6 +357,10 @@ func TestWatchAsObjects(t *testing.T) {
 	require.Equal(t, device.Available, objects[2].State)
 	require.True(t, objects[2].Over)
 	require.Nil(t, objects[2].Progress)
+
+	ended := execution{name: "d1", view: in("d1", device.Retired)}
+	got = (&fleet{rounds: []map[string]execution{rounds[0], {"d1": ended}}}).watching(t, "-o", "json")
+	require.Contains(t, got.out, `"device_state":"","`)
 
 	got = (&fleet{rounds: rounds}).watching(t, "d1", "-o", "yaml")
 	require.Equal(t, 3, strings.Count(got.out, "---\ntime: "))

@@ -220,3 +220,18 @@ func TestLinux(t *testing.T) {
 	_, err = s.leases()
 	require.NoError(t, err)
 }
+
+// What a worker would make by itself is not called misspelt.
+func TestOneMistakeIsToldOnce(t *testing.T) {
+	w := worker(t, config.RoleAll)
+	w.HostFile, w.StateDir = "", w.StateDir+"-none"
+	var f Findings
+	machine{Findings: &f, settings: w, system: sound()}.all()
+	count := 0
+	for _, one := range f {
+		if one.Level != OK {
+			count++
+		}
+	}
+	require.Equal(t, 1, count, "%+v", f)
+}
