@@ -21,6 +21,7 @@ type app struct {
 	stdout, stderr io.Writer
 	dial           func(context.Context) (lifecycles, error)
 	terminal       func() bool // may a person be asked?
+	live           func() bool // is the output a terminal that can be drawn on?
 	now            func() time.Time
 	pause          func(context.Context, time.Duration) error
 
@@ -39,6 +40,8 @@ devices
   list      all devices, or those that a filter names
   show      one device, with the running step's progress
   steps     the steps of a device's clean, in order
+  history   a device's past: its tenancies and its cleans
+  watch     the devices that are being cleaned, as it goes on
 tenants
   bind      burn a device and give it to an instance
   unbind    end an instance's tenancy; the clean begins by itself
@@ -54,6 +57,7 @@ operators
   replace   another piece of hardware took the device's place
   move      the device's piece of hardware has another place now
 about
+  doctor    what is missing or wrong on this machine
   machine   the states of a device, and what leads from one to the next
   version   this program's version
 
@@ -138,11 +142,12 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().Var(&a.timeout, "timeout", "")
 	root.AddCommand(
 		a.enrollCommand(), a.listCommand(), a.showCommand(), a.stepsCommand(),
+		a.historyCommand(), a.watchCommand(),
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.replaceCommand(), a.moveCommand(),
-		a.machineCommand(), a.versionCommand(),
+		a.doctorCommand(), a.machineCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc/codes"
@@ -180,7 +181,7 @@ func (a *app) unanswered(parent context.Context, l lifecycles, name string) *fai
 	}
 	ctx, cancel := context.WithTimeout(parent, diagnosis)
 	defer cancel()
-	last, err := l.polled(ctx)
+	last, err := l.polled(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	switch {
 	case err != nil:
 		f.exit, f.code = exitFailed, device.CodeUnreachable

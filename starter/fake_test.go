@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	sdk "go.temporal.io/sdk/temporal"
 
@@ -27,8 +28,11 @@ type fakeLifecycles struct {
 	onDescribe func(name string) (execution, error)
 	onQuery    func(ctx context.Context, name string) (contract.View, error)
 	onList     func(query string) ([]execution, error)
+	onPolled   func(queue string) (time.Time, error)
 	lastPoll   time.Time
 	pollErr    error
+
+	onAttributes func() (map[string]enumspb.IndexedValueType, error)
 
 	mu   sync.Mutex
 	sent []string // "update name", in order of arrival
@@ -66,7 +70,18 @@ func (f *fakeLifecycles) list(_ context.Context, query string) ([]execution, err
 	return f.onList(query)
 }
 
-func (f *fakeLifecycles) polled(context.Context) (time.Time, error) { return f.lastPoll, f.pollErr }
+func (f *fakeLifecycles) polled(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {
+	if f.onPolled != nil {
+		return f.onPolled(queue)
+	}
+	return f.lastPoll, f.pollErr
+}
+
+func (f *fakeLifecycles) searchAttributes(context.Context) (map[string]enumspb.IndexedValueType, error) {
+	return f.onAttributes()
+}
+
+func (f *fakeLifecycles) where() (string, string) { return "temporal:7233", "burnish" }
 
 func (f *fakeLifecycles) close() {}
 

@@ -9,12 +9,14 @@ import (
 	"github.com/google/uuid"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdk "go.temporal.io/sdk/temporal"
 
+	"burnish/internal/config"
 	"burnish/workflows/contract"
 )
 
@@ -31,14 +33,18 @@ type lifecycles interface {
 	query(ctx context.Context, name string) (contract.View, error)
 	// list gives all runs that a visibility query finds.
 	list(ctx context.Context, query string) ([]execution, error)
-	// polled tells when a control worker last asked for work; zero for never.
-	polled(ctx context.Context) (time.Time, error)
+	// polled tells when a worker last asked for work of a queue; zero for never.
+	polled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
+	// searchAttributes gives those that the server knows, with their types.
+	searchAttributes(ctx context.Context) (map[string]enumspb.IndexedValueType, error)
+	// where gives the server's address and the namespace.
+	where() (address, namespace string)
 	close()
 }
 
 // temporal is lifecycles over the real client.
 type temporal struct {
-	client client.Client
+	client *config.Connection
 }
 
 // pageSize is how many devices one request of a listing brings.
@@ -141,19 +147,26 @@ func (t *temporal) list(ctx context.Context, query string) ([]execution, error) 
 	}
 }
 
-func (t *temporal) polled(ctx context.Context) (time.Time, error) {
-	queue, err := t.client.DescribeTaskQueue(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+func (t *temporal) polled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error) {
+	answer, err := t.client.DescribeTaskQueue(ctx, queue, kind)
 	if err != nil {
 		return time.Time{}, err
 	}
 	var last time.Time
-	for _, poller := range queue.GetPollers() {
+	for _, poller := range answer.GetPollers() {
 		if seen := poller.GetLastAccessTime().AsTime(); seen.After(last) {
 			last = seen
 		}
 	}
 	return last, nil
 }
+
+func (t *temporal) searchAttributes(ctx context.Context) (map[string]enumspb.IndexedValueType, error) {
+	answer, err := t.client.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: t.client.Namespace})
+	return answer.GetCustomAttributes(), err
+}
+
+func (t *temporal) where() (address, namespace string) { return t.client.Address, t.client.Namespace }
 
 func (t *temporal) close() { t.client.Close() }
 
@@ -162,6 +175,10 @@ type execution struct {
 	name    string
 	running bool
 	started time.Time
+	// ended is when the newest run ended, and forgotten that the device was let go
+	// in order; both are for a run that is not running.
+	ended     time.Time
+	forgotten bool
 	// view holds what search attributes and memo tell; Binding, LastRefusal's
 	// newest and past cleans are the workflow's alone.
 	view contract.View
@@ -185,6 +202,11 @@ func executionOf(info *workflowpb.WorkflowExecutionInfo, activities []*workflowp
 		running: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
 		started: info.GetStartTime().AsTime(),
 		pending: map[string]pending{},
+
+		forgotten: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
+	}
+	if at := info.GetCloseTime(); at != nil {
+		e.ended = at.AsTime()
 	}
 	var facts contract.Facts
 	if p, ok := info.GetMemo().GetFields()[contract.MemoFacts]; ok {

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/mocks"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -100,7 +101,7 @@ func TestListReadsEveryPage(t *testing.T) {
 	page("", "1", "a", "b")
 	page("1", "2")
 	page("2", "", "c")
-	found, err := (&temporal{client: c}).list(t.Context(), "Q")
+	found, err := (&temporal{client: &config.Connection{Client: c}}).list(t.Context(), "Q")
 	require.NoError(t, err)
 	require.Len(t, found, 3)
 	require.Equal(t, "c", found[2].name)
@@ -112,12 +113,12 @@ func TestPolledIsTheLatest(t *testing.T) {
 	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)}, {LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil).Once()
-	last, err := (&temporal{client: c}).polled(t.Context())
+	last, err := (&temporal{client: &config.Connection{Client: c}}).polled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	require.NoError(t, err)
 	require.Equal(t, clock, last)
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{}, nil).Once()
-	last, err = (&temporal{client: c}).polled(t.Context())
+	last, err = (&temporal{client: &config.Connection{Client: c}}).polled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	require.NoError(t, err)
 	require.True(t, last.IsZero())
 }
@@ -139,7 +140,7 @@ func TestEnrollStartsOrJoins(t *testing.T) {
 		return o.UpdateOptions.UpdateName == "enroll"
 	})).Return(handle, nil).Once()
 	handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-	_, err := (&temporal{client: c}).enroll(t.Context(), contract.EnrollInput{Enrolment: contract.Enrolment{Name: "d1"}})
+	_, err := (&temporal{client: &config.Connection{Client: c}}).enroll(t.Context(), contract.EnrollInput{Enrolment: contract.Enrolment{Name: "d1"}})
 	require.NoError(t, err)
 	c.AssertExpectations(t)
 	handle.AssertExpectations(t)

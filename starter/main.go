@@ -38,6 +38,7 @@ func main() {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		dial:     dial,
 		terminal: func() bool { return isTerminal(os.Stdin) },
+		live:     func() bool { return isTerminal(os.Stdout) && os.Getenv("TERM") != "dumb" },
 		now:      time.Now,
 		pause:    pause,
 	}

@@ -51,29 +51,18 @@ func failed(command, name string, err error) outcome {
 // many failed.
 func (a *app) many(n, width int, do func(i int) outcome) error {
 	var (
-		all   = make([]outcome, n)
-		next  = make(chan int)
-		group sync.WaitGroup
-		torn  = make(chan error, 1) // a line that could not be written
+		all  = make([]outcome, n)
+		torn = make(chan error, 1) // a line that could not be written
 	)
-	for range min(n, width) {
-		group.Go(func() {
-			for i := range next {
-				all[i] = do(i)
-				if err := a.tell(all[i]); err != nil {
-					select {
-					case torn <- err:
-					default: // one is enough
-					}
-				}
+	spread(n, width, func(i int) {
+		all[i] = do(i)
+		if err := a.tell(all[i]); err != nil {
+			select {
+			case torn <- err:
+			default: // one is enough
 			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	group.Wait()
+		}
+	})
 	if a.format != formatTable {
 		if err := encode(a.stdout, a.format, indented, outcomes{Devices: all}); err != nil {
 			return err
@@ -85,6 +74,24 @@ func (a *app) many(n, width int, do func(i int) outcome) error {
 	default:
 		return summary(all)
 	}
+}
+
+// spread calls do for each of n, at most width at once, and returns after the last.
+func spread(n, width int, do func(i int)) {
+	var group sync.WaitGroup
+	next := make(chan int)
+	for range min(n, width) {
+		group.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
 }
 
 // tell prints one outcome for people.

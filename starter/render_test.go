@@ -64,6 +64,7 @@ func TestGolden(t *testing.T) {
 			return e, nil
 		},
 	}
+	devices["p1"] = withPast()
 	l.onQuery = func(_ context.Context, name string) (contract.View, error) { return devices[name], nil }
 	for name, args := range map[string][]string{
 		"list.table":      {"list"},
@@ -73,6 +74,9 @@ func TestGolden(t *testing.T) {
 		"show.yaml":       {"show", "h1_0000:01:00.0", "-o", "yaml"},
 		"show-bare.table": {"show", "d1"},
 		"show-bare.json":  {"show", "d1", "-o", "json"},
+		"history.table":   {"history", "p1"},
+		"history.json":    {"history", "p1", "-o", "json"},
+		"history.yaml":    {"history", "p1", "-o", "yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := burnish(t, l, "", args...)

@@ -72,6 +72,20 @@ func (a *app) stepsCommand() *cobra.Command {
 
 // lookAt gives show the device of a NAME or UUID.
 func (a *app) lookAt(ctx context.Context, arg string, show func(contract.View) error) error {
+	return a.named(ctx, arg, func(l lifecycles, name string) error {
+		v, note, err := a.look(ctx, l, name)
+		if err != nil {
+			return err
+		}
+		if note != "" {
+			a.note(name, note)
+		}
+		return show(v)
+	})
+}
+
+// named connects, and gives do the device's name, which arg is or whose UUID it is.
+func (a *app) named(ctx context.Context, arg string, do func(l lifecycles, name string) error) error {
 	name, err := canonical(arg)
 	if err != nil {
 		return err
@@ -82,14 +96,7 @@ func (a *app) lookAt(ctx context.Context, arg string, show func(contract.View) e
 				return err
 			}
 		}
-		v, note, err := a.look(ctx, l, name)
-		if err != nil {
-			return err
-		}
-		if note != "" {
-			a.note(name, note)
-		}
-		return show(v)
+		return do(l, name)
 	})
 }
 

@@ -106,12 +106,17 @@ func (a *app) look(ctx context.Context, l lifecycles, name string) (v contract.V
 		note = "no control worker answered (" + reason(err) + "); shown is what Temporal's server knows by itself"
 	}
 	if v.DeviceState == device.Absent {
-		f := noSuchDevice(name)
-		f.message, f.remedy = "its enrolment was never finished", "enroll it again"
-		return contract.View{}, "", f
+		return contract.View{}, "", neverFinished(name)
 	}
 	v.Progress = e.progress(v, a.now())
 	return v, note, nil
+}
+
+// neverFinished says that the workflow is there, and no device.
+func neverFinished(name string) *failure {
+	f := noSuchDevice(name)
+	f.message, f.remedy = "its enrolment was never finished", "enroll it again"
+	return f
 }
 
 // reason says in a few words why a query was not answered.

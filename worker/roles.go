@@ -78,7 +78,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 // that it returns may always be called.
 func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (this *host.Host, stop func() error, err error) {
 	stop = func() error { return nil }
-	rules, err := hostRules(settings)
+	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
 		return nil, stop, err
 	}
@@ -119,15 +119,4 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 		w.Stop()
 		return this.Close()
 	}, nil
-}
-
-func hostRules(settings config.Worker) (*host.Rules, error) {
-	switch {
-	case settings.HostFile != "":
-		return host.LoadRules(settings.HostFile)
-	case settings.Role == config.RoleAll:
-		return host.DefaultRules(settings.StateDir), nil
-	default:
-		return &host.Rules{}, nil
-	}
 }

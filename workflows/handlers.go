@@ -73,6 +73,7 @@ func (d *lifecycle) register(ctx workflow.Context) error {
 			func() (contract.View, error) {
 				v := d.view()
 				var err error
+				v.Bindings = d.state.Past
 				v.Cleans, err = d.state.Archive.Cleans()
 				return v, err
 			},

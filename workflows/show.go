@@ -182,7 +182,7 @@ func (d *lifecycle) maintenanceReason() string {
 }
 
 // view is the device as people and programs are shown it. Progress is left to those
-// who can read a running activity's heartbeat, the past cleans to the query.
+// who can read a running activity's heartbeat, past tenancies and cleans to the query.
 func (d *lifecycle) view() contract.View {
 	s := d.state
 	v := contract.View{

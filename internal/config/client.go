@@ -24,9 +24,10 @@ import (
 // dialTimeout bounds the wait for the server's first answers.
 const dialTimeout = 5 * time.Second
 
-// Connection is a client and the namespace that it works in.
+// Connection is a client, where its server is, and the namespace that it works in.
 type Connection struct {
 	client.Client
+	Address   string
 	Namespace string
 }
 
@@ -67,7 +68,7 @@ func Dial(ctx context.Context, logger *slog.Logger, identity string) (*Connectio
 		c.Close()
 		return nil, dialFault(options, err)
 	}
-	return &Connection{Client: c, Namespace: options.Namespace}, nil
+	return &Connection{Client: c, Address: options.HostPort, Namespace: options.Namespace}, nil
 }
 
 // dialFault says which server, what is wrong with it, and what to do.

@@ -1,9 +1,30 @@
 package config
 
 import (
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 )
+
+// Given lists the BURNISH_ variables that the environment sets, those that are no
+// settings of a worker in unknown: misspelt ones, mostly.
+func Given() (known, unknown []string) {
+	texts := helpTexts()
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		switch _, is := texts[name]; {
+		case !strings.HasPrefix(name, prefix) || value == "":
+		case is:
+			known = append(known, name)
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(known)
+	slices.Sort(unknown)
+	return known, unknown
+}
 
 // helpTexts gives each variable's help, from the struct's tags.
 func helpTexts() map[string]string {

@@ -1,14 +1,17 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,11 +47,13 @@ func TestScripts(t *testing.T) {
 					return nil
 				},
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"exits":    exits,
-					"expand":   expand,
-					"uuidof":   uuidOf,
-					"await":    func(ts *testscript.TestScript, _ bool, args []string) { awaitLine(ts, s, args) },
-					"reserved": func(ts *testscript.TestScript, _ bool, args []string) { reservedLine(ts, s, args) },
+					"exits":  exits,
+					"expand": expand,
+					"uuidof": uuidOf,
+
+					"interrupted": interrupted,
+					"await":       func(ts *testscript.TestScript, _ bool, args []string) { awaitLine(ts, s, args) },
+					"reserved":    func(ts *testscript.TestScript, _ bool, args []string) { reservedLine(ts, s, args) },
 					"worker": func(_ *testscript.TestScript, _ bool, args []string) {
 						switch args[0] {
 						case "start":
@@ -81,6 +86,41 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 	}
+}
+
+// interrupted is `interrupted PROGRAM ARGS…`: the program gets Ctrl-C once it has
+// written something, and then ends with exit code 0.
+func interrupted(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(programs.Burnish), args[0]), args[1:]...)
+	for _, name := range []string{"PATH", "HOME", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TZ"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	var out, errs collect
+	first := make(chan struct{})
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &opener{c: first}), &errs
+	ts.Check(cmd.Start())
+	select {
+	case <-first:
+	case <-ctx.Done():
+	}
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	err := cmd.Wait()
+	fmt.Fprint(ts.Stdout(), out.String())
+	fmt.Fprint(ts.Stderr(), errs.String())
+	ts.Check(err)
+}
+
+// opener closes a channel at the first write.
+type opener struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+func (o *opener) Write(p []byte) (int, error) {
+	o.once.Do(func() { close(o.c) })
+	return len(p), nil
 }
 
 // awaitLine is `await NAME STATE`, or `await NAME FIELD=TEXT` of `show`'s table.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -111,19 +110,8 @@ func (s *Server) Namespace(t testing.TB) string {
 		Namespace: name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
 	})
 	require.NoError(t, err)
-	types := map[string]enumspb.IndexedValueType{}
-	for _, key := range []interface {
-		GetName() string
-		GetValueType() enumspb.IndexedValueType
-	}{
-		contract.AttrState, contract.AttrUUID, contract.AttrSerial, contract.AttrType, contract.AttrHost,
-		contract.AttrInstance, contract.AttrStep, contract.AttrFault,
-		contract.AttrNeedsOperator, contract.AttrDirty, contract.AttrUpdated,
-	} {
-		types[key.GetName()] = key.GetValueType()
-	}
 	Await(t, startWithin, "the namespace to take its search attributes", func() (bool, string) {
-		_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: name, SearchAttributes: types})
+		_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: name, SearchAttributes: contract.Attributes()})
 		return err == nil, fmt.Sprint(err)
 	})
 	Await(t, startWithin, "the search attributes to be known", func() (bool, string) {

@@ -140,6 +140,24 @@ func makeStateDir(dir string) (string, error) {
 	return dir, nil
 }
 
+// CheckStateDir says what is wrong with a state directory that a worker has made, in
+// one line; it changes nothing.
+func CheckStateDir(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("resolve the state directory: %w", err)
+	}
+	if err := ownDirectory(dir); err != nil {
+		return err
+	}
+	for _, folder := range []string{lockFolder, journalFolder, devicesFolder} {
+		if err := ownDirectory(filepath.Join(dir, folder)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 func ownDirectory(path string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

@@ -86,6 +86,27 @@ func DefaultRules(stateDir string) *Rules {
 	return &Rules{root: stateDir}
 }
 
+// WorkerRules are those of a worker: of the file that was named, or, where none was,
+// DefaultRules if byDefault, and else the zero Rules.
+func WorkerRules(file, stateDir string, byDefault bool) (*Rules, error) {
+	switch {
+	case file != "":
+		return LoadRules(file)
+	case byDefault:
+		return DefaultRules(stateDir), nil
+	}
+	return &Rules{}, nil
+}
+
+// Paths gives the patterns of what may be destroyed at this moment.
+func (r *Rules) Paths() ([]string, error) {
+	if r.file == "" && r.root != "" {
+		return []string{r.root + below}, nil
+	}
+	content, err := r.readOrNothing()
+	return content.paths, err
+}
+
 // protect keeps the records of a state directory from being taken for devices.
 func (r *Rules) protect(stateDir string) {
 	r.mu.Lock()

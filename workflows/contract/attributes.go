@@ -1,6 +1,9 @@
 package contract
 
-import "go.temporal.io/sdk/temporal"
+import (
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+)
 
 // The search attributes: what operators filter by in the Web UI. The server knows
 // them before the first worker starts (deploy/devserver registers them).
@@ -17,6 +20,22 @@ var (
 	AttrDirty         = temporal.NewSearchAttributeKeyBool("DeviceDirty")
 	AttrUpdated       = temporal.NewSearchAttributeKeyTime("DeviceUpdated")
 )
+
+// Attributes gives every search attribute with its type, for whoever registers them
+// or asks whether they are.
+func Attributes() map[string]enums.IndexedValueType {
+	types := map[string]enums.IndexedValueType{}
+	for _, key := range []interface {
+		GetName() string
+		GetValueType() enums.IndexedValueType
+	}{
+		AttrState, AttrUUID, AttrSerial, AttrType, AttrHost, AttrInstance, AttrStep, AttrFault,
+		AttrNeedsOperator, AttrDirty, AttrUpdated,
+	} {
+		types[key.GetName()] = key.GetValueType()
+	}
+	return types
+}
 
 // QueryStuck finds the devices that wait for an operator, in the Web UI's or
 // `temporal workflow list`'s query language.

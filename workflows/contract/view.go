@@ -57,7 +57,9 @@ type View struct {
 	Binding           int               `json:"binding"`
 	ClaimedBy         string            `json:"claimed_by,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
-	Cleans            []CleanSummary    `json:"cleans,omitempty"`
+	// Bindings and Cleans are the past, the newest last; the query alone tells it.
+	Bindings []device.Binding `json:"bindings,omitempty"`
+	Cleans   []CleanSummary   `json:"cleans,omitempty"`
 }
 
 // Facts is the Memo `facts`: what a listing shows beyond the search attributes. It

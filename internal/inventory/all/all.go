@@ -4,10 +4,14 @@ package all
 
 import (
 	"fmt"
+	"strings"
 
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/file"
 )
+
+// Kinds lists the backends that exist.
+func Kinds() []string { return []string{"file"} }
 
 // Open opens the inventory of a kind as it is named in the settings. There is no
 // default: one-time use without an inventory is refused at start (S0.12). dir is
@@ -21,6 +25,6 @@ func Open(kind, dir string) (inventory.Store, error) {
 		}
 		return s, nil
 	default:
-		return nil, fmt.Errorf("no inventory of kind %q: want file", kind)
+		return nil, fmt.Errorf("no inventory of kind %q: want %s", kind, strings.Join(Kinds(), ", "))
 	}
 }

@@ -1,0 +1,242 @@
+// Package doctor finds what is missing or wrong on a machine that runs a worker. It
+// asks the worker's own code wherever there is some, reads, and changes nothing.
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
+	"burnish/internal/config"
+	hardware "burnish/internal/hardware/all"
+	"burnish/internal/host"
+	inventory "burnish/internal/inventory/all"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels. Only Wrong keeps a worker from its work.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning"
+	Wrong   Level = "wrong"
+)
+
+// Finding is one thing that was looked at, in one line: what it is, and what to do.
+type Finding struct {
+	Level   Level  `json:"level"`
+	Check   string `json:"check"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Findings are in the order in which they were made.
+type Findings []Finding
+
+// OK, Warn and Wrong add one.
+func (f *Findings) OK(check, format string, args ...any) {
+	*f = append(*f, Finding{Level: OK, Check: check, Message: fmt.Sprintf(format, args...)})
+}
+
+// Warn adds what may be meant so.
+func (f *Findings) Warn(check, remedy, format string, args ...any) {
+	*f = append(*f, Finding{Level: Warning, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// Wrong adds what keeps a worker from its work.
+func (f *Findings) Wrong(check, remedy, format string, args ...any) {
+	*f = append(*f, Finding{Level: Wrong, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// Bad says whether something is wrong.
+func (f Findings) Bad() bool {
+	return slices.ContainsFunc(f, func(f Finding) bool { return f.Level == Wrong })
+}
+
+// Settings reads the worker's settings from the environment. ok is false where they
+// cannot be used, and nothing that depends on them can be looked at.
+func (f *Findings) Settings() (w config.Worker, ok bool) {
+	known, unknown := config.Given()
+	for _, name := range unknown {
+		f.Warn("settings", "see burnish-worker --help", "%s is no setting", name)
+	}
+	w, err := config.LoadWorker()
+	for _, wrong := range split(err) {
+		f.Wrong("settings", "correct it, see burnish-worker --help", "%v", wrong)
+	}
+	if err != nil {
+		return w, false
+	}
+	names := "none is set; defaults are used"
+	if len(known) > 0 {
+		names = strings.Join(known, ", ")
+	}
+	f.OK("settings", "role %s, host %s: %s", w.Role, w.Host, names)
+	return w, true
+}
+
+// split gives each of joined errors.
+func split(err error) []error {
+	var many interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &many):
+		return many.Unwrap()
+	}
+	return []error{err}
+}
+
+// Machine looks at what a worker with these settings needs of its machine.
+func (f *Findings) Machine(w config.Worker) {
+	machine{Findings: f, settings: w, uid: os.Geteuid(), system: linux()}.all()
+}
+
+// machine is one look; system is what of the kernel a test replaces.
+type machine struct {
+	*Findings
+	settings config.Worker
+	uid      int
+	system   system
+}
+
+func (m machine) all() {
+	if m.settings.Role.Controls() {
+		m.control()
+	}
+	m.stateDir()
+	if m.settings.Role.Hosts() {
+		m.host()
+	}
+}
+
+// control looks at what the control worker refuses to start without.
+func (m machine) control() {
+	_, err := clean.NewPlanner(steps.Catalog(steps.All()), m.settings.Policy())
+	if err = errors.Join(err, steps.ValidVerify(m.settings.Verify)); err != nil {
+		for _, wrong := range split(err) {
+			m.Wrong("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
+		}
+	} else {
+		m.OK("policy", "every clean can be planned, verify is %s", m.settings.Verify)
+	}
+	if kinds := inventory.Kinds(); !slices.Contains(kinds, m.settings.Inventory) {
+		m.Wrong("inventory", "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "there is no inventory %q", m.settings.Inventory)
+	} else {
+		m.OK("inventory", "%s", m.settings.Inventory)
+	}
+}
+
+// leastSpace is what must be free for the records of a host: they are small, and a
+// step stops when one cannot be written.
+const leastSpace = 64 << 20
+
+func (m machine) stateDir() {
+	const check = "state directory"
+	dir := m.settings.StateDir
+	if err := host.CheckStateDir(dir); errors.Is(err, fs.ErrNotExist) {
+		m.Wrong(check, "start burnish-worker, which makes it, or set BURNISH_STATE_DIR", "%s is not there", dir)
+		return
+	} else if err != nil {
+		m.Wrong(check, "correct it, or set BURNISH_STATE_DIR", "%v", err)
+		return
+	}
+	m.OK(check, "%s belongs to uid %d alone", dir, m.uid)
+	on, err := m.system.fileSystem(dir)
+	if err != nil {
+		m.Wrong(check, "repair the file system", "%v", err)
+		return
+	}
+	switch {
+	case on.memory:
+		m.Wrong(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, which forgets everything when the machine restarts", dir, on.name)
+	case on.remote:
+		m.Wrong(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, whose locks another machine may break", dir, on.name)
+	case on.free < leastSpace:
+		m.Wrong(check, "free some space", "only %d MiB are free on the file system of %s", on.free>>20, dir)
+	default:
+		m.OK(check, "on %s, %d MiB free", on.name, on.free>>20)
+	}
+	if !m.settings.Role.Hosts() {
+		return
+	}
+	if err := m.system.direct(dir); err != nil {
+		m.Warn("kernel", "images below it cannot be cleaned; keep them on ext4 or xfs", "%s does not take O_DIRECT: %v", dir, err)
+	} else {
+		m.OK("kernel", "O_DIRECT works below %s", dir)
+	}
+}
+
+// host looks at what a host's worker refuses to start without, and at what it may do.
+func (m machine) host() {
+	if err := m.system.openat2(); err != nil {
+		m.Wrong("kernel", "use Linux 5.6 or newer, and let no seccomp profile forbid openat2", "openat2 does not work: %v", err)
+	} else {
+		m.OK("kernel", "openat2 works")
+	}
+	switch on, err := m.system.leases(); {
+	case err != nil:
+		m.Warn("kernel", "see sysctl fs.leases-enable", "it is not known whether the kernel gives leases: %v", err)
+	case !on:
+		m.Wrong("kernel", "sysctl fs.leases-enable=1", "fs.leases-enable is 0: it cannot be known who has a device open")
+	default:
+		m.OK("kernel", "fs.leases-enable is 1")
+	}
+	rules, err := host.WorkerRules(m.settings.HostFile, m.settings.StateDir, m.settings.Role == config.RoleAll)
+	if err != nil {
+		m.Wrong("host.yaml", "correct it; until then nothing may be destroyed here", "%v", err)
+		return
+	}
+	m.allowed(rules)
+	if _, err := hardware.Drivers(m.settings.Drivers, hardware.Host{StateDir: m.settings.StateDir, Paths: rules, Fake: rules.AllowFake}); err != nil {
+		m.Wrong("drivers", "correct BURNISH_DRIVERS", "%v", err)
+	} else {
+		m.OK("drivers", "%s", strings.Join(m.settings.Drivers, ", "))
+	}
+}
+
+// allowed tells what may be destroyed on this host.
+func (m machine) allowed(rules *host.Rules) {
+	const check = "host.yaml"
+	paths, err := rules.Paths()
+	specs, specsErr := rules.DeviceSpecs()
+	if err := errors.Join(err, specsErr); err != nil {
+		m.Wrong(check, "correct it; no restart is needed", "%v", err)
+		return
+	}
+	fake := rules.AllowFake() == nil
+	where := m.settings.HostFile
+	if where == "" {
+		where = "no host.yaml"
+	}
+	if len(paths) == 0 && len(specs) == 0 && !fake {
+		m.Warn(check, "write what may be, and name the file in BURNISH_HOST_FILE", "%s: nothing may be destroyed on this host", where)
+		return
+	}
+	var what []string
+	what = append(what, paths...)
+	if len(specs) > 0 {
+		what = append(what, fmt.Sprintf("%d PCI device specs", len(specs)))
+	}
+	if fake {
+		what = append(what, "fake devices")
+	}
+	m.OK(check, "%s: may be destroyed: %s", where, strings.Join(what, ", "))
+	for _, pattern := range paths {
+		if strings.HasPrefix(pattern, "/dev/") && m.uid != 0 {
+			m.Wrong(check, "run burnish-worker as root on this host, or take "+pattern+" out", "%s is allowed, and uid %d may not write to block devices", pattern, m.uid)
+			continue
+		}
+		matches, err := filepath.Glob(strings.TrimSuffix(pattern, "/**"))
+		if m.settings.HostFile != "" && err == nil && len(matches) == 0 {
+			m.Warn(check, "check the spelling; patterns match resolved paths", "%s matches nothing that is there now", pattern)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"burnish/internal/config"
+	"burnish/internal/device"
+	"burnish/internal/doctor"
+	"burnish/workflows/contract"
+)
+
+const doctorUsage = `burnish doctor: what is missing or wrong on this machine, and what to do
+
+usage: burnish doctor [flags]
+
+  -o, --output table|json|yaml
+      --timeout DURATION    of a single request (5s)
+
+Run it as the worker's user, with the worker's environment. It looks at Temporal: the
+namespace, the search attributes, whether workers ask for work; and, where a BURNISH_
+variable is set or the default state directory is there, at what the worker needs of
+this machine: its settings, its state directory, host.yaml, the kernel. It changes
+nothing. Exit code 0 when nothing is wrong, 1 otherwise; a warning is not wrong.
+
+example:
+  BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor
+`
+
+// doctorTimeout bounds a single request where the operator does not.
+const doctorTimeout = 5 * time.Second
+
+// aheadOfUs is how much later than ours the server's clock may be.
+const aheadOfUs = 5 * time.Second
+
+// defaultStateDir tells a worker's machine, where no setting is in the environment.
+const defaultStateDir = "/var/lib/burnish"
+
+// health is the findings for programs.
+type health struct {
+	Findings doctor.Findings `json:"findings"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "doctor",
+		Long: doctorUsage,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !a.timeout.given {
+				a.timeout.limit = doctorTimeout
+			}
+			var f doctor.Findings
+			worker, isWorker := config.Worker{}, worksHere()
+			usable := false
+			if isWorker {
+				worker, usable = f.Settings()
+			} else {
+				f.OK("settings", "no BURNISH_ variable is set: only the server is looked at")
+			}
+			a.examine(cmd.Context(), &f, worker, usable)
+			if usable {
+				f.Machine(worker)
+			}
+			if err := a.emit(health{f}, func() string { return findingsTable(f) }); err != nil {
+				return err
+			}
+			if cmd.Context().Err() != nil {
+				return a.explain(cmd.Context(), nil, "", cmd.Context().Err())
+			}
+			if f.Bad() {
+				return &failure{exit: exitFailed, code: device.CodeInvalid, message: "something is wrong", remedy: "do what stands behind it, and run doctor again"}
+			}
+			return nil
+		},
+	}
+}
+
+// worksHere says whether a worker is meant to run on this machine.
+func worksHere() bool {
+	known, unknown := config.Given()
+	if len(known)+len(unknown) > 0 {
+		return true
+	}
+	_, err := os.Stat(defaultStateDir)
+	return err == nil
+}
+
+// examine looks at Temporal: where nothing is known of the worker, at what every
+// device needs.
+func (a *app) examine(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) {
+	const check = "temporal"
+	l, err := a.dial(ctx)
+	if err != nil {
+		fail := a.explain(ctx, nil, "", err)
+		f.Wrong(check, fail.remedy, "%s", fail.message)
+		return
+	}
+	defer l.close()
+	address, namespace := l.where()
+	f.OK(check, "%s answers, namespace %s is there", address, namespace)
+	a.examineAttributes(ctx, f, l)
+	a.examineQueue(ctx, f, l, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, "start burnish-worker with BURNISH_ROLE=control or all")
+	if known && w.Role.Hosts() {
+		a.examineQueue(ctx, f, l, contract.HostQueue(w.Host), enumspb.TASK_QUEUE_TYPE_ACTIVITY,
+			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all")
+	}
+}
+
+// examineAttributes insists that listings and filters will work.
+func (a *app) examineAttributes(ctx context.Context, f *doctor.Findings, l lifecycles) {
+	const check = "search attributes"
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	have, err := l.searchAttributes(rctx)
+	if err != nil {
+		fail := a.explain(ctx, nil, "", err)
+		f.Warn(check, "see: temporal operator search-attribute list", "the server does not tell which it has: %s", fail.message)
+		return
+	}
+	want := contract.Attributes()
+	var create []string
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		switch got, ok := have[name]; {
+		case !ok:
+			create = append(create, "--name "+name+" --type "+want[name].String())
+		case got != want[name]:
+			f.Wrong(check, "use a namespace of Burnish's own", "%s is %s and must be %s", name, got, want[name])
+		}
+	}
+	if len(create) > 0 {
+		f.Wrong(check, "temporal operator search-attribute create "+strings.Join(create, " "), "%d of %d are missing", len(create), len(want))
+		return
+	}
+	f.OK(check, "all %d are there", len(want))
+}
+
+// examineQueue insists that a worker asks for this work.
+func (a *app) examineQueue(ctx context.Context, f *doctor.Findings, l lifecycles, queue string, kind enumspb.TaskQueueType, start string) {
+	const check = "worker"
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	last, err := l.polled(rctx, queue, kind)
+	ago := a.now().Sub(last)
+	switch {
+	case err != nil:
+		fail := a.explain(ctx, nil, "", err)
+		f.Wrong(check, fail.remedy, "the server does not tell who polls queue %s: %s", queue, fail.message)
+	case last.IsZero():
+		f.Wrong(check, start, "no worker polls queue %s", queue)
+	case ago > polledWithin:
+		f.Wrong(check, start, "no worker has polled queue %s for %s", queue, roughly(ago))
+	case ago < -aheadOfUs:
+		f.Warn("clock", "set this machine's clock, as by NTP", "the server's clock is %s ahead of this machine's", roughly(-ago))
+	default:
+		f.OK(check, "queue %s is polled", queue)
+	}
+}
+
+// findingsTable is one line a finding.
+func findingsTable(findings doctor.Findings) string {
+	var b strings.Builder
+	for _, f := range findings {
+		text := f.Message
+		if f.Remedy != "" {
+			text += "; " + f.Remedy
+		}
+		fmt.Fprintf(&b, "%-8s %s\n", f.Level, oneLine(f.Check+": "+text))
+	}
+	return b.String()
+}

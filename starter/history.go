@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const historyUsage = `burnish history: a device's past: its tenancies and its cleans, the newest last
+
+usage: burnish history NAME|UUID [flags]
+
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+A device remembers its last 20 tenancies and its last 20 cleans, and what each step
+of a clean did: how many bytes, by which method, in what running time, and how many
+bytes at most were done twice because of a crash. A control worker must answer.
+
+example:
+  burnish history h1_0000:01:00.0 -o json
+`
+
+// past is a device's history for programs.
+type past struct {
+	Name     string                  `json:"name"`
+	UUID     string                  `json:"uuid"`
+	State    device.State            `json:"device_state"`
+	Bindings []device.Binding        `json:"bindings"`
+	Cleans   []contract.CleanSummary `json:"cleans"`
+
+	present int // number of the tenancy that lasts; 0 for none
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "history",
+		Long: historyUsage,
+		Args: oneName("NAME or UUID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.named(cmd.Context(), args[0], func(l lifecycles, name string) error {
+				v, err := a.remembered(cmd.Context(), l, name)
+				if err != nil {
+					return err
+				}
+				p := past{
+					Name: v.Name, UUID: v.UUID, State: v.DeviceState, present: v.Binding,
+					Bindings: append([]device.Binding{}, v.Bindings...),
+					Cleans:   append([]contract.CleanSummary{}, v.Cleans...),
+				}
+				return a.emit(p, p.table)
+			})
+		},
+	}
+}
+
+// remembered gives the device as its workflow alone knows it.
+func (a *app) remembered(ctx context.Context, l lifecycles, name string) (contract.View, error) {
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	e, err := l.describe(rctx, name)
+	if err != nil {
+		return contract.View{}, a.explain(ctx, l, name, err)
+	}
+	if !e.running {
+		return contract.View{}, goneBy(e)
+	}
+	v, err := l.query(rctx, name)
+	if err != nil {
+		return contract.View{}, a.explain(ctx, l, name, err)
+	}
+	if v.DeviceState == device.Absent {
+		return contract.View{}, neverFinished(name)
+	}
+	return v, nil
+}
+
+// goneBy says of a device without a workflow how it went.
+func goneBy(e execution) *failure {
+	f := noSuchDevice(e.name)
+	if e.forgotten {
+		f.message = "it was forgotten on " + local(e.ended)
+	} else {
+		f.message = "its workflow was ended from outside on " + local(e.ended) + "; it comes back when its host's worker starts"
+	}
+	f.remedy = "while Temporal keeps it, see: temporal workflow show --workflow-id " + contract.WorkflowID(e.name)
+	return f
+}
+
+// table is the history for people.
+func (p past) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, now %s\n", p.Name, p.State)
+	if len(p.Bindings) == 0 {
+		b.WriteString("\nno tenancy yet\n")
+	} else {
+		rows := [][]string{{"TENANCY", "INSTANCE", "TAG", "ENDED"}}
+		for _, t := range p.Bindings {
+			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, t.Tag, yes(t.Number != p.present)})
+		}
+		b.WriteString("\n" + columns(rows))
+	}
+	if len(p.Cleans) == 0 {
+		b.WriteString("\nno clean yet\n")
+	}
+	for _, c := range p.Cleans {
+		b.WriteString("\n" + cleanLine(c) + "\n")
+		if len(c.Steps) == 0 {
+			continue
+		}
+		rows := [][]string{{"STEP", "BYTES", "METHOD", "RAN", "REDONE", "NOTE"}}
+		for _, s := range c.Steps {
+			var redone string
+			if s.RedoneAtMost > 0 {
+				redone = "at most " + size(s.RedoneAtMost)
+			}
+			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roughly(s.Ran).String(), redone, s.Note})
+		}
+		b.WriteString(columns(rows))
+	}
+	return b.String()
+}
+
+// cleanLine is one clean without its steps.
+func cleanLine(c contract.CleanSummary) string {
+	text := fmt.Sprintf("clean %d: %s", c.Number, c.Outcome)
+	if c.Operation != "" {
+		text += " by " + string(c.Operation)
+	}
+	text += fmt.Sprintf(", from %s to %s, ran %s", local(c.StartedAt), local(c.EndedAt), roughly(c.Ran))
+	if c.Fault != "" {
+		text += ", fault " + string(c.Fault)
+	}
+	if c.Reason != "" {
+		text += ", reason: " + c.Reason
+	}
+	return oneLine(text)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// withPast is a device that had two tenants and three cleans.
+func withPast() contract.View {
+	v := in("h1_0000:01:00.0", device.Allocated)
+	v.Binding = 2
+	v.Bindings = []device.Binding{
+		{Number: 1, Instance: someInstance, Tag: "database", Request: "r1"},
+		{Number: 2, Instance: "0d5f8c1e-7f3a-4c55-9f62-3b1c8e0a9d41", Observed: true},
+	}
+	v.Cleans = []contract.CleanSummary{
+		{Number: 1, Outcome: "failed", Operation: device.Shred, Fault: device.CodeIO, Ran: time.Second, StartedAt: clock, EndedAt: clock.Add(time.Minute)},
+		{Number: 2, Outcome: "cleaned", Operation: device.Shred, Reason: "once\nmore", Ran: 90 * time.Second, StartedAt: clock, EndedAt: clock.Add(2 * time.Minute), Steps: []contract.StepResult{
+			{Step: "zero", Bytes: 1 << 30, Method: "o_direct", Ran: 60 * time.Second, RedoneAtMost: 64 << 20},
+			{Step: "verify", Bytes: 1 << 30, Method: "full", Ran: 30 * time.Second, Note: "\x1b[31mred"},
+		}},
+		{Number: 3, Outcome: "steps_done", Ran: 0, StartedAt: clock, EndedAt: clock, Steps: []contract.StepResult{{Step: "verify"}}},
+	}
+	return v
+}
+
+func TestHistoryThatIsEmpty(t *testing.T) {
+	d := in("d1", device.Manageable)
+	l := &fakeLifecycles{
+		onDescribe: func(string) (execution, error) { return running(d), nil },
+		onQuery:    func(context.Context, string) (contract.View, error) { return d, nil },
+	}
+	got := burnish(t, l, "", "history", "d1")
+	require.Equal(t, ran{0, "d1, now manageable\n\nno tenancy yet\n\nno clean yet\n", ""}, got)
+	got = burnish(t, l, "", "history", "d1", "-o", "json")
+	require.Zero(t, got.code)
+	var p map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(got.out), &p))
+	require.Equal(t, "[]", string(p["bindings"]))
+	require.Equal(t, "[]", string(p["cleans"]))
+}
+
+// A device without a workflow has no past that its workflow could tell: one line.
+func TestHistoryOfADeviceThatIsGone(t *testing.T) {
+	absent := in("d1", device.Absent)
+	for name, tt := range map[string]struct {
+		describe func(string) (execution, error)
+		query    func(context.Context, string) (contract.View, error)
+		exit     int
+		says     string
+	}{
+		"never there": {
+			describe: func(string) (execution, error) { return execution{}, gone() }, exit: exitFailed,
+			says: "burnish: history d1: no such device; enroll it first, or see burnish list\n",
+		},
+		"forgotten": {
+			describe: func(name string) (execution, error) {
+				return execution{name: name, forgotten: true, ended: clock}, nil
+			}, exit: exitFailed,
+			says: "burnish: history d1: it was forgotten on 2026-03-01 12:00:00 UTC; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+		},
+		"terminated": {
+			describe: func(name string) (execution, error) { return execution{name: name, ended: clock}, nil }, exit: exitFailed,
+			says: "burnish: history d1: its workflow was ended from outside on 2026-03-01 12:00:00 UTC; it comes back when its host's worker starts; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+		},
+		"never enrolled": {
+			describe: func(string) (execution, error) { return running(absent), nil },
+			query:    func(context.Context, string) (contract.View, error) { return absent, nil }, exit: exitFailed,
+			says: "burnish: history d1: its enrolment was never finished; enroll it again\n",
+		},
+		"no worker": {
+			describe: func(string) (execution, error) { return running(absent), nil },
+			query:    func(ctx context.Context, _ string) (contract.View, error) { return contract.View{}, silent(ctx) }, exit: exitTimeout,
+			says: "burnish: history d1: no control worker answered on queue burnish within 10ms, and none polls it; start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue burnish\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zone := time.Local
+			time.Local = time.UTC
+			t.Cleanup(func() { time.Local = zone })
+			got := burnish(t, &fakeLifecycles{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout", "10ms")
+			require.Equal(t, ran{tt.exit, "", tt.says}, got)
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// lineEvery is how often a step that goes on is told in plain lines.
+const lineEvery = 10 * time.Second
+
+// newScreen gives the screen for where the output goes.
+func (a *app) newScreen() screen {
+	switch {
+	case a.format != formatTable:
+		return &objects{app: a, told: map[string][]byte{}}
+	case a.live != nil && a.live():
+		return newBars(a.stdout)
+	}
+	return &lines{app: a, told: map[string]told{}}
+}
+
+// lines is a screen for logs and pipes.
+type lines struct {
+	*app
+	told  map[string]told
+	empty bool // that nothing is there was told
+}
+
+// told is what the last line of a device said.
+type told struct {
+	words   string
+	waiting string
+	done    int64
+	at      time.Time
+}
+
+func (l *lines) show(all []sight) error {
+	if len(all) == 0 && !l.empty {
+		l.empty = true
+		return l.print("nothing is being cleaned\n")
+	}
+	l.empty = len(all) == 0
+	for _, s := range all {
+		now := told{words: s.words(), at: l.now()}
+		if s.Progress != nil {
+			now.waiting, now.done = s.Progress.Waiting, s.Progress.Done
+		}
+		before, known := l.told[s.Name]
+		same := known && before.words == now.words && before.waiting == now.waiting
+		if same && (before.done == now.done || now.at.Sub(before.at) < lineEvery) {
+			continue
+		}
+		l.told[s.Name] = now
+		if err := l.tell(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lines) over(s sight) error {
+	delete(l.told, s.Name)
+	return l.tell(s)
+}
+
+func (l *lines) tell(s sight) error { return l.print(local(l.now()) + "  " + s.line() + "\n") }
+
+func (l *lines) note(text string) error {
+	l.app.note("", text)
+	return nil
+}
+
+func (l *lines) close() error { return nil }
+
+// seenDevice is a sight for programs.
+type seenDevice struct {
+	Time          time.Time              `json:"time"`
+	Name          string                 `json:"name"`
+	UUID          string                 `json:"uuid"`
+	State         device.State           `json:"device_state"`
+	CleanStep     *contract.CleanStep    `json:"clean_step"`
+	Progress      *contract.ViewProgress `json:"progress"`
+	Rate          int64                  `json:"bytes_per_second,omitempty"`
+	Left          *float64               `json:"seconds_left,omitempty"`
+	NeedsOperator bool                   `json:"needs_operator"`
+	Fault         string                 `json:"fault"`
+	LastError     string                 `json:"last_error"`
+	Remedy        string                 `json:"remedy"`
+	Over          bool                   `json:"over"`
+}
+
+// objects is a screen for programs: one object whenever something changes.
+type objects struct {
+	*app
+	told map[string][]byte
+}
+
+func (o *objects) show(all []sight) error {
+	for _, s := range all {
+		if err := o.tell(s, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *objects) over(s sight) error {
+	defer delete(o.told, s.Name)
+	return o.tell(s, true)
+}
+
+func (o *objects) tell(s sight, over bool) error {
+	d := seenDevice{
+		Name: s.Name, UUID: contract.DeviceUUID(s.Name), State: s.DeviceState, CleanStep: s.CleanStep, Progress: s.Progress,
+		Rate: s.rate, NeedsOperator: s.NeedsOperator, Fault: s.Fault, LastError: s.LastError, Remedy: s.Remedy, Over: over,
+	}
+	if s.gone {
+		d.State = device.Absent
+	}
+	// What only goes on by the clock is no change.
+	var key bytes.Buffer
+	if err := encode(&key, formatJSON, compact, d); err != nil {
+		return err
+	}
+	if bytes.Equal(key.Bytes(), o.told[s.Name]) {
+		return nil
+	}
+	o.told[s.Name] = key.Bytes()
+	d.Time = o.now().UTC()
+	if s.ends {
+		left := s.left.Seconds()
+		d.Left = &left
+	}
+	if o.format == formatYAML {
+		if err := o.print("---\n"); err != nil {
+			return err
+		}
+	}
+	return encode(o.stdout, o.format, compact, d)
+}
+
+func (o *objects) note(text string) error {
+	o.app.note("", text)
+	return nil
+}
+
+func (o *objects) close() error { return nil }

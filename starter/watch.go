@@ -1,0 +1,383 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const watchUsage = `burnish watch: the devices that are being cleaned, as it goes on
+
+usage: burnish watch [NAME|UUID] [flags]
+
+  -o, --output table|json|yaml   json: one object a line, whenever something changes
+      --timeout DURATION         end after that long, with exit code 4
+
+Without a NAME it shows every device that is being cleaned, waits for its clean, or is
+in error, and ends with Ctrl-C. With one it ends with that device's clean: exit code 0
+when the device came out clean, 1 when it did not. On a terminal it draws a bar for
+each device; elsewhere it writes a line whenever a device's state changes, and at most
+every 10 seconds while a step goes on. Rate and time left are those of the running
+step. Ctrl-C ends the watching, not the clean.
+
+example:
+  burnish watch h1_0000:01:00.0
+`
+
+const (
+	// lookEvery is the time between two rounds of looks.
+	lookEvery = time.Second
+	// looksAtOnce bounds how many devices a round asks the server for, one by one. A
+	// step's heartbeat comes every 5 seconds at most: 100 devices lose nothing.
+	looksAtOnce = 20
+)
+
+// sight is one look at one device.
+type sight struct {
+	contract.View
+	rate int64         // bytes a second, 0 where unknown
+	left time.Duration // of the running step
+	ends bool          // left is known
+	gone bool          // there is no such device any more
+}
+
+// screen is where a watch is shown.
+type screen interface {
+	// show takes the whole present picture, sorted by name.
+	show(all []sight) error
+	// over tells of a device whose clean is over, once.
+	over(s sight) error
+	// note tells something beside.
+	note(text string) error
+	close() error
+}
+
+func (a *app) watchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "watch",
+		Long: watchUsage,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("takes one NAME or UUID, not %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.devices(cmd.Context(), func(l lifecycles) error { return a.watch(cmd.Context(), l, "") })
+			}
+			return a.named(cmd.Context(), args[0], func(l lifecycles, name string) error {
+				return a.watch(cmd.Context(), l, name)
+			})
+		},
+	}
+}
+
+// watch looks until the operator has enough, or the clean of the one device is over.
+func (a *app) watch(parent context.Context, l lifecycles, name string) (err error) {
+	limited, cancel := a.waitLimit(parent)
+	defer cancel()
+	w := &watcher{app: a, l: l, name: name, seen: map[string]*watched{}, ended: map[string]time.Time{}, screen: a.newScreen()}
+	defer func() {
+		if closeErr := w.screen.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	for first := true; ; first = false {
+		over, err := w.round(limited, first)
+		switch {
+		case over:
+			return err
+		case err == nil:
+			w.lost = false
+		case limited.Err() != nil: // told below
+		case first || !passing(err):
+			return err
+		case !w.lost:
+			// A server that is away for a while ends no watch; it is told once.
+			w.lost = true
+			if err := w.screen.note(asFailure(err).Error() + "; trying again"); err != nil {
+				return err
+			}
+		}
+		if a.pause(limited, lookEvery) == nil {
+			continue
+		}
+		if parent.Err() != nil {
+			return nil // Ctrl-C
+		}
+		return &failure{
+			exit: exitTimeout, code: device.CodeTimeout, device: name,
+			message: fmt.Sprintf("watched for %s; what is being cleaned goes on", a.timeout.limit), remedy: "see burnish list",
+		}
+	}
+}
+
+// passing says whether a failed look may work a second later.
+func passing(err error) bool {
+	c := asFailure(err).code
+	return c == device.CodeUnreachable || c == device.CodeTimeout
+}
+
+// watcher is one watch.
+type watcher struct {
+	*app
+	l      lifecycles
+	name   string // of the one device; "" for all
+	seen   map[string]*watched
+	ended  map[string]time.Time // when what is over was last changed
+	screen screen
+	lost   bool // the last round failed, and that was told
+}
+
+// watched is a device that was seen in the rounds before.
+type watched struct {
+	sight  sight
+	meter  meter
+	looked time.Time
+}
+
+// round looks once at everything and shows it. With one device, over says that the
+// watch ends, with err as its outcome.
+func (w *watcher) round(ctx context.Context, first bool) (over bool, err error) {
+	if w.name != "" {
+		return w.lookAtOne(ctx, first)
+	}
+	views, err := w.find(ctx, w.l, &filter{states: []string{string(device.PendingCleaning), string(device.Cleaning), string(device.Error)}})
+	if err != nil {
+		return false, err
+	}
+	listed := map[string]contract.View{}
+	for _, v := range views {
+		// The listing may lag behind what was seen of the device itself.
+		if ended, ok := w.ended[v.Name]; !ok || v.UpdatedAt.After(ended) {
+			listed[v.Name] = v
+		}
+	}
+	looks, err := w.lookAtSome(ctx, w.due(listed))
+	if err != nil {
+		return false, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(looks)) {
+		known := w.seen[name] != nil
+		s := w.see(name, looks[name])
+		delete(listed, name)
+		if !s.gone && awaited(s.DeviceState) {
+			continue
+		}
+		delete(w.seen, name)
+		w.ended[name] = s.UpdatedAt
+		if known {
+			if err := w.screen.over(s); err != nil {
+				return false, err
+			}
+		}
+	}
+	for name, v := range listed {
+		before := w.seen[name]
+		if before == nil {
+			w.seen[name] = &watched{sight: sight{View: v}}
+		} else if v.DeviceState != device.Cleaning || before.sight.DeviceState != device.Cleaning {
+			before.sight = sight{View: v}
+		}
+	}
+	return false, w.screen.show(w.picture())
+}
+
+// awaited says whether a device in this state has a place in the picture.
+func awaited(s device.State) bool {
+	return s == device.PendingCleaning || s == device.Cleaning || s == device.Error
+}
+
+// due gives the devices to ask for one by one: those that the listing no longer has,
+// for it may be wrong, and those in cleaning, the longest unseen first.
+func (w *watcher) due(listed map[string]contract.View) []string {
+	var names []string
+	for name := range w.seen {
+		if _, ok := listed[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	missing := len(names)
+	for name, v := range listed {
+		if v.DeviceState == device.Cleaning {
+			names = append(names, name)
+		}
+	}
+	looked := func(name string) time.Time {
+		if before := w.seen[name]; before != nil {
+			return before.looked
+		}
+		return time.Time{}
+	}
+	slices.SortFunc(names[missing:], func(a, b string) int {
+		return cmp.Or(looked(a).Compare(looked(b)), strings.Compare(a, b))
+	})
+	return names[:min(len(names), looksAtOnce)]
+}
+
+// lookAtSome describes devices, a few at a time. What is gone is not running.
+func (w *watcher) lookAtSome(ctx context.Context, names []string) (map[string]execution, error) {
+	var (
+		mu     sync.Mutex
+		looks  = map[string]execution{}
+		failed error
+	)
+	spread(len(names), parallelism, func(i int) {
+		e, err := w.describe(ctx, names[i])
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed = err
+			return
+		}
+		looks[names[i]] = e
+	})
+	return looks, failed
+}
+
+func (w *watcher) describe(ctx context.Context, name string) (execution, error) {
+	rctx, cancel := w.request(ctx)
+	defer cancel()
+	e, err := w.l.describe(rctx, name)
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return execution{name: name}, nil
+	case err != nil:
+		return execution{}, w.explain(ctx, w.l, name, err)
+	}
+	return e, nil
+}
+
+// see turns what the server knows of a device into a sight of it.
+func (w *watcher) see(name string, e execution) sight {
+	now := w.now()
+	before := w.seen[name]
+	if before == nil {
+		before = &watched{}
+		w.seen[name] = before
+	}
+	before.looked = now
+	s := sight{View: e.view, gone: !e.running}
+	s.Name = name
+	s.Progress = e.progress(s.View, now)
+	if s.Progress != nil {
+		if beat := e.pending[s.CleanStep.Step].progress; beat != nil {
+			before.meter.add(*beat, now)
+			s.rate = before.meter.rate()
+			s.left, s.ends = before.meter.left(now)
+		}
+	}
+	before.sight = s
+	return s
+}
+
+// picture is everything that is watched, by name.
+func (w *watcher) picture() []sight {
+	var all []sight
+	for _, name := range slices.Sorted(maps.Keys(w.seen)) {
+		all = append(all, w.seen[name].sight)
+	}
+	return all
+}
+
+// lookAtOne looks at the device that was named.
+func (w *watcher) lookAtOne(ctx context.Context, first bool) (over bool, err error) {
+	e, err := w.describe(ctx, w.name)
+	if err != nil {
+		return false, err
+	}
+	if !e.running {
+		return true, noSuchDevice(w.name)
+	}
+	s := w.see(w.name, e)
+	if s.DeviceState == device.Absent {
+		return true, neverFinished(w.name)
+	}
+	if s.DeviceState == device.PendingCleaning || s.DeviceState == device.Cleaning {
+		return false, w.screen.show(w.picture())
+	}
+	if first && s.DeviceState != device.Error {
+		return true, w.screen.over(s) // nothing to wait for
+	}
+	v, _, err := w.look(ctx, w.l, w.name)
+	if err != nil {
+		return false, err
+	}
+	over, outcome := outcomeOf(v)
+	if !over {
+		return false, nil // it began again between the two looks
+	}
+	if err := w.screen.over(sight{View: v}); err != nil {
+		return false, err
+	}
+	return true, outcome
+}
+
+// words say where the device stands, as far as no bar can.
+func (s sight) words() string {
+	step := ""
+	if s.CleanStep != nil {
+		step = s.CleanStep.Step
+	}
+	state := string(s.DeviceState)
+	switch {
+	case s.gone:
+		return "gone"
+	case s.DeviceState == device.Error:
+		return strings.TrimSuffix("error: "+attention(s.View), ": ")
+	case s.NeedsOperator:
+		return state + ", needs an operator: " + attention(s.View)
+	case s.DeviceState == device.PendingCleaning:
+		return state + ", its clean is about to begin"
+	case s.DeviceState == device.Cleaning && step == "":
+		return state + ", between steps"
+	case s.DeviceState == device.Cleaning:
+		return state + ", " + step
+	}
+	return state
+}
+
+// drawn says whether a bar tells more than words.
+func (s sight) drawn() bool {
+	return s.Progress != nil && s.Progress.Total > 0 && s.Progress.Waiting == "" && !s.NeedsOperator
+}
+
+// pace is the rate, and the time left.
+func (s sight) pace() string {
+	var parts []string
+	if s.rate > 0 {
+		parts = append(parts, size(s.rate)+"/s")
+	}
+	if s.ends {
+		parts = append(parts, s.left.Round(time.Second).String()+" left")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// line is everything in one line.
+func (s sight) line() string {
+	text := s.words()
+	if s.DeviceState != device.Cleaning || s.gone {
+		return oneLine(s.Name + ": " + text)
+	}
+	for _, more := range []string{progressLine(s.Progress), s.pace()} {
+		if more != "" {
+			text += ", " + more
+		}
+	}
+	return oneLine(s.Name + ": " + text)
+}

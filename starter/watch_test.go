@@ -1,0 +1,414 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vbauerster/mpb/v8"
+	"go.temporal.io/api/serviceerror"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// fleet is what the server knows, round by round; the last round ends the watch as
+// Ctrl-C would.
+type fleet struct {
+	rounds []map[string]execution
+	// lags is what the listing shows, where that is not the truth.
+	lags  []map[string]execution
+	broke map[int]error // rounds in which the server fails
+
+	slow time.Duration // of each answer about one device
+
+	mu        sync.Mutex
+	round     int
+	now       time.Time
+	described [][]string // by round
+	atOnce    int
+	most      int
+}
+
+// watching runs `burnish watch` over the fleet.
+func (f *fleet) watching(t *testing.T, args ...string) ran {
+	t.Helper()
+	zone := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = zone })
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	f.now = clock
+	f.described = make([][]string, len(f.rounds)+1)
+	present := func() map[string]execution { return f.rounds[min(f.round, len(f.rounds)-1)] }
+	l := &fakeLifecycles{
+		onList: func(string) ([]execution, error) {
+			if err := f.broke[f.round]; err != nil {
+				return nil, err
+			}
+			listed := present()
+			if len(f.lags) > f.round && f.lags[f.round] != nil {
+				listed = f.lags[f.round]
+			}
+			var all []execution
+			for _, e := range listed {
+				if awaited(e.view.DeviceState) {
+					all = append(all, e)
+				}
+			}
+			return all, nil
+		},
+		onDescribe: func(name string) (execution, error) {
+			f.mu.Lock()
+			f.described[f.round] = append(f.described[f.round], name)
+			f.atOnce++
+			f.most = max(f.most, f.atOnce)
+			f.mu.Unlock()
+			<-time.After(f.slow)
+			defer func() {
+				f.mu.Lock()
+				f.atOnce--
+				f.mu.Unlock()
+			}()
+			if err := f.broke[f.round]; err != nil {
+				return execution{}, err
+			}
+			e, ok := present()[name]
+			if !ok {
+				return execution{}, gone()
+			}
+			return e, nil
+		},
+		onQuery: func(_ context.Context, name string) (contract.View, error) { return present()[name].view, nil },
+	}
+	var out, errs bytes.Buffer
+	a := &app{
+		stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
+		dial: func(context.Context) (lifecycles, error) { return l, nil },
+		now:  func() time.Time { return f.now },
+		pause: func(ctx context.Context, d time.Duration) error {
+			require.Equal(t, lookEvery, d)
+			f.round++
+			f.now = f.now.Add(d)
+			if f.round == len(f.rounds) {
+				cancel()
+			}
+			return ctx.Err()
+		},
+	}
+	code := a.run(ctx, append([]string{"watch"}, args...))
+	return ran{code, out.String(), errs.String()}
+}
+
+// cleaningAt is a device in a step, with a heartbeat.
+func cleaningAt(name string, done, total int64, ran time.Duration, waiting string) execution {
+	v := in(name, device.Cleaning)
+	v.Hostname = "h1"
+	v.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
+	e := running(v)
+	e.pending = map[string]pending{"zero": {started: true, attempt: 1, progress: &contract.Progress{Step: "zero", Offset: done, Size: total, Ran: ran, Waiting: waiting}}}
+	return e
+}
+
+func standing(name string, s device.State) execution { return running(in(name, s)) }
+
+// failedWith is a device in error.
+func failedWith(name string) execution {
+	v := in(name, device.Error)
+	v.NeedsOperator, v.Fault, v.LastError, v.Remedy = true, "io_error", "write failed", "clean it again"
+	return running(v)
+}
+
+// silentHost is a device whose host takes no step.
+func silentHost(name string) execution {
+	e := cleaningAt(name, 0, 0, 0, "")
+	e.view.NeedsOperator, e.view.Fault, e.view.Remedy = true, "host_silent", "start burnish-worker on h1"
+	e.pending["zero"] = pending{attempt: 1}
+	return e
+}
+
+const mib = 1 << 20
+
+func TestWatchAll(t *testing.T) {
+	type world = map[string]execution
+	freed := in("d1", device.Available)
+	freed.UpdatedAt = clock.Add(time.Minute)
+	again := cleaningAt("d1", 0, mib, 0, "")
+	again.view.UpdatedAt = clock.Add(2 * time.Minute)
+	for name, tt := range map[string]struct {
+		fleet *fleet
+		out   []string // each line, without its time
+		errs  string
+	}{
+		"nothing": {
+			fleet: &fleet{rounds: []map[string]execution{{"d1": standing("d1", device.Available)}, {}}},
+			out:   []string{"nothing is being cleaned"},
+		},
+		"a whole clean": {
+			fleet: &fleet{rounds: []map[string]execution{
+				{"d1": standing("d1", device.PendingCleaning)},
+				{"d1": cleaningAt("d1", 0, 100*mib, 0, "")},
+				{"d1": cleaningAt("d1", 50*mib, 100*mib, 5*time.Second, "")},
+				{"d1": standing("d1", device.Cleaning)},
+				{"d1": standing("d1", device.Available)},
+				{"d1": standing("d1", device.Available)},
+			}},
+			out: []string{
+				"d1: pending_cleaning, its clean is about to begin",
+				"d1: cleaning, zero, 0.0 % (0 B of 100.0 MiB)",
+				"d1: cleaning, between steps",
+				"d1: available",
+				"nothing is being cleaned",
+			},
+		},
+		"a step that goes on": {
+			fleet: &fleet{rounds: func() []map[string]execution {
+				var rounds []map[string]execution
+				for i := range int64(25) {
+					rounds = append(rounds, world{"d1": cleaningAt("d1", i*10*mib, 1000*mib, time.Duration(i)*time.Second, "")})
+				}
+				return rounds
+			}()},
+			out: []string{
+				"d1: cleaning, zero, 0.0 % (0 B of 1000.0 MiB)",
+				"d1: cleaning, zero, 10.0 % (100.0 MiB of 1000.0 MiB), 10.0 MiB/s, 1m30s left",
+				"d1: cleaning, zero, 20.0 % (200.0 MiB of 1000.0 MiB), 10.0 MiB/s, 1m20s left",
+			},
+		},
+		"what waits is told in words": {
+			fleet: &fleet{rounds: []map[string]execution{{
+				"d1": silentHost("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "waiting, place 3"), "d4": standing("d4", device.Available),
+			}}},
+			out: []string{
+				"d1: cleaning, needs an operator: host_silent; start burnish-worker on h1, waiting: for a worker of host h1",
+				"d2: error: io_error; write failed; clean it again",
+				"d3: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: waiting, place 3",
+			},
+		},
+		"an error that is over, and a device that is gone": {
+			fleet: &fleet{rounds: []map[string]execution{
+				{"d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "")},
+				{"d2": standing("d2", device.Manageable)},
+			}},
+			out: []string{
+				"d2: error: io_error; write failed; clean it again",
+				"d3: cleaning, zero, 0.0 % (0 B of 1.0 MiB)",
+				"d2: manageable",
+				"d3: gone",
+				"nothing is being cleaned",
+			},
+		},
+		"a listing that lags ends nothing twice": {
+			fleet: &fleet{
+				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": running(freed)}, {"d1": running(freed)}},
+				lags:   []map[string]execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.PendingCleaning)}},
+			},
+			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned"},
+		},
+		"a clean that fails": {
+			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}},
+			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: error: io_error; write failed; clean it again"},
+		},
+		"a place in the queue": {
+			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "place 3")}, {"d1": cleaningAt("d1", 0, mib, 0, "place 3")}, {"d1": cleaningAt("d1", 0, mib, 0, "place 2")}}},
+			out: []string{
+				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: place 3",
+				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: place 2",
+			},
+		},
+		"cleaned twice": {
+			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": again}}},
+			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned", "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
+		},
+		"a listing that misses one for a moment": {
+			fleet: &fleet{
+				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}},
+				lags:   []map[string]execution{nil, {}, nil},
+			},
+			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
+		},
+		"a server that is away for a while": {
+			fleet: &fleet{
+				rounds: []map[string]execution{{"d1": failedWith("d1")}, {}, {}, {"d1": failedWith("d1")}, {}},
+				broke:  map[int]error{1: serviceerror.NewUnavailable("closing"), 2: serviceerror.NewUnavailable("closing"), 4: serviceerror.NewUnavailable("again")},
+			},
+			out:  []string{"d1: error: io_error; write failed; clean it again"},
+			errs: "burnish: note: Temporal does not answer: closing; start it, or set TEMPORAL_ADDRESS; trying again\nburnish: note: Temporal does not answer: again; start it, or set TEMPORAL_ADDRESS; trying again\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tt.fleet.watching(t)
+			require.Equal(t, exitOK, got.code, got.errors)
+			require.Equal(t, tt.errs, got.errors)
+			var lines []string
+			for line := range strings.Lines(got.out) {
+				if at, text, ok := strings.Cut(strings.TrimSpace(line), "  "); ok {
+					_, err := time.Parse("2006-01-02 15:04:05 MST", at)
+					require.NoError(t, err)
+					lines = append(lines, text)
+				} else {
+					lines = append(lines, at)
+				}
+			}
+			require.Equal(t, tt.out, lines)
+		})
+	}
+}
+
+// With hundreds of devices in cleaning a round asks for a few, each in its turn.
+func TestWatchDoesNotHammerTheServer(t *testing.T) {
+	const devices, rounds = 110, 12
+	f := &fleet{slow: time.Millisecond}
+	world := map[string]execution{}
+	for i := range devices {
+		name := fmt.Sprintf("d%03d", i)
+		world[name] = cleaningAt(name, 0, mib, 0, "")
+	}
+	for i := range 500 {
+		name := fmt.Sprintf("e%03d", i)
+		world[name] = failedWith(name)
+	}
+	for range rounds {
+		f.rounds = append(f.rounds, world)
+	}
+	got := f.watching(t)
+	require.Equal(t, exitOK, got.code, got.errors)
+	require.LessOrEqual(t, f.most, parallelism)
+	times := map[string]int{}
+	for _, names := range f.described[:rounds] {
+		require.Len(t, names, looksAtOnce)
+		for _, name := range names {
+			require.True(t, strings.HasPrefix(name, "d"), name)
+			times[name]++
+		}
+	}
+	require.Len(t, times, devices)
+	for name, n := range times {
+		require.InDelta(t, rounds*looksAtOnce/devices, n, 1, name)
+	}
+}
+
+func TestWatchOne(t *testing.T) {
+	retired := failedWith("d1")
+	retired.view.DeviceState, retired.view.Fault, retired.view.LastError = device.Retired, "", ""
+	ended := execution{name: "d1"}
+	for name, tt := range map[string]struct {
+		rounds []map[string]execution
+		exit   int
+		out    string // the last line
+		errs   string
+	}{
+		"becomes available":  {rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.Available)}}, out: "d1: available"},
+		"becomes manageable": {rounds: []map[string]execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": standing("d1", device.Manageable)}}, out: "d1: manageable"},
+		"fails": {
+			rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}, exit: exitFailed,
+			out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n",
+		},
+		"had failed before": {rounds: []map[string]execution{{"d1": failedWith("d1")}}, exit: exitFailed, out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n"},
+		"is retired meanwhile": {
+			rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": retired}}, exit: exitFailed,
+			out: "d1: retired, needs an operator: clean it again", errs: "burnish: watch d1: step_failed: the device is retired; clean it again\n",
+		},
+		"nothing to wait for":     {rounds: []map[string]execution{{"d1": standing("d1", device.Allocated)}}, out: "d1: allocated"},
+		"no such device":          {rounds: []map[string]execution{{}}, exit: exitFailed, errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
+		"forgotten meanwhile":     {rounds: []map[string]execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, its clean is about to begin", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
+		"Ctrl-C ends only itself": {rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}}, out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := (&fleet{rounds: tt.rounds}).watching(t, "d1")
+			require.Equal(t, tt.exit, got.code, got.errors)
+			require.Equal(t, tt.errs, got.errors)
+			all := strings.Split(strings.TrimSpace(got.out), "\n")
+			_, last, _ := strings.Cut(all[len(all)-1], "  ")
+			require.Equal(t, tt.out, last)
+		})
+	}
+}
+
+func TestWatchAsObjects(t *testing.T) {
+	rounds := []map[string]execution{
+		{"d1": cleaningAt("d1", 10*mib, 100*mib, time.Second, "")},
+		{"d1": cleaningAt("d1", 10*mib, 100*mib, time.Second, "")}, // nothing new
+		{"d1": cleaningAt("d1", 20*mib, 100*mib, 2*time.Second, "")},
+		{"d1": standing("d1", device.Available)},
+	}
+	got := (&fleet{rounds: rounds}).watching(t, "d1", "-o", "json")
+	require.Equal(t, exitOK, got.code, got.errors)
+	all := strings.Split(strings.TrimSpace(got.out), "\n")
+	require.Len(t, all, 3, got.out)
+	var objects []seenDevice
+	for _, line := range all {
+		var d seenDevice
+		require.NoError(t, json.Unmarshal([]byte(line), &d))
+		objects = append(objects, d)
+	}
+	require.Equal(t, clock, objects[0].Time)
+	require.Equal(t, int64(10*mib), objects[0].Rate)
+	require.Equal(t, 10.0, objects[0].Progress.Percent)
+	require.InDelta(t, 8.0, *objects[1].Left, 0.01)
+	require.False(t, objects[1].Over)
+	require.Equal(t, device.Available, objects[2].State)
+	require.True(t, objects[2].Over)
+	require.Nil(t, objects[2].Progress)
+
+	ended := execution{name: "d1", view: in("d1", device.Retired)}
+	got = (&fleet{rounds: []map[string]execution{rounds[0], {"d1": ended}}}).watching(t, "-o", "json")
+	require.Contains(t, got.out, `"device_state":"","`)
+
+	got = (&fleet{rounds: rounds}).watching(t, "d1", "-o", "yaml")
+	require.Equal(t, 3, strings.Count(got.out, "---\ntime: "))
+}
+
+func TestWatchThatFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		broke map[int]error
+		args  []string
+		exit  int
+		says  string
+	}{
+		"at the first look": {broke: map[int]error{0: serviceerror.NewUnavailable("closing")}, exit: exitFailed, says: "Temporal does not answer: closing"},
+		"for good":          {broke: map[int]error{1: errors.New("boom")}, exit: exitFailed, says: "boom"},
+		"two names":         {args: []string{"d1", "d2"}, exit: exitUsage, says: "takes one NAME or UUID, not 2"},
+		"a bad name":        {args: []string{"a/b"}, exit: exitUsage, says: "a/b"},
+		"the time is over":  {args: []string{"--timeout", "1ns"}, exit: exitTimeout, says: "watched for 1ns; what is being cleaned goes on; see burnish list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fleet{broke: tt.broke, rounds: []map[string]execution{{"d1": failedWith("d1")}, {}, {}}}
+			got := f.watching(t, tt.args...)
+			require.Equal(t, tt.exit, got.code, got.errors)
+			require.Contains(t, got.errors, tt.says)
+			require.Equal(t, 1, strings.Count(got.errors, "\n"))
+		})
+	}
+}
+
+// The picture on a terminal, as it is left behind.
+func TestBars(t *testing.T) {
+	var out bytes.Buffer
+	b := newBars(&out, mpb.WithAutoRefresh(), mpb.WithWidth(100))
+	at := func(e execution) sight {
+		w := &watcher{app: &app{now: func() time.Time { return clock }}, seen: map[string]*watched{}}
+		return w.see(e.name, e)
+	}
+	require.NoError(t, b.show([]sight{at(cleaningAt("d1", 25*mib, 100*mib, time.Second, "")), at(cleaningAt("d2", 1*mib, 2*mib, 0, "")), at(silentHost("long-name"))}))
+	require.NoError(t, b.over(at(standing("d2", device.Available))))
+	require.NoError(t, b.show([]sight{at(cleaningAt("d1", 50*mib, 100*mib, 2*time.Second, "")), at(silentHost("long-name"))}))
+	require.NoError(t, b.note("the server is away"))
+	require.NoError(t, b.close())
+	picture := out.String()
+	frames := strings.Split(picture, "\x1b[J")
+	last := frames[len(frames)-1]
+	require.Regexp(t, `^the server is away\nd1 +zero +\[=+>-+\] *50\.0 %, 25\.0 MiB/s, 2s left\nlong-name +cleaning, needs an operator: host_silent; start burnish-worker on h1.*\n$`, last)
+	require.Contains(t, picture, "d2: available\n")
+	for line := range strings.Lines(last) {
+		require.LessOrEqual(t, len(line), 101, line)
+	}
+	require.Error(t, b.note("too late"))
+}
