@@ -56,7 +56,7 @@ var refusals = map[string]refusal{
 			return []string{f.path, f.path + ".2"}
 		},
 		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
-		says: "names another file now",
+		says: "names something else now",
 	},
 	"removed_and_made_anew": {
 		happens: func(t *testing.T, f *fixture) []string {
@@ -131,7 +131,7 @@ var refusals = map[string]refusal{
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "behind the loop device loop",
+		says: "is behind the loop device loop",
 	},
 	"mounted_through_a_loop_device": {
 		happens: func(t *testing.T, f *fixture) []string {
@@ -142,7 +142,7 @@ var refusals = map[string]refusal{
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "behind the loop device loop",
+		says: "is behind the loop device loop",
 	},
 	"mounted_as_a_file": {
 		happens: func(t *testing.T, f *fixture) []string {
