@@ -46,6 +46,10 @@ func (v view) close() error {
 // discoverDevice looks at a block device and changes nothing. It claims the device
 // only at the first enrolment: later a step of ours may be at work on it.
 func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, path string, known device.Identity) (found hardware.Discovery, err error) {
+	first := known == (device.Identity{})
+	if !first {
+		defer func() { err = another(err) }()
+	}
 	if err := d.sys.isWhole(path); err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -62,7 +66,6 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	first := known == (device.Identity{})
 	if field := known.Differs(v.identity); !first && field != "" {
 		return hardware.Discovery{}, changed(field, fmt.Sprintf("%q", path))
 	}
@@ -108,6 +111,7 @@ func (d *Driver) firstUse(ctx context.Context, target *disk, v view, fd int, acc
 // openDevice claims the enrolled device, locks it, and lets nobody have it before
 // every check has passed on that one descriptor.
 func (d *Driver) openDevice(ctx context.Context, given string, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+	defer func() { err = another(err) }()
 	if err := d.sys.isWhole(enrolled.Path); err != nil {
 		return nil, err
 	}
@@ -165,6 +169,7 @@ func (d *disk) whoHas(refusal error) (err error) {
 
 // check compares the identity and asks every interlock again (SAFETY F11, F12, F14).
 func (d *disk) check(ctx context.Context, fd int) (err error) {
+	defer func() { err = another(err) }()
 	v, err := d.same(fd)
 	if err != nil {
 		return err
@@ -291,6 +296,15 @@ func (d *disk) below() int {
 
 // close gives up the file behind a loop.
 func (d *disk) close() error { return d.seen.close() }
+
+// another tells of an enrolled device that it is not the enrolled one where it has
+// become what could never have been enrolled.
+func another(err error) error {
+	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeInvalidSetting {
+		return changed("kind", fault.Message)
+	}
+	return err
+}
 
 // isWhole tells without opening it whether path names a device that may be opened.
 func (s system) isWhole(path string) error {

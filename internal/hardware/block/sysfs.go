@@ -23,9 +23,6 @@ type node struct {
 	loop bool
 }
 
-// loopMajor is the kernel's number for all loop devices.
-const loopMajor = 7
-
 // buses are those whose disks are hardware of their own and tell who they are. All
 // else that is a block device is made of others (dm, md, bcache), of memory (ram,
 // zram) or of another machine (nbd, rbd), and is no drive.
@@ -47,7 +44,7 @@ func (s system) whole(path string, dev uint64) (node, error) {
 	if own := s.nodePath(dir); path != own {
 		return node{}, invalid("%q is a second name of %q", path, own)
 	}
-	if unix.Major(dev) == loopMajor {
+	if _, err := strconv.Atoi(strings.TrimPrefix(n.name, "loop")); err == nil {
 		n.loop = true
 		if _, err := os.Stat(filepath.Join(dir, "loop")); err != nil {
 			return node{}, refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
