@@ -188,14 +188,14 @@ func enrollLoop(t *testing.T, dir string, size int64) *fixture {
 }
 
 // loopFixture is a loop device over a stamped file that nobody enrolled yet.
-func loopFixture(t *testing.T, dir string, size int64) *fixture {
+func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "d"), 0o700))
 	f := &fixture{driver: New(allowAll{}), dir: dir, image: filepath.Join(dir, "d", "image")}
 	f.driver.sys.dev = filepath.Join(dir, "dev")
 	require.NoError(t, os.MkdirAll(f.driver.sys.dev, 0o700))
 	stamped(t, f.image, size)
-	f.loop = attach(t, f.image, "--partscan")
+	f.loop = attach(t, f.image, append(args, "--partscan")...)
 	return f
 }
 
