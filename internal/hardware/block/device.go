@@ -231,7 +231,7 @@ func (d *disk) fits(v view, fd int, first bool) error {
 	if err := v.image.covered(path, size, first); err != nil {
 		return err
 	}
-	return d.sys.overwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1)
+	return behind(path, v.image.path, d.sys.overwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
 }
 
 // unused asks the kernel's tables about the device, its partitions, and the file
@@ -243,7 +243,7 @@ func (d *disk) unused(v view) error {
 	if v.image == nil {
 		return nil
 	}
-	return d.sys.notInUse(v.image.path, inodeOf(v.image.stat), v.node.name)
+	return behind(v.identity.Path, v.image.path, d.sys.notInUse(v.image.path, inodeOf(v.image.stat), v.node.name))
 }
 
 // unwritten proves that nobody else may write to the device, to one of its partitions
