@@ -150,12 +150,12 @@ func (s system) below(dir, disk string, depth int) (bool, error) {
 	if depth == deepest {
 		return false, fmt.Errorf("%s has more than %d layers", dir, deepest)
 	}
-	slaves, err := filepath.Glob(filepath.Join(dir, "slaves/*"))
-	if err != nil {
+	slaves, err := os.ReadDir(filepath.Join(dir, "slaves"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	for _, slave := range slaves {
-		next, err := filepath.EvalSymlinks(slave)
+		next, err := filepath.EvalSymlinks(filepath.Join(dir, "slaves", slave.Name()))
 		if err != nil {
 			return false, err
 		}

@@ -199,12 +199,17 @@ func (s system) alone(path string, n node, serial string) error {
 // parts is a disk with its partitions.
 func (s system) parts(n node) ([]node, error) {
 	all := []node{n}
-	dirs, err := filepath.Glob(filepath.Join(n.dir, "*/partition"))
+	entries, err := os.ReadDir(n.dir)
 	if err != nil {
 		return nil, ioFault("list the partitions below", n.dir, err)
 	}
-	for _, file := range dirs {
-		dir := filepath.Dir(file)
+	for _, entry := range entries {
+		dir := filepath.Join(n.dir, entry.Name())
+		if number, err := attribute(dir, "partition"); errors.Is(err, unix.ENOTDIR) || err == nil && number == "" {
+			continue
+		} else if err != nil {
+			return nil, ioFault("look at", dir, err)
+		}
 		dev, err := s.devOf(dir)
 		if err != nil {
 			return nil, ioFault("read the number of", dir, err)
