@@ -30,7 +30,7 @@ func (allowAll) AllowPath(string) error { return nil }
 // allocate, the looks at the kernel's tables included, has nothing to do with the size
 // of the targets.
 func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
-	const wipes, size = 16, 24 * mib
+	const wipes, size = 16, 9 * mib
 	const readBuffers, little, looks = wipes * mib, 8 * mib, wipes * 2 * mib
 	driver := blockdriver.New(allowAll{})
 	targets, files := make([]hardware.Target, wipes), make([]hardwaretest.File, wipes)

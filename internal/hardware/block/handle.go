@@ -57,8 +57,10 @@ type handle struct {
 	wrote bool
 	// dirty: written since the last fsync.
 	dirty bool
-	// dropped: no cache holds what was there before the last write.
+	// dropped: no cache holds what was there before the last write. What lies from
+	// fresh on was not read since.
 	dropped bool
+	fresh   int64
 	// failed is the first error of an fsync. The kernel tells each error once and
 	// drops the pages: the next fsync would return nil for bytes that are lost.
 	failed error
@@ -225,9 +227,11 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// uncached makes the kernel forget what it keeps of the range, so that the next read
-// comes from the device: its own cache, where reads go through it, and that of what
-// lies below, which O_DIRECT above does not pass (a loop reads its file's cache).
+// uncached sees to it that the next read of the range comes from the device and from
+// no cache: neither its own, where reads go through it, nor that of what lies below,
+// which O_DIRECT above does not pass (a loop reads its file's cache). All is dropped
+// before the first read, and before one of what was read already; what the kernel
+// reads ahead meanwhile comes from the device as well, and stays.
 func (h *handle) uncached(offset, n int64) error {
 	caches := make([]int, 0, 2)
 	if !h.direct {
@@ -236,7 +240,8 @@ func (h *handle) uncached(offset, n int64) error {
 	if below := h.subject.below(); below >= 0 {
 		caches = append(caches, below)
 	}
-	if len(caches) == 0 {
+	if len(caches) == 0 || h.dropped && offset >= h.fresh {
+		h.fresh = offset + n
 		return nil
 	}
 	if h.dirty {
@@ -244,19 +249,13 @@ func (h *handle) uncached(offset, n int64) error {
 			return err
 		}
 	}
-	// Only whole folios are dropped, and one may be larger than the range: all of
-	// them at first, later what this range has brought in.
-	from, length := int64(0), int64(0)
-	if h.dropped {
-		from = offset / hardware.Align * hardware.Align
-		length = offset + n - from + hardware.Align
-	}
 	for _, fd := range caches {
-		if err := unix.Fadvise(fd, from, length, unix.FADV_DONTNEED); err != nil {
+		// Not a range: only whole folios are dropped, and one may be larger.
+		if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
 			return ioFault("drop the cache of", h.path, err)
 		}
 	}
-	h.dropped = true
+	h.dropped, h.fresh = true, offset+n
 	return nil
 }
 
@@ -295,7 +294,7 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 		if err := h.sys.direct(h.fd, false); err != nil {
 			return 0, ioFault("clear O_DIRECT on", h.path, err)
 		}
-		h.direct = false
+		h.direct, h.dropped = false, false
 		if err := h.uncached(offset, int64(len(p))); err != nil {
 			return 0, err
 		}
