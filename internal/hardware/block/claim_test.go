@@ -152,3 +152,48 @@ func TestF12_WhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
 	require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled, "the wait ends with its context")
 	require.NoError(t, h.Close())
 }
+
+// TestF12_WhoHasItIsTold: the refused claim says nothing of who; the tables do.
+func TestF12_WhoHasItIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happens func(t *testing.T, f *fixture) []string
+		says    string
+	}{
+		"mount": {mountsIt, "is mounted at"},
+		"swap":  {swapsIt, "is used as swap"},
+		"claim": {claimsIt, "is claimed by a mount, a volume or another process"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := enrollLoop(t, workDir(t), mib)
+			tc.happens(t, f)
+			_, err := f.driver.Open(t.Context(), f.target, f.who, true)
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, tc.says)
+
+			// A busy stranger is a stranger first.
+			stranger := f.who
+			stranger.Serial += "0"
+			_, err = f.driver.Open(t.Context(), f.target, stranger, true)
+			hardwaretest.RequireFault(t, err, device.CodeIdentityChanged)
+		})
+	}
+}
+
+// TestF1_TheFileBehindALoopIsLockedAsWell: a worker that has the file itself enrolled
+// locks the file.
+func TestF1_TheFileBehindALoopIsLockedAsWell(t *testing.T) {
+	f := enrollLoop(t, workDir(t), mib)
+	file, err := os.Open(f.image)
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	_, err = f.driver.Open(t.Context(), f.target, f.who, true)
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "locked by another")
+	require.NoError(t, file.Close())
+
+	h := f.open(t, true)
+	file, err = os.Open(f.image)
+	require.NoError(t, err)
+	require.ErrorIs(t, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+	require.NoError(t, h.Close())
+	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	require.NoError(t, file.Close())
+}
