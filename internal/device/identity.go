@@ -13,7 +13,8 @@ type Identity struct {
 	// at enrolment; only Path is ever opened.
 	Given string `json:"given,omitempty"`
 	Path  string `json:"path,omitempty"`
-	// Device and Inode identify a regular file.
+	// Device and Inode identify a regular file, also where a loop device shows it.
+	// Of a disk Device is its own number.
 	Device uint64 `json:"device,omitempty"`
 	Inode  uint64 `json:"inode,omitempty"`
 }

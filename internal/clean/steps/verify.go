@@ -38,17 +38,20 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	// One block in each group of `every`, at a place that changes with each group, so
-	// that no fixed pattern of dirt can hide between the samples.
-	pick, group, chosen := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), int64(-1), int64(0)
-	buffer, zeroes := hardware.AlignedBuffer(readSize), make([]byte, readSize)
-	read := int64(0)
+	zeroes, err := hardware.Zeroes()
+	if err != nil {
+		return Outcome{}, err
+	}
+	// One block in each group of `every`, at a place that changes with each group and
+	// each attempt, so that no fixed pattern of dirt can hide between the samples.
+	seed, group, chosen := rand.Uint64(), int64(-1), int64(0)
+	buffer, read := hardware.AlignedBuffer(readSize), int64(0)
 	for offset := w.Resume; offset < size; {
 		end := min(offset+Chunk, size)
 		for at := offset; at < end; at += readSize {
 			if block := at / readSize; block/every != group {
 				group = block / every
-				chosen = block + pick.Int64N((group+1)*every-block) // a resume may begin within a group
+				chosen = sampled(seed, block, every)
 			}
 			if at/readSize != chosen && at != 0 && at+readSize < size {
 				continue
@@ -75,11 +78,21 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	if err := w.Device.Check(ctx); err != nil {
 		return Outcome{}, err
 	}
-	method := "full"
+	out := Outcome{Bytes: size, Method: "full", Note: fmt.Sprintf("%d bytes read by this attempt", read)}
 	if every > 1 {
-		method = w.Verify
+		out.Method = w.Verify
+		out.Note += fmt.Sprintf(", sampled from byte %d on with seed %d", w.Resume, seed)
 	}
-	return Outcome{Bytes: size, Method: method, Note: fmt.Sprintf("%d bytes read by this attempt", read)}, nil
+	return out, nil
+}
+
+// sampled gives the block that is read of the group of every blocks that first lies
+// in, at first or behind it: an attempt may begin within a group. With the seed of a
+// record it says which blocks that attempt has read, besides the first and the last.
+func sampled(seed uint64, first, every int64) int64 {
+	group := first / every
+	pick := rand.New(rand.NewPCG(seed, uint64(group)))
+	return first + pick.Int64N((group+1)*every-first)
 }
 
 // sampling reads "full" or "sample:N", N blocks of which one is read.

@@ -67,6 +67,16 @@ func TestF19_FullVerifyReadsEveryByteOnce(t *testing.T) {
 	}
 }
 
+// TestF19_NothingReadIsNoProof: a device without bytes was not verified.
+func TestF19_NothingReadIsNoProof(t *testing.T) {
+	j := clean(0)
+	_, err := verify(t.Context(), j.work())
+	fault, ok := device.AsFault(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, device.CodeStepFailed, fault.Code)
+	require.Empty(t, j.calls)
+}
+
 // TestF19_OneDirtyByteIsFound, wherever it lies, with its exact offset.
 func TestF19_OneDirtyByteIsFound(t *testing.T) {
 	const size = steps.Chunk + 5<<20 + 777
@@ -260,7 +270,7 @@ func TestF19_ASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 					inGroup[b/tt.every]++
 				}
 			}
-			require.Equal(t, fmt.Sprintf("%d bytes read by this attempt", sum), out.Note)
+			require.True(t, strings.HasPrefix(out.Note, fmt.Sprintf("%d bytes read by this attempt, sampled from byte %d on with seed ", sum, tt.resume)), out.Note)
 			require.True(t, seen[last] && (seen[0] || tt.resume > 0), "first and last are always read")
 			require.Equal(t, tt.size, ranges[len(ranges)-1][1])
 			for group := tt.resume / mib / tt.every; (group+1)*tt.every <= last; group++ {
@@ -272,6 +282,41 @@ func TestF19_ASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 				require.Equal(t, 1, inGroup[group], "group %d", group)
 			}
 		})
+	}
+}
+
+// TestF19_TheSeedInTheRecordSaysWhatWasRead: anyone can tell from the record alone
+// which blocks an attempt has read.
+func TestF19_TheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
+	const size, every = 200*mib + 777, 9
+	for _, resume := range []int64{0, steps.Chunk} {
+		j := clean(size)
+		w := j.work()
+		w.Verify, w.Resume = fmt.Sprintf("sample:%d", every), resume
+		out, err := verify(t.Context(), w)
+		require.NoError(t, err)
+		var sum, from int64
+		var seed uint64
+		_, err = fmt.Sscanf(out.Note, "%d bytes read by this attempt, sampled from byte %d on with seed %d", &sum, &from, &seed)
+		require.NoError(t, err, out.Note)
+		require.Equal(t, resume, from)
+
+		last := (int64(size) - 1) / mib
+		want := map[int64]bool{last: true}
+		if from == 0 {
+			want[0] = true
+		}
+		for first := from / mib; first <= last; first = (first/every + 1) * every {
+			pick := rand.New(rand.NewPCG(seed, uint64(first/every)))
+			if b := first + pick.Int64N((first/every+1)*every-first); b <= last {
+				want[b] = true
+			}
+		}
+		got := map[int64]bool{}
+		for _, r := range reads(t, j.calls) {
+			got[r[0]/mib] = true
+		}
+		require.Equal(t, want, got)
 	}
 }
 

@@ -25,7 +25,7 @@ type Host struct {
 
 // makers is the list.
 var makers = map[string]func(Host) hardware.Driver{
-	"block": func(h Host) hardware.Driver { return block.New(h.Paths) },
+	"block": func(h Host) hardware.Driver { return block.New(h.Paths, h.StateDir) },
 	"fake":  func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
 }
 

@@ -1,7 +1,8 @@
-// Package block erases what a path names, by one pass of zeroes written to it:
-// regular files, which stand in for drives where there are none. Whole block
-// devices are refused so far. Nothing but the descriptor that was checked is ever
-// written to, and whatever cannot be proved harmless is refused (SAFETY F11, F14).
+// Package block erases what a path names, by one pass of zeroes written to it: whole
+// disks, loop devices over a file, and regular files, which stand in for drives where
+// there are none. Nothing but the descriptor that was checked is ever written to, and
+// whatever cannot be proved harmless is refused (SAFETY F11, F12, F14). It asks no
+// device to zero itself: an answer to that says nothing about the bytes (F16).
 package block
 
 import (
@@ -34,9 +35,12 @@ type Driver struct {
 }
 
 // New returns the driver. rules are asked at each Discover and, before anything is
-// opened for writing, at each Open; without rules everything is refused.
-func New(rules Allow) *Driver {
-	return &Driver{rules: rules, sys: realSystem()}
+// opened for writing, at each Open; without rules everything is refused. Besides the
+// system's own directories those in keep are never on a disk that is erased.
+func New(rules Allow, keep ...string) *Driver {
+	d := &Driver{rules: rules, sys: realSystem()}
+	d.sys.keep = append(d.sys.keep, keep...)
+	return d
 }
 
 // Name is what `enroll --driver` takes.
@@ -64,7 +68,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		return hardware.Discovery{}, err
 	}
 	if kind == kindDevice {
-		return d.discoverDevice(path)
+		return d.discoverDevice(ctx, t, given, path, known)
 	}
 	return d.discoverFile(ctx, t, given, path, known)
 }
@@ -90,7 +94,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return nil, err
 	}
 	if kind == kindDevice {
-		return nil, d.openDevice(enrolled.Path)
+		return d.openDevice(ctx, given, enrolled, writable)
 	}
 	return d.openFile(ctx, given, enrolled, writable)
 }
@@ -184,6 +188,31 @@ func openOnce(path string, flags uint64) (int, error) {
 		return -1, openFault(path, err)
 	}
 	return fd, nil
+}
+
+// named proves that the enrolled path still names what is open, which is tells, and
+// that the name which the operator gave still leads to that path (SAFETY F14).
+func named(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
+	path, err := filepath.EvalSymlinks(given)
+	if err != nil {
+		return changed("path", fmt.Sprintf("%q leads nowhere now: %v", given, err))
+	}
+	if path != enrolled {
+		return changed("path", fmt.Sprintf("%q leads to %q now and was enrolled as %q", given, path, enrolled))
+	}
+	fd, err := openOnce(enrolled, unix.O_PATH)
+	if err != nil {
+		return changed("path", fmt.Sprintf("%q was renamed or removed: %v", enrolled, err))
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	var now unix.Stat_t
+	if err := unix.Fstat(fd, &now); err != nil {
+		return ioFault("fstat", enrolled, err)
+	}
+	if !is(&now) {
+		return changed("path", fmt.Sprintf("%q names something else now", enrolled))
+	}
+	return nil
 }
 
 // openFault says for the operator why a path cannot be had.

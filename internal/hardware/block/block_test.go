@@ -173,19 +173,6 @@ func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestF14_BlockDevicesAreRefusedSoFar(t *testing.T) {
-	file := image(t, workDir(t), mib)
-	require.NoError(t, hardwaretest.Stamp(hardwaretest.File(file), mib, nonce))
-	before := hardwaretest.Sum(t, hardwaretest.File(file))
-	loop := attach(t, file)
-	_, err := New(allowAll{}).Discover(t.Context(), at(loop), device.Identity{})
-	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "block device")
-	h, err := New(allowAll{}).Open(t.Context(), at(loop), device.Identity{Path: loop, Size: mib}, true)
-	hardwaretest.RequireFault(t, err, device.CodeInvalidSetting)
-	require.Nil(t, h)
-	require.Equal(t, before, hardwaretest.Sum(t, hardwaretest.File(file)))
-}
-
 func TestF1_LockIsGivenBackByCloseOfEveryCopyOnly(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
@@ -47,7 +45,7 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	if err := d.sys.overwrites(fd, path, stat, on); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if err := d.sys.notInUse(path, inodeOf(stat)); err != nil {
+	if err := d.sys.notInUse(path, inodeOf(stat), ""); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if first {
@@ -96,8 +94,14 @@ func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Ide
 	if err := target.check(ctx, fd); err != nil {
 		return nil, err
 	}
-	return newHandle(d.sys, target, fd, enrolled.Path, enrolled.Size, writable)
+	return newHandle(d.sys, target, fd, enrolled, hardware.Align, writable)
 }
+
+// below: O_DIRECT passes the one cache that a file has.
+func (f *file) below() int { return -1 }
+
+// close: a file has the handle's descriptor only.
+func (f *file) close() error { return nil }
 
 // check compares the identity and asks every interlock again (SAFETY F14).
 func (f *file) check(ctx context.Context, fd int) error {
@@ -105,13 +109,14 @@ func (f *file) check(ctx context.Context, fd int) error {
 	if err != nil {
 		return err
 	}
-	if err := f.named(inodeOf(stat)); err != nil {
+	own := inodeOf(stat)
+	if err := named(f.given, f.enrolled.Path, func(now *unix.Stat_t) bool { return inodeOf(now) == own }); err != nil {
 		return err
 	}
 	if err := f.sys.overwrites(fd, f.enrolled.Path, stat, on); err != nil {
 		return err
 	}
-	if err := f.sys.notInUse(f.enrolled.Path, inodeOf(stat)); err != nil {
+	if err := f.sys.notInUse(f.enrolled.Path, inodeOf(stat), ""); err != nil {
 		return err
 	}
 	return f.sys.sole(ctx, fd, f.enrolled.Path, f.writable)
@@ -127,31 +132,6 @@ func (f *file) same(fd int) (*unix.Stat_t, fileSystem, error) {
 		return nil, fileSystem{}, changed(field, fmt.Sprintf("%q", f.enrolled.Path))
 	}
 	return stat, on, nil
-}
-
-// named proves that the enrolled path still names this inode, and that the name
-// which the operator gave still leads to that path.
-func (f *file) named(target inode) (err error) {
-	path, err := filepath.EvalSymlinks(f.given)
-	if err != nil {
-		return changed("path", fmt.Sprintf("%q leads nowhere now: %v", f.given, err))
-	}
-	if path != f.enrolled.Path {
-		return changed("path", fmt.Sprintf("%q leads to %q now and was enrolled as %q", f.given, path, f.enrolled.Path))
-	}
-	fd, err := openOnce(f.enrolled.Path, unix.O_PATH)
-	if err != nil {
-		return changed("path", fmt.Sprintf("%q was renamed or removed: %v", f.enrolled.Path, err))
-	}
-	defer func() { err = errors.Join(err, unix.Close(fd)) }()
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return ioFault("fstat", f.enrolled.Path, err)
-	}
-	if inodeOf(&stat) != target {
-		return changed("inode", fmt.Sprintf("%q names another file now", f.enrolled.Path))
-	}
-	return nil
 }
 
 // unchanged is the part of check that costs next to nothing, for use before every

@@ -145,7 +145,7 @@ func (s system) deviceName(dev uint64) (string, error) {
 // deviceDir is the directory of a block device in sysfs, past the link that has
 // its number for a name.
 func (s system) deviceDir(dev uint64) (string, error) {
-	return filepath.EvalSymlinks(filepath.Join(s.sys, "dev/block", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev))))
+	return filepath.EvalSymlinks(filepath.Join(s.sys, "dev/block", numberOf(dev)))
 }
 
 // backing refuses a file whose file system lies on a loop device of a file that is
@@ -203,19 +203,32 @@ func loopFile(dir string) (string, error) {
 
 // mount is one line of mountinfo.
 type mount struct {
+	number       string // of its file system, "major:minor"
 	point        string
 	fsType       string
+	source       string
 	superOptions []string
 }
 
 // mountsOf lists the mounts, in this process's view, of the file system dev.
 func (s system) mountsOf(dev uint64) ([]mount, error) {
+	all, err := s.mounts()
+	number := numberOf(dev)
+	return slices.DeleteFunc(all, func(m mount) bool { return m.number != number }), err
+}
+
+// numberOf writes a device's number as the kernel's tables have it.
+func numberOf(dev uint64) string {
+	return fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev))
+}
+
+// mounts lists all mounts in this process's view.
+func (s system) mounts() ([]mount, error) {
 	name := filepath.Join(s.proc, "self/mountinfo")
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, ioFault("read", name, err)
 	}
-	number := fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev))
 	var found []mount
 	for line := range strings.Lines(string(text)) {
 		// 36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw,data=journal
@@ -224,9 +237,10 @@ func (s system) mountsOf(dev uint64) ([]mount, error) {
 		if !ok || len(front) < 6 || len(back) < 3 {
 			return nil, &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("%s has a line of another form: %q", name, strings.TrimSpace(line))}
 		}
-		if front[2] == number {
-			found = append(found, mount{point: unescape(front[4]), fsType: back[0], superOptions: strings.Split(back[2], ",")})
-		}
+		found = append(found, mount{
+			number: front[2], point: unescape(front[4]), fsType: back[0], source: unescape(back[1]),
+			superOptions: strings.Split(back[2], ","),
+		})
 	}
 	return found, nil
 }

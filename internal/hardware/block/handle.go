@@ -29,16 +29,23 @@ type subject interface {
 	check(ctx context.Context, fd int) error
 	// unchanged is asked before every write and must cost next to nothing.
 	unchanged(fd int) error
+	// below is the descriptor of what has a cache of its own under the target, as the
+	// file behind a loop device; -1 where there is none.
+	below() int
+	// close gives up what the subject holds besides the handle's descriptor.
+	close() error
 }
 
 // handle is one opened target: the one descriptor that was checked, that holds the
 // lock, and through which all is read and written.
 type handle struct {
-	sys      system
-	subject  subject
-	fd       int // -1 when closed
-	path     string
-	size     int64
+	sys     system
+	subject subject
+	fd      int // -1 when closed
+	path    string
+	size    int64
+	// unit is what O_DIRECT takes: hardware.Align on files, a device's own block.
+	unit     int64
 	writable bool
 
 	zeroes []byte
@@ -50,18 +57,24 @@ type handle struct {
 	wrote bool
 	// dirty: written since the last fsync.
 	dirty bool
+	// dropped: no cache holds what was there before the last write. What lies from
+	// fresh on was not read since.
+	dropped bool
+	fresh   int64
 	// failed is the first error of an fsync. The kernel tells each error once and
 	// drops the pages: the next fsync would return nil for bytes that are lost.
 	failed error
 }
 
-// newHandle takes over fd if it returns no error.
-func newHandle(sys system, of subject, fd int, path string, size int64, writable bool) (hardware.Handle, error) {
+// newHandle takes over fd and of if it returns no error. unit is the least that
+// O_DIRECT takes there.
+func newHandle(sys system, of subject, fd int, enrolled device.Identity, unit int64, writable bool) (hardware.Handle, error) {
+	path := enrolled.Path
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{sys: sys, subject: of, fd: fd, path: path, size: size, writable: writable, zeroes: zeroes}
+	h := &handle{sys: sys, subject: of, fd: fd, path: path, size: enrolled.Size, unit: unit, writable: writable, zeroes: zeroes}
 	// On the descriptor that is open already: with a second one O_EXCL, locks and
 	// checks would speak of something else than the writes (SAFETY F1).
 	err = sys.direct(fd, true)
@@ -120,7 +133,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 // writeOnce writes some of [offset, offset+n), in whole blocks but for the tail, and
 // says how much.
 func (h *handle) writeOnce(offset, n int64) (int64, error) {
-	if tail := n % hardware.Align; h.direct && tail != 0 {
+	if tail := n % h.unit; h.direct && tail != 0 {
 		// O_DIRECT would refuse the tail, and a write padded to a whole block would
 		// make the file grow (measured). So it goes through the cache, alone.
 		if n != tail {
@@ -156,15 +169,15 @@ func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 // next one is aligned again; to write a zero twice does no harm.
 func (h *handle) write(offset, n int64) (int64, error) {
 	var got int
-	h.dirty = true
+	h.dirty, h.dropped = true, false
 	err := uninterrupted(func() (err error) {
 		got, err = h.sys.pwrite(h.fd, h.zeroes[:n], offset)
 		return err
 	})
-	aligned := n%hardware.Align == 0
+	aligned := n%h.unit == 0
 	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.wrote {
 		// Some file systems take the flag and refuse the write, or want more than
-		// hardware.Align.
+		// the unit.
 		if err := h.sys.direct(h.fd, false); err != nil {
 			return 0, ioFault("clear O_DIRECT on", h.path, err)
 		}
@@ -176,7 +189,7 @@ func (h *handle) write(offset, n int64) (int64, error) {
 	}
 	done := int64(got)
 	if done < n {
-		done -= done % hardware.Align
+		done -= done % h.unit
 		if !aligned {
 			done = int64(got) // the tail itself, buffered: any byte will do
 		}
@@ -214,10 +227,21 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// uncached, without O_DIRECT, makes the kernel forget what it keeps of the range, so
-// that the next read comes from the device.
+// uncached sees to it that the next read of the range comes from the device and from
+// no cache: neither its own, where reads go through it, nor that of what lies below,
+// which O_DIRECT above does not pass (a loop reads its file's cache). All is dropped
+// before the first read, and before one of what was read already; what the kernel
+// reads ahead meanwhile comes from the device as well, and stays.
 func (h *handle) uncached(offset, n int64) error {
-	if h.direct {
+	caches := make([]int, 0, 2)
+	if !h.direct {
+		caches = append(caches, h.fd)
+	}
+	if below := h.subject.below(); below >= 0 {
+		caches = append(caches, below)
+	}
+	if len(caches) == 0 || h.dropped && offset >= h.fresh {
+		h.fresh = offset + n
 		return nil
 	}
 	if h.dirty {
@@ -225,11 +249,13 @@ func (h *handle) uncached(offset, n int64) error {
 			return err
 		}
 	}
-	// Only whole pages are dropped.
-	from := offset / hardware.Align * hardware.Align
-	if err := unix.Fadvise(h.fd, from, offset+n-from+hardware.Align, unix.FADV_DONTNEED); err != nil {
-		return ioFault("drop the cache of", h.path, err)
+	for _, fd := range caches {
+		// Not a range: only whole folios are dropped, and one may be larger.
+		if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
+			return ioFault("drop the cache of", h.path, err)
+		}
 	}
+	h.dropped, h.fresh = true, offset+n
 	return nil
 }
 
@@ -268,7 +294,7 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 		if err := h.sys.direct(h.fd, false); err != nil {
 			return 0, ioFault("clear O_DIRECT on", h.path, err)
 		}
-		h.direct = false
+		h.direct, h.dropped = false, false
 		if err := h.uncached(offset, int64(len(p))); err != nil {
 			return 0, err
 		}
@@ -328,10 +354,11 @@ func (h *handle) Close() error {
 	// Never twice: the number may be another file's by then.
 	fd := h.fd
 	h.fd = -1
-	if err := unix.Close(fd); err != nil && !errors.Is(err, unix.EINTR) {
-		return ioFault("close", h.path, err)
+	err := h.subject.close()
+	if closeErr := unix.Close(fd); closeErr != nil && !errors.Is(closeErr, unix.EINTR) {
+		err = errors.Join(err, ioFault("close", h.path, closeErr))
 	}
-	return nil
+	return err
 }
 
 func (h *handle) usable() error {

@@ -21,6 +21,8 @@ const (
 	mib   = 1 << 20
 	// oddSize has a tail that O_DIRECT refuses.
 	oddSize = 9*mib + 777
+	// evenSize is one that a device can have, with a tail of one sector.
+	evenSize = 9*mib + 512
 )
 
 // allowAll allows every path.
@@ -149,13 +151,16 @@ func stamped(t *testing.T, path string, size int64) hardwaretest.File {
 	return hardwaretest.File(path)
 }
 
-// fixture is one enrolled file in a directory of its own.
+// fixture is one enrolled target in a directory of its own.
 type fixture struct {
 	driver *Driver
-	dir    string // dir/d/target is the file
+	dir    string // dir/d/target is the file, dir/dev/… the node of a device
 	path   string
-	target hardware.Target
-	who    device.Identity
+	// image is the file behind a device and loop the kernel's own name of it; both are
+	// "" where the target is a file.
+	image, loop string
+	target      hardware.Target
+	who         device.Identity
 }
 
 // enroll makes and enrolls a stamped file in dir.
@@ -170,6 +175,97 @@ func enroll(t *testing.T, dir string, size int64) *fixture {
 	require.NoError(t, err)
 	f.who = found.Identity
 	return f
+}
+
+// enrollLoop makes and enrolls a loop device over a stamped file in dir. Its node is a
+// second one in dir/dev, which is the driver's /dev, so that a test may move it.
+func enrollLoop(t *testing.T, dir string, size int64) *fixture {
+	t.Helper()
+	f := loopFixture(t, dir, size)
+	f.path = f.node(t, filepath.Base(f.loop))
+	f.enroll(t)
+	return f
+}
+
+// loopFixture is a loop device over a stamped file that nobody enrolled yet.
+func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "d"), 0o700))
+	f := &fixture{driver: New(allowAll{}), dir: dir, image: filepath.Join(dir, "d", "image")}
+	f.driver.sys.dev = filepath.Join(dir, "dev")
+	require.NoError(t, os.MkdirAll(f.driver.sys.dev, 0o700))
+	stamped(t, f.image, size)
+	f.loop = attach(t, f.image, append(args, "--partscan")...)
+	return f
+}
+
+// node makes a node of the loop device in the driver's /dev.
+func (f *fixture) node(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(f.driver.sys.dev, name)
+	if err := unix.Mknod(path, unix.S_IFBLK|0o600, int(f.number(t))); err != nil {
+		t.Skipf("this environment lets nobody make a node: %v", err)
+	}
+	return path
+}
+
+// number is that of the loop device.
+func (f *fixture) number(t *testing.T) uint64 {
+	t.Helper()
+	var stat unix.Stat_t
+	require.NoError(t, unix.Stat(f.loop, &stat))
+	return stat.Rdev
+}
+
+// enroll enrolls the target by its path.
+func (f *fixture) enroll(t *testing.T) {
+	t.Helper()
+	f.target = at(f.path)
+	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
+	require.NoError(t, err)
+	f.who = found.Identity
+}
+
+// enrollDisk makes and enrolls what the driver takes for a SCSI disk: a loop device
+// whose place in sysfs is one that the test wrote.
+func enrollDisk(t *testing.T, dir string, size int64) *fixture {
+	t.Helper()
+	f := loopFixture(t, dir, size)
+	f.path = f.node(t, "sda")
+	f.driver.sys.sys = filepath.Join(dir, "sys")
+	f.disk(t, "sda", numberOf(f.number(t)), "scsi", map[string]string{
+		"device/wwid": "naa.5000c500a1b2c3d4\n", "device/vendor": "ATA     \n", "device/model": "DISK 1         \n", "device/rev": "2.5+\n",
+	})
+	f.enroll(t)
+	return f
+}
+
+// disk writes a disk into the driver's sysfs.
+func (f *fixture) disk(t *testing.T, name, number, bus string, attributes map[string]string) {
+	t.Helper()
+	root := f.driver.sys.sys
+	dir := filepath.Join(root, "devices", name)
+	for _, each := range []string{"device", "holders", "queue"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, each), 0o700))
+	}
+	for _, each := range []string{"block", "dev/block"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, each), 0o700))
+	}
+	f.set(t, name, map[string]string{"dev": number + "\n", "ro": "0\n", "hidden": "0\n", "queue/zoned": "none\n"})
+	f.set(t, name, attributes)
+	require.NoError(t, os.Symlink("../../../bus/"+bus, filepath.Join(dir, "device/subsystem")))
+	require.NoError(t, os.Symlink("../devices/"+name, filepath.Join(root, "block", name)))
+	require.NoError(t, os.Symlink("../../devices/"+name, filepath.Join(root, "dev/block", number)))
+}
+
+// set writes attributes of a disk.
+func (f *fixture) set(t *testing.T, name string, attributes map[string]string) {
+	t.Helper()
+	for key, value := range attributes {
+		path := filepath.Join(f.driver.sys.sys, "devices", name, key)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(value), 0o600))
+	}
 }
 
 // at is the target with this path.

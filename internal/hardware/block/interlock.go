@@ -33,12 +33,13 @@ func inodeAt(path string) (inode, error) {
 }
 
 // notInUse refuses a file that swap, a loop device or a mount uses (SAFETY F14):
-// O_EXCL on a regular file keeps nobody away (measured under a mounted loop).
-func (s system) notInUse(path string, target inode) error {
+// O_EXCL on a regular file keeps nobody away (measured under a mounted loop). own is
+// the loop device that is itself the target, "" where the file is.
+func (s system) notInUse(path string, target inode, own string) error {
 	if err := s.notSwap(path, target); err != nil {
 		return err
 	}
-	if err := s.notLoop(path, target); err != nil {
+	if err := s.notLoop(path, own, func(l loopBehind) bool { return l.file == target }); err != nil {
 		return err
 	}
 	return s.notMounted(path, target)
@@ -46,6 +47,16 @@ func (s system) notInUse(path string, target inode) error {
 
 // notSwap compares the target with each entry of /proc/swaps.
 func (s system) notSwap(path string, target inode) error {
+	return s.eachSwap(func(_ string, stat *unix.Stat_t) error {
+		if inodeOf(stat) == target {
+			return busy("%q is used as swap", path)
+		}
+		return nil
+	})
+}
+
+// eachSwap calls look with each file or device that is used as swap.
+func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error {
 	name := filepath.Join(s.proc, "swaps")
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,65 +71,76 @@ func (s system) notSwap(path string, target inode) error {
 			continue // the heading
 		}
 		swap := unescape(fields[0])
-		found, err := inodeAt(swap)
+		var stat unix.Stat_t
+		err := uninterrupted(func() error { return unix.Stat(swap, &stat) })
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted, or out of this mount namespace: sole finds it
+			continue // deleted, or out of this mount namespace: sole and the claim find it
 		}
 		if err != nil {
 			return ioFault("look at the swap", swap, err)
 		}
-		if found == target {
-			return busy("%q is used as swap", path)
+		if err := look(swap, &stat); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// notLoop asks every loop device for the inode behind it.
-func (s system) notLoop(path string, target inode) error {
+// loopBehind is what lies behind a loop device: a file, or the device dev.
+type loopBehind struct {
+	file inode
+	dev  uint64
+}
+
+// notLoop asks every loop device but own for what is behind it.
+func (s system) notLoop(path, own string, is func(loopBehind) bool) error {
 	attached, err := filepath.Glob(filepath.Join(s.sys, "block/loop*/loop/backing_file"))
 	if err != nil {
 		return ioFault("list the loop devices below", s.sys, err)
 	}
 	for _, file := range attached {
 		name := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		found, known, err := s.loopInode(name, file)
+		if name == own {
+			continue
+		}
+		found, known, err := s.behindLoop(name, file)
 		if err != nil {
 			return err
 		}
-		if known && found == target {
-			return busy("%q is the file behind the loop device %s", path, name)
+		if known && is(found) {
+			return busy("%q is behind the loop device %s", path, name)
 		}
 	}
 	return nil
 }
 
-// loopInode is the inode behind a loop device; known is false where the loop is
+// behindLoop is what lies behind a loop device; known is false where the loop is
 // gone, or where neither its node nor its file can be had here: sole still finds it.
-func (s system) loopInode(name, backingFile string) (found inode, known bool, err error) {
+func (s system) behindLoop(name, backingFile string) (found loopBehind, known bool, err error) {
 	fd, err := unix.Open(filepath.Join(s.dev, name), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err == nil {
 		info, err := unix.IoctlLoopGetStatus64(fd)
 		err = errors.Join(err, unix.Close(fd))
 		switch {
 		case err == nil:
-			return inode{dev: info.Device, ino: info.Inode}, true, nil
+			return loopBehind{inode{dev: info.Device, ino: info.Inode}, info.Rdevice}, true, nil
 		case errors.Is(err, unix.ENXIO):
-			return inode{}, false, nil // detached since it was listed
+			return loopBehind{}, false, nil // detached since it was listed
 		default:
-			return inode{}, false, ioFault("ask the loop device", name, err)
+			return loopBehind{}, false, ioFault("ask the loop device", name, err)
 		}
 	}
 	// In a container the node is often missing or closed to us; sysfs has the name.
 	text, err := os.ReadFile(backingFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO):
-		return inode{}, false, nil // detached since it was listed
+		return loopBehind{}, false, nil // detached since it was listed
 	case err != nil:
-		return inode{}, false, ioFault("read", backingFile, err)
+		return loopBehind{}, false, ioFault("read", backingFile, err)
 	}
-	found, err = inodeAt(strings.TrimSuffix(string(text), "\n"))
-	return found, err == nil, nil
+	var stat unix.Stat_t
+	err = uninterrupted(func() error { return unix.Stat(strings.TrimSuffix(string(text), "\n"), &stat) })
+	return loopBehind{inodeOf(&stat), uint64(stat.Rdev)}, err == nil, nil
 }
 
 // notMounted refuses a file that is itself mounted somewhere, as containers do with

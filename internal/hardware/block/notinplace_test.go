@@ -95,6 +95,21 @@ func TestF14_NotInPlace(t *testing.T) {
 				require.Nil(t, h)
 			}
 			require.Equal(t, before, hardwaretest.Sum(t, hardwaretest.File(path)))
+			if tc.size < mib {
+				return // no device is that small
+			}
+
+			// A loop device over it does no better: O_DIRECT ends at the file.
+			loop := attach(t, path)
+			_, err = d.Discover(t.Context(), at(loop), device.Identity{})
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotInPlace).Message, "behind")
+			who.Path, who.Model = loop, modelLoop
+			for _, writable := range []bool{true, false} {
+				h, err := d.Open(t.Context(), at(loop), who, writable)
+				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+				require.Nil(t, h)
+			}
+			require.Equal(t, before, hardwaretest.Sum(t, hardwaretest.File(path)))
 		})
 	}
 }

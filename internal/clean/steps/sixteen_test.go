@@ -1,0 +1,109 @@
+package steps_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	blockdriver "burnish/internal/hardware/block"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+type allowAll struct{}
+
+func (allowAll) AllowPath(string) error { return nil }
+
+// TestSixteenAtOnceKeepMemoryFlat: sixteen real targets, files and, where this is
+// root, loop devices, are zeroed and read back at once. All together the process may
+// grow by the buffers of sixteen reads and a little more, and all that they ever
+// allocate, the looks at the kernel's tables included, has nothing to do with the size
+// of the targets.
+func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
+	const wipes, size = 16, 9 * mib
+	const readBuffers, little, looks = wipes * mib, 8 * mib, wipes * 2 * mib
+	driver := blockdriver.New(allowAll{})
+	targets, files := make([]hardware.Target, wipes), make([]hardwaretest.File, wipes)
+	who := make([]device.Identity, wipes)
+	for i := range targets {
+		targets[i], files[i] = realTarget(t, i, size)
+		found, err := driver.Discover(t.Context(), targets[i], device.Identity{})
+		require.NoError(t, err)
+		who[i] = found.Identity
+		require.NoError(t, hardwaretest.Stamp(files[i], size, 1))
+	}
+
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	failed := make([]error, wipes)
+	var all, opened sync.WaitGroup
+	opened.Add(wipes)
+	for i := range targets {
+		all.Go(func() {
+			failed[i] = wipe(t, driver, targets[i], who[i], &opened)
+		})
+	}
+	all.Wait()
+	runtime.ReadMemStats(&after)
+	require.NoError(t, errors.Join(failed...))
+	allocated, grown := int64(after.TotalAlloc-before.TotalAlloc), int64(after.HeapSys-before.HeapSys)
+	t.Logf("%d wipes of %d MiB, read back: grown by %d KiB, allocated %d KiB in all", wipes, size/mib, grown/kib, allocated/kib)
+	require.Less(t, grown, int64(readBuffers+little))
+	require.Less(t, allocated, int64(readBuffers+looks))
+	for _, file := range files {
+		hardwaretest.RequireCount(t, file, 1, 0, int(size/hardwaretest.Block), 0)
+	}
+}
+
+// wipe zeroes and verifies one target, once all others are open as well.
+func wipe(t *testing.T, driver hardware.Driver, target hardware.Target, who device.Identity, opened *sync.WaitGroup) error {
+	handle, err := driver.Open(t.Context(), target, who, true)
+	opened.Done()
+	if err != nil {
+		return err
+	}
+	opened.Wait()
+	work := &steps.Work{Device: handle, Operation: device.Shred, Verify: "full", Checkpoint: func(int64) error { return nil }}
+	for _, step := range []steps.Step{steps.Zero(), steps.Verify()} {
+		out, stepErr := step.Run(t.Context(), work)
+		if stepErr == nil && out.Bytes != who.Size {
+			stepErr = fmt.Errorf("%s dealt with %d bytes", step.Name, out.Bytes)
+		}
+		err = errors.Join(err, stepErr)
+	}
+	return errors.Join(err, handle.Close())
+}
+
+// realTarget makes a file, and of every second one a loop device.
+func realTarget(t *testing.T, i int, size int64) (hardware.Target, hardwaretest.File) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	path := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Truncate(path, size))
+	file := hardwaretest.File(path)
+	if i%2 == 1 && os.Geteuid() == 0 {
+		if out, err := exec.Command("losetup", "--find", "--show", path).Output(); err == nil {
+			path = strings.TrimSpace(string(out))
+			t.Cleanup(func() {
+				out, err := exec.Command("losetup", "--detach", path).CombinedOutput()
+				require.NoError(t, err, "%s", out)
+			})
+		} else {
+			t.Logf("no loop device here (%v): a file instead", err)
+		}
+	}
+	return hardware.Target{Name: fmt.Sprintf("d%d", i), Driver: "block", Settings: map[string]string{"path": path}}, file
+}

@@ -1,0 +1,199 @@
+package block
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+// TestF12_TablesAreReadAsTheKernelWritesThem: what cannot be made in every test, as a
+// btrfs of two disks, stands in the tables only.
+func TestF12_TablesAreReadAsTheKernelWritesThem(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mountinfo, swaps string // %DEV is the driver's /dev, %N the disk's number
+		code             device.Code
+		says             string
+	}{
+		"nothing": {mountinfo: "1 0 0:99 / / rw - btrfs /dev/other rw\n"},
+		"mounted by number": {
+			mountinfo: "1 0 %N / /mnt rw - ext4 /dev/root rw\n",
+			code:      device.CodeTargetBusy, says: `sda is mounted at "/mnt"`,
+		},
+		"partition mounted by number": {
+			mountinfo: "1 0 8:1 / /mnt\\040two rw - ext4 /dev/root rw\n",
+			code:      device.CodeTargetBusy, says: `sda1 is mounted at "/mnt two"`,
+		},
+		"btrfs, which has a number of its own": {
+			mountinfo: "1 0 0:35 / /mnt rw - btrfs %DEV/sda rw\n",
+			code:      device.CodeTargetBusy, says: `sda is mounted at "/mnt"`,
+		},
+		"swap": {
+			mountinfo: "1 0 0:99 / / rw - tmpfs none rw\n", swaps: "Filename Type\n%DEV/sda partition 1 0 -2\n",
+			code: device.CodeTargetBusy, says: "sda is used as swap",
+		},
+		"another form": {mountinfo: "1 0 8:1 / /mnt\n", code: device.CodeIO, says: "line of another form"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newDisk(t, mib, "scsi", disks["scsi"].attributes)
+			f.set(t, "sda", map[string]string{"sda1/partition": "1\n", "sda1/dev": "8:1\n"})
+			f.enroll(t)
+			fill := func(text string) string {
+				return strings.NewReplacer("%DEV", f.driver.sys.dev, "%N", numberOf(f.number(t))).Replace(text)
+			}
+			f.driver.sys.proc = tables(t, map[string]string{"self/mountinfo": fill(tc.mountinfo), "swaps": fill(tc.swaps)})
+			for _, known := range []device.Identity{{}, f.who} {
+				_, err := f.driver.Discover(t.Context(), f.target, known)
+				requireCode(t, err, tc.code)
+				if tc.code != "" {
+					require.ErrorContains(t, err, tc.says)
+				}
+			}
+			h, err := f.driver.Open(t.Context(), f.target, f.who, true)
+			requireCode(t, err, tc.code)
+			if err == nil {
+				require.NoError(t, h.Close())
+			}
+		})
+	}
+}
+
+func TestF12_DiskUnderTheSystemByItsMount(t *testing.T) {
+	f := newDisk(t, mib, "scsi", disks["scsi"].attributes)
+	f.enroll(t)
+	// A root on btrfs has no directory in sysfs; what it was mounted from tells.
+	var root unix.Stat_t
+	require.NoError(t, unix.Stat("/", &root))
+	f.driver.sys.proc = tables(t, map[string]string{
+		"self/mountinfo": "1 0 " + numberOf(root.Dev) + " / /elsewhere rw - btrfs " + f.path + " rw\n",
+	})
+	_, err := f.driver.Discover(t.Context(), f.target, f.who)
+	fault := hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
+	require.Contains(t, fault.Message, "is the disk under /")
+	require.Equal(t, device.NeedsOperator, fault.Class)
+}
+
+func TestF12_DeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
+	needs(t, "mkfs.ext4", "mount")
+	f := loopFixture(t, workDir(t), 16*mib)
+	run(t, "mkfs.ext4", "-q", "-F", f.loop)
+	state := filepath.Join(mount1(t, f.loop, "noload,ro"), ".")
+	_, err := New(allowAll{}, state).Discover(t.Context(), at(f.loop), device.Identity{})
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "is the disk under "+state)
+	_, err = New(allowAll{}).Discover(t.Context(), at(f.loop), device.Identity{})
+	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
+}
+
+// TestF12_WhoWrites is about descriptors that were opened without a claim.
+func TestF12_WhoWrites(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fdinfo string
+		code   device.Code
+	}{
+		"reads":                   {"pos:\t0\nflags:\t0100000\nmnt_id:\t9\n", ""},
+		"writes":                  {"pos:\t0\nflags:\t0100001\nmnt_id:\t9\n", device.CodeTargetBusy},
+		"reads and writes":        {"pos:\t0\nflags:\t02100002\nmnt_id:\t9\n", device.CodeTargetBusy},
+		"only holds its path":     {"pos:\t0\nflags:\t012000002\nmnt_id:\t9\n", ""},
+		"closed since":            {"", ""},
+		"without its flags":       {"pos:\t0\n", device.CodeIO},
+		"with flags of otherwise": {"flags:\tnone\n", device.CodeIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(workDir(t), "f")
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+			sys := realSystem()
+			files := map[string]string{"77/comm": "qemu-system\n", "78/comm": "no files\n", "swaps": ""}
+			if tc.fdinfo != "" {
+				files["77/fdinfo/5"] = tc.fdinfo
+			}
+			sys.proc = tables(t, files)
+			require.NoError(t, os.Mkdir(filepath.Join(sys.proc, "77/fd"), 0o700))
+			require.NoError(t, os.Symlink(path, filepath.Join(sys.proc, "77/fd/5")))
+			require.NoError(t, os.Symlink("/nowhere", filepath.Join(sys.proc, "77/fd/6")))
+			want, err := inodeAt(path)
+			require.NoError(t, err)
+			err = sys.noWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
+			requireCode(t, err, tc.code)
+			if tc.code == device.CodeTargetBusy {
+				require.ErrorContains(t, err, "by process 77 (qemu-system)")
+			}
+		})
+	}
+	sys := realSystem()
+	sys.proc = filepath.Join(t.TempDir(), "none")
+	hardwaretest.RequireFault(t, sys.noWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true }), device.CodeIO)
+}
+
+func TestF12_WhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
+	f := enrollLoop(t, workDir(t), mib)
+	passing, err := os.OpenFile(f.loop, os.O_RDONLY|unix.O_EXCL, 0)
+	require.NoError(t, err)
+	closed := false
+	h, err := f.driver.Open(onWait{t.Context(), func() {
+		if !closed {
+			require.NoError(t, passing.Close())
+			closed = true
+		}
+	}}, f.target, f.who, true)
+	require.NoError(t, err)
+	require.True(t, closed, "it never waited")
+
+	writing, err := os.OpenFile(f.loop, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer writing.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled, "the wait ends with its context")
+	require.NoError(t, h.Close())
+}
+
+// TestF12_WhoHasItIsTold: the refused claim says nothing of who; the tables do.
+func TestF12_WhoHasItIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happens func(t *testing.T, f *fixture) []string
+		says    string
+	}{
+		"mount": {mountsIt, "is mounted at"},
+		"swap":  {swapsIt, "is used as swap"},
+		"claim": {claimsIt, "is claimed by a mount, a volume or another process"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := enrollLoop(t, workDir(t), mib)
+			tc.happens(t, f)
+			_, err := f.driver.Open(t.Context(), f.target, f.who, true)
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, tc.says)
+
+			// A busy stranger is a stranger first.
+			stranger := f.who
+			stranger.Serial += "0"
+			_, err = f.driver.Open(t.Context(), f.target, stranger, true)
+			hardwaretest.RequireFault(t, err, device.CodeIdentityChanged)
+		})
+	}
+}
+
+// TestF1_TheFileBehindALoopIsLockedAsWell: a worker that has the file itself enrolled
+// locks the file.
+func TestF1_TheFileBehindALoopIsLockedAsWell(t *testing.T) {
+	f := enrollLoop(t, workDir(t), mib)
+	file, err := os.Open(f.image)
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	_, err = f.driver.Open(t.Context(), f.target, f.who, true)
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "locked by another")
+	require.NoError(t, file.Close())
+
+	h := f.open(t, true)
+	file, err = os.Open(f.image)
+	require.NoError(t, err)
+	require.ErrorIs(t, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+	require.NoError(t, h.Close())
+	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	require.NoError(t, file.Close())
+}

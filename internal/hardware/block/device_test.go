@@ -1,0 +1,365 @@
+package block
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+// disks are what disks of each kind tell in sysfs, and who they are.
+var disks = map[string]struct {
+	bus        string
+	attributes map[string]string
+	who        device.Identity
+}{
+	"scsi": {
+		"scsi", map[string]string{
+			"device/wwid": "naa.5000c500a1b2c3d4\n", "device/vendor": "SEAGATE \n", "device/model": "ST4000NM0033    \n", "device/rev": "0003\n",
+			"device/type": "0\n", "device/vpd_pg80": "\x00\x80\x00\x08Z1Z00001",
+		},
+		device.Identity{Serial: "naa.5000c500a1b2c3d4", Vendor: "SEAGATE", Model: "ST4000NM0033", Firmware: "0003"},
+	},
+	"sata_of_qemu": {
+		"scsi", map[string]string{"device/wwid": "t10.ATA     QEMU HARDDISK                           QM00001             \n", "device/model": "QEMU HARDDISK   \n"},
+		device.Identity{Serial: "t10.ATA_QEMU_HARDDISK_QM00001", Model: "QEMU_HARDDISK"},
+	},
+	"scsi_without_a_wwid": {
+		"scsi", map[string]string{"device/vpd_pg80": "\x00\x80\x00\x0a  Z1Z00001\x00\x00", "device/model": "OLD\n"},
+		device.Identity{Serial: "Z1Z00001", Model: "OLD"},
+	},
+	"virtio": {
+		"virtio", map[string]string{"serial": "vol-1", "device/vendor": "0x1af4\n"},
+		device.Identity{Serial: "vol-1", Model: "virtio"},
+	},
+	"nvme": {
+		"nvme", map[string]string{
+			"device/serial": "S4EVNX0R123456      \n", "device/model": "Samsung SSD 970 EVO Plus 1TB            \n",
+			"device/firmware_rev": "2B2QEXM7\n", "wwid": "eui.0025385b71b0a1b2\n", "metadata_bytes": "0\n",
+		},
+		device.Identity{Serial: "S4EVNX0R123456", Model: "Samsung_SSD_970_EVO_Plus_1TB", Firmware: "2B2QEXM7"},
+	},
+	"nvme_multipath": {
+		"nvme-subsystem", map[string]string{"device/model": "M\n", "wwid": "nvme.1b36-5331-51454d55-00000001\n"},
+		device.Identity{Serial: "nvme.1b36-5331-51454d55-00000001", Model: "M"},
+	},
+}
+
+func TestF11_WhoADiskIs(t *testing.T) {
+	for name, tc := range disks {
+		t.Run(name, func(t *testing.T) {
+			f := newDisk(t, mib, tc.bus, tc.attributes)
+			// Another disk there, and the hidden path of a multipath one, change nothing.
+			f.disk(t, "sdb", "8:16", "scsi", map[string]string{"device/wwid": "naa.5000c500ffffffff\n"})
+			hidden := maps.Clone(tc.attributes)
+			hidden["hidden"] = "1\n"
+			f.disk(t, "nvme0c0n1", "259:77", tc.bus, hidden)
+			f.enroll(t)
+			want := tc.who
+			want.Size, want.Given, want.Path, want.Device = mib, f.path, f.path, f.number(t)
+			require.Equal(t, want, f.who)
+			found, err := f.driver.Discover(t.Context(), f.target, f.who)
+			require.NoError(t, err)
+			require.Equal(t, device.Shred, found.Operation)
+			require.Contains(t, found.Note, tc.bus)
+		})
+	}
+}
+
+// newDisk is a loop device that the driver takes for the disk sda, not enrolled yet.
+func newDisk(t *testing.T, size int64, bus string, attributes map[string]string, args ...string) *fixture {
+	t.Helper()
+	f := loopFixture(t, workDir(t), size, args...)
+	f.path = f.node(t, "sda")
+	f.driver.sys.sys = filepath.Join(f.dir, "sys")
+	f.disk(t, "sda", numberOf(f.number(t)), bus, attributes)
+	return f
+}
+
+// TestDiskSuite holds what the driver takes for disks against the suite.
+func TestDiskSuite(t *testing.T) {
+	hardwaretest.Run(t, hardwaretest.Fixture{
+		Driver: suiteDriver{},
+		Sizes:  []int64{hardware.Align, hardware.ZeroesLen + 512},
+		New: func(t *testing.T, size int64) hardwaretest.Device {
+			f := newDisk(t, size, disks["virtio"].bus, disks["virtio"].attributes)
+			suiteDrivers[f.path] = f.driver
+			return hardwaretest.Device{Target: at(f.path), Backdoor: hardwaretest.File(f.image)}
+		},
+	})
+}
+
+// suiteDriver hands on to the driver that a test has made for this path: each disk of
+// a test has a /dev and a sysfs of its own.
+type suiteDriver struct{}
+
+var suiteDrivers = map[string]*Driver{}
+
+func (suiteDriver) Name() string { return "block" }
+
+func (suiteDriver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
+	return suiteDrivers[t.Settings["path"]].Discover(ctx, t, known)
+}
+
+func (suiteDriver) Open(ctx context.Context, t hardware.Target, who device.Identity, writable bool) (hardware.Handle, error) {
+	return suiteDrivers[t.Settings["path"]].Open(ctx, t, who, writable)
+}
+
+// TestF14_WhatIsNoWholeDiskIsRefused, before it is opened where its tables tell, and with
+// a word on why.
+func TestF14_WhatIsNoWholeDiskIsRefused(t *testing.T) {
+	scsi := disks["scsi"]
+	for name, tc := range map[string]struct {
+		bus        string
+		attributes map[string]string
+		prepare    func(t *testing.T, f *fixture)
+		says       string
+		code       device.Code
+	}{
+		"partition":            {says: "is a partition, and only whole disks", attributes: map[string]string{"partition": "1\n"}},
+		"device-mapper volume": {says: "is a device-mapper volume", attributes: map[string]string{"dm/name": "vg-lv\n"}},
+		"md array":             {says: "is an md array", attributes: map[string]string{"md/level": "raid1\n"}},
+		"bcache":               {says: "is a bcache device", attributes: map[string]string{"bcache/state": "clean\n"}},
+		"ram":                  {says: "is no disk that tells who it is", bus: "none"},
+		"sd card":              {says: `bus "mmc"`, bus: "mmc"},
+		"optical":              {says: "a SCSI device of type 5", attributes: map[string]string{"device/type": "5\n"}},
+		"host-managed zones":   {says: "is zoned (host-managed)", attributes: map[string]string{"queue/zoned": "host-managed\n"}},
+		"one path of another":  {says: "is hidden", attributes: map[string]string{"hidden": "1\n"}},
+		"metadata":             {says: "keeps 8 bytes of metadata", attributes: map[string]string{"metadata_bytes": "8\n"}},
+		"no serial":            {says: "neither a wwid nor a serial", attributes: map[string]string{"device/wwid": "", "device/vpd_pg80": ""}},
+		"serial of zeroes":     {says: "neither a wwid nor a serial", attributes: map[string]string{"device/wwid": "0000\n", "device/vpd_pg80": ""}},
+		"read-only":            {says: "is read-only", attributes: map[string]string{"ro": "1\n"}, code: device.CodeNotAllowed},
+		"no bytes": {says: "has no bytes", prepare: func(_ *testing.T, f *fixture) {
+			f.driver.sys.size = func(int) (int64, error) { return 0, nil }
+		}},
+		"blocks of 8192": {says: "has blocks of 8192 bytes", prepare: func(_ *testing.T, f *fixture) {
+			f.driver.sys.blockSize = func(int) (int, error) { return 8192, nil }
+		}},
+		"part of a block": {says: "no whole blocks", prepare: func(_ *testing.T, f *fixture) {
+			f.driver.sys.size = func(int) (int64, error) { return mib - 512, nil }
+			f.driver.sys.blockSize = func(int) (int, error) { return 4096, nil }
+		}},
+		"not answering": {says: "input/output error", code: device.CodeIO, prepare: func(_ *testing.T, f *fixture) {
+			f.driver.sys.size = func(int) (int64, error) { return 0, unix.EIO }
+		}},
+		"second node": {says: "is a second name of", prepare: func(t *testing.T, f *fixture) {
+			f.path = f.node(t, "tenant-disk")
+		}},
+		"second serial": {says: "have the same serial", code: device.CodeTargetShared, prepare: func(t *testing.T, f *fixture) {
+			f.disk(t, "sdb", "8:16", "scsi", scsi.attributes)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attributes := maps.Clone(scsi.attributes)
+			maps.Copy(attributes, tc.attributes)
+			if tc.bus == "" {
+				tc.bus = scsi.bus
+			}
+			if tc.code == "" {
+				tc.code = device.CodeInvalidSetting
+			}
+			f := newDisk(t, mib, tc.bus, attributes)
+			if tc.prepare != nil {
+				tc.prepare(t, f)
+			}
+			before := sums(t, []string{f.image})
+			_, err := f.driver.Discover(t.Context(), at(f.path), device.Identity{})
+			require.Contains(t, hardwaretest.RequireFault(t, err, tc.code).Message, tc.says)
+			h, err := f.driver.Open(t.Context(), at(f.path), device.Identity{Path: f.path, Size: mib}, true)
+			require.Error(t, err)
+			require.Nil(t, h)
+			require.Equal(t, before, sums(t, []string{f.image}))
+		})
+	}
+}
+
+func TestF14_RealPartitionIsRefused(t *testing.T) {
+	f := loopFixture(t, workDir(t), 16*mib)
+	part := partition(t, f)
+	_, err := New(allowAll{}).Discover(t.Context(), at(part), device.Identity{})
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "enroll "+f.loop)
+}
+
+func TestF12_OpenDeviceIsClaimedUntilClose(t *testing.T) {
+	for _, kind := range []string{"loop", "disk"} {
+		for _, writable := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/writable=%t", kind, writable), func(t *testing.T) {
+				needs(t, "mount", "mkfs.ext4")
+				f := enrollKind(t, kind, evenSize)
+				run(t, "mkfs.ext4", "-q", "-F", f.loop)
+				h := f.open(t, writable)
+				require.Equal(t, []int{h.fd}, descriptorsOf(t, f.path), "one descriptor, which holds the claim and writes")
+
+				_, err := unix.Open(f.loop, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+				require.ErrorIs(t, err, unix.EBUSY)
+				point := t.TempDir()
+				out, err := exec.Command("mount", "-o", "ro,noload", f.loop, point).CombinedOutput()
+				require.Error(t, err, "%s", out)
+				require.NoError(t, h.Check(t.Context()))
+
+				require.NoError(t, h.Close())
+				fd, err := unix.Open(f.loop, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+				require.NoError(t, err)
+				require.NoError(t, unix.Close(fd))
+			})
+		}
+	}
+}
+
+func enrollKind(t *testing.T, kind string, size int64) *fixture {
+	t.Helper()
+	if kind == "loop" {
+		return enrollLoop(t, workDir(t), size)
+	}
+	return enrollDisk(t, workDir(t), size)
+}
+
+// TestF12_ClaimThatNoTableShowsIsFound: no table shows a claim of another mount
+// namespace.
+func TestF12_ClaimThatNoTableShowsIsFound(t *testing.T) {
+	for _, kind := range []string{"loop", "disk"} {
+		t.Run(kind, func(t *testing.T) {
+			f := enrollKind(t, kind, mib)
+			claimsIt(t, f)
+			before := sums(t, []string{f.image})
+			_, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "is claimed by")
+			for _, writable := range []bool{true, false} {
+				_, err = f.driver.Open(t.Context(), f.target, f.who, writable)
+				require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "is claimed by")
+			}
+			require.Equal(t, before, sums(t, []string{f.image}))
+		})
+	}
+}
+
+func TestF11_AskedAgainBeforeEveryWrite(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind    string
+		happens func(sys *system)
+		says    string
+	}{
+		"another medium in the disk": {"disk", func(sys *system) {
+			sys.diskSeq = func(int) (uint64, error) { return 1 << 40, nil }
+		}, "another one since it was opened"},
+		"another file behind the loop": {"loop", func(sys *system) {
+			sys.diskSeq = func(int) (uint64, error) { return 1 << 40, nil }
+		}, "another one since it was opened"},
+		"disk shrunk": {"disk", func(sys *system) {
+			sys.size = func(int) (int64, error) { return evenSize - 512, nil }
+		}, "(size)"},
+		"offset of the loop": {"loop", func(sys *system) {
+			sys.loopStatus = func(fd int) (*unix.LoopInfo64, error) {
+				info, err := unix.IoctlLoopGetStatus64(fd)
+				info.Offset = 512
+				return info, err
+			}
+		}, "shows something else"},
+		"file of the loop": {"loop", func(sys *system) {
+			sys.loopStatus = func(fd int) (*unix.LoopInfo64, error) {
+				info, err := unix.IoctlLoopGetStatus64(fd)
+				info.Inode++
+				return info, err
+			}
+		}, "shows something else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := enrollKind(t, tc.kind, evenSize)
+			h := f.open(t, true)
+			calls := record(t, h)
+			write := h.sys.pwrite
+			target := h.subject.(*disk)
+			h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
+				n, err := write(fd, p, offset)
+				tc.happens(&target.sys)
+				return n, err
+			}
+			fault := hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, evenSize), device.CodeIdentityChanged)
+			require.Contains(t, fault.Message, tc.says)
+			require.Len(t, *calls, 1, "not one write more")
+			hardwaretest.RequireFault(t, h.Check(t.Context()), device.CodeIdentityChanged)
+		})
+	}
+}
+
+// TestF16_NothingOfTheTenantStaysBelow: what a device answers when it is asked to zero
+// itself says nothing about the bytes. Counted where they lay, in the image of the
+// file system that the file behind the loop is on.
+func TestF16_NothingOfTheTenantStaysBelow(t *testing.T) {
+	needs(t, "mkfs.ext4", "losetup", "mount")
+	for _, kind := range []string{"file", "loop", "disk"} {
+		t.Run(kind, func(t *testing.T) {
+			outer := image(t, workDir(t), 100*mib)
+			run(t, "mkfs.ext4", "-q", outer)
+			dir := mount1(t, attach(t, outer), "")
+			enrolls := map[string]func(*testing.T, string, int64) *fixture{"file": enroll, "loop": enrollLoop, "disk": enrollDisk}[kind]
+			f := enrolls(t, dir, evenSize)
+			require.Equal(t, evenSize/hardwaretest.Block, stampsIn(t, outer))
+
+			h := f.open(t, true)
+			require.NoError(t, h.ZeroAt(t.Context(), 0, evenSize))
+			require.NoError(t, h.Flush(t.Context()))
+			require.Zero(t, stampsIn(t, outer))
+		})
+	}
+}
+
+// stampsIn counts the blocks of a file that begin as a tenant's.
+func stampsIn(t *testing.T, path string) int {
+	t.Helper()
+	all, err := os.ReadFile(path)
+	require.NoError(t, err)
+	found := 0
+	for at := 0; at+hardwaretest.Block <= len(all); at += hardwaretest.Block {
+		if bytes.HasPrefix(all[at:], []byte("BURNISH!")) {
+			found++
+		}
+	}
+	return found
+}
+
+func TestF14_TailOfADeviceIsWrittenDirectAndNeverPastTheEnd(t *testing.T) {
+	f := enrollKind(t, "loop", evenSize)
+	h := f.open(t, true)
+	calls := record(t, h)
+	require.NoError(t, h.ZeroAt(t.Context(), 0, evenSize))
+	require.Equal(t, []call{{0, 4 * mib, true}, {4 * mib, 4 * mib, true}, {8 * mib, mib + 512, true}}, *calls)
+	require.Equal(t, methodDirect, h.Method())
+	require.NoError(t, h.Flush(t.Context()))
+	hardwaretest.RequireCount(t, hardwaretest.File(f.image), nonce, 0, evenSize/512, 0)
+}
+
+func TestFaultsOfTheKernelAreTold(t *testing.T) {
+	f := enrollKind(t, "loop", mib)
+	for name, breaks := range map[string]func(sys *system){
+		"diskseq": func(sys *system) { sys.diskSeq = func(int) (uint64, error) { return 0, unix.EIO } },
+		"size":    func(sys *system) { sys.size = func(int) (int64, error) { return 0, unix.EIO } },
+		"block":   func(sys *system) { sys.blockSize = func(int) (int, error) { return 0, unix.EIO } },
+		"loop":    func(sys *system) { sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.EIO } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := New(allowAll{})
+			d.sys = f.driver.sys
+			breaks(&d.sys)
+			for _, known := range []device.Identity{{}, f.who} {
+				_, err := d.Discover(t.Context(), f.target, known)
+				hardwaretest.RequireFault(t, err, device.CodeIO)
+			}
+			_, err := d.Open(t.Context(), f.target, f.who, true)
+			hardwaretest.RequireFault(t, err, device.CodeIO)
+			require.Empty(t, descriptorsOf(t, f.path), "no refusal leaves a descriptor open")
+			require.Empty(t, descriptorsOf(t, f.image))
+		})
+	}
+}

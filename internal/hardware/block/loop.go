@@ -1,0 +1,116 @@
+package block
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+)
+
+// modelLoop is the model of every loop device.
+const modelLoop = "loop"
+
+// loopImage is the file behind a loop device: its inode is the loop's identity (SAFETY
+// F14), because what is erased are that file's bytes. It is open for reading as long
+// as the loop is, so that its number stays its own and its cache can be dropped.
+type loopImage struct {
+	fd   int
+	path string
+	stat *unix.Stat_t
+	on   fileSystem
+	info unix.LoopInfo64
+}
+
+func (i *loopImage) close() error {
+	if err := unix.Close(i.fd); err != nil && !errors.Is(err, unix.EINTR) {
+		return ioFault("close", i.path, err)
+	}
+	return nil
+}
+
+// lookBehind adds to the view of a loop device the file behind it.
+func (s system) lookBehind(fd int, v view) (view, error) {
+	path := v.identity.Path
+	info, err := s.loopStatus(fd)
+	if errors.Is(err, unix.ENXIO) {
+		return view{}, refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
+	}
+	if err != nil {
+		return view{}, ioFault("ask the loop device", path, err)
+	}
+	// A file's Rdevice is 0. A device behind the loop is a target of its own.
+	if info.Rdevice != 0 {
+		return view{}, invalid("%q stands on another device: enroll that one", path)
+	}
+	name, err := attribute(v.node.dir, "loop/backing_file")
+	if err != nil {
+		return view{}, ioFault("read the file's name of", path, err)
+	}
+	below, err := openOnce(name, unix.O_RDONLY)
+	if err != nil {
+		return view{}, behind(path, name, err)
+	}
+	i := &loopImage{fd: below, path: name, info: *info}
+	v.image = i
+	who, stat, on, err := s.identify(below, v.identity.Given, name)
+	if err != nil {
+		return v, behind(path, name, err)
+	}
+	if (inode{dev: info.Device, ino: info.Inode}) != inodeOf(stat) {
+		return v, changed("inode", fmt.Sprintf("%q names another file than the one behind %q", name, path))
+	}
+	i.stat, i.on = stat, on
+	v.identity.Serial, v.identity.Model = who.Serial, modelLoop
+	v.identity.Device, v.identity.Inode = who.Device, who.Inode
+	return v, nil
+}
+
+// behind tells of a fault of the file which loop has it.
+func behind(loop, file string, err error) error {
+	fault, ok := device.AsFault(err)
+	if !ok {
+		return err
+	}
+	if strings.HasSuffix(file, " (deleted)") && fault.Code == device.CodeTargetMissing {
+		return refused(device.CodeIdentityChanged, "attach a file that has a name", "the file behind %q was removed", loop)
+	}
+	return &device.Fault{Class: fault.Class, Code: fault.Code, Remedy: fault.Remedy, Message: fmt.Sprintf("the file behind %s: %s", filepath.Base(loop), fault.Message)}
+}
+
+// covered proves that the loop shows every byte of its file: of what it leaves out the
+// file would keep all.
+func (i *loopImage) covered(loop string, size int64, first bool) error {
+	limit := int64(i.info.Sizelimit)
+	if i.info.Offset == 0 && (limit == 0 || limit == i.stat.Size) && size == i.stat.Size {
+		return nil
+	}
+	message := fmt.Sprintf("%q shows %d bytes from %d on of its file, which has %d", loop, size, i.info.Offset, i.stat.Size)
+	if first {
+		return invalid("%s: attach all of it, a multiple of 512 bytes, without offset or size limit", message)
+	}
+	return changed("size", message)
+}
+
+// unchanged proves on the open descriptors that the loop still shows this very file,
+// and the file is still as it was: a second name, or another size, is somebody else's.
+func (i *loopImage) unchanged(sys system, fd int, loop string, enrolled device.Identity) error {
+	now, err := sys.loopStatus(fd)
+	if err != nil {
+		return ioFault("ask the loop device", loop, err)
+	}
+	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset || now.Sizelimit != i.info.Sizelimit {
+		return changed("inode", fmt.Sprintf("%q shows something else since it was opened", loop))
+	}
+	stat, err := regular(i.fd, i.path)
+	if err != nil {
+		return behind(loop, i.path, err)
+	}
+	if stat.Size != enrolled.Size {
+		return changed("size", fmt.Sprintf("the file behind %q has %d bytes and was enrolled with %d", loop, stat.Size, enrolled.Size))
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package block
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+// loopSizes are the sizes of the suite as devices have them: of whole sectors.
+var loopSizes = []int64{hardware.Align, 9 * mib, hardware.ZeroesLen + 512, 2*hardware.ZeroesLen + hardware.Align + 1536, 512}
+
+// loopOver makes a loop device over a new file of this size in dir.
+func loopOver(t *testing.T, dir string, size int64, args ...string) (loop, file string) {
+	t.Helper()
+	file = image(t, dir, size)
+	loop = attach(t, file, args...)
+	return loop, file
+}
+
+// TestLoopSuite holds loop devices against the suite. The back door is the file
+// behind: what the loop's own cache says of it is not what lies there.
+func TestLoopSuite(t *testing.T) {
+	for name, tc := range map[string]struct {
+		dir   func(t *testing.T) string
+		args  []string
+		sizes []int64
+	}{
+		"here":                 {dir: workDir, sizes: loopSizes},
+		"direct_io_below":      {dir: workDir, args: []string{"--direct-io=on"}, sizes: []int64{hardware.Align, 9 * mib}},
+		"blocks_of_4096_bytes": {dir: workDir, args: []string{"--sector-size", "4096"}, sizes: []int64{hardware.Align, 9 * mib}},
+		"tmpfs": {
+			dir:   func(t *testing.T) string { return mount1(t, "none", "size=200m", "-t", "tmpfs") },
+			sizes: []int64{hardware.ZeroesLen + 512},
+		},
+		"xfs": {
+			dir:   func(t *testing.T) string { return mounted(t, workDir(t), []string{"mkfs.xfs", "-q"}, "") },
+			sizes: []int64{hardware.ZeroesLen + 512},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := tc.dir(t)
+			hardwaretest.Run(t, hardwaretest.Fixture{
+				Driver: New(allowAll{}),
+				Sizes:  tc.sizes,
+				New: func(t *testing.T, size int64) hardwaretest.Device {
+					loop, file := loopOver(t, dir, size, tc.args...)
+					t.Cleanup(func() { require.NoError(t, os.Remove(file)) })
+					return hardwaretest.Device{Target: at(loop), Backdoor: hardwaretest.File(file)}
+				},
+			})
+		})
+	}
+}
+
+func TestF14_IdentityOfALoopIsTheInodeBehind(t *testing.T) {
+	f := enrollLoop(t, workDir(t), evenSize)
+	var stat unix.Stat_t
+	require.NoError(t, unix.Stat(f.image, &stat))
+	require.Equal(t, device.Identity{
+		Serial: f.who.Serial, Model: "loop", Size: evenSize, Given: f.path, Path: f.path, Device: stat.Dev, Inode: stat.Ino,
+	}, f.who)
+
+	// The file has another name now, and is the same.
+	require.NoError(t, os.Rename(f.image, f.image+".2"))
+	found, err := f.driver.Discover(t.Context(), f.target, f.who)
+	require.NoError(t, err)
+	require.Empty(t, f.who.Differs(found.Identity))
+	require.Contains(t, found.Note, f.image+".2")
+	h := f.open(t, true)
+	require.NoError(t, h.ZeroAt(t.Context(), 0, evenSize))
+	require.NoError(t, h.Close())
+	hardwaretest.RequireCount(t, hardwaretest.File(f.image+".2"), nonce, 0, evenSize/512, 0)
+
+	// The same file without its loop has the same serial, so that the fence and the
+	// rule of one device, one lifecycle hold for both.
+	run(t, "losetup", "--detach", f.loop)
+	found, err = f.driver.Discover(t.Context(), at(f.image+".2"), device.Identity{})
+	require.NoError(t, err)
+	require.Equal(t, f.who.Serial, found.Identity.Serial)
+	run(t, "losetup", f.loop, f.image+".2")
+}
+
+func TestF13_RulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
+	f := enrollLoop(t, workDir(t), mib)
+	before := sums(t, []string{f.image})
+	for _, refused := range []string{f.path, f.image} {
+		t.Run(filepath.Base(refused), func(t *testing.T) {
+			d := New(rulesFunc(func(path string) error {
+				if path == refused {
+					return errors.New("no line of host.yaml allows it")
+				}
+				return nil
+			}))
+			d.sys.dev = f.driver.sys.dev
+			_, err := d.Discover(t.Context(), f.target, device.Identity{})
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
+			h, err := d.Open(t.Context(), f.target, f.who, true)
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
+			require.Nil(t, h)
+			h, err = d.Open(t.Context(), f.target, f.who, false)
+			require.NoError(t, err, "reading destroys nothing")
+			require.NoError(t, h.Close())
+		})
+	}
+	require.Equal(t, before, sums(t, []string{f.image}))
+}
+
+// TestF14_LoopThatCannotBeErasedIsNotEnrolled: the part of a file that the loop leaves
+// out would keep its bytes.
+func TestF14_LoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		size int64
+		args []string
+		code device.Code
+		says string
+	}{
+		"offset":              {mib, []string{"--offset", "512"}, device.CodeInvalidSetting, "shows 1048064 bytes from 512 on"},
+		"size limit":          {mib, []string{"--sizelimit", "512"}, device.CodeInvalidSetting, "shows 512 bytes from 0 on"},
+		"part of a sector":    {mib + 100, nil, device.CodeInvalidSetting, "of its file, which has 1048676"},
+		"part of a block":     {mib + 512, []string{"--sector-size", "4096"}, device.CodeInvalidSetting, ""},
+		"read-only":           {mib, []string{"--read-only"}, device.CodeNotAllowed, "is read-only"},
+		"limit of the whole":  {mib, []string{"--sizelimit", "1048576"}, "", ""},
+		"blocks of 4096":      {mib, []string{"--sector-size", "4096"}, "", ""},
+		"whole, odd as 4096s": {mib + 512, nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := loopFixture(t, workDir(t), tc.size, tc.args...)
+			f.path = f.node(t, filepath.Base(f.loop))
+			before := sums(t, []string{f.image})
+			_, err := f.driver.Discover(t.Context(), at(f.path), device.Identity{})
+			requireCode(t, err, tc.code)
+			if tc.code != "" {
+				require.ErrorContains(t, err, tc.says)
+			}
+			require.Equal(t, before, sums(t, []string{f.image}))
+		})
+	}
+	t.Run("over another device", func(t *testing.T) {
+		f := loopFixture(t, workDir(t), mib)
+		upper := attach(t, f.loop)
+		_, err := New(allowAll{}).Discover(t.Context(), at(upper), device.Identity{})
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "stands on another device")
+	})
+	t.Run("without a file", func(t *testing.T) {
+		f := loopFixture(t, workDir(t), mib)
+		f.path = f.node(t, filepath.Base(f.loop))
+		run(t, "losetup", "--detach", f.loop)
+		_, err := f.driver.Discover(t.Context(), at(f.path), device.Identity{})
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
+		run(t, "losetup", f.loop, f.image)
+	})
+}
+
+// TestF15_WhatADeviceHoldsIsRefusedUnlessNamed: the same table as for files.
+func TestF15_WhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
+	for _, name := range []string{"gpt", "gpt second copy", "dos", "ext", "lvm2", "md 1.0", "swap", "luks", "zfs last label", "bcache"} {
+		tc := foreign[name]
+		t.Run(name, func(t *testing.T) {
+			dir := workDir(t)
+			loop := attach(t, holding(t, dir, tc.puts))
+			before := sums(t, []string{filepath.Join(dir, "target")})
+			d, target := New(allowAll{}), at(loop)
+			_, err := d.Discover(t.Context(), target, device.Identity{})
+			fault := hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
+			require.Contains(t, fault.Message, "holds "+tc.name)
+			require.Contains(t, fault.Remedy, "--accept-signature "+tc.name)
+			require.Equal(t, before, sums(t, []string{filepath.Join(dir, "target")}))
+
+			target.AcceptSignature = tc.name
+			found, err := d.Discover(t.Context(), target, device.Identity{})
+			require.NoError(t, err)
+			target.AcceptSignature = ""
+			_, err = d.Discover(t.Context(), target, found.Identity)
+			require.NoError(t, err, "what a tenant leaves is no foreign signature")
+		})
+	}
+}
+
+// TestF19_ReadsOfALoopComeFromBelowItsFilesCache: O_DIRECT passes the loop's cache, and
+// the loop reads its file through another.
+func TestF19_ReadsOfALoopComeFromBelowItsFilesCache(t *testing.T) {
+	needs(t, "mkfs.ext4", "losetup", "mount")
+	outer := image(t, workDir(t), 100*mib)
+	run(t, "mkfs.ext4", "-q", outer)
+	dir := mount1(t, attach(t, outer), "")
+	f := enrollLoop(t, dir, 4*mib)
+
+	// The file is in the cache, zero; on the disk below a tenant's byte turns up.
+	h := f.open(t, true)
+	require.NoError(t, h.ZeroAt(t.Context(), 0, 4*mib))
+	require.NoError(t, h.Flush(t.Context()))
+	hardwaretest.RequireCount(t, hardwaretest.File(f.image), nonce, 0, 4*mib/512, 0)
+	fd, err := unix.Open(f.image, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	physical := firstPhysical(t, fd)
+	require.NoError(t, unix.Close(fd))
+	_, err = hardwaretest.File(outer).WriteAt([]byte{0xa5}, physical+2*mib+5)
+	require.NoError(t, err)
+	hardwaretest.RequireCount(t, hardwaretest.File(f.image), nonce, 0, 4*mib/512, 0)
+
+	p := hardware.AlignedBuffer(4 * mib)
+	_, err = h.ReadAt(p, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 0xa5, p[2*mib+5])
+}

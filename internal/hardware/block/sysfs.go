@@ -1,0 +1,235 @@
+package block
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+)
+
+// node is a whole disk or a loop device, as the kernel's tables show it.
+type node struct {
+	name string // the kernel's: sda
+	dir  string // in sysfs, without links
+	dev  uint64 // its number
+	loop bool
+}
+
+// buses are those whose disks are hardware of their own and tell who they are. All
+// else that is a block device is made of others (dm, md, bcache), of memory (ram,
+// zram) or of another machine (nbd, rbd), and is no drive.
+var buses = []string{"scsi", "virtio", "nvme", "nvme-subsystem"}
+
+// whole refuses every block device that is neither a whole disk nor a loop device
+// (SAFETY F14), before it is opened: to open one has effects of its own. path must be
+// the kernel's own name, so that the rules, which speak of paths, cannot be passed by
+// a second node of the same device (F13).
+func (s system) whole(path string, dev uint64) (node, error) {
+	dir, err := s.deviceDir(dev)
+	if err != nil {
+		return node{}, refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, err)
+	}
+	n := node{name: filepath.Base(dir), dir: dir, dev: dev}
+	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
+		return node{}, invalid("%q is a partition, and only whole disks are erased: enroll %s", path, s.nodePath(filepath.Dir(dir)))
+	}
+	if own := s.nodePath(dir); path != own {
+		return node{}, invalid("%q is a second name of %q", path, own)
+	}
+	if _, err := strconv.Atoi(strings.TrimPrefix(n.name, "loop")); err == nil {
+		n.loop = true
+		if _, err := os.Stat(filepath.Join(dir, "loop")); err != nil {
+			return node{}, refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
+		}
+		return n, s.writable(path, n)
+	}
+	for kind, what := range map[string]string{"dm": "a device-mapper volume", "md": "an md array", "bcache": "a bcache device"} {
+		if _, err := os.Stat(filepath.Join(dir, kind)); err == nil {
+			return node{}, invalid("%q is %s: enroll the disks below it", path, what)
+		}
+	}
+	if bus := s.bus(dir); !slices.Contains(buses, bus) {
+		return node{}, invalid("%q is no disk that tells who it is (bus %q)", path, bus)
+	}
+	for _, no := range []struct{ attribute, want, what string }{
+		{"device/type", "0", "is no disk but a SCSI device of type %s"},
+		{"queue/zoned", "none", "is zoned (%s) and cannot be overwritten in place"},
+		{"metadata_bytes", "0", "keeps %s bytes of metadata with each block, which writes do not reach"},
+		{"hidden", "0", "is hidden (%s): one path of another disk"},
+	} {
+		got, err := attribute(dir, no.attribute)
+		if err != nil {
+			return node{}, ioFault("read "+no.attribute+" of", path, err)
+		}
+		if got != "" && got != no.want {
+			return node{}, invalid("%q "+no.what, path, got)
+		}
+	}
+	return n, s.writable(path, n)
+}
+
+// writable refuses a device that takes no writes.
+func (s system) writable(path string, n node) error {
+	ro, err := attribute(n.dir, "ro")
+	if err != nil {
+		return ioFault("read ro of", path, err)
+	}
+	if ro != "" && ro != "0" {
+		return refused(device.CodeNotAllowed, "make it writable (blockdev --setrw, losetup without --read-only)", "%q is read-only", path)
+	}
+	return nil
+}
+
+// nodePath is the kernel's own name below /dev of a directory in sysfs.
+func (s system) nodePath(dir string) string {
+	return filepath.Join(s.dev, strings.ReplaceAll(filepath.Base(dir), "!", "/"))
+}
+
+// bus names what a disk is attached to, "" where it is no hardware.
+func (s system) bus(dir string) string {
+	link, err := os.Readlink(filepath.Join(dir, "device/subsystem"))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(link)
+}
+
+// attribute reads one value of sysfs, without the blanks around it; what is not
+// there is "".
+func attribute(dir, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENODATA), errors.Is(err, unix.EINVAL):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return strings.Trim(string(text), " \t\n\x00"), nil
+}
+
+// known is what a disk tells of itself.
+type known struct{ serial, vendor, model, firmware string }
+
+// diskIdentity reads who a disk is. Its serial is what no other disk has: of a SCSI
+// disk the wwid, or the serial of its unit; of an NVMe namespace that of its drive; of
+// a virtio disk the one that its host gave it. All zeroes are no serial.
+func (s system) diskIdentity(n node) (known, error) {
+	var k known
+	var err error
+	read := func(name string) string {
+		text, readErr := attribute(n.dir, name)
+		err = errors.Join(err, readErr)
+		return strings.Join(strings.Fields(text), "_")
+	}
+	switch bus := s.bus(n.dir); bus {
+	case "scsi":
+		k = known{serial: read("device/wwid"), vendor: read("device/vendor"), model: read("device/model"), firmware: read("device/rev")}
+		if k.serial == "" {
+			page, pageErr := os.ReadFile(filepath.Join(n.dir, "device/vpd_pg80"))
+			if pageErr != nil && !errors.Is(pageErr, fs.ErrNotExist) {
+				err = errors.Join(err, pageErr)
+			}
+			k.serial = unitSerial(page)
+		}
+	case "virtio":
+		k = known{serial: read("serial"), model: bus}
+	default:
+		k = known{serial: read("device/serial"), model: read("device/model"), firmware: read("device/firmware_rev")}
+		if k.serial == "" {
+			k.serial = read("wwid")
+		}
+	}
+	if strings.Trim(k.serial, "0") == "" {
+		k.serial = ""
+	}
+	return k, err
+}
+
+// unitSerial is the serial in SCSI's page 0x80: four bytes, the last its length.
+func unitSerial(page []byte) string {
+	const head = 4
+	if len(page) < head {
+		return ""
+	}
+	text := page[head:min(len(page), head+int(page[2])<<8+int(page[3]))]
+	return strings.Join(strings.Fields(strings.Trim(string(text), "\x00")), "_")
+}
+
+// alone refuses a disk whose serial another one has as well: a second path to the
+// same disk, a second namespace of the same drive, or two that nobody can tell apart.
+func (s system) alone(path string, n node, serial string) error {
+	dirs, err := filepath.Glob(filepath.Join(s.sys, "block/*"))
+	if err != nil {
+		return ioFault("list the disks below", s.sys, err)
+	}
+	for _, link := range dirs {
+		dir, err := filepath.EvalSymlinks(link)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone since it was listed
+		}
+		if err != nil {
+			return ioFault("look at", link, err)
+		}
+		if dir == n.dir || !slices.Contains(buses, s.bus(dir)) {
+			continue
+		}
+		if hidden, err := attribute(dir, "hidden"); err == nil && hidden == "1" {
+			continue // a path below this very disk, and without a node
+		}
+		other, err := s.diskIdentity(node{dir: dir})
+		if err != nil {
+			return ioFault("read the serial of", dir, err)
+		}
+		if other.serial == serial {
+			return refused(device.CodeTargetShared, "leave one path to it, or give each its own serial",
+				"%q and %q have the same serial %s: they are one disk, or cannot be told apart", path, s.nodePath(dir), serial)
+		}
+	}
+	return nil
+}
+
+// parts is a disk with its partitions.
+func (s system) parts(n node) ([]node, error) {
+	all := []node{n}
+	entries, err := os.ReadDir(n.dir)
+	if err != nil {
+		return nil, ioFault("list the partitions below", n.dir, err)
+	}
+	for _, entry := range entries {
+		dir := filepath.Join(n.dir, entry.Name())
+		if number, err := attribute(dir, "partition"); errors.Is(err, unix.ENOTDIR) || err == nil && number == "" {
+			continue
+		} else if err != nil {
+			return nil, ioFault("look at", dir, err)
+		}
+		dev, err := s.devOf(dir)
+		if err != nil {
+			return nil, ioFault("read the number of", dir, err)
+		}
+		all = append(all, node{name: filepath.Base(dir), dir: dir, dev: dev})
+	}
+	return all, nil
+}
+
+// devOf reads a block device's number from its directory in sysfs.
+func (s system) devOf(dir string) (uint64, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "dev"))
+	if err != nil {
+		return 0, err
+	}
+	first, second, _ := strings.Cut(strings.TrimSpace(string(text)), ":")
+	major, err := strconv.ParseUint(first, 10, 32)
+	minor, minorErr := strconv.ParseUint(second, 10, 32)
+	if err := errors.Join(err, minorErr); err != nil {
+		return 0, fmt.Errorf("%q is no number of a device: %w", text, err)
+	}
+	return unix.Mkdev(uint32(major), uint32(minor)), nil
+}
