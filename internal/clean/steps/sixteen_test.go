@@ -26,12 +26,12 @@ func (allowAll) AllowPath(string) error { return nil }
 
 // TestSixteenAtOnceKeepMemoryFlat: sixteen real targets, files and, where this is
 // root, loop devices, are zeroed and read back at once. All together the process may
-// grow by the buffers of sixteen reads and a little more, and all that they ever
+// grow by the two buffers of each of sixteen reads and a little more, and all that they ever
 // allocate, the looks at the kernel's tables included, has nothing to do with the size
 // of the targets.
 func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
 	const wipes, size = 16, 9 * mib
-	const readBuffers, little, looks = wipes * mib, 8 * mib, wipes * 2 * mib
+	const readBuffers, little, looks = wipes * 2 * 2 * mib, 8 * mib, wipes * 2 * mib
 	driver := blockdriver.New(allowAll{})
 	targets, files := make([]hardware.Target, wipes), make([]hardwaretest.File, wipes)
 	who := make([]device.Identity, wipes)

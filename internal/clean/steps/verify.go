@@ -27,7 +27,11 @@ func Verify() Step {
 	}
 }
 
-const readSize = 1 << 20
+const (
+	// readSize is what a full verify reads at once, sampleSize the block of a sample.
+	readSize   = 2 << 20
+	sampleSize = 1 << 20
+)
 
 func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	size, err := sizeOf(w)
@@ -38,39 +42,14 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	zeroes, err := hardware.Zeroes()
-	if err != nil {
-		return Outcome{}, err
-	}
-	// One block in each group of `every`, at a place that changes with each group and
-	// each attempt, so that no fixed pattern of dirt can hide between the samples.
-	seed, group, chosen := rand.Uint64(), int64(-1), int64(0)
-	buffer, read := hardware.AlignedBuffer(readSize), int64(0)
+	seed, read := rand.Uint64(), int64(0)
 	for offset := w.Resume; offset < size; {
 		end := min(offset+Chunk, size)
-		for at := offset; at < end; at += readSize {
-			if block := at / readSize; block/every != group {
-				group = block / every
-				chosen = sampled(seed, block, every)
-			}
-			if at/readSize != chosen && at != 0 && at+readSize < size {
-				continue
-			}
-			n := min(readSize, size-at)
-			if err := context.Cause(ctx); err != nil {
-				return Outcome{}, err
-			}
-			if got, err := w.Device.ReadAt(buffer[:n], at); int64(got) < n && err != nil && !errors.Is(err, io.EOF) {
-				return Outcome{}, err
-			} else if int64(got) < n {
-				return Outcome{}, dirtAt(at+int64(got), "the device ends early")
-			}
-			if !bytes.Equal(buffer[:n], zeroes[:n]) {
-				return Outcome{}, dirtAt(at+firstNonZero(buffer[:n]), "a byte is not zero")
-			}
-			read += n
+		n, err := allZero(ctx, w.Device, wanted(offset, end, size, w.Resume, every, seed))
+		if err != nil {
+			return Outcome{}, err
 		}
-		offset = end
+		read, offset = read+n, end
 		if err := w.Checkpoint(offset); err != nil {
 			return Outcome{}, err
 		}
@@ -84,6 +63,58 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 		out.Note += fmt.Sprintf(", sampled from byte %d on with seed %d", w.Resume, seed)
 	}
 	return out, nil
+}
+
+// extent is some of a device's bytes.
+type extent struct{ at, n int64 }
+
+// wanted lists what is to be read of [offset, end): all of it, or, of a sample, the
+// device's first and last block and one in each group of `every`, at a place that
+// changes with each group and each attempt, so that no fixed pattern of dirt can hide
+// between the samples.
+func wanted(offset, end, size, begin, every int64, seed uint64) []extent {
+	var list []extent
+	if every == 1 {
+		for at := offset; at < end; at += readSize {
+			list = append(list, extent{at, min(readSize, end-at)})
+		}
+		return list
+	}
+	for at := offset; at < end; at += sampleSize {
+		block := at / sampleSize
+		first := max(block/every*every, begin/sampleSize) // an attempt may begin within a group
+		if block == sampled(seed, first, every) || at == 0 || at+sampleSize >= size {
+			list = append(list, extent{at, min(sampleSize, size-at)})
+		}
+	}
+	return list
+}
+
+// allZero reads extents and insists on zeroes; it gives the number of bytes. The next
+// extent is read while the last is looked at.
+func allZero(ctx context.Context, from hardware.Handle, list []extent) (int64, error) {
+	zeroes, err := hardware.Zeroes()
+	if err != nil {
+		return 0, err
+	}
+	blocks, stop := readAhead(ctx, from, list)
+	defer stop()
+	read := int64(0)
+	for b := range blocks {
+		switch got := int64(b.got); {
+		case context.Cause(ctx) != nil:
+			return read, context.Cause(ctx)
+		case got < b.n && b.err != nil && !errors.Is(b.err, io.EOF):
+			return read, b.err
+		case got < b.n:
+			return read, dirtAt(b.at+got, "the device ends early")
+		case !bytes.Equal(b.data[:b.n], zeroes[:b.n]):
+			return read, dirtAt(b.at+firstNonZero(b.data[:b.n]), "a byte is not zero")
+		}
+		read += b.n
+		b.done()
+	}
+	return read, nil
 }
 
 // sampled gives the block that is read of the group of every blocks that first lies
