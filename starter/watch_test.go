@@ -212,6 +212,13 @@ func TestWatchAll(t *testing.T) {
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned"},
 		},
+		"a listing of what was over before": {
+			fleet: &fleet{
+				rounds: []map[string]execution{{"d1": running(freed)}},
+				lags:   []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}},
+			},
+			out: []string{"nothing is being cleaned"},
+		},
 		"a clean that fails": {
 			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}},
 			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: error: io_error; write failed; clean it again"},

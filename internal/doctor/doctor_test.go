@@ -217,8 +217,11 @@ func TestLinux(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, s.openat2())
 	require.Error(t, s.direct("/proc"))
-	_, err = s.leases()
+	leases, err := s.leases()
 	require.NoError(t, err)
+	text, err := os.ReadFile("/proc/sys/fs/leases-enable")
+	require.NoError(t, err)
+	require.Equal(t, string(text) == "1\n", leases)
 }
 
 // What a worker would make by itself is not called misspelt.
