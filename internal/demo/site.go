@@ -24,8 +24,12 @@ type site struct {
 	// stays: the processes outlive this program, and are found by their pid files.
 	stays   bool
 	address string
-	server  *exec.Cmd
-	worker  *exec.Cmd
+	// port and uiPort stay the same when the server is started again.
+	port, uiPort int
+	allowed      []string // paths besides those of the site's own folder
+	enrolled     int
+	server       *exec.Cmd
+	worker       *exec.Cmd
 }
 
 func (s *site) start(ctx context.Context) error {
@@ -34,8 +38,7 @@ func (s *site) start(ctx context.Context) error {
 			return err
 		}
 	}
-	rules := fmt.Sprintf("allow:\n  paths: [%q]\n  fake: true\n", filepath.Join(s.dir, "files")+"/**")
-	if err := os.WriteFile(s.hostFile(), []byte(rules), 0o600); err != nil {
+	if err := s.allow(); err != nil {
 		return err
 	}
 	if err := s.startServer(); err != nil {
@@ -46,21 +49,29 @@ func (s *site) start(ctx context.Context) error {
 
 func (s *site) hostFile() string { return filepath.Join(s.dir, "host.yaml") }
 
-// allow adds a path of the user's own to what may be destroyed.
-func (s *site) allow(path string) error {
-	rules := fmt.Sprintf("allow:\n  paths: [%q, %q]\n  fake: true\n", filepath.Join(s.dir, "files")+"/**", path)
-	return os.WriteFile(s.hostFile(), []byte(rules), 0o600)
+// allow adds paths to what may be destroyed; the files of the site always may.
+func (s *site) allow(paths ...string) error {
+	s.allowed = append(s.allowed, paths...)
+	var rules strings.Builder
+	rules.WriteString("allow:\n  fake: true\n  paths:\n")
+	for _, path := range append([]string{filepath.Join(s.dir, "files") + "/**"}, s.allowed...) {
+		fmt.Fprintf(&rules, "    - %q\n", path)
+	}
+	return os.WriteFile(s.hostFile(), []byte(rules.String()), 0o600)
 }
 
 func (s *site) startServer() error {
-	port, uiPort, err := s.ports()
-	if err != nil {
-		return err
+	again := s.port != 0
+	if !again {
+		var err error
+		if s.port, s.uiPort, err = s.ports(); err != nil {
+			return err
+		}
 	}
-	s.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s.server = s.command("burnish-devserver", "--port", strconv.Itoa(port), "--ui-port", strconv.Itoa(uiPort),
+	s.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+	s.server = s.command("burnish-devserver", "--port", strconv.Itoa(s.port), "--ui-port", strconv.Itoa(s.uiPort),
 		"--db", filepath.Join(s.dir, "temporal.db"))
-	log, err := os.Create(filepath.Join(s.dir, "server.log"))
+	log, err := os.OpenFile(filepath.Join(s.dir, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -77,8 +88,11 @@ func (s *site) startServer() error {
 	if err != nil {
 		return fmt.Errorf("the server did not start; %s: %s", log.Name(), tail(log.Name()))
 	}
+	if again {
+		return nil
+	}
 	fmt.Print(line)
-	fmt.Printf("Web UI: http://127.0.0.1:%d   devices that wait for an operator, as a query there:\n  %s\n", uiPort, contract.QueryStuck)
+	fmt.Printf("Web UI: http://127.0.0.1:%d   devices that wait for an operator, as a query there:\n  %s\n", s.uiPort, contract.QueryStuck)
 	return nil
 }
 
@@ -181,14 +195,18 @@ func end(cmd *exec.Cmd) error {
 	return nil
 }
 
-// killWorker is kill -9.
-func (s *site) killWorker() error {
-	if err := s.worker.Process.Kill(); err != nil {
-		return err
+// kill is kill -9, of all before any is waited for.
+func kill(all ...*exec.Cmd) error {
+	for _, cmd := range all {
+		if err := cmd.Process.Kill(); err != nil {
+			return err
+		}
 	}
-	var killed *exec.ExitError
-	if err := s.worker.Wait(); err != nil && !errors.As(err, &killed) {
-		return err
+	for _, cmd := range all {
+		var killed *exec.ExitError
+		if err := cmd.Wait(); err != nil && !errors.As(err, &killed) {
+			return err
+		}
 	}
 	return nil
 }

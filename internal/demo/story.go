@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +23,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-const fileSize = 256 << 20
+const (
+	fileSize = 256 << 20
+	bigSize  = 2 << 30
+)
 
 // nonce marks the tenant's bytes, block by block.
 const nonce = 0x7E4A47
@@ -33,13 +38,27 @@ type file struct {
 }
 
 // tell is the story; its first error ends it.
-func tell(ctx context.Context, s *site, target string) error {
+func tell(ctx context.Context, s *site, target string) (err error) {
 	var files []file
 	for i := range 4 {
 		files = append(files, file{fmt.Sprintf("disk%d", i+1), filepath.Join(s.dir, "files", fmt.Sprintf("disk%d.img", i+1)), fileSize})
 	}
 	for _, f := range files {
 		if err := f.fill(true); err != nil {
+			return err
+		}
+	}
+	big := file{"big", filepath.Join(s.dir, "files", "big.img"), bigSize}
+	if err := allocate(big.path, bigSize); err != nil {
+		return err
+	}
+	l, why, err := newLoop(s.dir)
+	if err != nil {
+		return err
+	}
+	if l != nil {
+		defer func() { err = errors.Join(err, l.close()) }()
+		if err := s.allow(l.path, filepath.Join(s.dir, "drive", "disk.img")); err != nil {
 			return err
 		}
 	}
@@ -57,6 +76,16 @@ func tell(ctx context.Context, s *site, target string) error {
 		{"Four files of 256 MiB and four simulated devices become Burnish's; whatever is on them is wiped first", enrol},
 		{"A tenant gets each device; it is burned before anybody may use it", bindAll},
 		{"The tenants leave; in the middle of the wipe the worker is killed with kill -9", crash},
+		{"A file of 2 GiB is wiped; in the middle of it server and worker are killed, both with kill -9", func(ctx context.Context, s *site, _ []file) error {
+			return crashAll(ctx, s, big)
+		}},
+		{"A loop device over a file on a file system of its own: what lies below is counted", func(ctx context.Context, s *site, _ []file) error {
+			if l == nil {
+				fmt.Printf("  left out: %s\n", why)
+				return nil
+			}
+			return below(ctx, s, l)
+		}},
 		{"A device whose step fails waits for its operator, burned; the operator's clean repairs it", repair},
 		{"Any Temporal client may trigger a clean, with a raw signal", byAnyClient},
 		{"Everything is clean and back in the pool", final},
@@ -128,7 +157,7 @@ var fakes = []struct {
 
 func enrol(ctx context.Context, s *site, files []file) error {
 	for _, f := range files {
-		if _, err := s.burnish("enroll", f.name, "--host", s.host, "--driver", "block", "--set", "path="+f.path, "--one-time-use", "--provide"); err != nil {
+		if err := s.enroll(f); err != nil {
 			return err
 		}
 	}
@@ -137,6 +166,7 @@ func enrol(ctx context.Context, s *site, files []file) error {
 		for _, setting := range f.settings {
 			args = append(args, "--set", setting)
 		}
+		s.enrolled++
 		if _, err := s.burnish(args...); err != nil {
 			return err
 		}
@@ -148,11 +178,17 @@ func enrol(ctx context.Context, s *site, files []file) error {
 	return err
 }
 
+func (s *site) enroll(f file) error {
+	s.enrolled++
+	_, err := s.burnish("enroll", f.name, "--host", s.host, "--driver", "block", "--set", "path="+f.path, "--one-time-use", "--provide")
+	return err
+}
+
 // settle waits until each device is in the state named, or available.
 func (s *site) settle(ctx context.Context, want map[string]device.State) error {
 	return await(ctx, 90*time.Second, "the devices to settle", func() (bool, error) {
 		all, err := s.devices()
-		if err != nil || len(all) < len(fakes)+4 {
+		if err != nil || len(all) < s.enrolled {
 			return false, err
 		}
 		for _, v := range all {
@@ -170,20 +206,9 @@ func (s *site) settle(ctx context.Context, want map[string]device.State) error {
 
 func bindAll(ctx context.Context, s *site, files []file) error {
 	for _, f := range files {
-		if _, err := s.burnish("bind", f.name, "--instance", instance(f.name)); err != nil {
+		if err := s.bind(f); err != nil {
 			return err
 		}
-		if reserved, err := s.reserved(f.name); err != nil || reserved != 1 {
-			return fmt.Errorf("%s is bound and its reservation is %d, want 1 (%w)", f.name, reserved, err)
-		}
-		if err := f.fill(false); err != nil {
-			return err
-		}
-		tenant, _, other, err := f.count()
-		if err != nil || int64(tenant) != (f.size+hardwaretest.Block-1)/hardwaretest.Block || other != 0 {
-			return fmt.Errorf("%s: %d blocks carry the tenant's bytes, %d others (%w)", f.name, tenant, other, err)
-		}
-		fmt.Printf("  %s: reserved 1 of 1; the tenant wrote: %d of %d blocks are the tenant's\n", f.name, tenant, tenant)
 	}
 	for _, name := range []string{"nic1", "nvme1"} {
 		if _, err := s.burnish("bind", name, "--instance", instance(name)); err != nil {
@@ -197,80 +222,28 @@ func bindAll(ctx context.Context, s *site, files []file) error {
 	return nil
 }
 
+// bind gives a device to its tenant, who writes all over it.
+func (s *site) bind(f file) error {
+	if _, err := s.burnish("bind", f.name, "--instance", instance(f.name)); err != nil {
+		return err
+	}
+	if reserved, err := s.reserved(f.name); err != nil || reserved != 1 {
+		return fmt.Errorf("%s is bound and its reservation is %d, want 1 (%w)", f.name, reserved, err)
+	}
+	if err := f.fill(false); err != nil {
+		return err
+	}
+	tenant, _, other, err := f.count()
+	if err != nil || int64(tenant) != (f.size+hardwaretest.Block-1)/hardwaretest.Block || other != 0 {
+		return fmt.Errorf("%s: %d blocks carry the tenant's bytes, %d others (%w)", f.name, tenant, other, err)
+	}
+	fmt.Printf("  %s: reserved 1 of 1; the tenant wrote: %d of %d blocks are the tenant's\n", f.name, tenant, tenant)
+	return nil
+}
+
 // instance is a tenant's UUID, the same in each run.
 func instance(name string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("burnish:demo:"+name)).String()
-}
-
-func crash(ctx context.Context, s *site, files []file) error {
-	for _, name := range append(names(files), "nic1", "nvme1") {
-		if _, err := s.burnish("unbind", name, "--instance", instance(name)); err != nil {
-			return err
-		}
-	}
-	inMidWipe := func() []string {
-		var wiped []string
-		for _, f := range files {
-			if e, ok := s.journal(f.name); ok && e.Step == "zero" && !e.Done && e.Offset > 0 && e.Offset < f.size {
-				wiped = append(wiped, f.name)
-			}
-		}
-		return wiped
-	}
-	if err := awaitQuickly(ctx, 30*time.Second, func() bool { return len(inMidWipe()) > 0 }); err != nil {
-		return err
-	}
-	if err := s.killWorker(); err != nil {
-		return err
-	}
-	caught := inMidWipe()
-	if len(caught) == 0 {
-		return fmt.Errorf("every wipe ended before the kill: use larger files")
-	}
-	twice := int64(0)
-	for _, f := range files {
-		if !slices.Contains(caught, f.name) {
-			continue
-		}
-		e, _ := s.journal(f.name)
-		again, err := f.zeroesFrom(e.Offset)
-		if err != nil {
-			return err
-		}
-		if again > steps.Chunk {
-			return fmt.Errorf("%s: %d bytes behind the resume point are wiped already, more than one chunk", f.name, again)
-		}
-		twice = max(twice, again)
-		fmt.Printf("  kill -9: %s was wiped up to %d MiB by its journal; %.1f MiB behind that will be wiped twice (at most 64)\n",
-			f.name, e.Offset>>20, float64(again)/(1<<20))
-	}
-	if _, err := s.burnish("list", "--state", "cleaning"); err != nil {
-		return err
-	}
-	restarted := time.Now()
-	if err := s.startWorker(); err != nil {
-		return err
-	}
-	if err := await(ctx, 30*time.Second, "the wipes to go on", func() (bool, error) {
-		for _, name := range caught {
-			if e, ok := s.journal(name); !ok || (e.Attempt < 2 && e.Step == "zero") {
-				return false, nil
-			}
-		}
-		return true, nil
-	}); err != nil {
-		return err
-	}
-	fmt.Printf("  a new worker: every wipe went on %.1f s after its start, without anybody's help\n", time.Since(restarted).Seconds())
-	if err := s.settle(ctx, map[string]device.State{"gpu1": device.Error, "server1": device.Error}); err != nil {
-		return err
-	}
-	for _, f := range files {
-		if err := s.clean(f); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // clean asserts that nothing of the tenant is left and the device is given back.

@@ -75,3 +75,21 @@ func Count(r io.ReaderAt, size int64, nonce uint64) (stamped, zero, other int, e
 	}
 	return stamped, zero, other, nil
 }
+
+// Find reads the first size bytes of r and counts the blocks that carry any stamp with
+// this nonce, wherever they lie: what is left of a device in what lies below it.
+func Find(r io.ReaderAt, size int64, nonce uint64) (found int, err error) {
+	p := make([]byte, 2048*Block)
+	for offset := int64(0); offset < size; offset += int64(len(p)) {
+		n := min(int64(len(p)), size-offset)
+		if got, err := r.ReadAt(p[:n], offset); int64(got) < n {
+			return found, fmt.Errorf("find at %d: %d bytes of %d: %w", offset, got, n, err)
+		}
+		for at := int64(0); at+stampLen <= n; at += Block {
+			if bytes.HasPrefix(p[at:], []byte(magic)) && binary.BigEndian.Uint64(p[at+16:]) == nonce {
+				found++
+			}
+		}
+	}
+	return found, nil
+}
