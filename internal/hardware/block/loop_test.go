@@ -149,6 +149,13 @@ func TestF14_LoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		_, err := New(allowAll{}).Discover(t.Context(), at(upper), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "stands on another device")
 	})
+	t.Run("detached under the look", func(t *testing.T) {
+		f := loopFixture(t, workDir(t), mib)
+		d := New(allowAll{})
+		d.sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.ENXIO }
+		_, err := d.Discover(t.Context(), at(f.loop), device.Identity{})
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
+	})
 	t.Run("without a file", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		f.path = f.node(t, filepath.Base(f.loop))
