@@ -34,8 +34,8 @@ func TestLoopSuite(t *testing.T) {
 		sizes []int64
 	}{
 		"here":                 {dir: workDir, sizes: loopSizes},
-		"direct_io_below":      {dir: workDir, args: []string{"--direct-io=on"}, sizes: []int64{hardware.Align, 9 * mib}},
-		"blocks_of_4096_bytes": {dir: workDir, args: []string{"--sector-size", "4096"}, sizes: []int64{hardware.Align, 9 * mib}},
+		"direct_io_below":      {dir: workDir, args: []string{"--direct-io=on"}, sizes: []int64{hardware.Align, hardware.ZeroesLen + hardware.Align}},
+		"blocks_of_4096_bytes": {dir: workDir, args: []string{"--sector-size", "4096"}, sizes: []int64{hardware.Align, hardware.ZeroesLen + hardware.Align}},
 		"tmpfs": {
 			dir:   func(t *testing.T) string { return mount1(t, "none", "size=200m", "-t", "tmpfs") },
 			sizes: []int64{hardware.ZeroesLen + 512},
