@@ -34,8 +34,8 @@ func TestLoopSuite(t *testing.T) {
 		sizes []int64
 	}{
 		"here":                 {dir: workDir, sizes: loopSizes},
-		"direct_io_below":      {dir: workDir, args: []string{"--direct-io=on"}, sizes: []int64{hardware.Align, 9 * mib}},
-		"blocks_of_4096_bytes": {dir: workDir, args: []string{"--sector-size", "4096"}, sizes: []int64{hardware.Align, 9 * mib}},
+		"direct_io_below":      {dir: workDir, args: []string{"--direct-io=on"}, sizes: []int64{hardware.Align, hardware.ZeroesLen + hardware.Align}},
+		"blocks_of_4096_bytes": {dir: workDir, args: []string{"--sector-size", "4096"}, sizes: []int64{hardware.Align, hardware.ZeroesLen + hardware.Align}},
 		"tmpfs": {
 			dir:   func(t *testing.T) string { return mount1(t, "none", "size=200m", "-t", "tmpfs") },
 			sizes: []int64{hardware.ZeroesLen + 512},
@@ -148,6 +148,13 @@ func TestF14_LoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		upper := attach(t, f.loop)
 		_, err := New(allowAll{}).Discover(t.Context(), at(upper), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "stands on another device")
+	})
+	t.Run("detached under the look", func(t *testing.T) {
+		f := loopFixture(t, workDir(t), mib)
+		d := New(allowAll{})
+		d.sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.ENXIO }
+		_, err := d.Discover(t.Context(), at(f.loop), device.Identity{})
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
 	})
 	t.Run("without a file", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
