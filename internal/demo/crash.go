@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"burnish/internal/clean/steps"
-	"burnish/internal/device"
 )
 
 func crash(ctx context.Context, s *site, files []file) error {
@@ -32,7 +31,7 @@ func crash(ctx context.Context, s *site, files []file) error {
 		return err
 	}
 	fmt.Printf("  a new worker: every wipe went on %.1f s after its start, without anybody's help\n", time.Since(restarted).Seconds())
-	if err := s.settle(ctx, map[string]device.State{"gpu1": device.Error, "server1": device.Error}); err != nil {
+	if err := s.settle(ctx, repairable); err != nil {
 		return err
 	}
 	for _, f := range files {
@@ -97,17 +96,10 @@ func (s *site) goesOn(ctx context.Context, caught []string) error {
 
 // crashAll kills server and worker, and starts both again.
 func crashAll(ctx context.Context, s *site, big file) error {
+	if err := big.fill(true); err != nil {
+		return err
+	}
 	if err := s.enroll(big); err != nil {
-		return err
-	}
-	repairable := map[string]device.State{"gpu1": device.Error, "server1": device.Error}
-	if err := s.settle(ctx, repairable); err != nil {
-		return err
-	}
-	if err := s.bind(big); err != nil {
-		return err
-	}
-	if _, err := s.burnish("unbind", big.name, "--instance", instance(big.name)); err != nil {
 		return err
 	}
 	caught, err := s.killInMidWipe(ctx, []file{big}, s.server, s.worker)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"burnish/internal/device"
 	"burnish/internal/hardware/hardwaretest"
 )
 
@@ -140,7 +139,6 @@ func below(ctx context.Context, s *site, l *loop) error {
 	if err := s.enroll(l.file); err != nil {
 		return err
 	}
-	repairable := map[string]device.State{"gpu1": device.Error, "server1": device.Error}
 	if err := s.settle(ctx, repairable); err != nil {
 		return err
 	}

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -49,9 +47,6 @@ func tell(ctx context.Context, s *site, target string) (err error) {
 		}
 	}
 	big := file{"big", filepath.Join(s.dir, "files", "big.img"), bigSize}
-	if err := allocate(big.path, bigSize); err != nil {
-		return err
-	}
 	l, why, err := newLoop(s.dir)
 	if err != nil {
 		return err
@@ -76,7 +71,7 @@ func tell(ctx context.Context, s *site, target string) (err error) {
 		{"Four files of 256 MiB and four simulated devices become Burnish's; whatever is on them is wiped first", enrol},
 		{"A tenant gets each device; it is burned before anybody may use it", bindAll},
 		{"The tenants leave; in the middle of the wipe the worker is killed with kill -9", crash},
-		{"A file of 2 GiB is wiped; in the middle of it server and worker are killed, both with kill -9", func(ctx context.Context, s *site, _ []file) error {
+		{"A file of 2 GiB full of bytes is enrolled; in the middle of its wipe server and worker are killed, both with kill -9", func(ctx context.Context, s *site, _ []file) error {
 			return crashAll(ctx, s, big)
 		}},
 		{"A loop device over a file on a file system of its own: what lies below is counted", func(ctx context.Context, s *site, _ []file) error {
@@ -155,6 +150,9 @@ var fakes = []struct {
 	{"server1", "SERVER", []string{"size=64MiB", "fault=fail:zero@40%x1"}},
 }
 
+// repairable are the devices that wait for their operator until the chapter of repairs.
+var repairable = map[string]device.State{"gpu1": device.Error, "server1": device.Error}
+
 func enrol(ctx context.Context, s *site, files []file) error {
 	for _, f := range files {
 		if err := s.enroll(f); err != nil {
@@ -171,7 +169,7 @@ func enrol(ctx context.Context, s *site, files []file) error {
 			return err
 		}
 	}
-	if err := s.settle(ctx, map[string]device.State{"gpu1": device.Error, "server1": device.Error}); err != nil {
+	if err := s.settle(ctx, repairable); err != nil {
 		return err
 	}
 	_, err := s.burnish("list")

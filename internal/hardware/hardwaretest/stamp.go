@@ -53,12 +53,16 @@ func Stamp(w io.WriterAt, size int64, nonce uint64) error {
 // others: half wiped, moved, of another nonce. A last block that is cut short counts.
 func Count(r io.ReaderAt, size int64, nonce uint64) (stamped, zero, other int, err error) {
 	var want, nothing [Block]byte
-	p := make([]byte, 256*Block)
+	p, allZero := make([]byte, 256*Block), make([]byte, 256*Block)
 	for offset := int64(0); offset < size; offset += int64(len(p)) {
 		n := min(int64(len(p)), size-offset)
 		// io.ReaderAt may give io.EOF with the last byte; a short read is an error.
 		if got, err := r.ReadAt(p[:n], offset); int64(got) < n {
 			return stamped, zero, other, fmt.Errorf("count at %d: %d bytes of %d: %w", offset, got, n, err)
+		}
+		if bytes.Equal(p[:n], allZero[:n]) {
+			zero += int((n + Block - 1) / Block)
+			continue
 		}
 		for at := int64(0); at < n; at += Block {
 			block := p[at:min(at+Block, n)]
