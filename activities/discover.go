@@ -101,7 +101,7 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 			Remedy:  "enroll it as a device of its own"}
 	}
 	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
-		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.ChangedCode(field),
 			Message: "another " + field + " than enrolled: this is another device",
 			Remedy:  "put the enrolled device back, or replace " + in.Enrolment.Name}
 	}

@@ -135,7 +135,7 @@ func TestF13_ReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 			in.Enrolment.Settings = map[string]string{"path": "/dev/sda"}
 		}, device.CodeAlreadyExists, "another settings"},
 		{"fewer settings", func(_ *site, in *contract.DiscoverInput) { in.Enrolment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
-		{"serial", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeIdentityChanged, "another serial"},
+		{"serial", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeReplaced, "another serial"},
 		{"size", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Size *= 2 }, device.CodeIdentityChanged, "another size"},
 		{"model", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Model = "other" }, device.CodeIdentityChanged, "another model"},
 	} {
@@ -163,7 +163,7 @@ func TestF13_ReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 		in.Known = s.disk.identity
 		in.Known.Serial = "S0"
 		_, err := s.discover(t, in)
-		refusal := requireFault(t, err, device.CodeIdentityChanged, false)
+		refusal := requireFault(t, err, device.CodeReplaced, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
 	t.Run("the driver is told what the host knows", func(t *testing.T) {

@@ -26,7 +26,7 @@ func TestD10_DiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
 	require.NoError(t, err)
 	s.add("d1", "S2")
 	_, err = s.discover(t, s.enrolling("d1"))
-	requireFault(t, err, device.CodeIdentityChanged, false)
+	requireFault(t, err, device.CodeReplaced, false)
 	require.Equal(t, "S1", s.record("d1").Identity.Serial)
 
 	in := s.enrolling("d1")

@@ -142,7 +142,7 @@ func (d *lifecycle) lookAtHost(ctx workflow.Context) {
 			Message: "its serial was seen at " + twin + " as well", Remedy: "find out which is which; then clean " + d.state.Name + ", or retire it"}
 	}
 	switch f.Code {
-	case device.CodeIdentityChanged, device.CodeTargetMissing, device.CodeIdentityTaken:
+	case device.CodeIdentityChanged, device.CodeReplaced, device.CodeTargetMissing, device.CodeIdentityTaken:
 		if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
 			d.state.Fault = f
 		}

@@ -34,7 +34,7 @@ func (w *world) swapped() {
 	w.taken("i1")
 	w.another("S2")
 	ok[contract.Result](w.unbind("i1"))
-	require.Equal(w.t, string(device.CodeIdentityChanged), w.reach(device.Error).Fault)
+	require.Equal(w.t, string(device.CodeReplaced), w.reach(device.Error).Fault)
 	require.Equal(w.t, [blocks]string{"a stranger", "a stranger", "a stranger", "a stranger"}, w.host.blocks, "nothing was written")
 }
 

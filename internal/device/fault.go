@@ -83,6 +83,7 @@ const (
 	CodeNotAllowed       Code = "not_allowed"
 	CodeNotInPlace       Code = "not_in_place"
 	CodeIdentityChanged  Code = "identity_changed"
+	CodeReplaced         Code = "replaced"
 	CodeIdentityTaken    Code = "identity_taken"
 	CodeTargetMissing    Code = "target_missing"
 	CodeTargetBusy       Code = "target_busy"

@@ -41,6 +41,15 @@ func (i Identity) Differs(other Identity) string {
 	return ""
 }
 
+// ChangedCode is the fault of a device that differs in a field which Differs named: with
+// another serial it is another piece of hardware (D10).
+func ChangedCode(field string) Code {
+	if field == "serial" {
+		return CodeReplaced
+	}
+	return CodeIdentityChanged
+}
+
 // Operation is the one way in which a device's data is erased, locked in at
 // discovery (S2.26).
 type Operation string

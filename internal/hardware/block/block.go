@@ -253,7 +253,7 @@ func refused(code device.Code, remedy, format string, args ...any) *device.Fault
 // changed is the fault of a target that is not the enrolled one; field is what
 // differs.
 func changed(field, message string) *device.Fault {
-	return refused(device.CodeIdentityChanged, "bring the enrolled one back, or replace the device", "not the enrolled device (%s): %s", field, message)
+	return refused(device.ChangedCode(field), "bring the enrolled one back, or replace the device", "not the enrolled device (%s): %s", field, message)
 }
 
 // invalid is the fault of a setting that can never work.

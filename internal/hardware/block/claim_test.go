@@ -173,7 +173,7 @@ func TestF12_WhoHasItIsTold(t *testing.T) {
 			stranger := f.who
 			stranger.Serial += "0"
 			_, err = f.driver.Open(t.Context(), f.target, stranger, true)
-			hardwaretest.RequireFault(t, err, device.CodeIdentityChanged)
+			hardwaretest.RequireFault(t, err, device.CodeReplaced)
 		})
 	}
 }

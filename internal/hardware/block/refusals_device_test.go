@@ -108,7 +108,7 @@ var loopRefusals = map[string]refusal{
 			run(t, "losetup", f.loop, f.image+".2")
 			return []string{f.image, f.image + ".2"}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, kept: true,
+		open: device.CodeReplaced, known: device.CodeReplaced, kept: true,
 	},
 	"attached_with_an_offset": {
 		happens: reattached("--offset", "4096"),
@@ -195,7 +195,7 @@ var loopRefusals = map[string]refusal{
 			stamped(t, f.path, f.who.Size)
 			return []string{f.image, f.path}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
 		says: "names something else now",
 	},
 	"symlink_at_path": {
@@ -259,7 +259,7 @@ var diskRefusals = map[string]refusal{
 	},
 	"replaced": {
 		happens: changes(map[string]string{"device/wwid": "naa.5000c500ffffffff\n"}),
-		open:    device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		open:    device.CodeReplaced, known: device.CodeReplaced, check: device.CodeReplaced,
 		says: "(serial)",
 	},
 	"another_model": {

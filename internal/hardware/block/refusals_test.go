@@ -57,7 +57,7 @@ var refusals = map[string]refusal{
 			stamped(t, f.path, f.who.Size)
 			return []string{f.path, f.path + ".2"}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
 		says: "names something else now",
 	},
 	"removed_and_made_anew": {
@@ -66,7 +66,7 @@ var refusals = map[string]refusal{
 			stamped(t, f.path, f.who.Size)
 			return []string{f.path}
 		},
-		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
+		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
 		says: "was removed", zero: true,
 	},
 	"symlink_at_path": {

@@ -170,7 +170,11 @@ func same(enrolled, found device.Identity, wanted settings, at place) error {
 	if field == "" {
 		return nil
 	}
-	return refused(device.CodeIdentityChanged, "bring the enrolled one back, or replace the device",
+	code := device.ChangedCode(field)
+	if enrolled == (device.Identity{}) {
+		code = device.CodeIdentityChanged // it was never enrolled
+	}
+	return refused(code, "bring the enrolled one back, or replace the device",
 		"not the enrolled device (%s): %q", field, at.contents())
 }
 

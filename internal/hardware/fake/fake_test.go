@@ -206,7 +206,7 @@ func TestF11_AnotherDeviceUnderTheNameIsRefused(t *testing.T) {
 				tc.damage(t, string(contents))
 			}
 			if tc.code == "" {
-				tc.code = device.CodeIdentityChanged
+				tc.code = device.ChangedCode(name)
 			}
 			now := target("d1", append([]string{"size", "8MiB"}, tc.settings...)...)
 			_, err := d.Discover(t.Context(), now, who)
