@@ -82,7 +82,7 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 		note = fmt.Sprintf("a loop device over %q on %s: one pass of zeroes by writes", v.image.path, v.image.on.name)
 	}
 	if first {
-		if err := d.firstUse(ctx, target, v, fd, t.AcceptSignature); err != nil {
+		if err := d.firstUse(ctx, t, target, v, fd); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}
@@ -91,7 +91,7 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 
 // firstUse is what only a first enrolment asks: that nobody has claimed the device or
 // writes to it, and that it holds nothing that its owner may still want (F15).
-func (d *Driver) firstUse(ctx context.Context, target *disk, v view, fd int, accepted string) (err error) {
+func (d *Driver) firstUse(ctx context.Context, t hardware.Target, target *disk, v view, fd int) (err error) {
 	path := v.identity.Path
 	claimed, err := d.sys.claim(ctx, path, unix.O_RDONLY)
 	if err != nil {
@@ -105,7 +105,7 @@ func (d *Driver) firstUse(ctx context.Context, target *disk, v view, fd int, acc
 	if err := unix.Fadvise(claimed, 0, 0, unix.FADV_DONTNEED); err != nil {
 		return ioFault("drop the cache of", path, err)
 	}
-	return d.sys.refuseForeign(claimed, path, v.identity.Size, accepted)
+	return d.sys.refuseForeign(claimed, path, v.identity.Size, t)
 }
 
 // openDevice claims the enrolled device, locks it, and lets nobody have it before

@@ -53,10 +53,8 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 		if err := d.sys.sole(ctx, fd, path, false); err != nil {
 			return hardware.Discovery{}, err
 		}
-		if t.MovedFrom == "" {
-			if err := d.sys.refuseForeign(fd, path, identity.Size, t.AcceptSignature); err != nil {
-				return hardware.Discovery{}, err
-			}
+		if err := d.sys.refuseForeign(fd, path, identity.Size, t); err != nil {
+			return hardware.Discovery{}, err
 		}
 	}
 	return hardware.Discovery{

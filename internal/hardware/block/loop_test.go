@@ -181,6 +181,10 @@ func TestF15_WhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
 			require.Contains(t, fault.Remedy, "--accept-signature "+tc.name)
 			require.Equal(t, before, sums(t, []string{filepath.Join(dir, "target")}))
 
+			moved := target
+			moved.MovedFrom = "d0"
+			_, err = d.Discover(t.Context(), moved, device.Identity{})
+			require.NoError(t, err, "its own tenants' (D10)")
 			target.AcceptSignature = tc.name
 			found, err := d.Discover(t.Context(), target, device.Identity{})
 			require.NoError(t, err)

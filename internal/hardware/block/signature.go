@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // magic is a run of bytes at a fixed place by which one kind of content is known.
@@ -195,14 +196,18 @@ func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 	return false, nil
 }
 
-// refuseForeign refuses a file that holds something which its owner may still want,
-// unless accepted names all of it (SAFETY F15).
-func (s system) refuseForeign(fd int, path string, size int64, accepted string) error {
+// refuseForeign refuses a target that holds something which its owner may still want,
+// unless the operator accepts all of it by name (SAFETY F15). What a device of ours
+// carries that was moved here, its tenants left.
+func (s system) refuseForeign(fd int, path string, size int64, t hardware.Target) error {
+	if t.MovedFrom != "" {
+		return nil
+	}
 	found, err := signatures(descriptor{s, fd}, size)
 	if err != nil {
 		return ioFault("read", path, err)
 	}
-	names := strings.FieldsFunc(accepted, func(r rune) bool { return r == ',' || r == ' ' })
+	names := strings.FieldsFunc(t.AcceptSignature, func(r rune) bool { return r == ',' || r == ' ' })
 	if !slices.ContainsFunc(found, func(name string) bool { return !slices.Contains(names, name) }) {
 		return nil
 	}

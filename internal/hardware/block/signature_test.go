@@ -102,6 +102,10 @@ func TestF15_ForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 			hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
 			require.Equal(t, before, sums(t, []string{path}))
 
+			moved := target
+			moved.MovedFrom = "d0"
+			_, err = d.Discover(t.Context(), moved, device.Identity{})
+			require.NoError(t, err, "its own tenants' (D10)")
 			target.AcceptSignature = tc.name
 			found, err := d.Discover(t.Context(), target, device.Identity{})
 			require.NoError(t, err)
