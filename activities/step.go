@@ -293,6 +293,37 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	}
 }
 
+// busyPatience is how long a device may be in use by somebody else before that needs an
+// operator: a guest that was told to go takes a while.
+const busyPatience = 20 * time.Second
+
+// open opens the device. While somebody else uses it, it waits for the end of that, but
+// not for ever: a mount does not end by itself.
+func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target) (hardware.Handle, error) {
+	deadline := time.Now().Add(busyPatience)
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		handle, err := driver.Open(ctx, target, a.in.Identity, a.step.Writes)
+		f, isFault := device.AsFault(err)
+		if err == nil || !isFault || f.Code != device.CodeTargetBusy {
+			return handle, err
+		}
+		if !time.Now().Before(deadline) {
+			return nil, &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message,
+				Remedy: f.Remedy + ", then clean " + a.in.Enrolment.Name}
+		}
+		a.pulse.wait("waiting for another use to end: " + f.Message)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-activity.GetWorkerStopChannel(ctx):
+			return nil, errStopping
+		}
+	}
+}
+
 // perform does the step; a panic in it is its error.
 func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, fence *host.Fence) (outcome steps.Outcome, err error) {
 	defer func() {
@@ -302,7 +333,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	}()
 	target := targetOf(a.in.Enrolment)
 	target.Step = a.step.Name
-	handle, err := driver.Open(workCtx, target, a.in.Identity, a.step.Writes)
+	handle, err := a.open(workCtx, driver, target)
 	if err != nil {
 		return outcome, err
 	}

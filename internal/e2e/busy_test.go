@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// SAFETY F12, F14: what somebody uses is not written to. The device is in error, with
+// its operator called, until that use has ended and the operator cleans it.
+func TestF12_InUseIsErrorUntilTheOperatorCleans(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "all")
+	file := s.File(t, "file", 4*MiB)
+	file.Stamp(t, 1)
+	all := []Device{file}
+	if loop, ok := s.loop(t, "loop", 4*MiB); ok {
+		all = append(all, loop)
+	}
+	ends := map[string]func(){}
+	for _, d := range all {
+		s.Enroll(t, d, "--provide")
+		s.AwaitReturned(t, d, 30*time.Second)
+		s.Bind(t, d.Name, "alice")
+		d.Stamp(t, 2)
+		if d.Name == "loop" {
+			// Swap needs nothing but a header, which the tenant wrote.
+			require.NoError(t, exec.Command("mkswap", d.Path).Run())
+			require.NoError(t, exec.Command("swapon", d.Path).Run())
+			ends[d.Name] = func() { require.NoError(t, exec.Command("swapoff", d.Path).Run()) }
+			t.Cleanup(func() { _ = exec.Command("swapoff", d.Path).Run() }) // where the test failed before
+		} else {
+			open, err := os.OpenFile(d.Path, os.O_RDWR, 0)
+			require.NoError(t, err)
+			ends[d.Name] = func() { require.NoError(t, open.Close()) }
+		}
+		s.Unbind(t, d.Name, "alice")
+	}
+	for _, d := range all {
+		before, _, _ := d.Count(t, 2)
+		v := s.AwaitDevice(t, d.Name, 60*time.Second, "to be in error", func(v contract.View) bool { return v.DeviceState == device.Error })
+		require.Equal(t, string(device.CodeTargetBusy), v.Fault, v.LastError)
+		require.True(t, v.NeedsOperator)
+		require.True(t, v.Dirty)
+		s.RequireReserved(t, d.Name, 1)
+		after, _, _ := d.Count(t, 2)
+		require.Equal(t, before, after, "nothing was written")
+	}
+	for _, d := range all {
+		ends[d.Name]()
+		s.Must(t, "clean", d.Name, "--wait")
+		s.AwaitReturned(t, d, 30*time.Second)
+	}
+}
+
+// loop is a loop device over a file of its own; ok is false where this is not root, who
+// alone may make one.
+func (s *Site) loop(t testing.TB, name string, size int64) (d Device, ok bool) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Log("without a loop device: this is not root")
+		return d, false
+	}
+	under := s.File(t, name, size)
+	under.Stamp(t, 1)
+	out, err := exec.Command("losetup", "--find", "--show", under.Path).CombinedOutput()
+	require.NoError(t, err, string(out))
+	path := strings.TrimSpace(string(out))
+	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", path).Run()) })
+	s.Allow(t, path, filepath.Join(s.Files, "*"))
+	return Device{Name: name, Driver: "block", Path: path, Size: size, Set: []string{"path=" + path}}, true
+}
