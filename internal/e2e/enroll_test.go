@@ -89,7 +89,7 @@ func TestF14_ReplacedFile(t *testing.T) {
 	d.Stamp(t, 9)
 	s.Must(t, "provide", "d1")
 	v := s.AwaitState(t, "d1", 20*time.Second, device.Error)
-	require.Equal(t, string(device.CodeIdentityChanged), v.Fault)
+	require.Equal(t, string(device.CodeReplaced), v.Fault)
 	d.RequireStamps(t, 9)
 	s.RequireReserved(t, "d1", 1)
 
@@ -110,7 +110,7 @@ func TestF10_RefusedEnrolmentForgetsNothing(t *testing.T) {
 	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "test"))
 	require.NoError(t, os.Rename(d.Path, d.Path+".enrolled"))
 	d.Stamp(t, 9)
-	s.Refused(t, device.CodeIdentityChanged, s.EnrollArgs(d, "--provide")...)
+	s.Refused(t, device.CodeReplaced, s.EnrollArgs(d, "--provide")...)
 	d.RequireStamps(t, 9)
 	require.NoError(t, os.Rename(d.Path+".enrolled", d.Path))
 
