@@ -124,6 +124,6 @@ func TestF23_ElsewhereFindsAnotherDeviceWithTheSerial(t *testing.T) {
 		var got contract.Elsewhere
 		require.NoError(t, value.Get(&got))
 		require.Equal(t, name, got.Name)
-		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceSerial = 'it''s' AND WorkflowId != 'device/d1'", query)
+		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceSerial = 'it''s' AND DeviceState != 'retired' AND WorkflowId != 'device/d1'", query)
 	}
 }

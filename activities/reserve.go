@@ -78,11 +78,12 @@ func (c *Control) Withdraw(ctx context.Context, in contract.StockInput) (contrac
 	return contract.Stock{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)
 }
 
-// Elsewhere looks among the running devices for another one with a serial. A listing
-// lags behind: that it finds none proves nothing.
+// Elsewhere looks among the running devices for another one with a serial; a retired
+// one has it no more. A listing lags behind: that it finds none proves nothing.
 func (c *Control) Elsewhere(ctx context.Context, in contract.ElsewhereInput) (contract.Elsewhere, error) {
-	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s = %s AND WorkflowId != %s", contract.WorkflowDeviceLifecycle,
-		contract.AttrSerial.GetName(), quoted(in.Serial), quoted(contract.WorkflowID(in.Name)))
+	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s = %s AND %s != %s AND WorkflowId != %s",
+		contract.WorkflowDeviceLifecycle, contract.AttrSerial.GetName(), quoted(in.Serial),
+		contract.AttrState.GetName(), quoted(string(device.Retired)), quoted(contract.WorkflowID(in.Name)))
 	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 1})
 	if err != nil {
 		return contract.Elsewhere{}, fmt.Errorf("look for serial %q: %w", in.Serial, err)
