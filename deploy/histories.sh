@@ -79,6 +79,14 @@ wait "$worker" || true
 start_worker env
 until_state crash available
 
+# replaced and moved: another piece in its place, then that one at another place.
+burnish enroll piece --host histories --driver fake --set size=1MiB
+echo '{"serial": "ANOTHER", "faults": {}}' >"$work/state/fake/piece/state.json"
+burnish replace piece
+burnish move piece moved
+burnish provide moved
+until_state moved available
+
 # uncleanable, and automated cleaning off.
 burnish enroll bare --host histories --driver fake --set size=1MiB,erase=none --provide
 until_state bare available
@@ -94,4 +102,4 @@ until_state turnover available
 until_state bare available
 
 rm -rf "$into"
-go run ./internal/cmd/histories -into "$into" turnover repair aborted crash bare
+go run ./internal/cmd/histories -into "$into" turnover repair aborted crash bare piece moved
