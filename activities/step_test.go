@@ -56,7 +56,8 @@ func TestF2_JournalIsNeverAheadOfTheDevice(t *testing.T) {
 		s.disk.durableBefore(diskSize)
 		require.Equal(t, []string{
 			"open 0: nothing",
-			"read 0: working at 0", "read 64: working at 64", "read 128: working at 128",
+			// What is read ahead is not verified yet.
+			"read 0: working at 0", "read 64: working at 0", "read 128: working at 64",
 			"check 0: working at 160", "close 0: working at 160",
 		}, traced(t, s, first(t), s.input("verify")))
 		require.Equal(t, "done at 160", s.journalled())

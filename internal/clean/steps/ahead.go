@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"iter"
 	"sync"
 
 	"burnish/internal/hardware"
@@ -29,7 +30,7 @@ var buffers = sync.Pool{New: func() any {
 // readAhead reads extents in their order, one ahead of whoever takes the blocks; the
 // first that is not whole is the last. stop ends it, and no I/O is under way when it
 // returns: until then the Handle is the reader's alone.
-func readAhead(ctx context.Context, from hardware.Handle, list []extent) (blocks <-chan block, stop func()) {
+func readAhead(ctx context.Context, from hardware.Handle, list iter.Seq[extent]) (blocks <-chan block, stop func()) {
 	const deep = 2
 	filled, free, quit := make(chan block), make(chan *[]byte, deep), make(chan struct{})
 	var all []*[]byte
@@ -40,7 +41,7 @@ func readAhead(ctx context.Context, from hardware.Handle, list []extent) (blocks
 	}
 	go func() {
 		defer close(filled)
-		for _, x := range list {
+		for x := range list {
 			b := block{extent: x, free: free}
 			select {
 			case b.own = <-free:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
@@ -39,6 +40,7 @@ type memory struct {
 	// ends is where reads end although the device should not.
 	ends     int64
 	readOnly bool
+	mu       sync.Mutex // reads go ahead of what is recorded
 	calls    []string
 	// failAt is the call that fails, from 1; 0: none. A write that fails may have
 	// written all or nothing, which half says.
@@ -57,6 +59,8 @@ func newMemory(size int64, filled content) *memory {
 
 // call tells of a call and whether it fails.
 func (m *memory) call(format string, args ...any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.calls = append(m.calls, fmt.Sprintf(format, args...))
 	if len(m.calls) == m.failAt {
 		return m.err

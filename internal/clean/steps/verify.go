@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -42,17 +43,10 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	seed, read := rand.Uint64(), int64(0)
-	for offset := w.Resume; offset < size; {
-		end := min(offset+Chunk, size)
-		n, err := allZero(ctx, w.Device, wanted(offset, end, size, w.Resume, every, seed))
-		if err != nil {
-			return Outcome{}, err
-		}
-		read, offset = read+n, end
-		if err := w.Checkpoint(offset); err != nil {
-			return Outcome{}, err
-		}
+	seed := rand.Uint64()
+	read, err := allZero(ctx, w, size, wanted(w.Resume, size, every, seed))
+	if err != nil {
+		return Outcome{}, err
 	}
 	if err := w.Device.Check(ctx); err != nil {
 		return Outcome{}, err
@@ -68,39 +62,46 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 // extent is some of a device's bytes.
 type extent struct{ at, n int64 }
 
-// wanted lists what is to be read of [offset, end): all of it, or, of a sample, the
+// wanted is what is to be read from offset to the end: all of it, or, of a sample, the
 // device's first and last block and one in each group of `every`, at a place that
 // changes with each group and each attempt, so that no fixed pattern of dirt can hide
 // between the samples.
-func wanted(offset, end, size, begin, every int64, seed uint64) []extent {
-	var list []extent
-	if every == 1 {
-		for at := offset; at < end; at += readSize {
-			list = append(list, extent{at, min(readSize, end-at)})
+func wanted(offset, size, every int64, seed uint64) iter.Seq[extent] {
+	return func(yield func(extent) bool) {
+		step := int64(readSize)
+		if every > 1 {
+			step = sampleSize
 		}
-		return list
-	}
-	for at := offset; at < end; at += sampleSize {
-		block := at / sampleSize
-		first := max(block/every*every, begin/sampleSize) // an attempt may begin within a group
-		if block == sampled(seed, first, every) || at == 0 || at+sampleSize >= size {
-			list = append(list, extent{at, min(sampleSize, size-at)})
+		for at := offset; at < size; at += step {
+			block := at / step
+			first := max(block/every*every, offset/step) // an attempt may begin within a group
+			if every > 1 && block != sampled(seed, first, every) && at != 0 && at+step < size {
+				continue
+			}
+			if !yield(extent{at, min(step, size-at)}) {
+				return
+			}
 		}
 	}
-	return list
 }
 
-// allZero reads extents and insists on zeroes; it gives the number of bytes. The next
-// extent is read while the last is looked at.
-func allZero(ctx context.Context, from hardware.Handle, list []extent) (int64, error) {
+// allZero reads extents and insists on zeroes; it gives the number of bytes. What comes
+// next is read while the last is looked at and what was is recorded.
+func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (int64, error) {
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return 0, err
 	}
-	blocks, stop := readAhead(ctx, from, list)
+	blocks, stop := readAhead(ctx, w.Device, list)
 	defer stop()
-	read := int64(0)
+	read, recorded := int64(0), w.Resume
 	for b := range blocks {
+		if done := w.Resume + (b.at-w.Resume)/Chunk*Chunk; done > recorded {
+			recorded = done
+			if err := w.Checkpoint(done); err != nil {
+				return read, err
+			}
+		}
 		switch got := int64(b.got); {
 		case context.Cause(ctx) != nil:
 			return read, context.Cause(ctx)
@@ -113,6 +114,9 @@ func allZero(ctx context.Context, from hardware.Handle, list []extent) (int64, e
 		}
 		read += b.n
 		b.done()
+	}
+	if recorded < size {
+		return read, w.Checkpoint(size)
 	}
 	return read, nil
 }
