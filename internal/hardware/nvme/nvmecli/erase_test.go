@@ -65,6 +65,8 @@ func TestF18_StatusInEveryForm(t *testing.T) {
 		"an object, done":                {object(`"status":"(1) Most Recent Sanitize Command Completed Successfully."`), 1, true, 2},
 		"an object, without deallocate":  {object(`"status":"(4) Most Recent Sanitize Command (No-Deallocate) Completed Successfully."`), 4, true, 2},
 		"2.7: the key is the text":       {object(`"Sanitize in Progress.":"(2) Sanitize in Progress."`), 2, true, 2},
+		"bit 3 is of the passes":         {object(`"status":"(9) Most Recent"`), 1, true, 2},
+		"bit 3, as a number":             {object(`"status":10`), 2, true, 2},
 		"an object with high bits":       {object(`"status":"(257) Most Recent"`), 1, true, 2},
 		"an object with a number":        {object(`"status":3`), 3, true, 2},
 		"words are not believed":         {object(`"status":"(3) Completed Successfully."`), 3, true, 2},
@@ -86,6 +88,9 @@ func TestF18_StatusInEveryForm(t *testing.T) {
 	got, err := nvmecli.ParseSanitizeLog([]byte(`{"sprog":1,"sstat":2,"cdw10info":-1}`))
 	require.NoError(t, err)
 	require.Equal(t, uint32(0xffffffff), got.CDW10)
+	got, err = nvmecli.ParseSanitizeLog([]byte(`{"sprog":1,"sstat":2,"cdw10_info":1,"time_block_erase":null}`))
+	require.NoError(t, err)
+	require.Equal(t, nvmecli.Unknown, got.BlockErase)
 	require.Equal(t, uint16(1), got.Progress)
 }
 
@@ -152,6 +157,8 @@ func TestF17_Namespace(t *testing.T) {
 		"6:5 with few formats":  {`{"nsze":10,"ncap":10,"flbas":96,"lbafs":[` + format(9) + `]}`, 5120, 0, ""},
 		"not active":            {`{"nsze":0,"ncap":0,"flbas":0,"lbafs":[` + format(0) + `]}`, 0, 0, ""},
 		"as strings":            {`{"nsze":"0xa","ncap":"10","flbas":"0x0","lbafs":[{"ms":"8","ds":"9"}]}`, 5120, 0, ""},
+		"the largest block":     {`{"nsze":1,"ncap":1,"flbas":0,"lbafs":[` + format(30) + `]}`, 1 << 30, 0, ""},
+		"6:5 with 16 formats":   {`{"nsze":10,"ncap":10,"flbas":32,"lbafs":[` + strings.Repeat(format(9)+",", 15) + format(9) + `]}`, 5120, 0, ""},
 		"F17 blocks of no size": {`{"nsze":10,"ncap":10,"flbas":0,"lbafs":[` + format(0) + `]}`, 0, 0, "10 blocks of no size"},
 		"less than 512 bytes":   {`{"nsze":10,"ncap":10,"flbas":0,"lbafs":[` + format(8) + `]}`, 0, 0, "10 blocks of no size"},
 		"more than can be":      {`{"nsze":18446744073709551615,"ncap":1,"flbas":0,"lbafs":[` + format(9) + `]}`, 0, 0, "more than a device can hold"},

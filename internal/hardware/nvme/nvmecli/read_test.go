@@ -75,6 +75,7 @@ func TestS2_11_to_14_Capabilities(t *testing.T) {
 		"the same, unsigned":           {`"sanicap":2684354563,"oncs":0,"oacs":0`, device.Capabilities{CryptoErase: true, BlockErase: true}},
 		"SANICAP 0xa0000002":           {`"sanicap":"0xa0000002","oncs":"0x8","oacs":"0x17"`, device.Capabilities{BlockErase: true, WriteZeroes: true}},
 		"strings":                      {`"sanicap":"3","oncs":"8","oacs":" 8 "`, device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}},
+		"all bits, as a float":         {`"sanicap":4294967295.0,"oncs":0,"oacs":0`, device.Capabilities{CryptoErase: true, BlockErase: true}},
 		"floats":                       {`"sanicap":3.0,"oncs":8.000000,"oacs":8e0`, device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +204,10 @@ func TestHealthInEveryForm(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
-	base := `"avail_spare":100,"spare_thresh":10,"percent_used":255`
+	unnamed, err := nvmecli.ParseController([]byte(`{"sanicap":0,"oncs":0,"oacs":0,"sn":null,"mn":"\u0000 A B \u0000"}`))
+	require.NoError(t, err)
+	require.Equal(t, nvmecli.Controller{Model: "A B"}, unnamed)
+	base := `"avail_spare":100,"spare_thresh":10,"percent_used":255,"power_cycles":null`
 	for warning, want := range map[string]uint8{
 		`0`: 0, `5`: 5, `"0x24"`: 0x24, `"8"`: 8, `{"value":9,"available_spare":1}`: 9, `{"value":"0x10"}`: 16,
 	} {
@@ -238,7 +242,7 @@ func TestF20_FirmwareSlots(t *testing.T) {
 	require.Equal(t, nvmecli.Firmware{Active: 1, Revisions: map[int]string{1: "1.0"}}, got)
 	for text, want := range map[string]nvmecli.Firmware{
 		`{"nvme0":{"Active Firmware Slot (afi)":33}}`:                                                      {Active: 1, Next: 2, Revisions: map[int]string{}},
-		`{"Active Firmware Slot (afi)":"0x71"}`:                                                            {Active: 1, Next: 7, Revisions: map[int]string{}},
+		`{"Active Firmware Slot (afi)":"0x79"}`:                                                            {Active: 1, Next: 7, Revisions: map[int]string{}},
 		`{"n":{"Active Firmware Slot (afi)":2,"Firmware Rev Slot 2":"3546358361420350003 (3B2QGXA1)"}}`:    {Active: 2, Revisions: map[int]string{2: "3B2QGX71"}},
 		`{"n":{"Active Firmware Slot (afi)":2,"Firmware Rev Slot 7":2314885530819505713,"Something":"x"}}`: {Active: 2, Revisions: map[int]string{7: "1.0"}},
 	} {
@@ -253,6 +257,7 @@ func TestF20_FirmwareSlots(t *testing.T) {
 		`{"a":{"Active Firmware Slot (afi)":1},"b":{"Active Firmware Slot (afi)":1}}`:   "more than one device",
 		`{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 8":"1 (x)"}}`:      `there is no slot "8"`,
 		`{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":"3B2QGXA7"}}`:   `Firmware Rev Slot 1 is "3B2QGXA7"`,
+		`{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 0":"1 (x)"}}`:      `there is no slot "0"`,
 		`{"nvme0":{"Active Firmware Slot (afi)":256,"Firmware Rev Slot 1":"1 (x)"}}`:    "it is too large",
 		`{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot one":"1 (x)"}}`:    `there is no slot "one"`,
 		`{"nvme0":"Active Firmware Slot (afi)"}`:                                        "is missing",
