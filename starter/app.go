@@ -57,6 +57,7 @@ operators
   replace   another piece of hardware took the device's place
   move      the device's piece of hardware has another place now
 about
+  plan      how an NVMe device would be erased, from its id-ctrl
   doctor    what is missing or wrong on this machine
   machine   the states of a device, and what leads from one to the next
   version   this program's version
@@ -147,7 +148,7 @@ func (a *app) root() *cobra.Command {
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.replaceCommand(), a.moveCommand(),
-		a.doctorCommand(), a.machineCommand(), a.versionCommand(),
+		a.planCommand(), a.doctorCommand(), a.machineCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root

@@ -55,7 +55,12 @@ type Subject struct {
 	Name      string
 	Type      string
 	Operation device.Operation
-	Size      int64
+	// Capabilities and Layout are those of an NVMe device; other devices have none.
+	Capabilities device.Capabilities
+	Layout       device.Layout
+	Size         int64
+	// Estimate is the drive's own of how long its sanitize takes; 0 where it tells none.
+	Estimate time.Duration
 	// HostSteps gives the version of each step that the device's host worker knows.
 	HostSteps map[string]int
 }
@@ -78,6 +83,8 @@ type Policy struct {
 	HostSilentAfter time.Duration `json:"host_silent_after"`
 	// Verify is "full" or "sample:N".
 	Verify string `json:"verify"`
+	// NVMe is how NVMe devices are erased (S2.8, S2.9).
+	NVMe ErasePolicy `json:"nvme,omitzero"`
 }
 
 // Planned is one step of a plan.
@@ -96,9 +103,12 @@ type Planner struct {
 
 // NewPlanner validates the policy against the steps. It refuses one that takes the
 // erase or its verify out of the plan (DESIGN, Steps), names a step that does not
-// exist, or leaves two steps of one interface with the same priority in one phase
-// (S3.13).
+// exist, leaves two steps of one interface with the same priority in one phase
+// (S3.13), or erases in a way that there is not (S2.23).
 func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
+	if err := policy.NVMe.Validate(); err != nil {
+		return nil, fmt.Errorf("policy: nvme: %w", err)
+	}
 	policy.Priorities = cloned(policy.Priorities)
 	for name, priority := range policy.Priorities {
 		i := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })

@@ -317,6 +317,8 @@ func TestTheDigestChangesWithThePolicy(t *testing.T) {
 		"silent after":       {HostSilentAfter: 1},
 		"verify":             {Verify: "full"},
 		"verify a sample":    {Verify: "sample:2"},
+		"nvme action":        {NVMe: clean.ErasePolicy{Action: "auto"}},
+		"nvme strategy":      {NVMe: clean.ErasePolicy{Strategy: "block"}},
 	}
 	seen := map[string]string{}
 	for name, policy := range policies {

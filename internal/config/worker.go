@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,9 +12,6 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"burnish/internal/clean"
 )
@@ -43,7 +39,7 @@ type Worker struct {
 	Host             string        `env:"HOST" help:"the host's name; default: the machine's"`
 	StateDir         string        `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"where the worker keeps what must survive it"`
 	HostFile         string        `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing, in role all what lies below STATE_DIR and fake devices"`
-	PolicyFile       string        `env:"POLICY" help:"policy.yaml: priorities of steps"`
+	PolicyFile       string        `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe devices are erased"`
 	Inventory        string        `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file"`
 	Drivers          []string      `env:"DRIVERS" envDefault:"block,fake" help:"drivers, with commas between them"`
 	HostSilentAfter  time.Duration `env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is told"`
@@ -56,7 +52,9 @@ type Worker struct {
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
-	Priorities       map[string]float64
+	// What the policy file says.
+	Priorities map[string]float64
+	NVMe       clean.ErasePolicy
 }
 
 const prefix = "BURNISH_"
@@ -87,8 +85,8 @@ func LoadWorker() (Worker, error) {
 	}
 	w.StateDir = dir
 	if w.PolicyFile != "" {
-		if w.Priorities, err = loadPriorities(w.PolicyFile); err != nil {
-			return w, fmt.Errorf("BURNISH_POLICY: %w", err)
+		if w.Priorities, w.NVMe, err = loadPolicy(w.PolicyFile); err != nil {
+			return w, eachLine("BURNISH_POLICY: ", err)
 		}
 	}
 	return w, w.check()
@@ -134,56 +132,8 @@ func (w Worker) Policy() clean.Policy {
 	return clean.Policy{
 		Priorities: w.Priorities, CleanupTimeout: w.CleanupTimeout,
 		Automated: w.AutomatedClean, OnEnroll: w.CleanOnEnroll,
-		ErrorOnInterrupt: w.OnInterrupt == "error", HostSilentAfter: w.HostSilentAfter, Verify: w.Verify,
+		ErrorOnInterrupt: w.OnInterrupt == "error", HostSilentAfter: w.HostSilentAfter, Verify: w.Verify, NVMe: w.NVMe,
 	}
-}
-
-// loadPriorities reads policy.yaml; each error has its line.
-func loadPriorities(file string) (map[string]float64, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var policy struct {
-		Priorities map[string]*float64 `yaml:"priorities"`
-	}
-	if err := yaml.UnmarshalWithOptions(text, &policy, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("%s: %s", file, strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0])
-	}
-	// What the decoder is silent about: a second document, and a step without a
-	// number, which must not count as 0 and switch the step off.
-	tree, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if len(tree.Docs) > 1 {
-		return nil, fmt.Errorf("%s: [%d:1] a second document begins; one is wanted", file, tree.Docs[1].Start.Position.Line)
-	}
-	var priorities map[string]float64
-	for _, step := range slices.Sorted(maps.Keys(policy.Priorities)) {
-		priority := policy.Priorities[step]
-		if priority == nil {
-			return nil, fmt.Errorf("%s: %s has no priority; 0 switches a step off", file+lineOf(tree, step), step)
-		}
-		if priorities == nil {
-			priorities = map[string]float64{}
-		}
-		priorities[step] = *priority
-	}
-	return priorities, nil
-}
-
-// lineOf says where a step's priority stands.
-func lineOf(tree *ast.File, step string) string {
-	var at string
-	path, err := yaml.PathString("$.priorities.'" + step + "'")
-	if err != nil {
-		return at
-	}
-	if node, err := path.FilterFile(tree); err == nil {
-		at = fmt.Sprintf(": [%d:%d]", node.GetToken().Position.Line, node.GetToken().Position.Column)
-	}
-	return at
 }
 
 // WorkerHelp lists every setting with its default.
@@ -224,4 +174,12 @@ func tidyEnvError(err error) error {
 		lines = append(lines, e)
 	}
 	return errors.Join(lines...)
+}
+
+// eachLine puts a variable's name before each line of an error.
+func eachLine(name string, err error) error {
+	if !strings.Contains(err.Error(), "\n") {
+		return fmt.Errorf("%s%w", name, err)
+	}
+	return errors.New(name + strings.ReplaceAll(err.Error(), "\n", "\n"+name))
 }

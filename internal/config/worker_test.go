@@ -196,6 +196,7 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 	require.Equal(t, clean.Policy{
 		Priorities: map[string]float64{"zero": 71.5, "firmware_reflash": 0}, CleanupTimeout: time.Hour,
 		ErrorOnInterrupt: true, HostSilentAfter: time.Minute, Verify: "sample:2",
+		NVMe: clean.ErasePolicy{Action: "sanitize", Strategy: "block"},
 	}, w.Policy())
 }
 

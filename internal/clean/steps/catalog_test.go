@@ -74,6 +74,43 @@ func TestS2_22_ZeroIsForWhatIsOverwritten(t *testing.T) {
 	}
 }
 
+// TestARunnableStepIsAsDescribed: a worker knows of a step what the catalog says, and
+// has no use for it that the catalog does not know.
+func TestARunnableStepIsAsDescribed(t *testing.T) {
+	runs := map[string]bool{}
+	for _, s := range steps.All() {
+		runs[s.Name] = true
+		described := planning.Describe(s.Name)
+		require.Equal(t, described.Interface, s.Interface)
+		require.Equal(t, described.Phase, s.Phase)
+		require.Equal(t, described.Priority, s.Priority)
+		require.Equal(t, described.Version, s.Version)
+		require.Equal(t, described.Abortable, s.Abortable)
+		for _, operation := range operations {
+			subject := planning.Subject{Operation: operation}
+			require.True(t, !s.Applies(subject) || described.Applies(subject), "%s for %q", s.Name, operation)
+		}
+	}
+	var cannot []string
+	for _, s := range planning.Catalog() {
+		if !runs[s.Name] {
+			cannot = append(cannot, s.Name)
+		}
+	}
+	require.Equal(t, []string{"sanitize", "consolidate_namespaces"}, cannot, "steps that can be planned, and not yet be run")
+}
+
+// TestWhatCannotBeRunIsInNoWorkersPlan: no worker's plan erases in a way that only the
+// catalog knows.
+func TestWhatCannotBeRunIsInNoWorkersPlan(t *testing.T) {
+	p, err := planning.NewPlanner(steps.Catalog(steps.All()), planning.Policy{})
+	require.NoError(t, err)
+	for _, operation := range []device.Operation{device.CryptoErase, device.BlockErase} {
+		_, fault := p.Full(planning.Subject{Name: "d", Operation: operation, HostSteps: planning.Versions(planning.Catalog())})
+		require.Equal(t, device.CodeNoErasePath, fault.Code)
+	}
+}
+
 func TestD5_ZeroAndVerifyHaveTimeBySize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size int64

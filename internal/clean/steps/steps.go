@@ -6,7 +6,6 @@ package steps
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
@@ -78,13 +77,4 @@ func Catalog(all []Step) []clean.Step {
 }
 
 // overwrites says that the device is erased by writing to it.
-func overwrites(s clean.Subject) bool {
-	return s.Operation == device.WriteZeroes || s.Operation == device.Shred
-}
-
-// atFloorRate is the budget of a step that deals with the whole device: 900 s, or
-// what 20 MB/s need where that is longer (D5).
-func atFloorRate(s clean.Subject) time.Duration {
-	const floor = 20_000_000
-	return max(900*time.Second, time.Duration(s.Size/floor)*time.Second)
-}
+func overwrites(s clean.Subject) bool { return s.Operation.Overwrites() }

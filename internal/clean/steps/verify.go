@@ -19,13 +19,11 @@ import (
 // Verify reads the device back and insists on zeroes (SAFETY F19): every byte, or,
 // where the operator configured it, a sample; the outcome says which.
 func Verify() Step {
-	return Step{
-		Step: clean.Step{
-			Name: "verify", Interface: "deploy", Phase: clean.Verify, Priority: 60, Version: 1, Abortable: true,
-			Applies: overwrites, Timeout: atFloorRate,
-		},
-		Run: runVerify,
-	}
+	description := clean.Describe(clean.StepVerify)
+	// It can only insist on zeroes; what a sanitize leaves need not be zeroes, and is
+	// no plan's business as long as nothing here proves it in another way.
+	description.Applies = overwrites
+	return Step{Step: description, Run: runVerify}
 }
 
 const (

@@ -11,10 +11,7 @@ import (
 // last resume point, or writes again what was written before.
 func Zero() Step {
 	return Step{
-		Step: clean.Step{
-			Name: "zero", Interface: "deploy", Phase: clean.Erase, Priority: 70, Version: 1, Abortable: true,
-			Applies: overwrites, Timeout: atFloorRate,
-		},
+		Step:   clean.Describe(clean.StepZero),
 		Writes: true,
 		Run:    runZero,
 	}

@@ -1,0 +1,152 @@
+package clean_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+)
+
+func TestTheCatalogIsThatOfTheContracts(t *testing.T) {
+	type row struct {
+		name, iface string
+		phase       clean.Phase
+		priority    float64
+	}
+	var got []row
+	for _, s := range clean.Catalog() {
+		got = append(got, row{s.Name, s.Interface, s.Phase, s.Priority})
+		require.Positive(t, s.Version)
+		require.Equal(t, s.Name, clean.Describe(s.Name).Name)
+		require.Equal(t, s.Priority, clean.Describe(s.Name).Priority)
+	}
+	require.Equal(t, []row{
+		{"sanitize", "deploy", clean.Erase, 90},
+		{"consolidate_namespaces", "deploy", clean.Erase, 80},
+		{"zero", "deploy", clean.Erase, 70},
+		{"verify", "deploy", clean.Verify, 60},
+	}, got)
+	_, err := clean.NewPlanner(clean.Catalog(), clean.Policy{})
+	require.NoError(t, err, "S3.13: no ties")
+	unknown := clean.Describe("polish")
+	require.False(t, unknown.Applies(clean.Subject{Operation: device.Shred}))
+	require.Zero(t, unknown.Priority)
+}
+
+// erasure plans over the whole catalog.
+func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, layout device.Layout) (clean.Erasure, *device.Fault) {
+	t.Helper()
+	return planner(t, clean.Catalog(), clean.Policy{}).Erasure(policy, clean.Subject{
+		Name: "d", Type: "NVME", Capabilities: can, Layout: layout, HostSteps: clean.Versions(clean.Catalog()),
+	})
+}
+
+// TestS2_53_StepsOfEachOperation: which steps, in which order, by operation, layout
+// and OACS bit 3.
+func TestS2_53_StepsOfEachOperation(t *testing.T) {
+	const (
+		sanitize    = "sanitize"
+		consolidate = "consolidate_namespaces"
+		zero        = "zero"
+		verify      = "verify"
+	)
+	layouts := []device.Layout{device.LayoutWhole, device.LayoutSplit, device.LayoutNone, device.LayoutUnknown}
+	for name, tt := range map[string]struct {
+		policy  clean.ErasePolicy
+		letters string
+		manages bool
+		want    [4][]string // as layouts; nil: there is no plan
+	}{
+		"S2.53 crypto erase": {clean.ErasePolicy{}, "cbw", false, [4][]string{
+			{sanitize, verify}, {sanitize, verify}, nil, {sanitize, verify}}},
+		"S2.53 block erase": {clean.ErasePolicy{Strategy: "block"}, "cbw", false, [4][]string{
+			{sanitize, verify}, {sanitize, verify}, nil, {sanitize, verify}}},
+		"F17 crypto erase, one is made where none is": {clean.ErasePolicy{}, "c", true, [4][]string{
+			{sanitize, verify}, {sanitize, verify}, {sanitize, consolidate, verify}, {sanitize, consolidate, verify}}},
+		"F17 block erase, one is made where none is": {clean.ErasePolicy{Action: "sanitize"}, "b", true, [4][]string{
+			{sanitize, verify}, {sanitize, verify}, {sanitize, consolidate, verify}, {sanitize, consolidate, verify}}},
+		"S2.57 write zeroes, with OACS bit 3": {clean.ErasePolicy{Action: "zero"}, "cbw", true, [4][]string{
+			{zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}}},
+		"S2.57 write zeroes, without": {clean.ErasePolicy{Action: "zero"}, "cbw", false, [4][]string{
+			{zero, verify}, {zero, verify}, nil, {zero, verify}}},
+		"S2.57 S2.58 shred, with OACS bit 3": {clean.ErasePolicy{}, "", true, [4][]string{
+			{zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}}},
+		"S2.57 S2.58 shred, without": {clean.ErasePolicy{}, "", false, [4][]string{
+			{zero, verify}, {zero, verify}, nil, {zero, verify}}},
+	} {
+		for i, layout := range layouts {
+			t.Run(name+", layout "+string(layout), func(t *testing.T) {
+				capabilities := can(tt.letters)
+				capabilities.ManageNamespaces = tt.manages
+				made, fault := erasure(t, tt.policy, capabilities, layout)
+				if tt.want[i] == nil {
+					require.Equal(t, device.CodeNoErasePath, fault.Code, "F17: without a namespace, and unable to make one")
+					require.Contains(t, fault.Message, "no namespace")
+					require.Empty(t, made)
+					return
+				}
+				require.Nil(t, fault)
+				require.Equal(t, tt.want[i], namesOf(made.Steps))
+				operation, _ := tt.policy.Resolve(capabilities)
+				require.Equal(t, operation, made.Operation)
+			})
+		}
+	}
+}
+
+// TestS2_27_APlanErasesInOneWay: no plan holds two ways to erase, and each holds one,
+// before its verify.
+func TestS2_27_APlanErasesInOneWay(t *testing.T) {
+	for _, action := range []clean.Action{"auto", "sanitize", "zero"} {
+		for _, strategy := range []clean.Strategy{"auto", "crypto", "block"} {
+			for _, letters := range everyDevice {
+				made, fault := erasure(t, clean.ErasePolicy{Action: action, Strategy: strategy}, can(letters), device.LayoutUnknown)
+				if fault != nil {
+					require.Empty(t, made)
+					continue
+				}
+				ways := 0
+				for _, step := range namesOf(made.Steps) {
+					if step == "sanitize" || step == "zero" {
+						ways++
+					}
+				}
+				require.Equal(t, 1, ways)
+				require.Equal(t, "verify", made.Steps[len(made.Steps)-1].Step.Name)
+			}
+		}
+	}
+}
+
+// TestS2_25_NoPlanWithoutAnOperation, even where every step is known.
+func TestS2_25_NoPlanWithoutAnOperation(t *testing.T) {
+	made, fault := erasure(t, clean.ErasePolicy{Action: "sanitize"}, can("w"), device.LayoutWhole)
+	require.Empty(t, made)
+	require.Equal(t, device.CodePolicyUnsatisfied, fault.Code)
+	_, fault = erasure(t, clean.ErasePolicy{Action: "zero", Strategy: "crypto"}, can("cbw"), device.LayoutWhole)
+	require.Equal(t, device.CodeInvalidSetting, fault.Code, "S2.23")
+	p := planner(t, clean.Catalog(), clean.Policy{})
+	_, fault = p.Full(clean.Subject{Name: "d", HostSteps: clean.Versions(clean.Catalog())})
+	require.Equal(t, device.CodeNoErasePath, fault.Code)
+}
+
+// TestS2_75_AHostThatKnowsNoSanitize gets no plan with one.
+func TestS2_75_AHostThatKnowsNoSanitize(t *testing.T) {
+	known := clean.Versions(clean.Catalog())
+	delete(known, "sanitize")
+	_, fault := planner(t, clean.Catalog(), clean.Policy{}).Erasure(clean.ErasePolicy{}, clean.Subject{Name: "d", Capabilities: can("c"), HostSteps: known})
+	require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
+}
+
+func TestD5_ASanitizeHasTwiceItsEstimate(t *testing.T) {
+	for estimate, want := range map[time.Duration]time.Duration{
+		0: 900 * time.Second, time.Minute: 900 * time.Second, 450 * time.Second: 900 * time.Second,
+		2 * time.Hour: 4 * time.Hour,
+	} {
+		require.Equal(t, want, clean.Describe("sanitize").Timeout(clean.Subject{Estimate: estimate, Size: 1 << 50}))
+	}
+	require.Equal(t, 900*time.Second, clean.Describe("consolidate_namespaces").Timeout(clean.Subject{Size: 1 << 50}))
+}

@@ -1,0 +1,143 @@
+package clean
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"burnish/internal/device"
+)
+
+// Action is clear_action of the erase policy: which kind of operation (S2.8).
+type Action string
+
+// Strategy is clear_strategy of the erase policy: by which means (S2.9).
+type Strategy string
+
+// The actions and strategies; what is not given is auto.
+const (
+	ActionAuto     Action = "auto"
+	ActionSanitize Action = "sanitize"
+	ActionZero     Action = "zero"
+
+	StrategyAuto   Strategy = "auto"
+	StrategyCrypto Strategy = "crypto"
+	StrategyBlock  Strategy = "block"
+)
+
+// ErasePolicy is what an operator decides about how NVMe devices are erased. The zero
+// value is auto, auto.
+type ErasePolicy struct {
+	Action   Action   `json:"clear_action,omitempty"`
+	Strategy Strategy `json:"clear_strategy,omitempty"`
+}
+
+// matrix is the policy matrix of S2.16 to S2.22: the operations that a policy
+// accepts, the best first. A pair that is not in it is no policy (S2.23).
+var matrix = map[Action]map[Strategy][]device.Operation{
+	ActionAuto: {
+		StrategyAuto:   {device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred},
+		StrategyCrypto: {device.CryptoErase},
+		StrategyBlock:  {device.BlockErase, device.WriteZeroes, device.Shred},
+	},
+	ActionSanitize: {
+		StrategyAuto:   {device.CryptoErase, device.BlockErase},
+		StrategyCrypto: {device.CryptoErase},
+		StrategyBlock:  {device.BlockErase},
+	},
+	ActionZero: {
+		StrategyAuto:  {device.WriteZeroes, device.Shred},
+		StrategyBlock: {device.WriteZeroes, device.Shred},
+	},
+}
+
+// needs says what a device lacks that cannot do an operation.
+var needs = map[device.Operation]string{
+	device.CryptoErase: "crypto erase (SANICAP bit 0)",
+	device.BlockErase:  "block erase (SANICAP bit 1)",
+	device.WriteZeroes: "write zeroes (ONCS bit 3)",
+}
+
+// String gives the policy as a person would write it.
+func (p ErasePolicy) String() string {
+	p = p.full()
+	return fmt.Sprintf("clear_action=%s clear_strategy=%s", p.Action, p.Strategy)
+}
+
+// full fills in what was not given.
+func (p ErasePolicy) full() ErasePolicy {
+	if p.Action == "" {
+		p.Action = ActionAuto
+	}
+	if p.Strategy == "" {
+		p.Strategy = StrategyAuto
+	}
+	return p
+}
+
+// PolicyError says which key of an erase policy is wrong, clear_action or
+// clear_strategy, in one line.
+type PolicyError struct {
+	Key, Message string
+}
+
+// Error gives the key and what is wrong with it.
+func (e *PolicyError) Error() string { return e.Key + ": " + e.Message }
+
+// Validate refuses an action or a strategy that does not exist, and the pair zero and
+// crypto, which is none (S2.23). The error is a *PolicyError.
+func (p ErasePolicy) Validate() error {
+	p = p.full()
+	strategies, ok := matrix[p.Action]
+	if !ok {
+		return &PolicyError{Key: "clear_action", Message: fmt.Sprintf("%q is none of %s", p.Action,
+			strings.Join(texts(ActionAuto, ActionSanitize, ActionZero), ", "))}
+	}
+	if _, ok := matrix[ActionAuto][p.Strategy]; !ok {
+		return &PolicyError{Key: "clear_strategy", Message: fmt.Sprintf("%q is none of %s", p.Strategy,
+			strings.Join(texts(StrategyAuto, StrategyCrypto, StrategyBlock), ", "))}
+	}
+	if _, ok := strategies[p.Strategy]; !ok {
+		return &PolicyError{Key: "clear_strategy", Message: fmt.Sprintf("%s is impossible with clear_action %s: want one of %s",
+			p.Strategy, p.Action, strings.Join(texts(slices.Sorted(maps.Keys(strategies))...), ", "))}
+	}
+	return nil
+}
+
+// Resolve gives the one operation that the policy takes for a device with these
+// capabilities: the first of its line of the matrix that the device can do (S2.16 to
+// S2.22). It is what is locked in; there is no other at run time (S2.26, S2.27).
+// Faults: invalid_setting for a policy that Validate refuses, policy_unsatisfied
+// where the device can do none of the line (S2.25).
+func (p ErasePolicy) Resolve(can device.Capabilities) (device.Operation, *device.Fault) {
+	if err := p.Validate(); err != nil {
+		return "", &device.Fault{
+			Class: device.Permanent, Code: device.CodeInvalidSetting,
+			Message: err.Error(), Remedy: "correct the erase policy",
+		}
+	}
+	p = p.full()
+	accepted := matrix[p.Action][p.Strategy]
+	var lacks []string
+	for _, operation := range accepted {
+		if can.Supports(operation) {
+			return operation, nil
+		}
+		lacks = append(lacks, needs[operation])
+	}
+	return "", &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodePolicyUnsatisfied,
+		Message: fmt.Sprintf("the policy %s needs %s, and the device has not", p, strings.Join(lacks, " or ")),
+		Remedy:  "choose another clear_action or clear_strategy for it, or take it out",
+	}
+}
+
+// texts gives names as strings.
+func texts[T ~string](names ...T) []string {
+	var all []string
+	for _, name := range names {
+		all = append(all, string(name))
+	}
+	return all
+}

@@ -1,0 +1,148 @@
+package clean_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+)
+
+// can reads capabilities from three letters: c crypto, b block, w write zeroes.
+func can(letters string) device.Capabilities {
+	return device.Capabilities{
+		CryptoErase: strings.Contains(letters, "c"), BlockErase: strings.Contains(letters, "b"),
+		WriteZeroes: strings.Contains(letters, "w"),
+	}
+}
+
+// everyDevice is each of the eight combinations of capabilities.
+var everyDevice = []string{"", "c", "b", "w", "cb", "cw", "bw", "cbw"}
+
+// TestTheMatrix is the policy matrix written out: for every action, strategy and
+// device what is locked in; "" is a policy that the device cannot satisfy.
+func TestTheMatrix(t *testing.T) {
+	const (
+		ces = device.CryptoErase
+		bes = device.BlockErase
+		wzs = device.WriteZeroes
+		shr = device.Shred
+	)
+	for _, tt := range []struct {
+		line             string
+		action, strategy string
+		want             [8]device.Operation // as everyDevice
+	}{
+		//                                           -    c    b    w    cb   cw   bw   cbw
+		{"S2.16", "auto", "auto", [8]device.Operation{shr, ces, bes, wzs, ces, ces, bes, ces}},
+		{"S2.17", "auto", "crypto", [8]device.Operation{"", ces, "", "", ces, ces, "", ces}},
+		{"S2.18", "auto", "block", [8]device.Operation{shr, shr, bes, wzs, bes, wzs, bes, bes}},
+		{"S2.19", "sanitize", "auto", [8]device.Operation{"", ces, bes, "", ces, ces, bes, ces}},
+		{"S2.20", "sanitize", "crypto", [8]device.Operation{"", ces, "", "", ces, ces, "", ces}},
+		{"S2.21", "sanitize", "block", [8]device.Operation{"", "", bes, "", bes, "", bes, bes}},
+		{"S2.22", "zero", "auto", [8]device.Operation{shr, shr, shr, wzs, shr, wzs, wzs, wzs}},
+		{"S2.22", "zero", "block", [8]device.Operation{shr, shr, shr, wzs, shr, wzs, wzs, wzs}},
+		{"S2.8 S2.9 what is not given is auto", "", "", [8]device.Operation{shr, ces, bes, wzs, ces, ces, bes, ces}},
+		{"S2.8 the strategy alone", "", "block", [8]device.Operation{shr, shr, bes, wzs, bes, wzs, bes, bes}},
+		{"S2.9 the action alone", "sanitize", "", [8]device.Operation{"", ces, bes, "", ces, ces, bes, ces}},
+	} {
+		t.Run(fmt.Sprintf("%s %s/%s", tt.line, tt.action, tt.strategy), func(t *testing.T) {
+			policy := clean.ErasePolicy{Action: clean.Action(tt.action), Strategy: clean.Strategy(tt.strategy)}
+			require.NoError(t, policy.Validate())
+			for i, letters := range everyDevice {
+				for _, manages := range []bool{false, true} {
+					capabilities := can(letters)
+					capabilities.ManageNamespaces = manages
+					got, fault := policy.Resolve(capabilities)
+					require.Equal(t, tt.want[i], got, "a device with %q", letters)
+					if tt.want[i] != "" {
+						require.Nil(t, fault)
+						continue
+					}
+					require.Equal(t, device.CodePolicyUnsatisfied, fault.Code, "S2.25")
+					require.Equal(t, device.NeedsOperator, fault.Class)
+					require.NotEmpty(t, fault.Remedy)
+				}
+			}
+		})
+	}
+}
+
+// TestS2_25_TheReasonSaysWhatIsMissing, in one line, with the register's bit.
+func TestS2_25_TheReasonSaysWhatIsMissing(t *testing.T) {
+	for policy, want := range map[clean.ErasePolicy]string{
+		{Strategy: "crypto"}:                       "the policy clear_action=auto clear_strategy=crypto needs crypto erase (SANICAP bit 0), and the device has not",
+		{Action: "sanitize"}:                       "the policy clear_action=sanitize clear_strategy=auto needs crypto erase (SANICAP bit 0) or block erase (SANICAP bit 1), and the device has not",
+		{Action: "sanitize", Strategy: "block"}:    "the policy clear_action=sanitize clear_strategy=block needs block erase (SANICAP bit 1), and the device has not",
+		{Action: "sanitize", Strategy: "crypto"}:   "the policy clear_action=sanitize clear_strategy=crypto needs crypto erase (SANICAP bit 0), and the device has not",
+		{Action: "sanitize", Strategy: "polish"}:   `clear_strategy: "polish" is none of auto, crypto, block`,
+		{Action: "zero", Strategy: "crypto"}:       "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block",
+		{Action: "burn\nit", Strategy: "whatever"}: `clear_action: "burn\nit" is none of auto, sanitize, zero`,
+	} {
+		t.Run(want, func(t *testing.T) {
+			operation, fault := policy.Resolve(can("w"))
+			require.Empty(t, operation)
+			require.Equal(t, want, fault.Message)
+		})
+	}
+}
+
+// TestS2_23_InvalidPoliciesAreRefused, when they are loaded and when they are used,
+// whatever the device can do.
+func TestS2_23_InvalidPoliciesAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy clean.ErasePolicy
+		key    string
+	}{
+		"S2.23 zero and crypto":      {clean.ErasePolicy{Action: "zero", Strategy: "crypto"}, "clear_strategy"},
+		"S2.8 no such action":        {clean.ErasePolicy{Action: "shred"}, "clear_action"},
+		"S2.8 exact spelling":        {clean.ErasePolicy{Action: "Auto"}, "clear_action"},
+		"S2.9 no such strategy":      {clean.ErasePolicy{Strategy: "overwrite"}, "clear_strategy"},
+		"a strategy is no action":    {clean.ErasePolicy{Action: "crypto"}, "clear_action"},
+		"an action is no strategy":   {clean.ErasePolicy{Action: "zero", Strategy: "sanitize"}, "clear_strategy"},
+		"both: the action is named":  {clean.ErasePolicy{Action: "x", Strategy: "y"}, "clear_action"},
+		"spaces are not cut off":     {clean.ErasePolicy{Strategy: "block "}, "clear_strategy"},
+		"nothing but a line's end":   {clean.ErasePolicy{Action: "\n"}, "clear_action"},
+		"S2.23 and a useless action": {clean.ErasePolicy{Action: "sanitise", Strategy: "crypto"}, "clear_action"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tt.policy.Validate()
+			var wrong *clean.PolicyError
+			require.ErrorAs(t, err, &wrong)
+			require.Equal(t, tt.key, wrong.Key)
+			require.NotContains(t, err.Error(), "\n")
+			for _, letters := range everyDevice {
+				operation, fault := tt.policy.Resolve(can(letters))
+				require.Empty(t, operation)
+				require.Equal(t, device.CodeInvalidSetting, fault.Code)
+				require.Equal(t, err.Error(), fault.Message)
+			}
+			_, err = clean.NewPlanner(catalog(), clean.Policy{NVMe: tt.policy})
+			require.ErrorContains(t, err, "policy: nvme: "+tt.key+": ")
+		})
+	}
+}
+
+// TestS2_26_OneOperationAndAlwaysTheSame: resolving is a function of policy and
+// device, and gives what the device can do (S2.27: there is no second choice in it).
+func TestS2_26_OneOperationAndAlwaysTheSame(t *testing.T) {
+	for _, action := range []clean.Action{"", "auto", "sanitize", "zero"} {
+		for _, strategy := range []clean.Strategy{"", "auto", "crypto", "block"} {
+			for _, letters := range everyDevice {
+				policy := clean.ErasePolicy{Action: action, Strategy: strategy}
+				first, fault := policy.Resolve(can(letters))
+				again, _ := policy.Resolve(can(letters))
+				require.Equal(t, first, again)
+				require.Equal(t, fault == nil, first != "")
+				require.True(t, fault != nil || can(letters).Supports(first))
+				require.False(t, action == "sanitize" && first.Overwrites(), "S2.19: sanitize never overwrites")
+				require.False(t, action == "zero" && first.Sanitizes(), "S2.22: zero never sanitizes")
+				require.False(t, strategy == "crypto" && first != "" && first != device.CryptoErase)
+				require.False(t, strategy == "block" && first == device.CryptoErase)
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+)
+
+// TestS2_8_S2_9_TheErasePolicyOfAFile: what is not given is auto.
+func TestS2_8_S2_9_TheErasePolicyOfAFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want clean.ErasePolicy
+	}{
+		"nothing":          {"", clean.ErasePolicy{}},
+		"an empty section": {"nvme:\n", clean.ErasePolicy{}},
+		"the action":       {"nvme:\n  clear_action: zero\n", clean.ErasePolicy{Action: clean.ActionZero}},
+		"the strategy":     {"nvme: {clear_strategy: crypto}\n", clean.ErasePolicy{Strategy: clean.StrategyCrypto}},
+		"both":             {"nvme: {clear_action: sanitize, clear_strategy: block}\n", clean.ErasePolicy{Action: clean.ActionSanitize, Strategy: clean.StrategyBlock}},
+		"both, auto":       {"nvme: {clear_action: auto, clear_strategy: auto}\n", clean.ErasePolicy{Action: clean.ActionAuto, Strategy: clean.StrategyAuto}},
+		"in quotes":        {"nvme: {clear_action: \"zero\"}\n", clean.ErasePolicy{Action: clean.ActionZero}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := loadPolicy(t, tt.text)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, w.NVMe)
+			require.Equal(t, tt.want, w.Policy().NVMe)
+			require.Empty(t, w.Priorities)
+		})
+	}
+}
+
+// TestS2_23_AnErasePolicyThatIsNoneIsRefusedAtLoad, with its line.
+func TestS2_23_AnErasePolicyThatIsNoneIsRefusedAtLoad(t *testing.T) {
+	for name, tt := range map[string]struct{ text, line, says string }{
+		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "[3:19]", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
+		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "[3:17]", `clear_action: "shred" is none of auto, sanitize, zero`},
+		"no such strategy":    {"nvme: {clear_strategy: overwrite}\n", "[1:24]", `clear_strategy: "overwrite" is none of auto, crypto, block`},
+		"no such key":         {"nvme:\n  clear_acton: zero\n", "[2:3]", `unknown field "clear_acton"`},
+		"a key twice":         {"nvme:\n  clear_action: zero\n  clear_action: auto\n", "[3:3]", "already defined"},
+		"a word for it all":   {"nvme: zero\n", "[1:7]", "string"},
+		"a list":              {"nvme:\n  clear_action: [zero]\n", "[2:17]", "cannot unmarshal"},
+		"an action of no one": {"nvme:\n  clear_action:\n", "[2:", "clear_action has no value; leave it out for auto"},
+		"an empty strategy":   {"nvme:\n  clear_strategy: \"\"\n", "[2:19]", "clear_strategy has no value"},
+		"null":                {"nvme: {clear_action: null}\n", "[1:22]", "clear_action has no value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := loadPolicy(t, tt.text)
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(err.Error(), "BURNISH_POLICY: "), err.Error())
+			require.ErrorContains(t, err, "policy.yaml: "+tt.line)
+			require.ErrorContains(t, err, tt.says)
+			require.NotContains(t, err.Error(), "\n", "one line")
+		})
+	}
+}
+
+// TestEachErrorOfAPolicyHasItsLine: nobody has to correct one to learn of the next.
+func TestEachErrorOfAPolicyHasItsLine(t *testing.T) {
+	_, err := loadPolicy(t, "priorities:\n  zero:\n  verify:\nnvme:\n  clear_action: zero\n  clear_strategy: crypto\n")
+	require.Error(t, err)
+	lines := strings.Split(err.Error(), "\n")
+	require.Len(t, lines, 3)
+	for i, want := range []string{"verify has no priority", "zero has no priority", "[6:19]: clear_strategy: crypto is impossible"} {
+		require.True(t, strings.HasPrefix(lines[i], "BURNISH_POLICY: "), lines[i])
+		require.Contains(t, lines[i], want)
+	}
+}

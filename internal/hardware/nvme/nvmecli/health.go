@@ -1,0 +1,105 @@
+package nvmecli
+
+import (
+	"encoding/binary"
+	"strconv"
+	"strings"
+)
+
+// Health is the SMART / Health Information log page (02h).
+type Health struct {
+	// CriticalWarning is the byte of that name: bit 0 spare below threshold, 1
+	// temperature, 2 reliability degraded, 3 read only, 4 backup of volatile memory
+	// failed, 5 persistent memory region unreliable.
+	CriticalWarning uint8
+	// AvailableSpare and SpareThreshold are percent of what was there at first.
+	AvailableSpare, SpareThreshold uint8
+	// PercentUsed is the wear by the maker's own estimate; it goes on past 100, to 255.
+	PercentUsed uint8
+	// Kelvin is the composite temperature; 0 where it is not told.
+	Kelvin uint16
+	// What follows is 0 where it is not told, and the largest number where it is larger.
+	// DataUnitsRead and DataUnitsWritten count 1000 times 512 bytes, BusyMinutes minutes.
+	DataUnitsRead, DataUnitsWritten          uint64
+	ReadCommands, WriteCommands, BusyMinutes uint64
+	PowerCycles, PowerOnHours                uint64
+	UnsafeShutdowns, MediaErrors, Errors     uint64
+}
+
+// ParseHealth reads the output of `nvme smart-log -o json`. The warning, spare,
+// threshold and wear must be there: a device is not taken for a good one because they
+// are missing. Faults: tool_output.
+func ParseHealth(output []byte) (Health, error) {
+	r := read("smart-log", output)
+	h := Health{
+		AvailableSpare: uint8(r.uint("avail_spare", 8)), SpareThreshold: uint8(r.uint("spare_thresh", 8)),
+		PercentUsed:   uint8(r.uint("percent_used", 8)),
+		Kelvin:        uint16(r.mayUint("temperature", 16)),
+		DataUnitsRead: r.counter("data_units_read"), DataUnitsWritten: r.counter("data_units_written"),
+		ReadCommands: r.counter("host_read_commands"), WriteCommands: r.counter("host_write_commands"),
+		BusyMinutes: r.counter("controller_busy_time"), PowerCycles: r.counter("power_cycles"),
+		PowerOnHours: r.counter("power_on_hours"), UnsafeShutdowns: r.counter("unsafe_shutdowns"),
+		MediaErrors: r.counter("media_errors"), Errors: r.counter("num_err_log_entries"),
+	}
+	warning := r.need("critical_warning")
+	if object, ok := warning.(map[string]any); ok {
+		// 2.11 and 2.12 take the byte apart, and tell it whole beside its bits.
+		if warning, ok = object["value"]; !ok {
+			r.complain("critical_warning has no value")
+		}
+	}
+	if r.fault == nil {
+		h.CriticalWarning = uint8(r.number("critical_warning", warning, 8))
+	}
+	if err := r.failed(); err != nil {
+		return Health{}, err
+	}
+	return h, nil
+}
+
+// Firmware is the Firmware Slot Information log page (03h).
+type Firmware struct {
+	// Active is the slot that the running revision was loaded from: AFI bits 2:0.
+	Active int
+	// Next is the slot that the next reset activates: AFI bits 6:4; 0 where none is
+	// staged (SAFETY F20).
+	Next int
+	// Revisions is what lies in each slot. The revision that runs is Controller's.
+	Revisions map[int]string
+}
+
+const (
+	afi  = "Active Firmware Slot (afi)"
+	slot = "Firmware Rev Slot "
+)
+
+// ParseFirmware reads the output of `nvme fw-log -o json`. Faults: tool_output.
+func ParseFirmware(output []byte) (Firmware, error) {
+	r := read("fw-log", output).device(afi)
+	info := r.uint(afi, 8)
+	f := Firmware{Active: int(info & 7), Next: int(info >> 4 & 7), Revisions: map[int]string{}}
+	for key, v := range r.fields {
+		name, ok := strings.CutPrefix(key, slot)
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(name)
+		if err != nil || n < 1 || n > 7 {
+			r.complain("there is no slot %s", quoted(name))
+			break
+		}
+		// "2314885530819505713 (1.0.....)": in the number the eight bytes are whole, in
+		// the parentheses spaces became dots.
+		number := v
+		if text, ok := v.(string); ok {
+			number, _, _ = strings.Cut(text, " ")
+		}
+		var raw [8]byte
+		binary.LittleEndian.PutUint64(raw[:], r.number(key, number, 64))
+		f.Revisions[n] = strings.TrimRight(string(raw[:]), " \x00")
+	}
+	if err := r.failed(); err != nil {
+		return Firmware{}, err
+	}
+	return f, nil
+}

@@ -1,0 +1,60 @@
+package nvmecli
+
+import "burnish/internal/device"
+
+// Controller is what `nvme id-ctrl` tells of a controller: the Identify Controller
+// data structure (NVM Express Base Specification, Identify command, CNS 01h). Text is
+// without the spaces that fill it up, and empty where a version does not print it.
+type Controller struct {
+	Vendor    uint16 // VID, as PCI has it
+	Serial    string // SN
+	Model     string // MN
+	Firmware  string // FR: the revision that runs
+	Subsystem string // SUBNQN
+	// ID is CNTLID, which attaching a namespace asks for.
+	ID uint16
+	// CMIC bit 1: the subsystem may have a second controller (SAFETY F12).
+	CMIC uint8
+	// OACS bit 1 is format, bit 2 firmware, bit 3 namespace management.
+	OACS uint16
+	// ONCS bit 3 is Write Zeroes.
+	ONCS uint16
+	// SANICAP bit 0 is crypto erase, bit 1 block erase, bit 2 overwrite.
+	SANICAP uint32
+	// FNA bit 2 is crypto erase by format.
+	FNA uint8
+	// FirmwareSlots is FRMW.
+	FirmwareSlots uint8
+	// Namespaces is NN, the highest number that a namespace may have; it does not tell
+	// how many there are.
+	Namespaces uint32
+	// Capacity is TNVMCAP, Unallocated UNVMCAP, in bytes; 0 where the controller does
+	// not tell.
+	Capacity, Unallocated uint64
+}
+
+// ParseController reads the output of `nvme id-ctrl -o json`. SANICAP, ONCS and OACS
+// must be there: what a device can do is not guessed. Faults: tool_output.
+func ParseController(output []byte) (Controller, error) {
+	r := read("id-ctrl", output)
+	c := Controller{
+		SANICAP: uint32(r.uint("sanicap", 32)), ONCS: uint16(r.uint("oncs", 16)), OACS: uint16(r.uint("oacs", 16)),
+		Vendor: uint16(r.mayUint("vid", 16)), ID: uint16(r.mayUint("cntlid", 16)), CMIC: uint8(r.mayUint("cmic", 8)),
+		FNA: uint8(r.mayUint("fna", 8)), FirmwareSlots: uint8(r.mayUint("frmw", 8)), Namespaces: uint32(r.mayUint("nn", 32)),
+		Serial: r.text("sn"), Model: r.text("mn"), Firmware: r.text("fr"), Subsystem: r.text("subnqn"),
+		Capacity: r.mayUint("tnvmcap", 64), Unallocated: r.mayUint("unvmcap", 64),
+	}
+	if err := r.failed(); err != nil {
+		return Controller{}, err
+	}
+	return c, nil
+}
+
+// Capabilities gives what the controller says that it can do about data (S2.11 to
+// S2.14).
+func (c Controller) Capabilities() device.Capabilities {
+	return device.Capabilities{
+		CryptoErase: c.SANICAP&(1<<0) != 0, BlockErase: c.SANICAP&(1<<1) != 0,
+		WriteZeroes: c.ONCS&(1<<3) != 0, ManageNamespaces: c.OACS&(1<<3) != 0,
+	}
+}

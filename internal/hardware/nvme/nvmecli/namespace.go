@@ -1,0 +1,140 @@
+package nvmecli
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Format is one LBA format of a namespace.
+type Format struct {
+	// BlockSize is a block's data in bytes, 0 where the format is not to be used (LBADS).
+	BlockSize int64
+	// Metadata is a block's metadata in bytes (MS). A kernel shows no usable disk for
+	// most formats that have some.
+	Metadata uint16
+}
+
+// Namespace is what `nvme id-ns` tells of a namespace: the Identify Namespace data
+// structure (NVM Command Set Specification, CNS 00h).
+type Namespace struct {
+	// Blocks is NSZE, Capacity NCAP and Used NUSE, in blocks. A namespace that is not
+	// active has no blocks.
+	Blocks, Capacity, Used uint64
+	// Format is the index in Formats of the one that is in use.
+	Format  int
+	Formats []Format
+	// Shared: NMIC bit 0, another controller may reach it.
+	Shared bool
+	// WriteProtected: NSATTR bit 0.
+	WriteProtected bool
+	// NGUID and EUI64 are as printed; all zeroes where the namespace has none.
+	NGUID, EUI64 string
+}
+
+// ParseNamespace reads the output of `nvme id-ns -o json`. Faults: tool_output.
+func ParseNamespace(output []byte) (Namespace, error) {
+	r := read("id-ns", output)
+	n := Namespace{
+		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.mayUint("nuse", 64),
+		Shared: r.mayUint("nmic", 8)&1 != 0, WriteProtected: r.mayUint("nsattr", 8)&1 != 0,
+		NGUID: r.text("nguid"), EUI64: r.text("eui64"),
+	}
+	flbas := r.uint("flbas", 8)
+	list, ok := r.need("lbafs").([]any)
+	if !ok {
+		r.complain("lbafs is no list")
+	}
+	for _, item := range list {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			r.complain("lbafs has something that is no format")
+			break
+		}
+		one := &reader{command: r.command, fields: fields}
+		format := Format{Metadata: uint16(one.uint("ms", 16))}
+		// Below 512 bytes a format is not to be used, and none has blocks of GiB.
+		switch shift := one.uint("ds", 8); {
+		case shift > 30:
+			one.complain("ds is %d: no block is as large", shift)
+		case shift >= 9:
+			format.BlockSize = 1 << shift
+		}
+		if one.fault != nil {
+			r.fault = cmp.Or(r.fault, one.fault)
+			break
+		}
+		n.Formats = append(n.Formats, format)
+	}
+	// Bits 3:0 of FLBAS, and 6:5 above them where there are more than 16 formats.
+	n.Format = int(flbas & 0xf)
+	if len(n.Formats) > 16 {
+		n.Format |= int(flbas>>5&3) << 4
+	}
+	if n.Format >= len(n.Formats) {
+		r.complain("flbas names format %d of %d", n.Format, len(n.Formats))
+	}
+	if err := r.failed(); err != nil {
+		return Namespace{}, err
+	}
+	return n, nil
+}
+
+// Bytes gives the namespace's size in bytes: 0 where it has no blocks. A namespace
+// with blocks of no size is a fault (SAFETY F17). Faults: tool_output.
+func (n Namespace) Bytes() (int64, error) {
+	if n.Blocks == 0 {
+		return 0, nil
+	}
+	size := n.Formats[n.Format].BlockSize
+	r := &reader{command: "id-ns"}
+	switch {
+	case size == 0:
+		r.complain("the namespace has %d blocks of no size", n.Blocks)
+	case n.Blocks > uint64(math.MaxInt64/size):
+		r.complain("the namespace has %d blocks of %d bytes, more than a device can hold", n.Blocks, size)
+	default:
+		return int64(n.Blocks) * size, nil
+	}
+	return 0, r.failed()
+}
+
+// mostListed is how many namespaces one list can hold.
+const mostListed = 1024
+
+// ParseNamespaceList reads the output of `nvme list-ns -o json`, with --all of the
+// allocated ones: their numbers in rising order, none twice; empty, not nil, where
+// there are none. A full list, behind which more may come, is a fault: what is not
+// listed would not be erased (SAFETY F17). Faults: tool_output.
+func ParseNamespaceList(output []byte) ([]uint32, error) {
+	r := read("list-ns", output)
+	list, ok := r.need("nsid_list").([]any)
+	if !ok {
+		r.complain("nsid_list is no list")
+	}
+	if len(list) >= mostListed {
+		r.complain("%d namespaces are listed, and there may be more", len(list))
+	}
+	ids := make([]uint32, 0, len(list))
+	for _, item := range list {
+		if r.fault != nil {
+			break
+		}
+		if fields, ok := item.(map[string]any); ok {
+			item = fields["nsid"]
+		}
+		id := uint32(r.number("nsid", item, 32))
+		if id == 0 || id == math.MaxUint32 {
+			r.complain("nsid is %d: no namespace has this number", id)
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	if len(slices.Compact(slices.Clone(ids))) != len(ids) {
+		r.complain("nsid_list names a namespace twice")
+	}
+	if err := r.failed(); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}

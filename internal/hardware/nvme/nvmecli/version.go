@@ -1,0 +1,98 @@
+package nvmecli
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"burnish/internal/device"
+)
+
+// Version is nvme-cli's own.
+type Version struct {
+	Major, Minor int
+	// Text is as it was printed: "2.3", "3.0-rc.1".
+	Text string
+}
+
+// Oldest is the oldest version whose output is understood.
+var Oldest = Version{Major: 1, Minor: 16, Text: "1.16"}
+
+var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[^\s]{0,40})`)
+
+// ParseVersion reads the output of `nvme version`. Faults: tool_output.
+func ParseVersion(output []byte) (Version, error) {
+	r := &reader{command: "version"}
+	if len(output) > MaxOutput {
+		r.complain("more than %d bytes of output", MaxOutput)
+		return Version{}, r.failed()
+	}
+	found := versionLine.FindSubmatch(output)
+	if found == nil {
+		r.complain("it tells no version: %s", quoted(string(output)))
+		return Version{}, r.failed()
+	}
+	major, _ := strconv.Atoi(string(found[2])) // at most four digits
+	minor, _ := strconv.Atoi(string(found[3]))
+	return Version{Major: major, Minor: minor, Text: string(found[1])}, nil
+}
+
+// Check refuses a version that is older than Oldest. Faults: tool_too_old.
+func (v Version) Check() error {
+	if cmp.Or(cmp.Compare(v.Major, Oldest.Major), cmp.Compare(v.Minor, Oldest.Minor)) >= 0 {
+		return nil
+	}
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeToolTooOld,
+		Message: fmt.Sprintf("nvme-cli is version %s, and %s or later is needed", v.Text, Oldest.Text),
+		Remedy:  "install a later nvme-cli on this host",
+	}
+}
+
+// Status is the status that a controller answered a command with: type and code,
+// without the bits More and Do Not Retry.
+type Status uint16
+
+// The statuses that a caller looks for (NVM Express Base Specification, Status Code).
+const (
+	StatusInvalidOpcode      Status = 0x01
+	StatusInvalidField       Status = 0x02
+	StatusInternal           Status = 0x06
+	StatusInvalidNamespace   Status = 0x0b
+	StatusSanitizeFailed     Status = 0x1c
+	StatusSanitizeInProgress Status = 0x1d
+	StatusOutOfRange         Status = 0x80
+	StatusInvalidFirmware    Status = 0x107
+	// The firmware was committed, although nvme-cli fails; it takes a reset of the
+	// controller or of the subsystem until it runs.
+	StatusNeedsReset           Status = 0x10b
+	StatusNeedsSubsystemReset  Status = 0x110
+	StatusNoCapacity           Status = 0x115
+	StatusAlreadyAttached      Status = 0x118
+	StatusNotAttached          Status = 0x11a
+	StatusInvalidControllerIDs Status = 0x11c
+)
+
+var (
+	statusLine = regexp.MustCompile(`(?m)^NVMe status:.*$`)
+	statusCode = regexp.MustCompile(`\(0x([0-9a-fA-F]{1,8})\)`)
+)
+
+// ParseStatus finds the controller's status in what nvme-cli wrote to stderr. The words
+// differ by version, so only the hex in the line's last parentheses counts. False: the
+// controller did not answer; the error is one of the host.
+func ParseStatus(stderr []byte) (Status, bool) {
+	if len(stderr) > MaxOutput {
+		return 0, false
+	}
+	codes := statusCode.FindAllSubmatch(statusLine.Find(stderr), -1)
+	if len(codes) == 0 {
+		return 0, false
+	}
+	raw, err := strconv.ParseUint(string(codes[len(codes)-1][1]), 16, 32)
+	if err != nil {
+		return 0, false
+	}
+	return Status(raw & 0x7ff), true
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmecli"
+)
+
+const planUsage = `burnish plan: how an NVMe device would be erased, by which steps
+
+usage: burnish plan --identify FILE [flags]
+
+      --identify FILE       what nvme id-ctrl -o json printed; - is the standard input
+      --action A            clear_action: auto, sanitize or zero (auto)
+      --strategy S          clear_strategy: auto, crypto or block (auto)
+      --namespaces N        how many namespaces the device has (1, of the full size)
+  -o, --output table|json|yaml
+
+It needs no server and touches no device. It shows the one operation that the policy
+takes for a device with these capabilities, the steps of a full clean in their order,
+and the traits that the device has whatever the policy is. Exit code 1 where the policy
+is none or the device cannot satisfy it.
+
+example:
+  nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
+`
+
+// planned is a plan for programs: exactly these keys (CONTRACTS, Steps).
+type planned struct {
+	Operation device.Operation `json:"operation"`
+	Steps     []string         `json:"steps"`
+	Traits    []string         `json:"traits"`
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var (
+		identify, action, strategy string
+		namespaces                 int
+	)
+	cmd := &cobra.Command{
+		Use:  "plan",
+		Long: planUsage,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if identify == "" {
+				return usagef("--identify is missing")
+			}
+			actions := []clean.Action{clean.ActionAuto, clean.ActionSanitize, clean.ActionZero}
+			if !slices.Contains(actions, clean.Action(action)) {
+				return usagef("--action: %q is none of auto, sanitize, zero", action)
+			}
+			strategies := []clean.Strategy{clean.StrategyAuto, clean.StrategyCrypto, clean.StrategyBlock}
+			if !slices.Contains(strategies, clean.Strategy(strategy)) {
+				return usagef("--strategy: %q is none of auto, crypto, block", strategy)
+			}
+			if namespaces < 0 {
+				return usagef("--namespaces: %d is negative", namespaces)
+			}
+			output, err := a.readFile(identify)
+			if err != nil {
+				return err
+			}
+			p, err := planFor(output, clean.ErasePolicy{Action: clean.Action(action), Strategy: clean.Strategy(strategy)}, namespaces)
+			if err != nil {
+				return err
+			}
+			return a.emit(p, func() string {
+				return columns([][]string{
+					{"operation", string(p.Operation)},
+					{"steps", strings.Join(p.Steps, ", ")},
+					{"traits", strings.Join(p.Traits, ", ")},
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&identify, "identify", "", "")
+	cmd.Flags().StringVar(&action, "action", string(clean.ActionAuto), "")
+	cmd.Flags().StringVar(&strategy, "strategy", string(clean.StrategyAuto), "")
+	cmd.Flags().IntVar(&namespaces, "namespaces", 1, "")
+	return cmd
+}
+
+// planFor plans with every step there is, as a host would that knows them all.
+func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planned, error) {
+	controller, err := nvmecli.ParseController(output)
+	if err != nil {
+		return planned{}, err
+	}
+	catalog := clean.Catalog()
+	planner, err := clean.NewPlanner(catalog, clean.Policy{})
+	if err != nil {
+		return planned{}, err
+	}
+	can := controller.Capabilities()
+	erasure, fault := planner.Erasure(policy, clean.Subject{
+		Name: controller.Serial, Type: "NVME", Capabilities: can, Layout: layoutOf(namespaces),
+		HostSteps: clean.Versions(catalog),
+	})
+	if fault != nil {
+		return planned{}, fault
+	}
+	p := planned{Operation: erasure.Operation, Traits: can.Traits()}
+	for _, step := range erasure.Steps {
+		p.Steps = append(p.Steps, step.Step.Name)
+	}
+	return p, nil
+}
+
+// layoutOf takes a single namespace for one of the full size.
+func layoutOf(namespaces int) device.Layout {
+	switch namespaces {
+	case 0:
+		return device.LayoutNone
+	case 1:
+		return device.LayoutWhole
+	}
+	return device.LayoutSplit
+}
