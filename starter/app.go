@@ -59,6 +59,7 @@ operators
 about
   doctor    what is missing or wrong on this machine
   machine   the states of a device, and what leads from one to the next
+  spec      whether a device_spec matches a PCI device
   version   this program's version
 
 global flags
@@ -147,7 +148,7 @@ func (a *app) root() *cobra.Command {
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.replaceCommand(), a.moveCommand(),
-		a.doctorCommand(), a.machineCommand(), a.versionCommand(),
+		a.doctorCommand(), a.machineCommand(), a.specCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root
