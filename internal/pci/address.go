@@ -181,8 +181,12 @@ func prefix(field, text string) (*regexp.Regexp, error) {
 		return nil, invalid(field, "%q %s", text, why)
 	}
 	// By itself first: a)|(b becomes valid within parentheses.
-	if _, err := regexp.Compile(text); err != nil {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
 		return nil, notValid(field, text, err)
+	}
+	if repeatsNothing(tree) {
+		return nil, invalid(field, "%q repeats what has no length, as $*; Python does not take it", text)
 	}
 	compiled, err := regexp.Compile(`\A(?:` + text + `)`)
 	if err != nil {
@@ -219,7 +223,7 @@ func notPortable(text string) string {
 			return "has a class within a class, which is not the same everywhere"
 		case strings.HasPrefix(rest, "{,"):
 			return "has {, which is not the same everywhere; write {0,"
-		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:") && !strings.HasPrefix(rest, "(?P<"):
+		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"):
 			if i == 0 && strings.HasPrefix(rest, "(?i)") {
 				continue
 			}
@@ -227,6 +231,18 @@ func notPortable(text string) string {
 		}
 	}
 	return ""
+}
+
+// repeatsNothing finds a repeated anchor or word boundary.
+func repeatsNothing(tree *syntax.Regexp) bool {
+	switch tree.Op {
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		switch tree.Sub[0].Op {
+		case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+			return true
+		}
+	}
+	return slices.ContainsFunc(tree.Sub, repeatsNothing)
 }
 
 func isLetter(c byte) bool {

@@ -86,7 +86,7 @@ func take(fields map[string]json.RawMessage, key string) (json.RawMessage, bool)
 
 func identifierOrAny(field string, value json.RawMessage) (string, error) {
 	text, err := word(field, value)
-	if err != nil || strings.TrimSpace(text) == wild {
+	if err != nil || text == wild {
 		return wild, err
 	}
 	digits, why := hexadecimal(text, 4, 0xFFFF)
