@@ -101,11 +101,7 @@ func matchSpec(spec, dev string) (specMatch, error) {
 	if err != nil {
 		return specMatch{}, invalidSpec("--spec and --device", err)
 	}
-	m := specMatch{Match: ok, Tags: map[string]json.RawMessage{}}
-	if ok {
-		m.Tags = s.Tags()
-	}
-	return m, nil
+	return specMatch{Match: ok, Tags: s.Tags()}, nil
 }
 
 // invalidSpec is exit code 1, not 2: the command line is right, what it asks about is

@@ -63,6 +63,7 @@ func TestF13_DeviceSpecIsReadAgainEachTime(t *testing.T) {
 	r, err := LoadRules(file)
 	require.NoError(t, err)
 	require.NoError(t, r.AllowPCI(d), "the second entry")
+	requireFault(t, r.AllowPCI(pci.Device{Vendor: d.Vendor, Product: d.Product}), device.NeedsOperator, device.CodeNotAllowed)
 	write("allow: {device_spec: [{product_id: '0x0A55'}]}\n")
 	requireFault(t, r.AllowPCI(d), device.NeedsOperator, device.CodeNotAllowed)
 	write("allow: {device_spec: [{vendor_id: '8086'}, {vendor_id: '80*'}]}\n")

@@ -219,8 +219,8 @@ func notPortable(text string) string {
 			if strings.HasPrefix(rest, `\x{`) {
 				return `has \x{, which is not the same everywhere`
 			}
-		case strings.HasPrefix(rest, "[["), strings.HasPrefix(rest, "[^["), strings.HasPrefix(rest, "[:"):
-			return "has a class within a class, which is not the same everywhere"
+		case strings.HasPrefix(rest, "[:"):
+			return "has [:, which is not the same everywhere"
 		case strings.HasPrefix(rest, "{,"):
 			return "has {, which is not the same everywhere; write {0,"
 		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"):

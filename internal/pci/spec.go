@@ -253,7 +253,7 @@ func ParseSpecs(text []byte) (Specs, error) {
 	return specs, nil
 }
 
-// Match gives the first entry that matches d.
+// Match gives the first entry that matches d, or the zero Spec.
 func (l Specs) Match(d Device) (Spec, bool, error) {
 	for i, s := range l {
 		ok, err := s.Match(d)

@@ -134,6 +134,8 @@ func TestS2_7_InvalidSpecsNameTheField(t *testing.T) {
 		"expression twice":              {`{"address": {"bus": "0", "bus": "1"}}`, "address.bus", "twice"},
 		"expression looks ahead":        {`{"address": {"bus": "(?=0)"}}`, "address.bus", "not the same everywhere"},
 		"expression of Go":              {`{"address": {"bus": "[[:xdigit:]]+"}}`, "address.bus", "not the same everywhere"},
+		"expression of Go, a number":    {`{"address": {"bus": "\\x{30}a"}}`, "address.bus", "not the same everywhere"},
+		"expression of Go, octal":       {`{"address": {"bus": "\\60a"}}`, "address.bus", "not the same everywhere"},
 		"expression of Go, property":    {`{"address": {"bus": "\\pN"}}`, "address.bus", "not the same everywhere"},
 		"expression of Python, repeat":  {`{"address": {"bus": "0{,3}"}}`, "address.bus", "write {0,"},
 		"expression ends early":         {`{"address": {"bus": "0\\"}}`, "address.bus", "lone"},
@@ -205,6 +207,8 @@ func TestS0_13_OneTimeUseIsForWholeDevices(t *testing.T) {
 			require.NoError(t, err)
 			ok, err := s.Match(d)
 			require.Equal(t, whole, ok, "%s, %s", kind, value)
+			_, noType := s.Match(Device{Vendor: d.Vendor, Parent: "0000:0a:00.0"})
+			require.Error(t, noType)
 			if !whole {
 				var fault *Invalid
 				require.ErrorAs(t, err, &fault)
@@ -231,6 +235,11 @@ func TestS2_7_TagsAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"clear_action":"auto","list":[1,2],"live_migratable":"yes","managed":"no","number":1.50,"physical_network":"physnet1",`+
 		`"remote_managed":"false","resource_class":"CUSTOM_X","traits":"A,B","trusted":"True","tunnel":null}`, string(text))
+
+	for _, policy := range []string{`"auto"`, `"sanitize"`} {
+		_, err = ParseSpec([]byte(`{"clear_action": ` + policy + `, "clear_strategy": "crypto"}`))
+		require.NoError(t, err)
+	}
 
 	s, err = ParseSpec([]byte(`{"devname": "eth0"}`))
 	require.NoError(t, err)
@@ -314,6 +323,8 @@ func TestS2_7_TheFirstEntryThatMatchesCounts(t *testing.T) {
 func TestS2_7_DevicesOfASpec(t *testing.T) {
 	d := device(t, `{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
 	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole, NUMANode: -1}, d)
+	require.Equal(t, Virtual, device(t, `{"parent_addr": "0000:0a:00.0"}`).Type)
+	require.Equal(t, Physical, device(t, `{"dev_type": "type-PF"}`).Type)
 	for what, c := range map[string]struct{ device, field, reason string }{
 		"no JSON":             {`x`, "", "is no JSON"},
 		"a list":              {`[]`, "", "is no JSON object"},

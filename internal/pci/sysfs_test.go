@@ -73,13 +73,14 @@ func TestS2_6_ScanReadsWhatMatchingNeeds(t *testing.T) {
 		"vendor": "0x8086", "device": "0x1572", "class": "0x020000", "numa_node": "1", "sriov_totalvfs": "64\n", "sriov_numvfs": "2\n",
 		"virtfn0": "->../0000:0a:02.0", "virtfn10": "->../0000:0a:03.2", "virtfn1": "->../0000:0a:02.1",
 		"driver": "->../../../bus/pci/drivers/i40e", "iommu_group": "->../../../kernel/iommu_groups/24",
-		"net/ens1f0": "/", "net/ens1": "/",
+		"net/ens1f0": "/", "net/ens1": "/", "net/b": "/", "net/c": "/", "net/a": "/", "net/d": "/",
 	})
 	tr.add("0000:0a:02.0", map[string]string{
 		"device": "0x154c", "physfn": "->../0000:0a:00.0", "driver": "->../../../bus/pci/drivers/vfio-pci", "net/ens1v0": "/",
 	})
 	tr.add("10000:01:00.0", map[string]string{"sriov_totalvfs": "0\n"})
 	tr.add("0000:01:00.0", map[string]string{"vendor": "0x144D\n"})
+	tr.add("8000:01:00.0", nil)
 
 	devices, err := Scan(tr.devices())
 	require.NoError(t, err)
@@ -88,12 +89,13 @@ func TestS2_6_ScanReadsWhatMatchingNeeds(t *testing.T) {
 		{
 			Address: "0000:0a:00.0", Vendor: "8086", Product: "1572", Class: "020000", Type: Physical, NUMANode: 1, TotalVFs: 64,
 			Functions: []string{"0000:0a:02.0", "0000:0a:02.1", "0000:0a:03.2"},
-			Driver:    "i40e", IOMMUGroup: "24", Interfaces: []string{"ens1", "ens1f0"},
+			Driver:    "i40e", IOMMUGroup: "24", Interfaces: []string{"a", "b", "c", "d", "ens1", "ens1f0"},
 		},
 		{
 			Address: "0000:0a:02.0", Vendor: "8086", Product: "154c", Class: "010802", Type: Virtual, NUMANode: -1, Parent: "0000:0a:00.0",
-			Driver: "vfio-pci", Interfaces: []string{"ens1v0"}, ParentInterfaces: []string{"ens1", "ens1f0"},
+			Driver: "vfio-pci", Interfaces: []string{"ens1v0"}, ParentInterfaces: []string{"a", "b", "c", "d", "ens1", "ens1f0"},
 		},
+		{Address: "8000:01:00.0", Vendor: "8086", Product: "0a54", Class: "010802", Type: Whole, NUMANode: -1},
 		{Address: "10000:01:00.0", Vendor: "8086", Product: "0a54", Class: "010802", Type: Whole, NUMANode: -1},
 	}, devices)
 
@@ -142,11 +144,14 @@ func TestS2_6_ABrokenDeviceIsTold(t *testing.T) {
 		})
 	}
 	tr := newTree(t)
-	tr.add("0000:01:00.0", nil)
-	require.NoError(t, os.Remove(filepath.Join(tr.dir("0000:01:00.0"), "device")))
+	for address, lacks := range map[string]string{"0000:01:00.0": "device", "0000:02:00.0": "class"} {
+		tr.add(address, nil)
+		require.NoError(t, os.Remove(filepath.Join(tr.dir(address), lacks)))
+	}
 	tr.add("eth0", nil)
 	devices, err := Scan(tr.devices())
 	require.ErrorContains(t, err, "PCI device 0000:01:00.0: read device: ")
+	require.ErrorContains(t, err, "PCI device 0000:02:00.0: read class: ")
 	require.ErrorContains(t, err, "PCI device eth0: its name is no PCI address")
 	require.Empty(t, devices)
 }
@@ -209,6 +214,14 @@ func TestS2_6_AnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 	require.ErrorContains(t, err, address)
 	require.Empty(t, devices)
 	require.Equal(t, looks, opened)
+}
+
+// The kernel's two answers for what was there a moment ago.
+func TestS2_6_WhatGoneLooksLike(t *testing.T) {
+	require.True(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.ENODEV}))
+	require.True(t, gone(&os.PathError{Op: "open", Path: "vendor", Err: syscall.ENOENT}))
+	require.False(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.EIO}))
+	require.False(t, gone(nil))
 }
 
 // What the kernel of this machine shows can be read, whatever it is.
