@@ -60,6 +60,7 @@ about
   plan      how an NVMe device would be erased, from its id-ctrl
   doctor    what is missing or wrong on this machine
   machine   the states of a device, and what leads from one to the next
+  spec      whether a device_spec matches a PCI device
   version   this program's version
 
 global flags
@@ -148,7 +149,7 @@ func (a *app) root() *cobra.Command {
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.replaceCommand(), a.moveCommand(),
-		a.planCommand(), a.doctorCommand(), a.machineCommand(), a.versionCommand(),
+		a.planCommand(), a.specCommand(), a.doctorCommand(), a.machineCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/pci"
 )
 
 // Rules is the host's own word on what may be destroyed (SAFETY F13). It keeps
@@ -27,7 +28,8 @@ import (
 //	  # * ? [a-z] match within one name, never a /; a trailing /** matches
 //	  # everything below, at any depth.
 //	  paths: [/dev/nvme1n1, "/srv/images/*.img", "/srv/pool/**"]
-//	  # PCI devices as in Nova: vendor_id, product_id, address.
+//	  # PCI devices as in Nova: vendor_id, product_id, address. One entry must match,
+//	  # by all that it says.
 //	  device_spec: [{vendor_id: "8086", address: "0000:0a:00.*"}]
 //	  # Commands that may be run, by name: who must own the file, what it must be,
 //	  # which uid it runs as.
@@ -36,8 +38,8 @@ import (
 //	  fake: true
 //	secrets: /etc/burnish/secrets
 //
-// device_spec, scripts and secrets are parsed as strictly and handed out; they allow
-// nothing here: the drivers that match them ask for them before each use.
+// scripts and secrets are parsed as strictly and handed out; they allow nothing here:
+// the drivers that use them ask for them before each use.
 type Rules struct {
 	file string // "" for DefaultRules and the zero Rules
 	root string // of DefaultRules: everything below may be destroyed
@@ -54,9 +56,11 @@ type Script struct {
 	UID    *uint32
 }
 
-// DeviceSpec is one entry of device_spec, as JSON in Nova's form, with its line.
+// DeviceSpec is one entry of device_spec, as JSON in Nova's form and parsed, with its
+// line.
 type DeviceSpec struct {
 	JSON []byte
+	Spec pci.Spec
 	Line int
 }
 
@@ -139,6 +143,35 @@ func (r *Rules) AllowPath(resolved string) error {
 	}
 	return refuse(fmt.Sprintf("%s may not be destroyed on this host", resolved),
 		fmt.Sprintf("if it may, add it to allow.paths in %s, as it is resolved", r.file))
+}
+
+// AllowPCI is nil if d, as it is now, matches an entry of device_spec at this moment
+// (S2.6, S2.7): without such an entry, and without a host.yaml, no PCI device may be
+// destroyed. Its fault is not_allowed.
+func (r *Rules) AllowPCI(d pci.Device) error {
+	if d.Address == "" {
+		return refuse("a PCI device without an address may not be destroyed", "enrol the device by its PCI address")
+	}
+	if r.file == "" {
+		return refuse(fmt.Sprintf("PCI device %s may not be destroyed on this host", d.Address), nameFile)
+	}
+	content, err := r.read()
+	if err != nil {
+		return invalid(err)
+	}
+	specs := make(pci.Specs, 0, len(content.specs))
+	for _, entry := range content.specs {
+		specs = append(specs, entry.Spec)
+	}
+	_, matches, err := specs.Match(d)
+	switch {
+	case err != nil:
+		return refuse(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
+	case !matches:
+		return refuse(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product),
+			fmt.Sprintf("if it may, add it to allow.device_spec in %s", r.file))
+	}
+	return nil
 }
 
 // AllowFake is nil if fake devices may be cleaned at this moment; otherwise the fault

@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"burnish/internal/pci"
 )
 
 // rulesContent is what a valid host.yaml says.
@@ -204,18 +206,21 @@ func (w *walker) pattern(node ast.Node) string {
 	return pattern
 }
 
-// deviceSpec keeps the entry for whoever matches it, which also judges the values.
-// Unlike Nova's, an entry takes no tags and no policy: a misspelt key would make it
-// match more devices, not fewer. For the same reason it must have a criterion.
+// deviceSpec takes the criteria of Nova's entry and judges them as Nova does. Unlike
+// Nova's, an entry takes no tags and no policy: a misspelt key would make it match more
+// devices, not fewer. For the same reason it must have a criterion.
 func (w *walker) deviceSpec(node ast.Node) DeviceSpec {
-	entry := make(map[string]any)
+	entry, lines := make(map[string]any), make(map[string]int)
+	before := len(w.problems)
 	for key, value := range w.mapping(node, "an entry of device_spec", "vendor_id", "product_id", "address") {
+		lines[key] = lineOf(value)
 		if _, object := value.(ast.MapNode); !object || key != "address" {
 			entry[key] = w.text(value, key)
 			continue
 		}
 		address := make(map[string]string)
 		for part, expression := range w.mapping(value, "address", "domain", "bus", "slot", "function") {
+			lines["address."+part] = lineOf(expression)
 			address[part] = w.text(expression, part)
 		}
 		if len(address) == 0 {
@@ -224,14 +229,27 @@ func (w *walker) deviceSpec(node ast.Node) DeviceSpec {
 		entry[key] = address
 	}
 	spec := DeviceSpec{Line: lineOf(node)}
-	if len(entry) == 0 {
-		w.problemAt(spec.Line, "an entry of device_spec without criteria would match every device")
+	if len(w.problems) > before {
+		return spec
 	}
 	text, err := json.Marshal(entry)
 	if err != nil {
 		w.problemAt(spec.Line, "device_spec: %v", err)
+		return spec
 	}
 	spec.JSON = text
+	if spec.Spec, err = pci.ParseSpec(text); err != nil {
+		line := spec.Line
+		var fault *pci.Invalid
+		if errors.As(err, &fault) && lines[fault.Field] > 0 {
+			line = lines[fault.Field]
+		}
+		w.problemAt(line, "device_spec: %v", err)
+		return spec
+	}
+	if !spec.Spec.Narrows() {
+		w.problemAt(spec.Line, "an entry of device_spec without criteria would match every device")
+	}
 	return spec
 }
 

@@ -1,0 +1,98 @@
+package host
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/pci"
+)
+
+func TestF13_S2_7_PCIDevicesByDeviceSpec(t *testing.T) {
+	file := writeRules(t, goodRules)
+	r, err := LoadRules(file)
+	require.NoError(t, err)
+	for what, c := range map[string]struct {
+		device  pci.Device
+		allowed bool
+	}{
+		"both criteria of an entry":    {pci.Device{Address: "0000:0a:00.7", Vendor: "8086", Product: "0a54"}, true},
+		"another vendor":               {pci.Device{Address: "0000:0a:00.7", Vendor: "8087", Product: "0a54"}, false},
+		"another slot":                 {pci.Device{Address: "0000:0a:01.0", Vendor: "8086", Product: "0a54"}, false},
+		"the expressions of an entry":  {pci.Device{Address: "0001:0a:00.3", Vendor: "1234", Product: "0001"}, true},
+		"not the expressions":          {pci.Device{Address: "0001:0a:00.4", Vendor: "1234", Product: "0001"}, false},
+		"a domain that is too long":    {pci.Device{Address: "10000:0a:00.0", Vendor: "8086", Product: "0a54"}, false},
+		"no address":                   {pci.Device{Vendor: "8086", Product: "0a54"}, false},
+		"no vendor, which is asked":    {pci.Device{Address: "0000:0a:00.7"}, false},
+		"an address that is none":      {pci.Device{Address: "eth0", Vendor: "8086"}, false},
+		"nothing known of it":          {pci.Device{}, false},
+		"a function of another's slot": {pci.Device{Address: "0000:0a:02.0", Vendor: "8086", Product: "0a54", Type: pci.Virtual, Parent: "0000:0a:00.0"}, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			err := r.AllowPCI(c.device)
+			if c.allowed {
+				require.NoError(t, err)
+				return
+			}
+			requireFault(t, err, device.NeedsOperator, device.CodeNotAllowed)
+		})
+	}
+	fault := requireFault(t, r.AllowPCI(pci.Device{Address: "0000:0b:00.0", Vendor: "8086", Product: "0a54"}), device.NeedsOperator, device.CodeNotAllowed)
+	require.Equal(t, "PCI device 0000:0b:00.0 (8086:0a54) may not be destroyed on this host", fault.Message)
+	require.Contains(t, fault.Remedy, "allow.device_spec in "+file)
+}
+
+func TestF13_NoPCIDeviceWithoutASpec(t *testing.T) {
+	d := pci.Device{Address: "0000:0a:00.0", Vendor: "8086", Product: "0a54"}
+	withoutSpecs, err := LoadRules(writeRules(t, "allow: {paths: [/dev/nvme0n1], fake: true}\n"))
+	require.NoError(t, err)
+	for _, r := range []*Rules{{}, DefaultRules(testDir(t)), withoutSpecs} {
+		requireFault(t, r.AllowPCI(d), device.NeedsOperator, device.CodeNotAllowed)
+	}
+}
+
+func TestF13_DeviceSpecIsReadAgainEachTime(t *testing.T) {
+	d := pci.Device{Address: "0000:0a:00.0", Vendor: "8086", Product: "0a54"}
+	file := writeRules(t, "allow: {device_spec: [{product_id: 0x0A55}, {vendor_id: '0x8086'}]}\n")
+	_, err := LoadRules(file)
+	require.ErrorContains(t, err, "product_id must be text")
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+	write("allow: {device_spec: [{product_id: '0x0A55'}, {vendor_id: '0x8086'}]}\n")
+	r, err := LoadRules(file)
+	require.NoError(t, err)
+	require.NoError(t, r.AllowPCI(d), "the second entry")
+	requireFault(t, r.AllowPCI(pci.Device{Vendor: d.Vendor, Product: d.Product}), device.NeedsOperator, device.CodeNotAllowed)
+	write("allow: {device_spec: [{product_id: '0x0A55'}]}\n")
+	requireFault(t, r.AllowPCI(d), device.NeedsOperator, device.CodeNotAllowed)
+	write("allow: {device_spec: [{vendor_id: '8086'}, {vendor_id: '80*'}]}\n")
+	fault := requireFault(t, r.AllowPCI(d), device.NeedsOperator, device.CodeNotAllowed)
+	require.Contains(t, fault.Message, "line 1: device_spec: vendor_id: ", "an invalid entry disallows everything")
+}
+
+func TestF13_S2_7_InvalidSpecsAreToldWithTheirLine(t *testing.T) {
+	for what, c := range map[string]struct{ entry, want string }{
+		"vendor":            {"vendor_id: intel", `line 4: device_spec: vendor_id: "intel" is no hexadecimal number`},
+		"product":           {"product_id: '10000'", `line 4: device_spec: product_id: "10000" is more than FFFF`},
+		"wildcard":          {"address: '0000:0*:00.0'", "line 4: device_spec: address: bus"},
+		"function":          {"address: '0a:00.8'", "line 4: device_spec: address: function"},
+		"expression":        {"address:\n      domain: '0'\n      bus: '['", "line 6: device_spec: address.bus: "},
+		"every address":     {"address: '*:*:*.*'", "would match every device"},
+		"every address, .":  {"address: '.'", "would match every device"},
+		"every vendor":      {"vendor_id: '*'", "would match every device"},
+		"devname":           {"devname: eth0", `line 4: unknown key "devname"`},
+		"a tag":             {"physical_network: net", `line 4: unknown key "physical_network"`},
+		"one_time_use":      {"one_time_use: 'yes'", `line 4: unknown key "one_time_use"`},
+		"vendor in a list":  {"vendor_id: ['8086']", "line 4: vendor_id must be text, not a list"},
+		"address in a list": {"address: ['0a:00.0']", "line 4: address must be text, not a list"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := LoadRules(writeRules(t, "allow:\n  device_spec:\n  -\n    "+c.entry+"\n"))
+			require.ErrorContains(t, err, c.want)
+			var rules *RulesError
+			require.ErrorAs(t, err, &rules)
+			require.Len(t, rules.Problems, 1, "told once")
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package pci
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Type is what kind of function a device is, in Nova's words.
+type Type string
+
+// The three kinds: a device without SR-IOV, one that can have virtual functions, and
+// a virtual function.
+const (
+	Whole    Type = "type-PCI"
+	Physical Type = "type-PF"
+	Virtual  Type = "type-VF"
+)
+
+// Device is one PCI function. What is not known is "", nil or 0, but NUMANode -1.
+type Device struct {
+	Address string // domain:bus:slot.function, as the kernel writes it
+	Vendor  string // four hexadecimal digits in lower case
+	Product string // four hexadecimal digits in lower case
+	Class   string // six hexadecimal digits in lower case: class, subclass, interface
+	Type    Type
+
+	Parent    string   // of a virtual function: the address of its physical function
+	Functions []string // of a physical function: its virtual ones' addresses, sorted
+	TotalVFs  int      // how many virtual functions it can have
+
+	Driver     string // that is bound to it
+	NUMANode   int
+	IOMMUGroup string
+
+	Interfaces       []string // its network interfaces, sorted
+	ParentInterfaces []string // those of its physical function, sorted
+}
+
+// ParseDevice reads a device from a JSON object with Nova's keys: address, vendor_id,
+// product_id, dev_type, parent_addr, devname, parent_ifname. All are optional, null is
+// as good as absent, and others are left alone. An error is *Invalid.
+func ParseDevice(text []byte) (Device, error) {
+	given, err := object(text, "")
+	if err != nil {
+		return Device{}, err
+	}
+	d := Device{NUMANode: -1}
+	var kind, own, parents string
+	for _, field := range []struct {
+		key  string
+		into *string
+	}{
+		{"address", &d.Address}, {"vendor_id", &d.Vendor}, {"product_id", &d.Product}, {"dev_type", &kind},
+		{"parent_addr", &d.Parent}, {"devname", &own}, {"parent_ifname", &parents},
+	} {
+		value, ok := given[field.key]
+		if !ok || string(value) == "null" {
+			continue
+		}
+		if *field.into, err = word(field.key, value); err != nil {
+			return Device{}, err
+		}
+		if *field.into == "" {
+			return Device{}, invalid(field.key, "is empty")
+		}
+	}
+	if d.Vendor, err = identifier("vendor_id", d.Vendor); err != nil {
+		return Device{}, err
+	}
+	if d.Product, err = identifier("product_id", d.Product); err != nil {
+		return Device{}, err
+	}
+	if d.Address, err = canonical("address", d.Address); err != nil {
+		return Device{}, err
+	}
+	if d.Parent, err = canonical("parent_addr", d.Parent); err != nil {
+		return Device{}, err
+	}
+	if own != "" {
+		d.Interfaces = []string{own}
+	}
+	if parents != "" {
+		d.ParentInterfaces = []string{parents}
+	}
+	d.Type = Type(kind)
+	switch {
+	case kind == "" && d.Parent != "":
+		d.Type = Virtual
+	case kind == "":
+		d.Type = Whole
+	case !slices.Contains([]Type{Whole, Physical, Virtual}, d.Type):
+		return Device{}, invalid("dev_type", "%q is unknown; known are type-PCI, type-PF, type-VF", kind)
+	case d.Type != Virtual && d.Parent != "":
+		return Device{}, invalid("parent_addr", "only a type-VF has a parent, not a %s", kind)
+	}
+	return d, nil
+}
+
+// identifier reads a vendor or a product of a device; "" stays.
+func identifier(field, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	digits, why := hexadecimal(text, 4, 0xFFFF)
+	if why != "" {
+		return "", invalid(field, "%s", why)
+	}
+	return digits, nil
+}
+
+// canonical gives the one spelling of an address; "" stays.
+func canonical(field, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	at, err := exact(field, text)
+	if err != nil {
+		return "", err
+	}
+	return at.String(), nil
+}
+
+// String is domain:bus:slot.function.
+func (p place) String() string {
+	return p[0] + ":" + p[1] + ":" + p[2] + "." + p[3]
+}
+
+// beyondSpecs says that the domain has more than four digits, as those that the kernel
+// makes up for disks behind a volume management controller: no spec can name it, and
+// Nova never takes such a device.
+func beyondSpecs(address string) bool {
+	return strings.IndexByte(address, ':') > 4
+}
+
+// sorted gives the keys of an object in their order.
+func sorted(fields map[string]json.RawMessage) []string {
+	keys := make([]string, 0, len(fields))
+	for key := range fields {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

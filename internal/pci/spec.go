@@ -1,0 +1,301 @@
+package pci
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Spec is one entry of device_spec. All its criteria must hold for a device to match.
+// The zero Spec matches nothing.
+type Spec struct {
+	vendor, product string // four digits, or wild
+	address         criterion
+	devname         string // "" where it is no criterion
+	tags            map[string]json.RawMessage
+}
+
+// ParseSpec reads one entry from a JSON object, as Nova and Cyborg do:
+//
+//   - vendor_id, product_id: hexadecimal, at most FFFF; "*" is any;
+//   - address: a string domain:bus:slot.function, aligned to the right, where a blank
+//     field or * is any; or an object of regular expressions domain, bus, slot and
+//     function, which match as a prefix and know capitals from small letters;
+//   - devname: a network interface; it excludes address;
+//   - one_time_use: yes, no, true, false, 1 or 0;
+//   - clear_action and clear_strategy: Cyborg's policy;
+//   - every other key is a tag: kept, and not matched.
+//
+// An error is *Invalid and names the field.
+func ParseSpec(text []byte) (Spec, error) {
+	given, err := object(text, "")
+	if err != nil {
+		return Spec{}, err
+	}
+	s := Spec{vendor: wild, product: wild, address: everywhere, tags: given}
+	if value, ok := take(given, "vendor_id"); ok {
+		if s.vendor, err = identifierOrAny("vendor_id", value); err != nil {
+			return Spec{}, err
+		}
+	}
+	if value, ok := take(given, "product_id"); ok {
+		if s.product, err = identifierOrAny("product_id", value); err != nil {
+			return Spec{}, err
+		}
+	}
+	place, hasPlace := take(given, "address")
+	if hasPlace {
+		if s.address, err = parseAddress(place); err != nil {
+			return Spec{}, err
+		}
+	}
+	if value, ok := take(given, "devname"); ok {
+		if s.devname, err = word("devname", value); err != nil {
+			return Spec{}, err
+		}
+		if s.devname == "" {
+			return Spec{}, invalid("devname", "is empty")
+		}
+		if hasPlace {
+			return Spec{}, invalid("devname", "excludes address; give one of them")
+		}
+	}
+	if value, ok := given[oneTimeUse]; ok {
+		yes, err := truth(oneTimeUse, value)
+		if err != nil {
+			return Spec{}, err
+		}
+		// Nova's tag is a string, whatever was written.
+		given[oneTimeUse] = json.RawMessage(fmt.Sprintf("%q", fmt.Sprint(yes)))
+	}
+	return s, s.checkPolicy()
+}
+
+// oneTimeUse is the key that Nova keeps among the tags and yet knows (S0.2).
+const oneTimeUse = "one_time_use"
+
+func take(fields map[string]json.RawMessage, key string) (json.RawMessage, bool) {
+	value, ok := fields[key]
+	delete(fields, key)
+	return value, ok
+}
+
+func identifierOrAny(field string, value json.RawMessage) (string, error) {
+	text, err := word(field, value)
+	if err != nil || text == wild {
+		return wild, err
+	}
+	digits, why := hexadecimal(text, 4, 0xFFFF)
+	if why != "" {
+		return "", invalid(field, "%s", why)
+	}
+	return digits, nil
+}
+
+func parseAddress(value json.RawMessage) (criterion, error) {
+	switch value[0] {
+	case '{':
+		return parseExpressions(value)
+	case '"':
+		text, err := word("address", value)
+		if err != nil {
+			return nil, err
+		}
+		return parseGlob(text)
+	}
+	return nil, invalid("address", "must be a string or an object, not %s", kind(value))
+}
+
+// truth reads yes, no, true, false, 1 or 0, in any case, with quotes or without.
+func truth(field string, value json.RawMessage) (bool, error) {
+	text := string(value)
+	if value[0] == '"' {
+		var err error
+		if text, err = word(field, value); err != nil {
+			return false, err
+		}
+		text = strings.ToLower(text)
+	}
+	switch text {
+	case "yes", "true", "1":
+		return true, nil
+	case "no", "false", "0":
+		return false, nil
+	}
+	return false, invalid(field, "%s is neither yes nor no; want yes, no, true, false, 1 or 0", kind(value))
+}
+
+// checkPolicy knows the words of Cyborg's policy, and the one pair that contradicts
+// itself (S2.8, S2.9, S2.23).
+func (s Spec) checkPolicy() error {
+	chosen := make(map[string]string)
+	for _, policy := range [][]string{
+		{"clear_action", "auto", "sanitize", "zero"},
+		{"clear_strategy", "auto", "crypto", "block"},
+	} {
+		key, known := policy[0], policy[1:]
+		value, ok := s.tags[key]
+		if !ok {
+			continue
+		}
+		text, err := word(key, value)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(known, text) {
+			return invalid(key, "%q is unknown; known are %s", text, strings.Join(known, ", "))
+		}
+		chosen[key] = text
+	}
+	if chosen["clear_action"] == "zero" && chosen["clear_strategy"] == "crypto" {
+		return invalid("clear_strategy", "crypto cannot be had with clear_action zero")
+	}
+	return nil
+}
+
+// Narrows says whether the spec has a criterion that some device does not meet.
+func (s Spec) Narrows() bool {
+	return s.address == nil || s.vendor != wild || s.product != wild || s.devname != "" || !s.address.any()
+}
+
+// OneTimeUse says whether the devices of this spec are burned after one tenancy;
+// absent means no (S0.2).
+func (s Spec) OneTimeUse() bool {
+	return string(s.tags[oneTimeUse]) == `"true"`
+}
+
+// Tags gives every key that is no criterion, with its value as it was written; but
+// one_time_use, which is "true" or "false". It is never nil.
+func (s Spec) Tags() map[string]json.RawMessage {
+	tags := make(map[string]json.RawMessage, len(s.tags))
+	maps.Copy(tags, s.tags)
+	return tags
+}
+
+// Match says whether all criteria hold for d. A single address is that of a physical
+// function, where d names it as its parent, and then matches d too; and so does the
+// interface of a physical function. It is an error, *Invalid, if d lacks what the spec
+// asks for, or if it is a virtual function and the spec has one_time_use (S0.13).
+func (s Spec) Match(d Device) (bool, error) {
+	if s.address == nil || beyondSpecs(d.Address) {
+		return false, nil
+	}
+	for _, want := range []struct {
+		field string
+		asked bool
+		have  string
+	}{
+		{"vendor_id", s.vendor != wild, d.Vendor},
+		{"product_id", s.product != wild, d.Product},
+		{"address", !s.address.any(), d.Address},
+	} {
+		if want.asked && want.have == "" {
+			return false, invalid(want.field, "the device has none, and the spec asks for it")
+		}
+	}
+	at, err := s.matchAddress(d)
+	if err != nil {
+		return false, err
+	}
+	ok := at &&
+		(s.vendor == wild || s.vendor == d.Vendor) &&
+		(s.product == wild || s.product == d.Product) &&
+		(s.devname == "" || slices.Contains(d.Interfaces, s.devname) || slices.Contains(d.ParentInterfaces, s.devname))
+	if _, given := s.tags[oneTimeUse]; ok && given && (d.Type == Virtual || d.Parent != "") {
+		return false, invalid(oneTimeUse, "is for whole devices only, and this one is a virtual function")
+	}
+	return ok, nil
+}
+
+func (s Spec) matchAddress(d Device) (bool, error) {
+	if s.address.any() {
+		return true, nil
+	}
+	own, err := exact("address", d.Address)
+	if err != nil || s.address.match(own) {
+		return err == nil, err
+	}
+	if d.Parent == "" || !s.address.single() {
+		return false, nil
+	}
+	parent, err := exact("parent_addr", d.Parent)
+	return err == nil && s.address.match(parent), err
+}
+
+// Specs is a list of entries; the first that matches counts.
+type Specs []Spec
+
+// ParseSpecs reads one entry, or a list of them. In a list the error names the entry.
+func ParseSpecs(text []byte) (Specs, error) {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) == 0 || trimmed[0] != '[' {
+		s, err := ParseSpec(text)
+		if err != nil {
+			return nil, err
+		}
+		return Specs{s}, nil
+	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return nil, invalid("", "is no JSON: %s", reason(err))
+	}
+	specs := make(Specs, 0, len(entries))
+	for i, entry := range entries {
+		s, err := ParseSpec(entry)
+		if err != nil {
+			return nil, inEntry(i, err)
+		}
+		specs = append(specs, s)
+	}
+	return specs, nil
+}
+
+// Match gives the first entry that matches d, or the zero Spec.
+func (l Specs) Match(d Device) (Spec, bool, error) {
+	for i, s := range l {
+		ok, err := s.Match(d)
+		if err != nil && len(l) > 1 {
+			return Spec{}, false, inEntry(i, err)
+		}
+		if err != nil || ok {
+			return s, ok, err
+		}
+	}
+	return Spec{}, false, nil
+}
+
+func inEntry(i int, err error) error {
+	var fault *Invalid
+	if !errors.As(err, &fault) {
+		return fmt.Errorf("entry %d: %w", i+1, err)
+	}
+	return &Invalid{Entry: i + 1, Field: fault.Field, Reason: fault.Reason}
+}
+
+// Selected is a device with the entry that it matched.
+type Selected struct {
+	Device Device
+	Spec   Spec
+}
+
+// Select gives those of devices that match, in their order (S2.6). The error joins
+// what is wrong with single devices, each with its address; those are left out.
+func (l Specs) Select(devices []Device) ([]Selected, error) {
+	var (
+		chosen []Selected
+		errs   []error
+	)
+	for _, d := range devices {
+		s, ok, err := l.Match(d)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("device %s: %w", d.Address, err))
+		case ok:
+			chosen = append(chosen, Selected{Device: d, Spec: s})
+		}
+	}
+	return chosen, errors.Join(errs...)
+}

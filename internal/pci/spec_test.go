@@ -1,0 +1,423 @@
+package pci
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// disk is what most of the tests match against.
+const disk = `{"address": "0000:0a:00.1", "vendor_id": "8086", "product_id": "0a54"}`
+
+func device(t *testing.T, text string) Device {
+	t.Helper()
+	d, err := ParseDevice([]byte(text))
+	require.NoError(t, err, text)
+	return d
+}
+
+func TestS2_7_CriteriaOfASpec(t *testing.T) {
+	for what, c := range map[string]struct {
+		spec  string
+		match bool
+	}{
+		"no criterion":                   {`{}`, true},
+		"vendor":                         {`{"vendor_id": "8086"}`, true},
+		"another vendor":                 {`{"vendor_id": "8087"}`, false},
+		"vendor with 0x":                 {`{"vendor_id": "0x8086"}`, true},
+		"vendor with 0X":                 {`{"vendor_id": "0X8086"}`, true},
+		"vendor with blanks":             {`{"vendor_id": " 8086 "}`, true},
+		"vendor is padded":               {`{"vendor_id": "86"}`, false},
+		"vendor is any":                  {`{"vendor_id": "*"}`, true},
+		"product":                        {`{"product_id": "0a54"}`, true},
+		"product in capitals":            {`{"product_id": "0A54"}`, true},
+		"product is padded":              {`{"product_id": "a54"}`, true},
+		"product with zeroes before it":  {`{"product_id": "00000a54"}`, true},
+		"another product":                {`{"product_id": "0a55"}`, false},
+		"both":                           {`{"vendor_id": "8086", "product_id": "0a54"}`, true},
+		"vendor, another product":        {`{"vendor_id": "8086", "product_id": "0a55"}`, false},
+		"another vendor, product":        {`{"vendor_id": "8087", "product_id": "0a54"}`, false},
+		"vendor, another address":        {`{"vendor_id": "8086", "address": "0b:00.*"}`, false},
+		"another vendor, address":        {`{"vendor_id": "8087", "address": "0a:00.*"}`, false},
+		"address":                        {`{"address": "0000:0a:00.1"}`, true},
+		"address in capitals":            {`{"address": "0000:0A:00.1"}`, true},
+		"address without zeroes":         {`{"address": "0:a:0.1"}`, true},
+		"address with 0x":                {`{"address": "0x0:0xa:0.0x1"}`, true},
+		"all of it any":                  {`{"address": "*:*:*.*"}`, true},
+		"empty address":                  {`{"address": ""}`, true},
+		"blank address":                  {`{"address": "  "}`, true},
+		"a dot":                          {`{"address": "."}`, true},
+		"any domain":                     {`{"address": "*:0a:00.1"}`, true},
+		"no domain":                      {`{"address": "0a:00.1"}`, true},
+		"blank domain":                   {`{"address": ":0a:00.1"}`, true},
+		"blank domain and bus":           {`{"address": "::00.1"}`, true},
+		"blank fields of blanks":         {`{"address": " : : 00 .1"}`, true},
+		"slot alone":                     {`{"address": "00"}`, true},
+		"slot alone, a bus it is not":    {`{"address": "0a"}`, false},
+		"function alone":                 {`{"address": ".1"}`, true},
+		"another function alone":         {`{"address": ".0"}`, false},
+		"no function":                    {`{"address": "0000:0a:00"}`, true},
+		"no function but its dot":        {`{"address": "0000:0a:00."}`, true},
+		"any function":                   {`{"address": "0000:0a:00.*"}`, true},
+		"another domain":                 {`{"address": "0001:0a:00.1"}`, false},
+		"another bus":                    {`{"address": "0000:0b:00.1"}`, false},
+		"another slot":                   {`{"address": "0000:0a:01.1"}`, false},
+		"another function":               {`{"address": "0000:0a:00.0"}`, false},
+		"expressions":                    {`{"address": {"domain": ".*", "bus": "0a", "slot": "00", "function": "[0-3]"}}`, true},
+		"no expressions":                 {`{"address": {}}`, true},
+		"one expression":                 {`{"address": {"bus": "0a"}}`, true},
+		"an expression that is not it":   {`{"address": {"bus": "0b"}}`, false},
+		"expression as a prefix":         {`{"address": {"bus": "0"}}`, true},
+		"expression is no substring":     {`{"address": {"bus": "a"}}`, false},
+		"expression to the end":          {`{"address": {"bus": "0$"}}`, false},
+		"expression with capitals":       {`{"address": {"bus": "0A"}}`, false},
+		"expression without case":        {`{"address": {"bus": "(?i)0A"}}`, true},
+		"alternatives are both a prefix": {`{"address": {"bus": "x|a"}}`, false},
+		"alternatives":                   {`{"address": {"bus": "0b|0a"}}`, true},
+		"one expression of two":          {`{"address": {"bus": "0a", "function": "[2-7]"}}`, false},
+		"expression, a class of signs":   {`{"address": {"bus": "[^$*]+$"}}`, true},
+		"empty expression":               {`{"address": {"bus": ""}}`, true},
+		"tags do not match":              {`{"physical_network": "physnet1", "class": "none"}`, true},
+		"keys know capitals":             {`{"Vendor_ID": "1234"}`, true},
+		"devname of nobody":              {`{"devname": "eth0"}`, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, err := ParseSpec([]byte(c.spec))
+			require.NoError(t, err)
+			got, err := s.Match(device(t, disk))
+			require.NoError(t, err)
+			require.Equal(t, c.match, got)
+		})
+	}
+}
+
+func TestS2_7_InvalidSpecsNameTheField(t *testing.T) {
+	for what, c := range map[string]struct{ spec, field, reason string }{
+		"vendor is empty":               {`{"vendor_id": ""}`, "vendor_id", `"" is no hexadecimal number`},
+		"vendor is a number":            {`{"vendor_id": 8086}`, "vendor_id", "must be a string, not 8086"},
+		"vendor is null":                {`{"vendor_id": null}`, "vendor_id", "must be a string, not null"},
+		"vendor is a list":              {`{"vendor_id": ["8086"]}`, "vendor_id", "must be a string, not a list"},
+		"vendor is no number":           {`{"vendor_id": "intel"}`, "vendor_id", `"intel" is no hexadecimal number`},
+		"vendor is a glob":              {`{"vendor_id": "80*"}`, "vendor_id", "no hexadecimal"},
+		"vendor has a sign":             {`{"vendor_id": "-1"}`, "vendor_id", "no hexadecimal"},
+		"vendor is 0x alone":            {`{"vendor_id": "0x"}`, "vendor_id", "no hexadecimal"},
+		"vendor is too large":           {`{"vendor_id": "10000"}`, "vendor_id", `"10000" is more than FFFF`},
+		"vendor is any, with blanks":    {`{"vendor_id": " * "}`, "vendor_id", "no hexadecimal"},
+		"expression repeats an end":     {`{"address": {"bus": "0a$*"}}`, "address.bus", "repeats what has no length"},
+		"expression repeats an edge":    {`{"address": {"bus": "(0|\\b{2})a"}}`, "address.bus", "repeats what has no length"},
+		"product is empty":              {`{"product_id": ""}`, "product_id", "no hexadecimal"},
+		"product is a number":           {`{"product_id": 1}`, "product_id", "must be a string"},
+		"product is too large":          {`{"product_id": "0x1FFFF"}`, "product_id", "is more than FFFF"},
+		"product is far too large":      {`{"product_id": "ffffffffffffffffffff"}`, "product_id", "is more than FFFF"},
+		"address is a number":           {`{"address": 0}`, "address", "must be a string or an object, not 0"},
+		"address is null":               {`{"address": null}`, "address", "must be a string or an object, not null"},
+		"address is a list":             {`{"address": []}`, "address", "not a list"},
+		"wildcard within a field":       {`{"address": "0000:0*:00.1"}`, "address", `bus "0*" is no hexadecimal number; * stands for a whole field only`},
+		"wildcard within the function":  {`{"address": "0000:0a:00.1*"}`, "address", "function"},
+		"two wildcards":                 {`{"address": "0000:**:00.1"}`, "address", "bus"},
+		"a class":                       {`{"address": "0000:0a:00.[0-3]"}`, "address", "function"},
+		"too many fields":               {`{"address": "0:0000:0a:00.1"}`, "address", "more than three"},
+		"domain too large":              {`{"address": "10000:0a:00.1"}`, "address", `domain "10000" is more than FFFF`},
+		"bus too large":                 {`{"address": "0000:100:00.1"}`, "address", `bus "100" is more than FF`},
+		"slot too large":                {`{"address": "0000:0a:20.1"}`, "address", `slot "20" is more than 1F`},
+		"function too large":            {`{"address": "0000:0a:00.8"}`, "address", `function "8" is more than 7`},
+		"two dots":                      {`{"address": "0000:0a:00.1.2"}`, "address", "function"},
+		"function of blanks":            {`{"address": "0a:00. "}`, "address", "function"},
+		"expression is bad":             {`{"address": {"bus": "["}}`, "address.bus", `"[" is no valid expression: missing closing ]`},
+		"expression closes too much":    {`{"address": {"domain": "a)|(b"}}`, "address.domain", "no valid expression"},
+		"expression is a number":        {`{"address": {"slot": 0}}`, "address.slot", "must be a string"},
+		"expression is null":            {`{"address": {"function": null}}`, "address.function", "must be a string"},
+		"expression of nothing":         {`{"address": {"func": "0"}}`, "address.func", "unknown; known are domain, bus, slot, function"},
+		"expression twice":              {`{"address": {"bus": "0", "bus": "1"}}`, "address.bus", "twice"},
+		"expression looks ahead":        {`{"address": {"bus": "(?=0)"}}`, "address.bus", "not the same everywhere"},
+		"expression of Go":              {`{"address": {"bus": "[[:xdigit:]]+"}}`, "address.bus", "not the same everywhere"},
+		"expression of Go, a number":    {`{"address": {"bus": "\\x{30}a"}}`, "address.bus", "not the same everywhere"},
+		"expression of Go, octal":       {`{"address": {"bus": "\\60a"}}`, "address.bus", "not the same everywhere"},
+		"expression of Go, property":    {`{"address": {"bus": "\\pN"}}`, "address.bus", "not the same everywhere"},
+		"expression of Python, repeat":  {`{"address": {"bus": "0{,3}"}}`, "address.bus", "write {0,"},
+		"expression ends early":         {`{"address": {"bus": "0\\"}}`, "address.bus", "lone"},
+		"devname and address":           {`{"devname": "eth0", "address": "0a:00.1"}`, "devname", "excludes address"},
+		"devname and object address":    {`{"devname": "eth0", "address": {"bus": "0a"}}`, "devname", "excludes address"},
+		"devname is empty":              {`{"devname": ""}`, "devname", "is empty"},
+		"devname is a number":           {`{"devname": 1}`, "devname", "must be a string"},
+		"one_time_use maybe":            {`{"one_time_use": "maybe"}`, "one_time_use", `"maybe" is neither yes nor no`},
+		"one_time_use empty":            {`{"one_time_use": ""}`, "one_time_use", "neither"},
+		"one_time_use null":             {`{"one_time_use": null}`, "one_time_use", "null is neither"},
+		"one_time_use on":               {`{"one_time_use": "on"}`, "one_time_use", "neither"},
+		"one_time_use 2":                {`{"one_time_use": 2}`, "one_time_use", "2 is neither"},
+		"one_time_use a list":           {`{"one_time_use": ["yes"]}`, "one_time_use", "a list is neither"},
+		"S2.8 clear_action":             {`{"clear_action": "erase"}`, "clear_action", `"erase" is unknown; known are auto, sanitize, zero`},
+		"S2.9 clear_strategy":           {`{"clear_strategy": "shred"}`, "clear_strategy", `"shred" is unknown; known are auto, crypto, block`},
+		"S2.23 zero with crypto":        {`{"clear_action": "zero", "clear_strategy": "crypto"}`, "clear_strategy", "cannot be had with clear_action zero"},
+		"a key twice":                   {`{"vendor_id": "8086", "vendor_id": "8087"}`, "vendor_id", "twice"},
+		"a tag twice":                   {`{"a": 1, "a": 1}`, "a", "twice"},
+		"a key of two lines, twice":     {"{\"a\\nb\": 1, \"a\\nb\": 1}", `"a\nb"`, "twice"},
+		"a value that is cut off":       {`{"vendor_id": "80`, "vendor_id", "is no JSON"},
+		"a value that is none":          {`{"vendor_id": yes}`, "vendor_id", "is no JSON"},
+		"nothing":                       {``, "", "is empty"},
+		"blanks":                        {` `, "", "is empty"},
+		"no object":                     {`"vendor_id"`, "", "is no JSON object"},
+		"null":                          {`null`, "", "is no JSON object"},
+		"a word":                        {`vendor`, "", "is no JSON"},
+		"an object that does not end":   {`{"vendor_id": "8086"`, "", "it ends too early"},
+		"an object with something more": {`{} {}`, "", "something after the object"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := ParseSpec([]byte(c.spec))
+			var fault *Invalid
+			require.ErrorAs(t, err, &fault)
+			require.Equal(t, c.field, fault.Field, err)
+			require.Contains(t, fault.Reason, c.reason)
+			require.True(t, strings.HasPrefix(err.Error(), c.field), err)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestS0_2_OneTimeUse(t *testing.T) {
+	for value, want := range map[string]bool{
+		`"yes"`: true, `"YES"`: true, `"true"`: true, `"True"`: true, `"1"`: true, `true`: true, `1`: true,
+		`"no"`: false, `"No"`: false, `"false"`: false, `"FALSE"`: false, `"0"`: false, `false`: false, `0`: false,
+	} {
+		s, err := ParseSpec([]byte(`{ "one_time_use" :  ` + value + ` , "x":1}`))
+		require.NoError(t, err, value)
+		require.Equal(t, want, s.OneTimeUse(), value)
+		tag := map[bool]string{true: `"true"`, false: `"false"`}[want]
+		require.Equal(t, tag, string(s.Tags()["one_time_use"]), value)
+	}
+	s, err := ParseSpec([]byte(`{"vendor_id": "8086"}`))
+	require.NoError(t, err)
+	require.False(t, s.OneTimeUse(), "absent means no")
+	require.NotContains(t, s.Tags(), "one_time_use")
+}
+
+func TestS0_13_OneTimeUseIsForWholeDevices(t *testing.T) {
+	for kind, whole := range map[string]bool{
+		`"dev_type": "type-PCI"`:        true,
+		`"dev_type": "type-PF"`:         true,
+		`"dev_type": "type-VF"`:         false,
+		`"parent_addr": "0000:0a:00.0"`: false,
+	} {
+		d := device(t, `{"vendor_id": "8086", `+kind+`}`)
+		for _, value := range []string{"yes", "no"} {
+			s, err := ParseSpec([]byte(`{"vendor_id": "8086", "one_time_use": "` + value + `"}`))
+			require.NoError(t, err)
+			ok, err := s.Match(d)
+			require.Equal(t, whole, ok, "%s, %s", kind, value)
+			_, noType := s.Match(Device{Vendor: d.Vendor, Parent: "0000:0a:00.0"})
+			require.Error(t, noType)
+			if !whole {
+				var fault *Invalid
+				require.ErrorAs(t, err, &fault)
+				require.Equal(t, "one_time_use", fault.Field)
+				require.Contains(t, fault.Reason, "virtual function")
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		s, err := ParseSpec([]byte(`{"vendor_id": "1234", "one_time_use": "yes"}`))
+		require.NoError(t, err)
+		ok, err := s.Match(d)
+		require.NoError(t, err, "a device that the spec does not mean")
+		require.False(t, ok)
+	}
+}
+
+func TestS2_7_TagsAreKept(t *testing.T) {
+	s, err := ParseSpec([]byte(`{"vendor_id": "8086", "product_id": "1", "address": "0a:00.1", "physical_network": "physnet1",
+		"trusted": "True", "managed": "no", "remote_managed": "false", "live_migratable": "yes", "resource_class": "CUSTOM_X",
+		"traits": "A,B", "tunnel": null, "number": 1.50, "list": [1, 2], "clear_action": "auto"}`))
+	require.NoError(t, err)
+	text, err := json.Marshal(s.Tags())
+	require.NoError(t, err)
+	require.Equal(t, `{"clear_action":"auto","list":[1,2],"live_migratable":"yes","managed":"no","number":1.50,"physical_network":"physnet1",`+
+		`"remote_managed":"false","resource_class":"CUSTOM_X","traits":"A,B","trusted":"True","tunnel":null}`, string(text))
+
+	for _, policy := range []string{`"auto"`, `"sanitize"`} {
+		_, err = ParseSpec([]byte(`{"clear_action": ` + policy + `, "clear_strategy": "crypto"}`))
+		require.NoError(t, err)
+	}
+
+	s, err = ParseSpec([]byte(`{"devname": "eth0"}`))
+	require.NoError(t, err)
+	require.NotNil(t, s.Tags())
+	require.Empty(t, s.Tags())
+}
+
+func TestS2_7_APhysicalFunctionStandsForItsVirtualOnes(t *testing.T) {
+	const vf = `{"address": "0000:0a:02.1", "vendor_id": "8086", "product_id": "154c", "parent_addr": "0000:0a:00.0", "parent_ifname": "ens1"}`
+	for spec, match := range map[string]bool{
+		`{"address": "0000:0a:00.0"}`:                                                   true,
+		`{"address": "0:0A:0.0"}`:                                                       true,
+		`{"address": "0000:0a:00.*"}`:                                                   false, // no single address
+		`{"address": "0a:00.0"}`:                                                        false,
+		`{"address": "0000:0a:00.1"}`:                                                   false,
+		`{"address": "0000:0a:02.1"}`:                                                   true,
+		`{"address": "0000:0a:02.*"}`:                                                   true,
+		`{"vendor_id": "8087", "address": "0000:0a:00.0"}`:                              false,
+		`{"product_id": "154c", "address": "0000:0a:00.0"}`:                             true,
+		`{"address": {"domain": "0000", "bus": "0a", "slot": "00", "function": "0"}}`:   true,
+		`{"address": {"domain": "0000", "bus": "0A", "slot": "00", "function": "0"}}`:   false,
+		`{"address": {"domain": "000", "bus": "0a", "slot": "00", "function": "0"}}`:    false,
+		`{"address": {"domain": "0000", "bus": "0a", "slot": "00", "function": "[0]"}}`: false,
+		`{"address": {"domain": "0000", "bus": "0a", "slot": "0", "function": ".*"}}`:   true, // by its own
+		`{"devname": "ens1"}`:                                                           true,
+		`{"devname": "ens2"}`:                                                           false,
+	} {
+		s, err := ParseSpec([]byte(spec))
+		require.NoError(t, err, spec)
+		got, err := s.Match(device(t, vf))
+		require.NoError(t, err, spec)
+		require.Equal(t, match, got, spec)
+	}
+	s, err := ParseSpec([]byte(`{"devname": "ens1"}`))
+	require.NoError(t, err)
+	got, err := s.Match(device(t, `{"devname": "ens1"}`))
+	require.NoError(t, err)
+	require.True(t, got)
+}
+
+func TestS2_7_TheFirstEntryThatMatchesCounts(t *testing.T) {
+	specs, err := ParseSpecs([]byte(` [{"vendor_id": "8087", "n": 1}, {"product_id": "0a54", "n": 2}, {"vendor_id": "8086", "n": 3}]`))
+	require.NoError(t, err)
+	s, ok, err := specs.Match(device(t, disk))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "2", string(s.Tags()["n"]))
+
+	_, ok, err = specs.Match(device(t, `{"vendor_id": "1", "product_id": "2"}`))
+	require.NoError(t, err)
+	require.False(t, ok)
+	_, _, err = specs.Match(device(t, `{"vendor_id": "1"}`))
+	require.EqualError(t, err, "entry 2: product_id: the device has none, and the spec asks for it")
+
+	specs, err = ParseSpecs([]byte(`{"vendor_id": "8086"}`))
+	require.NoError(t, err)
+	require.Len(t, specs, 1)
+	_, _, err = specs.Match(device(t, `{}`))
+	require.EqualError(t, err, "vendor_id: the device has none, and the spec asks for it")
+
+	specs, err = ParseSpecs([]byte(`[]`))
+	require.NoError(t, err)
+	_, ok, err = specs.Match(device(t, disk))
+	require.NoError(t, err)
+	require.False(t, ok, "no entry matches nothing")
+
+	for text, want := range map[string]string{
+		`[{}, {"address": "0*"}]`: "entry 2: address: ",
+		`[{}, 1]`:                 "entry 2: is no JSON object",
+		`[{}`:                     "is no JSON: ",
+		`[{}] x`:                  "is no JSON: ",
+		``:                        "is empty",
+		`{"vendor_id": 1}`:        "vendor_id: ",
+	} {
+		_, err := ParseSpecs([]byte(text))
+		require.ErrorContains(t, err, want, text)
+		require.ErrorAs(t, err, new(*Invalid))
+	}
+}
+
+func TestS2_7_DevicesOfASpec(t *testing.T) {
+	d := device(t, `{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
+	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole, NUMANode: -1}, d)
+	require.Equal(t, Virtual, device(t, `{"parent_addr": "0000:0a:00.0"}`).Type)
+	require.Equal(t, Physical, device(t, `{"dev_type": "type-PF"}`).Type)
+	for what, c := range map[string]struct{ device, field, reason string }{
+		"no JSON":             {`x`, "", "is no JSON"},
+		"a list":              {`[]`, "", "is no JSON object"},
+		"vendor is a number":  {`{"vendor_id": 8086}`, "vendor_id", "must be a string"},
+		"vendor is empty":     {`{"vendor_id": ""}`, "vendor_id", "is empty"},
+		"vendor is any":       {`{"vendor_id": "*"}`, "vendor_id", "no hexadecimal"},
+		"product too large":   {`{"product_id": "12345"}`, "product_id", "more than FFFF"},
+		"address of three":    {`{"address": "0a:00.1"}`, "address", "want domain:bus:slot.function"},
+		"address of five":     {`{"address": "0:0:0a:00.1"}`, "address", "more than three"},
+		"address without .":   {`{"address": "0000:0a:00"}`, "address", "function"},
+		"address is any":      {`{"address": "*:*:*.*"}`, "address", "domain"},
+		"a domain of five":    {`{"address": "10000:01:00.0"}`, "address", "more than FFFF"},
+		"parent is strange":   {`{"parent_addr": "eth0"}`, "parent_addr", "no PCI address"},
+		"type is strange":     {`{"dev_type": "VF"}`, "dev_type", "known are type-PCI, type-PF, type-VF"},
+		"a PF with a parent":  {`{"dev_type": "type-PF", "parent_addr": "0000:0a:00.0"}`, "parent_addr", "only a type-VF"},
+		"devname is a number": {`{"devname": 0}`, "devname", "must be a string"},
+		"vendor twice":        {`{"vendor_id": "1", "vendor_id": "2"}`, "vendor_id", "twice"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := ParseDevice([]byte(c.device))
+			var fault *Invalid
+			require.ErrorAs(t, err, &fault)
+			require.Equal(t, c.field, fault.Field, err)
+			require.Contains(t, fault.Reason, c.reason)
+		})
+	}
+}
+
+// What a device does not say of itself is no match, and no mismatch either.
+func TestS2_7_ADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {
+	for spec, field := range map[string]string{
+		`{"vendor_id": "8086"}`:         "vendor_id",
+		`{"product_id": "1"}`:           "product_id",
+		`{"address": "0a:00.1"}`:        "address",
+		`{"address": {"domain": ".*"}}`: "address",
+	} {
+		s, err := ParseSpec([]byte(spec))
+		require.NoError(t, err)
+		ok, err := s.Match(Device{})
+		require.False(t, ok)
+		var fault *Invalid
+		require.ErrorAs(t, err, &fault)
+		require.Equal(t, field, fault.Field)
+	}
+	var zero Spec
+	ok, err := zero.Match(device(t, disk))
+	require.NoError(t, err)
+	require.False(t, ok, "the zero Spec matches nothing")
+	require.True(t, zero.Narrows())
+
+	s, err := ParseSpec([]byte(`{"vendor_id": "8086"}`))
+	require.NoError(t, err)
+	ok, err = s.Match(Device{Address: "10000:01:00.0", Vendor: "8086"})
+	require.NoError(t, err)
+	require.False(t, ok, "a domain that no spec can name")
+	s, err = ParseSpec([]byte(`{"address": "0000:0a:00.0"}`))
+	require.NoError(t, err)
+	_, err = s.Match(Device{Address: "x"})
+	require.ErrorContains(t, err, "address: ")
+	_, err = s.Match(Device{Address: "0000:0a:02.0", Parent: "x"})
+	require.ErrorContains(t, err, "parent_addr: ")
+}
+
+func TestS2_7_Narrows(t *testing.T) {
+	for spec, want := range map[string]bool{
+		`{}`: false, `{"physical_network": "x"}`: false, `{"vendor_id": "*"}`: false, `{"address": "*:*:*.*"}`: false, `{"address": ""}`: false,
+		`{"address": ":."}`: false, `{"address": {}}`: false, `{"one_time_use": "yes"}`: false,
+		`{"vendor_id": "1"}`: true, `{"product_id": "1"}`: true, `{"devname": "x"}`: true, `{"address": ".0"}`: true, `{"address": {"bus": "0a"}}`: true,
+	} {
+		s, err := ParseSpec([]byte(spec))
+		require.NoError(t, err)
+		require.Equal(t, want, s.Narrows(), spec)
+	}
+}
+
+func TestS2_6_Select(t *testing.T) {
+	devices := []Device{
+		{Address: "0000:01:00.0", Vendor: "8086"}, {Address: "0000:02:00.0", Vendor: "1234"},
+		{Address: "0000:03:00.0", Vendor: "8086", Type: Virtual}, {Address: "0000:04:00.0", Vendor: "8086"}, {Address: "10000:04:00.0", Vendor: "8086"},
+	}
+	specs, err := ParseSpecs([]byte(`[{"address": "04:00.0", "n": 1}, {"vendor_id": "8086", "one_time_use": true}]`))
+	require.NoError(t, err)
+	chosen, err := specs.Select(devices)
+	require.EqualError(t, err, "device 0000:03:00.0: entry 2: one_time_use: is for whole devices only, and this one is a virtual function")
+	require.ErrorAs(t, err, new(*Invalid))
+	require.Len(t, chosen, 2)
+	require.Equal(t, devices[0], chosen[0].Device)
+	require.True(t, chosen[0].Spec.OneTimeUse())
+	require.Equal(t, devices[3], chosen[1].Device)
+	require.False(t, chosen[1].Spec.OneTimeUse())
+
+	chosen, err = Specs{}.Select(devices)
+	require.NoError(t, err)
+	require.Empty(t, chosen)
+	require.EqualError(t, inEntry(0, errors.New("x")), "entry 1: x")
+}

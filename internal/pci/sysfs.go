@@ -1,0 +1,255 @@
+package pci
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Devices is where Linux lists its PCI devices.
+const Devices = "/sys/bus/pci/devices"
+
+// Scan reads the devices that folder lists, which is Devices or a folder of the same
+// form, sorted by address (S2.6). It opens attributes for reading and links, and
+// nothing else. A device that vanishes meanwhile is left out; one whose address another
+// takes meanwhile is read anew, so that no entry is made up of two devices. Without
+// devices, or without the folder, the list is empty (S2.4). The error joins what is
+// wrong with single devices, each with its address; the others are in the list.
+func Scan(folder string) ([]Device, error) {
+	return (&scanner{folder: folder}).scan()
+}
+
+// scanner is one scan; opened, where it is set, is called with each device once its
+// directory is held and nothing in it is read.
+type scanner struct {
+	folder string
+	opened func(address string)
+}
+
+// kernelAddress is an address as the kernel writes it; its domain may be longer than
+// the four digits that a spec can name.
+var kernelAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+func (s *scanner) scan() ([]Device, error) {
+	entries, err := os.ReadDir(s.folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the PCI devices: %w", err)
+	}
+	var (
+		devices []Device
+		errs    []error
+	)
+	for _, entry := range entries {
+		d, found, err := s.device(entry.Name())
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("PCI device %s: %w", entry.Name(), err))
+		case found:
+			devices = append(devices, d)
+		}
+	}
+	slices.SortFunc(devices, byAddress)
+	adopt(devices)
+	return devices, errors.Join(errs...)
+}
+
+// byAddress orders by number: a longer domain is a larger one.
+func byAddress(a, b Device) int {
+	return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
+}
+
+// adopt tells virtual functions the interfaces of their physical ones.
+func adopt(devices []Device) {
+	interfaces := make(map[string][]string)
+	for _, d := range devices {
+		interfaces[d.Address] = d.Interfaces
+	}
+	for i, d := range devices {
+		if d.Parent != "" {
+			devices[i].ParentInterfaces = interfaces[d.Parent]
+		}
+	}
+}
+
+// looks bounds how often a device is read that changes as it is read.
+const looks = 3
+
+func (s *scanner) device(address string) (d Device, found bool, err error) {
+	if !kernelAddress.MatchString(address) {
+		return Device{}, false, errors.New("its name is no PCI address")
+	}
+	link := filepath.Join(s.folder, address)
+	for range looks {
+		if d, err = s.look(link, address); err == nil {
+			return d, true, nil
+		}
+		if !gone(err) {
+			return Device{}, false, err
+		}
+		if _, statErr := os.Stat(link); gone(statErr) {
+			return Device{}, false, nil
+		}
+	}
+	return Device{}, false, err
+}
+
+// gone says whether err is what reading something gives that is no longer there: sysfs
+// has ENODEV for attributes that were open already.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+}
+
+// look reads one device through its directory, which it holds: what takes the address
+// later has a directory of its own.
+func (s *scanner) look(link, address string) (d Device, err error) {
+	root, err := os.OpenRoot(link)
+	if err != nil {
+		return Device{}, fmt.Errorf("open: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if s.opened != nil {
+		s.opened(address)
+	}
+	dir := attributes{root: root}
+	d = Device{
+		Address: address, Type: Whole,
+		Vendor: dir.hex("vendor", 4), Product: dir.hex("device", 4),
+		TotalVFs: dir.number("sriov_totalvfs", 0), NUMANode: dir.number("numa_node", -1),
+		Driver: dir.link("driver"), IOMMUGroup: dir.link("iommu_group"),
+		Parent: dir.address("physfn"), Interfaces: dir.names("net"),
+	}
+	for _, name := range dir.names(".") {
+		if strings.HasPrefix(name, "virtfn") {
+			d.Functions = append(d.Functions, dir.address(name))
+		}
+	}
+	// Last, for every device has one: where it can still be read, what was not there
+	// before was not there, and was not gone already.
+	d.Class = dir.hex("class", 6)
+	slices.SortFunc(d.Functions, func(a, b string) int { return byAddress(Device{Address: a}, Device{Address: b}) })
+	switch {
+	case d.Parent != "":
+		d.Type = Virtual
+	case d.TotalVFs > 0:
+		d.Type = Physical
+	}
+	return d, dir.err
+}
+
+// attributes reads those of one device. The first error stays, and what its methods
+// return after it is not used.
+type attributes struct {
+	root *os.Root
+	err  error
+}
+
+// largestAttribute is a page: sysfs has no longer ones.
+const largestAttribute = 4096
+
+func (a *attributes) text(name string) (text string, there bool) {
+	if a.err != nil {
+		return "", false
+	}
+	file, err := a.root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false
+	}
+	if err != nil {
+		a.err = fmt.Errorf("open %s: %w", name, err)
+		return "", false
+	}
+	content, err := io.ReadAll(io.LimitReader(file, largestAttribute))
+	if err = errors.Join(err, file.Close()); err != nil {
+		a.err = fmt.Errorf("read %s: %w", name, err)
+		return "", false
+	}
+	return strings.TrimSpace(string(content)), true
+}
+
+// hex reads a number that every device has, as width digits in lower case.
+func (a *attributes) hex(name string, width int) string {
+	text, there := a.text(name)
+	if a.err != nil {
+		return ""
+	}
+	if !there {
+		a.err = fmt.Errorf("read %s: %w", name, fs.ErrNotExist)
+		return ""
+	}
+	digits, why := hexadecimal(text, width, 1<<(4*width)-1)
+	if why != "" {
+		a.err = fmt.Errorf("%s: %s", name, why)
+	}
+	return digits
+}
+
+// number reads a decimal number; absent is what not every device has.
+func (a *attributes) number(name string, absent int) int {
+	text, there := a.text(name)
+	if !there {
+		return absent
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		a.err = fmt.Errorf("%s: %q is no number", name, text)
+	}
+	return n
+}
+
+// link gives the last name of what a link leads to; "" where there is no such link.
+func (a *attributes) link(name string) string {
+	if a.err != nil {
+		return ""
+	}
+	target, err := a.root.Readlink(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		a.err = fmt.Errorf("read the link %s: %w", name, err)
+		return ""
+	}
+	return filepath.Base(target)
+}
+
+// address is a link to another device.
+func (a *attributes) address(name string) string {
+	to := a.link(name)
+	if to != "" && !kernelAddress.MatchString(to) {
+		a.err = fmt.Errorf("the link %s leads to %q, which is no PCI address", name, to)
+	}
+	return to
+}
+
+// names lists a folder, sorted; none where it is not there.
+func (a *attributes) names(folder string) []string {
+	if a.err != nil {
+		return nil
+	}
+	dir, err := a.root.Open(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		a.err = fmt.Errorf("open %s: %w", folder, err)
+		return nil
+	}
+	names, err := dir.Readdirnames(-1)
+	if err = errors.Join(err, dir.Close()); err != nil {
+		a.err = fmt.Errorf("list %s: %w", folder, err)
+	}
+	slices.Sort(names)
+	return names
+}

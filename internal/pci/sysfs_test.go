@@ -1,0 +1,236 @@
+package pci
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tree is a sysfs of the test's own, in the kernel's form: devices in folders, and
+// links to them where they are listed.
+type tree struct {
+	t    *testing.T
+	root string
+}
+
+func newTree(t *testing.T) tree {
+	tr := tree{t, t.TempDir()}
+	require.NoError(t, os.MkdirAll(tr.devices(), 0o755))
+	return tr
+}
+
+func (tr tree) devices() string { return filepath.Join(tr.root, "bus/pci/devices") }
+func (tr tree) dir(address string) string {
+	return filepath.Join(tr.root, "devices/pci0000:00", address)
+}
+
+// add makes a device. A value with an arrow in front is a link, one with a slash behind
+// is a folder.
+func (tr tree) add(address string, attributes map[string]string) {
+	dir := tr.dir(address)
+	require.NoError(tr.t, os.MkdirAll(dir, 0o755))
+	all := map[string]string{"vendor": "0x8086\n", "device": "0x0a54\n", "class": "0x010802\n", "numa_node": "-1\n"}
+	for name, value := range attributes {
+		all[name] = value
+	}
+	for name, value := range all {
+		path := filepath.Join(dir, name)
+		if target, link := strings.CutPrefix(value, "->"); link {
+			require.NoError(tr.t, os.Symlink(target, path))
+			continue
+		}
+		if value == "/" {
+			require.NoError(tr.t, os.MkdirAll(path, 0o755))
+			continue
+		}
+		require.NoError(tr.t, os.WriteFile(path, []byte(value), 0o444))
+	}
+	require.NoError(tr.t, os.Symlink("../../../devices/pci0000:00/"+address, filepath.Join(tr.devices(), address)))
+}
+
+// remove is the kernel's order: the link first.
+func (tr tree) remove(address string) {
+	require.NoError(tr.t, os.Remove(filepath.Join(tr.devices(), address)))
+	require.NoError(tr.t, os.RemoveAll(tr.dir(address)))
+}
+
+func addresses(devices []Device) []string {
+	var list []string
+	for _, d := range devices {
+		list = append(list, d.Address)
+	}
+	return list
+}
+
+func TestS2_6_ScanReadsWhatMatchingNeeds(t *testing.T) {
+	tr := newTree(t)
+	tr.add("0000:0a:00.0", map[string]string{
+		"vendor": "0x8086", "device": "0x1572", "class": "0x020000", "numa_node": "1", "sriov_totalvfs": "64\n", "sriov_numvfs": "2\n",
+		"virtfn0": "->../0000:0a:02.0", "virtfn10": "->../0000:0a:03.2", "virtfn1": "->../0000:0a:02.1",
+		"driver": "->../../../bus/pci/drivers/i40e", "iommu_group": "->../../../kernel/iommu_groups/24",
+		"net/ens1f0": "/", "net/ens1": "/", "net/b": "/", "net/c": "/", "net/a": "/", "net/d": "/",
+	})
+	tr.add("0000:0a:02.0", map[string]string{
+		"device": "0x154c", "physfn": "->../0000:0a:00.0", "driver": "->../../../bus/pci/drivers/vfio-pci", "net/ens1v0": "/",
+	})
+	tr.add("10000:01:00.0", map[string]string{"sriov_totalvfs": "0\n"})
+	tr.add("0000:01:00.0", map[string]string{"vendor": "0x144D\n"})
+	tr.add("8000:01:00.0", nil)
+
+	devices, err := Scan(tr.devices())
+	require.NoError(t, err)
+	require.Equal(t, []Device{
+		{Address: "0000:01:00.0", Vendor: "144d", Product: "0a54", Class: "010802", Type: Whole, NUMANode: -1},
+		{
+			Address: "0000:0a:00.0", Vendor: "8086", Product: "1572", Class: "020000", Type: Physical, NUMANode: 1, TotalVFs: 64,
+			Functions: []string{"0000:0a:02.0", "0000:0a:02.1", "0000:0a:03.2"},
+			Driver:    "i40e", IOMMUGroup: "24", Interfaces: []string{"a", "b", "c", "d", "ens1", "ens1f0"},
+		},
+		{
+			Address: "0000:0a:02.0", Vendor: "8086", Product: "154c", Class: "010802", Type: Virtual, NUMANode: -1, Parent: "0000:0a:00.0",
+			Driver: "vfio-pci", Interfaces: []string{"ens1v0"}, ParentInterfaces: []string{"a", "b", "c", "d", "ens1", "ens1f0"},
+		},
+		{Address: "8000:01:00.0", Vendor: "8086", Product: "0a54", Class: "010802", Type: Whole, NUMANode: -1},
+		{Address: "10000:01:00.0", Vendor: "8086", Product: "0a54", Class: "010802", Type: Whole, NUMANode: -1},
+	}, devices)
+
+	specs, err := ParseSpecs([]byte(`{"devname": "ens1"}`))
+	require.NoError(t, err)
+	chosen, err := specs.Select(devices)
+	require.NoError(t, err)
+	require.Len(t, chosen, 2, "the interface's device and its virtual function")
+}
+
+func TestS2_4_NoDeviceIsNoError(t *testing.T) {
+	for _, folder := range []string{newTree(t).devices(), filepath.Join(t.TempDir(), "none")} {
+		devices, err := Scan(folder)
+		require.NoError(t, err)
+		require.Empty(t, devices)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := Scan(file)
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+}
+
+// One device that cannot be read is told, and hides no other.
+func TestS2_6_ABrokenDeviceIsTold(t *testing.T) {
+	for what, c := range map[string]struct {
+		name, value, want string
+	}{
+		"no vendor":      {"vendor", "", "vendor"},
+		"a long vendor":  {"vendor", "0x18086\n", `vendor: "0x18086" is more than FFFF`},
+		"no class":       {"class", "/", "class"},
+		"a strange node": {"numa_node", "one", `numa_node: "one" is no number`},
+		"a strange link": {"physfn", "->../eth0", `physfn leads to "eth0"`},
+		"no link":        {"driver", "i40e", "driver"},
+		"strange VFs":    {"virtfn0", "->../eth0", `virtfn0 leads to "eth0"`},
+		"no folder":      {"net", "x", "net"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			tr := newTree(t)
+			tr.add("0000:01:00.0", nil)
+			tr.add("0000:03:00.0", nil)
+			tr.add("0000:02:00.0", map[string]string{c.name: c.value})
+			devices, err := Scan(tr.devices())
+			require.ErrorContains(t, err, "PCI device 0000:02:00.0: ")
+			require.ErrorContains(t, err, c.want)
+			require.Equal(t, []string{"0000:01:00.0", "0000:03:00.0"}, addresses(devices))
+		})
+	}
+	tr := newTree(t)
+	for address, lacks := range map[string]string{"0000:01:00.0": "device", "0000:02:00.0": "class"} {
+		tr.add(address, nil)
+		require.NoError(t, os.Remove(filepath.Join(tr.dir(address), lacks)))
+	}
+	tr.add("eth0", nil)
+	devices, err := Scan(tr.devices())
+	require.ErrorContains(t, err, "PCI device 0000:01:00.0: read device: ")
+	require.ErrorContains(t, err, "PCI device 0000:02:00.0: read class: ")
+	require.ErrorContains(t, err, "PCI device eth0: its name is no PCI address")
+	require.Empty(t, devices)
+}
+
+func TestS2_6_ADeviceThatVanishesIsLeftOut(t *testing.T) {
+	for what, vanish := range map[string]func(tr tree, address string){
+		"unplugged": tree.remove,
+		"unplugged, its last attribute first": func(tr tree, address string) {
+			require.NoError(tr.t, os.Remove(filepath.Join(tr.dir(address), "class")))
+			tr.remove(address)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			tr := newTree(t)
+			for _, address := range []string{"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"} {
+				tr.add(address, nil)
+			}
+			var seen []string
+			s := &scanner{folder: tr.devices(), opened: func(address string) {
+				seen = append(seen, address)
+				switch address {
+				case "0000:01:00.0":
+					vanish(tr, "0000:03:00.0") // before it is opened
+				case "0000:02:00.0":
+					vanish(tr, "0000:02:00.0") // as it is read
+				}
+			}}
+			devices, err := s.scan()
+			require.NoError(t, err)
+			require.Equal(t, []string{"0000:01:00.0"}, addresses(devices))
+			require.Equal(t, []string{"0000:01:00.0", "0000:02:00.0"}, seen)
+		})
+	}
+}
+
+func TestS2_6_AnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
+	tr := newTree(t)
+	const address = "0000:01:00.0"
+	tr.add(address, map[string]string{"physfn": "->../0000:00:01.0"})
+	opened := 0
+	s := &scanner{folder: tr.devices(), opened: func(string) {
+		if opened++; opened == 1 {
+			tr.remove(address)
+			tr.add(address, map[string]string{"vendor": "0x1234", "device": "0x5678"})
+		}
+	}}
+	devices, err := s.scan()
+	require.NoError(t, err)
+	require.Equal(t, []Device{{Address: address, Vendor: "1234", Product: "5678", Class: "010802", Type: Whole, NUMANode: -1}}, devices)
+	require.Equal(t, 2, opened)
+
+	// One that never stays is told, and ends.
+	opened = 0
+	s.opened = func(string) {
+		opened++
+		tr.remove(address)
+		tr.add(address, nil)
+	}
+	devices, err = s.scan()
+	require.ErrorContains(t, err, address)
+	require.Empty(t, devices)
+	require.Equal(t, looks, opened)
+}
+
+// The kernel's two answers for what was there a moment ago.
+func TestS2_6_WhatGoneLooksLike(t *testing.T) {
+	require.True(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.ENODEV}))
+	require.True(t, gone(&os.PathError{Op: "open", Path: "vendor", Err: syscall.ENOENT}))
+	require.False(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.EIO}))
+	require.False(t, gone(nil))
+}
+
+// What the kernel of this machine shows can be read, whatever it is.
+func TestS2_6_ThisMachine(t *testing.T) {
+	devices, err := Scan(Devices)
+	require.NoError(t, err)
+	require.True(t, slices.IsSortedFunc(devices, byAddress))
+	for _, d := range devices {
+		require.Regexp(t, kernelAddress, d.Address)
+		require.Len(t, d.Vendor+d.Product+d.Class, 14, d.Address)
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/internal/pci"
+)
+
+const specUsage = `burnish spec: device_spec, as Nova and host.yaml have it
+
+usage: burnish spec match --spec JSON --device JSON [flags]
+
+  match    whether a spec matches a device, and with which tags
+
+See burnish spec match --help.
+
+example:
+  burnish spec match --spec '{"vendor_id": "8086"}' --device '{"vendor_id": "8086"}'
+`
+
+const specMatchUsage = `burnish spec match: whether a device_spec matches a device, and with which tags
+
+usage: burnish spec match --spec JSON --device JSON [flags]
+
+      --spec JSON     an entry of Nova's device_spec, or a list: the first that matches
+                      counts. Criteria, of which all must hold: vendor_id, product_id,
+                      address (a string, or an object of regular expressions), devname.
+                      one_time_use is yes or no; every other key is a tag.
+      --device JSON   what is known of a device: address, vendor_id, product_id,
+                      dev_type (type-PCI, type-PF, type-VF), parent_addr (of a VF),
+                      devname, parent_ifname; other keys are left alone
+  -o, --output table|json|yaml
+
+It needs no server. Exit code 0, whether it matches or not; 1 if the spec or the device
+is invalid, with the field. A device must say what the spec asks for.
+
+example:
+  burnish spec match --spec '{"address": "*:0a:00.*", "physical_network": "net1"}' \
+    --device '{"address": "0000:0a:00.1", "vendor_id": "8086", "product_id": "10ed"}'
+`
+
+// specMatch is the answer for programs. The tags are those of the entry that matched,
+// and empty where none did.
+type specMatch struct {
+	Match bool                       `json:"match"`
+	Tags  map[string]json.RawMessage `json:"tags"`
+}
+
+func (a *app) specCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:  "spec",
+		Long: specUsage,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("what to do is missing: match")
+			}
+			return usagef("unknown command %q; known is match", args[0])
+		},
+	}
+	cmd.AddCommand(a.specMatchCommand())
+	return cmd
+}
+
+func (a *app) specMatchCommand() *cobra.Command {
+	var spec, dev string
+	cmd := &cobra.Command{Use: "match", Long: specMatchUsage, Args: noArgs}
+	cmd.Flags().StringVar(&spec, "spec", "", "")
+	cmd.Flags().StringVar(&dev, "device", "", "")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, flag := range []string{"spec", "device"} {
+			if !cmd.Flags().Changed(flag) {
+				return usagef("--%s is missing", flag)
+			}
+		}
+		m, err := matchSpec(spec, dev)
+		if err != nil {
+			return err
+		}
+		return a.emit(m, m.table)
+	}
+	return cmd
+}
+
+func matchSpec(spec, dev string) (specMatch, error) {
+	specs, err := pci.ParseSpecs([]byte(spec))
+	if err != nil {
+		return specMatch{}, invalidSpec("--spec", err)
+	}
+	d, err := pci.ParseDevice([]byte(dev))
+	if err != nil {
+		return specMatch{}, invalidSpec("--device", err)
+	}
+	s, ok, err := specs.Match(d)
+	if err != nil {
+		return specMatch{}, invalidSpec("--spec and --device", err)
+	}
+	return specMatch{Match: ok, Tags: s.Tags()}, nil
+}
+
+// invalidSpec is exit code 1, not 2: the command line is right, what it asks about is
+// not.
+func invalidSpec(flag string, err error) *failure {
+	text := flag + ": " + err.Error()
+	var fault *pci.Invalid
+	if errors.As(err, &fault) && fault.Field == "" && fault.Entry == 0 {
+		text = flag + " " + err.Error()
+	}
+	return &failure{exit: exitFailed, code: device.CodeInvalid, message: text}
+}
+
+func (m specMatch) table() string {
+	rows := [][]string{{"MATCH", yes(m.Match)}}
+	keys := make([]string, 0, len(m.Tags))
+	for key := range m.Tags {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		value := string(m.Tags[key])
+		var text string
+		if strings.HasPrefix(value, `"`) && json.Unmarshal(m.Tags[key], &text) == nil {
+			value = text
+		}
+		rows = append(rows, []string{"TAG " + key, value})
+	}
+	return columns(rows)
+}
