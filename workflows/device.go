@@ -221,6 +221,10 @@ func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
 		d.state.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,
 			Message: "automated cleaning is off", Remedy: "clean " + d.state.Name}
 	}
+	// What a look saw while the device was claimed had no consequence then.
+	if was.Claim != nil && next.Claim == nil && next.State == device.Available {
+		d.state.Intent.Look = true
+	}
 	// Whoever leaves the pool by another way than a burn must be burned all the same
 	// (S2.40). A clean and a doubt begin with that.
 	if offered(was) && !offered(next) && e.Kind != device.Burned &&

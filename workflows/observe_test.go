@@ -222,3 +222,20 @@ func TestS4_31_FailingLooksAreSpaced(t *testing.T) {
 	require.Len(t, w.names, names, "it looked, and is at rest")
 	w.noDefect()
 }
+
+// D9: what a look saw while the device was claimed counts once the claim has ended.
+func TestD9_BurnedWhileItWasClaimed(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.owner = device.OwnerNova
+	w.offered()
+	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
+	w.shelf.outsider(1)
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.pass(time.Minute)
+	require.Len(t, w.view().Cleans, 1, "it is i1's until the claim ends")
+	ok[contract.Result](w.send(contract.UpdateUnclaim, "", in))
+	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
