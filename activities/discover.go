@@ -78,7 +78,7 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 	target, known := targetOf(in.Enrolment), in.Known
 	switch {
 	case in.MovedFrom != "":
-		if found && !samePiece(before.Identity, in.Known) {
+		if found && !in.Known.MovedTo(before.Identity) {
 			return hardware.Discovery{}, &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
 				Message: in.Enrolment.Name + " is the name of another device of this host", Remedy: "retire and forget it first, or move to another name"}
 		}
@@ -95,7 +95,7 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	if in.MovedFrom != "" && !samePiece(in.Known, d.Identity) {
+	if in.MovedFrom != "" && !in.Known.MovedTo(d.Identity) {
 		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
 			Message: fmt.Sprintf("what is there is not the piece of %s (serial %q, not %q)", in.MovedFrom, d.Identity.Serial, in.Known.Serial),
 			Remedy:  "enroll it as a device of its own"}
@@ -106,12 +106,6 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 			Remedy:  "put the enrolled device back, or replace " + in.Enrolment.Name}
 	}
 	return d, nil
-}
-
-// samePiece says that two looks at two places saw one piece of hardware; without a
-// serial nobody can tell.
-func samePiece(a, b device.Identity) bool {
-	return a.Serial != "" && a.Serial == b.Serial && a.Vendor == b.Vendor && a.Model == b.Model && a.Size == b.Size
 }
 
 // Forget has the host forget a device, so that its physical piece may be enrolled

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -131,18 +132,17 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 
 // lookAtHost has the host look at the device again.
 func (d *lifecycle) lookAtHost(ctx workflow.Context) {
-	twin := d.state.Intent.Twin
-	d.state.Intent.Discover, d.state.Intent.Twin = false, ""
+	d.state.Intent.Discover = false
 	f := faultIn(d.discover(seldom(onHost(ctx, d.state.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))))
+	changes := []device.Code{device.CodeIdentityChanged, device.CodeReplaced, device.CodeTargetMissing, device.CodeIdentityTaken}
+	tells := f != nil && slices.Contains(changes, f.Code)
 	switch {
-	case f == nil && twin == "":
+	case d.state.Intent.Twin != "" && !tells: // a host that is silent does not say that it is not so
+		f, tells = d.seenTwice(), true
+	case f == nil:
 		return
-	case f == nil: // both places show the serial: which of them is the device, nobody knows
-		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken, Other: twin,
-			Message: "its serial was seen at " + twin + " as well", Remedy: "find out which is which; then clean " + d.state.Name + ", or retire it"}
 	}
-	switch f.Code {
-	case device.CodeIdentityChanged, device.CodeReplaced, device.CodeTargetMissing, device.CodeIdentityTaken:
+	if tells {
 		if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
 			d.state.Fault = f
 		}

@@ -23,7 +23,7 @@ func (d *lifecycle) provide(ctx workflow.Context, in contract.ReasonInput) (cont
 	if d.state.Device.State != device.Manageable {
 		return contract.Result{View: d.view(), Already: true}, nil
 	}
-	d.state.Intent.Reason = in.Reason
+	d.state.Intent.Reason, d.state.Intent.Twin = in.Reason, ""
 	if err := d.apply(ctx, device.Event{Kind: device.Provide}); err != nil {
 		return contract.Result{}, err
 	}
@@ -62,7 +62,7 @@ func (d *lifecycle) requestClean(ctx workflow.Context, in contract.CleanInput) (
 	if err := d.apply(ctx, device.Event{Kind: kind}); err != nil {
 		return contract.Result{}, err
 	}
-	d.state.Intent.Steps, d.state.Intent.Reason = in.Steps, in.Reason
+	d.state.Intent.Steps, d.state.Intent.Reason, d.state.Intent.Twin = in.Steps, in.Reason, ""
 	d.state.Fault, d.state.LastError, d.state.LastRefusal = nil, "", ""
 	return contract.Result{View: d.view()}, nil
 }

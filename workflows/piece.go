@@ -47,7 +47,7 @@ func (d *lifecycle) replace(ctx workflow.Context, in contract.ReplaceInput) (con
 		return contract.Result{}, err
 	}
 	d.state.Enrolment, d.state.Host = enrolment, contract.HostFacts{} // the operation was the old piece's
-	d.state.HoldReason, d.state.LastRefusal = "", ""
+	d.state.HoldReason, d.state.LastRefusal, d.state.Intent.Twin = "", "", ""
 	d.adopt(ctx, facts)
 	if in.Provide {
 		return d.provide(ctx, contract.ReasonInput{Reason: "replaced"})
@@ -175,6 +175,14 @@ func (d *lifecycle) seenElsewhere(ctx workflow.Context, serial string) error {
 		Remedy:  "if the piece was moved, move " + known.Name + " " + d.state.Name + "; if not, find out which is which"}
 	d.warnOther(ctx, f)
 	return f
+}
+
+// seenTwice is the fault of a device whose serial was seen at a second place: which of
+// the two is the device, only an operator can find out.
+func (d *lifecycle) seenTwice() *device.Fault {
+	twin := d.state.Intent.Twin
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken, Other: twin,
+		Message: "its serial was seen at " + twin + " as well", Remedy: "find out which is which; then clean " + d.state.Name + ", or retire it"}
 }
 
 // warnOther has the device that a fault speaks of look for itself, now.

@@ -241,28 +241,45 @@ func TestF23_SerialSeenTwiceIsNotEnrolled(t *testing.T) {
 }
 
 // F23: the device whose serial was seen at a second place is not handed out any more,
-// whichever of the two its own host sees.
+// whatever its own host sees, until an operator has it cleaned.
 func TestF23_SerialSeenTwiceTaints(t *testing.T) {
 	hint := contract.Hint{Source: "seen again", Twin: "d7"}
-	for name, mine := range map[string]bool{"its own host sees it too": true, "its own host sees it no more": false} {
+	// repaired: the operator's clean, and nothing else, brings it back.
+	repaired := func(t *testing.T, w *world) {
+		t.Helper()
+		w.quiet()
+		w.nextRun()
+		require.Equal(t, 1, w.shelf.reserved)
+		w.bind("i9", "r9").refused(device.CodeRefused)
+		w.host.up, w.host.trouble = true, nil
+		ok[contract.Result](w.cleanUp())
+		w.reach(device.Available)
+		w.noDefect()
+	}
+	for name, tc := range map[string]struct {
+		sees func(w *world)
+		want device.Code
+	}{
+		"its own host sees it too":     {func(*world) {}, device.CodeIdentityTaken},
+		"its own host does not answer": {func(w *world) { w.host.up = false }, device.CodeIdentityTaken},
+		"its own host has another trouble": {func(w *world) {
+			w.host.trouble = func(string, int) error { return refuse(device.Permanent, device.CodeIO) }
+		}, device.CodeIdentityTaken},
+		"its own host sees it no more": {func(w *world) {
+			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
+		}, device.CodeTargetMissing},
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, safePolicy())
 			w.offered()
-			want := device.CodeIdentityTaken
-			if !mine {
-				want = device.CodeTargetMissing
-				w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
-			}
+			tc.sees(w)
 			w.signal(contract.SignalRefresh, hint)
 			v := w.reach(device.Error)
-			require.Equal(t, []any{string(want), true, true}, []any{v.Fault, v.Dirty, v.NeedsOperator})
-			w.quiet()
-			require.Equal(t, 1, w.shelf.reserved)
-			w.bind("i1", "r1").refused(device.CodeRefused)
-			w.noDefect()
+			require.Equal(t, []any{string(tc.want), true, true}, []any{v.Fault, v.Dirty, v.NeedsOperator})
+			repaired(t, w)
 		})
 	}
-	t.Run("a tenant keeps it, and what it leaves is cleaned", func(t *testing.T) {
+	t.Run("a tenant keeps it, and what it leaves is not returned", func(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		w.offered()
 		w.taken("i1")
@@ -271,6 +288,19 @@ func TestF23_SerialSeenTwiceTaints(t *testing.T) {
 		v := w.view()
 		require.Equal(t, []any{device.Allocated, true, string(device.CodeIdentityTaken)}, []any{v.DeviceState, v.Dirty, v.Fault})
 		require.Contains(t, v.LastError, "d7")
-		w.noDefect()
+		ok[contract.Result](w.unbind("i1"))
+		require.Equal(t, string(device.CodeIdentityTaken), w.reach(device.Error).Fault)
+		repaired(t, w)
+	})
+	t.Run("in the middle of its clean", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.taken("i1")
+		ok[contract.Result](w.unbind("i1"))
+		w.stepRuns("zero")
+		w.signal(contract.SignalRefresh, hint)
+		v := w.reach(device.Error)
+		require.Equal(t, []any{string(device.CodeIdentityTaken), true}, []any{v.Fault, v.Dirty})
+		repaired(t, w)
 	})
 }

@@ -26,6 +26,11 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 		return err
 	}
 	defer d.lock.Unlock()
+	if d.state.Intent.Twin != "" {
+		d.state.Clean = nil
+		d.fail(ctx, d.seenTwice())
+		return nil
+	}
 	generation := int64(0)
 	if d.state.Clean != nil {
 		generation = d.state.Clean.Generation

@@ -23,14 +23,11 @@ func crash(ctx context.Context, s *site, files []file) error {
 	if _, err := s.burnish("list", "--state", "cleaning"); err != nil {
 		return err
 	}
-	restarted := time.Now()
-	if err := s.startWorker(); err != nil {
+	took, err := s.takeUp(ctx, caught)
+	if err != nil {
 		return err
 	}
-	if err := s.goesOn(ctx, caught); err != nil {
-		return err
-	}
-	fmt.Printf("  a new worker: every wipe went on %.1f s after its start, without anybody's help\n", time.Since(restarted).Seconds())
+	fmt.Printf("  a new worker: every wipe went on %.1f s after its start, without anybody's help\n", took.Seconds())
 	if err := s.settle(ctx, repairable); err != nil {
 		return err
 	}
@@ -82,9 +79,14 @@ func (s *site) killInMidWipe(ctx context.Context, files []file, victims ...*exec
 	return caught, nil
 }
 
-// goesOn waits until each wipe that was cut short has its next attempt.
-func (s *site) goesOn(ctx context.Context, caught []string) error {
-	return await(ctx, 30*time.Second, "the wipes to go on", func() (bool, error) {
+// takeUp starts a worker, waits until each wipe that was cut short has its next attempt,
+// and says how long that took.
+func (s *site) takeUp(ctx context.Context, caught []string) (time.Duration, error) {
+	began := time.Now()
+	if err := s.startWorker(); err != nil {
+		return 0, err
+	}
+	err := await(ctx, 30*time.Second, "the wipes to go on", func() (bool, error) {
 		for _, name := range caught {
 			if e, ok := s.journal(name); !ok || (e.Attempt < 2 && e.Step == "zero") {
 				return false, nil
@@ -92,6 +94,7 @@ func (s *site) goesOn(ctx context.Context, caught []string) error {
 		}
 		return true, nil
 	})
+	return time.Since(began), err
 }
 
 // crashAll kills server and worker, and starts both again.
@@ -109,14 +112,11 @@ func crashAll(ctx context.Context, s *site, big file) error {
 	if err := s.startServer(); err != nil {
 		return err
 	}
-	restarted := time.Now()
-	if err := s.startWorker(); err != nil {
+	took, err := s.takeUp(ctx, caught)
+	if err != nil {
 		return err
 	}
-	if err := s.goesOn(ctx, caught); err != nil {
-		return err
-	}
-	fmt.Printf("  server and worker again: the wipe went on %.1f s after the worker's start\n", time.Since(restarted).Seconds())
+	fmt.Printf("  server and worker again: the wipe went on %.1f s after the worker's start\n", took.Seconds())
 	if err := s.settle(ctx, repairable); err != nil {
 		return err
 	}

@@ -88,7 +88,8 @@ type Intent struct {
 	Raise bool `json:"raise,omitempty"`
 	// Publish: the provider is to be made, burned.
 	Publish bool `json:"publish,omitempty"`
-	// Twin is another place at which the device's serial was seen.
+	// Twin is another place at which the device's serial was seen: until an operator
+	// cleans, provides or replaces it, the device is not returned (SAFETY F23).
 	Twin string `json:"twin,omitempty"`
 }
 
