@@ -65,7 +65,10 @@ func (s *site) killInMidWipe(ctx context.Context, files []file, victims ...*exec
 		if !slices.Contains(caught, f.name) {
 			continue
 		}
-		e, _ := s.journal(f.name)
+		e, ok := s.journal(f.name)
+		if !ok {
+			return nil, fmt.Errorf("%s: its journal is gone", f.name)
+		}
 		again, err := f.zeroesFrom(e.Offset)
 		if err != nil {
 			return nil, err
