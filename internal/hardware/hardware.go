@@ -6,6 +6,7 @@ package hardware
 
 import (
 	"context"
+	"time"
 
 	"burnish/internal/device"
 )
@@ -33,8 +34,17 @@ type Discovery struct {
 	Identity device.Identity
 	// Type is the device's type where the driver knows it (S2.32); else empty.
 	Type string
-	// Operation is the locked-in way to erase the device; empty where nothing can.
+	// Operation is the locked-in way to erase the device; empty where nothing can, or
+	// where the policy decides by Capabilities.
 	Operation device.Operation
+	// Capabilities are those among which the erase policy chooses; nil where the driver
+	// knows one way only.
+	Capabilities *device.Capabilities
+	// Layout is how the device is cut into namespaces, where it can be.
+	Layout device.Layout
+	// Estimates is how long the device says that an operation takes; what it does not
+	// tell is not in it.
+	Estimates map[device.Operation]time.Duration
 	// Note is one line for the operator on how the driver works on this device.
 	Note string
 }
