@@ -93,7 +93,9 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 		return nil, stop, err
 	}
 	stop = this.Close
-	drivers, err := hardware.Drivers(settings.Drivers, hardware.Host{StateDir: this.Dir(), Paths: rules, Fake: rules.AllowFake})
+	drivers, err := hardware.Drivers(settings.Drivers, hardware.Host{
+		StateDir: this.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+	})
 	if err != nil {
 		return nil, stop, usageError{err}
 	}
