@@ -218,10 +218,13 @@ func (s *Site) Look(i int) Controller {
 // another name, only after a rescan, and another Address never.
 func (s *Site) Change(i int, change func(*Controller)) {
 	s.t.Helper()
-	s.with(i, func(_ *world, one *slot) error {
+	s.with(i, func(w *world, one *slot) error {
 		address := one.Controller.Address
 		change(&one.Controller)
 		one.Controller.Address = address
+		if one.Controller.Sanitize.GlobalErased {
+			return w.clean(one)
+		}
 		return nil
 	})
 }
