@@ -150,7 +150,7 @@ func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 	for name, late := range map[string]bool{"nodes follow": false, "nodes follow a rescan": true} {
 		t.Run(name, func(t *testing.T) {
 			drive := nvmetest.Drive("S1")
-			drive.NodesOnRescan, drive.CNTLID = late, 3
+			drive.NodesOnRescan, drive.CNTLID, drive.Capacity = late, 3, 8<<20
 			drive.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: 2048, Attached: true}, {NSID: 2, Blocks: 2048}}
 			s := nvmetest.New(t, drive)
 			node := s.Node(0)
@@ -163,7 +163,7 @@ func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 				}
 				require.Equal(t, want, nodes(t, s))
 			}
-			refused(t, s, nvmecli.StatusNoCapacity, "create-ns", node, "--nsze", "131072", "--ncap", "131072", "--flbas", "0")
+			refused(t, s, nvmecli.StatusNoCapacity, "create-ns", node, "--nsze", "16384", "--ncap", "16384", "--flbas", "0")
 			done(t, s, "detach-ns", node, "-n", "1", "-c", "3")
 			seen("nvme0")
 			refused(t, s, nvmecli.StatusNotAttached, "detach-ns", node, "-n", "1", "-c", "3")
@@ -172,22 +172,22 @@ func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 			ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", node, "--all", "-o", "json"))
 			require.NoError(t, err)
 			require.Empty(t, ids)
-			out := done(t, s, "create-ns", node, "--nsze", "16384", "--ncap", "16384", "--flbas", "1")
+			out := done(t, s, "create-ns", node, "--nsze", "2048", "--ncap", "2048", "--flbas", "1")
 			require.Contains(t, string(out), "nsid:1")
 			require.Equal(t, []string{"nvme0"}, nodes(t, s))
 			refused(t, s, nvmecli.StatusInvalidControllerIDs, "attach-ns", node, "-n", "1", "-c", "0")
 			done(t, s, "attach-ns", node, "-n", "1", "-c", "3")
 			seen("nvme0", "nvme0n1")
 			refused(t, s, nvmecli.StatusAlreadyAttached, "attach-ns", node, "-n", "1", "-c", "3")
-			require.Equal(t, "131072", attribute(t, s, "block/nvme0n1/size"))
+			require.Equal(t, "16384", attribute(t, s, "block/nvme0n1/size"))
 			all := contents(t, s, "nvme0n1")
-			require.Len(t, all, 64<<20)
+			require.Len(t, all, 8<<20)
 			require.Equal(t, len(all), bytes.Count(all, []byte{0x55}))
 			n, err := nvmecli.ParseNamespace(done(t, s, "id-ns", node, "-n", "1", "-o", "json"))
 			require.NoError(t, err)
 			size, err := n.Bytes()
 			require.NoError(t, err)
-			require.EqualValues(t, 64<<20, size)
+			require.EqualValues(t, 8<<20, size)
 		})
 	}
 }
