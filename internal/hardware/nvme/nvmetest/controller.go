@@ -222,10 +222,10 @@ type Injection struct {
 }
 
 // Drive gives a controller with all that a good drive has: sanitize by crypto and block
-// erase, namespace management, firmware and security commands; 64 MiB, all of it one
+// erase, namespace management, firmware and security commands; 16 MiB, all of it one
 // namespace with blocks of 512 bytes that nobody wrote to.
 func Drive(serial string) Controller {
-	const size = 64 << 20
+	const size = 16 << 20
 	return Controller{
 		Serial: serial,
 		// Bit 0 security, 1 format, 2 firmware, 3 namespaces.

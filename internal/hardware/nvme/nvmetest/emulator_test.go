@@ -64,7 +64,7 @@ func TestIdentify(t *testing.T) {
 	require.Equal(t, nvmecli.Controller{
 		Vendor: 0x1b36, Serial: "S1", Model: "Model One", Firmware: "1.0.0", Subsystem: s.Look(0).SubsystemNQN, ID: 7, CMIC: 2,
 		OACS: 0xf, ONCS: 0x1c, SANICAP: 0xa0000003, FNA: 4, FirmwareSlots: 0x16, Namespaces: 32,
-		Capacity: 64 << 20, Unallocated: 64<<20 - 2048*512 - 1024*4096 - 1000*512,
+		Capacity: 16 << 20, Unallocated: 16<<20 - 2048*512 - 1024*4096 - 1000*512,
 	}, c)
 
 	ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", node, "-o", "json"))

@@ -96,7 +96,7 @@ func TestSecurity(t *testing.T) {
 }
 
 func TestFeatures(t *testing.T) {
-	s := nvmetest.New(t, nvmetest.Drive("S1"))
+	s := nvmetest.New(t, small("S1"))
 	node := s.Node(0)
 	value := func(which string) string {
 		out := string(done(t, s, "get-feature", node, "-f", "4", "-s", which))

@@ -51,7 +51,8 @@ func attach(file string, offset, size uint64, blockSize int, flags uint32) (int,
 }
 
 // detach frees a loop device, if what it shows still lies below dir. One that is open
-// is freed when it is closed.
+// has no bytes any more, as a disk that the kernel removed, and is freed when it is
+// closed.
 func detach(dir string, number int) error {
 	if !strings.HasPrefix(loopFile(number), dir+"/") {
 		return nil
@@ -60,11 +61,27 @@ func detach(dir string, number int) error {
 	if err != nil {
 		return err
 	}
-	err = unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0)
+	err = errors.Join(empty(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
 	if errors.Is(err, unix.ENXIO) {
 		err = nil
 	}
 	return errors.Join(err, loop.Close())
+}
+
+// empty takes its bytes from a loop device: it begins far behind its file.
+func empty(loop int) error {
+	info, err := unix.IoctlLoopGetStatus64(loop)
+	if err != nil {
+		return err
+	}
+	info.Offset, info.Sizelimit = 1<<50, 0
+	const tries = 100 // It is refused while a page of the old bytes is in use.
+	for range tries {
+		if err = unix.IoctlLoopSetStatus64(loop, info); !errors.Is(err, unix.EAGAIN) {
+			break
+		}
+	}
+	return err
 }
 
 // detachAll frees every loop device that shows something below dir.

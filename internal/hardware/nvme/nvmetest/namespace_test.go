@@ -90,7 +90,7 @@ func TestTree(t *testing.T) {
 		"block/nvme0n3/size":                                          "0",
 		"block/nvme0n1/queue/logical_block_size":                      "4096",
 		"devices/virtual/nvme-subsystem/nvme-subsys0/subsysnqn":       s.Look(0).SubsystemNQN,
-		"bus/pci/devices/0000:02:00.0/nvme/nvme1/nvme1n1/size":        "131072",
+		"bus/pci/devices/0000:02:00.0/nvme/nvme1/nvme1n1/size":        "32768",
 		"bus/pci/drivers/nvme/0000:02:00.0/nvme/nvme1/nvme1n1/hidden": "0",
 	} {
 		require.Equal(t, want, attribute(t, s, name), name)
@@ -207,4 +207,23 @@ func TestLowestExtent(t *testing.T) {
 		offsets = append(offsets, n.Offset)
 	}
 	require.Equal(t, []uint64{0, 12288, 4096, 16384}, offsets)
+}
+
+// TestHeldNode: what holds a namespace open that is detached reaches no byte any more.
+func TestHeldNode(t *testing.T) {
+	s := nvmetest.New(t, small("S1"))
+	s.Fill(0, 0x55)
+	disk, err := os.OpenFile(filepath.Join(s.Dev, "nvme0n1"), os.O_RDWR|unix.O_EXCL, 0)
+	require.NoError(t, err)
+	defer disk.Close()
+	_, err = disk.ReadAt(make([]byte, 8192), 4096)
+	require.NoError(t, err)
+	done(t, s, "detach-ns", s.Node(0), "-n", "1", "-c", "0")
+	done(t, s, "attach-ns", s.Node(0), "-n", "1", "-c", "0")
+	_, err = disk.ReadAt(make([]byte, 8192), 4096)
+	require.Error(t, err)
+	_, err = disk.WriteAt(make([]byte, 8192), 4096)
+	require.Error(t, err)
+	all := contents(t, s, "nvme0n1")
+	require.Equal(t, len(all), bytes.Count(all, []byte{0x55}))
 }

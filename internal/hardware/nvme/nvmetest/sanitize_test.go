@@ -31,7 +31,7 @@ func all(t *testing.T, s *nvmetest.Site) (b byte, same bool) {
 }
 
 func TestSanitize(t *testing.T) {
-	s := nvmetest.New(t, nvmetest.Drive("S1"))
+	s := nvmetest.New(t, small("S1"))
 	l := sanitizeLog(t, s)
 	require.Equal(t, nvmecli.NeverSanitized, l.Status)
 	require.True(t, l.GlobalErased)
