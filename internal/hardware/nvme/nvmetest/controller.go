@@ -5,7 +5,16 @@
 // real tool; only the drive is missing.
 //
 // A test package that uses it calls Main from its TestMain, makes a Site with New, and
-// runs what Site.Tool names in place of nvme.
+// runs what Site.Tool names in place of nvme:
+//
+//	func TestMain(m *testing.M) { os.Exit(nvmetest.Main(m)) }
+//
+//	s := nvmetest.New(t, nvmetest.Drive("SERIAL"))
+//	exec.Command(s.Tool(), "id-ctrl", s.Node(0), "-o", "json")
+//
+// What it does not play: reading and writing go to the loop devices, so a sanitize at
+// work refuses neither, and a node that is held open may show cached bytes after it, as
+// a kernel's does. A kill of the emulator amid a command may lose its last effect.
 package nvmetest
 
 // Status is what a controller answers a command with: type and code. Bit 14 is Do Not

@@ -278,3 +278,50 @@ func TestRenumber(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, string(complaint), "No such file or directory")
 }
+
+// TestSweep: a test process that is killed leaves no loop device for long.
+func TestSweep(t *testing.T) {
+	const variable = "BURNISH_NVMETEST_DIE"
+	if os.Getenv(variable) != "" {
+		s := nvmetest.New(t, small("S1"))
+		require.NoError(t, os.WriteFile(os.Getenv(variable), []byte(s.Dir), 0o600))
+		require.NoError(t, unix.Kill(os.Getpid(), unix.SIGKILL))
+	}
+	nvmetest.New(t, small("S1")) // It skips the test where no site can be.
+	name := filepath.Join(t.TempDir(), "dir")
+	c := exec.Command(os.Args[0], "-test.run=^TestSweep$")
+	c.Env = append(os.Environ(), variable+"="+name)
+	require.ErrorContains(t, c.Run(), "killed")
+	dir, err := os.ReadFile(name)
+	require.NoError(t, err)
+	s := nvmetest.New(t, small("S1"))
+	require.NoDirExists(t, string(dir))
+	require.DirExists(t, s.Dir)
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // Another's may go while we look.
+		require.NotContains(t, string(text), string(dir))
+	}
+}
+
+func TestWrite(t *testing.T) {
+	s := nvmetest.New(t, small("S1"))
+	s.Write(0, 4096, []byte("data"))
+	require.Equal(t, "data", string(contents(t, s, "nvme0n1")[4096:4100]))
+	require.False(t, s.Look(0).Sanitize.GlobalErased)
+	done(t, s, "sanitize", s.Node(0), "-a", "2")
+	s.Forget()
+	require.Empty(t, s.Log())
+}
+
+// BenchmarkCall is what one command costs: most of it the start of two processes.
+func BenchmarkCall(b *testing.B) {
+	s := nvmetest.New(b, small("S1"))
+	node := s.Node(0)
+	for b.Loop() {
+		if out, err := exec.Command(s.Tool(), "sanitize-log", node, "-o", "json").CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+	}
+}

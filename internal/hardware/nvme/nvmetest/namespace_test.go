@@ -110,6 +110,10 @@ func TestTree(t *testing.T) {
 	}
 	require.Error(t, err)
 
+	ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", s.Node(0), "-o", "json"))
+	require.NoError(t, err)
+	require.Equal(t, []uint32{3, 4, 5, 6}, ids)
+
 	s.BindDriver(0, "vfio-pci")
 	require.Equal(t, []string{"nvme1", "nvme1n1"}, nodes(t, s))
 	leads(t, s, "bus/pci/devices/0000:01:00.0/driver", "bus/pci/drivers/vfio-pci")

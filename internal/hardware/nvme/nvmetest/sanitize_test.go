@@ -166,6 +166,26 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		done(t, s, "admin-passthru", s.Node(0), "--opcode", "0x84", "--cdw10", "5")
 		require.Equal(t, nvmecli.SanitizeDone, sanitizeLog(t, s).Status)
 	})
+	t.Run("verification that was asked for", func(t *testing.T) {
+		drive := small("S1")
+		drive.Sanitize.Polls = 0
+		s := nvmetest.New(t, drive)
+		done(t, s, "admin-passthru", s.Node(0), "--opcode", "0x84", "--cdw10", "0x404")
+		for range 2 {
+			require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
+		}
+		require.True(t, s.Look(0).Sanitize.Verifying)
+		refused(t, s, nvmecli.StatusSanitizeInProgress, "sanitize", s.Node(0), "-a", "4")
+	})
+	t.Run("no sanitize at all", func(t *testing.T) {
+		drive := small("S1")
+		drive.SANICAP, drive.OACS = 0, 0x17
+		s := nvmetest.New(t, drive)
+		refused(t, s, 0x109, "sanitize-log", s.Node(0), "-o", "json")
+		refused(t, s, nvmecli.StatusInvalidOpcode, "sanitize", s.Node(0), "-a", "4")
+		refused(t, s, nvmecli.StatusInvalidField, "list-ns", s.Node(0), "--all", "-o", "json")
+		refused(t, s, nvmecli.StatusInvalidOpcode, "delete-ns", s.Node(0), "-n", "1")
+	})
 	t.Run("somebody else's", func(t *testing.T) {
 		drive := nvmetest.Drive("S1")
 		drive.Sanitize.Status, drive.Sanitize.CDW10, drive.Sanitize.Polls = 2, 0x200|4, 1

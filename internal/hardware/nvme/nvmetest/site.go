@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -15,9 +14,12 @@ import (
 // realTool is the nvme-cli that is run.
 const realTool = "/usr/sbin/nvme"
 
-// prefix is how a site's directory begins; the number of the process that made it
-// follows.
-const prefix = "burnish-nvme-"
+const (
+	// prefix is how a site's directory begins.
+	prefix = "burnish-nvme-"
+	// owner is the file in it that is locked as long as the test lives.
+	owner = "owner"
+)
 
 // Site is a host with NVMe controllers. Its methods fail the test where they cannot do
 // what they say. They may be called while commands run.
@@ -37,16 +39,13 @@ func New(t testing.TB, controllers ...Controller) *Site {
 		t.Skipf("no NVMe controller can be emulated here: %v", err)
 	}
 	sweep(os.TempDir())
-	dir, err := os.MkdirTemp("", prefix+strconv.Itoa(os.Getpid())+"-")
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
+	dir, held, err := own()
 	if err != nil {
 		t.Fatalf("make a site: %v", err)
 	}
 	s := &Site{Dir: dir, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), t: t}
 	t.Cleanup(func() {
-		if err := errors.Join(detachAll(dir), os.RemoveAll(dir)); err != nil {
+		if err := errors.Join(detachAll(dir), os.RemoveAll(dir), held.Close()); err != nil {
 			t.Errorf("remove the site: %v", err)
 		}
 	})
@@ -84,17 +83,41 @@ func usable(path string) error {
 	return errors.Join(err, os.Remove(path))
 }
 
-// sweep frees what a test process left that was killed.
+// own makes a site's directory and locks it.
+func own() (dir string, held *os.File, err error) {
+	if dir, err = os.MkdirTemp("", prefix); err != nil {
+		return "", nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", nil, err
+	}
+	// It gets its name when it is locked, so that sweep cannot come between.
+	if held, err = os.Create(filepath.Join(dir, "new")); err != nil {
+		return "", nil, err
+	}
+	err = errors.Join(unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB), os.Rename(held.Name(), filepath.Join(dir, owner)))
+	return dir, held, err
+}
+
+// sweep frees what a test left that was killed.
 func sweep(temp string) {
-	left, err := filepath.Glob(filepath.Join(temp, prefix+"*"))
+	if real, err := filepath.EvalSymlinks(temp); err == nil {
+		temp = real
+	}
+	left, err := filepath.Glob(filepath.Join(temp, prefix+"*", owner))
 	if err != nil {
 		return
 	}
-	for _, dir := range left {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
-		if number, err := strconv.Atoi(pid); err == nil && errors.Is(unix.Kill(number, 0), unix.ESRCH) {
+	for _, file := range left {
+		held, err := os.Open(file)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			dir := filepath.Dir(file)
 			_ = errors.Join(detachAll(dir), os.RemoveAll(dir)) // Whoever comes next tries again.
 		}
+		_ = held.Close()
 	}
 }
 
@@ -193,6 +216,23 @@ func (s *Site) Fill(i int, b byte) {
 			chunk[at] = b
 		}
 		return errors.Join(os.WriteFile(w.media(one), chunk, 0o600), w.clean(one))
+	})
+}
+
+// Write writes to the media of drive i, from an offset on, as a tenant would.
+func (s *Site) Write(i int, offset int64, data []byte) {
+	s.t.Helper()
+	s.with(i, func(w *world, one *slot) error {
+		if offset < 0 || uint64(offset)+uint64(len(data)) > one.Size {
+			return fmt.Errorf("the media has %d bytes", one.Size)
+		}
+		one.Controller.Sanitize.GlobalErased = false
+		file, err := os.OpenFile(w.media(one), os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = file.WriteAt(data, offset)
+		return errors.Join(err, file.Close(), w.clean(one))
 	})
 }
 

@@ -41,7 +41,7 @@ func (w *world) identify(s *slot, c *call) error {
 	case 0x01:
 		return c.give(s.tellController())
 	case 0x02:
-		return listed(func(n Namespace) bool { return n.Attached && n.CSI == 0 })
+		return listed(func(n Namespace) bool { return n.Attached })
 	case 0x03:
 		n := s.namespace(c.NSID)
 		if n == nil || !n.Attached {
@@ -222,6 +222,10 @@ func (w *world) log(s *slot, c *call) error {
 	case logEffects:
 		p = make(page, 4096)
 	case logSanitize:
+		if s.Controller.SANICAP == 0 {
+			c.Status = InvalidLogPage
+			return nil
+		}
 		if err := w.poll(s); err != nil {
 			return err
 		}

@@ -40,11 +40,13 @@ func (t *tree) attribute(name, format string, args ...any) {
 	t.keep(os.WriteFile(t.sys(name), fmt.Appendf(nil, format+"\n", args...), 0o644))
 }
 
-// link makes a relative symlink, as sysfs has them.
+// link makes a relative symlink, as sysfs has them. One that is there was left by an
+// nvme that was killed on the way; so it is with nodes.
 func (t *tree) link(name, target string) {
 	t.directory(filepath.Dir(name))
 	relative, err := filepath.Rel(filepath.Dir(t.sys(name)), t.sys(target))
 	t.keep(err)
+	t.remove(name)
 	t.keep(os.Symlink(relative, t.sys(name)))
 }
 
@@ -56,6 +58,7 @@ func (t *tree) remove(names ...string) {
 
 // node makes a device node.
 func (t *tree) node(name string, kind uint32, number uint64) {
+	t.removeNode(name)
 	if err := unix.Mknod(t.dev(name), kind|0o600, int(number)); err != nil {
 		t.keep(fmt.Errorf("make the node %s: %w", name, err))
 	}
@@ -303,11 +306,11 @@ func (w *world) hideDisk(s *slot, d disk) error {
 			continue
 		}
 		home := s.home() + "/" + name
-		if s.Controller.Multipath && name == d.Name {
-			home = s.subsys() + "/" + name
+		if name == d.Name {
 			t.removeNode(name)
-		} else if name == d.Name {
-			t.removeNode(name)
+			if d.Hidden != "" {
+				home = s.subsys() + "/" + name
+			}
 		}
 		if device, err := os.ReadFile(t.sys(home + "/dev")); err == nil {
 			t.remove("dev/block/" + strings.TrimSpace(string(device)))
