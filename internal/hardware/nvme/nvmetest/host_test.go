@@ -1,6 +1,7 @@
 package nvmetest_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -224,6 +225,25 @@ func state(pid int) string {
 	}
 	_, after, _ := strings.Cut(string(text), ") ")
 	return after[:min(1, len(after))]
+}
+
+// TestKilledAnywhere: whenever nvme is killed, a rescan puts the host in order.
+func TestKilledAnywhere(t *testing.T) {
+	s := nvmetest.New(t, small("S1"))
+	for i := range 20 {
+		for _, command := range []string{"detach-ns", "attach-ns"} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+3*i)*time.Millisecond)
+			err := exec.CommandContext(ctx, s.Tool(), command, s.Node(0), "-n", "1", "-c", "0").Run()
+			cancel()
+			done(t, s, "ns-rescan", s.Node(0))
+			want := []string{"nvme0"}
+			if s.Look(0).Namespaces[0].Attached {
+				want = append(want, "nvme0n1")
+				require.Len(t, contents(t, s, "nvme0n1"), 1<<20)
+			}
+			require.Equal(t, want, nodes(t, s), "%s: %v", command, err)
+		}
+	}
 }
 
 func TestTwoAtOnce(t *testing.T) {

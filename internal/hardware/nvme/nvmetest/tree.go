@@ -1,6 +1,7 @@
 package nvmetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -187,7 +188,7 @@ func (w *world) rescan(s *slot) error {
 func (w *world) scan(s *slot) error {
 	var err error
 	for _, d := range slices.Clone(s.Disks) {
-		if n := s.namespace(d.NSID); n == nil || *n != d.Shows {
+		if n := s.namespace(d.NSID); n == nil || *n != d.Shows || !w.whole(d) {
 			err = errors.Join(err, w.hideDisk(s, d))
 		}
 	}
@@ -199,6 +200,22 @@ func (w *world) scan(s *slot) error {
 		}
 	}
 	return err
+}
+
+// whole says that a disk has all that it is shown by; it has not where an nvme was
+// killed while it hid the disk.
+func (w *world) whole(d disk) bool {
+	t := &tree{dir: w.dir}
+	paths := []string{t.sys("block/" + cmp.Or(d.Hidden, d.Name))}
+	if d.Name != "" {
+		paths = append(paths, t.sys("block/"+d.Name), t.dev(d.Name))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return d.Loop < 0 || strings.HasPrefix(loopFile(d.Loop), w.dir+"/")
 }
 
 // instance gives a namespace its number in the subsystem, the lowest that is free, and
