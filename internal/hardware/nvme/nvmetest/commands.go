@@ -151,12 +151,13 @@ func (w *world) remove(s *slot, c *call) error {
 	return w.follow(s)
 }
 
-// follow makes the host see the namespaces, if it does so by itself.
+// follow makes the host see the namespaces, if it does so by itself. What the
+// controller did is kept first, as it is by one whose host dies.
 func (w *world) follow(s *slot) error {
 	if s.Controller.NodesOnRescan {
 		return nil
 	}
-	return w.scan(s)
+	return errors.Join(w.save(), w.scan(s))
 }
 
 func (w *world) attachOrDetach(s *slot, c *call) error {

@@ -230,9 +230,9 @@ func state(pid int) string {
 // TestKilledAnywhere: whenever nvme is killed, a rescan puts the host in order.
 func TestKilledAnywhere(t *testing.T) {
 	s := nvmetest.New(t, small("S1"))
-	for i := range 20 {
+	for i := range 12 {
 		for _, command := range []string{"detach-ns", "attach-ns"} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+3*i)*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+4*i)*time.Millisecond)
 			err := exec.CommandContext(ctx, s.Tool(), command, s.Node(0), "-n", "1", "-c", "0").Run()
 			cancel()
 			done(t, s, "ns-rescan", s.Node(0))

@@ -203,7 +203,7 @@ func (w *world) scan(s *slot) error {
 }
 
 // whole says that a disk has all that it is shown by; it has not where an nvme was
-// killed while it hid the disk.
+// killed while it showed or hid the disk.
 func (w *world) whole(d disk) bool {
 	t := &tree{dir: w.dir}
 	paths := []string{t.sys("block/" + cmp.Or(d.Hidden, d.Name))}
@@ -215,7 +215,7 @@ func (w *world) whole(d disk) bool {
 			return false
 		}
 	}
-	return d.Loop < 0 || strings.HasPrefix(loopFile(d.Loop), w.dir+"/")
+	return d.Name == "" || d.Loop >= 0 && strings.HasPrefix(loopFile(d.Loop), w.dir+"/")
 }
 
 // instance gives a namespace its number in the subsystem, the lowest that is free, and
@@ -247,19 +247,24 @@ func (w *world) showDisk(s *slot, n *Namespace) error {
 	}
 	if s.Controller.Multipath {
 		d.Hidden = fmt.Sprintf("nvme%dc%dn%d", s.Subsystem, s.number(), number)
-		t.diskAttributes(home+d.Hidden, s, n, sectors, 1)
-		t.link(home+d.Hidden+"/device", s.home())
-		t.diskLinks(home+d.Hidden, "")
 		d.Name, home, above = fmt.Sprintf("nvme%dn%d", s.Subsystem, number), s.subsys()+"/", s.subsys()
 		if shared {
 			d.Name = ""
 		}
 	}
+	// What is begun is known, so that it can be taken back if this process is killed.
+	s.Disks = append(s.Disks, d)
+	t.keep(w.save())
+	if d.Hidden != "" {
+		hidden := s.home() + "/" + d.Hidden
+		t.diskAttributes(hidden, s, n, sectors, 1)
+		t.link(hidden+"/device", s.home())
+		t.diskLinks(hidden, "")
+	}
 	if d.Name != "" && t.err == nil {
-		t.keep(w.showHead(t, s, n, &d, home+d.Name, sectors))
+		t.keep(w.showHead(t, s, n, &s.Disks[len(s.Disks)-1], home+d.Name, sectors))
 		t.link(home+d.Name+"/device", above)
 	}
-	s.Disks = append(s.Disks, d)
 	return t.err
 }
 
