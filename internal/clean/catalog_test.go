@@ -24,6 +24,8 @@ func TestTheCatalogIsThatOfTheContracts(t *testing.T) {
 		require.Equal(t, s.Priority, clean.Describe(s.Name).Priority)
 	}
 	require.Equal(t, []row{
+		{"security_check", "management", clean.Prepare, 100},
+		{"wear_check", "management", clean.Prepare, 95},
 		{"sanitize", "deploy", clean.Erase, 90},
 		{"consolidate_namespaces", "deploy", clean.Erase, 80},
 		{"zero", "deploy", clean.Erase, 70},

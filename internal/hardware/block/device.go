@@ -105,7 +105,7 @@ func (d *Driver) firstUse(ctx context.Context, t hardware.Target, target *disk, 
 	if err := unix.Fadvise(claimed, 0, 0, unix.FADV_DONTNEED); err != nil {
 		return ioFault("drop the cache of", path, err)
 	}
-	return d.sys.refuseForeign(claimed, path, v.identity.Size, t)
+	return refuseForeign(descriptor{d.sys, claimed}, path, v.identity.Size, t)
 }
 
 // openDevice claims the enrolled device, locks it, and lets nobody have it before

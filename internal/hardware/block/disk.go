@@ -107,7 +107,7 @@ func (d *Disk) BlockSize() int64 { return d.h.unit }
 // RefuseForeign refuses a disk that holds something which its owner may still want,
 // unless the operator accepts it (SAFETY F15). Faults: foreign_signature, io_error.
 func (d *Disk) RefuseForeign(t hardware.Target) error {
-	return d.h.sys.refuseForeign(d.h.fd, d.h.path, d.h.size, t)
+	return refuseForeign(d.h, d.h.path, d.h.size, t)
 }
 
 // WriteZeroes has the disk itself write zeroes to [offset, offset+n), whole blocks.

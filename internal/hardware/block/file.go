@@ -53,7 +53,7 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 		if err := d.sys.sole(ctx, fd, path, false); err != nil {
 			return hardware.Discovery{}, err
 		}
-		if err := d.sys.refuseForeign(fd, path, identity.Size, t); err != nil {
+		if err := refuseForeign(descriptor{d.sys, fd}, path, identity.Size, t); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}

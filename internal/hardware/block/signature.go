@@ -199,11 +199,11 @@ func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 // refuseForeign refuses a target that holds something which its owner may still want,
 // unless the operator accepts all of it by name (SAFETY F15). What a device of ours
 // carries that was moved here, its tenants left.
-func (s system) refuseForeign(fd int, path string, size int64, t hardware.Target) error {
+func refuseForeign(r io.ReaderAt, path string, size int64, t hardware.Target) error {
 	if t.MovedFrom != "" {
 		return nil
 	}
-	found, err := signatures(descriptor{s, fd}, size)
+	found, err := signatures(r, size)
 	if err != nil {
 		return ioFault("read", path, err)
 	}

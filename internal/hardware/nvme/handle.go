@@ -211,6 +211,16 @@ func (h *handle) change(ctx context.Context, mayGoOn func() error, command strin
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
+	_, err := h.c.tool.change(ctx, h.held(), slices.Concat([]string{command, h.c.path}, args)...)
+	if err != nil {
+		return asFault(err)
+	}
+	return h.c.same(ctx, h.enrolled)
+}
+
+// held are the descriptors that a child keeps which changes the drive: should the
+// worker die, they die with the child (SAFETY F1, F12).
+func (h *handle) held() []int {
 	held := []int{h.c.fd()}
 	if h.c.fence != nil {
 		held = append(held, int(h.c.fence.Fd()))
@@ -218,11 +228,7 @@ func (h *handle) change(ctx context.Context, mayGoOn func() error, command strin
 	for _, p := range h.parts {
 		held = append(held, p.disk.FD())
 	}
-	_, err := h.c.tool.change(ctx, held, slices.Concat([]string{command, h.c.path}, args)...)
-	if err != nil {
-		return asFault(err)
-	}
-	return h.c.same(ctx, h.enrolled)
+	return held
 }
 
 // Close gives everything up.

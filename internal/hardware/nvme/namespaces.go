@@ -341,8 +341,12 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if err := h.change(ctx, mayGoOn, "attach-ns", nsid, "--controllers="+strconv.Itoa(int(h.c.id.ID))); err != nil {
 		return err
 	}
-	if err := h.change(ctx, mayGoOn, "ns-rescan"); err != nil {
+	// The kernel may have made the disk already, and may not; it is claimed next.
+	if err := h.c.same(ctx, h.enrolled); err != nil {
 		return err
+	}
+	if _, err := h.c.tool.change(ctx, h.held(), "ns-rescan", h.c.path); err != nil {
+		return asFault(err)
 	}
 	return h.claimWhole(ctx)
 }

@@ -2,6 +2,7 @@ package nvme
 
 import (
 	"context"
+	"fmt"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -14,6 +15,8 @@ const (
 	actionBlockErase        = 2
 	actionCryptoErase       = 4
 	actionLeaveVerification = 5
+	// noProgress is SPROG where none is made.
+	noProgress = 65535
 	// verifying is SANS of the media verification state.
 	verifying = 5
 )
@@ -23,6 +26,17 @@ func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 	log, err := h.c.sanitizeLog(ctx)
 	if err != nil {
 		return hardware.Sanitize{}, err
+	}
+	if log.Running() && log.Progress == noProgress && log.State < 0 {
+		// It runs and gets nowhere: it may wait in media verification, which most versions
+		// of nvme-cli do not tell.
+		output, err := h.c.query(ctx, "get-log", "--log-id=0x81", "--log-len=512", "--raw-binary")
+		if err != nil {
+			return hardware.Sanitize{}, asFault(err)
+		}
+		if log.State, err = nvmecli.ParseSanitizeState(output); err != nil {
+			return hardware.Sanitize{}, err
+		}
 	}
 	states := map[nvmecli.SanitizeStatus]hardware.SanitizeState{
 		nvmecli.NeverSanitized: hardware.SanitizeNever, nvmecli.SanitizeRuns: hardware.SanitizeRunning,
@@ -60,13 +74,17 @@ func (h *handle) StartSanitize(ctx context.Context, o device.Operation) error {
 	if !h.c.id.Capabilities().Supports(o) {
 		return refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s cannot do %s (SANICAP)", h.c.address, o)
 	}
-	action := map[device.Operation]string{device.CryptoErase: "4", device.BlockErase: "2"}[o]
-	return h.change(ctx, always, "sanitize", "--sanact="+action)
+	action, err := h.SanitizeCommand(o)
+	if err != nil {
+		return err
+	}
+	return h.change(ctx, always, "sanitize", fmt.Sprintf("--sanact=%d", action))
 }
 
 // LeaveVerification ends the media verification state; see hardware.Sanitizer.
 func (h *handle) LeaveVerification(ctx context.Context) error {
-	return h.change(ctx, always, "sanitize", "--sanact=5")
+	// nvme sanitize itself refuses this action in the versions that are about.
+	return h.change(ctx, always, "admin-passthru", "--opcode=0x84", fmt.Sprintf("--cdw10=%d", actionLeaveVerification))
 }
 
 // always is the mayGoOn of a caller that has asked.

@@ -43,15 +43,17 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 	if c.id.OACS&securityCommands == 0 {
 		return "no security commands", nil
 	}
-	const size = "2048"
-	output, err := c.query(ctx, "security-recv", "--secp=1", "--spsp=1", "--size="+size, "--al="+size, "--raw-binary")
+	const size = 2048
+	length := strconv.Itoa(size)
+	output, err := c.query(ctx, "security-recv", "--secp=1", "--spsp=1", "--size="+length, "--al="+length, "--raw-binary")
 	if status, answered := statusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
 		return "no TCG", nil
 	}
 	if err != nil {
 		return "", asFault(err)
 	}
-	found, err := nvmecli.ParseLevel0(output)
+	// Some versions print a line before the bytes, in binary form too.
+	found, err := nvmecli.ParseLevel0(output[max(0, len(output)-size):])
 	if err != nil {
 		return "", err
 	}

@@ -140,3 +140,15 @@ func (r *reader) estimate(key string) time.Duration {
 	}
 	return time.Duration(seconds) * time.Second
 }
+
+// ParseSanitizeState reads SANS, the sanitize state, from the raw log page 81h.
+// Faults: tool_output.
+func ParseSanitizeState(page []byte) (int, error) {
+	const at = 36
+	if len(page) <= at {
+		r := &reader{command: "get-log"}
+		r.complain("%d bytes are no Sanitize Status log", len(page))
+		return 0, r.failed()
+	}
+	return int(page[at] & 7), nil
+}

@@ -1,0 +1,576 @@
+package nvme_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/nvme/nvmetest"
+)
+
+// changes are the commands that change a drive.
+var changes = []uint8{nvmetest.ManageNamespace, nvmetest.AttachNamespace, nvmetest.SanitizeDrive, nvmetest.SetFeatures, nvmetest.Reset, nvmetest.Rescan}
+
+// provenCommands insists that each command went to the enrolled drive, and that each
+// that changes something came right after an identify of the same drive.
+func provenCommands(t *testing.T, site *nvmetest.Site, serial string) {
+	t.Helper()
+	log := site.Log()
+	for i, c := range log {
+		require.Equal(t, serial, c.Serial, "command %d (opcode 0x%x)", i, c.Opcode)
+		if !slices.Contains(changes, c.Opcode) {
+			continue
+		}
+		identified := slices.ContainsFunc(log[:i], func(before nvmetest.Command) bool {
+			return before.Opcode == nvmetest.Identify && before.Serial == serial && before.Path == c.Path
+		})
+		require.True(t, identified, "opcode 0x%x went to a drive that was not identified", c.Opcode)
+	}
+}
+
+// TestS2_100_CleanByEachOperation is a whole clean of a whole drive by each operation:
+// the plan as the workflow makes it, every step, nothing of the tenant left.
+func TestS2_100_CleanByEachOperation(t *testing.T) {
+	for _, operation := range []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred} {
+		t.Run(string(operation), func(t *testing.T) {
+			drive := nvmetest.Drive("S1")
+			drive.Sanitize.Leaves = map[device.Operation]nvmetest.Leaves{device.CryptoErase: "random", device.BlockErase: "ff"}[operation]
+			b := newBench(t, drive, nvmetest.Drive("CONTROL"))
+			found := b.enrol(0)
+			require.Equal(t, device.LayoutWhole, found.Layout)
+			b.soil(0)
+			b.soil(1)
+			control := b.left(1)
+			require.Positive(t, control)
+			require.Equal(t, control, b.left(0))
+			b.site.Forget()
+
+			r := b.clean(0, found, operation)
+			names := r.plan(*found.Capabilities)
+			require.Equal(t, []string{clean.StepSecurityCheck, clean.StepWearCheck}, names[:2])
+			_, err := r.all(t.Context(), names...)
+			require.NoError(t, err)
+			require.Zero(t, b.left(0))
+			require.Equal(t, control, b.left(1), "the drive beside it")
+			provenCommands(t, b.site, "S1")
+			t.Logf("%v: %+v", names, r.done)
+
+			verified := r.done[clean.StepVerify]
+			require.Equal(t, found.Identity.Size, verified.Bytes)
+			if operation.Overwrites() {
+				require.Equal(t, "full", verified.Method)
+			} else {
+				require.Equal(t, "provenance", verified.Method)
+				require.Contains(t, verified.Note, "128 of 128 sampled blocks read otherwise than before")
+			}
+			sent := slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive })
+			require.Equal(t, operation.Sanitizes(), sent, "S2.27: no other operation than the one locked in")
+		})
+	}
+}
+
+// sanitized runs sanitize and verify alone.
+func (r *run) sanitized(t *testing.T) (string, error) {
+	t.Helper()
+	return r.all(t.Context(), clean.StepSanitize, clean.StepVerify)
+}
+
+// TestF19_WhatASanitizeLeaves: whatever is read afterwards is right, but what was there
+// before.
+func TestF19_WhatASanitizeLeaves(t *testing.T) {
+	for leaves, wrong := range map[nvmetest.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false, "unchanged": true} {
+		t.Run(string(leaves), func(t *testing.T) {
+			drive := nvmetest.Drive("S1")
+			drive.Sanitize.Leaves = leaves
+			b := newBench(t, drive)
+			found := b.enrol(0)
+			b.soil(0)
+			r := b.clean(0, found, device.CryptoErase)
+			step, err := r.sanitized(t)
+			if wrong {
+				f := fault(t, device.CodeVerifyFailed, err)
+				require.Contains(t, f.Message, "reads what it read before the sanitize")
+				require.Equal(t, clean.StepSanitize, step)
+				return
+			}
+			require.NoError(t, err)
+			if leaves == "readerror" {
+				require.Contains(t, r.done[clean.StepVerify].Note, "0 of 128 sampled blocks read otherwise than before, 128 could not be read")
+			} else {
+				require.Zero(t, b.left(0))
+			}
+		})
+	}
+}
+
+// TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount (F18).
+func TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	b.soil(0)
+	// The tenant's runs, by the very command that ours will be, and erases nothing.
+	b.site.Change(0, func(c *nvmetest.Controller) {
+		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, 4, false
+		c.Sanitize.Polls, c.Sanitize.Leaves = 3, "unchanged"
+		c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Times: 0, Skip: 1 << 20}}
+	})
+	b.site.Forget()
+	r := b.clean(0, found, device.CryptoErase)
+	started := 0
+	r.stop = func(string, int64) error {
+		log := b.site.Log()
+		if now := len(slices.DeleteFunc(log, func(c nvmetest.Command) bool { return c.Opcode != nvmetest.SanitizeDrive })); now > started {
+			started = now
+		} else if b.site.Look(0).Sanitize.Status != 2 {
+			// The tenant's has ended: ours erases.
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Leaves = "random" })
+		}
+		return nil
+	}
+	_, err := r.sanitized(t)
+	require.NoError(t, err)
+	require.Zero(t, b.left(0))
+	for _, c := range b.site.Log() {
+		if c.Opcode == nvmetest.SanitizeDrive {
+			require.Equal(t, nvmetest.Success, c.Status, "S2.54: none is started while one runs")
+			started = 1
+		}
+	}
+	require.Equal(t, 1, started)
+}
+
+// TestF18_ACrashBetweenIntentAndCommand: the next attempt starts it, and no earlier
+// sanitize of somebody else counts for it.
+func TestF18_ACrashBetweenIntentAndCommand(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	b.soil(0)
+	// A tenant has sanitized long ago by the same command, and written since.
+	b.site.Change(0, func(c *nvmetest.Controller) {
+		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, false
+	})
+	r := b.clean(0, found, device.CryptoErase)
+	crash := errors.New("crash")
+	r.stop = func(string, int64) error {
+		if len(r.kept) > 0 {
+			return crash
+		}
+		return nil
+	}
+	require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
+	require.Contains(t, r.kept, clean.StepSanitize, "the intent is recorded first")
+	b.site.Forget()
+	r.stop = nil
+	_, err := r.sanitized(t)
+	require.NoError(t, err)
+	require.Zero(t, b.left(0))
+	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive }))
+}
+
+// TestF18_AnAnswerLost: the sanitize runs although its command seemed to fail.
+func TestF18_AnAnswerLost(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	drive.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	b.soil(0)
+	r := b.clean(0, found, device.BlockErase)
+	fault(t, device.CodeIO, r.step(t.Context(), clean.StepSanitize))
+	b.site.Forget()
+	_, err := r.sanitized(t)
+	require.NoError(t, err)
+	require.Zero(t, b.left(0))
+	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive }), "S2.54: it is followed, not started again")
+}
+
+// TestF18_ADriveThatLiesIsNotBelieved: success without an erase.
+func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	drive.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Lie: true}}
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	b.soil(0)
+	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
+	f := fault(t, device.CodeSanitizeFailed, err)
+	require.Contains(t, f.Message, "does not prove")
+}
+
+// TestS2_27_NoOtherOperationAfterAFailure: failed, refused and stalled sanitizes are
+// the operator's.
+func TestS2_27_NoOtherOperationAfterAFailure(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*nvmetest.Controller)
+		code   device.Code
+		says   string
+	}{
+		"failed": {func(c *nvmetest.Controller) { c.Sanitize.FailIt = true }, device.CodeSanitizeFailed, "its sanitize failed"},
+		"refused": {func(c *nvmetest.Controller) {
+			c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Status: nvmetest.InvalidOpcode}}
+		}, device.CodeCommandRefused, "status 0x1"},
+		"no capability any more": {func(c *nvmetest.Controller) { c.SANICAP = 0 }, device.CodeCommandRefused, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			b.site.Change(0, tt.change)
+			b.site.Forget()
+			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
+			require.Contains(t, fault(t, tt.code, err).Message, tt.says)
+			for _, c := range b.site.Log() {
+				require.NotEqual(t, nvmetest.ManageNamespace, c.Opcode)
+				if c.Opcode == nvmetest.SanitizeDrive {
+					require.Equal(t, uint32(4), c.CDW[0])
+				}
+			}
+		})
+	}
+}
+
+// TestF19_AStalledSanitizeIsTheOperators: nothing but its own progress ends the wait.
+func TestF19_AStalledSanitizeIsTheOperators(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	drive.Sanitize.Polls, drive.Sanitize.StallAt = 1000, 655
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	r := b.clean(0, found, device.CryptoErase)
+	r.stall = 300 * time.Millisecond
+	_, err := r.sanitized(t)
+	require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "stands at")
+	require.Equal(t, uint8(2), uint8(b.site.Look(0).Sanitize.Status)&7, "it runs on")
+}
+
+// TestF18_MediaVerificationIsLeftFirst.
+func TestF18_MediaVerificationIsLeftFirst(t *testing.T) {
+	b := newBench(t, nvmetest.Drive("S1"))
+	found := b.enrol(0)
+	b.soil(0)
+	b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Verifying = true; c.Sanitize.CDW10 = 4 })
+	b.site.Forget()
+	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
+	require.NoError(t, err)
+	var actions []uint32
+	for _, c := range b.site.Log() {
+		if c.Opcode == nvmetest.SanitizeDrive {
+			actions = append(actions, c.CDW[0])
+		}
+	}
+	require.Equal(t, []uint32{5, 4}, actions)
+	require.Zero(t, b.left(0))
+}
+
+// TestF17_Namespaces: whatever a tenant has left, no byte of his survives, and the
+// drive is one whole again; without namespace management what cannot be reached is a
+// fault.
+func TestF17_Namespaces(t *testing.T) {
+	const blocks = 16 << 20 / 512
+	layouts := map[string][]nvmetest.Namespace{
+		"one is detached":  {{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2}},
+		"all are detached": {{NSID: 1, Blocks: blocks}},
+		"none":             {},
+		"a small one":      {{NSID: 1, Blocks: blocks / 4, Attached: true}},
+		"two":              {{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2, Attached: true}},
+		"another number":   {{NSID: 5, Blocks: blocks / 2, Attached: true}},
+		"4Kn":              {{NSID: 1, Blocks: blocks / 8, Format: 1, Attached: true}},
+		"with metadata":    {{NSID: 1, Blocks: blocks / 2, Format: 2, Attached: true}},
+		"whole":            {{NSID: 1, Blocks: blocks, Attached: true}},
+	}
+	for name, namespaces := range layouts {
+		for _, operation := range []device.Operation{device.WriteZeroes, device.CryptoErase} {
+			t.Run(name+" "+string(operation), func(t *testing.T) {
+				b := newBench(t, nvmetest.Drive("S1"))
+				found := b.enrol(0)
+				b.soil(0)
+				b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces = namespaces })
+				b.site.Rescan(0)
+				r := b.clean(0, found, operation)
+				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+				require.NoError(t, err)
+				require.Zero(t, b.left(0))
+				after, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+				require.NoError(t, err)
+				require.Equal(t, device.LayoutWhole, after.Layout)
+				require.Equal(t, found.Identity, after.Identity)
+			})
+		}
+	}
+}
+
+// TestS2_57_WithoutNamespaceManagement: every namespace is zeroed as it is; what does
+// not add up to what was enrolled is a fault and nothing is written.
+func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
+	const half = 8 << 20 / 512
+	two := func(c *nvmetest.Controller) {
+		c.OACS &^= 1 << 3
+		c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half, Attached: true}}
+	}
+	drive := nvmetest.Drive("S1")
+	two(&drive)
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	require.Equal(t, device.LayoutSplit, found.Layout)
+	require.Equal(t, int64(16<<20), found.Identity.Size)
+	b.soil(0)
+	r := b.clean(0, found, device.WriteZeroes)
+	names := r.plan(*found.Capabilities)
+	require.NotContains(t, names, clean.StepConsolidateNamespaces)
+	_, err := r.all(t.Context(), names...)
+	require.NoError(t, err)
+	require.Zero(t, b.left(0))
+
+	for name, namespaces := range map[string][]nvmetest.Namespace{
+		"none":         {},
+		"one is gone":  {{NSID: 1, Blocks: half, Attached: true}},
+		"one shrank":   {{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half / 2, Attached: true}},
+		"has metadata": {{NSID: 1, Blocks: half, Format: 2, Attached: true}, {NSID: 2, Blocks: half, Attached: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.soil(0)
+			all := b.left(0)
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces = namespaces })
+			b.site.Rescan(0)
+			r := b.clean(0, found, device.WriteZeroes)
+			step, err := r.all(t.Context(), names...)
+			fault(t, device.CodeLayout, err)
+			require.Equal(t, clean.StepZero, step)
+			require.Equal(t, all, b.left(0), "nothing is written")
+		})
+	}
+}
+
+// TestF17_ADriveThatRefusesNamespaceManagement although it says that it can.
+func TestF17_ADriveThatRefusesNamespaceManagement(t *testing.T) {
+	for name, injection := range map[string]nvmetest.Injection{
+		"delete": {Opcode: nvmetest.ManageNamespace, CDW10: 1, Mask: 0xf, Status: nvmetest.InvalidOpcode},
+		"create": {Opcode: nvmetest.ManageNamespace, CDW10: 0, Mask: 0xf, Status: nvmetest.NoCapacity},
+		"attach": {Opcode: nvmetest.AttachNamespace, Status: nvmetest.InvalidControllers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			b.site.Change(0, func(c *nvmetest.Controller) {
+				c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
+				c.Inject = []nvmetest.Injection{injection}
+			})
+			b.site.Rescan(0)
+			r := b.clean(0, found, device.WriteZeroes)
+			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+			fault(t, device.CodeCommandRefused, err)
+			require.Equal(t, clean.StepConsolidateNamespaces, step)
+			// The operator has mended the drive: the next clean begins where this stopped.
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = nil })
+			r = b.clean(0, found, device.WriteZeroes)
+			_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)
+			require.NoError(t, err)
+			require.Zero(t, b.left(0))
+		})
+	}
+}
+
+// TestS2_98_ZeroResumes after a stop in mid-wipe, on the same drive only.
+func TestS2_98_ZeroResumes(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	drive.Capacity = 160 << 20
+	drive.Namespaces[0].Blocks = 160 << 20 / 512
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	b.soil(0)
+	r := b.clean(0, found, device.WriteZeroes)
+	crash := errors.New("crash")
+	r.stop = func(_ string, offset int64) error {
+		if offset == 64<<20 {
+			return crash
+		}
+		return nil
+	}
+	require.ErrorIs(t, r.step(t.Context(), clean.StepZero), crash)
+	require.Positive(t, b.left(0))
+	r.stop = nil
+	_, err := r.all(t.Context(), clean.StepZero, clean.StepVerify)
+	require.NoError(t, err)
+	require.Zero(t, b.left(0))
+	require.Equal(t, "write_zeroes", r.done[clean.StepZero].Method)
+
+	// Another drive in the slot: nothing is sent to it.
+	b.soil(0)
+	b.site.Swap(0, "S2")
+	b.soil(0)
+	all := b.left(0)
+	b.site.Forget()
+	fault(t, device.CodeReplaced, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
+	require.Equal(t, all, b.left(0))
+	for _, c := range b.site.Log() {
+		require.NotContains(t, changes, c.Opcode)
+	}
+}
+
+// TestF11_SwappedBetweenTwoCommands: the drive is another one from one command to the
+// next; nothing that changes anything reaches it.
+func TestF11_SwappedBetweenTwoCommands(t *testing.T) {
+	for after := range 14 {
+		t.Run(fmt.Sprint(after), func(t *testing.T) {
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			b.site.Change(0, func(c *nvmetest.Controller) {
+				c.Inject = []nvmetest.Injection{{Opcode: nvmetest.Identify, Skip: after, Times: 1, AfterEffect: true, SwapTo: "S2"}}
+			})
+			b.site.Forget()
+			r := b.clean(0, found, device.CryptoErase)
+			_, err := r.sanitized(t)
+			for _, c := range b.site.Log() {
+				if slices.Contains(changes, c.Opcode) {
+					require.Equal(t, "S1", c.Serial, "opcode 0x%x", c.Opcode)
+				}
+			}
+			if b.site.Look(0).Serial == "S2" {
+				require.Error(t, err)
+			}
+		})
+	}
+}
+
+// TestF12_SomebodyElsesUse: nothing is sent to a drive that is mounted or held, and
+// nobody can mount it meanwhile.
+func TestF12_SomebodyElsesUse(t *testing.T) {
+	b := newBench(t, nvmetest.Drive("S1"))
+	found := b.enrol(0)
+	b.soil(0)
+	all := b.left(0)
+	node := b.site.Dev + "/nvme0n1"
+	for name, open := range map[string]func() (*os.File, error){
+		"claimed": func() (*os.File, error) { return os.OpenFile(node, os.O_RDONLY|os.O_EXCL, 0) },
+		"written": func() (*os.File, error) { return os.OpenFile(node, os.O_RDWR, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			held, err := open()
+			require.NoError(t, err)
+			b.site.Forget()
+			for _, step := range []string{clean.StepSanitize, clean.StepZero, clean.StepConsolidateNamespaces, clean.StepSecurityCheck} {
+				fault(t, device.CodeTargetBusy, b.clean(0, found, device.CryptoErase).step(t.Context(), step))
+			}
+			require.NoError(t, held.Close())
+			for _, c := range b.site.Log() {
+				require.NotContains(t, changes, c.Opcode)
+			}
+			require.Equal(t, all, b.left(0))
+		})
+	}
+	t.Run("a second controller", func(t *testing.T) {
+		b.site.Change(0, func(c *nvmetest.Controller) { c.CMIC, c.Others = 2, []uint16{7} })
+		fault(t, device.CodeTargetShared, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize))
+		b.site.Change(0, func(c *nvmetest.Controller) { c.CMIC, c.Others = 0, nil })
+	})
+}
+
+// TestS0_32_WearIsCheckedAgainstTheLimits.
+func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		health nvmetest.Health
+		limits device.WearLimits
+		says   string
+	}{
+		"new":                {nvmetest.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, ""},
+		"just within":        {nvmetest.Health{PercentUsed: 100, Spare: 10, SpareThreshold: 10}, device.WearLimits{}, ""},
+		"used up":            {nvmetest.Health{PercentUsed: 101, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, "101 percent of its life are used, and 100 may be"},
+		"over a lower limit": {nvmetest.Health{PercentUsed: 81, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 80}, "81 percent"},
+		"a higher limit":     {nvmetest.Health{PercentUsed: 120, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 150}, ""},
+		"spare":              {nvmetest.Health{PercentUsed: 3, Spare: 9, SpareThreshold: 10}, device.WearLimits{}, "9 percent of its spare capacity, and 10 are needed"},
+		"spare by policy":    {nvmetest.Health{PercentUsed: 3, Spare: 49, SpareThreshold: 10}, device.WearLimits{Spare: 50}, "50 are needed"},
+		"read only":          {nvmetest.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 8}, device.WearLimits{}, "critical warning is 0x08"},
+		"warm":               {nvmetest.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 2}, device.WearLimits{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drive := nvmetest.Drive("S1")
+			b := newBench(t, drive)
+			found := b.enrol(0)
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Health = tt.health })
+			r := b.clean(0, found, device.CryptoErase)
+			r.wear = tt.limits
+			err := r.step(t.Context(), clean.StepWearCheck)
+			if tt.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Contains(t, fault(t, device.CodeWornOut, err).Message, tt.says)
+		})
+	}
+}
+
+// TestF20_WhatTenantsLeave outside of user data.
+func TestF20_WhatTenantsLeave(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*nvmetest.Controller)
+		code   device.Code
+		says   string
+	}{
+		"nothing":              {func(*nvmetest.Controller) {}, "", "TCG"},
+		"Opal owned":           {func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true, Enabled: true} }, device.CodeLocked, "owned by TCG Opal"},
+		"Opal locked":          {func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeLocked, "locked true"},
+		"Opal at rest":         {func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true} }, "", "TCG locking not enabled"},
+		"staged firmware":      {func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
+		"other firmware":       {func(c *nvmetest.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
+		"saved features":       {func(c *nvmetest.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features put back: 0x06"},
+		"no security commands": {func(c *nvmetest.Controller) { c.OACS &^= 1 }, "", "no security commands"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.site.Change(0, tt.change)
+			b.site.Forget()
+			r := b.clean(0, found, device.CryptoErase)
+			err := r.step(t.Context(), clean.StepSecurityCheck)
+			if tt.code == "" {
+				require.NoError(t, err)
+				require.Contains(t, r.done[clean.StepSecurityCheck].Note, tt.says)
+				require.Equal(t, b.site.Look(0).Features[6].Default, b.site.Look(0).Features[6].Saved)
+			} else {
+				require.Contains(t, fault(t, tt.code, err).Message, tt.says)
+			}
+			for _, c := range b.site.Log() {
+				require.NotEqual(t, nvmetest.Reset, c.Opcode, "no reset before what is staged is known")
+			}
+			if tt.code == device.CodeFirmwareChanged {
+				// A verify that an operator names by itself does not reset it either.
+				fault(t, tt.code, r.step(t.Context(), clean.StepVerify))
+				for _, c := range b.site.Log() {
+					require.NotEqual(t, nvmetest.Reset, c.Opcode)
+				}
+			}
+		})
+	}
+}
+
+// TestCleanNeverEndsWithATenantsByte is a walk: at random places commands fail, lie,
+// are lost, and the host dies; whenever a whole plan ends without an error, nothing of
+// the tenant is left, and a drive that erases nothing never gets there.
+func TestCleanNeverEndsWithATenantsByte(t *testing.T) {
+	seeds := 12
+	if testing.Short() {
+		seeds = 3
+	}
+	ended := 0
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			if walk(t, uint64(seed)) {
+				ended++
+			}
+		})
+	}
+	require.Positive(t, ended, "no walk came to its end")
+}
+
+var _ = context.Background
+var _ hardware.Handle

@@ -1,0 +1,190 @@
+package nvme_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/block"
+	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/hardware/nvme"
+	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/pci"
+)
+
+func TestMain(m *testing.M) { os.Exit(nvmetest.Main(m)) }
+
+// tenant is the nonce of what the tenant wrote.
+const tenant = 7
+
+// bench is one host with emulated drives: the real nvme-cli, the real driver, the real
+// steps.
+type bench struct {
+	t      *testing.T
+	site   *nvmetest.Site
+	driver *nvme.Driver
+	// allow is the host's rule; nil allows everything.
+	allow func(pci.Device) error
+	specs pci.Specs
+}
+
+func newBench(t *testing.T, controllers ...nvmetest.Controller) *bench {
+	t.Helper()
+	b := &bench{t: t, site: nvmetest.New(t, controllers...)}
+	b.driver = nvme.New(nvme.Host{
+		Allow: func(d pci.Device) error {
+			if b.allow != nil {
+				return b.allow(d)
+			}
+			return nil
+		},
+		Specs:  func() (pci.Specs, error) { return b.specs, nil },
+		Tool:   b.site.Tool(),
+		Kernel: block.Kernel{Proc: "/proc", Sys: b.site.Sys, Dev: b.site.Dev},
+	})
+	return b
+}
+
+func (b *bench) target(i int) hardware.Target {
+	return hardware.Target{Name: "d", Driver: "nvme", Address: b.site.Look(i).Address}
+}
+
+// enrol has the driver look at drive i for the first time.
+func (b *bench) enrol(i int) hardware.Discovery {
+	b.t.Helper()
+	found, err := b.driver.Discover(b.t.Context(), b.target(i), device.Identity{})
+	require.NoError(b.t, err)
+	return found
+}
+
+// soil has a tenant write stamps over all of drive i's media, whatever its namespaces.
+func (b *bench) soil(i int) {
+	b.t.Helper()
+	media := hardwaretest.File(b.site.Media(i))
+	size, err := media.Size()
+	require.NoError(b.t, err)
+	require.NoError(b.t, hardwaretest.Stamp(media, size, tenant))
+	b.site.Dirtied(i)
+}
+
+// left counts the tenant's blocks on drive i's media.
+func (b *bench) left(i int) int {
+	b.t.Helper()
+	media := hardwaretest.File(b.site.Media(i))
+	size, err := media.Size()
+	require.NoError(b.t, err)
+	found, err := hardwaretest.Find(media, size, tenant)
+	require.NoError(b.t, err)
+	return found
+}
+
+// run is one clean as a host carries it out: the evidence and the resume point outlive
+// an attempt, as its journal does.
+type run struct {
+	*bench
+	target    hardware.Target
+	enrolled  device.Identity
+	operation device.Operation
+	verify    string
+	wear      device.WearLimits
+	stall     time.Duration
+	kept      map[string]json.RawMessage
+	offsets   map[string]int64
+	// stop, where it is set, is asked at each checkpoint.
+	stop func(step string, offset int64) error
+	done map[string]steps.Outcome
+}
+
+func (b *bench) clean(i int, found hardware.Discovery, operation device.Operation) *run {
+	return &run{bench: b, target: b.target(i), enrolled: found.Identity, operation: operation, verify: "full",
+		kept: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
+}
+
+// plan is what a planner makes of the drive, as the workflow asks it.
+func (r *run) plan(can device.Capabilities) []string {
+	r.t.Helper()
+	planner, err := clean.NewPlanner(steps.Catalog(steps.All()), clean.Policy{})
+	require.NoError(r.t, err)
+	plan, fault := planner.Full(clean.Subject{Name: "d", NVMe: true, Operation: r.operation, Capabilities: can,
+		Size: r.enrolled.Size, HostSteps: clean.Versions(clean.Catalog())})
+	require.Nil(r.t, fault)
+	var names []string
+	for _, p := range plan {
+		names = append(names, p.Step.Name)
+	}
+	return names
+}
+
+// step runs one attempt of one step.
+func (r *run) step(ctx context.Context, name string) (err error) {
+	r.t.Helper()
+	all := steps.All()
+	at := slices.IndexFunc(all, func(s steps.Step) bool { return s.Name == name })
+	require.GreaterOrEqual(r.t, at, 0, name)
+	target := r.target
+	target.Step = name
+	handle, err := r.driver.Open(ctx, target, r.enrolled, all[at].Writes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, handle.Close()) }()
+	outcome, err := all[at].Run(ctx, &steps.Work{
+		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Verify: r.verify, Wear: r.wear, StallAfter: r.stall,
+		Keep: func(name string, value any) error {
+			text, err := json.Marshal(value)
+			r.kept[name] = text
+			return err
+		},
+		Recall: func(name string, into any) (bool, error) {
+			text, ok := r.kept[name]
+			if !ok {
+				return false, nil
+			}
+			return true, json.Unmarshal(text, into)
+		},
+		Checkpoint: func(offset int64) error {
+			r.offsets[name] = offset
+			if r.stop != nil {
+				return r.stop(name, offset)
+			}
+			return nil
+		},
+	})
+	if err == nil {
+		r.done[name] = outcome
+	}
+	return err
+}
+
+// all runs a whole plan and gives the first error with its step.
+func (r *run) all(ctx context.Context, names ...string) (string, error) {
+	r.t.Helper()
+	for _, name := range names {
+		if err := r.step(ctx, name); err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+// fault insists on an error with this code.
+func fault(t *testing.T, code device.Code, err error) *device.Fault {
+	t.Helper()
+	require.Error(t, err)
+	f, ok := device.AsFault(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, code, f.Code, f.Message)
+	require.NotContains(t, f.Error(), "\n")
+	require.NotEmpty(t, f.Remedy)
+	return f
+}

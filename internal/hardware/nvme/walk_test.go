@@ -1,0 +1,87 @@
+package nvme_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmetest"
+)
+
+// walk cleans one drive through random trouble and says whether it came to its end.
+func walk(t *testing.T, seed uint64) bool {
+	random := rand.New(rand.NewPCG(seed, 4))
+	pick := func(n int) int { return random.IntN(n) }
+	b := newBench(t, nvmetest.Drive("S1"))
+	found := b.enrol(0)
+	operation := []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred}[pick(4)]
+	leaves := []nvmetest.Leaves{"random", "zero", "ff", "unchanged"}[pick(4)]
+	b.soil(0)
+	const blocks = 16 << 20 / 512
+	layouts := [][]nvmetest.Namespace{
+		{{NSID: 1, Blocks: blocks, Attached: true}},
+		{{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2}},
+		{{NSID: 3, Blocks: blocks / 4, Format: 1, Attached: true}}, {},
+	}
+	b.site.Change(0, func(c *nvmetest.Controller) {
+		c.Sanitize.Leaves, c.Sanitize.Polls = leaves, pick(4)
+		c.Namespaces = layouts[pick(len(layouts))]
+		if pick(3) == 0 { // the tenant's own is at work
+			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, uint32(2+2*pick(2)), false
+		}
+	})
+	b.site.Rescan(0)
+	crash := errors.New("crash")
+	for tries := 0; tries < 12; tries++ {
+		r := b.clean(0, found, operation)
+		names := r.plan(*found.Capabilities)
+		for attempts := 0; attempts < 4; {
+			if pick(2) == 0 && tries < 8 {
+				injection := nvmetest.Injection{Opcode: changes[pick(len(changes))], Times: 1, Skip: pick(2)}
+				switch pick(4) {
+				case 0:
+					injection.Errno, injection.AfterEffect = 5, true
+				case 1:
+					injection.Lie = true
+				case 2:
+					injection.Status = nvmetest.Status(6)
+				case 3:
+					injection.Kill = true
+				}
+				b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = []nvmetest.Injection{injection} })
+			} else {
+				b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = nil })
+			}
+			countdown := -1
+			if pick(3) == 0 {
+				countdown = pick(5)
+			}
+			r.stop = func(string, int64) error {
+				if countdown--; countdown == -1 {
+					return crash
+				}
+				return nil
+			}
+			_, err := r.all(t.Context(), names...)
+			if err == nil {
+				require.Zero(t, b.left(0), "seed %d: %s, the drive's sanitize leaves %s", seed, operation, leaves)
+				return true
+			}
+			if !errors.Is(err, crash) {
+				break // an operator cleans again
+			}
+			// The host comes back: done steps stay done, the others go on.
+			for len(names) > 0 && r.done[names[0]].Method != "" {
+				names = names[1:]
+			}
+			attempts++
+		}
+	}
+	if operation.Sanitizes() && leaves == "unchanged" {
+		return false
+	}
+	return false
+}
