@@ -98,6 +98,13 @@ type HostFacts struct {
 	Identity  device.Identity  `json:"identity"`
 	Operation device.Operation `json:"operation,omitempty"`
 	Note      string           `json:"note,omitempty"`
+	// Capabilities are those of a device whose operation the policy chooses; nil where
+	// its driver knows one way only. Layout and Estimates are what it tells beside them.
+	Capabilities *device.Capabilities               `json:"capabilities,omitempty"`
+	Layout       device.Layout                      `json:"layout,omitempty"`
+	Estimates    map[device.Operation]time.Duration `json:"estimates,omitempty"`
+	// Excluded is why the policy leaves the device out; nil where it does not.
+	Excluded *device.Fault `json:"excluded,omitempty"`
 	// Steps gives the host worker's version of each step that it knows.
 	Steps  map[string]int `json:"steps,omitempty"`
 	SeenAt time.Time      `json:"seen_at,omitzero"`
