@@ -30,6 +30,8 @@ type lifecycles interface {
 	describe(ctx context.Context, name string) (execution, error)
 	// query asks the device's workflow; a control worker must answer.
 	query(ctx context.Context, name string) (contract.View, error)
+	// facts asks the device's workflow what its host said of it.
+	facts(ctx context.Context, name string) (contract.HostFacts, error)
 	// list gives all runs that a visibility query finds.
 	list(ctx context.Context, query string) ([]execution, error)
 	// polled tells when a worker last asked for work of a queue; zero for never.
@@ -99,6 +101,16 @@ func (t *temporal) query(ctx context.Context, name string) (contract.View, error
 	var view contract.View
 	err = answer.Get(&view)
 	return view, err
+}
+
+func (t *temporal) facts(ctx context.Context, name string) (contract.HostFacts, error) {
+	answer, err := t.client.QueryWorkflow(ctx, contract.WorkflowID(name), "", contract.QueryHostFacts)
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	var facts contract.HostFacts
+	err = answer.Get(&facts)
+	return facts, err
 }
 
 func (t *temporal) list(ctx context.Context, query string) ([]execution, error) {

@@ -25,6 +25,12 @@ type policyFile struct {
 	} `yaml:"nvme"`
 }
 
+// LoadPolicy reads what a policy file says of cleans, as a worker does.
+func LoadPolicy(file string) (clean.Policy, error) {
+	priorities, erase, err := loadPolicy(file)
+	return clean.Policy{Priorities: priorities, NVMe: erase}, err
+}
+
 // loadPolicy reads policy.yaml: the priorities of steps, nil where there are none, and
 // how NVMe devices are erased. Of a file whose form is right every error is told, one a
 // line, each with its line in the file; whether a step exists is not known here.
