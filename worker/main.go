@@ -82,10 +82,16 @@ func run(args []string) error {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, logger)
+	return serve(ctx, settings, temporal, identity, logger, ways{hardware.Drivers, activities.WatchInterval})
 }
 
-func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger) (err error) {
+// ways are what tests replace: how drivers are made, and how often devices are watched.
+type ways struct {
+	drive makeDrivers
+	watch time.Duration
+}
+
+func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger, by ways) (err error) {
 	var stops []func() error
 	defer func() {
 		for i := len(stops) - 1; i >= 0; i-- {
@@ -106,12 +112,12 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	}
 	recovery := &activities.Recovery{Client: temporal.Client, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		this, eyes, stop, err := startHost(settings, temporal.Client, base, logger, hardware.Drivers)
+		this, eyes, stop, err := startHost(settings, temporal.Client, base, logger, by.drive)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
-		stops = append(stops, follow(ctx, logger, hostTasks(recovery, this, eyes, activities.WatchInterval)...))
+		stops = append(stops, follow(ctx, logger, hostTasks(recovery, this, eyes, by.watch)...))
 	}
 	if settings.Role.Controls() {
 		stop, err := startControl(settings, temporal.Client, base, logger)

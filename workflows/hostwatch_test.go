@@ -24,9 +24,8 @@ import (
 // lookout is a host's workflow in the SDK's environment, with a survey as scripted.
 type lookout struct {
 	*testsuite.TestWorkflowEnvironment
-	t       *testing.T
-	inputs  []contract.SurveyInput
-	details string
+	t      *testing.T
+	inputs []contract.SurveyInput
 }
 
 func newLookout(t *testing.T, survey func(n int, in contract.SurveyInput) (contract.Surveyed, error)) *lookout {
