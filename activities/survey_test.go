@@ -10,7 +10,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/activities"
@@ -338,4 +337,3 @@ func TestS2_6_AFinderThatFails(t *testing.T) {
 	_, err = env.ExecuteActivity(contract.ActivitySurvey, in)
 	require.ErrorContains(t, err, "not elsewhere")
 }
-
