@@ -32,7 +32,7 @@ type Surveyor struct {
 }
 
 // enrolWithin bounds one enrolment.
-const enrolWithin = 2 * time.Minute
+const enrolWithin = 4 * time.Minute
 
 // Sighting is a device that a driver found by itself.
 type Sighting struct {
@@ -194,12 +194,11 @@ func (v *survey) found(ctx context.Context, one Sighting) error {
 	case i >= 0 && v.in.Refused[i].Digest == one.Digest && !v.in.Again:
 		v.refused(v.in.Refused[i])
 		return nil
-	case recorded && i < 0:
-		if v.in.Told[name] == one.Digest {
-			v.forgotten(name, "")
-			return nil
-		}
-		again, err := v.neverEnrolled(ctx, name)
+	case recorded && i < 0 && v.in.Told[name] == one.Digest && !v.in.Again:
+		v.forgotten(name, one.Digest)
+		return nil
+	case recorded:
+		again, err := v.neverEnrolled(ctx, name, i >= 0)
 		if err != nil {
 			return err
 		}
@@ -212,11 +211,12 @@ func (v *survey) found(ctx context.Context, one Sighting) error {
 }
 
 // neverEnrolled says of a device that the host forgot that its enrolment was refused:
-// such a run ends as failed, and one that an operator let go in order.
-func (v *survey) neverEnrolled(ctx context.Context, name string) (bool, error) {
+// such a run ends as failed, and one that an operator let go in order. Where the server
+// knows no run, what was known before counts.
+func (v *survey) neverEnrolled(ctx context.Context, name string, before bool) (bool, error) {
 	run, err := v.Client.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
-		return false, nil
+		return before, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("asking what became of %s: %w", name, err)
@@ -314,7 +314,7 @@ func (v *survey) refused(r contract.RefusedDevice) {
 func (v *survey) forgotten(name, digest string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if digest != "" {
+	if v.in.Told[name] != digest {
 		v.out.Told[name] = digest
 	}
 	v.out.Counts.Forgotten++

@@ -214,6 +214,34 @@ func TestS2_6_ForgottenDevicesAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A worker's start asks once more what became of a device that the host forgot: an
+// enrolment may have failed after the survey had given it up, and one that was refused
+// may since have been enrolled and let go by the operator.
+func TestS2_6_AStartAsksAgain(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	for slot := 1; slot <= 2; slot++ {
+		l.remembers(slot, true)
+	}
+	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+	l.ended[l.name(2)] = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	in := contract.SurveyInput{
+		Told:    map[string]string{l.name(1): "a"},
+		Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
+	}
+	l.must(in)
+	enrolled, _, asked := l.told()
+	require.Empty(t, enrolled)
+	require.Empty(t, asked)
+	in.Again = true
+	out := l.must(in)
+	enrolled, _, _ = l.told()
+	require.Equal(t, []string{l.name(1)}, enrolled)
+	require.Empty(t, out.Refused)
+	require.Equal(t, 1, out.Counts.Forgotten)
+}
+
 // S2.30: two drivers that find one device: nothing is enrolled, hinted or asked, and
 // the error names both and the address.
 func TestS2_30_TwoDriversOneDevice(t *testing.T) {

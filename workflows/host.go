@@ -12,7 +12,7 @@ import (
 )
 
 // surveyWithin bounds one survey: each enrolment in it waits for its own answer.
-const surveyWithin = 5 * time.Minute
+const surveyWithin = 10 * time.Minute
 
 // Host is one host that finds its devices by itself (S2.6): for each look_now it has
 // the host survey which devices are there, and keeps what came of it. It has no timer
