@@ -49,6 +49,12 @@ func (f *finder) sees(all ...hardware.Found) {
 	f.there = all
 }
 
+func (f *finder) breaks(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
 // drive is a device in the slot of a number.
 func drive(slot int, digest string) hardware.Found {
 	return hardware.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "nvme", Digest: digest}
@@ -198,21 +204,28 @@ func TestS2_6_WatchTellsChanges(t *testing.T) {
 		name := l.site.host.Name()
 		call := c.On("SignalWithStartWorkflow", mock.Anything, "host/"+name, contract.SignalLookNow, mock.Anything,
 			contract.HostStartOptions(name), contract.WorkflowHost, contract.HostInput{Host: name})
+		failing := func(err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			fails = err
+		}
 		call.Run(func(args mock.Arguments) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			if fails == nil {
 				looks = append(looks, args.Get(3).(contract.LookNow))
 			}
 			call.ReturnArguments = mock.Arguments{nil, fails}
 		}).Return(nil, nil)
 		l.eyes.sees(drive(1, "a"))
-		fails = errors.New("away")
+		failing(errors.New("away"))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); l.Watch(ctx, 10*time.Second) }()
 		pass(55 * time.Second)
 		require.Empty(t, looks)
 		require.Equal(t, 1, strings.Count(l.site.log.String(), "away"))
-		fails = nil
+		failing(nil)
 		pass(time.Minute)
 		require.Equal(t, []contract.LookNow{{Source: "host start", Started: true}}, looks)
 		l.eyes.sees(drive(1, "b"))
@@ -220,12 +233,12 @@ func TestS2_6_WatchTellsChanges(t *testing.T) {
 		require.Len(t, looks, 2)
 		require.False(t, looks[1].Started)
 		l.eyes.sees()
-		fails = errors.New("away again")
+		failing(errors.New("away again"))
 		pass(time.Minute)
-		fails = nil
+		failing(nil)
 		pass(time.Minute)
 		require.Len(t, looks, 3, "a change that could not be told is told later")
-		l.eyes.err = errors.New("no sysfs")
+		l.eyes.breaks(errors.New("no sysfs"))
 		pass(time.Minute)
 		require.Contains(t, l.site.log.String(), "no sysfs")
 		require.Len(t, looks, 3)

@@ -23,6 +23,7 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 	"google.golang.org/grpc"
 
+	"burnish/activities"
 	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/internal/e2e"
@@ -168,18 +169,51 @@ func TestS2_30_TwoDriversKeepTheWorkerFromStarting(t *testing.T) {
 	require.Equal(t, device.CodeInvalidConfig, fault.Code)
 }
 
-// S2.5: drivers before recovery, recovery before discovery; without a finder there is
-// no discovery at all.
-func TestS2_5_TheOrderAtStart(t *testing.T) {
+// S2.5: drivers are in order before they are asked what is there.
+func TestS2_5_DriversBeforeDiscovery(t *testing.T) {
 	made, err := with(newSlots("nvme"))(nil, hardware.Host{StateDir: t.TempDir(), Fake: func() error { return nil }})
 	require.NoError(t, err)
 	require.NoError(t, inOrder(made), "Find comes after Init, or it fails")
-	require.Len(t, hostTasks(nil, nil, nil, time.Second), 2)
+}
+
+// S2.5: the states are recovered before devices are looked for, however long that takes;
+// where nothing finds, nothing is looked for.
+func TestS2_5_RecoveryBeforeDiscovery(t *testing.T) {
+	this, err := host.Open(t.TempDir(), e2e.NewHost(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, this.Close()) })
+	require.NoError(t, this.SaveRecord(host.Record{Name: "d1", Driver: "nvme"}))
+	said := make(chan string, 10)
+	c := &mocks.Client{}
+	c.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(&workflowservice.DescribeWorkflowExecutionResponse{}, nil)
+	answer := make(chan struct{})
+	signal := func(name string, do func()) {
+		c.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, name, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+			Run(func(mock.Arguments) { said <- name; do() }).Return(nil, nil)
+	}
+	signal(contract.SignalObserved, func() { <-answer })
+	signal(contract.SignalLookNow, func() {})
+	eyes := newSlots("nvme")
+	eyes.inits = 1
+	quiet := slog.New(slog.DiscardHandler)
+	recovery := &activities.Recovery{Client: c, Log: quiet}
+	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
+	tasks := hostTasks(recovery, this, &activities.Surveyor{Client: c, Host: this, Drivers: map[string]port.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
+	stop := follow(t.Context(), quiet, tasks...)
+	require.Equal(t, contract.SignalObserved, <-said)
+	select {
+	case early := <-said:
+		require.Fail(t, "before the device had answered", early)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(answer)
+	require.Equal(t, contract.SignalLookNow, <-said)
+	require.NoError(t, stop())
 }
 
 // devserver is a Temporal server for this test, with a client of a namespace of its
-// own. `make test` builds it before.
-func devserver(t *testing.T) *config.Connection {
+// own, and who that client is. `make test` builds it before.
+func devserver(t *testing.T) (*config.Connection, host.Identity) {
 	t.Helper()
 	program := os.Getenv("BURNISH_DEVSERVER")
 	if program == "" {
@@ -194,10 +228,12 @@ func devserver(t *testing.T) *config.Connection {
 	require.NoError(t, server.Start())
 	t.Cleanup(server.Stop)
 	namespace := server.Namespace(t)
-	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	identity, err := host.NewIdentity("worker test")
+	require.NoError(t, err)
+	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	return &config.Connection{Client: c, Address: server.Address, Namespace: namespace}
+	return &config.Connection{Client: c, Address: server.Address, Namespace: namespace}, identity
 }
 
 // running is a worker process's inside.
@@ -227,11 +263,9 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
-func start(t *testing.T, at *config.Connection, s config.Worker, drive makeDrivers) *running {
+func start(t *testing.T, at *config.Connection, identity host.Identity, s config.Worker, drive makeDrivers) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	identity, err := host.NewIdentity("worker test")
-	require.NoError(t, err)
 	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &lines{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	go func() { r.ended <- serve(ctx, s, at, identity, logger, ways{drive, 100 * time.Millisecond}) }()
@@ -279,7 +313,8 @@ func (r *running) view(name string) contract.View {
 // TestS2_6_AHostFindsItsDevices runs a worker against a real server: devices come,
 // change, go, are refused and forgotten, and the worker starts again.
 func TestS2_6_AHostFindsItsDevices(t *testing.T) {
-	at, s := devserver(t), settings(t)
+	at, identity := devserver(t)
+	s := settings(t)
 	name := func(slot int) string { return fmt.Sprintf("%s_0000:%02x:00.0", s.Host, slot) }
 	found := func(slot int, digest string) port.Found {
 		return port.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "NVME", Digest: digest}
@@ -289,7 +324,7 @@ func TestS2_6_AHostFindsItsDevices(t *testing.T) {
 	one := found(1, "a")
 	one.OneTimeUse = true
 	eyes := newSlots("nvme", one, found(2, "a"), foreign)
-	w := start(t, at, s, with(eyes))
+	w := start(t, at, identity, s, with(eyes))
 	state := w.await(s.Host, "the first survey", func(s contract.HostState) bool { return s.Surveys == 1 })
 	require.Equal(t, contract.SurveyCounts{Found: 3, Enrolled: 2, Refused: 1}, state.Last)
 	require.Equal(t, name(3), state.Refused[0].Name)
@@ -326,7 +361,7 @@ func TestS2_6_AHostFindsItsDevices(t *testing.T) {
 
 	clean := found(3, "a")
 	eyes.sees(one, found(2, "b"), clean)
-	w = start(t, at, s, with(eyes))
+	w = start(t, at, identity, s, with(eyes))
 	state = w.await(s.Host, "the survey after the start", func(s contract.HostState) bool { return s.Enrolled == 3 })
 	require.Equal(t, 1, state.Last.Forgotten, "the operator let it go")
 	require.Empty(t, state.Refused)
@@ -340,8 +375,9 @@ func TestS2_6_AHostFindsItsDevices(t *testing.T) {
 
 // Without a driver that finds, no workflow of the host is started.
 func TestS2_6_NoFinderNoHostWorkflow(t *testing.T) {
-	at, s := devserver(t), settings(t)
-	w := start(t, at, s, hardware.Drivers)
+	at, identity := devserver(t)
+	s := settings(t)
+	w := start(t, at, identity, s, hardware.Drivers)
 	e2e.Await(t, time.Minute, "the worker to start", func() (bool, string) {
 		return strings.Contains(w.log.String(), "worker started"), w.log.String()
 	})
