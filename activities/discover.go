@@ -66,7 +66,8 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	record := recordOf(after, in.Enrolment.Host)
 	record.Remembered = found
 	return contract.HostFacts{
-		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions,
+		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions, Type: d.Type,
+		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates,
 		SeenAt: time.Now().UTC(), Record: &record,
 	}, nil
 }

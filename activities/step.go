@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -182,7 +183,10 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	a.entry = host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
 		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, Ran: a.used,
-		Redone: redone,
+		Redone: redone, EvidenceOf: a.in.Clean,
+	}
+	if found && stored.EvidenceOf == a.in.Clean {
+		a.entry.Evidence = stored.Evidence
 	}
 	a.pulse.start(offset, a.used)
 	return contract.StepResult{}, false, nil
@@ -332,7 +336,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 		}
 	}()
 	target := targetOf(a.in.Enrolment)
-	target.Step = a.step.Name
+	target.Step, target.Fence = a.step.Name, fence.File()
 	handle, err := a.open(workCtx, driver, target)
 	if err != nil {
 		return outcome, err
@@ -349,7 +353,9 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 		return outcome, err
 	}
 	return a.step.Run(workCtx, &steps.Work{
-		Device: handle, Operation: a.in.Operation, Resume: a.entry.Offset, Verify: a.in.Verify,
+		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
+		Verify: a.in.Verify, Wear: a.in.Wear, StallAfter: a.in.StallAfter,
+		Keep: a.keep, Recall: a.recall,
 		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
 	})
 }
@@ -394,6 +400,38 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 		return errLostContact
 	}
 	return nil
+}
+
+// keep journals a value for the rest of the clean, under the fence.
+func (a *attempt) keep(name string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", name, err)
+	}
+	kept := maps.Clone(a.entry.Evidence)
+	if kept == nil {
+		kept = map[string]json.RawMessage{}
+	}
+	kept[name] = text
+	entry := a.entry
+	entry.Evidence, entry.Ran = kept, a.ran()
+	if err := a.Host.Journal(a.in.Enrolment.Name).Save(entry); err != nil {
+		return err
+	}
+	a.entry = entry
+	return nil
+}
+
+// recall gives what this clean kept under a name.
+func (a *attempt) recall(name string, into any) (bool, error) {
+	text, ok := a.entry.Evidence[name]
+	if !ok {
+		return false, nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return false, fmt.Errorf("recall %s: %w", name, err)
+	}
+	return true, nil
 }
 
 // conclude journals how the attempt ended. Nobody crashed.

@@ -101,7 +101,9 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 		return nil, nil, stop, err
 	}
 	stop = this.Close
-	drivers, err := drive(settings.Drivers, hardware.Host{StateDir: this.Dir(), Paths: rules, Fake: rules.AllowFake})
+	drivers, err := drive(settings.Drivers, hardware.Host{
+		StateDir: this.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+	})
 	if err != nil {
 		return nil, nil, stop, usageError{err}
 	}

@@ -167,14 +167,23 @@ func (d *lifecycle) settings(ctx workflow.Context) clean.Policy {
 }
 
 func (d *lifecycle) subject() clean.Subject {
-	return clean.Subject{
+	s := clean.Subject{
 		Name: d.state.Name, Type: d.state.Enrolment.Type, Operation: d.state.Host.Operation,
 		Size: d.state.Host.Identity.Size, HostSteps: d.state.Host.Steps,
+		Estimate: d.state.Host.Estimates[d.state.Host.Operation],
 	}
+	if can := d.state.Host.Capabilities; can != nil {
+		// The layout stays unknown: a tenant may have changed it since the host looked.
+		s.NVMe, s.Capabilities = true, *can
+	}
+	return s
 }
 
 // makePlan records the plan of this clean and the settings it is carried out by.
 func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *device.Fault {
+	if d.state.Host.Excluded != nil && run.Full {
+		return d.state.Host.Excluded
+	}
 	subject, named := d.subject(), d.state.Intent.Steps
 	full := run.Full
 	planner := d.planner
@@ -199,6 +208,7 @@ func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *devi
 	run.Plan, run.PolicyDigest, run.Operation = made.Plan, made.PolicyDigest, d.state.Host.Operation
 	run.HostSilentAfter, run.Budget = made.Policy.HostSilentAfter, made.Policy.CleanupTimeout
 	run.ErrorOnCrash, run.Verify = made.Policy.ErrorOnInterrupt, made.Policy.Verify
+	run.Wear, run.StallAfter = made.Policy.Wear, made.Policy.SanitizeStall
 	return nil
 }
 
@@ -270,6 +280,7 @@ func (d *lifecycle) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (
 			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.state.Seq,
 			Binding: d.state.Device.Bindings, Generation: run.Generation, Budget: budget,
 			Resume: run.Resume, ErrorOnCrash: run.ErrorOnCrash, Verify: run.Verify,
+			Wear: run.Wear, StallAfter: run.StallAfter,
 		}).Get(stepCtx, &result)
 		var late *temporal.TimeoutError
 		if !errors.As(err, &late) || !isScheduleToStart(late) || d.state.Intent.Abort || !d.cleanUnderWay() {

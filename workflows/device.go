@@ -249,7 +249,11 @@ func (d *lifecycle) must(ctx workflow.Context, e device.Event) {
 
 // fail puts the device into error with the fault that an operator reads.
 func (d *lifecycle) fail(ctx workflow.Context, f *device.Fault) {
-	d.must(ctx, device.Event{Kind: device.CleanFailed})
+	kind := device.CleanFailed
+	if f.Code == device.CodeWornOut {
+		kind = device.WornOut
+	}
+	d.must(ctx, device.Event{Kind: kind})
 	if f.Remedy == "" {
 		f.Remedy = "clean " + d.state.Name + " to try again"
 	}

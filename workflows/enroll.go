@@ -88,6 +88,10 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 		}
 		return f
 	}
+	if f := d.state.Host.Excluded; f != nil { // S2.25
+		d.forgetOnHost(ctx, d.state.Enrolment)
+		return f
+	}
 	if err := d.seenElsewhere(ctx, d.state.Host.Identity.Serial); err != nil {
 		d.forgetOnHost(ctx, d.state.Enrolment)
 		return err

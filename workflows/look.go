@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -251,10 +252,19 @@ func (d *lifecycle) publish(ctx workflow.Context) (contract.Stock, error) {
 }
 
 // class is the provider's resource class (S2.33).
-func (d *lifecycle) class() string { return "CUSTOM_" + customName(d.state.Enrolment.Type) }
+func (d *lifecycle) class() string {
+	class := "CUSTOM_" + customName(d.state.Enrolment.Type)
+	if i := d.state.Host.Identity; i.Vendor != "" && i.Product != "" {
+		class += "_" + customName(i.Vendor) + "_" + customName(i.Product)
+	}
+	return class
+}
 
 func (d *lifecycle) traits() []string {
 	traits := []string{"OWNER_CYBORG"} // D12
+	if can := d.state.Host.Capabilities; can != nil {
+		traits = append(traits, can.Traits()...) // S2.15
+	}
 	if d.state.Enrolment.OneTimeUse {
 		traits = append(traits, "HW_PCI_ONE_TIME_USE")
 	}
@@ -297,17 +307,16 @@ func (d *lifecycle) adopt(ctx workflow.Context, facts contract.HostFacts) {
 		d.remembered = r.Remembered
 		facts.Record = nil
 	}
-	s := d.state.Device.State
-	locked := d.state.Host.Operation
-	replaceable := s == device.Absent || s == device.Available || s == device.Error || locked == ""
-	if !replaceable {
-		facts.Operation = locked
-	}
+	before := d.state.Host
+	d.chooseOperation(ctx, &facts)
 	d.state.Host = facts
 	if d.state.Enrolment.Type == "" {
-		d.state.Enrolment.Type = "DEVICE"
+		d.state.Enrolment.Type = cmp.Or(facts.Type, "DEVICE")
 	}
-	d.state.Device.Cleanable = facts.Operation != ""
+	// Where the policy chooses, something could always erase the device: what the policy
+	// does not let is a fault, and never a device that nothing can clean (D4).
+	d.state.Device.Cleanable = facts.Operation != "" || facts.Capabilities != nil
+	d.exclude(ctx, before)
 	d.state.Device.Unit.Serial = facts.Identity.Serial
 	subject, planner := d.subject(), d.planner
 	var steps []contract.CleanStep
@@ -316,6 +325,60 @@ func (d *lifecycle) adopt(ctx workflow.Context, facts contract.HostFacts) {
 		d.log.Error("recorded steps are unreadable", "device", d.state.Name, "error", err)
 	}
 	d.state.Steps = steps
+}
+
+// chosen is what the erase policy makes of a device's capabilities, as recorded.
+type chosen struct {
+	Operation device.Operation `json:"operation,omitempty"`
+	Fault     *device.Fault    `json:"fault,omitempty"`
+}
+
+// chooseOperation gives the facts the device's one operation: the locked-in one, or,
+// where it may be replaced (S2.28, S2.29), what the policy chooses now. A policy that
+// the device cannot satisfy excludes it, and replaces nothing (S2.25).
+func (d *lifecycle) chooseOperation(ctx workflow.Context, facts *contract.HostFacts) {
+	s, locked := d.state.Device.State, d.state.Host.Operation
+	if s != device.Absent && s != device.Available && s != device.Error && locked != "" {
+		facts.Operation, facts.Excluded = locked, d.state.Host.Excluded
+		return
+	}
+	if facts.Capabilities == nil {
+		return
+	}
+	can, planner := *facts.Capabilities, d.planner
+	var made chosen
+	err := workflow.SideEffect(ctx, func(workflow.Context) any {
+		operation, fault := planner.Policy().NVMe.Resolve(can)
+		return chosen{operation, fault}
+	}).Get(&made)
+	if err != nil {
+		made = chosen{Fault: &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: "the recorded choice is unreadable: " + err.Error()}}
+	}
+	facts.Operation, facts.Excluded = cmp.Or(made.Operation, locked), made.Fault
+	if facts.Excluded != nil {
+		facts.Excluded.Remedy += "; then refresh " + d.state.Name
+		d.log.Error("the erase policy excludes the device", "device", d.state.Name, "error", facts.Excluded.Message)
+	}
+}
+
+// exclude takes a device that is offered out of the pool where the policy excludes it,
+// or where it is no longer cut as it was (S2.25, DESIGN: Dirty).
+func (d *lifecycle) exclude(ctx workflow.Context, before contract.HostFacts) {
+	if d.state.Device.State != device.Available {
+		return
+	}
+	now := d.state.Host
+	f := now.Excluded
+	if f == nil && before.Layout == device.LayoutWhole && now.Layout != device.LayoutWhole {
+		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeLayout,
+			Message: "the device was one whole namespace and is not any more, although nobody had it", Remedy: "find out who changed it, then clean " + d.state.Name}
+	}
+	if f == nil {
+		return
+	}
+	if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
+		d.state.Fault, d.state.LastError = f, f.Message
+	}
 }
 
 // listen makes the selector of all signals. Reading with ReceiveAsync in its

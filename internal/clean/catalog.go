@@ -7,8 +7,10 @@ import (
 	"burnish/internal/device"
 )
 
-// The names of the steps that erase a device and prove it (CONTRACTS, Steps).
+// The names of the steps (CONTRACTS, Steps).
 const (
+	StepSecurityCheck         = "security_check"
+	StepWearCheck             = "wear_check"
 	StepSanitize              = "sanitize"
 	StepConsolidateNamespaces = "consolidate_namespaces"
 	StepZero                  = "zero"
@@ -16,11 +18,18 @@ const (
 )
 
 // Catalog describes every step that a plan may hold: the one place where a step's
-// interface, phase, priority and use are said. internal/clean/steps joins run
-// functions to some of them, and a worker knows only those; what has none yet can be
-// planned, as `burnish plan` does, and never be run.
+// interface, phase, priority and use are said. internal/clean/steps joins a run function
+// to each.
 func Catalog() []Step {
 	return []Step{
+		{
+			Name: StepSecurityCheck, Interface: "management", Phase: Prepare, Priority: 100, Version: 1, Abortable: true,
+			Applies: isNVMe, Timeout: atLeast,
+		},
+		{
+			Name: StepWearCheck, Interface: "management", Phase: Prepare, Priority: 95, Version: 1, Abortable: true,
+			Applies: isNVMe, Timeout: atLeast,
+		},
 		{
 			// A sanitize cannot be stopped once it runs; ending the step only stops
 			// watching it, and the next clean follows it (S2.54).
@@ -62,6 +71,9 @@ func Versions(steps []Step) map[string]int {
 	}
 	return versions
 }
+
+// isNVMe says that an NVMe controller can be asked.
+func isNVMe(s Subject) bool { return s.NVMe }
 
 // consolidates says whether the namespaces may have to be put in order, and can be.
 // Zeroes reach only what lies in a namespace: anything but one whole one is cut anew

@@ -55,6 +55,9 @@ type Subject struct {
 	Name      string
 	Type      string
 	Operation device.Operation
+	// NVMe: the device is a controller at hand, whose wear and security can be asked; not
+	// only what somebody saved of one.
+	NVMe bool
 	// Capabilities and Layout are those of an NVMe device; other devices have none.
 	Capabilities device.Capabilities
 	Layout       device.Layout
@@ -85,6 +88,10 @@ type Policy struct {
 	Verify string `json:"verify"`
 	// NVMe is how NVMe devices are erased (S2.8, S2.9).
 	NVMe ErasePolicy `json:"nvme,omitzero"`
+	// Wear is from when on a device is worn out (S0.32).
+	Wear device.WearLimits `json:"wear,omitzero"`
+	// SanitizeStall is how long a sanitize may stand still until an operator is called.
+	SanitizeStall time.Duration `json:"sanitize_stall,omitempty"`
 }
 
 // Planned is one step of a plan.

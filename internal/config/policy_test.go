@@ -26,9 +26,9 @@ func TestS2_8_S2_9_TheErasePolicyOfAFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, err := loadPolicy(t, tt.text)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, w.NVMe)
+			require.Equal(t, tt.want, w.Cleans.NVMe)
 			require.Equal(t, tt.want, w.Policy().NVMe)
-			require.Empty(t, w.Priorities)
+			require.Empty(t, w.Cleans.Priorities)
 		})
 	}
 }

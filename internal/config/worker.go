@@ -39,7 +39,7 @@ type Worker struct {
 	Host             string        `env:"HOST" help:"the host's name; default: the machine's"`
 	StateDir         string        `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"where the worker keeps what must survive it"`
 	HostFile         string        `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing, in role all what lies below STATE_DIR and fake devices"`
-	PolicyFile       string        `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe devices are erased"`
+	PolicyFile       string        `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe devices are erased, limits of wear"`
 	Inventory        string        `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file"`
 	Drivers          []string      `env:"DRIVERS" envDefault:"block,fake" help:"drivers, with commas between them"`
 	HostSilentAfter  time.Duration `env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is told"`
@@ -52,9 +52,8 @@ type Worker struct {
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
-	// What the policy file says.
-	Priorities map[string]float64
-	NVMe       clean.ErasePolicy
+	// Cleans is what the policy file says.
+	Cleans clean.Policy
 }
 
 const prefix = "BURNISH_"
@@ -84,8 +83,9 @@ func LoadWorker() (Worker, error) {
 		return w, fmt.Errorf("BURNISH_STATE_DIR: %w", err)
 	}
 	w.StateDir = dir
+	w.Cleans.SanitizeStall = defaultStall
 	if w.PolicyFile != "" {
-		if w.Priorities, w.NVMe, err = loadPolicy(w.PolicyFile); err != nil {
+		if w.Cleans, err = LoadPolicy(w.PolicyFile); err != nil {
 			return w, eachLine("BURNISH_POLICY: ", err)
 		}
 	}
@@ -129,11 +129,10 @@ func (w Worker) check() error {
 
 // Policy is what of the settings decides about cleans.
 func (w Worker) Policy() clean.Policy {
-	return clean.Policy{
-		Priorities: w.Priorities, CleanupTimeout: w.CleanupTimeout,
-		Automated: w.AutomatedClean, OnEnroll: w.CleanOnEnroll,
-		ErrorOnInterrupt: w.OnInterrupt == "error", HostSilentAfter: w.HostSilentAfter, Verify: w.Verify, NVMe: w.NVMe,
-	}
+	p := w.Cleans
+	p.CleanupTimeout, p.HostSilentAfter, p.Verify = w.CleanupTimeout, w.HostSilentAfter, w.Verify
+	p.Automated, p.OnEnroll, p.ErrorOnInterrupt = w.AutomatedClean, w.CleanOnEnroll, w.OnInterrupt == "error"
+	return p
 }
 
 // WorkerHelp lists every setting with its default.

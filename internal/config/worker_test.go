@@ -99,7 +99,7 @@ func TestDefaults(t *testing.T) {
 	for name, s := range settings(t) {
 		require.Equal(t, s.byItself, fieldOf(w, s.field), name)
 	}
-	require.Empty(t, w.Priorities)
+	require.Empty(t, w.Cleans.Priorities)
 }
 
 // TestEmptyIsUnset: `BURNISH_X= burnish-worker` sets nothing.
@@ -215,7 +215,7 @@ func TestPolicyFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := loadPolicy(t, tt.text)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, got.Priorities)
+			require.Equal(t, tt.want, got.Cleans.Priorities)
 		})
 	}
 }

@@ -76,3 +76,13 @@ func (o Operation) Sanitizes() bool { return o == CryptoErase || o == BlockErase
 
 // Overwrites says that the device is erased by zeroes over what a host can address.
 func (o Operation) Overwrites() bool { return o == WriteZeroes || o == Shred }
+
+// WearLimits say from when on a device is worn out and goes to no tenant any more
+// (S0.32). The zero value are the device's own limits: 100 percent of its life, and
+// its own threshold for spare capacity.
+type WearLimits struct {
+	// PercentUsed is the most of its life that may be used, in percent.
+	PercentUsed int `json:"percent_used,omitempty"`
+	// Spare is the least spare capacity, in percent.
+	Spare int `json:"avail_spare,omitempty"`
+}

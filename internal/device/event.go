@@ -53,6 +53,7 @@ const (
 	CleanDone      Kind = "clean_done" // a full plan
 	StepsDone      Kind = "steps_done" // named steps
 	CleanFailed    Kind = "clean_failed"
+	WornOut        Kind = "worn_out"  // over the limits of wear (S0.32)
 	Reclaimed      Kind = "reclaimed" // the reservation changed hands before it was lowered
 	Returned       Kind = "returned"  // reserved = 0 was read back, or a hold keeps it
 )

@@ -4,11 +4,19 @@ package device
 // enrolment (SAFETY F11, F14). Every destructive step compares it again, on the
 // descriptor that it writes through. Sizes are bytes.
 type Identity struct {
-	Serial   string `json:"serial,omitempty"`
-	Vendor   string `json:"vendor,omitempty"`
+	Serial string `json:"serial,omitempty"`
+	Vendor string `json:"vendor,omitempty"`
+	// Product is the PCI device's number, four hexadecimal digits.
+	Product  string `json:"product,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Firmware string `json:"firmware,omitempty"`
-	Size     int64  `json:"size"`
+	// Subsystem is the name of an NVMe device's subsystem (SUBNQN).
+	Subsystem string `json:"subsystem,omitempty"`
+	// Size is what a tenant can address when the device is in order, Capacity what the
+	// whole device has, where it tells, and BlockSize that of its blocks.
+	Size      int64 `json:"size"`
+	Capacity  int64 `json:"capacity,omitempty"`
+	BlockSize int64 `json:"block_size,omitempty"`
 	// Given is the path as the operator wrote it, Path the one that it resolved to
 	// at enrolment; only Path is ever opened.
 	Given string `json:"given,omitempty"`
@@ -20,7 +28,8 @@ type Identity struct {
 }
 
 // Differs names the first field in which other is another device, or "" where it
-// is the same one. Firmware and Given may change on one device and do not count.
+// is the same one. Firmware, BlockSize and Given may change on one device and do not
+// count.
 func (i Identity) Differs(other Identity) string {
 	switch {
 	case i.Serial != other.Serial:
@@ -29,8 +38,14 @@ func (i Identity) Differs(other Identity) string {
 		return "vendor"
 	case i.Model != other.Model:
 		return "model"
+	case i.Product != other.Product:
+		return "product"
+	case i.Subsystem != other.Subsystem:
+		return "subsystem"
 	case i.Size != other.Size:
 		return "size"
+	case i.Capacity != other.Capacity:
+		return "capacity"
 	case i.Path != other.Path:
 		return "path"
 	case i.Device != other.Device:

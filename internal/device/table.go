@@ -154,6 +154,14 @@ var (
 			d.Maintenance = MaintenanceCleanFailed
 		}
 	}}
+	quarantine = effect{"maintenance: quarantined", func(d *Device, _ Event) { d.Maintenance = MaintenanceQuarantined }}
+	// endQuarantine: a full plan has looked at the wear too, or the operator has
+	// switched that off.
+	endQuarantine = effect{"no quarantine", func(d *Device, _ Event) {
+		if d.Maintenance == MaintenanceQuarantined {
+			d.Maintenance = MaintenanceOff
+		}
+	}}
 	forgive = effect{"no maintenance for a failed clean", func(d *Device, _ Event) {
 		if d.Maintenance == MaintenanceCleanFailed {
 			d.Maintenance = MaintenanceOff
@@ -269,9 +277,10 @@ var table = concat(
 		{in(PendingCleaning), CleanFailed, nil, Error, then(blame)},
 		{in(PendingCleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
 
-		{in(Cleaning), CleanDone, when(notReturn, fullPlan), stay, then(sanitise, forgive)},
+		{in(Cleaning), CleanDone, when(notReturn, fullPlan), stay, then(sanitise, forgive, endQuarantine)},
 		{in(Cleaning), StepsDone, when(notReturn, named), Manageable, then(stepsOver)},
 		{in(Cleaning), CleanFailed, nil, Error, then(soil, blame)},
+		{in(PendingCleaning, Cleaning), WornOut, nil, Error, then(soil, blame, quarantine)},
 		{in(Cleaning), Reclaimed, when(returning), PendingCleaning, then(soil, endReturn)},
 		{in(Cleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
 		{in(Cleaning), Returned, when(returning), Available, then(endReturn)},

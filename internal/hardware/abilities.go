@@ -89,6 +89,22 @@ type Namespaced interface {
 	Consolidate(ctx context.Context, mayGoOn func() error) error
 }
 
+// ZeroWriter is a Handle of a device that writes zeroes by itself (S2.58).
+type ZeroWriter interface {
+	// WriteZeroesAt has the device write zeroes to [offset, offset+n) and nowhere else;
+	// they count after Flush. Its errors are final: zeroes are not written in another
+	// way instead (S2.27). Faults: command_refused, io_error.
+	WriteZeroesAt(ctx context.Context, offset, n int64) error
+}
+
+// Resetter is a Handle of a device that can be reset without losing its place.
+type Resetter interface {
+	// Reset resets the device and returns when it works again; where it is configured
+	// not to, it does nothing. It refuses where a reset would change more than the
+	// device's memory of what it does: faults as Secured's.
+	Reset(ctx context.Context) error
+}
+
 // Health is what a device tells of its wear.
 type Health struct {
 	// PercentUsed is the vendor's estimate of the life that is used; it may pass 100.
@@ -111,7 +127,7 @@ type Wearing interface {
 // F20).
 type Secured interface {
 	// Secure finds what a tenant may have left outside of user data, and puts back what
-	// can be put back. note is one line for the record. Faults: locked, firmware_staged,
-	// firmware_changed, write_protected, command_refused.
+	// can be put back. note is one line for the record. Faults: locked, firmware_changed,
+	// write_protected, command_refused.
 	Secure(ctx context.Context, mayGoOn func() error) (note string, err error)
 }

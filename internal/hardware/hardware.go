@@ -6,6 +6,7 @@ package hardware
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"burnish/internal/device"
@@ -21,9 +22,12 @@ type Target struct {
 	// lose at the first enrolment, with commas between them (SAFETY F15); empty
 	// accepts none.
 	AcceptSignature string
-	// Step is the step that opens the device; empty at discovery. Only drivers that
-	// simulate look at it.
+	// Step is the step that opens the device; empty at discovery.
 	Step string
+	// Fence is the file whose lock the caller holds, nil where there is none: a driver
+	// gives it to each child that changes the device, which then holds it as well
+	// (SAFETY F1).
+	Fence *os.File
 	// MovedFrom is the name that a device of ours had at the place where it was
 	// before, at its first discovery here: its signatures are not foreign.
 	MovedFrom string

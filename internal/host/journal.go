@@ -33,6 +33,10 @@ type Entry struct {
 	// Done says that the step ended well and Result is what it reported.
 	Done   bool            `json:"done,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
+	// Evidence is what the steps of one clean keep for it, by name; EvidenceOf is the
+	// clean's id. It passes from step to step and ends with the clean.
+	Evidence   map[string]json.RawMessage `json:"evidence,omitempty"`
+	EvidenceOf string                     `json:"evidence_of,omitempty"`
 	// Updated is set by Save.
 	Updated time.Time `json:"updated"`
 }

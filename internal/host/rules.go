@@ -159,11 +159,7 @@ func (r *Rules) AllowPCI(d pci.Device) error {
 	if err != nil {
 		return invalid(err)
 	}
-	specs := make(pci.Specs, 0, len(content.specs))
-	for _, entry := range content.specs {
-		specs = append(specs, entry.Spec)
-	}
-	_, matches, err := specs.Match(d)
+	_, matches, err := content.pciSpecs().Match(d)
 	switch {
 	case err != nil:
 		return refuse(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
@@ -203,6 +199,20 @@ func (r *Rules) Scripts() (map[string]Script, error) {
 func (r *Rules) DeviceSpecs() ([]DeviceSpec, error) {
 	content, err := r.readOrNothing()
 	return content.specs, err
+}
+
+// PCISpecs gives the same entries as what PCI devices are matched with.
+func (r *Rules) PCISpecs() (pci.Specs, error) {
+	content, err := r.readOrNothing()
+	return content.pciSpecs(), err
+}
+
+func (c rulesContent) pciSpecs() pci.Specs {
+	specs := make(pci.Specs, 0, len(c.specs))
+	for _, entry := range c.specs {
+		specs = append(specs, entry.Spec)
+	}
+	return specs
 }
 
 // SecretsFile gives the path of the file with the secrets, "" where none is named.

@@ -28,6 +28,16 @@ func Scan(folder string) ([]Device, error) {
 	return (&scanner{folder: folder}).scan()
 }
 
+// Look reads the one device that folder lists under address, as Scan does; false where
+// there is none.
+func Look(folder, address string) (Device, bool, error) {
+	d, found, err := (&scanner{folder: folder}).device(address)
+	if err != nil {
+		return Device{}, false, fmt.Errorf("PCI device %s: %w", address, err)
+	}
+	return d, found, nil
+}
+
 // scanner is one scan; opened, where it is set, is called with each device once its
 // directory is held and nothing in it is read.
 type scanner struct {

@@ -97,14 +97,16 @@ type Intent struct {
 type HostFacts struct {
 	Identity  device.Identity  `json:"identity"`
 	Operation device.Operation `json:"operation,omitempty"`
-	Note      string           `json:"note,omitempty"`
-	// Capabilities are those of a device whose operation the policy chooses; nil where
-	// its driver knows one way only. Layout and Estimates are what it tells beside them.
-	Capabilities *device.Capabilities               `json:"capabilities,omitempty"`
-	Layout       device.Layout                      `json:"layout,omitempty"`
-	Estimates    map[device.Operation]time.Duration `json:"estimates,omitempty"`
-	// Excluded is why the policy leaves the device out; nil where it does not.
+	Type      string           `json:"type,omitempty"`
+	// Capabilities are those among which the erase policy chooses, nil where the driver
+	// knows one way only; Layout is how the device was cut when the host looked.
+	Capabilities *device.Capabilities `json:"capabilities,omitempty"`
+	Layout       device.Layout        `json:"layout,omitempty"`
+	// Estimates is how long the device says that an operation takes.
+	Estimates map[device.Operation]time.Duration `json:"estimates,omitempty"`
+	// Excluded says why the erase policy does not let the device be offered (S2.25).
 	Excluded *device.Fault `json:"excluded,omitempty"`
+	Note     string        `json:"note,omitempty"`
 	// Steps gives the host worker's version of each step that it knows.
 	Steps  map[string]int `json:"steps,omitempty"`
 	SeenAt time.Time      `json:"seen_at,omitzero"`
@@ -150,6 +152,9 @@ type CleanRun struct {
 	Budget          time.Duration `json:"budget,omitempty"`
 	ErrorOnCrash    bool          `json:"error_on_crash,omitempty"`
 	Verify          string        `json:"verify,omitempty"`
+	// Wear and StallAfter are the policy's (see StepInput).
+	Wear       device.WearLimits `json:"wear,omitzero"`
+	StallAfter time.Duration     `json:"stall_after,omitempty"`
 	// Ran adds up the running time of all steps, Replans how often it began again.
 	Ran     time.Duration `json:"ran,omitempty"`
 	Replans int           `json:"replans,omitempty"`
@@ -207,6 +212,10 @@ type StepInput struct {
 	// ErrorOnCrash: an attempt that finds an interrupted one fails (D1).
 	ErrorOnCrash bool   `json:"error_on_crash,omitempty"`
 	Verify       string `json:"verify,omitempty"`
+	// Wear limits the wear of the device, StallAfter the time that a sanitize may stand
+	// still.
+	Wear       device.WearLimits `json:"wear,omitzero"`
+	StallAfter time.Duration     `json:"stall_after,omitempty"`
 }
 
 // StepResult is what a step did.

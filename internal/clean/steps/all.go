@@ -3,6 +3,10 @@ package steps
 // All lists every step that this build knows.
 func All() []Step {
 	return []Step{
+		SecurityCheck(),
+		WearCheck(),
+		Sanitize(),
+		ConsolidateNamespaces(),
 		Zero(),
 		Verify(),
 	}

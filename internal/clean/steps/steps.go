@@ -6,6 +6,7 @@ package steps
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
@@ -20,10 +21,20 @@ const Chunk = 64 << 20
 type Work struct {
 	Device    hardware.Handle
 	Operation device.Operation
+	// Enrolled is the device as it was enrolled.
+	Enrolled device.Identity
 	// Resume is the first byte that is not known to be done.
 	Resume int64
 	// Verify is how much a verify reads: "full" or "sample:N".
 	Verify string
+	// Wear limits the wear of a device that goes to another tenant.
+	Wear device.WearLimits
+	// StallAfter is how long a sanitize may stand still; 0: for ever.
+	StallAfter time.Duration
+	// Keep records a value under a name for the rest of this clean, on stable storage
+	// when it returns nil; Recall gives the last one kept, and whether there is one.
+	Keep   func(name string, value any) error
+	Recall func(name string, into any) (bool, error)
 	// Checkpoint records that everything before offset is done and on stable
 	// storage. Its error ends the step: the caller lost its right or its reason to
 	// go on, and the device is left as it is.
@@ -75,6 +86,3 @@ func Catalog(all []Step) []clean.Step {
 	}
 	return catalog
 }
-
-// overwrites says that the device is erased by writing to it.
-func overwrites(s clean.Subject) bool { return s.Operation.Overwrites() }

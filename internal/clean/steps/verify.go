@@ -16,14 +16,13 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Verify reads the device back and insists on zeroes (SAFETY F19): every byte, or,
-// where the operator configured it, a sample; the outcome says which.
+// Verify proves the erase by the method that fits it (SAFETY F19). Of a device that was
+// overwritten it reads back every byte, or, where the operator configured it, a sample,
+// and insists on zeroes. Of one that was sanitized it insists on the proof that the
+// sanitize was this clean's, and that no sampled block reads what it read before. The
+// outcome says which.
 func Verify() Step {
-	description := clean.Describe(clean.StepVerify)
-	// It can only insist on zeroes; what a sanitize leaves need not be zeroes, and is
-	// no plan's business as long as nothing here proves it in another way.
-	description.Applies = overwrites
-	return Step{Step: description, Run: runVerify}
+	return Step{Step: clean.Describe(clean.StepVerify), Run: runVerify}
 }
 
 const (
@@ -33,6 +32,61 @@ const (
 )
 
 func runVerify(ctx context.Context, w *Work) (Outcome, error) {
+	if drive, ok := w.Device.(hardware.Resetter); ok && w.Resume == 0 {
+		// What is read shall come from the media, not from what the drive remembers.
+		if err := w.Checkpoint(0); err != nil {
+			return Outcome{}, err
+		}
+		if err := drive.Reset(ctx); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if w.Operation.Sanitizes() {
+		return verifySanitize(ctx, w)
+	}
+	return verifyZeroes(ctx, w)
+}
+
+// verifySanitize insists on the proof of F18 and on changed samples.
+func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
+	drive, ok := w.Device.(hardware.Sanitizer)
+	if !ok {
+		return Outcome{}, cannot(w, "be sanitized")
+	}
+	var ours intent
+	mine, err := w.Recall(intentName, &ours)
+	if err != nil {
+		return Outcome{}, err
+	}
+	now, err := drive.Sanitize(ctx)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case !mine || !ours.Proven:
+		return Outcome{}, notProven("this host has no record that this clean's sanitize was done")
+	case now.State != hardware.SanitizeDone || now.Command != ours.Command:
+		return Outcome{}, notProven("the drive's last sanitize is %s with command 0x%x, and not this clean's", now.State, now.Command)
+	}
+	if err := complete(ctx, w); err != nil {
+		return Outcome{}, err
+	}
+	note := ours.Checked
+	if w.Device.Size() == ours.Samples.Size { // not cut anew since
+		if note, err = ours.Samples.changed(ctx, w.Device); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := w.Checkpoint(w.Enrolled.Size); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Bytes: w.Enrolled.Size, Method: "provenance", Note: note}, w.Device.Check(ctx)
+}
+
+// verifyZeroes reads the device back.
+func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
+	if err := complete(ctx, w); err != nil {
+		return Outcome{}, err
+	}
 	size, err := sizeOf(w)
 	if err != nil {
 		return Outcome{}, err

@@ -4,11 +4,15 @@ import (
 	"context"
 
 	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // Zero writes zeroes over every byte that a tenant can address, once (S2.24, S2.58),
-// chunk by chunk: each is flushed before it counts. A second run goes on from the
-// last resume point, or writes again what was written before.
+// chunk by chunk: each is flushed before it counts. Where the locked-in operation is
+// write_zeroes the device writes them itself, and its error is the step's (S2.27). A
+// second run goes on from the last resume point, or writes again what was written
+// before.
 func Zero() Step {
 	return Step{
 		Step:   clean.Describe(clean.StepZero),
@@ -18,16 +22,27 @@ func Zero() Step {
 }
 
 func runZero(ctx context.Context, w *Work) (Outcome, error) {
+	if err := complete(ctx, w); err != nil {
+		return Outcome{}, err
+	}
 	size, err := sizeOf(w)
 	if err != nil {
 		return Outcome{}, err
+	}
+	write := w.Device.ZeroAt
+	if w.Operation == device.WriteZeroes {
+		drive, ok := w.Device.(hardware.ZeroWriter)
+		if !ok {
+			return Outcome{}, cannot(w, "write zeroes by itself")
+		}
+		write = drive.WriteZeroesAt
 	}
 	for offset := w.Resume; offset < size; {
 		if err := context.Cause(ctx); err != nil {
 			return Outcome{}, err
 		}
 		n := min(Chunk, size-offset)
-		if err := w.Device.ZeroAt(ctx, offset, n); err != nil {
+		if err := write(ctx, offset, n); err != nil {
 			return Outcome{}, err
 		}
 		if err := w.Device.Flush(ctx); err != nil {
@@ -38,7 +53,11 @@ func runZero(ctx context.Context, w *Work) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	// Identity and interlocks once more, after the last write (SAFETY F11).
+	// What was zeroed is all there is, still; identity and interlocks once more, after
+	// the last write (SAFETY F11, F17).
+	if err := complete(ctx, w); err != nil {
+		return Outcome{}, err
+	}
 	if err := w.Device.Check(ctx); err != nil {
 		return Outcome{}, err
 	}

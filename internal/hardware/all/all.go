@@ -11,6 +11,8 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/fake"
+	"burnish/internal/hardware/nvme"
+	"burnish/internal/pci"
 )
 
 // Host is what drivers need of the host that they work on.
@@ -19,6 +21,10 @@ type Host struct {
 	StateDir string
 	// Paths says which paths may be destroyed (SAFETY F13).
 	Paths block.Allow
+	// PCI says whether a PCI device may be destroyed (SAFETY F13), Specs which entries
+	// of device_spec are in force.
+	PCI   func(pci.Device) error
+	Specs func() (pci.Specs, error)
 	// Fake says whether simulated devices may be used.
 	Fake func() error
 }
@@ -26,7 +32,10 @@ type Host struct {
 // makers is the list.
 var makers = map[string]func(Host) hardware.Driver{
 	"block": func(h Host) hardware.Driver { return block.New(h.Paths, h.StateDir) },
-	"fake":  func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
+	"nvme": func(h Host) hardware.Driver {
+		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Kernel: block.Kernel{Keep: []string{h.StateDir}}})
+	},
+	"fake": func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
 }
 
 // Names lists the drivers that exist, in the order of the alphabet.

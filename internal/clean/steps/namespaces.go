@@ -1,0 +1,47 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// ConsolidateNamespaces makes one namespace of the whole device where it is not so
+// already (S2.57, SAFETY F17). It erases nothing by itself: what was deleted may be
+// readable in what is made. A second run finds it done.
+func ConsolidateNamespaces() Step {
+	return Step{Step: clean.Describe(clean.StepConsolidateNamespaces), Writes: true, Run: runConsolidate}
+}
+
+func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
+	drive, ok := w.Device.(hardware.Namespaced)
+	if !ok {
+		return Outcome{}, cannot(w, "be cut into namespaces")
+	}
+	before, err := drive.Layout(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Method: "namespace_management", Note: "one whole namespace was there"}
+	if before != device.LayoutWhole {
+		if err := drive.Consolidate(ctx, func() error { return w.Checkpoint(0) }); err != nil {
+			return Outcome{}, err
+		}
+		out.Note = fmt.Sprintf("one namespace of %d bytes made (before: %s)", w.Enrolled.Size, before)
+	}
+	if err := drive.Complete(ctx); err != nil {
+		return Outcome{}, err
+	}
+	return out, w.Device.Check(ctx)
+}
+
+// complete proves that the Handle reaches all that a tenant could write to.
+func complete(ctx context.Context, w *Work) error {
+	if drive, ok := w.Device.(hardware.Namespaced); ok {
+		return drive.Complete(ctx)
+	}
+	return nil
+}

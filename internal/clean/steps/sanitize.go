@@ -1,0 +1,183 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// Sanitize has the device erase all of itself by the locked-in operation (S2.53 to
+// S2.56). A sanitize that runs already is followed and none is started beside it; it
+// counts only if this clean had recorded, before, that it would start it (SAFETY F18).
+// A second run follows the first one's.
+func Sanitize() Step {
+	return Step{Step: clean.Describe(clean.StepSanitize), Writes: true, Run: runSanitize}
+}
+
+// intentName is what the step keeps its intent under.
+const intentName = clean.StepSanitize
+
+// intent is what is on stable storage before the command is issued. Only with it a
+// sanitize is ours.
+type intent struct {
+	// Command is dword 10 of ours, Before the device's word just before it.
+	Command uint32            `json:"command"`
+	Before  hardware.Sanitize `json:"before"`
+	// SawRunning: the device was seen at it.
+	SawRunning bool `json:"saw_running,omitempty"`
+	// Proven: it was done, and ours; Samples is what the verify compares with.
+	Proven  bool    `json:"proven,omitempty"`
+	Samples samples `json:"samples"`
+	// Checked is what the samples read like just after it.
+	Checked string `json:"checked,omitempty"`
+}
+
+// proves says whether the device's word means that our own sanitize was done (F18).
+func (i intent) proves(now hardware.Sanitize) bool {
+	return now.State == hardware.SanitizeDone && now.GlobalErased && now.Command == i.Command &&
+		(!i.Before.GlobalErased || i.SawRunning)
+}
+
+// sanitizeStarts is how often one clean starts a sanitize whose end does not prove
+// itself.
+const sanitizeStarts = 3
+
+func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
+	drive, ok := w.Device.(hardware.Sanitizer)
+	if !ok {
+		return Outcome{}, cannot(w, "be sanitized")
+	}
+	command, err := drive.SanitizeCommand(w.Operation)
+	if err != nil {
+		return Outcome{}, err
+	}
+	ours := intent{}
+	mine, err := w.Recall(intentName, &ours)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if mine && ours.Command != command {
+		mine = false
+	}
+	for starts := 0; ; starts++ {
+		now, err := follow(ctx, w, drive, &ours, mine)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if mine && ours.proves(now) {
+			break
+		}
+		if mine && starts > 0 && now.State == hardware.SanitizeFailed {
+			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
+				Message: "the drive says that its sanitize failed", Remedy: "clean it again, or retire it: until a sanitize works it takes nothing else"}
+		}
+		if starts == sanitizeStarts {
+			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
+				Message: fmt.Sprintf("after %d sanitizes the drive's log does not prove one (%s, command 0x%x, global data erased %t)", starts, now.State, now.Command, now.GlobalErased),
+				Remedy:  "look at the drive's sanitize log, or erase it by another operation"}
+		}
+		if ours, err = declare(ctx, w, ours, mine, command, now); err != nil {
+			return Outcome{}, err
+		}
+		mine = true
+		err = drive.StartSanitize(ctx, w.Operation)
+		if f, ok := device.AsFault(err); err != nil && (!ok || f.Code != device.CodeSanitizeRunning) {
+			return Outcome{}, err
+		}
+	}
+	// Before anything is cut anew: later another block may lie at the same place.
+	if ours.Checked, err = ours.Samples.changed(ctx, w.Device); err != nil {
+		return Outcome{}, err
+	}
+	ours.Proven = true
+	if err := w.Keep(intentName, ours); err != nil {
+		return Outcome{}, err
+	}
+	if err := w.Device.Check(ctx); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Bytes: w.Enrolled.Size, Method: string(w.Operation),
+		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before", command, len(ours.Samples.Blocks))}, nil
+}
+
+// declare records that the next sanitize is ours, before it is one (F18).
+func declare(ctx context.Context, w *Work, ours intent, mine bool, command uint32, before hardware.Sanitize) (intent, error) {
+	if !mine {
+		taken, err := takeSamples(ctx, w.Device)
+		if err != nil {
+			return intent{}, err
+		}
+		ours = intent{Samples: taken}
+	}
+	ours.Command, ours.Before, ours.SawRunning, ours.Proven = command, before, false, false
+	if err := w.Keep(intentName, ours); err != nil {
+		return intent{}, err
+	}
+	return ours, w.Checkpoint(0)
+}
+
+// follow waits until no sanitize runs, and gives the device's last word. That one of
+// ours was seen at work is recorded.
+func follow(ctx context.Context, w *Work, drive hardware.Sanitizer, ours *intent, mine bool) (hardware.Sanitize, error) {
+	const first, most = 100 * time.Millisecond, 2 * time.Second
+	pause, seen, since, left := first, int64(-1), time.Now(), false
+	for {
+		now, err := drive.Sanitize(ctx)
+		if err != nil {
+			return now, err
+		}
+		if now.Verifying {
+			if left {
+				return now, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
+					Message: "the drive does not leave its media verification state", Remedy: "look at the drive's sanitize log, then clean it again"}
+			}
+			left = true
+			if err := w.Checkpoint(0); err != nil {
+				return now, err
+			}
+			if err := drive.LeaveVerification(ctx); err != nil {
+				return now, err
+			}
+			continue
+		}
+		if now.State != hardware.SanitizeRunning {
+			return now, nil
+		}
+		if mine && !ours.SawRunning && now.Command == ours.Command {
+			ours.SawRunning = true
+			if err := w.Keep(intentName, *ours); err != nil {
+				return now, err
+			}
+		}
+		if now.Progress != seen {
+			seen, since = now.Progress, time.Now()
+		}
+		if w.StallAfter > 0 && time.Since(since) > w.StallAfter {
+			return now, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
+				Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.StallAfter),
+				Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
+		}
+		if err := w.Checkpoint(w.Enrolled.Size / 65536 * now.Progress); err != nil {
+			return now, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return now, context.Cause(ctx)
+		case <-timer.C:
+		}
+		pause = min(2*pause, most)
+	}
+}
+
+// cannot is the fault of a device that lacks what a step needs.
+func cannot(w *Work, what string) error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNoErasePath,
+		Message: fmt.Sprintf("the device cannot %s (its operation is %s)", what, w.Operation),
+		Remedy:  "retire it, or enrol it with a driver that can erase it"}
+}

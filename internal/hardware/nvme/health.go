@@ -1,0 +1,64 @@
+package nvme
+
+import (
+	"context"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/nvme/nvmecli"
+)
+
+// Health reads the drive's SMART log; see hardware.Wearing.
+func (h *handle) Health(ctx context.Context) (hardware.Health, error) {
+	output, err := h.c.query(ctx, "smart-log", "--output-format=json")
+	if err != nil {
+		return hardware.Health{}, asFault(err)
+	}
+	log, err := nvmecli.ParseHealth(output)
+	if err != nil {
+		return hardware.Health{}, err
+	}
+	return hardware.Health{
+		PercentUsed: int(log.PercentUsed), Spare: int(log.AvailableSpare), SpareThreshold: int(log.SpareThreshold),
+		Critical: log.CriticalWarning, PowerOn: time.Duration(min(log.PowerOnHours, 1<<20)) * time.Hour,
+	}, nil
+}
+
+// Reset resets the controller and waits until the kernel says that it lives again; see
+// hardware.Resetter. Firmware that a tenant has staged would come alive by it, and is
+// refused first (SAFETY F20).
+func (h *handle) Reset(ctx context.Context) error {
+	if h.c.noReset {
+		return nil
+	}
+	if err := h.c.firmware(ctx, h.enrolled); err != nil {
+		return err
+	}
+	if err := h.change(ctx, always, "reset"); err != nil {
+		return err
+	}
+	deadline := time.NewTimer(resetWithin)
+	defer deadline.Stop()
+	again := time.NewTicker(nodeEvery)
+	defer again.Stop()
+	for {
+		state, err := h.c.attribute("state")
+		if err != nil {
+			return err
+		}
+		if state == "live" {
+			return h.Check(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-deadline.C:
+			return refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.name, state, resetWithin)
+		case <-again.C:
+		}
+	}
+}
+
+// resetWithin is how long a controller may take to live again.
+const resetWithin = 30 * time.Second

@@ -1,0 +1,390 @@
+package nvme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/nvme/nvmecli"
+)
+
+// cut is how a drive is cut into namespaces, by its own word.
+type cut struct {
+	// allocated are all that exist, active those of them that this controller shows. A
+	// detached one keeps its bytes through every wipe of the others (measured).
+	allocated, active []uint32
+	each              map[uint32]nvmecli.Namespace
+}
+
+// namespaces asks the drive for all of them.
+func (c *controller) namespaces(ctx context.Context) (cut, error) {
+	now := cut{each: map[uint32]nvmecli.Namespace{}}
+	var err error
+	if now.active, err = c.list(ctx); err != nil {
+		return cut{}, asFault(err)
+	}
+	now.allocated = now.active
+	if c.id.Capabilities().ManageNamespaces {
+		now.allocated, err = c.list(ctx, "--all")
+		if err != nil {
+			return cut{}, asFault(err)
+		}
+	}
+	for _, nsid := range now.allocated {
+		args := []string{"--namespace-id=" + strconv.FormatUint(uint64(nsid), 10), "--output-format=json"}
+		if !slices.Contains(now.active, nsid) {
+			args = append(args, "--force")
+		}
+		output, err := c.query(ctx, "id-ns", args...)
+		if err != nil {
+			return cut{}, asFault(err)
+		}
+		if now.each[nsid], err = nvmecli.ParseNamespace(output); err != nil {
+			return cut{}, err
+		}
+	}
+	return now, nil
+}
+
+func (c *controller) list(ctx context.Context, args ...string) ([]uint32, error) {
+	output, err := c.query(ctx, "list-ns", append(args, "--output-format=json")...)
+	if err != nil {
+		return nil, err
+	}
+	return nvmecli.ParseNamespaceList(output)
+}
+
+// sum is the bytes of all allocated namespaces.
+func (n cut) sum() (int64, error) {
+	var sum int64
+	for _, nsid := range n.allocated {
+		bytes, err := n.each[nsid].Bytes()
+		if err != nil {
+			return 0, err
+		}
+		sum += bytes
+	}
+	return sum, nil
+}
+
+// describe tells an operator what is there.
+func (n cut) describe() string {
+	switch detached := len(n.allocated) - len(n.active); {
+	case len(n.allocated) == 0:
+		return "no namespace"
+	case detached > 0:
+		return fmt.Sprintf("%d namespaces, %d of them detached", len(n.allocated), detached)
+	case len(n.allocated) == 1:
+		return "one namespace"
+	default:
+		return fmt.Sprintf("%d namespaces", len(n.allocated))
+	}
+}
+
+// layout compares with what the drive was enrolled as (SAFETY F17).
+func (n cut) layout(who device.Identity) device.Layout {
+	if len(n.allocated) == 0 {
+		return device.LayoutNone
+	}
+	if len(n.allocated) > 1 || !slices.Equal(n.allocated, n.active) {
+		return device.LayoutSplit
+	}
+	only := n.each[n.allocated[0]]
+	format := only.Formats[only.Format]
+	bytes, err := only.Bytes()
+	if err != nil || bytes != who.Size || format.BlockSize != who.BlockSize || format.Metadata != 0 {
+		return device.LayoutSplit
+	}
+	return device.LayoutWhole
+}
+
+// identify says which drive this is. What was enrolled stays: the size that a tenant
+// shall have, the block size, and the firmware, against which a tenant's is compared
+// (SAFETY F20). A namespace's size never tells one drive from another (F11).
+func (c *controller) identify(now cut, known device.Identity) (device.Identity, error) {
+	who := c.who()
+	if known != (device.Identity{}) {
+		who.Size, who.BlockSize, who.Firmware, who.Given = known.Size, known.BlockSize, known.Firmware, known.Given
+		return who, nil
+	}
+	formats := now.formats()
+	if len(formats) == 0 && c.id.Capabilities().ManageNamespaces {
+		return c.withCommonFormat(who)
+	}
+	for _, format := range formats {
+		if format.Metadata == 0 && format.BlockSize > 0 && who.BlockSize == 0 {
+			who.BlockSize = format.BlockSize
+		}
+	}
+	if who.BlockSize == 0 {
+		return who, refused(device.CodeLayout, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.address)
+	}
+	if c.id.Capabilities().ManageNamespaces && who.Capacity > 0 {
+		who.Size = who.Capacity / who.BlockSize * who.BlockSize
+		return who, nil
+	}
+	sum, err := now.sum()
+	if err == nil && sum == 0 {
+		err = refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.address)
+	}
+	who.Size = sum
+	return who, err
+}
+
+// withCommonFormat is the identity of a drive without any namespace: it gets blocks of
+// 512 bytes, as drives come, where consolidate does not find another format.
+func (c *controller) withCommonFormat(who device.Identity) (device.Identity, error) {
+	who.BlockSize = 512
+	who.Size = who.Capacity / who.BlockSize * who.BlockSize
+	if who.Size == 0 {
+		return who, refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.address)
+	}
+	return who, nil
+}
+
+// formats gives the format in use of the lowest namespace, and then all that it could
+// have.
+func (n cut) formats() []nvmecli.Format {
+	if len(n.allocated) == 0 {
+		return nil
+	}
+	first := n.each[n.allocated[0]]
+	return append([]nvmecli.Format{first.Formats[first.Format]}, first.Formats...)
+}
+
+// who is the drive as its controller names it.
+func (c *controller) who() device.Identity {
+	return device.Identity{
+		Serial: c.id.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: c.id.Model, Firmware: c.id.Firmware,
+		Subsystem: c.id.Subsystem, Capacity: int64(min(c.id.Capacity, 1<<62)), Path: c.address,
+	}
+}
+
+// same reads again who the drive is, and compares (SAFETY F11).
+func (c *controller) same(ctx context.Context, enrolled device.Identity) error {
+	if err := c.read(ctx); err != nil {
+		return err
+	}
+	who := c.who()
+	who.Size, who.BlockSize = enrolled.Size, enrolled.BlockSize
+	if field := enrolled.Differs(who); field != "" {
+		return changed(field, fmt.Sprintf("%s at %s", c.name, c.address))
+	}
+	return nil
+}
+
+// shown is a namespace that the kernel shows as a disk.
+type shown struct {
+	name, dir, node string
+	nsid            uint32
+}
+
+var namespaceName = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
+
+// disks lists every disk that the kernel makes of the drive: below its controller, or
+// below its subsystem, where the kernel knows more than one path to it.
+func (c *controller) disks() ([]shown, error) {
+	dirs := []string{c.dir}
+	subsystem, err := c.subsystem()
+	if err != nil {
+		return nil, err
+	}
+	if subsystem != "" {
+		dirs = append(dirs, subsystem)
+	}
+	var all []shown
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, missing("the disks of %s cannot be listed: %v", c.name, err)
+		}
+		for _, entry := range entries {
+			if !namespaceName.MatchString(entry.Name()) || entry.Type()&fs.ModeSymlink != 0 {
+				continue
+			}
+			s := shown{name: entry.Name(), dir: filepath.Join(dir, entry.Name()), node: filepath.Join(c.dev, entry.Name())}
+			if hidden, err := os.ReadFile(filepath.Join(s.dir, "hidden")); err == nil && strings.TrimSpace(string(hidden)) == "1" {
+				continue // a path below a disk that is listed with the subsystem
+			}
+			text, err := os.ReadFile(filepath.Join(s.dir, "nsid"))
+			if err != nil {
+				return nil, missing("the namespace of %s cannot be read: %v", s.name, err)
+			}
+			nsid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("the namespace of %s: %w", s.name, err)
+			}
+			s.nsid = uint32(nsid)
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b shown) int { return int(int64(a.nsid) - int64(b.nsid)) })
+	return all, nil
+}
+
+// firstUse is what only a first enrolment asks: that nobody uses the drive, and that
+// it holds nothing that its owner may still want (SAFETY F12, F15).
+func (c *controller) firstUse(ctx context.Context, t hardware.Target) (err error) {
+	disks, err := c.disks()
+	if err != nil {
+		return err
+	}
+	for _, s := range disks {
+		disk, err := c.host.Kernel.Claim(ctx, s.node, false)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(disk.RefuseForeign(t), disk.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Layout says how the drive is cut now; see hardware.Namespaced.
+func (h *handle) Layout(ctx context.Context) (device.Layout, error) {
+	now, err := h.c.namespaces(ctx)
+	if err != nil {
+		return device.LayoutUnknown, err
+	}
+	return now.layout(h.enrolled), nil
+}
+
+// Complete proves that the claimed disks are all that a tenant can have written to; see
+// hardware.Namespaced.
+func (h *handle) Complete(ctx context.Context) error {
+	now, err := h.c.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	const remedy = "consolidate its namespaces with the vendor's tool, or replace the device"
+	wrong := func(format string, args ...any) error {
+		return refused(device.CodeLayout, remedy, format, args...)
+	}
+	if len(now.allocated) == 0 {
+		return wrong("the drive at %s has no namespace", h.c.address)
+	}
+	if !slices.Equal(now.allocated, now.active) {
+		return wrong("the drive at %s has %d namespaces and shows %d: a detached one keeps its bytes", h.c.address, len(now.allocated), len(now.active))
+	}
+	var sum int64
+	for _, nsid := range now.allocated {
+		at := slices.IndexFunc(h.parts, func(p part) bool { return p.nsid == nsid })
+		if at < 0 {
+			return wrong("the kernel shows no disk for namespace %d of %s", nsid, h.c.address)
+		}
+		format := now.each[nsid].Formats[now.each[nsid].Format]
+		bytes, err := now.each[nsid].Bytes()
+		switch {
+		case err != nil:
+			return err
+		case format.Metadata != 0:
+			return wrong("namespace %d of %s keeps %d bytes of metadata with each block, which zeroes do not reach", nsid, h.c.address, format.Metadata)
+		case bytes != h.parts[at].disk.Size():
+			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.address, bytes, h.parts[at].disk.Size())
+		case now.each[nsid].WriteProtected:
+			return refused(device.CodeWriteProtected, "end the write protection (nvme set-feature -f 0x84)", "namespace %d of %s is write-protected", nsid, h.c.address)
+		}
+		sum += bytes
+	}
+	if sum <= 0 || sum != h.enrolled.Size || sum != h.Size() {
+		return wrong("the namespaces of %s have %d bytes, and it was enrolled with %d", h.c.address, sum, h.enrolled.Size)
+	}
+	return nil
+}
+
+// Consolidate makes one namespace of the enrolled size; see hardware.Namespaced. A
+// crash between two commands leaves fewer namespaces, or one that is not attached:
+// the next run deletes what is there and begins again.
+func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
+	if !h.c.id.Capabilities().ManageNamespaces {
+		return refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.address)
+	}
+	format, err := h.formatIndex(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := h.c.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	if len(before.allocated) > 0 {
+		if err := h.change(ctx, mayGoOn, "delete-ns", "--namespace-id=0xffffffff"); err != nil {
+			return err
+		}
+	}
+	if err := h.release(); err != nil {
+		return err
+	}
+	blocks := strconv.FormatInt(h.enrolled.Size/h.enrolled.BlockSize, 10)
+	if err := h.change(ctx, mayGoOn, "create-ns", "--nsze="+blocks, "--ncap="+blocks, "--flbas="+strconv.Itoa(format)); err != nil {
+		return err
+	}
+	made, err := h.c.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	if len(made.allocated) != 1 {
+		return refused(device.CodeLayout, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.address, len(made.allocated))
+	}
+	nsid := "--namespace-id=" + strconv.FormatUint(uint64(made.allocated[0]), 10)
+	if err := h.change(ctx, mayGoOn, "attach-ns", nsid, "--controllers="+strconv.Itoa(int(h.c.id.ID))); err != nil {
+		return err
+	}
+	if err := h.change(ctx, mayGoOn, "ns-rescan"); err != nil {
+		return err
+	}
+	return h.claimWhole(ctx)
+}
+
+// formatIndex finds the LBA format to cut in: the enrolled block size, no metadata.
+func (h *handle) formatIndex(ctx context.Context) (int, error) {
+	output, err := h.c.query(ctx, "id-ns", "--namespace-id=0xffffffff", "--output-format=json")
+	if err != nil {
+		return 0, asFault(err)
+	}
+	common, err := nvmecli.ParseNamespace(output)
+	if err != nil {
+		return 0, err
+	}
+	for i, f := range common.Formats {
+		if f.BlockSize == h.enrolled.BlockSize && f.Metadata == 0 {
+			return i, nil
+		}
+	}
+	return 0, refused(device.CodeLayout, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.address, h.enrolled.BlockSize)
+}
+
+// claimWhole waits until the kernel shows the new namespace, claims it, and proves by
+// reading again that the drive is one whole.
+func (h *handle) claimWhole(ctx context.Context) error {
+	deadline := time.NewTimer(h.c.patience)
+	defer deadline.Stop()
+	again := time.NewTicker(nodeEvery)
+	defer again.Stop()
+	for {
+		err := errors.Join(h.release(), h.claim(ctx))
+		if err == nil {
+			if err = h.Complete(ctx); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-deadline.C:
+			return err
+		case <-again.C:
+		}
+	}
+}

@@ -1,0 +1,249 @@
+// Package nvme erases NVMe drives of any vendor: by the controller's own Sanitize
+// command, by Write Zeroes, or by zeroes written to every namespace. It talks to
+// controllers through nvme-cli alone, and to namespaces through the block devices that
+// the kernel makes of them. No command goes to a drive whose identity was not read just
+// before, on a descriptor that pins the drive's number (SAFETY F11), and none that
+// changes anything goes to one that somebody else could be using (SAFETY F12).
+package nvme
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/block"
+	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/pci"
+)
+
+// Type is the type of the devices of this driver (S2.32).
+const Type = "NVME"
+
+// class is the PCI class of NVMe controllers: mass storage, non-volatile memory, NVM
+// Express; the last two digits are the interface and the driver that serves it.
+const class = "010802"
+
+// Host is what the driver needs of its host; the zero Kernel is this machine's.
+type Host struct {
+	// Allow returns nil if the host's rules let Burnish destroy what is at this PCI
+	// address (SAFETY F13); without it nothing is allowed.
+	Allow func(pci.Device) error
+	// Specs gives the device_spec in force, by which devices are found (S2.6).
+	Specs func() (pci.Specs, error)
+	// Tool is nvme-cli's program; empty is "nvme" in the PATH.
+	Tool string
+	// Kernel is where the kernel shows its tables.
+	Kernel block.Kernel
+}
+
+// Driver finds and opens NVMe drives by their PCI address.
+type Driver struct {
+	host     Host
+	sys      string // where sysfs is
+	dev      string // where nodes are
+	tool     *tool
+	patience time.Duration
+}
+
+// New returns the driver.
+func New(host Host) *Driver {
+	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience}
+	if host.Kernel.Sys != "" {
+		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
+	}
+	d.tool = newTool(host.Tool)
+	return d
+}
+
+// Name is what `enroll --driver` takes.
+func (d *Driver) Name() string { return "nvme" }
+
+// Init refuses a host without nvme-cli, or with one whose output is not understood
+// (S2.3). Faults: tool_missing, tool_too_old, tool_output.
+func (d *Driver) Init(ctx context.Context) error {
+	output, err := d.tool.run(ctx, "version")
+	if err != nil {
+		return err
+	}
+	version, err := nvmecli.ParseVersion(output)
+	if err != nil {
+		return err
+	}
+	return version.Check()
+}
+
+// Find lists the NVMe controllers that device_spec allows; see hardware.Finder.
+func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
+	if d.host.Specs == nil {
+		return nil, nil
+	}
+	specs, err := d.host.Specs()
+	if err != nil {
+		return nil, err
+	}
+	devices, err := pci.Scan(filepath.Join(d.sys, "bus/pci/devices"))
+	if err != nil {
+		return nil, err
+	}
+	var found []hardware.Found
+	for _, dev := range devices {
+		if dev.Class != class || dev.Type == pci.Virtual {
+			continue
+		}
+		entry, matches, err := specs.Match(dev)
+		if err != nil {
+			return nil, fmt.Errorf("match PCI device %s: %w", dev.Address, err)
+		}
+		if !matches {
+			continue
+		}
+		tags := map[string]string{}
+		for key, value := range entry.Tags() {
+			tags[key] = string(value)
+		}
+		found = append(found, hardware.Found{
+			Address: dev.Address, Type: Type, OneTimeUse: entry.OneTimeUse(), Tags: tags, Digest: d.digest(dev),
+		})
+	}
+	return found, nil
+}
+
+// Discover looks at the drive at t.Address and changes nothing; see hardware.Driver.
+// The operation is the erase policy's to choose, by the capabilities that it finds.
+func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (found hardware.Discovery, err error) {
+	c, err := d.controller(ctx, t, known)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	defer c.closeInto(&err)
+	names, err := c.namespaces(ctx)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	who, err := c.identify(names, known)
+	if err != nil {
+		return hardware.Discovery{}, err
+	}
+	first := known == (device.Identity{})
+	if field := known.Differs(who); !first && field != "" {
+		return hardware.Discovery{}, changed(field, c.address)
+	}
+	if err := c.alone(ctx); err != nil {
+		return hardware.Discovery{}, err
+	}
+	if first {
+		if err := c.firstUse(ctx, t); err != nil {
+			return hardware.Discovery{}, err
+		}
+	}
+	can := c.id.Capabilities()
+	found = hardware.Discovery{
+		Identity: who, Type: Type, Capabilities: &can, Layout: names.layout(who),
+		Note: fmt.Sprintf("%s, firmware %s, %s", who.Model, who.Firmware, names.describe()),
+	}
+	if can.CryptoErase || can.BlockErase {
+		found.Estimates, err = c.estimates(ctx)
+	}
+	return found, err
+}
+
+// Open claims every namespace of the enrolled drive and proves that the drive is the
+// enrolled one and nobody else's; see hardware.Driver. What the Handle reads and zeroes
+// are the bytes of all active namespaces, one after the other.
+func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
+	c, err := d.controller(ctx, t, enrolled)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.closeInto(&err)
+		}
+	}()
+	h := &handle{c: c, enrolled: enrolled, writable: writable}
+	if err := c.alone(ctx); err != nil {
+		return nil, err
+	}
+	if err := hardware.Lock(ctx, c.fd(), c.path); err != nil {
+		return nil, err
+	}
+	if err := h.claim(ctx); err != nil {
+		return nil, err
+	}
+	// Once more, with everything in hand.
+	if err := h.Check(ctx); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// options are the driver's settings of one device.
+type options struct {
+	// rebind: take the drive back from the guests' driver (S2.60). noReset: never reset
+	// its controller before it is read back.
+	rebind, noReset bool
+}
+
+// settings refuses what this driver does not know: a misspelt setting must not pass
+// for a wish that was heard.
+func settings(t hardware.Target) (options, error) {
+	o := options{}
+	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
+		value := t.Settings[key]
+		if value != "yes" && value != "no" {
+			return o, invalid("%s is yes or no, not %q", key, value)
+		}
+		switch key {
+		case "rebind":
+			o.rebind = value == "yes"
+		case "reset":
+			o.noReset = value == "no"
+		default:
+			return o, invalid("the driver nvme knows no setting %q, only rebind and reset", key)
+		}
+	}
+	return o, nil
+}
+
+// allowed asks the host's rules (SAFETY F13).
+func (d *Driver) allowed(dev pci.Device) error {
+	if d.host.Allow == nil {
+		return refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
+			"PCI device %s may not be destroyed: this host allows nothing", dev.Address)
+	}
+	return d.host.Allow(dev)
+}
+
+// refused is a fault that only a person can clear.
+func refused(code device.Code, remedy, format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// invalid is the fault of an enrolment that can never work.
+func invalid(format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it otherwise"}
+}
+
+// changed is the fault of a drive that is not the enrolled one.
+func changed(field, what string) *device.Fault {
+	return refused(device.ChangedCode(field), "put the enrolled drive back, or replace the device", "not the enrolled drive (%s): %s", field, what)
+}
+
+// busy is the fault of a drive that somebody uses now and may leave later.
+func busy(format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
+}
+
+// missing is the fault of a drive that is not there.
+func missing(format string, args ...any) *device.Fault {
+	return refused(device.CodeTargetMissing, "put it back, or retire the device", format, args...)
+}
+
+// oneLine gives text as it may stand in one line.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,112 @@
+package nvmecli
+
+import (
+	"encoding/binary"
+	"math"
+	"regexp"
+	"strconv"
+)
+
+// ParseControllerList reads the output of `nvme list-ctrl -o json`: the IDs of the
+// subsystem's controllers. A full list is a fault. Faults: tool_output.
+func ParseControllerList(output []byte) ([]uint16, error) {
+	const most = 2047
+	r := read("list-ctrl", output)
+	list, ok := r.need("ctrl_list").([]any)
+	if !ok {
+		r.complain("ctrl_list is no list")
+	}
+	if len(list) >= most {
+		r.complain("%d controllers are listed, and there may be more", len(list))
+	}
+	ids := make([]uint16, 0, len(list))
+	for _, item := range list {
+		if r.fault != nil {
+			break
+		}
+		if fields, ok := item.(map[string]any); ok {
+			item = fields["ctrl_id"]
+		}
+		ids = append(ids, uint16(r.number("ctrl_id", item, 16)))
+	}
+	if err := r.failed(); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// Locking is the locking feature of a drive that follows TCG (TCG Storage Architecture
+// Core Specification, Level 0 Discovery, feature 0002h).
+type Locking struct {
+	// Supported: the drive can be locked. Enabled: somebody has activated that, and owns
+	// the drive. Locked: some of it cannot be read or written now. ShadowMBR: the drive
+	// shows another content than its own at start.
+	Supported, Enabled, Locked, ShadowMBR bool
+}
+
+// ParseLevel0 reads a Level 0 Discovery answer, as `nvme security-recv --raw-binary`
+// prints it. A drive without the feature gives the zero Locking. Faults: tool_output.
+func ParseLevel0(output []byte) (Locking, error) {
+	const header, lockingFeature = 48, 0x0002
+	r := &reader{command: "security-recv"}
+	if len(output) < header {
+		r.complain("%d bytes are no Level 0 Discovery", len(output))
+		return Locking{}, r.failed()
+	}
+	// The length does not count its own four bytes.
+	length := uint64(binary.BigEndian.Uint32(output)) + 4
+	if length < header || length > uint64(len(output)) {
+		if length == 4 { // all zeroes: nothing answered at this protocol
+			return Locking{}, nil
+		}
+		r.complain("a Level 0 Discovery of %d bytes in %d", length, len(output))
+		return Locking{}, r.failed()
+	}
+	for rest := output[header:length]; len(rest) > 0; {
+		if len(rest) < 4 || len(rest) < 4+int(rest[3]) {
+			r.complain("a feature is cut short")
+			return Locking{}, r.failed()
+		}
+		code, size := binary.BigEndian.Uint16(rest), int(rest[3])
+		if code == lockingFeature {
+			if size < 1 {
+				r.complain("the locking feature is empty")
+				return Locking{}, r.failed()
+			}
+			flags := rest[4]
+			const supported, enabled, locked, mbrEnabled = 1 << 0, 1 << 1, 1 << 2, 1 << 4
+			return Locking{
+				Supported: flags&supported != 0, Enabled: flags&enabled != 0,
+				Locked: flags&locked != 0, ShadowMBR: flags&mbrEnabled != 0,
+			}, nil
+		}
+		rest = rest[4+size:]
+	}
+	return Locking{}, nil
+}
+
+var featureValue = regexp.MustCompile(`(?i)value:\s*(0x[0-9a-f]{1,8}|[0-9]{1,10})\s*$`)
+
+// ParseFeature reads dword 0 of the answer from what `nvme get-feature` prints in its
+// first line. Faults: tool_output.
+func ParseFeature(output []byte) (uint32, error) {
+	r := &reader{command: "get-feature"}
+	if len(output) > MaxOutput {
+		r.complain("more than %d bytes of output", MaxOutput)
+		return 0, r.failed()
+	}
+	line := firstLine.Find(output)
+	found := featureValue.FindSubmatch(line)
+	if found == nil {
+		r.complain("no value in %s", quoted(string(line)))
+		return 0, r.failed()
+	}
+	n, err := strconv.ParseUint(string(found[1]), 0, 64)
+	if err != nil || n > math.MaxUint32 {
+		r.complain("%s is no value", quoted(string(found[1])))
+		return 0, r.failed()
+	}
+	return uint32(n), nil
+}
+
+var firstLine = regexp.MustCompile(`(?m)^.*\S.*$`)

@@ -1,0 +1,144 @@
+package nvme
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmecli"
+)
+
+// notCovered is what nothing here looks at, for the record (SAFETY F20).
+const notCovered = "not covered: boot partitions, RPMB, persistent memory region, host metadata"
+
+// Secure looks for what a tenant may have left outside of user data, before anything
+// resets the drive; see hardware.Secured and SAFETY F20. A second run finds the same.
+func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, error) {
+	var notes []string
+	lock, err := h.c.unlocked(ctx)
+	if err != nil {
+		return "", err
+	}
+	notes = append(notes, lock)
+	if err := h.c.firmware(ctx, h.enrolled); err != nil {
+		return "", err
+	}
+	notes = append(notes, "firmware "+h.c.id.Firmware)
+	restored, err := h.restoreFeatures(ctx, mayGoOn)
+	if err != nil {
+		return "", err
+	}
+	if len(restored) > 0 {
+		notes = append(notes, "features put back: "+strings.Join(restored, " "))
+	}
+	return strings.Join(append(notes, notCovered), "; "), nil
+}
+
+// unlocked refuses a drive that somebody has taken for their own by TCG's means: what
+// they locked cannot be erased, and what they own can be locked again.
+func (c *controller) unlocked(ctx context.Context) (string, error) {
+	const securityCommands = 1 << 0 // OACS
+	if c.id.OACS&securityCommands == 0 {
+		return "no security commands", nil
+	}
+	const size = "2048"
+	output, err := c.query(ctx, "security-recv", "--secp=1", "--spsp=1", "--size="+size, "--al="+size, "--raw-binary")
+	if status, answered := statusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
+		return "no TCG", nil
+	}
+	if err != nil {
+		return "", asFault(err)
+	}
+	found, err := nvmecli.ParseLevel0(output)
+	if err != nil {
+		return "", err
+	}
+	if found.Enabled || found.Locked || found.ShadowMBR {
+		return "", refused(device.CodeLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
+			"the drive at %s is owned by TCG Opal (enabled %t, locked %t, shadow MBR %t)", c.address, found.Enabled, found.Locked, found.ShadowMBR)
+	}
+	if !found.Supported {
+		return "no TCG locking", nil
+	}
+	return "TCG locking not enabled", nil
+}
+
+// firmware refuses a drive that runs another revision than it was enrolled with, or
+// would after its next reset.
+func (c *controller) firmware(ctx context.Context, enrolled device.Identity) error {
+	const remedy = "have the vendor's firmware flashed, or, if this one is wanted, retire, forget and enroll the device again"
+	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
+		return refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.address, c.id.Firmware, enrolled.Firmware)
+	}
+	output, err := c.query(ctx, "fw-log", "--output-format=json")
+	if err != nil {
+		return asFault(err)
+	}
+	slots, err := nvmecli.ParseFirmware(output)
+	if err != nil {
+		return err
+	}
+	if slots.Next != 0 && slots.Next != slots.Active {
+		return refused(device.CodeFirmwareChanged, "commit the present slot again, or have it flashed, before anything resets the drive",
+			"the drive at %s has firmware %q staged in slot %d for its next reset", c.address, slots.Revisions[slots.Next], slots.Next)
+	}
+	return nil
+}
+
+// savedFeatures are those that outlast a tenant, need no data and no namespace:
+// arbitration, power management, write cache, thermal management.
+var savedFeatures = []int{0x01, 0x02, 0x06, 0x10}
+
+const selectDefault, selectSaved = "1", "2"
+
+// restoreFeatures puts saved features back to the drive's defaults. A feature that the
+// drive does not have, or does not save, is left alone.
+func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (restored []string, err error) {
+	const saveAndSelect = 1 << 4 // ONCS
+	if h.c.id.ONCS&saveAndSelect == 0 {
+		return nil, nil
+	}
+	for _, feature := range savedFeatures {
+		want, known, err := h.c.feature(ctx, feature, selectDefault)
+		if err != nil || !known {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		have, known, err := h.c.feature(ctx, feature, selectSaved)
+		if err != nil {
+			return nil, err
+		}
+		if !known || have == want {
+			continue
+		}
+		number := "--feature-id=" + strconv.Itoa(feature)
+		if err := h.change(ctx, mayGoOn, "set-feature", number, fmt.Sprintf("--value=%d", want), "--save"); err != nil {
+			return nil, err
+		}
+		if have, _, err = h.c.feature(ctx, feature, selectSaved); err != nil {
+			return nil, err
+		}
+		if have != want {
+			return nil, refused(device.CodeCommandRefused, "look at the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.address, have, want)
+		}
+		restored = append(restored, fmt.Sprintf("0x%02x", feature))
+	}
+	return restored, nil
+}
+
+// feature reads one value of a feature; known is false where the drive has none.
+func (c *controller) feature(ctx context.Context, feature int, which string) (value uint32, known bool, err error) {
+	output, err := c.query(ctx, "get-feature", "--feature-id="+strconv.Itoa(feature), "--sel="+which)
+	if _, answered := statusOf(err); answered {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, asFault(err)
+	}
+	value, err = nvmecli.ParseFeature(output)
+	return value, err == nil, err
+}
