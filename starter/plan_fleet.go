@@ -26,7 +26,8 @@ type devicePlan struct {
 	// takes. An operation is empty where there is none.
 	Operation    device.Operation `json:"operation"`
 	NewOperation device.Operation `json:"new_operation"`
-	// Changes: operation or steps would be others.
+	// Changes: operation or steps would be others, or the policy would leave the device
+	// out, or let it in again.
 	Changes bool `json:"changes"`
 	// Satisfied: by the policy the device can be erased.
 	Satisfied bool     `json:"satisfied"`
@@ -83,30 +84,38 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.View, f
 		p.NewSteps, p.Reason = p.Steps, "not known: "+oneLine(reason(asked))
 		return p
 	}
-	subject := clean.Subject{
-		Name: v.Name, Type: v.Type, Operation: facts.Operation, Layout: facts.Layout,
-		Size: facts.Identity.Size, HostSteps: facts.Steps,
-	}
+	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps}
 	var erasure clean.Erasure
 	var fault *device.Fault
-	if facts.Capabilities == nil {
+	if can := facts.Capabilities; can == nil {
 		erasure.Operation = facts.Operation
 		erasure.Steps, fault = planner.Full(subject)
 	} else {
-		subject.Capabilities = *facts.Capabilities
+		// As a device plans for itself: a tenant may have changed its layout. Only that it
+		// has no namespace and can make none counts.
+		subject.NVMe, subject.Capabilities = true, *can
+		if facts.Layout == device.LayoutNone && !can.ManageNamespaces {
+			subject.Layout = facts.Layout
+		}
 		erasure, fault = planner.Erasure(policy, subject)
 	}
-	p.Operation, p.NewOperation = facts.Operation, erasure.Operation
+	p.Operation, p.NewOperation, p.Satisfied = facts.Operation, erasure.Operation, fault == nil
 	for _, s := range erasure.Steps {
 		p.NewSteps = append(p.NewSteps, s.Step.Name)
 	}
-	p.Satisfied = fault == nil
-	p.Changes = p.Operation != p.NewOperation || !slices.Equal(p.Steps, p.NewSteps)
+	others := p.Operation != p.NewOperation || !slices.Equal(p.Steps, p.NewSteps)
+	if excluded := facts.Excluded != nil; fault == nil {
+		p.Changes = others || excluded
+	} else {
+		p.Changes = others && !excluded
+	}
 	switch {
 	case fault != nil:
 		p.Reason = oneLine(fault.Error())
 	case p.Operation != p.NewOperation && p.Operation != "" && v.DeviceState != device.Available && v.DeviceState != device.Error:
 		p.Reason = "locked in while " + string(v.DeviceState) + ": replaced only once it is available or in error"
+	case facts.Excluded != nil:
+		p.Reason = "left out by the policy now: " + oneLine(facts.Excluded.Message)
 	}
 	return p
 }

@@ -53,11 +53,11 @@ func plannable() *fakeLifecycles {
 	return &fakeLifecycles{
 		onList: func(string) ([]execution, error) {
 			return []execution{
-				running(plannedAs("used", device.Allocated, device.CryptoErase, "sanitize", "verify")),
-				running(plannedAs("all", device.Available, device.CryptoErase, "sanitize", "verify")),
-				running(plannedAs("old", device.Manageable, device.Shred, "zero", "verify")),
+				running(plannedAs("used", device.Allocated, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
+				running(plannedAs("all", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
+				running(plannedAs("old", device.Manageable, device.Shred, "security_check", "wear_check", "zero", "verify")),
 				running(plannedAs("disk", device.Available, device.Shred, "zero", "verify")),
-				running(plannedAs("mute", device.Available, device.CryptoErase, "sanitize", "verify")),
+				running(plannedAs("mute", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
 			}, nil
 		},
 		onFacts: func(name string) (contract.HostFacts, error) {
@@ -104,7 +104,7 @@ func TestS2_25_FleetByAnotherPolicy(t *testing.T) {
 	all := plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: sanitize, clear_strategy: block}\n"))
 	require.Equal(t, devicePlan{
 		Name: "all", State: device.Available, Operation: device.CryptoErase, NewOperation: device.BlockErase, Changes: true, Satisfied: true,
-		Steps: []string{"sanitize", "verify"}, NewSteps: []string{"sanitize", "verify"},
+		Steps: []string{"security_check", "wear_check", "sanitize", "verify"}, NewSteps: []string{"security_check", "wear_check", "sanitize", "verify"},
 	}, all["all"])
 	require.True(t, all["used"].Changes)
 	require.False(t, all["used"].Satisfied)
@@ -117,17 +117,49 @@ func TestS2_25_FleetByAnotherPolicy(t *testing.T) {
 
 	all = plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))
 	require.Equal(t, device.WriteZeroes, all["used"].NewOperation)
-	require.Equal(t, []string{"zero", "verify"}, all["used"].NewSteps)
+	require.Equal(t, []string{"security_check", "wear_check", "zero", "verify"}, all["used"].NewSteps)
 	require.Contains(t, all["used"].Reason, "locked in while allocated")
 	require.Empty(t, all["all"].Reason)
 	require.False(t, all["old"].Changes)
+}
+
+// S2.25: what the policy leaves out already is no change while it stays out, and one
+// when it is let in; a device that can be cut anew is, whatever its layout was.
+func TestS2_25_FleetOfWhatIsLeftOut(t *testing.T) {
+	known := clean.Versions(clean.Catalog())
+	facts := contract.HostFacts{
+		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true}, Layout: device.LayoutWhole, Steps: known,
+		Excluded: &device.Fault{Code: device.CodePolicyUnsatisfied, Message: "it cannot"},
+	}
+	steps := []string{"security_check", "wear_check", "consolidate_namespaces", "zero", "verify"}
+	v := plannedAs("d1", device.Available, device.WriteZeroes, steps...)
+	plan := func(facts contract.HostFacts, policy clean.ErasePolicy) devicePlan {
+		planner, err := clean.NewPlanner(clean.Catalog(), clean.Policy{NVMe: policy})
+		require.NoError(t, err)
+		return planOf(planner, policy, v, facts, nil)
+	}
+	in := plan(facts, clean.ErasePolicy{})
+	require.True(t, in.Changes)
+	require.True(t, in.Satisfied)
+	require.Equal(t, steps, in.NewSteps)
+	require.Contains(t, in.Reason, "it cannot")
+	out := plan(facts, clean.ErasePolicy{Action: clean.ActionSanitize})
+	require.False(t, out.Changes)
+	require.False(t, out.Satisfied)
+	facts.Excluded = nil
+	require.True(t, plan(facts, clean.ErasePolicy{Action: clean.ActionSanitize}).Changes)
+	require.False(t, plan(facts, clean.ErasePolicy{}).Changes)
+	facts.Capabilities, facts.Layout = &device.Capabilities{WriteZeroes: true}, device.LayoutNone
+	none := plan(facts, clean.ErasePolicy{})
+	require.False(t, none.Satisfied)
+	require.Contains(t, none.Reason, "no namespace")
 }
 
 func TestS2_25_FleetForPeople(t *testing.T) {
 	got := burnish(t, plannable(), "", "plan", "--fleet", "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Contains(t, got.out, "crypto_erase → write_zeroes")
-	require.Contains(t, got.out, "sanitize,verify → zero,verify")
+	require.Contains(t, got.out, "security_check,wear_check,sanitize,verify → security_check,wear_check,zero,verify")
 	require.Contains(t, got.out, "2 of 5 devices would change\n")
 }
 
