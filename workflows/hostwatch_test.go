@@ -267,3 +267,17 @@ func TestTheHostsStateHasASchema(t *testing.T) {
 	require.ErrorContains(t, l.GetWorkflowError(), "upgrade the control workers")
 	require.True(t, strings.HasPrefix(contract.HostWorkflowID("H1"), "host/h1"))
 }
+
+// What the host said of a device can be asked for, without touching anything.
+func TestTheHostsFactsCanBeAsked(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	value, err := w.env.QueryWorkflow(contract.QueryHostFacts)
+	require.NoError(t, err)
+	var facts contract.HostFacts
+	require.NoError(t, value.Get(&facts))
+	require.Equal(t, w.host.facts.Identity, facts.Identity)
+	require.Equal(t, device.Shred, facts.Operation)
+	require.Equal(t, w.host.steps, facts.Steps)
+	w.noDefect()
+}
