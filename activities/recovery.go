@@ -74,6 +74,13 @@ func (r *Recovery) HostOrphans(ctx context.Context, h *host.Host) error {
 	})
 }
 
+// SurveyOrphan ends a survey of a host that another process of this host left behind.
+func (r *Recovery) SurveyOrphan(ctx context.Context, h *host.Host) error {
+	return r.endOrphans(ctx, contract.HostWorkflowID(h.Name()), func(a *workflowpb.PendingActivityInfo) bool {
+		return a.GetActivityType().GetName() == contract.ActivitySurvey && a.GetLastWorkerIdentity() != r.Identity.String()
+	}, func() error { return nil })
+}
+
 // ControlOrphans ends the control attempts that processes of this machine left behind
 // which are gone. It looks at devices that are between two states; what else a
 // killed worker had in hand costs its short time-out.

@@ -146,6 +146,8 @@ type server struct {
 	attempt int32
 	// told is what the last attempt heartbeat, if there is any.
 	told *contract.Progress
+	// surveyed is what a survey heartbeat last.
+	surveyed *contract.Surveyed
 	// stop is closed when the worker stops.
 	stop chan struct{}
 
@@ -219,6 +221,9 @@ func (o *servingOutbound) GetInfo(ctx context.Context) activity.Info {
 func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 	if p, ok := details[0].(contract.Progress); ok {
 		o.server.heard(p)
+	}
+	if s, ok := details[0].(contract.Surveyed); ok {
+		o.server.surveyed = &s
 	}
 	o.Next.RecordHeartbeat(ctx, details...)
 }

@@ -57,7 +57,7 @@ operators
   replace   another piece of hardware took the device's place
   move      the device's piece of hardware has another place now
 about
-  plan      how an NVMe device would be erased, from its id-ctrl
+  plan      how devices would be erased: one from its id-ctrl, or the fleet
   doctor    what is missing or wrong on this machine
   machine   the states of a device, and what leads from one to the next
   spec      whether a device_spec matches a PCI device

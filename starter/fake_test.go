@@ -27,6 +27,7 @@ type fakeLifecycles struct {
 	onUpdate   func(ctx context.Context, name, update string, input any) (contract.Result, error)
 	onDescribe func(name string) (execution, error)
 	onQuery    func(ctx context.Context, name string) (contract.View, error)
+	onFacts    func(name string) (contract.HostFacts, error)
 	onList     func(query string) ([]execution, error)
 	onPolled   func(queue string) (time.Time, error)
 	lastPoll   time.Time
@@ -64,6 +65,10 @@ func (f *fakeLifecycles) describe(_ context.Context, name string) (execution, er
 
 func (f *fakeLifecycles) query(ctx context.Context, name string) (contract.View, error) {
 	return f.onQuery(ctx, name)
+}
+
+func (f *fakeLifecycles) facts(_ context.Context, name string) (contract.HostFacts, error) {
+	return f.onFacts(name)
 }
 
 func (f *fakeLifecycles) list(_ context.Context, query string) ([]execution, error) {

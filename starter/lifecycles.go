@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
@@ -31,6 +30,8 @@ type lifecycles interface {
 	describe(ctx context.Context, name string) (execution, error)
 	// query asks the device's workflow; a control worker must answer.
 	query(ctx context.Context, name string) (contract.View, error)
+	// facts asks the device's workflow what its host said of it.
+	facts(ctx context.Context, name string) (contract.HostFacts, error)
 	// list gives all runs that a visibility query finds.
 	list(ctx context.Context, query string) ([]execution, error)
 	// polled tells when a worker last asked for work of a queue; zero for never.
@@ -51,12 +52,7 @@ type temporal struct {
 const pageSize = 500
 
 func (t *temporal) enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
-	name := in.Enrolment.Name
-	start := t.client.NewWithStartWorkflowOperation(contract.StartOptions(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})
-	handle, err := t.client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: start,
-		UpdateOptions:          updateOptions(name, contract.UpdateEnroll, in),
-	})
+	handle, err := contract.Enroll(ctx, t.client, in)
 	if err != nil {
 		return contract.Result{}, err
 	}
@@ -66,7 +62,7 @@ func (t *temporal) enroll(ctx context.Context, in contract.EnrollInput) (contrac
 }
 
 func (t *temporal) update(ctx context.Context, name, update string, input, result any) error {
-	handle, err := t.client.UpdateWorkflow(ctx, updateOptions(name, update, input))
+	handle, err := t.client.UpdateWorkflow(ctx, contract.UpdateOptions(name, update, input))
 	if err != nil {
 		return err
 	}
@@ -89,21 +85,6 @@ func answer(ctx context.Context, handle client.WorkflowUpdateHandle, result any)
 	return err
 }
 
-// updateOptions gives every invocation its own update ID: Temporal answers a
-// repeated one with the first one's outcome, also with its failure, and forgets it
-// at continue-as-new. Idempotency lives in the device's state. The call waits until
-// the update is accepted or refused, and answer for the rest: so that a request
-// which nobody took up can be told from one that takes long.
-func updateOptions(name, update string, input any) client.UpdateWorkflowOptions {
-	return client.UpdateWorkflowOptions{
-		WorkflowID:   contract.WorkflowID(name),
-		UpdateID:     update + "-" + uuid.NewString(),
-		UpdateName:   update,
-		Args:         []any{input},
-		WaitForStage: client.WorkflowUpdateStageAccepted,
-	}
-}
-
 func (t *temporal) describe(ctx context.Context, name string) (execution, error) {
 	answer, err := t.client.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
 	if err != nil {
@@ -120,6 +101,16 @@ func (t *temporal) query(ctx context.Context, name string) (contract.View, error
 	var view contract.View
 	err = answer.Get(&view)
 	return view, err
+}
+
+func (t *temporal) facts(ctx context.Context, name string) (contract.HostFacts, error) {
+	answer, err := t.client.QueryWorkflow(ctx, contract.WorkflowID(name), "", contract.QueryHostFacts)
+	if err != nil {
+		return contract.HostFacts{}, err
+	}
+	var facts contract.HostFacts
+	err = answer.Get(&facts)
+	return facts, err
 }
 
 func (t *temporal) list(ctx context.Context, query string) ([]execution, error) {

@@ -125,7 +125,7 @@ func TestPolledIsTheLatest(t *testing.T) {
 
 // Sent twice it is two updates: what a repeated one means is the device's to say.
 func TestUpdateIDsAreUnique(t *testing.T) {
-	a, b := updateOptions("d1", contract.UpdateBind, nil), updateOptions("d1", contract.UpdateBind, nil)
+	a, b := contract.UpdateOptions("d1", contract.UpdateBind, nil), contract.UpdateOptions("d1", contract.UpdateBind, nil)
 	require.NotEqual(t, a.UpdateID, b.UpdateID)
 	require.Equal(t, "device/d1", a.WorkflowID)
 	require.Equal(t, client.WorkflowUpdateStageAccepted, a.WaitForStage)

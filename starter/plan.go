@@ -14,20 +14,31 @@ import (
 const planUsage = `burnish plan: how an NVMe device would be erased, by which steps
 
 usage: burnish plan --identify FILE [flags]
+       burnish plan --fleet [--policy FILE]
 
       --identify FILE       what nvme id-ctrl -o json printed; - is the standard input
       --action A            clear_action: auto, sanitize or zero (auto)
       --strategy S          clear_strategy: auto, crypto or block (auto)
       --namespaces N        how many namespaces the device has (1, of the full size)
+      --fleet               every enrolled device, retired ones apart: what it has now,
+                            and what it would have
+      --policy FILE         by this policy file, as BURNISH_POLICY takes it (the default
+                            policy: auto, auto)
   -o, --output table|json|yaml
+      --timeout DURATION    with --fleet (30s)
 
-It needs no server and touches no device. It shows the one operation that the policy
+--identify needs no server and touches no device. It shows the one operation that the policy
 takes for a device with these capabilities, the steps of a full clean in their order,
 and the traits that the device has whatever the policy is. Exit code 1 where the policy
 is none or the device cannot satisfy it.
 
+--fleet reads what Temporal knows of each device and changes nothing. A device of a
+driver that knows one way only, as block, keeps its operation. Devices that could not
+satisfy the policy are told with the reason; the exit code is 0.
+
 example:
   nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
+  burnish plan --fleet --policy new.yaml
 `
 
 // planned is a plan for programs: exactly these keys (CONTRACTS, Steps).
@@ -41,12 +52,28 @@ func (a *app) planCommand() *cobra.Command {
 	var (
 		identify, action, strategy string
 		namespaces                 int
+		fleet                      bool
+		policy                     string
 	)
 	cmd := &cobra.Command{
 		Use:  "plan",
 		Long: planUsage,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if fleet {
+				for _, other := range []string{"identify", "action", "strategy", "namespaces"} {
+					if cmd.Flags().Changed(other) {
+						return usagef("--fleet and --%s exclude each other: write the policy in a file", other)
+					}
+				}
+				if cmd.Flags().Changed("policy") && policy == "" {
+					return usagef("--policy is empty")
+				}
+				return a.planFleet(cmd.Context(), policy)
+			}
+			if cmd.Flags().Changed("policy") {
+				return usagef("--policy goes with --fleet")
+			}
 			if identify == "" {
 				return usagef("--identify is missing")
 			}
@@ -78,6 +105,8 @@ func (a *app) planCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&fleet, "fleet", false, "")
+	cmd.Flags().StringVar(&policy, "policy", "", "")
 	cmd.Flags().StringVar(&identify, "identify", "", "")
 	cmd.Flags().StringVar(&action, "action", string(clean.ActionAuto), "")
 	cmd.Flags().StringVar(&strategy, "strategy", string(clean.StrategyAuto), "")

@@ -20,6 +20,7 @@ import (
 
 	"burnish/activities"
 	"burnish/internal/config"
+	hardware "burnish/internal/hardware/all"
 	"burnish/internal/host"
 )
 
@@ -81,10 +82,16 @@ func run(args []string) error {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, logger)
+	return serve(ctx, settings, temporal, identity, logger, ways{hardware.Drivers, activities.WatchInterval})
 }
 
-func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger) (err error) {
+// ways are what tests replace: how drivers are made, and how often devices are watched.
+type ways struct {
+	drive makeDrivers
+	watch time.Duration
+}
+
+func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger, by ways) (err error) {
 	var stops []func() error
 	defer func() {
 		for i := len(stops) - 1; i >= 0; i-- {
@@ -105,14 +112,12 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	}
 	recovery := &activities.Recovery{Client: temporal.Client, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		this, stop, err := startHost(settings, temporal.Client, base, logger)
+		this, eyes, stop, err := startHost(settings, temporal.Client, base, logger, by.drive)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
-		stops = append(stops, follow(ctx, logger,
-			task{"telling the devices that the host started", nil, func(ctx context.Context) error { return recovery.Host(ctx, this) }},
-			task{"ending orphaned steps", orphanLooks, func(ctx context.Context) error { return recovery.HostOrphans(ctx, this) }}))
+		stops = append(stops, follow(ctx, logger, hostTasks(recovery, this, eyes, by.watch)...))
 	}
 	if settings.Role.Controls() {
 		stop, err := startControl(settings, temporal.Client, base, logger)
@@ -130,6 +135,33 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	case err := <-failed:
 		return err
 	}
+}
+
+// hostTasks take up what a killed worker of this host left, and then find devices,
+// where there are eyes: discovery comes after the first round of recovery (S2.5).
+func hostTasks(recovery *activities.Recovery, this *host.Host, eyes *activities.Surveyor, every time.Duration) []task {
+	told := make(chan struct{})
+	var once sync.Once
+	tasks := []task{
+		{"telling the devices that the host started", nil, func(ctx context.Context) error {
+			defer once.Do(func() { close(told) })
+			return recovery.Host(ctx, this)
+		}},
+		{"ending orphaned steps", orphanLooks, func(ctx context.Context) error { return recovery.HostOrphans(ctx, this) }},
+	}
+	if eyes == nil {
+		return tasks
+	}
+	return append(tasks,
+		task{"ending an orphaned survey", orphanLooks, func(ctx context.Context) error { return recovery.SurveyOrphan(ctx, this) }},
+		task{"watching for devices", nil, func(ctx context.Context) error {
+			select {
+			case <-told:
+				eyes.Watch(ctx, every)
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}})
 }
 
 // task is one thing that a worker does when it starts, and again after each pause.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
@@ -16,6 +18,7 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
+	port "burnish/internal/hardware"
 	hardware "burnish/internal/hardware/all"
 	"burnish/internal/host"
 	inventory "burnish/internal/inventory/all"
@@ -63,6 +66,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	w := worker.New(temporal, contract.Queue, options)
 	lifecycle := &workflows.Lifecycle{Planner: planner}
 	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	w.RegisterWorkflowWithOptions(workflows.Host, workflow.RegisterOptions{Name: contract.WorkflowHost})
 	control := &activities.Control{Store: store, Client: temporal}
 	for name, do := range control.Activities() {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
@@ -74,30 +78,37 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	return func() error { w.Stop(); return nil }, nil
 }
 
-// startHost becomes the one worker of its host and takes the host's steps. The stop
-// that it returns may always be called.
-func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (this *host.Host, stop func() error, err error) {
+// makeDrivers makes the drivers of a host by their names.
+type makeDrivers func(names []string, h hardware.Host) (map[string]port.Driver, error)
+
+// startHost becomes the one worker of its host, finds the host in order, and takes the
+// host's steps. The stop that it returns may always be called. The surveyor is nil
+// where no driver finds devices by itself.
+func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger, drive makeDrivers) (this *host.Host, eyes *activities.Surveyor, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
-		return nil, stop, err
+		return nil, nil, stop, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()
 	cluster, err := temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
 	if err != nil {
-		return nil, stop, fmt.Errorf("ask the server who it is: %w", err)
+		return nil, nil, stop, fmt.Errorf("ask the server who it is: %w", err)
 	}
 	this, err = host.Open(settings.StateDir, settings.Host, rules, host.Within(cluster.GetClusterId()))
 	if err != nil {
-		return nil, stop, err
+		return nil, nil, stop, err
 	}
 	stop = this.Close
-	drivers, err := hardware.Drivers(settings.Drivers, hardware.Host{
+	drivers, err := drive(settings.Drivers, hardware.Host{
 		StateDir: this.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
 	})
 	if err != nil {
-		return nil, stop, usageError{err}
+		return nil, nil, stop, usageError{err}
+	}
+	if err := inOrder(drivers); err != nil {
+		return nil, nil, stop, err
 	}
 	hands := &activities.Hardware{
 		Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(settings.MaxCleansPerHost), Log: logger,
@@ -113,12 +124,38 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	for _, step := range hands.Steps {
 		w.RegisterActivityWithOptions(hands.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
+	if activities.Finders(drivers) {
+		eyes = &activities.Surveyor{Client: temporal, Host: this, Drivers: drivers, Log: logger}
+		w.RegisterActivityWithOptions(eyes.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
+	}
 	if err := w.Start(); err != nil {
-		return nil, stop, err
+		return nil, nil, stop, err
 	}
 	logger.Info("host worker polls", "queue", contract.HostQueue(settings.Host))
-	return this, func() error {
+	return this, eyes, func() error {
 		w.Stop()
 		return this.Close()
 	}, nil
+}
+
+// initTimeout bounds what drivers do before a host's worker starts.
+const initTimeout = time.Minute
+
+// inOrder has each driver find its host in order (init_host, S2.1, S2.3), and refuses
+// two that find the same device (S2.30). The error is one line.
+func inOrder(drivers map[string]port.Driver) error {
+	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
+	defer cancel()
+	for _, name := range slices.Sorted(maps.Keys(drivers)) {
+		if d, ok := drivers[name].(port.Initializer); ok {
+			if err := d.Init(ctx); err != nil {
+				return fmt.Errorf("driver %s: %w", name, err)
+			}
+		}
+	}
+	all, err := activities.Find(ctx, drivers)
+	if err != nil {
+		return err
+	}
+	return activities.Unambiguous(all)
 }

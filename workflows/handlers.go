@@ -78,6 +78,9 @@ func (d *lifecycle) register(ctx workflow.Context) error {
 				return v, err
 			},
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryHostFacts,
+			func() (contract.HostFacts, error) { return d.state.Host, nil },
+			workflow.QueryHandlerOptions{Description: "What the host said of the device when it last looked"}),
 	)
 }
 

@@ -46,6 +46,13 @@ func TestS2_23_AnErasePolicyThatIsNoneIsRefusedAtLoad(t *testing.T) {
 		"an action of no one": {"nvme:\n  clear_action:\n", "[2:", "clear_action has no value; leave it out for auto"},
 		"an empty strategy":   {"nvme:\n  clear_strategy: \"\"\n", "[2:19]", "clear_strategy has no value"},
 		"null":                {"nvme: {clear_action: null}\n", "[1:22]", "clear_action has no value"},
+		"no duration":         {"nvme:\n  sanitize_stall: soon\n", "[2:19]", `sanitize_stall: "soon" is no positive duration, as 10m`},
+		"a stall of nothing":  {"nvme:\n  sanitize_stall: 0s\n", "[2:19]", "is no positive duration"},
+		"an empty stall":      {"nvme:\n  sanitize_stall:\n", "[2:", "leave it out for 10m"},
+		"wear over 255":       {"wear:\n  percent_used: 256\n", "[2:17]", "percent_used: 256 is not within 1 to 255 percent"},
+		"wear of nothing":     {"wear: {percent_used: 0}\n", "[1:22]", "is not within 1 to 255"},
+		"spare over all":      {"wear:\n  avail_spare: 101\n", "[2:16]", "avail_spare: 101 is not within 1 to 100 percent"},
+		"an empty limit":      {"wear:\n  avail_spare:\n", "[2:", "avail_spare has no value; leave it out for the drive's own limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadPolicy(t, tt.text)

@@ -12,6 +12,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/config"
+	"burnish/internal/device"
 )
 
 // only sets these variables, and no other of Burnish's.
@@ -185,7 +186,7 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 	only(t, nil)
 	w, err := config.LoadWorker()
 	require.NoError(t, err)
-	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full"}, w.Policy())
+	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full", SanitizeStall: 10 * time.Minute}, w.Policy())
 
 	only(t, map[string]string{
 		"POLICY": "testdata/policy.yaml", "CLEANUP_TIMEOUT": "1h", "AUTOMATED_CLEAN": "false", "CLEAN_ON_ENROLL": "false",
@@ -197,6 +198,7 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 		Priorities: map[string]float64{"zero": 71.5, "firmware_reflash": 0}, CleanupTimeout: time.Hour,
 		ErrorOnInterrupt: true, HostSilentAfter: time.Minute, Verify: "sample:2",
 		NVMe: clean.ErasePolicy{Action: "sanitize", Strategy: "block"},
+		Wear: device.WearLimits{PercentUsed: 80, Spare: 20}, SanitizeStall: 30 * time.Minute,
 	}, w.Policy())
 }
 

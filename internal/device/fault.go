@@ -80,6 +80,7 @@ const (
 	// The device in hand.
 	CodeUnknownDriver     Code = "unknown_driver"
 	CodeInvalidSetting    Code = "invalid_setting"
+	CodeInvalidConfig     Code = "invalid_configuration"
 	CodeNotAllowed        Code = "not_allowed"
 	CodeNotInPlace        Code = "not_in_place"
 	CodeIdentityChanged   Code = "identity_changed"

@@ -72,8 +72,11 @@ const (
 	SignalRefresh  = "refresh"
 )
 
-// QueryDevice answers with a View.
-const QueryDevice = "device"
+// QueryDevice answers with a View, QueryHostFacts with the HostFacts.
+const (
+	QueryDevice    = "device"
+	QueryHostFacts = "host_facts"
+)
 
 // Activities of the control worker.
 const (

@@ -25,6 +25,7 @@ func TestNothingIsRenamed(t *testing.T) {
 		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.Result{}, contract.Hint{},
 		contract.StepInput{}, contract.StepResult{}, contract.DiscoverInput{}, contract.HostFacts{}, contract.StockInput{},
 		contract.Stock{}, contract.Recalled{}, contract.Refusal{}, contract.View{}, contract.Facts{}, contract.Progress{},
+		contract.HostInput{}, contract.LookNow{}, contract.SurveyInput{}, contract.Surveyed{},
 	} {
 		fields(reflect.TypeOf(root), have)
 	}

@@ -256,7 +256,7 @@ func TestF18_MediaVerificationIsLeftFirst(t *testing.T) {
 	b := newBench(t, nvmetest.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
-	b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Verifying = true; c.Sanitize.CDW10 = 4 })
+	b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4 })
 	b.site.Forget()
 	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 	require.NoError(t, err)

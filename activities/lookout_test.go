@@ -1,0 +1,270 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// finder is a driver that finds what a test puts there.
+type finder struct {
+	driver
+	mu    sync.Mutex
+	there []hardware.Found
+	err   error
+	looks int
+}
+
+func (f *finder) Find(context.Context) ([]hardware.Found, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	return slices.Clone(f.there), f.err
+}
+
+func (f *finder) sees(all ...hardware.Found) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.there = all
+}
+
+func (f *finder) breaks(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+// drive is a device in the slot of a number.
+func drive(slot int, digest string) hardware.Found {
+	return hardware.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "nvme", Digest: digest}
+}
+
+// lookout is a site whose driver finds, with what the server would say.
+type lookout struct {
+	*activities.Surveyor
+	t    *testing.T
+	site *site
+	eyes *finder
+
+	mu sync.Mutex
+	// answer is that of the enrolment of a device; nil enrols.
+	answer func(name string) (contract.Result, error)
+	// ended is how the workflow of a device ended; without one there is none.
+	ended map[string]enumspb.WorkflowExecutionStatus
+	// deaf is the error of a hint.
+	deaf     error
+	enrolled []contract.EnrollInput
+	hinted   []string
+	asked    []string
+}
+
+func newLookout(t *testing.T) *lookout {
+	t.Helper()
+	s := newSite(t)
+	l := &lookout{t: t, site: s, eyes: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
+	c := &mocks.Client{}
+	l.Surveyor = &activities.Surveyor{
+		Client: c, Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
+		Log: slog.New(slog.NewTextHandler(s.log, nil)),
+	}
+	c.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowDeviceLifecycle, mock.Anything).Return(nil)
+	c.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, o client.UpdateWithStartWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+		in := o.UpdateOptions.Args[0].(contract.EnrollInput)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.enrolled = append(l.enrolled, in)
+		result, err := contract.Result{}, error(nil)
+		if l.answer != nil {
+			result, err = l.answer(in.Enrolment.Name)
+		}
+		handle := &mocks.WorkflowUpdateHandle{}
+		handle.On("Get", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
+			*args.Get(1).(*contract.Result) = result
+		}).Return(err)
+		return handle, nil
+	})
+	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalRefresh, mock.Anything).Return(func(_ context.Context, id, _, _ string, hint any) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.deaf != nil {
+			return l.deaf
+		}
+		require.Equal(t, contract.Hint{Source: "survey"}, hint)
+		l.hinted = append(l.hinted, strings.TrimPrefix(id, "device/"))
+		return nil
+	})
+	l.describe(c)
+	return l
+}
+
+// describe says how the workflows of devices ended, as of now.
+func (l *lookout) describe(c *mocks.Client) {
+	for slot := range 10 {
+		id := "device/" + l.name(slot)
+		call := c.On("DescribeWorkflowExecution", mock.Anything, id, "")
+		call.Run(func(mock.Arguments) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.asked = append(l.asked, l.name(slot))
+			status, ok := l.ended[l.name(slot)]
+			if !ok {
+				call.ReturnArguments = mock.Arguments{nil, serviceerror.NewNotFound("none")}
+				return
+			}
+			call.ReturnArguments = mock.Arguments{described(status), nil}
+		}).Return(nil, nil)
+	}
+}
+
+// name is that of the drive in a slot.
+func (l *lookout) name(slot int) string {
+	return fmt.Sprintf("%s_0000:%02x:00.0", l.site.host.Name(), slot)
+}
+
+// remembers makes the host remember the drive in a slot.
+func (l *lookout) remembers(slot int, forgotten bool) {
+	l.t.Helper()
+	require.NoError(l.t, l.site.host.SaveRecord(host.Record{
+		Name: l.name(slot), Driver: "nvme", Address: drive(slot, "").Address, Forgotten: forgotten,
+		Identity: device.Identity{Serial: fmt.Sprint("S", slot), Size: diskSize},
+	}))
+}
+
+// survey is one attempt of one survey.
+func (l *lookout) survey(in contract.SurveyInput, before ...contract.Surveyed) (contract.Surveyed, *server, error) {
+	l.t.Helper()
+	in.Host = l.site.host.Name()
+	server := first(l.t)
+	env := server.env()
+	for _, b := range before {
+		env.SetHeartbeatDetails(b)
+	}
+	env.RegisterActivityWithOptions(l.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
+	value, err := env.ExecuteActivity(contract.ActivitySurvey, in)
+	if err != nil {
+		return contract.Surveyed{}, server, err
+	}
+	var found contract.Surveyed
+	require.NoError(l.t, value.Get(&found))
+	return found, server, nil
+}
+
+// must is a survey that has to work.
+func (l *lookout) must(in contract.SurveyInput) contract.Surveyed {
+	l.t.Helper()
+	out, _, err := l.survey(in)
+	require.NoError(l.t, err)
+	return out
+}
+
+// told is what was sent since the last call: enrolments, hints and questions, sorted.
+func (l *lookout) told() (enrolled, hinted, asked []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, in := range l.enrolled {
+		enrolled = append(enrolled, in.Enrolment.Name)
+	}
+	hinted, asked = l.hinted, l.asked
+	l.enrolled, l.hinted, l.asked = nil, nil, nil
+	slices.Sort(enrolled)
+	slices.Sort(hinted)
+	return enrolled, hinted, asked
+}
+
+// Watch tells that the worker started, and then only changes; what fails is repeated
+// and logged once.
+func TestS2_6_WatchTellsChanges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "in its own time", func(t *testing.T) {
+		l := newLookout(t)
+		var looks []contract.LookNow
+		var fails error
+		c := l.Client.(*mocks.Client)
+		name := l.site.host.Name()
+		call := c.On("SignalWithStartWorkflow", mock.Anything, "host/"+name, contract.SignalLookNow, mock.Anything,
+			contract.HostStartOptions(name), contract.WorkflowHost, contract.HostInput{Host: name})
+		failing := func(err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			fails = err
+		}
+		call.Run(func(args mock.Arguments) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if fails == nil {
+				looks = append(looks, args.Get(3).(contract.LookNow))
+			}
+			call.ReturnArguments = mock.Arguments{nil, fails}
+		}).Return(nil, nil)
+		l.eyes.sees(drive(1, "a"))
+		failing(errors.New("away"))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); l.Watch(ctx, 10*time.Second) }()
+		pass(55 * time.Second)
+		require.Empty(t, looks)
+		require.Equal(t, 1, strings.Count(l.site.log.String(), "away"))
+		failing(nil)
+		pass(time.Minute)
+		require.Equal(t, []contract.LookNow{{Source: "host start", Started: true}}, looks)
+		l.eyes.sees(drive(1, "b"))
+		pass(time.Minute)
+		require.Len(t, looks, 2)
+		require.False(t, looks[1].Started)
+		l.eyes.sees()
+		failing(errors.New("away again"))
+		pass(time.Minute)
+		failing(nil)
+		pass(time.Minute)
+		require.Len(t, looks, 3, "a change that could not be told is told later")
+		l.eyes.breaks(errors.New("no sysfs"))
+		pass(time.Minute)
+		require.Contains(t, l.site.log.String(), "no sysfs")
+		require.Len(t, looks, 3)
+		stop()
+		<-ended
+	})
+}
+
+// F2: a survey that a killed worker left is ended, so that it is tried again at once.
+func TestF2_AnOrphanedSurveyEnds(t *testing.T) {
+	t.Parallel()
+	r := newRecovery(t)
+	id := "host/" + r.site.host.Name()
+	r.client.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(described(isRunning,
+		pending("3", contract.ActivitySurvey, gone(r.Identity)), pending("4", contract.ActivitySurvey, r.Identity.String()), pending("5", "Other", gone(r.Identity))), nil)
+	r.ends(t, nil)
+	require.NoError(t, r.SurveyOrphan(t.Context(), r.site.host))
+	require.Equal(t, []string{id + " 3"}, r.endedAttempts())
+}
+
+// Only a driver that finds makes a host look by itself.
+func TestS2_6_Finders(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	require.True(t, activities.Finders(l.Drivers))
+	others := maps.Clone(l.Drivers)
+	delete(others, "nvme")
+	require.False(t, activities.Finders(others))
+}

@@ -1,0 +1,338 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// Surveyor finds the devices of its host by itself, by those of its drivers that are
+// a hardware.Finder, and has them enrolled (S2.6).
+type Surveyor struct {
+	Client  client.Client
+	Host    *host.Host
+	Drivers map[string]hardware.Driver
+	Log     *slog.Logger
+}
+
+// enrolWithin bounds one enrolment.
+const enrolWithin = 4 * time.Minute
+
+// Sighting is a device that a driver found by itself.
+type Sighting struct {
+	Driver string
+	hardware.Found
+}
+
+// Finders says whether one of the drivers finds its devices by itself.
+func Finders(drivers map[string]hardware.Driver) bool {
+	for _, d := range drivers {
+		if _, ok := d.(hardware.Finder); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Find has every driver that can find its devices, in the order of addresses. It
+// changes nothing, and sends no device a command.
+func Find(ctx context.Context, drivers map[string]hardware.Driver) ([]Sighting, error) {
+	all := []Sighting{}
+	for _, name := range slices.Sorted(maps.Keys(drivers)) {
+		finder, ok := drivers[name].(hardware.Finder)
+		if !ok {
+			continue
+		}
+		found, err := finder.Find(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("find devices by the driver %s: %w", name, err)
+		}
+		for _, f := range found {
+			f.Address = strings.ToLower(f.Address)
+			all = append(all, Sighting{Driver: name, Found: f})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Sighting) int { return strings.Compare(a.Address, b.Address) })
+	return all, nil
+}
+
+// Unambiguous refuses an address at which two drivers find a device, or one driver
+// two: the fault invalid_configuration, which names them (S2.30). The sightings are
+// in the order of addresses.
+func Unambiguous(all []Sighting) error {
+	for i := 1; i < len(all); i++ {
+		a, b := all[i-1], all[i]
+		if a.Address != b.Address {
+			continue
+		}
+		message := fmt.Sprintf("InvalidConfiguration: the drivers %s and %s both find the device at %s", a.Driver, b.Driver, a.Address)
+		if a.Driver == b.Driver {
+			message = fmt.Sprintf("InvalidConfiguration: the driver %s finds two devices at %s", a.Driver, a.Address)
+		}
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidConfig, Message: message,
+			Remedy: "change device_spec in host.yaml, or BURNISH_DRIVERS, so that one driver finds it"}
+	}
+	return nil
+}
+
+// Survey looks which devices are there, has those enrolled that are new, and hints to
+// those that changed, went or came back to look for themselves. A second run finds
+// the first one's enrolments done. Retried, as a whole: transient faults, after all
+// else was done. Final: invalid_configuration, after which nothing was done.
+func (s *Surveyor) Survey(ctx context.Context, in contract.SurveyInput) (contract.Surveyed, error) {
+	out, err := s.survey(ctx, in)
+	return out, asError(err, in.Host)
+}
+
+func (s *Surveyor) survey(ctx context.Context, in contract.SurveyInput) (contract.Surveyed, error) {
+	if !strings.EqualFold(in.Host, s.Host.Name()) {
+		return contract.Surveyed{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+			Message: fmt.Sprintf("this is host %s, not %s", s.Host.Name(), in.Host), Remedy: "check BURNISH_HOST of the workers"}
+	}
+	all, err := Find(ctx, s.Drivers)
+	if err != nil {
+		return contract.Surveyed{}, err
+	}
+	if err := Unambiguous(all); err != nil {
+		return contract.Surveyed{}, err
+	}
+	records, err := s.Host.ListRecords()
+	if err != nil {
+		s.Log.Warn("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
+	}
+	v := &survey{Surveyor: s, in: in, out: contract.Surveyed{Told: map[string]string{}}, records: map[string]host.Record{}}
+	for _, r := range records {
+		v.records[r.Name] = r
+	}
+	v.takeUp(ctx)
+	there := map[string]bool{}
+	for _, one := range all {
+		there[v.nameOf(one)] = true
+	}
+	failed := sideBySide(all, func(one Sighting) error { return v.found(ctx, one) })
+	failed = errors.Join(failed, sideBySide(records, func(r host.Record) error { return v.missed(ctx, r, there) }))
+	v.finish(all, there)
+	if failed != nil {
+		// For the next attempt: what was done need not be done again.
+		activity.RecordHeartbeat(ctx, v.out)
+		if errors.Is(failed, context.Canceled) {
+			return contract.Surveyed{}, failed
+		}
+		return contract.Surveyed{}, errors.New(oneLine(failed.Error()))
+	}
+	return v.out, nil
+}
+
+// survey is one attempt of one survey.
+type survey struct {
+	*Surveyor
+	in      contract.SurveyInput
+	records map[string]host.Record
+
+	mu  sync.Mutex
+	out contract.Surveyed
+	// gone is what an earlier attempt has to be forgotten.
+	gone []string
+}
+
+// takeUp goes on from what an earlier attempt of this survey did.
+func (v *survey) takeUp(ctx context.Context) {
+	var before contract.Surveyed
+	if !activity.HasHeartbeatDetails(ctx) {
+		return
+	}
+	if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
+		v.Log.Warn("what the attempt before told is unreadable", "error", err)
+		return
+	}
+	v.in.Told = maps.Clone(v.in.Told)
+	if v.in.Told == nil {
+		v.in.Told = map[string]string{}
+	}
+	maps.Copy(v.in.Told, before.Told)
+	for _, name := range before.Gone {
+		delete(v.in.Told, name)
+	}
+	maps.Copy(v.out.Told, before.Told)
+	v.gone = before.Gone
+	v.in.Refused, v.in.Missing, v.in.Again = before.Refused, before.Missing, false
+	v.out.Counts.Enrolled, v.out.Counts.Hinted = before.Counts.Enrolled, before.Counts.Hinted
+}
+
+// nameOf is the name that a found device has or would have.
+func (v *survey) nameOf(one Sighting) string {
+	return strings.ToLower(v.Host.Name() + "_" + one.Address)
+}
+
+// found deals with one device that is there.
+func (v *survey) found(ctx context.Context, one Sighting) error {
+	name := v.nameOf(one)
+	record, recorded := v.records[name]
+	i := slices.IndexFunc(v.in.Refused, func(r contract.RefusedDevice) bool { return r.Name == name })
+	switch {
+	case recorded && !record.Forgotten:
+		if v.in.Told[name] == one.Digest {
+			return nil
+		}
+		return v.hint(ctx, name, one.Digest)
+	case i >= 0 && v.in.Refused[i].Digest == one.Digest && !v.in.Again:
+		v.refused(v.in.Refused[i])
+		return nil
+	case recorded && i < 0 && v.in.Told[name] == one.Digest && !v.in.Again:
+		v.forgotten(name, one.Digest)
+		return nil
+	case recorded:
+		again, err := v.neverEnrolled(ctx, name, i >= 0)
+		if err != nil {
+			return err
+		}
+		if !again {
+			v.forgotten(name, one.Digest)
+			return nil
+		}
+	}
+	return v.enrol(ctx, name, one)
+}
+
+// neverEnrolled says of a device that the host forgot that its enrolment was refused:
+// such a run ends as failed, and one that an operator let go in order. Where the server
+// knows no run, what was known before counts.
+func (v *survey) neverEnrolled(ctx context.Context, name string, before bool) (bool, error) {
+	run, err := v.Client.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return before, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking what became of %s: %w", name, err)
+	}
+	return run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, nil
+}
+
+// enrol has a new device enrolled, manageable.
+func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
+	known := contract.RefusedDevice{Name: name, Driver: one.Driver, Digest: one.Digest}
+	if _, err := device.NameOf(v.Host.Name(), one.Address); err != nil {
+		known.Code, known.Reason = device.CodeInvalid, err.Error()
+		v.refuse(known)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, enrolWithin)
+	defer cancel()
+	result, err := v.ask(ctx, contract.EnrollInput{Enrolment: contract.Enrolment{
+		Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
+		Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
+	}})
+	switch refusal, ok := contract.RefusalOf(err); {
+	case err == nil && result.Already:
+		// Its workflow knows it and this host does not: it has to be looked at.
+		return v.hint(ctx, name, one.Digest)
+	case err == nil:
+		v.Log.Info("a device was found and enrolled", "device", name, "driver", one.Driver, "type", one.Type)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.out.Told[name] = one.Digest
+		v.out.Counts.Enrolled++
+		return nil
+	case ok && refusal.Fault.Class != device.Transient && refusal.Fault.Code != device.CodeHostSilent:
+		known.Code, known.Reason = refusal.Fault.Code, oneLine(refusal.Fault.Error())
+		v.refuse(known)
+		return nil
+	}
+	return fmt.Errorf("enrolling %s: %w", name, err)
+}
+
+func (v *survey) ask(ctx context.Context, in contract.EnrollInput) (result contract.Result, err error) {
+	handle, err := contract.Enroll(ctx, v.Client, in)
+	if err != nil {
+		return result, err
+	}
+	return result, handle.Get(ctx, &result)
+}
+
+// hint has the device look for itself: nothing that is seen here moves its state (F6).
+// One without a workflow is brought back when the host's worker starts.
+func (v *survey) hint(ctx context.Context, name, digest string) error {
+	err := v.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalRefresh, contract.Hint{Source: "survey"})
+	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
+		return fmt.Errorf("hinting to %s: %w", name, err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if digest != "" {
+		v.out.Told[name] = digest
+	}
+	v.out.Counts.Hinted++
+	return nil
+}
+
+// missed hints to a device of this host that is not there any more, once.
+func (v *survey) missed(ctx context.Context, r host.Record, there map[string]bool) error {
+	if _, finds := v.Drivers[r.Driver].(hardware.Finder); !finds || r.Forgotten || r.Address == "" || there[r.Name] {
+		return nil
+	}
+	if !slices.Contains(v.in.Missing, r.Name) {
+		if err := v.hint(ctx, r.Name, ""); err != nil {
+			return err
+		}
+		v.Log.Warn("a device is missing", "device", r.Name, "driver", r.Driver)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.out.Missing = append(v.out.Missing, r.Name)
+	return nil
+}
+
+// refuse logs and keeps a device that was not enrolled just now.
+func (v *survey) refuse(r contract.RefusedDevice) {
+	v.Log.Warn("a device was found and is not enrolled", "device", r.Name, "driver", r.Driver, "fault", string(r.Code), "error", r.Reason)
+	v.refused(r)
+}
+
+func (v *survey) refused(r contract.RefusedDevice) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.out.Refused = append(v.out.Refused, r)
+}
+
+// forgotten leaves a device alone that an operator let go.
+func (v *survey) forgotten(name, digest string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.in.Told[name] != digest {
+		v.out.Told[name] = digest
+	}
+	v.out.Counts.Forgotten++
+}
+
+// finish brings what was found into order and counts it.
+func (v *survey) finish(all []Sighting, there map[string]bool) {
+	for name := range v.in.Told {
+		if !there[name] {
+			v.gone = append(v.gone, name)
+			delete(v.out.Told, name)
+		}
+	}
+	slices.Sort(v.gone)
+	v.out.Gone = slices.Compact(v.gone)
+	slices.SortFunc(v.out.Refused, func(a, b contract.RefusedDevice) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(v.out.Missing)
+	v.out.Counts.Found, v.out.Counts.Refused, v.out.Counts.Missing = len(all), len(v.out.Refused), len(v.out.Missing)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

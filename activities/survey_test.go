@@ -1,0 +1,367 @@
+package activities_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+func refusedWith(class device.Class, code device.Code, message string) error {
+	return activities.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
+}
+
+// S2.6: what is new is enrolled once, manageable, under the name that host and address
+// make; the second survey, told of the first, says nothing to anybody.
+func TestS2_6_NewDevicesAreEnrolled(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	one := drive(2, "b")
+	one.OneTimeUse, one.Address = true, strings.ToUpper("0000:0a:00.0")
+	l.eyes.sees(drive(1, "a"), one)
+	out := l.must(contract.SurveyInput{})
+	ten := l.name(10)
+	require.Equal(t, map[string]string{l.name(1): "a", ten: "b"}, out.Told)
+	require.Equal(t, contract.SurveyCounts{Found: 2, Enrolled: 2}, out.Counts)
+	slices.SortFunc(l.enrolled, func(a, b contract.EnrollInput) int { return strings.Compare(a.Enrolment.Name, b.Enrolment.Name) })
+	require.Equal(t, []contract.EnrollInput{
+		{Enrolment: contract.Enrolment{Name: l.name(1), Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
+		{Enrolment: contract.Enrolment{Name: ten, Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
+	}, l.enrolled)
+	l.told()
+
+	l.remembers(1, false)
+	l.remembers(10, false)
+	again := l.must(contract.SurveyInput{Told: out.Told})
+	enrolled, hinted, asked := l.told()
+	require.Empty(t, enrolled)
+	require.Empty(t, hinted)
+	require.Empty(t, asked)
+	require.Empty(t, again.Told)
+	require.Empty(t, again.Gone)
+	require.Equal(t, contract.SurveyCounts{Found: 2}, again.Counts)
+}
+
+// S2.4: no device is no error.
+func TestS2_4_NoDeviceIsNoError(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	require.Equal(t, contract.SurveyCounts{}, l.must(contract.SurveyInput{}).Counts)
+}
+
+// F6: a device that changed, or of which nothing was told yet, is asked to look for
+// itself; nothing else is said to it.
+func TestF6_AChangedDeviceLooksForItself(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	for slot := 1; slot <= 3; slot++ {
+		l.remembers(slot, false)
+	}
+	l.eyes.sees(drive(1, "a"), drive(2, "changed"), drive(3, "c"))
+	out := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a", l.name(2): "b"}})
+	enrolled, hinted, _ := l.told()
+	require.Empty(t, enrolled)
+	require.Equal(t, []string{l.name(2), l.name(3)}, hinted)
+	require.Equal(t, map[string]string{l.name(2): "changed", l.name(3): "c"}, out.Told)
+	require.Equal(t, contract.SurveyCounts{Found: 3, Hinted: 2}, out.Counts)
+}
+
+// F6: one that is gone looks for itself once, is named as missing for as long as it is,
+// and looks again when it is back, whatever its digest.
+func TestF6_AMissingDeviceIsNamed(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.remembers(1, false)
+	l.remembers(2, false)
+	l.eyes.sees(drive(1, "a"))
+	out := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a", l.name(2): "b"}})
+	_, hinted, _ := l.told()
+	require.Equal(t, []string{l.name(2)}, hinted)
+	require.Equal(t, []string{l.name(2)}, out.Missing)
+	require.Equal(t, []string{l.name(2)}, out.Gone)
+	require.Equal(t, contract.SurveyCounts{Found: 1, Hinted: 1, Missing: 1}, out.Counts)
+
+	still := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a"}, Missing: out.Missing})
+	_, hinted, _ = l.told()
+	require.Empty(t, hinted, "once")
+	require.Equal(t, []string{l.name(2)}, still.Missing)
+
+	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	back := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a"}, Missing: out.Missing})
+	_, hinted, _ = l.told()
+	require.Equal(t, []string{l.name(2)}, hinted)
+	require.Empty(t, back.Missing)
+	require.Equal(t, map[string]string{l.name(2): "b"}, back.Told)
+}
+
+// What no finder looks after is never missing: another driver's device, one that was
+// forgotten, one without an address.
+func TestS2_6_WhoIsNotMissing(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.remembers(1, true)
+	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d7", Driver: "double", Address: "0000:07:00.0"}))
+	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d8", Driver: "nvme"}))
+	out := l.must(contract.SurveyInput{})
+	_, hinted, _ := l.told()
+	require.Empty(t, hinted)
+	require.Empty(t, out.Missing)
+}
+
+// F15, S2.25: a refused enrolment is logged once and shown with its reason, and tried
+// again only when the device changed or the worker started.
+func TestF15_ARefusedDeviceIsTriedOnce(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	l.answer = func(name string) (contract.Result, error) {
+		if name == l.name(1) {
+			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodeForeignSignature, "it holds\na file system")
+		}
+		return contract.Result{}, nil
+	}
+	out := l.must(contract.SurveyInput{})
+	want := []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeForeignSignature, Reason: "it holds a file system; do it"}}
+	require.Equal(t, want, out.Refused)
+	require.Equal(t, contract.SurveyCounts{Found: 2, Enrolled: 1, Refused: 1}, out.Counts)
+	require.Equal(t, map[string]string{l.name(2): "b"}, out.Told)
+	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"))
+	require.Contains(t, l.site.log.String(), l.name(1))
+	l.told()
+	l.remembers(2, false)
+	l.remembers(1, true) // as a refused enrolment leaves it
+
+	same := l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused})
+	enrolled, _, asked := l.told()
+	require.Empty(t, enrolled)
+	require.Empty(t, asked)
+	require.Equal(t, want, same.Refused)
+	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"))
+
+	l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused, Again: true})
+	enrolled, _, _ = l.told()
+	require.Equal(t, []string{l.name(1)}, enrolled, "the worker started")
+
+	l.eyes.sees(drive(1, "other"), drive(2, "b"))
+	l.answer = nil
+	changed := l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused})
+	enrolled, _, _ = l.told()
+	require.Equal(t, []string{l.name(1)}, enrolled, "it changed")
+	require.Empty(t, changed.Refused)
+	require.Equal(t, map[string]string{l.name(1): "other"}, changed.Told)
+}
+
+// A device that an operator enrolled after all is refused no more.
+func TestF15_EnrolledByTheOperator(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.remembers(1, false)
+	l.eyes.sees(drive(1, "a"))
+	out := l.must(contract.SurveyInput{Refused: []contract.RefusedDevice{{Name: l.name(1), Digest: "a"}}})
+	require.Empty(t, out.Refused)
+}
+
+// S2.6: a device that an operator let go is his: it is not enrolled again, and nobody is
+// asked twice. One whose enrolment was refused was never a device.
+func TestS2_6_ForgottenDevicesAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		ended  enumspb.WorkflowExecutionStatus
+		enrols bool
+	}{
+		{"forgotten in order", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, false},
+		{"its enrolment was refused", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true},
+		{"terminated", enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, false},
+		{"nobody knows", 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLookout(t)
+			l.remembers(1, true)
+			if c.ended != 0 {
+				l.ended[l.name(1)] = c.ended
+			}
+			l.eyes.sees(drive(1, "a"))
+			out := l.must(contract.SurveyInput{Again: true})
+			enrolled, hinted, asked := l.told()
+			require.Equal(t, []string{l.name(1)}, asked)
+			require.Empty(t, hinted)
+			require.Equal(t, map[string]string{l.name(1): "a"}, out.Told)
+			if c.enrols {
+				require.Equal(t, []string{l.name(1)}, enrolled)
+				return
+			}
+			require.Empty(t, enrolled)
+			require.Equal(t, 1, out.Counts.Forgotten)
+			again := l.must(contract.SurveyInput{Told: out.Told})
+			_, _, asked = l.told()
+			require.Empty(t, asked)
+			require.Equal(t, 1, again.Counts.Forgotten)
+		})
+	}
+}
+
+// A worker's start asks once more what became of a device that the host forgot: an
+// enrolment may have failed after the survey had given it up, and one that was refused
+// may since have been enrolled and let go by the operator.
+func TestS2_6_AStartAsksAgain(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	for slot := 1; slot <= 2; slot++ {
+		l.remembers(slot, true)
+	}
+	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+	l.ended[l.name(2)] = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	in := contract.SurveyInput{
+		Told:    map[string]string{l.name(1): "a"},
+		Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
+	}
+	l.must(in)
+	enrolled, _, asked := l.told()
+	require.Empty(t, enrolled)
+	require.Empty(t, asked)
+	in.Again = true
+	out := l.must(in)
+	enrolled, _, _ = l.told()
+	require.Equal(t, []string{l.name(1)}, enrolled)
+	require.Empty(t, out.Refused)
+	require.Equal(t, 1, out.Counts.Forgotten)
+}
+
+// S2.30: two drivers that find one device: nothing is enrolled, hinted or asked, and
+// the error names both and the address.
+func TestS2_30_TwoDriversOneDevice(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.remembers(3, false)
+	l.Drivers["other"] = &finder{there: []hardware.Found{drive(2, "x")}}
+	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	_, _, err := l.survey(contract.SurveyInput{})
+	r, ok := contract.RefusalOf(err)
+	require.True(t, ok)
+	require.Equal(t, device.CodeInvalidConfig, r.Fault.Code)
+	for _, want := range []string{"InvalidConfiguration", "nvme", "other", "0000:02:00.0"} {
+		require.Contains(t, r.Fault.Message, want)
+	}
+	require.NotContains(t, r.Fault.Error(), "\n")
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	require.True(t, app.NonRetryable())
+	enrolled, hinted, _ := l.told()
+	require.Empty(t, enrolled)
+	require.Empty(t, hinted)
+
+	require.ErrorContains(t, activities.Unambiguous([]activities.Sighting{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "nvme", Found: drive(1, "b")}}), "two devices")
+	require.NoError(t, activities.Unambiguous([]activities.Sighting{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "other", Found: drive(2, "a")}}))
+}
+
+// A transient failure fails the attempt after all else was done; the next attempt
+// does only what is left.
+func TestS2_6_ARetriedSurveyGoesOn(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.remembers(4, false)
+	l.eyes.sees(drive(1, "a"), drive(2, "b"), drive(3, "c"))
+	l.answer = func(name string) (contract.Result, error) {
+		switch name {
+		case l.name(1):
+			return contract.Result{}, refusedWith(device.Transient, device.CodeInventoryUnavailable, "no inventory")
+		case l.name(2):
+			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodePolicyUnsatisfied, "no")
+		}
+		return contract.Result{}, nil
+	}
+	in := contract.SurveyInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}}, Again: true}
+	_, server, err := l.survey(in)
+	require.ErrorContains(t, err, "no inventory")
+	var app *temporal.ApplicationError
+	require.ErrorAs(t, err, &app)
+	require.False(t, app.NonRetryable())
+	enrolled, hinted, _ := l.told()
+	require.Len(t, enrolled, 3)
+	require.Equal(t, []string{l.name(4)}, hinted)
+	l.remembers(3, false)
+	l.remembers(2, true)
+	l.remembers(1, true)
+	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+
+	l.answer = nil
+	require.NotNil(t, server.surveyed)
+	out, _, err := l.survey(in, *server.surveyed)
+	require.NoError(t, err)
+	enrolled, hinted, _ = l.told()
+	require.Equal(t, []string{l.name(1)}, enrolled)
+	require.Empty(t, hinted)
+	require.Equal(t, map[string]string{l.name(1): "a", l.name(3): "c"}, out.Told)
+	require.Equal(t, contract.SurveyCounts{Found: 3, Enrolled: 2, Hinted: 1, Refused: 1, Missing: 1}, out.Counts)
+	require.Equal(t, device.CodePolicyUnsatisfied, out.Refused[0].Code)
+	require.Equal(t, []string{l.name(4)}, out.Missing)
+}
+
+// A server that takes no hint is tried again, and nothing counts as told.
+func TestS2_6_AHintThatFails(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.remembers(1, false)
+	l.remembers(2, false)
+	l.eyes.sees(drive(1, "a"))
+	l.deaf = serviceerror.NewUnavailable("away")
+	_, server, err := l.survey(contract.SurveyInput{})
+	require.ErrorContains(t, err, "away")
+	require.NotContains(t, err.Error(), "\n")
+	require.Empty(t, server.surveyed.Told)
+	require.Empty(t, server.surveyed.Missing)
+	l.deaf = serviceerror.NewNotFound("no workflow")
+	out := l.must(contract.SurveyInput{})
+	require.Equal(t, []string{l.name(2)}, out.Missing, "it comes back at the next start of the worker")
+}
+
+// A workflow that knows the device where the host does not: the host has to look.
+func TestS2_6_TheHostForgotWhatTheWorkflowKnows(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.eyes.sees(drive(1, "a"))
+	l.answer = func(string) (contract.Result, error) { return contract.Result{Already: true}, nil }
+	out := l.must(contract.SurveyInput{})
+	_, hinted, _ := l.told()
+	require.Equal(t, []string{l.name(1)}, hinted)
+	require.Equal(t, contract.SurveyCounts{Found: 1, Hinted: 1}, out.Counts)
+}
+
+// An address from which no name can be made is refused by itself.
+func TestS2_6_AnAddressThatIsNone(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.eyes.sees(hardware.Found{Address: "10000:01:00.0", Digest: "x"}, drive(1, "a"))
+	out := l.must(contract.SurveyInput{})
+	require.Equal(t, 1, out.Counts.Enrolled)
+	require.Equal(t, device.CodeInvalid, out.Refused[0].Code)
+}
+
+func TestS2_6_AFinderThatFails(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.eyes.err = errors.New("no sysfs")
+	_, _, err := l.survey(contract.SurveyInput{})
+	require.ErrorContains(t, err, "the driver nvme: no sysfs")
+	in := contract.SurveyInput{Host: "elsewhere"}
+	l.eyes.err = nil
+	env := first(t).env()
+	env.RegisterActivityWithOptions(l.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
+	_, err = env.ExecuteActivity(contract.ActivitySurvey, in)
+	require.ErrorContains(t, err, "not elsewhere")
+}

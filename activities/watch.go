@@ -1,0 +1,70 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"time"
+
+	"burnish/workflows/contract"
+)
+
+// WatchInterval is how often a host's worker looks whether its devices changed.
+const WatchInterval = 10 * time.Second
+
+// sum stands for all that a host sees.
+type sum [sha256.Size]byte
+
+// Watch tells the host's workflow that the worker started, which starts the workflow
+// where there is none, and then each time that what the host sees has changed. It
+// returns when ctx ends; what fails is logged when it begins, and tried again.
+func (s *Surveyor) Watch(ctx context.Context, every time.Duration) {
+	var (
+		told    sum
+		started bool
+		trouble string
+	)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		seen, err := s.seen(ctx)
+		if err == nil && (!started || seen != told) {
+			if err = s.lookNow(ctx, !started); err == nil {
+				told, started = seen, true
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			trouble = ""
+		} else if err.Error() != trouble {
+			trouble = err.Error()
+			s.Log.Warn("watching for devices failed and is tried again", "error", err, "every", every)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *Surveyor) seen(ctx context.Context) (sum, error) {
+	all, err := Find(ctx, s.Drivers)
+	if err != nil {
+		return sum{}, err
+	}
+	text, err := json.Marshal(all)
+	return sha256.Sum256(text), err
+}
+
+func (s *Surveyor) lookNow(ctx context.Context, started bool) error {
+	look := contract.LookNow{Source: "its devices changed", Started: started}
+	if started {
+		look.Source = "host start"
+	}
+	_, err := s.Client.SignalWithStartWorkflow(ctx, contract.HostWorkflowID(s.Host.Name()), contract.SignalLookNow, look,
+		contract.HostStartOptions(s.Host.Name()), contract.WorkflowHost, contract.HostInput{Host: s.Host.Name()})
+	return err
+}

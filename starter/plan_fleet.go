@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"burnish/internal/clean"
+	"burnish/internal/config"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// fleetPlan is what a policy would make of every device, for programs.
+type fleetPlan struct {
+	Devices []devicePlan `json:"devices"`
+	Changed int          `json:"changed"`
+}
+
+// devicePlan is what a policy would make of one device.
+type devicePlan struct {
+	Name  string       `json:"name"`
+	State device.State `json:"state"`
+	// Operation and Steps are what is locked in now; the new ones what the policy
+	// takes. An operation is empty where there is none.
+	Operation    device.Operation `json:"operation"`
+	NewOperation device.Operation `json:"new_operation"`
+	// Changes: operation or steps would be others, or the policy would leave the device
+	// out, or let it in again.
+	Changes bool `json:"changes"`
+	// Satisfied: by the policy the device can be erased.
+	Satisfied bool     `json:"satisfied"`
+	Steps     []string `json:"steps"`
+	NewSteps  []string `json:"new_steps"`
+	// Reason says why the policy cannot be satisfied, when a change would come, or what
+	// is not known of the device.
+	Reason string `json:"reason"`
+}
+
+// planFleet says what the policy of a file, or the default one, would change. It only
+// reads: the listing, and one query a device.
+func (a *app) planFleet(ctx context.Context, file string) error {
+	policy := clean.Policy{}
+	if file != "" {
+		var err error
+		if policy, err = config.LoadPolicy(file); err != nil {
+			return usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+	}
+	planner, err := clean.NewPlanner(clean.Catalog(), policy)
+	if err != nil {
+		return usagef("%s: %s", file, err)
+	}
+	return a.devices(ctx, func(l lifecycles) error {
+		views, err := a.find(ctx, l, &filter{})
+		if err != nil {
+			return err
+		}
+		plan := fleetPlan{Devices: make([]devicePlan, len(views))}
+		spread(len(views), parallelism, func(i int) {
+			qctx, cancel := context.WithTimeout(ctx, min(queryTimeout, a.timeout.limit))
+			defer cancel()
+			facts, err := l.facts(qctx, views[i].Name)
+			plan.Devices[i] = planOf(planner, policy.NVMe, views[i], facts, err)
+		})
+		for _, d := range plan.Devices {
+			if d.Changes {
+				plan.Changed++
+			}
+		}
+		return a.emit(plan, plan.table)
+	})
+}
+
+// planOf plans one device anew. One whose driver knows one way only keeps its
+// operation; its steps may still be ordered by other priorities.
+func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.View, facts contract.HostFacts, asked error) devicePlan {
+	p := devicePlan{Name: v.Name, State: v.DeviceState, Operation: v.Operation, NewOperation: v.Operation, Steps: []string{}, NewSteps: []string{}}
+	for _, s := range v.Steps {
+		p.Steps = append(p.Steps, s.Step)
+	}
+	if asked != nil {
+		p.NewSteps, p.Reason = p.Steps, "not known: "+oneLine(reason(asked))
+		return p
+	}
+	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps}
+	var erasure clean.Erasure
+	var fault *device.Fault
+	if can := facts.Capabilities; can == nil {
+		erasure.Operation = facts.Operation
+		erasure.Steps, fault = planner.Full(subject)
+	} else {
+		// As a device plans for itself: a tenant may have changed its layout. Only that it
+		// has no namespace and can make none counts.
+		subject.NVMe, subject.Capabilities = true, *can
+		if facts.Layout == device.LayoutNone && !can.ManageNamespaces {
+			subject.Layout = facts.Layout
+		}
+		erasure, fault = planner.Erasure(policy, subject)
+	}
+	p.Operation, p.NewOperation, p.Satisfied = facts.Operation, erasure.Operation, fault == nil
+	for _, s := range erasure.Steps {
+		p.NewSteps = append(p.NewSteps, s.Step.Name)
+	}
+	others := p.Operation != p.NewOperation || !slices.Equal(p.Steps, p.NewSteps)
+	if excluded := facts.Excluded != nil; fault == nil {
+		p.Changes = others || excluded
+	} else {
+		p.Changes = others && !excluded
+	}
+	switch {
+	case fault != nil:
+		p.Reason = oneLine(fault.Error())
+	case p.Operation != p.NewOperation && p.Operation != "" && v.DeviceState != device.Available && v.DeviceState != device.Error:
+		p.Reason = "locked in while " + string(v.DeviceState) + ": replaced only once it is available or in error"
+	case facts.Excluded != nil:
+		p.Reason = "left out by the policy now: " + oneLine(facts.Excluded.Message)
+	}
+	return p
+}
+
+// table is the plan for people.
+func (f fleetPlan) table() string {
+	rows := [][]string{{"NAME", "STATE", "OPERATION", "STEPS", "CHANGES", "REASON"}}
+	for _, d := range f.Devices {
+		rows = append(rows, []string{
+			d.Name, string(d.State), fromTo(none(string(d.Operation)), none(string(d.NewOperation))),
+			fromTo(none(strings.Join(d.Steps, ",")), none(strings.Join(d.NewSteps, ","))), yes(d.Changes), d.Reason,
+		})
+	}
+	return columns(rows) + fmt.Sprintf("%d of %d devices would change\n", f.Changed, len(f.Devices))
+}
+
+// fromTo is both where they differ.
+func fromTo(now, then string) string {
+	if now == then {
+		return now
+	}
+	return now + " → " + then
+}
+
+func none(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/internal/clean"
+	"burnish/internal/config"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// policyFile writes a policy.
+func policyFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// plannedAs is a device as a listing has it, by its operation and steps.
+func plannedAs(name string, s device.State, o device.Operation, steps ...string) contract.View {
+	v := in(name, s)
+	v.Operation = o
+	for _, step := range steps {
+		v.Steps = append(v.Steps, contract.CleanStep{Step: step})
+	}
+	return v
+}
+
+// plannable is five devices: one that can do all, one that cannot do block erase and has
+// a tenant, one that can only be written over, one of the driver block, one that does
+// not answer.
+func plannable() *fakeLifecycles {
+	known := clean.Versions(clean.Catalog())
+	facts := map[string]contract.HostFacts{
+		"all":  {Operation: device.CryptoErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true}, Layout: device.LayoutWhole, Steps: known},
+		"used": {Operation: device.CryptoErase, Capabilities: &device.Capabilities{CryptoErase: true, WriteZeroes: true}, Layout: device.LayoutWhole, Steps: known},
+		"old":  {Operation: device.Shred, Capabilities: &device.Capabilities{}, Layout: device.LayoutWhole, Steps: known},
+		"disk": {Operation: device.Shred, Steps: map[string]int{"zero": 1, "verify": 1}},
+	}
+	return &fakeLifecycles{
+		onList: func(string) ([]execution, error) {
+			return []execution{
+				running(plannedAs("used", device.Allocated, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
+				running(plannedAs("all", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
+				running(plannedAs("old", device.Manageable, device.Shred, "security_check", "wear_check", "zero", "verify")),
+				running(plannedAs("disk", device.Available, device.Shred, "zero", "verify")),
+				running(plannedAs("mute", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
+			}, nil
+		},
+		onFacts: func(name string) (contract.HostFacts, error) {
+			if f, ok := facts[name]; ok {
+				return f, nil
+			}
+			return contract.HostFacts{}, errors.New("no worker\nanswers")
+		},
+	}
+}
+
+func plannedFleet(t *testing.T, args ...string) map[string]devicePlan {
+	t.Helper()
+	got := burnish(t, plannable(), "", append([]string{"plan", "--fleet", "-o", "json"}, args...)...)
+	require.Equal(t, exitOK, got.code, got.errors)
+	var plan fleetPlan
+	require.NoError(t, json.Unmarshal([]byte(got.out), &plan))
+	all, changed := map[string]devicePlan{}, 0
+	for _, d := range plan.Devices {
+		all[d.Name] = d
+		if d.Changes {
+			changed++
+		}
+	}
+	require.Equal(t, []string{"all", "disk", "mute", "old", "used"}, []string{plan.Devices[0].Name, plan.Devices[1].Name, plan.Devices[2].Name, plan.Devices[3].Name, plan.Devices[4].Name})
+	require.Equal(t, changed, plan.Changed)
+	return all
+}
+
+// S2.16: the default policy changes nothing of what it locked in.
+func TestS2_16_FleetByTheDefaultPolicy(t *testing.T) {
+	all := plannedFleet(t)
+	for name, d := range all {
+		require.False(t, d.Changes, name)
+		require.Equal(t, name != "mute", d.Satisfied, name)
+		require.NotNil(t, d.Steps)
+	}
+	require.Equal(t, "not known: no worker answers", all["mute"].Reason)
+	require.Equal(t, device.CryptoErase, all["mute"].NewOperation)
+}
+
+// S2.25, S2.28: another policy: what changes, what it cannot have, what stays locked in.
+func TestS2_25_FleetByAnotherPolicy(t *testing.T) {
+	all := plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: sanitize, clear_strategy: block}\n"))
+	require.Equal(t, devicePlan{
+		Name: "all", State: device.Available, Operation: device.CryptoErase, NewOperation: device.BlockErase, Changes: true, Satisfied: true,
+		Steps: []string{"security_check", "wear_check", "sanitize", "verify"}, NewSteps: []string{"security_check", "wear_check", "sanitize", "verify"},
+	}, all["all"])
+	require.True(t, all["used"].Changes)
+	require.False(t, all["used"].Satisfied)
+	require.Empty(t, all["used"].NewOperation)
+	require.Empty(t, all["used"].NewSteps)
+	require.Contains(t, all["used"].Reason, "block erase")
+	require.Contains(t, all["old"].Reason, "block erase")
+	require.False(t, all["disk"].Changes, "its driver knows one way")
+	require.Equal(t, device.Shred, all["disk"].NewOperation)
+
+	all = plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))
+	require.Equal(t, device.WriteZeroes, all["used"].NewOperation)
+	require.Equal(t, []string{"security_check", "wear_check", "zero", "verify"}, all["used"].NewSteps)
+	require.Contains(t, all["used"].Reason, "locked in while allocated")
+	require.Empty(t, all["all"].Reason)
+	require.False(t, all["old"].Changes)
+}
+
+// S2.25: what the policy leaves out already is no change while it stays out, and one
+// when it is let in; a device that can be cut anew is, whatever its layout was.
+func TestS2_25_FleetOfWhatIsLeftOut(t *testing.T) {
+	known := clean.Versions(clean.Catalog())
+	facts := contract.HostFacts{
+		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true}, Layout: device.LayoutWhole, Steps: known,
+		Excluded: &device.Fault{Code: device.CodePolicyUnsatisfied, Message: "it cannot"},
+	}
+	steps := []string{"security_check", "wear_check", "consolidate_namespaces", "zero", "verify"}
+	v := plannedAs("d1", device.Available, device.WriteZeroes, steps...)
+	plan := func(facts contract.HostFacts, policy clean.ErasePolicy) devicePlan {
+		planner, err := clean.NewPlanner(clean.Catalog(), clean.Policy{NVMe: policy})
+		require.NoError(t, err)
+		return planOf(planner, policy, v, facts, nil)
+	}
+	in := plan(facts, clean.ErasePolicy{})
+	require.True(t, in.Changes)
+	require.True(t, in.Satisfied)
+	require.Equal(t, steps, in.NewSteps)
+	require.Contains(t, in.Reason, "it cannot")
+	out := plan(facts, clean.ErasePolicy{Action: clean.ActionSanitize})
+	require.False(t, out.Changes)
+	require.False(t, out.Satisfied)
+	facts.Excluded = nil
+	require.True(t, plan(facts, clean.ErasePolicy{Action: clean.ActionSanitize}).Changes)
+	require.False(t, plan(facts, clean.ErasePolicy{}).Changes)
+	facts.Capabilities, facts.Layout = &device.Capabilities{WriteZeroes: true}, device.LayoutNone
+	none := plan(facts, clean.ErasePolicy{})
+	require.False(t, none.Satisfied)
+	require.Contains(t, none.Reason, "no namespace")
+}
+
+func TestS2_25_FleetForPeople(t *testing.T) {
+	got := burnish(t, plannable(), "", "plan", "--fleet", "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))
+	require.Equal(t, exitOK, got.code, got.errors)
+	require.Contains(t, got.out, "crypto_erase → write_zeroes")
+	require.Contains(t, got.out, "security_check,wear_check,sanitize,verify → security_check,wear_check,zero,verify")
+	require.Contains(t, got.out, "2 of 5 devices would change\n")
+}
+
+// The JSON keys are what scripts rely on.
+func TestFleetJSONHasItsKeys(t *testing.T) {
+	got := burnish(t, plannable(), "", "plan", "--fleet", "-o", "json")
+	var plan struct {
+		Devices []map[string]any `json:"devices"`
+		Changed *int             `json:"changed"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.out), &plan))
+	require.NotNil(t, plan.Changed)
+	for _, key := range []string{"name", "state", "operation", "new_operation", "changes", "reason", "satisfied", "steps", "new_steps"} {
+		require.Contains(t, plan.Devices[0], key)
+	}
+	none := &fakeLifecycles{onList: func(string) ([]execution, error) { return nil, nil }}
+	got = burnish(t, none, "", "plan", "--fleet", "-o", "json")
+	require.JSONEq(t, `{"devices":[],"changed":0}`, got.out)
+}
+
+// What is no policy is told with its line before a server is asked.
+func TestS2_23_FleetWithAPolicyThatIsNone(t *testing.T) {
+	for text, want := range map[string]string{
+		"nvme: {clear_action: zero, clear_strategy: crypto}\n": "impossible with clear_action zero",
+		"priorities: {zeroo: 1}\n":                             `no step "zeroo"`,
+		"priorities: {verify: 0}\n":                            "cannot be switched off",
+	} {
+		got := burnish(t, nil, "", "plan", "--fleet", "--policy", policyFile(t, text))
+		require.Equal(t, exitUsage, got.code, text)
+		require.Contains(t, got.errors, want)
+	}
+	for _, args := range [][]string{{"--identify", "x"}, {"--action", "zero"}, {"--namespaces", "2"}, {"--policy", ""}, {"--policy", "/none"}} {
+		require.Equal(t, exitUsage, burnish(t, nil, "", append([]string{"plan", "--fleet"}, args...)...).code, args)
+	}
+	require.Equal(t, exitUsage, burnish(t, nil, "", "plan", "--policy", "x").code)
+}
+
+// TestPlanFleetOnlyReads: the whole way down to Temporal's client, which fails the test
+// at any call that is not a listing or a query.
+func TestPlanFleetOnlyReads(t *testing.T) {
+	c := &mocks.Client{}
+	var calls []string
+	c.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(mock.Arguments) { calls = append(calls, "list") }).Return(
+		&workflowservice.ListWorkflowExecutionsResponse{Executions: []*workflowpb.WorkflowExecutionInfo{
+			info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, "available")}, map[string]*commonpb.Payload{
+				contract.MemoFacts: payload(t, contract.Facts{Name: "d1", Operation: device.CryptoErase}),
+			}),
+		}}, nil)
+	value := &mocks.Value{}
+	value.On("Get", mock.Anything).Run(func(args mock.Arguments) {
+		text, err := converter.GetDefaultDataConverter().ToPayload(contract.HostFacts{
+			Operation: device.CryptoErase, Capabilities: &device.Capabilities{WriteZeroes: true}, Layout: device.LayoutWhole, Steps: clean.Versions(clean.Catalog()),
+		})
+		require.NoError(t, err)
+		require.NoError(t, converter.GetDefaultDataConverter().FromPayload(text, args.Get(0)))
+	}).Return(nil)
+	c.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryHostFacts).Run(func(mock.Arguments) { calls = append(calls, "query") }).Return(value, nil)
+	c.On("Close").Return()
+	l := &temporal{client: &config.Connection{Client: c}}
+	got := burnish(t, l, "", "plan", "--fleet", "-o", "json")
+	require.Equal(t, exitOK, got.code, got.errors)
+	require.Equal(t, []string{"list", "query"}, calls)
+	require.Contains(t, got.out, `"new_operation": "write_zeroes"`)
+	c.AssertExpectations(t)
+}

@@ -1,0 +1,387 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/mocks"
+	sdkworker "go.temporal.io/sdk/worker"
+	"google.golang.org/grpc"
+
+	"burnish/activities"
+	"burnish/internal/config"
+	"burnish/internal/device"
+	"burnish/internal/e2e"
+	port "burnish/internal/hardware"
+	hardware "burnish/internal/hardware/all"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// slots is a driver of simulated devices that finds them by itself.
+type slots struct {
+	port.Driver
+	name   string
+	broken error // of Init
+
+	mu     sync.Mutex
+	there  []port.Found
+	inits  int
+	looked map[string]int // Discovers, by name
+}
+
+func (s *slots) Init(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inits++
+	return s.broken
+}
+
+func (s *slots) Find(context.Context) ([]port.Found, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inits == 0 {
+		return nil, errors.New("asked before Init")
+	}
+	return slices.Clone(s.there), nil
+}
+
+func (s *slots) Discover(ctx context.Context, t port.Target, known device.Identity) (port.Discovery, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looked[t.Name]++
+	i := slices.IndexFunc(s.there, func(f port.Found) bool { return f.Address == t.Address })
+	switch {
+	case i < 0:
+		return port.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: t.Address + " is empty"}
+	case s.there[i].Tags["holds"] != "" && known == (device.Identity{}):
+		return port.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeForeignSignature, Message: "it holds " + s.there[i].Tags["holds"]}
+	}
+	t.Settings = map[string]string{"size": "1MiB", "serial": "S-" + t.Address}
+	return s.Driver.Discover(ctx, t, known)
+}
+
+func (s *slots) sees(all ...port.Found) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.there = all
+}
+
+func (s *slots) looks(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looked[name]
+}
+
+func newSlots(name string, there ...port.Found) *slots {
+	return &slots{name: name, there: there, looked: map[string]int{}}
+}
+
+// with makes these drivers, each around a simulated one.
+func with(all ...*slots) makeDrivers {
+	return func(_ []string, h hardware.Host) (map[string]port.Driver, error) {
+		made := map[string]port.Driver{}
+		for _, s := range all {
+			fakes, err := hardware.Drivers([]string{"fake"}, h)
+			if err != nil {
+				return nil, err
+			}
+			s.Driver = fakes["fake"]
+			made[s.name] = s
+		}
+		return made, nil
+	}
+}
+
+// settings are those of a worker of role all with a host name of its own.
+func settings(t *testing.T) config.Worker {
+	t.Helper()
+	t.Setenv("BURNISH_ROLE", "all")
+	t.Setenv("BURNISH_HOST", e2e.NewHost())
+	t.Setenv("BURNISH_STATE_DIR", filepath.Join(t.TempDir(), "state"))
+	t.Setenv("BURNISH_STOP_TIMEOUT", "1s")
+	w, err := config.LoadWorker()
+	require.NoError(t, err)
+	return w
+}
+
+// cluster is a server that says who it is, and nothing else.
+type cluster struct {
+	workflowservice.WorkflowServiceClient
+}
+
+func (cluster) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRequest, ...grpc.CallOption) (*workflowservice.GetClusterInfoResponse, error) {
+	return &workflowservice.GetClusterInfoResponse{ClusterId: "c1"}, nil
+}
+
+// refused starts a host's worker that must not start, and gives its error. The client
+// knows nothing but its cluster: a worker that polled would fail the test.
+func refused(t *testing.T, drive makeDrivers) error {
+	t.Helper()
+	c := &mocks.Client{}
+	c.On("WorkflowService", mock.Anything).Return(cluster{})
+	s := settings(t)
+	this, eyes, stop, err := startHost(s, c, sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
+	require.Nil(t, this)
+	require.Nil(t, eyes)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "\n")
+	require.False(t, errors.As(err, new(usageError)), "exit code 1")
+	require.NoError(t, stop())
+	// The host is free again.
+	again, err2 := host.Open(s.StateDir, s.Host, nil, host.Within("c1"))
+	require.NoError(t, err2)
+	require.NoError(t, again.Close())
+	return err
+}
+
+// S2.3: a driver whose host is not in order keeps the worker from starting.
+func TestS2_3_AHostThatIsNotInOrder(t *testing.T) {
+	s := newSlots("nvme")
+	s.broken = &device.Fault{Class: device.NeedsOperator, Code: device.CodeToolTooOld, Message: "nvme is not installed", Remedy: "install nvme-cli"}
+	err := refused(t, with(newSlots("other"), s))
+	require.EqualError(t, err, "driver nvme: nvme is not installed; install nvme-cli")
+	require.Equal(t, 1, s.inits)
+}
+
+// S2.30: two drivers that find the same device keep the worker from starting.
+func TestS2_30_TwoDriversKeepTheWorkerFromStarting(t *testing.T) {
+	one := port.Found{Address: "0000:01:00.0"}
+	err := refused(t, with(newSlots("nvme", one, port.Found{Address: "0000:02:00.0"}), newSlots("other", one)))
+	require.ErrorContains(t, err, "InvalidConfiguration: the drivers nvme and other both find the device at 0000:01:00.0")
+	fault, ok := device.AsFault(err)
+	require.True(t, ok)
+	require.Equal(t, device.CodeInvalidConfig, fault.Code)
+}
+
+// S2.5: drivers are in order before they are asked what is there.
+func TestS2_5_DriversBeforeDiscovery(t *testing.T) {
+	made, err := with(newSlots("nvme"))(nil, hardware.Host{StateDir: t.TempDir(), Fake: func() error { return nil }})
+	require.NoError(t, err)
+	require.NoError(t, inOrder(made), "Find comes after Init, or it fails")
+}
+
+// S2.5: the states are recovered before devices are looked for, however long that takes;
+// where nothing finds, nothing is looked for.
+func TestS2_5_RecoveryBeforeDiscovery(t *testing.T) {
+	this, err := host.Open(t.TempDir(), e2e.NewHost(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, this.Close()) })
+	require.NoError(t, this.SaveRecord(host.Record{Name: "d1", Driver: "nvme"}))
+	said := make(chan string, 10)
+	c := &mocks.Client{}
+	c.On("DescribeWorkflowExecution", mock.Anything, mock.Anything, "").Return(&workflowservice.DescribeWorkflowExecutionResponse{}, nil)
+	answer := make(chan struct{})
+	signal := func(name string, do func()) {
+		c.On("SignalWithStartWorkflow", mock.Anything, mock.Anything, name, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+			Run(func(mock.Arguments) { said <- name; do() }).Return(nil, nil)
+	}
+	signal(contract.SignalObserved, func() { <-answer })
+	signal(contract.SignalLookNow, func() {})
+	eyes := newSlots("nvme")
+	eyes.inits = 1
+	quiet := slog.New(slog.DiscardHandler)
+	recovery := &activities.Recovery{Client: c, Log: quiet}
+	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
+	tasks := hostTasks(recovery, this, &activities.Surveyor{Client: c, Host: this, Drivers: map[string]port.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
+	stop := follow(t.Context(), quiet, tasks...)
+	require.Equal(t, contract.SignalObserved, <-said)
+	select {
+	case early := <-said:
+		require.Fail(t, "before the device had answered", early)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(answer)
+	require.Equal(t, contract.SignalLookNow, <-said)
+	require.NoError(t, stop())
+}
+
+// devserver is a Temporal server for this test, with a client of a namespace of its
+// own, and who that client is. `make test` builds it before.
+func devserver(t *testing.T) (*config.Connection, host.Identity) {
+	t.Helper()
+	program := os.Getenv("BURNISH_DEVSERVER")
+	if program == "" {
+		program = filepath.Join("..", "bin", "burnish-devserver")
+	}
+	program, err := filepath.Abs(program)
+	require.NoError(t, err)
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("no burnish-devserver: make build makes it")
+	}
+	server := e2e.NewServer(program, t.TempDir(), true)
+	require.NoError(t, server.Start())
+	t.Cleanup(server.Stop)
+	namespace := server.Namespace(t)
+	identity, err := host.NewIdentity("worker test")
+	require.NoError(t, err)
+	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return &config.Connection{Client: c, Address: server.Address, Namespace: namespace}, identity
+}
+
+// running is a worker process's inside.
+type running struct {
+	t     *testing.T
+	at    *config.Connection
+	stop  context.CancelFunc
+	ended chan error
+	log   *lines
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+func start(t *testing.T, at *config.Connection, identity host.Identity, s config.Worker, drive makeDrivers) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &lines{}}
+	logger := slog.New(slog.NewTextHandler(r.log, nil))
+	go func() { r.ended <- serve(ctx, s, at, identity, logger, ways{drive, 100 * time.Millisecond}) }()
+	return r
+}
+
+func (r *running) end() {
+	r.t.Helper()
+	r.stop()
+	select {
+	case err := <-r.ended:
+		require.NoError(r.t, err)
+	case <-time.After(time.Minute):
+		require.Fail(r.t, "the worker did not stop")
+	}
+}
+
+// await asks the host's workflow until it says so.
+func (r *running) await(name, what string, ok func(contract.HostState) bool) contract.HostState {
+	r.t.Helper()
+	var s contract.HostState
+	e2e.Await(r.t, time.Minute, what, func() (bool, string) {
+		value, err := r.at.QueryWorkflow(r.t.Context(), contract.HostWorkflowID(name), "", contract.QueryHost)
+		if err != nil {
+			return false, err.Error()
+		}
+		s = contract.HostState{}
+		if err := value.Get(&s); err != nil {
+			return false, err.Error()
+		}
+		return ok(s), fmt.Sprintf("%+v\n%s", s, r.log)
+	})
+	return s
+}
+
+func (r *running) view(name string) contract.View {
+	r.t.Helper()
+	value, err := r.at.QueryWorkflow(r.t.Context(), contract.WorkflowID(name), "", contract.QueryDevice)
+	require.NoError(r.t, err)
+	var v contract.View
+	require.NoError(r.t, value.Get(&v))
+	return v
+}
+
+// TestS2_6_AHostFindsItsDevices runs a worker against a real server: devices come,
+// change, go, are refused and forgotten, and the worker starts again.
+func TestS2_6_AHostFindsItsDevices(t *testing.T) {
+	at, identity := devserver(t)
+	s := settings(t)
+	name := func(slot int) string { return fmt.Sprintf("%s_0000:%02x:00.0", s.Host, slot) }
+	found := func(slot int, digest string) port.Found {
+		return port.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "NVME", Digest: digest}
+	}
+	foreign := found(3, "a")
+	foreign.Tags = map[string]string{"holds": "ext4"}
+	one := found(1, "a")
+	one.OneTimeUse = true
+	eyes := newSlots("nvme", one, found(2, "a"), foreign)
+	w := start(t, at, identity, s, with(eyes))
+	state := w.await(s.Host, "the first survey", func(s contract.HostState) bool { return s.Surveys == 1 })
+	require.Equal(t, contract.SurveyCounts{Found: 3, Enrolled: 2, Refused: 1}, state.Last)
+	require.Equal(t, name(3), state.Refused[0].Name)
+	require.Equal(t, device.CodeForeignSignature, state.Refused[0].Code)
+	require.Contains(t, state.Refused[0].Reason, "it holds ext4")
+	v := w.view(name(1))
+	require.Equal(t, device.Manageable, v.DeviceState)
+	require.Equal(t, "nvme", v.Driver)
+	require.Equal(t, "NVME", v.Type)
+	require.True(t, v.OneTimeUse)
+	require.True(t, v.Dirty)
+
+	looks := eyes.looks(name(2))
+	eyes.sees(one, found(2, "b"), foreign)
+	w.await(s.Host, "the change to be told", func(s contract.HostState) bool { return s.Told[name(2)] == "b" })
+	e2e.Await(t, time.Minute, "the changed device to be looked at", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
+	require.Equal(t, 1, eyes.looks(name(3)), "what was refused is not tried again")
+
+	eyes.sees(found(2, "b"), foreign)
+	w.await(s.Host, "the missing device to be named", func(s contract.HostState) bool { return slices.Equal(s.Missing, []string{name(1)}) })
+	e2e.Await(t, time.Minute, "the missing device to say so", func() (bool, string) {
+		v := w.view(name(1))
+		return v.Fault == string(device.CodeTargetMissing) || strings.Contains(v.LastError, "is empty"), fmt.Sprintf("%+v", v)
+	})
+	eyes.sees(one, found(2, "b"), foreign)
+	w.await(s.Host, "it to be back", func(s contract.HostState) bool { return len(s.Missing) == 0 && s.Told[name(1)] == "a" })
+
+	for _, verb := range []string{contract.UpdateRetire, contract.UpdateForget} {
+		handle, err := at.UpdateWorkflow(t.Context(), contract.UpdateOptions(name(2), verb, contract.ReasonInput{Reason: "sold"}))
+		require.NoError(t, err)
+		require.NoError(t, handle.Get(t.Context(), nil))
+	}
+	w.end()
+
+	clean := found(3, "a")
+	eyes.sees(one, found(2, "b"), clean)
+	w = start(t, at, identity, s, with(eyes))
+	state = w.await(s.Host, "the survey after the start", func(s contract.HostState) bool { return s.Enrolled == 3 })
+	require.Equal(t, 1, state.Last.Forgotten, "the operator let it go")
+	require.Empty(t, state.Refused)
+	require.Nil(t, state.Fault)
+	e2e.Await(t, time.Minute, "the device that was refused", func() (bool, string) {
+		return w.view(name(3)).DeviceState == device.Manageable, w.log.String()
+	})
+	require.NotContains(t, w.log.String(), "level=ERROR")
+	w.end()
+}
+
+// Without a driver that finds, no workflow of the host is started.
+func TestS2_6_NoFinderNoHostWorkflow(t *testing.T) {
+	at, identity := devserver(t)
+	s := settings(t)
+	w := start(t, at, identity, s, hardware.Drivers)
+	e2e.Await(t, time.Minute, "the worker to start", func() (bool, string) {
+		return strings.Contains(w.log.String(), "worker started"), w.log.String()
+	})
+	w.end()
+	_, err := at.DescribeWorkflowExecution(t.Context(), contract.HostWorkflowID(s.Host), "")
+	require.ErrorContains(t, err, "not found")
+}

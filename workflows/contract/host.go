@@ -1,0 +1,140 @@
+package contract
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/device"
+)
+
+// WorkflowHost is the type of the one workflow per host that finds its devices by
+// itself (S2.6).
+const WorkflowHost = "Host"
+
+// HostWorkflowID is the ID of a host's workflow.
+func HostWorkflowID(host string) string { return "host/" + strings.ToLower(host) }
+
+// SignalLookNow asks the host's workflow for one survey; its input is a LookNow.
+const SignalLookNow = "look_now"
+
+// QueryHost answers with a HostState.
+const QueryHost = "host"
+
+// ActivitySurvey is the host worker's look at which devices are there.
+const ActivitySurvey = "Survey"
+
+// HostStartOptions are those of every start of a host's workflow.
+func HostStartOptions(host string) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: HostWorkflowID(host), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}
+}
+
+// LookNow says that what the host sees has changed, or that its worker started.
+type LookNow struct {
+	Source string `json:"source,omitempty"`
+	// Started: the host's worker started; what was refused is tried once more.
+	Started bool `json:"started,omitempty"`
+}
+
+// HostInput starts the workflow of a host; with a State it goes on from an earlier run.
+type HostInput struct {
+	Host  string     `json:"host"`
+	State *HostState `json:"state,omitempty"`
+}
+
+// HostState survives continue-as-new. Add fields, never rename one.
+type HostState struct {
+	Schema int    `json:"schema"`
+	Host   string `json:"host"`
+	// Due: a survey was asked for and is not done; Started is LookNow's.
+	Due     bool `json:"due,omitempty"`
+	Started bool `json:"started,omitempty"`
+	// Told is what each device was last known by: name and Digest.
+	Told map[string]string `json:"told,omitempty"`
+	// Refused are the devices that are there and could not be enrolled.
+	Refused []RefusedDevice `json:"refused,omitempty"`
+	// Missing are the enrolled devices that are not there.
+	Missing []string `json:"missing,omitempty"`
+	// Surveys counts those that were done, Enrolled the devices that they enrolled.
+	Surveys  int `json:"surveys,omitempty"`
+	Enrolled int `json:"enrolled,omitempty"`
+	// Last is the last survey that was done, LookedAt its end.
+	Last     SurveyCounts `json:"last"`
+	LookedAt time.Time    `json:"looked_at,omitzero"`
+	// Fault is why the last survey did not come to its end.
+	Fault *device.Fault `json:"fault,omitempty"`
+}
+
+// RefusedDevice is a device that is there and is not enrolled, and why.
+type RefusedDevice struct {
+	Name   string `json:"name"`
+	Driver string `json:"driver"`
+	// Digest is what it was known by when it was refused.
+	Digest string      `json:"digest"`
+	Code   device.Code `json:"code"`
+	Reason string      `json:"reason"`
+}
+
+// SurveyInput is one look at which devices are there, with what the last one told.
+type SurveyInput struct {
+	Host    string            `json:"host"`
+	Told    map[string]string `json:"told,omitempty"`
+	Refused []RefusedDevice   `json:"refused,omitempty"`
+	Missing []string          `json:"missing,omitempty"`
+	// Again: what was refused is tried once more.
+	Again bool `json:"again,omitempty"`
+}
+
+// Surveyed is what a survey found. Told holds what is new or changed, Gone what is no
+// longer to be kept; Refused and Missing are whole.
+type Surveyed struct {
+	Told    map[string]string `json:"told,omitempty"`
+	Gone    []string          `json:"gone,omitempty"`
+	Refused []RefusedDevice   `json:"refused,omitempty"`
+	Missing []string          `json:"missing,omitempty"`
+	Counts  SurveyCounts      `json:"counts"`
+}
+
+// SurveyCounts is a survey in numbers.
+type SurveyCounts struct {
+	Found    int `json:"found"`
+	Enrolled int `json:"enrolled"`
+	// Hinted counts the devices that were asked to look for themselves.
+	Hinted  int `json:"hinted"`
+	Refused int `json:"refused"`
+	Missing int `json:"missing"`
+	// Forgotten counts those that an operator let go: they are left alone.
+	Forgotten int `json:"forgotten"`
+}
+
+// Enroll starts the device's workflow where there is none and sends it the update
+// enroll. It returns once the update was accepted or refused; the handle has the answer.
+func Enroll(ctx context.Context, c client.Client, in EnrollInput) (client.WorkflowUpdateHandle, error) {
+	name := in.Enrolment.Name
+	return c.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: c.NewWithStartWorkflowOperation(StartOptions(name), WorkflowDeviceLifecycle, DeviceInput{Name: name}),
+		UpdateOptions:          UpdateOptions(name, UpdateEnroll, in),
+	})
+}
+
+// UpdateOptions gives every invocation its own update ID: Temporal answers a
+// repeated one with the first one's outcome, also with its failure, and forgets it
+// at continue-as-new. Idempotency lives in the device's state. The call waits until
+// the update is accepted or refused, and its handle for the rest: so that a request
+// which nobody took up can be told from one that takes long.
+func UpdateOptions(name, update string, input any) client.UpdateWorkflowOptions {
+	return client.UpdateWorkflowOptions{
+		WorkflowID:   WorkflowID(name),
+		UpdateID:     update + "-" + uuid.NewString(),
+		UpdateName:   update,
+		Args:         []any{input},
+		WaitForStage: client.WorkflowUpdateStageAccepted,
+	}
+}
