@@ -26,6 +26,10 @@ type Config struct {
 	Dir string
 	// Controllers are the NVMe drives.
 	Controllers []Controller
+	// InOrder makes the guest find its drives one after the other in the order of
+	// Controllers, so that each boot gives their disks the same numbers. A real host
+	// numbers them by whichever answers first.
+	InOrder bool
 	// Worker is a static program that starts with the guest, with Env and State as its
 	// BURNISH_STATE_DIR; a guest without a worker is a bare machine.
 	Worker string

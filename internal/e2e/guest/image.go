@@ -103,12 +103,30 @@ func (n needs) writeImage(file string, config Config) (err error) {
 	c.file("/etc/modules", 0o644, []byte(list.String()))
 	c.file("/etc/burnish/env", 0o600, environment(config.Env))
 	c.file(HostFile, 0o600, []byte(config.HostYAML))
+	if config.InOrder {
+		c.file("/etc/in-order", 0o644, inOrder(config.Controllers))
+	}
 	for _, name := range slices.Sorted(maps.Keys(copies)) {
 		if err := c.copy(name, 0o755, copies[name]); err != nil {
 			return err
 		}
 	}
 	return errors.Join(c.archive.close(), buffer.Flush())
+}
+
+// inOrder is what the first process reads of Config.InOrder.
+func inOrder(controllers []Controller) []byte {
+	var b strings.Builder
+	disks := 0
+	for _, c := range controllers {
+		for _, ns := range c.Namespaces {
+			if !ns.Detached {
+				disks++
+			}
+		}
+		fmt.Fprintln(&b, c.Address, disks)
+	}
+	return []byte(b.String())
 }
 
 // environment is what the guest's shell reads before it starts the worker.

@@ -24,6 +24,18 @@ done
 mount -t ext4 -o data=ordered,barrier=1,errors=panic /dev/vda /var/lib/burnish || echo "guest: no state"
 chmod 700 /var/lib/burnish
 
+# Where asked to, drives come one after the other, so that each boot numbers their
+# disks alike: a line is an address and how many disks there are once it is there.
+if [ -e /etc/in-order ]; then
+	while read -r address disks; do
+		echo "$address" >/sys/bus/pci/drivers/nvme/unbind
+	done </etc/in-order
+	while read -r address disks; do
+		echo "$address" >/sys/bus/pci/drivers/nvme/bind
+		until [ "$(ls /dev | grep -c '^nvme[0-9]*n[0-9]*$')" -ge "$disks" ]; do usleep 10000; done
+	done </etc/in-order
+fi
+
 # The worker, started again whenever /run/worker.start appears.
 supervise() {
 	exec </dev/null >/dev/vport0p2 2>&1
