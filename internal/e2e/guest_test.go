@@ -16,6 +16,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/e2e/guest"
 	"burnish/internal/hardware/hardwaretest"
+	"burnish/workflows/contract"
 )
 
 // A host worker on a machine of its own, with a kernel, NVMe drives and an nvme-cli
@@ -30,18 +31,20 @@ type guestDriver struct {
 	name string
 	// inOrder: it tells a disk by its number, which a boot may change.
 	inOrder bool
-	// env and rules are added to the worker's environment and host.yaml.
+	// env is added to the worker's; rules is host.yaml.
 	env   map[string]string
 	rules string
-	// device gives the enrolment of the drive with this serial.
-	device func(t testing.TB, l *lab, serial string) Device
+	// device names the drive with this serial; flags are those of its enrolment.
+	device func(t testing.TB, l *lab, serial string) (d Device, flags []string)
+	// method is how its zeroes are written.
+	method string
 }
 
 // withBlock cleans whatever is a disk.
 var withBlock = guestDriver{
-	name: "block", inOrder: true, rules: `allow: {paths: ["/dev/nvme*n*"]}`,
-	device: func(t testing.TB, l *lab, serial string) Device {
-		return Device{Name: strings.ToLower(serial), Driver: "block", Set: []string{"path=" + l.disk(t, serial)}}
+	name: "block", inOrder: true, rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
+	device: func(t testing.TB, l *lab, serial string) (Device, []string) {
+		return Device{Name: strings.ToLower(serial), Set: []string{"path=" + l.disk(t, serial)}}, nil
 	},
 }
 
@@ -134,13 +137,32 @@ func (l *lab) disk(t testing.TB, serial string) string {
 // image of its first namespace.
 func (l *lab) drive(t testing.TB, serial string) Device {
 	t.Helper()
-	d := l.driver.device(t, l, serial)
+	d, _ := l.driver.device(t, l, serial)
+	d.Driver = l.driver.name
 	for _, c := range l.Config.Controllers {
 		if c.Serial == serial {
 			d.Path, d.Size = c.Namespaces[0].Image, c.Namespaces[0].Size
 		}
 	}
 	return d
+}
+
+// enroll takes a drive into service.
+func (l *lab) enroll(t testing.TB, d Device, flags ...string) {
+	t.Helper()
+	l.Enroll(t, d, append(l.flags(t, d), flags...)...)
+}
+
+// flags are what the driver wants of the enrolment of a device.
+func (l *lab) flags(t testing.TB, d Device) []string {
+	t.Helper()
+	for _, c := range l.Config.Controllers {
+		if len(c.Namespaces) > 0 && c.Namespaces[0].Image == d.Path {
+			_, flags := l.driver.device(t, l, c.Serial)
+			return flags
+		}
+	}
+	return nil
 }
 
 // stamped is a namespace full of the bytes of an earlier life.
@@ -177,44 +199,68 @@ func (l *lab) awaitMidWipe(t testing.TB, d Device, past int64) Resume {
 }
 
 // SAFETY F2, F9, S2.70: the host loses its power in mid-wipe. When it is back, the wipe
-// goes on by itself, behind what the disks kept of it; nothing is left, and what is
-// beside it is untouched. Then one tenancy, whose bytes go through the guest's drivers.
+// goes on by itself behind what the disk kept of it; nothing is left, and what is beside
+// it is untouched. Then a tenancy, whose bytes go through the guest's own drivers.
 func TestF2_GuestLosesPower(t *testing.T) {
 	t.Parallel()
 	testLosesPower(t, withBlock)
 }
 
 func testLosesPower(t *testing.T, driver guestDriver) {
-	const size = 3 * steps.Chunk
+	const size, pulledSize = 2 * steps.Chunk, 24 * MiB
 	dir := t.TempDir()
-	slow := stamped(t, dir, "slow", size, 1)
-	slow.WriteBytesPerSecond = 24 * MiB
-	other, blocks4k := stamped(t, dir, "other", size, 2), stamped(t, dir, "blocks4k", 24*MiB, 3)
+	slow, other := stamped(t, dir, "slow", size, 1), stamped(t, dir, "other", size, 2)
+	pulled, blocks4k := stamped(t, dir, "pulled", pulledSize, 3), stamped(t, dir, "blocks4k", 8*MiB, 4)
+	slow.WriteBytesPerSecond, pulled.WriteBytesPerSecond = 20*MiB, 4*MiB
 	blocks4k.BlockSize = 4096
 	l := newLab(t, driver,
 		guest.Controller{Serial: "SLOW", Subsystem: true, Namespaces: []guest.Namespace{slow}},
 		guest.Controller{Serial: "OTHER", Namespaces: []guest.Namespace{other}},
+		guest.Controller{Serial: "PULLED", Namespaces: []guest.Namespace{pulled}},
 		guest.Controller{Serial: "BLOCKS4K", Namespaces: []guest.Namespace{blocks4k}},
 	)
-	d, small := l.drive(t, "SLOW"), l.drive(t, "BLOCKS4K")
+	d, gone, small := l.drive(t, "SLOW"), l.drive(t, "PULLED"), l.drive(t, "BLOCKS4K")
 	untouched := Device{Name: "the other drive", Path: other.Image, Size: size}
-	l.Enroll(t, small, "--provide")
-	l.Enroll(t, d, "--provide")
+	for _, each := range []Device{gone, d, small} {
+		l.enroll(t, each, "--provide")
+	}
+
+	// One drive is pulled out in mid-wipe, and put back.
+	Await(t, guestWithin, "the wipe of the drive to be pulled", func() (bool, string) {
+		left, zero, _ := gone.Count(t, 3)
+		require.Positive(t, left, "the wipe was too quick for this test")
+		return zero > 0, fmt.Sprint(left, " blocks left")
+	})
+	require.NoError(t, l.Remove(t.Context(), l.Address("PULLED")))
+	l.AwaitState(t, gone.Name, guestWithin, device.Error)
+	left, _, _ := gone.Count(t, 3)
+	require.Positive(t, left, "the wipe was too quick for this test")
+	require.NoError(t, l.Rescan(t.Context()))
+	l.RequireReserved(t, gone.Name, 1)
+
+	// Then the power.
 	before := l.awaitMidWipe(t, d, steps.Chunk)
-	l.Guest.Kill()
+	l.Kill()
 	left, zero, half := d.Count(t, 1)
 	require.Positive(t, left, "the wipe was too quick for this test")
 	require.Equal(t, d.Blocks(), left+zero+half)
 	require.GreaterOrEqual(t, int64(zero)*hardwaretest.Block, before.Offset, "the journal is ahead of the device")
 	l.RequireReserved(t, d.Name, 1)
-
 	l.Config.Controllers[0].Namespaces[0].WriteBytesPerSecond = 0
+	l.Config.Controllers[2].Namespaces[0].WriteBytesPerSecond = 0
 	l.boot(t)
 	v := l.AwaitReturned(t, d, guestWithin)
 	require.Len(t, v.Cleans, 1)
-	require.Positive(t, v.Cleans[0].Steps[0].RedoneAtMost)
-	require.LessOrEqual(t, v.Cleans[0].Steps[0].RedoneAtMost, int64(steps.Chunk))
+	require.Positive(t, redone(v))
+	require.LessOrEqual(t, redone(v), int64(steps.Chunk))
 	l.AwaitReturned(t, small, guestWithin)
+
+	// What needs its operator waits for them.
+	v = l.Show(t, gone.Name)
+	require.Equal(t, device.Error, v.DeviceState)
+	l.RequireReserved(t, gone.Name, 1)
+	l.Must(t, "clean", gone.Name)
+	l.AwaitReturned(t, gone, guestWithin)
 
 	l.Bind(t, d.Name, "alice")
 	l.tenant(t, "OTHER", "SLOW", size)
@@ -222,10 +268,20 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	l.Unbind(t, d.Name, "alice")
 	v = l.AwaitReturned(t, d, guestWithin)
 	require.Len(t, v.Cleans, 2)
+	ran := v.Cleans[1].Steps
 	for i, step := range []string{"zero", "verify"} {
-		require.Equal(t, step, v.Cleans[1].Steps[i].Step)
-		require.Equal(t, d.Size, v.Cleans[1].Steps[i].Bytes)
+		last := ran[len(ran)-2+i]
+		require.Equal(t, step, last.Step)
+		require.Equal(t, d.Size, last.Bytes)
 	}
+	require.Equal(t, driver.method, ran[len(ran)-2].Method)
 	untouched.RequireStamps(t, 2)
-	require.Equal(t, device.Available, l.Show(t, d.Name).DeviceState)
+}
+
+// redone is how many bytes the first clean may have done twice.
+func redone(v contract.View) (sum int64) {
+	for _, step := range v.Cleans[0].Steps {
+		sum += step.RedoneAtMost
+	}
+	return sum
 }
