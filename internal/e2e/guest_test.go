@@ -232,9 +232,8 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 		return zero > 0, fmt.Sprint(left, " blocks left")
 	})
 	require.NoError(t, l.Remove(t.Context(), l.Address("PULLED")))
+	// The kernel may let it finish what it was told, but nobody can say so.
 	l.AwaitState(t, gone.Name, guestWithin, device.Error)
-	left, _, _ := gone.Count(t, 3)
-	require.Positive(t, left, "the wipe was too quick for this test")
 	require.NoError(t, l.Rescan(t.Context()))
 	l.RequireReserved(t, gone.Name, 1)
 
