@@ -165,6 +165,30 @@ func (l *lab) flags(t testing.TB, d Device) []string {
 	return nil
 }
 
+// seldom is the pause between two looks here: the command line's own work takes time
+// from the guest, which is what the test waits for.
+const seldom = 500 * time.Millisecond
+
+// ends waits until a device's clean has ended well or badly.
+func (l *lab) ends(t testing.TB, d Device) (v contract.View) {
+	t.Helper()
+	await(t, guestWithin, seldom, "the end of the clean of "+d.Name, func() (bool, string) {
+		var r Result
+		var err error
+		v, r, err = l.show(d.Name)
+		return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprint(r, err)
+	})
+	return v
+}
+
+// returned is AwaitReturned for a device that must not end in error.
+func (l *lab) returned(t testing.TB, d Device) contract.View {
+	t.Helper()
+	v := l.ends(t, d)
+	require.Equal(t, device.Available, v.DeviceState, "%s: %s", d.Name, v.LastError)
+	return l.AwaitReturned(t, d, guestWithin)
+}
+
 // stamped is a namespace full of the bytes of an earlier life.
 func stamped(t testing.TB, dir, name string, size int64, nonce uint64) guest.Namespace {
 	t.Helper()
@@ -186,7 +210,7 @@ func (l *lab) tenant(t testing.TB, from, to string, size int64) {
 func (l *lab) awaitMidWipe(t testing.TB, d Device, past int64) Resume {
 	t.Helper()
 	var stored struct{ Data Resume }
-	Await(t, guestWithin, d.Name+" to be in mid-wipe", func() (bool, string) {
+	await(t, guestWithin, 5*pollEvery, d.Name+" to be in mid-wipe", func() (bool, string) {
 		text := l.sh(t, "cat %s 2>/dev/null; true", path.Join(guest.State, "journal", d.Name+".json"))
 		stored.Data = Resume{}
 		if text != "" {
@@ -233,7 +257,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	})
 	require.NoError(t, l.Remove(t.Context(), l.Address("PULLED")))
 	// The kernel may let it finish what it was told, but nobody can say so.
-	l.AwaitState(t, gone.Name, guestWithin, device.Error)
+	require.Equal(t, device.Error, l.ends(t, gone).DeviceState)
 	require.NoError(t, l.Rescan(t.Context()))
 	l.RequireReserved(t, gone.Name, 1)
 
@@ -248,24 +272,24 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	l.Config.Controllers[0].Namespaces[0].WriteBytesPerSecond = 0
 	l.Config.Controllers[2].Namespaces[0].WriteBytesPerSecond = 0
 	l.boot(t)
-	v := l.AwaitReturned(t, d, guestWithin)
+	v := l.returned(t, d)
 	require.Len(t, v.Cleans, 1)
 	require.Positive(t, redone(v))
 	require.LessOrEqual(t, redone(v), int64(steps.Chunk))
-	l.AwaitReturned(t, small, guestWithin)
+	l.returned(t, small)
 
 	// What needs its operator waits for them.
 	v = l.Show(t, gone.Name)
 	require.Equal(t, device.Error, v.DeviceState)
 	l.RequireReserved(t, gone.Name, 1)
 	l.Must(t, "clean", gone.Name)
-	l.AwaitReturned(t, gone, guestWithin)
+	l.returned(t, gone)
 
 	l.Bind(t, d.Name, "alice")
 	l.tenant(t, "OTHER", "SLOW", size)
 	d.RequireStamps(t, 2)
 	l.Unbind(t, d.Name, "alice")
-	v = l.AwaitReturned(t, d, guestWithin)
+	v = l.returned(t, d)
 	require.Len(t, v.Cleans, 2)
 	ran := v.Cleans[1].Steps
 	for i, step := range []string{"zero", "verify"} {
