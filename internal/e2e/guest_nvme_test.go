@@ -27,26 +27,22 @@ var withNVMe = guestDriver{
 	},
 }
 
-// needsNVMe skips where the build has no such driver.
-func needsNVMe(t testing.TB) {
-	t.Helper()
+// One guest after the other: two at once, with that of the driver block, fill the
+// machine.
+func TestF2_F11_F17_GuestNVMe(t *testing.T) {
+	t.Parallel()
 	if !slices.Contains(drivers.Names(), "nvme") {
 		t.Skip("this build has no driver nvme")
 	}
-}
-
-// The same as with the driver block, by the drive's own Write Zeroes.
-func TestF2_GuestLosesPowerNVMe(t *testing.T) {
-	t.Parallel()
-	needsNVMe(t)
-	testLosesPower(t, withNVMe)
+	// The same as with the driver block, by the drive's own Write Zeroes.
+	t.Run("F2: loses power", func(t *testing.T) { testLosesPower(t, withNVMe) })
+	t.Run("F17: layouts", testNVMeLayouts)
+	t.Run("F11: renamed", testNVMeIsRenamed)
 }
 
 // S2.16, S2.27, SAFETY F17: what the drives say of themselves decides how they are
 // erased; one that could keep bytes beside what is erased never comes back.
-func TestF17_GuestNVMeLayouts(t *testing.T) {
-	t.Parallel()
-	needsNVMe(t)
+func testNVMeLayouts(t *testing.T) {
 	const size = 8 * MiB
 	dir := t.TempDir()
 	namespace := func(name string, change func(*guest.Namespace)) guest.Namespace {
@@ -134,9 +130,7 @@ func TestF17_GuestNVMeLayouts(t *testing.T) {
 
 // SAFETY F11: a drive that the kernel finds again under another name and number is still
 // the enrolled one, by its place and serial.
-func TestF11_GuestNVMeIsRenamed(t *testing.T) {
-	t.Parallel()
-	needsNVMe(t)
+func testNVMeIsRenamed(t *testing.T) {
 	const size = 8 * MiB
 	dir := t.TempDir()
 	l := newLab(t, withNVMe,

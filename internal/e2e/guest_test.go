@@ -235,7 +235,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	dir := t.TempDir()
 	slow, other := stamped(t, dir, "slow", size, 1), stamped(t, dir, "other", size, 2)
 	pulled, blocks4k := stamped(t, dir, "pulled", pulledSize, 3), stamped(t, dir, "blocks4k", 8*MiB, 4)
-	slow.WriteBytesPerSecond, pulled.WriteBytesPerSecond = 20*MiB, 4*MiB
+	slow.WriteBytesPerSecond, pulled.WriteBytesPerSecond = 12*MiB, 3*MiB
 	blocks4k.BlockSize = 4096
 	l := newLab(t, driver,
 		guest.Controller{Serial: "SLOW", Subsystem: true, Namespaces: []guest.Namespace{slow}},
@@ -245,11 +245,10 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	)
 	d, gone, small := l.drive(t, "SLOW"), l.drive(t, "PULLED"), l.drive(t, "BLOCKS4K")
 	untouched := Device{Name: "the other drive", Path: other.Image, Size: size}
-	for _, each := range []Device{gone, d, small} {
-		l.enroll(t, each, "--provide")
-	}
+	l.enroll(t, small, "--provide")
 
 	// One drive is pulled out in mid-wipe, and put back.
+	l.enroll(t, gone, "--provide")
 	Await(t, guestWithin, "the wipe of the drive to be pulled", func() (bool, string) {
 		left, zero, _ := gone.Count(t, 3)
 		require.Positive(t, left, "the wipe was too quick for this test")
@@ -262,6 +261,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	l.RequireReserved(t, gone.Name, 1)
 
 	// Then the power.
+	l.enroll(t, d, "--provide")
 	before := l.awaitMidWipe(t, d, steps.Chunk)
 	l.Kill()
 	left, zero, half := d.Count(t, 1)
