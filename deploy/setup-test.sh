@@ -5,7 +5,7 @@
 # need it are skipped, with the reason.
 set -euo pipefail
 
-# package:program that proves it is there
+# package:program that proves it is there, or a pattern of files
 needed=(
 	gcc:gcc                   # the race detector
 	libc6-dev:/usr/include/stdlib.h
@@ -19,12 +19,18 @@ needed=(
 	lvm2:pvcreate
 	gdisk:sgdisk
 	fdisk:sfdisk
+	qemu-system-x86:qemu-system-x86_64 # a host of its own, with NVMe drives
+	busybox-static:busybox
+	nvme-cli:nvme
+	cpio:cpio
+	linux-image-cloud-amd64:/boot/vmlinuz-*-cloud-amd64
 )
 
-# have is true where a program, or a file with a full path, is there.
+# have is true where a program, or a file with a full path, is there; of a pattern,
+# one file.
 have() {
 	case $1 in
-	/*) [ -e "$1" ] ;;
+	/*) compgen -G "$1" >/dev/null ;;
 	*) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
 	esac
 }

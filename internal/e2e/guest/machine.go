@@ -1,0 +1,85 @@
+package guest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The slots of what is no controller, behind all of theirs.
+const (
+	slotLines = 0x10 + iota
+	slotNetwork
+	slotState
+)
+
+// quiet keeps the kernel from what only costs time in emulation, as a plain processor
+// does. A program that always lies at the same addresses is translated once: that
+// halves the time of everything that runs nvme-cli. What the kernel has to complain of
+// still comes to the console.
+const quiet = "console=ttyS0 loglevel=5 panic=-1 mitigations=off no5lvl nokaslr norandmaps tsc=reliable random.trust_cpu=on cryptomgr.notests"
+
+// arguments is the emulator's command line. The descriptor 3 is the agent's line.
+func (g *Guest) arguments() []string {
+	memory := g.Config.MemoryMB
+	if memory == 0 {
+		memory = 768
+	}
+	args := []string{
+		"-machine", "q35", "-accel", "tcg", "-cpu", "qemu64,+rdrand", "-smp", "1", "-m", fmt.Sprint(memory),
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-kernel", g.needs.kernel, "-initrd", g.path("initramfs"), "-append", quiet,
+		"-chardev", "file,id=console,append=on,path=" + g.path("console.log"), "-serial", "chardev:console",
+		"-device", fmt.Sprintf("virtio-serial-pci,addr=%#x", slotLines),
+		"-chardev", "socket,id=agent,fd=3", "-device", "virtserialport,chardev=agent,nr=1",
+		"-chardev", "file,id=worker,append=on,path=" + g.path("worker.log"), "-device", "virtserialport,chardev=worker,nr=2",
+		"-netdev", "user,id=net", "-device", fmt.Sprintf("virtio-net-pci,netdev=net,romfile=,addr=%#x", slotNetwork),
+		"-drive", "if=none,id=state,format=raw,file=" + g.path("state.img"),
+		"-device", fmt.Sprintf("virtio-blk-pci,drive=state,addr=%#x", slotState),
+	}
+	for i, c := range g.Config.Controllers {
+		args = append(args, c.arguments(i)...)
+	}
+	return args
+}
+
+func (c Controller) arguments(i int) []string {
+	var args []string
+	slot := strings.TrimSuffix(strings.TrimPrefix(c.Address, "0000:00:"), ".0")
+	device := fmt.Sprintf("nvme,id=nvme%d,serial=%s,addr=0x%s", i, c.Serial, slot)
+	if c.Subsystem {
+		args = append(args, "-device", fmt.Sprintf("nvme-subsys,id=subsys%[1]d,nqn=subsys%[1]d", i))
+		device += fmt.Sprintf(",subsys=subsys%d", i)
+	}
+	args = append(args, "-device", with(device, c.Options))
+	for n, ns := range c.Namespaces {
+		args = append(args, ns.arguments(i, n+1)...)
+	}
+	return args
+}
+
+func (ns Namespace) arguments(controller, nsid int) []string {
+	id := fmt.Sprintf("nvme%dn%d", controller, nsid)
+	drive := fmt.Sprintf("if=none,id=%s,format=raw,discard=unmap,detect-zeroes=unmap,file=%s", id, ns.Image)
+	if ns.WriteBytesPerSecond > 0 {
+		drive += fmt.Sprintf(",throttling.bps-write=%d", ns.WriteBytesPerSecond)
+	}
+	device := fmt.Sprintf("nvme-ns,bus=nvme%d,nsid=%d,drive=%s", controller, nsid, id)
+	if ns.BlockSize > 0 {
+		device += fmt.Sprintf(",logical_block_size=%[1]d,physical_block_size=%[1]d", ns.BlockSize)
+	}
+	if ns.Metadata > 0 {
+		device += fmt.Sprintf(",ms=%d", ns.Metadata)
+	}
+	if ns.Detached {
+		device += ",detached=on"
+	}
+	device += ",shared=" + map[bool]string{true: "on", false: "off"}[ns.Shared]
+	return []string{"-drive", drive, "-device", with(device, ns.Options)}
+}
+
+func with(device, options string) string {
+	if options == "" {
+		return device
+	}
+	return device + "," + options
+}
