@@ -17,7 +17,7 @@ func kinds() []Kind {
 		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
 		ObservedInUse, ObservedUnused, ObservedFree, Released, Unowned, Recalled, Doubted, Changed, Taken, Freed,
-		CleanStarted, CleanDone, StepsDone, CleanFailed, Reclaimed, Returned,
+		CleanStarted, CleanDone, StepsDone, CleanFailed, WornOut, Reclaimed, Returned,
 	}
 }
 
@@ -88,7 +88,7 @@ func (p past) after(d Device, e Event) past {
 		if e.Instance != "" {
 			return tenants
 		}
-	case CleanFailed:
+	case CleanFailed, WornOut:
 		if d.State == Cleaning { // half-done, or not returned: nobody knows what is there
 			return tenants
 		}

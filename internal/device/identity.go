@@ -22,7 +22,9 @@ type Identity struct {
 	Given string `json:"given,omitempty"`
 	Path  string `json:"path,omitempty"`
 	// Device and Inode identify a regular file, also where a loop device shows it.
-	// Of a disk Device is its own number.
+	// Of a disk Device is the number that it had when it was enrolled: the kernel gives
+	// numbers as it finds disks, so that it proves nothing (measured: a partition table
+	// on one drive renumbered the next).
 	Device uint64 `json:"device,omitempty"`
 	Inode  uint64 `json:"inode,omitempty"`
 }
@@ -48,7 +50,7 @@ func (i Identity) Differs(other Identity) string {
 		return "capacity"
 	case i.Path != other.Path:
 		return "path"
-	case i.Device != other.Device:
+	case i.Device != other.Device && (i.Inode != 0 || other.Inode != 0):
 		return "device"
 	case i.Inode != other.Inode:
 		return "inode"

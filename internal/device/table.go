@@ -154,9 +154,13 @@ var (
 			d.Maintenance = MaintenanceCleanFailed
 		}
 	}}
-	quarantine = effect{"maintenance: quarantined", func(d *Device, _ Event) { d.Maintenance = MaintenanceQuarantined }}
-	// endQuarantine: a full plan has looked at the wear too, or the operator has
-	// switched that off.
+	quarantine = effect{"maintenance: quarantined", func(d *Device, _ Event) {
+		if d.Maintenance != MaintenanceTaken {
+			d.Maintenance = MaintenanceQuarantined
+		}
+	}}
+	// endQuarantine: a full plan has looked at the wear too, or the operator says so; the
+	// device is Dirty then, so that the next plan looks again.
 	endQuarantine = effect{"no quarantine", func(d *Device, _ Event) {
 		if d.Maintenance == MaintenanceQuarantined {
 			d.Maintenance = MaintenanceOff
@@ -280,7 +284,7 @@ var table = concat(
 		{in(Cleaning), CleanDone, when(notReturn, fullPlan), stay, then(sanitise, forgive, endQuarantine)},
 		{in(Cleaning), StepsDone, when(notReturn, named), Manageable, then(stepsOver)},
 		{in(Cleaning), CleanFailed, nil, Error, then(soil, blame)},
-		{in(PendingCleaning, Cleaning), WornOut, nil, Error, then(soil, blame, quarantine)},
+		{in(Cleaning), WornOut, when(notReturn), Error, then(soil, blame, quarantine)},
 		{in(Cleaning), Reclaimed, when(returning), PendingCleaning, then(soil, endReturn)},
 		{in(Cleaning), ObservedInUse, nil, Allocated, then(bindObserved)},
 		{in(Cleaning), Returned, when(returning), Available, then(endReturn)},
@@ -293,7 +297,7 @@ var table = concat(
 
 		{in(Unknown, Manageable, Allocated, Error), Changed, nil, stay, then(soil)},
 		{nil, Maintain, when(unclaimed), stay, then(hold)},
-		{nil, MaintainOff, nil, stay, then(unhold)},
+		{nil, MaintainOff, nil, stay, then(unhold, endQuarantine)},
 		{in(Unknown, Manageable, Available, Allocated, PendingCleaning, Error), Retire, when(unclaimed), Retired, then(end)},
 		{nil, Lost, nil, Retired, then(end)},
 		{in(Manageable), Replace, nil, stay, then(nextUnit)},

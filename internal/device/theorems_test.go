@@ -224,7 +224,7 @@ func cleanRuns(s step) string {
 	if was.State != Cleaning || is.State == Cleaning && is.Returning == was.Returning && is.NamedSteps == was.NamedSteps {
 		return ""
 	}
-	ends := []Kind{CleanDone, StepsDone, CleanFailed, ObservedInUse, Doubted, Lost}
+	ends := []Kind{CleanDone, StepsDone, CleanFailed, WornOut, ObservedInUse, Doubted, Lost}
 	if was.Returning {
 		ends = []Kind{Returned, CleanFailed, Reclaimed, ObservedInUse, Doubted, Lost}
 	}
@@ -235,7 +235,13 @@ func failureNeedsOperator(s step) string {
 	was, is := s.before, s.after
 	leaves := was.State == Error && is.State != Error
 	return counted(
-		must(s.event.Kind != CleanFailed || is.State == Error && is.HeldBack() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
+		must(s.event.Kind != CleanFailed && s.event.Kind != WornOut || is.State == Error && is.HeldBack() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
+		must(s.event.Kind != WornOut || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "S0.32: it is not quarantined"),
+		must(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "S4.9: the quarantine ends what another system took"),
+		must(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WornOut, "it is quarantined without wear"),
+		must(was.Maintenance != MaintenanceQuarantined || is.Maintenance == MaintenanceQuarantined || was.State == Absent ||
+			slices.Contains([]Kind{CleanDone, Replace, Taken, MaintainOff}, s.event.Kind), "S0.32: the quarantine ends without a look at the wear"),
+		must(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
 		must(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
 		must(!leaves || slices.Contains([]Kind{Clean, Manage, Override, Taken, ObservedInUse, Doubted, Retire, Lost, Replace, Move}, s.event.Kind),
 			"S3.20: it leaves error by itself"),
@@ -277,7 +283,7 @@ func mayAct(g *graph) error {
 			may = d.State == PendingCleaning && !d.Held
 		case CleanFailed:
 			may = d.State == PendingCleaning || d.State == Cleaning
-		case CleanDone:
+		case CleanDone, WornOut:
 			may = full
 		case StepsDone:
 			may = d.NamedSteps

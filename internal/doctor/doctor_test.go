@@ -119,7 +119,7 @@ func TestMachine(t *testing.T) {
 		"leases not known": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.leases = func() (bool, error) { return false, os.ErrNotExist }
 		}, level: Warning, check: "kernel", says: "not known"},
-		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"nvme"} }, level: Wrong, check: "drivers", says: "known are block, fake"},
+		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"floppy"} }, level: Wrong, check: "drivers", says: "known are block, fake"},
 		"no host.yaml":      {change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile += ".none" }, level: Wrong, check: "host.yaml", says: "no such file"},
 		"a host.yaml that others may write": {
 			change: func(t *testing.T, w *config.Worker, _ *system) { require.NoError(t, os.Chmod(w.HostFile, 0o666)) },

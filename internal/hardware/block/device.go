@@ -178,11 +178,8 @@ func (d *disk) check(ctx context.Context, fd int) (err error) {
 	if v.seq != d.seen.seq {
 		return changed("device", fmt.Sprintf("%q is another one since it was opened", d.enrolled.Path))
 	}
-	own := d.enrolled.Device
-	if v.image != nil {
-		own = v.node.dev // the enrolled numbers are those of the file
-	}
-	if err := named(d.given, d.enrolled.Path, func(now *unix.Stat_t) bool { return deviceOf(now) == own }); err != nil {
+	// The number that is held: the enrolled one is a file's, or may have changed.
+	if err := named(d.given, d.enrolled.Path, func(now *unix.Stat_t) bool { return deviceOf(now) == v.node.dev }); err != nil {
 		return err
 	}
 	if err := d.fits(v, fd, false); err != nil {

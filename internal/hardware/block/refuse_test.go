@@ -51,7 +51,7 @@ func (r refusal) run(t *testing.T) {
 		}
 		for _, writable := range []bool{true, false} {
 			h, err := f.driver.Open(t.Context(), f.target, f.who, writable)
-			if !writable && r.onlyWritable {
+			if !writable && r.onlyWritable || r.open == "" {
 				require.NoError(t, err)
 				require.NoError(t, h.Close())
 				continue

@@ -70,7 +70,7 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 // firmware refuses a drive that runs another revision than it was enrolled with, or
 // would after its next reset.
 func (c *controller) firmware(ctx context.Context, enrolled device.Identity) error {
-	const remedy = "have the vendor's firmware flashed, or, if this one is wanted, retire, forget and enroll the device again"
+	const remedy = "have the vendor's firmware flashed, or, if this one is wanted, replace the device by itself"
 	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
 		return refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.address, c.id.Firmware, enrolled.Firmware)
 	}
