@@ -57,8 +57,7 @@ func (d *lifecycle) enroll(ctx workflow.Context, in contract.EnrollInput) (contr
 	}
 	defer d.lock.Unlock()
 	if d.state.Enrolled {
-		// Another enrolment came first; it must have been the same one.
-		return contract.Result{View: d.view(), Already: true}, d.mayEnroll(in)
+		return d.enrollAgain(ctx, in)
 	}
 	d.enrolling = true
 	err := d.enrollOnce(ctx, in)
@@ -71,6 +70,20 @@ func (d *lifecycle) enroll(ctx workflow.Context, in contract.EnrollInput) (contr
 	}
 	d.over, d.ended = false, nil
 	return contract.Result{View: d.view(), Note: d.state.Host.Note}, nil
+}
+
+// enrollAgain is an enrolment of what is enrolled: it must be the same one. What it asks
+// for besides is done: a device that its host found by itself waits for its provide.
+func (d *lifecycle) enrollAgain(ctx workflow.Context, in contract.EnrollInput) (contract.Result, error) {
+	if err := d.mayEnroll(in); err != nil {
+		return contract.Result{}, err
+	}
+	if !in.Provide || d.state.Device.State != device.Manageable ||
+		workflow.GetVersion(ctx, "provide what is enrolled", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return contract.Result{View: d.view(), Already: true}, nil
+	}
+	_, err := d.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
+	return contract.Result{View: d.view(), Note: d.state.Host.Note}, err
 }
 
 func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) error {

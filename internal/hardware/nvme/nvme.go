@@ -49,11 +49,13 @@ type Driver struct {
 	dev      string // where nodes are
 	tool     *tool
 	patience time.Duration
+	// openGroup opens a VFIO group; tests answer instead.
+	openGroup func(path string) (int, error)
 }
 
 // New returns the driver.
 func New(host Host) *Driver {
-	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience}
+	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience, openGroup: openGroup}
 	if host.Kernel.Sys != "" {
 		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -56,7 +57,28 @@ func (d *Driver) onHostsDriver(ctx context.Context, dev pci.Device, rebind bool)
 			return dev, err
 		}
 	}
-	return d.onBus(dev.Address)
+	return d.onNVMe(ctx, dev.Address)
+}
+
+// onNVMe waits until the kernel's driver has taken the drive.
+func (d *Driver) onNVMe(ctx context.Context, address string) (pci.Device, error) {
+	deadline := time.NewTimer(d.patience)
+	defer deadline.Stop()
+	again := time.NewTicker(nodeEvery)
+	defer again.Stop()
+	for {
+		dev, err := d.onBus(address)
+		if err != nil || dev.Driver == hostDriver {
+			return dev, err
+		}
+		select {
+		case <-ctx.Done():
+			return dev, context.Cause(ctx)
+		case <-deadline.C:
+			return dev, busy("the drive at %s did not go to the driver %s", address, hostDriver)
+		case <-again.C:
+		}
+	}
 }
 
 // released proves that no guest has the drive's group: the kernel lets one open it at
@@ -65,8 +87,7 @@ func (d *Driver) released(dev pci.Device) error {
 	if dev.IOMMUGroup == "" {
 		return nil
 	}
-	path := filepath.Join(d.dev, "vfio", dev.IOMMUGroup)
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	fd, err := d.openGroup(filepath.Join(d.dev, "vfio", dev.IOMMUGroup))
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
 		return nil // no such group is offered to guests
@@ -77,6 +98,9 @@ func (d *Driver) released(dev pci.Device) error {
 	}
 	return unix.Close(fd)
 }
+
+// openGroup opens a VFIO group as a guest does.
+func openGroup(path string) (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0) }
 
 // attributeTo writes one attribute of sysfs.
 func attributeTo(file, text string) error {

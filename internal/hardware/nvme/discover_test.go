@@ -1,0 +1,242 @@
+package nvme_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme"
+	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/pci"
+)
+
+// TestS2_3_WithoutNvmeCliTheDriverDoesNotStart, nor with one that is too old.
+func TestS2_3_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
+	script := func(text string) string {
+		path := filepath.Join(t.TempDir(), "nvme")
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+		return path
+	}
+	for name, tt := range map[string]struct {
+		tool string
+		code device.Code
+		says string
+	}{
+		"missing":        {filepath.Join(t.TempDir(), "nvme"), device.CodeToolMissing, "cannot be run"},
+		"not to be run":  {os.DevNull, device.CodeToolMissing, "cannot be run"},
+		"too old":        {script("echo nvme version 1.8"), device.CodeToolTooOld, "1.16 or later is needed"},
+		"something else": {script("echo hello"), device.CodeToolOutput, "it tells no version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fault(t, tt.code, nvme.New(nvme.Host{Tool: tt.tool}).Init(t.Context()))
+			require.Contains(t, f.Message, tt.says)
+		})
+	}
+	require.NoError(t, nvme.New(nvme.Host{Tool: script("echo nvme version 2.3 '(git 2.3)'")}).Init(t.Context()))
+}
+
+// TestS2_10_WhatADriveIs: found by its PCI address, named by its own controller.
+func TestS2_10_WhatADriveIs(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0", 0x8086, 0x0a54
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	require.Equal(t, device.Identity{
+		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.Look(0).SubsystemNQN,
+		Size: 16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
+	}, found.Identity)
+	require.Equal(t, nvme.Type, found.Type, "S2.32")
+	require.Empty(t, found.Operation, "the policy chooses")
+	require.Equal(t, &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}, found.Capabilities)
+	require.Equal(t, map[device.Operation]time.Duration{device.CryptoErase: 2 * time.Second, device.BlockErase: 40 * time.Second}, found.Estimates)
+	for _, c := range b.site.Log() {
+		require.NotContains(t, changes, c.Opcode, "a look changes nothing")
+	}
+
+	// A tenant's namespaces and firmware do not make another drive of it (F11), and the
+	// enrolled firmware stays what a tenant's is compared with (F20).
+	b.site.Change(0, func(c *nvmetest.Controller) {
+		c.Firmware = "FW2"
+		c.Namespaces = []nvmetest.Namespace{{NSID: 4, Blocks: 100, Format: 1, Attached: true}}
+	})
+	b.site.Rescan(0)
+	again, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+	require.NoError(t, err)
+	require.Equal(t, found.Identity, again.Identity)
+	require.Equal(t, device.LayoutSplit, again.Layout)
+	require.Contains(t, again.Note, "FW1")
+}
+
+// TestF11_AnotherDriveInTheSlot, by each thing that tells one from another.
+func TestF11_AnotherDriveInTheSlot(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*nvmetest.Controller)
+		code   device.Code
+	}{
+		"serial":    {func(c *nvmetest.Controller) { c.Serial = "S2" }, device.CodeReplaced},
+		"model":     {func(c *nvmetest.Controller) { c.Model = "Other" }, device.CodeIdentityChanged},
+		"subsystem": {func(c *nvmetest.Controller) { c.SubsystemNQN = "nqn.2014-08.org.nvmexpress:uuid:other" }, device.CodeIdentityChanged},
+		"capacity":  {func(c *nvmetest.Controller) { c.Capacity += 4096 }, device.CodeIdentityChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.site.Change(0, tt.change)
+			b.site.Forget()
+			_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+			fault(t, tt.code, err)
+			fault(t, tt.code, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize))
+			for _, c := range b.site.Log() {
+				require.NotContains(t, changes, c.Opcode)
+			}
+		})
+	}
+	t.Run("gone", func(t *testing.T) {
+		b := newBench(t, nvmetest.Drive("S1"))
+		found := b.enrol(0)
+		target := b.target(0)
+		b.site.Remove(0)
+		_, err := b.driver.Discover(t.Context(), target, found.Identity)
+		fault(t, device.CodeTargetMissing, err)
+	})
+	t.Run("renumbered", func(t *testing.T) {
+		b := newBench(t, nvmetest.Drive("S1"), nvmetest.Drive("S2"))
+		found := b.enrol(0)
+		b.soil(0)
+		b.soil(1)
+		others := b.left(1)
+		b.site.Renumber(0, "nvme7")
+		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepZero, clean.StepVerify)
+		require.NoError(t, err)
+		require.Zero(t, b.left(0))
+		require.Equal(t, others, b.left(1))
+	})
+	t.Run("multipath", func(t *testing.T) {
+		drive := nvmetest.Drive("S1")
+		drive.Multipath = true
+		b := newBench(t, drive)
+		found := b.enrol(0)
+		require.Equal(t, device.LayoutWhole, found.Layout)
+		b.soil(0)
+		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepZero, clean.StepVerify)
+		require.NoError(t, err)
+		require.Zero(t, b.left(0))
+	})
+}
+
+// TestF13_WhatTheHostDoesNotAllow is neither enrolled nor touched, at the moment at
+// which it is taken out of the rules.
+func TestF13_WhatTheHostDoesNotAllow(t *testing.T) {
+	b := newBench(t, nvmetest.Drive("S1"))
+	found := b.enrol(0)
+	b.soil(0)
+	all := b.left(0)
+	no := &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no", Remedy: "none"}
+	b.allow = func(pci.Device) error { return no }
+	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
+	require.ErrorIs(t, err, no)
+	for _, step := range []string{clean.StepSanitize, clean.StepZero, clean.StepConsolidateNamespaces} {
+		require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), step), no)
+	}
+	// Taken out between the open and the command.
+	asked := 0
+	b.allow = func(pci.Device) error {
+		if asked++; asked > 2 {
+			return no
+		}
+		return nil
+	}
+	require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize), no)
+	require.Equal(t, all, b.left(0))
+}
+
+// TestF15_AForeignSignatureIsRefusedOnce, until it is accepted by name.
+func TestF15_AForeignSignatureIsRefusedOnce(t *testing.T) {
+	b := newBench(t, nvmetest.Drive("S1"))
+	label := append([]byte("LABELONE"), make([]byte, 16)...)
+	b.site.Write(0, 0x200, append(label, "LVM2 001"...))
+	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
+	require.Contains(t, fault(t, device.CodeForeignSignature, err).Remedy, "--accept-signature lvm2")
+	target := b.target(0)
+	target.AcceptSignature = "lvm2"
+	_, err = b.driver.Discover(t.Context(), target, device.Identity{})
+	require.NoError(t, err)
+}
+
+// TestS2_6_FindListsWhatDeviceSpecAllows, and S2.4: nothing is no error.
+func TestS2_6_FindListsWhatDeviceSpecAllows(t *testing.T) {
+	one, two := nvmetest.Drive("S1"), nvmetest.Drive("S2")
+	one.VendorID, two.VendorID = 0x8086, 0x144d
+	b := newBench(t, one, two)
+	found, err := b.driver.Find(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, found)
+	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086", "one_time_use": "yes", "bay": "3"}]`))
+	require.NoError(t, err)
+	b.site.Forget()
+	found, err = b.driver.Find(t.Context())
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, b.site.Look(0).Address, found[0].Address)
+	require.True(t, found[0].OneTimeUse)
+	require.Empty(t, b.site.Log(), "no drive is asked")
+
+	digest := found[0].Digest
+	found, err = b.driver.Find(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, digest, found[0].Digest)
+	for name, change := range map[string]func(){
+		"another drive": func() { b.site.Swap(0, "S3") },
+		"its driver":    func() { b.site.BindDriver(0, "vfio-pci") },
+	} {
+		change()
+		found, err = b.driver.Find(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, digest, found[0].Digest, name)
+		digest = found[0].Digest
+	}
+}
+
+// TestF16_WriteZeroesOnlyWhereTheDriveHasIt.
+func TestF16_WriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	drive.ONCS = 0
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	b.soil(0)
+	all := b.left(0)
+	fault(t, device.CodeCommandRefused, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
+	require.Equal(t, all, b.left(0))
+	_, err := b.clean(0, found, device.Shred).all(t.Context(), clean.StepZero, clean.StepVerify)
+	require.NoError(t, err)
+	require.Zero(t, b.left(0))
+}
+
+// TestF19_AVerifyAloneProvesNothing: without this clean's own sanitize, or after
+// somebody else's.
+func TestF19_AVerifyAloneProvesNothing(t *testing.T) {
+	b := newBench(t, nvmetest.Drive("S1"))
+	found := b.enrol(0)
+	b.soil(0)
+	b.site.Change(0, func(c *nvmetest.Controller) {
+		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, true
+	})
+	r := b.clean(0, found, device.CryptoErase)
+	fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify))
+	crash := errors.New("crash")
+	r.stop = func(string, int64) error {
+		if len(r.kept) > 0 {
+			return crash
+		}
+		return nil
+	}
+	require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
+	r.stop = nil
+	fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify))
+}

@@ -1,0 +1,152 @@
+package nvme
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/block"
+	"burnish/internal/pci"
+)
+
+const guestAddress = "0000:01:00.0"
+
+// inGuest is a host whose one drive is on the guests' driver. The kernel that acts on
+// what is written to sysfs is played by taken.
+func inGuest(t *testing.T, on string) (*Driver, string) {
+	t.Helper()
+	root := t.TempDir()
+	dir := filepath.Join(root, "sys/bus/pci/devices", guestAddress)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "dev/vfio"), 0o755))
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	for name, text := range map[string]string{"vendor": "0x8086", "device": "0x0a54", "class": "0x010802", "driver_override": ""} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(root, "sys/bus/pci/drivers_probe"), nil, 0o600))
+	if on != "" {
+		bound(t, root, on)
+	}
+	require.NoError(t, os.Symlink("../../../kernel/iommu_groups/12", filepath.Join(dir, "iommu_group")))
+	d := New(Host{Allow: func(pci.Device) error { return nil }, Kernel: block.Kernel{Proc: "/proc", Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev")}})
+	d.patience = time.Second
+	return d, root
+}
+
+// bound puts the drive on a driver.
+func bound(t *testing.T, root, driver string) {
+	t.Helper()
+	link := filepath.Join(root, "sys/bus/pci/devices", guestAddress, "driver")
+	home := filepath.Join(root, "sys/bus/pci/drivers", driver)
+	require.NoError(t, os.MkdirAll(home, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "unbind"), nil, 0o600))
+	require.NoError(t, os.RemoveAll(link))
+	require.NoError(t, os.Symlink(home, link))
+}
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(parts...))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestS2_60_ADriveOnAnotherDriverIsWaitedFor: nothing is taken from a guest unless the
+// operator said so, and never what no guest had.
+func TestS2_60_ADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		on     string
+		rebind bool
+	}{
+		"a guest's": {"vfio-pci", false}, "none": {"", false}, "another kernel driver's": {"uio_pci_generic", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, root := inGuest(t, tt.on)
+			dev, err := d.onBus(guestAddress)
+			require.NoError(t, err)
+			_, err = d.onHostsDriver(t.Context(), dev, tt.rebind)
+			f, ok := device.AsFault(err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, device.CodeTargetBusy, f.Code)
+			require.Equal(t, device.Transient, f.Class, "it is waited for")
+			require.Empty(t, read(t, root, "sys/bus/pci/drivers_probe"), "nothing is touched")
+		})
+	}
+}
+
+// TestF21_AGuestThatHasItIsNotRobbed: the group cannot be opened while a guest has it.
+func TestF21_AGuestThatHasItIsNotRobbed(t *testing.T) {
+	d, root := inGuest(t, guestDriver)
+	asked := ""
+	d.openGroup = func(path string) (int, error) { asked = path; return -1, unix.EBUSY }
+	dev, err := d.onBus(guestAddress)
+	require.NoError(t, err)
+	_, err = d.onHostsDriver(t.Context(), dev, true)
+	f, ok := device.AsFault(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, device.CodeTargetBusy, f.Code)
+	require.Contains(t, f.Message, "a guest still has the drive")
+	require.Equal(t, filepath.Join(root, "dev/vfio/12"), asked)
+	require.Empty(t, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
+}
+
+// TestS2_60_RebindTakesItBack: unbound, offered to nvme alone, and the override is gone
+// afterwards.
+func TestS2_60_RebindTakesItBack(t *testing.T) {
+	d, root := inGuest(t, guestDriver)
+	d.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
+	dev, err := d.onBus(guestAddress)
+	require.NoError(t, err)
+	probed := make(chan struct{})
+	go func() {
+		defer close(probed)
+		// The kernel's part.
+		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Second, time.Millisecond)
+		bound(t, root, hostDriver)
+	}()
+	dev, err = d.onHostsDriver(t.Context(), dev, true)
+	<-probed
+	require.NoError(t, err)
+	require.Equal(t, hostDriver, dev.Driver)
+	require.Equal(t, guestAddress, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
+	require.Equal(t, "\n", read(t, root, "sys/bus/pci/devices", guestAddress, "driver_override"))
+}
+
+// TestRebindOnlyForASteps: a look changes nothing.
+func TestRebindOnlyForASteps(t *testing.T) {
+	d, root := inGuest(t, guestDriver)
+	d.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
+	_, err := d.Discover(t.Context(), hardware.Target{Address: guestAddress, Settings: map[string]string{"rebind": "yes"}}, device.Identity{})
+	f, ok := device.AsFault(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, device.CodeTargetBusy, f.Code)
+	require.Empty(t, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
+}
+
+func TestSettingsAreKnownOrRefused(t *testing.T) {
+	for text, want := range map[string]string{"rebind=maybe": "rebind is yes or no", "rebnd=yes": "no setting \"rebnd\"", "rebind=yes": "", "reset=no": ""} {
+		t.Run(text, func(t *testing.T) {
+			key, value, _ := cutSetting(text)
+			_, err := settings(hardware.Target{Settings: map[string]string{key: value}})
+			if want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func cutSetting(text string) (key, value string, ok bool) {
+	for i := range text {
+		if text[i] == '=' {
+			return text[:i], text[i+1:], true
+		}
+	}
+	return text, "", false
+}
