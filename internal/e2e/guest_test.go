@@ -42,7 +42,7 @@ type guestDriver struct {
 
 // withBlock cleans whatever is a disk.
 var withBlock = guestDriver{
-	name: "block", inOrder: true, rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
+	name: "block", rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
 	device: func(t testing.TB, l *lab, serial string) (Device, []string) {
 		return Device{Name: strings.ToLower(serial), Set: []string{"path=" + l.disk(t, serial)}}, nil
 	},

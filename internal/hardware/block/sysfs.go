@@ -63,8 +63,8 @@ func (s system) whole(path string, dev uint64) (node, error) {
 		{"device/type", "0", "is no disk but a SCSI device of type %s"},
 		{"queue/zoned", "none", "is zoned (%s) and cannot be overwritten in place"},
 		{"metadata_bytes", "0", "keeps %s bytes of metadata with each block, which writes do not reach"},
-		// The same on kernels before 6.17 (measured on 6.1).
-		{"integrity/tuple_size", "0", "keeps %s bytes of metadata with each block, which writes do not reach"},
+		// The same on older kernels (measured on 6.1).
+		{"integrity/format", "none", "keeps metadata (%s) with each block, which writes do not reach"},
 		{"hidden", "0", "is hidden (%s): one path of another disk"},
 	} {
 		got, err := attribute(dir, no.attribute)
