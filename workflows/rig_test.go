@@ -167,7 +167,8 @@ func (h *rig) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
 				return err
 			}
 		}
-		if in.Step == "verify" {
+		switch in.Step {
+		case "verify":
 			if h.read != nil {
 				h.read(block)
 			}
@@ -175,7 +176,7 @@ func (h *rig) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
 				h.journal.open = false
 				return refuse(device.NeedsOperator, device.CodeVerifyFailed)
 			}
-		} else {
+		case "zero", "sanitize":
 			h.blocks[block] = ""
 			if h.zeroed != nil {
 				h.zeroed(block)

@@ -12,6 +12,8 @@ import (
 // shelf is an inventory of one provider, in memory, with Placement's generations. It
 // writes down every PutReserved, and asks `meddle` around every call.
 type shelf struct {
+	// made is the provider as it was last asked for.
+	made       inventory.Provider
 	there      bool
 	generation int64
 	reserved   int
@@ -62,6 +64,7 @@ func (s *shelf) tell(what string) {
 }
 
 func (s *shelf) Create(_ context.Context, p inventory.Provider) error {
+	s.made = p
 	return s.call("Create", p.UUID, func() error {
 		if !s.there {
 			s.there, s.generation, s.reserved, s.consumers = true, 0, 1, nil

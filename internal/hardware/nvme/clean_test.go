@@ -176,6 +176,32 @@ func TestF18_ACrashBetweenIntentAndCommand(t *testing.T) {
 	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive }))
 }
 
+// TestF18_AnotherSanitizeComesBetween our intent and our command: it is followed, does
+// not count, and ours is started after it.
+func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
+	b := newBench(t, nvmetest.Drive("S1"))
+	found := b.enrol(0)
+	b.soil(0)
+	r := b.clean(0, found, device.CryptoErase)
+	came := false
+	r.stop = func(string, int64) error {
+		switch sanitize := b.site.Look(0).Sanitize; {
+		case len(r.kept) > 0 && !came:
+			came = true
+			b.site.Change(0, func(c *nvmetest.Controller) {
+				c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased, c.Sanitize.Leaves = 2, 2, false, "unchanged"
+			})
+		case came && sanitize.Status != 2:
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Leaves = "random" })
+		}
+		return nil
+	}
+	_, err := r.sanitized(t)
+	require.NoError(t, err)
+	require.True(t, came)
+	require.Zero(t, b.left(0))
+}
+
 // TestF18_AnAnswerLost: the sanitize runs although its command seemed to fail.
 func TestF18_AnAnswerLost(t *testing.T) {
 	drive := nvmetest.Drive("S1")
@@ -432,12 +458,16 @@ func TestS2_98_ZeroResumes(t *testing.T) {
 // next; nothing that changes anything reaches it.
 func TestF11_SwappedBetweenTwoCommands(t *testing.T) {
 	for after := range 14 {
-		t.Run(fmt.Sprint(after), func(t *testing.T) {
+		opcode, skip := nvmetest.Identify, after
+		if after > 8 { // and after a look at its log
+			opcode, skip = nvmetest.GetLog, after-9
+		}
+		t.Run(fmt.Sprintf("0x%x %d", opcode, skip), func(t *testing.T) {
 			b := newBench(t, nvmetest.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
 			b.site.Change(0, func(c *nvmetest.Controller) {
-				c.Inject = []nvmetest.Injection{{Opcode: nvmetest.Identify, Skip: after, Times: 1, AfterEffect: true, SwapTo: "S2"}}
+				c.Inject = []nvmetest.Injection{{Opcode: opcode, Skip: skip, Times: 1, AfterEffect: true, SwapTo: "S2"}}
 			})
 			b.site.Forget()
 			r := b.clean(0, found, device.CryptoErase)

@@ -238,5 +238,6 @@ func TestF19_AVerifyAloneProvesNothing(t *testing.T) {
 	}
 	require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
 	r.stop = nil
+	b.site.Fill(0, 0x33) // no sample reads what it read
 	fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify))
 }

@@ -1,0 +1,91 @@
+package steps_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// drive is a memory that is an NVMe drive: it writes zeroes by itself, and knows whether
+// it is complete.
+type drive struct {
+	*memory
+	incomplete error
+	zero       func(offset int64) error
+}
+
+var (
+	_ hardware.ZeroWriter = (*drive)(nil)
+	_ hardware.Namespaced = (*drive)(nil)
+)
+
+func (d *drive) WriteZeroesAt(_ context.Context, offset, n int64) error {
+	if err := d.call("write_zeroes %d+%d", offset, n); err != nil {
+		return err
+	}
+	if d.zero != nil {
+		if err := d.zero(offset); err != nil {
+			return err
+		}
+	}
+	for b := offset / block; b*block < offset+n; b++ {
+		d.blocks[b] = cached
+	}
+	return nil
+}
+
+func (d *drive) Layout(context.Context) (device.Layout, error) { return device.LayoutWhole, nil }
+
+func (d *drive) Complete(context.Context) error {
+	d.calls = append(d.calls, "complete")
+	return d.incomplete
+}
+
+func (d *drive) Consolidate(context.Context, func() error) error { return d.call("consolidate") }
+
+func work(d *drive, operation device.Operation) *steps.Work {
+	return &steps.Work{Device: d, Operation: operation, Enrolled: device.Identity{Size: d.size}, Verify: "full", Checkpoint: func(int64) error { return nil }}
+}
+
+// TestF16_S2_27_AnErrorOfWriteZeroesIsFinal: what the drive does not do is not done in
+// another way.
+func TestF16_S2_27_AnErrorOfWriteZeroesIsFinal(t *testing.T) {
+	refused := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "no"}
+	d := &drive{memory: newMemory(200*mib, tenants), zero: func(offset int64) error {
+		if offset >= steps.Chunk {
+			return refused
+		}
+		return nil
+	}}
+	_, err := steps.Zero().Run(t.Context(), work(d, device.WriteZeroes))
+	require.ErrorIs(t, err, refused)
+	require.NotContains(t, fmt.Sprint(d.calls), "zero 0+", "no ordinary write")
+	d.zero = nil
+	_, err = steps.Zero().Run(t.Context(), work(d, device.WriteZeroes))
+	require.NoError(t, err)
+	require.Equal(t, -1, d.left())
+	// A device that cannot is no reason for ordinary writes either.
+	_, err = steps.Zero().Run(t.Context(), &steps.Work{Device: newMemory(mib, tenants), Operation: device.WriteZeroes, Checkpoint: func(int64) error { return nil }})
+	f, ok := device.AsFault(err)
+	require.True(t, ok)
+	require.Equal(t, device.CodeNoErasePath, f.Code)
+}
+
+// TestF17_WhatIsNotCompleteIsNeitherZeroedNorVerified.
+func TestF17_WhatIsNotCompleteIsNeitherZeroedNorVerified(t *testing.T) {
+	split := &device.Fault{Class: device.NeedsOperator, Code: device.CodeLayout, Message: "one is detached"}
+	for _, operation := range []device.Operation{device.WriteZeroes, device.Shred} {
+		for _, step := range []steps.Step{steps.Zero(), steps.Verify(), steps.ConsolidateNamespaces()} {
+			d := &drive{memory: newMemory(mib, zeroed), incomplete: split}
+			_, err := step.Run(t.Context(), work(d, operation))
+			require.ErrorIs(t, err, split, step.Name)
+			require.NotContains(t, fmt.Sprint(d.calls), "zero", step.Name)
+		}
+	}
+}
