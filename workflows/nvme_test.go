@@ -69,8 +69,8 @@ func TestS2_26_TheResolvedOperationIsLockedInAndShown(t *testing.T) {
 	w.noDefect()
 }
 
-// TestS2_28_ANewPolicyReplacesNothingWhileTheDriveIsUsed, and S2.29: it does in error.
-func TestS2_28_ANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
+// TestS2_28_S2_99_ANewPolicyReplacesNothingWhileTheDriveIsUsed, and S2.29: it does in error.
+func TestS2_28_S2_99_ANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.taken("i1")
 	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})

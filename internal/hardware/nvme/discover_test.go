@@ -16,8 +16,8 @@ import (
 	"burnish/internal/pci"
 )
 
-// TestS2_3_WithoutNvmeCliTheDriverDoesNotStart, nor with one that is too old.
-func TestS2_3_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
+// TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart, nor with one that is too old.
+func TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 	script := func(text string) string {
 		path := filepath.Join(t.TempDir(), "nvme")
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))

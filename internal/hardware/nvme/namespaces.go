@@ -326,6 +326,13 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if err := h.release(); err != nil {
 		return err
 	}
+	after, err := h.c.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	if len(after.allocated) > 0 {
+		return refused(device.CodeLayout, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.address, len(after.allocated))
+	}
 	blocks := strconv.FormatInt(h.enrolled.Size/h.enrolled.BlockSize, 10)
 	if err := h.change(ctx, mayGoOn, "create-ns", "--nsze="+blocks, "--ncap="+blocks, "--flbas="+strconv.Itoa(format)); err != nil {
 		return err

@@ -30,7 +30,11 @@ func Main(m interface{ Run() int }) int {
 	if code, ok := RunIfEmulated(); ok {
 		return code
 	}
-	return m.Run()
+	code := m.Run()
+	if built != "" {
+		_ = os.Remove(built) // a file in the folder for temporary ones
+	}
+	return code
 }
 
 // RunIfEmulated is for a TestMain that does more: false where this process is to run

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -127,7 +129,7 @@ func (s *Site) make(controllers []Controller) error {
 			return err
 		}
 	}
-	self, err := os.Executable()
+	self, err := program()
 	if err != nil {
 		return err
 	}
@@ -150,6 +152,28 @@ func (s *Site) make(controllers []Controller) error {
 		return nil
 	})
 }
+
+// program is what plays nvme: this test program itself, or, where that is slow to start,
+// one that is built once.
+var program = sync.OnceValues(func() (string, error) {
+	if !slowStart {
+		return os.Executable()
+	}
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", buildPrefix, os.Getpid()))
+	build := exec.Command("go", "build", "-o", path, "burnish/internal/hardware/nvme/nvmetest/emulate")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the emulator: %w: %s", err, out)
+	}
+	built = path
+	return path, nil
+})
+
+// built is the program that program has built, "" where it has not.
+var built string
+
+// buildPrefix names the built programs in the folder for temporary files.
+const buildPrefix = "burnish-emulate-"
 
 // complete fills in what a controller needs to be one.
 func (c *Controller) complete(i int) {

@@ -1,0 +1,63 @@
+package nvme_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmetest"
+)
+
+// TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd, with its progress told.
+func TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
+	drive := nvmetest.Drive("S1")
+	drive.Sanitize.Polls = 5
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	b.soil(0)
+	b.site.Forget()
+	r := b.clean(0, found, device.BlockErase)
+	var told []int64
+	r.stop = func(_ string, offset int64) error {
+		told = append(told, offset)
+		return nil
+	}
+	require.NoError(t, r.step(t.Context(), clean.StepSanitize))
+	require.IsIncreasing(t, told[2:], "its progress")
+	require.Positive(t, told[len(told)-1])
+	started, polled := 0, 0
+	for _, c := range b.site.Log() {
+		switch {
+		case c.Opcode == nvmetest.SanitizeDrive:
+			started++
+			require.Equal(t, uint32(2), c.CDW[0], "no AUSE, no other bit")
+		case c.Opcode == nvmetest.GetLog && c.CDW[0]&0xff == 0x81:
+			polled++
+		}
+	}
+	require.Equal(t, 1, started)
+	require.GreaterOrEqual(t, polled, 6)
+	require.Zero(t, b.left(0))
+}
+
+// TestF22_ACommandThatEndsWellProvesNothing: nvme-cli ends with 0, and the drive has done
+// nothing.
+func TestF22_ACommandThatEndsWellProvesNothing(t *testing.T) {
+	for name, opcode := range map[string]uint8{"delete and create": nvmetest.ManageNamespace, "attach": nvmetest.AttachNamespace} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			b.site.Change(0, func(c *nvmetest.Controller) {
+				c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}, {NSID: 2, Blocks: 1 << 10}}
+				c.Inject = []nvmetest.Injection{{Opcode: opcode, Lie: true}}
+			})
+			b.site.Rescan(0)
+			step, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepConsolidateNamespaces, clean.StepZero, clean.StepVerify)
+			fault(t, device.CodeLayout, err)
+			require.Equal(t, clean.StepConsolidateNamespaces, step)
+		})
+	}
+}
