@@ -232,6 +232,12 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 		v.refuse(known)
 		return nil
 	}
+	if other := v.enrolledAs(name, one.Serial); other != "" {
+		// To ask would take the other for a device that was seen twice (F23).
+		known.Code, known.Reason = device.CodeIdentityTaken, "the drive with serial "+one.Serial+" is enrolled as "+other+" already; retire and forget that, or take this address out of device_spec"
+		v.refuse(known)
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, enrolWithin)
 	defer cancel()
 	result, err := v.ask(ctx, contract.EnrollInput{Enrolment: contract.Enrolment{
@@ -255,6 +261,18 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 		return nil
 	}
 	return fmt.Errorf("enrolling %s: %w", name, err)
+}
+
+// enrolledAs names the other device of this host with this serial, as one that was
+// enrolled by another driver. Drivers differ in what they make of spaces.
+func (v *survey) enrolledAs(name, serial string) string {
+	same := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "_", " ")), "_") }
+	for _, r := range v.records {
+		if r.Name != name && !r.Forgotten && serial != "" && same(r.Identity.Serial) == same(serial) {
+			return r.Name
+		}
+	}
+	return ""
 }
 
 func (v *survey) ask(ctx context.Context, in contract.EnrollInput) (result contract.Result, err error) {

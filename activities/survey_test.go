@@ -365,3 +365,21 @@ func TestS2_6_AFinderThatFails(t *testing.T) {
 	_, err = env.ExecuteActivity(contract.ActivitySurvey, in)
 	require.ErrorContains(t, err, "not elsewhere")
 }
+
+// F23: a drive that another driver has enrolled is left alone: to ask for it a second
+// time would take it for one that was seen at two places.
+func TestF23_WhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "disk7", Driver: "block", Identity: device.Identity{Serial: "S_7"}}))
+	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "gone", Driver: "block", Identity: device.Identity{Serial: "S8"}, Forgotten: true}))
+	seven, eight := drive(1, "a"), drive(2, "b")
+	seven.Serial, eight.Serial = "S 7", "S8"
+	l.eyes.sees(seven, eight)
+	out := l.must(contract.SurveyInput{})
+	enrolled, hinted, _ := l.told()
+	require.Equal(t, []string{l.name(2)}, enrolled)
+	require.Empty(t, hinted)
+	require.Equal(t, device.CodeIdentityTaken, out.Refused[0].Code)
+	require.Contains(t, out.Refused[0].Reason, "is enrolled as disk7 already")
+}

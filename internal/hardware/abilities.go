@@ -23,6 +23,8 @@ type Found struct {
 	// Address is its PCI address, as the kernel writes it.
 	Address string
 	Type    string
+	// Serial is the device's as the host's kernel shows it; empty where it does not.
+	Serial string
 	// OneTimeUse and Tags are those of the entry of device_spec that it matches.
 	OneTimeUse bool
 	Tags       map[string]string

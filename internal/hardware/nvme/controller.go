@@ -320,6 +320,19 @@ func (d *Driver) digest(dev pci.Device) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
+// shownSerial is the serial that the kernel shows of the drive at an address.
+func (d *Driver) shownSerial(address string) string {
+	all, err := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", address, "nvme/nvme*/serial"))
+	if err != nil || len(all) != 1 {
+		return ""
+	}
+	text, err := os.ReadFile(all[0])
+	if err != nil {
+		return "" // it is going: what there is to know the enrolment finds out
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // fd is the descriptor that pins the controller.
 func (c *controller) fd() int { return int(c.node.Fd()) }
 

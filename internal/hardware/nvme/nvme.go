@@ -110,7 +110,7 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 			tags[key] = string(value)
 		}
 		found = append(found, hardware.Found{
-			Address: dev.Address, Type: Type, OneTimeUse: entry.OneTimeUse(), Tags: tags, Digest: d.digest(dev),
+			Address: dev.Address, Type: Type, Serial: d.shownSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Tags: tags, Digest: d.digest(dev),
 		})
 	}
 	return found, nil
