@@ -177,8 +177,11 @@ func (r *run) all(ctx context.Context, names ...string) (string, error) {
 	return "", nil
 }
 
+// refusal is what a test looks at of a fault.
+type refusal struct{ Message, Remedy string }
+
 // fault insists on an error with this code.
-func fault(t *testing.T, code device.Code, err error) *device.Fault {
+func fault(t *testing.T, code device.Code, err error) refusal {
 	t.Helper()
 	require.Error(t, err)
 	f, ok := device.AsFault(err)
@@ -186,5 +189,5 @@ func fault(t *testing.T, code device.Code, err error) *device.Fault {
 	require.Equal(t, code, f.Code, f.Message)
 	require.NotContains(t, f.Error(), "\n")
 	require.NotEmpty(t, f.Remedy)
-	return f
+	return refusal{f.Message, f.Remedy}
 }

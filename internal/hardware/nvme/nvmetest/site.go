@@ -160,7 +160,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return os.Executable()
 	}
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", buildPrefix, os.Getpid()))
-	build := exec.Command("go", "build", "-o", path, "burnish/internal/hardware/nvme/nvmetest/emulate")
+	build := exec.Command("go", "build", "-o", path, "burnish/internal/cmd/emulate")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the emulator: %w: %s", err, out)

@@ -1,0 +1,120 @@
+package nvme_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmetest"
+)
+
+// TestF17_Namespaces: whatever a tenant has left, no byte of his survives, and the
+// drive is one whole again; without namespace management what cannot be reached is a
+// fault.
+func TestF17_Namespaces(t *testing.T) {
+	const blocks = 16 << 20 / 512
+	layouts := map[string][]nvmetest.Namespace{
+		"one is detached":  {{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2}},
+		"all are detached": {{NSID: 1, Blocks: blocks}},
+		"none":             {},
+		"a small one":      {{NSID: 1, Blocks: blocks / 4, Attached: true}},
+		"two":              {{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2, Attached: true}},
+		"another number":   {{NSID: 5, Blocks: blocks / 2, Attached: true}},
+		"4Kn":              {{NSID: 1, Blocks: blocks / 8, Format: 1, Attached: true}},
+		"with metadata":    {{NSID: 1, Blocks: blocks / 2, Format: 2, Attached: true}},
+		"whole":            {{NSID: 1, Blocks: blocks, Attached: true}},
+	}
+	for name, namespaces := range layouts {
+		for _, operation := range []device.Operation{device.WriteZeroes, device.CryptoErase} {
+			t.Run(name+" "+string(operation), func(t *testing.T) {
+				b := newBench(t, nvmetest.Drive("S1"))
+				found := b.enrol(0)
+				b.soil(0)
+				b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces = namespaces })
+				b.site.Rescan(0)
+				r := b.clean(0, found, operation)
+				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+				require.NoError(t, err)
+				require.Zero(t, b.left(0))
+				after, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
+				require.NoError(t, err)
+				require.Equal(t, device.LayoutWhole, after.Layout)
+				require.Equal(t, found.Identity, after.Identity)
+			})
+		}
+	}
+}
+
+// TestS2_57_WithoutNamespaceManagement: every namespace is zeroed as it is; what does
+// not add up to what was enrolled is a fault and nothing is written.
+func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
+	const half = 8 << 20 / 512
+	two := func(c *nvmetest.Controller) {
+		c.OACS &^= 1 << 3
+		c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half, Attached: true}}
+	}
+	drive := nvmetest.Drive("S1")
+	two(&drive)
+	b := newBench(t, drive)
+	found := b.enrol(0)
+	require.Equal(t, device.LayoutSplit, found.Layout)
+	require.Equal(t, int64(16<<20), found.Identity.Size)
+	b.soil(0)
+	r := b.clean(0, found, device.WriteZeroes)
+	names := r.plan(*found.Capabilities)
+	require.NotContains(t, names, clean.StepConsolidateNamespaces)
+	_, err := r.all(t.Context(), names...)
+	require.NoError(t, err)
+	require.Zero(t, b.left(0))
+
+	for name, namespaces := range map[string][]nvmetest.Namespace{
+		"none":         {},
+		"one is gone":  {{NSID: 1, Blocks: half, Attached: true}},
+		"one shrank":   {{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half / 2, Attached: true}},
+		"has metadata": {{NSID: 1, Blocks: half, Format: 2, Attached: true}, {NSID: 2, Blocks: half, Attached: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.soil(0)
+			all := b.left(0)
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces = namespaces })
+			b.site.Rescan(0)
+			r := b.clean(0, found, device.WriteZeroes)
+			step, err := r.all(t.Context(), names...)
+			fault(t, device.CodeLayout, err)
+			require.Equal(t, clean.StepZero, step)
+			require.Equal(t, all, b.left(0), "nothing is written")
+		})
+	}
+}
+
+// TestF17_ADriveThatRefusesNamespaceManagement although it says that it can.
+func TestF17_ADriveThatRefusesNamespaceManagement(t *testing.T) {
+	for name, injection := range map[string]nvmetest.Injection{
+		"delete": {Opcode: nvmetest.ManageNamespace, CDW10: 1, Mask: 0xf, Status: nvmetest.InvalidOpcode},
+		"create": {Opcode: nvmetest.ManageNamespace, CDW10: 0, Mask: 0xf, Status: nvmetest.NoCapacity},
+		"attach": {Opcode: nvmetest.AttachNamespace, Status: nvmetest.InvalidControllers},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			b.site.Change(0, func(c *nvmetest.Controller) {
+				c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
+				c.Inject = []nvmetest.Injection{injection}
+			})
+			b.site.Rescan(0)
+			r := b.clean(0, found, device.WriteZeroes)
+			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+			fault(t, device.CodeCommandRefused, err)
+			require.Equal(t, clean.StepConsolidateNamespaces, step)
+			// The operator has mended the drive: the next clean begins where this stopped.
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = nil })
+			r = b.clean(0, found, device.WriteZeroes)
+			_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)
+			require.NoError(t, err)
+			require.Zero(t, b.left(0))
+		})
+	}
+}
