@@ -255,7 +255,9 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 		v.out.Told[name] = one.Digest
 		v.out.Counts.Enrolled++
 		return nil
-	case ok && refusal.Fault.Class != device.Transient && refusal.Fault.Code != device.CodeHostSilent:
+	case ok && (refusal.Fault.Class != device.Transient || refusal.Fault.Code == device.CodeTargetBusy) && refusal.Fault.Code != device.CodeHostSilent:
+		// One that a guest or a mount has may be in use for months: its digest changes when
+		// it comes back to the host's driver.
 		known.Code, known.Reason = refusal.Fault.Code, oneLine(refusal.Fault.Error())
 		v.refuse(known)
 		return nil

@@ -383,3 +383,22 @@ func TestF23_WhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
 	require.Equal(t, device.CodeIdentityTaken, out.Refused[0].Code)
 	require.Contains(t, out.Refused[0].Reason, "is enrolled as disk7 already")
 }
+
+// S2.60: a drive that somebody uses is told once and not asked for again and again.
+func TestS2_60_ADriveInUseIsTriedWhenItChanges(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	l.eyes.sees(drive(1, "a guest's"))
+	l.answer = func(string) (contract.Result, error) {
+		return contract.Result{}, refusedWith(device.Transient, device.CodeTargetBusy, "a guest has it")
+	}
+	out := l.must(contract.SurveyInput{})
+	require.Equal(t, device.CodeTargetBusy, out.Refused[0].Code)
+	l.told()
+	again := l.must(contract.SurveyInput{Refused: out.Refused})
+	enrolled, _, _ := l.told()
+	require.Empty(t, enrolled)
+	l.eyes.sees(drive(1, "the host's"))
+	l.answer = func(string) (contract.Result, error) { return contract.Result{}, nil }
+	require.Equal(t, 1, l.must(contract.SurveyInput{Refused: again.Refused}).Counts.Enrolled)
+}
