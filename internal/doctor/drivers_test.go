@@ -116,9 +116,22 @@ func TestF21_WhatWouldActivateAGuestsVolumes(t *testing.T) {
 			"etc/lvm/lvm.conf": "devices {\n\tglobal_filter = [ \"a|^/dev/sda|\", \"r|.*|\" ]\n}\n", "etc/mdadm/mdadm.conf": "ARRAY /dev/md0 UUID=1\nAUTO -all\n",
 		}},
 		"one word, and LVM's own list": {files: map[string]string{
-			"etc/lvm/lvm.conf": "global_filter = \"r|^/dev/nvme|\"\n", "etc/mdadm.conf": "auto -all\n",
+			"etc/lvm/lvm.conf": "global_filter = \"r/nvme/\"\n", "etc/mdadm.conf": "auto -all\n",
 		}},
-		"LVM's own list": {files: map[string]string{"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n"}, open: []string{"md"}},
+		"LVM's own list": {files: map[string]string{
+			"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n", "etc/lvm/devices/system.devices": "VERSION=1.1.1\n",
+		}, open: []string{"md"}},
+		"a list that is not there": {files: map[string]string{"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n"}, open: []string{"LVM", "md"}},
+		"a filter by kernel names": {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\" ]\n"}, open: []string{"md"}},
+		"a host on a drive of its own": {files: map[string]string{
+			"etc/lvm/lvm.conf": "global_filter = [ \"a|^/dev/nvme0n1p3$|\",\n\t\"r|^/dev/nvme|\" ]\n",
+		}, open: []string{"md"}},
+		"another name is accepted": {files: map[string]string{
+			"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\", \"a|.*|\" ]\n",
+		}, open: []string{"LVM", "md"}},
+		"other disks are rejected":     {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/sd|\" ]\n"}, open: []string{"LVM", "md"}},
+		"a filter that cannot be read": {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|(|\", \"r\" ]\n"}, open: []string{"LVM", "md"}},
+		"an empty pattern":             {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r\", \"r|.*|\" ]\n"}, open: []string{"LVM", "md"}},
 		"comments": {files: map[string]string{
 			"etc/lvm/lvm.conf": "# global_filter = [ \"r|.*|\" ]\n\t# use_devicesfile = 1\nuse_devicesfile = 0\n", "etc/mdadm/mdadm.conf": "#AUTO -all\n",
 		}, open: []string{"LVM", "md"}},

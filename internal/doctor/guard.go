@@ -85,20 +85,49 @@ func setsGuard(text string) bool {
 		(!strings.Contains(text, `LABEL="burnish_nvme"`) || strings.Contains(text, `GOTO="burnish_nvme"`))
 }
 
-// rejects finds a filter that leaves something out. Devices named in a file of LVM's
-// own leave out all others.
+// LVM's filter, the patterns in it, and its own list of devices, which counts only where
+// the file of that list is there.
 var (
-	rejects = regexp.MustCompile(`\bglobal_filter\s*=\s*\[?(?:\s*"[^"]*"\s*,)*\s*"r`)
-	named   = regexp.MustCompile(`\buse_devicesfile\s*=\s*1\b`)
+	filter   = regexp.MustCompile(`\bglobal_filter\s*=\s*\[?((?:\s*"[^"]*"\s*,?)*)`)
+	patterns = regexp.MustCompile(`"([^"]*)"`)
+	listed   = regexp.MustCompile(`\buse_devicesfile\s*=\s*1\b`)
 )
 
 func lvmGuarded(root string) bool {
+	_, missing := os.Stat(filepath.Join(root, "etc/lvm/devices/system.devices"))
 	for _, file := range []string{"etc/lvm/lvm.conf", "etc/lvm/lvmlocal.conf"} {
-		if text := active(filepath.Join(root, file)); rejects.MatchString(text) || named.MatchString(text) {
+		text := active(filepath.Join(root, file))
+		if missing == nil && listed.MatchString(text) {
 			return true
+		}
+		if found := filter.FindStringSubmatch(text); found != nil {
+			first := func(path string) string { return firstMatch(patterns.FindAllStringSubmatch(found[1], -1), path) }
+			// One name of a drive that is accepted outweighs others that are rejected.
+			if first("/dev/nvme9n1") == "r" && first("/dev/disk/by-id/nvme-eui.9") != "a" {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// firstMatch gives a or r of the first pattern that matches a path, as LVM reads them;
+// "" where none does, or where one cannot be read.
+func firstMatch(patterns [][]string, path string) string {
+	for _, p := range patterns {
+		if len(p[1]) < 3 {
+			return ""
+		}
+		// Behind the first letter stands any sign, the expression, and the sign again.
+		expression, err := regexp.Compile(p[1][2 : len(p[1])-1])
+		if err != nil {
+			return ""
+		}
+		if expression.MatchString(path) {
+			return p[1][:1]
+		}
+	}
+	return ""
 }
 
 // mdGuarded wants -all first: of the words of AUTO the first that fits counts, and
