@@ -124,7 +124,7 @@ func TestF21_WhatWouldActivateAGuestsVolumes(t *testing.T) {
 		"a list that is not there": {files: map[string]string{"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n"}, open: []string{"LVM", "md"}},
 		"a filter by kernel names": {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\" ]\n"}, open: []string{"md"}},
 		"a host on a drive of its own": {files: map[string]string{
-			"etc/lvm/lvm.conf": "global_filter = [ \"a|^/dev/nvme0n1p3$|\",\n\t\"r|^/dev/nvme|\" ]\n",
+			"etc/lvm/lvm.conf": "global_filter = [ \"a|^/dev/disk/by-id/nvme-MODEL_SERIAL-part3$|\",\n\t\"r|^/dev/nvme|\" ]\n",
 		}, open: []string{"md"}},
 		"another name is accepted": {files: map[string]string{
 			"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\", \"a|.*|\" ]\n",
