@@ -78,7 +78,7 @@ func (m machine) find(name string, d port.Finder) {
 		if len(found) > len(at) {
 			at = append(at, "…")
 		}
-		m.OK(name, "%d devices match device_spec: %s", len(found), strings.Join(at, ", "))
+		m.OK(name, "found by device_spec: %d (%s)", len(found), strings.Join(at, ", "))
 	}
 	if rule := guardOf(m.system.root).rule; rule != "" {
 		var missed []string

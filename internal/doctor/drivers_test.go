@@ -63,9 +63,9 @@ func TestS2_3_WhatADriverNeedsOfItsHost(t *testing.T) {
 		level  Level
 		says   string
 	}{
-		"in order":            {finder{found: one}, 0, OK, "1 devices match device_spec: 0000:01:00.0"},
+		"in order":            {finder{found: one}, 0, OK, "found by device_spec: 1 (0000:01:00.0)"},
 		"what it needs":       {finder{found: one}, 0, OK, "the driver finds what it needs on this host"},
-		"many":                {finder{found: make([]port.Found, 9)}, 0, OK, "9 devices match device_spec: , , , , , , , , …"},
+		"many":                {finder{found: make([]port.Found, 9)}, 0, OK, "found by device_spec: 9 (, , , , , , , , …)"},
 		"none":                {finder{}, 0, Warning, "no device matches device_spec"},
 		"no right to look":    {finder{err: errors.New("permission denied")}, 0, Wrong, "permission denied"},
 		"not root":            {finder{found: one}, 1000, Wrong, "uid 1000 may not send commands to drives"},
