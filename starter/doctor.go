@@ -28,8 +28,9 @@ usage: burnish doctor [flags]
 Run it as the worker's user, with the worker's environment. It looks at Temporal: the
 namespace, the search attributes, whether workers ask for work; and, where a BURNISH_
 variable is set or the default state directory is there, at what the worker needs of
-this machine: its settings, its state directory, host.yaml, the kernel. It changes
-nothing. Exit code 0 when nothing is wrong, 1 otherwise; a warning is not wrong.
+this machine: its settings, its state directory, host.yaml, the kernel, what the
+drivers need and which devices they find. It changes nothing. Exit code 0 when nothing
+is wrong, 1 otherwise; a warning is not wrong.
 
 example:
   BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor

@@ -18,6 +18,7 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
+	"burnish/internal/doctor"
 	port "burnish/internal/hardware"
 	hardware "burnish/internal/hardware/all"
 	"burnish/internal/host"
@@ -109,6 +110,9 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	}
 	if err := inOrder(drivers); err != nil {
 		return nil, nil, stop, err
+	}
+	if open := doctor.Unguarded("/"); open != "" && activities.Finders(drivers) {
+		logger.Warn(open)
 	}
 	hands := &activities.Hardware{
 		Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(settings.MaxCleansPerHost), Log: logger,

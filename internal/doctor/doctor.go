@@ -14,7 +14,6 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
-	hardware "burnish/internal/hardware/all"
 	"burnish/internal/host"
 	inventory "burnish/internal/inventory/all"
 )
@@ -195,11 +194,7 @@ func (m machine) host() {
 		return
 	}
 	m.allowed(rules)
-	if _, err := hardware.Drivers(m.settings.Drivers, hardware.Host{StateDir: m.settings.StateDir, Paths: rules, Fake: rules.AllowFake}); err != nil {
-		m.Wrong("drivers", "correct BURNISH_DRIVERS", "%v", err)
-	} else {
-		m.OK("drivers", "%s", strings.Join(m.settings.Drivers, ", "))
-	}
+	m.drivers(rules)
 }
 
 // allowed tells what may be destroyed on this host.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/config"
+	hardware "burnish/internal/hardware/all"
 )
 
 // sound is a machine on which nothing is wrong.
@@ -20,6 +21,7 @@ func sound() system {
 		direct:     func(string) error { return nil },
 		openat2:    func() error { return nil },
 		leases:     func() (bool, error) { return true, nil },
+		drivers:    hardware.Drivers,
 	}
 }
 

@@ -6,14 +6,20 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	port "burnish/internal/hardware"
+	hardware "burnish/internal/hardware/all"
 )
 
-// system is what is asked of the kernel.
+// system is what is asked of the machine.
 type system struct {
 	fileSystem func(dir string) (fileSystem, error)
 	direct     func(dir string) error
 	openat2    func() error
 	leases     func() (bool, error)
+	drivers    func(names []string, h hardware.Host) (map[string]port.Driver, error)
+	// root is where the machine's files are.
+	root string
 }
 
 // fileSystem is where a directory is.
@@ -25,7 +31,10 @@ type fileSystem struct {
 }
 
 func linux() system {
-	return system{fileSystem: fileSystemOf, direct: directIO, openat2: openat2, leases: leasesEnabled}
+	return system{
+		fileSystem: fileSystemOf, direct: directIO, openat2: openat2, leases: leasesEnabled,
+		drivers: hardware.Drivers, root: "/",
+	}
 }
 
 // fileSystems are those that need a word; others are taken for a local disk.

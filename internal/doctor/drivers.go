@@ -1,0 +1,106 @@
+package doctor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"burnish/internal/device"
+	port "burnish/internal/hardware"
+	hardware "burnish/internal/hardware/all"
+	"burnish/internal/host"
+)
+
+// driverTimeout bounds what one driver is asked.
+const driverTimeout = time.Minute
+
+// drivers asks each driver what a worker's start would, and counts what it finds.
+func (m machine) drivers(rules *host.Rules) {
+	const check = "drivers"
+	drivers, err := m.system.drivers(m.settings.Drivers, hardware.Host{
+		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+	})
+	if err != nil {
+		m.Wrong(check, "correct BURNISH_DRIVERS", "%v", err)
+		return
+	}
+	m.OK(check, "%s", strings.Join(m.settings.Drivers, ", "))
+	finds := false
+	for _, name := range slices.Sorted(maps.Keys(drivers)) {
+		if d, ok := drivers[name].(port.Initializer); ok {
+			m.initialise(name, d)
+		}
+		if d, ok := drivers[name].(port.Finder); ok {
+			m.find(name, d)
+			finds = true
+		}
+	}
+	if finds {
+		m.guarded()
+	}
+}
+
+// initialise asks for what keeps the worker from starting.
+func (m machine) initialise(name string, d port.Initializer) {
+	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
+	defer cancel()
+	err := d.Init(ctx)
+	switch f, ok := device.AsFault(err); {
+	case err == nil:
+		m.OK(name, "the driver finds what it needs on this host")
+	case ok:
+		m.Wrong(name, f.Remedy, "%s", f.Message)
+	default:
+		m.Wrong(name, "until then the worker does not start", "%v", err)
+	}
+}
+
+// find counts the devices that a driver finds by itself.
+func (m machine) find(name string, d port.Finder) {
+	if m.uid != 0 {
+		m.Wrong(name, "run burnish-worker as root on this host", "uid %d may not send commands to drives", m.uid)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
+	defer cancel()
+	found, err := d.Find(ctx)
+	switch {
+	case err != nil:
+		m.Wrong(name, "correct device_spec in host.yaml, or see what the device says of itself in /sys/bus/pci/devices", "%v", err)
+	case len(found) == 0:
+		m.Warn(name, "see lspci -nn, and vendor_id, product_id and address in host.yaml", "no device matches device_spec")
+	default:
+		var at []string
+		for _, one := range found[:min(len(found), 8)] {
+			at = append(at, one.Address)
+		}
+		if len(found) > len(at) {
+			at = append(at, "…")
+		}
+		m.OK(name, "found by device_spec: %d (%s)", len(found), strings.Join(at, ", "))
+	}
+	if rule := guardOf(m.system.root).rule; rule != "" {
+		var missed []string
+		for _, one := range found {
+			missed = append(missed, unmarked(m.system.root, one.Address)...)
+		}
+		if len(missed) > 0 {
+			m.Warn("udev", "let a line of it match them, then: udevadm control --reload; udevadm trigger --subsystem-match=block",
+				"the rule of %s was not applied to %s", rule, strings.Join(missed, ", "))
+		}
+	}
+}
+
+// guarded says what keeps this host from activating what a guest left on a drive.
+func (m machine) guarded() {
+	g := guardOf(m.system.root)
+	switch {
+	case g.rule != "":
+		m.OK("udev", "%s keeps this host from activating what a guest left on a drive", g.rule)
+	case g.gap() != "":
+		m.Warn("udev", guardRemedy, "%s", g.gap())
+	default:
+		m.OK("udev", "neither LVM nor md would activate what a guest left on a drive")
+	}
+}

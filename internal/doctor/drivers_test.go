@@ -1,0 +1,188 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/config"
+	"burnish/internal/device"
+	port "burnish/internal/hardware"
+	hardware "burnish/internal/hardware/all"
+)
+
+// finder is a driver that finds devices by itself.
+type finder struct {
+	port.Driver
+	init, err error
+	found     []port.Found
+}
+
+func (f finder) Init(context.Context) error { return f.init }
+
+func (f finder) Find(context.Context) ([]port.Found, error) { return f.found, f.err }
+
+// files makes a machine's files.
+func files(t *testing.T, root string, all map[string]string) {
+	t.Helper()
+	for name, text := range all {
+		file := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+}
+
+// The rules that look into disks, as Debian 12 has them, in short.
+const (
+	lvmRules = `IMPORT{program}="/sbin/lvm pvscan --cache --listvg $env{DEVNAME}"` + "\n"
+	mdRules  = `ACTION=="add|change", IMPORT{program}="/sbin/mdadm --incremental --export $devnode --offroot $env{DEVLINKS}"` + "\n"
+)
+
+// shipped is the rule of deploy/udev, with one drive named.
+func shipped(t *testing.T, name bool) string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/udev/59-burnish-nvme.rules")
+	require.NoError(t, err)
+	if name {
+		return string(text) + "\n" + `KERNELS=="0000:01:00.0", GOTO="burnish_nvme"` + "\n"
+	}
+	return string(text)
+}
+
+const address = "0000:01:00.0"
+
+func TestS2_3_WhatADriverNeedsOfItsHost(t *testing.T) {
+	one := []port.Found{{Address: address}}
+	for name, tt := range map[string]struct {
+		driver finder
+		uid    int
+		level  Level
+		says   string
+	}{
+		"in order":            {finder{found: one}, 0, OK, "found by device_spec: 1 (0000:01:00.0)"},
+		"what it needs":       {finder{found: one}, 0, OK, "the driver finds what it needs on this host"},
+		"many":                {finder{found: make([]port.Found, 9)}, 0, OK, "found by device_spec: 9 (, , , , , , , , …)"},
+		"none":                {finder{}, 0, Warning, "no device matches device_spec"},
+		"no right to look":    {finder{err: errors.New("permission denied")}, 0, Wrong, "permission denied"},
+		"not root":            {finder{found: one}, 1000, Wrong, "uid 1000 may not send commands to drives"},
+		"its tool is missing": {finder{init: &device.Fault{Code: device.CodeToolMissing, Message: "nvme-cli cannot be run", Remedy: "install it"}}, 0, Wrong, "nvme-cli cannot be run"},
+		"it fails":            {finder{init: errors.New("no such thing")}, 0, Wrong, "no such thing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := worker(t, config.RoleHost), sound()
+			s.root = t.TempDir()
+			s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
+				return map[string]port.Driver{"nvme": tt.driver}, nil
+			}
+			var f Findings
+			machine{Findings: &f, settings: w, uid: tt.uid, system: s}.all()
+			require.Equal(t, tt.level == Wrong, f.Bad(), "%+v", f)
+			require.True(t, says(f, tt.level, "nvme", tt.says), "%+v", f)
+		})
+	}
+}
+
+// says looks for a finding.
+func says(f Findings, level Level, check, text string) bool {
+	for _, one := range f {
+		if one.Level == level && one.Check == check && one.Message == text {
+			return true
+		}
+	}
+	return false
+}
+
+func TestF21_WhatWouldActivateAGuestsVolumes(t *testing.T) {
+	looks := map[string]string{"usr/lib/udev/rules.d/69-lvm.rules": lvmRules, "usr/lib/udev/rules.d/64-md-raid-assembly.rules": mdRules}
+	for name, tt := range map[string]struct {
+		files map[string]string
+		rule  string
+		open  []string
+	}{
+		"nothing is there":       {files: map[string]string{"usr/lib/udev/rules.d/69-lvm.rules": "", "usr/lib/udev/rules.d/64-md-raid-assembly.rules": ""}},
+		"LVM and md":             {open: []string{"LVM", "md"}},
+		"the rule":               {files: map[string]string{"etc/udev/rules.d/59-burnish-nvme.rules": shipped(t, true)}, rule: "/etc/udev/rules.d/59-burnish-nvme.rules", open: []string{"LVM", "md"}},
+		"a rule of another name": {files: map[string]string{"etc/udev/rules.d/10-guests.rules": `KERNEL=="nvme*", ENV{UDEV_DISABLE_PERSISTENT_STORAGE_BLKID_FLAG}="1"`}, rule: "/etc/udev/rules.d/10-guests.rules", open: []string{"LVM", "md"}},
+		"as it is shipped":       {files: map[string]string{"etc/udev/rules.d/59-burnish-nvme.rules": shipped(t, false)}, open: []string{"LVM", "md"}},
+		"too late":               {files: map[string]string{"etc/udev/rules.d/90-burnish-nvme.rules": shipped(t, true)}, open: []string{"LVM", "md"}},
+		"masked": {files: map[string]string{
+			"usr/lib/udev/rules.d/59-burnish-nvme.rules": shipped(t, true), "etc/udev/rules.d/59-burnish-nvme.rules": "",
+		}, open: []string{"LVM", "md"}},
+		"the settings": {files: map[string]string{
+			"etc/lvm/lvm.conf": "devices {\n\tglobal_filter = [ \"a|^/dev/sda|\", \"r|.*|\" ]\n}\n", "etc/mdadm/mdadm.conf": "ARRAY /dev/md0 UUID=1\nAUTO -all\n",
+		}},
+		"one word, and LVM's own list": {files: map[string]string{
+			"etc/lvm/lvm.conf": "global_filter = \"r/nvme/\"\n", "etc/mdadm.conf": "auto -all\n",
+		}},
+		"LVM's own list": {files: map[string]string{
+			"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n", "etc/lvm/devices/system.devices": "VERSION=1.1.1\n",
+		}, open: []string{"md"}},
+		"a list that is not there": {files: map[string]string{"etc/lvm/lvmlocal.conf": "devices {\n  use_devicesfile=1\n}\n"}, open: []string{"LVM", "md"}},
+		"a filter by kernel names": {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\" ]\n"}, open: []string{"md"}},
+		"a host on a drive of its own": {files: map[string]string{
+			"etc/lvm/lvm.conf": "global_filter = [ \"a|^/dev/disk/by-id/nvme-MODEL_SERIAL-part3$|\",\n\t\"r|^/dev/nvme|\" ]\n",
+		}, open: []string{"md"}},
+		"another name is accepted": {files: map[string]string{
+			"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/nvme|\", \"a|.*|\" ]\n",
+		}, open: []string{"LVM", "md"}},
+		"other disks are rejected":     {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|^/dev/sd|\" ]\n"}, open: []string{"LVM", "md"}},
+		"a filter that cannot be read": {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r|(|\", \"r\" ]\n"}, open: []string{"LVM", "md"}},
+		"an empty pattern":             {files: map[string]string{"etc/lvm/lvm.conf": "global_filter = [ \"r\", \"r|.*|\" ]\n"}, open: []string{"LVM", "md"}},
+		"comments": {files: map[string]string{
+			"etc/lvm/lvm.conf": "# global_filter = [ \"r|.*|\" ]\n\t# use_devicesfile = 1\nuse_devicesfile = 0\n", "etc/mdadm/mdadm.conf": "#AUTO -all\n",
+		}, open: []string{"LVM", "md"}},
+		"all is accepted": {files: map[string]string{
+			"etc/lvm/lvm.conf": "global_filter = [ \"a|.*|\" ]\nfilter = [ \"r|.*|\" ]\n", "etc/mdadm/mdadm.conf": "AUTO +1.x -all\nAUTO -all\n",
+		}, open: []string{"LVM", "md"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			files(t, root, looks)
+			files(t, root, tt.files)
+			g := guardOf(root)
+			require.Equal(t, guard{rule: tt.rule, open: tt.open}, g)
+			w, s := worker(t, config.RoleHost), sound()
+			s.root = root
+			s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
+				return map[string]port.Driver{"nvme": finder{found: []port.Found{{Address: address}}}}, nil
+			}
+			var f Findings
+			machine{Findings: &f, settings: w, system: s}.all()
+			require.False(t, f.Bad(), "%+v", f)
+			if tt.rule == "" && len(tt.open) > 0 {
+				require.True(t, says(f, Warning, "udev", g.gap()), "%+v", f)
+				require.Equal(t, g.gap()+"; "+guardRemedy, Unguarded(root))
+				return
+			}
+			require.Empty(t, Unguarded(root))
+		})
+	}
+}
+
+// A rule that names other drives is told by what udev knows of these.
+func TestF21_DrivesThatTheRuleDoesNotReach(t *testing.T) {
+	root := t.TempDir()
+	files(t, root, map[string]string{
+		"etc/udev/rules.d/59-burnish-nvme.rules":                     shipped(t, true),
+		"sys/bus/pci/devices/0000:01:00.0/nvme/nvme0/nvme0n1/dev":    "259:0\n",
+		"sys/bus/pci/devices/0000:01:00.0/nvme/nvme0/nvme0n2/dev":    "259:1\n",
+		"sys/bus/pci/devices/0000:01:00.0/nvme/nvme0/nvme0c0n3/size": "8\n",
+		"run/udev/data/b259:0":                                       "S:disk/by-id/nvme-X\nE:UDEV_DISABLE_PERSISTENT_STORAGE_BLKID_FLAG=1\nG:systemd\n",
+		"run/udev/data/b259:1":                                       "S:disk/by-id/nvme-Y\nE:ID_FS_TYPE=LVM2_member\n",
+	})
+	require.Empty(t, unmarked(root, address), "udev does not run")
+	files(t, root, map[string]string{"run/udev/control": ""})
+	require.Equal(t, []string{"nvme0n2"}, unmarked(root, address))
+	w, s := worker(t, config.RoleHost), sound()
+	s.root = root
+	s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
+		return map[string]port.Driver{"nvme": finder{found: []port.Found{{Address: address}}}}, nil
+	}
+	var f Findings
+	machine{Findings: &f, settings: w, system: s}.all()
+	require.True(t, says(f, Warning, "udev", "the rule of /etc/udev/rules.d/59-burnish-nvme.rules was not applied to nvme0n2"), "%+v", f)
+}
