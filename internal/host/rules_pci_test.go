@@ -83,7 +83,6 @@ func TestF13_S2_7_InvalidSpecsAreToldWithTheirLine(t *testing.T) {
 		"every vendor":      {"vendor_id: '*'", "would match every device"},
 		"devname":           {"devname: eth0", `line 4: unknown key "devname"`},
 		"a tag":             {"physical_network: net", `line 4: unknown key "physical_network"`},
-		"one_time_use":      {"one_time_use: 'yes'", `line 4: unknown key "one_time_use"`},
 		"vendor in a list":  {"vendor_id: ['8086']", "line 4: vendor_id must be text, not a list"},
 		"address in a list": {"address: ['0a:00.0']", "line 4: address must be text, not a list"},
 	} {
@@ -95,4 +94,22 @@ func TestF13_S2_7_InvalidSpecsAreToldWithTheirLine(t *testing.T) {
 			require.Len(t, rules.Problems, 1, "told once")
 		})
 	}
+}
+
+// TestS0_2_OneTimeUseIsAKeyOfAnEntry, in each of its forms; absent means no, and it is no
+// criterion.
+func TestS0_2_OneTimeUseIsAKeyOfAnEntry(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, ", one_time_use: true": true, ", one_time_use: false": false, ", one_time_use: yes": true, ", one_time_use: 'no'": false, ", one_time_use: '1'": true,
+	} {
+		rules, err := LoadRules(writeRules(t, "allow: {device_spec: [{vendor_id: '8086'"+text+"}]}\n"))
+		require.NoError(t, err, text)
+		specs, err := rules.PCISpecs()
+		require.NoError(t, err)
+		require.Equal(t, want, specs[0].OneTimeUse(), text)
+	}
+	_, err := LoadRules(writeRules(t, "allow:\n  device_spec:\n  - {vendor_id: '8086', one_time_use: maybe}\n"))
+	require.ErrorContains(t, err, "line 3: device_spec: one_time_use: ")
+	_, err = LoadRules(writeRules(t, "allow: {device_spec: [{one_time_use: true}]}\n"))
+	require.ErrorContains(t, err, "would match every device")
 }

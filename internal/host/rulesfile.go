@@ -206,14 +206,19 @@ func (w *walker) pattern(node ast.Node) string {
 	return pattern
 }
 
-// deviceSpec takes the criteria of Nova's entry and judges them as Nova does. Unlike
-// Nova's, an entry takes no tags and no policy: a misspelt key would make it match more
-// devices, not fewer. For the same reason it must have a criterion.
+// deviceSpec takes the criteria of Nova's entry, and one_time_use (S0.2), and judges
+// them as Nova does. Unlike Nova's, an entry takes no other tags and no policy: a misspelt
+// key would make it match more devices, not fewer. For the same reason it must have a
+// criterion.
 func (w *walker) deviceSpec(node ast.Node) DeviceSpec {
 	entry, lines := make(map[string]any), make(map[string]int)
 	before := len(w.problems)
-	for key, value := range w.mapping(node, "an entry of device_spec", "vendor_id", "product_id", "address") {
+	for key, value := range w.mapping(node, "an entry of device_spec", "vendor_id", "product_id", "address", "one_time_use") {
 		lines[key] = lineOf(value)
+		if _, is := value.(*ast.BoolNode); is && key == "one_time_use" {
+			entry[key] = w.boolean(value, key)
+			continue
+		}
 		if _, object := value.(ast.MapNode); !object || key != "address" {
 			entry[key] = w.text(value, key)
 			continue
