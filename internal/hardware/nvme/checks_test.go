@@ -12,6 +12,7 @@ import (
 
 // TestS0_32_WearIsCheckedAgainstTheLimits.
 func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		health nvmetest.Health
 		limits device.WearLimits
@@ -28,6 +29,7 @@ func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
 		"warm":               {nvmetest.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 2}, device.WearLimits{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			drive := nvmetest.Drive("S1")
 			b := newBench(t, drive)
 			found := b.enrol(0)
@@ -46,6 +48,7 @@ func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
 
 // TestF20_WhatTenantsLeave outside of user data.
 func TestF20_WhatTenantsLeave(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*nvmetest.Controller)
 		code   device.Code
@@ -61,6 +64,7 @@ func TestF20_WhatTenantsLeave(t *testing.T) {
 		"no security commands": {func(c *nvmetest.Controller) { c.OACS &^= 1 }, "", "no security commands"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nvmetest.Drive("S1"))
 			found := b.enrol(0)
 			b.site.Change(0, tt.change)

@@ -38,8 +38,10 @@ func provenCommands(t *testing.T, site *nvmetest.Site, serial string) {
 // TestS2_100_CleanByEachOperation is a whole clean of a whole drive by each operation:
 // the plan as the workflow makes it, every step, nothing of the tenant left.
 func TestS2_100_CleanByEachOperation(t *testing.T) {
+	t.Parallel()
 	for _, operation := range []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred} {
 		t.Run(string(operation), func(t *testing.T) {
+			t.Parallel()
 			drive := nvmetest.Drive("S1")
 			drive.Sanitize.Leaves = map[device.Operation]nvmetest.Leaves{device.CryptoErase: "random", device.BlockErase: "ff"}[operation]
 			b := newBench(t, drive, nvmetest.Drive("CONTROL"))
@@ -85,8 +87,10 @@ func (r *run) sanitized(t *testing.T) (string, error) {
 // TestF19_WhatASanitizeLeaves: whatever is read afterwards is right, but what was there
 // before.
 func TestF19_WhatASanitizeLeaves(t *testing.T) {
+	t.Parallel()
 	for leaves, wrong := range map[nvmetest.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false, "unchanged": true} {
 		t.Run(string(leaves), func(t *testing.T) {
+			t.Parallel()
 			drive := nvmetest.Drive("S1")
 			drive.Sanitize.Leaves = leaves
 			b := newBench(t, drive)
@@ -221,6 +225,7 @@ func TestF18_AnAnswerLost(t *testing.T) {
 // TestF18_ADriveThatLiesIsNotBelieved: success without an erase, whatever its log said
 // before.
 func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]nvmetest.Sanitize{
 		"never":                       {},
 		"done by the same command":    {Status: 1, CDW10: 4, GlobalErased: true},
@@ -229,6 +234,7 @@ func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
 		"done by another, and erased": {Status: 1, CDW10: 2, GlobalErased: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			drive := nvmetest.Drive("S1")
 			b := newBench(t, drive)
 			found := b.enrol(0)
@@ -348,12 +354,14 @@ func TestS2_98_ZeroResumes(t *testing.T) {
 // TestF11_SwappedBetweenTwoCommands: the drive is another one from one command to the
 // next; nothing that changes anything reaches it.
 func TestF11_SwappedBetweenTwoCommands(t *testing.T) {
+	t.Parallel()
 	for after := range 14 {
 		opcode, skip := nvmetest.Identify, after
 		if after > 8 { // and after a look at its log
 			opcode, skip = nvmetest.GetLog, after-9
 		}
 		t.Run(fmt.Sprintf("0x%x %d", opcode, skip), func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nvmetest.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)

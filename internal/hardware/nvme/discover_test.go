@@ -75,6 +75,7 @@ func TestS2_10_WhatADriveIs(t *testing.T) {
 
 // TestF11_AnotherDriveInTheSlot, by each thing that tells one from another.
 func TestF11_AnotherDriveInTheSlot(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*nvmetest.Controller)
 		code   device.Code
@@ -85,6 +86,7 @@ func TestF11_AnotherDriveInTheSlot(t *testing.T) {
 		"capacity":  {func(c *nvmetest.Controller) { c.Capacity += 4096 }, device.CodeIdentityChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, nvmetest.Drive("S1"))
 			found := b.enrol(0)
 			b.site.Change(0, tt.change)

@@ -14,6 +14,7 @@ import (
 // drive is one whole again; without namespace management what cannot be reached is a
 // fault.
 func TestF17_Namespaces(t *testing.T) {
+	t.Parallel()
 	const blocks = 16 << 20 / 512
 	layouts := map[string][]nvmetest.Namespace{
 		"one is detached":  {{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2}},
@@ -29,6 +30,7 @@ func TestF17_Namespaces(t *testing.T) {
 	for name, namespaces := range layouts {
 		for _, operation := range []device.Operation{device.WriteZeroes, device.CryptoErase} {
 			t.Run(name+" "+string(operation), func(t *testing.T) {
+				t.Parallel()
 				b := newBench(t, nvmetest.Drive("S1"))
 				found := b.enrol(0)
 				b.soil(0)
