@@ -14,15 +14,21 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"burnish/internal/hardware/nvme/nvmetest"
 )
 
 // workerCommand is the first argument of a child that is a worker process.
 const workerCommand = "worker"
 
 func main() {
+	if code, ok := nvmetest.RunIfEmulated(); ok {
+		os.Exit(code)
+	}
 	if err := run(os.Args[1:]); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "bench:", err)
@@ -45,7 +51,7 @@ func run(args []string) error {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "a short run: it shows that everything works; its figures are rough")
-	flags.StringVar(&o.only, "only", "", "turnover or disk; both without it")
+	flags.StringVar(&o.only, "only", "", "one of turnover, disk, nvme; all without it")
 	flags.StringVar(&o.output, "o", "table", "table or json")
 	flags.StringVar(&o.bin, "bin", "bin", "the folder with burnish-devserver")
 	flags.StringVar(&o.dir, "dir", "run", "the folder to work in; its disk is part of what is measured")
@@ -53,7 +59,7 @@ func run(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || o.output != "table" && o.output != "json" || o.only != "" && o.only != "turnover" && o.only != "disk" {
+	if flags.NArg() > 0 || o.output != "table" && o.output != "json" || o.only != "" && !slices.Contains(parts, o.only) {
 		return fmt.Errorf("%q is not known; see -help", strings.Join(args, " "))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

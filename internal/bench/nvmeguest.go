@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"burnish/internal/e2e/guest"
+	"burnish/workflows/contract"
+)
+
+// writeZeroesAtLeast is the rate of the step zero by a drive's own Write Zeroes, to that
+// of blkdiscard -z.
+const writeZeroesAtLeast = 0.95
+
+// guestScale is how much is measured in a guest: emulation is slow.
+type guestScale struct {
+	small, large int64 // the drives that the disk's speed alone limits
+	rounds       int
+	several      int   // drives that are cleaned at once
+	each, rate   int64 // their size, and the bytes a second that each writes
+}
+
+// guestWithin bounds the boot of a guest.
+const guestWithin = 3 * time.Minute
+
+// machine is a guest whose worker cleans its drives, with control and server here.
+type machine struct {
+	*wiper
+	*guest.Guest
+	host string
+}
+
+// guestDrives measures the step zero by the driver nvme on a machine of its own, with a
+// real kernel and a real nvme-cli, against blkdiscard -z on the same drive in the same
+// boot, in turn; and how several drives of one host are cleaned at once.
+func (b *bench) guestDrives(ctx context.Context) (err error) {
+	why := guest.Missing()
+	blkdiscard, lookErr := exec.LookPath("blkdiscard")
+	if why == "" && lookErr != nil {
+		why = "no blkdiscard (package util-linux)"
+	}
+	if why != "" {
+		b.note("nvme: zeroing in a guest is skipped: %s", why)
+		return nil
+	}
+	m, err := b.machine(ctx, blkdiscard)
+	if m != nil {
+		defer func() { err = errors.Join(err, m.stop()) }()
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.zeroing(ctx, m, blkdiscard); err != nil {
+		return err
+	}
+	return b.several(ctx, m)
+}
+
+// zeroing measures two sizes: what a step does once, whatever the size, is in both, and
+// the difference is the rate.
+func (b *bench) zeroing(ctx context.Context, m *machine, blkdiscard string) error {
+	s := b.drives.guest
+	sizes := map[string]int64{"SMALL": s.small, "LARGE": s.large}
+	step, base := map[string][]float64{}, map[string][]float64{}
+	for serial := range sizes {
+		if err := m.take(ctx, serial); err != nil {
+			return err
+		}
+	}
+	for round := range s.rounds {
+		say(b.began, "nvme: zeroing in the guest, round %d of %d", round+1, s.rounds)
+		for serial := range sizes {
+			took, err := m.turnover(ctx, m.device(serial))
+			if err != nil {
+				return err
+			}
+			step[serial] = append(step[serial], took["zero"].Seconds())
+			alone, err := m.blkdiscard(ctx, blkdiscard, serial)
+			if err != nil {
+				return err
+			}
+			base[serial] = append(base[serial], alone.Seconds())
+		}
+	}
+	b.note("nvme: a guest in software emulation, its own kernel and nvme-cli; drives of %d and %d MiB without a limit; %d rounds; blkdiscard -z in the same boot, in turn",
+		s.small>>20, s.large>>20, s.rounds)
+	for _, serial := range []string{"SMALL", "LARGE"} {
+		b.add(timed(fmt.Sprintf("time of zero, an NVMe drive of %d MiB (baseline: blkdiscard -z)", sizes[serial]>>20), "s",
+			median(step[serial]), median(base[serial]), ratioOfRounds(step[serial], base[serial])))
+	}
+	more := func(times map[string][]float64) (all []float64) {
+		for i := range times["LARGE"] {
+			all = append(all, times["LARGE"][i]-times["SMALL"][i])
+		}
+		return all
+	}
+	ours, theirs := more(step), more(base)
+	rate := func(times []float64) float64 { return float64(s.large-s.small) / (1 << 20) / median(times) }
+	b.add(timed("rate of zero by Write Zeroes (baseline: blkdiscard -z)", "MiB/s", rate(ours), rate(theirs), ratioOfRounds(theirs, ours)).ratioAtLeast(writeZeroesAtLeast))
+	b.note("nvme: the rate is that of the bytes that the large drive has more: what is done once a step, proofs of identity by nvme-cli in emulation, is not in it")
+	return nil
+}
+
+// several measures as many cleans at once as the host may run, against one.
+func (b *bench) several(ctx context.Context, m *machine) error {
+	s := b.drives.guest
+	var names []string
+	for i := range s.several {
+		if err := m.take(ctx, slow(i)); err != nil {
+			return err
+		}
+		names = append(names, m.device(slow(i)))
+	}
+	last := func(name string) (contract.CleanSummary, error) {
+		if _, err := m.turnover(ctx, name); err != nil {
+			return contract.CleanSummary{}, err
+		}
+		v, err := m.show(ctx, name)
+		if err != nil {
+			return contract.CleanSummary{}, err
+		}
+		return v.Cleans[len(v.Cleans)-1], nil
+	}
+	say(b.began, "nvme: one of %d drives", s.several)
+	one, err := last(names[0])
+	if err != nil {
+		return err
+	}
+	say(b.began, "nvme: %d drives at once", s.several)
+	all := make([]contract.CleanSummary, len(names))
+	if err := together(len(names), func(i int) (err error) {
+		all[i], err = last(names[i])
+		return err
+	}); err != nil {
+		return err
+	}
+	// The last to begin and the first to end say whether all were under way together.
+	first, began, ended, end := all[0].StartedAt, all[0].StartedAt, all[0].EndedAt, all[0].EndedAt
+	var ran time.Duration
+	for _, c := range all {
+		ran += c.Ran
+		if c.StartedAt.Before(first) {
+			first = c.StartedAt
+		}
+		if c.StartedAt.After(began) {
+			began = c.StartedAt
+		}
+		if c.EndedAt.Before(ended) {
+			ended = c.EndedAt
+		}
+		if c.EndedAt.After(end) {
+			end = c.EndedAt
+		}
+	}
+	together := ended.Sub(began).Seconds()
+	if together <= 0 {
+		return fmt.Errorf("the %d drives were never in cleaning all at once: the last began %.1f s after the first had ended", s.several, -together)
+	}
+	whole := end.Sub(first)
+	b.note("nvme: %d drives of one host, %d MiB at %d MiB/s each, all in cleaning together for %.1f s; their steps ran for %.1f s in %.1f s",
+		s.several, s.each>>20, s.rate>>20, together, ran.Seconds(), whole.Seconds())
+	b.add(counted(fmt.Sprintf("%d NVMe drives cleaned at once (baseline: one)", s.several), "s", whole.Seconds(), one.EndedAt.Sub(one.StartedAt).Seconds()))
+	return nil
+}
+
+// slow is the serial of one of the drives that are cleaned at once.
+func slow(i int) string { return fmt.Sprintf("SLOW%d", i) }
+
+// machine starts server, control and guest. What it gives is to be stopped, also beside
+// an error.
+func (b *bench) machine(ctx context.Context, programs ...string) (*machine, error) {
+	say(b.began, "nvme: booting a guest")
+	// Sampled: reading back whole is not what is measured here.
+	w, err := b.wiper("guest", "BURNISH_VERIFY=sample:1000")
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{wiper: w, host: fmt.Sprintf("bench-guest-%d", os.Getpid())}
+	s := b.drives.guest
+	dir := filepath.Join(b.dir, "guest", "machine")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return m, err
+	}
+	drive := func(serial string, size, rate int64) guest.Controller {
+		ns := guest.Namespace{Image: filepath.Join(dir, serial+".img"), Size: size, WriteBytesPerSecond: rate}
+		return guest.Controller{Serial: serial, Namespaces: []guest.Namespace{ns}}
+	}
+	controllers := []guest.Controller{drive("SMALL", s.small, 0), drive("LARGE", s.large, 0)}
+	for i := range s.several {
+		controllers = append(controllers, drive(slow(i), s.each, s.rate))
+	}
+	_, port, _ := strings.Cut(w.server.address, ":")
+	ctx, cancel := context.WithTimeout(ctx, guestWithin)
+	defer cancel()
+	m.Guest, err = guest.Start(ctx, guest.Config{
+		Dir: dir, Controllers: controllers, Worker: filepath.Join(b.bin, "burnish-worker"), Programs: programs, MemoryMB: 1024,
+		HostYAML: `allow: {device_spec: [{vendor_id: "1b36", product_id: "0010"}]}`,
+		Env: map[string]string{
+			"TEMPORAL_ADDRESS": guest.Host + ":" + port, "BURNISH_ROLE": "host", "BURNISH_HOST": m.host, "BURNISH_DRIVERS": "nvme",
+			"BURNISH_MAX_CLEANS_PER_HOST": fmt.Sprint(s.several),
+		},
+	})
+	if err != nil {
+		return m, err
+	}
+	return m, m.WaitReady(ctx)
+}
+
+// stop cuts the guest's power, and ends the others in order.
+func (m *machine) stop() error {
+	if m.Guest != nil {
+		m.Kill()
+	}
+	return m.wiper.stop()
+}
+
+func (m *machine) device(serial string) string { return m.host + "_" + m.Address(serial) }
+
+// take enrols the drive with this serial and waits for its first clean.
+func (m *machine) take(ctx context.Context, serial string) error {
+	return m.wiper.take(ctx, m.device(serial), m.host, "--driver", "nvme", "--address", m.Address(serial))
+}
+
+// blkdiscard is the baseline on the disk of this drive, which no clean holds now, and
+// gives its time by the guest's own clock.
+func (m *machine) blkdiscard(ctx context.Context, program, serial string) (time.Duration, error) {
+	disks, err := m.Disks(ctx, serial)
+	if err != nil || len(disks) != 1 {
+		return 0, errors.Join(err, fmt.Errorf("drive %s has %d disks", serial, len(disks)))
+	}
+	out, err := m.Run(ctx, "cut -d ' ' -f 1 /proc/uptime && "+program+" -z "+disks[0]+" && cut -d ' ' -f 1 /proc/uptime")
+	if err != nil {
+		return 0, err
+	}
+	var began, ended float64
+	if _, err := fmt.Sscan(out.Stdout, &began, &ended); err != nil {
+		return 0, fmt.Errorf("the guest's clock says %q: %w", out.Stdout, err)
+	}
+	return time.Duration((ended - began) * float64(time.Second)), nil
+}
