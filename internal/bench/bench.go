@@ -64,8 +64,8 @@ func newBench(o options, dir string) *bench {
 		idle: 5000, idleTime: 4 * time.Minute,
 		disks: disks{size: 8 << 30, rounds: 3, several: 8, each: 1 << 30},
 		drives: drives{
-			controllers: 64, rounds: 5,
-			guest: guestScale{small: 512 << 20, large: 32 << 30, rounds: 5, several: 8, each: 256 << 20, rate: 16 << 20},
+			controllers: 64, rounds: 3,
+			guest: guestScale{small: 512 << 20, large: 16 << 30, rounds: 5, several: 8, each: 256 << 20, rate: 16 << 20},
 		},
 	}
 	if o.quick {

@@ -86,6 +86,7 @@ func (b *bench) zeroing(ctx context.Context, m *machine, blkdiscard string) erro
 				return err
 			}
 			base[serial] = append(base[serial], alone.Seconds())
+			say(b.began, "nvme: %d MiB: zero %.2f s, blkdiscard -z %.2f s", sizes[serial]>>20, took["zero"].Seconds(), alone.Seconds())
 		}
 	}
 	b.note("nvme: a guest in software emulation, its own kernel and nvme-cli; drives of %d and %d MiB without a limit; %d rounds; blkdiscard -z in the same boot, in turn",
@@ -112,10 +113,11 @@ func (b *bench) several(ctx context.Context, m *machine) error {
 	s := b.drives.guest
 	var names []string
 	for i := range s.several {
-		if err := m.take(ctx, slow(i)); err != nil {
-			return err
-		}
 		names = append(names, m.device(slow(i)))
+	}
+	say(b.began, "nvme: enrolling %d drives", s.several)
+	if err := together(s.several, func(i int) error { return m.take(ctx, slow(i)) }); err != nil {
+		return err
 	}
 	last := func(name string) (contract.CleanSummary, error) {
 		if _, err := m.turnover(ctx, name); err != nil {
@@ -181,6 +183,7 @@ func (b *bench) machine(ctx context.Context, programs ...string) (*machine, erro
 	if err != nil {
 		return nil, err
 	}
+	w.every = time.Second // each look takes time from the guest
 	m := &machine{wiper: w, host: fmt.Sprintf("bench-guest-%d", os.Getpid())}
 	s := b.drives.guest
 	dir := filepath.Join(b.dir, "guest", "machine")
