@@ -65,7 +65,10 @@ func newBench(o options, dir string) *bench {
 		disks: disks{size: 8 << 30, rounds: 3, several: 8, each: 1 << 30},
 		drives: drives{
 			controllers: 64, rounds: 3,
-			guest: guestScale{small: 512 << 20, large: 16 << 30, rounds: 5, several: 8, each: 256 << 20, rate: 16 << 20},
+			guest: guestScale{
+				free: pair{name: "FREE", small: 512 << 20, large: 4 << 30}, limited: pair{name: "LIMITED", small: 64 << 20, large: 1 << 30, rate: 64 << 20},
+				rounds: 4, several: 8, each: 128 << 20, rate: 16 << 20,
+			},
 		},
 	}
 	if o.quick {
@@ -76,7 +79,10 @@ func newBench(o options, dir string) *bench {
 			disks: disks{size: 512 << 20, rounds: 2, several: 8, each: 64 << 20},
 			drives: drives{
 				controllers: 8, rounds: 2,
-				guest: guestScale{small: 512 << 20, large: 4 << 30, rounds: 2, several: 8, each: 64 << 20, rate: 16 << 20},
+				guest: guestScale{
+					free: pair{name: "FREE", small: 512 << 20, large: 2 << 30}, limited: pair{name: "LIMITED", small: 64 << 20, large: 320 << 20, rate: 64 << 20},
+					rounds: 1, several: 8, each: 64 << 20, rate: 16 << 20,
+				},
 			},
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"burnish/internal/clean/steps"
 	"burnish/internal/e2e/guest"
 	"burnish/workflows/contract"
 )
@@ -20,11 +21,23 @@ const writeZeroesAtLeast = 0.95
 
 // guestScale is how much is measured in a guest: emulation is slow.
 type guestScale struct {
-	small, large int64 // the drives that the disk's speed alone limits
-	rounds       int
-	several      int   // drives that are cleaned at once
-	each, rate   int64 // their size, and the bytes a second that each writes
+	free, limited pair
+	rounds        int
+	several       int   // drives that are cleaned at once
+	each, rate    int64 // their size, and the bytes a second that each writes
 }
+
+// pair is two drives that write so many bytes a second, 0 without a limit. What a step
+// does once, whatever the size, is in the times of both; the difference is the rate.
+type pair struct {
+	name         string // of its serials
+	small, large int64
+	rate         int64
+}
+
+func (p pair) serials() []string { return []string{p.name + "0", p.name + "1"} }
+
+func (p pair) size(i int) int64 { return []int64{p.small, p.large}[i] }
 
 // guestWithin bounds the boot of a guest.
 const guestWithin = 3 * time.Minute
@@ -56,55 +69,60 @@ func (b *bench) guestDrives(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := b.zeroing(ctx, m, blkdiscard); err != nil {
-		return err
+	for _, p := range []pair{b.drives.guest.free, b.drives.guest.limited} {
+		if err := b.zeroing(ctx, m, p, blkdiscard); err != nil {
+			return err
+		}
 	}
 	return b.several(ctx, m)
 }
 
-// zeroing measures two sizes: what a step does once, whatever the size, is in both, and
-// the difference is the rate.
-func (b *bench) zeroing(ctx context.Context, m *machine, blkdiscard string) error {
-	s := b.drives.guest
-	sizes := map[string]int64{"SMALL": s.small, "LARGE": s.large}
-	step, base := map[string][]float64{}, map[string][]float64{}
-	for serial := range sizes {
+// zeroing measures the drives of a pair. Only one whose own speed limits it is bound: the
+// others have none, which no real drive has.
+func (b *bench) zeroing(ctx context.Context, m *machine, p pair, blkdiscard string) error {
+	var step, base [2][]float64
+	for _, serial := range p.serials() {
 		if err := m.take(ctx, serial); err != nil {
 			return err
 		}
 	}
-	for round := range s.rounds {
-		say(b.began, "nvme: zeroing in the guest, round %d of %d", round+1, s.rounds)
-		for serial := range sizes {
+	rounds := b.drives.guest.rounds
+	for round := range rounds {
+		for i, serial := range p.serials() {
 			took, err := m.turnover(ctx, m.device(serial))
 			if err != nil {
 				return err
 			}
-			step[serial] = append(step[serial], took["zero"].Seconds())
 			alone, err := m.blkdiscard(ctx, blkdiscard, serial)
 			if err != nil {
 				return err
 			}
-			base[serial] = append(base[serial], alone.Seconds())
-			say(b.began, "nvme: %d MiB: zero %.2f s, blkdiscard -z %.2f s", sizes[serial]>>20, took["zero"].Seconds(), alone.Seconds())
+			say(b.began, "nvme: round %d of %d: %d MiB: zero %.2f s, blkdiscard -z %.2f s", round+1, rounds, p.size(i)>>20, took["zero"].Seconds(), alone.Seconds())
+			step[i], base[i] = append(step[i], took["zero"].Seconds()), append(base[i], alone.Seconds())
 		}
 	}
-	b.note("nvme: a guest in software emulation, its own kernel and nvme-cli; drives of %d and %d MiB without a limit; %d rounds; blkdiscard -z in the same boot, in turn",
-		s.small>>20, s.large>>20, s.rounds)
-	for _, serial := range []string{"SMALL", "LARGE"} {
-		b.add(timed(fmt.Sprintf("time of zero, an NVMe drive of %d MiB (baseline: blkdiscard -z)", sizes[serial]>>20), "s",
-			median(step[serial]), median(base[serial]), ratioOfRounds(step[serial], base[serial])))
+	limit := "without a limit"
+	if p.rate > 0 {
+		limit = fmt.Sprintf("of %d MiB/s", p.rate>>20)
 	}
-	more := func(times map[string][]float64) (all []float64) {
-		for i := range times["LARGE"] {
-			all = append(all, times["LARGE"][i]-times["SMALL"][i])
-		}
-		return all
+	for i := range step {
+		b.add(timed(fmt.Sprintf("zero, an NVMe drive of %d MiB %s (baseline: blkdiscard -z)", p.size(i)>>20, limit), "s",
+			median(step[i]), median(base[i]), ratioOfRounds(step[i], base[i])))
 	}
-	ours, theirs := more(step), more(base)
-	rate := func(times []float64) float64 { return float64(s.large-s.small) / (1 << 20) / median(times) }
-	b.add(timed("rate of zero by Write Zeroes (baseline: blkdiscard -z)", "MiB/s", rate(ours), rate(theirs), ratioOfRounds(theirs, ours)).ratioAtLeast(writeZeroesAtLeast))
-	b.note("nvme: the rate is that of the bytes that the large drive has more: what is done once a step, proofs of identity by nvme-cli in emulation, is not in it")
+	var ours, theirs []float64
+	for n := range rounds {
+		ours, theirs = append(ours, step[1][n]-step[0][n]), append(theirs, base[1][n]-base[0][n])
+	}
+	more := float64(p.large-p.small) / (1 << 20)
+	rate := timed("  rate of what the larger has more", "MiB/s", more/median(ours), more/median(theirs), ratioOfRounds(theirs, ours))
+	if p.rate > 0 {
+		rate = rate.ratioAtLeast(writeZeroesAtLeast)
+	}
+	b.add(rate)
+	if p.rate == 0 {
+		chunk := float64(steps.Chunk>>20) / more * 1000
+		b.add(timed("  time of a chunk of 64 MiB", "ms", median(ours)*chunk, median(theirs)*chunk, ratioOfRounds(ours, theirs)))
+	}
 	return nil
 }
 
@@ -178,6 +196,7 @@ func slow(i int) string { return fmt.Sprintf("SLOW%d", i) }
 // an error.
 func (b *bench) machine(ctx context.Context, programs ...string) (*machine, error) {
 	say(b.began, "nvme: booting a guest")
+	b.note("nvme: a guest in software emulation, with its own kernel and nvme-cli; %d rounds; blkdiscard -z in the same boot, in turn", b.drives.guest.rounds)
 	// Sampled: reading back whole is not what is measured here.
 	w, err := b.wiper("guest", "BURNISH_VERIFY=sample:1000")
 	if err != nil {
@@ -194,9 +213,17 @@ func (b *bench) machine(ctx context.Context, programs ...string) (*machine, erro
 		ns := guest.Namespace{Image: filepath.Join(dir, serial+".img"), Size: size, WriteBytesPerSecond: rate}
 		return guest.Controller{Serial: serial, Namespaces: []guest.Namespace{ns}}
 	}
-	controllers := []guest.Controller{drive("SMALL", s.small, 0), drive("LARGE", s.large, 0)}
+	var controllers []guest.Controller
+	for _, p := range []pair{s.free, s.limited} {
+		for i, serial := range p.serials() {
+			controllers = append(controllers, drive(serial, p.size(i), p.rate))
+		}
+	}
 	for i := range s.several {
 		controllers = append(controllers, drive(slow(i), s.each, s.rate))
+	}
+	for i := range controllers {
+		controllers[i].Address = fmt.Sprintf("0000:00:%02x.0", 2+i) // all slots that there are
 	}
 	_, port, _ := strings.Cut(w.server.address, ":")
 	ctx, cancel := context.WithTimeout(ctx, guestWithin)
