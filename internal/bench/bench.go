@@ -67,7 +67,7 @@ func newBench(o options, dir string) *bench {
 			controllers: 64, rounds: 3,
 			guest: guestScale{
 				free: pair{name: "FREE", small: 512 << 20, large: 4 << 30}, limited: pair{name: "LIMITED", small: 64 << 20, large: 1 << 30, rate: 64 << 20},
-				rounds: 4, several: 8, each: 128 << 20, rate: 16 << 20,
+				rounds: 3, several: 8, each: 128 << 20, rate: 16 << 20,
 			},
 		},
 	}

@@ -3,7 +3,8 @@
 // same real server and disk, and fails when a bound of docs/bench.md is broken. The
 // devices are simulated and so small that erasing them takes no time: what is left
 // is the orchestration. It needs bin/burnish-devserver; its workers are child
-// processes of its own, the same for product and baseline.
+// processes of its own, the same for product and baseline. Beside that it measures what
+// wiping costs: files against dd, NVMe drives against nvme-cli and blkdiscard.
 package main
 
 import (
