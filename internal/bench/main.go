@@ -65,15 +65,16 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r, err := o.bench(ctx)
-	if err != nil {
-		return err
+	r, failed := o.bench(ctx)
+	if failed != nil && len(r.Measures) == 0 {
+		return failed
 	}
 	write := r.writeTable
 	if o.output == "json" {
 		write = r.writeJSON
 	}
-	if err := write(os.Stdout); err != nil {
+	// What was measured before something failed is told too.
+	if err := errors.Join(failed, write(os.Stdout)); err != nil {
 		return err
 	}
 	if broken := r.broken(); len(broken) > 0 {
@@ -102,10 +103,8 @@ func (o options) bench(ctx context.Context) (r result, err error) {
 	}
 	b := newBench(o, dir)
 	defer func() { err = errors.Join(err, b.stop()) }()
-	if err := b.measure(ctx); err != nil {
-		return r, err
-	}
-	return b.result, nil
+	err = b.measure(ctx)
+	return b.result, err
 }
 
 // say tells a person who waits how far it is.
