@@ -15,6 +15,9 @@ TOOL    := $(BUILD) go tool -modfile=deploy/tools/go.mod
 SUMMARY := bin/test-summary.txt
 MODULES := . deploy/devserver deploy/tools
 WALKS   ?= 5000
+# What -fuzztime takes: so many inputs to each parser, about half a minute; or 60s.
+FUZZ    ?= 100000x
+PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci
 
 # Seconds that each part of `make check` may take on two cores.
 BUDGETS := tidy-check:300 build:900 lint:420 test:1500 demo:180
@@ -117,8 +120,14 @@ histories: build ## record histories from this code, for later replays
 	@./deploy/histories.sh
 
 .PHONY: soak
-soak: ## random walks against the oracle, WALKS of them (5000)
+soak: ## random walks against the oracle, WALKS of them (5000), and FUZZ inputs to each parser (100000x)
 	go test ./workflows -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
+	@for package in $(PARSERS); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ) -fuzzminimizetime 20x; \
+		done; \
+	done
 
 .PHONY: mocks
 mocks: ## write the mocks again

@@ -39,6 +39,7 @@ type scale struct {
 	idle       int // devices for the memory
 	idleTime   time.Duration
 	disks      disks
+	drives     drives
 }
 
 // bench is one run of the program.
@@ -46,7 +47,7 @@ type bench struct {
 	scale
 	// dir is the folder to work in, bin the programs', profiles where profiles go.
 	dir, bin, profiles string
-	// only is the one part to measure: "turnover" or "disk"; empty is both.
+	// only is the one part to measure, of parts; empty is all.
 	only string
 
 	began  time.Time
@@ -62,6 +63,13 @@ func newBench(o options, dir string) *bench {
 		fleet: 100, load: box{fewest: 4, most: 10, time: 50 * time.Second}, loadCycles: 100,
 		idle: 5000, idleTime: 4 * time.Minute,
 		disks: disks{size: 8 << 30, rounds: 3, several: 8, each: 1 << 30},
+		drives: drives{
+			controllers: 64, rounds: 3,
+			guest: guestScale{
+				free: pair{name: "FREE", small: 512 << 20, large: 4 << 30}, limited: pair{name: "LIMITED", small: 64 << 20, large: 1 << 30, rate: 64 << 20},
+				rounds: 3, several: 8, each: 128 << 20, rate: 16 << 20,
+			},
+		},
 	}
 	if o.quick {
 		s = scale{
@@ -69,6 +77,13 @@ func newBench(o options, dir string) *bench {
 			fleet: 20, load: box{fewest: 1, most: 2, time: 5 * time.Second}, loadCycles: 20,
 			idle: 300, idleTime: 60 * time.Second,
 			disks: disks{size: 512 << 20, rounds: 2, several: 8, each: 64 << 20},
+			drives: drives{
+				controllers: 8, rounds: 2,
+				guest: guestScale{
+					free: pair{name: "FREE", small: 512 << 20, large: 2 << 30}, limited: pair{name: "LIMITED", small: 64 << 20, large: 320 << 20, rate: 64 << 20},
+					rounds: 1, several: 8, each: 64 << 20, rate: 16 << 20,
+				},
+			},
 		}
 	}
 	return &bench{scale: s, dir: dir, bin: o.bin, profiles: o.profiles, only: o.only, began: time.Now()}
@@ -77,16 +92,22 @@ func newBench(o options, dir string) *bench {
 func (b *bench) measure(ctx context.Context) error {
 	b.note("%d processors, load %s at the start", runtime.NumCPU(), loadAverage())
 	defer func() { b.note("load %s at the end; %.0f s in all", loadAverage(), time.Since(b.began).Seconds()) }()
-	if b.only != "disk" {
-		if err := b.orchestration(ctx); err != nil {
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{{"turnover", b.orchestration}, {"disk", b.disk}, {"nvme", b.nvme}} {
+		if b.only != "" && b.only != part.name {
+			continue
+		}
+		if err := part.measure(ctx); err != nil {
 			return err
 		}
 	}
-	if b.only != "turnover" {
-		return b.disk(ctx)
-	}
 	return nil
 }
+
+// parts are what -only takes.
+var parts = []string{"turnover", "disk", "nvme"}
 
 // orchestration measures everything but the drives.
 func (b *bench) orchestration(ctx context.Context) error {

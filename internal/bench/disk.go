@@ -38,7 +38,7 @@ type disks struct {
 // same size on the same file system, in turn; and the worker's memory while it wipes
 // several at once.
 func (b *bench) disk(ctx context.Context) (err error) {
-	w, err := b.wiper()
+	w, err := b.wiper("disk")
 	if err != nil {
 		return err
 	}
@@ -139,11 +139,13 @@ type wiper struct {
 	server     *server
 	worker     *process
 	bin, files string
+	every      time.Duration // between two looks at a device
 }
 
-func (b *bench) wiper() (*wiper, error) {
-	dir := filepath.Join(b.dir, "disk")
-	w := &wiper{bin: b.bin, files: filepath.Join(dir, "files")}
+// wiper starts both in a folder of this name, the worker with this environment besides.
+func (b *bench) wiper(folder string, env ...string) (*wiper, error) {
+	dir := filepath.Join(b.dir, folder)
+	w := &wiper{bin: b.bin, files: filepath.Join(dir, "files"), every: 200 * time.Millisecond}
 	for _, sub := range []string{w.files, filepath.Join(dir, "state")} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			return nil, err
@@ -160,6 +162,7 @@ func (b *bench) wiper() (*wiper, error) {
 	cmd := exec.Command(filepath.Join(b.bin, "burnish-worker"))
 	cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+w.server.address, "BURNISH_ROLE=all", fmt.Sprintf("BURNISH_HOST=bench-%d", os.Getpid()),
 		"BURNISH_STATE_DIR="+filepath.Join(dir, "state"), "BURNISH_HOST_FILE="+rules, fmt.Sprintf("BURNISH_MAX_CLEANS_PER_HOST=%d", b.disks.several))
+	cmd.Env = append(cmd.Env, env...)
 	if w.worker, err = launch("burnish-worker", dir, cmd); err != nil {
 		return nil, errors.Join(err, w.server.end())
 	}
@@ -183,7 +186,12 @@ func (w *wiper) burnish(ctx context.Context, args ...string) ([]byte, error) {
 
 // enroll enrols a file and waits for its first clean.
 func (w *wiper) enroll(ctx context.Context, name string) error {
-	if _, err := w.burnish(ctx, "enroll", name, "--host", fmt.Sprintf("bench-%d", os.Getpid()), "--driver", "block", "--set", "path="+w.path(name), "--provide"); err != nil {
+	return w.take(ctx, name, fmt.Sprintf("bench-%d", os.Getpid()), "--driver", "block", "--set", "path="+w.path(name))
+}
+
+// take enrols a device of a host and waits for its first clean.
+func (w *wiper) take(ctx context.Context, name, host string, flags ...string) error {
+	if _, err := w.burnish(ctx, append([]string{"enroll", name, "--host", host, "--provide"}, flags...)...); err != nil {
 		return err
 	}
 	_, err := w.cleaned(ctx, name)
@@ -201,18 +209,23 @@ func (w *wiper) turnover(ctx context.Context, name string) (map[string]time.Dura
 	return w.cleaned(ctx, name)
 }
 
+// show is what `burnish show` tells of a device.
+func (w *wiper) show(ctx context.Context, name string) (v contract.View, err error) {
+	text, err := w.burnish(ctx, "show", name, "-o", "json")
+	if err != nil {
+		return v, err
+	}
+	return v, json.Unmarshal(text, &v)
+}
+
 // cleaned waits until the device is available and gives the running time of each step
 // of its last clean.
 func (w *wiper) cleaned(ctx context.Context, name string) (map[string]time.Duration, error) {
-	tick := time.NewTicker(200 * time.Millisecond)
+	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for {
-		text, err := w.burnish(ctx, "show", name, "-o", "json")
+		v, err := w.show(ctx, name)
 		if err != nil {
-			return nil, err
-		}
-		var v contract.View
-		if err := json.Unmarshal(text, &v); err != nil {
 			return nil, err
 		}
 		switch v.DeviceState {

@@ -34,6 +34,9 @@ type Config struct {
 	// BURNISH_STATE_DIR; a guest without a worker is a bare machine.
 	Worker string
 	Env    map[string]string
+	// Programs are of this machine, and have the same paths in the guest, with the
+	// libraries that they are linked to.
+	Programs []string
 	// HostYAML is the text of HostFile; it belongs to root.
 	HostYAML string
 	// MemoryMB is 768 where it is 0.

@@ -87,12 +87,17 @@ func (n needs) writeImage(file string, config Config) (err error) {
 		copies[name] = filepath.Join(n.modules, module)
 		fmt.Fprintln(&list, name)
 	}
-	linked, err := libraries(n.nvme)
-	if err != nil {
-		return err
+	for _, program := range append([]string{n.nvme}, config.Programs...) {
+		linked, err := libraries(program)
+		if err != nil {
+			return err
+		}
+		for _, library := range linked {
+			copies[library] = library
+		}
 	}
-	for _, library := range linked {
-		copies[library] = library
+	for _, program := range config.Programs {
+		copies[program] = program
 	}
 	if config.Worker != "" {
 		if static, err := isStatic(config.Worker); err != nil || !static {

@@ -170,8 +170,8 @@ func (r *reader) counter(key string) uint64 {
 	return n
 }
 
-// text reads a string without the spaces and NULs that fill it up; "" where it is
-// missing.
+// text reads a string for one line, without the spaces and NULs that fill it up; "" where
+// it is missing.
 func (r *reader) text(key string) string {
 	v, ok := r.fields[key]
 	if !ok || v == nil || r.fault != nil {
@@ -181,7 +181,18 @@ func (r *reader) text(key string) string {
 	if !ok {
 		r.complain("%s is %s: want text", key, told(v))
 	}
-	return strings.TrimFunc(s, func(c rune) bool { return c == 0 || unicode.IsSpace(c) })
+	return oneLine(strings.TrimFunc(s, func(c rune) bool { return c == 0 || unicode.IsSpace(c) }))
+}
+
+// oneLine gives a device's own words for a log or a terminal: what is no character, or
+// moves the cursor, is "?".
+func oneLine(text string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || c == unicode.ReplacementChar {
+			return '?'
+		}
+		return c
+	}, text)
 }
 
 // device gives the object inside the one whose only key is the device's name; the

@@ -3,8 +3,11 @@ package nvmecli_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,10 +15,14 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-// FuzzParse feeds any output to every parser: none may panic, an error is a fault of
-// one line, and what is read keeps what its doc comment promises. A normal run tries
-// the samples alone.
-func FuzzParse(f *testing.F) {
+// Whatever a tool prints: no parser panics or works for long, an error is a fault of one
+// line beside which nothing is told, what is read is read alike a second time and keeps
+// what its doc comment promises. A normal run tries the seeds alone; `make soak` goes on
+// from them.
+
+// seeded gives f every sample, and these texts.
+func seeded(f *testing.F, texts ...string) {
+	f.Helper()
 	files, err := filepath.Glob("testdata/*.*")
 	require.NoError(f, err)
 	require.Greater(f, len(files), 10)
@@ -24,53 +31,209 @@ func FuzzParse(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(text)
 	}
-	for _, text := range []string{
-		"", "{", "{}", "null", `{"sanicap":-1,"oncs":"0x","oacs":1e9}`, `{"nvme0":{"sprog":1,"sstat":{"a":"(9) "},"cdw10_info":-1}}`,
-		`{"nsid_list":[{}]}`, `{"nsze":1,"ncap":1,"flbas":255,"lbafs":[{"ms":0,"ds":9}]}`, "NVMe status: x(0xffffffff)", "nvme version 9999.9999",
-	} {
+	for _, text := range append(texts, "", "{", "{}", "null", "{\n{", `{"error":"a\nb"}`) {
 		f.Add([]byte(text))
 	}
+}
+
+// patience is what one output of a few KiB may take on a busy machine; it is for what
+// never ends.
+const patience = 10 * time.Second
+
+// parsed parses output twice and gives what was read, false where it was refused.
+func parsed[T any](t *testing.T, parse func([]byte) (T, error), output []byte) (T, bool) {
+	t.Helper()
+	began := time.Now()
+	got, err := parse(slices.Clone(output))
+	again, errAgain := parse(output)
+	require.Less(t, time.Since(began), patience)
+	require.Equal(t, got, again)
+	require.Equal(t, err == nil, errAgain == nil)
+	oneFault(t, err)
+	if err != nil {
+		require.Empty(t, got, "nothing is told beside a fault")
+	}
+	return got, err == nil
+}
+
+func oneFault(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	fault, ok := device.AsFault(err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, device.CodeToolOutput, fault.Code)
+	require.Equal(t, device.Permanent, fault.Class)
+	require.NotEmpty(t, fault.Remedy)
+	line(t, err.Error(), fault.Message, fault.Remedy)
+	require.Less(t, len(err.Error()), 1000)
+}
+
+// line insists on text that may stand in one line of a terminal or a table.
+func line(t *testing.T, all ...string) {
+	t.Helper()
+	for _, text := range all {
+		require.Equal(t, -1, strings.IndexFunc(text, unicode.IsControl), "%q", text)
+	}
+}
+
+func FuzzController(f *testing.F) {
+	seeded(f, `{"sanicap":-1,"oncs":"0x","oacs":1e9}`, `{"sanicap":0,"oncs":8,"oacs":"0xf","sn":" a\u0000","mn":"a\nb","tnvmcap":"1e3"}`)
 	f.Fuzz(func(t *testing.T, output []byte) {
-		checked := func(err error) bool {
-			if err == nil {
-				return true
-			}
-			fault, ok := device.AsFault(err)
-			require.True(t, ok)
-			require.Equal(t, device.CodeToolOutput, fault.Code)
-			require.False(t, strings.ContainsAny(err.Error(), "\n\r"), "%q", err.Error())
-			require.Less(t, len(err.Error()), 1000)
-			return false
+		c, ok := parsed(t, nvmecli.ParseController, output)
+		line(t, c.Serial, c.Model, c.Firmware, c.Subsystem)
+		require.Equal(t, strings.TrimSpace(c.Serial), c.Serial)
+		require.Equal(t, ok && c.SANICAP&1 != 0, c.Capabilities().CryptoErase)
+	})
+}
+
+func FuzzNamespace(f *testing.F) {
+	seeded(f, `{"nsze":1,"ncap":1,"flbas":255,"lbafs":[{"ms":0,"ds":9}]}`, `{"nsze":"0xffffffffffffffff","ncap":1,"flbas":0,"lbafs":[{"ms":0,"ds":30}]}`)
+	f.Fuzz(func(t *testing.T, output []byte) {
+		n, ok := parsed(t, nvmecli.ParseNamespace, output)
+		if !ok {
+			return
 		}
-		c, err := nvmecli.ParseController(output)
-		if !checked(err) {
-			require.Empty(t, c)
+		line(t, n.NGUID, n.EUI64)
+		require.True(t, n.Format >= 0 && n.Format < len(n.Formats))
+		format := n.Formats[n.Format]
+		size, err := n.Bytes()
+		oneFault(t, err)
+		switch {
+		case err != nil:
+			require.Zero(t, size)
+		case n.Blocks == 0:
+			require.Zero(t, size)
+		default:
+			require.Positive(t, size)
+			require.Equal(t, n.Blocks, uint64(size/format.BlockSize))
 		}
-		n, err := nvmecli.ParseNamespace(output)
-		if checked(err) {
-			size, err := n.Bytes()
-			require.True(t, checked(err) && size >= 0 || err != nil)
+		for _, one := range n.Formats {
+			require.True(t, one.BlockSize == 0 || one.BlockSize >= 512 && one.BlockSize&(one.BlockSize-1) == 0)
 		}
-		ids, err := nvmecli.ParseNamespaceList(output)
-		if checked(err) {
+	})
+}
+
+func FuzzNamespaceList(f *testing.F) {
+	seeded(f, `{"nsid_list":[{}]}`, `{"nsid_list":[{"nsid":2},{"nsid":1},-2]}`)
+	f.Fuzz(func(t *testing.T, output []byte) {
+		ids, ok := parsed(t, nvmecli.ParseNamespaceList, output)
+		if !ok {
+			return
+		}
+		require.NotNil(t, ids)
+		require.Less(t, len(ids), 1024)
+		for i, id := range ids {
+			require.True(t, id != 0 && id != 0xffffffff && (i == 0 || id > ids[i-1]), "%v", ids)
+		}
+	})
+}
+
+func FuzzControllerList(f *testing.F) {
+	seeded(f, `{"ctrl_list":[]}`, `{"num_ctrl":2,"ctrl_list":[{"ctrl_id":0},{"ctrl_id":1}]}`)
+	f.Fuzz(func(t *testing.T, output []byte) {
+		if ids, ok := parsed(t, nvmecli.ParseControllerList, output); ok {
 			require.NotNil(t, ids)
-			for i, id := range ids {
-				require.True(t, id != 0 && (i == 0 || id > ids[i-1]))
-			}
+			require.Less(t, len(ids), 2047)
 		}
-		l, err := nvmecli.ParseSanitizeLog(output)
-		if !checked(err) {
+	})
+}
+
+func FuzzSanitizeLog(f *testing.F) {
+	seeded(f, `{"nvme0":{"sprog":1,"sstat":{"a":"(9) "},"cdw10_info":-1}}`,
+		`{"nvme0":{"sprog":65535,"sstat":{"global_erased":1,"a":"(1) x","b":"(4) y"},"cdw10_info":4}}`,
+		`{"sprog":65535,"sstat":257,"cdw10info":4,"time_block_erase":"0xffffffff","sanitize_state_information":{"sanitize_state":"(5) x"}}`)
+	f.Fuzz(func(t *testing.T, output []byte) {
+		l, ok := parsed(t, nvmecli.ParseSanitizeLog, output)
+		if !ok {
 			require.False(t, l.Done() || l.Running() || l.GlobalErased)
+			return
 		}
 		require.LessOrEqual(t, l.Status, nvmecli.SanitizeDoneNoFree)
-		_, err = nvmecli.ParseHealth(output)
-		checked(err)
-		_, err = nvmecli.ParseFirmware(output)
-		checked(err)
-		_, err = nvmecli.ParseVersion(output)
-		checked(err)
-		status, ok := nvmecli.ParseStatus(output)
+		require.Equal(t, l.Status == 1 || l.Status == 4, l.Done())
+		require.Equal(t, l.Status == 2, l.Running())
+		require.LessOrEqual(t, l.Passes, uint8(31))
+		require.GreaterOrEqual(t, l.State, -1)
+		for _, estimate := range []time.Duration{l.Overwrite, l.BlockErase, l.CryptoErase, l.OverwriteNoFree, l.BlockEraseNoFree, l.CryptoEraseNoFree} {
+			require.True(t, estimate == nvmecli.Unknown || estimate >= 0 && estimate < 1<<32*time.Second)
+		}
+	})
+}
+
+func FuzzSanitizeState(f *testing.F) {
+	seeded(f, strings.Repeat("\xff", 36), strings.Repeat("\xff", 37), strings.Repeat("\x00", 512))
+	f.Fuzz(func(t *testing.T, page []byte) {
+		state, ok := parsed(t, nvmecli.ParseSanitizeState, page)
+		require.True(t, state >= 0 && state <= 7)
+		require.Equal(t, len(page) > 36, ok)
+	})
+}
+
+func FuzzHealth(f *testing.F) {
+	seeded(f, `{"avail_spare":1,"spare_thresh":1,"percent_used":255,"critical_warning":{"value":"0x3f"},"media_errors":"340282366920938463463374607431768211455"}`)
+	f.Fuzz(func(t *testing.T, output []byte) { parsed(t, nvmecli.ParseHealth, output) })
+}
+
+func FuzzFirmware(f *testing.F) {
+	seeded(f, `{"nvme0":{"Active Firmware Slot (afi)":"0x21","Firmware Rev Slot 1":"2314885530819505713 (1.0.....)","Firmware Rev Slot 8":1}}`,
+		`{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":1,"Firmware Rev Slot 01":2,"Firmware Rev Slot +1":3}`, `{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 2":"0xff0a"}`)
+	f.Fuzz(func(t *testing.T, output []byte) {
+		firmware, ok := parsed(t, nvmecli.ParseFirmware, output)
+		require.True(t, firmware.Active >= 0 && firmware.Active <= 7 && firmware.Next >= 0 && firmware.Next <= 7)
+		require.Equal(t, ok, firmware.Revisions != nil)
+		for number, revision := range firmware.Revisions {
+			require.True(t, number >= 1 && number <= 7)
+			line(t, revision)
+		}
+	})
+}
+
+func FuzzVersion(f *testing.F) {
+	seeded(f, "nvme version 9999.9999", "nvme version 1.16\x1b[2J", "nvme version 99999.1", "a\nnvme version 3.0-rc.1\nlibnvme version 1.2")
+	f.Fuzz(func(t *testing.T, output []byte) {
+		v, ok := parsed(t, nvmecli.ParseVersion, output)
+		line(t, v.Text)
+		if err := v.Check(); ok && err != nil {
+			fault, isFault := device.AsFault(err)
+			require.True(t, isFault)
+			require.Equal(t, device.CodeToolTooOld, fault.Code)
+			line(t, err.Error())
+		}
+	})
+}
+
+func FuzzStatus(f *testing.F) {
+	seeded(f, "NVMe status: x(0xffffffff)", "NVMe status: Sanitize In Progress: (0x1) really(0x401d)\n", "NVMe status: (0x)", "identify: Invalid argument")
+	f.Fuzz(func(t *testing.T, stderr []byte) {
+		status, ok := nvmecli.ParseStatus(stderr)
 		require.True(t, ok || status == 0)
 		require.LessOrEqual(t, status, nvmecli.Status(0x7ff))
+		again, okAgain := nvmecli.ParseStatus(stderr)
+		require.True(t, status == again && ok == okAgain)
+	})
+}
+
+func FuzzLevel0(f *testing.F) {
+	answer := func(length byte, features ...byte) string {
+		return string(append(append([]byte{0, 0, 0, length}, make([]byte, 44)...), features...))
+	}
+	seeded(f, answer(0), answer(44), answer(60, 0, 2, 0x10, 12, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), answer(48, 0, 2, 0x10, 0), answer(48, 0, 1, 0x10, 255),
+		answer(0, 0, 2, 0x10, 12, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+	f.Fuzz(func(t *testing.T, output []byte) {
+		if _, ok := parsed(t, nvmecli.ParseLevel0, output); ok {
+			require.GreaterOrEqual(t, len(output), 48)
+			silent := output[0]|output[1]|output[2]|output[3] == 0
+			require.False(t, silent && strings.Trim(string(output), "\x00") != "", "a length of nothing, and something behind it")
+		}
+	})
+}
+
+func FuzzFeature(f *testing.F) {
+	seeded(f, "get-feature:0x06 (Volatile Write Cache), Current value:0x00000001\n\tmore", "value: 4294967296", "VALUE:0X1", "value:08")
+	f.Fuzz(func(t *testing.T, output []byte) {
+		if _, ok := parsed(t, nvmecli.ParseFeature, output); ok {
+			require.Contains(t, strings.ToLower(string(output)), "value:")
+		}
 	})
 }

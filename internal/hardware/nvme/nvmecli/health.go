@@ -84,7 +84,7 @@ func ParseFirmware(output []byte) (Firmware, error) {
 			continue
 		}
 		n, err := strconv.Atoi(name)
-		if err != nil || n < 1 || n > 7 {
+		if err != nil || n < 1 || n > 7 || len(name) != 1 {
 			r.complain("there is no slot %s", quoted(name))
 			break
 		}
@@ -96,7 +96,7 @@ func ParseFirmware(output []byte) (Firmware, error) {
 		}
 		var raw [8]byte
 		binary.LittleEndian.PutUint64(raw[:], r.number(key, number, 64))
-		f.Revisions[n] = strings.TrimRight(string(raw[:]), " \x00")
+		f.Revisions[n] = oneLine(strings.TrimRight(string(raw[:]), " \x00"))
 	}
 	if err := r.failed(); err != nil {
 		return Firmware{}, err

@@ -324,3 +324,37 @@ func TestEstimates(t *testing.T) {
 		require.Equal(t, nvmecli.Unknown, unknown)
 	}
 }
+
+// What a device says of itself goes into logs and tables: it is one line there.
+func TestTextIsOneLine(t *testing.T) {
+	c, err := nvmecli.ParseController([]byte(`{"sanicap":0,"oncs":0,"oacs":0,"sn":" A\nB\u001b ","mn":"M\u0085\ufffd\u0000"}`))
+	require.NoError(t, err)
+	require.Equal(t, "A?B?", c.Serial)
+	require.Equal(t, "M??", c.Model)
+	f, err := nvmecli.ParseFirmware([]byte(`{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":"0x200a41"}`))
+	require.NoError(t, err)
+	require.Equal(t, "A?", f.Revisions[1])
+	v, err := nvmecli.ParseVersion([]byte("nvme version 2.3\x1b[2J"))
+	require.NoError(t, err)
+	require.Equal(t, "2.3", v.Text)
+}
+
+// A slot that is told twice, by two spellings, would be the one that was read last.
+func TestF20_FirmwareSlotsHaveOneName(t *testing.T) {
+	for _, name := range []string{"01", "+1", "8", "0", ""} {
+		got, err := nvmecli.ParseFirmware([]byte(`{"Active Firmware Slot (afi)":1,"Firmware Rev Slot ` + name + `":1}`))
+		refused(t, "there is no slot", got, err)
+	}
+}
+
+// A Level 0 Discovery that says it has no bytes, and has some, is not that of a drive
+// without locks.
+func TestLevel0WithoutALength(t *testing.T) {
+	answer := make([]byte, 512)
+	got, err := nvmecli.ParseLevel0(answer)
+	require.NoError(t, err)
+	require.Zero(t, got)
+	copy(answer[48:], []byte{0, 2, 0x10, 12, 0x07})
+	got, err = nvmecli.ParseLevel0(answer)
+	refused(t, "a Level 0 Discovery of 4 bytes in 512", got, err)
+}

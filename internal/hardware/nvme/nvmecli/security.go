@@ -1,6 +1,7 @@
 package nvmecli
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"regexp"
@@ -56,7 +57,7 @@ func ParseLevel0(output []byte) (Locking, error) {
 	// The length does not count its own four bytes.
 	length := uint64(binary.BigEndian.Uint32(output)) + 4
 	if length < header || length > uint64(len(output)) {
-		if length == 4 { // all zeroes: nothing answered at this protocol
+		if len(bytes.Trim(output, "\x00")) == 0 { // nothing answered at this protocol
 			return Locking{}, nil
 		}
 		r.complain("a Level 0 Discovery of %d bytes in %d", length, len(output))

@@ -19,7 +19,7 @@ type Version struct {
 // Oldest is the oldest version whose output is understood.
 var Oldest = Version{Major: 1, Minor: 16, Text: "1.16"}
 
-var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[^\s]{0,40})`)
+var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[!-~]{0,40})`)
 
 // ParseVersion reads the output of `nvme version`. Faults: tool_output.
 func ParseVersion(output []byte) (Version, error) {
