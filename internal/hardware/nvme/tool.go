@@ -84,7 +84,9 @@ func (t *tool) start(ctx context.Context, held []int, args []string) (output []b
 	// It dies with its worker and has a group of its own. Never called by a goroutine
 	// that is locked to its thread: the signal comes when the thread ends (measured).
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = time.Second
+	// Long: an overloaded host may be slow to drain the pipes of a command that ended well
+	// (seen with eight cleans at once).
+	cmd.WaitDelay = 30 * time.Second
 	var stdout, stderr capped
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	for _, fd := range held {
