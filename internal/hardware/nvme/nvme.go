@@ -12,22 +12,18 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/pci"
 )
 
 // Type is the type of the devices of this driver (S2.32).
 const Type = "NVME"
-
-// class is the PCI class of NVMe controllers: mass storage, non-volatile memory, NVM
-// Express; the last two digits are the interface and the driver that serves it.
-const class = "010802"
 
 // Host is what the driver needs of its host; the zero Kernel is this machine's.
 type Host struct {
@@ -47,19 +43,23 @@ type Driver struct {
 	host     Host
 	sys      string // where sysfs is
 	dev      string // where nodes are
-	tool     *tool
 	patience time.Duration
-	// openGroup opens a VFIO group; tests answer instead.
-	openGroup func(path string) (int, error)
+	// hands carry out what needs privilege; local is those that are this process's.
+	hands privileged.Hands
+	local *privileged.Local
 }
 
 // New returns the driver.
 func New(host Host) *Driver {
-	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience, openGroup: openGroup}
+	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience}
 	if host.Kernel.Sys != "" {
 		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
 	}
-	d.tool = newTool(host.Tool)
+	d.local = &privileged.Local{Tool: host.Tool, Sys: d.sys, Dev: d.dev, Patience: nodePatience}
+	if d.local.Tool == "" {
+		d.local.Tool = "nvme"
+	}
+	d.hands = d.local
 	return d
 }
 
@@ -69,7 +69,7 @@ func (d *Driver) Name() string { return "nvme" }
 // Init refuses a host without nvme-cli, or with one whose output is not understood
 // (S2.3). Faults: tool_missing, tool_too_old, tool_output.
 func (d *Driver) Init(ctx context.Context) error {
-	output, err := d.tool.run(ctx, "version")
+	output, err := d.hands.Version(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 	}
 	var found []hardware.Found
 	for _, dev := range devices {
-		if dev.Class != class || dev.Type == pci.Virtual {
+		if dev.Class != privileged.Class || dev.Type == pci.Virtual {
 			continue
 		}
 		entry, matches, err := specs.Match(dev)
@@ -134,7 +134,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	}
 	first := known == (device.Identity{})
 	if field := known.Differs(who); !first && field != "" {
-		return hardware.Discovery{}, changed(field, c.address)
+		return hardware.Discovery{}, changed(field, c.Address)
 	}
 	if err := c.alone(ctx); err != nil {
 		return hardware.Discovery{}, err
@@ -172,7 +172,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err := c.alone(ctx); err != nil {
 		return nil, err
 	}
-	if err := hardware.Lock(ctx, c.fd(), c.path); err != nil {
+	if err := c.drive.Lock(ctx); err != nil {
 		return nil, err
 	}
 	if err := h.claim(ctx); err != nil {
@@ -246,6 +246,3 @@ func busy(format string, args ...any) *device.Fault {
 func missing(format string, args ...any) *device.Fault {
 	return refused(device.CodeTargetMissing, "put it back, or retire the device", format, args...)
 }
-
-// oneLine gives text as it may stand in one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
