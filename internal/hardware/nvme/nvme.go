@@ -4,6 +4,13 @@
 // the kernel makes of them. No command goes to a drive whose identity was not read just
 // before, on a descriptor that pins the drive's number (SAFETY F11), and none that
 // changes anything goes to one that somebody else could be using (SAFETY F12).
+//
+// What needs root is package privileged: the controllers' nodes, and the binding of PCI
+// functions. A worker that is root does it itself. Another one has a helper do it, by
+// verbs over a socket: a copy of burnish-worker with the file capabilities
+// cap_sys_admin,cap_dac_override+ep, or setuid root, which BURNISH_NVME_HELPER names
+// (docs/nvme.md, Without root). The worker's user then needs to read and write the
+// drives' namespaces, and nothing of their controllers.
 package nvme
 
 import (
@@ -34,6 +41,9 @@ type Host struct {
 	Specs func() (pci.Specs, error)
 	// Tool is nvme-cli's program; empty is "nvme" in the PATH.
 	Tool string
+	// Helper is the program that does what is privileged where this process may not;
+	// empty is none.
+	Helper string
 	// Kernel is where the kernel shows its tables.
 	Kernel block.Kernel
 }
@@ -60,6 +70,9 @@ func New(host Host) *Driver {
 		d.local.Tool = "nvme"
 	}
 	d.hands = d.local
+	if host.Helper != "" && !privileged.Able() {
+		d.hands = &privileged.Remote{Program: host.Helper}
+	}
 	return d
 }
 
@@ -67,7 +80,8 @@ func New(host Host) *Driver {
 func (d *Driver) Name() string { return "nvme" }
 
 // Init refuses a host without nvme-cli, or with one whose output is not understood
-// (S2.3). Faults: tool_missing, tool_too_old, tool_output.
+// (S2.3), and one on which nothing may open a controller (S2.67). Faults: tool_missing,
+// tool_too_old, tool_output, not_allowed.
 func (d *Driver) Init(ctx context.Context) error {
 	output, err := d.hands.Version(ctx)
 	if err != nil {
@@ -77,7 +91,13 @@ func (d *Driver) Init(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return version.Check()
+	if err := version.Check(); err != nil {
+		return err
+	}
+	if d.hands == privileged.Hands(d.local) && !privileged.Able() {
+		return refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is set")
+	}
+	return nil
 }
 
 // Find lists the NVMe controllers that device_spec allows; see hardware.Finder.

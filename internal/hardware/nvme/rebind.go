@@ -14,7 +14,7 @@ const hostDriver, guestDriver = privileged.HostDriver, privileged.GuestDriver
 const (
 	// nodePatience is how long the kernel may take to make a node or to bind a drive,
 	// nodeEvery how often it is looked for.
-	nodePatience = 5 * time.Second
+	nodePatience = privileged.Patience
 	nodeEvery    = 50 * time.Millisecond
 )
 

@@ -68,8 +68,12 @@ type Local struct {
 	Ambient []uintptr
 }
 
-// nodeEvery is how often a node is looked for.
-const nodeEvery = 50 * time.Millisecond
+const (
+	// Patience is how long the kernel may take to make a node, for who knows no better.
+	Patience = 5 * time.Second
+	// nodeEvery is how often a node is looked for.
+	nodeEvery = 50 * time.Millisecond
+)
 
 // Version gives what nvme-cli says of itself; see Hands.
 func (l *Local) Version(ctx context.Context) ([]byte, error) { return l.read(ctx, "version") }
