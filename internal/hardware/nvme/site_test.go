@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -21,8 +20,6 @@ import (
 	"burnish/internal/hardware/nvme/nvmetest"
 	"burnish/internal/pci"
 )
-
-func TestMain(m *testing.M) { os.Exit(nvmetest.Main(m)) }
 
 // tenant is the nonce of what the tenant wrote.
 const tenant = 7
