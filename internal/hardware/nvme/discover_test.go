@@ -40,7 +40,7 @@ func TestS2_3_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 	}
 	err := nvme.New(nvme.Host{Tool: script("echo nvme version 2.3 '(git 2.3)'")}).Init(t.Context())
 	if os.Geteuid() != 0 {
-		fault(t, device.CodeNotAllowed, err)
+		require.Contains(t, fault(t, device.CodeNotAllowed, err).Remedy, "BURNISH_NVME_HELPER")
 		return
 	}
 	require.NoError(t, err)

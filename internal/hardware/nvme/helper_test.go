@@ -1,6 +1,7 @@
 package nvme_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -171,12 +172,18 @@ func TestPlayedWorker(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &m))
 	require.Equal(t, nobody, os.Geteuid())
+	if m.Operation == "" {
+		output, err := (&privileged.Remote{Program: m.Helper}).Version(t.Context())
+		require.NoError(t, err)
+		t.Logf("%s", output)
+		return
+	}
 	allowed := func(pci.Device) error { return nil }
 	kernel := block.Kernel{Proc: "/proc", Sys: m.Sys, Dev: m.Dev}
 
 	bare := nvme.New(nvme.Host{Allow: allowed, Tool: m.Tool, Kernel: kernel})
 	_, err = bare.Discover(t.Context(), hardware.Target{Address: m.Address}, device.Identity{})
-	fault(t, device.CodeNotAllowed, err)
+	require.Contains(t, fault(t, device.CodeNotAllowed, err).Remedy, "BURNISH_NVME_HELPER")
 
 	b := &bench{t: t, driver: nvme.New(nvme.Host{Allow: allowed, Helper: m.Helper, Kernel: kernel})}
 	require.NoError(t, b.driver.Init(t.Context()))
@@ -341,4 +348,39 @@ func TestS2_67_AKilledHelperIsReplaced(t *testing.T) {
 	_, err = drive.Read(t.Context(), read)
 	require.NoError(t, err)
 	require.NoError(t, drive.Close())
+}
+
+// TestS2_67_FileCapabilitiesAreEnough: what nvme-cli gets of a helper that is not root is
+// the two capabilities, and nothing that the caller has put into the environment.
+func TestS2_67_FileCapabilitiesAreEnough(t *testing.T) {
+	u := withoutRoot(t)
+	require.NoError(t, os.Chmod(u.told.Helper, 0o755))
+	const effective, dacOverride, sysAdmin = 1, 1 << unix.CAP_DAC_OVERRIDE, 1 << unix.CAP_SYS_ADMIN
+	words := []uint32{0x02000000 | effective, dacOverride | sysAdmin, 0, 0, 0}
+	var value []byte
+	for _, w := range words {
+		value = binary.LittleEndian.AppendUint32(value, w)
+	}
+	if err := unix.Setxattr(u.told.Helper, "security.capability", value, 0); err != nil {
+		t.Skipf("no file capabilities here: %v", err)
+	}
+	u.told.Tool = filepath.Join(u.dir, "nvme")
+	require.NoError(t, os.WriteFile(u.told.Tool, []byte("#!/bin/sh\ngrep -E 'Cap(Eff|Amb)|^Uid' /proc/self/status; env; echo \"words: $*\"; pwd\n"), 0o755))
+	u.told.Operation = ""
+	u.tell("helper.json")
+	worker := u.worker()
+	worker.Env = append(worker.Env, "LD_PRELOAD_OF_MINE=1")
+	output, err := worker.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	for _, line := range []string{"CapEff:\t0000000000200002", "CapAmb:\t0000000000200002", "Uid:\t65534", "words: version", "LC_ALL=C"} {
+		require.Contains(t, string(output), line)
+	}
+	require.NotContains(t, string(output), "LD_PRELOAD_OF_MINE")
+	require.NotContains(t, string(output), played)
+
+	// Its user is the caller's here: the rules must be root's all the same.
+	require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))
+	output, err = u.worker().CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), "belongs to uid 65534")
 }

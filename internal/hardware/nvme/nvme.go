@@ -261,8 +261,3 @@ func changed(field, what string) *device.Fault {
 func busy(format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
 }
-
-// missing is the fault of a drive that is not there.
-func missing(format string, args ...any) *device.Fault {
-	return refused(device.CodeTargetMissing, "put it back, or retire the device", format, args...)
-}

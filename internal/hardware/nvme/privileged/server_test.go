@@ -286,3 +286,41 @@ func holders(t *testing.T, file *os.File) (pids []int) {
 	}
 	return pids
 }
+
+// TestF21_TheHelperRebindsUnderTheFenceAlone, and takes nothing from another driver.
+func TestF21_TheHelperRebindsUnderTheFenceAlone(t *testing.T) {
+	b := atBoundary(t)
+	rebind := call{Do: doRebind, Address: b.address(), Fence: true}
+	fence := int(b.fence.Fd())
+	require.ErrorContains(t, b.call(rebind).err(), "without the device's fence")
+	require.ErrorContains(t, b.call(rebind, fence, fence).err(), "shows no disks")
+	require.NoError(t, b.call(rebind, fence).err(), "it is on the host's driver")
+	b.site.BindDriver(0, "uio")
+	require.ErrorContains(t, b.call(rebind, fence).err(), "is not taken from it")
+	rebind.Address = b.site.Look(1).Address
+	require.ErrorContains(t, b.call(rebind, fence).err(), "no")
+}
+
+// TestEveryVerbIsOneCommandLine of numbers and fixed words, and each is for one way of
+// asking alone.
+func TestEveryVerbIsOneCommandLine(t *testing.T) {
+	r := Request{NSID: 1, Detached: true, Feature: 6, Value: 1, Action: CryptoErase, Blocks: 8, Format: 1, Controller: 2}
+	for verb, k := range kinds {
+		taken := Request{}
+		if k.takes != nil {
+			taken = k.takes(r)
+		}
+		taken.Verb = verb
+		_, err := taken.check(k.changes)
+		require.NoError(t, err, verb)
+		_, err = taken.check(!k.changes)
+		require.Error(t, err, verb)
+		for i, word := range k.line(taken) {
+			form := `^--[a-z0-9-]+(=(0x)?[0-9a-f]+|=json)?$`
+			if i == 0 {
+				form = `^[a-z-]+$`
+			}
+			require.Regexp(t, form, word, verb)
+		}
+	}
+}
