@@ -72,7 +72,7 @@ func playHelper() error {
 	if err != nil {
 		return err
 	}
-	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Patience: time.Second, Alone: true, Ambient: ambient}}
+	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Proc: "/proc", Patience: time.Second, Alone: true, Ambient: ambient}}
 	rules, err := host.LoadRootRules(filepath.Join(filepath.Dir(program), "host.yaml"))
 	if err != nil {
 		s.Unfit = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: err.Error(), Remedy: "mend it"}

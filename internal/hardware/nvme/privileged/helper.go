@@ -29,7 +29,7 @@ func Privilege() (ambient []uintptr, err error) {
 // one line; what it gives then is not used.
 func Machine(tools ...string) (*Local, error) {
 	ambient, err := Privilege()
-	l := &Local{Sys: "/sys", Dev: "/dev", Patience: Patience, Alone: true, Ambient: ambient}
+	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Patience: Patience, Alone: true, Ambient: ambient}
 	for _, tool := range tools {
 		if _, missing := os.Stat(tool); missing == nil {
 			l.Tool = tool

@@ -58,6 +58,7 @@ type Local struct {
 	Tool string // nvme-cli's program
 	Sys  string // where sysfs is
 	Dev  string // where nodes are
+	Proc string // where the tables of mounts and swaps are; a server's only
 	// Patience is how long the kernel may take to make a node.
 	Patience time.Duration
 	// OpenGroup opens a VFIO group; nil opens it as a guest does.
@@ -161,7 +162,7 @@ func (d *local) pinned() error {
 	if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
 		return refused(device.CodeIdentityChanged, "look at the host's /dev", "%s is no character device", p.Node)
 	}
-	number := fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))
+	number := numberOf(stat)
 	now, err := filepath.EvalSymlinks(filepath.Join(p.Sys, "bus/pci/devices", p.Address, "nvme", p.Controller))
 	if err != nil || now != p.Dir {
 		return missing("the controller %s of %s is gone", p.Controller, p.Address)

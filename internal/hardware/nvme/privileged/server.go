@@ -189,8 +189,8 @@ func fenced(c call, files []*os.File) (Held, error) {
 }
 
 // guarded proves that the caller keeps everybody else away: the fence, the lock on the
-// node, and every disk that the kernel makes of the drive, opened exclusively (SAFETY
-// F12). What a verb does that reaches no disk needs none.
+// node, and every disk that the kernel makes of the drive, opened exclusively, and in
+// no other use (SAFETY F12). What a verb does that reaches no disk needs none.
 func (s *session) guarded(c call, files []*os.File) (Held, error) {
 	held, err := fenced(c, files)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *session) guarded(c call, files []*os.File) (Held, error) {
 		if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
 			return Held{}, refuse("what is given for a disk is none")
 		}
-		given[fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))] = true
+		given[numberOf(stat)] = true
 	}
 	disks, err := s.drive.place.Disks()
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *session) guarded(c call, files []*os.File) (Held, error) {
 		if !given[number] {
 			return Held{}, busy("%s is not held by the caller", disk.Name)
 		}
-		if err := claimed(disk.Node, number); err != nil {
+		if err := errors.Join(claimed(disk.Node, number), unused(s.Local.Proc, disk)); err != nil {
 			return Held{}, err
 		}
 	}

@@ -42,7 +42,7 @@ func atBoundary(t *testing.T) *boundary {
 	b.conn, err = connection(pair[1])
 	require.NoError(t, err)
 	b.server = &Server{
-		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Patience: time.Millisecond, Alone: true},
+		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: "/proc", Patience: time.Millisecond, Alone: true},
 		Allow: func(d pci.Device) error {
 			if d.Address != b.site.Look(0).Address {
 				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no"}
@@ -323,4 +323,45 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 			require.Regexp(t, form, word, verb)
 		}
 	}
+}
+
+// TestF12_WhatIsInUseIsNotErased, though the caller has an exclusive claim to show.
+func TestF12_WhatIsInUseIsNotErased(t *testing.T) {
+	b := atBoundary(t).opened()
+	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
+	fence, disk := int(b.fence.Fd()), b.disk("nvme0n1", unix.O_EXCL)
+	var stat unix.Stat_t
+	require.NoError(t, unix.Fstat(disk, &stat))
+	dirs, err := filepath.Glob(filepath.Join(b.site.Sys, "devices/pci0000:00/*/nvme/nvme0/nvme0n1"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 1)
+	for name, tt := range map[string]struct{ mounts, swaps, part, holder, says string }{
+		"mounted":             {mounts: "30 1 " + numberOf(stat) + " / /mnt rw - ext4 /dev/nvme0n1 rw", says: "mounted at /mnt"},
+		"a partition mounted": {mounts: "30 1 259:77 / /mnt rw - ext4 /dev/nvme0n1p1 rw", part: "259:77", says: "mounted at /mnt"},
+		"swap":                {swaps: filepath.Join(b.site.Dev, "nvme0n1") + " partition 1 0 -2", says: "used as swap"},
+		"held":                {holder: "dm-0", says: "held by dm-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := t.TempDir()
+			require.NoError(t, os.Mkdir(filepath.Join(proc, "self"), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte(tt.mounts+"\n"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(proc, "swaps"), []byte(tt.swaps+"\n"), 0o600))
+			b.server.Local.Proc = proc
+			part, holder := filepath.Join(dirs[0], "nvme0n1p1"), filepath.Join(dirs[0], "holders", tt.holder)
+			if tt.part != "" {
+				require.NoError(t, os.Mkdir(part, 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(part, "partition"), []byte("1\n"), 0o600))
+				require.NoError(t, os.WriteFile(filepath.Join(part, "dev"), []byte(tt.part+"\n"), 0o600))
+			}
+			if tt.holder != "" {
+				require.NoError(t, os.WriteFile(holder, nil, 0o600))
+				defer func() { require.NoError(t, os.Remove(holder)) }()
+			}
+			require.ErrorContains(t, b.call(erase, fence, disk).err(), tt.says)
+			require.NoError(t, os.RemoveAll(part))
+			b.untouched()
+		})
+	}
+	b.server.Local.Proc = "/proc"
+	require.NoError(t, b.call(erase, fence, disk).err())
 }
