@@ -208,10 +208,26 @@ func TestPlayedWorker(t *testing.T) {
 // TestS2_67_AWorkerWithoutRootCleans: the whole plan of a drive, by a worker that may
 // open no controller, through the helper alone.
 func TestS2_67_AWorkerWithoutRootCleans(t *testing.T) {
-	for _, operation := range []device.Operation{device.CryptoErase, device.Shred} {
-		t.Run(string(operation), func(t *testing.T) {
+	const half = 8 << 20 / 512
+	for name, tt := range map[string]struct {
+		operation device.Operation
+		change    func(*nvmetest.Controller)
+	}{
+		"crypto erase": {device.CryptoErase, func(*nvmetest.Controller) {}},
+		"zeroes":       {device.Shred, func(*nvmetest.Controller) {}},
+		"split, and a feature changed": {device.BlockErase, func(c *nvmetest.Controller) {
+			c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half}}
+			f := c.Features[6]
+			f.Saved, f.Current = 0, 0
+			c.Features[6] = f
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			u := withoutRoot(t)
-			u.told.Operation = operation
+			u.told.Operation = tt.operation
+			u.site.Change(0, tt.change)
+			u.site.Rescan(0)
+			defer u.udev()()
 			u.soil(0)
 			u.soil(1)
 			control := u.left(1)
@@ -225,6 +241,25 @@ func TestS2_67_AWorkerWithoutRootCleans(t *testing.T) {
 			provenCommands(t, u.site, "S1")
 		})
 	}
+}
+
+// udev gives the worker each namespace that comes, until it is stopped.
+func (u *unprivileged) udev() (stop func()) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		again := time.NewTicker(5 * time.Millisecond)
+		defer again.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-again.C:
+				_ = os.Chown(filepath.Join(u.site.Dev, "nvme0n1"), nobody, nobody) // it may not be there now
+			}
+		}
+	}()
+	return func() { close(ended); <-stopped }
 }
 
 // TestS2_67_TheHelperHasItsOwnRules: those that root alone may write.

@@ -61,7 +61,7 @@ const Socket = 3
 // that runs needs what it holds.
 func Main(s *Server) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE)
-	unix.Umask(0o077)
+	unix.Umask(0o022)
 	conn, err := connection(Socket)
 	if err != nil {
 		return fmt.Errorf("a helper is started by a host worker, which passes a socket as descriptor %d: %w", Socket, err)
