@@ -21,6 +21,7 @@ import (
 	"burnish/activities"
 	"burnish/internal/config"
 	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/host"
 )
 
@@ -51,6 +52,8 @@ func run(args []string) error {
 		switch args[0] {
 		case "-h", "--help", "help":
 			return help()
+		case privileged.Subcommand:
+			return helpNVMe(args[1:])
 		case "--version", "version":
 			fmt.Fprintln(os.Stdout, "burnish-worker", version)
 			return nil

@@ -104,6 +104,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	stop = this.Close
 	drivers, err := drive(settings.Drivers, hardware.Host{
 		StateDir: this.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+		NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {
 		return nil, nil, stop, usageError{err}

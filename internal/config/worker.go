@@ -51,6 +51,7 @@ type Worker struct {
 	Verify           string        `env:"VERIFY" envDefault:"full" help:"full, or sample:N for one block in N"`
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
+	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers where the worker is not root"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
 	// Cleans is what the policy file says.
 	Cleans clean.Policy
@@ -123,6 +124,9 @@ func (w Worker) check() error {
 	}
 	if w.GracefulStop <= 0 {
 		complain("STOP_TIMEOUT", "%s is not positive", w.GracefulStop)
+	}
+	if w.NVMeHelper != "" && !filepath.IsAbs(w.NVMeHelper) {
+		complain("NVME_HELPER", "%q is no absolute path", w.NVMeHelper)
 	}
 	return errors.Join(wrong...)
 }

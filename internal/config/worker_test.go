@@ -66,6 +66,7 @@ func settings(t *testing.T) map[string]setting {
 		"MAX_CLEANS_PER_HOST": {"MaxCleansPerHost", 4, "1000", 1000, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "-1": "-1", "many": `"many"`, "1.5": `"1.5"`}},
 		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", nil}, // the steps check it, with ValidVerify
 		"WORKFLOW_CACHE":      {"StickyCache", 2000, "1", 1, map[string]string{"0": "0 is less than 1", "x": `"x"`}},
+		"NVME_HELPER":         {"NVMeHelper", "", "/usr/libexec/burnish-nvme-helper", "/usr/libexec/burnish-nvme-helper", map[string]string{"helper": "\"helper\" is no absolute path"}},
 		"STOP_TIMEOUT":        {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
 		"DEBUG":               {"Debug", false, "true", true, noBool},
 	}

@@ -20,7 +20,7 @@ const driverTimeout = time.Minute
 func (m machine) drivers(rules *host.Rules) {
 	const check = "drivers"
 	drivers, err := m.system.drivers(m.settings.Drivers, hardware.Host{
-		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, NVMeHelper: m.settings.NVMeHelper,
 	})
 	if err != nil {
 		m.Wrong(check, "correct BURNISH_DRIVERS", "%v", err)
@@ -59,8 +59,8 @@ func (m machine) initialise(name string, d port.Initializer) {
 
 // find counts the devices that a driver finds by itself.
 func (m machine) find(name string, d port.Finder) {
-	if m.uid != 0 {
-		m.Wrong(name, "run burnish-worker as root on this host", "uid %d may not send commands to drives", m.uid)
+	if m.uid != 0 && m.settings.NVMeHelper == "" {
+		m.Wrong(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER", "uid %d may not send commands to drives", m.uid)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()

@@ -43,7 +43,9 @@ import (
 // the drivers that use them ask for them before each use.
 type Rules struct {
 	file string // "" for DefaultRules and the zero Rules
-	root string // of DefaultRules: everything below may be destroyed
+	// ofRoot: a file of this process's own user is not believed.
+	ofRoot bool
+	root   string // of DefaultRules: everything below may be destroyed
 
 	mu  sync.Mutex
 	own []string // state directories whose records are never a device
@@ -74,6 +76,20 @@ func LoadRules(file string) (*Rules, error) {
 		return nil, fmt.Errorf("resolve %s: %w", file, err)
 	}
 	r := &Rules{file: absolute}
+	if _, err := r.read(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// LoadRootRules is LoadRules for a program that has more privilege than whoever starts
+// it: the file and its directory must belong to root, whoever this process's user is.
+func LoadRootRules(file string) (*Rules, error) {
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fmt.Errorf("resolve %s: %w", file, err)
+	}
+	r := &Rules{file: absolute, ofRoot: true}
 	if _, err := r.read(); err != nil {
 		return nil, err
 	}
@@ -299,7 +315,7 @@ func (r *Rules) read() (content rulesContent, err error) {
 		return content, fmt.Errorf("open %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, unix.Close(dirFD)) }()
-	if err := trusted(dirFD, dir, unix.S_IFDIR); err != nil {
+	if err := trusted(dirFD, dir, unix.S_IFDIR, r.owner()); err != nil {
 		return content, err
 	}
 	// Not blocking: base might be a pipe. Not following: the owner of a link's target
@@ -313,7 +329,7 @@ func (r *Rules) read() (content rulesContent, err error) {
 	}
 	file := os.NewFile(uintptr(fd), r.file)
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := trusted(fd, r.file, unix.S_IFREG); err != nil {
+	if err := trusted(fd, r.file, unix.S_IFREG, r.owner()); err != nil {
 		return content, err
 	}
 	text, err := io.ReadAll(io.LimitReader(file, largestRules+1))
@@ -326,13 +342,21 @@ func (r *Rules) read() (content rulesContent, err error) {
 	return parseRules(r.file, text)
 }
 
-// trusted says whether only root, or this worker's user, may write the open file.
-func trusted(fd int, path string, kind uint32) error {
+// owner is who may own the file, besides root.
+func (r *Rules) owner() uint32 {
+	if r.ofRoot {
+		return 0
+	}
+	return uint32(os.Geteuid())
+}
+
+// trusted says whether only root, or uid, may write the open file.
+func trusted(fd int, path string, kind, uid uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("look at %s: %w", path, err)
 	}
-	return trustedStat(st, path, kind, uint32(os.Geteuid()))
+	return trustedStat(st, path, kind, uid)
 }
 
 func trustedStat(st unix.Stat_t, path string, kind, uid uint32) error {

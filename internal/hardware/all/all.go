@@ -25,6 +25,8 @@ type Host struct {
 	// of device_spec are in force.
 	PCI   func(pci.Device) error
 	Specs func() (pci.Specs, error)
+	// NVMeHelper is the program that does for the driver nvme what needs root.
+	NVMeHelper string
 	// Fake says whether simulated devices may be used.
 	Fake func() error
 }
@@ -33,7 +35,7 @@ type Host struct {
 var makers = map[string]func(Host) hardware.Driver{
 	"block": func(h Host) hardware.Driver { return block.New(h.Paths, h.StateDir) },
 	"nvme": func(h Host) hardware.Driver {
-		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Kernel: block.Kernel{Keep: []string{h.StateDir}}})
+		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper, Kernel: block.Kernel{Keep: []string{h.StateDir}}})
 	},
 	"fake": func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
 }

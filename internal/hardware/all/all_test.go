@@ -11,7 +11,7 @@ import (
 )
 
 func TestEveryDriverGoesByItsName(t *testing.T) {
-	require.Equal(t, []string{"block", "fake"}, all.Names())
+	require.Equal(t, []string{"block", "fake", "nvme"}, all.Names())
 	drivers, err := all.Drivers(append(all.Names(), "fake"), all.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
 	require.Len(t, drivers, len(all.Names()))

@@ -6,33 +6,27 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/pci"
 )
 
-// controller is one controller whose node is held open: for as long as it is, the
-// kernel gives its number to no other (SAFETY F11, measured).
+// controller is one controller whose node is held open as long as its drive is.
 type controller struct {
 	*Driver
-	target  hardware.Target
-	address string // on the PCI bus
-	pci     pci.Device
-	name    string // the kernel's: nvme0
-	dir     string // in sysfs, without links
-	path    string // its node
-	node    *os.File
+	privileged.Place
+	target hardware.Target
+	pci    pci.Device
+	// drive holds the node open, in this process or in the helper.
+	drive privileged.Drive
 	// id is what the controller said last.
 	id nvmecli.Controller
 	// fence, where there is one, goes to each child that changes something.
@@ -51,19 +45,20 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 	if address == "" {
 		return nil, invalid("the driver nvme needs the PCI address of the drive (--address)")
 	}
-	c := &controller{Driver: d, target: t, address: address, fence: t.Fence, options: chosen}
+	c := &controller{Driver: d, target: t, fence: t.Fence, options: chosen}
 	if c.pci, err = d.onBus(address); err != nil {
 		return nil, err
 	}
 	if err := d.allowed(c.pci); err != nil {
 		return nil, err
 	}
-	if c.pci, err = d.onHostsDriver(ctx, c.pci, chosen.rebind && t.Step != ""); err != nil {
+	if c.pci, err = d.onHostsDriver(ctx, c.pci, chosen.rebind && t.Step != "", t.Fence); err != nil {
 		return nil, err
 	}
-	if err := c.open(ctx); err != nil {
+	if c.drive, err = d.hands.Open(ctx, address); err != nil {
 		return nil, err
 	}
+	c.Place = c.drive.Place()
 	defer func() {
 		if err != nil {
 			c.closeInto(&err)
@@ -76,127 +71,11 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 }
 
 // onBus looks at what is at a PCI address.
-func (d *Driver) onBus(address string) (pci.Device, error) {
-	dev, found, err := pci.Look(filepath.Join(d.sys, "bus/pci/devices"), address)
-	switch {
-	case err != nil:
-		return pci.Device{}, err
-	case !found:
-		return pci.Device{}, missing("there is no PCI device at %s", address)
-	case dev.Class != class:
-		return pci.Device{}, invalid("what is at %s is no NVMe controller (class %s)", address, dev.Class)
-	case dev.Type == pci.Virtual:
-		return pci.Device{}, invalid("%s is a virtual function; only whole drives are cleaned", address)
-	case len(dev.Functions) > 0:
-		return pci.Device{}, refused(device.CodeTargetShared, "switch its virtual functions off", "%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
-	}
-	return dev, nil
-}
-
-// hostDriver is the kernel's driver on which a drive must be to be cleaned (S2.60).
-const hostDriver = "nvme"
-
-// open opens the controller's node and proves that it is that of the address. After a
-// rebind the kernel takes a moment to make it.
-func (c *controller) open(ctx context.Context) error {
-	deadline := time.NewTimer(c.patience)
-	defer deadline.Stop()
-	again := time.NewTicker(nodeEvery)
-	defer again.Stop()
-	for {
-		err := c.openOnce()
-		if f, ok := device.AsFault(err); !ok || f.Code != device.CodeTargetMissing {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline.C:
-			return err
-		case <-again.C:
-		}
-	}
-}
-
-const (
-	// nodePatience is how long the kernel may take to make a node, nodeEvery how often
-	// it is looked for.
-	nodePatience = 5 * time.Second
-	nodeEvery    = 50 * time.Millisecond
-)
-
-func (c *controller) openOnce() (err error) {
-	below := filepath.Join(c.sys, "bus/pci/devices", c.address, "nvme")
-	entries, err := os.ReadDir(below)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for the controller of %s: %w", c.address, err)
-	}
-	if len(entries) != 1 {
-		return missing("the kernel shows no controller for %s", c.address)
-	}
-	c.name = entries[0].Name()
-	if c.dir, err = filepath.EvalSymlinks(filepath.Join(below, c.name)); err != nil {
-		return missing("the controller of %s is gone: %v", c.address, err)
-	}
-	c.path = filepath.Join(c.dev, c.name)
-	node, err := os.OpenFile(c.path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
-		return missing("%s is not there: %v", c.path, err)
-	case errors.Is(err, fs.ErrPermission):
-		return refused(device.CodeNotAllowed, "run the host worker as root", "%s may not be opened", c.path)
-	case err != nil:
-		return fmt.Errorf("open %s: %w", c.path, err)
-	}
-	c.node = node
-	if err := c.pinned(); err != nil {
-		return errors.Join(err, c.close())
-	}
-	return nil
-}
-
-// pinned proves that what is open is the controller of the address, by the number that
-// the kernel's tables give for it now.
-func (c *controller) pinned() error {
-	var stat unix.Stat_t
-	if err := unix.Fstat(c.fd(), &stat); err != nil {
-		return fmt.Errorf("look at %s: %w", c.path, err)
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return refused(device.CodeIdentityChanged, "look at the host's /dev", "%s is no character device", c.path)
-	}
-	number := fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))
-	now, err := filepath.EvalSymlinks(filepath.Join(c.sys, "bus/pci/devices", c.address, "nvme", c.name))
-	if err != nil || now != c.dir {
-		return missing("the controller %s of %s is gone", c.name, c.address)
-	}
-	for name, want := range map[string]string{"dev": number, "address": c.address} {
-		got, err := c.attribute(name)
-		if err != nil {
-			return err
-		}
-		if got != want {
-			return changed("device", fmt.Sprintf("%s of %s is %q and not %q", name, c.name, got, want))
-		}
-	}
-	return nil
-}
-
-// attribute reads one of the controller's attributes in sysfs.
-func (c *controller) attribute(name string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(c.dir, name))
-	if err != nil {
-		return "", missing("%s of %s cannot be read: %v", name, c.name, err)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
+func (d *Driver) onBus(address string) (pci.Device, error) { return privileged.Look(d.sys, address) }
 
 // read asks the controller who it is, through the number that is held.
 func (c *controller) read(ctx context.Context) error {
-	if err := c.pinned(); err != nil {
-		return err
-	}
-	output, err := c.tool.run(ctx, "id-ctrl", c.path, "--output-format=json")
+	output, err := c.drive.Read(ctx, privileged.Request{Verb: privileged.IdentifyController})
 	if err != nil {
 		return asFault(err)
 	}
@@ -204,43 +83,39 @@ func (c *controller) read(ctx context.Context) error {
 		return err
 	}
 	if c.id.Serial == "" {
-		return invalid("the drive at %s tells no serial: it could not be told from another", c.address)
+		return invalid("the drive at %s tells no serial: it could not be told from another", c.Address)
 	}
-	return c.pinned()
+	return nil
 }
 
 // query runs a command that only reads, on the drive that is held. The identity is
 // asked of the kernel's tables: a drive that was swapped has another entry there.
-func (c *controller) query(ctx context.Context, command string, args ...string) ([]byte, error) {
-	if err := c.pinned(); err != nil {
-		return nil, err
-	}
-	if serial, err := c.attribute("serial"); err != nil {
+func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, error) {
+	if serial, err := c.Attribute("serial"); err != nil {
 		return nil, err
 	} else if serial != c.id.Serial {
-		return nil, changed("serial", fmt.Sprintf("%s says %q and not %q", c.name, serial, c.id.Serial))
+		return nil, changed("serial", fmt.Sprintf("%s says %q and not %q", c.Controller, serial, c.id.Serial))
 	}
-	output, err := c.tool.run(ctx, slices.Concat([]string{command, c.path}, args)...)
-	return output, err
+	return c.drive.Read(ctx, r)
 }
 
 // alone refuses a drive of whose subsystem another controller is, or may be, part
 // (SAFETY F12): through it somebody else could reach the same namespaces.
 func (c *controller) alone(ctx context.Context) error {
 	shared := func(how string) error {
-		return refused(device.CodeTargetShared, "leave the drive one controller", "the drive at %s can be reached by another controller: %s", c.address, how)
+		return refused(device.CodeTargetShared, "leave the drive one controller", "the drive at %s can be reached by another controller: %s", c.Address, how)
 	}
-	subsystem, err := c.subsystem()
+	subsystem, err := c.Subsystem()
 	if err != nil {
 		return err
 	}
 	if subsystem != "" {
 		entries, err := os.ReadDir(subsystem)
 		if err != nil {
-			return fmt.Errorf("look at the subsystem of %s: %w", c.name, err)
+			return fmt.Errorf("look at the subsystem of %s: %w", c.Controller, err)
 		}
 		for _, entry := range entries {
-			if name := entry.Name(); isController(name) && name != c.name {
+			if name := entry.Name(); isController(name) && name != c.Controller {
 				return shared(name)
 			}
 		}
@@ -249,7 +124,7 @@ func (c *controller) alone(ctx context.Context) error {
 	if c.id.CMIC&mayHaveMore == 0 {
 		return nil
 	}
-	output, err := c.query(ctx, "list-ctrl", "--output-format=json")
+	output, err := c.query(ctx, privileged.Request{Verb: privileged.Controllers})
 	if err != nil {
 		return asFault(err)
 	}
@@ -263,19 +138,6 @@ func (c *controller) alone(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// subsystem is the directory in sysfs of the controller's subsystem, "" where the
-// kernel shows none.
-func (c *controller) subsystem() (string, error) {
-	all, err := filepath.Glob(filepath.Join(c.sys, "class/nvme-subsystem/nvme-subsys*", c.name))
-	if err != nil || len(all) == 0 {
-		return "", err
-	}
-	if len(all) > 1 {
-		return "", refused(device.CodeTargetShared, "look at /sys/class/nvme-subsystem", "%s is in more than one subsystem", c.name)
-	}
-	return filepath.EvalSymlinks(filepath.Dir(all[0]))
 }
 
 // isController tells the name of a controller (nvme0) from those of namespaces and paths.
@@ -333,21 +195,9 @@ func (d *Driver) shownSerial(address string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// fd is the descriptor that pins the controller.
-func (c *controller) fd() int { return int(c.node.Fd()) }
-
-func (c *controller) close() error {
-	if c.node == nil {
-		return nil
-	}
-	node := c.node
-	c.node = nil
-	return node.Close()
-}
-
 // closeInto closes and adds what went wrong to *err.
 func (c *controller) closeInto(err *error) {
-	if closeErr := c.close(); closeErr != nil {
+	if closeErr := c.drive.Close(); closeErr != nil {
 		*err = errors.Join(*err, closeErr)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
+	"burnish/internal/hardware/nvme/privileged"
 )
 
 // handle is one opened drive with every disk that the kernel makes of it.
@@ -46,22 +47,22 @@ var (
 // claim opens every disk of the drive exclusively and keeps it: admin commands alone
 // would pass by a mount (SAFETY F12, measured).
 func (h *handle) claim(ctx context.Context) error {
-	disks, err := h.c.disks()
+	disks, err := h.c.Disks()
 	if err != nil {
 		return err
 	}
 	var at int64
 	for _, s := range disks {
-		disk, err := h.c.host.Kernel.Claim(ctx, s.node, h.writable)
+		disk, err := h.c.host.Kernel.Claim(ctx, s.Node, h.writable)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNotAllowed && h.writable {
 			// A write-protected namespace cannot be opened for writing; a sanitize erases
 			// it all the same, and zeroes are refused by Complete.
-			disk, err = h.c.host.Kernel.Claim(ctx, s.node, false)
+			disk, err = h.c.host.Kernel.Claim(ctx, s.Node, false)
 		}
 		if err != nil {
 			return errors.Join(err, h.release())
 		}
-		h.parts = append(h.parts, part{nsid: s.nsid, node: s.node, disk: disk, at: at})
+		h.parts = append(h.parts, part{nsid: s.NSID, node: s.Node, disk: disk, at: at})
 		at += disk.Size()
 	}
 	return nil
@@ -105,7 +106,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 // that says it can (ONCS bit 3) is asked, and its error is final (SAFETY F16, S2.27).
 func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 	if !h.c.id.Capabilities().WriteZeroes {
-		return refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s has no Write Zeroes (ONCS bit 3)", h.c.address)
+		return refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s has no Write Zeroes (ONCS bit 3)", h.c.Address)
 	}
 	h.zeroed = true
 	return h.each(offset, n, func(p part, at, n int64) error { return p.disk.WriteZeroes(ctx, at, n) })
@@ -114,10 +115,10 @@ func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 // each calls do with the piece of [offset, offset+n) on each disk.
 func (h *handle) each(offset, n int64, do func(p part, at, n int64) error) error {
 	if h.closed {
-		return fmt.Errorf("the drive at %s: %w", h.c.address, os.ErrClosed)
+		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset {
-		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf("%d bytes at %d lie outside the %d of the drive at %s", n, offset, h.Size(), h.c.address)}
+		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf("%d bytes at %d lie outside the %d of the drive at %s", n, offset, h.Size(), h.c.Address)}
 	}
 	for _, p := range h.parts {
 		if n == 0 {
@@ -138,7 +139,7 @@ func (h *handle) each(offset, n int64, do func(p part, at, n int64) error) error
 // ReadAt reads from the drive, past every cache; see hardware.Handle.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if h.closed {
-		return 0, fmt.Errorf("the drive at %s: %w", h.c.address, os.ErrClosed)
+		return 0, fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if offset < 0 || offset >= h.Size() {
 		return 0, io.EOF
@@ -172,7 +173,7 @@ func (h *handle) Flush(ctx context.Context) error {
 // is in use or was made since (SAFETY F11, F12, F13).
 func (h *handle) Check(ctx context.Context) error {
 	if h.closed {
-		return fmt.Errorf("the drive at %s: %w", h.c.address, os.ErrClosed)
+		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if h.writable {
 		if err := h.c.allowed(h.c.pci); err != nil {
@@ -185,13 +186,13 @@ func (h *handle) Check(ctx context.Context) error {
 	if err := h.c.alone(ctx); err != nil {
 		return err
 	}
-	disks, err := h.c.disks()
+	disks, err := h.c.Disks()
 	if err != nil {
 		return err
 	}
 	for _, s := range disks {
-		if !slices.ContainsFunc(h.parts, func(p part) bool { return p.node == s.node }) {
-			return busy("%s came to the drive at %s meanwhile", s.name, h.c.address)
+		if !slices.ContainsFunc(h.parts, func(p part) bool { return p.node == s.Node }) {
+			return busy("%s came to the drive at %s meanwhile", s.Name, h.c.Address)
 		}
 	}
 	for _, p := range h.parts {
@@ -204,15 +205,14 @@ func (h *handle) Check(ctx context.Context) error {
 
 // change sends a command that changes the drive: identity and interlocks before it,
 // identity after it, with everything held meanwhile, by the child too (SAFETY F11, F12).
-func (h *handle) change(ctx context.Context, mayGoOn func() error, command string, args ...string) error {
+func (h *handle) change(ctx context.Context, mayGoOn func() error, r privileged.Request) error {
 	if err := mayGoOn(); err != nil {
 		return err
 	}
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
-	_, err := h.c.tool.change(ctx, h.held(), slices.Concat([]string{command, h.c.path}, args)...)
-	if err != nil {
+	if err := h.c.drive.Change(ctx, r, h.enrolled.Serial, h.held()); err != nil {
 		return asFault(err)
 	}
 	return h.c.same(ctx, h.enrolled)
@@ -220,13 +220,10 @@ func (h *handle) change(ctx context.Context, mayGoOn func() error, command strin
 
 // held are the descriptors that a child keeps which changes the drive: should the
 // worker die, they die with the child (SAFETY F1, F12).
-func (h *handle) held() []int {
-	held := []int{h.c.fd()}
-	if h.c.fence != nil {
-		held = append(held, int(h.c.fence.Fd()))
-	}
+func (h *handle) held() privileged.Held {
+	held := privileged.Held{Fence: h.c.fence}
 	for _, p := range h.parts {
-		held = append(held, p.disk.FD())
+		held.Disks = append(held.Disks, p.disk.FD())
 	}
 	return held
 }
@@ -234,8 +231,8 @@ func (h *handle) held() []int {
 // Close gives everything up.
 func (h *handle) Close() error {
 	if h.closed {
-		return fmt.Errorf("the drive at %s: %w", h.c.address, os.ErrClosed)
+		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	h.closed = true
-	return errors.Join(h.release(), h.c.close())
+	return errors.Join(h.release(), h.c.drive.Close())
 }

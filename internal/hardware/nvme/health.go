@@ -7,11 +7,12 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/hardware/nvme/privileged"
 )
 
 // Health reads the drive's SMART log; see hardware.Wearing.
 func (h *handle) Health(ctx context.Context) (hardware.Health, error) {
-	output, err := h.c.query(ctx, "smart-log", "--output-format=json")
+	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.Health})
 	if err != nil {
 		return hardware.Health{}, asFault(err)
 	}
@@ -35,7 +36,7 @@ func (h *handle) Reset(ctx context.Context) error {
 	if err := h.c.firmware(ctx, h.enrolled); err != nil {
 		return err
 	}
-	if err := h.change(ctx, always, "reset"); err != nil {
+	if err := h.change(ctx, always, privileged.Request{Verb: privileged.Reset}); err != nil {
 		return err
 	}
 	deadline := time.NewTimer(resetWithin)
@@ -43,7 +44,7 @@ func (h *handle) Reset(ctx context.Context) error {
 	again := time.NewTicker(nodeEvery)
 	defer again.Stop()
 	for {
-		state, err := h.c.attribute("state")
+		state, err := h.c.Attribute("state")
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (h *handle) Reset(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline.C:
-			return refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.name, state, resetWithin)
+			return refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.Controller, state, resetWithin)
 		case <-again.C:
 		}
 	}

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/hardware/nvme/privileged"
 )
 
 // cut is how a drive is cut into namespaces, by its own word.
@@ -30,22 +25,18 @@ type cut struct {
 func (c *controller) namespaces(ctx context.Context) (cut, error) {
 	now := cut{each: map[uint32]nvmecli.Namespace{}}
 	var err error
-	if now.active, err = c.list(ctx); err != nil {
+	if now.active, err = c.list(ctx, privileged.ActiveNamespaces); err != nil {
 		return cut{}, asFault(err)
 	}
 	now.allocated = now.active
 	if c.id.Capabilities().ManageNamespaces {
-		now.allocated, err = c.list(ctx, "--all")
+		now.allocated, err = c.list(ctx, privileged.AllocatedNamespaces)
 		if err != nil {
 			return cut{}, asFault(err)
 		}
 	}
 	for _, nsid := range now.allocated {
-		args := []string{"--namespace-id=" + strconv.FormatUint(uint64(nsid), 10), "--output-format=json"}
-		if !slices.Contains(now.active, nsid) {
-			args = append(args, "--force")
-		}
-		output, err := c.query(ctx, "id-ns", args...)
+		output, err := c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: nsid, Detached: !slices.Contains(now.active, nsid)})
 		if err != nil {
 			return cut{}, asFault(err)
 		}
@@ -56,8 +47,8 @@ func (c *controller) namespaces(ctx context.Context) (cut, error) {
 	return now, nil
 }
 
-func (c *controller) list(ctx context.Context, args ...string) ([]uint32, error) {
-	output, err := c.query(ctx, "list-ns", append(args, "--output-format=json")...)
+func (c *controller) list(ctx context.Context, which privileged.Verb) ([]uint32, error) {
+	output, err := c.query(ctx, privileged.Request{Verb: which})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +118,7 @@ func (c *controller) identify(now cut, known device.Identity) (device.Identity, 
 		}
 	}
 	if who.BlockSize == 0 {
-		return who, refused(device.CodeLayout, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.address)
+		return who, refused(device.CodeLayout, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.Address)
 	}
 	if c.id.Capabilities().ManageNamespaces && who.Capacity > 0 {
 		who.Size = who.Capacity / who.BlockSize * who.BlockSize
@@ -135,7 +126,7 @@ func (c *controller) identify(now cut, known device.Identity) (device.Identity, 
 	}
 	sum, err := now.sum()
 	if err == nil && sum == 0 {
-		err = refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.address)
+		err = refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
 	}
 	who.Size = sum
 	return who, err
@@ -147,7 +138,7 @@ func (c *controller) withCommonFormat(who device.Identity) (device.Identity, err
 	who.BlockSize = 512
 	who.Size = who.Capacity / who.BlockSize * who.BlockSize
 	if who.Size == 0 {
-		return who, refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.address)
+		return who, refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.Address)
 	}
 	return who, nil
 }
@@ -166,7 +157,7 @@ func (n cut) formats() []nvmecli.Format {
 func (c *controller) who() device.Identity {
 	return device.Identity{
 		Serial: c.id.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: c.id.Model, Firmware: c.id.Firmware,
-		Subsystem: c.id.Subsystem, Capacity: int64(min(c.id.Capacity, 1<<62)), Path: c.address,
+		Subsystem: c.id.Subsystem, Capacity: int64(min(c.id.Capacity, 1<<62)), Path: c.Address,
 	}
 }
 
@@ -178,69 +169,20 @@ func (c *controller) same(ctx context.Context, enrolled device.Identity) error {
 	who := c.who()
 	who.Size, who.BlockSize = enrolled.Size, enrolled.BlockSize
 	if field := enrolled.Differs(who); field != "" {
-		return changed(field, fmt.Sprintf("%s at %s", c.name, c.address))
+		return changed(field, fmt.Sprintf("%s at %s", c.Controller, c.Address))
 	}
 	return nil
-}
-
-// shown is a namespace that the kernel shows as a disk.
-type shown struct {
-	name, dir, node string
-	nsid            uint32
-}
-
-var namespaceName = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
-
-// disks lists every disk that the kernel makes of the drive: below its controller, or
-// below its subsystem, where the kernel knows more than one path to it.
-func (c *controller) disks() ([]shown, error) {
-	dirs := []string{c.dir}
-	subsystem, err := c.subsystem()
-	if err != nil {
-		return nil, err
-	}
-	if subsystem != "" {
-		dirs = append(dirs, subsystem)
-	}
-	var all []shown
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return nil, missing("the disks of %s cannot be listed: %v", c.name, err)
-		}
-		for _, entry := range entries {
-			if !namespaceName.MatchString(entry.Name()) || entry.Type()&fs.ModeSymlink != 0 {
-				continue
-			}
-			s := shown{name: entry.Name(), dir: filepath.Join(dir, entry.Name()), node: filepath.Join(c.dev, entry.Name())}
-			if hidden, err := os.ReadFile(filepath.Join(s.dir, "hidden")); err == nil && strings.TrimSpace(string(hidden)) == "1" {
-				continue // a path below a disk that is listed with the subsystem
-			}
-			text, err := os.ReadFile(filepath.Join(s.dir, "nsid"))
-			if err != nil {
-				return nil, missing("the namespace of %s cannot be read: %v", s.name, err)
-			}
-			nsid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-			if err != nil {
-				return nil, fmt.Errorf("the namespace of %s: %w", s.name, err)
-			}
-			s.nsid = uint32(nsid)
-			all = append(all, s)
-		}
-	}
-	slices.SortFunc(all, func(a, b shown) int { return int(int64(a.nsid) - int64(b.nsid)) })
-	return all, nil
 }
 
 // firstUse is what only a first enrolment asks: that nobody uses the drive, and that
 // it holds nothing that its owner may still want (SAFETY F12, F15).
 func (c *controller) firstUse(ctx context.Context, t hardware.Target) (err error) {
-	disks, err := c.disks()
+	disks, err := c.Disks()
 	if err != nil {
 		return err
 	}
 	for _, s := range disks {
-		disk, err := c.host.Kernel.Claim(ctx, s.node, false)
+		disk, err := c.host.Kernel.Claim(ctx, s.Node, false)
 		if err != nil {
 			return err
 		}
@@ -272,16 +214,16 @@ func (h *handle) Complete(ctx context.Context) error {
 		return refused(device.CodeLayout, remedy, format, args...)
 	}
 	if len(now.allocated) == 0 {
-		return wrong("the drive at %s has no namespace", h.c.address)
+		return wrong("the drive at %s has no namespace", h.c.Address)
 	}
 	if !slices.Equal(now.allocated, now.active) {
-		return wrong("the drive at %s has %d namespaces and shows %d: a detached one keeps its bytes", h.c.address, len(now.allocated), len(now.active))
+		return wrong("the drive at %s has %d namespaces and shows %d: a detached one keeps its bytes", h.c.Address, len(now.allocated), len(now.active))
 	}
 	var sum int64
 	for _, nsid := range now.allocated {
 		at := slices.IndexFunc(h.parts, func(p part) bool { return p.nsid == nsid })
 		if at < 0 {
-			return wrong("the kernel shows no disk for namespace %d of %s", nsid, h.c.address)
+			return wrong("the kernel shows no disk for namespace %d of %s", nsid, h.c.Address)
 		}
 		format := now.each[nsid].Formats[now.each[nsid].Format]
 		bytes, err := now.each[nsid].Bytes()
@@ -289,16 +231,16 @@ func (h *handle) Complete(ctx context.Context) error {
 		case err != nil:
 			return err
 		case format.Metadata != 0:
-			return wrong("namespace %d of %s keeps %d bytes of metadata with each block, which zeroes do not reach", nsid, h.c.address, format.Metadata)
+			return wrong("namespace %d of %s keeps %d bytes of metadata with each block, which zeroes do not reach", nsid, h.c.Address, format.Metadata)
 		case bytes != h.parts[at].disk.Size():
-			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.address, bytes, h.parts[at].disk.Size())
+			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
 		case now.each[nsid].WriteProtected:
-			return refused(device.CodeWriteProtected, "end the write protection (nvme set-feature -f 0x84)", "namespace %d of %s is write-protected", nsid, h.c.address)
+			return refused(device.CodeWriteProtected, "end the write protection (nvme set-feature -f 0x84)", "namespace %d of %s is write-protected", nsid, h.c.Address)
 		}
 		sum += bytes
 	}
 	if sum <= 0 || sum != h.enrolled.Size || sum != h.Size() {
-		return wrong("the namespaces of %s have %d bytes, and it was enrolled with %d", h.c.address, sum, h.enrolled.Size)
+		return wrong("the namespaces of %s have %d bytes, and it was enrolled with %d", h.c.Address, sum, h.enrolled.Size)
 	}
 	return nil
 }
@@ -308,7 +250,7 @@ func (h *handle) Complete(ctx context.Context) error {
 // the next run deletes what is there and begins again.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if !h.c.id.Capabilities().ManageNamespaces {
-		return refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.address)
+		return refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
 	}
 	format, err := h.formatIndex(ctx)
 	if err != nil {
@@ -319,7 +261,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(before.allocated) > 0 {
-		if err := h.change(ctx, mayGoOn, "delete-ns", "--namespace-id=0xffffffff"); err != nil {
+		if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.DeleteNamespaces}); err != nil {
 			return err
 		}
 	}
@@ -331,10 +273,10 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(after.allocated) > 0 {
-		return refused(device.CodeLayout, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.address, len(after.allocated))
+		return refused(device.CodeLayout, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.Address, len(after.allocated))
 	}
-	blocks := strconv.FormatInt(h.enrolled.Size/h.enrolled.BlockSize, 10)
-	if err := h.change(ctx, mayGoOn, "create-ns", "--nsze="+blocks, "--ncap="+blocks, "--flbas="+strconv.Itoa(format)); err != nil {
+	create := privileged.Request{Verb: privileged.CreateNamespace, Blocks: uint64(h.enrolled.Size / h.enrolled.BlockSize), Format: uint8(format)}
+	if err := h.change(ctx, mayGoOn, create); err != nil {
 		return err
 	}
 	made, err := h.c.namespaces(ctx)
@@ -342,17 +284,17 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(made.allocated) != 1 {
-		return refused(device.CodeLayout, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.address, len(made.allocated))
+		return refused(device.CodeLayout, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.Address, len(made.allocated))
 	}
-	nsid := "--namespace-id=" + strconv.FormatUint(uint64(made.allocated[0]), 10)
-	if err := h.change(ctx, mayGoOn, "attach-ns", nsid, "--controllers="+strconv.Itoa(int(h.c.id.ID))); err != nil {
+	attach := privileged.Request{Verb: privileged.AttachNamespace, NSID: made.allocated[0], Controller: h.c.id.ID}
+	if err := h.change(ctx, mayGoOn, attach); err != nil {
 		return err
 	}
 	// The kernel may have made the disk already, and may not; it is claimed next.
 	if err := h.c.same(ctx, h.enrolled); err != nil {
 		return err
 	}
-	if _, err := h.c.tool.change(ctx, h.held(), "ns-rescan", h.c.path); err != nil {
+	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.held()); err != nil {
 		return asFault(err)
 	}
 	return h.claimWhole(ctx)
@@ -360,7 +302,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 
 // formatIndex finds the LBA format to cut in: the enrolled block size, no metadata.
 func (h *handle) formatIndex(ctx context.Context) (int, error) {
-	output, err := h.c.query(ctx, "id-ns", "--namespace-id=0xffffffff", "--output-format=json")
+	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: privileged.Every})
 	if err != nil {
 		return 0, asFault(err)
 	}
@@ -373,7 +315,7 @@ func (h *handle) formatIndex(ctx context.Context) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, refused(device.CodeLayout, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.address, h.enrolled.BlockSize)
+	return 0, refused(device.CodeLayout, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.Address, h.enrolled.BlockSize)
 }
 
 // claimWhole waits until the kernel shows the new namespace, claims it, and proves by

@@ -4,6 +4,13 @@
 // the kernel makes of them. No command goes to a drive whose identity was not read just
 // before, on a descriptor that pins the drive's number (SAFETY F11), and none that
 // changes anything goes to one that somebody else could be using (SAFETY F12).
+//
+// What needs root is package privileged: the controllers' nodes, and the binding of PCI
+// functions. A worker that is root does it itself. Another one has a helper do it, by
+// verbs over a socket: a copy of burnish-worker with the file capabilities
+// cap_sys_admin,cap_dac_override+ep, or setuid root, which BURNISH_NVME_HELPER names
+// (docs/nvme.md, Without root). The worker's user then needs to read and write the
+// drives' namespaces, and nothing of their controllers.
 package nvme
 
 import (
@@ -12,22 +19,18 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/pci"
 )
 
 // Type is the type of the devices of this driver (S2.32).
 const Type = "NVME"
-
-// class is the PCI class of NVMe controllers: mass storage, non-volatile memory, NVM
-// Express; the last two digits are the interface and the driver that serves it.
-const class = "010802"
 
 // Host is what the driver needs of its host; the zero Kernel is this machine's.
 type Host struct {
@@ -38,6 +41,9 @@ type Host struct {
 	Specs func() (pci.Specs, error)
 	// Tool is nvme-cli's program; empty is "nvme" in the PATH.
 	Tool string
+	// Helper is the program that does what is privileged where this process may not;
+	// empty is none.
+	Helper string
 	// Kernel is where the kernel shows its tables.
 	Kernel block.Kernel
 }
@@ -47,19 +53,26 @@ type Driver struct {
 	host     Host
 	sys      string // where sysfs is
 	dev      string // where nodes are
-	tool     *tool
 	patience time.Duration
-	// openGroup opens a VFIO group; tests answer instead.
-	openGroup func(path string) (int, error)
+	// hands carry out what needs privilege; local is those that are this process's.
+	hands privileged.Hands
+	local *privileged.Local
 }
 
 // New returns the driver.
 func New(host Host) *Driver {
-	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience, openGroup: openGroup}
+	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience}
 	if host.Kernel.Sys != "" {
 		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
 	}
-	d.tool = newTool(host.Tool)
+	d.local = &privileged.Local{Tool: host.Tool, Sys: d.sys, Dev: d.dev, Patience: nodePatience}
+	if d.local.Tool == "" {
+		d.local.Tool = "nvme"
+	}
+	d.hands = d.local
+	if host.Helper != "" && !privileged.Able() {
+		d.hands = &privileged.Remote{Program: host.Helper}
+	}
 	return d
 }
 
@@ -67,9 +80,10 @@ func New(host Host) *Driver {
 func (d *Driver) Name() string { return "nvme" }
 
 // Init refuses a host without nvme-cli, or with one whose output is not understood
-// (S2.3). Faults: tool_missing, tool_too_old, tool_output.
+// (S2.3), and one on which nothing may open a controller (S2.67). Faults: tool_missing,
+// tool_too_old, tool_output, not_allowed.
 func (d *Driver) Init(ctx context.Context) error {
-	output, err := d.tool.run(ctx, "version")
+	output, err := d.hands.Version(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,7 +91,13 @@ func (d *Driver) Init(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return version.Check()
+	if err := version.Check(); err != nil {
+		return err
+	}
+	if d.hands == privileged.Hands(d.local) && !privileged.Able() {
+		return refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is set")
+	}
+	return nil
 }
 
 // Find lists the NVMe controllers that device_spec allows; see hardware.Finder.
@@ -95,7 +115,7 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 	}
 	var found []hardware.Found
 	for _, dev := range devices {
-		if dev.Class != class || dev.Type == pci.Virtual {
+		if dev.Class != privileged.Class || dev.Type == pci.Virtual {
 			continue
 		}
 		entry, matches, err := specs.Match(dev)
@@ -134,7 +154,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	}
 	first := known == (device.Identity{})
 	if field := known.Differs(who); !first && field != "" {
-		return hardware.Discovery{}, changed(field, c.address)
+		return hardware.Discovery{}, changed(field, c.Address)
 	}
 	if err := c.alone(ctx); err != nil {
 		return hardware.Discovery{}, err
@@ -172,7 +192,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err := c.alone(ctx); err != nil {
 		return nil, err
 	}
-	if err := hardware.Lock(ctx, c.fd(), c.path); err != nil {
+	if err := c.drive.Lock(ctx); err != nil {
 		return nil, err
 	}
 	if err := h.claim(ctx); err != nil {
@@ -241,11 +261,3 @@ func changed(field, what string) *device.Fault {
 func busy(format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
 }
-
-// missing is the fault of a drive that is not there.
-func missing(format string, args ...any) *device.Fault {
-	return refused(device.CodeTargetMissing, "put it back, or retire the device", format, args...)
-}
-
-// oneLine gives text as it may stand in one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

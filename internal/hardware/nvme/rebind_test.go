@@ -69,7 +69,7 @@ func TestS2_60_ADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 			d, root := inGuest(t, tt.on)
 			dev, err := d.onBus(guestAddress)
 			require.NoError(t, err)
-			_, err = d.onHostsDriver(t.Context(), dev, tt.rebind)
+			_, err = d.onHostsDriver(t.Context(), dev, tt.rebind, nil)
 			f, ok := device.AsFault(err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, device.CodeTargetBusy, f.Code)
@@ -83,10 +83,10 @@ func TestS2_60_ADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 func TestF21_AGuestThatHasItIsNotRobbed(t *testing.T) {
 	d, root := inGuest(t, guestDriver)
 	asked := ""
-	d.openGroup = func(path string) (int, error) { asked = path; return -1, unix.EBUSY }
+	d.local.OpenGroup = func(path string) (int, error) { asked = path; return -1, unix.EBUSY }
 	dev, err := d.onBus(guestAddress)
 	require.NoError(t, err)
-	_, err = d.onHostsDriver(t.Context(), dev, true)
+	_, err = d.onHostsDriver(t.Context(), dev, true, nil)
 	f, ok := device.AsFault(err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, device.CodeTargetBusy, f.Code)
@@ -99,7 +99,7 @@ func TestF21_AGuestThatHasItIsNotRobbed(t *testing.T) {
 // afterwards.
 func TestS2_60_RebindTakesItBack(t *testing.T) {
 	d, root := inGuest(t, guestDriver)
-	d.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
+	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
 	dev, err := d.onBus(guestAddress)
 	require.NoError(t, err)
 	probed := make(chan struct{})
@@ -109,7 +109,7 @@ func TestS2_60_RebindTakesItBack(t *testing.T) {
 		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Second, time.Millisecond)
 		bound(t, root, hostDriver)
 	}()
-	dev, err = d.onHostsDriver(t.Context(), dev, true)
+	dev, err = d.onHostsDriver(t.Context(), dev, true, nil)
 	<-probed
 	require.NoError(t, err)
 	require.Equal(t, hostDriver, dev.Driver)
@@ -120,7 +120,7 @@ func TestS2_60_RebindTakesItBack(t *testing.T) {
 // TestRebindOnlyForASteps: a look changes nothing.
 func TestRebindOnlyForASteps(t *testing.T) {
 	d, root := inGuest(t, guestDriver)
-	d.openGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
+	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
 	_, err := d.Discover(t.Context(), hardware.Target{Address: guestAddress, Settings: map[string]string{"rebind": "yes"}}, device.Identity{})
 	f, ok := device.AsFault(err)
 	require.True(t, ok, "%v", err)

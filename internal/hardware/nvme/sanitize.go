@@ -2,19 +2,14 @@ package nvme
 
 import (
 	"context"
-	"fmt"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/hardware/nvme/privileged"
 )
 
-// The sanitize actions: dword 10 of the command, with every other bit clear. AUSE,
-// which would let a failed sanitize be left, is never set (SAFETY F12).
 const (
-	actionBlockErase        = 2
-	actionCryptoErase       = 4
-	actionLeaveVerification = 5
 	// noProgress is SPROG where none is made.
 	noProgress = 65535
 	// verifying is SANS of the media verification state.
@@ -30,7 +25,7 @@ func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 	if log.Running() && log.Progress == noProgress && log.State < 0 {
 		// It runs and gets nowhere: it may wait in media verification, which most versions
 		// of nvme-cli do not tell.
-		output, err := h.c.query(ctx, "get-log", "--log-id=0x81", "--log-len=512", "--raw-binary")
+		output, err := h.c.query(ctx, privileged.Request{Verb: privileged.SanitizeState})
 		if err != nil {
 			return hardware.Sanitize{}, asFault(err)
 		}
@@ -50,7 +45,7 @@ func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 }
 
 func (c *controller) sanitizeLog(ctx context.Context) (nvmecli.SanitizeLog, error) {
-	output, err := c.query(ctx, "sanitize-log", "--output-format=json")
+	output, err := c.query(ctx, privileged.Request{Verb: privileged.SanitizeLog})
 	if err != nil {
 		return nvmecli.SanitizeLog{}, asFault(err)
 	}
@@ -62,9 +57,9 @@ func (c *controller) sanitizeLog(ctx context.Context) (nvmecli.SanitizeLog, erro
 func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 	switch o {
 	case device.CryptoErase:
-		return actionCryptoErase, nil
+		return privileged.CryptoErase, nil
 	case device.BlockErase:
-		return actionBlockErase, nil
+		return privileged.BlockErase, nil
 	}
 	return 0, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: string(o) + " is no sanitize"}
 }
@@ -72,19 +67,18 @@ func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 // StartSanitize issues the one command; see hardware.Sanitizer.
 func (h *handle) StartSanitize(ctx context.Context, o device.Operation) error {
 	if !h.c.id.Capabilities().Supports(o) {
-		return refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s cannot do %s (SANICAP)", h.c.address, o)
+		return refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s cannot do %s (SANICAP)", h.c.Address, o)
 	}
 	action, err := h.SanitizeCommand(o)
 	if err != nil {
 		return err
 	}
-	return h.change(ctx, always, "sanitize", fmt.Sprintf("--sanact=%d", action))
+	return h.change(ctx, always, privileged.Request{Verb: privileged.Sanitize, Action: uint8(action)})
 }
 
 // LeaveVerification ends the media verification state; see hardware.Sanitizer.
 func (h *handle) LeaveVerification(ctx context.Context) error {
-	// nvme sanitize itself refuses this action in the versions that are about.
-	return h.change(ctx, always, "admin-passthru", "--opcode=0x84", fmt.Sprintf("--cdw10=%d", actionLeaveVerification))
+	return h.change(ctx, always, privileged.Request{Verb: privileged.LeaveVerification})
 }
 
 // always is the mayGoOn of a caller that has asked.

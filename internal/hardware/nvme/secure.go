@@ -3,11 +3,11 @@ package nvme
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/hardware/nvme/privileged"
 )
 
 // notCovered is what nothing here looks at, for the record (SAFETY F20).
@@ -43,23 +43,21 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 	if c.id.OACS&securityCommands == 0 {
 		return "no security commands", nil
 	}
-	const size = 2048
-	length := strconv.Itoa(size)
-	output, err := c.query(ctx, "security-recv", "--secp=1", "--spsp=1", "--size="+length, "--al="+length, "--raw-binary")
-	if status, answered := statusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
+	output, err := c.query(ctx, privileged.Request{Verb: privileged.LevelZero})
+	if status, answered := privileged.StatusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
 		return "no TCG", nil
 	}
 	if err != nil {
 		return "", asFault(err)
 	}
 	// Some versions print a line before the bytes, in binary form too.
-	found, err := nvmecli.ParseLevel0(output[max(0, len(output)-size):])
+	found, err := nvmecli.ParseLevel0(output[max(0, len(output)-privileged.LevelZeroSize):])
 	if err != nil {
 		return "", err
 	}
 	if found.Enabled || found.Locked || found.ShadowMBR {
 		return "", refused(device.CodeLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
-			"the drive at %s is owned by TCG Opal (enabled %t, locked %t, shadow MBR %t)", c.address, found.Enabled, found.Locked, found.ShadowMBR)
+			"the drive at %s is owned by TCG Opal (enabled %t, locked %t, shadow MBR %t)", c.Address, found.Enabled, found.Locked, found.ShadowMBR)
 	}
 	if !found.Supported {
 		return "no TCG locking", nil
@@ -72,9 +70,9 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 func (c *controller) firmware(ctx context.Context, enrolled device.Identity) error {
 	const remedy = "have the vendor's firmware flashed, or, if this one is wanted, replace the device by itself"
 	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
-		return refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.address, c.id.Firmware, enrolled.Firmware)
+		return refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.Address, c.id.Firmware, enrolled.Firmware)
 	}
-	output, err := c.query(ctx, "fw-log", "--output-format=json")
+	output, err := c.query(ctx, privileged.Request{Verb: privileged.Firmware})
 	if err != nil {
 		return asFault(err)
 	}
@@ -84,16 +82,10 @@ func (c *controller) firmware(ctx context.Context, enrolled device.Identity) err
 	}
 	if slots.Next != 0 && slots.Next != slots.Active {
 		return refused(device.CodeFirmwareChanged, "commit the present slot again, or have it flashed, before anything resets the drive",
-			"the drive at %s has firmware %q staged in slot %d for its next reset", c.address, slots.Revisions[slots.Next], slots.Next)
+			"the drive at %s has firmware %q staged in slot %d for its next reset", c.Address, slots.Revisions[slots.Next], slots.Next)
 	}
 	return nil
 }
-
-// savedFeatures are those that outlast a tenant, need no data and no namespace:
-// arbitration, power management, write cache, thermal management.
-var savedFeatures = []int{0x01, 0x02, 0x06, 0x10}
-
-const selectDefault, selectSaved = "1", "2"
 
 // restoreFeatures puts saved features back to the drive's defaults. A feature that the
 // drive does not have, or does not save, is left alone.
@@ -102,30 +94,29 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 	if h.c.id.ONCS&saveAndSelect == 0 {
 		return nil, nil
 	}
-	for _, feature := range savedFeatures {
-		want, known, err := h.c.feature(ctx, feature, selectDefault)
+	for _, feature := range privileged.Features() {
+		want, known, err := h.c.feature(ctx, feature, privileged.DefaultFeature)
 		if err != nil || !known {
 			if err != nil {
 				return nil, err
 			}
 			continue
 		}
-		have, known, err := h.c.feature(ctx, feature, selectSaved)
+		have, known, err := h.c.feature(ctx, feature, privileged.SavedFeature)
 		if err != nil {
 			return nil, err
 		}
 		if !known || have == want {
 			continue
 		}
-		number := "--feature-id=" + strconv.Itoa(feature)
-		if err := h.change(ctx, mayGoOn, "set-feature", number, fmt.Sprintf("--value=%d", want), "--save"); err != nil {
+		if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.SetFeature, Feature: feature, Value: want}); err != nil {
 			return nil, err
 		}
-		if have, _, err = h.c.feature(ctx, feature, selectSaved); err != nil {
+		if have, _, err = h.c.feature(ctx, feature, privileged.SavedFeature); err != nil {
 			return nil, err
 		}
 		if have != want {
-			return nil, refused(device.CodeCommandRefused, "look at the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.address, have, want)
+			return nil, refused(device.CodeCommandRefused, "look at the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.Address, have, want)
 		}
 		restored = append(restored, fmt.Sprintf("0x%02x", feature))
 	}
@@ -133,9 +124,9 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 }
 
 // feature reads one value of a feature; known is false where the drive has none.
-func (c *controller) feature(ctx context.Context, feature int, which string) (value uint32, known bool, err error) {
-	output, err := c.query(ctx, "get-feature", "--feature-id="+strconv.Itoa(feature), "--sel="+which)
-	if _, answered := statusOf(err); answered {
+func (c *controller) feature(ctx context.Context, feature uint8, which privileged.Verb) (value uint32, known bool, err error) {
+	output, err := c.query(ctx, privileged.Request{Verb: which, Feature: feature})
+	if _, answered := privileged.StatusOf(err); answered {
 		return 0, false, nil
 	}
 	if err != nil {

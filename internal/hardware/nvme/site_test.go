@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -21,8 +20,6 @@ import (
 	"burnish/internal/hardware/nvme/nvmetest"
 	"burnish/internal/pci"
 )
-
-func TestMain(m *testing.M) { os.Exit(nvmetest.Main(m)) }
 
 // tenant is the nonce of what the tenant wrote.
 const tenant = 7
@@ -178,7 +175,10 @@ func (r *run) all(ctx context.Context, names ...string) (string, error) {
 }
 
 // refusal is what a test looks at of a fault.
-type refusal struct{ Message, Remedy string }
+type refusal struct {
+	Class           device.Class
+	Message, Remedy string
+}
 
 // fault insists on an error with this code.
 func fault(t *testing.T, code device.Code, err error) refusal {
@@ -189,5 +189,5 @@ func fault(t *testing.T, code device.Code, err error) refusal {
 	require.Equal(t, code, f.Code, f.Message)
 	require.NotContains(t, f.Error(), "\n")
 	require.NotEmpty(t, f.Remedy)
-	return refusal{f.Message, f.Remedy}
+	return refusal{f.Class, f.Message, f.Remedy}
 }

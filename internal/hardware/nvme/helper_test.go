@@ -1,0 +1,421 @@
+package nvme_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/block"
+	"burnish/internal/hardware/nvme"
+	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/hardware/nvme/privileged"
+	"burnish/internal/host"
+	"burnish/internal/pci"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == privileged.Subcommand {
+		if err := playHelper(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(nvmetest.Main(m))
+}
+
+const (
+	// nobody is the user without privilege.
+	nobody = 65534
+	// played names the file with what a played worker needs.
+	played = "BURNISH_PLAYED_WORKER"
+)
+
+// machine is what a played helper has beside it, and a played worker is told.
+type machine struct {
+	Sys, Dev, Tool, Address, Helper, Fence string
+	Operation                              device.Operation
+	Steps                                  []string
+}
+
+// playHelper is this test binary, setuid root, as the helper.
+func playHelper() error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var m machine
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(program), "helper.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return err
+	}
+	ambient, err := privileged.Privilege()
+	if err != nil {
+		return err
+	}
+	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Proc: "/proc", Patience: time.Second, Alone: true, Ambient: ambient}}
+	rules, err := host.LoadRootRules(filepath.Join(filepath.Dir(program), "host.yaml"))
+	if err != nil {
+		s.Unfit = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: err.Error(), Remedy: "mend it"}
+	} else {
+		s.Allow = rules.AllowPCI
+	}
+	return privileged.Main(s)
+}
+
+// unprivileged is a site whose worker is nobody and whose helper is setuid root.
+type unprivileged struct {
+	*bench
+	dir   string
+	told  machine
+	found hardware.Discovery
+}
+
+func withoutRoot(t *testing.T, names ...string) *unprivileged {
+	b := newBench(t, nvmetest.Drive("S1"), nvmetest.Drive("CONTROL"))
+	found := b.enrol(0)
+	dir, err := os.MkdirTemp("", "burnish-helper-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	u := &unprivileged{bench: b, dir: dir, found: found}
+	for _, open := range []string{dir, b.site.Dir} {
+		require.NoError(t, os.Chmod(open, 0o755))
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for name, mode := range map[string]os.FileMode{"worker": 0o755, "helper": 0o755 | os.ModeSetuid} {
+		copyFile(t, self, filepath.Join(dir, name))
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), mode))
+	}
+	for _, own := range []string{filepath.Join(dir, "tmp"), filepath.Join(dir, "tmp/fence")} {
+		if filepath.Base(own) == "tmp" {
+			require.NoError(t, os.Mkdir(own, 0o700))
+		} else {
+			require.NoError(t, os.WriteFile(own, nil, 0o600))
+		}
+		require.NoError(t, os.Chown(own, nobody, nobody))
+	}
+	// What udev would do: the namespaces are the worker's, the controllers are not.
+	require.NoError(t, os.Chown(filepath.Join(b.site.Dev, "nvme0n1"), nobody, nobody))
+	u.rules("1b36", 0o644)
+	u.told = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.Look(0).Address,
+		Helper: filepath.Join(dir, "helper"), Fence: filepath.Join(dir, "tmp/fence"), Operation: device.CryptoErase, Steps: names}
+	u.tell("helper.json")
+	return u
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := os.Create(to)
+	require.NoError(t, err)
+	_, err = io.Copy(out, in)
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+}
+
+// rules writes the host.yaml that the helper reads.
+func (u *unprivileged) rules(vendor string, mode os.FileMode) {
+	u.t.Helper()
+	file := filepath.Join(u.dir, "host.yaml")
+	require.NoError(u.t, os.WriteFile(file, []byte("allow: {device_spec: [{vendor_id: \""+vendor+"\"}]}\n"), 0o644))
+	require.NoError(u.t, os.Chmod(file, mode))
+}
+
+func (u *unprivileged) tell(name string) {
+	u.t.Helper()
+	text, err := json.Marshal(u.told)
+	require.NoError(u.t, err)
+	require.NoError(u.t, os.WriteFile(filepath.Join(u.dir, name), text, 0o644))
+}
+
+// worker is the command of a worker that is nobody.
+func (u *unprivileged) worker() *exec.Cmd {
+	u.t.Helper()
+	u.tell("worker.json")
+	cmd := exec.CommandContext(u.t.Context(), filepath.Join(u.dir, "worker"), "-test.run=^TestPlayedWorker$", "-test.v")
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), played+"="+filepath.Join(u.dir, "worker.json"), "TMPDIR="+filepath.Join(u.dir, "tmp"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return cmd
+}
+
+// TestPlayedWorker is no test: it is the worker that the tests below start as nobody.
+func TestPlayedWorker(t *testing.T) {
+	file, ok := os.LookupEnv(played)
+	if !ok {
+		t.Skip("it is played for other tests")
+	}
+	var m machine
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &m))
+	require.Equal(t, nobody, os.Geteuid())
+	if m.Operation == "" {
+		output, err := (&privileged.Remote{Program: m.Helper}).Version(t.Context())
+		require.NoError(t, err)
+		t.Logf("%s", output)
+		return
+	}
+	allowed := func(pci.Device) error { return nil }
+	kernel := block.Kernel{Proc: "/proc", Sys: m.Sys, Dev: m.Dev}
+
+	bare := nvme.New(nvme.Host{Allow: allowed, Tool: m.Tool, Kernel: kernel})
+	_, err = bare.Discover(t.Context(), hardware.Target{Address: m.Address}, device.Identity{})
+	require.Contains(t, fault(t, device.CodeNotAllowed, err).Remedy, "BURNISH_NVME_HELPER")
+
+	b := &bench{t: t, driver: nvme.New(nvme.Host{Allow: allowed, Helper: m.Helper, Kernel: kernel})}
+	require.NoError(t, b.driver.Init(t.Context()))
+	fence, err := os.OpenFile(m.Fence, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer fence.Close()
+	require.NoError(t, unix.Flock(int(fence.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	target := hardware.Target{Name: "d", Driver: "nvme", Address: m.Address, Fence: fence}
+	found, err := b.driver.Discover(t.Context(), target, device.Identity{})
+	require.NoError(t, err)
+	r := &run{bench: b, target: target, enrolled: found.Identity, operation: m.Operation, verify: "full",
+		kept: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
+	names := m.Steps
+	if len(names) == 0 {
+		names = r.plan(*found.Capabilities)
+	}
+	_, err = r.all(t.Context(), names...)
+	require.NoError(t, err)
+	t.Logf("%v: %+v", names, r.done)
+}
+
+// TestS2_67_AWorkerWithoutRootCleans: the whole plan of a drive, by a worker that may
+// open no controller, through the helper alone.
+func TestS2_67_AWorkerWithoutRootCleans(t *testing.T) {
+	const half = 8 << 20 / 512
+	for name, tt := range map[string]struct {
+		operation device.Operation
+		change    func(*nvmetest.Controller)
+	}{
+		"crypto erase": {device.CryptoErase, func(*nvmetest.Controller) {}},
+		"zeroes":       {device.Shred, func(*nvmetest.Controller) {}},
+		"split, and a feature changed": {device.BlockErase, func(c *nvmetest.Controller) {
+			c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half}}
+			f := c.Features[6]
+			f.Saved, f.Current = 0, 0
+			c.Features[6] = f
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := withoutRoot(t)
+			u.told.Operation = tt.operation
+			u.site.Change(0, tt.change)
+			u.site.Rescan(0)
+			defer u.udev()()
+			u.soil(0)
+			u.soil(1)
+			control := u.left(1)
+			require.Positive(t, u.left(0))
+			u.site.Forget()
+			output, err := u.worker().CombinedOutput()
+			require.NoError(t, err, "%s", output)
+			t.Logf("%s", output)
+			require.Zero(t, u.left(0))
+			require.Equal(t, control, u.left(1), "the drive beside it")
+			provenCommands(t, u.site, "S1")
+		})
+	}
+}
+
+// udev gives the worker each namespace that comes, until it is stopped.
+func (u *unprivileged) udev() (stop func()) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		again := time.NewTicker(5 * time.Millisecond)
+		defer again.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-again.C:
+				_ = os.Chown(filepath.Join(u.site.Dev, "nvme0n1"), nobody, nobody) // it may not be there now
+			}
+		}
+	}()
+	return func() { close(ended); <-stopped }
+}
+
+// TestS2_67_TheHelperHasItsOwnRules: those that root alone may write.
+func TestS2_67_TheHelperHasItsOwnRules(t *testing.T) {
+	u := withoutRoot(t)
+	u.soil(0)
+	all := u.left(0)
+	for name, tt := range map[string]struct {
+		change func()
+		says   string
+	}{
+		"not allowed": {func() { u.rules("8086", 0o644) }, "may not be destroyed on this host"},
+		"everybody's": {func() { u.rules("1b36", 0o666) }, "may be written by others"},
+		"the worker's own": {func() {
+			u.rules("1b36", 0o644)
+			require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))
+		}, "belongs to uid 65534"},
+		"without privilege": {func() { require.NoError(t, os.Chmod(filepath.Join(u.dir, "helper"), 0o755)) }, "the helper has no privilege"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.change()
+			defer func() {
+				require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), 0, 0))
+				u.rules("1b36", 0o644)
+				require.NoError(t, os.Chmod(filepath.Join(u.dir, "helper"), 0o755|os.ModeSetuid))
+			}()
+			u.site.Forget()
+			output, err := u.worker().CombinedOutput()
+			require.Error(t, err)
+			require.Contains(t, string(output), tt.says)
+			require.Empty(t, u.site.Log(), "no drive was asked")
+			require.Equal(t, all, u.left(0))
+		})
+	}
+}
+
+// TestF1_AKilledWorkersCommandKeepsTheFence: with a helper, too, nobody else works on
+// the drive before the command has ended.
+func TestF1_AKilledWorkersCommandKeepsTheFence(t *testing.T) {
+	u := withoutRoot(t, clean.StepSanitize)
+	u.site.Change(0, func(c *nvmetest.Controller) {
+		c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Hang: true}}
+	})
+	worker := u.worker()
+	require.NoError(t, worker.Start())
+	sent := func() bool {
+		for _, c := range u.site.Log() {
+			if c.Opcode == nvmetest.SanitizeDrive {
+				return true
+			}
+		}
+		return false
+	}
+	require.Eventually(t, sent, 30*time.Second, 20*time.Millisecond)
+	require.NoError(t, worker.Process.Kill())
+	require.Error(t, worker.Wait())
+
+	fence, err := os.OpenFile(u.told.Fence, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer fence.Close()
+	free := func() bool { return unix.Flock(int(fence.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }
+	require.Never(t, free, 500*time.Millisecond, 20*time.Millisecond)
+	_, err = os.OpenFile(filepath.Join(u.site.Dev, "nvme0n1"), os.O_RDONLY|os.O_EXCL, 0)
+	require.ErrorIs(t, err, unix.EBUSY, "F12")
+	// The command ends; the helper is not killed.
+	for pid, words := range holding(t, u.told.Fence) {
+		if pid != os.Getpid() && !strings.Contains(words, privileged.Subcommand) {
+			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		}
+	}
+	require.Eventually(t, free, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(holding(t, u.told.Fence)) == 1 }, 10*time.Second, 20*time.Millisecond, "the helper has ended")
+}
+
+// holding are the processes that have a file open, with their command lines.
+func holding(t *testing.T, path string) map[int]string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	require.NoError(t, err)
+	found := map[int]string{}
+	for _, link := range links {
+		if target, err := os.Readlink(link); err != nil || target != path {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+		require.NoError(t, err)
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil {
+			found[pid] = strings.ReplaceAll(string(text), "\x00", " ")
+		}
+	}
+	return found
+}
+
+// TestS2_67_AKilledHelperIsReplaced: what was open is lost, and the next opening has a
+// new one.
+func TestS2_67_AKilledHelperIsReplaced(t *testing.T) {
+	u := withoutRoot(t)
+	hands := &privileged.Remote{Program: u.told.Helper}
+	drive, err := hands.Open(t.Context(), u.told.Address)
+	require.NoError(t, err)
+	read := privileged.Request{Verb: privileged.IdentifyController}
+	_, err = drive.Read(t.Context(), read)
+	require.NoError(t, err)
+	killed := 0
+	for pid := range holding(t, filepath.Join(u.site.Dev, "nvme0")) {
+		if pid != os.Getpid() {
+			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+			killed++
+		}
+	}
+	require.Equal(t, 1, killed)
+	for range 2 {
+		_, err = drive.Read(t.Context(), read)
+		require.Equal(t, device.Transient, fault(t, device.CodeIO, err).Class)
+	}
+	require.NoError(t, drive.Close())
+	require.NoError(t, drive.Close(), "a second time")
+	drive, err = hands.Open(t.Context(), u.told.Address)
+	require.NoError(t, err)
+	_, err = drive.Read(t.Context(), read)
+	require.NoError(t, err)
+	require.NoError(t, drive.Close())
+}
+
+// TestS2_67_FileCapabilitiesAreEnough: what nvme-cli gets of a helper that is not root is
+// the two capabilities, and nothing that the caller has put into the environment.
+func TestS2_67_FileCapabilitiesAreEnough(t *testing.T) {
+	u := withoutRoot(t)
+	require.NoError(t, os.Chmod(u.told.Helper, 0o755))
+	const effective, dacOverride, sysAdmin = 1, 1 << unix.CAP_DAC_OVERRIDE, 1 << unix.CAP_SYS_ADMIN
+	words := []uint32{0x02000000 | effective, dacOverride | sysAdmin, 0, 0, 0}
+	var value []byte
+	for _, w := range words {
+		value = binary.LittleEndian.AppendUint32(value, w)
+	}
+	if err := unix.Setxattr(u.told.Helper, "security.capability", value, 0); err != nil {
+		t.Skipf("no file capabilities here: %v", err)
+	}
+	u.told.Tool = filepath.Join(u.dir, "nvme")
+	require.NoError(t, os.WriteFile(u.told.Tool, []byte("#!/bin/sh\ngrep -E 'Cap(Eff|Amb)|^Uid' /proc/self/status; env; echo \"words: $*\"; pwd\n"), 0o755))
+	u.told.Operation = ""
+	u.tell("helper.json")
+	worker := u.worker()
+	worker.Env = append(worker.Env, "LD_PRELOAD_OF_MINE=1")
+	output, err := worker.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	for _, line := range []string{"CapEff:\t0000000000200002", "CapAmb:\t0000000000200002", "Uid:\t65534", "words: version", "LC_ALL=C"} {
+		require.Contains(t, string(output), line)
+	}
+	require.NotContains(t, string(output), "LD_PRELOAD_OF_MINE")
+	require.NotContains(t, string(output), played)
+
+	// Its user is the caller's here: the rules must be root's all the same.
+	require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))
+	output, err = u.worker().CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), "belongs to uid 65534")
+}

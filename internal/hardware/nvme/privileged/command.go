@@ -1,0 +1,139 @@
+package privileged
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmecli"
+)
+
+// readWithin bounds a command that only reads; it is longer than the kernel's own
+// time-out of an admin command. One that changes something is waited for: what the
+// drive does cannot be taken back by not waiting.
+const readWithin = 90 * time.Second
+
+// Failure is a command of nvme-cli that ended badly. Its own words are kept short.
+type Failure struct {
+	Command string `json:"command"`
+	// Status is the controller's answer, where it gave one.
+	Status   nvmecli.Status `json:"status,omitempty"`
+	Answered bool           `json:"answered,omitempty"`
+	Text     string         `json:"text,omitempty"`
+}
+
+// Error gives the command and what was said.
+func (f *Failure) Error() string {
+	if f.Answered {
+		return fmt.Sprintf("the drive refused %s (status 0x%x)", f.Command, uint16(f.Status))
+	}
+	return fmt.Sprintf("nvme %s failed: %s", f.Command, f.Text)
+}
+
+// StatusOf gives what a controller answered, and whether it did.
+func StatusOf(err error) (nvmecli.Status, bool) {
+	var f *Failure
+	if !errors.As(err, &f) {
+		return 0, false
+	}
+	return f.Status, f.Answered
+}
+
+// read runs a command that only reads, and gives its output.
+func (l *Local) read(ctx context.Context, words ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	return l.start(ctx, nil, words)
+}
+
+// change runs a command that changes the drive and waits for its end, whatever becomes
+// of ctx meanwhile; held are descriptors that the child shall keep as long as it lives
+// (SAFETY F1, F12).
+func (l *Local) change(ctx context.Context, held []int, words ...string) ([]byte, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return l.start(context.WithoutCancel(ctx), held, words)
+}
+
+// start is one program with a list of arguments, never a shell.
+func (l *Local) start(ctx context.Context, held []int, words []string) (output []byte, err error) {
+	cmd := exec.CommandContext(ctx, l.Tool, words...)
+	cmd.Env, cmd.Dir = l.environment(), "/"
+	// It dies with this process and has a group of its own. Never called by a goroutine
+	// that is locked to its thread: the signal comes when the thread ends (measured).
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, AmbientCaps: l.Ambient}
+	// Long: an overloaded host may be slow to drain the pipes of a command that ended well
+	// (seen with eight cleans at once).
+	cmd.WaitDelay = 30 * time.Second
+	var stdout, stderr capped
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	for _, fd := range held {
+		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("copy a descriptor for nvme: %w", err)
+		}
+		file := os.NewFile(uintptr(copied), "held")
+		defer func() { err = errors.Join(err, file.Close()) }()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+	}
+	err = cmd.Run()
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
+		return nil, refused(device.CodeToolMissing, "install nvme-cli on this host", "nvme-cli cannot be run: %v", err)
+	case err == nil:
+		return stdout.Bytes(), nil
+	case context.Cause(ctx) != nil:
+		return nil, fmt.Errorf("nvme %s was stopped: %w", words[0], context.Cause(ctx))
+	}
+	f := &Failure{Command: words[0], Text: short(strings.Join(strings.Fields(stderr.String()), " "))}
+	f.Status, f.Answered = nvmecli.ParseStatus(stderr.Bytes())
+	if f.Text == "" {
+		f.Text = err.Error()
+	}
+	return nil, f
+}
+
+// environment is nvme-cli's: this process's own, or, where a caller without privilege
+// made that, none of it.
+func (l *Local) environment() []string {
+	if l.Alone {
+		return []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	}
+	return append(os.Environ(), "LC_ALL=C")
+}
+
+// capped keeps what a command prints, up to a little more than is ever read.
+type capped struct{ bytes.Buffer }
+
+// Write takes everything and keeps some.
+func (c *capped) Write(p []byte) (int, error) {
+	if room := nvmecli.MaxOutput + 1 - c.Len(); room > 0 {
+		c.Buffer.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
+// ReadFrom reads through Write, so that the bound holds.
+func (c *capped) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{c}, r)
+}
+
+// short cuts what is too long for a line.
+func short(text string) string {
+	const most = 200
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}

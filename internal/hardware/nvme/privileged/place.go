@@ -1,0 +1,145 @@
+package privileged
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"burnish/internal/device"
+	"burnish/internal/pci"
+)
+
+// Class is the PCI class of NVMe controllers: mass storage, non-volatile memory, NVM
+// Express; the last two digits are the interface and the driver that serves it.
+const Class = "010802"
+
+// Place is where the kernel shows a controller. What is read here needs no privilege.
+type Place struct {
+	Address    string `json:"address"`    // on the PCI bus
+	Controller string `json:"controller"` // the kernel's: nvme0
+	Dir        string `json:"dir"`        // in sysfs, without links
+	Node       string `json:"node"`
+	Sys        string `json:"sys"` // where sysfs is
+	Dev        string `json:"dev"` // where nodes are
+}
+
+// Shown is a namespace that the kernel shows as a disk.
+type Shown struct {
+	Name, Dir, Node string
+	NSID            uint32
+}
+
+// Look finds the NVMe controller at a PCI address. A virtual function is refused, and
+// one that has some. Faults: target_missing, invalid_setting, target_shared.
+func Look(sys, address string) (pci.Device, error) {
+	dev, found, err := pci.Look(filepath.Join(sys, "bus/pci/devices"), address)
+	switch {
+	case err != nil:
+		return pci.Device{}, err
+	case !found:
+		return pci.Device{}, missing("there is no PCI device at %s", address)
+	case dev.Class != Class:
+		return pci.Device{}, invalid("what is at %s is no NVMe controller (class %s)", address, dev.Class)
+	case dev.Type == pci.Virtual:
+		return pci.Device{}, invalid("%s is a virtual function; only whole drives are cleaned", address)
+	case len(dev.Functions) > 0:
+		return pci.Device{}, refused(device.CodeTargetShared, "switch its virtual functions off", "%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
+	}
+	return dev, nil
+}
+
+// Attribute reads one of the controller's attributes in sysfs.
+func (p Place) Attribute(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(p.Dir, name))
+	if err != nil {
+		return "", missing("%s of %s cannot be read: %v", name, p.Controller, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Subsystem is the directory in sysfs of the controller's subsystem, "" where the
+// kernel shows none.
+func (p Place) Subsystem() (string, error) {
+	all, err := filepath.Glob(filepath.Join(p.Sys, "class/nvme-subsystem/nvme-subsys*", p.Controller))
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	if len(all) > 1 {
+		return "", refused(device.CodeTargetShared, "look at /sys/class/nvme-subsystem", "%s is in more than one subsystem", p.Controller)
+	}
+	return filepath.EvalSymlinks(filepath.Dir(all[0]))
+}
+
+var namespaceName = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
+
+// Disks lists every disk that the kernel makes of the drive, in the order of their
+// namespaces: below its controller, or below its subsystem, where the kernel knows more
+// than one path to it.
+func (p Place) Disks() ([]Shown, error) {
+	dirs := []string{p.Dir}
+	subsystem, err := p.Subsystem()
+	if err != nil {
+		return nil, err
+	}
+	if subsystem != "" {
+		dirs = append(dirs, subsystem)
+	}
+	var all []Shown
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, missing("the disks of %s cannot be listed: %v", p.Controller, err)
+		}
+		for _, entry := range entries {
+			if !namespaceName.MatchString(entry.Name()) || entry.Type()&fs.ModeSymlink != 0 {
+				continue
+			}
+			s := Shown{Name: entry.Name(), Dir: filepath.Join(dir, entry.Name()), Node: filepath.Join(p.Dev, entry.Name())}
+			if hidden, err := os.ReadFile(filepath.Join(s.Dir, "hidden")); err == nil && strings.TrimSpace(string(hidden)) == "1" {
+				continue // a path below a disk that is listed with the subsystem
+			}
+			text, err := os.ReadFile(filepath.Join(s.Dir, "nsid"))
+			if err != nil {
+				return nil, missing("the namespace of %s cannot be read: %v", s.Name, err)
+			}
+			nsid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("the namespace of %s: %w", s.Name, err)
+			}
+			s.NSID = uint32(nsid)
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b Shown) int { return int(int64(a.NSID) - int64(b.NSID)) })
+	return all, nil
+}
+
+// refused is a fault that only a person can clear.
+func refused(code device.Code, remedy, format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// invalid is the fault of an enrolment that can never work.
+func invalid(format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it otherwise"}
+}
+
+// changed is the fault of a drive that is not the one that was read before.
+func changed(field, what string) *device.Fault {
+	return refused(device.ChangedCode(field), "put the enrolled drive back, or replace the device", "not the enrolled drive (%s): %s", field, what)
+}
+
+// busy is the fault of a drive that somebody uses now and may leave later.
+func busy(format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
+}
+
+// missing is the fault of a drive that is not there.
+func missing(format string, args ...any) *device.Fault {
+	return refused(device.CodeTargetMissing, "put it back, or retire the device", format, args...)
+}

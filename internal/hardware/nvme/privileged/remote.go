@@ -1,0 +1,221 @@
+package privileged
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmecli"
+)
+
+// Subcommand is the one argument of a helper.
+const Subcommand = "nvme-helper"
+
+// Remote has a helper act: a program with privilege that serves at its descriptor 3.
+// Each opened drive has a helper of its own, which ends with it.
+type Remote struct {
+	// Program is the helper's.
+	Program string
+}
+
+// Version gives what nvme-cli says of itself; see Hands.
+func (r *Remote) Version(ctx context.Context) (output []byte, err error) {
+	h, err := r.start()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	_, output, err = h.ask(ctx, call{Do: doVersion}, nil)
+	return output, err
+}
+
+// Rebind gives a drive to the host's driver; see Hands.
+func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) (err error) {
+	h, err := r.start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	c := call{Do: doRebind, Address: address}
+	// What is begun is waited for.
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	_, _, err = h.ask(context.WithoutCancel(ctx), c, Held{Fence: fence}.descriptors(&c))
+	return err
+}
+
+// Open has a new helper open the drive; see Hands.
+func (r *Remote) Open(ctx context.Context, address string) (Drive, error) {
+	h, err := r.start()
+	if err != nil {
+		return nil, err
+	}
+	reply, _, err := h.ask(ctx, call{Do: doOpen, Address: address}, nil)
+	if err == nil && reply.Place == nil {
+		err = h.lost(errors.New("it tells no place"))
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	h.place = *reply.Place
+	return h, nil
+}
+
+// helper is one process that acts, and the drive that it has open.
+type helper struct {
+	program string
+	place   Place
+	ended   chan struct{}
+
+	mu     sync.Mutex
+	conn   *net.UnixConn
+	broken error
+}
+
+// start begins a helper. It has a process group of its own and does not die with this
+// process: it waits for a command that runs, and holds what that holds.
+func (r *Remote) start() (_ *helper, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket for the NVMe helper: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "helper")
+	conn, err := connection(pair[0])
+	if err != nil {
+		return nil, errors.Join(err, theirs.Close())
+	}
+	cmd := exec.Command(r.Program, Subcommand)
+	cmd.Env, cmd.Dir, cmd.Stderr, cmd.ExtraFiles = []string{}, "/", os.Stderr, []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err = cmd.Start()
+	if closed := theirs.Close(); err != nil || closed != nil {
+		if cmd.Process != nil {
+			go func() { _ = cmd.Wait() }() // it ends by itself: its caller is gone
+		}
+		return nil, errors.Join(refused(device.CodeToolMissing, "install it, see docs/nvme.md, or run the host worker as root", "the NVMe helper cannot be run: %v", errors.Join(err, closed)), conn.Close())
+	}
+	h := &helper{program: r.Program, conn: conn, ended: make(chan struct{})}
+	go func() {
+		defer close(h.ended)
+		_ = cmd.Wait() // what it did, it has answered
+	}()
+	return h, nil
+}
+
+// lost is the fault of a helper that is gone: what it held it holds no more, and the
+// drive must be opened anew.
+func (h *helper) lost(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it ended")
+	}
+	return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.program, err), Remedy: "it is tried again with a new one; see why in the worker's output"}
+}
+
+// ask sends one call and waits for its answer; when ctx ends before it came, the helper
+// is given up.
+func (h *helper) ask(ctx context.Context, c call, fds []int) (reply answer, output []byte, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.broken != nil {
+		return reply, nil, h.broken
+	}
+	if err := context.Cause(ctx); err != nil {
+		return reply, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = h.conn.SetDeadline(time.Unix(1, 0)) }) // a connection that is closed needs none
+	defer stop()
+	reply, output, err = h.exchange(c, fds)
+	if err != nil {
+		h.broken = h.lost(err)
+		if cause := context.Cause(ctx); cause != nil {
+			return reply, nil, cause
+		}
+		return reply, nil, h.broken
+	}
+	if !stop() {
+		h.broken = h.lost(context.Cause(ctx))
+	}
+	return reply, output, reply.err()
+}
+
+func (h *helper) exchange(c call, fds []int) (reply answer, output []byte, err error) {
+	if err := send(h.conn, c, fds); err != nil {
+		return reply, nil, err
+	}
+	files, err := receive(h.conn, &reply)
+	if err := errors.Join(err, closeAll(files)); err != nil {
+		return reply, nil, err
+	}
+	if reply.Size < 0 || reply.Size > nvmecli.MaxOutput+1 {
+		return reply, nil, fmt.Errorf("its output has %d bytes", reply.Size)
+	}
+	output = make([]byte, reply.Size)
+	for at := 0; at < reply.Size; {
+		n, err := h.conn.Read(output[at:])
+		if err != nil {
+			return reply, nil, err
+		}
+		at += n
+	}
+	return reply, output, nil
+}
+
+// descriptors gives what is held in the order of a call, which it marks.
+func (held Held) descriptors(c *call) []int {
+	var fds []int
+	if c.Fence = held.Fence != nil; c.Fence {
+		fds = append(fds, int(held.Fence.Fd()))
+	}
+	return append(fds, held.Disks...)
+}
+
+// Place is where the kernel shows the drive.
+func (h *helper) Place() Place { return h.place }
+
+// Lock has the helper lock the node; see Drive.
+func (h *helper) Lock(ctx context.Context) error {
+	_, _, err := h.ask(ctx, call{Do: doLock, Address: h.place.Address}, nil)
+	return err
+}
+
+// Read has the helper carry out a verb; see Drive.
+func (h *helper) Read(ctx context.Context, r Request) ([]byte, error) {
+	_, output, err := h.ask(ctx, call{Do: doRead, Address: h.place.Address, Request: &r}, nil)
+	return output, err
+}
+
+// Change has the helper carry out a verb that changes something; see Drive.
+func (h *helper) Change(ctx context.Context, r Request, serial string, held Held) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	c := call{Do: doChange, Address: h.place.Address, Serial: serial, Request: &r}
+	fds := held.descriptors(&c)
+	_, _, err := h.ask(context.WithoutCancel(ctx), c, fds)
+	return err
+}
+
+// Close ends the helper, and returns when it has ended.
+func (h *helper) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.broken == nil || !errors.Is(h.broken, os.ErrClosed) {
+		err := h.conn.Close()
+		h.broken = fmt.Errorf("the NVMe helper: %w", os.ErrClosed)
+		<-h.ended
+		return err
+	}
+	return nil
+}

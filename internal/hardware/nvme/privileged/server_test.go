@@ -1,0 +1,367 @@
+package privileged
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/pci"
+)
+
+func TestMain(m *testing.M) { os.Exit(nvmetest.Main(m)) }
+
+// boundary is one server and its caller's end of the socket.
+type boundary struct {
+	t      *testing.T
+	site   *nvmetest.Site
+	conn   *net.UnixConn
+	server *Server
+	fence  *os.File
+	served chan error
+	allow  error
+}
+
+// atBoundary is a caller of a server; its drive is open and its node locked.
+func atBoundary(t *testing.T) *boundary {
+	b := &boundary{t: t, site: nvmetest.New(t, nvmetest.Drive("S1"), nvmetest.Drive("S2")), served: make(chan error, 1)}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	theirs, err := connection(pair[0])
+	require.NoError(t, err)
+	b.conn, err = connection(pair[1])
+	require.NoError(t, err)
+	b.server = &Server{
+		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: "/proc", Patience: time.Millisecond, Alone: true},
+		Allow: func(d pci.Device) error {
+			if d.Address != b.site.Look(0).Address {
+				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no"}
+			}
+			return b.allow
+		},
+	}
+	go func() { b.served <- b.server.Serve(context.Background(), theirs) }()
+	t.Cleanup(func() {
+		_ = b.conn.Close() // some tests have
+		require.NoError(t, <-b.served)
+	})
+	b.fence, err = os.Create(filepath.Join(t.TempDir(), "fence"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.fence.Close()) })
+	require.NoError(t, unix.Flock(int(b.fence.Fd()), unix.LOCK_EX))
+	return b
+}
+
+func (b *boundary) opened() *boundary {
+	b.t.Helper()
+	require.NoError(b.t, b.call(call{Do: doOpen, Address: b.address()}).err())
+	require.NoError(b.t, b.call(call{Do: doLock, Address: b.address()}).err())
+	return b
+}
+
+func (b *boundary) address() string { return b.site.Look(0).Address }
+
+// raw sends this text and gives the answer.
+func (b *boundary) raw(text string, fds ...int) answer {
+	b.t.Helper()
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, err := b.conn.WriteMsgUnix([]byte(text), oob, nil)
+	require.NoError(b.t, err)
+	var a answer
+	files, err := receive(b.conn, &a)
+	require.NoError(b.t, err)
+	require.Empty(b.t, files, "nothing comes back")
+	for left := a.Size; left > 0; {
+		n, err := b.conn.Read(make([]byte, packet))
+		require.NoError(b.t, err)
+		left -= n
+	}
+	return a
+}
+
+func (b *boundary) call(c call, fds ...int) answer {
+	b.t.Helper()
+	text, err := json.Marshal(c)
+	require.NoError(b.t, err)
+	return b.raw(string(text), fds...)
+}
+
+// disk opens the drive's namespace.
+func (b *boundary) disk(name string, flags int) int {
+	b.t.Helper()
+	fd, err := unix.Open(filepath.Join(b.site.Dev, name), unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { require.NoError(b.t, unix.Close(fd)) })
+	return fd
+}
+
+// untouched insists that no command that changes something was sent.
+func (b *boundary) untouched() {
+	b.t.Helper()
+	for _, c := range b.site.Log() {
+		require.NotContains(b.t, []uint8{nvmetest.SanitizeDrive, nvmetest.ManageNamespace, nvmetest.AttachNamespace, nvmetest.SetFeatures, nvmetest.Reset}, c.Opcode)
+	}
+}
+
+// TestS2_67_TheHelperTakesVerbs and nothing else: no text reaches nvme-cli.
+func TestS2_67_TheHelperTakesVerbs(t *testing.T) {
+	b := atBoundary(t).opened()
+	at := fmt.Sprintf(`"address": %q`, b.address())
+	for name, tt := range map[string]struct{ text, says string }{
+		"no message":               {`nvme format /dev/nvme0`, "not understood"},
+		"two values":               {`{"do": "version"} {}`, "more than one value"},
+		"something else":           {`{"do": "shell", ` + at + `}`, "nothing that a helper does"},
+		"an argument":              {`{"do": "version", "args": ["--help"]}`, "unknown field"},
+		"a verb without a request": {`{"do": "read", ` + at + `}`, "does not take"},
+		"an unknown verb":          {`{"do": "read", ` + at + `, "request": {"verb": "format"}}`, `no verb "format"`},
+		"no verb":                  {`{"do": "read", ` + at + `, "request": {}}`, `no verb ""`},
+		"an option for a verb":     {`{"do": "read", ` + at + `, "request": {"verb": "health --raw-binary"}}`, "no verb"},
+		"an argument of a verb":    {`{"do": "read", ` + at + `, "request": {"verb": "health", "args": "x"}}`, "unknown field"},
+		"text for a number":        {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace", "nsid": "1 --force"}}`, "not understood"},
+		"a number too many":        {`{"do": "read", ` + at + `, "request": {"verb": "health", "nsid": 1}}`, "numbers that it does not take"},
+		"a number too large":       {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace", "nsid": 4294967296}}`, "not understood"},
+		"no namespace":             {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace"}}`, "0 is no namespace"},
+		"another feature":          {`{"do": "read", ` + at + `, "request": {"verb": "saved-feature", "feature": 132}}`, "none of those"},
+		"a change as a read":       {`{"do": "read", ` + at + `, "request": {"verb": "sanitize", "action": 4}}`, "in the wrong way"},
+		"another drive":            {`{"do": "read", "address": "0000:02:00.0", "request": {"verb": "health"}}`, "no"},
+		"a path for an address":    {`{"do": "read", "address": "../../../etc", "request": {"verb": "health"}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.site.Forget()
+			err := b.raw(tt.text).err()
+			require.Error(t, err)
+			require.ErrorContains(t, err, tt.says)
+			require.Empty(t, b.site.Log())
+		})
+	}
+	require.NoError(t, b.call(call{Do: doRead, Address: b.address(), Request: &Request{Verb: Health}}).err(), "and it serves on")
+}
+
+// TestF13_TheHelperAsksTheHostItself, each time.
+func TestF13_TheHelperAsksTheHostItself(t *testing.T) {
+	b := atBoundary(t)
+	require.ErrorContains(t, b.call(call{Do: doOpen, Address: b.site.Look(1).Address}).err(), "no")
+	b.opened()
+	read := call{Do: doRead, Address: b.address(), Request: &Request{Verb: IdentifyController}}
+	require.NoError(t, b.call(read).err())
+	b.allow = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "taken out"}
+	require.ErrorContains(t, b.call(read).err(), "taken out")
+}
+
+// TestF12_F1_TheHelperChangesNothingUnguarded: not without the fence, another drive's
+// serial, or a disk that the caller does not hold.
+func TestF12_F1_TheHelperChangesNothingUnguarded(t *testing.T) {
+	b := atBoundary(t)
+	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
+	require.NoError(t, b.call(call{Do: doOpen, Address: b.address()}).err())
+	fence := int(b.fence.Fd())
+	notLocked := b.disk("nvme0n1", unix.O_EXCL)
+	require.ErrorContains(t, b.call(erase, fence, notLocked).err(), "before the controller's node is locked")
+	require.NoError(t, b.call(call{Do: doLock, Address: b.address()}).err())
+
+	fd := b.disk("nvme1n1", unix.O_EXCL)
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Close(null)) }()
+	another, err := os.Open(b.fence.Name())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, another.Close()) }()
+	for name, tt := range map[string]struct {
+		change func(*call)
+		fds    []int
+		says   string
+	}{
+		"no descriptors":         {func(*call) {}, nil, "without the device's fence"},
+		"no fence":               {func(c *call) { c.Fence = false }, []int{notLocked}, "without the device's fence"},
+		"a disk for the fence":   {func(*call) {}, []int{notLocked, notLocked}, "is no file"},
+		"another's fence":        {func(*call) {}, []int{int(another.Fd()), notLocked}, "is not the caller's"},
+		"no disk":                {func(*call) {}, []int{fence}, "nvme0n1 is not held"},
+		"another drive's disk":   {func(*call) {}, []int{fence, fd}, "nvme0n1 is not held"},
+		"a disk that is none":    {func(*call) {}, []int{fence, null}, "is none"},
+		"another serial":         {func(c *call) { c.Serial = "S2" }, []int{fence, notLocked}, `says "S1" and not "S2"`},
+		"no serial":              {func(c *call) { c.Serial = "" }, []int{fence, notLocked}, "does not take"},
+		"another action":         {func(c *call) { c.Request = &Request{Verb: Sanitize, Action: 3} }, []int{fence, notLocked}, "is no erase"},
+		"a read as a change":     {func(c *call) { c.Request = &Request{Verb: Health} }, []int{fence, notLocked}, "in the wrong way"},
+		"a namespace of nothing": {func(c *call) { c.Request = &Request{Verb: CreateNamespace} }, []int{fence, notLocked}, "0 blocks"},
+		"all are attached":       {func(c *call) { c.Request = &Request{Verb: AttachNamespace, NSID: Every} }, []int{fence, notLocked}, "not all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := erase
+			tt.change(&c)
+			require.ErrorContains(t, b.call(c, tt.fds...).err(), tt.says)
+			b.untouched()
+		})
+	}
+	require.NoError(t, b.call(erase, fence, notLocked).err())
+	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive }))
+	b.site.Swap(0, "S9")
+	require.Error(t, b.call(erase, fence, notLocked).err(), "F11: what was swapped is another")
+}
+
+// TestF12_ADiskThatIsOpenIsNotHeld: everybody could mount it.
+func TestF12_ADiskThatIsOpenIsNotHeld(t *testing.T) {
+	b := atBoundary(t).opened()
+	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
+	require.ErrorContains(t, b.call(erase, int(b.fence.Fd()), b.disk("nvme0n1", 0)).err(), "not opened exclusively")
+	b.untouched()
+}
+
+// TestF1_ACommandOutlivesItsCaller: the helper waits for it, and its fence and disks are
+// held until then.
+func TestF1_ACommandOutlivesItsCaller(t *testing.T) {
+	b := atBoundary(t).opened()
+	b.site.Change(0, func(c *nvmetest.Controller) {
+		c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Hang: true}}
+	})
+	path := filepath.Join(b.site.Dev, "nvme0n1")
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	text, err := json.Marshal(call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}})
+	require.NoError(t, err)
+	_, _, err = b.conn.WriteMsgUnix(text, unix.UnixRights(int(b.fence.Fd()), fd), nil)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(b.site.Log()) > 0 }, 10*time.Second, 5*time.Millisecond)
+	// The caller is gone, and with it its descriptors.
+	require.NoError(t, unix.Close(fd))
+	require.NoError(t, b.conn.Close())
+	again, err := os.Open(b.fence.Name())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, again.Close()) }()
+	require.NoError(t, b.fence.Close())
+	b.fence, err = os.Open(os.DevNull) // for the cleanup
+	require.NoError(t, err)
+	held := func() bool {
+		claim, err := unix.Open(path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+		if err == nil {
+			require.NoError(t, unix.Close(claim))
+		}
+		return err != nil && unix.Flock(int(again.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+	}
+	require.Never(t, func() bool { return !held() }, 300*time.Millisecond, 20*time.Millisecond)
+	select {
+	case err := <-b.served:
+		t.Fatalf("it did not wait: %v", err)
+	default:
+	}
+	// The command ends.
+	for _, pid := range holders(t, again) {
+		if pid != os.Getpid() {
+			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		}
+	}
+	require.Eventually(t, func() bool { return !held() }, 10*time.Second, 20*time.Millisecond)
+}
+
+// holders are the processes that have a file open.
+func holders(t *testing.T, file *os.File) (pids []int) {
+	t.Helper()
+	want, err := file.Stat()
+	require.NoError(t, err)
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	require.NoError(t, err)
+	for _, link := range links {
+		got, err := os.Stat(link)
+		if err != nil || !os.SameFile(want, got) {
+			continue
+		}
+		pid := 0
+		_, err = fmt.Sscanf(link, "/proc/%d/", &pid)
+		require.NoError(t, err)
+		if !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestF21_TheHelperRebindsUnderTheFenceAlone, and takes nothing from another driver.
+func TestF21_TheHelperRebindsUnderTheFenceAlone(t *testing.T) {
+	b := atBoundary(t)
+	rebind := call{Do: doRebind, Address: b.address(), Fence: true}
+	fence := int(b.fence.Fd())
+	require.ErrorContains(t, b.call(rebind).err(), "without the device's fence")
+	require.ErrorContains(t, b.call(rebind, fence, fence).err(), "shows no disks")
+	require.NoError(t, b.call(rebind, fence).err(), "it is on the host's driver")
+	b.site.BindDriver(0, "uio")
+	require.ErrorContains(t, b.call(rebind, fence).err(), "is not taken from it")
+	rebind.Address = b.site.Look(1).Address
+	require.ErrorContains(t, b.call(rebind, fence).err(), "no")
+}
+
+// TestEveryVerbIsOneCommandLine of numbers and fixed words, and each is for one way of
+// asking alone.
+func TestEveryVerbIsOneCommandLine(t *testing.T) {
+	r := Request{NSID: 1, Detached: true, Feature: 6, Value: 1, Action: CryptoErase, Blocks: 8, Format: 1, Controller: 2}
+	for verb, k := range kinds {
+		taken := Request{}
+		if k.takes != nil {
+			taken = k.takes(r)
+		}
+		taken.Verb = verb
+		_, err := taken.check(k.changes)
+		require.NoError(t, err, verb)
+		_, err = taken.check(!k.changes)
+		require.Error(t, err, verb)
+		for i, word := range k.line(taken) {
+			form := `^--[a-z0-9-]+(=(0x)?[0-9a-f]+|=json)?$`
+			if i == 0 {
+				form = `^[a-z-]+$`
+			}
+			require.Regexp(t, form, word, verb)
+		}
+	}
+}
+
+// TestF12_WhatIsInUseIsNotErased, though the caller has an exclusive claim to show.
+func TestF12_WhatIsInUseIsNotErased(t *testing.T) {
+	b := atBoundary(t).opened()
+	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
+	fence, disk := int(b.fence.Fd()), b.disk("nvme0n1", unix.O_EXCL)
+	var stat unix.Stat_t
+	require.NoError(t, unix.Fstat(disk, &stat))
+	dirs, err := filepath.Glob(filepath.Join(b.site.Sys, "devices/pci0000:00/*/nvme/nvme0/nvme0n1"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 1)
+	for name, tt := range map[string]struct{ mounts, swaps, part, holder, says string }{
+		"mounted":             {mounts: "30 1 " + numberOf(stat) + " / /mnt rw - ext4 /dev/nvme0n1 rw", says: "mounted at /mnt"},
+		"a partition mounted": {mounts: "30 1 259:77 / /mnt rw - ext4 /dev/nvme0n1p1 rw", part: "259:77", says: "mounted at /mnt"},
+		"swap":                {swaps: filepath.Join(b.site.Dev, "nvme0n1") + " partition 1 0 -2", says: "used as swap"},
+		"held":                {holder: "dm-0", says: "held by dm-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := t.TempDir()
+			require.NoError(t, os.Mkdir(filepath.Join(proc, "self"), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte(tt.mounts+"\n"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(proc, "swaps"), []byte(tt.swaps+"\n"), 0o600))
+			b.server.Local.Proc = proc
+			part, holder := filepath.Join(dirs[0], "nvme0n1p1"), filepath.Join(dirs[0], "holders", tt.holder)
+			if tt.part != "" {
+				require.NoError(t, os.Mkdir(part, 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(part, "partition"), []byte("1\n"), 0o600))
+				require.NoError(t, os.WriteFile(filepath.Join(part, "dev"), []byte(tt.part+"\n"), 0o600))
+			}
+			if tt.holder != "" {
+				require.NoError(t, os.WriteFile(holder, nil, 0o600))
+				defer func() { require.NoError(t, os.Remove(holder)) }()
+			}
+			require.ErrorContains(t, b.call(erase, fence, disk).err(), tt.says)
+			require.NoError(t, os.RemoveAll(part))
+			b.untouched()
+		})
+	}
+	b.server.Local.Proc = "/proc"
+	require.NoError(t, b.call(erase, fence, disk).err())
+}

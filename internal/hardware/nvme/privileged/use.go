@@ -1,0 +1,64 @@
+package privileged
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// unused refuses a disk that the kernel's tables show in use, it or one of its
+// partitions: mounted, held by another device, or swap (SAFETY F12). That a claim is
+// refused says only that somebody has the disk; this says that it is none of these.
+func unused(proc string, disk Shown) error {
+	dirs, err := filepath.Glob(filepath.Join(disk.Dir, "*", "partition"))
+	if err != nil {
+		return err
+	}
+	numbers := map[string]bool{}
+	for _, dir := range append(dirs, filepath.Join(disk.Dir, "disk")) {
+		dir = filepath.Dir(dir)
+		number, err := os.ReadFile(filepath.Join(dir, "dev"))
+		if err != nil {
+			return missing("the number of %s cannot be read: %v", disk.Name, err)
+		}
+		numbers[strings.TrimSpace(string(number))] = true
+		holders, err := os.ReadDir(filepath.Join(dir, "holders"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("list the holders of %s: %w", disk.Name, err)
+		}
+		if len(holders) > 0 {
+			return busy("%s is held by %s", disk.Name, holders[0].Name())
+		}
+	}
+	mounts, err := os.ReadFile(filepath.Join(proc, "self/mountinfo"))
+	if err != nil {
+		return fmt.Errorf("look at the mounts: %w", err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		const number, point = 2, 4
+		if fields := strings.Fields(line); len(fields) > point && numbers[fields[number]] {
+			return busy("%s is mounted at %s", disk.Name, fields[point])
+		}
+	}
+	swaps, err := os.ReadFile(filepath.Join(proc, "swaps"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look at the swaps: %w", err)
+	}
+	for line := range strings.Lines(string(swaps)) {
+		var stat unix.Stat_t
+		if fields := strings.Fields(line); len(fields) > 0 && unix.Stat(fields[0], &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK && numbers[numberOf(stat)] {
+			return busy("%s is used as swap", disk.Name)
+		}
+	}
+	return nil
+}
+
+// numberOf is the number of the device that a stat is of, as sysfs writes it.
+func numberOf(stat unix.Stat_t) string {
+	return fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))
+}

@@ -1,0 +1,160 @@
+package privileged
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+)
+
+// What a caller may want of its helper: these and nothing else.
+const (
+	doVersion = "version"
+	doOpen    = "open"
+	doLock    = "lock"
+	doRead    = "read"
+	doChange  = "change"
+	doRebind  = "rebind"
+)
+
+// call is one packet to the helper. Its descriptors are the fence, where Fence says so,
+// and then the disks.
+type call struct {
+	Do      string   `json:"do"`
+	Address string   `json:"address,omitempty"`
+	Serial  string   `json:"serial,omitempty"`
+	Fence   bool     `json:"fence,omitempty"`
+	Request *Request `json:"request,omitempty"`
+}
+
+// answer is the packet that comes back; Size bytes of output follow it in packets of
+// their own.
+type answer struct {
+	Place   *Place        `json:"place,omitempty"`
+	Size    int           `json:"size,omitempty"`
+	Fault   *device.Fault `json:"fault,omitempty"`
+	Failure *Failure      `json:"failure,omitempty"`
+	Error   string        `json:"error,omitempty"`
+}
+
+const (
+	// packet is the most that one packet holds.
+	packet = 32 << 10
+	// rights is the most descriptors that the kernel passes at once.
+	rights = 253
+)
+
+// wrong gives the answer that stands for an error.
+func wrong(err error) answer {
+	var failure *Failure
+	if fault, ok := device.AsFault(err); ok {
+		return answer{Fault: fault}
+	}
+	if errors.As(err, &failure) {
+		return answer{Failure: failure}
+	}
+	return answer{Error: err.Error()}
+}
+
+// err is the error that an answer stands for.
+func (a answer) err() error {
+	switch {
+	case a.Fault != nil:
+		return a.Fault
+	case a.Failure != nil:
+		return a.Failure
+	case a.Error != "":
+		return errors.New(a.Error)
+	}
+	return nil
+}
+
+// send writes one packet, with descriptors.
+func send(conn *net.UnixConn, value any, fds []int) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if len(text) > packet || len(fds) > rights {
+		return fmt.Errorf("a message of %d bytes and %d descriptors is too large", len(text), len(fds))
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, err = conn.WriteMsgUnix(text, oob, nil)
+	return err
+}
+
+// receive reads one packet, which must be a value of exactly this form, and gives its
+// descriptors, also with an error; the caller closes them. It is io.EOF where the other
+// end is gone.
+func receive(conn *net.UnixConn, into any) ([]*os.File, error) {
+	text, oob := make([]byte, packet+1), make([]byte, unix.CmsgSpace(rights*4))
+	n, extra, flags, _, err := conn.ReadMsgUnix(text, oob)
+	files, parsed := descriptors(oob[:extra])
+	switch {
+	case err != nil:
+		return files, err
+	case n == 0:
+		return files, io.EOF
+	case parsed != nil:
+		return files, fmt.Errorf("descriptors: %w", parsed)
+	case flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 || n > packet:
+		return files, refuse("a message is too large")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text[:n]))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return files, refuse("a message is not understood: %v", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return files, refuse("a message has more than one value")
+	}
+	return files, nil
+}
+
+func descriptors(oob []byte) (files []*os.File, err error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	for _, m := range messages {
+		fds, bad := unix.ParseUnixRights(&m)
+		err = errors.Join(err, bad)
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "passed"))
+		}
+	}
+	return files, err
+}
+
+// closeAll closes what was passed.
+func closeAll(files []*os.File) (err error) {
+	for _, file := range files {
+		err = errors.Join(err, file.Close())
+	}
+	return err
+}
+
+// connection makes a connection of a socket, which it takes.
+func connection(fd int) (_ *net.UnixConn, err error) {
+	file := os.NewFile(uintptr(fd), "helper")
+	if file == nil {
+		return nil, os.ErrInvalid
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	both, ok := conn.(*net.UnixConn)
+	if !ok || both.LocalAddr().Network() != "unixpacket" {
+		return nil, errors.Join(errors.New("not a socket of packets"), conn.Close())
+	}
+	return both, nil
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/privileged"
+	"burnish/internal/host"
+)
+
+// What a helper works with stands here and nowhere else: whoever starts it has no
+// privilege, and neither their arguments nor their environment decide anything.
+const helperRules = "/etc/burnish/host.yaml"
+
+var helperTools = []string{"/usr/sbin/nvme", "/sbin/nvme", "/usr/bin/nvme"}
+
+// helpNVMe is this program as the helper of a host worker that is not root (S2.67).
+// What keeps it from its work is told to that worker, in one line.
+func helpNVMe(args []string) error {
+	if len(args) > 0 {
+		return usageError{errors.New(privileged.Subcommand + " takes no arguments")}
+	}
+	local, err := privileged.Machine(helperTools...)
+	s := &privileged.Server{Local: local}
+	var rules *host.Rules
+	if err == nil {
+		rules, err = host.LoadRootRules(helperRules)
+	}
+	if err != nil {
+		s.Unfit = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "the NVMe helper does nothing: " + err.Error(), Remedy: "see docs/nvme.md, Without root"}
+	} else {
+		s.Allow = rules.AllowPCI
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	return privileged.Main(s)
+}
