@@ -36,5 +36,5 @@ func TestF13_ByDefaultNothingMayBeDestroyed(t *testing.T) {
 
 func TestUnknownDriverIsNamedWithTheKnownOnes(t *testing.T) {
 	_, err := all.Drivers([]string{"fake", "floppy"}, all.Host{})
-	require.EqualError(t, err, `there is no driver "floppy": known are block, fake`)
+	require.EqualError(t, err, `there is no driver "floppy": known are block, fake, nvme`)
 }
