@@ -29,7 +29,8 @@ const guestWithin = 90 * time.Second
 // guestDriver is how one driver takes a guest's drives into service.
 type guestDriver struct {
 	name string
-	// inOrder: it tells a disk by its number, which a boot may change.
+	// inOrder: it names a disk by the kernel's name, which a boot that looks at all at once may
+	// give to another.
 	inOrder bool
 	// env is added to the worker's; rules is host.yaml.
 	env   map[string]string
@@ -42,7 +43,7 @@ type guestDriver struct {
 
 // withBlock cleans whatever is a disk.
 var withBlock = guestDriver{
-	name: "block", rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
+	name: "block", inOrder: true, rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
 	device: func(t testing.TB, l *lab, serial string) (Device, []string) {
 		return Device{Name: strings.ToLower(serial), Set: []string{"path=" + l.disk(t, serial)}}, nil
 	},
