@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,9 @@ type boundary struct {
 	server *Server
 	fence  *os.File
 	served chan error
-	allow  error
+	// proc leads to the tables that the server sees; forbid is its rules' answer.
+	proc   string
+	forbid atomic.Pointer[device.Fault]
 }
 
 // atBoundary is a caller of a server; its drive is open and its node locked.
@@ -41,13 +44,18 @@ func atBoundary(t *testing.T) *boundary {
 	require.NoError(t, err)
 	b.conn, err = connection(pair[1])
 	require.NoError(t, err)
+	b.proc = filepath.Join(t.TempDir(), "proc")
+	require.NoError(t, os.Symlink("/proc", b.proc))
 	b.server = &Server{
-		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: "/proc", Patience: time.Millisecond, Alone: true},
+		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Patience: time.Millisecond, Alone: true},
 		Allow: func(d pci.Device) error {
 			if d.Address != b.site.Look(0).Address {
 				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no"}
 			}
-			return b.allow
+			if f := b.forbid.Load(); f != nil {
+				return f
+			}
+			return nil
 		},
 	}
 	go func() { b.served <- b.server.Serve(context.Background(), theirs) }()
@@ -157,7 +165,7 @@ func TestF13_TheHelperAsksTheHostItself(t *testing.T) {
 	b.opened()
 	read := call{Do: doRead, Address: b.address(), Request: &Request{Verb: IdentifyController}}
 	require.NoError(t, b.call(read).err())
-	b.allow = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "taken out"}
+	b.forbid.Store(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "taken out"})
 	require.ErrorContains(t, b.call(read).err(), "taken out")
 }
 
@@ -325,6 +333,13 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 	}
 }
 
+// shows has the server see these tables of the kernel from now on.
+func (b *boundary) shows(proc string) {
+	b.t.Helper()
+	require.NoError(b.t, os.Remove(b.proc))
+	require.NoError(b.t, os.Symlink(proc, b.proc))
+}
+
 // TestF12_WhatIsInUseIsNotErased, though the caller has an exclusive claim to show.
 func TestF12_WhatIsInUseIsNotErased(t *testing.T) {
 	b := atBoundary(t).opened()
@@ -346,7 +361,7 @@ func TestF12_WhatIsInUseIsNotErased(t *testing.T) {
 			require.NoError(t, os.Mkdir(filepath.Join(proc, "self"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte(tt.mounts+"\n"), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(proc, "swaps"), []byte(tt.swaps+"\n"), 0o600))
-			b.server.Local.Proc = proc
+			b.shows(proc)
 			part, holder := filepath.Join(dirs[0], "nvme0n1p1"), filepath.Join(dirs[0], "holders", tt.holder)
 			if tt.part != "" {
 				require.NoError(t, os.Mkdir(part, 0o755))
@@ -362,6 +377,6 @@ func TestF12_WhatIsInUseIsNotErased(t *testing.T) {
 			b.untouched()
 		})
 	}
-	b.server.Local.Proc = "/proc"
+	b.shows("/proc")
 	require.NoError(t, b.call(erase, fence, disk).err())
 }
