@@ -161,11 +161,12 @@ func (u *unprivileged) worker() *exec.Cmd {
 	return cmd
 }
 
-// TestPlayedWorker is no test: it is the worker that the tests below start as nobody.
+// TestPlayedWorker is the worker that the tests below start as nobody; among them it has
+// nothing to do.
 func TestPlayedWorker(t *testing.T) {
 	file, ok := os.LookupEnv(played)
 	if !ok {
-		t.Skip("it is played for other tests")
+		return
 	}
 	var m machine
 	text, err := os.ReadFile(file)
