@@ -43,6 +43,8 @@ type slots struct {
 	there  []port.Found
 	inits  int
 	looked map[string]int // Discovers, by name
+	// holds says, by address, what a device holds that is not ours.
+	holds map[string]string
 }
 
 func (s *slots) Init(context.Context) error {
@@ -69,8 +71,8 @@ func (s *slots) Discover(ctx context.Context, t port.Target, known device.Identi
 	switch {
 	case i < 0:
 		return port.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: t.Address + " is empty"}
-	case s.there[i].Tags["holds"] != "" && known == (device.Identity{}):
-		return port.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeForeignSignature, Message: "it holds " + s.there[i].Tags["holds"]}
+	case s.holds[t.Address] != "" && known == (device.Identity{}):
+		return port.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeForeignSignature, Message: "it holds " + s.holds[t.Address]}
 	}
 	t.Settings = map[string]string{"size": "1MiB", "serial": "S-" + t.Address}
 	return s.Driver.Discover(ctx, t, known)
@@ -320,10 +322,10 @@ func TestS2_6_AHostFindsItsDevices(t *testing.T) {
 		return port.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "NVME", Digest: digest}
 	}
 	foreign := found(3, "a")
-	foreign.Tags = map[string]string{"holds": "ext4"}
 	one := found(1, "a")
 	one.OneTimeUse = true
 	eyes := newSlots("nvme", one, found(2, "a"), foreign)
+	eyes.holds = map[string]string{foreign.Address: "ext4"}
 	w := start(t, at, identity, s, with(eyes))
 	state := w.await(s.Host, "the first survey", func(s contract.HostState) bool { return s.Surveys == 1 })
 	require.Equal(t, contract.SurveyCounts{Found: 3, Enrolled: 2, Refused: 1}, state.Last)
@@ -359,8 +361,8 @@ func TestS2_6_AHostFindsItsDevices(t *testing.T) {
 	}
 	w.end()
 
-	clean := found(3, "a")
-	eyes.sees(one, found(2, "b"), clean)
+	eyes.holds = nil // its owner has emptied it
+	eyes.sees(one, found(2, "b"), foreign)
 	w = start(t, at, identity, s, with(eyes))
 	state = w.await(s.Host, "the survey after the start", func(s contract.HostState) bool { return s.Enrolled == 3 })
 	require.Equal(t, 1, state.Last.Forgotten, "the operator let it go")

@@ -50,7 +50,7 @@ const workflowTasks = 100
 // may always be called.
 func startControl(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
-	planner, err := clean.NewPlanner(steps.Catalog(steps.All()), settings.Policy())
+	planner, err := clean.NewPlanner(clean.Catalog(), settings.Policy())
 	if err != nil {
 		return stop, usageError{err}
 	}

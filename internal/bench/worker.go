@@ -231,7 +231,7 @@ func (t task) registerWorkflow(w worker.Worker) error {
 		w.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
 		return nil
 	}
-	planner, err := clean.NewPlanner(steps.Catalog(steps.All()),
+	planner, err := clean.NewPlanner(clean.Catalog(),
 		clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full"})
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func (m machine) all() {
 
 // control looks at what the control worker refuses to start without.
 func (m machine) control() {
-	_, err := clean.NewPlanner(steps.Catalog(steps.All()), m.settings.Policy())
+	_, err := clean.NewPlanner(clean.Catalog(), m.settings.Policy())
 	if err = errors.Join(err, steps.ValidVerify(m.settings.Verify)); err != nil {
 		for _, wrong := range split(err) {
 			m.Wrong("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)

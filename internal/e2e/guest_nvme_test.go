@@ -8,7 +8,6 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/e2e/guest"
-	drivers "burnish/internal/hardware/all"
 	"burnish/workflows/contract"
 )
 
@@ -31,9 +30,6 @@ var withNVMe = guestDriver{
 // machine.
 func TestF2_F11_F17_GuestNVMe(t *testing.T) {
 	t.Parallel()
-	if !slices.Contains(drivers.Names(), "nvme") {
-		t.Skip("this build has no driver nvme")
-	}
 	// The same as with the driver block, by the drive's own Write Zeroes.
 	t.Run("F2: loses power", func(t *testing.T) { testLosesPower(t, withNVMe) })
 	t.Run("F17: layouts", testNVMeLayouts)

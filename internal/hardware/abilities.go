@@ -25,9 +25,8 @@ type Found struct {
 	Type    string
 	// Serial is the device's as the host's kernel shows it; empty where it does not.
 	Serial string
-	// OneTimeUse and Tags are those of the entry of device_spec that it matches.
+	// OneTimeUse is that of the entry of device_spec that it matches.
 	OneTimeUse bool
-	Tags       map[string]string
 	// Digest changes whenever what a look at the device finds may have changed.
 	Digest string
 }

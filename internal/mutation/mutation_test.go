@@ -140,7 +140,7 @@ var mutations = []mutation{
 		"if !given[number] {", "if false {",
 		"./internal/hardware/nvme/privileged", "TestF12_"},
 	{"F12: the NVMe helper wants the disks opened exclusively", "internal/hardware/nvme/privileged/server.go",
-		"	return busy(\"%s is not opened exclusively by the caller\", node)\n", "	return nil\n",
+		"	return hardware.Busy(\"%s is not opened exclusively by the caller\", node)\n", "	return nil\n",
 		"./internal/hardware/nvme/privileged", "TestF12_"},
 	{"F18: a sanitize log without a status is none", "internal/hardware/nvme/nvmecli/sanitize.go",
 		"	if !found {\n", "	if false {\n",

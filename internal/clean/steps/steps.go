@@ -77,12 +77,3 @@ func sizeOf(w *Work) (int64, error) {
 	}
 	return size, nil
 }
-
-// Catalog gives the planner's part of all steps.
-func Catalog(all []Step) []clean.Step {
-	var catalog []clean.Step
-	for _, s := range all {
-		catalog = append(catalog, s.Step)
-	}
-	return catalog
-}

@@ -58,7 +58,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		return hardware.Discovery{}, err
 	}
 	if known.Path != "" && known.Path != path {
-		return hardware.Discovery{}, changed("path", fmt.Sprintf("%q leads to %q and was enrolled as %q", given, path, known.Path))
+		return hardware.Discovery{}, hardware.Changed("path", fmt.Sprintf("%q leads to %q and was enrolled as %q", given, path, known.Path))
 	}
 	if err := d.allow(path); err != nil {
 		return hardware.Discovery{}, err
@@ -82,7 +82,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return nil, err
 	}
 	if enrolled.Path == "" {
-		return nil, changed("path", fmt.Sprintf("%q was never enrolled", given))
+		return nil, hardware.Changed("path", fmt.Sprintf("%q was never enrolled", given))
 	}
 	if writable {
 		if err := d.allow(enrolled.Path); err != nil {
@@ -103,7 +103,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 func (d *Driver) allow(path string) error {
 	const remedy = "allow the path in the host's host.yaml, if it may be destroyed"
 	if d.rules == nil {
-		return refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: this host allows nothing", path)
+		return hardware.Refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: this host allows nothing", path)
 	}
 	err := d.rules.AllowPath(path)
 	if err == nil {
@@ -112,7 +112,7 @@ func (d *Driver) allow(path string) error {
 	if _, ok := device.AsFault(err); ok {
 		return err
 	}
-	return refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: %v", path, err)
+	return hardware.Refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: %v", path, err)
 }
 
 // pathSetting gives the setting path, and refuses settings that this driver does
@@ -120,15 +120,15 @@ func (d *Driver) allow(path string) error {
 func pathSetting(t hardware.Target) (string, error) {
 	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
 		if key != "path" {
-			return "", invalid("the driver block knows no setting %q, only path", key)
+			return "", hardware.Invalid("the driver block knows no setting %q, only path", key)
 		}
 	}
 	given := t.Settings["path"]
 	switch {
 	case given == "":
-		return "", invalid("the driver block needs the setting path")
+		return "", hardware.Invalid("the driver block needs the setting path")
 	case !filepath.IsAbs(given):
-		return "", invalid("path %q is not absolute", given)
+		return "", hardware.Invalid("path %q is not absolute", given)
 	}
 	return given, nil
 }
@@ -162,11 +162,11 @@ func kindOf(path string) (kind, error) {
 	case mode.IsRegular():
 		return kindFile, nil
 	case mode&fs.ModeSymlink != 0:
-		return 0, changed("path", fmt.Sprintf("%q has become a symbolic link", path))
+		return 0, hardware.Changed("path", fmt.Sprintf("%q has become a symbolic link", path))
 	case mode&fs.ModeDevice != 0 && mode&fs.ModeCharDevice == 0:
 		return kindDevice, nil
 	default:
-		return 0, invalid("%q is neither a regular file nor a block device", path)
+		return 0, hardware.Invalid("%q is neither a regular file nor a block device", path)
 	}
 }
 
@@ -195,14 +195,14 @@ func openOnce(path string, flags uint64) (int, error) {
 func named(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
 	path, err := filepath.EvalSymlinks(given)
 	if err != nil {
-		return changed("path", fmt.Sprintf("%q leads nowhere now: %v", given, err))
+		return hardware.Changed("path", fmt.Sprintf("%q leads nowhere now: %v", given, err))
 	}
 	if path != enrolled {
-		return changed("path", fmt.Sprintf("%q leads to %q now and was enrolled as %q", given, path, enrolled))
+		return hardware.Changed("path", fmt.Sprintf("%q leads to %q now and was enrolled as %q", given, path, enrolled))
 	}
 	fd, err := openOnce(enrolled, unix.O_PATH)
 	if err != nil {
-		return changed("path", fmt.Sprintf("%q was renamed or removed: %v", enrolled, err))
+		return hardware.Changed("path", fmt.Sprintf("%q was renamed or removed: %v", enrolled, err))
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	var now unix.Stat_t
@@ -210,7 +210,7 @@ func named(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
 		return ioFault("fstat", enrolled, err)
 	}
 	if !is(&now) {
-		return changed("path", fmt.Sprintf("%q names something else now", enrolled))
+		return hardware.Changed("path", fmt.Sprintf("%q names something else now", enrolled))
 	}
 	return nil
 }
@@ -224,13 +224,13 @@ func openFault(path string, err error) error {
 	}
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
-		return refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, cause)
+		return hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, cause)
 	case errors.Is(err, unix.ELOOP):
-		return changed("path", fmt.Sprintf("a symbolic link stands in %q", path))
+		return hardware.Changed("path", fmt.Sprintf("a symbolic link stands in %q", path))
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return refused(device.CodeNotAllowed, "let the worker's user open it", "%q cannot be opened: %v", path, cause)
+		return hardware.Refused(device.CodeNotAllowed, "let the worker's user open it", "%q cannot be opened: %v", path, cause)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.EWOULDBLOCK):
-		return busy("%q is in use: %v", path, cause)
+		return hardware.Busy("%q is in use: %v", path, cause)
 	default:
 		return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("open %q: %v", path, cause)}
 	}
@@ -243,25 +243,4 @@ func uninterrupted(call func() error) error {
 			return err
 		}
 	}
-}
-
-// refused is a fault that only a person can clear.
-func refused(code device.Code, remedy, format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-// changed is the fault of a target that is not the enrolled one; field is what
-// differs.
-func changed(field, message string) *device.Fault {
-	return refused(device.ChangedCode(field), "bring the enrolled one back, or replace the device", "not the enrolled device (%s): %s", field, message)
-}
-
-// invalid is the fault of a setting that can never work.
-func invalid(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it with other settings"}
-}
-
-// busy is the fault of a target that somebody uses now and may leave later.
-func busy(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
 }

@@ -34,7 +34,7 @@ func (s system) notInUseDevice(path string, n node) error {
 			return ioFault("list the holders of", part.name, err)
 		}
 		if len(holders) > 0 {
-			return busy("%q: %s is held by %s", path, part.name, holders[0].Name())
+			return hardware.Busy("%q: %s is held by %s", path, part.name, holders[0].Name())
 		}
 	}
 	mounts, err := s.mounts()
@@ -43,12 +43,12 @@ func (s system) notInUseDevice(path string, n node) error {
 	}
 	for _, m := range mounts {
 		if part, ok := s.mountedOf(m, parts); ok {
-			return busy("%q: %s is mounted at %q", path, part.name, m.point)
+			return hardware.Busy("%q: %s is mounted at %q", path, part.name, m.point)
 		}
 	}
 	err = s.eachSwap(func(_ string, stat *unix.Stat_t) error {
 		if part, ok := partOf(parts, deviceOf(stat)); ok {
-			return busy("%q: %s is used as swap", path, part.name)
+			return hardware.Busy("%q: %s is used as swap", path, part.name)
 		}
 		return nil
 	})
@@ -134,7 +134,7 @@ func (s system) notSystem(path string, n node) error {
 			if below, err := s.below(dir, n.dir, 0); err != nil {
 				return ioFault("look at what lies below", dir, err)
 			} else if below {
-				return refused(device.CodeNotAllowed, "name another disk", "%q is the disk under %s", path, place)
+				return hardware.Refused(device.CodeNotAllowed, "name another disk", "%q is the disk under %s", path, place)
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (s system) claim(ctx context.Context, path string, flags uint64) (int, erro
 		return err
 	})
 	if errors.Is(err, unix.EAGAIN) {
-		return -1, busy("%q is claimed by a mount, a volume or another process", path)
+		return -1, hardware.Busy("%q is claimed by a mount, a volume or another process", path)
 	}
 	return fd, err
 }
@@ -204,7 +204,7 @@ func (s system) noWriters(ctx context.Context, path string, ours int, is func(*u
 	})
 	switch {
 	case errors.Is(err, unix.EAGAIN) && found != nil:
-		return busy("%q is held open for writing by process %d (%s)", path, found.pid, found.name)
+		return hardware.Busy("%q is held open for writing by process %d (%s)", path, found.pid, found.name)
 	case err != nil && ctx.Err() == nil:
 		return ioFault("look who has open", path, err)
 	}

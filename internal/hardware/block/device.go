@@ -67,7 +67,7 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 		return hardware.Discovery{}, err
 	}
 	if field := known.Differs(v.identity); !first && field != "" {
-		return hardware.Discovery{}, changed(field, fmt.Sprintf("%q", path))
+		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
 	// As if for writing: what may not be destroyed is not enrolled either.
 	target := &disk{sys: d.sys, rules: d.allow, given: given, enrolled: v.identity, writable: true, seen: v}
@@ -176,7 +176,7 @@ func (d *disk) check(ctx context.Context, fd int) (err error) {
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	if v.seq != d.seen.seq {
-		return changed("device", fmt.Sprintf("%q is another one since it was opened", d.enrolled.Path))
+		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", d.enrolled.Path))
 	}
 	// The number that is held: the enrolled one is a file's, or may have changed.
 	if err := named(d.given, d.enrolled.Path, func(now *unix.Stat_t) bool { return deviceOf(now) == v.node.dev }); err != nil {
@@ -197,7 +197,7 @@ func (d *disk) same(fd int) (view, error) {
 	v, err := d.sys.look(fd, d.given, d.enrolled.Path)
 	if err == nil {
 		if field := d.enrolled.Differs(v.identity); field != "" {
-			err = changed(field, fmt.Sprintf("%q", d.enrolled.Path))
+			err = hardware.Changed(field, fmt.Sprintf("%q", d.enrolled.Path))
 		}
 	}
 	if err != nil {
@@ -212,11 +212,11 @@ func (d *disk) fits(v view, fd int, first bool) error {
 	path, size := v.identity.Path, v.identity.Size
 	switch {
 	case size <= 0:
-		return invalid("%q has no bytes", path)
+		return hardware.Invalid("%q has no bytes", path)
 	case v.unit <= 0 || v.unit > hardware.Align:
-		return invalid("%q has blocks of %d bytes; up to %d are known", path, v.unit, hardware.Align)
+		return hardware.Invalid("%q has blocks of %d bytes; up to %d are known", path, v.unit, hardware.Align)
 	case size%v.unit != 0:
-		return invalid("%q has %d bytes, which are no whole blocks of %d: nobody reaches its end", path, size, v.unit)
+		return hardware.Invalid("%q has %d bytes, which are no whole blocks of %d: nobody reaches its end", path, size, v.unit)
 	case v.image == nil:
 		return d.sys.alone(path, v.node, v.identity.Serial)
 	}
@@ -268,14 +268,14 @@ func (d *disk) unchanged(fd int) error {
 		return ioFault("ask for the sequence number of", path, err)
 	}
 	if seq != d.seen.seq {
-		return changed("device", fmt.Sprintf("%q is another one since it was opened", path))
+		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", path))
 	}
 	size, err := d.sys.size(fd)
 	if err != nil {
 		return ioFault("ask for the size of", path, err)
 	}
 	if size != d.enrolled.Size {
-		return changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", path, size, d.enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", path, size, d.enrolled.Size))
 	}
 	if d.seen.image == nil {
 		return nil
@@ -298,7 +298,7 @@ func (d *disk) close() error { return d.seen.close() }
 // become what could never have been enrolled.
 func another(err error) error {
 	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeInvalidSetting {
-		return changed("kind", fault.Message)
+		return hardware.Changed("kind", fault.Message)
 	}
 	return err
 }
@@ -310,7 +310,7 @@ func (s system) isWhole(path string) error {
 		return openFault(path, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return changed("path", fmt.Sprintf("%q is no block device any more", path))
+		return hardware.Changed("path", fmt.Sprintf("%q is no block device any more", path))
 	}
 	_, err := s.whole(path, uint64(stat.Rdev))
 	return err
@@ -325,7 +325,7 @@ func (s system) look(fd int, given, path string) (view, error) {
 		return view{}, ioFault("fstat", path, err)
 	}
 	if deviceOf(&stat) == 0 {
-		return view{}, changed("path", fmt.Sprintf("%q is no block device any more", path))
+		return view{}, hardware.Changed("path", fmt.Sprintf("%q is no block device any more", path))
 	}
 	n, err := s.whole(path, uint64(stat.Rdev))
 	if err != nil {
@@ -353,7 +353,7 @@ func (s system) look(fd int, given, path string) (view, error) {
 		return view{}, ioFault("read the serial of", path, err)
 	}
 	if k.serial == "" {
-		return view{}, invalid("%q tells neither a wwid nor a serial: it could not be told from another", path)
+		return view{}, hardware.Invalid("%q tells neither a wwid nor a serial: it could not be told from another", path)
 	}
 	v.identity.Serial, v.identity.Vendor, v.identity.Model, v.identity.Firmware = k.serial, k.vendor, k.model, k.firmware
 	return v, nil

@@ -71,22 +71,6 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk,
 	return &Disk{Handle: made, h: h}, nil
 }
 
-// NotInUse refuses a disk that the kernel's tables show in use, without claiming it.
-// Faults: target_busy, not_allowed, io_error.
-func (k Kernel) NotInUse(path string) (err error) {
-	s := k.system()
-	fd, err := openOnce(path, unix.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, unix.Close(fd)) }()
-	v, err := s.lookClaimed(fd, path)
-	if err != nil {
-		return err
-	}
-	return s.notInUseDevice(path, v.node)
-}
-
 // system is what this package asks the kernel by.
 func (k Kernel) system() system {
 	s := realSystem()
@@ -100,9 +84,6 @@ func (k Kernel) system() system {
 // FD is the descriptor that has the claim, for a child that shall keep it. It is the
 // Disk's own: do not close it.
 func (d *Disk) FD() int { return d.h.fd }
-
-// BlockSize is the least that the disk takes, in bytes.
-func (d *Disk) BlockSize() int64 { return d.h.unit }
 
 // RefuseForeign refuses a disk that holds something which its owner may still want,
 // unless the operator accepts it (SAFETY F15). Faults: foreign_signature, io_error.
@@ -153,18 +134,18 @@ func (s system) lookClaimed(fd int, path string) (view, error) {
 		return view{}, ioFault("fstat", path, err)
 	}
 	if deviceOf(&stat) == 0 {
-		return view{}, changed("path", fmt.Sprintf("%q is no block device", path))
+		return view{}, hardware.Changed("path", fmt.Sprintf("%q is no block device", path))
 	}
 	dir, err := s.deviceDir(uint64(stat.Rdev))
 	if errors.Is(err, fs.ErrNotExist) {
-		return view{}, refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there any more", path)
+		return view{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there any more", path)
 	}
 	if err != nil {
 		return view{}, ioFault("look up", path, err)
 	}
 	v := view{node: node{name: filepath.Base(dir), dir: dir, dev: uint64(stat.Rdev)}}
 	if own := s.nodePath(dir); own != path {
-		return view{}, changed("path", fmt.Sprintf("%q is the node of %q", path, own))
+		return view{}, hardware.Changed("path", fmt.Sprintf("%q is the node of %q", path, own))
 	}
 	size, err := s.size(fd)
 	if err != nil {
@@ -175,7 +156,7 @@ func (s system) lookClaimed(fd int, path string) (view, error) {
 		return view{}, ioFault("ask for the block size of", path, err)
 	}
 	if unit <= 0 || unit > hardware.Align {
-		return view{}, invalid("%q has blocks of %d bytes; up to %d are known", path, unit, hardware.Align)
+		return view{}, hardware.Invalid("%q has blocks of %d bytes; up to %d are known", path, unit, hardware.Align)
 	}
 	if v.seq, err = s.diskSeq(fd); err != nil {
 		return view{}, ioFault("ask for the sequence number of", path, err)
@@ -192,7 +173,7 @@ func (c *claimed) check(ctx context.Context, fd int) error {
 		return err
 	}
 	if now.seq != c.seen.seq || now.node.dir != c.seen.node.dir {
-		return changed("device", fmt.Sprintf("%q is another one since it was opened", c.seen.identity.Path))
+		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", c.seen.identity.Path))
 	}
 	if c.writes {
 		if err := c.sys.writable(c.seen.identity.Path, c.seen.node); err != nil {

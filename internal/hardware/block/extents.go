@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // The kernel's fiemap and fsxattr interfaces, which package unix does not have.
@@ -77,10 +78,10 @@ func eachExtent(fd int, path string, look func(flags uint32) error) error {
 func extentFault(path string, flags uint32) error {
 	switch {
 	case flags&extentShared != 0:
-		return refused(device.CodeTargetShared, "copy it without --reflink and remove its clones", "%q shares extents with another file, which would keep the bytes", path)
+		return hardware.Refused(device.CodeTargetShared, "copy it without --reflink and remove its clones", "%q shares extents with another file, which would keep the bytes", path)
 	case flags&extentDelalloc != 0:
 		// The look began by writing everything out: somebody has written since.
-		return busy("%q is being written to", path)
+		return hardware.Busy("%q is being written to", path)
 	case flags&(extentEncoded|extentDataEncrypted) != 0:
 		return notInPlace("%q is stored encoded (compressed or encrypted)", path)
 	case flags&(extentDataInline|extentDataTail|extentNotAligned) != 0:

@@ -40,7 +40,7 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	}
 	first := known == (device.Identity{})
 	if field := known.Differs(identity); !first && field != "" {
-		return hardware.Discovery{}, changed(field, fmt.Sprintf("%q", path))
+		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
 	if err := d.sys.overwrites(fd, path, stat, on); err != nil {
 		return hardware.Discovery{}, err
@@ -127,7 +127,7 @@ func (f *file) same(fd int) (*unix.Stat_t, fileSystem, error) {
 		return nil, fileSystem{}, err
 	}
 	if field := f.enrolled.Differs(identity); field != "" {
-		return nil, fileSystem{}, changed(field, fmt.Sprintf("%q", f.enrolled.Path))
+		return nil, fileSystem{}, hardware.Changed(field, fmt.Sprintf("%q", f.enrolled.Path))
 	}
 	return stat, on, nil
 }
@@ -142,9 +142,9 @@ func (f *file) unchanged(fd int) error {
 	}
 	switch {
 	case stat.Size != f.enrolled.Size:
-		return changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", f.enrolled.Path, stat.Size, f.enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", f.enrolled.Path, stat.Size, f.enrolled.Size))
 	case inodeOf(stat) != inode{dev: f.enrolled.Device, ino: f.enrolled.Inode}:
-		return changed("inode", fmt.Sprintf("%q", f.enrolled.Path))
+		return hardware.Changed("inode", fmt.Sprintf("%q", f.enrolled.Path))
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (s system) identify(fd int, given, path string) (device.Identity, *unix.Sta
 		return fail(err)
 	}
 	if stat.Size == 0 {
-		return fail(invalid("%q is empty", path))
+		return fail(hardware.Invalid("%q is empty", path))
 	}
 	on, statfs, err := s.fileSystemOf(fd, path)
 	if err != nil {
@@ -195,11 +195,11 @@ func regular(fd int, path string) (*unix.Stat_t, error) {
 	}
 	switch {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, changed("path", fmt.Sprintf("%q is no regular file any more", path))
+		return nil, hardware.Changed("path", fmt.Sprintf("%q is no regular file any more", path))
 	case stat.Nlink == 0:
-		return nil, changed("path", fmt.Sprintf("%q was removed", path))
+		return nil, hardware.Changed("path", fmt.Sprintf("%q was removed", path))
 	case stat.Nlink > 1:
-		return nil, refused(device.CodeTargetShared, "remove its other names", "%q has %d names (hard links)", path, stat.Nlink)
+		return nil, hardware.Refused(device.CodeTargetShared, "remove its other names", "%q has %d names (hard links)", path, stat.Nlink)
 	}
 	return &stat, nil
 }

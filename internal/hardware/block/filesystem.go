@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // fileSystem is a kind of file system that writes new bytes where the old ones lay
@@ -37,7 +38,7 @@ var inPlace = []fileSystem{
 
 // notInPlace is the fault of a file whose old bytes may outlive a pass of zeroes.
 func notInPlace(format string, args ...any) *device.Fault {
-	return refused(device.CodeNotInPlace, "put it on ext4 without data=journal, xfs or tmpfs", format, args...)
+	return hardware.Refused(device.CodeNotInPlace, "put it on ext4 without data=journal, xfs or tmpfs", format, args...)
 }
 
 // fileSystemOf finds the file system of an open file in the allow-list.
@@ -180,7 +181,7 @@ func (s system) backing(path string, dev uint64, depth int) (err error) {
 		err = s.overwritesAt(fd, below, &stat, on, depth+1)
 	}
 	if fault, ok := device.AsFault(err); ok {
-		return refused(fault.Code, fault.Remedy, "%q lies on a loop device: %s", path, fault.Message)
+		return hardware.Refused(fault.Code, fault.Remedy, "%q lies on a loop device: %s", path, fault.Message)
 	}
 	return err
 }

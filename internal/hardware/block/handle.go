@@ -311,7 +311,7 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 
 // ended is the fault of a target that ends before its enrolled size.
 func (h *handle) ended(offset int64) error {
-	return changed("size", fmt.Sprintf("%q ends at %d and was enrolled with %d bytes", h.path, offset, h.size))
+	return hardware.Changed("size", fmt.Sprintf("%q ends at %d and was enrolled with %d bytes", h.path, offset, h.size))
 }
 
 // Flush returns once everything written is on stable storage. After one failure it

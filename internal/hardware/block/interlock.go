@@ -49,7 +49,7 @@ func (s system) notInUse(path string, target inode, own string) error {
 func (s system) notSwap(path string, target inode) error {
 	return s.eachSwap(func(_ string, stat *unix.Stat_t) error {
 		if inodeOf(stat) == target {
-			return busy("%q is used as swap", path)
+			return hardware.Busy("%q is used as swap", path)
 		}
 		return nil
 	})
@@ -108,7 +108,7 @@ func (s system) notLoop(path, own string, is func(loopBehind) bool) error {
 			return err
 		}
 		if known && is(found) {
-			return busy("%q is behind the loop device %s", path, name)
+			return hardware.Busy("%q is behind the loop device %s", path, name)
 		}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (s system) notMounted(path string, target inode) error {
 			continue // covered by another mount or gone: nothing is reached through it
 		}
 		if found == target {
-			return busy("%q is mounted at %q", path, m.point)
+			return hardware.Busy("%q is mounted at %q", path, m.point)
 		}
 	}
 	return nil
@@ -190,11 +190,11 @@ func leaseFault(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EAGAIN):
-		return busy("%q is held open by another process", path)
+		return hardware.Busy("%q is held open by another process", path)
 	case errors.Is(err, unix.EACCES):
-		return refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "it cannot be known who else has %q open: it belongs to another user", path)
+		return hardware.Refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "it cannot be known who else has %q open: it belongs to another user", path)
 	case errors.Is(err, unix.EINVAL):
-		return refused(device.CodeNotAllowed, "set the kernel's fs.leases-enable to 1", "it cannot be known who else has %q open: this host gives no leases", path)
+		return hardware.Refused(device.CodeNotAllowed, "set the kernel's fs.leases-enable to 1", "it cannot be known who else has %q open: this host gives no leases", path)
 	default:
 		return fmt.Errorf("look who has %q open: %w", path, err)
 	}

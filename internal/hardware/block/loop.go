@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // modelLoop is the model of every loop device.
@@ -37,14 +38,14 @@ func (s system) lookBehind(fd int, v view) (view, error) {
 	path := v.identity.Path
 	info, err := s.loopStatus(fd)
 	if errors.Is(err, unix.ENXIO) {
-		return view{}, refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
+		return view{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
 	}
 	if err != nil {
 		return view{}, ioFault("ask the loop device", path, err)
 	}
 	// A file's Rdevice is 0. A device behind the loop is a target of its own.
 	if info.Rdevice != 0 {
-		return view{}, invalid("%q stands on another device: enroll that one", path)
+		return view{}, hardware.Invalid("%q stands on another device: enroll that one", path)
 	}
 	name, err := attribute(v.node.dir, "loop/backing_file")
 	if err != nil {
@@ -61,7 +62,7 @@ func (s system) lookBehind(fd int, v view) (view, error) {
 		return v, behind(path, name, err)
 	}
 	if (inode{dev: info.Device, ino: info.Inode}) != inodeOf(stat) {
-		return v, changed("inode", fmt.Sprintf("%q names another file than the one behind %q", name, path))
+		return v, hardware.Changed("inode", fmt.Sprintf("%q names another file than the one behind %q", name, path))
 	}
 	i.stat, i.on = stat, on
 	v.identity.Serial, v.identity.Model = who.Serial, modelLoop
@@ -76,7 +77,7 @@ func behind(loop, file string, err error) error {
 		return err
 	}
 	if strings.HasSuffix(file, " (deleted)") && fault.Code == device.CodeTargetMissing {
-		return refused(device.CodeIdentityChanged, "attach a file that has a name", "the file behind %q was removed", loop)
+		return hardware.Refused(device.CodeIdentityChanged, "attach a file that has a name", "the file behind %q was removed", loop)
 	}
 	return &device.Fault{Class: fault.Class, Code: fault.Code, Remedy: fault.Remedy, Message: fmt.Sprintf("the file behind %s: %s", filepath.Base(loop), fault.Message)}
 }
@@ -90,9 +91,9 @@ func (i *loopImage) covered(loop string, size int64, first bool) error {
 	}
 	message := fmt.Sprintf("%q shows %d bytes from %d on of its file, which has %d", loop, size, i.info.Offset, i.stat.Size)
 	if first {
-		return invalid("%s: attach all of it, a multiple of 512 bytes, without offset or size limit", message)
+		return hardware.Invalid("%s: attach all of it, a multiple of 512 bytes, without offset or size limit", message)
 	}
-	return changed("size", message)
+	return hardware.Changed("size", message)
 }
 
 // unchanged proves on the open descriptors that the loop still shows this very file,
@@ -103,14 +104,14 @@ func (i *loopImage) unchanged(sys system, fd int, loop string, enrolled device.I
 		return ioFault("ask the loop device", loop, err)
 	}
 	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset || now.Sizelimit != i.info.Sizelimit {
-		return changed("inode", fmt.Sprintf("%q shows something else since it was opened", loop))
+		return hardware.Changed("inode", fmt.Sprintf("%q shows something else since it was opened", loop))
 	}
 	stat, err := regular(i.fd, i.path)
 	if err != nil {
 		return behind(loop, i.path, err)
 	}
 	if stat.Size != enrolled.Size {
-		return changed("size", fmt.Sprintf("the file behind %q has %d bytes and was enrolled with %d", loop, stat.Size, enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("the file behind %q has %d bytes and was enrolled with %d", loop, stat.Size, enrolled.Size))
 	}
 	return nil
 }

@@ -212,7 +212,7 @@ func refuseForeign(r io.ReaderAt, path string, size int64, t hardware.Target) er
 		return nil
 	}
 	all := strings.Join(found, ",")
-	return refused(device.CodeForeignSignature,
+	return hardware.Refused(device.CodeForeignSignature,
 		fmt.Sprintf("if it may be destroyed, enroll it with --accept-signature %s", all),
 		"%q holds %s", path, strings.Join(found, ", "))
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
 // node is a whole disk or a loop device, as the kernel's tables show it.
@@ -35,29 +36,29 @@ var buses = []string{"scsi", "virtio", "nvme", "nvme-subsystem"}
 func (s system) whole(path string, dev uint64) (node, error) {
 	dir, err := s.deviceDir(dev)
 	if err != nil {
-		return node{}, refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, err)
+		return node{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, err)
 	}
 	n := node{name: filepath.Base(dir), dir: dir, dev: dev}
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
-		return node{}, invalid("%q is a partition, and only whole disks are erased: enroll %s", path, s.nodePath(filepath.Dir(dir)))
+		return node{}, hardware.Invalid("%q is a partition, and only whole disks are erased: enroll %s", path, s.nodePath(filepath.Dir(dir)))
 	}
 	if own := s.nodePath(dir); path != own {
-		return node{}, invalid("%q is a second name of %q", path, own)
+		return node{}, hardware.Invalid("%q is a second name of %q", path, own)
 	}
 	if _, err := strconv.Atoi(strings.TrimPrefix(n.name, "loop")); err == nil {
 		n.loop = true
 		if _, err := os.Stat(filepath.Join(dir, "loop")); err != nil {
-			return node{}, refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
+			return node{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
 		}
 		return n, s.writable(path, n)
 	}
 	for kind, what := range map[string]string{"dm": "a device-mapper volume", "md": "an md array", "bcache": "a bcache device"} {
 		if _, err := os.Stat(filepath.Join(dir, kind)); err == nil {
-			return node{}, invalid("%q is %s: enroll the disks below it", path, what)
+			return node{}, hardware.Invalid("%q is %s: enroll the disks below it", path, what)
 		}
 	}
 	if bus := s.bus(dir); !slices.Contains(buses, bus) {
-		return node{}, invalid("%q is no disk that tells who it is (bus %q)", path, bus)
+		return node{}, hardware.Invalid("%q is no disk that tells who it is (bus %q)", path, bus)
 	}
 	for _, no := range []struct{ attribute, want, what string }{
 		{"device/type", "0", "is no disk but a SCSI device of type %s"},
@@ -72,7 +73,7 @@ func (s system) whole(path string, dev uint64) (node, error) {
 			return node{}, ioFault("read "+no.attribute+" of", path, err)
 		}
 		if got != "" && got != no.want {
-			return node{}, invalid("%q "+no.what, path, got)
+			return node{}, hardware.Invalid("%q "+no.what, path, got)
 		}
 	}
 	return n, s.writable(path, n)
@@ -85,7 +86,7 @@ func (s system) writable(path string, n node) error {
 		return ioFault("read ro of", path, err)
 	}
 	if ro != "" && ro != "0" {
-		return refused(device.CodeNotAllowed, "make it writable (blockdev --setrw, losetup without --read-only)", "%q is read-only", path)
+		return hardware.Refused(device.CodeNotAllowed, "make it writable (blockdev --setrw, losetup without --read-only)", "%q is read-only", path)
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (s system) alone(path string, n node, serial string) error {
 			return ioFault("read the serial of", dir, err)
 		}
 		if other.serial == serial {
-			return refused(device.CodeTargetShared, "leave one path to it, or give each its own serial",
+			return hardware.Refused(device.CodeTargetShared, "leave one path to it, or give each its own serial",
 				"%q and %q have the same serial %s: they are one disk, or cannot be told apart", path, s.nodePath(dir), serial)
 		}
 	}

@@ -23,8 +23,7 @@ import (
 type controller struct {
 	*Driver
 	privileged.Place
-	target hardware.Target
-	pci    pci.Device
+	pci pci.Device
 	// drive holds the node open, in this process or in the helper.
 	drive privileged.Drive
 	// id is what the controller said last.
@@ -43,9 +42,9 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 	}
 	address := strings.ToLower(t.Address)
 	if address == "" {
-		return nil, invalid("the driver nvme needs the PCI address of the drive (--address)")
+		return nil, hardware.Invalid("the driver nvme needs the PCI address of the drive (--address)")
 	}
-	c := &controller{Driver: d, target: t, fence: t.Fence, options: chosen}
+	c := &controller{Driver: d, fence: t.Fence, options: chosen}
 	if c.pci, err = d.onBus(address); err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 		}
 	}()
 	if known.Path != "" && known.Path != address {
-		return nil, changed("path", fmt.Sprintf("it was enrolled at %s and this is %s", known.Path, address))
+		return nil, hardware.Changed("path", fmt.Sprintf("it was enrolled at %s and this is %s", known.Path, address))
 	}
 	return c, c.read(ctx)
 }
@@ -83,7 +82,7 @@ func (c *controller) read(ctx context.Context) error {
 		return err
 	}
 	if c.id.Serial == "" {
-		return invalid("the drive at %s tells no serial: it could not be told from another", c.Address)
+		return hardware.Invalid("the drive at %s tells no serial: it could not be told from another", c.Address)
 	}
 	return nil
 }
@@ -94,7 +93,7 @@ func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, e
 	if serial, err := c.Attribute("serial"); err != nil {
 		return nil, err
 	} else if serial != c.id.Serial {
-		return nil, changed("serial", fmt.Sprintf("%s says %q and not %q", c.Controller, serial, c.id.Serial))
+		return nil, hardware.Changed("serial", fmt.Sprintf("%s says %q and not %q", c.Controller, serial, c.id.Serial))
 	}
 	return c.drive.Read(ctx, r)
 }
@@ -103,7 +102,7 @@ func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, e
 // (SAFETY F12): through it somebody else could reach the same namespaces.
 func (c *controller) alone(ctx context.Context) error {
 	shared := func(how string) error {
-		return refused(device.CodeTargetShared, "leave the drive one controller", "the drive at %s can be reached by another controller: %s", c.Address, how)
+		return hardware.Refused(device.CodeTargetShared, "leave the drive one controller", "the drive at %s can be reached by another controller: %s", c.Address, how)
 	}
 	subsystem, err := c.Subsystem()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
 	"burnish/internal/hardware/nvme/privileged"
 )
@@ -25,5 +26,5 @@ func asFault(err error) error {
 	case nvmecli.StatusSanitizeFailed:
 		code, remedy = device.CodeSanitizeFailed, "the drive takes nothing but another sanitize: clean it again by one, or retire it"
 	}
-	return refused(code, remedy, "%s", f.Error())
+	return hardware.Refused(code, remedy, "%s", f.Error())
 }

@@ -106,7 +106,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 // that says it can (ONCS bit 3) is asked, and its error is final (SAFETY F16, S2.27).
 func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 	if !h.c.id.Capabilities().WriteZeroes {
-		return refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s has no Write Zeroes (ONCS bit 3)", h.c.Address)
+		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s has no Write Zeroes (ONCS bit 3)", h.c.Address)
 	}
 	h.zeroed = true
 	return h.each(offset, n, func(p part, at, n int64) error { return p.disk.WriteZeroes(ctx, at, n) })
@@ -192,7 +192,7 @@ func (h *handle) Check(ctx context.Context) error {
 	}
 	for _, s := range disks {
 		if !slices.ContainsFunc(h.parts, func(p part) bool { return p.node == s.Node }) {
-			return busy("%s came to the drive at %s meanwhile", s.Name, h.c.Address)
+			return hardware.Busy("%s came to the drive at %s meanwhile", s.Name, h.c.Address)
 		}
 	}
 	for _, p := range h.parts {

@@ -39,26 +39,17 @@ func (h *handle) Reset(ctx context.Context) error {
 	if err := h.change(ctx, always, privileged.Request{Verb: privileged.Reset}); err != nil {
 		return err
 	}
-	deadline := time.NewTimer(resetWithin)
-	defer deadline.Stop()
-	again := time.NewTicker(nodeEvery)
-	defer again.Stop()
-	for {
+	err := hardware.Until(ctx, resetWithin, func() (again bool, err error) {
 		state, err := h.c.Attribute("state")
-		if err != nil {
-			return err
+		if err != nil || state == "live" {
+			return false, err
 		}
-		if state == "live" {
-			return h.Check(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline.C:
-			return refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.Controller, state, resetWithin)
-		case <-again.C:
-		}
+		return true, hardware.Refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.Controller, state, resetWithin)
+	})
+	if err != nil {
+		return err
 	}
+	return h.Check(ctx)
 }
 
 // resetWithin is how long a controller may take to live again.

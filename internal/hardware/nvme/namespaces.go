@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -118,7 +117,7 @@ func (c *controller) identify(now cut, known device.Identity) (device.Identity, 
 		}
 	}
 	if who.BlockSize == 0 {
-		return who, refused(device.CodeLayout, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.Address)
+		return who, hardware.Refused(device.CodeLayout, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.Address)
 	}
 	if c.id.Capabilities().ManageNamespaces && who.Capacity > 0 {
 		who.Size = who.Capacity / who.BlockSize * who.BlockSize
@@ -126,7 +125,7 @@ func (c *controller) identify(now cut, known device.Identity) (device.Identity, 
 	}
 	sum, err := now.sum()
 	if err == nil && sum == 0 {
-		err = refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
+		err = hardware.Refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
 	}
 	who.Size = sum
 	return who, err
@@ -138,7 +137,7 @@ func (c *controller) withCommonFormat(who device.Identity) (device.Identity, err
 	who.BlockSize = 512
 	who.Size = who.Capacity / who.BlockSize * who.BlockSize
 	if who.Size == 0 {
-		return who, refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.Address)
+		return who, hardware.Refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.Address)
 	}
 	return who, nil
 }
@@ -169,7 +168,7 @@ func (c *controller) same(ctx context.Context, enrolled device.Identity) error {
 	who := c.who()
 	who.Size, who.BlockSize = enrolled.Size, enrolled.BlockSize
 	if field := enrolled.Differs(who); field != "" {
-		return changed(field, fmt.Sprintf("%s at %s", c.Controller, c.Address))
+		return hardware.Changed(field, fmt.Sprintf("%s at %s", c.Controller, c.Address))
 	}
 	return nil
 }
@@ -211,7 +210,7 @@ func (h *handle) Complete(ctx context.Context) error {
 	}
 	const remedy = "consolidate its namespaces with the vendor's tool, or replace the device"
 	wrong := func(format string, args ...any) error {
-		return refused(device.CodeLayout, remedy, format, args...)
+		return hardware.Refused(device.CodeLayout, remedy, format, args...)
 	}
 	if len(now.allocated) == 0 {
 		return wrong("the drive at %s has no namespace", h.c.Address)
@@ -235,7 +234,7 @@ func (h *handle) Complete(ctx context.Context) error {
 		case bytes != h.parts[at].disk.Size():
 			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
 		case now.each[nsid].WriteProtected:
-			return refused(device.CodeWriteProtected, "end the write protection (nvme set-feature -f 0x84)", "namespace %d of %s is write-protected", nsid, h.c.Address)
+			return hardware.Refused(device.CodeWriteProtected, "end the write protection (nvme set-feature -f 0x84)", "namespace %d of %s is write-protected", nsid, h.c.Address)
 		}
 		sum += bytes
 	}
@@ -250,7 +249,7 @@ func (h *handle) Complete(ctx context.Context) error {
 // the next run deletes what is there and begins again.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if !h.c.id.Capabilities().ManageNamespaces {
-		return refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
+		return hardware.Refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
 	}
 	format, err := h.formatIndex(ctx)
 	if err != nil {
@@ -273,7 +272,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(after.allocated) > 0 {
-		return refused(device.CodeLayout, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.Address, len(after.allocated))
+		return hardware.Refused(device.CodeLayout, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.Address, len(after.allocated))
 	}
 	create := privileged.Request{Verb: privileged.CreateNamespace, Blocks: uint64(h.enrolled.Size / h.enrolled.BlockSize), Format: uint8(format)}
 	if err := h.change(ctx, mayGoOn, create); err != nil {
@@ -284,7 +283,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(made.allocated) != 1 {
-		return refused(device.CodeLayout, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.Address, len(made.allocated))
+		return hardware.Refused(device.CodeLayout, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.Address, len(made.allocated))
 	}
 	attach := privileged.Request{Verb: privileged.AttachNamespace, NSID: made.allocated[0], Controller: h.c.id.ID}
 	if err := h.change(ctx, mayGoOn, attach); err != nil {
@@ -315,29 +314,17 @@ func (h *handle) formatIndex(ctx context.Context) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, refused(device.CodeLayout, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.Address, h.enrolled.BlockSize)
+	return 0, hardware.Refused(device.CodeLayout, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.Address, h.enrolled.BlockSize)
 }
 
 // claimWhole waits until the kernel shows the new namespace, claims it, and proves by
 // reading again that the drive is one whole.
 func (h *handle) claimWhole(ctx context.Context) error {
-	deadline := time.NewTimer(h.c.patience)
-	defer deadline.Stop()
-	again := time.NewTicker(nodeEvery)
-	defer again.Stop()
-	for {
-		err := errors.Join(h.release(), h.claim(ctx))
+	return hardware.Until(ctx, h.c.patience, func() (again bool, err error) {
+		err = errors.Join(h.release(), h.claim(ctx))
 		if err == nil {
-			if err = h.Complete(ctx); err == nil {
-				return nil
-			}
+			err = h.Complete(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline.C:
-			return err
-		case <-again.C:
-		}
-	}
+		return err != nil, err
+	})
 }

@@ -95,7 +95,7 @@ func (d *Driver) Init(ctx context.Context) error {
 		return err
 	}
 	if d.hands == privileged.Hands(d.local) && !privileged.Able() {
-		return refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is set")
+		return hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is set")
 	}
 	return nil
 }
@@ -125,12 +125,8 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 		if !matches {
 			continue
 		}
-		tags := map[string]string{}
-		for key, value := range entry.Tags() {
-			tags[key] = string(value)
-		}
 		found = append(found, hardware.Found{
-			Address: dev.Address, Type: Type, Serial: d.shownSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Tags: tags, Digest: d.digest(dev),
+			Address: dev.Address, Type: Type, Serial: d.shownSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev),
 		})
 	}
 	return found, nil
@@ -154,7 +150,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	}
 	first := known == (device.Identity{})
 	if field := known.Differs(who); !first && field != "" {
-		return hardware.Discovery{}, changed(field, c.Address)
+		return hardware.Discovery{}, hardware.Changed(field, c.Address)
 	}
 	if err := c.alone(ctx); err != nil {
 		return hardware.Discovery{}, err
@@ -219,7 +215,7 @@ func settings(t hardware.Target) (options, error) {
 	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
 		value := t.Settings[key]
 		if value != "yes" && value != "no" {
-			return o, invalid("%s is yes or no, not %q", key, value)
+			return o, hardware.Invalid("%s is yes or no, not %q", key, value)
 		}
 		switch key {
 		case "rebind":
@@ -227,7 +223,7 @@ func settings(t hardware.Target) (options, error) {
 		case "reset":
 			o.noReset = value == "no"
 		default:
-			return o, invalid("the driver nvme knows no setting %q, only rebind and reset", key)
+			return o, hardware.Invalid("the driver nvme knows no setting %q, only rebind and reset", key)
 		}
 	}
 	return o, nil
@@ -236,28 +232,8 @@ func settings(t hardware.Target) (options, error) {
 // allowed asks the host's rules (SAFETY F13).
 func (d *Driver) allowed(dev pci.Device) error {
 	if d.host.Allow == nil {
-		return refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
+		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
 			"PCI device %s may not be destroyed: this host allows nothing", dev.Address)
 	}
 	return d.host.Allow(dev)
-}
-
-// refused is a fault that only a person can clear.
-func refused(code device.Code, remedy, format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-// invalid is the fault of an enrolment that can never work.
-func invalid(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it otherwise"}
-}
-
-// changed is the fault of a drive that is not the enrolled one.
-func changed(field, what string) *device.Fault {
-	return refused(device.ChangedCode(field), "put the enrolled drive back, or replace the device", "not the enrolled drive (%s): %s", field, what)
-}
-
-// busy is the fault of a drive that somebody uses now and may leave later.
-func busy(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
 }

@@ -67,7 +67,7 @@ func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 // StartSanitize issues the one command; see hardware.Sanitizer.
 func (h *handle) StartSanitize(ctx context.Context, o device.Operation) error {
 	if !h.c.id.Capabilities().Supports(o) {
-		return refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s cannot do %s (SANICAP)", h.c.Address, o)
+		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s cannot do %s (SANICAP)", h.c.Address, o)
 	}
 	action, err := h.SanitizeCommand(o)
 	if err != nil {

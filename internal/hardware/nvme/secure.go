@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
 	"burnish/internal/hardware/nvme/privileged"
 )
@@ -56,7 +57,7 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if found.Enabled || found.Locked || found.ShadowMBR {
-		return "", refused(device.CodeLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
+		return "", hardware.Refused(device.CodeLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
 			"the drive at %s is owned by TCG Opal (enabled %t, locked %t, shadow MBR %t)", c.Address, found.Enabled, found.Locked, found.ShadowMBR)
 	}
 	if !found.Supported {
@@ -70,7 +71,7 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 func (c *controller) firmware(ctx context.Context, enrolled device.Identity) error {
 	const remedy = "have the vendor's firmware flashed, or, if this one is wanted, replace the device by itself"
 	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
-		return refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.Address, c.id.Firmware, enrolled.Firmware)
+		return hardware.Refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.Address, c.id.Firmware, enrolled.Firmware)
 	}
 	output, err := c.query(ctx, privileged.Request{Verb: privileged.Firmware})
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *controller) firmware(ctx context.Context, enrolled device.Identity) err
 		return err
 	}
 	if slots.Next != 0 && slots.Next != slots.Active {
-		return refused(device.CodeFirmwareChanged, "commit the present slot again, or have it flashed, before anything resets the drive",
+		return hardware.Refused(device.CodeFirmwareChanged, "commit the present slot again, or have it flashed, before anything resets the drive",
 			"the drive at %s has firmware %q staged in slot %d for its next reset", c.Address, slots.Revisions[slots.Next], slots.Next)
 	}
 	return nil
@@ -95,18 +96,15 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 		return nil, nil
 	}
 	for _, feature := range privileged.Features() {
-		want, known, err := h.c.feature(ctx, feature, privileged.DefaultFeature)
-		if err != nil || !known {
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		have, known, err := h.c.feature(ctx, feature, privileged.SavedFeature)
+		want, hasDefault, err := h.c.feature(ctx, feature, privileged.DefaultFeature)
 		if err != nil {
 			return nil, err
 		}
-		if !known || have == want {
+		have, saved, err := h.c.feature(ctx, feature, privileged.SavedFeature)
+		if err != nil {
+			return nil, err
+		}
+		if !hasDefault || !saved || have == want {
 			continue
 		}
 		if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.SetFeature, Feature: feature, Value: want}); err != nil {
@@ -116,7 +114,7 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 			return nil, err
 		}
 		if have != want {
-			return nil, refused(device.CodeCommandRefused, "look at the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.Address, have, want)
+			return nil, hardware.Refused(device.CodeCommandRefused, "look at the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.Address, have, want)
 		}
 		restored = append(restored, fmt.Sprintf("0x%02x", feature))
 	}

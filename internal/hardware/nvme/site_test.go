@@ -110,7 +110,7 @@ func (b *bench) clean(i int, found hardware.Discovery, operation device.Operatio
 // plan is what a planner makes of the drive, as the workflow asks it.
 func (r *run) plan(can device.Capabilities) []string {
 	r.t.Helper()
-	planner, err := clean.NewPlanner(steps.Catalog(steps.All()), clean.Policy{})
+	planner, err := clean.NewPlanner(clean.Catalog(), clean.Policy{})
 	require.NoError(r.t, err)
 	plan, fault := planner.Full(clean.Subject{Name: "d", NVMe: true, Operation: r.operation, Capabilities: can,
 		Size: r.enrolled.Size, HostSteps: clean.Versions(clean.Catalog())})

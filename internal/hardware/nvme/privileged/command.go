@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
@@ -90,7 +91,7 @@ func (l *Local) start(ctx context.Context, held []int, words []string) (output [
 	err = cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return nil, refused(device.CodeToolMissing, "install nvme-cli on this host", "nvme-cli cannot be run: %v", err)
+		return nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host", "nvme-cli cannot be run: %v", err)
 	case err == nil:
 		return stdout.Bytes(), nil
 	case context.Cause(ctx) != nil:

@@ -69,12 +69,8 @@ type Local struct {
 	Ambient []uintptr
 }
 
-const (
-	// Patience is how long the kernel may take to make a node, for who knows no better.
-	Patience = 5 * time.Second
-	// nodeEvery is how often a node is looked for.
-	nodeEvery = 50 * time.Millisecond
-)
+// Patience is how long the kernel may take to make a node, for who knows no better.
+const Patience = 5 * time.Second
 
 // Version gives what nvme-cli says of itself; see Hands.
 func (l *Local) Version(ctx context.Context) ([]byte, error) { return l.read(ctx, "version") }
@@ -89,23 +85,13 @@ func (l *Local) Open(ctx context.Context, address string) (Drive, error) {
 }
 
 func (l *Local) open(ctx context.Context, address string) (*local, error) {
-	deadline := time.NewTimer(l.Patience)
-	defer deadline.Stop()
-	again := time.NewTicker(nodeEvery)
-	defer again.Stop()
-	for {
-		d, err := l.openOnce(address)
-		if f, ok := device.AsFault(err); !ok || f.Code != device.CodeTargetMissing {
-			return d, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-deadline.C:
-			return nil, err
-		case <-again.C:
-		}
-	}
+	var d *local
+	err := hardware.Until(ctx, l.Patience, func() (again bool, err error) {
+		d, err = l.openOnce(address)
+		f, ok := device.AsFault(err)
+		return ok && f.Code == device.CodeTargetMissing, err
+	})
+	return d, err
 }
 
 func (l *Local) openOnce(address string) (*local, error) {
@@ -115,19 +101,19 @@ func (l *Local) openOnce(address string) (*local, error) {
 		return nil, fmt.Errorf("look for the controller of %s: %w", address, err)
 	}
 	if len(entries) != 1 {
-		return nil, missing("the kernel shows no controller for %s", address)
+		return nil, hardware.Missing("the kernel shows no controller for %s", address)
 	}
 	p := Place{Address: address, Controller: entries[0].Name(), Sys: l.Sys, Dev: l.Dev}
 	if p.Dir, err = filepath.EvalSymlinks(filepath.Join(below, p.Controller)); err != nil {
-		return nil, missing("the controller of %s is gone: %v", address, err)
+		return nil, hardware.Missing("the controller of %s is gone: %v", address, err)
 	}
 	p.Node = filepath.Join(l.Dev, p.Controller)
 	node, err := os.OpenFile(p.Node, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
-		return nil, missing("%s is not there: %v", p.Node, err)
+		return nil, hardware.Missing("%s is not there: %v", p.Node, err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, refused(device.CodeNotAllowed, "run the host worker as root, or with a helper (BURNISH_NVME_HELPER)", "%s may not be opened", p.Node)
+		return nil, hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or with a helper (BURNISH_NVME_HELPER)", "%s may not be opened", p.Node)
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", p.Node, err)
 	}
@@ -160,12 +146,12 @@ func (d *local) pinned() error {
 		return fmt.Errorf("look at %s: %w", p.Node, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return refused(device.CodeIdentityChanged, "look at the host's /dev", "%s is no character device", p.Node)
+		return hardware.Refused(device.CodeIdentityChanged, "look at the host's /dev", "%s is no character device", p.Node)
 	}
 	number := numberOf(stat)
 	now, err := filepath.EvalSymlinks(filepath.Join(p.Sys, "bus/pci/devices", p.Address, "nvme", p.Controller))
 	if err != nil || now != p.Dir {
-		return missing("the controller %s of %s is gone", p.Controller, p.Address)
+		return hardware.Missing("the controller %s of %s is gone", p.Controller, p.Address)
 	}
 	for name, want := range map[string]string{"dev": number, "address": p.Address} {
 		got, err := p.Attribute(name)
@@ -173,7 +159,7 @@ func (d *local) pinned() error {
 			return err
 		}
 		if got != want {
-			return changed("device", fmt.Sprintf("%s of %s is %q and not %q", name, p.Controller, got, want))
+			return hardware.Changed("device", fmt.Sprintf("%s of %s is %q and not %q", name, p.Controller, got, want))
 		}
 	}
 	return nil
@@ -190,7 +176,7 @@ func (d *local) is(serial string) error {
 		return err
 	}
 	if serial == "" || got != serial {
-		return changed("serial", fmt.Sprintf("%s says %q and not %q", d.place.Controller, got, serial))
+		return hardware.Changed("serial", fmt.Sprintf("%s says %q and not %q", d.place.Controller, got, serial))
 	}
 	return nil
 }

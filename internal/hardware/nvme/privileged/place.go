@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/pci"
 )
 
@@ -42,13 +43,13 @@ func Look(sys, address string) (pci.Device, error) {
 	case err != nil:
 		return pci.Device{}, err
 	case !found:
-		return pci.Device{}, missing("there is no PCI device at %s", address)
+		return pci.Device{}, hardware.Missing("there is no PCI device at %s", address)
 	case dev.Class != Class:
-		return pci.Device{}, invalid("what is at %s is no NVMe controller (class %s)", address, dev.Class)
+		return pci.Device{}, hardware.Invalid("what is at %s is no NVMe controller (class %s)", address, dev.Class)
 	case dev.Type == pci.Virtual:
-		return pci.Device{}, invalid("%s is a virtual function; only whole drives are cleaned", address)
+		return pci.Device{}, hardware.Invalid("%s is a virtual function; only whole drives are cleaned", address)
 	case len(dev.Functions) > 0:
-		return pci.Device{}, refused(device.CodeTargetShared, "switch its virtual functions off", "%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
+		return pci.Device{}, hardware.Refused(device.CodeTargetShared, "switch its virtual functions off", "%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
 	}
 	return dev, nil
 }
@@ -57,7 +58,7 @@ func Look(sys, address string) (pci.Device, error) {
 func (p Place) Attribute(name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
 	if err != nil {
-		return "", missing("%s of %s cannot be read: %v", name, p.Controller, err)
+		return "", hardware.Missing("%s of %s cannot be read: %v", name, p.Controller, err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
@@ -70,7 +71,7 @@ func (p Place) Subsystem() (string, error) {
 		return "", err
 	}
 	if len(all) > 1 {
-		return "", refused(device.CodeTargetShared, "look at /sys/class/nvme-subsystem", "%s is in more than one subsystem", p.Controller)
+		return "", hardware.Refused(device.CodeTargetShared, "look at /sys/class/nvme-subsystem", "%s is in more than one subsystem", p.Controller)
 	}
 	return filepath.EvalSymlinks(filepath.Dir(all[0]))
 }
@@ -93,7 +94,7 @@ func (p Place) Disks() ([]Shown, error) {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, missing("the disks of %s cannot be listed: %v", p.Controller, err)
+			return nil, hardware.Missing("the disks of %s cannot be listed: %v", p.Controller, err)
 		}
 		for _, entry := range entries {
 			if !namespaceName.MatchString(entry.Name()) || entry.Type()&fs.ModeSymlink != 0 {
@@ -105,7 +106,7 @@ func (p Place) Disks() ([]Shown, error) {
 			}
 			text, err := os.ReadFile(filepath.Join(s.Dir, "nsid"))
 			if err != nil {
-				return nil, missing("the namespace of %s cannot be read: %v", s.Name, err)
+				return nil, hardware.Missing("the namespace of %s cannot be read: %v", s.Name, err)
 			}
 			nsid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 			if err != nil {
@@ -117,29 +118,4 @@ func (p Place) Disks() ([]Shown, error) {
 	}
 	slices.SortFunc(all, func(a, b Shown) int { return int(int64(a.NSID) - int64(b.NSID)) })
 	return all, nil
-}
-
-// refused is a fault that only a person can clear.
-func refused(code device.Code, remedy, format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-// invalid is the fault of an enrolment that can never work.
-func invalid(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it otherwise"}
-}
-
-// changed is the fault of a drive that is not the one that was read before.
-func changed(field, what string) *device.Fault {
-	return refused(device.ChangedCode(field), "put the enrolled drive back, or replace the device", "not the enrolled drive (%s): %s", field, what)
-}
-
-// busy is the fault of a drive that somebody uses now and may leave later.
-func busy(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
-}
-
-// missing is the fault of a drive that is not there.
-func missing(format string, args ...any) *device.Fault {
-	return refused(device.CodeTargetMissing, "put it back, or retire the device", format, args...)
 }

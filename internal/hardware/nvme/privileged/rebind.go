@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/hardware"
 	"burnish/internal/pci"
 )
 
@@ -33,7 +34,7 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 		return nil
 	case "", GuestDriver:
 	default:
-		return busy("the drive at %s is on the driver %s, which is not taken from it", dev.Address, dev.Driver)
+		return hardware.Busy("the drive at %s is on the driver %s, which is not taken from it", dev.Address, dev.Driver)
 	}
 	if err := l.released(dev); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (l *Local) released(dev pci.Device) error {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
 		return nil // no such group is offered to guests
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EPERM):
-		return busy("a guest still has the drive at %s (VFIO group %s): %v", dev.Address, dev.IOMMUGroup, err)
+		return hardware.Busy("a guest still has the drive at %s (VFIO group %s): %v", dev.Address, dev.IOMMUGroup, err)
 	case err != nil:
 		return fmt.Errorf("look whether a guest has the drive at %s: %w", dev.Address, err)
 	}
@@ -88,7 +89,7 @@ func OpenGroup(path string) (int, error) { return unix.Open(path, unix.O_RDWR|un
 func attributeTo(file, text string) error {
 	err := os.WriteFile(file, []byte(text), 0o200)
 	if errors.Is(err, fs.ErrNotExist) {
-		return missing("%s is not there: the drive or its driver is gone", file)
+		return hardware.Missing("%s is not there: the drive or its driver is gone", file)
 	}
 	if err != nil {
 		return fmt.Errorf("write %q to %s: %w", strings.TrimSpace(text), file, err)

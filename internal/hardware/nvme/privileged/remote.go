@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
@@ -104,7 +105,7 @@ func (r *Remote) start() (_ *helper, err error) {
 		if cmd.Process != nil {
 			go func() { _ = cmd.Wait() }() // it ends by itself: its caller is gone
 		}
-		return nil, errors.Join(refused(device.CodeToolMissing, "install it, see docs/nvme.md, or run the host worker as root", "the NVMe helper cannot be run: %v", errors.Join(err, closed)), conn.Close())
+		return nil, errors.Join(hardware.Refused(device.CodeToolMissing, "install it, see docs/nvme.md, or run the host worker as root", "the NVMe helper cannot be run: %v", errors.Join(err, closed)), conn.Close())
 	}
 	h := &helper{program: r.Program, conn: conn, ended: make(chan struct{})}
 	go func() {

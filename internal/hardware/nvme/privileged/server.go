@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 	"burnish/internal/pci"
 )
 
@@ -159,7 +160,7 @@ func (s *session) allowed(address string) error {
 		return err
 	}
 	if s.Allow == nil {
-		return refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed", "PCI device %s may not be destroyed", address)
+		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed", "PCI device %s may not be destroyed", address)
 	}
 	return s.Allow(dev)
 }
@@ -183,7 +184,7 @@ func fenced(c call, files []*os.File) (Held, error) {
 	}
 	// Nothing changes for the one who holds it.
 	if err := unix.Flock(int(held.Fence.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return Held{}, busy("the device's fence is not the caller's: %v", err)
+		return Held{}, hardware.Busy("the device's fence is not the caller's: %v", err)
 	}
 	return held, nil
 }
@@ -220,11 +221,11 @@ func (s *session) guarded(c call, files []*os.File) (Held, error) {
 	for _, disk := range disks {
 		text, err := os.ReadFile(filepath.Join(disk.Dir, "dev"))
 		if err != nil {
-			return Held{}, missing("the number of %s cannot be read: %v", disk.Name, err)
+			return Held{}, hardware.Missing("the number of %s cannot be read: %v", disk.Name, err)
 		}
 		number := strings.TrimSpace(string(text))
 		if !given[number] {
-			return Held{}, busy("%s is not held by the caller", disk.Name)
+			return Held{}, hardware.Busy("%s is not held by the caller", disk.Name)
 		}
 		if err := errors.Join(claimed(disk.Node, number), unused(s.Local.Proc, disk)); err != nil {
 			return Held{}, err
@@ -240,10 +241,10 @@ func claimed(node, number string) error {
 		return nil
 	}
 	if err != nil {
-		return busy("%s (%s) cannot be looked at: %v", node, number, err)
+		return hardware.Busy("%s (%s) cannot be looked at: %v", node, number, err)
 	}
 	if err := unix.Close(fd); err != nil {
 		return fmt.Errorf("close %s: %w", node, err)
 	}
-	return busy("%s is not opened exclusively by the caller", node)
+	return hardware.Busy("%s is not opened exclusively by the caller", node)
 }

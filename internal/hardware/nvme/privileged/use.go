@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"burnish/internal/hardware"
 )
 
 // unused refuses a disk that the kernel's tables show in use, it or one of its
@@ -24,7 +26,7 @@ func unused(proc string, disk Shown) error {
 		dir = filepath.Dir(dir)
 		number, err := os.ReadFile(filepath.Join(dir, "dev"))
 		if err != nil {
-			return missing("the number of %s cannot be read: %v", disk.Name, err)
+			return hardware.Missing("the number of %s cannot be read: %v", disk.Name, err)
 		}
 		numbers[strings.TrimSpace(string(number))] = true
 		holders, err := os.ReadDir(filepath.Join(dir, "holders"))
@@ -32,7 +34,7 @@ func unused(proc string, disk Shown) error {
 			return fmt.Errorf("list the holders of %s: %w", disk.Name, err)
 		}
 		if len(holders) > 0 {
-			return busy("%s is held by %s", disk.Name, holders[0].Name())
+			return hardware.Busy("%s is held by %s", disk.Name, holders[0].Name())
 		}
 	}
 	mounts, err := os.ReadFile(filepath.Join(proc, "self/mountinfo"))
@@ -42,7 +44,7 @@ func unused(proc string, disk Shown) error {
 	for line := range strings.Lines(string(mounts)) {
 		const number, point = 2, 4
 		if fields := strings.Fields(line); len(fields) > point && numbers[fields[number]] {
-			return busy("%s is mounted at %s", disk.Name, fields[point])
+			return hardware.Busy("%s is mounted at %s", disk.Name, fields[point])
 		}
 	}
 	swaps, err := os.ReadFile(filepath.Join(proc, "swaps"))
@@ -52,7 +54,7 @@ func unused(proc string, disk Shown) error {
 	for line := range strings.Lines(string(swaps)) {
 		var stat unix.Stat_t
 		if fields := strings.Fields(line); len(fields) > 0 && unix.Stat(fields[0], &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK && numbers[numberOf(stat)] {
-			return busy("%s is used as swap", disk.Name)
+			return hardware.Busy("%s is used as swap", disk.Name)
 		}
 	}
 	return nil
