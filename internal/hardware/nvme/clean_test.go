@@ -35,9 +35,9 @@ func provenCommands(t *testing.T, site *nvmetest.Site, serial string) {
 	}
 }
 
-// TestS2_100_CleanByEachOperation is a whole clean of a whole drive by each operation:
+// TestS2_24_S2_100_CleanByEachOperation is a whole clean of a whole drive by each operation:
 // the plan as the workflow makes it, every step, nothing of the tenant left.
-func TestS2_100_CleanByEachOperation(t *testing.T) {
+func TestS2_24_S2_100_CleanByEachOperation(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred} {
 		t.Run(string(operation), func(t *testing.T) {
