@@ -57,3 +57,41 @@ type Store interface {
 	// Delete removes the provider. None there: no error. In use: in_use.
 	Delete(ctx context.Context, uuid string) error
 }
+
+// Foreign is a Store that also holds the providers which another service makes for
+// its devices (owner nova). Burnish reads them, and raises and lowers their reserved
+// by Store's calls; it never makes or deletes one.
+type Foreign interface {
+	// Find gives the provider that the other service made for the device called name,
+	// `<host>_<address>` in lower case; Name is the one that the service gave it. It may
+	// be answered from memory, but never with a UUID that is known to be gone. Faults
+	// are those of Store; no_provider also where the provider does not bear the
+	// one-time-use trait.
+	Find(ctx context.Context, name string) (Provider, error)
+}
+
+// Sighted is what a Fleet shows of one provider: a hint, put together of several
+// moments. Who acts on it looks for itself.
+type Sighted struct {
+	Provider
+	// Device is the name of the device, `<host>_<address>` in lower case, that a
+	// foreign provider was made for; "" for one of our own.
+	Device string `json:"device,omitempty"`
+	// Host is the device's host in lower case, as Burnish calls it.
+	Host string `json:"host,omitempty"`
+	// Whole stock and use; Consumers is not filled.
+	View
+}
+
+// Fleet is a Store that shows many providers in few requests, eight at a time at
+// most. Both calls hand each provider to each, one after the other, and end with
+// its error; at is called as requests are answered, so that a caller can heartbeat.
+type Fleet interface {
+	// Foreigners shows all one-time-use providers that other services made, or, with
+	// hosts, those of these hosts alone (names as Burnish calls them). What an earlier
+	// call of this process read and the list shows to be unchanged is not read again,
+	// but for usages.
+	Foreigners(ctx context.Context, hosts []string, at func(), each func(Sighted) error) error
+	// Own shows those of the given providers of our own that exist.
+	Own(ctx context.Context, uuids []string, at func(), each func(Sighted) error) error
+}

@@ -11,11 +11,13 @@ import (
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/all"
 	it "burnish/internal/inventory/inventorytest"
+	"burnish/internal/inventory/placement"
+	"burnish/internal/inventory/placement/placementtest"
 )
 
 func TestOpen_File(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "inventory")
-	s, err := all.Open("file", dir)
+	s, err := all.Open(t.Context(), "file", all.Options{Dir: dir})
 	require.NoError(t, err)
 	p := it.NewProvider()
 	v, err := inventory.Publish(t.Context(), s, p)
@@ -26,9 +28,9 @@ func TestOpen_File(t *testing.T) {
 
 func TestS0_12_OpenKnowsNoOtherKind(t *testing.T) {
 	for _, kind := range []string{"", "File", "none"} {
-		s, err := all.Open(kind, t.TempDir())
+		s, err := all.Open(t.Context(), kind, all.Options{Dir: t.TempDir()})
 		require.Nil(t, s)
-		require.ErrorContains(t, err, "want file")
+		require.ErrorContains(t, err, "want file, placement")
 		require.False(t, strings.Contains(err.Error(), "\n"))
 	}
 }
@@ -36,7 +38,23 @@ func TestS0_12_OpenKnowsNoOtherKind(t *testing.T) {
 func TestOpen_GivesNoStoreBesideAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	s, err := all.Open("file", path)
+	s, err := all.Open(t.Context(), "file", all.Options{Dir: path})
 	require.Error(t, err)
 	require.True(t, s == nil, "a nil *Store in the interface is not nil")
+	s, err = all.Open(t.Context(), "placement", all.Options{Placement: placement.Settings{Getenv: func(string) string { return "" }}})
+	require.ErrorContains(t, err, "OS_CLOUD")
+	require.True(t, s == nil)
+}
+
+func TestOpen_Placement(t *testing.T) {
+	server := placementtest.Start(t, placementtest.Options{})
+	s, err := all.Open(t.Context(), "placement", all.Options{Placement: placement.Settings{Getenv: placementtest.Noauth(server.URL)}})
+	require.NoError(t, err)
+	_, foreign := s.(inventory.Foreign)
+	require.True(t, foreign)
+	_, fleet := s.(inventory.Fleet)
+	require.True(t, fleet)
+	v, err := inventory.Publish(t.Context(), s, it.NewProvider())
+	require.NoError(t, err)
+	require.True(t, v.Burned())
 }

@@ -1,0 +1,206 @@
+package placement_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	it "burnish/internal/inventory/inventorytest"
+	"burnish/internal/inventory/placement"
+	pt "burnish/internal/inventory/placement/placementtest"
+)
+
+// cloud is a Keystone with a Placement that asks it, behind a recorder that the
+// catalog names.
+type cloud struct {
+	keystone *pt.Keystone
+	recorder *pt.Recorder
+}
+
+func newCloud(t *testing.T, o pt.KeystoneOptions) *cloud {
+	t.Helper()
+	c := &cloud{keystone: pt.StartKeystone(t, o)}
+	server := pt.Start(t, pt.Options{Keystone: c.keystone})
+	c.recorder = pt.Record(t, server.URL)
+	c.keystone.Serve(t, c.recorder.URL)
+	return c
+}
+
+// without gives the variables but for these.
+func without(variables map[string]string, names ...string) map[string]string {
+	left := maps.Clone(variables)
+	for _, name := range names {
+		delete(left, name)
+	}
+	return left
+}
+
+// with gives the variables and these, NAME, VALUE, ….
+func with(variables map[string]string, pairs ...string) map[string]string {
+	more := maps.Clone(variables)
+	for i := 0; i < len(pairs); i += 2 {
+		more[pairs[i]] = pairs[i+1]
+	}
+	return more
+}
+
+func openWith(t *testing.T, variables map[string]string) (*placement.Store, error) {
+	t.Helper()
+	return placement.Open(t.Context(), placement.Settings{Getenv: pt.Environment(variables)})
+}
+
+// works insists that the variables lead to a Placement that takes their token.
+func works(t *testing.T, variables map[string]string) {
+	t.Helper()
+	store, err := openWith(t, variables)
+	require.NoError(t, err)
+	_, err = store.Usages(t.Context(), it.NewProvider().UUID)
+	it.RequireCode(t, device.CodeNoProvider, err)
+}
+
+func TestCredentialsOfEveryForm(t *testing.T) {
+	c := newCloud(t, pt.KeystoneOptions{})
+	openrc := c.keystone.Environment()
+	id, secret := c.keystone.ApplicationCredential(t, "burnish")
+	plain := map[string]string{"OS_AUTH_URL": c.keystone.URL + "/v3"}
+	noDomains := without(openrc, "OS_USER_DOMAIN_NAME", "OS_PROJECT_DOMAIN_NAME")
+
+	dir := t.TempDir()
+	clouds := filepath.Join(dir, "clouds.yaml")
+	require.NoError(t, os.WriteFile(clouds, fmt.Appendf(nil, `clouds:
+  password:
+    region_name: RegionOne
+    auth: {auth_url: %[1]s, username: admin, password: secret, project_name: admin, user_domain_name: Default, project_domain_name: Default}
+  split:
+    auth: {auth_url: %[1]s/v3, username: admin, project_name: admin, user_domain_id: default, project_domain_id: default}
+  nodomain:
+    auth: {auth_url: %[1]s/v3, username: admin, password: secret, project_name: admin}
+  credential:
+    auth_type: v3applicationcredential
+    auth: {auth_url: %[1]s/v3, application_credential_id: %[2]s, application_credential_secret: %[3]s}
+  override:
+    placement_endpoint_override: %[4]s
+    region_name: Nowhere
+    auth: {auth_url: %[1]s/v3, username: admin, password: secret, project_name: admin, user_domain_name: Default, project_domain_name: Default}
+  bare: {region_name: RegionOne}
+`, c.keystone.URL, id, secret, c.recorder.URL), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "secure.yaml"), []byte("clouds:\n  split:\n    auth: {password: secret}\n"), 0o600))
+	cloud := func(name string) map[string]string {
+		return map[string]string{"OS_CLOUD": name, "OS_CLIENT_CONFIG_FILE": clouds}
+	}
+	for name, variables := range map[string]map[string]string{
+		"openrc":             openrc,
+		"domain ids":         with(noDomains, "OS_USER_DOMAIN_ID", "default", "OS_PROJECT_DOMAIN_ID", "default"),
+		"one domain":         with(noDomains, "OS_DOMAIN_NAME", "Default"),
+		"default domain":     with(noDomains, "OS_DEFAULT_DOMAIN", "default"),
+		"no domain":          noDomains,
+		"no version":         with(openrc, "OS_AUTH_URL", c.keystone.URL),
+		"type":               with(openrc, "OS_AUTH_TYPE", "v3password"),
+		"tenant":             with(without(openrc, "OS_PROJECT_NAME"), "OS_TENANT_NAME", pt.Project),
+		"no region":          without(openrc, "OS_REGION_NAME"),
+		"internal":           with(openrc, "OS_INTERFACE", "internalURL"),
+		"endpoint type":      with(without(openrc, "OS_INTERFACE"), "OS_ENDPOINT_TYPE", "internal"),
+		"override":           with(openrc, "OS_PLACEMENT_ENDPOINT_OVERRIDE", c.recorder.URL+"/", "OS_REGION_NAME", "Nowhere"),
+		"system scope":       with(without(openrc, "OS_PROJECT_NAME", "OS_PROJECT_DOMAIN_NAME"), "OS_SYSTEM_SCOPE", "all"),
+		"credential":         with(plain, "OS_APPLICATION_CREDENTIAL_ID", id, "OS_APPLICATION_CREDENTIAL_SECRET", secret, "OS_AUTH_TYPE", "v3applicationcredential"),
+		"credential by name": with(plain, "OS_APPLICATION_CREDENTIAL_NAME", "burnish", "OS_APPLICATION_CREDENTIAL_SECRET", secret, "OS_USERNAME", pt.User, "OS_USER_DOMAIN_NAME", "Default"),
+		"token":              with(without(openrc, "OS_PASSWORD", "OS_USERNAME", "OS_USER_DOMAIN_NAME"), "OS_TOKEN", c.keystone.Token(t), "OS_AUTH_TYPE", "token"),
+		"cloud":              cloud("password"),
+		"cloud, secure.yaml": cloud("split"),
+		"cloud, password":    with(cloud("nodomain"), "OS_PASSWORD", "secret"),
+		"cloud, credential":  cloud("credential"),
+		"cloud, override":    cloud("override"),
+	} {
+		t.Run(name, func(t *testing.T) { works(t, variables) })
+	}
+	for name, bad := range map[string]struct {
+		variables map[string]string
+		says      string
+	}{
+		"nothing":         {nil, "OS_CLOUD"},
+		"no user":         {without(openrc, "OS_USERNAME"), "OS_USERNAME"},
+		"no password":     {without(openrc, "OS_PASSWORD"), "OS_PASSWORD"},
+		"wrong password":  {with(openrc, "OS_PASSWORD", "wrong"), "401"},
+		"unknown type":    {with(openrc, "OS_AUTH_TYPE", "v3kerberos"), "v3kerberos"},
+		"no token":        {with(openrc, "OS_AUTH_TYPE", "token"), "OS_TOKEN"},
+		"no secret":       {with(plain, "OS_APPLICATION_CREDENTIAL_ID", id), "OS_APPLICATION_CREDENTIAL_SECRET"},
+		"wrong region":    {with(openrc, "OS_REGION_NAME", "Nowhere"), "Nowhere"},
+		"wrong interface": {with(openrc, "OS_INTERFACE", "outside"), "outside"},
+		"insecure":        {with(openrc, "OS_INSECURE", "perhaps"), "OS_INSECURE"},
+		"no cacert":       {with(openrc, "OS_CACERT", "/nonexistent"), "OS_CACERT"},
+		"empty cacert":    {with(openrc, "OS_CACERT", clouds), "holds no certificate"},
+		"no key":          {with(openrc, "OS_CERT", clouds), "OS_CERT"},
+		"no endpoint":     {map[string]string{"OS_AUTH_TYPE": "none"}, "OS_PLACEMENT_ENDPOINT_OVERRIDE"},
+		"no cloud":        {cloud("other"), `"other"`},
+		"no auth":         {cloud("bare"), "has no auth"},
+		"no clouds.yaml":  {with(cloud("password"), "OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "none.yaml")), "none.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := openWith(t, bad.variables)
+			require.ErrorContains(t, err, bad.says)
+			require.Nil(t, store)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+// TestTokenIsReplaced: one that was revoked, and one whose time is over, cost one
+// request more, and no call fails. A password that is no longer good is for a person.
+func TestTokenIsReplaced(t *testing.T) {
+	const last = 10 * time.Second // a busy machine takes a while from getting one to showing it
+	c := newCloud(t, pt.KeystoneOptions{TokensLast: last})
+	store, err := openWith(t, c.keystone.Environment())
+	require.NoError(t, err)
+	p := it.NewProvider()
+	v, err := inventory.Publish(t.Context(), store, p)
+	require.NoError(t, err)
+	token := func() string {
+		all := c.recorder.Exchanges()
+		return all[len(all)-1].Token
+	}
+	first := token()
+	c.keystone.Revoke(t, first)
+	v, err = inventory.Lower(t.Context(), store, p.UUID, v.Generation)
+	require.NoError(t, err)
+	second := token()
+	require.NotEqual(t, first, second)
+
+	// Keystone counts whole seconds.
+	require.Eventually(t, func() bool {
+		request, err := http.NewRequest(http.MethodGet, c.recorder.URL+"/traits", nil)
+		if err != nil {
+			return false
+		}
+		request.Header.Set("X-Auth-Token", second)
+		answer, err := http.DefaultClient.Do(request)
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusUnauthorized
+	}, time.Minute, 100*time.Millisecond)
+	v, err = inventory.Burn(t.Context(), store, p.UUID, &v.Generation, false)
+	require.NoError(t, err)
+	require.True(t, v.Burned())
+	require.NotEqual(t, second, token())
+
+	third := token()
+	c.keystone.SetPassword(t, "another") // it revokes the user's tokens, too
+	c.recorder.Reset()
+	_, err = store.Usages(t.Context(), p.UUID)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	f, _ := device.AsFault(err)
+	require.Equal(t, device.NeedsOperator, f.Class)
+	require.Contains(t, f.Message, "401")
+	require.Equal(t, 1, c.recorder.Count())
+	require.Equal(t, third, token())
+
+	// Without Keystone nobody knows whether the token is good.
+	c.keystone.Kill(t)
+	_, err = store.Usages(t.Context(), p.UUID)
+	it.RequireCode(t, device.CodeInventoryUnavailable, err)
+}

@@ -1,0 +1,129 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+)
+
+// extras is what a cloud's entry may say that gophercloud does not read.
+type extras struct {
+	AuthType string `yaml:"auth_type"`
+	Override string `yaml:"placement_endpoint_override"`
+	Endpoint string `yaml:"endpoint"`
+	Auth     *struct {
+		Endpoint string `yaml:"endpoint"`
+		Token    string `yaml:"token"`
+	} `yaml:"auth"`
+}
+
+// readCloud reads one cloud of clouds.yaml, with what variables say in its place.
+func readCloud(v variables, cloud string) (access, error) {
+	path, err := v.cloudsFile()
+	if err != nil {
+		return access{}, err
+	}
+	more, err := readExtras(path, cloud)
+	if err != nil {
+		return access{}, err
+	}
+	a := access{override: cmp.Or(v.first("PLACEMENT_ENDPOINT_OVERRIDE"), more.Override)}
+	if slices.Contains(noneTypes, more.AuthType) {
+		endpoint, token := more.Endpoint, ""
+		if more.Auth != nil {
+			endpoint, token = cmp.Or(more.Auth.Endpoint, endpoint), more.Auth.Token
+		}
+		if a.tls, err = v.tls(); err != nil {
+			return access{}, err
+		}
+		return withoutKeystone(a, endpoint, token)
+	}
+	if more.Auth == nil {
+		return access{}, fmt.Errorf("cloud %s in %s has no auth", cloud, path)
+	}
+	options := []clouds.ParseOption{
+		clouds.WithCloudName(cloud), clouds.WithLocations(path),
+		clouds.WithRegion(v.first("REGION_NAME", "REGION")),
+		clouds.WithEndpointType(v.first("PLACEMENT_INTERFACE", "INTERFACE", "ENDPOINT_TYPE")),
+		clouds.WithPassword(v.first("PASSWORD")),
+		clouds.WithApplicationCredentialSecret(v.first("APPLICATION_CREDENTIAL_SECRET")),
+		clouds.WithCACertPath(v.first("CACERT")),
+		clouds.WithClientCertPath(v.first("CERT")), clouds.WithClientKeyPath(v.first("KEY")),
+	}
+	if a.options, a.service, a.tls, err = clouds.Parse(options...); err != nil {
+		return access{}, fmt.Errorf("cloud %s in %s: %w", cloud, path, err)
+	}
+	if a.options.IdentityEndpoint == "" {
+		return access{}, fmt.Errorf("cloud %s in %s has no auth_url", cloud, path)
+	}
+	o := &a.options
+	// A user's ID needs no domain, and what is given beside it is refused.
+	if o.UserID != "" || o.ApplicationCredentialID != "" || o.TokenID != "" {
+		o.DomainID, o.DomainName = "", ""
+	}
+	if o.ApplicationCredentialID != "" || o.ApplicationCredentialName != "" {
+		o.Scope, o.TenantID, o.TenantName = nil, "", ""
+	}
+	if o.DomainID != "" {
+		o.DomainName = ""
+	}
+	if o.Username != "" && o.DomainID == "" && o.DomainName == "" {
+		o.DomainID, o.DomainName = v.domain("USER_DOMAIN")
+	}
+	if s := o.Scope; s != nil && s.ProjectName != "" {
+		switch {
+		case s.DomainID != "":
+			s.DomainName = ""
+		case s.DomainName == "":
+			s.DomainID, s.DomainName = v.domain("PROJECT_DOMAIN")
+		}
+	}
+	o.AllowReauth = o.TokenID == ""
+	return a, nil
+}
+
+// cloudsFile is the first clouds.yaml where the command `openstack` looks.
+func (v variables) cloudsFile() (string, error) {
+	places := []string{v.first("CLIENT_CONFIG_FILE")}
+	if places[0] == "" {
+		config := v("XDG_CONFIG_HOME")
+		if config == "" {
+			config = filepath.Join(v("HOME"), ".config")
+		}
+		places = []string{"clouds.yaml", filepath.Join(config, "openstack", "clouds.yaml"), "/etc/openstack/clouds.yaml"}
+	}
+	var first error
+	for _, place := range places {
+		_, err := os.Stat(place)
+		if err == nil {
+			return filepath.Abs(place)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return "", fmt.Errorf("OS_CLOUD is set and there is no clouds.yaml: %w", first)
+}
+
+func readExtras(path, cloud string) (extras, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return extras{}, err
+	}
+	var file struct {
+		Clouds map[string]extras `yaml:"clouds"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		return extras{}, fmt.Errorf("%s: %w", path, err)
+	}
+	found, ok := file.Clouds[cloud]
+	if !ok {
+		return extras{}, fmt.Errorf("%s has no cloud %q", path, cloud)
+	}
+	return found, nil
+}

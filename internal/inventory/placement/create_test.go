@@ -1,0 +1,174 @@
+package placement_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	it "burnish/internal/inventory/inventorytest"
+	"burnish/internal/inventory/placement"
+	pt "burnish/internal/inventory/placement/placementtest"
+)
+
+// traits reads a provider's traits.
+func (s *site) traits(t *testing.T, id string) []string {
+	t.Helper()
+	var answer struct {
+		Traits []string `json:"traits"`
+	}
+	status, text, err := s.nova.Do(t.Context(), http.MethodGet, "/resource_providers/"+id+"/traits", nil, &answer)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, text)
+	return answer.Traits
+}
+
+func TestS2_37_CreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	p := inventory.Provider{
+		UUID: uuid.NewString(), Name: "node-7_0000:3b:00.0", Class: "CUSTOM_NVME_SAMSUNG_PM9A3",
+		Traits: []string{placement.OneTimeUse, "HW_NVME_CES", "CUSTOM_MINE"},
+	}
+	s.recorder.RequireDirtyIsBurned(t, func(string) bool { return true })
+	require.NoError(t, s.store.Create(t.Context(), p))
+	require.ElementsMatch(t, append(p.Traits, placement.OwnTrait), s.traits(t, p.UUID))
+	has, err := s.nova.Inventory(t.Context(), p.UUID)
+	require.NoError(t, err)
+	require.Equal(t, p.Class, has.Class)
+	require.Equal(t, map[string]any{"total": 1.0, "reserved": 1.0, "min_unit": 1.0, "max_unit": 1.0, "step_size": 1.0, "allocation_ratio": 1.0}, has.Fields)
+	require.NotContains(t, s.log.String(), "level=WARN")
+
+	s.recorder.Reset()
+	require.NoError(t, s.store.Create(t.Context(), p))
+	for _, e := range s.recorder.Exchanges() {
+		require.Equal(t, http.MethodGet, e.Method, "the second Create wrote")
+	}
+}
+
+// TestS2_36_AnotherControllersProvider: by name in any case, by Nova's name of the
+// host, by UUID; with other traits, with none, with an inventory or without.
+func TestS2_36_AnotherControllersProvider(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
+	root := s.nova.Host("cmp_7.example.org")
+	for i, make := range []func(p *inventory.Provider){
+		func(p *inventory.Provider) { s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0) },
+		func(p *inventory.Provider) { s.nova.Provider(uuid.NewString(), strings.ToUpper(p.Name), "", "", 0) },
+		func(p *inventory.Provider) {
+			s.nova.Provider(uuid.NewString(), strings.Replace(p.Name, "node", "Node", 1), "", "", 0, "OWNER_NOVA")
+		},
+		func(p *inventory.Provider) {
+			_, address, _ := strings.Cut(p.Name, "_")
+			s.nova.Device(root, "cmp_7.example.org", address, "CUSTOM_PCI_144D_A80A")
+		},
+		func(p *inventory.Provider) { s.nova.Provider(p.UUID, p.Name, "", "CUSTOM_X", 0) },
+		func(p *inventory.Provider) { s.nova.Provider(p.UUID, p.Name, "", "", 0, "OWNER_NOVA") },
+		func(p *inventory.Provider) { s.nova.Provider(p.UUID, "other"+p.Name, "", "", 0, "OWNER_NOVA") },
+	} {
+		p := it.NewProvider()
+		p.Name = "node-7_0000:3b:00." + string(rune('0'+i))
+		make(&p)
+		before, _ := s.recorder.Level(p.UUID)
+		s.recorder.Reset()
+		store := s.open(t, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}}) // one that read no names yet
+		err := store.Create(t.Context(), p)
+		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		for _, e := range s.recorder.Exchanges() {
+			require.Equal(t, http.MethodGet, e.Method, "%d: it wrote", i)
+		}
+		after, _ := s.recorder.Level(p.UUID)
+		require.Equal(t, before, after)
+		if i < 6 {
+			require.Contains(t, s.log.String(), "level=ERROR", "%d", i)
+			require.ErrorContains(t, err, placement.OwnTrait)
+		}
+		if has, _ := s.recorder.Level(p.UUID); has.Exists {
+			it.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), p.UUID))
+		}
+	}
+}
+
+// TestS2_36_NameTakenMeanwhile: the list of names is a little old, Placement is not.
+func TestS2_36_NameTakenMeanwhile(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	require.NoError(t, s.store.Create(t.Context(), it.NewProvider())) // reads the names
+	p := it.NewProvider()
+	s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0)
+	it.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), p))
+}
+
+// TestS2_40_PartialCreateIsCompleted ends a Create at each of its requests.
+func TestS2_40_PartialCreateIsCompleted(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	s.recorder.RequireDirtyIsBurned(t, func(string) bool { return true })
+	for _, do := range []pt.Disturbance{{Drop: true}, {Lose: true}} {
+		for _, at := range []pt.When{
+			{Method: http.MethodPost}, {Method: http.MethodPut, Path: "/resource_providers/[^/]+/traits"},
+			{Method: http.MethodPut, Path: "/inventories"}, {Method: http.MethodPut, Path: "/resource_classes/"},
+		} {
+			p := it.NewProvider()
+			undo := s.recorder.Disturb(at, do)
+			err := s.store.Create(t.Context(), p)
+			undo()
+			it.RequireCode(t, device.CodeInventoryUnavailable, err)
+			// By a worker that knows nothing of the first.
+			require.NoError(t, s.open(t, placement.Settings{}).Create(t.Context(), p), "%+v %+v", at, do)
+			require.Contains(t, s.traits(t, p.UUID), placement.OwnTrait)
+			v, err := inventory.Look(t.Context(), s.store, p.UUID)
+			require.NoError(t, err)
+			require.True(t, v.Burned())
+			require.NoError(t, s.store.Create(t.Context(), p))
+			require.NoError(t, s.store.Delete(t.Context(), p.UUID))
+		}
+	}
+}
+
+func TestOldPlacementKnowsNotAllTraits(t *testing.T) {
+	s := newSite(t, pt.Options{OldTraits: true}, placement.Settings{})
+	p := it.NewProvider()
+	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES", "HW_NVME_ZNS_NONE_SUCH"}
+	require.NoError(t, s.store.Create(t.Context(), p))
+	require.Equal(t, []string{placement.OwnTrait}, s.traits(t, p.UUID))
+	another := it.NewProvider()
+	another.Traits = p.Traits
+	require.NoError(t, s.store.Create(t.Context(), another))
+	require.Equal(t, 1, strings.Count(s.log.String(), "level=WARN"), s.log)
+	require.Contains(t, s.log.String(), "HW_NVME_CES")
+	require.Contains(t, s.log.String(), "BURNISH_TRAITS")
+
+	// No provider can be Nova's for one-time use there; that is told once, too.
+	_, err := s.store.Find(t.Context(), "node-7_0000:3b:00.0")
+	it.RequireCode(t, device.CodeNoProvider, err)
+	shown := 0
+	each := func(inventory.Sighted) error { shown++; return nil }
+	require.NoError(t, s.store.Foreigners(t.Context(), nil, nil, each))
+	require.Zero(t, shown)
+
+	// Names given in place of those that are not known.
+	mapped := s.open(t, placement.Settings{Traits: map[string]string{placement.OneTimeUse: "CUSTOM_ONE_TIME_USE", "HW_NVME_CES": "CUSTOM_NVME_CES"}})
+	p = it.NewProvider()
+	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES"}
+	require.NoError(t, mapped.Foreigners(t.Context(), nil, nil, each))
+	require.NoError(t, mapped.Create(t.Context(), p))
+	require.ElementsMatch(t, []string{"CUSTOM_ONE_TIME_USE", "CUSTOM_NVME_CES", placement.OwnTrait}, s.traits(t, p.UUID))
+	id := uuid.NewString()
+	s.nova.Provider(id, "h_0000:3B:00.0", "", "CUSTOM_X", 0, "CUSTOM_ONE_TIME_USE")
+	found, err := mapped.Find(t.Context(), "h_0000:3b:00.0")
+	require.NoError(t, err)
+	require.Equal(t, id, found.UUID)
+	require.Equal(t, 1, strings.Count(s.log.String(), "level=WARN"), s.log)
+
+	// Another owner's mark.
+	own := s.open(t, placement.Settings{Traits: map[string]string{placement.OwnTrait: "CUSTOM_OWNER_BURNISH"}})
+	p = it.NewProvider()
+	require.NoError(t, own.Foreigners(t.Context(), nil, nil, each))
+	require.NoError(t, own.Own(t.Context(), []string{p.UUID}, nil, each))
+	require.Zero(t, shown)
+	require.NoError(t, own.Create(t.Context(), p))
+	require.Contains(t, s.traits(t, p.UUID), "CUSTOM_OWNER_BURNISH")
+	require.NoError(t, own.Own(t.Context(), []string{p.UUID}, nil, each))
+	require.Equal(t, 1, shown)
+}

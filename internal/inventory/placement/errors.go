@@ -1,0 +1,151 @@
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+// The codes by which Placement tells its 409 apart, since 1.23.
+const (
+	codeConcurrent     = "placement.concurrent_update"
+	codeProviderInUse  = "placement.resource_provider.inuse"
+	codeInventoryInUse = "placement.inventory.inuse"
+	codeDuplicateName  = "placement.duplicate_name"
+)
+
+// about is what a request was about: what its fault speaks of.
+type about struct {
+	uuid       string // "" where it is about no one provider
+	generation int64
+}
+
+// errDuplicate is the answer that a name or a UUID is taken. It never leaves this
+// package.
+var errDuplicate = errors.New("there is a provider of this name or UUID")
+
+// refusal is an answer that is no success, in Placement's own words.
+type refusal struct {
+	status int
+	code   string
+	detail string
+	// ours says that the answer is in Placement's form, so that it is no proxy's.
+	ours bool
+}
+
+// fault gives what the port promises for a request's error.
+func (s *Store) fault(ctx context.Context, what about, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := device.AsFault(err); ok {
+		return err
+	}
+	var reauth *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &reauth) {
+		err = reauth.ErrReauth
+	}
+	said, ok := refused(err)
+	if !ok {
+		return unavailable(ctx, err)
+	}
+	switch {
+	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden:
+		return inventory.Invalid(
+			fmt.Sprintf("OpenStack refuses Burnish's credentials (%d): %s", said.status, said.detail),
+			"mend the OS_* variables or clouds.yaml, or give the user the role that Placement asks for (admin)")
+	case said.status == http.StatusNotFound && said.ours && what.uuid != "" && strings.Contains(said.detail, what.uuid):
+		s.forget(what.uuid)
+		return inventory.NoProvider(what.uuid)
+	case said.status == http.StatusNotFound, said.status == http.StatusTooManyRequests,
+		said.status == http.StatusRequestTimeout, said.status >= http.StatusInternalServerError:
+		// A 404 that names no provider is one of a proxy that lost its Placement.
+		return unavailable(ctx, fmt.Errorf("it answers %d: %s", said.status, said.detail))
+	case said.status == http.StatusConflict && said.code == codeConcurrent:
+		return inventory.Conflict(what.uuid, what.generation)
+	case said.status == http.StatusConflict && (said.code == codeProviderInUse || said.code == codeInventoryInUse):
+		return inventory.InUse(what.uuid, nil)
+	case said.status == http.StatusConflict && said.code == codeDuplicateName:
+		return errDuplicate
+	default:
+		return inventory.Invalid(fmt.Sprintf("Placement answers %d: %s", said.status, said.detail),
+			"mend what it speaks of; its log says more")
+	}
+}
+
+// unavailable is the fault of an answer that did not come. Another's context that
+// ended, such as that of the caller who asked for the new token, is not named as the
+// cause: this caller's own lives.
+func unavailable(ctx context.Context, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		err = errors.New(err.Error())
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return inventory.Unavailable("Placement", "bring it and Keystone back, or the way to them; Burnish tries again by itself", oneLine{err})
+}
+
+// oneLine is an error whose text has no line breaks.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return flat(e.error.Error()) }
+func (e oneLine) Unwrap() error { return e.error }
+
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// refused finds the answer in an error.
+func refused(err error) (refusal, bool) {
+	var unexpected gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &unexpected) {
+		return refusal{}, false
+	}
+	said := refusal{status: unexpected.Actual, detail: flat(string(unexpected.Body))}
+	var body struct {
+		Errors []struct {
+			Status int    `json:"status"`
+			Code   string `json:"code"`
+			Detail string `json:"detail"`
+		} `json:"errors"`
+		Error struct { // Keystone's form
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(unexpected.Body, &body) == nil {
+		if len(body.Errors) > 0 {
+			said.ours = body.Errors[0].Status == said.status
+			said.code, said.detail = body.Errors[0].Code, flat(body.Errors[0].Detail)
+		} else if body.Error.Message != "" {
+			said.detail = flat(body.Error.Message)
+		}
+	}
+	const longest = 500
+	if len(said.detail) > longest {
+		said.detail = strings.ToValidUTF8(said.detail[:longest], "") + "…"
+	}
+	return said, true
+}
+
+var noSuchTrait = regexp.MustCompile(`(?i)no such trait`)
+
+// unknownTrait says that err is the answer to a list by a trait that this Placement
+// does not know.
+func unknownTrait(err error, trait string) bool {
+	f, ok := device.AsFault(err)
+	return ok && f.Code == device.CodeInventoryInvalid && noSuchTrait.MatchString(f.Message) &&
+		regexp.MustCompile(`\b`+regexp.QuoteMeta(trait)+`\b`).MatchString(f.Message)
+}
+
+func isCode(err error, code device.Code) bool {
+	f, ok := device.AsFault(err)
+	return ok && f.Code == code
+}

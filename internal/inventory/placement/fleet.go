@@ -1,0 +1,350 @@
+package placement
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+	"golang.org/x/sync/errgroup"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+// inFlight is how many requests of one Fleet call are under way at once.
+const inFlight = 8
+
+// fewHosts is up to how many hosts are asked for one by one; for more, or where a
+// host's tree is not known, the whole list is one request.
+const fewHosts = 8
+
+// worthAsking is from how many providers on that should be free it pays to ask for
+// all free ones of their class, which is dear for Placement, instead of for each.
+const worthAsking = 4
+
+// Foreigners is inventory.Fleet's. One that has no inventory of exactly one class is
+// shown with total 0, and logged: it must not hide the others.
+func (s *Store) Foreigners(ctx context.Context, hosts []string, at func(), each func(inventory.Sighted) error) error {
+	all, err := s.foreignOf(ctx, hosts)
+	if err != nil {
+		return err
+	}
+	tell(at)
+	wanted := map[string]bool{}
+	for _, host := range hosts {
+		wanted[strings.ToLower(host)] = true
+	}
+	v := &view{store: s, at: at, each: each, required: []string{s.trait(OneTimeUse), "!" + s.trait(OwnTrait)}}
+	for _, p := range all {
+		d := s.deviceOf(p.Name)
+		if len(hosts) > 0 && !wanted[d.host] {
+			continue
+		}
+		v.add(p, d.name, d.host)
+	}
+	return v.show(ctx)
+}
+
+// foreignOf lists the foreign providers, or at least all of these hosts.
+func (s *Store) foreignOf(ctx context.Context, hosts []string) ([]resourceproviders.ResourceProvider, error) {
+	if len(hosts) == 0 || len(hosts) > fewHosts {
+		return s.foreign(ctx, "")
+	}
+	var all []resourceproviders.ResourceProvider
+	for _, host := range hosts {
+		trees := s.index.trees(strings.ToLower(host))
+		if len(trees) == 0 {
+			return s.foreign(ctx, "")
+		}
+		for _, tree := range trees {
+			some, err := s.foreign(ctx, tree)
+			if err != nil {
+				return nil, err
+			}
+			if len(some) == 0 { // the tree may be gone, and the host have another
+				return s.foreign(ctx, "")
+			}
+			all = append(all, some...)
+		}
+	}
+	return unique(all), nil
+}
+
+func unique(all []resourceproviders.ResourceProvider) []resourceproviders.ResourceProvider {
+	have := map[string]bool{}
+	return slices.DeleteFunc(all, func(p resourceproviders.ResourceProvider) bool {
+		had := have[p.UUID]
+		have[p.UUID] = true
+		return had
+	})
+}
+
+// Own is inventory.Fleet's.
+func (s *Store) Own(ctx context.Context, uuids []string, at func(), each func(inventory.Sighted) error) error {
+	if len(uuids) == 0 {
+		return nil
+	}
+	own := s.trait(OwnTrait)
+	all, err := s.list(ctx, own, "")
+	if unknownTrait(err, own) {
+		return nil // nobody bears what is not there
+	}
+	if err != nil {
+		return err
+	}
+	tell(at)
+	wanted := map[string]bool{}
+	for _, uuid := range uuids {
+		wanted[uuid] = true
+	}
+	v := &view{store: s, at: at, each: each, required: []string{own}}
+	for _, p := range all {
+		if wanted[p.UUID] {
+			host := strings.ToLower(p.Name[:max(strings.LastIndex(p.Name, "_"), 0)])
+			v.add(p, "", host)
+		}
+	}
+	return v.show(ctx)
+}
+
+func tell(at func()) {
+	if at != nil {
+		at()
+	}
+}
+
+// view puts together what a Fleet shows.
+type view struct {
+	store    *Store
+	at       func()
+	each     func(inventory.Sighted) error
+	required []string
+
+	rows []*row
+
+	mu  sync.Mutex // held while at or each runs
+	err error      // each's, after which it is not called again
+}
+
+// row is one provider on its way to be shown.
+type row struct {
+	inventory.Sighted
+	listed int64 // the generation in the list
+	known  seen
+	sure   bool // known is of the generation in the list
+}
+
+func (v *view) add(p resourceproviders.ResourceProvider, name, host string) {
+	r := &row{listed: int64(p.Generation)}
+	r.UUID, r.Name, r.Device, r.Host = p.UUID, p.Name, name, host
+	r.known, r.sure = v.store.memory.at(p.UUID, r.listed)
+	v.rows = append(v.rows, r)
+}
+
+// show reads what is not known yet, and hands over every provider.
+func (v *view) show(ctx context.Context) error {
+	// Inventories first: they say which are free, and of which class.
+	err := v.together(ctx, func(ctx context.Context, r *row) (err error) {
+		if r.sure {
+			return nil
+		}
+		r.known, r.sure, err = v.read(ctx, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	free, err := v.unused(ctx)
+	if err != nil {
+		return err
+	}
+	return v.together(ctx, func(ctx context.Context, r *row) error {
+		if r.sure && free[r.UUID] {
+			return v.hand(r, inventory.Usage{Generation: r.known.generation})
+		}
+		u, err := v.settle(ctx, r)
+		if err != nil {
+			return err
+		}
+		return v.hand(r, u)
+	})
+}
+
+// together does something with each row, eight at a time. A provider that is gone
+// meanwhile is left out.
+func (v *view) together(ctx context.Context, do func(context.Context, *row) error) error {
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for _, r := range v.rows {
+		if within.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			err := do(within, r)
+			if isCode(err, device.CodeNoProvider) {
+				v.drop(r)
+				return nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return unavailable(ctx, err)
+	}
+	v.rows = slices.DeleteFunc(v.rows, func(r *row) bool { return r.UUID == "" })
+	return nil
+}
+
+func (v *view) drop(r *row) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r.UUID = ""
+}
+
+// read reads a provider's inventory. One that makes no sense is known, with total 0.
+func (v *view) read(ctx context.Context, r *row) (seen, bool, error) {
+	known, err := v.store.stock(ctx, r.UUID)
+	v.answered()
+	if isCode(err, device.CodeInventoryInvalid) && ctx.Err() == nil {
+		if v.store.once("inventory " + r.UUID) {
+			v.store.log.Error("a provider's inventory is not that of one device", "provider", r.UUID, "name", r.Name, "error", err)
+		}
+		return seen{generation: r.listed}, false, nil
+	}
+	return known, err == nil, err
+}
+
+func (v *view) answered() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	tell(v.at)
+}
+
+// unused asks Placement which providers could be given out: what is free needs no
+// look at its usages. It is the fast way for most, and may miss any: whom it does
+// not name is looked at.
+func (v *view) unused(ctx context.Context) (map[string]bool, error) {
+	classes := map[string]int{}
+	byUUID := map[string]*row{}
+	for _, r := range v.rows {
+		if r.sure && r.known.reserved < r.known.total {
+			classes[r.known.class]++
+			byUUID[r.UUID] = r
+		}
+	}
+	free := map[string]bool{}
+	var mu sync.Mutex
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for class, n := range classes {
+		if n < worthAsking {
+			continue
+		}
+		group.Go(func() error {
+			summaries, err := v.store.candidates(within, class, v.required, n)
+			if within.Err() != nil {
+				return err
+			}
+			v.answered()
+			if err != nil {
+				v.store.log.Debug("Placement did not say what is free; each provider is looked at", "class", class, "error", err)
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for uuid, summary := range summaries {
+				if r := byUUID[uuid]; r != nil && r.isFree(summary) {
+					free[uuid] = true
+				}
+			}
+			return nil
+		})
+	}
+	return free, group.Wait()
+}
+
+// isFree says that a summary shows the provider as it is known, with nothing used.
+func (r *row) isFree(summary allocationcandidates.ProviderSummary) bool {
+	of, ok := summary.Resources[r.known.class]
+	capacity := int(float64(r.known.total-r.known.reserved) * r.known.ratio)
+	return ok && of.Used == 0 && of.Capacity == capacity && capacity > 0
+}
+
+// candidates gives what Placement would choose from for one unit of a class.
+func (s *Store) candidates(ctx context.Context, class string, required []string, expected int) (map[string]allocationcandidates.ProviderSummary, error) {
+	c, err := s.connected(ctx)
+	if err != nil || c.nested == nil {
+		return nil, err
+	}
+	var answer *allocationcandidates.AllocationCandidates
+	err = s.doWith(ctx, c.nested, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		const some = 100 // that became free since the list
+		page, err := allocationcandidates.List(c, allocationcandidates.ListOpts{
+			Resources: class + ":1", Required: []string{strings.Join(required, ",")}, Limit: expected + some,
+		}).AllPages(ctx)
+		if err != nil {
+			return err
+		}
+		answer, err = allocationcandidates.ExtractAllocationCandidates(page)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer.ProviderSummaries, nil
+}
+
+// settle reads usages, and the inventory again where it is another one by now, until
+// both are of one generation or nobody can say that it is for lack of tries: this is
+// a hint.
+func (v *view) settle(ctx context.Context, r *row) (inventory.Usage, error) {
+	var u inventory.Usage
+	for range tries {
+		var err error
+		u, err = v.store.used(ctx, r.UUID)
+		v.answered()
+		if err != nil {
+			return u, err
+		}
+		if !r.sure && r.known.generation == u.Generation && r.known.class == "" {
+			return u, nil // an inventory that makes no sense
+		}
+		if r.sure && r.known.generation == u.Generation {
+			return u, nil
+		}
+		if known, ok := v.store.memory.at(r.UUID, u.Generation); ok {
+			r.known, r.sure = known, true
+			return u, nil
+		}
+		if r.known, r.sure, err = v.read(ctx, r); err != nil {
+			return u, err
+		}
+		if r.known.generation == u.Generation || !r.sure {
+			return u, nil
+		}
+	}
+	return u, nil
+}
+
+// hand shows one provider, unless the caller ended it.
+func (v *view) hand(r *row, u inventory.Usage) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err != nil {
+		return v.err
+	}
+	r.Class = r.known.class
+	r.View = inventory.View{
+		Generation: u.Generation, Before: u.Generation,
+		Total: r.known.total, Reserved: r.known.reserved, Used: u.Used,
+	}
+	v.err = v.each(r.Sighted)
+	return v.err
+}

@@ -1,0 +1,244 @@
+package placement_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/inventory"
+	it "burnish/internal/inventory/inventorytest"
+	"burnish/internal/inventory/placement"
+	pt "burnish/internal/inventory/placement/placementtest"
+)
+
+// seenBy collects what a Fleet shows, by UUID.
+func seenBy(t *testing.T, show func(at func(), each func(inventory.Sighted) error) error) map[string]inventory.Sighted {
+	t.Helper()
+	all := map[string]inventory.Sighted{}
+	var answers, busy atomic.Int64
+	require.NoError(t, show(func() { answers.Add(1) }, func(s inventory.Sighted) error {
+		if busy.Add(1) != 1 {
+			return errors.New("two at once")
+		}
+		defer busy.Add(-1)
+		if _, twice := all[s.UUID]; twice {
+			return errors.New("shown twice")
+		}
+		all[s.UUID] = s
+		return nil
+	}))
+	require.Positive(t, answers.Load())
+	return all
+}
+
+func (s *site) foreigners(t *testing.T, hosts ...string) map[string]inventory.Sighted {
+	t.Helper()
+	return seenBy(t, func(at func(), each func(inventory.Sighted) error) error {
+		return s.store.Foreigners(t.Context(), hosts, at, each)
+	})
+}
+
+func TestS0_11_ForeignersShowsEachOne(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7": "node-7"}})
+	ctx := t.Context()
+	first, second := s.nova.Host("cmp_7"), s.nova.Host("node-8")
+	var devices []string
+	for i := range 8 {
+		root, host := first, "cmp_7"
+		if i >= 6 {
+			root, host = second, "node-8"
+		}
+		devices = append(devices, s.nova.Device(root, host, fmt.Sprintf("0000:3b:00.%d", i), otuClass))
+	}
+	consumer := uuid.NewString()
+	require.NoError(t, s.nova.Allocate(ctx, devices[1], consumer)) // about to be burned
+	require.NoError(t, s.nova.Allocate(ctx, devices[2], uuid.NewString()))
+	s.nova.Burn(devices[2])
+	s.nova.Burn(devices[3])
+	two := uuid.NewString() // that makes no sense, and hides nobody
+	s.nova.Class("CUSTOM_B")
+	s.nova.Provider(two, "cmp_7_0000:3B:01.0", first, otuClass, 0, placement.OneTimeUse)
+	status, text, err := s.nova.Do(ctx, http.MethodPut, "/resource_providers/"+two+"/inventories", map[string]any{
+		"resource_provider_generation": 2,
+		"inventories":                  map[string]any{otuClass: map[string]any{"total": 1}, "CUSTOM_B": map[string]any{"total": 1}},
+	}, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, text)
+	odd := uuid.NewString()
+	s.nova.Provider(odd, "WhatIsThis", "", otuClass, 0, placement.OneTimeUse)
+
+	want := func(i, reserved, used int) {
+		t.Helper()
+		got := s.foreigners(t)
+		require.Len(t, got, len(devices)+2)
+		d := got[devices[i]]
+		v, err := inventory.Look(ctx, s.store, devices[i])
+		require.NoError(t, err)
+		v.Consumers = nil
+		require.Equal(t, v, d.View)
+		require.Equal(t, []int{reserved, used}, []int{d.Reserved, d.Used})
+	}
+	for range 2 { // with nothing in memory, and with everything
+		want(0, 0, 0)
+		want(1, 0, 1)
+		want(2, 1, 1)
+		want(3, 1, 0)
+	}
+	got := s.foreigners(t)
+	require.Equal(t, inventory.Sighted{
+		Provider: inventory.Provider{UUID: devices[0], Name: "cmp_7_0000:3B:00.0", Class: otuClass},
+		Device:   "node-7_0000:3b:00.0", Host: "node-7", View: got[devices[0]].View,
+	}, got[devices[0]])
+	require.Zero(t, got[two].Total)
+	require.Equal(t, 1, strings.Count(s.log.String(), "is not that of one device"), "told once")
+	require.Equal(t, "whatisthis", got[odd].Device)
+
+	// A release leaves the generation as it is, and is seen all the same.
+	require.NoError(t, s.nova.Deallocate(ctx, "", consumer))
+	want(1, 0, 0)
+	// What another wrote since is read again.
+	s.nova.SetReserved(devices[3], 0)
+	want(3, 0, 0)
+	s.nova.Burn(devices[4])
+	want(4, 1, 0)
+
+	// A list of the free ones that is cut short, or fails, costs requests and hides
+	// nobody; nor does one that speaks of an earlier moment.
+	for _, do := range []pt.Disturbance{
+		{Status: 500}, {Status: 200, Body: `{}`}, {Status: 200, Body: `{"allocation_requests": [], "provider_summaries": {}}`},
+		{After: func() { s.nova.Burn(devices[5]) }},
+	} {
+		undo := s.recorder.Disturb(pt.When{Path: "/allocation_candidates"}, do)
+		want(0, 0, 0)
+		want(4, 1, 0)
+		undo()
+	}
+	want(5, 1, 0)
+
+	// One host, by its tree; also after its compute node was made anew.
+	s.recorder.Reset()
+	require.Len(t, s.foreigners(t, "Node-8"), 2)
+	for _, e := range s.recorder.Exchanges() {
+		require.NotContains(t, e.Path, devices[0])
+	}
+	require.Contains(t, s.recorder.Exchanges()[0].Path, "in_tree="+second)
+	for _, id := range []string{devices[6], devices[7], second} {
+		s.nova.Delete(id)
+	}
+	root := s.nova.Host("node-8")
+	anew := s.nova.Device(root, "node-8", "0000:3b:00.6", otuClass)
+	got = s.foreigners(t, "node-8")
+	require.Len(t, got, 1)
+	require.Contains(t, got, anew)
+	require.Empty(t, seenByNone(t, s, "node-99"))
+}
+
+func seenByNone(t *testing.T, s *site, host string) []inventory.Sighted {
+	t.Helper()
+	var all []inventory.Sighted
+	require.NoError(t, s.store.Foreigners(t.Context(), []string{host}, nil, func(one inventory.Sighted) error {
+		all = append(all, one)
+		return nil
+	}))
+	return all
+}
+
+func TestOwnShowsTheGivenOnes(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	var uuids []string
+	for range 5 {
+		p := it.NewProvider()
+		require.NoError(t, s.store.Create(t.Context(), p))
+		uuids = append(uuids, p.UUID)
+	}
+	others := s.nova.Device(s.nova.Host("node-7"), "node-7", "0000:3b:00.0", otuClass)
+	require.NoError(t, s.store.Delete(t.Context(), uuids[4]))
+	asked := append([]string{others, uuid.NewString()}, uuids[1:]...)
+	got := seenBy(t, func(at func(), each func(inventory.Sighted) error) error {
+		return s.store.Own(t.Context(), asked, at, each)
+	})
+	require.Len(t, got, 3)
+	for _, id := range uuids[1:4] {
+		require.True(t, got[id].Burned())
+		require.Equal(t, "host", got[id].Host)
+		require.Empty(t, got[id].Device)
+		require.Equal(t, "CUSTOM_BURNISH_TEST", got[id].Class)
+	}
+	require.NoError(t, s.store.Own(t.Context(), nil, nil, nil))
+}
+
+func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	root := s.nova.Host("node-7")
+	for i := range 8 {
+		s.nova.Device(root, "node-7", fmt.Sprintf("0000:3b:00.%d", i), otuClass)
+	}
+	enough := errors.New("enough")
+	calls := 0
+	err := s.store.Foreigners(t.Context(), nil, nil, func(inventory.Sighted) error { calls++; return enough })
+	require.ErrorIs(t, err, enough)
+	require.Equal(t, 1, calls)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	err = s.store.Foreigners(ctx, nil, nil, func(inventory.Sighted) error { cancel(); return nil })
+	require.ErrorIs(t, err, context.Canceled)
+	err = s.store.Foreigners(ctx, nil, nil, func(inventory.Sighted) error { return nil })
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestS0_30_RequestsOfASweep counts what a sweep of n providers costs; of a thousand
+// internal/bench does.
+func TestS0_30_RequestsOfASweep(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	const hosts, each = 25, 8
+	const n = hosts * each
+	s.nova.Class(otuClass)
+	var rows []pt.Row
+	var devices []string
+	for h := range hosts {
+		root := pt.Row{UUID: uuid.NewString(), Name: fmt.Sprintf("node-%d", h), Class: "VCPU"}
+		rows = append(rows, root)
+		for d := range each {
+			id := uuid.NewString()
+			devices = append(devices, id)
+			rows = append(rows, pt.Row{
+				UUID: id, Name: fmt.Sprintf("node-%d_0000:3B:00.%d", h, d), Root: root.UUID, Class: otuClass,
+				Traits: []string{placement.OneTimeUse, "COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"},
+			})
+		}
+	}
+	s.server.Fill(t, rows)
+	count := func(what string, most int) {
+		t.Helper()
+		s.recorder.Reset()
+		got := s.foreigners(t)
+		require.Len(t, got, len(devices))
+		t.Logf("%s: %d requests, %d at once", what, s.recorder.Count(), s.recorder.MostInFlight())
+		require.LessOrEqual(t, s.recorder.Count(), most, what)
+		require.LessOrEqual(t, s.recorder.MostInFlight(), 8)
+	}
+	allocated := make([]string, len(devices))
+	for i := range allocated {
+		allocated[i] = uuid.NewString()
+	}
+	s.server.Allocate(t, devices, allocated)
+	count("all allocated, nothing in memory", 2*n+10)
+	count("all allocated, unchanged", n+10)
+	s.server.Deallocate(t, allocated)
+	count("all free, unchanged", 20)
+	for _, id := range devices[:10] {
+		s.nova.Burn(id)
+	}
+	count("all free but ten", 40)
+	// One host costs what it has.
+	s.recorder.Reset()
+	require.Len(t, s.foreigners(t, "node-3"), each)
+	require.LessOrEqual(t, s.recorder.Count(), each+2)
+}

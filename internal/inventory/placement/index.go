@@ -1,0 +1,205 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+
+	"burnish/internal/inventory"
+)
+
+// foreignDevice is the device that a provider of another service is for.
+type foreignDevice struct {
+	name string // `<host>_<address>` in lower case, the host as Burnish calls it
+	host string // "" where the provider's name has another form
+}
+
+var addressForm = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+// deviceOf reads Nova's name of a provider, `{hypervisor_hostname}_{ADDRESS}`. The
+// host may hold underscores itself.
+func (s *Store) deviceOf(provider string) foreignDevice {
+	lower := strings.ToLower(provider)
+	at := strings.LastIndex(lower, "_")
+	if at < 1 || !addressForm.MatchString(lower[at+1:]) {
+		return foreignDevice{name: lower}
+	}
+	host := lower[:at]
+	if ours := s.novaHosts[host]; ours != "" {
+		host = ours
+	}
+	return foreignDevice{name: host + lower[at:], host: host}
+}
+
+// index finds foreign providers by their devices.
+type index struct {
+	turn chan struct{} // held by who reads the list
+
+	mu      sync.Mutex
+	started int64 // how many lists were begun
+	done    int64 // the number of the last list that is in here
+	devices map[string][]named
+	// gone are providers that were not there, with the number of lists begun by then:
+	// a list that was under way may show them still.
+	gone  map[string]int64
+	roots map[string][]string // the root providers of a host
+}
+
+// Find is inventory.Foreign's. A device that is not in the list of before costs a
+// new one; callers who wait at the same time share it.
+func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, error) {
+	name = strings.ToLower(name)
+	found, since := s.index.find(name)
+	if len(found) != 1 {
+		if err := s.refresh(ctx, since); err != nil {
+			return inventory.Provider{}, err
+		}
+		found, _ = s.index.find(name)
+	}
+	switch len(found) {
+	case 0:
+		return inventory.Provider{}, inventory.NoProvider("of the one-time-use device " + name)
+	case 1:
+		p := found[0]
+		return inventory.Provider{UUID: p.uuid, Name: p.name, Class: s.memory.class(p.uuid)}, nil
+	default:
+		return inventory.Provider{}, inventory.Invalid(
+			fmt.Sprintf("providers %s (%s) and %s (%s) are both for device %s", found[0].uuid, found[0].name, found[1].uuid, found[1].name, name),
+			"give each of Nova's hosts a name of its own in BURNISH_NOVA_HOSTS, or delete the provider that is left over")
+	}
+}
+
+// refresh reads the list anew, unless one that began after the number since is
+// there by the time that it is this caller's turn.
+func (s *Store) refresh(ctx context.Context, since int64) error {
+	select {
+	case s.index.turn <- struct{}{}:
+	case <-ctx.Done():
+		return unavailable(ctx, ctx.Err())
+	}
+	defer func() { <-s.index.turn }()
+	if s.index.newer(since) {
+		return nil
+	}
+	_, err := s.foreign(ctx, "")
+	return err
+}
+
+// foreign lists the one-time-use providers that are not ours, all, which the index
+// is then made of, or those of the tree that a provider is in.
+func (s *Store) foreign(ctx context.Context, inTree string) ([]resourceproviders.ResourceProvider, error) {
+	number := s.index.begin()
+	bearing, own := s.trait(OneTimeUse), s.trait(OwnTrait)
+	all, err := s.list(ctx, bearing+",!"+own, inTree)
+	if unknownTrait(err, own) && !unknownTrait(err, bearing) {
+		all, err = s.list(ctx, bearing, inTree) // nobody can bear what is not there
+	}
+	if unknownTrait(err, bearing) {
+		if !strings.HasPrefix(bearing, "CUSTOM_") { // one of those is there once it is borne
+			s.missTraits([]string{bearing})
+		}
+		all, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if inTree == "" {
+		s.index.fill(number, s, all)
+	}
+	return all, nil
+}
+
+// list reads providers by traits, `A,!B`, and by tree.
+func (s *Store) list(ctx context.Context, required, inTree string) ([]resourceproviders.ResourceProvider, error) {
+	var answer struct {
+		Providers *[]resourceproviders.ResourceProvider `json:"resource_providers"`
+	}
+	err := s.do(ctx, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		page, err := resourceproviders.List(c, resourceproviders.ListOpts{Required: required, InTree: inTree}).AllPages(ctx)
+		if err != nil {
+			return err
+		}
+		if err := page.(resourceproviders.ResourceProvidersPage).ExtractInto(&answer); err != nil {
+			return err
+		}
+		if answer.Providers == nil {
+			return errShape("resource_providers")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *answer.Providers, nil
+}
+
+// find gives a device's providers, and the number of lists begun so far.
+func (x *index) find(name string) ([]named, int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.devices[name]), x.started
+}
+
+func (x *index) newer(than int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.done > than
+}
+
+func (x *index) begin() int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.started++
+	return x.started
+}
+
+// fill puts a whole list in, unless a later one is there.
+func (x *index) fill(number int64, s *Store, all []resourceproviders.ResourceProvider) {
+	devices, roots := map[string][]named{}, map[string][]string{}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if number < x.done {
+		return
+	}
+	for _, p := range all {
+		if since, gone := x.gone[p.UUID]; gone && number <= since {
+			continue
+		}
+		d := s.deviceOf(p.Name)
+		devices[d.name] = append(devices[d.name], named{p.UUID, p.Name})
+		if d.host != "" && p.RootProviderUUID != "" && !slices.Contains(roots[d.host], p.RootProviderUUID) {
+			roots[d.host] = append(roots[d.host], p.RootProviderUUID)
+		}
+	}
+	x.devices, x.roots, x.done = devices, roots, number
+	maps.DeleteFunc(x.gone, func(_ string, since int64) bool { return since < number })
+}
+
+// forget notes that a provider is not there.
+func (x *index) forget(uuid string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.gone[uuid] = x.started
+	for name, providers := range x.devices {
+		left := slices.DeleteFunc(slices.Clone(providers), func(p named) bool { return p.uuid == uuid })
+		if len(left) == 0 {
+			delete(x.devices, name)
+		} else if len(left) < len(providers) {
+			x.devices[name] = left
+		}
+	}
+}
+
+// trees gives the root providers of a host, none where they are not known.
+func (x *index) trees(host string) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.roots[host])
+}

@@ -1,0 +1,106 @@
+package placement
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+
+	"burnish/internal/inventory"
+)
+
+// seen is a provider's inventory as it was read, or written, at one generation. It
+// is true for as long as that is the present one.
+type seen struct {
+	generation      int64
+	class           string
+	total, reserved int
+	ratio           float64
+	// fields is the record as Placement gave it, to be written back.
+	fields map[string]any
+}
+
+func (s seen) stock() inventory.Stock {
+	return inventory.Stock{Generation: s.generation, Total: s.total, Reserved: s.reserved}
+}
+
+// write gives the body that sets reserved at a generation and leaves the rest.
+func (s seen) write(generation int64, reserved int) body {
+	b := maps.Clone(s.fields)
+	b["reserved"] = reserved
+	b["resource_provider_generation"] = generation
+	return b
+}
+
+// body is a request's body, for whichever of gophercloud's calls takes it.
+type body map[string]any
+
+// ToResourceProviderUpdateInventoryMap is gophercloud's.
+func (b body) ToResourceProviderUpdateInventoryMap() (map[string]any, error) { return b, nil }
+
+// ToResourceProviderUpdateInventoriesMap is gophercloud's.
+func (b body) ToResourceProviderUpdateInventoriesMap() (map[string]any, error) { return b, nil }
+
+// ToResourceProviderUpdateTraitsMap is gophercloud's.
+func (b body) ToResourceProviderUpdateTraitsMap() (map[string]any, error) { return b, nil }
+
+// record reads one inventory's fields. What is missing is an error, never 0: a
+// reserved that was not said must not look like a device that is free.
+func record(class string, generation int64, fields map[string]any) (seen, error) {
+	s := seen{generation: generation, class: class, fields: fields}
+	for name, into := range map[string]*int{"total": &s.total, "reserved": &s.reserved} {
+		n, ok := fields[name].(json.Number)
+		if !ok {
+			return seen{}, fmt.Errorf("an inventory without %s", name)
+		}
+		v, err := n.Int64()
+		if err != nil {
+			return seen{}, fmt.Errorf("%s: %w", name, err)
+		}
+		*into = int(v)
+	}
+	s.ratio = 1
+	if n, ok := fields["allocation_ratio"].(json.Number); ok {
+		v, err := n.Float64()
+		if err != nil {
+			return seen{}, fmt.Errorf("allocation_ratio: %w", err)
+		}
+		s.ratio = v
+	}
+	return s, nil
+}
+
+// memory is what was last read or written of each provider's inventory.
+type memory struct {
+	mu sync.Mutex
+	by map[string]seen
+}
+
+// keep remembers what was read last, also where its generation is lower: Placement's
+// database may have been put back to an earlier time.
+func (m *memory) keep(uuid string, s seen) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.by[uuid] = s
+}
+
+// at gives what is known of the provider at exactly this generation.
+func (m *memory) at(uuid string, generation int64) (seen, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.by[uuid]
+	return s, ok && s.generation == generation
+}
+
+// class gives the class that the provider last had, "" if unknown.
+func (m *memory) class(uuid string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.by[uuid].class
+}
+
+func (m *memory) drop(uuid string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.by, uuid)
+}

@@ -1,0 +1,240 @@
+package placement
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"burnish/internal/inventory"
+)
+
+// variables reads OS_* variables.
+type variables func(string) string
+
+// first gives the first of these that is set, "" if none is.
+func (v variables) first(names ...string) string {
+	for _, name := range names {
+		if value := v("OS_" + name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// How credentials are given: OS_AUTH_TYPE, or a cloud's auth_type.
+var (
+	passwordTypes   = []string{"password", "v3password"}
+	tokenTypes      = []string{"token", "v3token"}
+	credentialTypes = []string{"v3applicationcredential"}
+	noneTypes       = []string{"none", "noauth", "admin_token"}
+)
+
+// readAccess reads the credentials as the command `openstack` does: those of the
+// cloud that OS_CLOUD names, else OS_* variables.
+func readAccess(getenv func(string) string) (access, error) {
+	v := variables(getenv)
+	if cloud := v.first("CLOUD"); cloud != "" {
+		return readCloud(v, cloud)
+	}
+	a := access{override: v.first("PLACEMENT_ENDPOINT_OVERRIDE")}
+	var err error
+	if a.service, err = v.service(); err != nil {
+		return access{}, err
+	}
+	if a.tls, err = v.tls(); err != nil {
+		return access{}, err
+	}
+	kind := v.first("AUTH_TYPE", "AUTH_PLUGIN")
+	if slices.Contains(noneTypes, kind) {
+		return withoutKeystone(a, v.first("ENDPOINT", "URL"), v.first("TOKEN"))
+	}
+	if a.options, err = v.options(kind); err != nil {
+		return access{}, err
+	}
+	return a, nil
+}
+
+// withoutKeystone is for a Placement that asks for no token but takes what it is
+// given for the user's name.
+func withoutKeystone(a access, endpoint, token string) (access, error) {
+	if a.override = cmp.Or(a.override, endpoint); a.override == "" {
+		return access{}, errors.New("without Keystone OS_PLACEMENT_ENDPOINT_OVERRIDE or OS_ENDPOINT must say where Placement is")
+	}
+	a.token = cmp.Or(token, "admin")
+	return a, nil
+}
+
+// options gives what Keystone is told. It reads the variables itself because
+// gophercloud's own reading knows nothing of OS_USER_DOMAIN_NAME and
+// OS_PROJECT_DOMAIN_NAME, which every usual openrc has.
+func (v variables) options(kind string) (gophercloud.AuthOptions, error) {
+	o := gophercloud.AuthOptions{IdentityEndpoint: v.first("AUTH_URL")}
+	if o.IdentityEndpoint == "" {
+		return o, errors.New("there are no credentials of OpenStack: set OS_CLOUD, or OS_AUTH_URL and what belongs to it")
+	}
+	token := v.first("TOKEN", "AUTH_TOKEN")
+	if kind == "" {
+		switch {
+		case v.first("APPLICATION_CREDENTIAL_ID", "APPLICATION_CREDENTIAL_NAME") != "":
+			kind = credentialTypes[0]
+		case token != "" && v.first("PASSWORD") == "":
+			kind = tokenTypes[0]
+		default:
+			kind = passwordTypes[0]
+		}
+	}
+	switch {
+	case slices.Contains(credentialTypes, kind):
+		o.AllowReauth = true
+		o.ApplicationCredentialID = v.first("APPLICATION_CREDENTIAL_ID")
+		o.ApplicationCredentialSecret = v.first("APPLICATION_CREDENTIAL_SECRET")
+		if o.ApplicationCredentialSecret == "" {
+			return o, errors.New("OS_APPLICATION_CREDENTIAL_SECRET is not set")
+		}
+		if o.ApplicationCredentialID == "" {
+			o.ApplicationCredentialName = v.first("APPLICATION_CREDENTIAL_NAME")
+			return o, v.user(&o)
+		}
+		return o, nil // an application credential is of one project
+	case slices.Contains(tokenTypes, kind):
+		if o.TokenID = token; token == "" {
+			return o, errors.New("OS_TOKEN is not set")
+		}
+		o.Scope = v.scope()
+		return o, nil
+	case slices.Contains(passwordTypes, kind):
+		o.AllowReauth = true
+		if o.Password = v.first("PASSWORD"); o.Password == "" {
+			return o, errors.New("OS_PASSWORD is not set")
+		}
+		o.Scope = v.scope()
+		return o, v.user(&o)
+	default:
+		return o, fmt.Errorf("OS_AUTH_TYPE=%s is none that Burnish knows: %s", kind,
+			strings.Join(slices.Concat(passwordTypes, tokenTypes, credentialTypes, noneTypes), ", "))
+	}
+}
+
+// user sets who it is, with the domain of a name.
+func (v variables) user(o *gophercloud.AuthOptions) error {
+	if o.UserID = v.first("USER_ID", "USERID"); o.UserID != "" {
+		return nil
+	}
+	if o.Username = v.first("USERNAME", "USER_NAME"); o.Username == "" {
+		return errors.New("neither OS_USERNAME nor OS_USER_ID is set")
+	}
+	o.DomainID, o.DomainName = v.domain("USER_DOMAIN")
+	return nil
+}
+
+// scope is what the token is for: all of the system, a project, or a domain.
+func (v variables) scope() *gophercloud.AuthScope {
+	switch {
+	case v.first("SYSTEM_SCOPE") != "":
+		return &gophercloud.AuthScope{System: true}
+	case v.first("TRUST_ID") != "":
+		return &gophercloud.AuthScope{TrustID: v.first("TRUST_ID")}
+	case v.first("PROJECT_ID", "TENANT_ID") != "":
+		return &gophercloud.AuthScope{ProjectID: v.first("PROJECT_ID", "TENANT_ID")}
+	case v.first("PROJECT_NAME", "TENANT_NAME") != "":
+		s := &gophercloud.AuthScope{ProjectName: v.first("PROJECT_NAME", "TENANT_NAME")}
+		s.DomainID, s.DomainName = v.domain("PROJECT_DOMAIN")
+		return s
+	case v.first("DOMAIN_ID") != "":
+		return &gophercloud.AuthScope{DomainID: v.first("DOMAIN_ID")}
+	case v.first("DOMAIN_NAME") != "":
+		return &gophercloud.AuthScope{DomainName: v.first("DOMAIN_NAME")}
+	default:
+		return nil
+	}
+}
+
+// domain gives the domain of a user's or project's name, by ID or by name: its own,
+// the one for both, the default one, and last the one that is there by itself.
+func (v variables) domain(of string) (id, name string) {
+	for _, prefix := range []string{of, "DOMAIN", "DEFAULT_DOMAIN"} {
+		if id := v.first(prefix + "_ID"); id != "" {
+			return id, ""
+		}
+		if name := v.first(prefix + "_NAME"); name != "" {
+			return "", name
+		}
+	}
+	if id := v.first("DEFAULT_DOMAIN"); id != "" {
+		return id, ""
+	}
+	return "default", ""
+}
+
+// service says which of Placement's endpoints is meant.
+func (v variables) service() (gophercloud.EndpointOpts, error) {
+	o := gophercloud.EndpointOpts{Region: v.first("REGION_NAME", "REGION")}
+	switch which := v.first("PLACEMENT_INTERFACE", "INTERFACE", "ENDPOINT_TYPE"); strings.TrimSuffix(which, "URL") {
+	case "", "public":
+		o.Availability = gophercloud.AvailabilityPublic
+	case "internal":
+		o.Availability = gophercloud.AvailabilityInternal
+	case "admin":
+		o.Availability = gophercloud.AvailabilityAdmin
+	default:
+		return o, fmt.Errorf("OS_INTERFACE=%s is none of public, internal, admin", which)
+	}
+	return o, nil
+}
+
+// tls gives the certificates to trust and to show.
+func (v variables) tls() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if text := v.first("INSECURE"); text != "" {
+		insecure, err := strconv.ParseBool(strings.ToLower(text))
+		if err != nil {
+			return nil, fmt.Errorf("OS_INSECURE=%s is neither true nor false", text)
+		}
+		c.InsecureSkipVerify = insecure
+	}
+	if path := v.first("CACERT"); path != "" {
+		pem, err := os.ReadFile(v.home(path))
+		if err != nil {
+			return nil, fmt.Errorf("OS_CACERT: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("OS_CACERT: %s holds no certificate", path)
+		}
+	}
+	cert, key := v.first("CERT"), v.first("KEY")
+	if cert == "" && key == "" {
+		return c, nil
+	}
+	if key == "" {
+		key = cert // one file with both
+	}
+	pair, err := tls.LoadX509KeyPair(v.home(cert), v.home(key))
+	if err != nil {
+		return nil, fmt.Errorf("OS_CERT and OS_KEY: %w", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+func (v variables) home(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(v("HOME"), rest)
+	}
+	return path
+}
+
+// absent is the fault of a catalog without Placement: nothing but a person's act
+// helps.
+func absent(what string) error {
+	return inventory.Invalid(what, "set OS_REGION_NAME or OS_INTERFACE, add the endpoint to the catalog, or set OS_PLACEMENT_ENDPOINT_OVERRIDE")
+}

@@ -1,0 +1,254 @@
+// Package placement keeps reservations in OpenStack Placement, through gophercloud:
+// providers that Burnish makes for its own devices, marked with the trait
+// OWNER_CYBORG, and those that Nova makes for its one-time-use devices.
+//
+// What it must know of Placement to be right:
+//
+//   - A provider without inventory is given to nobody. So the inventory comes last,
+//     in one write, with reserved = total.
+//   - A write of an inventory that does not say `reserved` sets it to 0. So what was
+//     read is written back whole.
+//   - 409 has many reasons, and only its code tells which.
+package placement
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+// The traits by which providers are told apart. Settings.Traits may name others in
+// their place.
+const (
+	// OwnTrait marks the providers that Burnish makes.
+	OwnTrait = "OWNER_CYBORG"
+	// OneTimeUse marks a device that is given out once and then waits to be cleaned.
+	OneTimeUse = "HW_PCI_ONE_TIME_USE"
+)
+
+// Microversions. 1.26 is the first that takes reserved == total; candidates show
+// providers below a root since 1.29.
+const (
+	needed           = "1.26"
+	neededMinor      = 26
+	nested           = "1.29"
+	nestedMinor      = 29
+	defaultTimeout   = 30 * time.Second
+	upgradePlacement = "upgrade Placement to the release Rocky or later"
+)
+
+// tries bounds how often a call starts over because somebody else writes.
+const tries = 5
+
+// Settings is what Open is told beside the credentials, which are those of the
+// command `openstack`: clouds.yaml with OS_CLOUD, or OS_* variables.
+type Settings struct {
+	// NovaHosts gives Burnish's name of a host for Nova's; case is ignored.
+	NovaHosts map[string]string
+	// Traits gives a trait to use in place of a standard one that Placement does not
+	// know: HW_NVME_CES=CUSTOM_NVME_CES.
+	Traits map[string]string
+	// Getenv reads a variable; nil is os.Getenv.
+	Getenv func(string) string
+	// Log is told what an operator must know and no caller can act upon; nil is
+	// slog.Default().
+	Log *slog.Logger
+	// Timeout bounds one request; 0 is 30 s.
+	Timeout time.Duration
+}
+
+// Store is inventory.Store, inventory.Foreign and inventory.Fleet on one Placement.
+// It may be used from many goroutines.
+type Store struct {
+	log       *slog.Logger
+	timeout   time.Duration
+	access    access
+	novaHosts map[string]string // lower case to lower case
+	traits    map[string]string
+
+	dialing chan struct{} // holds the turn to connect
+	mu      sync.Mutex
+	conn    *connection
+	warned  map[string]bool // what was told once
+
+	memory memory
+	index  index
+	names  names
+}
+
+// connection is a client that Placement's versions were checked through.
+type connection struct {
+	client *gophercloud.ServiceClient
+	nested *gophercloud.ServiceClient // nil where Placement is too old for it
+}
+
+var (
+	_ inventory.Store   = (*Store)(nil)
+	_ inventory.Foreign = (*Store)(nil)
+	_ inventory.Fleet   = (*Store)(nil)
+)
+
+// Open reads the credentials, and checks with Placement that they are good and that
+// it is recent enough; that it is not is an error with both versions. A Placement or
+// Keystone that does not answer is none: it is logged, and the Store connects by
+// itself once it does, with the same checks.
+func Open(ctx context.Context, settings Settings) (*Store, error) {
+	s := &Store{
+		log: settings.Log, timeout: settings.Timeout,
+		novaHosts: map[string]string{}, traits: maps.Clone(settings.Traits),
+		dialing: make(chan struct{}, 1), warned: map[string]bool{},
+		memory: memory{by: map[string]seen{}},
+		index:  index{turn: make(chan struct{}, 1), gone: map[string]int64{}, roots: map[string][]string{}},
+		names:  names{turn: make(chan struct{}, 1)},
+	}
+	for nova, ours := range settings.NovaHosts {
+		s.novaHosts[strings.ToLower(nova)] = strings.ToLower(ours)
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.timeout == 0 {
+		s.timeout = defaultTimeout
+	}
+	getenv := settings.Getenv
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	var err error
+	if s.access, err = readAccess(getenv); err != nil {
+		return nil, fmt.Errorf("placement: %w", err)
+	}
+	if _, err = s.connected(ctx); err != nil {
+		f, ok := device.AsFault(err)
+		if !ok || f.Code != device.CodeInventoryUnavailable || ctx.Err() != nil {
+			return nil, err
+		}
+		s.log.Warn("Placement is not there; the worker connects to it as soon as it answers", "error", err)
+	}
+	return s, nil
+}
+
+// connected gives the connection, and makes it where there is none yet. One caller
+// tries at a time; the others wait for it, and try themselves where it failed.
+func (s *Store) connected(ctx context.Context) (*connection, error) {
+	if c := s.current(); c != nil {
+		return c, nil
+	}
+	select {
+	case s.dialing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, unavailable(ctx, ctx.Err())
+	}
+	defer func() { <-s.dialing }()
+	if c := s.current(); c != nil {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	client, err := s.access.dial(ctx)
+	if err != nil {
+		return nil, s.fault(ctx, about{}, err)
+	}
+	c, err := negotiate(ctx, client)
+	if err != nil {
+		return nil, s.fault(ctx, about{}, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn = c
+	return c, nil
+}
+
+func (s *Store) current() *connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
+}
+
+// negotiate asks which microversions there are.
+func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connection, error) {
+	var answer struct {
+		Versions []struct {
+			Min string `json:"min_version"`
+			Max string `json:"max_version"`
+		} `json:"versions"`
+	}
+	resp, err := client.Get(ctx, client.Endpoint, &answer, &gophercloud.RequestOpts{OkCodes: []int{200}})
+	if _, _, err = gophercloud.ParseResponse(resp, err); err != nil {
+		return nil, err
+	}
+	if len(answer.Versions) == 0 {
+		return nil, fmt.Errorf("%s answers, but not as Placement does", client.Endpoint)
+	}
+	found := answer.Versions[0]
+	lowest, highest := minor(found.Min), minor(found.Max)
+	if highest < neededMinor || lowest > neededMinor {
+		return nil, inventory.Invalid(
+			fmt.Sprintf("Placement at %s speaks microversions %s to %s, and Burnish needs %s", client.Endpoint, found.Min, found.Max, needed),
+			upgradePlacement)
+	}
+	client.Microversion = needed
+	c := &connection{client: client}
+	if highest >= nestedMinor {
+		more := *client
+		more.Microversion = nested
+		c.nested = &more
+	}
+	return c, nil
+}
+
+// minor gives the second number of a microversion, -1 where it makes no sense.
+func minor(version string) int {
+	major, rest, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(rest)
+	if major != "1" || err != nil {
+		return -1
+	}
+	return n
+}
+
+// do makes one request, within the time that one may take.
+func (s *Store) do(ctx context.Context, what about, request func(context.Context, *gophercloud.ServiceClient) error) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(ctx, err)
+	}
+	c, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	return s.doWith(ctx, c.client, what, request)
+}
+
+func (s *Store) doWith(ctx context.Context, c *gophercloud.ServiceClient, what about, request func(context.Context, *gophercloud.ServiceClient) error) error {
+	within, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.fault(ctx, what, request(within, c))
+}
+
+// once says that a thing was not told before.
+func (s *Store) once(thing string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := s.warned[thing]
+	s.warned[thing] = true
+	return !told
+}
+
+// trait gives the name that is used for a standard trait.
+func (s *Store) trait(standard string) string {
+	if custom := s.traits[standard]; custom != "" {
+		return custom
+	}
+	return standard
+}

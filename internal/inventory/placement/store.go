@@ -1,0 +1,236 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// checkUUID refuses what would be another path than a provider's.
+func checkUUID(uuid string) error {
+	if uuidForm.MatchString(uuid) {
+		return nil
+	}
+	return inventory.Invalid(fmt.Sprintf("%q is no UUID in lower case", uuid), "give the device the UUID that it was enrolled with")
+}
+
+// errShape is an answer that lacks what Placement always says.
+func errShape(what string) error {
+	return fmt.Errorf("its answer has no %s, so it is not Placement's", what)
+}
+
+// Usages is inventory.Store's: one request, and one more to name the consumers where
+// there are any.
+func (s *Store) Usages(ctx context.Context, uuid string) (inventory.Usage, error) {
+	if err := checkUUID(uuid); err != nil {
+		return inventory.Usage{}, err
+	}
+	var u inventory.Usage
+	for range tries {
+		var err error
+		if u, err = s.used(ctx, uuid); err != nil || u.Used == 0 {
+			return u, err
+		}
+		named, used, err := s.consumers(ctx, uuid)
+		if err != nil {
+			return inventory.Usage{}, err
+		}
+		// Both, since the end of an allocation leaves the generation.
+		if named.Generation == u.Generation && used == u.Used {
+			u.Consumers = named.Consumers
+			return u, nil
+		}
+	}
+	return inventory.Usage{}, inventory.Conflict(uuid, u.Generation)
+}
+
+// used reads how much is allocated, and not by whom.
+func (s *Store) used(ctx context.Context, uuid string) (inventory.Usage, error) {
+	var answer struct {
+		Generation *int64         `json:"resource_provider_generation"`
+		Usages     map[string]int `json:"usages"`
+	}
+	err := s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		if err := resourceproviders.GetUsages(ctx, c, uuid).ExtractInto(&answer); err != nil {
+			return err
+		}
+		if answer.Generation == nil || answer.Usages == nil {
+			return errShape("usages")
+		}
+		return nil
+	})
+	if err != nil {
+		return inventory.Usage{}, err
+	}
+	u := inventory.Usage{Generation: *answer.Generation}
+	for _, n := range answer.Usages {
+		u.Used += n
+	}
+	return u, nil
+}
+
+// consumers reads by whom the provider is used, and how much that makes.
+func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, used int, err error) {
+	var answer struct {
+		Generation  *int64 `json:"resource_provider_generation"`
+		Allocations map[string]struct {
+			Resources map[string]int `json:"resources"`
+		} `json:"allocations"`
+	}
+	err = s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		if err := resourceproviders.GetAllocations(ctx, c, uuid).ExtractInto(&answer); err != nil {
+			return err
+		}
+		if answer.Generation == nil || answer.Allocations == nil {
+			return errShape("allocations")
+		}
+		return nil
+	})
+	if err != nil {
+		return inventory.Usage{}, 0, err
+	}
+	u = inventory.Usage{Generation: *answer.Generation, Consumers: slices.Sorted(maps.Keys(answer.Allocations))}
+	for _, a := range answer.Allocations {
+		for _, n := range a.Resources {
+			used += n
+		}
+	}
+	return u, used, nil
+}
+
+// Stock is inventory.Store's. A provider without inventory has total 0; one with
+// more than one class is inventory_invalid (S0.14).
+func (s *Store) Stock(ctx context.Context, uuid string) (inventory.Stock, error) {
+	if err := checkUUID(uuid); err != nil {
+		return inventory.Stock{}, err
+	}
+	found, err := s.stock(ctx, uuid)
+	return found.stock(), err
+}
+
+// stock reads the inventory, and remembers it.
+func (s *Store) stock(ctx context.Context, uuid string) (seen, error) {
+	found, err := s.inventories(ctx, uuid)
+	if err != nil {
+		return seen{}, err
+	}
+	if len(found.records) > 1 {
+		return seen{}, inventory.Invalid(
+			fmt.Sprintf("provider %s has inventories of %d classes: %s", uuid, len(found.records), strings.Join(slices.Sorted(maps.Keys(found.records)), ", ")),
+			"one device is one provider of one class (S0.14): remove the others")
+	}
+	one := seen{generation: found.generation}
+	for _, one = range found.records {
+	}
+	s.memory.keep(uuid, one)
+	return one, nil
+}
+
+// inventories is all that a provider has, by class.
+type inventories struct {
+	generation int64
+	records    map[string]seen
+}
+
+func (s *Store) inventories(ctx context.Context, uuid string) (found inventories, err error) {
+	err = s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		found, err = readInventories(resourceproviders.GetInventories(ctx, c, uuid))
+		return err
+	})
+	return found, err
+}
+
+func readInventories(answer resourceproviders.GetInventoriesResult) (found inventories, err error) {
+	var shape struct {
+		Generation  *int64         `json:"resource_provider_generation"`
+		Inventories map[string]any `json:"inventories"`
+	}
+	if err := answer.ExtractInto(&shape); err != nil {
+		return found, err
+	}
+	if shape.Generation == nil || shape.Inventories == nil {
+		return found, errShape("inventories")
+	}
+	// From the body itself, whose numbers are as they were written.
+	whole, _ := answer.Body.(map[string]any)
+	records, _ := whole["inventories"].(map[string]any)
+	found = inventories{generation: *shape.Generation, records: map[string]seen{}}
+	for class := range shape.Inventories {
+		fields, ok := records[class].(map[string]any)
+		if !ok {
+			return found, errShape("inventory of " + class)
+		}
+		if found.records[class], err = record(class, found.generation, fields); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// PutReserved is inventory.Store's. What was read of the provider at this generation
+// is written back as it was, but for reserved; nothing known of it costs a read
+// first. The generation is always the caller's: a read here proves nothing to him.
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Stock, error) {
+	if err := checkUUID(uuid); err != nil {
+		return inventory.Stock{}, err
+	}
+	known, ok := s.memory.at(uuid, generation)
+	if !ok || known.class == "" {
+		var err error
+		if known, err = s.stock(ctx, uuid); err != nil {
+			return inventory.Stock{}, err
+		}
+		if known.class == "" {
+			return inventory.Stock{}, inventory.Invalid(
+				fmt.Sprintf("provider %s has no inventory, so nothing of it can be reserved", uuid),
+				"give its resource class total=1 and reserved=1 (S0.14)")
+		}
+	}
+	var written seen
+	err := s.do(ctx, about{uuid: uuid, generation: generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+		answer := resourceproviders.UpdateInventory(ctx, c, uuid, known.class, known.write(generation, reserved))
+		var shape struct {
+			Generation *int64 `json:"resource_provider_generation"`
+		}
+		if err := answer.ExtractInto(&shape); err != nil {
+			return err
+		}
+		fields, ok := answer.Body.(map[string]any)
+		if !ok || shape.Generation == nil {
+			return errShape("generation")
+		}
+		fields = maps.Clone(fields)
+		delete(fields, "resource_provider_generation")
+		var err error
+		written, err = record(known.class, *shape.Generation, fields)
+		return err
+	})
+	if err != nil {
+		if isCode(err, device.CodeNoProvider) {
+			return inventory.Stock{}, err
+		}
+		// Whether the write took effect is not always known, what was read is old
+		// news in any case.
+		s.memory.drop(uuid)
+		return inventory.Stock{}, err
+	}
+	s.memory.keep(uuid, written)
+	return written.stock(), nil
+}
+
+// forget takes a provider that is not there out of all that is remembered.
+func (s *Store) forget(uuid string) {
+	s.memory.drop(uuid)
+	s.index.forget(uuid)
+}

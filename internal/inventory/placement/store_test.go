@@ -1,0 +1,486 @@
+package placement_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	it "burnish/internal/inventory/inventorytest"
+	"burnish/internal/inventory/placement"
+	pt "burnish/internal/inventory/placement/placementtest"
+)
+
+// logged is a log for tests to read.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// site is a Placement, what stands before it, Nova, and a store on it.
+type site struct {
+	server   *pt.Server
+	recorder *pt.Recorder
+	nova     *pt.Scheduler
+	store    *placement.Store
+	log      *logged
+}
+
+func newSite(t *testing.T, o pt.Options, settings placement.Settings) *site {
+	t.Helper()
+	s := &site{server: pt.Start(t, o), log: &logged{}}
+	s.recorder = pt.Record(t, s.server.URL)
+	s.nova = pt.NewScheduler(t, s.recorder.URL)
+	s.store = s.open(t, settings)
+	s.recorder.Reset()
+	return s
+}
+
+// open gives another store, as another worker has it.
+func (s *site) open(t *testing.T, settings placement.Settings) *placement.Store {
+	t.Helper()
+	if settings.Getenv == nil {
+		settings.Getenv = pt.Noauth(s.recorder.URL)
+	}
+	settings.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	store, err := placement.Open(t.Context(), settings)
+	require.NoError(t, err)
+	return store
+}
+
+// free makes a provider of ours that may be given out.
+func (s *site) free(t *testing.T) (inventory.Provider, int64) {
+	t.Helper()
+	p := it.NewProvider()
+	v, err := inventory.Publish(t.Context(), s.store, p)
+	require.NoError(t, err)
+	v, err = inventory.Lower(t.Context(), s.store, p.UUID, v.Generation)
+	require.NoError(t, err)
+	s.recorder.Reset()
+	return p, v.Generation
+}
+
+func TestPlacementStore(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	it.Run(t, func(*testing.T) it.Fixture {
+		return it.Fixture{Store: s.store, Allocate: s.nova.Allocate, Deallocate: s.nova.Deallocate}
+	})
+}
+
+func TestS0_34_BurnIsFourRequests(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	calls := []string{
+		"GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
+		"PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST", "GET /resource_providers/*/inventories",
+	}
+	_, err := inventory.Burn(t.Context(), s.store, p.UUID, &generation, false)
+	require.NoError(t, err)
+	s.recorder.RequireCalls(t, calls...)
+
+	// Also by a worker that has just begun.
+	p, generation = s.free(t)
+	again := s.open(t, placement.Settings{})
+	s.recorder.Reset()
+	_, err = inventory.Burn(t.Context(), again, p.UUID, &generation, false)
+	require.NoError(t, err)
+	s.recorder.RequireCalls(t, calls...)
+}
+
+// TestF5_LowerIsTwoRequests: three for a worker that has just begun, and must learn
+// what it writes back.
+func TestF5_LowerIsTwoRequests(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	const read, put = "GET /resource_providers/*/inventories", "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST"
+	for _, calls := range [][]string{{put, read}, {read, put, read}} {
+		p := it.NewProvider()
+		v, err := inventory.Publish(t.Context(), s.store, p)
+		require.NoError(t, err)
+		store := s.store
+		if len(calls) == 3 {
+			store = s.open(t, placement.Settings{})
+		}
+		s.recorder.Reset()
+		_, err = inventory.Lower(t.Context(), store, p.UUID, v.Generation)
+		require.NoError(t, err)
+		s.recorder.RequireCalls(t, calls...)
+	}
+}
+
+func TestF5_PutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	ctx, id := t.Context(), uuid.NewString()
+	s.nova.Provider(id, "odd", "", "CUSTOM_ODD", 0)
+	has, err := s.nova.Inventory(ctx, id)
+	require.NoError(t, err)
+	odd := map[string]any{"total": 4.0, "reserved": 1.0, "min_unit": 1.0, "max_unit": 3.0, "step_size": 1.0, "allocation_ratio": 1.1}
+	put := map[string]any{"resource_provider_generation": has.Generation}
+	for name, value := range odd {
+		put[name] = value
+	}
+	status, answer, err := s.nova.Do(ctx, http.MethodPut, "/resource_providers/"+id+"/inventories/CUSTOM_ODD", put, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, answer)
+
+	for _, reserved := range []int{4, 0, 2} {
+		st, err := s.store.Stock(ctx, id)
+		require.NoError(t, err)
+		st, err = s.store.PutReserved(ctx, id, st.Generation, reserved)
+		require.NoError(t, err)
+		odd["reserved"] = float64(reserved)
+		has, err = s.nova.Inventory(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, odd, has.Fields)
+		require.Equal(t, has.Generation, st.Generation)
+	}
+
+	// A generation that was read in order to learn the class is never written with.
+	stale := has.Generation
+	s.nova.SetReserved(id, 3)
+	fresh := s.open(t, placement.Settings{})
+	for _, store := range []*placement.Store{s.store, fresh} {
+		for _, generation := range []int64{stale, stale + 9} {
+			_, err = store.PutReserved(ctx, id, generation, 0)
+			it.RequireCode(t, device.CodeConflict, err)
+		}
+	}
+	has, err = s.nova.Inventory(ctx, id)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, has.Fields["reserved"])
+}
+
+func TestS0_14_MoreThanOneClassOrNone(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	two, none := uuid.NewString(), uuid.NewString()
+	s.nova.Provider(none, "none", "", "", 0)
+	s.nova.Provider(two, "two", "", "CUSTOM_A", 0)
+	s.nova.Class("CUSTOM_B")
+	status, answer, err := s.nova.Do(t.Context(), http.MethodPut, "/resource_providers/"+two+"/inventories", map[string]any{
+		"resource_provider_generation": 1,
+		"inventories":                  map[string]any{"CUSTOM_A": map[string]any{"total": 1}, "CUSTOM_B": map[string]any{"total": 1}},
+	}, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, answer)
+	_, err = s.store.Stock(t.Context(), two)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	require.ErrorContains(t, err, "CUSTOM_A, CUSTOM_B")
+	_, err = s.store.PutReserved(t.Context(), two, 2, 1)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+
+	st, err := s.store.Stock(t.Context(), none)
+	require.NoError(t, err)
+	require.Zero(t, st.Total)
+	_, err = s.store.PutReserved(t.Context(), none, 0, 1)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	_, err = inventory.Raise(t.Context(), s.store, none, nil)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+}
+
+// TestF6_UsagesNamesConsumers: one request where nobody uses it, one more to say who.
+func TestF6_UsagesNamesConsumers(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	p, _ := s.free(t)
+	u, err := s.store.Usages(t.Context(), p.UUID)
+	require.NoError(t, err)
+	require.Zero(t, u.Used)
+	s.recorder.RequireCalls(t, "GET /resource_providers/*/usages")
+
+	consumer := uuid.NewString()
+	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, consumer))
+	s.recorder.Reset()
+	u, err = s.store.Usages(t.Context(), p.UUID)
+	require.NoError(t, err)
+	require.Equal(t, []string{consumer}, u.Consumers)
+	s.recorder.RequireCalls(t, "GET /resource_providers/*/usages", "GET /resource_providers/*/allocations")
+
+	// Released between the two requests, which the generation does not show.
+	s.recorder.Disturb(pt.When{Method: http.MethodGet, Path: "/usages$", Nth: 1}, pt.Disturbance{After: func() {
+		if err := s.nova.Deallocate(context.Background(), p.UUID, consumer); err != nil {
+			t.Error(err)
+		}
+	}})
+	u, err = s.store.Usages(t.Context(), p.UUID)
+	require.NoError(t, err)
+	require.Zero(t, u.Used)
+	require.Empty(t, u.Consumers)
+}
+
+// TestF5_LostAnswers breaks the connection before and after each request of each
+// call: the call says that it does not know, and a repetition goes through.
+func TestF5_LostAnswers(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	ctx := t.Context()
+	put := func(p inventory.Provider) error {
+		st, err := s.store.Stock(ctx, p.UUID)
+		if err == nil {
+			_, err = s.store.PutReserved(ctx, p.UUID, st.Generation, 1)
+		}
+		return err
+	}
+	for name, call := range map[string]struct {
+		make bool // the provider beforehand
+		do   func(inventory.Provider) error
+	}{
+		"Create":      {false, func(p inventory.Provider) error { return s.store.Create(ctx, p) }},
+		"Usages":      {true, func(p inventory.Provider) error { _, err := s.store.Usages(ctx, p.UUID); return err }},
+		"Stock":       {true, func(p inventory.Provider) error { _, err := s.store.Stock(ctx, p.UUID); return err }},
+		"PutReserved": {true, put},
+		"Delete":      {true, func(p inventory.Provider) error { return s.store.Delete(ctx, p.UUID) }},
+	} {
+		for what, do := range map[string]pt.Disturbance{"Dropped": {Drop: true}, "Lost": {Lose: true}} {
+			t.Run(name+what, func(t *testing.T) {
+				for nth := 1; ; nth++ {
+					p := it.NewProvider()
+					if call.make {
+						require.NoError(t, s.store.Create(ctx, p))
+					}
+					s.recorder.RequireDirtyIsBurned(t, func(id string) bool { return id == p.UUID })
+					s.recorder.Reset()
+					undo := s.recorder.Disturb(pt.When{Nth: nth}, do)
+					err := call.do(p)
+					undo()
+					if s.recorder.Count() < nth {
+						require.NoError(t, err)
+						require.Greater(t, nth, 1)
+						return
+					}
+					if err == nil { // Go's own transport repeats what only reads
+						require.Equal(t, http.MethodGet, s.recorder.Exchanges()[nth-1].Method)
+						continue
+					}
+					it.RequireCode(t, device.CodeInventoryUnavailable, err)
+					require.NoError(t, call.do(p), "after request %d: %v", nth, s.recorder.Calls())
+				}
+			})
+		}
+	}
+}
+
+func TestServiceTrouble(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{Timeout: 200 * time.Millisecond})
+	p, _ := s.free(t)
+	held := make(chan struct{})
+	defer close(held)
+	html := "<html><body>404 - default backend\nno such service</body></html>"
+	for name, do := range map[string]pt.Disturbance{
+		"500":              {Status: 500, Body: `{"errors": [{"status": 500, "detail": "boom\n\n boom", "code": "placement.undefined_code"}]}`},
+		"503":              {Status: 503, Body: html},
+		"TooMany":          {Status: 429, Body: html},
+		"AnotherThings404": {Status: 404, Body: html},
+		"NoRoute404":       {Status: 404, Body: `{"errors": [{"status": 404, "detail": "The resource could not be found.", "code": "placement.undefined_code"}]}`},
+		"Empty":            {Status: 200, Body: `{}`},
+		"Cut":              {Status: 200, Body: `{"resource_provider_generation": 4, "usa`},
+		"NoJSON":           {Status: 200, Body: html},
+		"Silent":           {Before: func() { <-held }, Drop: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer s.recorder.Disturb(pt.When{}, do)()
+			_, usages := s.store.Usages(t.Context(), p.UUID)
+			_, stock := s.store.Stock(t.Context(), p.UUID)
+			_, put := s.store.PutReserved(t.Context(), p.UUID, 4, 1)
+			for _, err := range []error{usages, stock, put, s.store.Create(t.Context(), it.NewProvider()), s.store.Delete(t.Context(), p.UUID)} {
+				it.RequireCode(t, device.CodeInventoryUnavailable, err)
+				require.NotErrorIs(t, err, context.Canceled)
+			}
+		})
+	}
+	// Half of what an inventory is must not look like a device that is free.
+	for _, body := range []string{
+		`{"resource_provider_generation": 4, "inventories": {"CUSTOM_BURNISH_TEST": {"total": 1}}}`,
+		`{"resource_provider_generation": 4, "inventories": {"CUSTOM_BURNISH_TEST": {"reserved": 0}}}`,
+		`{"inventories": {}}`, `{"resource_provider_generation": 4}`,
+	} {
+		undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: 200, Body: body})
+		_, err := s.store.Stock(t.Context(), p.UUID)
+		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		undo()
+	}
+	_, err := s.store.Usages(t.Context(), p.UUID)
+	require.NoError(t, err)
+}
+
+func TestEachCodeOf409(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	p, generation := s.free(t)
+	answer := func(code string) pt.Disturbance {
+		return pt.Disturbance{Status: 409, Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
+	}
+	for code, want := range map[string]device.Code{
+		"placement.concurrent_update":       device.CodeConflict,
+		"placement.inventory.inuse":         device.CodeInUse,
+		"placement.resource_provider.inuse": device.CodeInUse,
+		"placement.undefined_code":          device.CodeInventoryInvalid,
+		"placement.unheard_of":              device.CodeInventoryInvalid,
+	} {
+		undo := s.recorder.Disturb(pt.When{Method: http.MethodPut}, answer(code))
+		_, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1)
+		it.RequireCode(t, want, err)
+		if want == device.CodeInventoryInvalid {
+			require.ErrorContains(t, err, "There was a conflict. so it was")
+		}
+		undo()
+	}
+	// A delete: in use whichever code says so, and by whom.
+	consumer := uuid.NewString()
+	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, consumer))
+	for _, code := range []string{"placement.concurrent_update", "placement.resource_provider.inuse", "placement.inventory.inuse"} {
+		undo := s.recorder.Disturb(pt.When{Method: http.MethodDelete}, answer(code))
+		err := s.store.Delete(t.Context(), p.UUID)
+		it.RequireCode(t, device.CodeInUse, err)
+		require.ErrorContains(t, err, consumer)
+		undo()
+	}
+	err := s.store.Delete(t.Context(), p.UUID) // and by the real one
+	it.RequireCode(t, device.CodeInUse, err)
+	require.ErrorContains(t, err, consumer)
+	require.NoError(t, s.nova.Deallocate(t.Context(), p.UUID, consumer))
+	undo := s.recorder.Disturb(pt.When{Method: http.MethodDelete}, answer("placement.concurrent_update"))
+	it.RequireCode(t, device.CodeConflict, s.store.Delete(t.Context(), p.UUID))
+	undo()
+	require.NoError(t, s.store.Delete(t.Context(), p.UUID))
+}
+
+func TestRefusedCredentialsAreForAPerson(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	p, _ := s.free(t)
+	for _, status := range []int{401, 403} {
+		undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: status, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`})
+		s.recorder.Reset()
+		_, err := s.store.Usages(t.Context(), p.UUID)
+		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		f, _ := device.AsFault(err)
+		require.Equal(t, device.NeedsOperator, f.Class)
+		require.Equal(t, 1, s.recorder.Count(), "a refusal is not repeated")
+		undo()
+	}
+	_, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Environment(map[string]string{
+		"OS_AUTH_TYPE": "admin_token", "OS_TOKEN": "nobody", "OS_ENDPOINT": s.recorder.URL,
+	})})
+	require.NoError(t, err, "the versions may be asked by anybody")
+}
+
+func TestTooOldPlacement(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	for _, versions := range []string{`"1.0", "max_version": "1.25"`, `"1.30", "max_version": "1.39"`, `"2.0", "max_version": "2.30"`} {
+		undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
+		store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
+		require.Nil(t, store)
+		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		require.ErrorContains(t, err, "1.26")
+		undo()
+	}
+	undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: 200, Body: `{"versions": [{"min_version": "1.0", "max_version": "1.25"}]}`})
+	_, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
+	require.ErrorContains(t, err, "1.25")
+	undo()
+}
+
+// TestF4_DirtyIsNeverAllocatable takes devices through tenancies at once, by the rules
+// and beside a scheduler, and asks at each write that Placement takes.
+func TestF4_DirtyIsNeverAllocatable(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	var mu sync.Mutex
+	dirty := map[string]bool{}
+	set := func(id string, is bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		dirty[id] = is
+	}
+	s.recorder.RequireDirtyIsBurned(t, func(id string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return dirty[id]
+	})
+	life := func(ctx context.Context, p inventory.Provider) error {
+		set(p.UUID, true)
+		v, err := inventory.Publish(ctx, s.store, p)
+		for range 3 {
+			if err != nil {
+				return err
+			}
+			consumer := uuid.NewString()
+			set(p.UUID, false)
+			if _, err = inventory.Lower(ctx, s.store, p.UUID, v.Generation); err != nil {
+				return err
+			}
+			if err = s.nova.Allocate(ctx, p.UUID, consumer); err != nil {
+				return err
+			}
+			if v, err = inventory.Raise(ctx, s.store, p.UUID, nil); err != nil {
+				return err
+			}
+			set(p.UUID, true)
+			if err = s.nova.Deallocate(ctx, p.UUID, consumer); err != nil {
+				return err
+			}
+			v, err = inventory.Raise(ctx, s.store, p.UUID, &v.Generation)
+		}
+		return err
+	}
+	errs := make([]error, 8)
+	var ended sync.WaitGroup
+	for i := range errs {
+		ended.Go(func() { errs[i] = life(t.Context(), it.NewProvider()) })
+	}
+	ended.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+// TestF4_BurnThroughARestart kills Placement before each request of a burn: the burn
+// says that it does not know, and its repetition burns once Placement is back.
+func TestF4_BurnThroughARestart(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	for nth := 1; nth <= 4; nth++ {
+		p, generation := s.free(t)
+		s.recorder.Reset()
+		undo := s.recorder.Disturb(pt.When{Nth: nth}, pt.Disturbance{Before: func() { s.server.Kill(t) }})
+		_, err := inventory.Burn(t.Context(), s.store, p.UUID, &generation, false)
+		undo()
+		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		_, err = inventory.Burn(t.Context(), s.store, p.UUID, &generation, true)
+		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		s.server.Restart(t)
+		v, err := inventory.Burn(t.Context(), s.store, p.UUID, &generation, true)
+		require.NoError(t, err)
+		require.True(t, v.Burned())
+		require.Equal(t, generation+1, v.Generation, "burned once, at request %d", nth)
+		_, err = inventory.Burn(t.Context(), s.store, p.UUID, &generation, false)
+		it.RequireCode(t, device.CodeAlreadyBurned, err)
+	}
+}
+
+// TestStartsBeforePlacement: a worker need not be started again when Placement comes.
+func TestStartsBeforePlacement(t *testing.T) {
+	s := newSite(t, pt.Options{}, placement.Settings{})
+	p, _ := s.free(t)
+	s.server.Kill(t)
+	late := s.open(t, placement.Settings{})
+	require.Contains(t, s.log.String(), "Placement is not there")
+	_, err := late.Stock(t.Context(), p.UUID)
+	it.RequireCode(t, device.CodeInventoryUnavailable, err)
+	s.server.Restart(t)
+	_, err = late.Stock(t.Context(), p.UUID)
+	require.NoError(t, err)
+}

@@ -1,0 +1,480 @@
+package nova_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/nova"
+	"burnish/internal/nova/novatest"
+)
+
+// TestS0_29_DeletedInstanceIsHeard: with nothing set but the URL and the handler.
+func TestS0_29_DeletedInstanceIsHeard(t *testing.T) {
+	s := newSite(t)
+	s.exchange = "nova"
+	p := s.novaRuns()
+	var h heard
+	l := &nova.Listener{URL: s.broker.TransportURL(), Handle: h.handle}
+	s.listen(l)
+	id := uuid.NewString()
+	n := novatest.Instance("instance.delete.end", id, "Host-1")
+	n.Timestamp = "2026-11-20 09:48:02.218030"
+	require.NoError(t, p.Send(n))
+	e := h.await(t, id)
+	require.NoError(t, uuid.Validate(e.ID))
+	e.ID = ""
+	require.Equal(t, nova.Event{
+		Type: "instance.delete.end", Instance: id, Hosts: []string{"host-1"},
+		At: time.Date(2026, 11, 20, 9, 48, 2, 218030000, time.UTC),
+	}, e)
+
+	// Failures come under another routing key, with Nova's priority.
+	failed := uuid.NewString()
+	n = novatest.Instance("instance.create.error", failed, "h2")
+	n.Priority = "error"
+	require.NoError(t, p.Send(n))
+	require.Equal(t, "instance.create.error", h.await(t, failed).Type)
+}
+
+// TestNovaIsNeverRefused: whoever comes first, Nova's notifications arrive, and in
+// everyone else's queue too.
+func TestNovaIsNeverRefused(t *testing.T) {
+	for name, listenerFirst := range map[string]bool{"Nova first": false, "listener first": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			var h heard
+			l := s.listener(h.handle)
+			if listenerFirst {
+				s.run(l)
+				require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "has not declared its exchange") }, soon, 5*time.Millisecond)
+				require.False(t, l.Counts().Connected)
+			}
+			p := s.novaRuns() // a complaint of oslo.messaging fails it
+			if !listenerFirst {
+				s.run(l)
+			}
+			s.connected(l)
+
+			ch := s.channel()
+			other, err := ch.QueueDeclare("", false, true, true, false, nil)
+			require.NoError(t, err)
+			require.NoError(t, ch.QueueBind(other.Name, "versioned_notifications.info", s.exchange, false, nil))
+			// Nova's own queue, which is there without anyone asking for it.
+			own, err := ch.QueueDeclarePassive("versioned_notifications.info", false, false, false, false, nil)
+			require.NoError(t, err)
+
+			const n = 20
+			last := ""
+			for range n {
+				last = uuid.NewString()
+				require.NoError(t, p.Send(novatest.Instance("instance.delete.end", last, "h1")))
+			}
+			h.await(t, last)
+			require.Eventually(t, func() bool {
+				q, err := ch.QueueDeclarePassive(other.Name, false, true, true, false, nil)
+				require.NoError(t, err)
+				return q.Messages == n
+			}, soon, 10*time.Millisecond)
+			require.Eventually(t, func() bool {
+				q, err := ch.QueueDeclarePassive(own.Name, false, false, false, false, nil)
+				require.NoError(t, err)
+				return q.Messages == own.Messages+n
+			}, soon, 10*time.Millisecond)
+			// Its exchange is as oslo.messaging makes it: this would be 406 otherwise.
+			require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", false, false, false, false, nil))
+			// A second service of Nova's comes later, and is not refused either.
+			id := uuid.NewString()
+			require.NoError(t, s.producer().Send(novatest.Instance("instance.delete.end", id, "h2")))
+			h.await(t, id)
+		})
+	}
+}
+
+// TestADurableExchangeServesToo: an operator may have set amqp_durable_queues.
+func TestADurableExchangeServesToo(t *testing.T) {
+	s := newSite(t)
+	ch := s.channel()
+	require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", true, false, false, false, nil))
+	var h heard
+	s.listen(s.listener(h.handle))
+	s.publish(ch, body(t, "instance.delete.end", "nova-compute:h1", "", novatest.Payload(instance, "h1", "h1")))
+	h.await(t, instance)
+}
+
+// TestABrokerThatDiedForgotTheBindings: kill -9, and a new one on the same disk.
+func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	l := s.listener(h.handle)
+	s.listen(l)
+	before := uuid.NewString()
+	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", before, "h1")))
+	h.await(t, before)
+
+	require.NoError(t, s.broker.Kill())
+	require.Eventually(t, func() bool { return !l.Counts().Connected }, soon, 5*time.Millisecond)
+	require.NoError(t, s.broker.Restart())
+
+	// The exchange is gone as well, until Nova says something. Its library connects
+	// again by itself, and complains of having had to.
+	after := uuid.NewString()
+	require.Eventually(t, func() bool {
+		if err := p.Send(novatest.Instance("instance.delete.end", after, "h1")); err != nil {
+			t.Log(err)
+		}
+		return len(h.of(after)) > 0
+	}, soon, 200*time.Millisecond, "log: %s", s.log)
+	require.Equal(t, uint64(1), l.Counts().Reconnects)
+	require.True(t, l.Counts().Connected)
+}
+
+// TestAHandlerThatFailsGetsItAgain, later, and not in a hot loop.
+func TestAHandlerThatFailsGetsItAgain(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	var calls []time.Time
+	l := s.listener(nil)
+	l.Handle = func(ctx context.Context, events []nova.Event) error {
+		calls = append(calls, time.Now())
+		if len(calls) <= 3 {
+			return errors.New("Temporal is away")
+		}
+		return h.handle(ctx, events)
+	}
+	s.listen(l)
+	ids := []string{uuid.NewString(), uuid.NewString(), uuid.NewString()}
+	for _, id := range ids {
+		// Between them what is ignored, which must not come again.
+		require.NoError(t, p.Send(novatest.Instance("instance.delete.end", id, "h1"), novatest.Instance("instance.pause.end", id, "h1")))
+	}
+	for _, id := range ids {
+		h.await(t, id)
+	}
+	require.Eventually(t, func() bool { return l.Counts().Handled == 3 }, soon, 5*time.Millisecond)
+	require.Equal(t, uint64(3), l.Counts().Failed)
+	require.Equal(t, uint64(3), l.Counts().Ignored)
+	require.Zero(t, l.Counts().Reconnects)
+	require.Len(t, h.all(), 3)
+	for i, least := range []time.Duration{l.Pause / 2, l.Pause, 2 * l.Pause} {
+		require.GreaterOrEqual(t, calls[i+1].Sub(calls[i]), least)
+	}
+}
+
+// TestACrashBeforeTheAckLosesNothing: the process dies in its Handle.
+func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.Command(self)
+	child.Env = append(os.Environ(), "BURNISH_NOVA_CRASH="+s.broker.URL(), "BURNISH_NOVA_EXCHANGE="+s.exchange, "BURNISH_NOVA_QUEUE="+s.queue)
+	out := &lines{}
+	child.Stdout, child.Stderr = out, out
+	require.NoError(t, child.Start())
+	ch := s.channel()
+	require.Eventually(t, func() bool {
+		q, err := ch.QueueDeclarePassive(s.queue, true, false, false, false, nil)
+		if err != nil {
+			ch = s.channel() // the broker closes a channel that asks for what is not there
+		}
+		return err == nil && q.Consumers == 1
+	}, soon, 100*time.Millisecond, "%s", out)
+	id := uuid.NewString()
+	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", id, "h1")))
+	require.ErrorContains(t, child.Wait(), "killed")
+	require.Contains(t, out.String(), id)
+
+	var h heard
+	s.listen(s.listener(h.handle))
+	h.await(t, id)
+}
+
+// TestWhatComesWhileWeAreAwayWaits, in batches of at most prefetch.
+func TestWhatComesWhileWeAreAwayWaits(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	stop := s.listen(s.listener(h.handle))
+	stop()
+	const n = 100
+	for range n {
+		require.NoError(t, p.Send(novatest.Instance("instance.delete.end", uuid.NewString(), "h1")))
+	}
+	l := s.listener(nil)
+	l.Prefetch = 16
+	first := make(chan struct{})
+	l.Handle = func(ctx context.Context, events []nova.Event) error {
+		<-first
+		return h.handle(ctx, events)
+	}
+	s.listen(l)
+	require.Never(t, func() bool { return l.Counts().Handled > 0 }, 200*time.Millisecond, 10*time.Millisecond)
+	close(first)
+	require.Eventually(t, func() bool { return l.Counts().Handled == n }, soon, 5*time.Millisecond)
+	seen := map[string]bool{}
+	largest := 0
+	for _, batch := range h.batches {
+		largest = max(largest, len(batch))
+		for _, e := range batch {
+			seen[e.Instance] = true
+		}
+	}
+	require.Len(t, seen, n)
+	require.LessOrEqual(t, largest, 16)
+	require.Greater(t, largest, 1, "what waits is one batch")
+	require.Len(t, h.all(), n, "none came twice")
+}
+
+// TestTwoListenersShare: each notification goes to one of them.
+func TestTwoListenersShare(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var a, b heard
+	la, lb := s.listener(a.handle), s.listener(b.handle)
+	s.listen(la)
+	stopB := s.listen(lb)
+	const n = 60
+	for range n {
+		require.NoError(t, p.Send(novatest.Instance("instance.delete.end", uuid.NewString(), "h1")))
+	}
+	require.Eventually(t, func() bool { return la.Counts().Handled+lb.Counts().Handled == n }, soon, 5*time.Millisecond)
+	require.NotEmpty(t, a.all())
+	require.NotEmpty(t, b.all())
+	// One ends: the other has it all.
+	stopB()
+	id := uuid.NewString()
+	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", id, "h1")))
+	a.await(t, id)
+}
+
+// TestPoisonIsDropped: told once a kind, counted, and never in the way.
+func TestPoisonIsDropped(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	l := s.listener(h.handle)
+	s.listen(l)
+	ch := s.channel()
+	n, kinds := 0, poisons(t)
+	for range 2 {
+		for _, all := range kinds {
+			s.publish(ch, all...)
+			n += len(all)
+		}
+	}
+	id := uuid.NewString()
+	late := novatest.Instance("instance.delete.end", id, "h1")
+	late.Timestamp = "2020-01-01 00:00:00" // it waited in some queue for years
+	require.NoError(t, p.Send(late))
+	require.Equal(t, 2020, h.await(t, id).At.Year())
+	require.Eventually(t, func() bool { return l.Counts().Poison == uint64(n) }, soon, 5*time.Millisecond)
+	require.Len(t, h.all(), 1)
+	require.Zero(t, l.Counts().Failed)
+	for kind := range kinds {
+		require.Equal(t, 1, strings.Count(s.log.String(), kind), kind)
+	}
+	require.Equal(t, len(kinds), strings.Count(s.log.String(), "is dropped"))
+	require.NotContains(t, s.log.String(), instance, "what was in it stays unsaid")
+}
+
+// TestWhatSaysNothingOfDevicesIsIgnored, of a real Notifier's too.
+func TestWhatSaysNothingOfDevicesIsIgnored(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	l := s.listener(h.handle)
+	s.listen(l)
+	id := uuid.NewString()
+	require.NoError(t, p.Send(
+		novatest.Instance("instance.power_off.end", id, "h1"),
+		novatest.Instance("instance.rebuild.end", id, "h1"),
+		novatest.Notification{EventType: "service.update", PublisherID: "nova-compute:h1", Payload: map[string]any{"nova_object.data": 5}},
+		novatest.Instance("instance.delete.end", id, "h1")))
+	require.Equal(t, "instance.delete.end", h.await(t, id).Type)
+	require.Eventually(t, func() bool { return l.Counts().Ignored == 3 && l.Counts().Handled == 1 }, soon, 5*time.Millisecond)
+	require.Len(t, h.of(id), 1)
+	require.Zero(t, l.Counts().Poison)
+}
+
+// TestBindingsThatWereLost: someone deletes Nova's exchange, and Nova makes it anew.
+func TestBindingsThatWereLost(t *testing.T) {
+	s := newSite(t)
+	s.novaRuns()
+	var h heard
+	l := s.listener(h.handle)
+	l.Rebind = 100 * time.Millisecond
+	s.listen(l)
+	ch := s.channel()
+	require.NoError(t, ch.ExchangeDelete(s.exchange, false, false))
+	require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", false, false, false, false, nil))
+	text := body(t, "instance.delete.end", "nova-compute:h1", "", novatest.Payload(instance, "h1", "h1"))
+	require.Eventually(t, func() bool {
+		s.publish(ch, text)
+		return len(h.of(instance)) > 0
+	}, soon, 50*time.Millisecond)
+}
+
+// TestAQueueThatWasDeleted is there again.
+func TestAQueueThatWasDeleted(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	l := s.listener(h.handle)
+	s.listen(l)
+	_, err := s.channel().QueueDelete(s.queue, false, false, false)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return l.Counts().Reconnects == 1 && l.Counts().Connected }, soon, 5*time.Millisecond)
+	id := uuid.NewString()
+	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", id, "h1")))
+	h.await(t, id)
+}
+
+// TestTheQueueFillsNoBroker: it is bounded, and goes when nobody comes.
+func TestTheQueueFillsNoBroker(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	l := s.listener(h.handle)
+	l.MaxLength = 5
+	s.listen(l)()
+	ids := make([]string, 12)
+	for i := range ids {
+		ids[i] = uuid.NewString()
+		require.NoError(t, p.Send(novatest.Instance("instance.delete.end", ids[i], "h1")))
+	}
+	again := s.listener(h.handle)
+	again.MaxLength = l.MaxLength
+	s.listen(again)
+	h.await(t, ids[11])
+	require.Len(t, h.all(), 5)
+	require.Equal(t, ids[7], h.all()[0].Instance, "the oldest are dropped")
+
+	abandoned := newSite(t)
+	abandoned.exchange = s.exchange
+	l = abandoned.listener(h.handle)
+	l.Expires = 500 * time.Millisecond
+	abandoned.listen(l)()
+	// To ask for it is to use it: so each time after longer than it lives.
+	require.Eventually(t, func() bool {
+		_, err := abandoned.channel().QueueDeclarePassive(abandoned.queue, true, false, false, false, nil)
+		return refused(err, amqp.NotFound)
+	}, soon, 2*time.Second)
+}
+
+func refused(err error, code int) bool {
+	var refusal *amqp.Error
+	return errors.As(err, &refusal) && refusal.Code == code
+}
+
+// TestAQueueWithOtherLimitsServesToo: another release of ours declared it.
+func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	_, err := s.channel().QueueDeclare(s.queue, true, false, false, false, nil)
+	require.NoError(t, err)
+	var h heard
+	s.listen(s.listener(h.handle))
+	id := uuid.NewString()
+	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", id, "h1")))
+	h.await(t, id)
+	require.Contains(t, s.log.String(), "other settings")
+}
+
+// TestBrokersAndTLS: the first two are not there, the third speaks TLS.
+func TestBrokersAndTLS(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	var h heard
+	l := s.listener(h.handle)
+	l.URL = "amqp://guest:guest@127.0.0.1:1,guest:guest@[::1]:1/," + s.broker.TLSURL() + "?ssl_ca_file=" + s.broker.Authority()
+	s.listen(l)
+	id := uuid.NewString()
+	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", id, "h1")))
+	h.await(t, id)
+
+	// A certificate that nobody vouches for is not taken.
+	doubting := s.listener(h.handle)
+	doubting.URL = s.broker.TLSURL()
+	s.run(doubting)
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "unknown authority") }, soon, 5*time.Millisecond)
+	require.False(t, doubting.Counts().Connected)
+}
+
+// TestWrongPassword: it may be put right, so it is told and tried again.
+func TestWrongPassword(t *testing.T) {
+	s := newSite(t)
+	l := s.listener(func(context.Context, []nova.Event) error { return nil })
+	l.URL = strings.Replace(s.broker.URL(), "guest:guest", "burnish:mistaken", 1)
+	s.run(l)
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "403") }, soon, 5*time.Millisecond)
+	require.NotContains(t, s.log.String(), "mistaken")
+}
+
+// TestRightsThatAreEnough: those that docs/openstack.md gives a user of Burnish's own, and
+// the limits that it gives to Nova's own queues.
+func TestRightsThatAreEnough(t *testing.T) {
+	s := newSite(t)
+	p := s.novaRuns()
+	user, own := s.queue, "^"+s.queue+"$"
+	require.NoError(t, s.broker.Control("add_user", user, "secret"))
+	require.NoError(t, s.broker.Control("set_permissions", "-p", "/", user, own, own, "^("+s.exchange+"|"+s.queue+")$"))
+	require.NoError(t, s.broker.Control("set_policy", "-p", "/", "--apply-to", "queues", "nova-notifications", `^versioned_notifications\.`, `{"max-length":10,"message-ttl":86400000}`))
+	var h heard
+	l := s.listener(h.handle)
+	l.URL = strings.Replace(s.broker.TransportURL(), "guest:guest", user+":secret", 1)
+	s.listen(l)
+	id := ""
+	for range 30 {
+		id = uuid.NewString()
+		require.NoError(t, p.Send(novatest.Instance("instance.delete.end", id, "h1")))
+	}
+	h.await(t, id)
+	require.Len(t, h.all(), 30)
+	ch := s.channel()
+	require.Eventually(t, func() bool {
+		q, err := ch.QueueDeclarePassive("versioned_notifications.info", false, false, false, false, nil)
+		require.NoError(t, err)
+		return q.Messages == 10
+	}, soon, 10*time.Millisecond)
+	require.NoError(t, s.broker.Control("clear_policy", "-p", "/", "nova-notifications"))
+}
+
+// TestSettingsThatNeverWork end it at once.
+func TestSettingsThatNeverWork(t *testing.T) {
+	handle := func(context.Context, []nova.Event) error { return nil }
+	err := (&nova.Listener{URL: "http://u:secret@h1", Handle: handle}).Run(t.Context())
+	require.ErrorContains(t, err, "does not begin with amqp://")
+	require.NotContains(t, err.Error(), "secret")
+	require.ErrorContains(t, (&nova.Listener{URL: "amqp://127.0.0.1:1"}).Run(t.Context()), "nobody handles")
+}
+
+// TestTheEndIsNotHeldUp by a broker that hangs, nor by one that is not there.
+func TestTheEndIsNotHeldUp(t *testing.T) {
+	s := newSite(t)
+	s.novaRuns()
+	var called atomic.Bool
+	l := s.listener(func(context.Context, []nova.Event) error { called.Store(true); return nil })
+	stop := s.listen(l)
+	require.NoError(t, s.broker.Freeze(true))
+	defer func() { require.NoError(t, s.broker.Freeze(false)) }()
+	began := time.Now()
+	stop()
+	require.Less(t, time.Since(began), 8*time.Second)
+	began = time.Now()
+	stop = s.run(s.listener(l.Handle)) // it hangs in the handshake
+	require.Never(t, called.Load, 300*time.Millisecond, 50*time.Millisecond)
+	stop()
+	require.Less(t, time.Since(began), 8*time.Second)
+}

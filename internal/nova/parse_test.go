@@ -1,0 +1,181 @@
+package nova_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/nova"
+	"burnish/internal/nova/novatest"
+)
+
+const instance = "178b0921-8f85-4257-88b6-2e743b5a975c"
+
+// body is a message as oslo.messaging makes it.
+func body(t testing.TB, event, publisher, timestamp string, payload any) []byte {
+	inner, err := json.Marshal(map[string]any{
+		"message_id": "0f0c5b1c-6d3c-4f7e-9c0e-000000000001", "publisher_id": publisher, "event_type": event, "priority": "INFO",
+		"payload": payload, "timestamp": timestamp, "_unique_id": "f00", "_context_user_id": nil,
+	})
+	require.NoError(t, err)
+	outer, err := json.Marshal(map[string]string{"oslo.version": "2.0", "oslo.message": string(inner)})
+	require.NoError(t, err)
+	return outer
+}
+
+func parse(t *testing.T, event, publisher string, host, node any) (nova.Event, bool) {
+	t.Helper()
+	e, known, err := nova.Parse(body(t, event, publisher, "2026-11-20 09:48:02.218030", novatest.Payload(instance, host, node)))
+	require.NoError(t, err)
+	return e, known
+}
+
+func TestS0_29_DeletedInstanceNamesItsHost(t *testing.T) {
+	e, known := parse(t, "instance.delete.end", "nova-compute:Host-1", "Host-1", "HOST-1.example")
+	require.True(t, known)
+	require.Equal(t, nova.Event{
+		Type: "instance.delete.end", Instance: instance, Hosts: []string{"host-1", "host-1.example"},
+		At: time.Date(2026, 11, 20, 9, 48, 2, 218030000, time.UTC), ID: "0f0c5b1c-6d3c-4f7e-9c0e-000000000001",
+	}, e)
+}
+
+func TestHostsOfMoves(t *testing.T) {
+	for _, c := range []struct {
+		name, event, publisher string
+		host, node             any
+		hosts                  []string
+		elsewhere              bool
+	}{
+		{"S0.29: deleted by the API, its host being down", "instance.delete.end", "nova-api:ctl", "h1", "h1", []string{"h1"}, false},
+		{"S0.29: deleted with no host known", "instance.delete.end", "nova-api:ctl", nil, nil, nil, true},
+		{"S0.4: a boot", "instance.create.end", "nova-compute:h1", "h1", "h1", []string{"h1"}, false},
+		{"S0.6: a boot that failed, its host taken off it", "instance.create.error", "nova-compute:h1", nil, nil, []string{"h1"}, false},
+		{"S0.19: an evacuation begins", "instance.evacuate", "nova-api:ctl", "h1", "h1", []string{"h1"}, true},
+		{"S0.20: an evacuation ends, of an instance that still is the source's", "instance.rebuild.end", "nova-compute:h2", "h1", "n1", []string{"h1", "n1", "h2"}, false},
+		{"S0.21: confirmed by the source, of the destination's instance", "instance.resize_confirm.end", "nova-compute:h1", "h2", "h2", []string{"h2", "h1"}, false},
+		{"S0.22: reverted; the destination is not named", "instance.resize_revert.end", "nova-compute:h1", "h1", "h1.example", []string{"h1", "h1.example"}, true},
+		{"S0.24: the source after a live migration", "instance.live_migration_post.end", "nova-compute:h1", "h1", "h1", []string{"h1"}, true},
+		{"S0.24: the destination after a live migration", "instance.live_migration_post_dest.end", "nova-compute:h2", "h2", "h2", []string{"h2"}, true},
+		{"S0.24: a live migration that failed, as the destination tells", "instance.live_migration_rollback_dest.end", "nova-compute:h2", "h1", "h1", []string{"h1", "h2"}, false},
+		{"shelved and offloaded: the instance has no host any more", "instance.shelve_offload.end", "nova-compute:h1", nil, nil, []string{"h1"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, known := parse(t, c.event, c.publisher, c.host, c.node)
+			require.True(t, known)
+			require.Equal(t, c.hosts, e.Hosts)
+			require.Equal(t, c.elsewhere, e.Elsewhere)
+		})
+	}
+}
+
+// TestS0_18_RebuildCleansNothing: in place, the instance keeps its device.
+func TestS0_18_RebuildCleansNothing(t *testing.T) {
+	for _, event := range []string{"instance.rebuild.start", "instance.rebuild.end", "instance.rebuild.error"} {
+		_, known := parse(t, event, "nova-compute:H1", "h1", "h1.example")
+		require.False(t, known, event)
+		_, known = parse(t, event, "nova-api:ctl", "h1", "h1")
+		require.False(t, known, event)
+	}
+}
+
+func TestEventsThatFreeNothing(t *testing.T) {
+	for _, event := range []string{
+		"instance.power_off.end", "instance.soft_delete.end", "instance.update", "instance.delete.start", "instance.resize_prep.end",
+		"instance.live_migration_pre.end", "instance.shelve.end", "compute.instance.delete.end", "service.update", strings.Repeat("x", 10_000),
+	} {
+		// What is not about devices is not looked into.
+		_, known, err := nova.Parse(body(t, event, "nova-compute:h1", "", 5))
+		require.NoError(t, err)
+		require.False(t, known, event)
+	}
+}
+
+func TestTimestamps(t *testing.T) {
+	want := time.Date(2026, 11, 20, 9, 48, 2, 0, time.UTC)
+	for text, fraction := range map[string]time.Duration{
+		"2026-11-20 09:48:02.218030": 218030 * time.Microsecond, "2026-11-20 09:48:02": 0, "2026-11-20T09:48:02.5": 500 * time.Millisecond,
+		"2026-11-20T09:48:02Z": 0, "2026-11-20T11:48:02.000001+02:00": time.Microsecond, "2026-11-20 09:48:02+00:00": 0,
+	} {
+		e, known, err := nova.Parse(body(t, "instance.delete.end", "", text, novatest.Payload(instance, "h", "h")))
+		require.NoError(t, err)
+		require.True(t, known)
+		require.Equal(t, want.Add(fraction), e.At, text)
+	}
+	for _, text := range []string{"", "yesterday", "2026-13-45 00:00:00"} {
+		e, known, err := nova.Parse(body(t, "instance.delete.end", "", text, novatest.Payload(instance, "h", "h")))
+		require.NoError(t, err)
+		require.True(t, known)
+		require.Zero(t, e.At, "a hint is as good without its time")
+	}
+}
+
+// TestBareMessage: what Nova's driver "messaging", without v2, sends.
+func TestBareMessage(t *testing.T) {
+	var outer map[string]string
+	require.NoError(t, json.Unmarshal(body(t, "instance.delete.end", "nova-compute:h1", "", novatest.Payload(instance, "h1", "h1")), &outer))
+	e, known, err := nova.Parse([]byte(outer["oslo.message"]))
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Equal(t, instance, e.Instance)
+}
+
+// poisons are bodies that nobody can read, by what is told of them.
+func poisons(t testing.TB) map[string][][]byte {
+	with := func(key string, value any) []byte {
+		payload := novatest.Payload(instance, "h1", "h1")
+		payload["nova_object.data"].(map[string]any)[key] = value
+		return body(t, "instance.delete.end", "nova-compute:h1", "", payload)
+	}
+	return map[string][][]byte{
+		"the message is larger than Nova's ever are":           {[]byte(`"` + strings.Repeat("x", 1<<20) + `"`)},
+		"the message is no JSON":                               {nil, []byte("\x00\xff"), []byte(`{"oslo.message":`), []byte(`{"oslo.message": "{"}`), []byte(strings.Repeat("[", 500_000))},
+		"the message has not oslo.messaging's envelope":        {[]byte(`null`), []byte(`5`), []byte(`[]`), []byte(`{}`), []byte(`{"oslo.message": {}}`), []byte(`{"oslo.message": "{\"oslo.message\": \"{}\"}"}`)},
+		"the notification has no versioned payload":            {body(t, "instance.delete.end", "", "", nil), body(t, "instance.delete.end", "", "", map[string]any{"instance_id": instance})},
+		"a field of the notification has a type or form that ": {with("uuid", nil), with("uuid", 7), with("uuid", "server-1"), with("host", []string{"h1"}), with("host", "a b"), with("node", "a\nb"), with("node", strings.Repeat("n", 256)), body(t, "instance.delete.end", "nova-compute:h\x00", "", novatest.Payload(instance, "h1", "h1")), body(t, "instance.delete.end", "", "", "payload"), []byte(`{"event_type": 5}`), []byte(`{"event_type": "instance.delete.end", "timestamp": 5}`)},
+	}
+}
+
+func TestPoison(t *testing.T) {
+	for reason, all := range poisons(t) {
+		for _, one := range all {
+			_, known, err := nova.Parse(one)
+			require.ErrorContains(t, err, reason, "%.200s", one)
+			require.False(t, known)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(body(f, "instance.delete.end", "nova-compute:h1", "2026-11-20 09:48:02.218030", novatest.Payload(instance, "h1", "h1")))
+	f.Add(body(f, "instance.rebuild.end", "nova-compute:h2", "2026-11-20T09:48:02Z", novatest.Payload(instance, "h1", nil)))
+	for _, all := range poisons(f) {
+		for _, one := range all {
+			if len(one) < 10_000 {
+				f.Add(one)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		e, known, err := nova.Parse(text)
+		if err != nil && known {
+			t.Fatal("known and refused")
+		}
+		if !known {
+			return
+		}
+		if len(e.Instance) != 36 || e.Type == "" || len(e.Hosts) > 3 {
+			t.Fatalf("%+v", e)
+		}
+		if len(e.Hosts) == 0 && !e.Elsewhere {
+			t.Fatal("it concerns no host at all")
+		}
+		for _, host := range e.Hosts {
+			if host == "" || host != strings.ToLower(host) || strings.ContainsAny(host, " \t\r\n\x00") {
+				t.Fatalf("%q", host)
+			}
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package nova_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/nova/novatest"
+)
+
+const sample = "../../deploy/sample/cleanup_listener.py"
+
+// TestS0_37_ThePageShowsTheSample as it is run here.
+func TestS0_37_ThePageShowsTheSample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/sample-listener.md")
+	require.NoError(t, err)
+	program, err := os.ReadFile(sample)
+	require.NoError(t, err)
+	require.Contains(t, string(page), "```python\n"+string(program)+"```\n")
+}
+
+// oneDevice is the little of Placement that the sample uses, with one device in it.
+type oneDevice struct {
+	mu                         sync.Mutex
+	used, reserved, generation int
+	puts                       []int // the answers to PUT
+	asked                      int
+	version                    string
+}
+
+func (d *oneDevice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.version = r.Header.Get("OpenStack-API-Version")
+	answer := func(code int, body any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(body)
+	}
+	const provider = "/resource_providers/8d3a"
+	switch r.Method + " " + r.URL.Path {
+	case "GET /resource_providers":
+		if r.URL.Query().Get("required") != "HW_PCI_ONE_TIME_USE" {
+			answer(400, nil)
+			return
+		}
+		d.asked++
+		answer(200, map[string]any{"resource_providers": []any{map[string]any{"uuid": "8d3a", "name": "h1_0000:0A:00.0", "generation": d.generation}}})
+	case "GET " + provider + "/inventories":
+		answer(200, map[string]any{"resource_provider_generation": d.generation, "inventories": map[string]any{"CUSTOM_PCI_8086_0A54": map[string]any{
+			"total": 1, "reserved": d.reserved, "min_unit": 1, "max_unit": 1, "step_size": 1, "allocation_ratio": 1.0}}})
+	case "GET " + provider + "/usages":
+		answer(200, map[string]any{"resource_provider_generation": d.generation, "usages": map[string]int{"CUSTOM_PCI_8086_0A54": d.used}})
+	case "PUT " + provider + "/inventories/CUSTOM_PCI_8086_0A54":
+		var body struct {
+			Generation *int `json:"resource_provider_generation"`
+			Total      int  `json:"total"`
+			Reserved   *int `json:"reserved"`
+		}
+		code := 200
+		switch err := json.NewDecoder(r.Body).Decode(&body); {
+		case err != nil || body.Generation == nil || body.Total != 1 || body.Reserved == nil:
+			code = 400
+		case *body.Generation != d.generation:
+			code = 409
+		default:
+			d.reserved = *body.Reserved
+			d.generation++
+		}
+		d.puts = append(d.puts, code)
+		answer(code, map[string]any{"errors": []any{map[string]any{"status": code}}})
+	default:
+		answer(404, nil)
+	}
+}
+
+// change is something that Nova does in Placement.
+func (d *oneDevice) change(what func(*oneDevice)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	what(d)
+}
+
+func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
+	return func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return what(d)
+	}
+}
+
+// runSample runs the sample as an operator does. Its cleaning command notes the name that
+// it was given, and fails, or waits, as long as there is a file of that name: flags are
+// those that are there from the start.
+func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *lines) {
+	t.Helper()
+	dir, out = t.TempDir(), &lines{}
+	api := httptest.NewServer(d)
+	t.Cleanup(api.Close)
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), mode))
+		return path
+	}
+	conf := write("nova.conf", fmt.Sprintf("[DEFAULT]\ntransport_url = %s\n[placement]\nauth_type = none\nendpoint = %s\n", s.broker.TransportURL(), api.URL), 0o600)
+	clean := write("clean", "#!/bin/sh\necho \"$1\" >>"+dir+"/cleaned\nwhile [ -e "+dir+"/wait ]; do sleep 0.05; done\n[ ! -e "+dir+"/fail ]\n", 0o700)
+	for _, flag := range flags {
+		write(flag, "", 0o600)
+	}
+	p := exec.Command("/usr/bin/python3", sample, conf, clean)
+	p.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, fmt.Sprintf("POLL_SECONDS=%f", poll.Seconds())}
+	p.Stdout, p.Stderr = out, out
+	require.NoError(t, p.Start())
+	t.Cleanup(func() {
+		require.NoError(t, p.Process.Kill())
+		require.Error(t, p.Wait()) // it was killed
+		if t.Failed() {
+			t.Log(out)
+		}
+	})
+	return dir, out
+}
+
+// cleaned is what the command was given so far.
+func cleaned(dir string) []string {
+	text, err := os.ReadFile(filepath.Join(dir, "cleaned"))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text))
+}
+
+func needsSample(t *testing.T) *site {
+	t.Helper()
+	if _, err := os.Stat("/usr/lib/python3/dist-packages/keystoneauth1"); err != nil {
+		t.Skip("no keystoneauth1 (package python3-keystoneauth1)")
+	}
+	s := newSite(t)
+	s.exchange = "nova" // the sample knows no other
+	return s
+}
+
+// TestS0_37_TheSampleCleansWhatAnInstanceLeft, told by a notification alone: it would
+// look again by itself in an hour.
+func TestS0_37_TheSampleCleansWhatAnInstanceLeft(t *testing.T) {
+	s := needsSample(t)
+	p := s.novaRuns()
+	d := &oneDevice{used: 1, reserved: 1, generation: 7}
+	dir, _ := runSample(t, s, d, time.Hour)
+	// More than once where its queue still holds what another test sent.
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.asked > 0 }), soon, 10*time.Millisecond)
+	d.change(func(d *oneDevice) {
+		require.Equal(t, "placement 1.26", d.version)
+		d.used = 0 // which leaves the generation as it is
+	})
+	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", uuid.NewString(), "h1")))
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 && d.generation == 8 }), soon, 10*time.Millisecond)
+	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
+	d.change(func(d *oneDevice) { require.Equal(t, []int{200}, d.puts) })
+}
+
+// TestS0_37_TheSampleDoesNotLowerBehindAnAllocation that came while it cleaned.
+func TestS0_37_TheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
+	s := needsSample(t)
+	d := &oneDevice{reserved: 1, generation: 7}
+	dir, _ := runSample(t, s, d, 100*time.Millisecond, "wait")
+	require.Eventually(t, func() bool { return len(cleaned(dir)) == 1 }, soon, 10*time.Millisecond, "by polling alone")
+	d.change(func(d *oneDevice) { d.used, d.generation = 1, d.generation+1 })
+	require.NoError(t, os.Remove(filepath.Join(dir, "wait")))
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return len(d.puts) == 1 }), soon, 10*time.Millisecond)
+	var looked int
+	d.change(func(d *oneDevice) { looked = d.asked })
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.asked > looked+2 }), soon, 10*time.Millisecond)
+	d.change(func(d *oneDevice) {
+		require.Equal(t, []int{409}, d.puts)
+		require.Equal(t, 1, d.reserved, "and a device in use is left alone")
+		d.used = 0
+	})
+	// It starts over once that instance is gone.
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+	require.Len(t, cleaned(dir), 2)
+}
+
+// TestS0_37_TheSampleKeepsWhatItCouldNotClean, and tries again.
+func TestS0_37_TheSampleKeepsWhatItCouldNotClean(t *testing.T) {
+	s := needsSample(t)
+	d := &oneDevice{reserved: 1, generation: 7}
+	dir, out := runSample(t, s, d, 100*time.Millisecond, "fail")
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "h1_0000:0A:00.0 stays reserved") }, soon, 10*time.Millisecond)
+	d.change(func(d *oneDevice) { require.Equal(t, 1, d.reserved); require.Empty(t, d.puts) })
+	require.NoError(t, os.Remove(filepath.Join(dir, "fail")))
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+}

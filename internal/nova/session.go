@@ -1,0 +1,217 @@
+package nova
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"burnish/internal/nova/brokers"
+)
+
+// handshake is how long a broker may take to answer at all.
+const handshake = 10 * time.Second
+
+// session is one connection with its channel and its consumer.
+type session struct {
+	conn       *amqp.Connection
+	ch         *amqp.Channel
+	closed     chan *amqp.Error
+	deliveries <-chan amqp.Delivery
+}
+
+// dial connects. When ctx ends, it gives up at once.
+func dial(ctx context.Context, b brokers.Broker) (*amqp.Connection, error) {
+	scheme := "amqp"
+	config := amqp.Config{
+		SASL:       []amqp.Authentication{&amqp.PlainAuth{Username: b.User, Password: b.Password}},
+		Vhost:      b.VirtualHost,
+		Properties: amqp.NewConnectionProperties(),
+	}
+	config.Properties.SetClientConnectionName("burnish: Nova's notifications")
+	if b.TLS != nil {
+		scheme = "amqps"
+		var err error
+		if config.TLSClientConfig, err = tlsConfig(b); err != nil {
+			return nil, err
+		}
+	}
+	settled := func() bool { return true }
+	config.Dial = func(network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: handshake}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		// The library takes the deadline away once the broker has answered.
+		if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		settled = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		return conn, nil
+	}
+	conn, err := amqp.DialConfig(scheme+"://"+b.Address(), config)
+	settled()
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", b, err)
+	}
+	return conn, nil
+}
+
+func tlsConfig(b brokers.Broker) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.TLS.ServerName}
+	if config.ServerName == "" {
+		config.ServerName = b.Host
+	}
+	if b.TLS.CA != "" {
+		pem, err := os.ReadFile(b.TLS.CA)
+		if err != nil {
+			return nil, fmt.Errorf("the broker's certificate authority: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the broker's certificate authority: there is no certificate in %s", b.TLS.CA)
+		}
+	}
+	if b.TLS.Cert != "" {
+		own, err := tls.LoadX509KeyPair(b.TLS.Cert, b.TLS.Key)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate for the broker: %w", err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
+}
+
+// open connects to a broker, waits for Nova's exchange, and declares, binds and consumes
+// our own queue. What a broker forgot is there again behind it.
+func (l *Listener) open(ctx context.Context, b brokers.Broker) (*session, error) {
+	conn, err := dial(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{conn: conn, closed: conn.NotifyClose(make(chan *amqp.Error, 1))}
+	// A broker that hangs must not hold up the end. What this close finds wrong, the
+	// call that it interrupts tells.
+	defer context.AfterFunc(ctx, func() { _ = s.close() })()
+	if err := l.consume(ctx, s); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// close says goodbye, but does not wait long for the answer.
+func (s *session) close() error {
+	if err := s.conn.CloseDeadline(time.Now().Add(2 * time.Second)); err != nil && !errors.Is(err, amqp.ErrClosed) {
+		return fmt.Errorf("close the connection: %w", err)
+	}
+	return nil
+}
+
+func (l *Listener) consume(ctx context.Context, s *session) error {
+	if err := l.awaitExchange(ctx, s); err != nil {
+		return err
+	}
+	if err := l.declareQueue(s); err != nil {
+		return err
+	}
+	if err := l.bind(s); err != nil {
+		return err
+	}
+	if err := s.ch.Qos(l.prefetch(), 0, false); err != nil {
+		return fmt.Errorf("limit what is delivered at once: %w", err)
+	}
+	var err error
+	if s.deliveries, err = s.ch.Consume(l.queue(), "", false, false, false, false, nil); err != nil {
+		return fmt.Errorf("consume the queue %s: %w", l.queue(), err)
+	}
+	return nil
+}
+
+// awaitExchange waits until Nova has declared its exchange. We never do: an exchange
+// that is durable where Nova's is not, or the other way round, is refused to Nova with
+// 406, and Nova drops its notifications without a word to anyone. Who waits harms
+// nobody, since Nova's services declare it when they start.
+func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
+	told := false
+	for pause := l.first(); ; pause = min(2*pause, 10*l.first()) {
+		if s.ch, err = s.conn.Channel(); err != nil {
+			return fmt.Errorf("open a channel: %w", err)
+		}
+		// Passive: it only asks. The broker closes the channel when there is none.
+		err = s.ch.ExchangeDeclarePassive(l.exchange(), amqp.ExchangeTopic, false, false, false, false, nil)
+		if err == nil {
+			return nil
+		}
+		if !hasCode(err, amqp.NotFound) {
+			return fmt.Errorf("ask for the exchange %s: %w", l.exchange(), err)
+		}
+		if !told {
+			told = true
+			l.log().Info("Nova has not declared its exchange on this broker yet: waiting for it", "exchange", l.exchange())
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case reason := <-s.closed:
+			return lost(reason)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// declareQueue makes our own queue. It is durable, since RabbitMQ 4.3 refuses queues
+// that are neither durable nor exclusive, and nobody else declares it; it belongs to no
+// connection, so that it keeps what comes while we are away; the broker deletes it when
+// nobody came for a while, and drops the oldest message when it is full, so that an
+// abandoned one never fills the broker. The sweep finds what was dropped (S0.30).
+func (l *Listener) declareQueue(s *session) error {
+	_, err := s.ch.QueueDeclare(l.queue(), true, false, false, false, amqp.Table{
+		"x-expires":    l.expires().Milliseconds(),
+		"x-max-length": int64(l.maxLength()),
+		"x-overflow":   "drop-head",
+	})
+	if err == nil {
+		return nil
+	}
+	if !hasCode(err, amqp.PreconditionFailed) {
+		return fmt.Errorf("declare the queue %s: %w", l.queue(), err)
+	}
+	// Another release's, or an operator's, with other limits: it serves as well.
+	if s.ch, err = s.conn.Channel(); err != nil {
+		return fmt.Errorf("open a channel: %w", err)
+	}
+	if _, err := s.ch.QueueDeclarePassive(l.queue(), true, false, false, false, nil); err != nil {
+		return fmt.Errorf("use the queue %s, which has other settings: %w", l.queue(), err)
+	}
+	l.log().Warn("the queue exists with other settings than ours and is used as it is", "queue", l.queue())
+	return nil
+}
+
+// bind asks for Nova's notifications, again and again without harm.
+func (l *Listener) bind(s *session) error {
+	for _, topic := range l.topics() {
+		if err := s.ch.QueueBind(l.queue(), topic, l.exchange(), false, nil); err != nil {
+			return fmt.Errorf("bind the queue %s to the exchange %s for %s: %w", l.queue(), l.exchange(), topic, err)
+		}
+	}
+	return nil
+}
+
+func hasCode(err error, code int) bool {
+	var refusal *amqp.Error
+	return errors.As(err, &refusal) && refusal.Code == code
+}
+
+// lost is the reason of a connection that ended.
+func lost(reason *amqp.Error) error {
+	if reason == nil {
+		return errors.New("the connection to the broker ended")
+	}
+	return fmt.Errorf("the connection to the broker ended: %w", reason)
+}
