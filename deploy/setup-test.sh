@@ -24,6 +24,11 @@ needed=(
 	nvme-cli:nvme
 	cpio:cpio
 	linux-image-cloud-amd64:/boot/vmlinuz-*-cloud-amd64
+	rabbitmq-server:/usr/lib/rabbitmq/bin/rabbitmq-server # the broker of Nova's notifications, and what sends them
+	python3-oslo.messaging:/usr/lib/python3/dist-packages/oslo_messaging/notify/notifier.py
+	python3-keystoneauth1:/usr/lib/python3/dist-packages/keystoneauth1/session.py # the sample cleanup listener
+	python3-placement:/usr/bin/placement-api # OpenStack's inventory, and who may write it
+	python3-keystone:/usr/bin/keystone-wsgi-public
 )
 
 # have is true where a program, or a file with a full path, is there; of a pattern,
@@ -53,7 +58,26 @@ fi
 
 echo "setup-test: installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
+
+# A test starts a broker of its own. The one that the package would start listens to
+# the world, and where it cannot start the installation fails with it; so it is held
+# back, unless the machine has a policy about services already.
+policy=/usr/sbin/policy-rc.d
+services=0
+if [[ " ${packages[*]} " == *" rabbitmq-server "* ]]; then
+	services=1
+	if [ ! -e "$policy" ]; then
+		trap 'rm -f "$policy"' EXIT
+		printf '%s\n' '#!/bin/sh' 'case $1 in rabbitmq-server*|epmd*) exit 101 ;; esac' >"$policy"
+		chmod 755 "$policy"
+	fi
+fi
 if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${packages[@]}"; } </dev/null >/dev/null; then
 	echo "setup-test: apt-get failed; still missing: $(missing | tr '\n' ' ')"
+fi
+# Nor does it start with the machine.
+if [ "$services" = 1 ] && command -v systemctl >/dev/null &&
+	! systemctl disable rabbitmq-server.service epmd.service epmd.socket >/dev/null 2>&1; then
+	echo "setup-test: rabbitmq-server may start with this machine: systemctl could not disable it"
 fi
 exit 0

@@ -2,6 +2,7 @@ package clean
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"burnish/internal/device"
@@ -14,7 +15,10 @@ const (
 	StepSanitize              = "sanitize"
 	StepConsolidateNamespaces = "consolidate_namespaces"
 	StepZero                  = "zero"
+	StepEraseDevice           = "erase_device"
 	StepVerify                = "verify"
+	StepFirmwareReflash       = "firmware_reflash"
+	StepPCIReset              = "pci_reset"
 )
 
 // Catalog describes every step that a plan may hold: the one place where a step's
@@ -45,8 +49,22 @@ func Catalog() []Step {
 			Applies: func(s Subject) bool { return s.Operation.Overwrites() }, Timeout: atFloorRate,
 		},
 		{
+			Name: StepEraseDevice, Interface: "vendor", Phase: Erase, Priority: 75, Version: 1, Abortable: true,
+			Applies: func(s Subject) bool { return s.Operation == device.Script }, Timeout: atTwiceItsEstimate,
+		},
+		{
 			Name: StepVerify, Interface: "deploy", Phase: Verify, Priority: 60, Version: 1, Abortable: true,
-			Applies: func(s Subject) bool { return s.Operation.Overwrites() || s.Operation.Sanitizes() }, Timeout: atFloorRate,
+			Applies: func(s Subject) bool { return s.Operation != "" }, Timeout: verifyTime,
+		},
+		{
+			// What is half written, or off its bus, must not be left so: this step and the
+			// next go on when they are cancelled, and the clean's end waits for them.
+			Name: StepFirmwareReflash, Interface: "firmware", Phase: Restore, Priority: 50, Version: 1, Abortable: false,
+			Applies: offers(StepFirmwareReflash), Timeout: atLeast,
+		},
+		{
+			Name: StepPCIReset, Interface: "power", Phase: Restore, Priority: 0, Version: 1, Abortable: false,
+			Applies: offers(StepPCIReset), Timeout: atLeast,
 		},
 	}
 }
@@ -75,6 +93,11 @@ func Versions(steps []Step) map[string]int {
 // isNVMe says that an NVMe controller can be asked.
 func isNVMe(s Subject) bool { return s.NVMe }
 
+// offers says that the device's driver has a way of its own to do the step.
+func offers(step string) func(Subject) bool {
+	return func(s Subject) bool { return slices.Contains(s.Offers, step) }
+}
+
 // consolidates says whether the namespaces may have to be put in order, and can be.
 // Zeroes reach only what lies in a namespace: anything but one whole one is cut anew
 // before it is zeroed (S2.57, SAFETY F17), and a layout that nobody knows may be
@@ -95,8 +118,8 @@ const leastTime = 900 * time.Second
 
 func atLeast(Subject) time.Duration { return leastTime }
 
-// atTwiceItsEstimate is the budget of a sanitize: 900 s, or twice what the drive says
-// that it takes where that is longer (D5).
+// atTwiceItsEstimate is the budget of an erase that the device does by itself: 900 s, or
+// twice what it says that this takes where that is longer (D5).
 func atTwiceItsEstimate(s Subject) time.Duration { return max(leastTime, 2*s.Estimate) }
 
 // atFloorRate is the budget of a step that deals with the whole device: 900 s, or
@@ -104,6 +127,15 @@ func atTwiceItsEstimate(s Subject) time.Duration { return max(leastTime, 2*s.Est
 func atFloorRate(s Subject) time.Duration {
 	const floor = 20_000_000
 	return max(leastTime, time.Duration(s.Size/floor)*time.Second)
+}
+
+// verifyTime is the budget of a verify: what reads the device has time by its size, a
+// program by its own estimate.
+func verifyTime(s Subject) time.Duration {
+	if s.Operation == device.Script {
+		return atTwiceItsEstimate(s)
+	}
+	return atFloorRate(s)
 }
 
 // Erasure is how one device will be erased: the policy's one operation and the steps

@@ -29,7 +29,10 @@ func TestTheCatalogIsThatOfTheContracts(t *testing.T) {
 		{"sanitize", "deploy", clean.Erase, 90},
 		{"consolidate_namespaces", "deploy", clean.Erase, 80},
 		{"zero", "deploy", clean.Erase, 70},
+		{"erase_device", "vendor", clean.Erase, 75},
 		{"verify", "deploy", clean.Verify, 60},
+		{"firmware_reflash", "firmware", clean.Restore, 50},
+		{"pci_reset", "power", clean.Restore, 0},
 	}, got)
 	_, err := clean.NewPlanner(clean.Catalog(), clean.Policy{})
 	require.NoError(t, err, "S3.13: no ties")
@@ -151,4 +154,52 @@ func TestD5_ASanitizeHasTwiceItsEstimate(t *testing.T) {
 		require.Equal(t, want, clean.Describe("sanitize").Timeout(clean.Subject{Estimate: estimate, Size: 1 << 50}))
 	}
 	require.Equal(t, 900*time.Second, clean.Describe("consolidate_namespaces").Timeout(clean.Subject{Size: 1 << 50}))
+}
+
+// TestS0_31_StepsThatADeviceOffers: a device that a program of the operator erases has the
+// erase, its verify, and what else the program offers; a reset only where the operator
+// gives it a priority, or names it.
+func TestS0_31_StepsThatADeviceOffers(t *testing.T) {
+	byScript := func(offers ...string) clean.Subject {
+		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, Offers: offers, HostSteps: clean.Versions(clean.Catalog())}
+	}
+	plain := planner(t, clean.Catalog(), clean.Policy{})
+	resets := planner(t, clean.Catalog(), clean.Policy{Priorities: map[string]float64{"pci_reset": 20}})
+	for name, tt := range map[string]struct {
+		planner *clean.Planner
+		subject clean.Subject
+		want    []string
+	}{
+		"GPU memory":                {plain, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
+		"firmware":                  {plain, byScript("erase_device", "verify", "firmware_reflash"), []string{"erase_device", "verify", "firmware_reflash"}},
+		"a reset is off":            {plain, byScript("erase_device", "verify", "pci_reset"), []string{"erase_device", "verify"}},
+		"a reset is wanted":         {resets, byScript("pci_reset", "firmware_reflash", "verify", "erase_device"), []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}},
+		"a reset is not offered":    {resets, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
+		"offered, not erased by it": {plain, clean.Subject{Operation: device.Shred, Offers: []string{"firmware_reflash"}, HostSteps: clean.Versions(clean.Catalog())}, []string{"zero", "verify", "firmware_reflash"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, fault := tt.planner.Full(tt.subject)
+			require.Nil(t, fault)
+			require.Equal(t, tt.want, namesOf(plan))
+		})
+	}
+	plan, fault := plain.Named(byScript("pci_reset"), []string{"pci_reset"})
+	require.Nil(t, fault)
+	require.Equal(t, []string{"pci_reset"}, namesOf(plan))
+	_, fault = plain.Named(byScript(), []string{"pci_reset"})
+	require.Equal(t, device.CodeNoSuchStep, fault.Code)
+	unable := byScript("pci_reset")
+	unable.Operation = ""
+	_, fault = resets.Full(unable)
+	require.Equal(t, device.CodeNoErasePath, fault.Code, "nothing is clean because it was reset")
+}
+
+func TestD5_AProgramHasTwiceItsEstimate(t *testing.T) {
+	subject := clean.Subject{Operation: device.Script, Estimate: 2 * time.Hour}
+	for _, step := range []string{"erase_device", "verify"} {
+		require.Equal(t, 4*time.Hour, clean.Describe(step).Timeout(subject), step)
+	}
+	require.Equal(t, 900*time.Second, clean.Describe("firmware_reflash").Timeout(subject))
+	require.False(t, clean.Describe("firmware_reflash").Abortable)
+	require.False(t, clean.Describe("pci_reset").Abortable)
 }

@@ -62,7 +62,9 @@ type Subject struct {
 	Capabilities device.Capabilities
 	Layout       device.Layout
 	Size         int64
-	// Estimate is the drive's own of how long its sanitize takes; 0 where it tells none.
+	// Offers are the steps that the device's driver has ways of its own for.
+	Offers []string
+	// Estimate is the device's own of how long its erase takes; 0 where it tells none.
 	Estimate time.Duration
 	// HostSteps gives the version of each step that the device's host worker knows.
 	HostSteps map[string]int

@@ -78,10 +78,12 @@ func ChangedCode(field string) Code {
 // discovery (S2.26).
 type Operation string
 
-// The operations, in the order in which the policy auto prefers them (S2.16).
+// The operations, in the order in which the policy auto prefers them (S2.16); Script, the
+// operator's own program, is never the policy's to choose (S0.31).
 const (
 	CryptoErase Operation = "crypto_erase"
 	BlockErase  Operation = "block_erase"
 	WriteZeroes Operation = "write_zeroes"
 	Shred       Operation = "shred"
+	Script      Operation = "script"
 )

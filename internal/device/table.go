@@ -272,6 +272,8 @@ var table = concat(
 		{in(Allocated), Rebuild, when(byOwn), stay, nil},
 		{in(Allocated), Unowned, when(unbound), PendingCleaning, then(soil, holdUnless)},
 		{in(Allocated), ObservedInUse, when(unbound), stay, then(bindObserved)},
+		// A migration gives the allocation another consumer, and back (S0.21, S0.22).
+		{in(Allocated), ObservedInUse, when(ofNova), stay, then(bindObserved)},
 	},
 	releaseRows(Unbind, byOwn),
 	releaseRows(Released, ofNova),

@@ -38,6 +38,13 @@ type Finder interface {
 	Find(ctx context.Context) ([]Found, error)
 }
 
+// ProgramUser is a Driver that runs programs of the operator.
+type ProgramUser interface {
+	// Programs gives, by name, what is wrong with each program that the host's rules
+	// allow: nil where it is what they say. It runs none.
+	Programs() (map[string]error, error)
+}
+
 // SanitizeState is what became of the most recent sanitize of a device.
 type SanitizeState string
 
@@ -122,6 +129,17 @@ type Health struct {
 type Wearing interface {
 	// Health reads the device's own account of its wear.
 	Health(ctx context.Context) (Health, error)
+}
+
+// Performer is a Handle whose driver does whole steps in a way of its own (S0.31):
+// those that Discovery.Offers names.
+type Performer interface {
+	// Perform does the step and returns when it has ended. It proves that the device is
+	// the enrolled one and nobody else's, before and after. mayGoOn is asked before it
+	// begins and while it runs. Its error, and the end of ctx, stop the step, but not
+	// where what is half done would be worse. note is one line for the record. Faults:
+	// those of Open, no_such_step, step_failed, tool_output.
+	Perform(ctx context.Context, step string, mayGoOn func() error) (note string, err error)
 }
 
 // Secured is a Handle of a device on which a tenant may leave more than data (SAFETY

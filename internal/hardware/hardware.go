@@ -31,6 +31,8 @@ type Target struct {
 	// MovedFrom is the name that a device of ours had at the place where it was
 	// before, at its first discovery here: its signatures are not foreign.
 	MovedFrom string
+	// Imported: tenants had it before it was enrolled, so that its signatures are theirs.
+	Imported bool
 }
 
 // Discovery is what a driver found at a Target.
@@ -46,6 +48,8 @@ type Discovery struct {
 	Capabilities *device.Capabilities
 	// Layout is how the device is cut into namespaces, where it can be.
 	Layout device.Layout
+	// Offers are the steps that the Handle, a Performer then, does in a way of its own.
+	Offers []string
 	// Estimates is how long the device says that an operation takes; what it does not
 	// tell is not in it.
 	Estimates map[device.Operation]time.Duration

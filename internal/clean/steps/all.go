@@ -8,6 +8,9 @@ func All() []Step {
 		Sanitize(),
 		ConsolidateNamespaces(),
 		Zero(),
+		EraseDevice(),
 		Verify(),
+		FirmwareReflash(),
+		PCIReset(),
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"burnish/internal/device"
 )
 
-var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred}
+var operations = []device.Operation{"", device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred, device.Script}
 
 func TestEveryStepIsWhole(t *testing.T) {
 	seen := map[string]bool{}
@@ -70,7 +70,8 @@ func TestS2_22_ZeroIsForWhatIsOverwritten(t *testing.T) {
 		want := operation == device.WriteZeroes || operation == device.Shred
 		subject := planning.Subject{Operation: operation}
 		require.Equal(t, want, steps.Zero().Applies(subject), "zero for %q", operation)
-		require.Equal(t, operation != "" && !want, steps.Sanitize().Applies(subject), "sanitize for %q", operation)
+		require.Equal(t, operation.Sanitizes(), steps.Sanitize().Applies(subject), "sanitize for %q", operation)
+		require.Equal(t, operation == device.Script, steps.EraseDevice().Applies(subject), "erase_device for %q", operation)
 		require.Equal(t, operation != "", steps.Verify().Applies(subject), "verify for %q", operation)
 	}
 }

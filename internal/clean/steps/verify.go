@@ -19,8 +19,8 @@ import (
 // Verify proves the erase by the method that fits it (SAFETY F19). Of a device that was
 // overwritten it reads back every byte, or, where the operator configured it, a sample,
 // and insists on zeroes. Of one that was sanitized it insists on the proof that the
-// sanitize was this clean's, and that no sampled block reads what it read before. The
-// outcome says which.
+// sanitize was this clean's, and that no sampled block reads what it read before. Of one
+// that the operator's program erased it has the program verify. The outcome says which.
 func Verify() Step {
 	return Step{Step: clean.Describe(clean.StepVerify), Run: runVerify}
 }
@@ -41,7 +41,10 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if w.Operation.Sanitizes() {
+	switch {
+	case w.Operation == device.Script:
+		return perform(ctx, w, clean.StepVerify)
+	case w.Operation.Sanitizes():
 		return verifySanitize(ctx, w)
 	}
 	return verifyZeroes(ctx, w)

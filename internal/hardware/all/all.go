@@ -12,6 +12,8 @@ import (
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/fake"
 	"burnish/internal/hardware/nvme"
+	"burnish/internal/hardware/script"
+	"burnish/internal/host"
 	"burnish/internal/pci"
 )
 
@@ -25,6 +27,8 @@ type Host struct {
 	// of device_spec are in force.
 	PCI   func(pci.Device) error
 	Specs func() (pci.Specs, error)
+	// Scripts gives the operator's programs that may be run now (SAFETY F13).
+	Scripts func() (map[string]host.Script, error)
 	// NVMeHelper is the program that does for the driver nvme what needs root.
 	NVMeHelper string
 	// Fake says whether simulated devices may be used.
@@ -37,7 +41,8 @@ var makers = map[string]func(Host) hardware.Driver{
 	"nvme": func(h Host) hardware.Driver {
 		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper, Kernel: block.Kernel{Keep: []string{h.StateDir}}})
 	},
-	"fake": func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
+	"script": func(h Host) hardware.Driver { return script.New(script.Host{Allow: h.PCI, Scripts: h.Scripts}) },
+	"fake":   func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
 }
 
 // Names lists the drivers that exist, in the order of the alphabet.

@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,10 +9,11 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/all"
+	"burnish/internal/pci"
 )
 
 func TestEveryDriverGoesByItsName(t *testing.T) {
-	require.Equal(t, []string{"block", "fake", "nvme"}, all.Names())
+	require.Equal(t, []string{"block", "fake", "nvme", "script"}, all.Names())
 	drivers, err := all.Drivers(append(all.Names(), "fake"), all.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
 	require.Len(t, drivers, len(all.Names()))
@@ -23,11 +25,17 @@ func TestEveryDriverGoesByItsName(t *testing.T) {
 func TestF13_ByDefaultNothingMayBeDestroyed(t *testing.T) {
 	drivers, err := all.Drivers(all.Names(), all.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
-	for name, settings := range map[string]map[string]string{
-		"block": {"path": "/dev/null"},
-		"fake":  {},
+	for name, target := range map[string]hardware.Target{
+		"block":  {Settings: map[string]string{"path": "/dev/null"}},
+		"fake":   {},
+		"script": {Address: notStorage(t), Settings: map[string]string{"script": "any"}},
 	} {
-		_, err := drivers[name].Discover(t.Context(), hardware.Target{Name: "d1", Settings: settings}, device.Identity{})
+		if name == "script" && target.Address == "" {
+			t.Log("this machine has no PCI device for the driver script")
+			continue
+		}
+		target.Name = "d1"
+		_, err := drivers[name].Discover(t.Context(), target, device.Identity{})
 		fault, ok := device.AsFault(err)
 		require.True(t, ok, "%s: %v", name, err)
 		require.Equal(t, device.CodeNotAllowed, fault.Code, name)
@@ -36,5 +44,19 @@ func TestF13_ByDefaultNothingMayBeDestroyed(t *testing.T) {
 
 func TestUnknownDriverIsNamedWithTheKnownOnes(t *testing.T) {
 	_, err := all.Drivers([]string{"fake", "floppy"}, all.Host{})
-	require.EqualError(t, err, `there is no driver "floppy": known are block, fake, nvme`)
+	require.EqualError(t, err, `there is no driver "floppy": known are block, fake, nvme, script`)
+}
+
+// notStorage is the address of a PCI device of this machine that the driver script would
+// take, "" where it has none.
+func notStorage(t *testing.T) string {
+	t.Helper()
+	devices, err := pci.Scan(pci.Devices)
+	require.NoError(t, err)
+	for _, d := range devices {
+		if !strings.HasPrefix(d.Class, "01") && d.Type != pci.Virtual && len(d.Functions) == 0 {
+			return d.Address
+		}
+	}
+	return ""
 }

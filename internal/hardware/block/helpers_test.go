@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,15 +92,23 @@ func mayRun(t *testing.T, name string, args ...string) {
 // attach makes a loop device of a file for the time of the test.
 func attach(t *testing.T, image string, args ...string) string {
 	t.Helper()
+	loop, _ := attached(t, image, args...)
+	return loop
+}
+
+// attached is attach for a test that also detaches the loop device, by the function.
+func attached(t *testing.T, image string, args ...string) (loop string, detach func()) {
+	t.Helper()
 	needs(t, "losetup")
 	// The name only: losetup also warns, on stderr, of an odd size.
 	out, err := exec.Command("losetup", append(append([]string{"--find", "--show"}, args...), image)...).Output()
 	if err != nil {
 		t.Skipf("this environment has no loop device: %v", err)
 	}
-	loop := strings.TrimSpace(string(out))
-	t.Cleanup(func() { run(t, "losetup", "--detach", loop) })
-	return loop
+	loop = strings.TrimSpace(string(out))
+	detach = sync.OnceFunc(func() { run(t, "losetup", "--detach", loop) })
+	t.Cleanup(detach)
+	return loop, detach
 }
 
 // image makes a sparse file to hold a file system.
@@ -159,6 +168,7 @@ type fixture struct {
 	// image is the file behind a device and loop the kernel's own name of it; both are
 	// "" where the target is a file.
 	image, loop string
+	detach      func() // takes the file from the loop device
 	target      hardware.Target
 	who         device.Identity
 }
@@ -195,7 +205,7 @@ func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture 
 	f.driver.sys.dev = filepath.Join(dir, "dev")
 	require.NoError(t, os.MkdirAll(f.driver.sys.dev, 0o700))
 	stamped(t, f.image, size)
-	f.loop = attach(t, f.image, append(args, "--partscan")...)
+	f.loop, f.detach = attached(t, f.image, append(args, "--partscan")...)
 	return f
 }
 

@@ -124,8 +124,8 @@ func (s system) behindLoop(name, backingFile string) (found loopBehind, known bo
 		switch {
 		case err == nil:
 			return loopBehind{inode{dev: info.Device, ino: info.Inode}, info.Rdevice}, true, nil
-		case errors.Is(err, unix.ENXIO):
-			return loopBehind{}, false, nil // detached since it was listed
+		case detached(err):
+			return loopBehind{}, false, nil // since it was listed
 		default:
 			return loopBehind{}, false, ioFault("ask the loop device", name, err)
 		}
@@ -133,14 +133,20 @@ func (s system) behindLoop(name, backingFile string) (found loopBehind, known bo
 	// In a container the node is often missing or closed to us; sysfs has the name.
 	text, err := os.ReadFile(backingFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO):
-		return loopBehind{}, false, nil // detached since it was listed
+	case detached(err):
+		return loopBehind{}, false, nil // since it was listed
 	case err != nil:
 		return loopBehind{}, false, ioFault("read", backingFile, err)
 	}
 	var stat unix.Stat_t
 	err = uninterrupted(func() error { return unix.Stat(strings.TrimSuffix(string(text), "\n"), &stat) })
 	return loopBehind{inodeOf(&stat), uint64(stat.Rdev)}, err == nil, nil
+}
+
+// detached says that a loop device lost its file, or went away, after it was listed: the
+// kernel has ENODEV for an attribute that was open already.
+func detached(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
 }
 
 // notMounted refuses a file that is itself mounted somewhere, as containers do with

@@ -72,6 +72,22 @@ func TestF14_LoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
 	}
 }
 
+// TestF14_ALoopThatGoesWhileItIsLookedAtIsNobodys: another loop device, detached between
+// the open and the read of its attribute, says nothing about this one.
+func TestF14_ALoopThatGoesWhileItIsLookedAtIsNobodys(t *testing.T) {
+	image := filepath.Join(workDir(t), "image")
+	stamped(t, image, mib)
+	node, detach := attached(t, image)
+	attribute, err := os.Open(filepath.Join("/sys/block", filepath.Base(node), "loop/backing_file"))
+	require.NoError(t, err)
+	defer attribute.Close()
+	detach()
+	_, err = attribute.Read(make([]byte, 4096))
+	require.Error(t, err)
+	require.True(t, detached(err), "%v", err)
+	require.False(t, detached(unix.EIO))
+}
+
 func TestF14_DataJournalIsReadFromTheTables(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	number := fmt.Sprintf("%d:%d", unix.Major(f.who.Device), unix.Minor(f.who.Device))

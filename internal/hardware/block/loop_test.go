@@ -81,11 +81,10 @@ func TestF14_IdentityOfALoopIsTheInodeBehind(t *testing.T) {
 
 	// The same file without its loop has the same serial, so that the fence and the
 	// rule of one device, one lifecycle hold for both.
-	run(t, "losetup", "--detach", f.loop)
+	f.detach()
 	found, err = f.driver.Discover(t.Context(), at(f.image+".2"), device.Identity{})
 	require.NoError(t, err)
 	require.Equal(t, f.who.Serial, found.Identity.Serial)
-	run(t, "losetup", f.loop, f.image+".2")
 }
 
 func TestF13_RulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
@@ -159,10 +158,9 @@ func TestF14_LoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 	t.Run("without a file", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		f.path = f.node(t, filepath.Base(f.loop))
-		run(t, "losetup", "--detach", f.loop)
+		f.detach()
 		_, err := f.driver.Discover(t.Context(), at(f.path), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
-		run(t, "losetup", f.loop, f.image)
 	})
 }
 

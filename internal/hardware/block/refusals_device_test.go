@@ -95,8 +95,7 @@ var loopRefusals = map[string]refusal{
 	},
 	"detached": {
 		happens: func(t *testing.T, f *fixture) []string {
-			run(t, "losetup", "--detach", f.loop)
-			t.Cleanup(func() { run(t, "losetup", f.loop, f.image) }) // for who detaches it at the end
+			f.detach()
 			return []string{f.image}
 		},
 		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, kept: true,

@@ -198,12 +198,12 @@ func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 
 // refuseForeign refuses a target that holds something which its owner may still want,
 // unless the operator accepts all of it by name (SAFETY F15). What a device of ours
-// carries that was moved here, its tenants left.
+// carries that was moved here, or imported, its tenants left.
 func refuseForeign(r io.ReaderAt, path string, size int64, t hardware.Target) error {
-	if t.MovedFrom != "" {
+	if t.MovedFrom != "" || t.Imported {
 		return nil
 	}
-	found, err := signatures(r, size)
+	found, err := signatures(&pieces{of: r}, size)
 	if err != nil {
 		return ioFault("read", path, err)
 	}
@@ -215,6 +215,60 @@ func refuseForeign(r io.ReaderAt, path string, size int64, t hardware.Target) er
 	return hardware.Refused(device.CodeForeignSignature,
 		fmt.Sprintf("if it may be destroyed, enroll it with --accept-signature %s", all),
 		"%q holds %s", path, strings.Join(found, ", "))
+}
+
+// pieces reads in pieces of 256 KiB and keeps them: the places of signatures lie close
+// together, and each read of a disk takes its time.
+type pieces struct {
+	of   io.ReaderAt
+	kept map[int64]piece
+}
+
+// piece is what a read of one gave, as far as it got.
+type piece struct {
+	data []byte
+	err  error
+}
+
+const pieceSize = 256 << 10
+
+// ReadAt is that of io.ReaderAt.
+func (p *pieces) ReadAt(into []byte, offset int64) (n int, err error) {
+	for n < len(into) {
+		at := offset + int64(n)
+		piece := p.piece(at / pieceSize * pieceSize)
+		got := 0
+		if within := at % pieceSize; within < int64(len(piece.data)) {
+			got = copy(into[n:], piece.data[within:])
+		}
+		n += got
+		switch {
+		case got > 0:
+		case errors.Is(piece.err, io.EOF):
+			return n, io.EOF
+		default: // it is only these bytes that must be readable
+			more, err := p.of.ReadAt(into[n:], at)
+			return n + more, err
+		}
+	}
+	return n, nil
+}
+
+// piece gives the piece that begins at at. One that is not whole has an error.
+func (p *pieces) piece(at int64) piece {
+	if known, ok := p.kept[at]; ok {
+		return known
+	}
+	data := make([]byte, pieceSize)
+	got, err := p.of.ReadAt(data, at)
+	if got < pieceSize && err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	if p.kept == nil {
+		p.kept = map[int64]piece{}
+	}
+	p.kept[at] = piece{data[:got], err}
+	return p.kept[at]
 }
 
 // descriptor reads a descriptor, through the cache, as an io.ReaderAt.

@@ -9,7 +9,7 @@ import (
 	"burnish/internal/pci"
 )
 
-const hostDriver, guestDriver = privileged.HostDriver, privileged.GuestDriver
+const hostDriver, guestDriver = privileged.HostDriver, hardware.GuestDriver
 
 // nodePatience is how long the kernel may take to make a node or to bind a drive.
 const nodePatience = privileged.Patience

@@ -9,18 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"burnish/internal/hardware"
 	"burnish/internal/pci"
 )
 
-const (
-	// HostDriver is the kernel's driver on which a drive must be to be cleaned (S2.60).
-	HostDriver = "nvme"
-	// GuestDriver is the kernel's driver through which a guest has a drive.
-	GuestDriver = "vfio-pci"
-)
+// HostDriver is the kernel's driver on which a drive must be to be cleaned (S2.60).
+const HostDriver = "nvme"
 
 // Rebind gives a drive to the host's driver; see Hands. Nothing is taken from another
 // driver than the guests', and nothing from a guest (SAFETY F21).
@@ -32,7 +26,7 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 	switch dev.Driver {
 	case HostDriver:
 		return nil
-	case "", GuestDriver:
+	case "", hardware.GuestDriver:
 	default:
 		return hardware.Busy("the drive at %s is on the driver %s, which is not taken from it", dev.Address, dev.Driver)
 	}
@@ -60,30 +54,14 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 	return nil
 }
 
-// released proves that no guest has the drive's group: the kernel lets one open it at
-// a time.
+// released proves that no guest has the drive.
 func (l *Local) released(dev pci.Device) error {
-	if dev.IOMMUGroup == "" {
-		return nil
-	}
 	open := l.OpenGroup
 	if open == nil {
-		open = OpenGroup
+		open = hardware.OpenVFIO
 	}
-	fd, err := open(filepath.Join(l.Dev, "vfio", dev.IOMMUGroup))
-	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
-		return nil // no such group is offered to guests
-	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EPERM):
-		return hardware.Busy("a guest still has the drive at %s (VFIO group %s): %v", dev.Address, dev.IOMMUGroup, err)
-	case err != nil:
-		return fmt.Errorf("look whether a guest has the drive at %s: %w", dev.Address, err)
-	}
-	return unix.Close(fd)
+	return hardware.NotInAGuest(l.Dev, dev.IOMMUGroup, "the drive at "+dev.Address, open)
 }
-
-// OpenGroup opens a VFIO group as a guest does.
-func OpenGroup(path string) (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0) }
 
 // attributeTo writes one attribute of sysfs.
 func attributeTo(file, text string) error {

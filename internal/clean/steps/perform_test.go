@@ -1,0 +1,59 @@
+package steps_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// card is a device of which a program does whole steps.
+type card struct{ *memory }
+
+var _ hardware.Performer = (*card)(nil)
+
+func (c *card) Perform(_ context.Context, step string, mayGoOn func() error) (string, error) {
+	if err := mayGoOn(); err != nil {
+		return "", err
+	}
+	return "by the program", c.call("perform %s", step)
+}
+
+// TestS0_31_AProgramsStep is recorded before it begins.
+func TestS0_31_AProgramsStep(t *testing.T) {
+	for _, step := range []steps.Step{steps.EraseDevice(), steps.Verify(), steps.FirmwareReflash(), steps.PCIReset()} {
+		t.Run(step.Name, func(t *testing.T) {
+			require.Equal(t, step.Name != "verify", step.Writes)
+			run := func(c *card, checkpoint error) (steps.Outcome, error) {
+				return step.Run(t.Context(), &steps.Work{Device: c, Operation: device.Script, Checkpoint: func(int64) error {
+					c.calls = append(c.calls, "checkpoint")
+					return checkpoint
+				}})
+			}
+			c := &card{memory: newMemory(0, tenants)}
+			out, err := run(c, nil)
+			require.NoError(t, err)
+			require.Equal(t, steps.Outcome{Method: "memory", Note: "by the program"}, out)
+			require.Equal(t, []string{"checkpoint", "perform " + step.Name}, c.calls)
+
+			c = &card{memory: newMemory(0, tenants)}
+			_, err = run(c, errInjected)
+			require.ErrorIs(t, err, errInjected)
+			require.Equal(t, []string{"checkpoint"}, c.calls, "who lost its right starts nothing")
+
+			c = &card{memory: newMemory(0, tenants)}
+			c.failAt = 2
+			_, err = run(c, nil)
+			require.ErrorIs(t, err, errInjected)
+
+			_, err = step.Run(t.Context(), &steps.Work{Device: newMemory(block, tenants), Operation: device.Script})
+			fault, ok := device.AsFault(err)
+			require.True(t, ok)
+			require.Equal(t, device.CodeNoErasePath, fault.Code, "a device of which nobody does the step")
+		})
+	}
+}

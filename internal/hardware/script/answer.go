@@ -1,0 +1,141 @@
+package script
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// The verbs of a program: the first is no step, the others have their steps' names.
+const (
+	identify        = "identify"
+	eraseDevice     = "erase_device"
+	verify          = "verify"
+	firmwareReflash = "firmware_reflash"
+	pciReset        = "pci_reset"
+)
+
+// offered are the steps that a program may offer.
+var offered = []string{eraseDevice, verify, firmwareReflash, pciReset}
+
+// says is what a program says of its device.
+type says struct {
+	Serial   string   `json:"serial"`
+	Model    string   `json:"model"`
+	Firmware string   `json:"firmware"`
+	Size     int64    `json:"size"`
+	Steps    []string `json:"steps"`
+	Estimate string   `json:"estimate"`
+
+	estimate time.Duration
+}
+
+// longest is the longest estimate that is believed: 30 days.
+const longest = 30 * 24 * time.Hour
+
+// parseSays reads the answer to identify. Serial and model are single printable words
+// or lines: records and locks are named by them.
+func parseSays(line []byte) (says, error) {
+	var s says
+	if err := strict(line, &s); err != nil {
+		return says{}, err
+	}
+	for _, text := range []struct {
+		name, value string
+		needed      bool
+	}{{"serial", s.Serial, true}, {"model", s.Model, false}, {"firmware", s.Firmware, false}} {
+		switch {
+		case text.needed && text.value == "":
+			return says{}, fmt.Errorf("it tells no %s: the device could not be told from another", text.name)
+		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
+			return says{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
+		}
+	}
+	if s.Size < 0 {
+		return says{}, fmt.Errorf("its size is %d", s.Size)
+	}
+	for i, step := range s.Steps {
+		switch {
+		case !slices.Contains(offered, step):
+			return says{}, fmt.Errorf("it offers %q, which is none of %s", step, strings.Join(offered, ", "))
+		case slices.Contains(s.Steps[:i], step):
+			return says{}, fmt.Errorf("it offers %s twice", step)
+		}
+	}
+	if s.Estimate != "" {
+		var err error
+		if s.estimate, err = time.ParseDuration(s.Estimate); err != nil || s.estimate < 0 || s.estimate > longest {
+			return says{}, fmt.Errorf("its estimate %q is no time such as 10m, up to %s", s.Estimate, longest)
+		}
+	}
+	// Not optional: a program that once forgot it would make of its device one that nothing
+	// can erase, which may be given on as it is (D4).
+	for _, step := range []string{eraseDevice, verify} {
+		if !slices.Contains(s.Steps, step) {
+			return says{}, fmt.Errorf("it does not offer %s", step)
+		}
+	}
+	return s, nil
+}
+
+// parseDone reads the answer to any other verb: only what says that it is done, is.
+func parseDone(line []byte) (note string, err error) {
+	var answer struct {
+		Done bool   `json:"done"`
+		Note string `json:"note"`
+	}
+	if err := strict(line, &answer); err != nil {
+		return "", err
+	}
+	if !answer.Done {
+		return "", errors.New("it does not say that it is done")
+	}
+	return short(answer.Note), nil
+}
+
+// strict reads one JSON object without unknown fields.
+func strict(line []byte, into any) error {
+	if len(line) == 0 || line[0] != '{' {
+		return fmt.Errorf("its last line is no JSON object: %q", short(string(line)))
+	}
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("there is more than one JSON object in its last line: %q", short(string(line)))
+	}
+	return nil
+}
+
+// badAnswer is the fault of a program that ended well and said something else.
+func (c *card) badAnswer(verb string, err error) error {
+	return hardware.Refused(device.CodeToolOutput, "correct the script", "script %s, %s: %v", c.script, verb, err)
+}
+
+// short makes one line of what a program said, cut where it is too long: a tool may print
+// what no terminal and no message takes.
+func short(text string) string {
+	const most = 300
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || unicode.IsSpace(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,216 @@
+package script
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/internal/pci"
+)
+
+// card is a PCI device that is held by an open descriptor of its configuration space:
+// where the device is taken away, also for another at the same address, that can be read
+// no more (SAFETY F11).
+type card struct {
+	*Driver
+	pci    pci.Device
+	config *os.File
+	// script is the name of its program; target says what was enrolled.
+	script string
+	target hardware.Target
+}
+
+// storage is the PCI base class of what holds data that the other drivers erase.
+const storage = "01"
+
+// card holds the device at the target's address, if this host lets it be destroyed. The
+// caller closes it.
+func (d *Driver) card(t hardware.Target, known device.Identity) (_ *card, err error) {
+	name, err := scriptOf(t)
+	if err != nil {
+		return nil, err
+	}
+	address := strings.ToLower(t.Address)
+	if address == "" {
+		return nil, hardware.Invalid("the driver script needs the PCI address of the device (--address)")
+	}
+	c := &card{Driver: d, script: name, target: t}
+	if known.Path != "" && known.Path != address {
+		return nil, hardware.Changed("path", fmt.Sprintf("it was enrolled at %s and this is %s", known.Path, address))
+	}
+	if err := c.look(address); err != nil {
+		return nil, err
+	}
+	if c.config, err = c.hold(); err != nil {
+		return nil, err
+	}
+	if err := c.still(); err != nil {
+		c.closeInto(&err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// hold opens the device's configuration space.
+func (c *card) hold() (*os.File, error) {
+	file, err := os.Open(filepath.Join(c.devices(), c.pci.Address, "config"))
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
+		return nil, hardware.Missing("the PCI device at %s cannot be held: %v", c.pci.Address, err)
+	case err != nil:
+		return nil, fmt.Errorf("hold the PCI device at %s: %w", c.pci.Address, err)
+	}
+	return file, nil
+}
+
+// holdAgain holds and locks what is at the address now; the caller proves that it is the
+// enrolled device.
+func (c *card) holdAgain(ctx context.Context) error {
+	var file *os.File
+	err := hardware.Until(ctx, c.patience, func() (again bool, err error) {
+		file, err = c.hold()
+		f, ok := device.AsFault(err)
+		return ok && f.Code == device.CodeTargetMissing, err
+	})
+	if err != nil {
+		return err
+	}
+	before := c.config
+	c.config = file
+	// Its lock goes first: where it is the same device, it is the same lock.
+	if err := before.Close(); err != nil {
+		return err
+	}
+	return c.lock(ctx)
+}
+
+func (c *card) lock(ctx context.Context) error {
+	return hardware.Lock(ctx, int(c.config.Fd()), c.pci.Address)
+}
+
+func (d *Driver) devices() string { return filepath.Join(d.host.Sys, "bus/pci/devices") }
+
+// look reads what the kernel says of the device, and refuses what is not for this driver,
+// and what the host's rules do not allow.
+func (c *card) look(address string) error {
+	dev, found, err := pci.Look(c.devices(), address)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return hardware.Missing("there is no PCI device at %s", address)
+	case strings.HasPrefix(dev.Class, storage):
+		return hardware.Invalid("what is at %s is storage (class %s): the drivers nvme and block erase it and prove it", address, dev.Class)
+	case dev.Type == pci.Virtual:
+		return hardware.Invalid("%s is a virtual function; only whole devices are cleaned", address)
+	case len(dev.Functions) > 0:
+		return hardware.Refused(device.CodeTargetShared, "switch its virtual functions off", "%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
+	}
+	c.pci = dev
+	if c.host.Allow == nil {
+		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
+			"PCI device %s may not be destroyed: this host allows nothing", address)
+	}
+	return c.host.Allow(dev)
+}
+
+// still proves that the descriptor is the device's that look saw.
+func (c *card) still() error {
+	var ids [4]byte
+	if _, err := c.config.ReadAt(ids[:], 0); host.Passing(err) {
+		return fmt.Errorf("read the configuration of %s: %w", c.pci.Address, err)
+	} else if err != nil {
+		return hardware.Missing("the PCI device at %s was taken away: %v", c.pci.Address, err)
+	}
+	if ids == [4]byte{0xff, 0xff, 0xff, 0xff} {
+		return hardware.Missing("the PCI device at %s does not answer: it fell off its bus", c.pci.Address)
+	}
+	for i, want := range []string{c.pci.Vendor, c.pci.Product} {
+		if have := fmt.Sprintf("%04x", binary.LittleEndian.Uint16(ids[2*i:])); have != want {
+			return hardware.Changed([]string{"vendor", "product"}[i], fmt.Sprintf("%s says %s and not %s", c.pci.Address, have, want))
+		}
+	}
+	return nil
+}
+
+// unused refuses a device that a guest has, or that the host itself works with (SAFETY
+// F12, F21).
+func (c *card) unused() error {
+	address := c.pci.Address
+	if err := c.look(address); err != nil { // as it is bound now
+		return err
+	}
+	if c.pci.Driver == hardware.GuestDriver {
+		// Without the group's node a guest may have the device by another way.
+		if _, err := os.Stat(filepath.Join(c.host.Dev, "vfio", cmp.Or(c.pci.IOMMUGroup, "-"))); err != nil {
+			return hardware.Refused(device.CodeTargetBusy, "take it from "+hardware.GuestDriver, "whether a guest has the device at %s cannot be known: %v", address, err)
+		}
+	}
+	if err := hardware.NotInAGuest(c.host.Dev, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
+		return err
+	}
+	interfaces := c.pci.Interfaces
+	virtio, err := filepath.Glob(filepath.Join(c.devices(), address, "virtio*/net/*"))
+	if err != nil {
+		return fmt.Errorf("look for interfaces of %s: %w", address, err)
+	}
+	for _, folder := range virtio {
+		interfaces = append(interfaces, filepath.Base(folder))
+	}
+	for _, name := range interfaces {
+		text, err := os.ReadFile(filepath.Join(c.host.Sys, "class/net", name, "flags"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it went away, or has another name: the next look finds that
+		}
+		if err != nil {
+			return fmt.Errorf("look whether %s is up: %w", name, err)
+		}
+		flags, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 32)
+		if err != nil {
+			return fmt.Errorf("look whether %s is up: %w", name, err)
+		}
+		if flags&unix.IFF_UP != 0 {
+			return hardware.Busy("the host itself uses the device at %s: its interface %s is up", address, name)
+		}
+	}
+	return nil
+}
+
+// identify has the program say who the device is.
+func (c *card) identify(ctx context.Context, known device.Identity, mayGoOn func() error) (says, device.Identity, error) {
+	// A device that a guest has is the guest's to talk to.
+	if err := c.unused(); err != nil {
+		return says{}, device.Identity{}, err
+	}
+	if err := c.still(); err != nil {
+		return says{}, device.Identity{}, err
+	}
+	line, _, err := c.call(ctx, identify, known, mayGoOn)
+	if err != nil {
+		return says{}, device.Identity{}, err
+	}
+	told, err := parseSays(line)
+	if err != nil {
+		return says{}, device.Identity{}, c.badAnswer(identify, err)
+	}
+	if err := c.still(); err != nil {
+		return says{}, device.Identity{}, err
+	}
+	return told, device.Identity{
+		Serial: told.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: told.Model, Firmware: told.Firmware,
+		Size: told.Size, Capacity: told.Size, Path: c.pci.Address,
+	}, nil
+}
+
+func (c *card) closeInto(err *error) { *err = errors.Join(*err, c.config.Close()) }

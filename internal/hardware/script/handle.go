@@ -1,0 +1,125 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+)
+
+// handle is one opened device.
+type handle struct {
+	*card
+	enrolled device.Identity
+	writable bool
+}
+
+// Check proves that the device is the enrolled one and nobody else's.
+func (h *handle) Check(ctx context.Context) error {
+	_, err := h.check(ctx, nil)
+	return err
+}
+
+func (h *handle) check(ctx context.Context, mayGoOn func() error) (says, error) {
+	told, who, err := h.identify(ctx, h.enrolled, mayGoOn)
+	if err != nil {
+		return says{}, err
+	}
+	if field := h.enrolled.Differs(who); field != "" {
+		return says{}, hardware.Changed(field, h.pci.Address)
+	}
+	return told, nil
+}
+
+// Perform calls the program; see hardware.Performer.
+func (h *handle) Perform(ctx context.Context, step string, mayGoOn func() error) (note string, err error) {
+	if !h.writable && step != verify {
+		return "", fmt.Errorf("%s is open for reading: %s would change it", h.pci.Address, step)
+	}
+	var line []byte
+	var sum string
+	err = h.whileFree(ctx, func() error {
+		told, err := h.check(ctx, mayGoOn)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(told.Steps, step) {
+			return hardware.Refused(device.CodeNoSuchStep, "correct the script, or signal refresh to "+h.target.Name+", then clean it",
+				"script %s does not offer %s for %s any more", h.script, step, h.pci.Address)
+		}
+		line, sum, err = h.call(ctx, step, h.enrolled, mayGoOn)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	if note, err = parseDone(line); err != nil {
+		return "", h.badAnswer(step, err)
+	}
+	if finishes(step) {
+		// The device may have left its bus and come back.
+		if err := h.holdAgain(ctx); err != nil {
+			return "", err
+		}
+	}
+	if err := h.whileFree(ctx, func() error { return h.Check(ctx) }); err != nil {
+		return "", err
+	}
+	if note != "" {
+		note = ": " + note
+	}
+	return fmt.Sprintf("script %s, sha256 %.12s%s", h.script, sum, note), nil
+}
+
+// busyPatience is how long somebody may use the device, busyPause the time between two
+// looks.
+const (
+	busyPatience = 20 * time.Second
+	busyPause    = time.Second
+)
+
+// whileFree tries again while somebody uses the device, but not for ever: an operator
+// must end what does not end by itself.
+func (h *handle) whileFree(ctx context.Context, try func() error) error {
+	until := time.Now().Add(h.patience)
+	pause := time.NewTicker(h.pause)
+	defer pause.Stop()
+	for {
+		err := try()
+		f, ok := device.AsFault(err)
+		if !ok || f.Code != device.CodeTargetBusy {
+			return err
+		}
+		if !time.Now().Before(until) {
+			return hardware.Refused(f.Code, f.Remedy+", then clean "+h.target.Name, "%s", f.Message)
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Size is what the program told, 0 where it told nothing.
+func (h *handle) Size() int64 { return h.enrolled.Size }
+
+// Method names the program, for the record.
+func (h *handle) Method() string { return "script" }
+
+// errNoBytes: the device's bytes are its program's business.
+var errNoBytes = errors.New("a device of the driver script has no bytes that a host can address")
+
+// ZeroAt, ReadAt and Flush are not for such devices.
+func (h *handle) ZeroAt(context.Context, int64, int64) error { return errNoBytes }
+
+func (h *handle) ReadAt([]byte, int64) (int, error) { return 0, errNoBytes }
+
+func (h *handle) Flush(context.Context) error { return nil }
+
+// Close lets the device go.
+func (h *handle) Close() error { return h.config.Close() }

@@ -1,0 +1,178 @@
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+)
+
+// program is one of host.yaml's scripts, checked. Its bytes lie in sealed memory: what
+// runs is what was checked, whoever writes to the file meanwhile (SAFETY F13).
+type program struct {
+	rule  host.Script
+	bytes *os.File
+	as    *syscall.Credential // nil: this worker's own user
+}
+
+// largest bounds a program.
+const largest = 64 << 20
+
+// program reads and checks the script of this name. The caller closes its bytes.
+func (d *Driver) program(name string) (*program, error) {
+	var rules map[string]host.Script
+	if d.host.Scripts != nil {
+		var err error
+		if rules, err = d.host.Scripts(); err != nil {
+			return nil, err
+		}
+	}
+	rule, ok := rules[name]
+	if !ok {
+		return nil, notAllowed("add it to allow.scripts in the host's host.yaml, if it may be run", "there is no script %q on this host", name)
+	}
+	p := &program{rule: rule}
+	var err error
+	if p.as, err = credential(rule); err != nil {
+		return nil, notAllowed("correct its uid in host.yaml, or run the worker as root", "script %s: %v", name, err)
+	}
+	if p.bytes, err = checked(rule); host.Passing(err) {
+		return nil, fmt.Errorf("check the script %s: %w", name, err)
+	} else if err != nil {
+		return nil, notAllowed("find out who changed it; then correct the file, or its entry in host.yaml", "script %s is not what host.yaml allows: %v", name, err)
+	}
+	return p, nil
+}
+
+// Programs checks every script of host.yaml; see hardware.ProgramUser.
+func (d *Driver) Programs() (map[string]error, error) {
+	rules, err := d.host.Scripts()
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]error, len(rules))
+	for name := range rules {
+		p, err := d.program(name)
+		if err == nil {
+			err = p.bytes.Close()
+		}
+		all[name] = err
+	}
+	return all, nil
+}
+
+func notAllowed(remedy, format string, args ...any) error {
+	return hardware.Refused(device.CodeNotAllowed, remedy, format, args...)
+}
+
+// credential is the user that a script runs as.
+func credential(rule host.Script) (*syscall.Credential, error) {
+	own := os.Geteuid()
+	if rule.UID == nil || int(*rule.UID) == own {
+		return nil, nil
+	}
+	if own != 0 {
+		return nil, fmt.Errorf("it runs as uid %d, and this worker, uid %d, cannot become that", *rule.UID, own)
+	}
+	who, err := user.LookupId(strconv.FormatUint(uint64(*rule.UID), 10))
+	if err != nil {
+		return nil, err
+	}
+	group, err := strconv.ParseUint(who.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("the group of uid %d: %w", *rule.UID, err)
+	}
+	return &syscall.Credential{Uid: *rule.UID, Gid: uint32(group)}, nil
+}
+
+// checked copies the script to sealed memory and checks the copy.
+func checked(rule host.Script) (_ *os.File, err error) {
+	fd, err := unix.Open(rule.Path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link; name the file itself", rule.Path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", rule.Path, err)
+	}
+	file := os.NewFile(uintptr(fd), rule.Path)
+	defer func() { err = errors.Join(err, file.Close()) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, fmt.Errorf("look at %s: %w", rule.Path, err)
+	}
+	owner, err := uidOf(rule.Owner)
+	switch {
+	case err != nil:
+		return nil, err
+	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, fmt.Errorf("%s is no regular file", rule.Path)
+	case stat.Uid != owner:
+		return nil, fmt.Errorf("%s belongs to uid %d, and its owner must be %s", rule.Path, stat.Uid, rule.Owner)
+	case stat.Mode&0o022 != 0:
+		return nil, fmt.Errorf("%s may be written by others than its owner (mode %04o)", rule.Path, stat.Mode&0o7777)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, largest+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", rule.Path, err)
+	}
+	if len(text) > largest {
+		return nil, fmt.Errorf("%s is larger than %d bytes", rule.Path, largest)
+	}
+	sum := sha256.Sum256(text)
+	if have := hex.EncodeToString(sum[:]); have != rule.SHA256 {
+		return nil, fmt.Errorf("the SHA-256 of %s is %s", rule.Path, have)
+	}
+	return sealed(rule.Path, text)
+}
+
+// sealed puts text into memory that nobody can change any more, and that can be run.
+func sealed(name string, text []byte) (_ *os.File, err error) {
+	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("burnish-script", flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 know no such flag, and need none
+		fd, err = unix.MemfdCreate("burnish-script", flags)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make memory for %s: %w", name, err)
+	}
+	file := os.NewFile(uintptr(fd), name)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}()
+	if _, err := file.Write(text); err != nil {
+		return nil, fmt.Errorf("copy %s: %w", name, err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE); err != nil {
+		return nil, fmt.Errorf("seal the copy of %s: %w", name, err)
+	}
+	return file, nil
+}
+
+// uidOf takes a name or a number. root is 0 also where there is no database of users.
+func uidOf(owner string) (uint32, error) {
+	if owner == "root" {
+		return 0, nil
+	}
+	if uid, err := strconv.ParseUint(owner, 10, 32); err == nil {
+		return uint32(uid), nil
+	}
+	who, err := user.Lookup(owner)
+	if err != nil {
+		return 0, err
+	}
+	uid, err := strconv.ParseUint(who.Uid, 10, 32)
+	return uint32(uid), err
+}

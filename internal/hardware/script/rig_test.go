@@ -1,0 +1,201 @@
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/host"
+	"burnish/internal/pci"
+)
+
+// TestMain is also what a worker's binary is when a driver starts it as a keeper.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == Subcommand {
+		if err := Keep(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(withKeeper(m))
+}
+
+// keeper is the binary that the tests' drivers have as keepers.
+var keeper = "/proc/self/exe"
+
+func withKeeper(m *testing.M) (code int) {
+	if slowStart {
+		dir, err := os.MkdirTemp("", "keeper-")
+		if err == nil {
+			defer func() {
+				if err := os.RemoveAll(dir); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					code = 1
+				}
+			}()
+			keeper = filepath.Join(dir, "keeper")
+			build := exec.Command("go", "build", "-o", keeper, "burnish/internal/cmd/keeper")
+			build.Stderr = os.Stderr
+			err = build.Run()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "build the keeper:", err)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// goOn lets everything go on.
+func goOn() error { return nil }
+
+// identity is an answer to identify.
+func identity(serial, model string, size int64, steps ...string) string {
+	text, err := json.Marshal(map[string]any{"serial": serial, "model": model, "size": size, "steps": steps})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+const address = "0000:81:00.0"
+
+// gpu is a program that works: it keeps a card's memory, and a list of its calls, in the
+// folder that stands for the card. What a test wants of a verb it writes into the file of
+// that name, which is run first.
+const gpu = `#!/bin/sh
+set -eu
+cd %q
+echo "$1 $2" >>calls
+if [ -e "$1" ]; then . ./"$1"; fi
+case $1 in
+identify) echo looking; cat identity ;;
+erase_device) : >memory; echo '{"done": true, "note": "all of it"}' ;;
+verify) [ ! -s memory ] || { echo "the memory holds something" >&2; exit 1; }; echo '{"done": true}' ;;
+*) echo '{"done": true}' ;;
+esac
+`
+
+// rig is a host with one card, in the form of sysfs, and its program.
+type rig struct {
+	driver *Driver
+	sys    string
+	dev    string
+	dir    string // what the program works on
+	rules  map[string]host.Script
+	target hardware.Target
+	opened []string // VFIO groups that were asked for
+	guest  error    // what opening one gives
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	base := t.TempDir()
+	r := &rig{
+		sys: filepath.Join(base, "sys"), dev: filepath.Join(base, "dev"), dir: filepath.Join(base, "card"), guest: unix.ENOENT,
+		target: hardware.Target{Name: "h1_" + address, Driver: "script", Address: address, Settings: map[string]string{"script": "gpu"}},
+	}
+	require.NoError(t, os.MkdirAll(r.dir, 0o755))
+	require.NoError(t, os.MkdirAll(r.card(), 0o755))
+	r.attribute(t, "vendor", "0x10de\n")
+	r.attribute(t, "device", "0x20b5\n")
+	r.attribute(t, "class", "0x030200\n")
+	r.attribute(t, "config", "\xde\x10\xb5\x20")
+	r.write(t, "identity", `{"serial": "S1", "model": "A100", "firmware": "92.00", "size": 42949672960, "steps": ["erase_device", "verify", "firmware_reflash", "pci_reset"], "estimate": "20m"}`)
+	r.write(t, "memory", "a tenant's")
+	r.driver = New(Host{
+		Allow:   func(pci.Device) error { return nil },
+		Scripts: func() (map[string]host.Script, error) { return r.rules, nil },
+		Sys:     r.sys, Dev: r.dev,
+	})
+	r.driver.keeper = keeper
+	r.driver.grace, r.driver.patience, r.driver.pause = 500*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
+	r.driver.openGroup = func(path string) (int, error) { r.opened = append(r.opened, path); return -1, r.guest }
+	r.program(t, fmt.Sprintf(gpu, r.dir))
+	return r
+}
+
+func (r *rig) card() string { return filepath.Join(r.sys, "bus/pci/devices", address) }
+
+// attribute writes one of the card's in sysfs.
+func (r *rig) attribute(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(r.card(), name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// write puts a file where the program works.
+func (r *rig) write(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644))
+}
+
+// program makes text the card's program, as the rules have it.
+func (r *rig) program(t *testing.T, text string) {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(r.dir), "gpu")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
+	sum := sha256.Sum256([]byte(text))
+	r.rules = map[string]host.Script{"gpu": {Path: path, Owner: fmt.Sprint(os.Geteuid()), SHA256: hex.EncodeToString(sum[:])}}
+}
+
+// calls lists the verbs that the program was called with.
+func (r *rig) calls(t *testing.T) (verbs []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "calls"))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		verb, at, _ := strings.Cut(strings.TrimSpace(line), " ")
+		require.Equal(t, address, at)
+		verbs = append(verbs, verb)
+	}
+	return verbs
+}
+
+func (r *rig) discover(t *testing.T) hardware.Discovery {
+	t.Helper()
+	found, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
+	require.NoError(t, err)
+	return found
+}
+
+// open opens the card as it was enrolled.
+func (r *rig) open(t *testing.T, writable bool) hardware.Handle {
+	t.Helper()
+	h, err := r.driver.Open(t.Context(), r.target, r.discover(t).Identity, writable)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = h.Close() }) // some tests close it themselves
+	return h
+}
+
+// perform has the card's program do a step.
+func (r *rig) perform(t *testing.T, step string) (string, error) {
+	t.Helper()
+	return r.open(t, true).(hardware.Performer).Perform(t.Context(), step, goOn)
+}
+
+// refused wants the fault with this code of what follows.
+func refused(t *testing.T, err error, code device.Code, says string) {
+	t.Helper()
+	f := hardwaretest.RequireFault(t, err, code)
+	require.Contains(t, f.Message, says)
+	require.NotEmpty(t, f.Remedy)
+}

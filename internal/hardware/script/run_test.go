@@ -1,0 +1,487 @@
+package script
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/hardwaretest"
+)
+
+// SAFETY F22: an exit status alone is no success, and no answer hides a failure.
+func TestF22_OnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body, says string
+		code       device.Code
+	}{
+		"nothing":           {"exit 0", "no JSON object", device.CodeToolOutput},
+		"words":             {"echo done; exit 0", `"done"`, device.CodeToolOutput},
+		"not done":          {`echo '{"done": false}'; exit 0`, "does not say that it is done", device.CodeToolOutput},
+		"nothing of done":   {`echo '{"note": "well"}'; exit 0`, "does not say that it is done", device.CodeToolOutput},
+		"misspelt":          {`echo '{"doen": true}'; exit 0`, "doen", device.CodeToolOutput},
+		"two":               {`echo '{"done": true} {"done": true}'; exit 0`, "more than one", device.CodeToolOutput},
+		"not the last":      {`echo '{"done": true}'; echo and then; exit 0`, "and then", device.CodeToolOutput},
+		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "no JSON object", device.CodeToolOutput},
+		"done and failed":   {`echo '{"done": true}'; echo "no luck" >&2; exit 3`, "exit status 3: no luck", device.CodeStepFailed},
+		"killed":            {`echo '{"done": true}'; kill -9 $$`, "signal: killed", device.CodeStepFailed},
+		"somebody has it":   {`echo "user 12 has it" >&2; exit 75`, "user 12 has it", device.CodeTargetBusy},
+		"and more":          {`echo '{"done": true}} failed'; exit 0`, "more than one", device.CodeToolOutput},
+		"no text":           {`printf 'Ger\344t \033[1mdefekt' >&2; exit 3`, "exit status 3: Ger\uFFFDt \uFFFD[1mdefekt", device.CodeStepFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.write(t, "erase_device", tt.body)
+			_, err := r.perform(t, "erase_device")
+			refused(t, err, tt.code, tt.says)
+			require.True(t, utf8.ValidString(err.Error()))
+		})
+	}
+}
+
+func TestS0_31_AnswersToIdentify(t *testing.T) {
+	for name, tt := range map[string]struct{ answer, says string }{
+		"no serial":             {`{"model": "A100"}`, "no serial"},
+		"a serial of two lines": {`{"serial": "S\n1"}`, "printable line"},
+		"a serial in spaces":    {`{"serial": " S1"}`, "printable line"},
+		"a long one":            {`{"serial": "` + strings.Repeat("S", 129) + `"}`, "printable line"},
+		"another field":         {`{"serial": "S1", "steeps": []}`, "steeps"},
+		"another type":          {`{"serial": 1}`, "number"},
+		"no erase":              {`{"serial": "S1"}`, "does not offer erase_device"},
+		"no verify":             {`{"serial": "S1", "steps": ["erase_device"]}`, "does not offer verify"},
+		"a step of another":     {`{"serial": "S1", "steps": ["sanitize"]}`, `"sanitize"`},
+		"a step twice":          {`{"serial": "S1", "steps": ["pci_reset", "pci_reset"]}`, "twice"},
+		"a size below zero":     {`{"serial": "S1", "size": -1}`, "-1"},
+		"an estimate of words":  {`{"serial": "S1", "estimate": "long"}`, `"long"`},
+		"an estimate of years":  {`{"serial": "S1", "estimate": "10000h"}`, "10000h"},
+		"a list":                {`["S1"]`, "no JSON object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.write(t, "identity", tt.answer)
+			_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
+			refused(t, err, device.CodeToolOutput, tt.says)
+		})
+	}
+}
+
+// A use that ends is waited for; one that does not needs an operator.
+func TestF12_AUseIsWaitedFor(t *testing.T) {
+	r := newRig(t)
+	r.driver.patience = time.Minute
+	r.write(t, "erase_device", "echo . >>asked; [ $(wc -l <asked) -ge 3 ] || exit 75")
+	_, err := r.perform(t, "erase_device")
+	require.NoError(t, err)
+	r = newRig(t)
+	r.write(t, "erase_device", "exit 75")
+	_, err = r.perform(t, "erase_device")
+	f := hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
+	require.Equal(t, device.NeedsOperator, f.Class)
+	require.Contains(t, f.Remedy, "then clean h1_"+address)
+	require.Greater(t, len(r.calls(t)), 4, "it was asked more than once")
+}
+
+// A cancel ends the program, also one that does not listen, and whatever it started. What
+// writes firmware ends by itself.
+func TestF9_ACancelEndsTheProgram(t *testing.T) {
+	canceled := errors.New("the operator aborts")
+	for name, tt := range map[string]struct {
+		step, body string
+		ended      bool
+	}{
+		"that listens":         {"erase_device", "sleep 600", true},
+		"that does not":        {"erase_device", "trap '' TERM; sleep 600 & wait; sleep 600", true},
+		"that writes firmware": {"firmware_reflash", "until [ -e go ]; do sleep 0.02; done; : >written", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			h := r.open(t, true)
+			r.write(t, tt.step, "echo $$ >pid.new; mv pid.new pid; "+tt.body)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := h.(hardware.Performer).Perform(ctx, tt.step, goOn)
+				ended <- err
+			}()
+			var pid int
+			require.Eventually(t, func() bool {
+				text, err := os.ReadFile(filepath.Join(r.dir, "pid"))
+				if err != nil {
+					return false
+				}
+				pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+				return err == nil
+			}, 20*time.Second, 5*time.Millisecond)
+			cancel(canceled)
+			if tt.ended {
+				require.ErrorIs(t, <-ended, canceled)
+				require.Eventually(t, func() bool { return len(alive(t, pid)) == 0 }, 20*time.Second, 5*time.Millisecond, "what it started ends with it")
+				return
+			}
+			r.write(t, "go", "")
+			require.ErrorIs(t, <-ended, canceled, "what comes after it is not done")
+			require.FileExists(t, filepath.Join(r.dir, "written"))
+		})
+	}
+}
+
+// alive lists what of a process group still runs: a killed child that nobody asked for
+// yet is none of them.
+func alive(t *testing.T, group int) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it ended
+		}
+		_, after, _ := strings.Cut(string(text), ") ")
+		fields := strings.Fields(after) // state, parent, group
+		if fields[2] == strconv.Itoa(group) && fields[0] != "Z" {
+			pids = append(pids, file)
+		}
+	}
+	return pids
+}
+
+// SAFETY F13: only the program that host.yaml describes runs, whoever writes to its file.
+func TestF13_OnlyTheProgramThatTheHostDescribes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(t *testing.T, r *rig, path string)
+		says   string
+	}{
+		"other bytes":         {func(t *testing.T, _ *rig, path string) { appendTo(t, path, "\n") }, "SHA-256"},
+		"others may write it": {func(t *testing.T, _ *rig, path string) { require.NoError(t, os.Chmod(path, 0o775)) }, "may be written by others"},
+		"another owner": {func(_ *testing.T, r *rig, _ string) {
+			s := r.rules["gpu"]
+			s.Owner = "4242"
+			r.rules["gpu"] = s
+		}, "its owner must be 4242"},
+		"an unknown owner": {func(_ *testing.T, r *rig, _ string) {
+			s := r.rules["gpu"]
+			s.Owner = "no-such-user"
+			r.rules["gpu"] = s
+		}, "no-such-user"},
+		"a link": {func(t *testing.T, _ *rig, path string) {
+			require.NoError(t, os.Rename(path, path+".2"))
+			require.NoError(t, os.Symlink(path+".2", path))
+		}, "symbolic link"},
+		"a folder": {func(t *testing.T, _ *rig, path string) {
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.Mkdir(path, 0o755))
+		}, "no regular file"},
+		"a pipe": {func(t *testing.T, _ *rig, path string) {
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, unix.Mkfifo(path, 0o700))
+		}, "no regular file"},
+		"gone":      {func(t *testing.T, _ *rig, path string) { require.NoError(t, os.Remove(path)) }, "no such file"},
+		"too large": {func(t *testing.T, _ *rig, path string) { require.NoError(t, os.Truncate(path, largest+1)) }, "larger than"},
+		"a user that nobody knows": {func(_ *testing.T, r *rig, _ string) {
+			s, uid := r.rules["gpu"], uint32(3_999_999_999)
+			s.UID = &uid
+			r.rules["gpu"] = s
+		}, "3999999999"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			h := r.open(t, true)
+			before := len(r.calls(t))
+			tt.change(t, r, r.rules["gpu"].Path)
+			_, err := h.(hardware.Performer).Perform(t.Context(), "erase_device", goOn)
+			refused(t, err, device.CodeNotAllowed, tt.says)
+			require.Len(t, r.calls(t), before)
+		})
+	}
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = file.WriteString(text)
+	require.NoError(t, errors.Join(err, file.Close()))
+}
+
+// A shell reads a script as it goes: what is written to the file after the check must not
+// be run.
+func TestF13_WhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
+	r := newRig(t)
+	path := r.rules["gpu"].Path
+	evil := "#!/bin/sh\n" + strings.Repeat("touch "+filepath.Join(r.dir, "evil")+"\n", 200)
+	r.write(t, "evil.sh", evil)
+	r.write(t, "erase_device", "cat evil.sh >"+path)
+	_, err := r.perform(t, "erase_device")
+	refused(t, err, device.CodeNotAllowed, "SHA-256") // by the look after it
+	require.NoFileExists(t, filepath.Join(r.dir, "evil"))
+	text, err := os.ReadFile(filepath.Join(r.dir, "memory"))
+	require.NoError(t, err)
+	require.Empty(t, text, "the program went on as it was checked")
+}
+
+func TestF13_AProgramGetsNothingOfTheWorkers(t *testing.T) {
+	t.Setenv("BURNISH_AMQP_URL", "amqp://user:secret@broker")
+	r := newRig(t)
+	r.write(t, "erase_device", "env >env; ls /proc/$$/fd >fds; pwd >cwd; id -u >uid; readlink /proc/$$/fd/0 >stdin")
+	_, err := r.perform(t, "erase_device")
+	require.NoError(t, err)
+	got := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(r.dir, name))
+		require.NoError(t, err)
+		return strings.TrimSpace(string(text))
+	}
+	require.NotContains(t, got("env"), "secret")
+	for _, want := range []string{"BURNISH_DEVICE=h1_" + address, "BURNISH_ADDRESS=" + address, "BURNISH_SERIAL=S1", "LC_ALL=C"} {
+		require.Contains(t, got("env"), want)
+	}
+	require.Equal(t, "/dev/null", got("stdin"))
+	require.Equal(t, fmt.Sprint(os.Geteuid()), got("uid"))
+}
+
+func TestF13_AProgramRunsAsItsUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	r := newRig(t)
+	for dir := r.dir; dir != "/"; dir = filepath.Dir(dir) {
+		require.NoError(t, os.Chmod(dir, 0o755), "for the other user to come here")
+	}
+	require.NoError(t, os.Chmod(r.dir, 0o777))
+	nobody := uint32(65534)
+	s := r.rules["gpu"]
+	s.UID = &nobody
+	r.rules["gpu"] = s
+	r.write(t, "erase_device", "id -u >uid; id -G >groups; rm memory")
+	_, err := r.perform(t, "erase_device")
+	require.NoError(t, err)
+	for file, want := range map[string]string{"uid": "65534", "groups": "65534"} {
+		text, err := os.ReadFile(filepath.Join(r.dir, file))
+		require.NoError(t, err)
+		require.Equal(t, want, strings.TrimSpace(string(text)), file)
+	}
+}
+
+// detached starts what closes every descriptor and leaves the program's group, as Python's
+// subprocess and sudo do, and as a daemon does; it tells its number in the file left.
+const detached = `python3 -c 'import subprocess; p = subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); open("left.new", "w").write(str(p.pid))'; mv left.new left`
+
+// left is the number of what a test's program started.
+func (r *rig) left(t *testing.T) (pid int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(filepath.Join(r.dir, "left"))
+		if err != nil {
+			return false
+		}
+		pid, err = strconv.Atoi(string(text))
+		return err == nil
+	}, 20*time.Second, 5*time.Millisecond)
+	t.Cleanup(func() {
+		if t.Failed() { // what the test looked for may live
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	})
+	return pid
+}
+
+// fenced gives the rig a fence that is locked, and a way to see whether it is.
+func (r *rig) fenced(t *testing.T) (fence *os.File, locked func() bool) {
+	t.Helper()
+	path := filepath.Join(r.dir, "fence")
+	fence, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(fence.Fd()), unix.LOCK_EX))
+	r.target.Fence = fence
+	return fence, func() bool {
+		other, err := os.Open(path)
+		require.NoError(t, err)
+		defer other.Close()
+		return unix.Flock(int(other.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+	}
+}
+
+// holders lists the other processes that have a file open.
+func holders(t *testing.T, path string) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	require.NoError(t, err)
+	self := fmt.Sprintf("/proc/%d/", os.Getpid())
+	for _, fd := range all {
+		if to, err := os.Readlink(fd); err == nil && to == path && !strings.HasPrefix(fd, self) {
+			pids = append(pids, fd)
+		}
+	}
+	return pids
+}
+
+// SAFETY F1: while a verb runs, its device and the fence are held by more than the worker,
+// also where the program closes what it was given.
+func TestF1_AVerbHoldsTheFenceAndTheDevice(t *testing.T) {
+	r := newRig(t)
+	fence, _ := r.fenced(t)
+	h := r.open(t, true)
+	r.write(t, "erase_device", "exec 3>&- 4>&- 5>&-; : >began; until [ -e go ]; do sleep 0.02; done")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.(hardware.Performer).Perform(t.Context(), "erase_device", goOn)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "began")); return err == nil }, 20*time.Second, 5*time.Millisecond)
+	config := filepath.Join(r.card(), "config")
+	require.Len(t, holders(t, fence.Name()), 1)
+	require.Len(t, holders(t, config), 1)
+	r.write(t, "go", "")
+	require.NoError(t, <-ended)
+	require.Empty(t, holders(t, fence.Name()))
+	require.Empty(t, holders(t, config))
+}
+
+// SAFETY F1: when a verb has ended nothing that it started runs any more.
+func TestF1_NothingOutlivesItsVerb(t *testing.T) {
+	for name, start := range map[string]string{
+		"detached":     detached,
+		"in its group": "sleep 600 >/dev/null 2>&1 & echo -n $! >left.new; mv left.new left",
+		"two deep":     "setsid sh -c 'echo -n $$ >left.new; mv left.new left; sleep 600 & wait' & until [ -e left ]; do :; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.write(t, "erase_device", start)
+			_, err := r.perform(t, "erase_device")
+			require.NoError(t, err)
+			require.ErrorIs(t, unix.Kill(r.left(t), 0), unix.ESRCH)
+		})
+	}
+}
+
+// SAFETY F1: the worker is killed. What its program started is ended, and until then the
+// fence and the device are held; a firmware is written to its end.
+func TestF1_WhenTheWorkerDies(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verb, body string
+		finishes   bool
+	}{
+		"an erase ends":          {"erase_device", detached + "; sleep 600", false},
+		"one that does not hear": {"erase_device", "trap '' TERM; " + detached + "; sleep 600; sleep 600", false},
+		"a firmware is finished": {"firmware_reflash", detached + "; until [ -e go ]; do sleep 0.02; done; : >written", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.driver.grace = time.Second
+			fence, locked := r.fenced(t)
+			r.write(t, tt.verb, tt.body)
+			// The worker's end is the end of its keeper's standard input.
+			c, err := r.driver.card(r.target, device.Identity{})
+			require.NoError(t, err)
+			require.NoError(t, c.lock(t.Context()))
+			p, err := r.driver.program("gpu")
+			require.NoError(t, err)
+			line, err := json.Marshal(order{
+				Args: []string{"gpu", tt.verb, address}, Env: []string{"PATH=" + os.Getenv("PATH")}, Held: 3, Grace: r.driver.grace, Finish: finishes(tt.verb),
+			})
+			require.NoError(t, err)
+			kept := exec.Command(keeper, Subcommand)
+			kept.ExtraFiles = []*os.File{fence, c.config, p.bytes}
+			input, err := kept.StdinPipe()
+			require.NoError(t, err)
+			require.NoError(t, kept.Start())
+			_, err = input.Write(append(line, '\n'))
+			require.NoError(t, err)
+			pid := r.left(t)
+			require.NoError(t, errors.Join(fence.Close(), c.config.Close(), p.bytes.Close()))
+			require.True(t, locked())
+			r.target.Fence = nil
+			require.NoError(t, input.Close())
+			if tt.finishes {
+				require.True(t, locked())
+				r.write(t, "go", "")
+			}
+			require.NoError(t, kept.Wait())
+			require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH)
+			require.False(t, locked())
+			_, err = os.Stat(filepath.Join(r.dir, "written"))
+			require.Equal(t, tt.finishes, err == nil)
+			h, err := r.driver.Open(t.Context(), r.target, r.discover(t).Identity, true)
+			require.NoError(t, err)
+			require.NoError(t, h.Close())
+		})
+	}
+}
+
+// Whoever may not go on stops what runs, and starts nothing.
+func TestF1_OnlyWhoMayGoOn(t *testing.T) {
+	over := errors.New("another attempt has it")
+	r := newRig(t)
+	h := r.open(t, true)
+	_, err := h.(hardware.Performer).Perform(t.Context(), "erase_device", func() error { return over })
+	require.ErrorIs(t, err, over)
+	require.NotContains(t, r.calls(t), "erase_device")
+	r.write(t, "erase_device", ": >began; sleep 600")
+	_, err = h.(hardware.Performer).Perform(t.Context(), "erase_device", func() error {
+		if _, err := os.Stat(filepath.Join(r.dir, "began")); err == nil {
+			return over
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, over)
+}
+
+// SAFETY F9: after an abort nothing is started, whatever was waited for.
+func TestF9_NothingIsStartedAfterAnAbort(t *testing.T) {
+	r := newRig(t)
+	r.driver.patience = time.Minute
+	h := r.open(t, true)
+	r.write(t, "firmware_reflash", ": >asked; exit 75")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	aborted := errors.New("the operator aborts")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.(hardware.Performer).Perform(ctx, "firmware_reflash", goOn)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "asked")); return err == nil }, 20*time.Second, 5*time.Millisecond)
+	cancel(aborted)
+	require.ErrorIs(t, <-ended, aborted)
+	before := len(r.calls(t))
+	_, err := h.(hardware.Performer).Perform(ctx, "firmware_reflash", goOn)
+	require.ErrorIs(t, err, aborted)
+	require.Len(t, r.calls(t), before)
+}
+
+// A look that hangs is told of, in less time than anybody waits for one.
+func TestAnIdentifyThatHangsIsAFault(t *testing.T) {
+	require.Less(t, identifyWithin+grace, time.Minute, "what a look may take")
+	r := newRig(t)
+	r.driver.identifyWithin = 200 * time.Millisecond
+	r.write(t, "identify", "sleep 600")
+	_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
+	refused(t, err, device.CodeStepFailed, "it did not end within 200ms")
+}
+
+func TestOnlyTheEndOfALongOutputIsKept(t *testing.T) {
+	r := newRig(t)
+	r.write(t, "erase_device", "yes 'a line of what a tool says' | head -c 20000000; echo")
+	_, err := r.perform(t, "erase_device")
+	require.NoError(t, err)
+	var kept tail
+	for range 1000 {
+		_, err := kept.Write(make([]byte, 1000))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(kept.kept), 2*tailSize)
+	}
+	_, err = kept.Write([]byte("first\nlast\n\n"))
+	require.NoError(t, err)
+	require.Equal(t, "last", kept.lastLine())
+}
