@@ -23,6 +23,8 @@ import (
 type Control struct {
 	Store  inventory.Store
 	Client client.Client
+	// Real: schedulers give out what the Store has, so that nothing made up may be in it.
+	Real bool
 }
 
 // Activities are all activities of a control worker, by name.
@@ -35,47 +37,102 @@ func (c *Control) Activities() map[string]any {
 }
 
 // Publish makes the device's provider, burned. A second run finds it and burns it
-// again. Retried: an inventory that does not answer.
+// again; another's provider is never made, only burned. Retried: an inventory that does
+// not answer.
 func (c *Control) Publish(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
-	v, err := inventory.Publish(ctx, c.Store, inventory.Provider{UUID: in.UUID, Name: in.Name, Class: in.Class, Traits: in.Traits})
-	return stockOf(v), asError(err, in.Name)
+	return c.on(ctx, in, func(id string) (inventory.View, error) {
+		if in.Owner == device.OwnerNova {
+			return inventory.Raise(ctx, c.Store, id, nil)
+		}
+		return inventory.Publish(ctx, c.Store, inventory.Provider{UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits})
+	})
 }
 
 // Reserve burns the device for a bind and reads it back (S0.4). A second run whose
 // first answer was lost finds its own write and is content. Final: in use, burned
 // by somebody else, a generation that is newer than the workflow.
 func (c *Control) Reserve(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
-	v, err := inventory.Burn(ctx, c.Store, in.UUID, in.Expect, activity.GetInfo(ctx).Attempt > 1)
-	return stockOf(v), asError(err, in.Name)
+	return c.on(ctx, in, func(id string) (inventory.View, error) {
+		return inventory.Burn(ctx, c.Store, id, in.Expect, activity.GetInfo(ctx).Attempt > 1)
+	})
 }
 
 // Observe looks at the device's provider and, with Raise, burns it first (F4). It may
 // be repeated at will.
 func (c *Control) Observe(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
-	if !in.Raise {
-		v, err := inventory.Look(ctx, c.Store, in.UUID)
-		return stockOf(v), asError(err, in.Name)
-	}
-	expect := in.Expect
-	if earlier := activity.GetInfo(ctx).Attempt - 1; expect != nil && earlier > 0 {
-		// Each earlier attempt may have written once before its answer was lost.
-		most := *expect + int64(earlier)
-		expect = &most
-	}
-	v, err := inventory.Raise(ctx, c.Store, in.UUID, expect)
-	return stockOf(v), asError(err, in.Name)
+	return c.on(ctx, in, func(id string) (inventory.View, error) {
+		if !in.Raise {
+			return inventory.Look(ctx, c.Store, id)
+		}
+		expect := in.Expect
+		if earlier := activity.GetInfo(ctx).Attempt - 1; expect != nil && earlier > 0 && in.Provider == "" {
+			// Each earlier attempt may have written once before its answer was lost. To a
+			// provider of Nova's others write too: there the doubt stays, and it is cleaned.
+			most := *expect + int64(earlier)
+			expect = &most
+		}
+		return inventory.Raise(ctx, c.Store, id, expect)
+	})
 }
 
 // Release lowers the reservation with the one generation given, and reads it back
-// (F5). It is never retried by the server, and reads no generation of its own.
+// (F5). It is never retried by the server, reads no generation of its own, and writes to
+// the very provider that the generation is of.
 func (c *Control) Release(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
-	v, err := inventory.Lower(ctx, c.Store, in.UUID, in.Generation)
-	return stockOf(v), asError(err, in.Name)
+	id := in.UUID
+	if in.Owner == device.OwnerNova {
+		id = in.Provider
+	}
+	v, err := inventory.Lower(ctx, c.Store, id, in.Generation)
+	return stockOf(v, in.Provider), asError(err, in.Name)
 }
 
-// Withdraw takes the provider out of the inventory. A second run finds nothing to do.
+// Withdraw takes the provider out of the inventory; another's stays as it is, burned. A
+// second run finds nothing to do.
 func (c *Control) Withdraw(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
+	if in.Owner == device.OwnerNova {
+		return contract.Stock{}, nil
+	}
 	return contract.Stock{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)
+}
+
+// on makes calls on the device's provider: its own, or the one that another service made
+// for it. Where that was made anew since it was found, it is looked for once more.
+func (c *Control) on(ctx context.Context, in contract.StockInput, do func(id string) (inventory.View, error)) (contract.Stock, error) {
+	if c.Real && in.Driver == "fake" { // SAFETY F13
+		return contract.Stock{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
+			Message: "a fake device has no place in a real inventory", Remedy: "enrol it where BURNISH_INVENTORY=file"}, in.Name)
+	}
+	if in.Owner != device.OwnerNova {
+		v, err := do(in.UUID)
+		return stockOf(v, ""), asError(err, in.Name)
+	}
+	foreign, ok := c.Store.(inventory.Foreign)
+	if !ok {
+		return contract.Stock{}, asError(inventory.Invalid("this inventory holds no providers of Nova's",
+			"set BURNISH_INVENTORY=placement, or enrol "+in.Name+" with owner=self"), in.Name)
+	}
+	for again := true; ; again = false {
+		p, err := foreign.Find(ctx, in.Name)
+		if err != nil {
+			return contract.Stock{}, asError(err, in.Name)
+		}
+		if in.Provider != "" && p.UUID != in.Provider {
+			return contract.Stock{}, asError(madeAnew(in), in.Name)
+		}
+		v, err := do(p.UUID)
+		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNoProvider && again {
+			continue
+		}
+		return stockOf(v, p.UUID), asError(err, in.Name)
+	}
+}
+
+// madeAnew: a device that was kept clean has another provider than the one that Burnish
+// burned. That one was free; nothing is written to it.
+func madeAnew(in contract.StockInput) error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInventoryNewer,
+		Message: "the provider of " + in.Name + " was made anew since Burnish burned it", Remedy: "none: somebody may have had it, and it is cleaned"}
 }
 
 // Elsewhere looks among the running devices for another one with a serial; a retired
@@ -132,6 +189,7 @@ func (c *Control) Recall(ctx context.Context, name string) (contract.Recalled, e
 	return contract.Recalled{}, nil
 }
 
-func stockOf(v inventory.View) contract.Stock {
-	return contract.Stock{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers}
+// stockOf is what the workflow is told; provider is the UUID of another's, else "".
+func stockOf(v inventory.View, provider string) contract.Stock {
+	return contract.Stock{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider}
 }

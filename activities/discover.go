@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
@@ -20,7 +22,25 @@ import (
 // identity under a name that is still enrolled (F13).
 func (h *Hardware) Discover(ctx context.Context, in contract.DiscoverInput) (contract.HostFacts, error) {
 	facts, err := h.discover(ctx, in)
-	return facts, asError(err, in.Enrolment.Name)
+	return facts, asError(patient(err, activity.GetInfo(ctx).Attempt, in.Enrolment.Name), in.Enrolment.Name)
+}
+
+// busyLooks is how often a look may find its device in use, with the pauses of a clean's
+// retries about half a minute.
+const busyLooks = 6
+
+// patient makes of a use that does not end by itself what an operator must end.
+func patient(err error, attempt int32, name string) error {
+	f, ok := device.AsFault(err)
+	if !ok || f.Code != device.CodeTargetBusy || attempt < busyLooks {
+		return err
+	}
+	return endItThenClean(f, name)
+}
+
+// endItThenClean is the fault of a device that somebody has used for too long.
+func endItThenClean(f *device.Fault, name string) *device.Fault {
+	return &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message, Remedy: f.Remedy + ", then clean " + name}
 }
 
 func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (contract.HostFacts, error) {
@@ -67,7 +87,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	record.Remembered = found
 	return contract.HostFacts{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions, Type: d.Type,
-		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates,
+		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, Offers: d.Offers,
 		SeenAt: time.Now().UTC(), Record: &record,
 	}, nil
 }
@@ -163,7 +183,7 @@ func (h *Hardware) driver(e contract.Enrolment) (hardware.Driver, error) {
 }
 
 func targetOf(e contract.Enrolment) hardware.Target {
-	return hardware.Target{Name: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings, AcceptSignature: e.AcceptSignature}
+	return hardware.Target{Name: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings, AcceptSignature: e.AcceptSignature, Imported: e.Imported}
 }
 
 // fenceKey is what one physical device is fenced by, under whatever name.

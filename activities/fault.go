@@ -6,6 +6,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -17,6 +18,8 @@ import (
 // Refuse is the one place where a fault becomes Temporal's ApplicationError: its type
 // is the fault's code, its one detail the Refusal. Only transient faults are retried.
 func Refuse(r contract.Refusal) error {
+	// A message that is no text cannot be sent: its step would be tried again for nothing.
+	r.Fault.Message = strings.ToValidUTF8(r.Fault.Message, "\uFFFD")
 	return temporal.NewApplicationErrorWithOptions(r.Fault.Message, string(r.Fault.Code), temporal.ApplicationErrorOptions{
 		NonRetryable: r.Fault.Class != device.Transient,
 		Details:      []any{r},

@@ -177,7 +177,11 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		}
 	}
 	if crashed {
-		redone += min(steps.Chunk, a.in.Identity.Size-offset)
+		again := a.in.Identity.Size - offset
+		if a.in.Operation != device.Script { // whose program begins again
+			again = min(again, steps.Chunk)
+		}
+		redone += again
 	}
 	a.entry = host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
@@ -313,8 +317,7 @@ func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardw
 			return handle, err
 		}
 		if !time.Now().Before(deadline) {
-			return nil, &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message,
-				Remedy: f.Remedy + ", then clean " + a.in.Enrolment.Name}
+			return nil, endItThenClean(f, a.in.Enrolment.Name)
 		}
 		a.pulse.wait("waiting for another use to end: " + f.Message)
 		select {

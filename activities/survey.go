@@ -186,6 +186,8 @@ func (v *survey) found(ctx context.Context, one Sighting) error {
 	record, recorded := v.records[name]
 	i := slices.IndexFunc(v.in.Refused, func(r contract.RefusedDevice) bool { return r.Name == name })
 	switch {
+	case recorded && !record.Forgotten && record.Driver != "" && record.Driver != one.Driver:
+		return v.otherDriver(record, one, i >= 0)
 	case recorded && !record.Forgotten:
 		if v.in.Told[name] == one.Digest {
 			return nil
@@ -208,6 +210,19 @@ func (v *survey) found(ctx context.Context, one Sighting) error {
 		}
 	}
 	return v.enrol(ctx, name, one)
+}
+
+// otherDriver leaves a device to the driver that it is enrolled with: one driver takes
+// another's place only where no device is held by both (S2.31).
+func (v *survey) otherDriver(record host.Record, one Sighting, before bool) error {
+	r := contract.RefusedDevice{Name: record.Name, Driver: one.Driver, Digest: one.Digest, Code: device.CodeInvalidConfig,
+		Reason: fmt.Sprintf("it is enrolled with the driver %s; retire and forget it first, so that %s can have it", record.Driver, one.Driver)}
+	if before {
+		v.refused(r)
+	} else {
+		v.refuse(r)
+	}
+	return nil
 }
 
 // neverEnrolled says of a device that the host forgot that its enrolment was refused:

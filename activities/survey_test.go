@@ -106,6 +106,36 @@ func TestF6_AMissingDeviceIsNamed(t *testing.T) {
 	require.Equal(t, map[string]string{l.name(2): "b"}, back.Told)
 }
 
+// S2.31: a driver that finds what is enrolled with another does not take it over. Once
+// the operator let that go, it may.
+func TestS2_31_ADriverTakesNoDeviceFromAnother(t *testing.T) {
+	t.Parallel()
+	l := newLookout(t)
+	held := host.Record{Name: l.name(1), Driver: "double", Address: "0000:01:00.0"}
+	require.NoError(t, l.site.host.SaveRecord(held))
+	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	out := l.must(contract.SurveyInput{})
+	enrolled, hinted, _ := l.told()
+	require.Equal(t, []string{l.name(2)}, enrolled, "what nobody holds is enrolled")
+	require.Empty(t, hinted)
+	require.Equal(t, []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeInvalidConfig,
+		Reason: "it is enrolled with the driver double; retire and forget it first, so that nvme can have it"}}, out.Refused)
+
+	l.remembers(2, false)
+	out = l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused})
+	enrolled, hinted, _ = l.told()
+	require.Empty(t, enrolled)
+	require.Empty(t, hinted)
+	require.Len(t, out.Refused, 1)
+	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"), "told once")
+
+	held.Forgotten = true
+	require.NoError(t, l.site.host.SaveRecord(held))
+	l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused, Again: true})
+	enrolled, _, _ = l.told()
+	require.Equal(t, []string{l.name(1)}, enrolled)
+}
+
 // What no finder looks after is never missing: another driver's device, one that was
 // forgotten, one without an address.
 func TestS2_6_WhoIsNotMissing(t *testing.T) {

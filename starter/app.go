@@ -56,6 +56,7 @@ operators
   forget    end a retired device's record
   replace   another piece of hardware took the device's place
   move      the device's piece of hardware has another place now
+  import    take over devices that another service gives out
 about
   plan      how devices would be erased: one from its id-ctrl, or the fleet
   doctor    what is missing or wrong on this machine
@@ -148,7 +149,7 @@ func (a *app) root() *cobra.Command {
 		a.bindCommand(), a.unbindCommand(), a.rebuildCommand(),
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
-		a.replaceCommand(), a.moveCommand(),
+		a.replaceCommand(), a.moveCommand(), a.importCommand(),
 		a.planCommand(), a.specCommand(), a.doctorCommand(), a.machineCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))

@@ -32,6 +32,9 @@ type fakeLifecycles struct {
 	onPolled   func(queue string) (time.Time, error)
 	lastPoll   time.Time
 	pollErr    error
+	// served are the clouds; importable answers what can be imported from one.
+	served     []string
+	importable func(cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 
 	onAttributes func() (map[string]enumspb.IndexedValueType, error)
 
@@ -73,6 +76,12 @@ func (f *fakeLifecycles) facts(_ context.Context, name string) (contract.HostFac
 
 func (f *fakeLifecycles) list(_ context.Context, query string) ([]execution, error) {
 	return f.onList(query)
+}
+
+func (f *fakeLifecycles) clouds(context.Context) ([]string, error) { return f.served, nil }
+
+func (f *fakeLifecycles) candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+	return f.importable(cloud, in)
 }
 
 func (f *fakeLifecycles) polled(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,10 @@ type lifecycles interface {
 	facts(ctx context.Context, name string) (contract.HostFacts, error)
 	// list gives all runs that a visibility query finds.
 	list(ctx context.Context, query string) ([]execution, error)
+	// clouds lists those whose Placement is looked at; candidates asks one of them what
+	// could be imported.
+	clouds(ctx context.Context) ([]string, error)
+	candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 	// polled tells when a worker last asked for work of a queue; zero for never.
 	polled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
 	// searchAttributes gives those that the server knows, with their types.
@@ -67,6 +72,35 @@ func (t *temporal) update(ctx context.Context, name, update string, input, resul
 		return err
 	}
 	return answer(ctx, handle, result)
+}
+
+func (t *temporal) clouds(ctx context.Context) ([]string, error) {
+	query := "WorkflowType = " + quote(contract.WorkflowPlacement) + " AND ExecutionStatus = " + quote("Running")
+	found, err := t.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: pageSize})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range found.GetExecutions() {
+		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), contract.PlacementWorkflowID(""))
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (t *temporal) candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+	var found contract.Candidates
+	handle, err := t.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: contract.PlacementWorkflowID(cloud), UpdateName: contract.UpdateCandidates, Args: []any{in},
+		WaitForStage: client.WorkflowUpdateStageAccepted,
+	})
+	if err != nil {
+		return found, err
+	}
+	err = answer(ctx, handle, &found)
+	return found, err
 }
 
 // underWay is the error of a request that the device took up, and whose answer did

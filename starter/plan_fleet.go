@@ -84,7 +84,7 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.View, f
 		p.NewSteps, p.Reason = p.Steps, "not known: "+oneLine(reason(asked))
 		return p
 	}
-	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps}
+	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps, Offers: facts.Offers}
 	var erasure clean.Erasure
 	var fault *device.Fault
 	if can := facts.Capabilities; can == nil {

@@ -22,6 +22,7 @@ import (
 	"burnish/internal/config"
 	hardware "burnish/internal/hardware/all"
 	"burnish/internal/hardware/nvme/privileged"
+	"burnish/internal/hardware/script"
 	"burnish/internal/host"
 )
 
@@ -54,6 +55,8 @@ func run(args []string) error {
 			return help()
 		case privileged.Subcommand:
 			return helpNVMe(args[1:])
+		case script.Subcommand:
+			return script.Keep()
 		case "--version", "version":
 			fmt.Fprintln(os.Stdout, "burnish-worker", version)
 			return nil
@@ -128,7 +131,8 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		if err != nil {
 			return err
 		}
-		stops = append(stops, follow(ctx, logger, task{"ending orphaned inventory calls", orphanLooks, recovery.ControlOrphans}))
+		stops = append(stops, follow(ctx, logger, append(cloudTasks(settings, temporal.Client, logger),
+			task{"ending orphaned inventory calls", orphanLooks, recovery.ControlOrphans})...))
 	}
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	select {

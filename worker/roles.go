@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,7 +23,9 @@ import (
 	port "burnish/internal/hardware"
 	hardware "burnish/internal/hardware/all"
 	"burnish/internal/host"
+	stock "burnish/internal/inventory"
 	inventory "burnish/internal/inventory/all"
+	"burnish/internal/inventory/placement"
 	"burnish/workflows"
 	"burnish/workflows/contract"
 )
@@ -57,7 +60,17 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	if err := steps.ValidVerify(settings.Verify); err != nil {
 		return stop, usageError{err}
 	}
-	store, err := inventory.Open(settings.Inventory, inventoryDir(settings))
+	if settings.NovaBroker != "" && settings.Inventory != placementKind {
+		return stop, usageError{errors.New("BURNISH_AMQP_URL: notifications say where to look in Placement: set BURNISH_INVENTORY=placement")}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
+	defer cancel()
+	store, err := inventory.Open(ctx, settings.Inventory, inventory.Options{
+		Dir: inventoryDir(settings),
+		Placement: placement.Settings{
+			NovaHosts: settings.NovaHosts, Traits: settings.Traits, Log: logger,
+		},
+	})
 	if err != nil {
 		return stop, err
 	}
@@ -68,8 +81,14 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	lifecycle := &workflows.Lifecycle{Planner: planner}
 	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	w.RegisterWorkflowWithOptions(workflows.Host, workflow.RegisterOptions{Name: contract.WorkflowHost})
+	w.RegisterWorkflowWithOptions(workflows.Placement, workflow.RegisterOptions{Name: contract.WorkflowPlacement})
 	control := &activities.Control{Store: store, Client: temporal}
-	for name, do := range control.Activities() {
+	all := control.Activities()
+	if fleet, ok := store.(stock.Fleet); ok {
+		control.Real = true
+		maps.Copy(all, (&activities.Sweeper{Client: temporal, Fleet: fleet, Log: logger}).Activities())
+	}
+	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 	}
 	if err := w.Start(); err != nil {
@@ -103,7 +122,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	}
 	stop = this.Close
 	drivers, err := drive(settings.Drivers, hardware.Host{
-		StateDir: this.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake,
+		StateDir: this.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts,
 		NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {
@@ -143,7 +162,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	}, nil
 }
 
-// initTimeout bounds what drivers do before a host's worker starts.
+// initTimeout bounds what drivers, or an inventory, do before a worker starts.
 const initTimeout = time.Minute
 
 // inOrder has each driver find its host in order (init_host, S2.1, S2.3), and refuses

@@ -43,7 +43,7 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 		d.interrupted(ctx, nil)
 		return nil
 	}
-	run.Generation = stock.Generation
+	run.Generation, run.Provider = stock.Generation, stock.Provider
 	if d.state.Host.SeenAt.IsZero() { // brought back: nobody knows yet what it is
 		if over := d.interrupted(ctx, d.discoverForClean(runCtx, ctx, run)); over {
 			return nil
@@ -170,7 +170,7 @@ func (d *lifecycle) subject() clean.Subject {
 	s := clean.Subject{
 		Name: d.state.Name, Type: d.state.Enrolment.Type, Operation: d.state.Host.Operation,
 		Size: d.state.Host.Identity.Size, HostSteps: d.state.Host.Steps,
-		Estimate: d.state.Host.Estimates[d.state.Host.Operation],
+		Estimate: d.state.Host.Estimates[d.state.Host.Operation], Offers: d.state.Host.Offers,
 	}
 	if can := d.state.Host.Capabilities; can != nil {
 		// The layout stays unknown: a tenant may have changed it since the host looked.

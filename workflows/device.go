@@ -272,7 +272,7 @@ func (d *lifecycle) doubt(ctx workflow.Context, r *contract.HostRecord, why stri
 	}
 	d.must(ctx, device.Event{Kind: device.Doubted})
 	d.state.Clean, d.state.Uncertain = nil, true
-	d.state.Intent.Discover = true
+	d.state.Intent.Discover, d.state.Intent.Import = true, false // the inventory's word alone does no more
 	d.state.LastError = "brought back: " + why
 	d.log.Warn("device is in doubt", "device", d.state.Name, "uuid", d.state.UUID, "why", why)
 }

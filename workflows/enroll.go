@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -79,7 +80,7 @@ func (d *lifecycle) enrollAgain(ctx workflow.Context, in contract.EnrollInput) (
 		return contract.Result{}, err
 	}
 	if !in.Provide || d.state.Device.State != device.Manageable ||
-		workflow.GetVersion(ctx, "provide what is enrolled", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		!since(ctx, "provide what is enrolled") {
 		return contract.Result{View: d.view(), Already: true}, nil
 	}
 	_, err := d.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
@@ -92,6 +93,9 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 	}
 	d.begin(ctx, in.Enrolment)
 	d.state.Enrolled = false
+	if in.Import {
+		return d.importOnce(ctx, in.Provider)
+	}
 	if err := d.discover(seldom(onHost(ctx, in.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))); err != nil {
 		f := faultOf(err)
 		d.warnOther(ctx, f)
@@ -109,7 +113,8 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 		d.forgetOnHost(ctx, d.state.Enrolment)
 		return err
 	}
-	if _, err := d.publish(ctx); err != nil {
+	stock, err := d.publish(ctx)
+	if err != nil {
 		d.forgetOnHost(ctx, d.state.Enrolment)
 		return faultOf(err)
 	}
@@ -132,6 +137,10 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 		return err
 	}
 	d.state.Enrolled = true
+	if stock.Used > 0 { // another service gave it out before it was enrolled
+		d.observed(ctx, stock)
+		return nil
+	}
 	if in.Enrolment.Vouched && !vouched {
 		d.state.LastRefusal = "--clean was not accepted: cleaning on enrolment is on"
 	}
@@ -139,6 +148,39 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 		_, err := d.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
 		return err
 	}
+	return nil
+}
+
+// importOnce takes a device that another service gave out until now (S2.84): it is
+// unknown until the inventory told what it is. Its host looks at it later; a guest may
+// have it now. Listed is the provider that the import was asked for by, "" where that is
+// not known.
+func (d *lifecycle) importOnce(ctx workflow.Context, listed string) error {
+	if d.selfOwned() {
+		return d.refuse(device.CodeInvalid, "only a device of another owner can be imported", "enrol it")
+	}
+	in := d.stockInput()
+	in.Driver = d.state.Enrolment.Driver
+	var stock contract.Stock
+	if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+		return faultOf(err)
+	}
+	var known contract.Recalled
+	if err := workflow.ExecuteActivity(withAnswer(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
+		return faultOf(err)
+	}
+	d.state.Enrolled, d.state.Enrolment.Imported = true, true
+	// Until the host has said so, nobody knows that nothing can erase it (D4).
+	d.state.Device.Cleanable = true
+	if known.RunID != "" {
+		d.doubt(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		return nil
+	}
+	if err := d.apply(ctx, device.Event{Kind: device.Import}); err != nil {
+		return err
+	}
+	d.state.Intent.Import, d.state.Intent.Discover = true, true
+	d.state.Intent.ImportProvider = cmp.Or(listed, stock.Provider)
 	return nil
 }
 

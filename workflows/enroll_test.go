@@ -147,3 +147,48 @@ func TestF10_NumbersNeverGoBack(t *testing.T) {
 	require.Equal(t, 8, w.taken("i1"))
 	w.noDefect()
 }
+
+// F13: nothing made up is in an inventory that schedulers give out.
+func TestF13_AFakeIsRefusedInARealInventory(t *testing.T) {
+	for _, imported := range []bool{false, true} {
+		for _, owner := range owners {
+			w := newWorld(t, safePolicy())
+			w.calls.Real, w.owner = true, owner
+			e := w.enrolment()
+			e.Driver = "fake"
+			code := device.CodeNotAllowed
+			if imported && owner == device.OwnerSelf {
+				code = device.CodeInvalid
+			}
+			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e, Import: imported}).refused(code)
+			require.Empty(t, w.shelf.writes)
+			w.noDefect()
+		}
+	}
+}
+
+// D9: who has the device at the look of a manage or a hold, and has left by its burn, had
+// it: the device is cleaned.
+func TestD9_LeftBetweenTheLookAndTheBurn(t *testing.T) {
+	for i, verb := range []string{contract.UpdateManage, contract.UpdateMaintain, contract.UpdateRetire, contract.UpdateManage} {
+		w := novas(t)
+		w.offered()
+		require.True(t, w.shelf.allocate("c1"))
+		if i == 3 {
+			w.shelf.outsider(1)
+		}
+		w.host.scribble("c1")
+		w.shelf.meddle = func(call string, after bool) error {
+			if call == "Stock" && after {
+				w.shelf.free("c1")
+			}
+			return nil
+		}
+		w.ask(verb).refused(device.CodeInUse)
+		w.pass(time.Minute)
+		w.sweepHint()
+		w.reach(device.Available)
+		require.True(t, w.host.clean())
+		w.noDefect()
+	}
+}

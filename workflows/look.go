@@ -19,9 +19,15 @@ import (
 // own, so that a newer one means an older workflow.
 func (d *lifecycle) stockInput() contract.StockInput {
 	in := contract.StockInput{UUID: d.state.UUID, Name: d.state.Name}
-	if d.provable() && d.state.Generation > 0 {
+	if !d.selfOwned() {
+		in.Owner = device.OwnerNova
+	}
+	if d.provable() && (d.state.Generation > 0 || d.state.Provider != "") {
 		generation := d.state.Generation
 		in.Expect = &generation
+	}
+	if d.kept() {
+		in.Provider = d.state.Provider
 	}
 	return in
 }
@@ -30,7 +36,26 @@ func (d *lifecycle) stockInput() contract.StockInput {
 // nobody but Burnish writes to a provider of its own, nor to one that it holds.
 func (d *lifecycle) provable() bool {
 	held := d.state.Device.State == device.Available && d.state.Device.HeldBack()
-	return (d.selfOwned() || held) && !d.state.Uncertain
+	return (d.selfOwned() || held) && !d.state.Uncertain || d.kept()
+}
+
+// kept says that the device is clean, and that this is true for as long as the provider
+// that Nova made for it stays the one that Burnish burned, at the generation known: one
+// that was made anew was free, and may have been somebody's.
+func (d *lifecycle) kept() bool {
+	dev := d.state.Device
+	if d.state.Provider == "" || dev.Dirty {
+		return false
+	}
+	switch dev.State {
+	case device.Available:
+		return dev.HeldBack()
+	case device.Manageable:
+		return true
+	case device.Cleaning: // returned as it is, without a clean before; or by steps that prove nothing
+		return dev.NamedSteps || dev.Returning && d.state.Clean == nil && !dev.NotSanitised
+	}
+	return false
 }
 
 // inventory makes one inventory call and keeps what it tells of the generation.
@@ -46,7 +71,7 @@ func (d *lifecycle) inventory(ctx, opts workflow.Context, activity string, in co
 		}
 		return err
 	}
-	d.state.Generation, d.state.Uncertain = stock.Generation, false
+	d.state.Generation, d.state.Provider, d.state.Uncertain = stock.Generation, stock.Provider, false
 	if out != nil {
 		*out = stock
 	}
@@ -57,7 +82,7 @@ func (d *lifecycle) wantsLook() bool {
 	i := d.state.Intent
 	s := d.state.Device.State
 	if s == device.Retired || !d.state.Enrolled || d.resting {
-		return i.Raise && d.state.Enrolled && !d.resting
+		return (i.Raise || i.Look) && d.state.Enrolled && !d.resting
 	}
 	return i.Raise || i.Publish || i.Look || i.Discover && !d.cleanUnderWay() && s != device.Unknown
 }
@@ -97,6 +122,8 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 	}
 	defer d.lock.Unlock()
 	switch i := &d.state.Intent; {
+	case i.Import && d.state.Device.State == device.Unknown:
+		i.Look, i.Raise = false, false // the import looks, and a burn now would be taken for a use
 	case i.Publish:
 		if _, err := d.publish(ctx); err != nil {
 			return err
@@ -104,23 +131,36 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 		i.Publish = false
 	case i.Raise:
 		in := d.stockInput()
-		in.Raise, in.Expect = true, nil
+		in.Raise = true
+		if !d.kept() {
+			in.Expect = nil
+		}
 		var stock contract.Stock
 		if err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
-			return err
+			return d.lookFailed(ctx, err)
 		}
 		i.Raise = false
 		d.observed(ctx, stock)
 	case i.Look:
-		known := d.state.Generation
+		known, provider := d.state.Generation, d.state.Provider
 		var stock contract.Stock
 		in := d.stockInput()
-		in.Expect = nil
-		sure := d.provable()
+		in.Expect, in.Provider = nil, ""
+		sure, kept := d.provable(), d.kept()
 		if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
-			return err
+			return d.lookFailed(ctx, err)
 		}
 		i.Look = false
+		if kept && d.kept() && stock.Provider != provider && stock.Used == 0 {
+			d.doubtInPlace(ctx, "its provider was made anew while it was kept clean")
+			return nil
+		}
+		if d.state.Device.Allocatable() && provider != "" && stock.Provider != provider && stock.Used == 0 {
+			// Who had it while there was another provider left no trace in this one (D9).
+			d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
+			d.state.LastError = "its provider was made anew although it was available: it is cleaned"
+			return nil
+		}
 		if sure && stock.Generation > known && stock.Used == 0 && !d.cleanUnderWay() && d.state.Device.State != device.Retired {
 			d.doubt(ctx, nil, "the inventory is newer than this workflow")
 			return nil
@@ -128,6 +168,37 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 		d.observed(ctx, stock)
 	}
 	return nil
+}
+
+// lookFailed says what a look that failed means. What is kept clean and was written by
+// somebody else is in doubt. A device of Nova's without a provider is not looked for time
+// and again: the sweep tells when there is one; but what must be burned then, is.
+func (d *lifecycle) lookFailed(ctx workflow.Context, err error) error {
+	f := faultOf(err)
+	switch {
+	case f.Code == device.CodeInventoryNewer && d.kept():
+		d.state.Intent.Raise = false
+		d.doubtInPlace(ctx, f.Message)
+		return nil
+	case f.Code == device.CodeNoProvider && d.state.Provider != "":
+		d.state.Intent.Look = false
+		if d.state.Device.State == device.Retired {
+			d.state.Intent.Raise = false
+		}
+		if !d.state.Intent.Raise {
+			d.state.LastError = "looking: " + f.Message
+			return nil
+		}
+	}
+	return err
+}
+
+// doubtInPlace is doubt that ends what runs.
+func (d *lifecycle) doubtInPlace(ctx workflow.Context, why string) {
+	if d.stopStep != nil {
+		d.stopStep()
+	}
+	d.doubt(ctx, nil, why)
 }
 
 // lookAtHost has the host look at the device again.
@@ -161,11 +232,18 @@ func (d *lifecycle) observed(ctx workflow.Context, s contract.Stock) {
 			if d.stopStep != nil {
 				d.stopStep()
 			}
-		case dev.State == device.Allocated && dev.Binding != nil, dev.State == device.Retired, dev.Returning:
+		case dev.State == device.Allocated && dev.Binding != nil:
+			if dev.Owner == device.OwnerNova && dev.Binding.Observed && len(s.Consumers) > 0 && !slices.Contains(s.Consumers, dev.Binding.Instance) {
+				d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: s.Consumers[0]})
+			}
+		case dev.State == device.Retired, dev.Returning:
 		case dev.Claim != nil && dev.Claim.Burning: // the burn finds out by itself
 		default:
 			d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(s.Consumers)})
 		}
+		// Nova burns a device a while after it gave it out, and one that was marked
+		// one-time-use afterwards not before its next round (S0.15, S0.16).
+		d.state.Intent.Raise = d.state.Intent.Raise || d.state.Device.State == device.Allocated && s.Reserved < s.Total
 		return
 	}
 	switch {
@@ -186,65 +264,11 @@ func (d *lifecycle) observed(ctx workflow.Context, s contract.Stock) {
 	}
 }
 
-// resolve finds out what an unknown device is: burn it, ask what an ended run of its
-// workflow knew, and go on from there (D8, DESIGN: Recovery).
-func (d *lifecycle) resolve(ctx workflow.Context) error {
-	if err := d.lock.Lock(ctx); err != nil {
-		return err
-	}
-	defer d.lock.Unlock()
-	d.show(ctx)
-	stock, err := d.publish(ctx)
-	if d.state.Device.State != device.Unknown {
-		return nil // retired meanwhile
-	}
-	if err != nil {
-		d.state.Fault, d.state.LastError = faultOf(err), faultOf(err).Message
-		d.rest(ctx)
-		return nil
-	}
-	known, err := d.recall(ctx)
-	if err != nil {
-		d.state.Fault, d.state.LastError = faultOf(err), faultOf(err).Message
-		d.rest(ctx)
-		return nil
-	}
-	if d.state.Device.State != device.Unknown {
-		return nil // retired meanwhile
-	}
-	if known.RunID != "" && known.RunID != d.state.Recalled {
-		d.state.Recalled = known.RunID
-		d.must(ctx, device.Event{Kind: device.Recalled, Instance: known.Instance})
-	}
-	d.state.Fault = nil
-	if stock.Used > 0 {
-		d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
-	} else {
-		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
-	}
-	return nil
-}
-
-// recall asks for the ended run of this device's workflow, more than once before it
-// takes none for an answer: a listing lags behind, and a tenant's data hangs on it.
-func (d *lifecycle) recall(ctx workflow.Context) (known contract.Recalled, err error) {
-	for range 3 {
-		err = workflow.ExecuteActivity(withInventory(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known)
-		if err != nil || known.RunID != "" {
-			return known, err
-		}
-		if err := workflow.Sleep(ctx, time.Second); err != nil {
-			return known, err
-		}
-	}
-	return known, nil
-}
-
 // publish makes sure that the provider exists, and that it is burned.
 func (d *lifecycle) publish(ctx workflow.Context) (contract.Stock, error) {
 	in := d.stockInput()
-	in.Expect = nil
-	in.Class, in.Traits = d.class(), d.traits()
+	in.Expect, in.Provider = nil, ""
+	in.Class, in.Traits, in.Driver = d.class(), d.traits(), d.state.Enrolment.Driver
 	var stock contract.Stock
 	err := d.inventory(ctx, withAnswer(ctx, "publish "+d.state.Name), contract.ActivityPublish, in, &stock)
 	return stock, err
@@ -330,7 +354,7 @@ func (d *lifecycle) onHint(ctx workflow.Context, name string, h contract.Hint) {
 		d.show(ctx)
 		return
 	}
-	if s := d.state.Device.State; !d.state.Enrolled || s == device.Retired || s == device.Absent {
+	if s := d.state.Device.State; !d.state.Enrolled || s == device.Absent || s == device.Retired && (h.Host != nil || name != contract.SignalObserved) {
 		return
 	}
 	if r := h.Host; r != nil && (r.Seq > d.state.Seq || r.Binding > d.state.Device.Bindings || r.Clean > d.state.Cleans) {

@@ -122,6 +122,9 @@ func (d *lifecycle) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 	if d.state.Device.State == device.Retired {
 		return contract.Result{View: d.view(), Already: true}, nil
 	}
+	// Nova burns a device a while after it gave it out, and one that is being imported
+	// is free: whatever is retired is burned.
+	raise := !d.selfOwned() && d.state.Device.State != device.Available
 	if in.Lost {
 		if d.stopStep != nil {
 			d.stopStep()
@@ -133,7 +136,8 @@ func (d *lifecycle) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 		return contract.Result{}, err
 	}
 	d.state.HoldReason, d.state.Clean = in.Reason, nil
-	d.state.Intent.Discover, d.state.Intent.Look = false, false
+	d.state.Intent.Discover, d.state.Intent.Look, d.state.Intent.Import = false, false, false
+	d.state.Intent.Raise = d.state.Intent.Raise || raise
 	d.state.Fault, d.state.LastError = nil, ""
 	return contract.Result{View: d.view()}, nil
 }

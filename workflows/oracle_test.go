@@ -21,6 +21,10 @@ type oracle struct {
 	erased, verified [blocks]bool
 	// freed: it was lowered when that was lawful, and is free since.
 	freed bool
+	// anew: Nova made the provider anew, free, of a device that is not to be had, and it is
+	// not burned again yet: the one exception of the rules. Who takes such a device takes
+	// it as it is; the walk has nobody do so. How long that may last, since tells.
+	anew bool
 	// since is when reserved and state began to disagree.
 	since time.Time
 	// faulty: the inventory does not answer as it should; healed says since when not.
@@ -80,7 +84,7 @@ func (o *oracle) read(block int) {
 // wrote looks at each change of the inventory as it happens.
 func (o *oracle) wrote(what string) {
 	if o.w.shelf.reserved != 0 {
-		o.freed = false
+		o.freed, o.anew = false, false
 	}
 	if o.over || o.w.shelf.reserved != 0 {
 		return
@@ -90,6 +94,8 @@ func (o *oracle) wrote(what string) {
 	free := o.clean() || o.freed || o.lawful() && (v.NotSanitised || o.vouched)
 	o.freed = free
 	switch what {
+	case "create":
+		o.anew = !free
 	case "put":
 		returning := v.DeviceState == device.Cleaning && v.CleanStep == nil
 		switch {
@@ -167,7 +173,7 @@ func (o *oracle) moment() {
 	}
 	offered := v.DeviceState == device.Available && !v.Maintenance
 	free := w.shelf.reserved == 0
-	if free && len(w.shelf.consumers) == 0 && !o.clean() && !o.freed {
+	if free && len(w.shelf.consumers) == 0 && !o.clean() && !o.freed && !o.anew {
 		o.say("free in the inventory with blocks %q", w.host.blocks)
 	}
 	if offered && v.Dirty && v.ClaimedBy == "" {
@@ -175,7 +181,7 @@ func (o *oracle) moment() {
 	}
 	// S2.40: both say the same, but for the moment that it takes to write.
 	agree := free == offered || free && (v.DeviceState == device.Cleaning && v.CleanStep == nil) || v.ClaimedBy != ""
-	if agree || o.faulty {
+	if agree || o.faulty || w.shelf.vanished {
 		o.since = time.Time{}
 	} else if o.since.IsZero() {
 		o.since = w.clock()

@@ -129,7 +129,7 @@ func (d *lifecycle) startMoved(ctx workflow.Context, to contract.Enrolment, fact
 		state.Seq, state.Cleans = max(state.Seq, r.Seq), max(state.Cleans, r.Clean)
 	}
 	// The provider of the new place has had nothing to do with the old one's.
-	state.Generation, state.Uncertain, state.ContinueAsNew = 0, true, false
+	state.Generation, state.Provider, state.Uncertain, state.ContinueAsNew = 0, "", true, false
 	state.Intent = contract.Intent{Publish: true}
 	state.LastRefusal = "moved here from " + d.state.Name
 	child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{

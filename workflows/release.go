@@ -31,9 +31,10 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 		d.fail(ctx, d.seenTwice())
 		return nil
 	}
-	generation := int64(0)
+	var generation int64
+	var provider string
 	if d.state.Clean != nil {
-		generation = d.state.Clean.Generation
+		generation, provider = d.state.Clean.Generation, d.state.Clean.Provider
 	} else {
 		// No clean preceded (D4, D7, or a manageable device that is not dirty): look
 		// and burn first, as a clean would have.
@@ -52,7 +53,7 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 			d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
 			return nil
 		}
-		generation = stock.Generation
+		generation, provider = stock.Generation, stock.Provider
 	}
 	d.state.Clean = nil
 	if d.state.Device.HeldBack() {
@@ -60,7 +61,7 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 		d.must(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
-	switch outcome, f := d.lower(ctx, generation); {
+	switch outcome, f := d.lower(ctx, generation, provider); {
 	case !d.state.Device.Returning:
 	case outcome == isFree && d.state.Device.HeldBack():
 		// The hold came while the write was under way: burn it again.
@@ -93,21 +94,28 @@ func (d *lifecycle) returnFailed(ctx workflow.Context, f *device.Fault) {
 
 // lower writes reserved = 0 with the one generation that is known to be the device's
 // own, and repeats that write only after a look that still shows this generation
-// (F5). The generation that a look shows is compared, never used to write.
-func (d *lifecycle) lower(ctx workflow.Context, generation int64) (lowered, *device.Fault) {
+// (F5). The generation that a look shows is compared, never used to write. The write is
+// to the provider that the generation is of: one that Nova made anew has generations of
+// its own.
+func (d *lifecycle) lower(ctx workflow.Context, generation int64, provider string) (lowered, *device.Fault) {
 	pause := 200 * time.Millisecond
+	look := d.stockInput()
+	look.Expect, look.Provider = nil, ""
+	in := look
+	in.Generation, in.Provider = generation, provider
 	for {
-		in := contract.StockInput{UUID: d.state.UUID, Name: d.state.Name, Generation: generation}
 		err := d.inventory(ctx, once(ctx, "release "+d.state.Name), contract.ActivityRelease, in, nil)
 		if err == nil {
 			return isFree, nil
 		}
 		var stock contract.Stock
-		look := contract.StockInput{UUID: d.state.UUID, Name: d.state.Name}
 		if err := d.inventory(ctx, withInventory(ctx, "look at "+d.state.Name), contract.ActivityObserve, look, &stock); err != nil {
 			return isBroken, faultOf(err)
 		}
 		switch {
+		case stock.Provider != provider:
+			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReclaimed,
+				Message: "its provider was made anew before the device was returned", Remedy: "none: it is cleaned again"}
 		case stock.Reserved == 0:
 			d.state.Intent.Look = d.state.Intent.Look || stock.Used > 0 // taken already
 			return isFree, nil
@@ -156,11 +164,15 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind dev
 		if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
 			return faultOf(err)
 		}
-		if stock.Used == 0 && stock.Reserved >= stock.Total && d.state.Device.Allocatable() {
+		if stock.Used > 0 { // and may be gone by the burn
+			d.observed(ctx, stock)
+			return d.refuse(device.CodeInUse, "the inventory shows the device in use by "+first(stock.Consumers), "wait until it is released")
+		}
+		if stock.Reserved >= stock.Total && d.state.Device.Allocatable() {
 			d.observed(ctx, stock)
 			return d.refuse(device.CodeInUse, "the inventory shows that the device was used since: it is cleaned first", "wait until it is clean")
 		}
-		in.Expect = &stock.Generation
+		in.Expect, in.Provider = &stock.Generation, stock.Provider
 	}
 	in.Raise = true
 	if err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
@@ -211,7 +223,7 @@ func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
 	if err := d.apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil || !d.state.Device.Allocatable() {
 		return err
 	}
-	if outcome, f := d.lower(ctx, stock.Generation); outcome != isFree {
+	if outcome, f := d.lower(ctx, stock.Generation, stock.Provider); outcome != isFree {
 		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
 		return f
 	}

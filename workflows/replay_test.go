@@ -20,7 +20,8 @@ import (
 )
 
 // histories is where `make histories` keeps what released code recorded, a folder a
-// version.
+// version. 0.3.0-import holds what that code recorded of imports whose provider was missing
+// at the first look and made anew, free: one that was believed, one that still waits.
 const histories = "testdata/histories"
 
 // replayPolicies gives each setting another value than the default: what a worker is

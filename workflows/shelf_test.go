@@ -15,6 +15,8 @@ type shelf struct {
 	// made is the provider as it was last asked for.
 	made       inventory.Provider
 	there      bool
+	novas      string // the UUID of the one that Nova made, where it did
+	vanished   bool   // Nova's is gone, and not made anew yet
 	generation int64
 	reserved   int
 	consumers  []string
@@ -45,7 +47,7 @@ func (s *shelf) call(name, uuid string, do func() error) error {
 			return err
 		}
 	}
-	if !s.there && name != "Create" && name != "Delete" {
+	if !s.there && name != "Create" && name != "Delete" || s.novas != "" && (uuid != s.novas || s.vanished) {
 		return inventory.NoProvider(uuid)
 	}
 	if err := do(); err != nil {
@@ -72,6 +74,24 @@ func (s *shelf) Create(_ context.Context, p inventory.Provider) error {
 		}
 		return nil
 	})
+}
+
+// Find gives the provider that Nova made: free, until it or Burnish burns it.
+func (s *shelf) Find(_ context.Context, name string) (inventory.Provider, error) {
+	if s.vanished {
+		return inventory.Provider{}, inventory.NoProvider("of " + name)
+	}
+	if s.novas == "" {
+		s.makeNovas("nova-1")
+	}
+	return inventory.Provider{UUID: s.novas, Name: name}, nil
+}
+
+// makeNovas makes Nova's provider, or makes it anew, as Nova does: nothing is reserved.
+func (s *shelf) makeNovas(id string) {
+	s.vanished = false
+	s.novas, s.there, s.generation, s.reserved, s.consumers = id, true, 0, 0, nil
+	s.tell("create")
 }
 
 func (s *shelf) Usages(_ context.Context, uuid string) (inventory.Usage, error) {

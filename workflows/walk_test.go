@@ -49,10 +49,14 @@ func TestWalk_SameSeedSameWalk(t *testing.T) {
 type walker struct {
 	*world
 	*oracle
-	r     *rand.Rand
-	calls []*call
-	hints []contract.Hint
-	did   []string
+	r *rand.Rand
+	// listing is apart, so that a seed that is known stays the walk that it was.
+	listing *rand.Rand
+	calls   []*call
+	hints   []contract.Hint
+	did     []string
+	// remakes counts the providers that Nova made.
+	remakes int
 }
 
 func walk(t *testing.T, seed uint64) *walker {
@@ -70,7 +74,7 @@ func walk(t *testing.T, seed uint64) *walker {
 	if r.IntN(6) == 0 {
 		w.host.facts.Operation = ""
 	}
-	k := &walker{world: w, oracle: watch(w), r: r}
+	k := &walker{world: w, oracle: watch(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse, w.host.facts.Operation)
@@ -104,13 +108,46 @@ func (k *walker) begin() {
 	if e.Vouched && !k.policy.OnEnroll {
 		k.vouched = true
 	}
-	c := k.world.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e, Provide: k.r.IntN(4) > 0})
+	in := contract.EnrollInput{Enrolment: e, Provide: k.r.IntN(4) > 0}
+	if k.owner == device.OwnerNova && k.r.IntN(3) == 0 {
+		in = contract.EnrollInput{Enrolment: k.enrolment(), Import: true, Provider: k.importable()}
+	}
+	c := k.world.send(contract.UpdateEnroll, "", in)
 	ok[contract.Result](c)
 	k.calls = append(k.calls, c)
 	k.note("enrolled")
 	if k.owner == device.OwnerNova {
 		k.sweep()
 	}
+}
+
+// importable makes the provider as Nova has it before the device is imported: in use,
+// used and not clean since, or free, which is vouched for by that (D8). It tells the
+// provider that was listed, which now and then is not the one that there is.
+func (k *walker) importable() (listed string) {
+	kind := k.r.IntN(3)
+	k.vouched = kind < 2
+	k.shelf.makeNovas("nova-0")
+	switch kind {
+	case 1:
+		k.shelf.force("c-1")
+		k.writes("c-1")
+		fallthrough
+	case 2:
+		k.shelf.outsider(1)
+	}
+	listed = k.shelf.novas
+	switch k.listing.IntN(4) {
+	case 0:
+		listed = "" // by a client that does not tell
+	case 1:
+		if kind != 1 {
+			k.vouched = false
+			k.shelf.makeNovas("nova-1")
+		}
+	}
+	k.note("imported with %d consumers, reserved %d", len(k.shelf.consumers), k.shelf.reserved)
+	return listed
 }
 
 // sweep has the device look every minute, as the sweep of Placement does.
@@ -350,12 +387,28 @@ func (k *walker) scheduler() {
 	if k.owner != device.OwnerNova {
 		return
 	}
+	switch {
+	case k.r.IntN(6) == 0 && !k.shelf.vanished && k.shelf.there && len(k.shelf.consumers) == 0:
+		k.shelf.vanished = true
+		k.note("Nova's provider is gone")
+		return
+	case k.shelf.vanished:
+		k.anewProvider()
+		return
+	case len(k.shelf.consumers) == 1 && k.r.IntN(3) == 0: // migrated
+		k.shelf.force(fmt.Sprintf("m%d", k.r.IntN(100)))
+		k.note("consumers %v", k.shelf.consumers)
+		return
+	}
 	if len(k.shelf.consumers) > 0 {
 		k.note("%s leaves", k.shelf.consumers[0])
 		k.shelf.free(k.shelf.consumers[0])
 		return
 	}
 	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
+	if k.anew || k.host.running != "" {
+		return // the exception: see oracle
+	}
 	if k.shelf.allocate(consumer) {
 		k.writes(consumer)
 		k.shelf.outsider(1) // Nova burns what is one-time-use
@@ -363,9 +416,25 @@ func (k *walker) scheduler() {
 	}
 }
 
+// anewProvider has Nova make the provider again, free, now and then with the generation
+// that the old one had.
+func (k *walker) anewProvider() {
+	k.remakes++
+	generation := k.shelf.generation
+	k.shelf.makeNovas(fmt.Sprint("anew-", k.remakes))
+	if k.r.IntN(2) == 0 {
+		k.shelf.generation = generation
+	}
+	k.note("Nova's provider is made anew, at generation %d", k.shelf.generation)
+}
+
 // seldom is what does not happen every day.
 func (k *walker) seldom() {
-	switch k.r.IntN(6) {
+	n := k.r.IntN(6)
+	if n < 3 && !k.host.known {
+		return // imported, and its host has not seen it: nobody could bring it back
+	}
+	switch n {
 	case 0:
 		h := k.host.hint(k.clock())
 		h.Host.Seq += int64(k.r.IntN(3))
@@ -394,6 +463,9 @@ func (k *walker) end() {
 	k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 	k.host.trouble, k.host.stubborn = nil, 0
 	k.host.restart()
+	if k.shelf.vanished {
+		k.anewProvider()
+	}
 	if !k.live {
 		return
 	}

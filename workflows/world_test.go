@@ -81,6 +81,9 @@ type world struct {
 	open       []*call
 	answered   func(*call)
 
+	// versions are those of the workflow's changes that a run of an older worker has.
+	versions map[string]workflow.Version
+
 	flying, upserts, memos, updates int
 	names                           []string // of the activities scheduled
 	defects                         []string // what the workflow's log calls a defect
@@ -196,6 +199,9 @@ func (w *world) run(in contract.DeviceInput) {
 	}
 	lifecycle := &workflows.Lifecycle{Planner: w.planner}
 	env.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	for change, version := range w.versions {
+		env.OnGetVersion(change, workflow.DefaultVersion, workflow.Version(1)).Return(version)
+	}
 	env.ExecuteWorkflow(contract.WorkflowDeviceLifecycle, in)
 	w.now, w.end = env.Now(), env.GetWorkflowError()
 }

@@ -40,6 +40,7 @@ type scale struct {
 	idleTime   time.Duration
 	disks      disks
 	drives     drives
+	clouds     clouds
 }
 
 // bench is one run of the program.
@@ -63,6 +64,10 @@ func newBench(o options, dir string) *bench {
 		fleet: 100, load: box{fewest: 4, most: 10, time: 50 * time.Second}, loadCycles: 100,
 		idle: 5000, idleTime: 4 * time.Minute,
 		disks: disks{size: 8 << 30, rounds: 3, several: 8, each: 1 << 30},
+		clouds: clouds{
+			warm: 10, bind: box{fewest: 50, most: 150, time: 60 * time.Second},
+			providers: 1000, enrolled: 50, rounds: 40,
+		},
 		drives: drives{
 			controllers: 64, rounds: 3,
 			guest: guestScale{
@@ -77,6 +82,10 @@ func newBench(o options, dir string) *bench {
 			fleet: 20, load: box{fewest: 1, most: 2, time: 5 * time.Second}, loadCycles: 20,
 			idle: 300, idleTime: 60 * time.Second,
 			disks: disks{size: 512 << 20, rounds: 2, several: 8, each: 64 << 20},
+			clouds: clouds{
+				warm: 3, bind: box{fewest: 10, most: 20, time: 5 * time.Second},
+				providers: 100, enrolled: 8, rounds: 5,
+			},
 			drives: drives{
 				controllers: 8, rounds: 2,
 				guest: guestScale{
@@ -95,7 +104,7 @@ func (b *bench) measure(ctx context.Context) error {
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context) error
-	}{{"turnover", b.orchestration}, {"disk", b.disk}, {"nvme", b.nvme}} {
+	}{{"turnover", b.orchestration}, {"disk", b.disk}, {"nvme", b.nvme}, {"placement", b.placement}} {
 		if b.only != "" && b.only != part.name {
 			continue
 		}
@@ -107,7 +116,7 @@ func (b *bench) measure(ctx context.Context) error {
 }
 
 // parts are what -only takes.
-var parts = []string{"turnover", "disk", "nvme"}
+var parts = []string{"turnover", "disk", "nvme", "placement"}
 
 // orchestration measures everything but the drives.
 func (b *bench) orchestration(ctx context.Context) error {
@@ -166,7 +175,7 @@ func (b *bench) staff(s *side, real bool) (err error) {
 	}
 	t := task{
 		Product: s.product, Real: real, Queue: s.queue, Host: s.host, Address: b.server.address, Dir: dir,
-		Cache: 2000, Slots: b.fleet,
+		Cache: 2000, Slots: b.fleet, Placement: s.placement,
 	}
 	if b.profiles != "" {
 		t.CPUProfile = filepath.Join(b.profiles, s.name+".cpu")

@@ -145,7 +145,8 @@ func (s *side) idle(ctx context.Context, id string) (idleRun, error) {
 	return idleRun{}, fmt.Errorf("%s did not continue as new within %d turnovers", id, most)
 }
 
-// settled waits until the run's history has stood still for a while.
+// settled waits until the run's history has stood still for a while, with nothing under
+// way.
 func (s *side) settled(ctx context.Context, id string) (run string, length int64, err error) {
 	const still = 100 * time.Millisecond
 	for deadline := time.Now().Add(cycleWithin); time.Now().Before(deadline); {
@@ -154,7 +155,7 @@ func (s *side) settled(ctx context.Context, id string) (run string, length int64
 			return "", 0, err
 		}
 		info := d.GetWorkflowExecutionInfo()
-		if info.GetExecution().GetRunId() == run && info.GetHistoryLength() == length && d.GetPendingWorkflowTask() == nil {
+		if info.GetExecution().GetRunId() == run && info.GetHistoryLength() == length && d.GetPendingWorkflowTask() == nil && len(d.GetPendingActivities()) == 0 {
 			return run, length, nil
 		}
 		run, length = info.GetExecution().GetRunId(), info.GetHistoryLength()

@@ -4,7 +4,8 @@
 // devices are simulated and so small that erasing them takes no time: what is left
 // is the orchestration. It needs bin/burnish-devserver; its workers are child
 // processes of its own, the same for product and baseline. Beside that it measures what
-// wiping costs: files against dd, NVMe drives against nvme-cli and blkdiscard.
+// wiping costs, files against dd, NVMe drives against nvme-cli and blkdiscard, and what a
+// real Placement and Nova's notifications cost.
 package main
 
 import (
@@ -52,7 +53,7 @@ func run(args []string) error {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "a short run: it shows that everything works; its figures are rough")
-	flags.StringVar(&o.only, "only", "", "one of turnover, disk, nvme; all without it")
+	flags.StringVar(&o.only, "only", "", "one of "+strings.Join(parts, ", ")+"; all without it")
 	flags.StringVar(&o.output, "o", "table", "table or json")
 	flags.StringVar(&o.bin, "bin", "bin", "the folder with burnish-devserver")
 	flags.StringVar(&o.dir, "dir", "run", "the folder to work in; its disk is part of what is measured")

@@ -152,14 +152,17 @@ func replay(ctx context.Context, tool string, calls [][]string) error {
 	return nil
 }
 
-// emulated runs do with what nvmetest asks of a test. A site that cannot be made here is
+// emulated runs do with what packages for tests ask of one. A site that cannot be made here is
 // skipped, with its reason; what do made is gone afterwards.
 func emulated(do func(t testing.TB) error) (skipped string, err error) {
 	o := &outside{}
+	var end context.CancelFunc
+	o.ctx, end = context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer o.cleanUp()
+		defer end()
 		if err := do(o); err != nil {
 			o.failed = errors.Join(o.failed, err)
 		}
@@ -170,7 +173,8 @@ func emulated(do func(t testing.TB) error) (skipped string, err error) {
 
 // outside stands for a test where there is none.
 type outside struct {
-	testing.TB // not there: nvmetest calls only what is below
+	testing.TB                 // not there: only what is below is called
+	ctx        context.Context //nolint:containedctx // testing.TB has it
 	skipped    string
 	failed     error
 	cleanups   []func()
@@ -190,10 +194,41 @@ func (o *outside) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+// FailNow is testing.TB's: it ends the goroutine.
+func (o *outside) FailNow() { runtime.Goexit() }
+
+// Failed is testing.TB's.
+func (o *outside) Failed() bool { return o.failed != nil }
+
+// Logf is testing.TB's. What a failure needs to be understood is said with it.
+func (o *outside) Logf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+// Skip is testing.TB's: it ends the goroutine.
+func (o *outside) Skip(args ...any) { o.Skipf("%s", fmt.Sprint(args...)) }
+
 // Skipf is testing.TB's: it ends the goroutine.
 func (o *outside) Skipf(format string, args ...any) {
 	o.skipped = strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	runtime.Goexit()
+}
+
+// Context is testing.TB's: it ends before what was made is cleaned up.
+func (o *outside) Context() context.Context { return o.ctx }
+
+// TempDir is testing.TB's.
+func (o *outside) TempDir() string {
+	dir, err := os.MkdirTemp("", "burnish-bench-")
+	if err != nil {
+		o.Fatalf("%v", err)
+	}
+	o.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			o.Errorf("%v", err)
+		}
+	})
+	return dir
 }
 
 // Cleanup is testing.TB's.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,6 +38,9 @@ type side struct {
 	host    string
 	client  client.Client
 	workers *workers
+	// placement is the URL of the inventory; a file's where it is empty. Its devices are
+	// files in the folder files then.
+	placement, files string
 }
 
 // lap is one turnover as its client saw it.
@@ -45,15 +50,24 @@ type lap struct {
 }
 
 func (s *side) enrolment(name string) contract.Enrolment {
-	return contract.Enrolment{
+	e := contract.Enrolment{
 		Name: name, Host: s.host, Driver: "fake", Type: "BENCH", Owner: device.OwnerSelf,
 		Settings: map[string]string{"size": fmt.Sprint(deviceSize)},
 	}
+	if s.placement != "" {
+		e.Driver, e.Settings = "block", map[string]string{"path": filepath.Join(s.files, name)}
+	}
+	return e
 }
 
 // enroll makes a device of this side and waits until it is available.
 func (s *side) enroll(ctx context.Context, name string) (id string, err error) {
 	name = s.name + "-" + name
+	if s.placement != "" {
+		if err := os.WriteFile(filepath.Join(s.files, name), make([]byte, deviceSize), 0o600); err != nil {
+			return "", err
+		}
+	}
 	options := contract.StartOptions(name)
 	options.TaskQueue = s.queue
 	if !s.product {
@@ -134,17 +148,22 @@ func (s *side) cycle(ctx context.Context, id string) (lap, error) {
 
 // awaitFree asks the server, not the worker, until the device is available.
 func (s *side) awaitFree(ctx context.Context, id string) error {
+	return s.await(ctx, id, device.Available)
+}
+
+// await asks the server, not the worker, until the device is in a state.
+func (s *side) await(ctx context.Context, id string, state device.State) error {
 	for deadline := time.Now().Add(cycleWithin); ; {
 		d, err := s.client.DescribeWorkflowExecution(ctx, id, "")
 		if err != nil {
 			return err
 		}
-		free, err := s.isFree(d)
-		if free || err != nil {
+		there, err := s.isIn(d, state)
+		if there || err != nil {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s did not become available within %s", id, cycleWithin)
+			return fmt.Errorf("%s did not become %s within %s", id, state, cycleWithin)
 		}
 		select {
 		case <-ctx.Done():
@@ -154,7 +173,7 @@ func (s *side) awaitFree(ctx context.Context, id string) error {
 	}
 }
 
-func (s *side) isFree(d *workflowservice.DescribeWorkflowExecutionResponse) (bool, error) {
+func (s *side) isIn(d *workflowservice.DescribeWorkflowExecutionResponse, wanted device.State) (bool, error) {
 	info := d.GetWorkflowExecutionInfo()
 	if status := info.GetStatus(); status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return false, fmt.Errorf("%s is %s", info.GetExecution().GetWorkflowId(), status)
@@ -174,5 +193,5 @@ func (s *side) isFree(d *workflowservice.DescribeWorkflowExecutionResponse) (boo
 	if state == device.Error {
 		return false, fmt.Errorf("%s is in error", info.GetExecution().GetWorkflowId())
 	}
-	return state == device.Available, nil
+	return state == wanted, nil
 }

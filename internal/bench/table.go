@@ -19,7 +19,7 @@ const (
 )
 
 // measure is one line of the result. Ratio is product to baseline, Low and High what
-// the noise leaves of it.
+// the noise leaves of it. Where Baseline is 0 there is none, and no Ratio.
 type measure struct {
 	Name     string   `json:"measure"`
 	Unit     string   `json:"unit,omitempty"`
@@ -44,6 +44,11 @@ type result struct {
 // counted is a measure without noise.
 func counted(name, unit string, product, baseline float64) measure {
 	return measure{Name: name, Unit: unit, Product: product, Baseline: baseline, Ratio: product / baseline}
+}
+
+// alone is a measure without noise and without a baseline.
+func alone(name, unit string, product float64) measure {
+	return measure{Name: name, Unit: unit, Product: product}
 }
 
 // timed is a measure with noise.
@@ -104,8 +109,12 @@ func (r result) writeTable(w io.Writer) error {
 		if m.Low != nil {
 			noise = fmt.Sprintf("%.2f–%.2f", *m.Low, *m.High)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\n", m.Name,
-			number(m.Product, m.Unit), number(m.Baseline, m.Unit), m.Ratio, noise, m.Bound, m.Verdict)
+		baseline, ratio := "", ""
+		if m.Baseline != 0 {
+			baseline, ratio = number(m.Baseline, m.Unit), fmt.Sprintf("%.2f", m.Ratio)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name,
+			number(m.Product, m.Unit), baseline, ratio, noise, m.Bound, m.Verdict)
 	}
 	return t.Flush()
 }

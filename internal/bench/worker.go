@@ -31,6 +31,8 @@ import (
 	"burnish/internal/hardware/all"
 	"burnish/internal/host"
 	inventory "burnish/internal/inventory/all"
+	"burnish/internal/inventory/placement"
+	"burnish/internal/inventory/placement/placementtest"
 	"burnish/workflows"
 	"burnish/workflows/contract"
 )
@@ -50,6 +52,8 @@ type task struct {
 	// runs at once.
 	Cache int `json:"cache"`
 	Slots int `json:"slots"`
+	// Placement is the URL of the inventory, a file's where it is empty.
+	Placement string `json:"placement,omitempty"`
 	// Where profiles go, none if it is empty: of the processor until the end, of the
 	// heap with each sweep.
 	CPUProfile  string `json:"cpu_profile,omitempty"`
@@ -250,10 +254,14 @@ func register(w worker.Worker, all map[string]any) {
 	}
 }
 
-// real is what the product does: a file inventory and a host's journal, each write on
-// stable storage, and simulated devices.
+// real is what the product does: a file inventory, or a Placement, and a host's journal,
+// each write on stable storage, and simulated devices or files.
 func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, error) {
-	store, err := inventory.Open("file", filepath.Join(t.Dir, "inventory"))
+	kind, options := "file", inventory.Options{Dir: filepath.Join(t.Dir, "inventory")}
+	if t.Placement != "" {
+		kind, options = "placement", inventory.Options{Placement: placement.Settings{Getenv: placementtest.Noauth(t.Placement), Log: logger}}
+	}
+	store, err := inventory.Open(context.Background(), kind, options)
 	if err != nil {
 		return bodies{}, nil, err
 	}
@@ -261,11 +269,11 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 	if err != nil {
 		return bodies{}, nil, err
 	}
-	drivers, err := all.Drivers([]string{"fake"}, all.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
+	drivers, err := all.Drivers([]string{"fake", "block"}, all.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
 	if err != nil {
 		return bodies{}, nil, errors.Join(err, this.Close())
 	}
-	control := &activities.Control{Store: store, Client: c}
+	control := &activities.Control{Store: store, Client: c, Real: t.Placement != ""}
 	hands := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(t.Slots), Log: logger}
 	b := bodies{
 		control: control.Activities(),

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +16,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"burnish/internal/clean"
+	"burnish/internal/nova/brokers"
 )
 
 // Role says which work a worker takes.
@@ -40,7 +43,9 @@ type Worker struct {
 	StateDir         string        `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"where the worker keeps what must survive it"`
 	HostFile         string        `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing, in role all what lies below STATE_DIR and fake devices"`
 	PolicyFile       string        `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe devices are erased, limits of wear"`
-	Inventory        string        `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file"`
+	Inventory        string        `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file, or placement with OpenStack's OS_* variables"`
+	NovaHosts        NameMap       `env:"NOVA_HOSTS" help:"Nova's names of hosts and Burnish's: NOVA=OURS,…; case is ignored"`
+	Traits           NameMap       `env:"TRAITS" help:"traits in place of standard ones that Placement does not know: HW_X=CUSTOM_X,…"`
 	Drivers          []string      `env:"DRIVERS" envDefault:"block,fake" help:"drivers, with commas between them"`
 	HostSilentAfter  time.Duration `env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is told"`
 	CleanupTimeout   time.Duration `env:"CLEANUP_TIMEOUT" help:"running time of one whole clean; default: by step and size"`
@@ -52,12 +57,22 @@ type Worker struct {
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
 	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers where the worker is not root"`
+	NovaBroker       string        `env:"AMQP_URL" help:"the RabbitMQ of Nova's notifications: amqp://, amqps://, or the transport_url of a Nova service; default: none, only the sweep"`
+	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two sweeps of Placement; 0: none, only what a notification or a signal asks for"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
 	// Cleans is what the policy file says.
 	Cleans clean.Policy
+	// Cloud names the one whose Placement is the inventory, as clouds.yaml does (OS_CLOUD).
+	Cloud string
 }
 
 const prefix = "BURNISH_"
+
+var (
+	novaHostForm      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$`)
+	standardTraitForm = regexp.MustCompile(`^[A-Z0-9_]{1,255}$`)
+	customTraitForm   = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]{1,248}$`)
+)
 
 var hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
@@ -76,6 +91,8 @@ func LoadWorker() (Worker, error) {
 		w.Host = name
 	}
 	w.Host = strings.ToLower(w.Host)
+	w.NovaHosts = w.NovaHosts.lower()
+	w.Cloud = cmp.Or(os.Getenv("OS_CLOUD"), "default")
 	for i, driver := range w.Drivers {
 		w.Drivers[i] = strings.TrimSpace(driver)
 	}
@@ -104,6 +121,22 @@ func (w Worker) check() error {
 	if !hostForm.MatchString(w.Host) {
 		complain("HOST", "%q is no host name", w.Host)
 	}
+	for _, nova := range slices.Sorted(maps.Keys(w.NovaHosts)) {
+		if !novaHostForm.MatchString(nova) {
+			complain("NOVA_HOSTS", "%q is no host name", nova)
+		}
+		if ours := w.NovaHosts[nova]; !hostForm.MatchString(ours) {
+			complain("NOVA_HOSTS", "%q is no host name", ours)
+		}
+	}
+	for _, standard := range slices.Sorted(maps.Keys(w.Traits)) {
+		if !standardTraitForm.MatchString(standard) || strings.HasPrefix(standard, "CUSTOM_") {
+			complain("TRAITS", "%q is no standard trait", standard)
+		}
+		if custom := w.Traits[standard]; !customTraitForm.MatchString(custom) {
+			complain("TRAITS", "%q does not have the form CUSTOM_X", custom)
+		}
+	}
 	if slices.Contains(w.Drivers, "") {
 		complain("DRIVERS", "%q has an empty name", strings.Join(w.Drivers, ","))
 	}
@@ -127,6 +160,12 @@ func (w Worker) check() error {
 	}
 	if w.NVMeHelper != "" && !filepath.IsAbs(w.NVMeHelper) {
 		complain("NVME_HELPER", "%q is no absolute path", w.NVMeHelper)
+	}
+	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" && err != nil {
+		complain("AMQP_URL", "%v", err) // which never holds the password
+	}
+	if w.SweepInterval < 0 {
+		complain("SWEEP_INTERVAL", "%s is negative", w.SweepInterval)
 	}
 	return errors.Join(wrong...)
 }

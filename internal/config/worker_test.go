@@ -56,7 +56,11 @@ func settings(t *testing.T) map[string]setting {
 		"HOST_FILE": {"HostFile", "", "/etc/burnish/host.yaml", "/etc/burnish/host.yaml", nil},
 		"POLICY":    {"PolicyFile", "", "testdata/policy.yaml", "testdata/policy.yaml", map[string]string{"testdata/none.yaml": "testdata/none.yaml"}},
 		"INVENTORY": {"Inventory", "file", "placement", "placement", nil}, // who opens it knows the kinds
-		"DRIVERS":   {"Drivers", []string{"block", "fake"}, " nvme , block", []string{"nvme", "block"}, map[string]string{"block,,fake": `"block,,fake" has an empty name`, ",": "empty"}},
+		"NOVA_HOSTS": {"NovaHosts", config.NameMap(nil), " Cmp_1.Example=Node-1 , cmp2=node-2", config.NameMap{"cmp_1.example": "node-1", "cmp2": "node-2"}, map[string]string{
+			"cmp1": `"cmp1" is not of the form NAME=NAME`, "a=b,A=c": `"A" is there twice`, "a=": `"a="`, "a=b,": `""`, "a b=c": `"a b" is no host name`, "a=b_c": `"b_c" is no host name`}},
+		"TRAITS": {"Traits", config.NameMap(nil), "HW_NVME_CES=CUSTOM_NVME_CES", config.NameMap{"HW_NVME_CES": "CUSTOM_NVME_CES"}, map[string]string{
+			"HW_X=HW_Y": `"HW_Y" does not have the form CUSTOM_X`, "CUSTOM_X=CUSTOM_Y": `"CUSTOM_X" is no standard trait`, "hw_x=CUSTOM_X": `"hw_x"`}},
+		"DRIVERS": {"Drivers", []string{"block", "fake"}, " nvme , block", []string{"nvme", "block"}, map[string]string{"block,,fake": `"block,,fake" has an empty name`, ",": "empty"}},
 		"HOST_SILENT_AFTER": {"HostSilentAfter", 5 * time.Minute, "90s", 90 * time.Second,
 			duration(map[string]string{"0s": "0s is not positive", "-1s": "-1s is not positive"})},
 		"CLEANUP_TIMEOUT":     {"CleanupTimeout", time.Duration(0), "15m", 15 * time.Minute, duration(map[string]string{"-1s": "-1s is negative"})},
@@ -67,8 +71,11 @@ func settings(t *testing.T) map[string]setting {
 		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", nil}, // the steps check it, with ValidVerify
 		"WORKFLOW_CACHE":      {"StickyCache", 2000, "1", 1, map[string]string{"0": "0 is less than 1", "x": `"x"`}},
 		"NVME_HELPER":         {"NVMeHelper", "", "/usr/libexec/burnish-nvme-helper", "/usr/libexec/burnish-nvme-helper", map[string]string{"helper": "\"helper\" is no absolute path"}},
-		"STOP_TIMEOUT":        {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
-		"DEBUG":               {"Debug", false, "true", true, noBool},
+		"SWEEP_INTERVAL":      {"SweepInterval", time.Minute, "5m", 5 * time.Minute, map[string]string{"-1s": "is negative", "x": "invalid duration"}},
+		"AMQP_URL": {"NovaBroker", "", "rabbit://u:p@h1:5672,u:p@h2:5672/nova", "rabbit://u:p@h1:5672,u:p@h2:5672/nova",
+			map[string]string{"h1:5672": "does not begin with amqp://", "amqp://u:p@h1:x": "the port is no number", "amqp://u:p@h1,h2": "some of its hosts"}},
+		"STOP_TIMEOUT": {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
+		"DEBUG":        {"Debug", false, "true", true, noBool},
 	}
 }
 
@@ -270,7 +277,7 @@ func TestHelpListsEverySetting(t *testing.T) {
 	defaults := map[string]string{
 		"ROLE": "all", "STATE_DIR": "/var/lib/burnish", "INVENTORY": "file", "DRIVERS": "block,fake", "HOST_SILENT_AFTER": "5m",
 		"ON_INTERRUPT": "resume", "AUTOMATED_CLEAN": "true", "CLEAN_ON_ENROLL": "true", "MAX_CLEANS_PER_HOST": "4", "VERIFY": "full",
-		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "DEBUG": "false",
+		"WORKFLOW_CACHE": "2000", "STOP_TIMEOUT": "30s", "DEBUG": "false", "SWEEP_INTERVAL": "60s",
 	}
 	for _, line := range lines {
 		variable, about, found := strings.Cut(strings.TrimSpace(line), " ")

@@ -15,7 +15,6 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/host"
-	inventory "burnish/internal/inventory/all"
 )
 
 // Level says how bad a finding is.
@@ -126,11 +125,7 @@ func (m machine) control() {
 	} else {
 		m.OK("policy", "every clean can be planned, verify is %s", m.settings.Verify)
 	}
-	if kinds := inventory.Kinds(); !slices.Contains(kinds, m.settings.Inventory) {
-		m.Wrong("inventory", "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "there is no inventory %q", m.settings.Inventory)
-	} else {
-		m.OK("inventory", "%s", m.settings.Inventory)
-	}
+	m.inventory()
 }
 
 // leastSpace is what must be free for the records of a host: they are small, and a

@@ -20,7 +20,7 @@ const driverTimeout = time.Minute
 func (m machine) drivers(rules *host.Rules) {
 	const check = "drivers"
 	drivers, err := m.system.drivers(m.settings.Drivers, hardware.Host{
-		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, NVMeHelper: m.settings.NVMeHelper,
+		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts, NVMeHelper: m.settings.NVMeHelper,
 	})
 	if err != nil {
 		m.Wrong(check, "correct BURNISH_DRIVERS", "%v", err)
@@ -31,6 +31,9 @@ func (m machine) drivers(rules *host.Rules) {
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
 		if d, ok := drivers[name].(port.Initializer); ok {
 			m.initialise(name, d)
+		}
+		if d, ok := drivers[name].(port.ProgramUser); ok {
+			m.programs(name, d)
 		}
 		if d, ok := drivers[name].(port.Finder); ok {
 			m.find(name, d)
@@ -54,6 +57,29 @@ func (m machine) initialise(name string, d port.Initializer) {
 		m.Wrong(name, f.Remedy, "%s", f.Message)
 	default:
 		m.Wrong(name, "until then the worker does not start", "%v", err)
+	}
+}
+
+// programs says whether each program of the operator is what host.yaml says.
+func (m machine) programs(name string, d port.ProgramUser) {
+	all, err := d.Programs()
+	if err != nil {
+		m.Wrong(name, "correct it; no restart is needed", "%v", err)
+		return
+	}
+	if len(all) == 0 {
+		m.Warn(name, "see docs/script.md", "host.yaml allows no script, and this driver does nothing without one")
+	}
+	for _, program := range slices.Sorted(maps.Keys(all)) {
+		err := all[program]
+		switch f, ok := device.AsFault(err); {
+		case err == nil:
+			m.OK(name, "%s is what host.yaml says", program)
+		case ok:
+			m.Wrong(name, f.Remedy, "%s", f.Message)
+		default:
+			m.Wrong(name, "no device of it can be cleaned until then", "%s: %v", program, err)
+		}
 	}
 }
 

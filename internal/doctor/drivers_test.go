@@ -186,3 +186,38 @@ func TestF21_DrivesThatTheRuleDoesNotReach(t *testing.T) {
 	machine{Findings: &f, settings: w, system: s}.all()
 	require.True(t, says(f, Warning, "udev", "the rule of /etc/udev/rules.d/59-burnish-nvme.rules was not applied to nvme0n2"), "%+v", f)
 }
+
+// programs is a driver that runs programs of the operator.
+type programs struct {
+	port.Driver
+	all map[string]error
+	err error
+}
+
+func (p programs) Programs() (map[string]error, error) { return p.all, p.err }
+
+func TestF13_EachProgramIsWhatTheHostSays(t *testing.T) {
+	for name, tt := range map[string]struct {
+		driver programs
+		level  Level
+		says   string
+	}{
+		"as it says": {programs{all: map[string]error{"gpu": nil}}, OK, "gpu is what host.yaml says"},
+		"changed":    {programs{all: map[string]error{"gpu": &device.Fault{Code: device.CodeNotAllowed, Message: "the SHA-256 is another", Remedy: "look"}}}, Wrong, "the SHA-256 is another"},
+		"no memory":  {programs{all: map[string]error{"gpu": errors.New("no memory")}}, Wrong, "gpu: no memory"},
+		"none":       {programs{}, Warning, "host.yaml allows no script, and this driver does nothing without one"},
+		"not read":   {programs{err: errors.New("host.yaml is broken")}, Wrong, "host.yaml is broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := worker(t, config.RoleHost), sound()
+			s.root = t.TempDir()
+			s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
+				return map[string]port.Driver{"script": tt.driver}, nil
+			}
+			var f Findings
+			machine{Findings: &f, settings: w, system: s}.all()
+			require.Equal(t, tt.level == Wrong, f.Bad(), "%+v", f)
+			require.True(t, says(f, tt.level, "script", tt.says), "%+v", f)
+		})
+	}
+}

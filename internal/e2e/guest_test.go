@@ -60,6 +60,12 @@ type lab struct {
 // the site's folder, by their names in the configuration.
 func newLab(t testing.TB, driver guestDriver, drives ...guest.Controller) *lab {
 	t.Helper()
+	return startLab(t, driver, guest.Config{Controllers: drives, InOrder: driver.inOrder})
+}
+
+// startLab boots a guest with this hardware, with control beside it.
+func startLab(t testing.TB, driver guestDriver, config guest.Config) *lab {
+	t.Helper()
 	if why := guest.Missing(); why != "" {
 		t.Skipf("no guest can be made here: %s", why)
 	}
@@ -67,12 +73,10 @@ func newLab(t testing.TB, driver guestDriver, drives ...guest.Controller) *lab {
 	s.Host = "guest1"
 	s.Run(t, "control")
 	_, port, _ := strings.Cut(s.Server.Address, ":")
-	config := guest.Config{
-		Dir: t.TempDir(), Controllers: drives, InOrder: driver.inOrder, Worker: s.programs.Worker, HostYAML: driver.rules,
-		Env: map[string]string{
-			"TEMPORAL_ADDRESS": guest.Host + ":" + port, "TEMPORAL_NAMESPACE": s.Namespace,
-			"BURNISH_ROLE": "host", "BURNISH_HOST": s.Host,
-		},
+	config.Dir, config.Worker, config.HostYAML = t.TempDir(), s.programs.Worker, driver.rules
+	config.Env = map[string]string{
+		"TEMPORAL_ADDRESS": guest.Host + ":" + port, "TEMPORAL_NAMESPACE": s.Namespace,
+		"BURNISH_ROLE": "host", "BURNISH_HOST": s.Host,
 	}
 	for name, value := range driver.env {
 		config.Env[name] = value

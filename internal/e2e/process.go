@@ -23,7 +23,8 @@ type Process struct {
 	cmd   *exec.Cmd
 	log   string
 	ended chan struct{}
-	err   error // of Wait, once ended is closed
+	err   error     // of Wait, once ended is closed
+	gone  time.Time // when it ended, likewise
 }
 
 // launch starts the command with its output in the file log, behind what is there.
@@ -45,6 +46,7 @@ func launch(name, log string, cmd *exec.Cmd) (*Process, error) {
 	}
 	go func() {
 		p.err = cmd.Wait()
+		p.gone = time.Now()
 		close(p.ended)
 	}()
 	return p, nil

@@ -29,6 +29,7 @@ type Server struct {
 	program, dir string
 	fast         bool
 	process      *Process
+	processes    []*Process // all so far
 }
 
 // startWithin is generous: a server is ready in less than a second where nothing
@@ -61,7 +62,7 @@ func (s *Server) Start() error {
 	if err != nil {
 		return err
 	}
-	s.process = process
+	s.process, s.processes = process, append(s.processes, process)
 	deadline := time.Now().Add(startWithin)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -36,6 +36,8 @@ type Site struct {
 	Client            client.Client
 
 	programs Programs
+	// controls are all workers so far that run workflows.
+	controls []*Process
 }
 
 var hosts atomic.Int64

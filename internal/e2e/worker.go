@@ -63,6 +63,9 @@ func (w *Worker) Launch(t testing.TB) {
 	var err error
 	w.Process, err = launch("worker of "+w.Host, w.log, cmd)
 	require.NoError(t, err)
+	if w.Role != "host" {
+		w.site.controls = append(w.site.controls, w.Process)
+	}
 }
 
 // Start starts the worker, or starts it again, and returns when it polls.

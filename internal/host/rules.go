@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -295,12 +296,16 @@ func refuse(message, remedy string) *device.Fault {
 // has run out of descriptors or memory says nothing about the file: that passes.
 func invalid(err error) *device.Fault {
 	f := refuse("nothing may be destroyed on this host: "+err.Error(), "correct it; no restart is needed")
-	for _, passing := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO} {
-		if errors.Is(err, passing) {
-			f.Class, f.Remedy = device.Transient, "it is tried again"
-		}
+	if Passing(err) {
+		f.Class, f.Remedy = device.Transient, "it is tried again"
 	}
 	return f
+}
+
+// Passing says that this process ran out of something, or that a disk failed: that says
+// nothing about what was looked at.
+func Passing(err error) bool {
+	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EIO}, func(passes error) bool { return errors.Is(err, passes) })
 }
 
 // largestRules bounds host.yaml.

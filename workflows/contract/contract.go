@@ -112,12 +112,19 @@ type Enrolment struct {
 	// Vouched: the operator says that the device is clean; counts only where
 	// cleaning on enrolment is switched off.
 	Vouched bool `json:"vouched,omitempty"`
+	// Imported: the device was in use before Burnish knew it, so that what a tenant left
+	// on it is no reason to refuse it (S2.84).
+	Imported bool `json:"imported,omitempty"`
 }
 
-// EnrollInput enrols; Provide goes on to the first clean at once.
+// EnrollInput enrols; Provide goes on to the first clean at once. Import takes the
+// inventory's word for what the device is now, and asks no host (S2.84, D8). Provider is
+// the one that Import speaks of, by its UUID; "" is the one that is found.
 type EnrollInput struct {
 	Enrolment Enrolment `json:"enrolment"`
 	Provide   bool      `json:"provide,omitempty"`
+	Import    bool      `json:"import,omitempty"`
+	Provider  string    `json:"provider,omitempty"`
 }
 
 // BindInput is claim, burn, unclaim and bind: Deadline counts for claim alone, and

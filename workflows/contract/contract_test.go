@@ -26,6 +26,8 @@ func TestNothingIsRenamed(t *testing.T) {
 		contract.StepInput{}, contract.StepResult{}, contract.DiscoverInput{}, contract.HostFacts{}, contract.StockInput{},
 		contract.Stock{}, contract.Recalled{}, contract.Refusal{}, contract.View{}, contract.Facts{}, contract.Progress{},
 		contract.HostInput{}, contract.LookNow{}, contract.SurveyInput{}, contract.Surveyed{},
+		contract.PlacementInput{}, contract.PlacementLook{}, contract.SweepInput{}, contract.Swept{},
+		contract.CandidatesInput{}, contract.Candidates{},
 	} {
 		fields(reflect.TypeOf(root), have)
 	}

@@ -43,6 +43,8 @@ type DeviceState struct {
 	// last write's outcome is not known, so that it proves nothing.
 	Generation int64 `json:"generation,omitempty"`
 	Uncertain  bool  `json:"uncertain,omitempty"`
+	// Provider is the one that the Generation is of, where it is another's (owner nova).
+	Provider string `json:"provider,omitempty"`
 	// Recent holds the last updates by ID and how they ended, so that one that is
 	// sent again changes nothing, also after a continue-as-new (KeptUpdates).
 	Recent []RecentUpdate `json:"recent,omitempty"`
@@ -88,6 +90,10 @@ type Intent struct {
 	Raise bool `json:"raise,omitempty"`
 	// Publish: the provider is to be made, burned.
 	Publish bool `json:"publish,omitempty"`
+	// Import: what the inventory says is taken for what the device is (D8).
+	Import bool `json:"import,omitempty"`
+	// ImportProvider is the one whose word that is: no other's counts.
+	ImportProvider string `json:"import_provider,omitempty"`
 	// Twin is another place at which the device's serial was seen: until an operator
 	// cleans, provides or replaces it, the device is not returned (SAFETY F23).
 	Twin string `json:"twin,omitempty"`
@@ -102,6 +108,8 @@ type HostFacts struct {
 	// knows one way only; Layout is how the device was cut when the host looked.
 	Capabilities *device.Capabilities `json:"capabilities,omitempty"`
 	Layout       device.Layout        `json:"layout,omitempty"`
+	// Offers are the steps that the device's driver has ways of its own for.
+	Offers []string `json:"offers,omitempty"`
 	// Estimates is how long the device says that an operation takes.
 	Estimates map[device.Operation]time.Duration `json:"estimates,omitempty"`
 	// Excluded says why the erase policy does not let the device be offered (S2.25).
@@ -166,8 +174,10 @@ type CleanRun struct {
 	StepAt    time.Time `json:"step_at,omitzero"` // when the present step was scheduled
 	// Results holds what each finished step reported, in the plan's order.
 	Results []StepResult `json:"results,omitempty"`
-	// Generation is the one that Observe recorded for the release (F5).
-	Generation int64 `json:"generation,omitempty"`
+	// Generation is the one that Observe recorded for the release (F5), Provider whose it
+	// is where that is another's.
+	Generation int64  `json:"generation,omitempty"`
+	Provider   string `json:"provider,omitempty"`
 }
 
 // CleanSummary is what is kept of a clean that ended.
@@ -256,12 +266,19 @@ type Elsewhere struct {
 // StockInput is Publish, Reserve, Observe, Release and Withdraw. Expect is the
 // generation that the workflow knows, nil where it proves nothing.
 type StockInput struct {
-	UUID       string   `json:"uuid"`
-	Name       string   `json:"name"`
-	Class      string   `json:"class,omitempty"`
-	Traits     []string `json:"traits,omitempty"`
-	Expect     *int64   `json:"expect,omitempty"`
-	Generation int64    `json:"generation,omitempty"` // Release alone
+	UUID string `json:"uuid"`
+	Name string `json:"name"`
+	// Owner nova: the provider is the one that Nova made for the device of this Name.
+	// Provider is its UUID: for Release, which never looks for another; for the other
+	// calls the one that is expected, "" where any will do.
+	Owner    device.Owner `json:"owner,omitempty"`
+	Provider string       `json:"provider,omitempty"`
+	Class    string       `json:"class,omitempty"`
+	Traits   []string     `json:"traits,omitempty"`
+	// Driver is told where the device is new to the inventory.
+	Driver     string `json:"driver,omitempty"`
+	Expect     *int64 `json:"expect,omitempty"`
+	Generation int64  `json:"generation,omitempty"` // Release alone
 	// Raise: Observe burns the provider first (F4).
 	Raise bool `json:"raise,omitempty"`
 }
@@ -273,6 +290,8 @@ type Stock struct {
 	Reserved   int      `json:"reserved"`
 	Used       int      `json:"used"`
 	Consumers  []string `json:"consumers,omitempty"`
+	// Provider is the provider's UUID where it is another's (owner nova).
+	Provider string `json:"provider,omitempty"`
 }
 
 // Recalled is what an ended run of the same device tells: who had it then.

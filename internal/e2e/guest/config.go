@@ -3,6 +3,7 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"strings"
@@ -24,8 +25,9 @@ const (
 type Config struct {
 	// Dir is a folder of this machine that the guest has for itself.
 	Dir string
-	// Controllers are the NVMe drives.
+	// Controllers are the NVMe drives, Cards what else a tenant is given.
 	Controllers []Controller
+	Cards       []Card
 	// InOrder makes the guest find its drives one after the other in the order of
 	// Controllers, so that each boot gives their disks the same numbers. A real host
 	// numbers them by whichever answers first.
@@ -39,6 +41,9 @@ type Config struct {
 	Programs []string
 	// HostYAML is the text of HostFile; it belongs to root.
 	HostYAML string
+	// Files are further files of the first file system: root's, and as they are here
+	// again after each boot.
+	Files []File
 	// MemoryMB is 768 where it is 0.
 	MemoryMB int
 }
@@ -73,43 +78,84 @@ type Namespace struct {
 	Options string
 }
 
+// Card is a PCI card with memory, as a GPU is one: QEMU's ivshmem, whose BAR 2 is its
+// memory.
+type Card struct {
+	// Address is as a Controller's.
+	Address string
+	// Memory is the file that holds the memory's bytes, as they are at each moment and
+	// also without power. It is made with Size, a power of two, where it is missing.
+	Memory string
+	Size   int64
+}
+
+// File is one file in the guest.
+type File struct {
+	Path string
+	Mode fs.FileMode
+	Text []byte
+}
+
 var addressForm = regexp.MustCompile(`^0000:00:0([2-9a-f])\.0$`)
 
-// firstSlot is where controllers without an address begin.
+// firstSlot is where those without an address begin.
 const firstSlot = 5
 
-// settle checks the configuration, and gives each controller its address.
+// settle checks the configuration, and gives each controller and card its address.
 func (c *Config) settle() error {
-	taken := map[string]bool{}
 	for i, one := range c.Controllers {
-		switch {
-		case one.Serial == "" || strings.ContainsAny(one.Serial+one.Options, " \t\n"):
+		if one.Serial == "" || strings.ContainsAny(one.Serial+one.Options, " \t\n") {
 			return fmt.Errorf("controller %d: the serial %q or the options %q are empty or hold blanks", i, one.Serial, one.Options)
-		case one.Address == "":
-			continue
-		case !addressForm.MatchString(one.Address) || taken[one.Address]:
-			return fmt.Errorf("controller %s: the address %q is of another form, or taken", one.Serial, one.Address)
 		}
-		taken[one.Address] = true
 	}
-	slot := firstSlot
-	for i := range c.Controllers {
-		for c.Controllers[i].Address == "" {
-			address := fmt.Sprintf("0000:00:%02x.0", slot)
-			if !addressForm.MatchString(address) {
-				return errors.New("there are more controllers than slots")
-			}
-			if !taken[address] {
-				c.Controllers[i].Address, taken[address] = address, true
-			}
-			slot++
-		}
+	if err := c.place(); err != nil {
+		return err
 	}
 	return c.images()
 }
 
-// images makes the files of namespaces that have none yet.
+// place gives an address to those that have none.
+func (c *Config) place() error {
+	var all []*string
+	for i := range c.Controllers {
+		all = append(all, &c.Controllers[i].Address)
+	}
+	for i := range c.Cards {
+		all = append(all, &c.Cards[i].Address)
+	}
+	taken := map[string]bool{}
+	for _, address := range all {
+		if *address != "" && (!addressForm.MatchString(*address) || taken[*address]) {
+			return fmt.Errorf("the address %q is of another form, or taken", *address)
+		}
+		taken[*address] = true
+	}
+	slot := firstSlot
+	for _, address := range all {
+		for *address == "" {
+			next := fmt.Sprintf("0000:00:%02x.0", slot)
+			if !addressForm.MatchString(next) {
+				return errors.New("there are more controllers and cards than slots")
+			}
+			if !taken[next] {
+				*address = next
+			}
+			slot++
+		}
+	}
+	return nil
+}
+
+// images makes the files of cards and namespaces that have none yet.
 func (c *Config) images() error {
+	for _, one := range c.Cards {
+		if strings.Contains(one.Memory, ",") {
+			return fmt.Errorf("card %s: the memory's path %q holds a comma", one.Address, one.Memory)
+		}
+		if err := sized(one.Memory, one.Size); err != nil {
+			return fmt.Errorf("card %s: %w", one.Address, err)
+		}
+	}
 	for _, one := range c.Controllers {
 		for i, ns := range one.Namespaces {
 			if strings.Contains(ns.Image, ",") {

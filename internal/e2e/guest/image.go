@@ -108,6 +108,9 @@ func (n needs) writeImage(file string, config Config) (err error) {
 	c.file("/etc/modules", 0o644, []byte(list.String()))
 	c.file("/etc/burnish/env", 0o600, environment(config.Env))
 	c.file(HostFile, 0o600, []byte(config.HostYAML))
+	for _, one := range config.Files {
+		c.file(one.Path, one.Mode, one.Text)
+	}
 	if config.InOrder {
 		c.file("/etc/in-order", 0o644, inOrder(config.Controllers))
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The slots of what is no controller, behind all of theirs.
+// The slots of what is neither controller nor card, behind all of theirs.
 const (
 	slotLines = 0x10 + iota
 	slotNetwork
@@ -39,13 +39,27 @@ func (g *Guest) arguments() []string {
 	for i, c := range g.Config.Controllers {
 		args = append(args, c.arguments(i)...)
 	}
+	for i, c := range g.Config.Cards {
+		args = append(args, c.arguments(i)...)
+	}
 	return args
+}
+
+// slot is the number of an address on bus 0.
+func slot(address string) string {
+	return "0x" + strings.TrimSuffix(strings.TrimPrefix(address, "0000:00:"), ".0")
+}
+
+func (c Card) arguments(i int) []string {
+	return []string{
+		"-object", fmt.Sprintf("memory-backend-file,id=card%d,share=on,mem-path=%s,size=%d", i, c.Memory, c.Size),
+		"-device", fmt.Sprintf("ivshmem-plain,memdev=card%d,addr=%s", i, slot(c.Address)),
+	}
 }
 
 func (c Controller) arguments(i int) []string {
 	var args []string
-	slot := strings.TrimSuffix(strings.TrimPrefix(c.Address, "0000:00:"), ".0")
-	device := fmt.Sprintf("nvme,id=nvme%d,serial=%s,addr=0x%s", i, c.Serial, slot)
+	device := fmt.Sprintf("nvme,id=nvme%d,serial=%s,addr=%s", i, c.Serial, slot(c.Address))
 	if c.Subsystem {
 		args = append(args, "-device", fmt.Sprintf("nvme-subsys,id=subsys%[1]d,nqn=subsys%[1]d", i))
 		device += fmt.Sprintf(",subsys=subsys%d", i)

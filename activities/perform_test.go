@@ -1,0 +1,129 @@
+package activities_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/internal/device"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// Perform plays a program that takes as long as the disk, and asks every second whether
+// it may go on.
+func (h *diskHandle) Perform(ctx context.Context, step string, mayGoOn func() error) (string, error) {
+	if err := mayGoOn(); err != nil {
+		return "", err
+	}
+	if err := h.disk.call(ctx, "perform "+step, 0); err != nil {
+		return "", err
+	}
+	for end := time.Now().Add(h.disk.takes); time.Now().Before(end); {
+		select {
+		case <-time.After(time.Second):
+			if err := mayGoOn(); err != nil {
+				return "", err
+			}
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+	return "by the program", nil
+}
+
+// programs is a site whose disk a program erases; of size 0, as a NIC's.
+func programs(t *testing.T, size int64) (*site, contract.StepInput) {
+	t.Helper()
+	s := newSite(t)
+	s.disk.identity.Size = size
+	s.disk.takes = 20 * time.Second
+	in := s.input("erase_device")
+	in.Operation = device.Script
+	return s, in
+}
+
+// SAFETY F1, F2, F3, F9: a program's step ends as any other does, and begins again where
+// another goes on.
+func TestS0_31_AProgramsStepEndsAsOthersDo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "done, without a size", func(t *testing.T) {
+		s, in := programs(t, 0)
+		server := first(t)
+		result, err := s.run(server, in)
+		require.NoError(t, err)
+		require.Equal(t, "by the program", result.Note)
+		require.Zero(t, result.Bytes)
+		require.GreaterOrEqual(t, result.Ran, 20*time.Second)
+		require.True(t, s.entry().Done)
+		_, err = s.run(again(t, 2), in)
+		require.NoError(t, err)
+		require.Equal(t, 1, performed(s), "what was done is not done again")
+	})
+	inBubble(t, "the worker stops", func(t *testing.T) {
+		s, in := programs(t, diskSize)
+		server := first(t)
+		r := s.start(server, in)
+		pass(5500 * time.Millisecond)
+		close(server.stop)
+		_, err := r.wait(t)
+		requireSoon(t, err, device.CodeWorkerStopping)
+		require.Equal(t, 6*time.Second, r.took)
+		require.False(t, s.entry().Working, "it was no crash")
+		result, err := s.run(again(t, 2), in)
+		require.NoError(t, err)
+		require.Zero(t, result.RedoneAtMost)
+		require.Equal(t, 2, performed(s))
+	})
+	inBubble(t, "an abort", func(t *testing.T) {
+		s, in := programs(t, diskSize)
+		server := first(t)
+		r := s.start(server, in)
+		pass(5500 * time.Millisecond)
+		server.end(temporal.NewCanceledError())
+		_, err := r.wait(t)
+		require.True(t, temporal.IsCanceledError(err), "%v", err)
+		require.NoError(t, freed(s, "S1"))
+	})
+	inBubble(t, "its time is over", func(t *testing.T) {
+		s, in := programs(t, diskSize)
+		in.Budget = 10 * time.Second
+		_, err := s.run(first(t), in)
+		requireFault(t, err, device.CodeTimeout, false)
+	})
+	inBubble(t, "a crash", func(t *testing.T) {
+		s, in := programs(t, diskSize)
+		var then host.Entry
+		s.disk.steppingIn(func(call string, _ int64, _ context.Context) (err error) {
+			if call == "perform erase_device" {
+				then, _, err = s.host.Journal("d1").Load()
+				if err == nil {
+					err = &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "the worker is gone"}
+				}
+			}
+			return err
+		})
+		_, err := s.run(first(t), in)
+		require.Error(t, err)
+		require.True(t, then.Working)
+		require.NoError(t, s.host.Journal("d1").Save(then))
+		s.disk.steppingIn(nil)
+		result, err := s.run(again(t, 2), in)
+		require.NoError(t, err)
+		require.EqualValues(t, diskSize, result.RedoneAtMost, "all of it was done twice, at most")
+		require.Equal(t, 2, performed(s))
+	})
+}
+
+// performed counts the calls of the program.
+func performed(s *site) (n int) {
+	for _, call := range s.disk.history() {
+		if call == "perform erase_device" {
+			n++
+		}
+	}
+	return n
+}

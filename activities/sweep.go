@@ -1,0 +1,385 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/workflows/contract"
+)
+
+// Sweeper compares what the server knows of the devices with their providers, and hints
+// to those whose facts differ; it moves no state and writes no provider (F6, S2.52).
+type Sweeper struct {
+	Client client.Client
+	Fleet  inventory.Fleet
+	Log    *slog.Logger
+}
+
+// Activities are all activities of a Sweeper, by name.
+func (s *Sweeper) Activities() map[string]any {
+	return map[string]any{contract.ActivitySweep: s.Sweep, contract.ActivityCandidates: s.Candidates}
+}
+
+// devicesAPage is how many devices one listing tells.
+const devicesAPage = 1000
+
+// hintsAtOnce bounds the signals that are under way together.
+const hintsAtOnce = 8
+
+// Sweep compares all devices, or those of some hosts and instances, with their
+// providers. A second run finds those devices in order that have looked meanwhile.
+// Retried: an inventory or a server that does not answer.
+func (s *Sweeper) Sweep(ctx context.Context, in contract.SweepInput) (contract.Swept, error) {
+	out, err := s.sweep(ctx, in)
+	return out, asError(err, "the sweep")
+}
+
+func (s *Sweeper) sweep(ctx context.Context, in contract.SweepInput) (contract.Swept, error) {
+	// Everything is read after this moment: a device that is bound later drops the hint.
+	w := &sweep{Sweeper: s, seen: time.Now().UTC(), found: map[string]bool{}, told: map[string]bool{}, was: in.Missing}
+	whole := len(in.Hosts) == 0 && len(in.Instances) == 0
+	var err error
+	if w.devices, err = s.listed(ctx, in); err != nil {
+		return contract.Swept{}, err
+	}
+	// Something happened to those whose device it is: they need not wait until Placement
+	// told of a whole host.
+	w.namedBy(in.Instances)
+	if err := w.hint(ctx); err != nil {
+		return contract.Swept{}, err
+	}
+	if err := w.foreign(ctx, whole); err != nil {
+		return contract.Swept{}, err
+	}
+	if err := w.own(ctx); err != nil {
+		return contract.Swept{}, err
+	}
+	w.missing()
+	err = w.hint(ctx)
+	slices.SortFunc(w.out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) })
+	w.out.Mismatches = w.out.Mismatches[:min(len(w.out.Mismatches), contract.KeptMismatches)]
+	w.out.Counts.Devices, w.out.Counts.Missing = len(w.devices), len(w.out.Missing)
+	return w.out, err
+}
+
+// known is what the server's listing tells of one device; it may be a moment old.
+type known struct {
+	name, uuid, host, instance string
+	state                      device.State
+	held                       bool
+	owner                      device.Owner
+	started                    time.Time
+}
+
+// listed lists the devices. One that continues as new meanwhile may be left out: the
+// next sweep finds it.
+func (s *Sweeper) listed(ctx context.Context, in contract.SweepInput) (map[string]known, error) {
+	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.WorkflowDeviceLifecycle)
+	var where []string
+	for attribute, values := range map[string][]string{contract.AttrHost.GetName(): in.Hosts, contract.AttrInstance.GetName(): in.Instances} {
+		if len(values) > 0 {
+			all := make([]string, len(values))
+			for i, v := range values {
+				all[i] = quoted(v)
+			}
+			where = append(where, fmt.Sprintf("%s IN (%s)", attribute, strings.Join(all, ",")))
+		}
+	}
+	if len(where) > 0 {
+		query += " AND (" + strings.Join(where, " OR ") + ")"
+	}
+	all := map[string]known{}
+	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: devicesAPage}
+	for {
+		page, err := s.Client.ListWorkflow(ctx, request)
+		if err != nil {
+			return nil, fmt.Errorf("list the devices: %w", err)
+		}
+		for _, e := range page.GetExecutions() {
+			k, err := knownOf(e)
+			if err != nil {
+				s.Log.Warn("a device tells nothing that can be read", "workflow", e.GetExecution().GetWorkflowId(), "error", err)
+				continue
+			}
+			if before, twice := all[k.name]; k.state != device.Absent && (!twice || k.started.After(before.started)) {
+				all[k.name] = k
+			}
+		}
+		activity.RecordHeartbeat(ctx)
+		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			return all, nil
+		}
+	}
+}
+
+func knownOf(e *workflowpb.WorkflowExecutionInfo) (known, error) {
+	k := known{
+		name:    strings.TrimPrefix(e.GetExecution().GetWorkflowId(), contract.WorkflowID("")),
+		started: e.GetStartTime().AsTime(),
+	}
+	k.uuid = contract.DeviceUUID(k.name)
+	var facts contract.Facts
+	decode := converter.GetDefaultDataConverter().FromPayload
+	indexed := e.GetSearchAttributes().GetIndexedFields()
+	for key, into := range map[string]any{
+		contract.AttrState.GetName(): &k.state, contract.AttrHost.GetName(): &k.host,
+		contract.AttrInstance.GetName(): &k.instance,
+	} {
+		if p := indexed[key]; p != nil {
+			if err := decode(p, into); err != nil {
+				return k, fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	if p := e.GetMemo().GetFields()[contract.MemoFacts]; p != nil {
+		if err := decode(p, &facts); err != nil {
+			return k, fmt.Errorf("%s: %w", contract.MemoFacts, err)
+		}
+	}
+	k.owner, k.held = facts.Owner, facts.Maintenance
+	return k, nil
+}
+
+// sweep is one attempt of one sweep.
+type sweep struct {
+	*Sweeper
+	seen    time.Time
+	devices map[string]known
+	was     []string // missing before
+	out     contract.Swept
+	found   map[string]bool // the devices whose provider was seen
+	hints   []string        // still to be told
+	told    map[string]bool // the devices that were
+}
+
+// namedBy finds the devices of Nova's that instances have.
+func (w *sweep) namedBy(instances []string) {
+	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
+		if k := w.devices[name]; k.owner == device.OwnerNova && k.state == device.Allocated && slices.Contains(instances, k.instance) {
+			w.hints = append(w.hints, name)
+		}
+	}
+}
+
+// foreign compares the devices for which another service made the providers.
+func (w *sweep) foreign(ctx context.Context, whole bool) error {
+	var hosts []string
+	for _, k := range w.devices {
+		if k.owner == device.OwnerNova && !slices.Contains(hosts, k.host) {
+			hosts = append(hosts, k.host)
+		}
+	}
+	if len(hosts) == 0 && !whole {
+		return nil
+	}
+	slices.Sort(hosts)
+	if whole {
+		hosts = nil
+	}
+	return w.Fleet.Foreigners(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.Sighted) error {
+		w.out.Counts.Providers++
+		switch k, ok := w.devices[s.Device]; {
+		case ok && k.owner == device.OwnerNova:
+			w.compare(k, s)
+		case whole && !ok:
+			w.out.Counts.Unenrolled++
+		}
+		return nil
+	})
+}
+
+// own compares the devices whose providers are Burnish's own.
+func (w *sweep) own(ctx context.Context) error {
+	names := map[string]string{}
+	var ids []string
+	for name, k := range w.devices {
+		if k.owner != device.OwnerNova {
+			names[k.uuid] = name
+			ids = append(ids, k.uuid)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	return w.Fleet.Own(ctx, ids, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.Sighted) error {
+		w.out.Counts.Providers++
+		if k, ok := w.devices[names[s.UUID]]; ok {
+			w.compare(k, s)
+		}
+		return nil
+	})
+}
+
+func (w *sweep) compare(k known, s inventory.Sighted) {
+	w.found[k.name] = true
+	what, odd := k.differs(s.View)
+	if what == "" && !slices.Contains(w.was, k.name) { // one that is back looks at who it is
+		return
+	}
+	w.hints = append(w.hints, k.name)
+	if odd {
+		w.mismatch(k.name, what)
+	}
+}
+
+func (w *sweep) mismatch(name, what string) {
+	w.out.Counts.Mismatch++
+	w.out.Mismatches = append(w.out.Mismatches, contract.Mismatch{Name: name, What: what})
+	w.Log.Warn("state and reservation disagree: the device looks for itself", "device", name, "what", what)
+}
+
+// differs says what of a device's facts the inventory contradicts, "" where nothing; odd
+// is what no tenancy explains (S2.52).
+func (k known) differs(v inventory.View) (what string, odd bool) {
+	is := fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d", k.state, v.Reserved, v.Total, v.Used)
+	offered := v.Reserved < v.Total
+	switch {
+	case k.state == device.Unknown: // it finds out by itself, and is burned by that or free lawfully
+		return "", false
+	case v.Total != 1:
+		return is + ": one device has one provider with total=1 (S0.14)", true
+	case k.state == device.Allocated && k.owner == device.OwnerNova:
+		// Released; or given out and not burned yet (S0.15), or made anew.
+		if v.Used == 0 || offered {
+			return is, false
+		}
+		return "", false
+	case k.state == device.Allocated: // its allocations are nobody's business (F6)
+		if offered {
+			return is, true
+		}
+		return "", false
+	case v.Used > 0:
+		return is, k.state != device.Available
+	case k.state == device.Available && !k.held:
+		if offered {
+			return "", false
+		}
+		return is, true
+	case k.state == device.Cleaning && offered: // on its way back, or it says so itself
+		return is, false
+	case offered:
+		return is, true
+	}
+	return "", false
+}
+
+// missing names the devices that have no provider, and hints to those that had one before.
+func (w *sweep) missing() {
+	for name, k := range w.devices {
+		if w.found[name] || k.state == device.Retired || k.state == device.Unknown {
+			continue
+		}
+		w.out.Missing = append(w.out.Missing, name)
+		if !slices.Contains(w.was, name) {
+			w.hints = append(w.hints, name)
+			w.Log.Warn("a device has no provider any more", "device", name, "state", string(k.state))
+		}
+	}
+	slices.Sort(w.out.Missing)
+}
+
+// hint has the devices look for themselves, each once.
+func (w *sweep) hint(ctx context.Context) error {
+	var (
+		mu     sync.Mutex
+		failed error
+		others int // that failed too
+		all    sync.WaitGroup
+		turn   = make(chan struct{}, hintsAtOnce)
+		hint   = contract.Hint{Source: "sweep", Seen: w.seen.Format(time.RFC3339Nano)}
+	)
+	for _, name := range w.hints {
+		if w.told[name] {
+			continue
+		}
+		w.told[name] = true
+		turn <- struct{}{}
+		activity.RecordHeartbeat(ctx) // every request tells: thousands may differ
+		all.Go(func() {
+			defer func() { <-turn }()
+			err := w.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				w.out.Counts.Hinted++
+			case errors.As(err, new(*serviceerror.NotFound)): // gone since it was listed
+			case failed == nil:
+				failed = fmt.Errorf("hinting to %s: %w", name, err)
+			default:
+				others++
+			}
+		})
+	}
+	all.Wait()
+	w.hints = nil
+	switch {
+	case failed == nil, ctx.Err() != nil:
+		return ctx.Err()
+	case others > 0:
+		return fmt.Errorf("%s, and to %d more", oneLine(failed.Error()), others)
+	}
+	return errors.New(oneLine(failed.Error()))
+}
+
+// mostCandidates bounds one answer, which goes through the server.
+const mostCandidates = 2000
+
+// Candidates lists the one-time-use providers of devices that are not enrolled (S2.84).
+// It changes nothing.
+func (s *Sweeper) Candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
+	out, err := s.candidates(ctx, in)
+	return out, asError(err, "the import")
+}
+
+func (s *Sweeper) candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
+	var hosts []string
+	if in.Host != "" {
+		hosts = []string{strings.ToLower(in.Host)}
+	}
+	have, err := s.listed(ctx, contract.SweepInput{Hosts: hosts})
+	if err != nil {
+		return contract.Candidates{}, err
+	}
+	out := contract.Candidates{Devices: []contract.Candidate{}}
+	err = s.Fleet.Foreigners(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(p inventory.Sighted) error {
+		if _, enrolled := have[p.Device]; enrolled || p.Device == "" || p.Device <= in.After {
+			return nil
+		}
+		out.Devices = append(out.Devices, contract.Candidate{
+			Name: p.Device, Host: p.Host, Address: strings.TrimPrefix(p.Device, p.Host+"_"), Class: p.Class,
+			Reserved: p.Reserved, Total: p.Total, Used: p.Used, Provider: p.UUID,
+		})
+		return nil
+	})
+	if err != nil {
+		return contract.Candidates{}, err
+	}
+	slices.SortFunc(out.Devices, func(a, b contract.Candidate) int { return strings.Compare(a.Name, b.Name) })
+	most := mostCandidates
+	if in.Most > 0 {
+		most = min(in.Most, most)
+	}
+	if len(out.Devices) > most {
+		out.Devices, out.More = out.Devices[:most], true
+	}
+	return out, nil
+}

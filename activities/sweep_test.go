@@ -1,0 +1,429 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+	"go.temporal.io/sdk/testsuite"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"burnish/activities"
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+	"burnish/workflows/contract"
+)
+
+// sky is a fleet of providers and a server's listing of devices, as scripted.
+type sky struct {
+	*activities.Sweeper
+	t       *testing.T
+	pages   [][]*workflowpb.WorkflowExecutionInfo
+	foreign []inventory.Sighted
+	own     []inventory.Sighted
+	fails   error // of the fleet
+	// deaf is the error of a hint to a device.
+	deaf func(name string) error
+
+	mu      sync.Mutex
+	queries []string
+	hosts   [][]string // of each call of Foreigners
+	asked   []string   // of Own
+	hints   map[string][]contract.Hint
+	most    atomic.Int64 // hints under way together
+}
+
+func newSky(t *testing.T) *sky {
+	t.Helper()
+	s := &sky{t: t, hints: map[string][]contract.Hint{}, deaf: func(string) error { return nil }}
+	c := &mocks.Client{}
+	s.Sweeper = &activities.Sweeper{Client: c, Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+		s.queries = append(s.queries, in.GetQuery())
+		page := len(in.GetNextPageToken())
+		out := &workflowservice.ListWorkflowExecutionsResponse{}
+		if page < len(s.pages) {
+			out.Executions = s.pages[page]
+		}
+		if page+1 < len(s.pages) {
+			out.NextPageToken = make([]byte, page+1)
+		}
+		return out, nil
+	})
+	var under atomic.Int64
+	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalObserved, mock.Anything).Return(func(_ context.Context, id, _, _ string, hint any) error {
+		n := under.Add(1)
+		defer under.Add(-1)
+		for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+		}
+		name := strings.TrimPrefix(id, "device/")
+		s.mu.Lock()
+		s.hints[name] = append(s.hints[name], hint.(contract.Hint))
+		s.mu.Unlock()
+		return s.deaf(name)
+	})
+	return s
+}
+
+func (s *sky) Foreigners(_ context.Context, hosts []string, at func(), each func(inventory.Sighted) error) error {
+	s.hosts = append(s.hosts, hosts)
+	at()
+	for _, p := range s.foreign {
+		if len(hosts) > 0 && !slices.Contains(hosts, p.Host) {
+			continue
+		}
+		if err := each(p); err != nil {
+			return err
+		}
+	}
+	return s.fails
+}
+
+func (s *sky) Own(_ context.Context, uuids []string, at func(), each func(inventory.Sighted) error) error {
+	s.asked = uuids
+	at()
+	for _, p := range s.own {
+		if slices.Contains(uuids, p.UUID) {
+			if err := each(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listed is a device as the server's listing has it.
+func listed(t *testing.T, name, host string, state device.State, owner device.Owner, held bool) *workflowpb.WorkflowExecutionInfo {
+	t.Helper()
+	payload := func(v any) *commonpb.Payload {
+		p, err := converter.GetDefaultDataConverter().ToPayload(v)
+		require.NoError(t, err)
+		return p
+	}
+	return &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID(name)},
+		StartTime: timestamppb.New(time.Unix(1000, 0)),
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
+			contract.AttrState.GetName(): payload(string(state)), contract.AttrHost.GetName(): payload(host),
+			contract.AttrInstance.GetName(): payload("i-" + name),
+		}},
+		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoFacts: payload(contract.Facts{Name: name, Owner: owner, Maintenance: held})}},
+	}
+}
+
+// knows adds a device with its provider.
+func (s *sky) knows(name string, state device.State, owner device.Owner, held bool, v inventory.View) {
+	host, _, _ := strings.Cut(name, "_")
+	if len(s.pages) == 0 {
+		s.pages = [][]*workflowpb.WorkflowExecutionInfo{nil}
+	}
+	s.pages[0] = append(s.pages[0], listed(s.t, name, host, state, owner, held))
+	s.sights(name, owner, v)
+}
+
+func (s *sky) sights(name string, owner device.Owner, v inventory.View) {
+	host, _, _ := strings.Cut(name, "_")
+	p := inventory.Sighted{Host: host, View: v}
+	if owner == device.OwnerNova {
+		p.UUID, p.Device = "nova-"+name, name
+		s.foreign = append(s.foreign, p)
+		return
+	}
+	p.UUID = contract.DeviceUUID(name)
+	s.own = append(s.own, p)
+}
+
+func (s *sky) sweep(in contract.SweepInput) (contract.Swept, error) {
+	s.t.Helper()
+	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(s.Sweep, activity.RegisterOptions{Name: contract.ActivitySweep})
+	value, err := env.ExecuteActivity(contract.ActivitySweep, in)
+	if err != nil {
+		return contract.Swept{}, err
+	}
+	var out contract.Swept
+	return out, value.Get(&out)
+}
+
+func (s *sky) must(in contract.SweepInput) contract.Swept {
+	s.t.Helper()
+	out, err := s.sweep(in)
+	require.NoError(s.t, err)
+	return out
+}
+
+func (s *sky) hinted() []string {
+	var names []string
+	for name := range s.hints {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// order says of each state, with a hold or an owner where that matters, what the
+// requirements make of reserved and used, in the order 0/0 0/1 1/0 1/1: "=" in order,
+// "look" the device looks for itself, "odd" it does and an operator is told (S2.52).
+var order = []struct{ rule, state, nova, self string }{
+	{"D8, S2.84: it finds out by itself", "unknown", "= = = =", "= = = ="},
+	{"S0.16, S2.40", "manageable", "odd odd = odd", "odd odd = odd"},
+	{"S2.40, D9, given out: S0.30", "available", "= look odd look", "= look odd look"},
+	{"S2.51", "available held", "odd look = look", "odd look = look"},
+	{"S0.9, S0.15; F6: used proves nothing of our own", "allocated", "look look look =", "odd odd = ="},
+	{"S2.40, F4", "pending_cleaning", "odd odd = odd", "odd odd = odd"},
+	{"S2.40: it may be on its way back", "cleaning", "look odd = odd", "look odd = odd"},
+	{"S2.40", "error", "odd odd = odd", "odd odd = odd"},
+	{"S2.40: burned for ever", "retired", "odd odd = odd", "odd odd = odd"},
+}
+
+// S2.40, S2.52, S0.9, S0.15, S0.16, D9: each state against each stock.
+func TestS2_52_WhatDiffers(t *testing.T) {
+	t.Parallel()
+	stocks := []inventory.View{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
+	for _, o := range order {
+		state, held := strings.CutSuffix(o.state, " held")
+		for owner, row := range map[device.Owner]string{device.OwnerNova: o.nova, device.OwnerSelf: o.self} {
+			for i, want := range strings.Fields(row) {
+				t.Run(fmt.Sprintf("%s %s %d of 1 used %d", owner, o.state, stocks[i].Reserved, stocks[i].Used), func(t *testing.T) {
+					s := newSky(t)
+					s.knows("h1_0000:01:00.0", device.State(state), owner, held, stocks[i])
+					out := s.must(contract.SweepInput{})
+					require.Equal(t, want != "=", len(s.hints) == 1, o.rule)
+					require.Equal(t, want == "odd", len(out.Mismatches) == 1, o.rule)
+					require.Equal(t, len(out.Mismatches), out.Counts.Mismatch)
+					require.Equal(t, len(s.hints), out.Counts.Hinted)
+					require.Empty(t, out.Missing)
+				})
+			}
+		}
+	}
+}
+
+// S0.14: one device has one provider with total=1; anything else is told.
+func TestS0_14_AnotherTotalIsOdd(t *testing.T) {
+	t.Parallel()
+	for _, total := range []int{0, 2} {
+		s := newSky(t)
+		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.View{Total: total})
+		out := s.must(contract.SweepInput{})
+		require.Len(t, out.Mismatches, 1)
+		require.Contains(t, out.Mismatches[0].What, "S0.14")
+	}
+}
+
+// S0.35, S0.17: a provider of a device that nobody enrolled is counted and left alone, and
+// so is one that belongs to the other owner.
+func TestS0_35_S0_17_WhatNobodyEnrolledIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	s.knows("h1_a", device.Available, device.OwnerSelf, false, inventory.View{Total: 1})
+	s.sights("h1_a", device.OwnerNova, inventory.View{Total: 1, Reserved: 1, Used: 1})
+	s.sights("h1_b", device.OwnerNova, inventory.View{Total: 1, Reserved: 1})
+	s.sights("h2_c", device.OwnerNova, inventory.View{Total: 1, Used: 1})
+	out := s.must(contract.SweepInput{})
+	require.Empty(t, s.hints)
+	require.Equal(t, contract.SweepCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
+}
+
+// S0.30: only those that differ are asked to look, by a hint of the sweep's own moment.
+func TestF6_OnlyThoseThatDifferAreHinted(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	began := time.Now()
+	s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.View{Total: 1})
+	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1})
+	s.knows("h2_c", device.Available, device.OwnerSelf, false, inventory.View{Total: 1})
+	out := s.must(contract.SweepInput{})
+	require.Equal(t, []string{"h1_b"}, s.hinted())
+	hint := s.hints["h1_b"][0]
+	seen, err := time.Parse(time.RFC3339Nano, hint.Seen)
+	require.NoError(t, err)
+	require.WithinRange(t, seen, began.Add(-time.Second), time.Now())
+	require.Equal(t, contract.Hint{Source: "sweep", Seen: hint.Seen}, hint, "it says nothing but when it was seen")
+	require.Equal(t, contract.SweepCounts{Providers: 3, Devices: 3, Hinted: 1}, out.Counts)
+}
+
+// A device that continues as new between two pages is listed twice and counts once, as
+// what its newer run says; one that is not a device yet, or cannot be read, does not.
+func TestS0_30_ListedTwice(t *testing.T) {
+	t.Parallel()
+	for _, newerFirst := range []bool{false, true} {
+		s := newSky(t)
+		old := listed(t, "h1_a", "h1", device.Allocated, device.OwnerNova, false)
+		newer := listed(t, "h1_a", "h1", device.Available, device.OwnerNova, false)
+		newer.StartTime = timestamppb.New(time.Unix(2000, 0))
+		absent := listed(t, "h1_b", "h1", device.Absent, device.OwnerNova, false)
+		broken := listed(t, "h1_c", "h1", device.Available, device.OwnerNova, false)
+		broken.SearchAttributes.IndexedFields[contract.AttrState.GetName()].Data = []byte("{")
+		s.pages = [][]*workflowpb.WorkflowExecutionInfo{{old, absent}, {newer, broken}}
+		if newerFirst {
+			slices.Reverse(s.pages)
+		}
+		s.sights("h1_a", device.OwnerNova, inventory.View{Total: 1})
+		out := s.must(contract.SweepInput{})
+		require.Len(t, s.queries, 2)
+		require.Empty(t, s.hints)
+		require.Equal(t, contract.SweepCounts{Providers: 1, Devices: 1}, out.Counts)
+	}
+}
+
+// S2.52: a device without a provider is named by each sweep, and told once; one that is
+// back looks. What is retired or unknown is never missing.
+func TestS2_52_MissingIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	for name, state := range map[string]device.State{"h1_a": device.Available, "h1_b": device.Error, "h1_r": device.Retired, "h1_u": device.Unknown} {
+		s.knows(name, state, device.OwnerNova, false, inventory.View{})
+	}
+	s.foreign = nil
+	out := s.must(contract.SweepInput{})
+	require.Equal(t, []string{"h1_a", "h1_b"}, out.Missing)
+	require.Equal(t, []string{"h1_a", "h1_b"}, s.hinted())
+	require.Equal(t, 2, out.Counts.Missing)
+	s.hints = map[string][]contract.Hint{}
+	again := s.must(contract.SweepInput{Missing: out.Missing})
+	require.Empty(t, s.hints)
+	require.Equal(t, out.Missing, again.Missing)
+	s.sights("h1_a", device.OwnerNova, inventory.View{Total: 1})
+	back := s.must(contract.SweepInput{Missing: again.Missing})
+	require.Equal(t, []string{"h1_a"}, s.hinted(), "it is back: another one, perhaps")
+	require.Equal(t, []string{"h1_b"}, back.Missing)
+	require.Empty(t, back.Mismatches)
+}
+
+// A device that ended since it was listed is no failure; one that did not hear is, and
+// all others are told all the same.
+func TestS0_30_AHintThatDidNotArrive(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	for i := range 40 {
+		s.knows(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	}
+	s.deaf = func(name string) error {
+		if name == "h1_03" {
+			return serviceerror.NewNotFound("workflow not found")
+		}
+		return nil
+	}
+	require.Equal(t, 39, s.must(contract.SweepInput{}).Counts.Hinted)
+	s.deaf = func(name string) error {
+		if name >= "h1_30" {
+			return serviceerror.NewUnavailable("shard\nmoves")
+		}
+		return nil
+	}
+	s.hints = map[string][]contract.Hint{}
+	_, err := s.sweep(contract.SweepInput{})
+	requireFault(t, err, device.CodeInternal, true)
+	require.Regexp(t, `hinting to h1_3\d: shard moves, and to 9 more`, err.Error())
+	require.Len(t, s.hints, 40)
+	require.LessOrEqual(t, s.most.Load(), int64(8), "so many at once")
+}
+
+// S0.30: a fleet that does not answer is a fault of the whole sweep: nobody is missing
+// because of it, and nobody is hinted to.
+func TestS0_30_AFleetThatFails(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
+	_, err := s.sweep(contract.SweepInput{})
+	requireFault(t, err, device.CodeInventoryUnavailable, true)
+	require.Empty(t, s.hints)
+}
+
+// S0.29: a look at some hosts and instances asks for their devices, and the hosts of
+// those, alone; a quote in a name does not end the query's.
+func TestS0_29_ANarrowLook(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1})
+	s.sights("h2_b", device.OwnerNova, inventory.View{Total: 1})
+	out := s.must(contract.SweepInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
+	require.Contains(t, s.queries[0], "DeviceHost IN ('h1','o''neil')")
+	require.Contains(t, s.queries[0], " OR ")
+	require.Contains(t, s.queries[0], "InstanceId IN ('i1')")
+	require.Equal(t, [][]string{{"h1"}}, s.hosts)
+	require.Equal(t, contract.SweepCounts{Providers: 1, Devices: 1, Hinted: 1}, out.Counts)
+
+	none := newSky(t)
+	none.must(contract.SweepInput{Hosts: []string{"h9"}})
+	require.Empty(t, none.hosts, "no device there: Placement is not asked")
+}
+
+// S0.29: the device of the instance that Nova speaks of is asked at once, before Placement
+// is, and once; others that the instance never had are not.
+func TestS0_29_TheInstancesDeviceIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1}) // it is free
+	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1, Used: 1})
+	s.fails = inventory.Unavailable("Placement", "wait", errors.New("gone"))
+	_, err := s.sweep(contract.SweepInput{Instances: []string{"i-h1_a"}})
+	requireFault(t, err, device.CodeInventoryUnavailable, true)
+	require.Equal(t, []string{"h1_a"}, s.hinted(), "though Placement does not answer")
+
+	s.fails = nil
+	s.must(contract.SweepInput{Instances: []string{"i-h1_a"}})
+	require.Len(t, s.hints["h1_a"], 2, "once by each")
+	require.Equal(t, []string{"h1_a"}, s.hinted())
+}
+
+// S2.52: what is told one by one is bounded, in the order of names.
+func TestS2_52_ManyMismatches(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	for i := range 70 {
+		s.knows(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.View{Total: 1})
+	}
+	out := s.must(contract.SweepInput{})
+	require.Equal(t, 70, out.Counts.Mismatch)
+	require.Len(t, out.Mismatches, contract.KeptMismatches)
+	require.True(t, slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
+}
+
+// S2.84: what could be imported, page by page; what is enrolled or no device is not.
+func TestS2_84_CandidatesInPages(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	s.knows("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.View{Total: 1})
+	for _, name := range []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0", ""} {
+		s.sights(name, device.OwnerNova, inventory.View{Total: 1, Reserved: 1, Used: 1})
+	}
+	ask := func(in contract.CandidatesInput) contract.Candidates {
+		env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
+		env.RegisterActivityWithOptions(s.Candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
+		value, err := env.ExecuteActivity(contract.ActivityCandidates, in)
+		require.NoError(t, err)
+		var out contract.Candidates
+		require.NoError(t, value.Get(&out))
+		return out
+	}
+	page := ask(contract.CandidatesInput{Host: "H1", Most: 2})
+	require.True(t, page.More)
+	require.Equal(t, []contract.Candidate{
+		{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:02:00.0"},
+		{Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:03:00.0"},
+	}, page.Devices)
+	rest := ask(contract.CandidatesInput{After: page.Devices[1].Name})
+	require.False(t, rest.More)
+	require.Len(t, rest.Devices, 1)
+	require.Empty(t, s.hints)
+}

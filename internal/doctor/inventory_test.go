@@ -1,0 +1,41 @@
+package doctor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/config"
+	"burnish/internal/inventory/placement/placementtest"
+)
+
+// S0.12: what keeps the control worker from its inventory is told with what to do.
+func TestS0_12_TheInventoryIsAsked(t *testing.T) {
+	look := func(w config.Worker) Finding {
+		t.Helper()
+		var f Findings
+		machine{Findings: &f, settings: w}.inventory()
+		require.Len(t, f, 1)
+		return f[0]
+	}
+	require.Equal(t, OK, look(config.Worker{Inventory: "file"}).Level)
+	f := look(config.Worker{Inventory: "none"})
+	require.Equal(t, Wrong, f.Level)
+	require.Contains(t, f.Remedy, "file, placement")
+	f = look(config.Worker{Inventory: "file", NovaBroker: "amqp://h"})
+	require.Equal(t, Wrong, f.Level)
+	require.Contains(t, f.Remedy, "BURNISH_INVENTORY=placement")
+
+	t.Setenv("OS_CLOUD", "")
+	t.Setenv("OS_AUTH_TYPE", "none")
+	t.Setenv("OS_PLACEMENT_ENDPOINT_OVERRIDE", "http://127.0.0.1:1")
+	f = look(config.Worker{Inventory: "placement", Cloud: "default"})
+	require.Equal(t, Wrong, f.Level, "nobody listens there")
+	require.NotEmpty(t, f.Remedy)
+
+	server := placementtest.Start(t, placementtest.Options{})
+	t.Setenv("OS_PLACEMENT_ENDPOINT_OVERRIDE", server.URL)
+	f = look(config.Worker{Inventory: "placement", Cloud: "default"})
+	require.Equal(t, OK, f.Level, "%+v", f)
+	require.Contains(t, f.Message, "Placement answers")
+}

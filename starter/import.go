@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const importUsage = `burnish import: take over devices that another service gives out
+
+usage: burnish import --from placement [flags]
+       burnish import check [flags]
+
+      --from placement    every device with a one-time-use provider of Nova's that is not
+                          enrolled; owner=nova
+      --cloud C           of this cloud, where control workers serve several
+      --host H            on this host only
+      --driver D          that cleans them (nvme)
+      --type T            their type (by the driver: nvme NVME)
+      --set k=v[,k=v…]    a setting of the driver; repeatable
+      --dry-run           print what would be imported
+  -o, --output table|json|yaml
+      --timeout DURATION  for each device (30s)
+
+An imported device is unknown until Placement told what it is: allocated where it is in
+use, pending_cleaning where it is burned and unused, else available. A host whose
+device_spec allows the devices must be served by then.
+
+  check    what is unknown still: exit code 0 where nothing is, else 1 and the list
+
+example:
+  burnish import --from placement --host h1 --dry-run
+  burnish import --from placement && burnish import check
+`
+
+// importPage is how many devices one question brings.
+const importPage = 1000
+
+func (a *app) importCommand() *cobra.Command {
+	var (
+		from, cloud string
+		e           enrolment
+		set         []string
+		dry         bool
+	)
+	cmd := &cobra.Command{
+		Use:  "import",
+		Long: importUsage,
+		Args: cobra.ArbitraryArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&from, "from", "", "")
+	flags.StringVar(&cloud, "cloud", "", "")
+	flags.StringVar(&e.host, "host", "", "")
+	flags.StringVar(&e.driver, "driver", "nvme", "")
+	flags.StringVar(&e.kind, "type", "", "")
+	flags.StringArrayVar(&set, "set", nil, "")
+	flags.BoolVar(&dry, "dry-run", false, "")
+	cmd.AddCommand(a.importCheckCommand())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := noArgs(cmd, args); err != nil {
+			return err
+		}
+		if from != "placement" {
+			return usagef("--from is %q: want placement", from)
+		}
+		if e.driver == "" {
+			return usagef("--driver is empty")
+		}
+		var err error
+		if e.set, err = settings(set); err != nil {
+			return usagef("%s", err)
+		}
+		if _, ok := e.set[settingOwner]; ok {
+			return usagef("--set owner: what is imported from Placement is Nova's")
+		}
+		return a.devices(cmd.Context(), func(l lifecycles) error {
+			found, err := a.candidates(cmd.Context(), l, cloud, strings.ToLower(e.host))
+			if err != nil {
+				return err
+			}
+			return a.importAll(cmd.Context(), l, e, found, dry)
+		})
+	}
+	return cmd
+}
+
+// importAll imports what was found; dry only tells.
+func (a *app) importAll(ctx context.Context, l lifecycles, like enrolment, found []contract.Candidate, dry bool) error {
+	if len(found) == 0 && a.format == formatTable {
+		return a.print("nothing to import: every one-time-use device is enrolled\n")
+	}
+	return a.many(len(found), parallelism, func(i int) outcome {
+		one := found[i]
+		e := like
+		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true
+		in, err := e.input()
+		if err != nil {
+			return failed("import", one.Name, usagef("%s", err))
+		}
+		in.Enrolment.Owner, in.Import, in.Provider = device.OwnerNova, true, one.Provider
+		if dry {
+			return done(one.Name, fmt.Sprintf("%s: would be imported: reserved=%d of %d, used=%d", one.Name, one.Reserved, one.Total, one.Used))
+		}
+		result, err := a.enroll(ctx, l, in)
+		if err != nil {
+			return failed("import", one.Name, err)
+		}
+		return done(one.Name, resultLine(one.Name, "imported", result))
+	})
+}
+
+// candidates asks the cloud's workflow what could be imported.
+func (a *app) candidates(ctx context.Context, l lifecycles, cloud, host string) ([]contract.Candidate, error) {
+	if cloud == "" {
+		var err error
+		if cloud, err = a.onlyCloud(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	var all []contract.Candidate
+	in := contract.CandidatesInput{Host: host, Most: importPage}
+	for {
+		rctx, cancel := a.request(ctx)
+		found, err := l.candidates(rctx, cloud, in)
+		cancel()
+		if err != nil {
+			return nil, a.explain(ctx, l, "", err)
+		}
+		all = append(all, found.Devices...)
+		if !found.More || len(found.Devices) == 0 {
+			return all, nil
+		}
+		in.After = found.Devices[len(found.Devices)-1].Name
+	}
+}
+
+// onlyCloud is the cloud that control workers serve, where that is one.
+func (a *app) onlyCloud(ctx context.Context, l lifecycles) (string, error) {
+	rctx, cancel := a.request(ctx)
+	defer cancel()
+	clouds, err := l.clouds(rctx)
+	switch {
+	case err != nil:
+		return "", a.explain(ctx, l, "", err)
+	case len(clouds) == 0:
+		return "", &failure{exit: exitFailed, code: device.CodeInventoryInvalid, message: "no control worker serves a Placement",
+			remedy: "start one with BURNISH_INVENTORY=placement"}
+	case len(clouds) > 1:
+		return "", usagef("several clouds are served: name one of %s by --cloud", strings.Join(clouds, ", "))
+	}
+	return clouds[0], nil
+}
+
+const importCheckUsage = `burnish import check: which devices are unknown still
+
+usage: burnish import check [flags]
+
+  -o, --output table|json|yaml
+      --timeout DURATION    (30s)
+
+Exit code 0 where nothing is unknown, else 1 and the list.
+`
+
+func (a *app) importCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:  "check",
+		Long: importCheckUsage,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.devices(cmd.Context(), func(l lifecycles) error {
+				views, err := a.find(cmd.Context(), l, &filter{states: []string{string(device.Unknown)}})
+				if err != nil {
+					return err
+				}
+				err = a.emit(deviceList{Devices: views}, func() string {
+					if len(views) == 0 {
+						return "nothing is unknown\n"
+					}
+					return a.listing(views)
+				})
+				if err != nil || len(views) == 0 {
+					return err
+				}
+				return &failure{exit: exitFailed, code: device.CodeRefused, message: fmt.Sprintf("%d devices are unknown", len(views)),
+					remedy: "look at what show says of them; the inventory must answer"}
+			})
+		},
+	}
+}

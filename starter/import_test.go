@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// pages answers as a cloud with n devices on h1, so many at a time.
+func pages(n, page int) func(string, contract.CandidatesInput) (contract.Candidates, error) {
+	return func(_ string, in contract.CandidatesInput) (contract.Candidates, error) {
+		var found contract.Candidates
+		for i := range n {
+			address := fmt.Sprintf("0000:%02x:00.0", i)
+			name := "h1_" + address
+			if name <= in.After {
+				continue
+			}
+			if len(found.Devices) == page {
+				found.More = true
+				break
+			}
+			found.Devices = append(found.Devices, contract.Candidate{Name: name, Host: "h1", Address: address, Total: 1, Reserved: 1, Provider: "of " + name})
+		}
+		return found, nil
+	}
+}
+
+func TestS2_84_ImportEnrolsEveryCandidateOnce(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]contract.EnrollInput{}
+	l := &fakeLifecycles{served: []string{"default"}, importable: pages(25, 10), onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		require.NotContains(t, got, asked.Enrolment.Name)
+		got[asked.Enrolment.Name] = asked
+		return contract.Result{View: in(asked.Enrolment.Name, device.Unknown)}, nil
+	}}
+	r := burnish(t, l, "", "import", "--from", "placement")
+	require.Equal(t, exitOK, r.code, r.errors)
+	require.Len(t, got, 25)
+	require.Equal(t, 25, strings.Count(r.out, ": imported, now unknown\n"))
+	one := got["h1_0000:03:00.0"]
+	require.True(t, one.Import)
+	require.False(t, one.Provide)
+	require.Equal(t, "of h1_0000:03:00.0", one.Provider, "D8: what is believed is what was listed")
+	require.Equal(t, contract.Enrolment{
+		Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Driver: "nvme", Type: "NVME", Owner: device.OwnerNova, OneTimeUse: true,
+	}, one.Enrolment)
+}
+
+func TestS2_84_ImportDryRunChangesNothing(t *testing.T) {
+	l := &fakeLifecycles{served: []string{"default"}, importable: pages(3, 10)}
+	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
+	require.Equal(t, exitOK, r.code, r.errors)
+	require.Equal(t, 3, strings.Count(r.out, "would be imported: reserved=1 of 1, used=0"))
+}
+
+func TestS2_84_ImportWrongUse(t *testing.T) {
+	for line, want := range map[string]string{
+		"import":             `--from is "": want placement`,
+		"import --from nova": `--from is "nova": want placement`,
+		"import --from placement --set owner=self":   "what is imported from Placement is Nova's",
+		"import --from placement --driver=":          "--driver is empty",
+		"import --from placement h1":                 "takes no argument",
+		"import check h1":                            "takes no argument",
+		"import --from placement --host h1 --cloud=": "several clouds are served: name one of a, b by --cloud",
+	} {
+		t.Run(line, func(t *testing.T) {
+			l := &fakeLifecycles{served: []string{"a", "b"}}
+			r := burnish(t, l, "", strings.Fields(line)...)
+			require.Equal(t, exitUsage, r.code)
+			require.Contains(t, r.errors, want)
+			require.Equal(t, 1, strings.Count(r.errors, "\n"), r.errors)
+		})
+	}
+	r := burnish(t, &fakeLifecycles{}, "", "import", "--from", "placement")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errors, "no control worker serves a Placement; start one with BURNISH_INVENTORY=placement")
+}
+
+func TestS2_86_ImportCheck(t *testing.T) {
+	var found []execution
+	l := &fakeLifecycles{onList: func(query string) ([]execution, error) {
+		require.Contains(t, query, "DeviceState IN ('unknown')")
+		return found, nil
+	}}
+	r := burnish(t, l, "", "import", "check")
+	require.Equal(t, exitOK, r.code)
+	require.Equal(t, "nothing is unknown\n", r.out)
+
+	found = []execution{running(in("h1_0000:01:00.0", device.Unknown))}
+	r = burnish(t, l, "", "import", "check")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.out, "h1_0000:01:00.0")
+	require.Contains(t, r.errors, "1 devices are unknown")
+
+	r = burnish(t, l, "", "import", "check", "-o", "json")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.out, `"device_state": "unknown"`)
+}

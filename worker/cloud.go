@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/config"
+	"burnish/internal/nova"
+	"burnish/workflows/contract"
+)
+
+// placementKind is the inventory of which there is a cloud to look after.
+const placementKind = "placement"
+
+// cloudTasks look after the cloud whose Placement is the inventory: a sweep at the start,
+// so that what happened while no worker ran is found, and Nova's notifications. With
+// another inventory there are none.
+func cloudTasks(settings config.Worker, temporal client.Client, logger *slog.Logger) []task {
+	if settings.Inventory != placementKind {
+		return nil
+	}
+	c := &cloud{name: settings.Cloud, every: settings.SweepInterval, hosts: settings.NovaHosts, temporal: temporal, moved: make(chan struct{}, 1)}
+	tasks := []task{{"asking for a sweep of Placement", nil, func(ctx context.Context) error {
+		return c.look(ctx, contract.PlacementLook{Source: "worker start", Every: &settings.SweepInterval})
+	}}}
+	if settings.NovaBroker != "" {
+		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.hear, Log: logger}
+		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"looking once more after moves", nil, c.lookAgain})
+	}
+	return tasks
+}
+
+// cloud asks one cloud's workflow to look.
+type cloud struct {
+	name     string
+	every    time.Duration     // between two sweeps
+	hosts    map[string]string // Nova's names, and ours
+	temporal client.Client
+	// moved: an instance moved, and the host that it left may not have let go yet.
+	moved chan struct{}
+}
+
+// moveTakes is how long after the notification of a move the other side has surely let
+// go: Nova tells of a live migration before the source drops its allocation (S0.24).
+const moveTakes = 5 * time.Second
+
+// look starts the cloud's workflow where there is none, which sweeps from then on whoever
+// was the first to ask, and returns once the server has the wish on its disk.
+func (c *cloud) look(ctx context.Context, look contract.PlacementLook) error {
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.PlacementWorkflowID(c.name), contract.SignalLookNow, look,
+		contract.PlacementStartOptions(c.name), contract.WorkflowPlacement, contract.PlacementInput{Cloud: c.name, Every: c.every})
+	if err != nil {
+		return fmt.Errorf("ask %s to look: %w", contract.PlacementWorkflowID(c.name), err)
+	}
+	return nil
+}
+
+// hear has the hosts and instances looked at of which notifications speak (S0.29).
+func (c *cloud) hear(ctx context.Context, events []nova.Event) error {
+	look := contract.PlacementLook{Source: "nova"}
+	for _, e := range events {
+		look.Everywhere = look.Everywhere || e.Elsewhere
+		if e.Instance != "" && !slices.Contains(look.Instances, e.Instance) {
+			look.Instances = append(look.Instances, e.Instance)
+		}
+		for _, host := range e.Hosts {
+			if ours, ok := c.hosts[host]; ok {
+				host = ours
+			}
+			if !slices.Contains(look.Hosts, host) {
+				look.Hosts = append(look.Hosts, host)
+			}
+		}
+	}
+	if len(look.Hosts) == 0 && len(look.Instances) == 0 {
+		look.Everywhere = true
+	}
+	if err := c.look(ctx, look); err != nil {
+		return err
+	}
+	if look.Everywhere {
+		select {
+		case c.moved <- struct{}{}:
+		default: // one more look does for all
+		}
+	}
+	return nil
+}
+
+// lookAgain looks once more a while after each move, until ctx ends. What a worker that
+// is killed meanwhile would have seen, the sweep finds.
+func (c *cloud) lookAgain(ctx context.Context) error {
+	for {
+		select {
+		case <-c.moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if !wait(ctx, moveTakes) {
+			return ctx.Err()
+		}
+		if err := c.look(ctx, contract.PlacementLook{Source: "nova", Everywhere: true}); err != nil {
+			return err
+		}
+	}
+}

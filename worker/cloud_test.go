@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/internal/config"
+	"burnish/internal/nova"
+	"burnish/workflows/contract"
+)
+
+// every is the pause between sweeps of the tests.
+const every = time.Minute
+
+// heard is a cloud whose looks are written down.
+func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.PlacementLook) {
+	t.Helper()
+	var looks []contract.PlacementLook
+	temporal := mocks.NewClient(t)
+	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalLookNow, mock.Anything, mock.Anything, contract.WorkflowPlacement, contract.PlacementInput{Cloud: "West", Every: every}).
+		Run(func(args mock.Arguments) {
+			look, ok := args.Get(3).(contract.PlacementLook)
+			require.True(t, ok)
+			looks = append(looks, look)
+		}).Return(client.WorkflowRun(nil), nil).Maybe()
+	return &cloud{name: "West", every: every, hosts: hosts, temporal: temporal, moved: make(chan struct{}, 1)}, func() []contract.PlacementLook { return looks }
+}
+
+// S0.29: a batch of notifications is one look at the hosts and instances of which it
+// speaks, in Burnish's names.
+func TestS0_29_ABatchIsOneLook(t *testing.T) {
+	c, looks := heard(t, map[string]string{"nova-1": "h1"})
+	require.NoError(t, c.hear(t.Context(), []nova.Event{
+		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"nova-1", "h2"}},
+		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"h2"}},
+		{Type: "instance.create.end", Instance: "i2", Hosts: []string{"h1"}},
+	}))
+	require.Equal(t, []contract.PlacementLook{{Source: "nova", Hosts: []string{"h1", "h2"}, Instances: []string{"i1", "i2"}}}, looks())
+	require.Empty(t, c.moved)
+}
+
+// S0.24: after a move, of which Nova tells too early, there is one more look.
+func TestS0_24_AMoveIsLookedAtTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, looks := heard(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.lookAgain(ctx) }()
+		move := []nova.Event{{Type: "instance.live_migration_post.end", Instance: "i1", Hosts: []string{"h1"}, Elsewhere: true}}
+		require.NoError(t, c.hear(ctx, move))
+		require.NoError(t, c.hear(ctx, move))
+		<-time.After(moveTakes - time.Millisecond) // by a clock that is the test's own
+		synctest.Wait()
+		require.Len(t, looks(), 2)
+		<-time.After(2 * moveTakes)
+		synctest.Wait()
+		all := looks()
+		require.LessOrEqual(t, len(all), 4)
+		require.Equal(t, contract.PlacementLook{Source: "nova", Everywhere: true}, all[2])
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// S0.30: a control worker that starts asks for a sweep, and says how often.
+func TestS0_30_AStartAsksForASweep(t *testing.T) {
+	c, looks := heard(t, nil)
+	tasks := cloudTasks(config.Worker{Inventory: "placement", Cloud: "West", SweepInterval: time.Minute}, c.temporal, nil)
+	require.Len(t, tasks, 1, "no broker, no listener")
+	require.NoError(t, tasks[0].do(t.Context()))
+	interval := every
+	require.Equal(t, []contract.PlacementLook{{Source: "worker start", Every: &interval}}, looks())
+	require.Empty(t, cloudTasks(config.Worker{Inventory: "file"}, c.temporal, nil))
+}

@@ -1,0 +1,151 @@
+package contract
+
+import (
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/device"
+)
+
+// WorkflowPlacement is the type of the one workflow per cloud that looks at the
+// providers in its Placement (S0.30).
+const WorkflowPlacement = "Placement"
+
+// PlacementWorkflowID is the ID of a cloud's workflow.
+func PlacementWorkflowID(cloud string) string { return "placement/" + strings.ToLower(cloud) }
+
+// QueryPlacement answers with a PlacementState.
+const QueryPlacement = "placement"
+
+// UpdateCandidates asks which devices could be imported; it answers with Candidates.
+const UpdateCandidates = "candidates"
+
+// Activities of a control worker with a Placement.
+const (
+	ActivitySweep      = "Sweep"
+	ActivityCandidates = "Candidates"
+)
+
+// PlacementStartOptions are those of every start of a cloud's workflow.
+func PlacementStartOptions(cloud string) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: PlacementWorkflowID(cloud), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}
+}
+
+// PlacementLook is the input of the signal look_now to a cloud's workflow. Without Hosts
+// and Instances it asks for a whole sweep.
+type PlacementLook struct {
+	Source string `json:"source,omitempty"`
+	// Hosts and Instances say where something happened: the devices of these hosts, in
+	// Burnish's names, and those that these instances have.
+	Hosts     []string `json:"hosts,omitempty"`
+	Instances []string `json:"instances,omitempty"`
+	// Everywhere asks for a whole sweep beside that.
+	Everywhere bool `json:"everywhere,omitempty"`
+	// Every is the pause between two sweeps, from now on; nil changes nothing, 0 is none.
+	Every *time.Duration `json:"every,omitempty"`
+}
+
+// PlacementInput starts the workflow of a cloud, with the pause between two sweeps; with
+// a State it goes on from an earlier run.
+type PlacementInput struct {
+	Cloud string          `json:"cloud"`
+	Every time.Duration   `json:"every,omitempty"`
+	State *PlacementState `json:"state,omitempty"`
+}
+
+// PlacementState survives continue-as-new. Add fields, never rename one.
+type PlacementState struct {
+	Schema int    `json:"schema"`
+	Cloud  string `json:"cloud"`
+	// Every is the pause between two sweeps, 0 where there is none; Next is when the next
+	// one is due, Due that one is asked for.
+	Every time.Duration `json:"every,omitempty"`
+	Next  time.Time     `json:"next,omitzero"`
+	Due   bool          `json:"due,omitempty"`
+	// Hosts and Instances are those at which a look is asked for and not done.
+	Hosts     []string `json:"hosts,omitempty"`
+	Instances []string `json:"instances,omitempty"`
+	// Missing are the devices without a provider, Mismatches the disagreements that the
+	// last sweep saw (S2.52), KeptMismatches of them at most.
+	Missing    []string   `json:"missing,omitempty"`
+	Mismatches []Mismatch `json:"mismatches,omitempty"`
+	// Sweeps counts whole sweeps, Looks those at some hosts.
+	Sweeps  int         `json:"sweeps,omitempty"`
+	Looks   int         `json:"looks,omitempty"`
+	Last    SweepCounts `json:"last"`
+	SweptAt time.Time   `json:"swept_at,omitzero"`
+	// Fault is why the last sweep or look did not come to its end.
+	Fault *device.Fault `json:"fault,omitempty"`
+}
+
+// KeptMismatches bounds what a sweep tells one by one.
+const KeptMismatches = 50
+
+// Mismatch is a device whose state and provider disagree (S2.52).
+type Mismatch struct {
+	Name string `json:"name"`
+	What string `json:"what"`
+}
+
+// SweepInput is one sweep: of everything, or, with Hosts or Instances, of their devices.
+type SweepInput struct {
+	Hosts     []string `json:"hosts,omitempty"`
+	Instances []string `json:"instances,omitempty"`
+	// Missing are the devices that had no provider before: they are told once.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// Swept is what a sweep found. Missing is whole where the sweep was.
+type Swept struct {
+	Missing    []string    `json:"missing,omitempty"`
+	Mismatches []Mismatch  `json:"mismatches,omitempty"`
+	Counts     SweepCounts `json:"counts"`
+}
+
+// SweepCounts is a sweep in numbers.
+type SweepCounts struct {
+	// Providers counts those that were looked at, Devices the enrolled ones they were
+	// compared with, Hinted those of them that were asked to look for themselves.
+	Providers int `json:"providers"`
+	Devices   int `json:"devices"`
+	Hinted    int `json:"hinted"`
+	Missing   int `json:"missing"`
+	Mismatch  int `json:"mismatch"`
+	// Unenrolled counts one-time-use providers of devices that nobody enrolled: they
+	// are never touched (S0.35).
+	Unenrolled int `json:"unenrolled"`
+}
+
+// CandidatesInput asks for the providers of devices that could be imported, those of one
+// host or of all, in the order of names, after a name, at most so many.
+type CandidatesInput struct {
+	Host  string `json:"host,omitempty"`
+	After string `json:"after,omitempty"`
+	Most  int    `json:"most"`
+}
+
+// Candidates answers; More says that there are others after the last.
+type Candidates struct {
+	Devices []Candidate `json:"devices"`
+	More    bool        `json:"more,omitempty"`
+}
+
+// Candidate is one device that another service made a provider for and that is not
+// enrolled.
+type Candidate struct {
+	Name     string `json:"name"`
+	Host     string `json:"host"`
+	Address  string `json:"address"`
+	Class    string `json:"class"`
+	Reserved int    `json:"reserved"`
+	Total    int    `json:"total"`
+	Used     int    `json:"used"`
+	// Provider is the UUID of the provider that says so.
+	Provider string `json:"provider,omitempty"`
+}

@@ -1,0 +1,282 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/workflows/contract"
+)
+
+const (
+	// sweepWithin bounds one sweep, lookWithin a look at some hosts.
+	sweepWithin = 10 * time.Minute
+	lookWithin  = time.Minute
+	// silentSweep is how long a sweep may be silent: it tells of every request.
+	silentSweep = 30 * time.Second
+	// mostHosts is how many hosts or instances one look takes; more are a sweep.
+	mostHosts = 50
+)
+
+// Placement is the eye on the providers of one cloud (S0.30): after each pause, and
+// whenever it is asked to, it has a control worker compare them with the devices, and
+// hint to those whose facts differ to look for themselves. A look at some hosts does not
+// wait for a sweep. It never ends by itself; a Cancel ends it until a control worker or
+// a notification signals again.
+func Placement(ctx workflow.Context, in contract.PlacementInput) error {
+	p, err := newPlacement(in)
+	if err != nil {
+		return err
+	}
+	if err := p.register(ctx); err != nil {
+		return err
+	}
+	p.show(ctx)
+	for {
+		long := func() bool {
+			info := workflow.GetInfo(ctx)
+			return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > quietHistory
+		}
+		var next func()
+		err := workflow.Await(ctx, func() bool { next = p.next(ctx, long()); return next != nil || p.quiet(ctx) && long() })
+		switch {
+		case err != nil:
+			return err
+		case next != nil:
+			next()
+		default:
+			return workflow.NewContinueAsNewError(ctx, contract.WorkflowPlacement, contract.PlacementInput{Cloud: p.state.Cloud, State: p.state})
+		}
+	}
+}
+
+// placement is one run of a cloud's workflow.
+type placement struct {
+	state   *contract.PlacementState
+	signals workflow.Selector
+	// sweeping, looking: a coroutine does so. timing: one waits for the time of Next,
+	// which stopTimer ends.
+	sweeping, looking, timing bool
+	stopTimer                 workflow.CancelFunc
+}
+
+func newPlacement(in contract.PlacementInput) (*placement, error) {
+	p := &placement{state: in.State}
+	if p.state == nil {
+		p.state = &contract.PlacementState{Schema: contract.Schema, Cloud: in.Cloud, Every: max(in.Every, 0)}
+	}
+	if p.state.Schema > contract.Schema {
+		return nil, fmt.Errorf("cloud %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Cloud, p.state.Schema, contract.Schema)
+	}
+	return p, nil
+}
+
+func (p *placement) register(ctx workflow.Context) error {
+	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryPlacement,
+		func() (contract.PlacementState, error) { return *p.state, nil },
+		workflow.QueryHandlerOptions{Description: "What the last sweep of this cloud's Placement found"})
+	if err != nil {
+		return err
+	}
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateCandidates, p.candidates,
+		workflow.UpdateHandlerOptions{Description: "Which devices have a one-time-use provider and are not enrolled"})
+	if err != nil {
+		return err
+	}
+	// Read only where one is pending, and before the run may continue as new: so none
+	// is lost (measured, as for devices).
+	p.signals = workflow.NewSelector(ctx)
+	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalLookNow), func(c workflow.ReceiveChannel, _ bool) {
+		var look contract.PlacementLook
+		if c.ReceiveAsync(&look) {
+			p.hear(ctx, look)
+		}
+	})
+	return nil
+}
+
+// next is what is to be done now, nil where that is nothing. A run that is long begins
+// nothing new: the next one does.
+func (p *placement) next(ctx workflow.Context, long bool) func() {
+	s := p.state
+	switch {
+	case p.signals.HasPending():
+		return func() { p.signals.Select(ctx) }
+	case long:
+		if p.stopTimer != nil {
+			return p.endTimer
+		}
+	case (len(s.Hosts) > 0 || len(s.Instances) > 0) && !p.looking:
+		return p.start(ctx, &p.looking, p.look)
+	case s.Due && !p.sweeping:
+		return p.start(ctx, &p.sweeping, p.sweep)
+	case s.Every > 0 && !s.Due && !p.sweeping && !p.timing:
+		return p.start(ctx, &p.timing, p.wait)
+	}
+	return nil
+}
+
+// quiet says that nothing is under way and nobody waits for an answer.
+func (p *placement) quiet(ctx workflow.Context) bool {
+	return !p.sweeping && !p.looking && !p.timing && workflow.AllHandlersFinished(ctx)
+}
+
+// start runs do in a coroutine of its own; busy is true until it ends.
+func (p *placement) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
+	return func() {
+		*busy = true
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			do(ctx)
+			*busy = false
+		})
+	}
+}
+
+// hear takes over what a signal asks for.
+func (p *placement) hear(ctx workflow.Context, look contract.PlacementLook) {
+	s := p.state
+	if look.Every != nil && max(*look.Every, 0) != s.Every {
+		next := workflow.Now(ctx).Add(max(*look.Every, 0))
+		// Workers with different settings must not put the next sweep off time and again.
+		if s.Every == 0 || next.Before(s.Next) {
+			s.Next = next
+		}
+		s.Every = max(*look.Every, 0)
+		p.endTimer()
+		p.show(ctx)
+	}
+	add := func(to *[]string, what []string) {
+		for _, one := range what {
+			if one = strings.ToLower(one); one != "" && !slices.Contains(*to, one) {
+				*to = append(*to, one)
+			}
+		}
+	}
+	add(&s.Hosts, look.Hosts)
+	add(&s.Instances, look.Instances)
+	if len(s.Hosts) > mostHosts || len(s.Instances) > mostHosts {
+		s.Hosts, s.Instances, s.Due = nil, nil, true
+	}
+	s.Due = s.Due || look.Everywhere || len(look.Hosts) == 0 && len(look.Instances) == 0
+}
+
+func (p *placement) endTimer() {
+	if p.stopTimer != nil {
+		p.stopTimer()
+		p.stopTimer = nil
+	}
+}
+
+// wait waits for the time of the next sweep.
+func (p *placement) wait(ctx workflow.Context) {
+	until := p.state.Next
+	timer, stop := workflow.WithCancel(ctx)
+	p.stopTimer = stop
+	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: "sweep " + p.state.Cloud}).Get(timer, nil)
+	stop()
+	p.stopTimer = nil
+	// A sweep that was asked for meanwhile put the next one off.
+	if err == nil && !workflow.Now(ctx).Before(p.state.Next) {
+		p.state.Due = true
+	}
+}
+
+// sweep has all devices compared with their providers.
+func (p *placement) sweep(ctx workflow.Context) {
+	s := p.state
+	s.Due = false
+	s.Next = workflow.Now(ctx).Add(s.Every)
+	var found contract.Swept
+	if p.act(ctx, sweepWithin, "sweep "+s.Cloud, contract.SweepInput{Missing: s.Missing}, &found) {
+		s.Missing, s.Mismatches, s.Last = found.Missing, found.Mismatches, found.Counts
+		s.SweptAt = workflow.Now(ctx).UTC()
+		s.Sweeps++
+	}
+	p.show(ctx)
+}
+
+// look has the devices of some hosts and instances compared.
+func (p *placement) look(ctx workflow.Context) {
+	s := p.state
+	in := contract.SweepInput{Hosts: s.Hosts, Instances: s.Instances, Missing: s.Missing}
+	s.Hosts, s.Instances = nil, nil
+	var found contract.Swept
+	if p.act(ctx, lookWithin, "look at "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
+		s.Looks++
+	} else {
+		s.Due = s.Due || s.Every == 0 // otherwise the next sweep comes by itself
+	}
+	p.show(ctx)
+}
+
+// act runs one sweep; what failed for good is shown, and the next one tries again.
+func (p *placement) act(ctx workflow.Context, within time.Duration, summary string, in contract.SweepInput, found *contract.Swept) bool {
+	if len(summary) > 100 {
+		summary = summary[:100]
+	}
+	opts := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              contract.Queue,
+		ScheduleToCloseTimeout: within,
+		StartToCloseTimeout:    within,
+		HeartbeatTimeout:       silentSweep,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
+			NonRetryableErrorTypes: []string{notRegistered},
+		},
+		Summary: summary,
+	})
+	err := workflow.ExecuteActivity(opts, contract.ActivitySweep, in).Get(opts, found)
+	if ctx.Err() != nil {
+		return false
+	}
+	if p.state.Fault = faultIn(err); p.state.Fault != nil {
+		workflow.GetLogger(ctx).Warn("sweep failed", "cloud", p.state.Cloud, "fault", string(p.state.Fault.Code), "error", p.state.Fault.Message)
+	}
+	return p.state.Fault == nil
+}
+
+// candidates answers which devices could be imported.
+func (p *placement) candidates(ctx workflow.Context, in contract.CandidatesInput) (found contract.Candidates, err error) {
+	opts := withAnswer(ctx, "candidates of "+p.state.Cloud)
+	opts = workflow.WithStartToCloseTimeout(opts, answerWithin)
+	if err := workflow.ExecuteActivity(opts, contract.ActivityCandidates, in).Get(opts, &found); err != nil {
+		return found, err
+	}
+	return found, nil
+}
+
+// show writes what the Web UI shows on top of the workflow.
+func (p *placement) show(ctx workflow.Context) {
+	s := p.state
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**: ", s.Cloud)
+	if s.SweptAt.IsZero() {
+		b.WriteString("no sweep yet\n\n")
+	} else {
+		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to look for themselves, %d missing, %d that disagree, %d not enrolled\n\n",
+			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled)
+		fmt.Fprintf(&b, "- last sweep: %s\n", s.SweptAt.Format(time.RFC3339))
+	}
+	if s.Every == 0 {
+		b.WriteString("- sweeps only when it is asked to (BURNISH_SWEEP_INTERVAL=0)\n")
+	}
+	if s.Fault != nil {
+		fmt.Fprintf(&b, "- the last one failed: %s: %s\n", s.Fault.Code, s.Fault.Error())
+	}
+	for _, m := range s.Mismatches {
+		fmt.Fprintf(&b, "- %s: %s\n", m.Name, m.What)
+	}
+	if n := len(s.Missing); n > 0 {
+		shown := s.Missing[:min(n, contract.KeptMismatches)]
+		fmt.Fprintf(&b, "- without a provider: %s", strings.Join(shown, ", "))
+		if n > len(shown) {
+			fmt.Fprintf(&b, " and %d more", n-len(shown))
+		}
+		b.WriteString("\n")
+	}
+	workflow.SetCurrentDetails(ctx, b.String())
+}

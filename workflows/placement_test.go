@@ -1,0 +1,451 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows"
+	"burnish/workflows/contract"
+)
+
+// cloudWatch is a cloud's workflow in the SDK's environment, with sweeps as scripted.
+type cloudWatch struct {
+	*testsuite.TestWorkflowEnvironment
+	t      *testing.T
+	start  time.Time
+	whole  []contract.SweepInput
+	narrow []contract.SweepInput
+	at     []time.Duration // when each whole sweep began
+	asked  []contract.CandidatesInput
+	// lasts is how long a sweep of the input takes.
+	lasts func(in contract.SweepInput) time.Duration
+}
+
+type sweeper func(n int, in contract.SweepInput) (contract.Swept, error)
+
+func nothingFound(int, contract.SweepInput) (contract.Swept, error) { return contract.Swept{}, nil }
+
+// watchCloud makes it; do is told how many sweeps of the same kind there were.
+func watchCloud(t *testing.T, do sweeper) *cloudWatch {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	c := &cloudWatch{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	c.lasts = func(contract.SweepInput) time.Duration { return 0 }
+	c.SetTestTimeout(time.Minute)
+	c.SetWorkflowRunTimeout(0)
+	c.SetStartTime(epoch)
+	c.start = epoch
+	c.RegisterWorkflowWithOptions(workflows.Placement, workflow.RegisterOptions{Name: contract.WorkflowPlacement})
+	c.RegisterActivityWithOptions(func(context.Context, contract.SweepInput) (contract.Swept, error) {
+		return contract.Swept{}, errors.New("not scripted")
+	}, activity.RegisterOptions{Name: contract.ActivitySweep})
+	c.RegisterActivityWithOptions(func(_ context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
+		c.asked = append(c.asked, in)
+		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityCandidates})
+	c.OnActivity(contract.ActivitySweep, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in contract.SweepInput) (contract.Swept, error) {
+			if queue := activity.GetInfo(ctx).TaskQueue; queue != contract.Queue {
+				return contract.Swept{}, fmt.Errorf("queue %s", queue)
+			}
+			if len(in.Hosts) > 0 || len(in.Instances) > 0 {
+				c.narrow = append(c.narrow, in)
+				return do(len(c.narrow), in)
+			}
+			c.whole = append(c.whole, in)
+			c.at = append(c.at, c.Now().Sub(c.start))
+			return do(len(c.whole), in)
+		}).AfterFn(func() time.Duration {
+		return c.lasts(contract.SweepInput{})
+	})
+	return c
+}
+
+func (c *cloudWatch) look(after time.Duration, look contract.PlacementLook) {
+	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalLookNow, look) }, after)
+}
+
+func (c *cloudWatch) state() contract.PlacementState {
+	c.t.Helper()
+	value, err := c.QueryWorkflow(contract.QueryPlacement)
+	require.NoError(c.t, err)
+	var s contract.PlacementState
+	require.NoError(c.t, value.Get(&s))
+	return s
+}
+
+// shown is what the Web UI shows on top of the workflow.
+func (c *cloudWatch) shown() string {
+	c.t.Helper()
+	value, err := c.QueryWorkflow("__temporal_workflow_metadata")
+	require.NoError(c.t, err)
+	var raw converter.RawValue
+	require.NoError(c.t, value.Get(&raw))
+	return string(raw.Payload().GetData())
+}
+
+// run runs the workflow until the moment, and gives its state then.
+func (c *cloudWatch) run(until time.Duration, in contract.PlacementInput) contract.PlacementState {
+	c.t.Helper()
+	var s contract.PlacementState
+	c.RegisterDelayedCallback(func() {
+		s = c.state()
+		c.CancelWorkflow()
+	}, until)
+	c.ExecuteWorkflow(contract.WorkflowPlacement, in)
+	require.True(c.t, c.IsWorkflowCompleted())
+	require.ErrorContains(c.t, c.GetWorkflowError(), "canceled")
+	return s
+}
+
+func every(d time.Duration) *time.Duration { return &d }
+
+// S0.30: after each pause a sweep, whatever was heard.
+func TestS0_30_SweepsByTheClock(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.look(time.Minute, contract.PlacementLook{Every: every(10 * time.Minute)})
+	s := c.run(45*time.Minute, contract.PlacementInput{Cloud: "c"})
+	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute}, c.at)
+	require.Equal(t, 5, s.Sweeps)
+	require.Equal(t, epoch.Add(41*time.Minute), s.SweptAt)
+	require.Equal(t, epoch.Add(51*time.Minute), s.Next)
+	require.Empty(t, c.narrow)
+}
+
+// S0.30: whoever is the first to ask, a cloud whose workflow was cancelled is swept again.
+func TestS0_30_ANotificationStartsTheSweepsToo(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.look(0, contract.PlacementLook{Source: "nova", Hosts: []string{"h1"}})
+	c.run(25*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
+	require.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}, c.at)
+	require.Len(t, c.narrow, 1)
+}
+
+// BURNISH_SWEEP_INTERVAL=0: a sweep only when it is asked for, and it is shown.
+func TestS0_30_NoPauseIsNoTimer(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	var shown, before string
+	c.look(time.Minute, contract.PlacementLook{Every: every(time.Hour)})
+	c.RegisterDelayedCallback(func() { before = c.shown() }, 2*time.Minute)
+	c.look(3*time.Minute, contract.PlacementLook{Hosts: []string{"h1"}, Every: every(0)})
+	c.RegisterDelayedCallback(func() { shown = c.shown() }, 4*time.Minute)
+	c.look(50*time.Hour, contract.PlacementLook{})
+	s := c.run(100*time.Hour, contract.PlacementInput{Cloud: "c"})
+	require.Equal(t, []time.Duration{time.Minute, 50 * time.Hour}, c.at)
+	require.Zero(t, s.Every)
+	require.NotContains(t, before, "only when it is asked")
+	require.Contains(t, shown, "only when it is asked")
+}
+
+// Workers with different settings that come and go put no sweep off: the shorter pause
+// counts from when it was told, the longer one after the next sweep.
+func TestS0_30_AnotherPause(t *testing.T) {
+	for name, c := range map[string]struct {
+		looks map[time.Duration]time.Duration // when, and the pause then
+		want  []time.Duration
+	}{
+		"shorter": {map[time.Duration]time.Duration{time.Minute: time.Hour, 10 * time.Minute: 5 * time.Minute},
+			[]time.Duration{time.Minute, 15 * time.Minute, 20 * time.Minute, 25 * time.Minute}},
+		"longer": {map[time.Duration]time.Duration{time.Minute: 5 * time.Minute, 2 * time.Minute: 20 * time.Minute},
+			[]time.Duration{time.Minute, 6 * time.Minute, 26 * time.Minute}},
+		"off and on": {map[time.Duration]time.Duration{time.Minute: 5 * time.Minute, 2 * time.Minute: 0, 20 * time.Minute: 8 * time.Minute},
+			[]time.Duration{time.Minute, 28 * time.Minute}},
+		"to and fro": {map[time.Duration]time.Duration{
+			time.Minute: 10 * time.Minute, 5 * time.Minute: 9 * time.Minute, 8 * time.Minute: 10 * time.Minute,
+			10 * time.Minute: 9 * time.Minute, 10*time.Minute + time.Second: 10 * time.Minute,
+		}, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute}},
+		"none": {map[time.Duration]time.Duration{time.Minute: -1}, []time.Duration{time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := watchCloud(t, nothingFound)
+			for at, pause := range c.looks {
+				look := contract.PlacementLook{Every: every(pause)}
+				if at != time.Minute { // the first is a sweep too
+					look.Hosts = []string{"h1"}
+				}
+				w.look(at, look)
+			}
+			w.run(29*time.Minute, contract.PlacementInput{Cloud: "c"})
+			require.Equal(t, c.want, w.at)
+		})
+	}
+}
+
+// A sweep that was asked for counts: the next one is a whole pause later.
+func TestS0_30_AskedForPutsTheNextOff(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.look(9*time.Minute, contract.PlacementLook{})
+	c.run(20*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
+	require.Equal(t, []time.Duration{0, 9 * time.Minute, 19 * time.Minute}, c.at)
+}
+
+// A signal in mid-sweep is another sweep: what it speaks of may have been read already.
+func TestS0_29_ASignalInMidSweepIsAnotherSweep(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Second }
+	c.look(time.Minute, contract.PlacementLook{})
+	for range 7 {
+		c.look(time.Minute+2*time.Second, contract.PlacementLook{Source: "nova"})
+	}
+	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+	require.Len(t, c.whole, 2, "one, however many asked")
+	require.Equal(t, 2, s.Sweeps)
+	require.False(t, s.Due)
+}
+
+// S0.29: a look at some hosts does not wait for a sweep, and those that are asked for
+// while one runs are one look.
+func TestS0_29_NarrowLooksBesideASweep(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.PlacementLook{})
+	c.look(2*time.Minute, contract.PlacementLook{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
+	var during contract.PlacementState
+	c.RegisterDelayedCallback(func() { during = c.state() }, 2*time.Minute+time.Second)
+	for i := range 5 {
+		c.look(3*time.Minute, contract.PlacementLook{Hosts: []string{fmt.Sprint("g", i%2)}})
+	}
+	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+	require.Zero(t, during.Sweeps)
+	require.Len(t, c.whole, 1)
+	require.Equal(t, []contract.SweepInput{
+		{Hosts: []string{"h1", "h2"}, Instances: []string{"abc"}}, {Hosts: []string{"g0", "g1"}},
+	}, c.narrow)
+	require.Equal(t, 2, s.Looks)
+	require.Empty(t, s.Hosts)
+	require.Empty(t, s.Instances)
+}
+
+// More than 50 hosts, in one signal or in many, are a sweep.
+func TestS0_29_ManyHostsAreASweep(t *testing.T) {
+	var many []string
+	for i := range 51 {
+		many = append(many, fmt.Sprint("h", i))
+	}
+	for name, look := range map[string]contract.PlacementLook{
+		"hosts": {Hosts: many}, "instances": {Instances: many}, "everywhere": {Hosts: []string{"h1"}, Everywhere: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := watchCloud(t, nothingFound)
+			c.look(time.Minute, look)
+			c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+			require.Len(t, c.whole, 1)
+			if name == "everywhere" {
+				require.Len(t, c.narrow, 1)
+			} else {
+				require.Empty(t, c.narrow)
+			}
+		})
+	}
+	t.Run("fifty", func(t *testing.T) {
+		c := watchCloud(t, nothingFound)
+		c.look(time.Minute, contract.PlacementLook{Hosts: many[:50]})
+		c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+		require.Empty(t, c.whole)
+		require.Len(t, c.narrow, 1)
+	})
+}
+
+// A sweep that fails for good is shown, and tried again by the clock; what was found
+// before stays. One that fails for a while is the activity's own business.
+func TestS0_30_AFailureIsShownAndTriedAgain(t *testing.T) {
+	tries := 0
+	c := watchCloud(t, func(n int, in contract.SweepInput) (contract.Swept, error) {
+		tries++
+		switch tries {
+		case 2:
+			return contract.Swept{}, refuse(device.NeedsOperator, device.CodeInventoryInvalid)
+		case 3:
+			return contract.Swept{}, refuse(device.Transient, device.CodeInventoryUnavailable)
+		}
+		return contract.Swept{Missing: []string{"d7"}, Counts: contract.SweepCounts{Devices: 3, Missing: 1}}, nil
+	})
+	var failed contract.PlacementState
+	var shown string
+	c.RegisterDelayedCallback(func() { failed, shown = c.state(), c.shown() }, 15*time.Minute)
+	s := c.run(25*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
+	require.Equal(t, device.CodeInventoryInvalid, failed.Fault.Code)
+	require.Equal(t, []string{"d7"}, failed.Missing)
+	require.Equal(t, 1, failed.Sweeps)
+	require.Contains(t, shown, "the last one failed: inventory_invalid")
+	require.Nil(t, s.Fault)
+	require.Equal(t, 2, s.Sweeps)
+	require.Len(t, c.whole, 4)
+}
+
+// A look that fails for good is not forgotten: where no sweep comes by itself, one is due.
+func TestS0_29_AFailedLookIsMadeGood(t *testing.T) {
+	c := watchCloud(t, func(_ int, in contract.SweepInput) (contract.Swept, error) {
+		if len(in.Hosts) > 0 {
+			return contract.Swept{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
+		}
+		return contract.Swept{}, nil
+	})
+	c.look(time.Minute, contract.PlacementLook{Hosts: []string{"h1"}})
+	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+	require.Len(t, c.narrow, 1)
+	require.Len(t, c.whole, 1)
+	require.Nil(t, s.Fault)
+}
+
+// A history that is long continues as new with everything that is pending, also what is
+// heard while a sweep and the timer are under way.
+func TestS0_30_ContinueAsNewLosesNothing(t *testing.T) {
+	c := watchCloud(t, func(int, contract.SweepInput) (contract.Swept, error) {
+		return contract.Swept{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.SweepCounts{Devices: 9}}, nil
+	})
+	c.lasts = func(contract.SweepInput) time.Duration { return time.Minute }
+	c.look(time.Minute, contract.PlacementLook{Every: every(time.Hour)})
+	c.RegisterDelayedCallback(func() {
+		c.SetContinueAsNewSuggested(true)
+		c.SignalWorkflow(contract.SignalLookNow, contract.PlacementLook{Hosts: []string{"h1"}})
+		c.SignalWorkflow(contract.SignalLookNow, contract.PlacementLook{Instances: []string{"i1"}, Everywhere: true})
+	}, time.Minute+30*time.Second)
+	c.ExecuteWorkflow(contract.WorkflowPlacement, contract.PlacementInput{Cloud: "c"})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, c.GetWorkflowError(), &again)
+	require.Equal(t, contract.WorkflowPlacement, again.WorkflowType.Name)
+	var in contract.PlacementInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	s := in.State
+	require.Equal(t, []string{"h1"}, s.Hosts)
+	require.Equal(t, []string{"i1"}, s.Instances)
+	require.True(t, s.Due)
+	require.Equal(t, time.Hour, s.Every)
+	require.Equal(t, []string{"d7"}, s.Missing)
+	require.Equal(t, 1, s.Sweeps)
+	require.Len(t, c.whole, 1, "the new run does it")
+	require.Empty(t, c.narrow)
+
+	next := watchCloud(t, nothingFound)
+	after := next.run(30*time.Minute, in)
+	require.Len(t, next.whole, 1)
+	require.Equal(t, []string{"d7"}, next.whole[0].Missing)
+	require.Equal(t, []contract.SweepInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.narrow)
+	require.Equal(t, 2, after.Sweeps)
+}
+
+// A run that waits for its timer alone continues as new at once, and the next keeps time.
+func TestS0_30_ContinueAsNewKeepsTime(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.RegisterDelayedCallback(func() {
+		c.SetContinueAsNewSuggested(true)
+		c.SignalWorkflow(contract.SignalLookNow, contract.PlacementLook{Hosts: []string{"h1"}})
+	}, 20*time.Minute)
+	c.ExecuteWorkflow(contract.WorkflowPlacement, contract.PlacementInput{Cloud: "c", Every: time.Hour})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, c.GetWorkflowError(), &again)
+	require.Equal(t, 20*time.Minute, c.Now().Sub(epoch))
+	var in contract.PlacementInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	require.Equal(t, epoch.Add(time.Hour), in.State.Next)
+	require.False(t, in.State.Due, "the timer did not fire")
+
+	next := watchCloud(t, nothingFound)
+	next.SetStartTime(epoch.Add(20 * time.Minute))
+	next.run(time.Hour, in)
+	require.Equal(t, []time.Duration{time.Hour}, next.at)
+	require.Len(t, next.narrow, 1)
+}
+
+// A storm of signals is heard in order, costs a look or two, and ends.
+func TestS0_29_AStormOfSignals(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.SweepInput) time.Duration { return time.Second }
+	for i := range 100 {
+		c.look(time.Minute+time.Duration(i)*10*time.Millisecond, contract.PlacementLook{Hosts: []string{fmt.Sprint("h", i%20)}})
+	}
+	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+	require.LessOrEqual(t, len(c.narrow), 3)
+	require.Empty(t, s.Hosts)
+	require.Empty(t, c.whole)
+}
+
+// A signal that cannot be read changes nothing, and the next one is heard.
+func TestS0_29_ACorruptLookNow(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalLookNow, "now") }, time.Minute)
+	c.look(2*time.Minute, contract.PlacementLook{})
+	require.Equal(t, 1, c.run(time.Hour, contract.PlacementInput{Cloud: "c"}).Sweeps)
+}
+
+// S2.84: what could be imported is asked of a control worker, beside a sweep.
+func TestS2_84_Candidates(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.PlacementLook{})
+	u := &call{w: &world{t: t}}
+	c.RegisterDelayedCallback(func() {
+		c.UpdateWorkflow(contract.UpdateCandidates, "u1", &testsuite.TestUpdateCallback{
+			OnReject: func(err error) { u.err = err }, OnAccept: func() {},
+			OnComplete: func(out any, err error) { u.out, u.err, u.done = out, err, true },
+		}, contract.CandidatesInput{Host: "h1", After: "h1_0", Most: 7})
+	}, 2*time.Minute)
+	c.run(3*time.Minute, contract.PlacementInput{Cloud: "c"})
+	require.True(t, u.done)
+	require.NoError(t, u.err)
+	require.Equal(t, []contract.CandidatesInput{{Host: "h1", After: "h1_0", Most: 7}}, c.asked)
+	require.Equal(t, contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, u.out)
+}
+
+// Each sweep is told who was missing before; a look at some hosts changes nothing of it.
+func TestS2_52_WhoIsMissingIsHandedOn(t *testing.T) {
+	c := watchCloud(t, func(n int, in contract.SweepInput) (contract.Swept, error) {
+		if len(in.Hosts) > 0 {
+			return contract.Swept{Missing: []string{"other"}, Mismatches: []contract.Mismatch{{Name: "x"}}}, nil
+		}
+		return contract.Swept{Missing: []string{fmt.Sprint("d", n)}}, nil
+	})
+	c.look(15*time.Minute, contract.PlacementLook{Hosts: []string{"h1"}})
+	s := c.run(25*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
+	require.Equal(t, []contract.SweepInput{{}, {Missing: []string{"d1"}}, {Missing: []string{"d2"}}}, c.whole)
+	require.Equal(t, []string{"d3"}, s.Missing)
+	require.Empty(t, s.Mismatches)
+}
+
+// S2.52: the Web UI names what needs an operator, and stays short.
+func TestS2_52_TheCloudIsShown(t *testing.T) {
+	var missing []string
+	for i := range 200 {
+		missing = append(missing, fmt.Sprintf("h1_0000:%02x:00.0", i))
+	}
+	c := watchCloud(t, func(int, contract.SweepInput) (contract.Swept, error) {
+		return contract.Swept{
+			Missing: missing, Mismatches: []contract.Mismatch{{Name: "d8", What: "manageable, and the inventory has reserved=0 of 1, used=0"}},
+			Counts: contract.SweepCounts{Providers: 7, Devices: 9, Hinted: 2, Missing: 200, Mismatch: 1, Unenrolled: 4},
+		}, nil
+	})
+	var before, shown string
+	c.RegisterDelayedCallback(func() { before = c.shown() }, time.Second)
+	c.look(time.Minute, contract.PlacementLook{})
+	c.RegisterDelayedCallback(func() { shown = c.shown() }, 2*time.Minute)
+	c.run(time.Hour, contract.PlacementInput{Cloud: "Cloud-1"})
+	require.Contains(t, before, "no sweep yet")
+	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 that disagree", "4 not enrolled",
+		"d8: manageable, and the inventory has reserved=0", missing[49], "and 150 more"} {
+		require.Contains(t, shown, want)
+	}
+	require.NotContains(t, shown, missing[50])
+	require.Less(t, len(shown), 8<<10)
+	require.True(t, strings.HasPrefix(contract.PlacementWorkflowID("Cloud-1"), "placement/cloud-1"))
+}
+
+// A state that a newer worker wrote is not misread.
+func TestTheCloudsStateHasASchema(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.ExecuteWorkflow(contract.WorkflowPlacement, contract.PlacementInput{Cloud: "c", State: &contract.PlacementState{Schema: contract.Schema + 1}})
+	require.ErrorContains(t, c.GetWorkflowError(), "upgrade the control workers")
+}
