@@ -10,6 +10,11 @@ import (
 // pollEvery is the pause between two looks; Closely takes almost none.
 const pollEvery = 50 * time.Millisecond
 
+// patience is how many times the limit a wait may take: limits are written for a machine
+// that has nothing else to do, and a suite with all its servers and guests on two
+// processors is no such machine. What must be quick says so with a bound of its own.
+const patience = 4
+
 // Await polls until ok says true, and fails the test with the last thing seen where
 // it does not come about in time.
 func Await(t testing.TB, within time.Duration, what string, ok func() (bool, string)) {
@@ -25,7 +30,7 @@ func Closely(t testing.TB, within time.Duration, what string, ok func() (bool, s
 
 func await(t testing.TB, within, every time.Duration, what string, ok func() (bool, string)) {
 	t.Helper()
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(patience * within)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -34,7 +39,7 @@ func await(t testing.TB, within, every time.Duration, what string, ok func() (bo
 			return
 		}
 		if time.Now().After(deadline) {
-			require.FailNow(t, "waited in vain", "%s did not happen within %s; last seen: %s", what, within, seen)
+			require.FailNow(t, "waited in vain", "%s did not happen within %s; last seen: %s", what, patience*within, seen)
 		}
 		select {
 		case <-t.Context().Done():
