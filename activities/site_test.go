@@ -1,7 +1,6 @@
 package activities_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +28,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
+	"burnish/internal/testlog"
 	"burnish/workflows/contract"
 )
 
@@ -42,7 +42,7 @@ type site struct {
 	hands *activities.Hardware
 	disk  *disk
 	disks *driver
-	log   *lines
+	log   *testlog.Log
 }
 
 var sites atomic.Int64
@@ -56,7 +56,7 @@ func newSite(t *testing.T) *site {
 	h, err := host.Open(dir, name, host.DefaultRules(dir))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	s := &site{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &lines{}}
+	s := &site{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &testlog.Log{}}
 	s.hands = &activities.Hardware{
 		Host: h, Drivers: map[string]hardware.Driver{"double": s.disks}, Steps: steps.All(),
 		Slots: host.NewSlots(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
@@ -332,24 +332,6 @@ func (r *running) over() bool {
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // requireFault insists on an error with this code that the server retries or not.

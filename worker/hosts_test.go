@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +29,7 @@ import (
 	port "burnish/internal/hardware"
 	hardware "burnish/internal/hardware/all"
 	"burnish/internal/host"
+	"burnish/internal/testlog"
 	"burnish/workflows/contract"
 )
 
@@ -244,31 +244,13 @@ type running struct {
 	at    *config.Connection
 	stop  context.CancelFunc
 	ended chan error
-	log   *lines
-}
-
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
+	log   *testlog.Log
 }
 
 func start(t *testing.T, at *config.Connection, identity host.Identity, s config.Worker, drive makeDrivers) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &lines{}}
+	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &testlog.Log{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	go func() { r.ended <- serve(ctx, s, at, identity, logger, ways{drive, 100 * time.Millisecond}) }()
 	return r

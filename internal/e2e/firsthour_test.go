@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"burnish/internal/testlog"
 )
 
 var updatePage = flag.Bool("update-page", false, "write the answers in docs/first-hour.md anew")
@@ -105,7 +107,7 @@ func shell(t *testing.T, dir string, commands []said, ours *strings.Replacer) []
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var out collect
+	var out testlog.Log
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Run(), out.String())
 	answers := strings.Split(out.String(), "=====\n")[1:]

@@ -1,12 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -116,20 +114,3 @@ func (p *Process) tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// collect is an io.Writer that keeps everything, for a reader in another goroutine.
-type collect struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (c *collect) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.text.Write(p)
-}
-
-func (c *collect) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.text.String()
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testlog"
 )
 
 // The command line as its users type it, script by script, against a real server and
@@ -97,7 +98,7 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range []string{"PATH", "HOME", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TZ"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
-	var out, errs collect
+	var out, errs testlog.Log
 	first := make(chan struct{})
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &opener{c: first}), &errs
 	ts.Check(cmd.Start())

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"burnish/internal/testlog"
 	"burnish/workflows/contract"
 )
 
@@ -56,7 +57,7 @@ func (s *Server) Start() error {
 	}
 	cmd := exec.Command(s.program, args...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
-	var out collect
+	var out testlog.Log
 	cmd.Stdout = &out
 	process, err := launch("server", filepath.Join(s.dir, "server.log"), cmd)
 	if err != nil {

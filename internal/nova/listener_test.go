@@ -16,6 +16,7 @@ import (
 
 	"burnish/internal/nova"
 	"burnish/internal/nova/novatest"
+	"burnish/internal/testlog"
 )
 
 // TestS0_29_DeletedInstanceIsHeard: with nothing set but the URL and the handler.
@@ -180,7 +181,7 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	child := exec.Command(self)
 	child.Env = append(os.Environ(), "BURNISH_NOVA_CRASH="+s.broker.URL(), "BURNISH_NOVA_EXCHANGE="+s.exchange, "BURNISH_NOVA_QUEUE="+s.queue)
-	out := &lines{}
+	out := &testlog.Log{}
 	child.Stdout, child.Stderr = out, out
 	require.NoError(t, child.Start())
 	ch := s.channel()

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/nova/novatest"
+	"burnish/internal/testlog"
 )
 
 const sample = "../../deploy/sample/cleanup_listener.py"
@@ -103,9 +104,9 @@ func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
 // runSample runs the sample as an operator does. Its cleaning command notes the name that
 // it was given, and fails, or waits, as long as there is a file of that name: flags are
 // those that are there from the start.
-func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *lines) {
+func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *testlog.Log) {
 	t.Helper()
-	dir, out = t.TempDir(), &lines{}
+	dir, out = t.TempDir(), &testlog.Log{}
 	api := httptest.NewServer(d)
 	t.Cleanup(api.Close)
 	write := func(name, text string, mode os.FileMode) string {

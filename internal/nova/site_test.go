@@ -20,6 +20,7 @@ import (
 
 	"burnish/internal/nova"
 	"burnish/internal/nova/novatest"
+	"burnish/internal/testlog"
 )
 
 // soon is how long a test waits for what must happen.
@@ -93,12 +94,12 @@ type site struct {
 	broker   *novatest.Broker
 	exchange string
 	queue    string
-	log      *lines
+	log      *testlog.Log
 }
 
 func newSite(t *testing.T) *site {
 	name := uuid.NewString()[:8]
-	return &site{t: t, broker: theBroker(t), exchange: "nova-" + name, queue: "burnish-" + name, log: &lines{}}
+	return &site{t: t, broker: theBroker(t), exchange: "nova-" + name, queue: "burnish-" + name, log: &testlog.Log{}}
 }
 
 // novaRuns is a producer that has said something, so that its exchange is there.
@@ -212,24 +213,6 @@ func (h *heard) await(t *testing.T, id string) nova.Event {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(h.of(id)) > 0 }, soon, 5*time.Millisecond)
 	return h.of(id)[0]
-}
-
-// lines is a log that many may write.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // crash is a process that dies between its Handle and the ack.

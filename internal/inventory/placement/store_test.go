@@ -1,7 +1,6 @@
 package placement_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -17,25 +16,8 @@ import (
 	it "burnish/internal/inventory/inventorytest"
 	"burnish/internal/inventory/placement"
 	pt "burnish/internal/inventory/placement/placementtest"
+	"burnish/internal/testlog"
 )
-
-// logged is a log for tests to read.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // site is a Placement, what stands before it, Nova, and a store on it.
 type site struct {
@@ -43,12 +25,12 @@ type site struct {
 	recorder *pt.Recorder
 	nova     *pt.Scheduler
 	store    *placement.Store
-	log      *logged
+	log      *testlog.Log
 }
 
 func newSite(t *testing.T, o pt.Options, settings placement.Settings) *site {
 	t.Helper()
-	s := &site{server: pt.Start(t, o), log: &logged{}}
+	s := &site{server: pt.Start(t, o), log: &testlog.Log{}}
 	s.recorder = pt.Record(t, s.server.URL)
 	s.nova = pt.NewScheduler(t, s.recorder.URL)
 	s.store = s.open(t, settings)
