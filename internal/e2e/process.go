@@ -113,4 +113,3 @@ func (p *Process) tail(lines int) string {
 	all := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
-
