@@ -36,9 +36,12 @@ if [ -e /etc/in-order ]; then
 	done </etc/in-order
 fi
 
-# The worker, started again whenever /run/worker.start appears.
+# The worker, started again whenever /run/worker.start appears. One that found no server
+# is started again at once, as an init system would: an emulated machine beside busy
+# ones may take longer to reach it than a worker waits.
 supervise() {
 	exec </dev/null >/dev/vport0p2 2>&1
+	failed=0
 	while :; do
 		(
 			set -a
@@ -48,8 +51,13 @@ supervise() {
 		) &
 		echo $! >/run/worker.pid
 		wait $!
-		echo "guest: the worker ended with exit code $?"
+		code=$?
 		rm -f /run/worker.pid
+		if [ $code = 1 ] && [ $((failed += 1)) -le 5 ]; then
+			echo "guest: the worker refused to start; once more"
+			continue
+		fi
+		echo "guest: the worker ended with exit code $code"
 		until [ -e /run/worker.start ]; do usleep 20000; done
 		rm -f /run/worker.start
 	done
