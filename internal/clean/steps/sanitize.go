@@ -85,7 +85,11 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		}
 		mine = true
 		err = drive.StartSanitize(ctx, w.Operation)
-		if f, ok := device.AsFault(err); err != nil && (!ok || f.Code != device.CodeSanitizeRunning) {
+		if f, ok := device.AsFault(err); ok && f.Code == device.CodeSanitizeRunning {
+			// Somebody else's came between, perhaps by the same command: ours never began.
+			mine, err = false, w.Keep(intentName, intent{})
+		}
+		if err != nil {
 			return Outcome{}, err
 		}
 	}
