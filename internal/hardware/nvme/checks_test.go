@@ -1,6 +1,8 @@
 package nvme_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,6 +90,74 @@ func TestF20_WhatTenantsLeave(t *testing.T) {
 					require.NotEqual(t, nvmetest.Reset, c.Opcode)
 				}
 			}
+		})
+	}
+}
+
+// TestF20_WriteProtectionIsEnded before anything erases: each operation reaches the bytes
+// below it, also where the worker dies before the kernel has looked again.
+func TestF20_WriteProtectionIsEnded(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []device.Operation{device.CryptoErase, device.WriteZeroes, device.Shred} {
+		for _, dies := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the worker dies %t", operation, dies), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, nvmetest.Drive("S1"))
+				found := b.enrol(0)
+				b.soil(0)
+				b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces[0].WriteProtected = true })
+				b.site.Rescan(0)
+				r := b.clean(0, found, operation)
+				died := errors.New("died")
+				r.stop = func(string, int64) error {
+					if dies && !b.site.Look(0).Namespaces[0].WriteProtected {
+						dies = false
+						return died
+					}
+					return nil
+				}
+				if dies {
+					require.ErrorIs(t, r.step(t.Context(), clean.StepSecurityCheck), died)
+				}
+				require.NoError(t, r.step(t.Context(), clean.StepSecurityCheck))
+				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+				require.NoError(t, err)
+				require.False(t, b.site.Look(0).Namespaces[0].WriteProtected)
+				require.Zero(t, b.left(0))
+				provenCommands(t, b.site, "S1")
+			})
+		}
+	}
+}
+
+// TestF20_WriteProtectionThatStays is the operator's, before anything is erased.
+func TestF20_WriteProtectionThatStays(t *testing.T) {
+	t.Parallel()
+	for name, inject := range map[string]nvmetest.Injection{
+		"refused":      {Opcode: nvmetest.SetFeatures, Status: nvmetest.InvalidField},
+		"a drive lies": {Opcode: nvmetest.SetFeatures, Lie: true},
+		"it is lost":   {Opcode: nvmetest.SetFeatures, Errno: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			all := b.left(0)
+			b.site.Change(0, func(c *nvmetest.Controller) {
+				c.Namespaces[0].WriteProtected = true
+				c.Inject = []nvmetest.Injection{inject}
+			})
+			b.site.Rescan(0)
+			b.site.Forget()
+			code := device.CodeWriteProtected
+			if inject.Errno != 0 {
+				code = device.CodeIO
+			}
+			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
+			require.Equal(t, all, b.left(0))
+			fault(t, device.CodeWriteProtected, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
+			require.Equal(t, all, b.left(0))
 		})
 	}
 }

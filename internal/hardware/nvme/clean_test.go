@@ -20,19 +20,21 @@ import (
 var changes = []uint8{nvmetest.ManageNamespace, nvmetest.AttachNamespace, nvmetest.SanitizeDrive, nvmetest.SetFeatures, nvmetest.Reset, nvmetest.Rescan}
 
 // provenCommands insists that each command went to the enrolled drive, and that each
-// that changes something came right after an identify of the same drive.
+// that changes something came after an identify of the same drive's controller, and no other
+// change between them.
 func provenCommands(t *testing.T, site *nvmetest.Site, serial string) {
 	t.Helper()
-	log := site.Log()
-	for i, c := range log {
+	const controller = 1 // CNS
+	identified := map[string]bool{}
+	for i, c := range site.Log() {
 		require.Equal(t, serial, c.Serial, "command %d (opcode 0x%x)", i, c.Opcode)
-		if !slices.Contains(changes, c.Opcode) {
-			continue
+		switch {
+		case c.Opcode == nvmetest.Identify && c.CDW[0]&0xff == controller:
+			identified[c.Path] = true
+		case slices.Contains(changes, c.Opcode):
+			require.True(t, identified[c.Path], "opcode 0x%x went to a drive that was not identified just before", c.Opcode)
+			clear(identified)
 		}
-		identified := slices.ContainsFunc(log[:i], func(before nvmetest.Command) bool {
-			return before.Opcode == nvmetest.Identify && before.Serial == serial && before.Path == c.Path
-		})
-		require.True(t, identified, "opcode 0x%x went to a drive that was not identified", c.Opcode)
 	}
 }
 

@@ -67,6 +67,11 @@ func (n cut) sum() (int64, error) {
 	return sum, nil
 }
 
+// protected are the write-protected ones.
+func (n cut) protected() []uint32 {
+	return slices.DeleteFunc(slices.Clone(n.allocated), func(nsid uint32) bool { return !n.each[nsid].WriteProtected })
+}
+
 // describe tells an operator what is there.
 func (n cut) describe() string {
 	switch detached := len(n.allocated) - len(n.active); {
@@ -234,7 +239,7 @@ func (h *handle) Complete(ctx context.Context) error {
 		case bytes != h.parts[at].disk.Size():
 			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
 		case now.each[nsid].WriteProtected:
-			return hardware.Refused(device.CodeWriteProtected, "end the write protection (nvme set-feature -f 0x84)", "namespace %d of %s is write-protected", nsid, h.c.Address)
+			return hardware.Refused(device.CodeWriteProtected, stillProtected, "namespace %d of %s is write-protected", nsid, h.c.Address)
 		}
 		sum += bytes
 	}
