@@ -34,6 +34,8 @@ type intent struct {
 	Samples samples `json:"samples"`
 	// Checked is what the samples read like just after it.
 	Checked string `json:"checked,omitempty"`
+	// Blind: the device could not be made to show all that it has before they were taken.
+	Blind bool `json:"blind,omitempty"`
 }
 
 // proves says whether the device's word means that our own sanitize was done (F18).
@@ -69,7 +71,10 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 			return Outcome{}, err
 		}
 		if mine && ours.proves(now) {
-			break
+			if !ours.Blind {
+				break
+			}
+			mine = false // now it can be shown, and another one compared
 		}
 		if mine && starts > 0 && now.State == hardware.SanitizeFailed {
 			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
@@ -104,24 +109,47 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 	if err := w.Device.Check(ctx); err != nil {
 		return Outcome{}, err
 	}
+	security, err := madeUp(ctx, w)
+	if err != nil {
+		return Outcome{}, err
+	}
 	return Outcome{Bytes: w.Enrolled.Size, Method: string(w.Operation),
-		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before", command, len(ours.Samples.Blocks))}, nil
+		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before%s", command, len(ours.Samples.Blocks), security)}, nil
 }
 
 // declare records that the next sanitize is ours, before it is one (F18).
 func declare(ctx context.Context, w *Work, ours intent, mine bool, command uint32, before hardware.Sanitize) (intent, error) {
 	if !mine {
+		blind, err := reveal(ctx, w)
+		if err != nil {
+			return intent{}, err
+		}
 		taken, err := takeSamples(ctx, w.Device)
 		if err != nil {
 			return intent{}, err
 		}
-		ours = intent{Samples: taken}
+		ours = intent{Samples: taken, Blind: blind}
 	}
 	ours.Command, ours.Before, ours.SawRunning, ours.Proven = command, before, false, false
 	if err := w.Keep(intentName, ours); err != nil {
 		return intent{}, err
 	}
 	return ours, w.Checkpoint(0)
+}
+
+// reveal has the drive show all that it has, where a tenant has cut it otherwise: what lies
+// in no disk could not be sampled, and be there still when it is cut anew. A drive whose
+// last sanitize failed refuses that until another one is done: it is blind until then.
+func reveal(ctx context.Context, w *Work) (blind bool, err error) {
+	drive, ok := w.Device.(hardware.Namespaced)
+	if !ok || !drive.Consolidates() || w.Device.Size() == w.Enrolled.Size {
+		return false, nil
+	}
+	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeSanitizeFailed {
+		return true, nil
+	}
+	return false, err
 }
 
 // follow waits until no sanitize runs, and gives the device's last word. That one of

@@ -249,11 +249,14 @@ func (h *handle) Complete(ctx context.Context) error {
 	return nil
 }
 
+// Consolidates says whether the drive manages namespaces; see hardware.Namespaced.
+func (h *handle) Consolidates() bool { return h.c.id.Capabilities().ManageNamespaces }
+
 // Consolidate makes one namespace of the enrolled size; see hardware.Namespaced. A
 // crash between two commands leaves fewer namespaces, or one that is not attached:
 // the next run deletes what is there and begins again.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
-	if !h.c.id.Capabilities().ManageNamespaces {
+	if !h.Consolidates() {
 		return hardware.Refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
 	}
 	format, err := h.formatIndex(ctx)
