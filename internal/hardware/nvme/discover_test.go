@@ -30,6 +30,7 @@ func TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 	}{
 		"missing":        {filepath.Join(t.TempDir(), "nvme"), device.CodeToolMissing, "cannot be run"},
 		"not to be run":  {os.DevNull, device.CodeToolMissing, "cannot be run"},
+		"broken":         {script("echo libnvme.so.1: no such file >&2; exit 127"), device.CodeToolMissing, "libnvme.so.1"},
 		"too old":        {script("echo nvme version 1.8"), device.CodeToolTooOld, "1.16 or later is needed"},
 		"something else": {script("echo hello"), device.CodeToolOutput, "it tells no version"},
 	} {
