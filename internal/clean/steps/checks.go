@@ -22,8 +22,12 @@ func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
 		return Outcome{}, cannot(w, "tell what a tenant may have left outside of user data")
 	}
 	note, err := drive.Secure(ctx, func() error { return w.Checkpoint(0) })
-	if f, ok := device.AsFault(err); ok && w.Operation.Sanitizes() && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeSanitizeRunning) {
+	switch f, ok := device.AsFault(err); {
+	case !ok || f.Code != device.CodeSanitizeFailed && f.Code != device.CodeSanitizeRunning:
+	case w.Operation.Sanitizes():
 		note, err = "put off until a sanitize is done: "+f.Message, w.Keep(putOff, true)
+	case f.Code == device.CodeSanitizeRunning:
+		err = standsStill(ctx, w, err)
 	}
 	return Outcome{Method: "identify", Note: note}, err
 }

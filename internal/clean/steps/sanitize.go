@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -189,9 +190,7 @@ func follow(ctx context.Context, w *Work, drive hardware.Sanitizer, ours *intent
 			seen, since = now.Progress, time.Now()
 		}
 		if w.StallAfter > 0 && time.Since(since) > w.StallAfter {
-			return now, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
-				Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.StallAfter),
-				Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
+			return now, stalled(w, now)
 		}
 		if err := w.Checkpoint(w.Enrolled.Size / 65536 * now.Progress); err != nil {
 			return now, err
@@ -205,6 +204,44 @@ func follow(ctx context.Context, w *Work, drive hardware.Sanitizer, ours *intent
 		}
 		pause = min(2*pause, most)
 	}
+}
+
+// standing is what a step keeps that comes back until somebody's sanitize has ended.
+type standing struct {
+	Progress int64     `json:"progress"`
+	Since    time.Time `json:"since"`
+}
+
+// standsStill turns the fault of a sanitize that is waited for into the operator's, once
+// it stands still for too long.
+func standsStill(ctx context.Context, w *Work, running error) error {
+	const name = "standing"
+	drive, ok := w.Device.(hardware.Sanitizer)
+	if !ok || w.StallAfter <= 0 {
+		return running
+	}
+	now, err := drive.Sanitize(ctx)
+	if err != nil || now.State != hardware.SanitizeRunning {
+		return cmp.Or(err, running)
+	}
+	var last standing
+	found, err := w.Recall(name, &last)
+	if err != nil {
+		return err
+	}
+	if !found || last.Progress != now.Progress {
+		return cmp.Or(w.Keep(name, standing{Progress: now.Progress, Since: time.Now()}), running)
+	}
+	if time.Since(last.Since) > w.StallAfter {
+		return stalled(w, now)
+	}
+	return running
+}
+
+func stalled(w *Work, now hardware.Sanitize) error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
+		Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.StallAfter),
+		Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
 }
 
 // cannot is the fault of a device that lacks what a step needs.

@@ -178,7 +178,7 @@ func TestF20_S2_54_ASanitizeKeepsTheCheckOff(t *testing.T) {
 		"failed, staged firmware": {failed, func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
 		"runs, nothing left":      {runs, func(*nvmetest.Controller) {}, ""},
 		"runs, staged firmware":   {runs, func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
-		"runs and stands still":   {runs, func(c *nvmetest.Controller) { c.Sanitize.Polls, c.Sanitize.StallAt = 1000, 655 }, device.CodeSanitizeStalled},
+		"runs and stands still":   {runs, func(c *nvmetest.Controller) { c.Sanitize.Polls, c.Sanitize.StallAt = 100, 655 }, device.CodeSanitizeStalled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -216,4 +216,22 @@ func TestF20_S2_54_ASanitizeKeepsTheCheckOff(t *testing.T) {
 			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
 		})
 	}
+	t.Run("zeroes, and it stands still", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, nvmetest.Drive("S1"))
+		found := b.enrol(0)
+		b.site.Change(0, func(c *nvmetest.Controller) {
+			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.StallAt = runs, 4, 100, 655
+		})
+		r := b.clean(0, found, device.WriteZeroes)
+		r.stall = time.Nanosecond
+		var err error
+		for range 1000 { // its progress has to come to where it stands first
+			err = r.step(t.Context(), clean.StepSecurityCheck)
+			if f, ok := device.AsFault(err); !ok || f.Code != device.CodeSanitizeRunning {
+				break
+			}
+		}
+		require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "stands at 655")
+	})
 }
