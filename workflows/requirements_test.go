@@ -118,3 +118,33 @@ func TestS3_21_S3_24_ErrorLeadsToARetryAndNothingElse(t *testing.T) {
 	w.reach(device.Available)
 	w.noDefect()
 }
+
+// An allocated device of which no binding is recorded, as the inventory does not say who
+// has it, is cleaned by itself: when its host starts and nobody has it any more, not
+// before.
+func TestS2_69_AllocatedWithoutABindingAtHostStart(t *testing.T) {
+	for _, owner := range owners {
+		t.Run(string(owner), func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.owner = owner
+			w.offered()
+			w.shelf.force("")
+			w.host.scribble("c1")
+			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+			v := w.reach(device.Allocated)
+			require.Nil(t, v.InstanceUUID)
+			w.until("burned", func() bool { return w.shelf.reserved == 1 })
+			runs := len(w.host.inputs)
+			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
+			w.pass(time.Hour)
+			require.Equal(t, device.Allocated, w.view().DeviceState, "somebody has it")
+			require.Len(t, w.host.inputs, runs)
+			w.shelf.free("")
+			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
+			w.reach(device.Available)
+			require.True(t, w.host.clean())
+			require.Zero(t, w.shelf.reserved)
+			w.noDefect()
+		})
+	}
+}

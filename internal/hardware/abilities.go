@@ -91,6 +91,8 @@ type Namespaced interface {
 	// Complete is nil if the Handle reaches every byte of every allocated namespace
 	// and their sum is the enrolled size; else it is the fault layout.
 	Complete(ctx context.Context) error
+	// Consolidates says whether the device lets itself be cut, by its own word.
+	Consolidates() bool
 	// Consolidate deletes every namespace and makes one of the enrolled size and
 	// block size, and proves by reading again that it is there. mayGoOn is asked
 	// before each command. A second run begins again. Faults: command_refused, layout.

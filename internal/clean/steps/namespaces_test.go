@@ -47,6 +47,8 @@ func (d *drive) Complete(context.Context) error {
 	return d.incomplete
 }
 
+func (d *drive) Consolidates() bool { return true }
+
 func (d *drive) Consolidate(context.Context, func() error) error { return d.call("consolidate") }
 
 func work(d *drive, operation device.Operation) *steps.Work {

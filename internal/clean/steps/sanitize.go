@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -34,6 +35,8 @@ type intent struct {
 	Samples samples `json:"samples"`
 	// Checked is what the samples read like just after it.
 	Checked string `json:"checked,omitempty"`
+	// Blind: the device could not be made to show all that it has before they were taken.
+	Blind bool `json:"blind,omitempty"`
 }
 
 // proves says whether the device's word means that our own sanitize was done (F18).
@@ -69,7 +72,10 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 			return Outcome{}, err
 		}
 		if mine && ours.proves(now) {
-			break
+			if !ours.Blind {
+				break
+			}
+			mine = false // now it can be shown, and another one compared
 		}
 		if mine && starts > 0 && now.State == hardware.SanitizeFailed {
 			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
@@ -85,7 +91,11 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		}
 		mine = true
 		err = drive.StartSanitize(ctx, w.Operation)
-		if f, ok := device.AsFault(err); err != nil && (!ok || f.Code != device.CodeSanitizeRunning) {
+		if f, ok := device.AsFault(err); ok && f.Code == device.CodeSanitizeRunning {
+			// Somebody else's came between, perhaps by the same command: ours never began.
+			mine, err = false, w.Keep(intentName, intent{})
+		}
+		if err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -100,24 +110,47 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 	if err := w.Device.Check(ctx); err != nil {
 		return Outcome{}, err
 	}
+	security, err := madeUp(ctx, w)
+	if err != nil {
+		return Outcome{}, err
+	}
 	return Outcome{Bytes: w.Enrolled.Size, Method: string(w.Operation),
-		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before", command, len(ours.Samples.Blocks))}, nil
+		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before%s", command, len(ours.Samples.Blocks), security)}, nil
 }
 
 // declare records that the next sanitize is ours, before it is one (F18).
 func declare(ctx context.Context, w *Work, ours intent, mine bool, command uint32, before hardware.Sanitize) (intent, error) {
 	if !mine {
+		blind, err := reveal(ctx, w)
+		if err != nil {
+			return intent{}, err
+		}
 		taken, err := takeSamples(ctx, w.Device)
 		if err != nil {
 			return intent{}, err
 		}
-		ours = intent{Samples: taken}
+		ours = intent{Samples: taken, Blind: blind}
 	}
 	ours.Command, ours.Before, ours.SawRunning, ours.Proven = command, before, false, false
 	if err := w.Keep(intentName, ours); err != nil {
 		return intent{}, err
 	}
 	return ours, w.Checkpoint(0)
+}
+
+// reveal has the drive show all that it has, where a tenant has cut it otherwise: what lies
+// in no disk could not be sampled, and be there still when it is cut anew. A drive whose
+// last sanitize failed refuses that until another one is done: it is blind until then.
+func reveal(ctx context.Context, w *Work) (blind bool, err error) {
+	drive, ok := w.Device.(hardware.Namespaced)
+	if !ok || !drive.Consolidates() || w.Device.Size() == w.Enrolled.Size {
+		return false, nil
+	}
+	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
+	if f, ok := device.AsFault(err); ok && f.Code == device.CodeSanitizeFailed {
+		return true, nil
+	}
+	return false, err
 }
 
 // follow waits until no sanitize runs, and gives the device's last word. That one of
@@ -157,9 +190,7 @@ func follow(ctx context.Context, w *Work, drive hardware.Sanitizer, ours *intent
 			seen, since = now.Progress, time.Now()
 		}
 		if w.StallAfter > 0 && time.Since(since) > w.StallAfter {
-			return now, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
-				Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.StallAfter),
-				Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
+			return now, stalled(w, now)
 		}
 		if err := w.Checkpoint(w.Enrolled.Size / 65536 * now.Progress); err != nil {
 			return now, err
@@ -173,6 +204,44 @@ func follow(ctx context.Context, w *Work, drive hardware.Sanitizer, ours *intent
 		}
 		pause = min(2*pause, most)
 	}
+}
+
+// standing is what a step keeps that comes back until somebody's sanitize has ended.
+type standing struct {
+	Progress int64     `json:"progress"`
+	Since    time.Time `json:"since"`
+}
+
+// standsStill turns the fault of a sanitize that is waited for into the operator's, once
+// it stands still for too long.
+func standsStill(ctx context.Context, w *Work, running error) error {
+	const name = "standing"
+	drive, ok := w.Device.(hardware.Sanitizer)
+	if !ok || w.StallAfter <= 0 {
+		return running
+	}
+	now, err := drive.Sanitize(ctx)
+	if err != nil || now.State != hardware.SanitizeRunning {
+		return cmp.Or(err, running)
+	}
+	var last standing
+	found, err := w.Recall(name, &last)
+	if err != nil {
+		return err
+	}
+	if !found || last.Progress != now.Progress {
+		return cmp.Or(w.Keep(name, standing{Progress: now.Progress, Since: time.Now()}), running)
+	}
+	if time.Since(last.Since) > w.StallAfter {
+		return stalled(w, now)
+	}
+	return running
+}
+
+func stalled(w *Work, now hardware.Sanitize) error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
+		Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.StallAfter),
+		Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
 }
 
 // cannot is the fault of a device that lacks what a step needs.

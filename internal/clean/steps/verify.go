@@ -69,6 +69,8 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 		return Outcome{}, notProven("this host has no record that this clean's sanitize was done")
 	case now.State != hardware.SanitizeDone || now.Command != ours.Command:
 		return Outcome{}, notProven("the drive's last sanitize is %s with command 0x%x, and not this clean's", now.State, now.Command)
+	case !now.GlobalErased:
+		return Outcome{}, notProven("the drive says that it was written to since its sanitize")
 	}
 	if err := complete(ctx, w); err != nil {
 		return Outcome{}, err

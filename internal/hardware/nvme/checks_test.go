@@ -1,7 +1,10 @@
 package nvme_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,4 +93,145 @@ func TestF20_WhatTenantsLeave(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestF20_WriteProtectionIsEnded before anything erases: each operation reaches the bytes
+// below it, also where the worker dies before the kernel has looked again.
+func TestF20_WriteProtectionIsEnded(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []device.Operation{device.CryptoErase, device.WriteZeroes, device.Shred} {
+		for _, dies := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the worker dies %t", operation, dies), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, nvmetest.Drive("S1"))
+				found := b.enrol(0)
+				b.soil(0)
+				b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces[0].WriteProtected = true })
+				b.site.Rescan(0)
+				r := b.clean(0, found, operation)
+				died := errors.New("died")
+				r.stop = func(string, int64) error {
+					if dies && !b.site.Look(0).Namespaces[0].WriteProtected {
+						dies = false
+						return died
+					}
+					return nil
+				}
+				if dies {
+					require.ErrorIs(t, r.step(t.Context(), clean.StepSecurityCheck), died)
+				}
+				require.NoError(t, r.step(t.Context(), clean.StepSecurityCheck))
+				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+				require.NoError(t, err)
+				require.False(t, b.site.Look(0).Namespaces[0].WriteProtected)
+				require.Zero(t, b.left(0))
+				provenCommands(t, b.site, "S1")
+			})
+		}
+	}
+}
+
+// TestF20_WriteProtectionThatStays is the operator's, before anything is erased.
+func TestF20_WriteProtectionThatStays(t *testing.T) {
+	t.Parallel()
+	for name, inject := range map[string]nvmetest.Injection{
+		"refused":      {Opcode: nvmetest.SetFeatures, Status: nvmetest.InvalidField},
+		"a drive lies": {Opcode: nvmetest.SetFeatures, Lie: true},
+		"it is lost":   {Opcode: nvmetest.SetFeatures, Errno: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			all := b.left(0)
+			b.site.Change(0, func(c *nvmetest.Controller) {
+				c.Namespaces[0].WriteProtected = true
+				c.Inject = []nvmetest.Injection{inject}
+			})
+			b.site.Rescan(0)
+			b.site.Forget()
+			code := device.CodeWriteProtected
+			if inject.Errno != 0 {
+				code = device.CodeIO
+			}
+			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
+			require.Equal(t, all, b.left(0))
+			fault(t, device.CodeWriteProtected, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
+			require.Equal(t, all, b.left(0))
+		})
+	}
+}
+
+// TestF20_S2_54_ASanitizeKeepsTheCheckOff, one that failed and a tenant's that runs: the next
+// step looks after it. What the check looks for is found before anything resets the drive.
+func TestF20_S2_54_ASanitizeKeepsTheCheckOff(t *testing.T) {
+	t.Parallel()
+	const runs, failed = 2, 3
+	for name, tt := range map[string]struct {
+		status uint8
+		change func(*nvmetest.Controller)
+		code   device.Code
+	}{
+		"failed, nothing left":    {failed, func(*nvmetest.Controller) {}, ""},
+		"failed, Opal owned":      {failed, func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true, Enabled: true} }, device.CodeLocked},
+		"failed, staged firmware": {failed, func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
+		"runs, nothing left":      {runs, func(*nvmetest.Controller) {}, ""},
+		"runs, staged firmware":   {runs, func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
+		"runs and stands still":   {runs, func(c *nvmetest.Controller) { c.Sanitize.Polls, c.Sanitize.StallAt = 100, 655 }, device.CodeSanitizeStalled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3 })
+			b.site.Change(0, tt.change)
+			b.site.Forget()
+			r := b.clean(0, found, device.CryptoErase)
+			r.stall = 300 * time.Millisecond
+			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+			if tt.code == "" {
+				require.NoError(t, err)
+				require.Zero(t, b.left(0))
+				require.Contains(t, r.done[clean.StepSecurityCheck].Note, "put off")
+				require.Contains(t, r.done[clean.StepSanitize].Note, "TCG")
+				return
+			}
+			fault(t, tt.code, err)
+			require.Equal(t, clean.StepSanitize, step)
+			for _, c := range b.site.Log() {
+				require.NotEqual(t, nvmetest.Reset, c.Opcode, "no reset before what is staged is known")
+			}
+			// It stays so however often the step is tried again.
+			fault(t, tt.code, r.step(t.Context(), clean.StepSanitize))
+		})
+	}
+	for status, code := range map[uint8]device.Code{failed: device.CodeSanitizeFailed, runs: device.CodeSanitizeRunning} {
+		t.Run("zeroes, "+string(code), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000 })
+			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
+		})
+	}
+	t.Run("zeroes, and it stands still", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, nvmetest.Drive("S1"))
+		found := b.enrol(0)
+		b.site.Change(0, func(c *nvmetest.Controller) {
+			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.StallAt = runs, 4, 100, 655
+		})
+		r := b.clean(0, found, device.WriteZeroes)
+		r.stall = time.Nanosecond
+		var err error
+		for range 1000 { // its progress has to come to where it stands first
+			err = r.step(t.Context(), clean.StepSecurityCheck)
+			if f, ok := device.AsFault(err); !ok || f.Code != device.CodeSanitizeRunning {
+				break
+			}
+		}
+		require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "stands at 655")
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
+	"burnish/internal/hardware/hardwaretest"
 	"burnish/internal/hardware/nvme/nvmetest"
 )
 
@@ -19,19 +20,21 @@ import (
 var changes = []uint8{nvmetest.ManageNamespace, nvmetest.AttachNamespace, nvmetest.SanitizeDrive, nvmetest.SetFeatures, nvmetest.Reset, nvmetest.Rescan}
 
 // provenCommands insists that each command went to the enrolled drive, and that each
-// that changes something came right after an identify of the same drive.
+// that changes something came after an identify of the same drive's controller, and no other
+// change between them.
 func provenCommands(t *testing.T, site *nvmetest.Site, serial string) {
 	t.Helper()
-	log := site.Log()
-	for i, c := range log {
+	const controller = 1 // CNS
+	identified := map[string]bool{}
+	for i, c := range site.Log() {
 		require.Equal(t, serial, c.Serial, "command %d (opcode 0x%x)", i, c.Opcode)
-		if !slices.Contains(changes, c.Opcode) {
-			continue
+		switch {
+		case c.Opcode == nvmetest.Identify && c.CDW[0]&0xff == controller:
+			identified[c.Path] = true
+		case slices.Contains(changes, c.Opcode):
+			require.True(t, identified[c.Path], "opcode 0x%x went to a drive that was not identified just before", c.Opcode)
+			clear(identified)
 		}
-		identified := slices.ContainsFunc(log[:i], func(before nvmetest.Command) bool {
-			return before.Opcode == nvmetest.Identify && before.Serial == serial && before.Path == c.Path
-		})
-		require.True(t, identified, "opcode 0x%x went to a drive that was not identified", c.Opcode)
 	}
 }
 
@@ -181,29 +184,72 @@ func TestF18_ACrashBetweenIntentAndCommand(t *testing.T) {
 }
 
 // TestF18_AnotherSanitizeComesBetween our intent and our command: it is followed, does
-// not count, and ours is started after it.
+// not count, by the same command neither, and ours is started after it.
 func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		command    uint32
+		crash, lie bool
+	}{
+		"by another command":                     {command: 2},
+		"by the same":                            {command: 4},
+		"by the same, and the worker dies":       {command: 4, crash: true},
+		"by another, and ours seems to be taken": {command: 2, lie: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, nvmetest.Drive("S1"))
+			found := b.enrol(0)
+			b.soil(0)
+			r := b.clean(0, found, device.CryptoErase)
+			died := errors.New("died")
+			came, crash := false, tt.crash
+			r.stop = func(string, int64) error {
+				switch sanitize := b.site.Look(0).Sanitize; {
+				case len(r.kept) > 0 && !came:
+					came = true
+					b.site.Change(0, func(c *nvmetest.Controller) {
+						c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, tt.command, false
+						c.Sanitize.Leaves, c.Sanitize.Polls = "unchanged", 2
+						if tt.lie {
+							c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Times: 1, Lie: true}}
+						}
+					})
+				case crash && sanitize.Status == 2:
+					crash = false
+					return died
+				case came && sanitize.Status != 2:
+					b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Leaves = "random" })
+				}
+				return nil
+			}
+			if tt.crash {
+				require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), died)
+			}
+			_, err := r.sanitized(t)
+			require.NoError(t, err)
+			require.True(t, came)
+			require.Zero(t, b.left(0))
+			require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool {
+				return c.Opcode == nvmetest.SanitizeDrive && c.Status == nvmetest.Success
+			}), "ours was started")
+		})
+	}
+}
+
+// TestF18_WhatWasWrittenSinceIsSeen: the drive's word that all is erased must still hold
+// when it is verified.
+func TestF18_WhatWasWrittenSinceIsSeen(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, nvmetest.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
 	r := b.clean(0, found, device.CryptoErase)
-	came := false
-	r.stop = func(string, int64) error {
-		switch sanitize := b.site.Look(0).Sanitize; {
-		case len(r.kept) > 0 && !came:
-			came = true
-			b.site.Change(0, func(c *nvmetest.Controller) {
-				c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased, c.Sanitize.Leaves = 2, 2, false, "unchanged"
-			})
-		case came && sanitize.Status != 2:
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Leaves = "random" })
-		}
-		return nil
-	}
-	_, err := r.sanitized(t)
-	require.NoError(t, err)
-	require.True(t, came)
-	require.Zero(t, b.left(0))
+	require.NoError(t, r.step(t.Context(), clean.StepSanitize))
+	media := hardwaretest.File(b.site.Media(0))
+	require.NoError(t, hardwaretest.Stamp(media, 1<<20, tenant+1))
+	b.site.Dirtied(0)
+	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify)).Message, "written to since")
 }
 
 // TestF18_AnAnswerLost: the sanitize runs although its command seemed to fail.

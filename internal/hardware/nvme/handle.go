@@ -31,6 +31,8 @@ type part struct {
 	node string
 	disk *block.Disk
 	at   int64
+	// readOnly: the kernel did not let it be opened for writing.
+	readOnly bool
 }
 
 // interface checks: what a drive can.
@@ -53,16 +55,18 @@ func (h *handle) claim(ctx context.Context) error {
 	}
 	var at int64
 	for _, s := range disks {
+		readOnly := false
 		disk, err := h.c.host.Kernel.Claim(ctx, s.Node, h.writable)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNotAllowed && h.writable {
-			// A write-protected namespace cannot be opened for writing; a sanitize erases
-			// it all the same, and zeroes are refused by Complete.
+			// A write-protected namespace cannot be opened for writing; Secure ends that, and
+			// where it cannot, Complete and the drive refuse the erase.
+			readOnly = true
 			disk, err = h.c.host.Kernel.Claim(ctx, s.Node, false)
 		}
 		if err != nil {
 			return errors.Join(err, h.release())
 		}
-		h.parts = append(h.parts, part{nsid: s.NSID, node: s.Node, disk: disk, at: at})
+		h.parts = append(h.parts, part{nsid: s.NSID, node: s.Node, disk: disk, at: at, readOnly: readOnly})
 		at += disk.Size()
 	}
 	return nil

@@ -67,6 +67,11 @@ func (n cut) sum() (int64, error) {
 	return sum, nil
 }
 
+// protected are the write-protected ones.
+func (n cut) protected() []uint32 {
+	return slices.DeleteFunc(slices.Clone(n.allocated), func(nsid uint32) bool { return !n.each[nsid].WriteProtected })
+}
+
 // describe tells an operator what is there.
 func (n cut) describe() string {
 	switch detached := len(n.allocated) - len(n.active); {
@@ -234,7 +239,7 @@ func (h *handle) Complete(ctx context.Context) error {
 		case bytes != h.parts[at].disk.Size():
 			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
 		case now.each[nsid].WriteProtected:
-			return hardware.Refused(device.CodeWriteProtected, "end the write protection (nvme set-feature -f 0x84)", "namespace %d of %s is write-protected", nsid, h.c.Address)
+			return hardware.Refused(device.CodeWriteProtected, stillProtected, "namespace %d of %s is write-protected", nsid, h.c.Address)
 		}
 		sum += bytes
 	}
@@ -244,11 +249,14 @@ func (h *handle) Complete(ctx context.Context) error {
 	return nil
 }
 
+// Consolidates says whether the drive manages namespaces; see hardware.Namespaced.
+func (h *handle) Consolidates() bool { return h.c.id.Capabilities().ManageNamespaces }
+
 // Consolidate makes one namespace of the enrolled size; see hardware.Namespaced. A
 // crash between two commands leaves fewer namespaces, or one that is not attached:
 // the next run deletes what is there and begins again.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
-	if !h.c.id.Capabilities().ManageNamespaces {
+	if !h.Consolidates() {
 		return hardware.Refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
 	}
 	format, err := h.formatIndex(ctx)

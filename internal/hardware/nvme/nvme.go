@@ -15,6 +15,7 @@ package nvme
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -84,6 +85,9 @@ func (d *Driver) Name() string { return "nvme" }
 // tool_too_old, tool_output, not_allowed.
 func (d *Driver) Init(ctx context.Context) error {
 	output, err := d.hands.Version(ctx)
+	if f := (*privileged.Failure)(nil); errors.As(err, &f) {
+		return hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host again: nvme version must work", "nvme-cli does not work: %v", f)
+	}
 	if err != nil {
 		return err
 	}

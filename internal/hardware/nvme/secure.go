@@ -3,6 +3,7 @@ package nvme
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"burnish/internal/device"
@@ -33,6 +34,13 @@ func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, erro
 	}
 	if len(restored) > 0 {
 		notes = append(notes, "features put back: "+strings.Join(restored, " "))
+	}
+	ended, err := h.unprotect(ctx, mayGoOn)
+	if err != nil {
+		return "", err
+	}
+	if ended > 0 {
+		notes = append(notes, fmt.Sprintf("write protection ended: %d namespaces", ended))
 	}
 	return strings.Join(append(notes, notCovered), "; "), nil
 }
@@ -133,3 +141,46 @@ func (c *controller) feature(ctx context.Context, feature uint8, which privilege
 	value, err = nvmecli.ParseFeature(output)
 	return value, err == nil, err
 }
+
+// unprotect ends the write protection of namespaces: it outlasts who asked for it, and the
+// drive refuses a sanitize as well as zeroes because of it. It comes last: the kernel
+// then looks at the disks again, which it has shown as read-only until now.
+func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int, err error) {
+	now, err := h.c.namespaces(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, nsid := range now.protected() {
+		err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.Unprotect, NSID: nsid})
+		if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {
+			return 0, hardware.Refused(device.CodeWriteProtected, stillProtected, "the write protection of namespace %d of %s cannot be ended: %s", nsid, h.c.Address, f.Message)
+		}
+		if err != nil {
+			return 0, err
+		}
+		ended++
+	}
+	if ended > 0 {
+		if now, err = h.c.namespaces(ctx); err != nil {
+			return 0, err
+		}
+		if still := now.protected(); len(still) > 0 {
+			return 0, hardware.Refused(device.CodeWriteProtected, stillProtected, "namespace %d of %s stays write-protected", still[0], h.c.Address)
+		}
+	}
+	// A crash may have come before the kernel looked.
+	if ended == 0 && !slices.ContainsFunc(h.parts, func(p part) bool { return p.readOnly }) {
+		return 0, nil
+	}
+	if err := mayGoOn(); err != nil {
+		return 0, err
+	}
+	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.held()); err != nil {
+		return 0, asFault(err)
+	}
+	return ended, nil
+}
+
+// stillProtected is what helps where the drive does not let go: a protection may last
+// until the next power cycle, or for ever.
+const stillProtected = "switch the host off and on, then clean it; if it is protected still, retire it"

@@ -29,6 +29,9 @@ func walk(t *testing.T, seed uint64) bool {
 	b.site.Change(0, func(c *nvmetest.Controller) {
 		c.Sanitize.Leaves, c.Sanitize.Polls = leaves, pick(4)
 		c.Namespaces = layouts[pick(len(layouts))]
+		for i := range c.Namespaces {
+			c.Namespaces[i].WriteProtected = pick(4) == 0
+		}
 		if pick(3) == 0 { // the tenant's own is at work
 			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, uint32(2+2*pick(2)), false
 		}
@@ -79,9 +82,6 @@ func walk(t *testing.T, seed uint64) bool {
 			}
 			attempts++
 		}
-	}
-	if operation.Sanitizes() && leaves == "unchanged" {
-		return false
 	}
 	return false
 }

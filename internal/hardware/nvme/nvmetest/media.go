@@ -2,6 +2,7 @@ package nvmetest
 
 import (
 	"cmp"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -130,7 +131,9 @@ func fill(path string, size int64, leaves Leaves) error {
 		return err
 	}
 	chunk := make([]byte, 1<<20)
-	random := rand.NewChaCha8([32]byte{1})
+	var key [32]byte               // another one each time, as a crypto erase has it
+	_, _ = cryptorand.Read(key[:]) // It never fails.
+	random := rand.NewChaCha8(key)
 	for i := range chunk {
 		chunk[i] = 0xff
 	}

@@ -38,6 +38,7 @@ const (
 // The verbs that change the drive, or what the kernel shows of it.
 const (
 	SetFeature        Verb = "set-feature"
+	Unprotect         Verb = "unprotect"
 	Sanitize          Verb = "sanitize"
 	LeaveVerification Verb = "leave-verification"
 	DeleteNamespaces  Verb = "delete-namespaces"
@@ -84,6 +85,9 @@ const LevelZeroSize = 2048
 // Features are those that may be read and set: they outlast a tenant, and need no data
 // and no namespace. Arbitration, power management, write cache, thermal management.
 func Features() []uint8 { return []uint8{0x01, 0x02, 0x06, 0x10} }
+
+// writeProtection is the feature that Unprotect sets to none.
+const writeProtection uint8 = 0x84
 
 // kind is what one verb is.
 type kind struct {
@@ -163,6 +167,16 @@ var kinds = map[Verb]kind{
 			return []string{"set-feature", number("feature-id", r.Feature), number("value", r.Value), "--save"}
 		},
 	},
+	// The write protection of one namespace, which is not among Features: it has a namespace
+	// and is never saved.
+	Unprotect: {
+		changes: true,
+		takes:   func(r Request) Request { return Request{NSID: r.NSID} },
+		wrong:   wrongOne,
+		line: func(r Request) []string {
+			return []string{"set-feature", number("feature-id", writeProtection), number("namespace-id", r.NSID), "--value=0"}
+		},
+	},
 	Sanitize: {
 		changes: true,
 		takes:   func(r Request) Request { return Request{Action: r.Action} },
@@ -194,12 +208,7 @@ var kinds = map[Verb]kind{
 	AttachNamespace: {
 		changes: true,
 		takes:   func(r Request) Request { return Request{NSID: r.NSID, Controller: r.Controller} },
-		wrong: func(r Request) string {
-			if r.NSID == Every {
-				return "one namespace is attached, not all"
-			}
-			return wrongNamespace(r)
-		},
+		wrong:   wrongOne,
 		line: func(r Request) []string {
 			return []string{"attach-ns", number("namespace-id", r.NSID), number("controllers", r.Controller)}
 		},
@@ -213,6 +222,13 @@ func wrongNamespace(r Request) string {
 		return "0 is no namespace"
 	}
 	return ""
+}
+
+func wrongOne(r Request) string {
+	if r.NSID == Every {
+		return "it is for one namespace, not all"
+	}
+	return wrongNamespace(r)
 }
 
 // check finds the kind of a request, and refuses one that says more, or other, than its

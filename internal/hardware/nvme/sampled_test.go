@@ -1,0 +1,77 @@
+package nvme_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/internal/hardware/nvme/nvmetest"
+)
+
+// TestF19_WhatTheHostDoesNotSeeIsSampledToo: a drive that erases nothing is found out
+// also where a tenant has left its bytes in no disk of the host's, and one that erases
+// comes back.
+func TestF19_WhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
+	t.Parallel()
+	const blocks = 16 << 20 / 512
+	for name, change := range map[string]func(*nvmetest.Controller){
+		"no namespace":       func(c *nvmetest.Controller) { c.Namespaces = nil },
+		"a detached one":     func(c *nvmetest.Controller) { c.Namespaces[0].Attached = false },
+		"a small one":        func(c *nvmetest.Controller) { c.Namespaces[0].Blocks = 8 },
+		"none, after a fail": func(c *nvmetest.Controller) { c.Namespaces, c.Sanitize.Status, c.Sanitize.CDW10 = nil, 3, 4 },
+	} {
+		for _, leaves := range []nvmetest.Leaves{"unchanged", "random"} {
+			t.Run(name+", "+string(leaves), func(t *testing.T) {
+				t.Parallel()
+				drive := nvmetest.Drive("S1")
+				require.EqualValues(t, blocks, drive.Namespaces[0].Blocks)
+				b := newBench(t, drive)
+				found := b.enrol(0)
+				b.soil(0)
+				b.site.Change(0, func(c *nvmetest.Controller) {
+					c.Sanitize.Leaves = leaves
+					change(c)
+				})
+				b.site.Rescan(0)
+				r := b.clean(0, found, device.CryptoErase)
+				step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
+				if leaves == "unchanged" {
+					require.Contains(t, fault(t, device.CodeVerifyFailed, err).Message, "reads what it read before the sanitize")
+					require.Equal(t, clean.StepSanitize, step)
+					return
+				}
+				require.NoError(t, err)
+				require.Zero(t, b.left(0))
+				require.Contains(t, r.done[clean.StepVerify].Note, "128 of 128 sampled blocks read otherwise than before")
+				provenCommands(t, b.site, "S1")
+			})
+		}
+	}
+}
+
+// TestF19_ACrashBeforeTheSamples: the drive is made to show what it has once more.
+func TestF19_ACrashBeforeTheSamples(t *testing.T) {
+	t.Parallel()
+	crash := errors.New("crash")
+	for at := range 3 {
+		b := newBench(t, nvmetest.Drive("S1"))
+		found := b.enrol(0)
+		b.soil(0)
+		b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces[0].Attached, c.Sanitize.Leaves = false, "unchanged" })
+		b.site.Rescan(0)
+		r := b.clean(0, found, device.CryptoErase)
+		asked := 0
+		r.stop = func(string, int64) error {
+			if asked++; asked == at+1 {
+				return crash
+			}
+			return nil
+		}
+		require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
+		r.stop = nil
+		fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepSanitize))
+	}
+}
