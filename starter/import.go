@@ -97,6 +97,9 @@ func (a *app) importAll(ctx context.Context, l lifecycles, like enrolment, found
 	}
 	return a.many(len(found), parallelism, func(i int) outcome {
 		one := found[i]
+		if one.Host == "" {
+			return done(one.Name, one.Name+": skipped: its provider's name is no HOST_ADDRESS, as Nova gives to those of devices")
+		}
 		e := like
 		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true
 		in, err := e.input()
