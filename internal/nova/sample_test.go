@@ -105,6 +105,13 @@ func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
 // those that are there from the start.
 func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *lines) {
 	t.Helper()
+	dir, out, _ = startSample(t, s, d, poll, flags...)
+	return dir, out
+}
+
+// startSample is runSample that gives also what kills it, and starts another in its place.
+func startSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *lines, again func()) {
+	t.Helper()
 	dir, out = t.TempDir(), &lines{}
 	api := httptest.NewServer(d)
 	t.Cleanup(api.Close)
@@ -118,18 +125,26 @@ func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ..
 	for _, flag := range flags {
 		write(flag, "", 0o600)
 	}
-	p := exec.Command("/usr/bin/python3", sample, conf, clean)
-	p.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, fmt.Sprintf("POLL_SECONDS=%f", poll.Seconds())}
-	p.Stdout, p.Stderr = out, out
-	require.NoError(t, p.Start())
-	t.Cleanup(func() {
+	var p *exec.Cmd
+	start := func() {
+		p = exec.Command("/usr/bin/python3", sample, conf, clean)
+		p.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, fmt.Sprintf("POLL_SECONDS=%f", poll.Seconds())}
+		// What it leaves behind must not hold up the end of the test.
+		p.Stdout, p.Stderr, p.WaitDelay = out, out, 100*time.Millisecond
+		require.NoError(t, p.Start())
+	}
+	kill := func() {
 		require.NoError(t, p.Process.Kill())
 		require.Error(t, p.Wait()) // it was killed
+	}
+	start()
+	t.Cleanup(func() {
+		kill()
 		if t.Failed() {
 			t.Log(out)
 		}
 	})
-	return dir, out
+	return dir, out, func() { kill(); start() }
 }
 
 // cleaned is what the command was given so far.
@@ -201,4 +216,20 @@ func TestS0_37_TheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	d.change(func(d *oneDevice) { require.Equal(t, 1, d.reserved); require.Empty(t, d.puts) })
 	require.NoError(t, os.Remove(filepath.Join(dir, "fail")))
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+}
+
+// TestS0_37_TheSampleWaitsForACommandThatOutlivedIt: two would clean one device, and the
+// first one write to it after the second one's is given back.
+func TestS0_37_TheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
+	s := needsSample(t)
+	d := &oneDevice{reserved: 1, generation: 7}
+	dir, _, again := startSample(t, s, d, 100*time.Millisecond, "wait")
+	require.Eventually(t, func() bool { return len(cleaned(dir)) == 1 }, soon, 10*time.Millisecond)
+	asked := 0
+	d.change(func(d *oneDevice) { asked = d.asked })
+	again()
+	require.Never(t, d.is(func(d *oneDevice) bool { return d.asked > asked }), 3*time.Second, 100*time.Millisecond)
+	require.NoError(t, os.Remove(filepath.Join(dir, "wait")))
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+	require.Len(t, cleaned(dir), 2)
 }
