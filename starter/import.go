@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -132,6 +134,10 @@ func (a *app) candidates(ctx context.Context, l lifecycles, cloud, host string) 
 		rctx, cancel := a.request(ctx)
 		found, err := l.candidates(rctx, cloud, in)
 		cancel()
+		if errors.As(err, new(*serviceerror.NotFound)) {
+			return nil, &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
+				remedy: "the name is that of OS_CLOUD there, or default"}
+		}
 		if err != nil {
 			return nil, a.explain(ctx, l, "", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -116,4 +117,13 @@ func TestS2_84_ImportSkipsWhatIsNoDevice(t *testing.T) {
 		require.Equal(t, exitOK, r.code, r.errors)
 		require.Contains(t, r.out, "weird: skipped")
 	}
+}
+
+func TestS2_84_ImportFromACloudThatNobodyServes(t *testing.T) {
+	l := &fakeLifecycles{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+		return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
+	}}
+	r := burnish(t, l, "", "import", "--from", "placement", "--cloud", "mars")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errors, `no control worker serves a cloud named "mars"; `)
 }
