@@ -81,6 +81,7 @@ func (s *Sweeper) sweep(ctx context.Context, in contract.SweepInput) (contract.S
 // known is what the server's listing tells of one device; it may be a moment old.
 type known struct {
 	name, uuid, host, instance string
+	provider                   string // of Nova's, that it was last seen with
 	state                      device.State
 	held                       bool
 	owner                      device.Owner
@@ -152,7 +153,7 @@ func knownOf(e *workflowpb.WorkflowExecutionInfo) (known, error) {
 			return k, fmt.Errorf("%s: %w", contract.MemoFacts, err)
 		}
 	}
-	k.owner, k.held = facts.Owner, facts.Maintenance
+	k.owner, k.held, k.provider = facts.Owner, facts.Maintenance, facts.Provider
 	return k, nil
 }
 
@@ -229,7 +230,7 @@ func (w *sweep) own(ctx context.Context) error {
 
 func (w *sweep) compare(k known, s inventory.Sighted) {
 	w.found[k.name] = true
-	what, odd := k.differs(s.View)
+	what, odd := k.differs(s)
 	if what == "" && !slices.Contains(w.was, k.name) { // one that is back looks at who it is
 		return
 	}
@@ -247,7 +248,8 @@ func (w *sweep) mismatch(name, what string) {
 
 // differs says what of a device's facts the inventory contradicts, "" where nothing; odd
 // is what no tenancy explains (S2.52).
-func (k known) differs(v inventory.View) (what string, odd bool) {
+func (k known) differs(s inventory.Sighted) (what string, odd bool) {
+	v := s.View
 	is := fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d", k.state, v.Reserved, v.Total, v.Used)
 	offered := v.Reserved < v.Total
 	switch {
@@ -255,9 +257,14 @@ func (k known) differs(v inventory.View) (what string, odd bool) {
 		return "", false
 	case v.Total != 1:
 		return is + ": one device has one provider with total=1 (S0.14)", true
+	case k.owner == device.OwnerNova && k.provider != "" && k.provider != s.UUID && v.Used == 0 && k.state == device.Available:
+		// Free as it was, but who had the device while there was another left no trace here.
+		return is + ", of a provider that was made anew", false
 	case k.state == device.Allocated && k.owner == device.OwnerNova:
 		// Released; or given out and not burned yet (S0.15), or made anew.
-		if v.Used == 0 || offered {
+		// Or somebody else has it: a migration, or who was moved here.
+		other := k.instance != "" && len(v.Consumers) > 0 && !slices.Contains(v.Consumers, k.instance)
+		if v.Used == 0 || offered || other {
 			return is, false
 		}
 		return "", false

@@ -427,3 +427,35 @@ func TestS2_84_CandidatesInPages(t *testing.T) {
 	require.Len(t, rest.Devices, 1)
 	require.Empty(t, s.hints)
 }
+
+// S2.40, D9: an available device whose provider is another one than it was last seen with
+// looks for itself, free as it is: who had it in between left no trace there.
+func TestS2_40_AnotherProviderIsLookedAt(t *testing.T) {
+	t.Parallel()
+	for provider, looks := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
+		s := newSky(t)
+		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.View{Total: 1})
+		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.Facts{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
+		require.NoError(t, err)
+		s.pages[0][0].Memo.Fields[contract.MemoFacts] = facts
+		out := s.must(contract.SweepInput{})
+		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, provider)
+		require.Empty(t, out.Mismatches)
+	}
+}
+
+// S0.21, S0.22: who has the device is another than the one that it knows, burned all the
+// time: it looks for itself. Of our own providers the allocations are nobody's business.
+func TestS0_22_AnotherConsumerIsLookedAt(t *testing.T) {
+	t.Parallel()
+	for consumer, looks := range map[string]bool{"i-h1_a": false, "another": true} {
+		s := newSky(t)
+		burned := inventory.View{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
+		s.knows("h1_a", device.Allocated, device.OwnerNova, false, burned)
+		s.knows("h1_b", device.Allocated, device.OwnerSelf, false, burned)
+		out := s.must(contract.SweepInput{})
+		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, consumer)
+		require.Empty(t, s.hints["h1_b"])
+		require.Empty(t, out.Mismatches)
+	}
+}

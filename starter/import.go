@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -97,6 +99,9 @@ func (a *app) importAll(ctx context.Context, l lifecycles, like enrolment, found
 	}
 	return a.many(len(found), parallelism, func(i int) outcome {
 		one := found[i]
+		if one.Host == "" {
+			return done(one.Name, one.Name+": skipped: its provider's name is no HOST_ADDRESS, as Nova gives to those of devices")
+		}
 		e := like
 		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true
 		in, err := e.input()
@@ -129,6 +134,10 @@ func (a *app) candidates(ctx context.Context, l lifecycles, cloud, host string) 
 		rctx, cancel := a.request(ctx)
 		found, err := l.candidates(rctx, cloud, in)
 		cancel()
+		if errors.As(err, new(*serviceerror.NotFound)) {
+			return nil, &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
+				remedy: "the name is that of OS_CLOUD there, or default"}
+		}
 		if err != nil {
 			return nil, a.explain(ctx, l, "", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -104,4 +105,25 @@ func TestS2_86_ImportCheck(t *testing.T) {
 	r = burnish(t, l, "", "import", "check", "-o", "json")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.out, `"device_state": "unknown"`)
+}
+
+// A one-time-use provider whose name is none of Nova's is told, and in nobody's way.
+func TestS2_84_ImportSkipsWhatIsNoDevice(t *testing.T) {
+	l := &fakeLifecycles{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+		return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
+	}}
+	for _, dry := range []string{"", "--dry-run"} {
+		r := burnish(t, l, "", strings.Fields("import --from placement "+dry)...)
+		require.Equal(t, exitOK, r.code, r.errors)
+		require.Contains(t, r.out, "weird: skipped")
+	}
+}
+
+func TestS2_84_ImportFromACloudThatNobodyServes(t *testing.T) {
+	l := &fakeLifecycles{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+		return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
+	}}
+	r := burnish(t, l, "", "import", "--from", "placement", "--cloud", "mars")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errors, `no control worker serves a cloud named "mars"; `)
 }

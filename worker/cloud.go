@@ -29,7 +29,7 @@ func cloudTasks(settings config.Worker, temporal client.Client, logger *slog.Log
 		return c.look(ctx, contract.PlacementLook{Source: "worker start", Every: &settings.SweepInterval})
 	}}}
 	if settings.NovaBroker != "" {
-		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.hear, Log: logger}
+		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.hear, Began: c.began, Log: logger}
 		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"looking once more after moves", nil, c.lookAgain})
 	}
 	return tasks
@@ -90,6 +90,12 @@ func (c *cloud) hear(ctx context.Context, events []nova.Event) error {
 		}
 	}
 	return nil
+}
+
+// began has everything looked at, since what Nova told before this listener was bound may
+// be lost: a broker that restarts forgets a binding to an exchange that is not durable.
+func (c *cloud) began(ctx context.Context) error {
+	return c.look(ctx, contract.PlacementLook{Source: "listening", Everywhere: true})
 }
 
 // lookAgain looks once more a while after each move, until ctx ends. What a worker that

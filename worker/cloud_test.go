@@ -79,3 +79,10 @@ func TestS0_30_AStartAsksForASweep(t *testing.T) {
 	require.Equal(t, []contract.PlacementLook{{Source: "worker start", Every: &interval}}, looks())
 	require.Empty(t, cloudTasks(config.Worker{Inventory: "file"}, c.temporal, nil))
 }
+
+// S0.30: what Nova told while nobody listened may be lost: all is looked at.
+func TestS0_30_AListenerThatBeginsAsksForASweep(t *testing.T) {
+	c, looks := heard(t, nil)
+	require.NoError(t, c.began(t.Context()))
+	require.Equal(t, []contract.PlacementLook{{Source: "listening", Everywhere: true}}, looks())
+}

@@ -148,3 +148,45 @@ func TestS2_69_AllocatedWithoutABindingAtHostStart(t *testing.T) {
 		})
 	}
 }
+
+// S2.45–S2.48: pending_cleaning → cleaning → error where it fails, from there by the
+// operator's clean to pending_cleaning again, by the operation that was locked in, and at
+// last to available; in error it stays out of the inventory's sight.
+func TestS2_45_S2_46_S2_47_S2_48_ErrorAndBack(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.failing("zero", 0, device.CodeIO)
+	ok[contract.Result](w.unbind("i1"))
+	failed := w.reach(device.Error)
+	require.True(t, failed.Dirty)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.host.trouble = nil
+	r := ok[contract.Result](w.cleanUp())
+	require.Equal(t, device.PendingCleaning, r.View.DeviceState)
+	require.Equal(t, failed.Operation, r.View.Operation)
+	w.reach(device.Available)
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
+
+// S2.50: status says whether it may be given out, device_state what it is: each goes its
+// own way.
+func TestS2_50_StatusAndStateAreTwoThings(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	ok[contract.Result](w.maintain(false))
+	v := w.view()
+	require.Equal(t, device.Maintaining, v.Status)
+	require.Equal(t, device.Allocated, v.DeviceState)
+	ok[contract.Result](w.unbind("i1"))
+	v = w.reach(device.Available)
+	require.Equal(t, device.Maintaining, v.Status, "a clean does not end it")
+	w.bind("i2", "r-i2").refused(device.CodeRefused)
+	require.Equal(t, 1, w.shelf.reserved)
+	ok[contract.Result](w.maintain(true))
+	v = w.view()
+	require.Equal(t, device.Enabled, v.Status)
+	require.Equal(t, device.Available, v.DeviceState)
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}

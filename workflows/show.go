@@ -55,6 +55,9 @@ func (d *lifecycle) show(ctx workflow.Context) {
 	if !d.state.Enrolled {
 		return
 	}
+	if d.state.Told != d.state.Provider && since(ctx, "listings name the provider") {
+		d.state.Told = d.state.Provider
+	}
 	attributes, facts := d.attributes(), d.facts()
 	digest := d.digestOf(facts)
 	factsChanged := digest != d.shown.Facts
@@ -144,7 +147,7 @@ func (d *lifecycle) facts() contract.Facts {
 		Maintenance: s.Device.HeldBack(), MaintenanceReason: d.maintenanceReason(),
 		LastError: s.LastError, LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second),
 		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
-		NotSanitised: s.Device.NotSanitised, Operation: s.Host.Operation, Steps: s.Steps,
+		NotSanitised: s.Device.NotSanitised, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Told,
 	}
 	if fault := d.fault(); fault != nil {
 		f.Remedy = fault.Remedy

@@ -1,9 +1,8 @@
 #!/usr/bin/python3
 """Cleans Nova's one-time-use devices: cleanup_listener.py NOVA_CONF COMMAND [ARG]...
 
-COMMAND gets the name of a device's resource provider, HOST_ADDRESS, as its last
-argument, and exits with 0 only when the device is clean.
-"""
+COMMAND gets the provider's name, HOST_ADDRESS, and exits with 0 only when the device is clean."""
+import fcntl
 import logging
 import os
 import subprocess
@@ -14,45 +13,45 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 import oslo_messaging
 
-LOG = logging.getLogger("cleanup")
 look = threading.Event()
 
 
 class InstanceDeleted:
     filter_rule = oslo_messaging.NotificationFilter(event_type=r"^instance\.delete\.end$")
 
-    def info(self, context, publisher_id, event_type, payload, metadata):
+    def info(self, *_):
         look.set()  # it does not name the device: look at all
 
 
-def clean(placement, provider, command):
+def clean(placement, provider, command, lock):
     url = "/resource_providers/" + provider["uuid"]
     # The generation first, then the usages: an allocation made behind them changes it.
     found = placement.get(url + "/inventories").json()
     if any(placement.get(url + "/usages").json()["usages"].values()):
         return
     for resource_class, inventory in found["inventories"].items():
-        if inventory["reserved"] != inventory["total"]:
-            continue
-        LOG.info("cleaning %s", provider["name"])
-        subprocess.run(command + [provider["name"]], check=True)
-        # Never with a generation read after the cleaning: 409 means to start over.
-        inventory.update(reserved=0, resource_provider_generation=found["resource_provider_generation"])
-        answer = placement.put(url + "/inventories/" + resource_class, json=inventory, raise_exc=False)
-        LOG.info("%s: %s", provider["name"], "given back" if answer.ok else answer.text)
+        if inventory["reserved"] == inventory["total"]:
+            logging.info("cleaning %s", provider["name"])
+            if subprocess.run([*command, provider["name"]], pass_fds=[lock.fileno()]).returncode != 0:
+                return logging.error("%s stays reserved", provider["name"])
+            # Never with a generation read after the cleaning: 409 means to start over.
+            inventory.update(reserved=0, resource_provider_generation=found["resource_provider_generation"])
+            answer = placement.put(url + "/inventories/" + resource_class, json=inventory, raise_exc=False)
+            logging.info("%s: %s", provider["name"], "given back" if answer.ok else answer.text)
 
 
 def main(config_file, *command):
     logging.basicConfig(level=logging.INFO)
+    lock = open(config_file)  # a COMMAND has it too: one that outlived this program is waited for
+    fcntl.flock(lock, fcntl.LOCK_EX)
     conf = cfg.ConfigOpts()
-    loading.register_auth_conf_options(conf, "placement")
-    loading.register_session_conf_options(conf, "placement")
-    loading.register_adapter_conf_options(conf, "placement")
+    for options in (loading.register_auth_conf_options, loading.register_session_conf_options, loading.register_adapter_conf_options):
+        options(conf, "placement")
     conf.set_default("service_type", "placement", "placement")
     conf([], default_config_files=[config_file])
-    placement = loading.load_adapter_from_conf_options(
-        conf, "placement", default_microversion="1.26", session=loading.load_session_from_conf_options(
-            conf, "placement", auth=loading.load_auth_from_conf_options(conf, "placement")))
+    session = loading.load_session_from_conf_options(
+        conf, "placement", auth=loading.load_auth_from_conf_options(conf, "placement"))
+    placement = loading.load_adapter_from_conf_options(conf, "placement", session=session, default_microversion="1.26")
 
     oslo_messaging.set_transport_defaults(control_exchange="nova")
     oslo_messaging.get_notification_listener(  # the pool is a queue of our own
@@ -62,12 +61,9 @@ def main(config_file, *command):
         look.clear()
         try:
             for provider in placement.get("/resource_providers?required=HW_PCI_ONE_TIME_USE").json()["resource_providers"]:
-                try:
-                    clean(placement, provider, list(command))
-                except subprocess.CalledProcessError as error:
-                    LOG.error("%s stays reserved: %s", provider["name"], error)
+                clean(placement, provider, command, lock)
         except Exception:
-            LOG.exception("looking again later")
+            logging.exception("looking again later")
         look.wait(float(os.environ.get("POLL_SECONDS", "60")))
 
 

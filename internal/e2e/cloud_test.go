@@ -161,6 +161,30 @@ func TestS2_40_ProviderMadeAnewIsBurnedAgain(t *testing.T) {
 	c.RequireStock(t, third, 1)
 }
 
+// While no control worker ran an available device was used, and its provider made anew, free as
+// Burnish left it: the sweep tells that it is another one, and the device is cleaned.
+func TestD9_ProviderMadeAnewWhileNobodyLooked(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	d, provider := c.Novas(t, "0000:0D:00.0", 4*MiB)
+	w := c.Worker(t, "control", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
+	w.Start(t)
+	c.Run(t, "host", c.Env()...) // it stays: one that starts has its devices looked at
+	c.EnrollNovas(t, d)
+	w.Kill(t)
+	instance := c.Spawn(t, provider)
+	d.Stamp(t, 1)
+	c.Destroy(t, instance)
+	again := c.Nova.Recreate(provider, c.Root, c.NovasHost, "0000:0D:00.0", Class)
+	c.guard(again, d)
+	c.RequireStock(t, again, 0)
+	w.Start(t)
+	c.AwaitReserved(t, again, 1)
+	c.AwaitState(t, d.Name, time.Minute, device.Available)
+	d.RequireZero(t)
+	c.AwaitReserved(t, again, 0)
+}
+
 // Burnish is killed right after the write that lowered the reservation, Nova gives the
 // device out, Burnish comes back, the operator cleans: not a byte is written (F4, F5).
 func TestF5_KilledAfterTheLoweringWrite(t *testing.T) {

@@ -42,7 +42,11 @@ func (c *Cloud) listening(t *testing.T, b *novatest.Broker, p *novatest.Producer
 // Nova to declare the exchange, which a service does when it has something to say.
 func (c *Cloud) hears(t *testing.T, w *Worker, p *novatest.Producer, nth int) {
 	t.Helper()
-	require.NoError(t, p.Send(novatest.Instance("instance.update", uuid.NewString(), c.NovasHost)))
+	// Its library may complain of a broker that was away.
+	Await(t, time.Minute, "Nova to say something", func() (bool, string) {
+		err := p.Send(novatest.Instance("instance.update", uuid.NewString(), c.NovasHost))
+		return err == nil, fmt.Sprint(err)
+	})
 	Await(t, time.Minute, "the worker to listen", func() (bool, string) {
 		text := w.Log(t)
 		return strings.Count(text, "listening to Nova's notifications") >= nth, text

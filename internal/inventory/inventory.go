@@ -79,7 +79,7 @@ type Sighted struct {
 	Device string `json:"device,omitempty"`
 	// Host is the device's host in lower case, as Burnish calls it.
 	Host string `json:"host,omitempty"`
-	// Whole stock and use; Consumers is not filled.
+	// Whole stock and use.
 	View
 }
 

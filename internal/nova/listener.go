@@ -53,6 +53,10 @@ type Listener struct {
 	// Handle makes events durable. A message is acknowledged only after it returned nil;
 	// after an error its messages come again, later. It may get an event twice.
 	Handle func(context.Context, []Event) error
+	// Began, where it is set, is called each time that listening begins: what was told while
+	// nobody listened is lost where the broker had forgotten our binding, or had no exchange
+	// yet. After an error it begins anew.
+	Began func(context.Context) error
 	// Log is where it tells what happens; default slog's.
 	Log *slog.Logger
 
@@ -148,7 +152,10 @@ func (l *Listener) Run(ctx context.Context) error {
 			l.log().Info("listening to Nova's notifications", "broker", b.String(), "queue", l.queue())
 			wait.reset()
 			last = ""
-			err = errors.Join(l.work(ctx, s), s.close())
+			if err = l.began(ctx); err == nil {
+				err = l.work(ctx, s)
+			}
+			err = errors.Join(err, s.close())
 			l.connected.Store(false)
 		}
 		if ctx.Err() != nil {
@@ -165,6 +172,16 @@ func (l *Listener) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// began tells that listening begins.
+func (l *Listener) began(ctx context.Context) error {
+	if l.Began == nil {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, l.handleTimeout())
+	defer cancel()
+	return l.Began(bounded)
 }
 
 // work takes what is delivered until the session or ctx ends.

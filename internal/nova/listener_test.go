@@ -118,7 +118,10 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
+	began := make(chan struct{}, 9)
+	l.Began = func(context.Context) error { began <- struct{}{}; return nil }
 	s.listen(l)
+	<-began
 	before := uuid.NewString()
 	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", before, "h1")))
 	h.await(t, before)
@@ -138,6 +141,8 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	}, soon, 200*time.Millisecond, "log: %s", s.log)
 	require.Equal(t, uint64(1), l.Counts().Reconnects)
 	require.True(t, l.Counts().Connected)
+	<-began // what was told before that is lost (S0.30)
+	require.Empty(t, began)
 }
 
 // TestAHandlerThatFailsGetsItAgain, later, and not in a hot loop.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/inventory/placement/placementtest"
 	"burnish/internal/nova/novatest"
 	"burnish/internal/testlog"
 )
@@ -86,6 +87,14 @@ func (d *oneDevice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// serve gives the section of Nova's configuration by which it is reached.
+func (d *oneDevice) serve(t *testing.T) (placement string) {
+	t.Helper()
+	api := httptest.NewServer(d)
+	t.Cleanup(api.Close)
+	return "auth_type = none\nendpoint = " + api.URL + "\n"
+}
+
 // change is something that Nova does in Placement.
 func (d *oneDevice) change(what func(*oneDevice)) {
 	d.mu.Lock()
@@ -106,31 +115,45 @@ func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
 // those that are there from the start.
 func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *testlog.Log) {
 	t.Helper()
+	dir, out, _ = startSample(t, s, d.serve(t), poll, flags...)
+	return dir, out
+}
+
+// startSample is runSample for any Placement; again kills it, and starts another in its
+// place.
+func startSample(t *testing.T, s *site, placement string, poll time.Duration, flags ...string) (dir string, out *testlog.Log, again func()) {
+	t.Helper()
 	dir, out = t.TempDir(), &testlog.Log{}
-	api := httptest.NewServer(d)
-	t.Cleanup(api.Close)
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
-	conf := write("nova.conf", fmt.Sprintf("[DEFAULT]\ntransport_url = %s\n[placement]\nauth_type = none\nendpoint = %s\n", s.broker.TransportURL(), api.URL), 0o600)
+	conf := write("nova.conf", fmt.Sprintf("[DEFAULT]\ntransport_url = %s\n[placement]\n%s", s.broker.TransportURL(), placement), 0o600)
 	clean := write("clean", "#!/bin/sh\necho \"$1\" >>"+dir+"/cleaned\nwhile [ -e "+dir+"/wait ]; do sleep 0.05; done\n[ ! -e "+dir+"/fail ]\n", 0o700)
 	for _, flag := range flags {
 		write(flag, "", 0o600)
 	}
-	p := exec.Command("/usr/bin/python3", sample, conf, clean)
-	p.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, fmt.Sprintf("POLL_SECONDS=%f", poll.Seconds())}
-	p.Stdout, p.Stderr = out, out
-	require.NoError(t, p.Start())
-	t.Cleanup(func() {
+	var p *exec.Cmd
+	start := func() {
+		p = exec.Command("/usr/bin/python3", sample, conf, clean)
+		p.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, fmt.Sprintf("POLL_SECONDS=%f", poll.Seconds())}
+		// What it leaves behind must not hold up the end of the test.
+		p.Stdout, p.Stderr, p.WaitDelay = out, out, 100*time.Millisecond
+		require.NoError(t, p.Start())
+	}
+	kill := func() {
 		require.NoError(t, p.Process.Kill())
 		require.Error(t, p.Wait()) // it was killed
+	}
+	start()
+	t.Cleanup(func() {
+		kill()
 		if t.Failed() {
 			t.Log(out)
 		}
 	})
-	return dir, out
+	return dir, out, func() { kill(); start() }
 }
 
 // cleaned is what the command was given so far.
@@ -202,4 +225,50 @@ func TestS0_37_TheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	d.change(func(d *oneDevice) { require.Equal(t, 1, d.reserved); require.Empty(t, d.puts) })
 	require.NoError(t, os.Remove(filepath.Join(dir, "fail")))
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+}
+
+// TestS0_37_TheSampleWaitsForACommandThatOutlivedIt: two would clean one device, and the
+// first one write to it after the second one's is given back.
+func TestS0_37_TheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
+	s := needsSample(t)
+	d := &oneDevice{reserved: 1, generation: 7}
+	dir, _, again := startSample(t, s, d.serve(t), 100*time.Millisecond, "wait")
+	require.Eventually(t, func() bool { return len(cleaned(dir)) == 1 }, soon, 10*time.Millisecond)
+	asked := 0
+	d.change(func(d *oneDevice) { asked = d.asked })
+	again()
+	require.Never(t, d.is(func(d *oneDevice) bool { return d.asked > asked }), 3*time.Second, 100*time.Millisecond)
+	require.NoError(t, os.Remove(filepath.Join(dir, "wait")))
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
+	require.Len(t, cleaned(dir), 2)
+}
+
+// TestS0_37_TheSampleWithKeystone, as nova.conf has it, and the real Placement.
+func TestS0_37_TheSampleWithKeystone(t *testing.T) {
+	s := needsSample(t)
+	keystone := placementtest.StartKeystone(t, placementtest.KeystoneOptions{})
+	server := placementtest.Start(t, placementtest.Options{Keystone: keystone})
+	keystone.Serve(t, server.URL)
+	scheduler := placementtest.NewScheduler(t, server.URL)
+	scheduler.Token = keystone.Token(t)
+	root := scheduler.Host("h1")
+	device := scheduler.Device(root, "h1", "0000:0a:00.0", "CUSTOM_PCI_8086_0A54")
+	held := scheduler.Device(root, "h1", "0000:0b:00.0", "CUSTOM_PCI_8086_0A54")
+	tenant := uuid.NewString()
+	require.NoError(t, scheduler.Allocate(t.Context(), held, tenant))
+	scheduler.Burn(device)
+	scheduler.Burn(held)
+	reserved := func(id string) any {
+		have, err := scheduler.Inventory(t.Context(), id)
+		require.NoError(t, err)
+		return have.Fields["reserved"]
+	}
+	dir, _, _ := startSample(t, s, fmt.Sprintf("auth_type = password\nauth_url = %s/v3\nusername = %s\npassword = %s\nproject_name = %s\n"+
+		"user_domain_name = Default\nproject_domain_name = Default\nregion_name = %s\n",
+		keystone.URL, placementtest.User, placementtest.Password, placementtest.Project, placementtest.Region), 100*time.Millisecond)
+	require.Eventually(t, func() bool { return reserved(device) == 0.0 }, soon, 50*time.Millisecond)
+	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
+	require.Equal(t, 1.0, reserved(held), "in use")
+	require.NoError(t, scheduler.Deallocate(t.Context(), "", tenant))
+	require.Eventually(t, func() bool { return reserved(held) == 0.0 }, soon, 50*time.Millisecond)
 }

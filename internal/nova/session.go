@@ -136,10 +136,11 @@ func (l *Listener) consume(ctx context.Context, s *session) error {
 // awaitExchange waits until Nova has declared its exchange. We never do: an exchange
 // that is durable where Nova's is not, or the other way round, is refused to Nova with
 // 406, and Nova drops its notifications without a word to anyone. Who waits harms
-// nobody, since Nova's services declare it when they start.
+// nobody, since Nova's services declare it when they start. What they tell before we are
+// bound is lost, so it is not long (Began).
 func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
 	told := false
-	for pause := l.first(); ; pause = min(2*pause, 10*l.first()) {
+	for pause := l.first(); ; pause = min(2*pause, 2*l.first()) {
 		if s.ch, err = s.conn.Channel(); err != nil {
 			return fmt.Errorf("open a channel: %w", err)
 		}

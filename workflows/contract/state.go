@@ -45,6 +45,8 @@ type DeviceState struct {
 	Uncertain  bool  `json:"uncertain,omitempty"`
 	// Provider is the one that the Generation is of, where it is another's (owner nova).
 	Provider string `json:"provider,omitempty"`
+	// Told is the Provider that listings name.
+	Told string `json:"told,omitempty"`
 	// Recent holds the last updates by ID and how they ended, so that one that is
 	// sent again changes nothing, also after a continue-as-new (KeptUpdates).
 	Recent []RecentUpdate `json:"recent,omitempty"`

@@ -83,6 +83,8 @@ type Facts struct {
 	NotSanitised      bool              `json:"not_sanitised,omitempty"`
 	Operation         device.Operation  `json:"operation,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
+	// Provider is the one of Nova's that the device was last seen with.
+	Provider string `json:"provider,omitempty"`
 }
 
 // MemoFacts is the Memo's key.

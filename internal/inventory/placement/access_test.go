@@ -121,6 +121,8 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { works(t, variables) })
 	}
+	noYAML := filepath.Join(dir, "no.yaml")
+	require.NoError(t, os.WriteFile(noYAML, []byte("clouds: [\n"), 0o600))
 	for name, bad := range map[string]struct {
 		variables map[string]string
 		says      string
@@ -141,6 +143,10 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 		"no endpoint":     {map[string]string{"OS_AUTH_TYPE": "none"}, "OS_PLACEMENT_ENDPOINT_OVERRIDE"},
 		"no cloud":        {cloud("other"), `"other"`},
 		"no auth":         {cloud("bare"), "has no auth"},
+		"no YAML":         {map[string]string{"OS_CLOUD": "a", "OS_CLIENT_CONFIG_FILE": noYAML}, "no.yaml"},
+		"no address":      {with(openrc, "OS_AUTH_URL", "keystone:5000/v3"), "keystone:5000"},
+		"bad token":       {with(plain, "OS_TOKEN", "gAAAAA", "OS_PROJECT_ID", "1"), "refuses Burnish's credentials"},
+		"not asked for":   {map[string]string{"OS_AUTH_TYPE": "none", "OS_ENDPOINT": c.recorder.URL}, "401"},
 		"no clouds.yaml":  {with(cloud("password"), "OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "none.yaml")), "none.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

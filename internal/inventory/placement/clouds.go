@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
@@ -97,17 +98,13 @@ func (v variables) cloudsFile() (string, error) {
 		}
 		places = []string{"clouds.yaml", filepath.Join(config, "openstack", "clouds.yaml"), "/etc/openstack/clouds.yaml"}
 	}
-	var first error
 	for _, place := range places {
 		_, err := os.Stat(place)
 		if err == nil {
 			return filepath.Abs(place)
 		}
-		if first == nil {
-			first = err
-		}
 	}
-	return "", fmt.Errorf("OS_CLOUD is set and there is no clouds.yaml: %w", first)
+	return "", fmt.Errorf("OS_CLOUD is set and there is no %s", strings.Join(places, ", nor "))
 }
 
 func readExtras(path, cloud string) (extras, error) {
@@ -119,7 +116,8 @@ func readExtras(path, cloud string) (extras, error) {
 		Clouds map[string]extras `yaml:"clouds"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return extras{}, fmt.Errorf("%s: %w", path, err)
+		first, _, _ := strings.Cut(err.Error(), "\n") // what follows is the text around it
+		return extras{}, fmt.Errorf("%s: %s", path, first)
 	}
 	found, ok := file.Clouds[cloud]
 	if !ok {

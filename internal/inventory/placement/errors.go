@@ -40,6 +40,8 @@ type refusal struct {
 	detail string
 	// ours says that the answer is in Placement's form, so that it is no proxy's.
 	ours bool
+	// keystones says that it is in Keystone's.
+	keystones bool
 }
 
 // fault gives what the port promises for a request's error.
@@ -59,7 +61,8 @@ func (s *Store) fault(ctx context.Context, what about, err error) error {
 		return unavailable(ctx, err)
 	}
 	switch {
-	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden:
+	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden,
+		said.status == http.StatusNotFound && said.keystones: // so it says of a token that is none
 		return inventory.Invalid(
 			fmt.Sprintf("OpenStack refuses Burnish's credentials (%d): %s", said.status, said.detail),
 			"mend the OS_* variables or clouds.yaml, or give the user the role that Placement asks for (admin)")
@@ -117,6 +120,7 @@ func refused(err error) (refusal, bool) {
 			Detail string `json:"detail"`
 		} `json:"errors"`
 		Error struct { // Keystone's form
+			Code    int    `json:"code"`
 			Message string `json:"message"`
 		} `json:"error"`
 	}
@@ -125,7 +129,7 @@ func refused(err error) (refusal, bool) {
 			said.ours = body.Errors[0].Status == said.status
 			said.code, said.detail = body.Errors[0].Code, flat(body.Errors[0].Detail)
 		} else if body.Error.Message != "" {
-			said.detail = flat(body.Error.Message)
+			said.detail, said.keystones = flat(body.Error.Message), body.Error.Code == said.status
 		}
 	}
 	const longest = 500

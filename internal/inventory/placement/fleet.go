@@ -308,7 +308,8 @@ func (v *view) settle(ctx context.Context, r *row) (inventory.Usage, error) {
 	var u inventory.Usage
 	for range tries {
 		var err error
-		u, err = v.store.used(ctx, r.UUID)
+		// Not the usages: these say by whom, too, at the same price.
+		u, err = v.store.consumers(ctx, r.UUID)
 		v.answered()
 		if err != nil {
 			return u, err
@@ -343,7 +344,7 @@ func (v *view) hand(r *row, u inventory.Usage) error {
 	r.Class = r.known.class
 	r.View = inventory.View{
 		Generation: u.Generation, Before: u.Generation,
-		Total: r.known.total, Reserved: r.known.reserved, Used: u.Used,
+		Total: r.known.total, Reserved: r.known.reserved, Used: u.Used, Consumers: u.Consumers,
 	}
 	v.err = v.each(r.Sighted)
 	return v.err

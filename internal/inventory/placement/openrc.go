@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,19 @@ var (
 // readAccess reads the credentials as the command `openstack` does: those of the
 // cloud that OS_CLOUD names, else OS_* variables.
 func readAccess(getenv func(string) string) (access, error) {
-	v := variables(getenv)
+	a, err := readVariables(variables(getenv))
+	if err != nil {
+		return access{}, err
+	}
+	for _, address := range []string{a.options.IdentityEndpoint, a.override} {
+		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return access{}, fmt.Errorf("%q, where Keystone or Placement should be, is no http:// or https:// address", address)
+		}
+	}
+	return a, nil
+}
+
+func readVariables(v variables) (access, error) {
 	if cloud := v.first("CLOUD"); cloud != "" {
 		return readCloud(v, cloud)
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
@@ -176,7 +177,7 @@ func (s *Store) current() *connection {
 	return s.conn
 }
 
-// negotiate asks which microversions there are.
+// negotiate asks which microversions there are, and whether these credentials may read.
 func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connection, error) {
 	var answer struct {
 		Versions []struct {
@@ -199,6 +200,10 @@ func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connect
 			upgradePlacement)
 	}
 	client.Microversion = needed
+	// The versions are told to anybody; this is not.
+	if _, err := resourceproviders.List(client, resourceproviders.ListOpts{Name: "burnish"}).AllPages(ctx); err != nil {
+		return nil, err
+	}
 	c := &connection{client: client}
 	if highest >= nestedMinor {
 		more := *client

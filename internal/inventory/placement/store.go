@@ -42,14 +42,13 @@ func (s *Store) Usages(ctx context.Context, uuid string) (inventory.Usage, error
 		if u, err = s.used(ctx, uuid); err != nil || u.Used == 0 {
 			return u, err
 		}
-		named, used, err := s.consumers(ctx, uuid)
+		named, err := s.consumers(ctx, uuid)
 		if err != nil {
 			return inventory.Usage{}, err
 		}
 		// Both, since the end of an allocation leaves the generation.
-		if named.Generation == u.Generation && used == u.Used {
-			u.Consumers = named.Consumers
-			return u, nil
+		if named.Generation == u.Generation && named.Used == u.Used {
+			return named, nil
 		}
 	}
 	return inventory.Usage{}, inventory.Conflict(uuid, u.Generation)
@@ -80,8 +79,8 @@ func (s *Store) used(ctx context.Context, uuid string) (inventory.Usage, error) 
 	return u, nil
 }
 
-// consumers reads by whom the provider is used, and how much that makes.
-func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, used int, err error) {
+// consumers reads by whom the provider is used, and how much.
+func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, err error) {
 	var answer struct {
 		Generation  *int64 `json:"resource_provider_generation"`
 		Allocations map[string]struct {
@@ -98,15 +97,15 @@ func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, 
 		return nil
 	})
 	if err != nil {
-		return inventory.Usage{}, 0, err
+		return inventory.Usage{}, err
 	}
 	u = inventory.Usage{Generation: *answer.Generation, Consumers: slices.Sorted(maps.Keys(answer.Allocations))}
 	for _, a := range answer.Allocations {
 		for _, n := range a.Resources {
-			used += n
+			u.Used += n
 		}
 	}
-	return u, used, nil
+	return u, nil
 }
 
 // Stock is inventory.Store's. A provider without inventory has total 0; one with

@@ -355,10 +355,12 @@ func TestRefusedCredentialsAreForAPerson(t *testing.T) {
 		require.Equal(t, 1, s.recorder.Count(), "a refusal is not repeated")
 		undo()
 	}
-	_, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Environment(map[string]string{
+	store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Environment(map[string]string{
 		"OS_AUTH_TYPE": "admin_token", "OS_TOKEN": "nobody", "OS_ENDPOINT": s.recorder.URL,
 	})})
-	require.NoError(t, err, "the versions may be asked by anybody")
+	require.Nil(t, store)
+	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	require.ErrorContains(t, err, "403")
 }
 
 func TestTooOldPlacement(t *testing.T) {
