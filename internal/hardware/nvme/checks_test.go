@@ -3,6 +3,7 @@ package nvme_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -128,6 +129,55 @@ func TestF20_WriteProtectionIsEnded(t *testing.T) {
 				provenCommands(t, b.site, "S1")
 			})
 		}
+	}
+}
+
+// TestF20_HostMetadataIsDeleted, from the controller and from its namespaces, and only where
+// the drive has it; the record says how much it was.
+func TestF20_HostMetadataIsDeleted(t *testing.T) {
+	t.Parallel()
+	left := []nvmetest.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63}, {Feature: 0x7f, Type: 2, NSID: 1}}
+	refusals := map[string]nvmetest.Injection{
+		"refused":      {Opcode: nvmetest.SetFeatures, Status: nvmetest.InvalidField},
+		"a drive lies": {Opcode: nvmetest.SetFeatures, Lie: true},
+	}
+	check := func(t *testing.T, change func(*nvmetest.Controller)) (*bench, *run, error) {
+		t.Helper()
+		b := newBench(t, nvmetest.Drive("S1"))
+		found := b.enrol(0)
+		b.site.Change(0, change)
+		b.site.Forget()
+		r := b.clean(0, found, device.CryptoErase)
+		return b, r, r.step(t.Context(), clean.StepSecurityCheck)
+	}
+	t.Run("deleted", func(t *testing.T) {
+		t.Parallel()
+		b, r, err := check(t, func(c *nvmetest.Controller) { c.HostMetadata, c.Metadata = true, slices.Clone(left) })
+		require.NoError(t, err)
+		require.Contains(t, r.done[clean.StepSecurityCheck].Note, "host metadata deleted: 4 elements")
+		require.Empty(t, b.site.Look(0).Metadata)
+		provenCommands(t, b.site, "S1")
+	})
+	for name, has := range map[string]bool{"none left": true, "no such features": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, r, err := check(t, func(c *nvmetest.Controller) { c.HostMetadata = has })
+			require.NoError(t, err)
+			require.NotContains(t, r.done[clean.StepSecurityCheck].Note, "metadata")
+			for _, c := range b.site.Log() {
+				require.NotEqual(t, nvmetest.SetFeatures, c.Opcode)
+			}
+		})
+	}
+	for name, inject := range refusals {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, _, err := check(t, func(c *nvmetest.Controller) {
+				c.HostMetadata, c.Metadata, c.Inject = true, slices.Clone(left), []nvmetest.Injection{inject}
+			})
+			fault(t, device.CodeCommandRefused, err)
+			require.Equal(t, left, b.site.Look(0).Metadata)
+		})
 	}
 }
 

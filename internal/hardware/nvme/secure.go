@@ -13,7 +13,7 @@ import (
 )
 
 // notCovered is what nothing here looks at, for the record (SAFETY F20).
-const notCovered = "not covered: boot partitions, RPMB, persistent memory region, host metadata"
+const notCovered = "not covered: boot partitions, RPMB, persistent memory region"
 
 // Secure looks for what a tenant may have left outside of user data, before anything
 // resets the drive; see hardware.Secured and SAFETY F20. A second run finds the same.
@@ -35,7 +35,18 @@ func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, erro
 	if len(restored) > 0 {
 		notes = append(notes, "features put back: "+strings.Join(restored, " "))
 	}
-	ended, err := h.unprotect(ctx, mayGoOn)
+	now, err := h.c.namespaces(ctx)
+	if err != nil {
+		return "", err
+	}
+	forgotten, err := h.forgetMetadata(ctx, mayGoOn, now.active)
+	if err != nil {
+		return "", err
+	}
+	if forgotten > 0 {
+		notes = append(notes, fmt.Sprintf("host metadata deleted: %d elements", forgotten))
+	}
+	ended, err := h.unprotect(ctx, mayGoOn, now)
 	if err != nil {
 		return "", err
 	}
@@ -142,14 +153,58 @@ func (c *controller) feature(ctx context.Context, feature uint8, which privilege
 	return value, err == nil, err
 }
 
+// forgetMetadata deletes what hosts wrote into the controller and its active namespaces
+// about themselves; that of a namespace goes with it. A drive without the feature refuses
+// to tell, and has none.
+func (h *handle) forgetMetadata(ctx context.Context, mayGoOn func() error, active []uint32) (forgotten int, err error) {
+	places := []privileged.Request{{Feature: privileged.EnhancedControllerMetadata}, {Feature: privileged.ControllerMetadata}}
+	for _, nsid := range active {
+		places = append(places, privileged.Request{Feature: privileged.NamespaceMetadata, NSID: nsid})
+	}
+	for _, place := range places {
+		types, err := h.c.metadata(ctx, place)
+		if err != nil {
+			return 0, err
+		}
+		for _, element := range types {
+			r := place
+			r.Verb, r.Element = privileged.ForgetMetadata, element
+			if err := h.change(ctx, mayGoOn, r); err != nil {
+				return 0, err
+			}
+			forgotten++
+		}
+		if len(types) == 0 {
+			continue
+		}
+		if types, err = h.c.metadata(ctx, place); err != nil {
+			return 0, err
+		}
+		if len(types) > 0 {
+			return 0, hardware.Refused(device.CodeCommandRefused, "look at the drive's features", "host metadata (feature 0x%02x) of the drive at %s stays: types %v", place.Feature, h.c.Address, types)
+		}
+	}
+	return forgotten, nil
+}
+
+// metadata gives the types of the elements of one place.
+func (c *controller) metadata(ctx context.Context, place privileged.Request) ([]uint8, error) {
+	place.Verb = privileged.HostMetadata
+	output, err := c.query(ctx, place)
+	if _, answered := privileged.StatusOf(err); answered {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, asFault(err)
+	}
+	// Some versions print a line before the bytes, in binary form too.
+	return nvmecli.ParseHostMetadata(output[max(0, len(output)-privileged.MetadataSize):])
+}
+
 // unprotect ends the write protection of namespaces: it outlasts who asked for it, and the
 // drive refuses a sanitize as well as zeroes because of it. It comes last: the kernel
 // then looks at the disks again, which it has shown as read-only until now.
-func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int, err error) {
-	now, err := h.c.namespaces(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (h *handle) unprotect(ctx context.Context, mayGoOn func() error, now cut) (ended int, err error) {
 	for _, nsid := range now.protected() {
 		err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.Unprotect, NSID: nsid})
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {

@@ -237,3 +237,14 @@ func FuzzFeature(f *testing.F) {
 		}
 	})
 }
+
+func FuzzHostMetadata(f *testing.F) {
+	seeded(f, "\x00\x00", "\x02\x00\x01\x00\x02\x00ab\x3f\x00\x00\x00", "\x01\x00\x01\x00\xff\xff", "\xff\x00")
+	f.Fuzz(func(t *testing.T, output []byte) {
+		if types, ok := parsed(t, nvmecli.ParseHostMetadata, output); ok {
+			require.True(t, slices.IsSorted(types))
+			require.LessOrEqual(t, len(types), min(int(output[0]), 64))
+			require.GreaterOrEqual(t, len(output), 2+4*int(output[0]))
+		}
+	})
+}

@@ -347,6 +347,33 @@ func TestF20_FirmwareSlotsHaveOneName(t *testing.T) {
 	}
 }
 
+func TestF20_HostMetadata(t *testing.T) {
+	for name, tt := range map[string]struct {
+		output string
+		want   []uint8
+		bad    string
+	}{
+		"none":                   {"\x00\x00", nil, ""},
+		"two, one of them twice": {"\x03\x00\x09\x01\x02\x00ab\x01\x00\x00\x00\x09\x00\x00\x00rest", []uint8{1, 9}, ""},
+		"reserved bits":          {"\x01\x00\xc1\xf0\x00\x00", []uint8{1}, ""},
+		"nothing":                {"", nil, "0 bytes are no host metadata"},
+		"one byte":               {"\x00", nil, "1 bytes are no host metadata"},
+		"no descriptor":          {"\x01\x00\x01\x00\x00", nil, "cut short"},
+		"a value cut short":      {"\x01\x00\x01\x00\x03\x00ab", nil, "cut short"},
+		"a value of 64 KiB":      {"\x01\x00\x01\x00\xff\xffab", nil, "cut short"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := nvmecli.ParseHostMetadata([]byte(tt.output))
+			if tt.bad != "" {
+				refused(t, tt.bad, got, err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
 // A Level 0 Discovery that says it has no bytes, and has some, is not that of a drive
 // without locks.
 func TestLevel0WithoutALength(t *testing.T) {

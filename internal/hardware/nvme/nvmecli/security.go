@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -84,6 +85,30 @@ func ParseLevel0(output []byte) (Locking, error) {
 		rest = rest[4+size:]
 	}
 	return Locking{}, nil
+}
+
+// ParseHostMetadata reads what a host wrote into a controller or a namespace, as `nvme
+// get-feature --raw-binary` prints the features 0x7d to 0x7f, and gives the types of the
+// elements, each once (NVMe Base Specification, Host Metadata). Faults: tool_output.
+func ParseHostMetadata(output []byte) ([]uint8, error) {
+	const header, descriptor = 2, 4
+	r := &reader{command: "get-feature"}
+	if len(output) < header {
+		r.complain("%d bytes are no host metadata", len(output))
+		return nil, r.failed()
+	}
+	var types []uint8
+	left := output[header:]
+	for range output[0] {
+		if len(left) < descriptor || len(left)-descriptor < int(binary.LittleEndian.Uint16(left[2:])) {
+			r.complain("a metadata element is cut short")
+			return nil, r.failed()
+		}
+		types = append(types, left[0]&0x3f)
+		left = left[descriptor+int(binary.LittleEndian.Uint16(left[2:])):]
+	}
+	slices.Sort(types)
+	return slices.Compact(types), nil
 }
 
 var featureValue = regexp.MustCompile(`(?i)value:\s*(0x[0-9a-f]{1,8}|[0-9]{1,10})\s*$`)

@@ -214,6 +214,9 @@ const featureWriteProtect = 0x84
 
 func (s *slot) feature(c *call) error {
 	id, which := uint8(c.CDW[0]), c.CDW[0]>>8&7
+	if isMetadata(id) {
+		return s.metadata(c, id)
+	}
 	var value Feature
 	if id == featureWriteProtect {
 		n := s.namespace(c.NSID)
@@ -256,6 +259,9 @@ func (s *slot) feature(c *call) error {
 
 func (s *slot) setFeature(c *call) error {
 	id, save := uint8(c.CDW[0]), c.CDW[0]&(1<<31) != 0
+	if isMetadata(id) {
+		return s.setMetadata(c, id)
+	}
 	if id == featureWriteProtect {
 		n := s.namespace(c.NSID)
 		if n == nil {

@@ -102,6 +102,10 @@ type Controller struct {
 	// Features are those of the controller by their number; another one is refused.
 	// Number 0x84 is answered from a namespace's WriteProtected.
 	Features map[uint8]Feature
+	// HostMetadata: the controller has the features 0x7d to 0x7f. Metadata is what hosts
+	// have written there.
+	HostMetadata bool
+	Metadata     []Element
 
 	// Multipath: namespaces stand below the subsystem, as with the kernel's native
 	// multipath, and below the controller only a hidden path.
@@ -206,6 +210,12 @@ type Feature struct {
 	Current, Default, Saved uint32
 	// NotSaveable: set-features with save is refused.
 	NotSaveable bool
+}
+
+// Element is one element of host metadata; NSID is 0 where it is the controller's.
+type Element struct {
+	Feature, Type uint8
+	NSID          uint32
 }
 
 // Injection makes a command end otherwise than it would.

@@ -127,6 +127,38 @@ func TestFeatures(t *testing.T) {
 	require.Equal(t, "1", attribute(t, s, "block/nvme0n1/ro"))
 }
 
+// TestHostMetadata: what nvme-cli sends on its stdin arrives, and what it prints is whole.
+func TestHostMetadata(t *testing.T) {
+	c := small("S1")
+	c.HostMetadata, c.Metadata = true, []nvmetest.Element{{Feature: 0x7e, Type: 5}, {Feature: 0x7f, Type: 6, NSID: 1}}
+	s := nvmetest.New(t, c)
+	types := func(options ...string) []uint8 {
+		out := done(t, s, append([]string{"get-feature", s.Node(0), "-l", "4096", "-b"}, options...)...)
+		found, err := nvmecli.ParseHostMetadata(out[len(out)-4096:])
+		require.NoError(t, err)
+		return found
+	}
+	require.Empty(t, types("-f", "0x7d"))
+	require.Equal(t, []uint8{5}, types("-f", "0x7e"))
+	require.Equal(t, []uint8{6}, types("-f", "0x7f", "-n", "1"))
+	refused(t, s, nvmecli.StatusInvalidNamespace, "get-feature", s.Node(0), "-l", "4096", "-b", "-f", "0x7f", "-n", "9")
+
+	data := make([]byte, 4096)
+	copy(data, []byte{2, 0, 7, 0, 1, 0, 'x', 5, 0, 0, 0})
+	file := filepath.Join(t.TempDir(), "elements")
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	set := func(action string) {
+		done(t, s, "set-feature", s.Node(0), "-f", "0x7e", "-l", "4096", "-v", action, "-d", file)
+	}
+	set("0x4000")
+	require.Equal(t, []uint8{5, 7}, types("-f", "0x7e"))
+	set("0x2000")
+	require.Empty(t, types("-f", "0x7e"))
+	require.Equal(t, []uint8{6}, types("-f", "0x7f", "-n", "1"))
+	s.Change(0, func(c *nvmetest.Controller) { c.HostMetadata = false })
+	refused(t, s, nvmecli.StatusInvalidField, "get-feature", s.Node(0), "-l", "4096", "-b", "-f", "0x7e")
+}
+
 func TestInjection(t *testing.T) {
 	drive := nvmetest.Drive("S1")
 	drive.Inject = []nvmetest.Injection{

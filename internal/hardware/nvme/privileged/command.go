@@ -54,21 +54,21 @@ func StatusOf(err error) (nvmecli.Status, bool) {
 func (l *Local) read(ctx context.Context, words ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	return l.start(ctx, nil, words)
+	return l.start(ctx, nil, nil, words)
 }
 
 // change runs a command that changes the drive and waits for its end, whatever becomes
 // of ctx meanwhile; held are descriptors that the child shall keep as long as it lives
-// (SAFETY F1, F12).
-func (l *Local) change(ctx context.Context, held []int, words ...string) ([]byte, error) {
+// (SAFETY F1, F12), data what it reads on its stdin.
+func (l *Local) change(ctx context.Context, held []int, data []byte, words ...string) ([]byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return l.start(context.WithoutCancel(ctx), held, words)
+	return l.start(context.WithoutCancel(ctx), held, data, words)
 }
 
 // start is one program with a list of arguments, never a shell.
-func (l *Local) start(ctx context.Context, held []int, words []string) (output []byte, err error) {
+func (l *Local) start(ctx context.Context, held []int, data []byte, words []string) (output []byte, err error) {
 	cmd := exec.CommandContext(ctx, l.Tool, words...)
 	cmd.Env, cmd.Dir = l.environment(), "/"
 	// It dies with this process and has a group of its own. Never called by a goroutine
@@ -77,6 +77,9 @@ func (l *Local) start(ctx context.Context, held []int, words []string) (output [
 	// Long: an overloaded host may be slow to drain the pipes of a command that ended well
 	// (seen with eight cleans at once).
 	cmd.WaitDelay = 30 * time.Second
+	if data != nil {
+		cmd.Stdin = bytes.NewReader(data)
+	}
 	var stdout, stderr capped
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	for _, fd := range held {

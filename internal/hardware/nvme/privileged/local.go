@@ -218,7 +218,11 @@ func (d *local) Change(ctx context.Context, r Request, serial string, held Held)
 	if held.Fence != nil {
 		keep = append(keep, int(held.Fence.Fd()))
 	}
-	if _, err := d.change(ctx, append(keep, held.Disks...), d.words(k, r)...); err != nil {
+	var data []byte
+	if k.data != nil {
+		data = k.data(r)
+	}
+	if _, err := d.change(ctx, append(keep, held.Disks...), data, d.words(k, r)...); err != nil {
 		return err
 	}
 	return d.is(serial)

@@ -318,6 +318,9 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 		if k.takes != nil {
 			taken = k.takes(r)
 		}
+		if verb == HostMetadata || verb == ForgetMetadata {
+			taken.Feature = NamespaceMetadata
+		}
 		taken.Verb = verb
 		_, err := taken.check(k.changes)
 		require.NoError(t, err, verb)
@@ -331,6 +334,24 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 			require.Regexp(t, form, word, verb)
 		}
 	}
+}
+
+// TestMetadataIsOfOnePlace: a controller's has no namespace, and a namespace's has one.
+func TestMetadataIsOfOnePlace(t *testing.T) {
+	for says, r := range map[string]Request{
+		"has no namespace":        {Feature: ControllerMetadata, NSID: 1},
+		"0 is no namespace":       {Feature: NamespaceMetadata},
+		"not all":                 {Feature: NamespaceMetadata, NSID: Every},
+		"is no host metadata":     {Feature: 0x06},
+		"no element is of type 6": {Feature: ControllerMetadata, Element: 64},
+	} {
+		r.Verb = ForgetMetadata
+		_, err := r.check(true)
+		require.ErrorContains(t, err, says)
+	}
+	k, err := Request{Verb: ForgetMetadata, Feature: NamespaceMetadata, NSID: 1, Element: 63}.check(true)
+	require.NoError(t, err)
+	require.Len(t, k.data(Request{Element: 63}), MetadataSize)
 }
 
 // shows has the server see these tables of the kernel from now on.

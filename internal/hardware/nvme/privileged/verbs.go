@@ -33,11 +33,13 @@ const (
 	LevelZero           Verb = "level-0"
 	DefaultFeature      Verb = "default-feature"
 	SavedFeature        Verb = "saved-feature"
+	HostMetadata        Verb = "host-metadata"
 )
 
 // The verbs that change the drive, or what the kernel shows of it.
 const (
 	SetFeature        Verb = "set-feature"
+	ForgetMetadata    Verb = "forget-metadata"
 	Unprotect         Verb = "unprotect"
 	Sanitize          Verb = "sanitize"
 	LeaveVerification Verb = "leave-verification"
@@ -55,9 +57,11 @@ type Request struct {
 	// asked for.
 	NSID     uint32 `json:"nsid,omitempty"`
 	Detached bool   `json:"detached,omitempty"`
-	// Feature is one of Features, Value what it shall be.
+	// Feature is one of Features, Value what it shall be; of host metadata it is one of
+	// those, and Element the type of what is forgotten.
 	Feature uint8  `json:"feature,omitempty"`
 	Value   uint32 `json:"value,omitempty"`
+	Element uint8  `json:"element,omitempty"`
 	// Action is CryptoErase or BlockErase.
 	Action uint8 `json:"action,omitempty"`
 	// Blocks is the size of a namespace, Format the number of its LBA format.
@@ -86,6 +90,17 @@ const LevelZeroSize = 2048
 // and no namespace. Arbitration, power management, write cache, thermal management.
 func Features() []uint8 { return []uint8{0x01, 0x02, 0x06, 0x10} }
 
+// The host metadata: what a host may write into a controller, and into a namespace, for
+// whoever asks over the drive's own management interface.
+const (
+	EnhancedControllerMetadata uint8 = 0x7d
+	ControllerMetadata         uint8 = 0x7e
+	NamespaceMetadata          uint8 = 0x7f
+)
+
+// MetadataSize is how many bytes HostMetadata gives at its output's end.
+const MetadataSize = 4096
+
 // writeProtection is the feature that Unprotect sets to none.
 const writeProtection uint8 = 0x84
 
@@ -100,6 +115,8 @@ type kind struct {
 	wrong func(r Request) string
 	// line is the command of nvme-cli, without the controller, which is its second word.
 	line func(r Request) []string
+	// data is what the command sends to the drive; nvme-cli takes it from its stdin.
+	data func(r Request) []byte
 }
 
 const asJSON = "--output-format=json"
@@ -167,6 +184,25 @@ var kinds = map[Verb]kind{
 			return []string{"set-feature", number("feature-id", r.Feature), number("value", r.Value), "--save"}
 		},
 	},
+	HostMetadata: {
+		takes: func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID} },
+		wrong: wrongMetadata,
+		line:  func(r Request) []string { return append([]string{"get-feature"}, metadata(r, "--raw-binary")...) },
+	},
+	ForgetMetadata: {
+		changes: true,
+		takes:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID, Element: r.Element} },
+		wrong:   wrongMetadata,
+		line: func(r Request) []string {
+			const deleteEntries = 1 << 13 // dword 11, Element Action
+			return append([]string{"set-feature"}, metadata(r, number("value", uint32(deleteEntries)))...)
+		},
+		data: func(r Request) []byte {
+			one := make([]byte, MetadataSize)
+			one[0], one[2] = 1, r.Element // one descriptor, without a value
+			return one
+		},
+	},
 	// The write protection of one namespace, which is not among Features: it has a namespace
 	// and is never saved.
 	Unprotect: {
@@ -215,6 +251,30 @@ var kinds = map[Verb]kind{
 	},
 	Rescan: {changes: true, bare: true, line: func(Request) []string { return []string{"ns-rescan"} }},
 	Reset:  changing("reset"),
+}
+
+// metadata are the options that name host metadata, and one more.
+func metadata(r Request, more string) []string {
+	words := []string{number("feature-id", r.Feature), number("data-len", uint32(MetadataSize)), more}
+	if r.NSID != 0 {
+		words = append(words, number("namespace-id", r.NSID))
+	}
+	return words
+}
+
+func wrongMetadata(r Request) string {
+	const types = 64
+	switch {
+	case r.Element >= types:
+		return fmt.Sprintf("no element is of type %d", r.Element)
+	case r.Feature == NamespaceMetadata:
+		return wrongOne(r)
+	case r.Feature != EnhancedControllerMetadata && r.Feature != ControllerMetadata:
+		return fmt.Sprintf("feature 0x%02x is no host metadata", r.Feature)
+	case r.NSID != 0:
+		return "a controller's metadata has no namespace"
+	}
+	return ""
 }
 
 func wrongNamespace(r Request) string {
