@@ -293,7 +293,7 @@ var mutations = []mutation{
 		"if len(types) > 0 {\n			return 0, hardware.Refused(", "if false {\n			return 0, hardware.Refused(",
 		"./internal/hardware/nvme", "TestF20_HostMetadata"},
 	{"F20: a write protection does not outlast its tenant", "internal/hardware/nvme/secure.go",
-		"ended, err := h.unprotect(ctx, mayGoOn)", "ended, err := 0, error(nil)",
+		"ended, err := h.unprotect(ctx, mayGoOn, now)", "ended, err := 0, error(nil)",
 		"./internal/hardware/nvme", "TestF20_Write"},
 	{"F21: a guest that has it is not robbed", "internal/hardware/nvme/privileged/rebind.go",
 		"	if err := l.released(dev); err != nil {\n		return err\n	}\n", "",
