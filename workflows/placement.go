@@ -35,6 +35,7 @@ func Placement(ctx workflow.Context, in contract.PlacementInput) error {
 	if err := p.register(ctx); err != nil {
 		return err
 	}
+	p.together = since(ctx, "looks at once")
 	p.show(ctx)
 	for {
 		long := func() bool {
@@ -58,10 +59,12 @@ func Placement(ctx workflow.Context, in contract.PlacementInput) error {
 type placement struct {
 	state   *contract.PlacementState
 	signals workflow.Selector
-	// sweeping, looking: a coroutine does so. timing: one waits for the time of Next,
+	// sweeping, looking: so many coroutines do so. timing: one waits for the time of Next,
 	// which stopTimer ends.
-	sweeping, looking, timing bool
+	sweeping, looking, timing int
 	stopTimer                 workflow.CancelFunc
+	// together: what is to be looked at waits for nothing that is under way.
+	together bool
 }
 
 func newPlacement(in contract.PlacementInput) (*placement, error) {
@@ -106,32 +109,48 @@ func (p *placement) next(ctx workflow.Context, long bool) func() {
 	switch {
 	case p.signals.HasPending():
 		return func() { p.signals.Select(ctx) }
+	case (len(s.Hosts) > 0 || len(s.Instances) > 0) && p.canLook(ctx, long):
+		in := contract.SweepInput{Hosts: s.Hosts, Instances: s.Instances, Missing: s.Missing}
+		return func() {
+			s.Hosts, s.Instances = nil, nil
+			p.start(ctx, &p.looking, func(ctx workflow.Context) { p.look(ctx, in) })()
+		}
 	case long:
 		if p.stopTimer != nil {
 			return p.endTimer
 		}
-	case (len(s.Hosts) > 0 || len(s.Instances) > 0) && !p.looking:
-		return p.start(ctx, &p.looking, p.look)
-	case s.Due && !p.sweeping:
+	case s.Due && p.sweeping == 0:
 		return p.start(ctx, &p.sweeping, p.sweep)
-	case s.Every > 0 && !s.Due && !p.sweeping && !p.timing:
+	case s.Every > 0 && !s.Due && p.sweeping == 0 && p.timing == 0:
 		return p.start(ctx, &p.timing, p.wait)
 	}
 	return nil
 }
 
-// quiet says that nothing is under way and nobody waits for an answer.
-func (p *placement) quiet(ctx workflow.Context) bool {
-	return !p.sweeping && !p.looking && !p.timing && workflow.AllHandlersFinished(ctx)
+// looksAtOnce is how many looks may be under way.
+const looksAtOnce = 4
+
+// canLook says whether a look may begin. A freed device waits for it, so it waits neither
+// for an earlier one nor, in a run that is long, for the end of a sweep.
+func (p *placement) canLook(ctx workflow.Context, long bool) bool {
+	if !p.together {
+		return p.looking == 0 && !long
+	}
+	return p.looking < looksAtOnce && (!long || p.sweeping > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
 }
 
-// start runs do in a coroutine of its own; busy is true until it ends.
-func (p *placement) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
+// quiet says that nothing is under way and nobody waits for an answer.
+func (p *placement) quiet(ctx workflow.Context) bool {
+	return p.sweeping+p.looking+p.timing == 0 && workflow.AllHandlersFinished(ctx)
+}
+
+// start runs do in a coroutine of its own, which busy counts until it ends.
+func (p *placement) start(ctx workflow.Context, busy *int, do func(workflow.Context)) func() {
 	return func() {
-		*busy = true
+		*busy++
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			do(ctx)
-			*busy = false
+			*busy--
 		})
 	}
 }
@@ -200,10 +219,8 @@ func (p *placement) sweep(ctx workflow.Context) {
 }
 
 // look has the devices of some hosts and instances compared.
-func (p *placement) look(ctx workflow.Context) {
+func (p *placement) look(ctx workflow.Context, in contract.SweepInput) {
 	s := p.state
-	in := contract.SweepInput{Hosts: s.Hosts, Instances: s.Instances, Missing: s.Missing}
-	s.Hosts, s.Instances = nil, nil
 	var found contract.Swept
 	if p.act(ctx, lookWithin, "look at "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
 		s.Looks++

@@ -320,29 +320,38 @@ func (b *bench) sweep(ctx context.Context, c *cloud, k *keeper, are string, ids 
 
 // look has the cloud's workflow sweep, and gives what it then tells.
 func (k *keeper) look(ctx context.Context) (contract.PlacementState, error) {
-	id := contract.PlacementWorkflowID("default")
+	// One that is under way began before this wish.
+	state, err := k.rest(ctx)
+	if err != nil {
+		return state, err
+	}
+	if err := k.ask(ctx); err != nil {
+		return state, err
+	}
+	sweeps := state.Sweeps
+	return k.until(ctx, func(state contract.PlacementState) bool { return state.Sweeps > sweeps })
+}
+
+// ask asks the cloud's workflow for a sweep.
+func (k *keeper) ask(ctx context.Context) error {
+	return k.client.SignalWorkflow(ctx, contract.PlacementWorkflowID("default"), "", contract.SignalLookNow, contract.PlacementLook{Source: "bench"})
+}
+
+// rest waits until the cloud's workflow has swept and has nothing more to look at.
+func (k *keeper) rest(ctx context.Context) (contract.PlacementState, error) {
+	return k.until(ctx, func(state contract.PlacementState) bool { return state.Sweeps > 0 && !state.Due })
+}
+
+// until asks the cloud's workflow until ok likes the answer. Where there is none yet it
+// goes on.
+func (k *keeper) until(ctx context.Context, ok func(contract.PlacementState) bool) (contract.PlacementState, error) {
 	ask := func() (state contract.PlacementState, err error) {
-		answer, err := k.client.QueryWorkflow(ctx, id, "", contract.QueryPlacement)
+		answer, err := k.client.QueryWorkflow(ctx, contract.PlacementWorkflowID("default"), "", contract.QueryPlacement)
 		if err != nil {
 			return state, err
 		}
 		return state, answer.Get(&state)
 	}
-	// One that is under way began before this wish.
-	idle := func(state contract.PlacementState) bool { return state.Sweeps > 0 && !state.Due }
-	state, err := k.until(ctx, ask, idle)
-	if err != nil {
-		return state, err
-	}
-	if err := k.client.SignalWorkflow(ctx, id, "", contract.SignalLookNow, contract.PlacementLook{Source: "bench"}); err != nil {
-		return state, err
-	}
-	sweeps := state.Sweeps
-	return k.until(ctx, ask, func(state contract.PlacementState) bool { return state.Sweeps > sweeps })
-}
-
-// until asks until ok likes the answer. Where there is no workflow yet it goes on.
-func (k *keeper) until(ctx context.Context, ask func() (contract.PlacementState, error), ok func(contract.PlacementState) bool) (contract.PlacementState, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(cycleWithin); ; {

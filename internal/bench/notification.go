@@ -50,6 +50,13 @@ func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
 	if err := n.heard(ctx); err != nil {
 		return err
 	}
+	// What listening begins with is no part of what is measured.
+	if _, err := n.look(ctx); err != nil {
+		return err
+	}
+	if _, err := n.rest(ctx); err != nil {
+		return err
+	}
 	address := addressOf(0)
 	n.provider = c.nova.Device(c.nova.Host(n.name), n.name, address, novasClass)
 	if n.id, err = k.take(ctx, address, 1<<20); err != nil {
@@ -57,7 +64,7 @@ func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
 	}
 	var all []notice
 	for round := range b.clouds.rounds + 1 {
-		one, err := n.round(ctx)
+		one, err := n.round(ctx, false)
 		if err != nil {
 			return err
 		}
@@ -82,6 +89,20 @@ func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
 	b.add(alone("  greatest", "ms", slices.Max(whole)))
 	b.add(alone("  median until the device is told", "ms", median(of(func(n notice) time.Duration { return n.told }))))
 	b.add(alone("  median until the step is scheduled", "ms", median(of(func(n notice) time.Duration { return n.scheduled }))))
+	var beside []float64
+	for range max(1, b.clouds.rounds/4) {
+		one, err := n.round(ctx, true)
+		if err != nil {
+			return err
+		}
+		beside = append(beside, float64(one.started)/float64(time.Millisecond))
+		if _, err := n.rest(ctx); err != nil {
+			return err
+		}
+	}
+	b.note("placement: %d more rounds in the middle of a sweep of %d providers", len(beside), b.clouds.providers)
+	b.add(alone("  in the middle of a sweep, median", "ms", median(beside)))
+	b.add(alone("  in the middle of a sweep, greatest", "ms", slices.Max(beside)))
 	return nil
 }
 
@@ -120,8 +141,9 @@ func (n *notices) heard(ctx context.Context) error {
 	}
 }
 
-// round is one tenancy: Nova gives the device out and burns it, and takes it back.
-func (n *notices) round(ctx context.Context) (notice, error) {
+// round is one tenancy: Nova gives the device out and burns it, and takes it back; where it
+// is wished, while a sweep has begun.
+func (n *notices) round(ctx context.Context, sweeping bool) (notice, error) {
 	instance := uuid.NewString()
 	if err := n.cloud.nova.Allocate(ctx, n.provider, instance); err != nil {
 		return notice{}, err
@@ -138,6 +160,11 @@ func (n *notices) round(ctx context.Context) (notice, error) {
 	}
 	if err := n.cloud.nova.Deallocate(ctx, n.provider, instance); err != nil {
 		return notice{}, err
+	}
+	if sweeping {
+		if err := n.ask(ctx); err != nil {
+			return notice{}, err
+		}
 	}
 	sent := time.Now()
 	if err := n.producer.Send(novatest.Instance("instance.delete.end", instance, n.name)); err != nil {
