@@ -2,6 +2,7 @@ package nvme
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,18 @@ const notCovered = "not covered: boot partitions, RPMB, persistent memory region
 // Secure looks for what a tenant may have left outside of user data, before anything
 // resets the drive; see hardware.Secured and SAFETY F20. A second run finds the same.
 func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, error) {
+	note, err := h.secure(ctx, mayGoOn)
+	if f, ok := device.AsFault(err); ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeSanitizeRunning) {
+		// What a sanitize keeps off comes after the next one, which the drive refuses while a
+		// namespace is write-protected.
+		if _, also := h.unprotect(ctx, mayGoOn); also != nil {
+			return "", also
+		}
+	}
+	return note, err
+}
+
+func (h *handle) secure(ctx context.Context, mayGoOn func() error) (string, error) {
 	var notes []string
 	lock, err := h.c.unlocked(ctx)
 	if err != nil {
@@ -151,6 +164,14 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 		return 0, err
 	}
 	for _, nsid := range now.protected() {
+		if !slices.Contains(now.active, nsid) { // a drive sets features of those alone that it shows
+			if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.AttachNamespace, NSID: nsid, Controller: h.c.id.ID}); err != nil {
+				return 0, err
+			}
+			if err := h.claim(ctx); err != nil {
+				return 0, err
+			}
+		}
 		err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.Unprotect, NSID: nsid})
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {
 			return 0, hardware.Refused(device.CodeWriteProtected, stillProtected, "the write protection of namespace %d of %s cannot be ended: %s", nsid, h.c.Address, f.Message)
@@ -178,7 +199,11 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.held()); err != nil {
 		return 0, asFault(err)
 	}
-	return ended, nil
+	// It looks a while later. A disk that stays read-only keeps off no sanitize.
+	return ended, hardware.Until(ctx, h.c.patience, func() (again bool, err error) {
+		err = errors.Join(h.release(), h.claim(ctx))
+		return err != nil || slices.ContainsFunc(h.parts, func(p part) bool { return p.readOnly }), err
+	})
 }
 
 // stillProtected is what helps where the drive does not let go: a protection may last
