@@ -122,7 +122,7 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 func declare(ctx context.Context, w *Work, drive hardware.Sanitizer, ours intent, mine bool, command uint32, before hardware.Sanitize) (intent, error) {
 	blind, err := ours.Blind, error(nil)
 	if !mine {
-		if blind, err = reveal(ctx, w); err != nil {
+		if blind, err = reveal(ctx, w, before); err != nil {
 			return intent{}, err
 		}
 	}
@@ -170,14 +170,15 @@ func written(ctx context.Context, w *Work, drive hardware.Sanitizer, before hard
 // reveal has the drive show all that it has, where a tenant has cut it otherwise: what lies
 // in no disk could not be sampled, and be there still when it is cut anew. A drive whose
 // last sanitize failed refuses that until another one is done: it is blind until then.
-func reveal(ctx context.Context, w *Work) (blind bool, err error) {
+func reveal(ctx context.Context, w *Work, before hardware.Sanitize) (blind bool, err error) {
 	drive, ok := w.Device.(hardware.Namespaced)
 	if !ok || !drive.Consolidates() || w.Device.Size() == w.Enrolled.Size {
 		return false, nil
 	}
 	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
-	if f, ok := device.AsFault(err); ok && f.Code == device.CodeSanitizeFailed {
-		return true, nil
+	f, ok := device.AsFault(err)
+	if ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeCommandRefused && before.State == hardware.SanitizeFailed) {
+		return true, nil // not every drive says why it refuses
 	}
 	return false, err
 }
