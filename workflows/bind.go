@@ -149,7 +149,13 @@ func (d *lifecycle) burn(ctx workflow.Context, in contract.BindInput) (contract.
 	if changed() {
 		return contract.BindResult{}, d.changedHands()
 	}
-	err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityReserve, d.stockInput(), nil)
+	var stock contract.Stock
+	err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityReserve, d.stockInput(), &stock)
+	if err == nil && d.remade(stock) {
+		err = &device.Fault{Class: device.Permanent, Code: device.CodeConflict,
+			Message: "its provider was made anew although it was available: who had it before is not known",
+			Remedy:  "take another device; this one is cleaned by itself"}
+	}
 	switch {
 	case changed(): // in doubt, or lost: whoever made it so looks after the reservation
 		return contract.BindResult{}, d.changedHands()

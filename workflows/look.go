@@ -71,11 +71,22 @@ func (d *lifecycle) inventory(ctx, opts workflow.Context, activity string, in co
 		}
 		return err
 	}
-	d.state.Generation, d.state.Provider, d.state.Uncertain = stock.Generation, stock.Provider, false
+	provider := stock.Provider
+	if d.remade(stock) && since(ctx, "an available device keeps its provider") {
+		provider, d.state.Intent.Look = d.state.Provider, true
+	}
+	d.state.Generation, d.state.Provider, d.state.Uncertain = stock.Generation, provider, false
 	if out != nil {
 		*out = stock
 	}
 	return nil
+}
+
+// remade says that an available device has another provider than the one that it was offered
+// by: who had it before that one was made left no trace in it (D9). That stays known until
+// the device is cleaned, whoever asks meanwhile.
+func (d *lifecycle) remade(s contract.Stock) bool {
+	return d.state.Device.State == device.Available && d.state.Provider != "" && s.Provider != d.state.Provider
 }
 
 func (d *lifecycle) wantsLook() bool {

@@ -74,33 +74,38 @@ func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
 	}
 	b.note("placement: %d rounds on one device, beside %d other providers; no sweep; the time runs from before oslo.messaging is told to send instance.delete.end, by the server's clock on this machine, to the attempt's start in the history",
 		len(all), b.clouds.providers)
-	of := func(value func(notice) time.Duration) (values []float64) {
+	of := func(all []notice, value func(notice) time.Duration) (values []float64) {
 		for _, one := range all {
 			values = append(values, float64(value(one))/float64(time.Millisecond))
 		}
 		return values
 	}
-	whole := of(func(n notice) time.Duration { return n.started })
-	slowest := slices.MaxFunc(all, func(a, b notice) int { return cmp.Compare(a.started, b.started) })
-	b.note("placement: in the slowest round the device was told after %d ms, the step scheduled after %d ms, and begun after %d ms",
-		slowest.told.Milliseconds(), slowest.scheduled.Milliseconds(), slowest.started.Milliseconds())
+	slowest := func(all []notice, what string) {
+		n := slices.MaxFunc(all, func(a, b notice) int { return cmp.Compare(a.started, b.started) })
+		b.note("placement: in the slowest round%s the device was told after %d ms, the step scheduled after %d ms, and begun after %d ms",
+			what, n.told.Milliseconds(), n.scheduled.Milliseconds(), n.started.Milliseconds())
+	}
+	whole := of(all, func(n notice) time.Duration { return n.started })
+	slowest(all, "")
 	b.add(alone("instance.delete.end to the first clean step, p95", "ms", quantile(whole, 0.95)).atMost(firstStepAtMost))
 	b.add(alone("  median", "ms", median(whole)))
 	b.add(alone("  greatest", "ms", slices.Max(whole)))
-	b.add(alone("  median until the device is told", "ms", median(of(func(n notice) time.Duration { return n.told }))))
-	b.add(alone("  median until the step is scheduled", "ms", median(of(func(n notice) time.Duration { return n.scheduled }))))
-	var beside []float64
+	b.add(alone("  median until the device is told", "ms", median(of(all, func(n notice) time.Duration { return n.told }))))
+	b.add(alone("  median until the step is scheduled", "ms", median(of(all, func(n notice) time.Duration { return n.scheduled }))))
+	var within []notice
 	for range max(1, b.clouds.rounds/4) {
 		one, err := n.round(ctx, true)
 		if err != nil {
 			return err
 		}
-		beside = append(beside, float64(one.started)/float64(time.Millisecond))
+		within = append(within, one)
 		if _, err := n.rest(ctx); err != nil {
 			return err
 		}
 	}
-	b.note("placement: %d more rounds in the middle of a sweep of %d providers", len(beside), b.clouds.providers)
+	b.note("placement: %d more rounds in the middle of a sweep of %d providers", len(within), b.clouds.providers)
+	slowest(within, " of those")
+	beside := of(within, func(n notice) time.Duration { return n.started })
 	b.add(alone("  in the middle of a sweep, median", "ms", median(beside)))
 	b.add(alone("  in the middle of a sweep, greatest", "ms", slices.Max(beside)))
 	return nil

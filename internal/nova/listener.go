@@ -148,15 +148,20 @@ func (l *Listener) Run(ctx context.Context) error {
 			if sessions++; sessions > 1 {
 				l.reconnects.Add(1)
 			}
-			l.connected.Store(true)
-			l.log().Info("listening to Nova's notifications", "broker", b.String(), "queue", l.queue())
-			wait.reset()
-			last = ""
 			if err = l.began(ctx); err == nil {
+				l.connected.Store(true)
+				l.log().Info("listening to Nova's notifications", "broker", b.String(), "queue", l.queue())
+				last = ""
+				since := time.Now()
 				err = l.work(ctx, s)
+				l.connected.Store(false)
+				// Each beginning has all looked at: a broker that comes and goes must not have
+				// that done all the time.
+				if time.Since(since) > longest*l.first() {
+					wait.reset()
+				}
 			}
 			err = errors.Join(err, s.close())
-			l.connected.Store(false)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -315,6 +320,9 @@ func (l *Listener) tell(err error, d amqp.Delivery) {
 	}
 }
 
+// longest is how many times the first pause the longest is.
+const longest = 30
+
 // pauses are waited after failures, each twice as long as the one before.
 type pauses struct {
 	first, next time.Duration
@@ -324,7 +332,7 @@ func (p *pauses) reset() { p.next = 0 }
 
 // sleep waits, or returns early with the reason: ctx's end, or that of a connection.
 func (p *pauses) sleep(ctx context.Context, closed <-chan *amqp.Error) error {
-	p.next = min(max(2*p.next, p.first), 30*p.first)
+	p.next = min(max(2*p.next, p.first), longest*p.first)
 	// Workers that lost one broker do not come back to it all at once.
 	timer := time.NewTimer(p.next/2 + rand.N(p.next/2+1))
 	defer timer.Stop()

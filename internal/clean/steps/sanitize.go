@@ -86,7 +86,7 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 				Message: fmt.Sprintf("after %d sanitizes the drive's log does not prove one (%s, command 0x%x, global data erased %t)", starts, now.State, now.Command, now.GlobalErased),
 				Remedy:  "look at the drive's sanitize log, or erase it by another operation"}
 		}
-		if ours, err = declare(ctx, w, ours, mine, command, now); err != nil {
+		if ours, err = declare(ctx, w, drive, ours, mine, command, now); err != nil {
 			return Outcome{}, err
 		}
 		mine = true
@@ -119,12 +119,17 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 }
 
 // declare records that the next sanitize is ours, before it is one (F18).
-func declare(ctx context.Context, w *Work, ours intent, mine bool, command uint32, before hardware.Sanitize) (intent, error) {
+func declare(ctx context.Context, w *Work, drive hardware.Sanitizer, ours intent, mine bool, command uint32, before hardware.Sanitize) (intent, error) {
+	blind, err := ours.Blind, error(nil)
 	if !mine {
-		blind, err := reveal(ctx, w)
-		if err != nil {
+		if blind, err = reveal(ctx, w, before); err != nil {
 			return intent{}, err
 		}
+	}
+	if before, err = written(ctx, w, drive, before); err != nil {
+		return intent{}, err
+	}
+	if !mine {
 		taken, err := takeSamples(ctx, w.Device)
 		if err != nil {
 			return intent{}, err
@@ -138,17 +143,42 @@ func declare(ctx context.Context, w *Work, ours intent, mine bool, command uint3
 	return ours, w.Checkpoint(0)
 }
 
+// written has something written where the drive says that nothing was since its last
+// sanitize: the end of a quick one could not be told from that (F18). Where it cannot be
+// written, one is to be seen at work.
+func written(ctx context.Context, w *Work, drive hardware.Sanitizer, before hardware.Sanitize) (hardware.Sanitize, error) {
+	const at = evidenceBlock // beside the first block, which is sampled
+	if !before.GlobalErased || w.Device.Size() < at+evidenceBlock {
+		return before, nil
+	}
+	if err := w.Checkpoint(0); err != nil {
+		return before, err
+	}
+	if err := w.Device.Check(ctx); err != nil {
+		return before, err
+	}
+	err := w.Device.ZeroAt(ctx, at, evidenceBlock)
+	if err == nil {
+		err = w.Device.Flush(ctx)
+	}
+	if err != nil {
+		return before, context.Cause(ctx)
+	}
+	return drive.Sanitize(ctx)
+}
+
 // reveal has the drive show all that it has, where a tenant has cut it otherwise: what lies
 // in no disk could not be sampled, and be there still when it is cut anew. A drive whose
 // last sanitize failed refuses that until another one is done: it is blind until then.
-func reveal(ctx context.Context, w *Work) (blind bool, err error) {
+func reveal(ctx context.Context, w *Work, before hardware.Sanitize) (blind bool, err error) {
 	drive, ok := w.Device.(hardware.Namespaced)
 	if !ok || !drive.Consolidates() || w.Device.Size() == w.Enrolled.Size {
 		return false, nil
 	}
 	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
-	if f, ok := device.AsFault(err); ok && f.Code == device.CodeSanitizeFailed {
-		return true, nil
+	f, ok := device.AsFault(err)
+	if ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeCommandRefused && before.State == hardware.SanitizeFailed) {
+		return true, nil // not every drive says why it refuses
 	}
 	return false, err
 }
@@ -217,12 +247,23 @@ type standing struct {
 func standsStill(ctx context.Context, w *Work, running error) error {
 	const name = "standing"
 	drive, ok := w.Device.(hardware.Sanitizer)
-	if !ok || w.StallAfter <= 0 {
+	if !ok {
 		return running
 	}
 	now, err := drive.Sanitize(ctx)
 	if err != nil || now.State != hardware.SanitizeRunning {
 		return cmp.Or(err, running)
+	}
+	if now.Verifying { // it ends by nothing else
+		if err := w.Checkpoint(0); err != nil {
+			return err
+		}
+		if err := drive.LeaveVerification(ctx); err != nil {
+			return err
+		}
+	}
+	if w.StallAfter <= 0 {
+		return running
 	}
 	var last standing
 	found, err := w.Recall(name, &last)

@@ -464,7 +464,8 @@ func TestF12_SomebodyElsesUse(t *testing.T) {
 
 // TestCleanNeverEndsWithATenantsByte is a walk: at random places commands fail, lie,
 // are lost, and the host dies; whenever a whole plan ends without an error, nothing of
-// the tenant is left, and a drive that erases nothing never gets there.
+// the tenant is left, and a drive that erases nothing never gets there; all others do
+// once the trouble is over.
 func TestCleanNeverEndsWithATenantsByte(t *testing.T) {
 	seeds := 12
 	if testing.Short() {

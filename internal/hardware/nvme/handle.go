@@ -47,14 +47,17 @@ var (
 )
 
 // claim opens every disk of the drive exclusively and keeps it: admin commands alone
-// would pass by a mount (SAFETY F12, measured).
+// would pass by a mount (SAFETY F12, measured). A second call opens those that came since.
 func (h *handle) claim(ctx context.Context) error {
 	disks, err := h.c.Disks()
 	if err != nil {
 		return err
 	}
-	var at int64
+	at := h.Size()
 	for _, s := range disks {
+		if h.holds(s.Node) {
+			continue
+		}
 		readOnly := false
 		disk, err := h.c.host.Kernel.Claim(ctx, s.Node, h.writable)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNotAllowed && h.writable {
@@ -70,6 +73,10 @@ func (h *handle) claim(ctx context.Context) error {
 		at += disk.Size()
 	}
 	return nil
+}
+
+func (h *handle) holds(node string) bool {
+	return slices.ContainsFunc(h.parts, func(p part) bool { return p.node == node })
 }
 
 // release gives up the disks.
@@ -195,7 +202,7 @@ func (h *handle) Check(ctx context.Context) error {
 		return err
 	}
 	for _, s := range disks {
-		if !slices.ContainsFunc(h.parts, func(p part) bool { return p.node == s.Node }) {
+		if !h.holds(s.Node) {
 			return hardware.Busy("%s came to the drive at %s meanwhile", s.Name, h.c.Address)
 		}
 	}

@@ -18,9 +18,13 @@ func TestF19_WhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 	t.Parallel()
 	const blocks = 16 << 20 / 512
 	for name, change := range map[string]func(*nvmetest.Controller){
-		"no namespace":       func(c *nvmetest.Controller) { c.Namespaces = nil },
-		"a detached one":     func(c *nvmetest.Controller) { c.Namespaces[0].Attached = false },
-		"a small one":        func(c *nvmetest.Controller) { c.Namespaces[0].Blocks = 8 },
+		"no namespace":   func(c *nvmetest.Controller) { c.Namespaces = nil },
+		"a detached one": func(c *nvmetest.Controller) { c.Namespaces[0].Attached = false },
+		"a small one":    func(c *nvmetest.Controller) { c.Namespaces[0].Blocks = 8 },
+		"none, after a fail, refused otherwise": func(c *nvmetest.Controller) {
+			c.Namespaces, c.Sanitize.Status, c.Sanitize.CDW10 = nil, 3, 4
+			c.Inject = []nvmetest.Injection{{Opcode: nvmetest.ManageNamespace, Status: nvmetest.InvalidOpcode, Times: 1}}
+		},
 		"none, after a fail": func(c *nvmetest.Controller) { c.Namespaces, c.Sanitize.Status, c.Sanitize.CDW10 = nil, 3, 4 },
 	} {
 		for _, leaves := range []nvmetest.Leaves{"unchanged", "random"} {

@@ -2,6 +2,7 @@ package nvme
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,18 @@ const notCovered = "not covered: boot partitions, RPMB, persistent memory region
 // Secure looks for what a tenant may have left outside of user data, before anything
 // resets the drive; see hardware.Secured and SAFETY F20. A second run finds the same.
 func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, error) {
+	note, err := h.secure(ctx, mayGoOn)
+	if f, ok := device.AsFault(err); ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeSanitizeRunning) {
+		// What a sanitize keeps off comes after the next one, which the drive refuses while a
+		// namespace is write-protected.
+		if _, also := h.unprotect(ctx, mayGoOn); also != nil {
+			return "", also
+		}
+	}
+	return note, err
+}
+
+func (h *handle) secure(ctx context.Context, mayGoOn func() error) (string, error) {
 	var notes []string
 	lock, err := h.c.unlocked(ctx)
 	if err != nil {
@@ -35,18 +48,14 @@ func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, erro
 	if len(restored) > 0 {
 		notes = append(notes, "features put back: "+strings.Join(restored, " "))
 	}
-	now, err := h.c.namespaces(ctx)
-	if err != nil {
-		return "", err
-	}
-	forgotten, err := h.forgetMetadata(ctx, mayGoOn, now.active)
+	forgotten, err := h.forgetMetadata(ctx, mayGoOn)
 	if err != nil {
 		return "", err
 	}
 	if forgotten > 0 {
 		notes = append(notes, fmt.Sprintf("host metadata deleted: %d elements", forgotten))
 	}
-	ended, err := h.unprotect(ctx, mayGoOn, now)
+	ended, err := h.unprotect(ctx, mayGoOn)
 	if err != nil {
 		return "", err
 	}
@@ -156,7 +165,11 @@ func (c *controller) feature(ctx context.Context, feature uint8, which privilege
 // forgetMetadata deletes what hosts wrote into the controller and its active namespaces
 // about themselves; that of a namespace goes with it. A drive without the feature refuses
 // to tell, and has none.
-func (h *handle) forgetMetadata(ctx context.Context, mayGoOn func() error, active []uint32) (forgotten int, err error) {
+func (h *handle) forgetMetadata(ctx context.Context, mayGoOn func() error) (forgotten int, err error) {
+	active, err := h.c.list(ctx, privileged.ActiveNamespaces)
+	if err != nil {
+		return 0, asFault(err)
+	}
 	places := []privileged.Request{{Feature: privileged.EnhancedControllerMetadata}, {Feature: privileged.ControllerMetadata}}
 	for _, nsid := range active {
 		places = append(places, privileged.Request{Feature: privileged.NamespaceMetadata, NSID: nsid})
@@ -204,8 +217,20 @@ func (c *controller) metadata(ctx context.Context, place privileged.Request) ([]
 // unprotect ends the write protection of namespaces: it outlasts who asked for it, and the
 // drive refuses a sanitize as well as zeroes because of it. It comes last: the kernel
 // then looks at the disks again, which it has shown as read-only until now.
-func (h *handle) unprotect(ctx context.Context, mayGoOn func() error, now cut) (ended int, err error) {
+func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int, err error) {
+	now, err := h.c.namespaces(ctx)
+	if err != nil {
+		return 0, err
+	}
 	for _, nsid := range now.protected() {
+		if !slices.Contains(now.active, nsid) { // a drive sets features of those alone that it shows
+			if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.AttachNamespace, NSID: nsid, Controller: h.c.id.ID}); err != nil {
+				return 0, err
+			}
+			if err := h.claim(ctx); err != nil {
+				return 0, err
+			}
+		}
 		err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.Unprotect, NSID: nsid})
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {
 			return 0, hardware.Refused(device.CodeWriteProtected, stillProtected, "the write protection of namespace %d of %s cannot be ended: %s", nsid, h.c.Address, f.Message)
@@ -233,7 +258,11 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error, now cut) (
 	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.held()); err != nil {
 		return 0, asFault(err)
 	}
-	return ended, nil
+	// It looks a while later. A disk that stays read-only keeps off no sanitize.
+	return ended, hardware.Until(ctx, h.c.patience, func() (again bool, err error) {
+		err = errors.Join(h.release(), h.claim(ctx))
+		return err != nil || slices.ContainsFunc(h.parts, func(p part) bool { return p.readOnly }), err
+	})
 }
 
 // stillProtected is what helps where the drive does not let go: a protection may last

@@ -32,12 +32,13 @@ func walk(t *testing.T, seed uint64) bool {
 		for i := range c.Namespaces {
 			c.Namespaces[i].WriteProtected = pick(4) == 0
 		}
-		if pick(3) == 0 { // the tenant's own is at work
-			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, uint32(2+2*pick(2)), false
+		if of := pick(6); of < 4 { // the tenant's own is at work, waits in media verification, or failed
+			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = []uint8{2, 2, 2, 3}[of], uint32(2+2*pick(2)), false
+			c.Sanitize.Verifying = of == 2
 		}
 	})
 	b.site.Rescan(0)
-	crash := errors.New("crash")
+	crash, last := errors.New("crash"), error(nil)
 	for tries := 0; tries < 12; tries++ {
 		r := b.clean(0, found, operation)
 		names := r.plan(*found.Capabilities)
@@ -59,7 +60,7 @@ func walk(t *testing.T, seed uint64) bool {
 				b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = nil })
 			}
 			countdown := -1
-			if pick(3) == 0 {
+			if pick(3) == 0 && tries < 8 {
 				countdown = pick(5)
 			}
 			r.stop = func(string, int64) error {
@@ -73,7 +74,7 @@ func walk(t *testing.T, seed uint64) bool {
 				require.Zero(t, b.left(0), "seed %d: %s, the drive's sanitize leaves %s", seed, operation, leaves)
 				return true
 			}
-			if !errors.Is(err, crash) {
+			if last = err; !errors.Is(err, crash) {
 				break // an operator cleans again
 			}
 			// The host comes back: done steps stay done, the others go on.
@@ -83,5 +84,8 @@ func walk(t *testing.T, seed uint64) bool {
 			attempts++
 		}
 	}
+	// Trouble is over: what is not done now never will be.
+	lies, failed := operation.Sanitizes() && leaves == "unchanged", operation.Overwrites() && b.site.Look(0).Sanitize.Status == 3
+	require.True(t, lies || failed, "seed %d: %s does not come to its end: %v", seed, operation, last)
 	return false
 }

@@ -268,6 +268,10 @@ func (s *slot) setFeature(c *call) error {
 			c.Status = InvalidNamespace
 			return nil
 		}
+		if !n.Attached {
+			c.Status = InvalidField
+			return nil
+		}
 		n.WriteProtected = c.CDW[1]&7 != 0
 		return nil
 	}

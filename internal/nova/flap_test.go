@@ -1,0 +1,43 @@
+package nova_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBeginningsAreSpaced: each has all looked at, so that neither one that fails nor a
+// broker that comes and goes may have that done all the time.
+func TestBeginningsAreSpaced(t *testing.T) {
+	for name, fails := range map[string]bool{"it fails": true, "the consumer is cancelled": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.novaRuns()
+			var h heard
+			l := s.listener(h.handle)
+			ch := s.channel()
+			began := make(chan time.Time, 9)
+			l.Began = func(context.Context) error {
+				if len(began) < cap(began) {
+					began <- time.Now()
+				}
+				if fails {
+					return errors.New("Temporal is away")
+				}
+				_, err := ch.QueueDelete(s.queue, false, false, false)
+				return err
+			}
+			s.run(l)
+			last := <-began
+			for _, least := range []time.Duration{l.Pause / 2, l.Pause, 2 * l.Pause, 4 * l.Pause} {
+				now := <-began
+				require.GreaterOrEqual(t, now.Sub(last), least)
+				last = now
+			}
+			require.Zero(t, l.Counts().Handled)
+		})
+	}
+}
