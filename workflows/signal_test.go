@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -106,6 +107,16 @@ func TestSignals_TooLong(t *testing.T) {
 		require.Contains(t, w.send(verb, "", in).refused(device.CodeInvalid).Fault.Message, "longer than 16 KiB", verb)
 	}
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: long[:15<<10]})
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// A run that took a long signal before this was refused goes on as it did.
+func TestSignals_TooLongInARunOfAnOlderWorker(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.versions = map[string]workflow.Version{"long signals are refused": workflow.DefaultVersion}
+	w.broken()
+	w.signal(contract.SignalClean, contract.CleanInput{Reason: strings.Repeat("x", 16<<10)})
 	w.reach(device.Available)
 	w.noDefect()
 }
