@@ -135,7 +135,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%s", err) })
 	usage := func(cmd *cobra.Command) string {
-		if cmd == root {
+		if cmd == root || cmd.Long == "" { // help has no usage of its own
 			return rootUsage
 		}
 		return cmd.Long

@@ -92,6 +92,14 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestCreatedIsTheSameListedAndShown: a script may compare the two.
+func TestCreatedIsTheSameListedAndShown(t *testing.T) {
+	created := clock.Add(123456789 * time.Nanosecond)
+	shown := normal(contract.View{Name: "d1", CreatedAt: created})
+	listed := viewOf("d1", attributes{}, contract.Facts{CreatedAt: created.Truncate(time.Second)})
+	require.Equal(t, listed.CreatedAt, shown.CreatedAt)
+}
+
 func TestAgeAndSize(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 59 * time.Second: "59s", time.Minute: "1m", 90 * time.Minute: "1h", 47 * time.Hour: "47h", 49 * time.Hour: "2d",

@@ -66,10 +66,10 @@ func viewOf(name string, a attributes, facts contract.Facts) contract.View {
 	return normal(v)
 }
 
-// normal gives a View the one form in which it is shown: times in UTC, and objects
-// never null.
+// normal gives a View the one form in which it is shown, listed or alone: times in UTC,
+// the creation's in seconds as the memo has it, and objects never null.
 func normal(v contract.View) contract.View {
-	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC(), v.UpdatedAt.UTC()
+	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
 	if v.StdBoardInfo == nil {
 		v.StdBoardInfo = map[string]string{}
 	}

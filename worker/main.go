@@ -67,6 +67,9 @@ func run(args []string) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if err := check(settings); err != nil {
+		return usageError{err}
+	}
 	config.CollectEarly()
 	level := slog.LevelInfo
 	if settings.Debug {
@@ -238,7 +241,8 @@ func help() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(os.Stdout, `burnish-worker does Burnish's work. It takes its settings from the environment:
+	fmt.Fprint(os.Stdout, `burnish-worker does Burnish's work. It takes its settings from the environment;
+one that is empty counts as not set:
 
 `+text+`
 Temporal is found by TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…,

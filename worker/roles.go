@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
@@ -49,6 +50,22 @@ const clusterTimeout = 10 * time.Second
 // within contract.TaskTimeout also when a whole fleet wakes up.
 const workflowTasks = 100
 
+// check refuses settings by which no worker of this program can work, before any part
+// of it begins: one line each.
+func check(settings config.Worker) error {
+	var wrong []error
+	if kinds := inventory.Kinds(); !slices.Contains(kinds, settings.Inventory) {
+		wrong = append(wrong, fmt.Errorf("BURNISH_INVENTORY: %q is none of %s", settings.Inventory, strings.Join(kinds, ", ")))
+	}
+	if err := hardware.Known(settings.Drivers); err != nil {
+		wrong = append(wrong, fmt.Errorf("BURNISH_DRIVERS: %w", err))
+	}
+	if settings.Role.Controls() && settings.NovaBroker != "" && settings.Inventory != placementKind {
+		wrong = append(wrong, errors.New("BURNISH_AMQP_URL: notifications say where to look in Placement: set BURNISH_INVENTORY=placement"))
+	}
+	return errors.Join(wrong...)
+}
+
 // startControl registers workflows and control activities. The stop that it returns
 // may always be called.
 func startControl(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
@@ -56,12 +73,6 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	planner, err := clean.NewPlanner(clean.Catalog(), settings.Policy())
 	if err != nil {
 		return stop, usageError{err}
-	}
-	if err := steps.ValidVerify(settings.Verify); err != nil {
-		return stop, usageError{err}
-	}
-	if settings.NovaBroker != "" && settings.Inventory != placementKind {
-		return stop, usageError{errors.New("BURNISH_AMQP_URL: notifications say where to look in Placement: set BURNISH_INVENTORY=placement")}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
 	defer cancel()
@@ -108,7 +119,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
-		return nil, nil, stop, err
+		return nil, nil, stop, fmt.Errorf("BURNISH_HOST_FILE: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterTimeout)
 	defer cancel()

@@ -103,6 +103,23 @@ func TestS3_22_NamedStepsRunInTheOrderGiven(t *testing.T) {
 	w.noDefect()
 }
 
+// S3.22: a step that the host knows and that is of no use to this device is refused, and
+// nothing changes.
+func TestS3_22_AStepOfNoUseChangesNothing(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.host.steps["sanitize"] = 1
+	ok[contract.Result](w.enroll(false))
+	before := w.view()
+	r := w.cleanUp("zero", "sanitize").refused(device.CodeNoSuchStep)
+	require.Contains(t, r.Fault.Remedy, "zero, verify")
+	w.pass(time.Hour)
+	require.Equal(t, before, w.view())
+	require.Empty(t, w.host.inputs)
+	ok[contract.Result](w.cleanUp("zero"))
+	w.reach(device.Manageable)
+	w.noDefect()
+}
+
 // F9: an abort is answered at once, and the step is waited for.
 func TestF9_AbortInEachPhase(t *testing.T) {
 	for _, phase := range []struct {

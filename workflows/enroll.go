@@ -28,7 +28,7 @@ func (d *lifecycle) mayEnroll(in contract.EnrollInput) error {
 	case have.OneTimeUse != want.OneTimeUse:
 		return d.enrolledOtherwise("one-time-use", fmt.Sprint(have.OneTimeUse))
 	case !equal(have.Settings, want.Settings):
-		return d.enrolledOtherwise("settings", fmt.Sprint(have.Settings))
+		return d.enrolledOtherwise("settings", written(have.Settings))
 	}
 	return nil
 }
@@ -36,6 +36,15 @@ func (d *lifecycle) mayEnroll(in contract.EnrollInput) error {
 func (d *lifecycle) enrolledOtherwise(what, have string) error {
 	return d.refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with another %s (%s)", what, have),
 		fmt.Sprintf("retire %s and forget it first", d.state.Name))
+}
+
+// written gives settings as an operator writes them.
+func written(settings map[string]string) string {
+	var pairs []string
+	for _, key := range workflow.DeterministicKeys(settings) {
+		pairs = append(pairs, key+"="+settings[key])
+	}
+	return strings.Join(pairs, ",")
 }
 
 func equal(a, b map[string]string) bool {

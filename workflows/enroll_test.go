@@ -116,6 +116,10 @@ func TestF13_EnrolOtherwiseIsRefused(t *testing.T) {
 		require.Equal(t, before, w.view(), name)
 	}
 	e := w.enrolment()
+	e.Settings = nil
+	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e}).refused(device.CodeAlreadyExists)
+	require.Contains(t, r.Fault.Message, "settings (path=/dev/d1)")
+	e = w.enrolment()
 	e.Host = "H1"
 	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e})).Already)
 	w.noDefect()

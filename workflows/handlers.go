@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -20,43 +21,46 @@ type update[In, Out any] struct {
 	do    func(*lifecycle, workflow.Context, In) (Out, error)
 	// again answers a message that was carried out before, under its ID.
 	again func(d *lifecycle, id string, in In) (Out, error)
+	// first refuses where the message arrives, after the guard, and only there: nothing
+	// of it is replayed, so that it may go by what this worker knows.
+	first func(*lifecycle, In) error
 }
 
 // The updates. They are shared by all devices of a worker: what a device keeps of
 // each is two pointers.
 var (
 	enrollUpdate = &update[contract.EnrollInput, contract.Result]{contract.UpdateEnroll, "Enrol this device",
-		(*lifecycle).mayEnroll, (*lifecycle).enroll, already[contract.EnrollInput]}
+		(*lifecycle).mayEnroll, (*lifecycle).enroll, already[contract.EnrollInput], nil}
 	provideUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateProvide, "Offer a manageable device to tenants, after a clean",
-		(*lifecycle).mayProvide, (*lifecycle).provide, already[contract.ReasonInput]}
+		(*lifecycle).mayProvide, (*lifecycle).provide, already[contract.ReasonInput], nil}
 	claimUpdate = &update[contract.BindInput, contract.BindResult]{contract.UpdateClaim, "Hold the device for an instance until a deadline",
-		(*lifecycle).mayClaim, (*lifecycle).claim, claimAgain}
+		(*lifecycle).mayClaim, (*lifecycle).claim, claimAgain, nil}
 	burnUpdate = &update[contract.BindInput, contract.BindResult]{contract.UpdateBurn, "Burn a claimed device and give it to its instance",
-		(*lifecycle).mayBurn, (*lifecycle).burn, (*lifecycle).burnAgain}
+		(*lifecycle).mayBurn, (*lifecycle).burn, (*lifecycle).burnAgain, nil}
 	unclaimUpdate = &update[contract.BindInput, contract.Result]{contract.UpdateUnclaim, "Let a claim go before its burn",
-		(*lifecycle).mayUnclaim, (*lifecycle).unclaim, already[contract.BindInput]}
+		(*lifecycle).mayUnclaim, (*lifecycle).unclaim, already[contract.BindInput], nil}
 	bindUpdate = &update[contract.BindInput, contract.BindResult]{contract.UpdateBind, "Claim and burn in one",
-		(*lifecycle).mayClaim, (*lifecycle).bind, (*lifecycle).bindAgain}
+		(*lifecycle).mayClaim, (*lifecycle).bind, (*lifecycle).bindAgain, nil}
 	unbindUpdate = &update[contract.UnbindInput, contract.Result]{contract.UpdateUnbind, "End an instance's tenancy; cleaning begins by itself",
-		(*lifecycle).mayUnbind, (*lifecycle).unbind, already[contract.UnbindInput]}
+		(*lifecycle).mayUnbind, (*lifecycle).unbind, already[contract.UnbindInput], nil}
 	rebuildUpdate = &update[contract.UnbindInput, contract.Result]{contract.UpdateRebuild, "The instance is rebuilt in place; nothing is cleaned",
-		(*lifecycle).mayRebuild, (*lifecycle).rebuild, already[contract.UnbindInput]}
+		(*lifecycle).mayRebuild, (*lifecycle).rebuild, already[contract.UnbindInput], nil}
 	cleanUpdate = &update[contract.CleanInput, contract.Result]{contract.UpdateClean, "Clean a device in error, or run named steps on a manageable one",
-		(*lifecycle).mayClean, (*lifecycle).requestClean, already[contract.CleanInput]}
+		(*lifecycle).mayClean, (*lifecycle).requestClean, already[contract.CleanInput], (*lifecycle).mayName}
 	abortUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateAbort, "End the running clean; the device goes to error",
-		(*lifecycle).mayAbort, (*lifecycle).requestAbort, already[contract.ReasonInput]}
+		(*lifecycle).mayAbort, (*lifecycle).requestAbort, already[contract.ReasonInput], nil}
 	manageUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateManage, "Take the device out of the pool",
-		(*lifecycle).mayManage, (*lifecycle).manage, already[contract.ReasonInput]}
+		(*lifecycle).mayManage, (*lifecycle).manage, already[contract.ReasonInput], nil}
 	maintainUpdate = &update[contract.MaintainInput, contract.Result]{contract.UpdateMaintain, "Set or clear the operator's hold",
-		(*lifecycle).mayMaintain, (*lifecycle).maintain, already[contract.MaintainInput]}
+		(*lifecycle).mayMaintain, (*lifecycle).maintain, already[contract.MaintainInput], nil}
 	retireUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateRetire, "Take the device out of service for ever",
-		(*lifecycle).mayRetire, (*lifecycle).retire, already[contract.ReasonInput]}
+		(*lifecycle).mayRetire, (*lifecycle).retire, already[contract.ReasonInput], nil}
 	forgetUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateForget, "End a retired device's workflow",
-		(*lifecycle).mayForget, (*lifecycle).forget, already[contract.ReasonInput]}
+		(*lifecycle).mayForget, (*lifecycle).forget, already[contract.ReasonInput], nil}
 	replaceUpdate = &update[contract.ReplaceInput, contract.Result]{contract.UpdateReplace, "Another piece of hardware took the device's place",
-		(*lifecycle).mayReplace, (*lifecycle).replace, already[contract.ReplaceInput]}
+		(*lifecycle).mayReplace, (*lifecycle).replace, already[contract.ReplaceInput], nil}
 	moveUpdate = &update[contract.MoveInput, contract.Result]{contract.UpdateMove, "The device's piece of hardware has another place now",
-		(*lifecycle).mayMove, (*lifecycle).move, already[contract.MoveInput]}
+		(*lifecycle).mayMove, (*lifecycle).move, already[contract.MoveInput], (*lifecycle).mayBeCalled}
 )
 
 // register sets every update and the query.
@@ -127,12 +131,30 @@ func handle[In, Out any](ctx workflow.Context, d *lifecycle, u *update[In, Out])
 				if !d.state.Enrolled && u.name != contract.UpdateEnroll {
 					return d.refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
 				}
+				if tooLong(in) {
+					return d.refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
+				}
 				if err := u.guard(d, in); err != nil {
 					return d.refusal(u.name, err)
 				}
-				return nil
+				if u.first == nil {
+					return nil
+				}
+				return u.first(d, in)
 			},
 		})
+}
+
+// maxInput bounds what a device is told at once: its state keeps some of it, twenty
+// times over, and must stay far below what Temporal carries (2 MiB).
+const maxInput = 16 << 10
+
+// longRefused: runs that took a long signal before keep to that.
+const longRefused = "long signals are refused"
+
+func tooLong(in any) bool {
+	text, err := json.Marshal(in)
+	return err != nil || len(text) > maxInput
 }
 
 func (d *lifecycle) recent(id string) (contract.RecentUpdate, bool) {

@@ -345,6 +345,9 @@ func (d *lifecycle) listen(ctx workflow.Context) {
 // changes nothing and is shown.
 func (d *lifecycle) onClean(ctx workflow.Context, in contract.CleanInput) {
 	err := d.mayClean(in)
+	if tooLong(in) && since(ctx, longRefused) {
+		err = d.refuse(device.CodeInvalid, fmt.Sprintf("it is longer than %d KiB", maxInput>>10), "shorten its reason")
+	}
 	if err == nil {
 		_, err = d.requestClean(ctx, in)
 	}
@@ -357,6 +360,9 @@ func (d *lifecycle) onClean(ctx workflow.Context, in contract.CleanInput) {
 // onHint makes the device look for itself, unless the hint speaks of another tenancy
 // or was seen before the present one.
 func (d *lifecycle) onHint(ctx workflow.Context, name string, h contract.Hint) {
+	if h.Host == nil && tooLong(h) && since(ctx, longRefused) {
+		return
+	}
 	if !d.state.Enrolled && h.Host != nil && !d.enrolling && !d.over {
 		// A run that was reset to before its enrolment: the host knows better.
 		d.begin(ctx, h.Host.Enrolment)

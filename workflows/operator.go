@@ -54,6 +54,19 @@ func (d *lifecycle) mayClean(in contract.CleanInput) error {
 	return d.legal(device.Event{Kind: device.Clean})
 }
 
+// mayName refuses steps that the device has no use for: the clean would end in error,
+// as it does where they come by a signal.
+func (d *lifecycle) mayName(in contract.CleanInput) error {
+	if len(in.Steps) == 0 {
+		return nil
+	}
+	_, f := d.planner.Named(d.subject(), in.Steps)
+	if f == nil || f.Code != device.CodeNoSuchStep {
+		return nil
+	}
+	return d.refuse(f.Code, f.Message, f.Remedy)
+}
+
 func (d *lifecycle) requestClean(ctx workflow.Context, in contract.CleanInput) (contract.Result, error) {
 	kind := device.Clean
 	if len(in.Steps) > 0 {

@@ -62,6 +62,14 @@ func (d *lifecycle) mayMove(in contract.MoveInput) error {
 	return d.legal(device.Event{Kind: device.Move})
 }
 
+// mayBeCalled refuses a place whose name is none.
+func (d *lifecycle) mayBeCalled(in contract.MoveInput) error {
+	if _, err := device.CanonicalName(in.Enrolment.Name); err != nil {
+		return d.refuse(device.CodeInvalid, err.Error(), "name the place that the piece has now")
+	}
+	return nil
+}
+
 // move carries the device over to the name of the place that its piece has now, with
 // its state, its dirt and its past. From the moment that the new workflow has begun
 // this one is over, whatever else waits.

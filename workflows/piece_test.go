@@ -27,6 +27,18 @@ func (w *world) move(to string) *call {
 	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrolment: e})
 }
 
+// D10: a name that is none is refused, and leaves nothing behind.
+func TestD10_MoveToNoName(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	ok[contract.Result](w.enroll(false))
+	before := w.view()
+	for _, to := range []string{"", "a b", "a/b", "d1 "} {
+		w.move(to).refused(device.CodeInvalid)
+	}
+	require.Equal(t, before, w.view())
+	w.noDefect()
+}
+
 // swapped brings the device into error, by a clean that finds another piece.
 func (w *world) swapped() {
 	w.t.Helper()

@@ -1,10 +1,12 @@
 package workflows_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -80,6 +82,43 @@ func (w *world) onwardUnlessRetired(instance string) {
 	if w.view().DeviceState != device.Retired {
 		w.onward(instance)
 	}
+}
+
+// What would fill the state past what Temporal carries is refused, by update and by
+// signal, and the workflow goes on.
+func TestSignals_TooLong(t *testing.T) {
+	long := strings.Repeat("x", 16<<10)
+	w := newWorld(t, safePolicy())
+	w.broken()
+	before := w.view()
+	w.signal(contract.SignalClean, contract.CleanInput{Reason: long})
+	w.signal(contract.SignalObserved, contract.Hint{Twin: long})
+	w.pass(time.Minute)
+	v := w.view()
+	require.Contains(t, v.LastRefusal, "longer than 16 KiB")
+	v.LastRefusal, v.UpdatedAt = before.LastRefusal, before.UpdatedAt
+	require.Equal(t, before, v)
+	for verb, in := range map[string]any{
+		contract.UpdateBind:     contract.BindInput{Instance: "i1", Request: long},
+		contract.UpdateClean:    contract.CleanInput{Reason: long},
+		contract.UpdateMaintain: contract.MaintainInput{Reason: long},
+		contract.UpdateRetire:   contract.ReasonInput{Reason: long},
+	} {
+		require.Contains(t, w.send(verb, "", in).refused(device.CodeInvalid).Fault.Message, "longer than 16 KiB", verb)
+	}
+	w.signal(contract.SignalClean, contract.CleanInput{Reason: long[:15<<10]})
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// A run that took a long signal before this was refused goes on as it did.
+func TestSignals_TooLongInARunOfAnOlderWorker(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.versions = map[string]workflow.Version{"long signals are refused": workflow.DefaultVersion}
+	w.broken()
+	w.signal(contract.SignalClean, contract.CleanInput{Reason: strings.Repeat("x", 16<<10)})
+	w.reach(device.Available)
+	w.noDefect()
 }
 
 // Hints that cannot be read change nothing and stop nothing.

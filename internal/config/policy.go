@@ -37,7 +37,7 @@ const defaultStall = 10 * time.Minute
 // LoadPolicy reads what policy.yaml says of cleans: the priorities of steps, nil where
 // there are none, how NVMe devices are erased, and from when on a device is worn out.
 // Of a file whose form is right every error is told, one a line, each with its line in
-// the file; whether a step exists is not known here.
+// the file; whether the steps allow the priorities is not asked here.
 func LoadPolicy(file string) (clean.Policy, error) {
 	none := clean.Policy{}
 	text, err := os.ReadFile(file)

@@ -76,7 +76,8 @@ var (
 
 var hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// LoadWorker reads and checks the environment. The error names the variable, in one
+// LoadWorker reads and checks the environment, whatever the role: a variable that is
+// empty counts as not set. The error names the variable, in one
 // line a variable.
 func LoadWorker() (Worker, error) {
 	var w Worker
@@ -151,6 +152,12 @@ func (w Worker) check() error {
 	}
 	if w.MaxCleansPerHost < 1 || w.MaxCleansPerHost > 1000 {
 		complain("MAX_CLEANS_PER_HOST", "%d is not within 1 to 1000", w.MaxCleansPerHost)
+	}
+	if _, err := clean.Sampling(w.Verify); err != nil {
+		complain("VERIFY", "%q is neither full nor sample:N", w.Verify)
+	}
+	if _, err := clean.NewPlanner(clean.Catalog(), w.Policy()); err != nil {
+		complain("POLICY", "%s: %v", w.PolicyFile, err)
 	}
 	if w.StickyCache < 1 {
 		complain("WORKFLOW_CACHE", "%d is less than 1", w.StickyCache)

@@ -68,7 +68,7 @@ func settings(t *testing.T) map[string]setting {
 		"AUTOMATED_CLEAN":     {"AutomatedClean", true, "false", false, noBool},
 		"CLEAN_ON_ENROLL":     {"CleanOnEnroll", true, "0", false, noBool},
 		"MAX_CLEANS_PER_HOST": {"MaxCleansPerHost", 4, "1000", 1000, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "-1": "-1", "many": `"many"`, "1.5": `"1.5"`}},
-		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", nil}, // the steps check it, with ValidVerify
+		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", map[string]string{"half": `"half" is neither full nor sample:N`, "sample:0": "neither", "Full": "neither"}},
 		"WORKFLOW_CACHE":      {"StickyCache", 2000, "1", 1, map[string]string{"0": "0 is less than 1", "x": `"x"`}},
 		"NVME_HELPER":         {"NVMeHelper", "", "/usr/libexec/burnish-nvme-helper", "/usr/libexec/burnish-nvme-helper", map[string]string{"helper": "\"helper\" is no absolute path"}},
 		"SWEEP_INTERVAL":      {"SweepInterval", time.Minute, "5m", 5 * time.Minute, map[string]string{"-1s": "is negative", "x": "invalid duration"}},
@@ -256,6 +256,29 @@ func TestPolicyFileIsStrict(t *testing.T) {
 			require.ErrorContains(t, err, tt.says)
 			require.NotContains(t, err.Error(), "\n", "one line")
 		})
+	}
+}
+
+// TestPolicyFileIsPlannedBy: what no clean can be planned by is refused in each role.
+func TestPolicyFileIsPlannedBy(t *testing.T) {
+	for name, tt := range map[string]struct{ text, says string }{
+		"no such step":        {"priorities: {polish: 5}\n", `there is no step "polish"`},
+		"no erase":            {"priorities: {zero: 0}\n", "cannot be switched off"},
+		"the same priority":   {"priorities: {zero: 80}\n", "both have priority 80"},
+		"a negative priority": {"priorities: {wear_check: -1}\n", "is negative"},
+	} {
+		for _, role := range []string{"control", "host", "all"} {
+			t.Run(name+" "+role, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "policy.yaml")
+				require.NoError(t, os.WriteFile(file, []byte(tt.text), 0o600))
+				only(t, map[string]string{"POLICY": file, "ROLE": role})
+				_, err := config.LoadWorker()
+				require.Error(t, err)
+				require.True(t, strings.HasPrefix(err.Error(), "BURNISH_POLICY: "+file+": "), err.Error())
+				require.ErrorContains(t, err, tt.says)
+				require.NotContains(t, err.Error(), "\n", "one line")
+			})
+		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"burnish/internal/clean"
-	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/host"
 )
@@ -118,7 +117,8 @@ func (m machine) all() {
 // control looks at what the control worker refuses to start without.
 func (m machine) control() {
 	_, err := clean.NewPlanner(clean.Catalog(), m.settings.Policy())
-	if err = errors.Join(err, steps.ValidVerify(m.settings.Verify)); err != nil {
+	_, how := clean.Sampling(m.settings.Verify)
+	if err = errors.Join(err, how); err != nil {
 		for _, wrong := range split(err) {
 			m.Wrong("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
 		}

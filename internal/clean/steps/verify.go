@@ -8,8 +8,6 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
@@ -96,7 +94,7 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	every, err := sampling(w.Verify)
+	every, err := clean.Sampling(w.Verify)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -185,26 +183,6 @@ func sampled(seed uint64, first, every int64) int64 {
 	group := first / every
 	pick := rand.New(rand.NewPCG(seed, uint64(group)))
 	return first + pick.Int64N((group+1)*every-first)
-}
-
-// sampling reads "full" or "sample:N", N blocks of which one is read.
-func sampling(verify string) (int64, error) {
-	if verify == "" || verify == "full" {
-		return 1, nil
-	}
-	text, ok := strings.CutPrefix(verify, "sample:")
-	n, err := strconv.ParseInt(text, 10, 32)
-	if !ok || err != nil || n < 1 {
-		return 0, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInvalidSetting,
-			Message: fmt.Sprintf("verify %q is neither full nor sample:N", verify), Remedy: "correct BURNISH_VERIFY"}
-	}
-	return n, nil
-}
-
-// ValidVerify refuses what sampling would; settings are checked with it at start.
-func ValidVerify(verify string) error {
-	_, err := sampling(verify)
-	return err
 }
 
 func firstNonZero(p []byte) int64 {

@@ -371,7 +371,6 @@ func TestF19_VerifySettings(t *testing.T) {
 		"": "full", "full": "full", "sample:1": "full", "sample:2": "sample:2", "sample:2147483647": "sample:2147483647",
 	} {
 		t.Run("takes "+setting, func(t *testing.T) {
-			require.NoError(t, steps.ValidVerify(setting))
 			j := clean(10 * kib)
 			w := j.work()
 			w.Verify = setting
@@ -382,7 +381,6 @@ func TestF19_VerifySettings(t *testing.T) {
 	}
 	for _, setting := range []string{"none", "Full", "sample", "sample:", "sample:0", "sample:-1", "sample:2.5", "sample:x", "sample: 2", "sample:2147483648", "2", " full"} {
 		t.Run("refuses "+setting, func(t *testing.T) {
-			require.Error(t, steps.ValidVerify(setting))
 			j := clean(10 * kib)
 			w := j.work()
 			w.Verify = setting

@@ -53,15 +53,24 @@ func Names() []string {
 // Drivers makes the drivers of these names, each once. A name that is not in the
 // list is an error of one line that gives those that are.
 func Drivers(names []string, host Host) (map[string]hardware.Driver, error) {
+	if err := Known(names); err != nil {
+		return nil, err
+	}
 	drivers := make(map[string]hardware.Driver, len(names))
 	for _, name := range names {
-		maker, ok := makers[name]
-		if !ok {
-			return nil, fmt.Errorf("there is no driver %q: known are %s", name, strings.Join(Names(), ", "))
-		}
 		if drivers[name] == nil {
-			drivers[name] = maker(host)
+			drivers[name] = makers[name](host)
 		}
 	}
 	return drivers, nil
+}
+
+// Known refuses, in one line, a name that no driver has.
+func Known(names []string) error {
+	for _, name := range names {
+		if makers[name] == nil {
+			return fmt.Errorf("there is no driver %q: known are %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return nil
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWrongSettingsEndEveryRoleFirst: exit code 2 with the variable's name, before a
+// server is asked (there is none) and before anything is polled.
+func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
+	for name, tt := range map[string]struct{ value, says string }{
+		"VERIFY":    {"half", `BURNISH_VERIFY: "half" is neither full nor sample:N`},
+		"DRIVERS":   {"block,typo", `BURNISH_DRIVERS: there is no driver "typo"`},
+		"INVENTORY": {"typo", `BURNISH_INVENTORY: "typo" is none of file, placement`},
+	} {
+		for _, role := range []string{"control", "host", "all"} {
+			t.Run(name+" "+role, func(t *testing.T) {
+				t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+				t.Setenv("BURNISH_STATE_DIR", t.TempDir())
+				t.Setenv("BURNISH_ROLE", role)
+				t.Setenv("BURNISH_"+name, tt.value)
+				err := run(nil)
+				require.ErrorContains(t, err, tt.says)
+				require.ErrorAs(t, err, new(usageError))
+			})
+		}
+	}
+	t.Run("a broker without Placement", func(t *testing.T) {
+		t.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+		t.Setenv("BURNISH_STATE_DIR", t.TempDir())
+		t.Setenv("BURNISH_AMQP_URL", "amqp://h1")
+		err := run(nil)
+		require.ErrorContains(t, err, "set BURNISH_INVENTORY=placement")
+		require.ErrorAs(t, err, new(usageError))
+	})
+}
