@@ -52,7 +52,8 @@ func (s *Sweeper) Sweep(ctx context.Context, in contract.SweepInput) (contract.S
 
 func (s *Sweeper) sweep(ctx context.Context, in contract.SweepInput) (contract.Swept, error) {
 	// Everything is read after this moment: a device that is bound later drops the hint.
-	w := &sweep{Sweeper: s, seen: time.Now().UTC(), found: map[string]bool{}, told: map[string]bool{}, was: in.Missing}
+	w := &sweep{Sweeper: s, seen: time.Now().UTC(), found: map[string]bool{}, told: map[string]bool{}, was: in.Missing, turn: make(chan struct{}, hintsAtOnce)}
+	defer w.all.Wait()
 	whole := len(in.Hosts) == 0 && len(in.Instances) == 0
 	var err error
 	if w.devices, err = s.listed(ctx, in); err != nil {
@@ -60,8 +61,8 @@ func (s *Sweeper) sweep(ctx context.Context, in contract.SweepInput) (contract.S
 	}
 	// Something happened to those whose device it is: they need not wait until Placement
 	// told of a whole host.
-	w.namedBy(in.Instances)
-	if err := w.hint(ctx); err != nil {
+	w.namedBy(ctx, in.Instances)
+	if err := w.hinted(ctx); err != nil {
 		return contract.Swept{}, err
 	}
 	if err := w.foreign(ctx, whole); err != nil {
@@ -70,8 +71,8 @@ func (s *Sweeper) sweep(ctx context.Context, in contract.SweepInput) (contract.S
 	if err := w.own(ctx); err != nil {
 		return contract.Swept{}, err
 	}
-	w.missing()
-	err = w.hint(ctx)
+	w.missing(ctx)
+	err = w.hinted(ctx)
 	slices.SortFunc(w.out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) })
 	w.out.Mismatches = w.out.Mismatches[:min(len(w.out.Mismatches), contract.KeptMismatches)]
 	w.out.Counts.Devices, w.out.Counts.Missing = len(w.devices), len(w.out.Missing)
@@ -165,15 +166,21 @@ type sweep struct {
 	was     []string // missing before
 	out     contract.Swept
 	found   map[string]bool // the devices whose provider was seen
-	hints   []string        // still to be told
-	told    map[string]bool // the devices that were
+	told    map[string]bool // the devices that were told to look
+	all     sync.WaitGroup  // the hints that are on their way
+	turn    chan struct{}   // of which there are hintsAtOnce
+
+	mu     sync.Mutex
+	hints  int   // that arrived
+	failed error // of the first that did not
+	others int   // that did not either
 }
 
 // namedBy finds the devices of Nova's that instances have.
-func (w *sweep) namedBy(instances []string) {
+func (w *sweep) namedBy(ctx context.Context, instances []string) {
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
 		if k := w.devices[name]; k.owner == device.OwnerNova && k.state == device.Allocated && slices.Contains(instances, k.instance) {
-			w.hints = append(w.hints, name)
+			w.hint(ctx, name)
 		}
 	}
 }
@@ -197,7 +204,7 @@ func (w *sweep) foreign(ctx context.Context, whole bool) error {
 		w.out.Counts.Providers++
 		switch k, ok := w.devices[s.Device]; {
 		case ok && k.owner == device.OwnerNova:
-			w.compare(k, s)
+			w.compare(ctx, k, s)
 		case whole && !ok:
 			w.out.Counts.Unenrolled++
 		}
@@ -222,19 +229,19 @@ func (w *sweep) own(ctx context.Context) error {
 	return w.Fleet.Own(ctx, ids, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.Sighted) error {
 		w.out.Counts.Providers++
 		if k, ok := w.devices[names[s.UUID]]; ok {
-			w.compare(k, s)
+			w.compare(ctx, k, s)
 		}
 		return nil
 	})
 }
 
-func (w *sweep) compare(k known, s inventory.Sighted) {
+func (w *sweep) compare(ctx context.Context, k known, s inventory.Sighted) {
 	w.found[k.name] = true
 	what, odd := k.differs(s)
 	if what == "" && !slices.Contains(w.was, k.name) { // one that is back looks at who it is
 		return
 	}
-	w.hints = append(w.hints, k.name)
+	w.hint(ctx, k.name)
 	if odd {
 		w.mismatch(k.name, what)
 	}
@@ -289,62 +296,58 @@ func (k known) differs(s inventory.Sighted) (what string, odd bool) {
 }
 
 // missing names the devices that have no provider, and hints to those that had one before.
-func (w *sweep) missing() {
+func (w *sweep) missing(ctx context.Context) {
 	for name, k := range w.devices {
 		if w.found[name] || k.state == device.Retired || k.state == device.Unknown {
 			continue
 		}
 		w.out.Missing = append(w.out.Missing, name)
 		if !slices.Contains(w.was, name) {
-			w.hints = append(w.hints, name)
+			w.hint(ctx, name)
 			w.Log.Warn("a device has no provider any more", "device", name, "state", string(k.state))
 		}
 	}
 	slices.Sort(w.out.Missing)
 }
 
-// hint has the devices look for themselves, each once.
-func (w *sweep) hint(ctx context.Context) error {
-	var (
-		mu     sync.Mutex
-		failed error
-		others int // that failed too
-		all    sync.WaitGroup
-		turn   = make(chan struct{}, hintsAtOnce)
-		hint   = contract.Hint{Source: "sweep", Seen: w.seen.Format(time.RFC3339Nano)}
-	)
-	for _, name := range w.hints {
-		if w.told[name] {
-			continue
+// hint has a device look for itself, once, and at once: it may be free, and a sweep long.
+// It waits where many are on their way.
+func (w *sweep) hint(ctx context.Context, name string) {
+	if w.told[name] {
+		return
+	}
+	w.told[name] = true
+	w.turn <- struct{}{}
+	activity.RecordHeartbeat(ctx) // every request tells: thousands may differ
+	w.all.Go(func() {
+		defer func() { <-w.turn }()
+		hint := contract.Hint{Source: "sweep", Seen: w.seen.Format(time.RFC3339Nano)}
+		err := w.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch {
+		case err == nil:
+			w.hints++
+		case errors.As(err, new(*serviceerror.NotFound)): // gone since it was listed
+		case w.failed == nil:
+			w.failed = fmt.Errorf("hinting to %s: %w", name, err)
+		default:
+			w.others++
 		}
-		w.told[name] = true
-		turn <- struct{}{}
-		activity.RecordHeartbeat(ctx) // every request tells: thousands may differ
-		all.Go(func() {
-			defer func() { <-turn }()
-			err := w.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				w.out.Counts.Hinted++
-			case errors.As(err, new(*serviceerror.NotFound)): // gone since it was listed
-			case failed == nil:
-				failed = fmt.Errorf("hinting to %s: %w", name, err)
-			default:
-				others++
-			}
-		})
-	}
-	all.Wait()
-	w.hints = nil
+	})
+}
+
+// hinted waits until every hint has arrived, and says which did not.
+func (w *sweep) hinted(ctx context.Context) error {
+	w.all.Wait()
+	w.out.Counts.Hinted = w.hints
 	switch {
-	case failed == nil, ctx.Err() != nil:
+	case w.failed == nil, ctx.Err() != nil:
 		return ctx.Err()
-	case others > 0:
-		return fmt.Errorf("%s, and to %d more", oneLine(failed.Error()), others)
+	case w.others > 0:
+		return fmt.Errorf("%s, and to %d more", oneLine(w.failed.Error()), w.others)
 	}
-	return errors.New(oneLine(failed.Error()))
+	return errors.New(oneLine(w.failed.Error()))
 }
 
 // mostCandidates bounds one answer, which goes through the server.

@@ -38,7 +38,8 @@ type sky struct {
 	pages   [][]*workflowpb.WorkflowExecutionInfo
 	foreign []inventory.Sighted
 	own     []inventory.Sighted
-	fails   error // of the fleet
+	fails   error  // of the fleet
+	after   func() // each provider of Foreigners
 	// deaf is the error of a hint to a device.
 	deaf func(name string) error
 
@@ -52,7 +53,7 @@ type sky struct {
 
 func newSky(t *testing.T) *sky {
 	t.Helper()
-	s := &sky{t: t, hints: map[string][]contract.Hint{}, deaf: func(string) error { return nil }}
+	s := &sky{t: t, hints: map[string][]contract.Hint{}, deaf: func(string) error { return nil }, after: func() {}}
 	c := &mocks.Client{}
 	s.Sweeper = &activities.Sweeper{Client: c, Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
@@ -92,6 +93,7 @@ func (s *sky) Foreigners(_ context.Context, hosts []string, at func(), each func
 		if err := each(p); err != nil {
 			return err
 		}
+		s.after()
 	}
 	return s.fails
 }
@@ -338,15 +340,40 @@ func TestS0_30_AHintThatDidNotArrive(t *testing.T) {
 }
 
 // S0.30: a fleet that does not answer is a fault of the whole sweep: nobody is missing
-// because of it, and nobody is hinted to.
+// because of it, and those alone are hinted to who were seen to differ.
 func TestS0_30_AFleetThatFails(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	s.foreign = s.foreign[:1]
 	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
 	_, err := s.sweep(contract.SweepInput{})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
-	require.Empty(t, s.hints)
+	require.Equal(t, []string{"h1_a"}, s.hinted())
+}
+
+// S0.29: who is seen to be free is told at once, not when a long sweep has seen all.
+func TestS0_29_AHintDoesNotWaitForTheSweep(t *testing.T) {
+	t.Parallel()
+	s := newSky(t)
+	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	told := make(chan string, 2)
+	s.deaf = func(name string) error {
+		told <- name
+		return nil
+	}
+	var seen []string
+	s.after = func() {
+		select {
+		case name := <-told:
+			seen = append(seen, name)
+		case <-time.After(10 * time.Second): // it will not come
+		}
+	}
+	require.Equal(t, 2, s.must(contract.SweepInput{}).Counts.Hinted)
+	require.Equal(t, []string{"h1_a", "h1_b"}, seen)
 }
 
 // S0.29: a look at some hosts and instances asks for their devices, and the hosts of
