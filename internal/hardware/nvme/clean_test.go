@@ -278,6 +278,7 @@ func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
 		"done by another":             {Status: 1, CDW10: 2},
 		"done, and written to since":  {Status: 1, CDW10: 4},
 		"done by another, and erased": {Status: 1, CDW10: 2, GlobalErased: true},
+		"done, whatever is written":   {Status: 1, CDW10: 4, GlobalErased: true, Unaware: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -286,7 +287,8 @@ func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
 			found := b.enrol(0)
 			b.soil(0)
 			b.site.Change(0, func(c *nvmetest.Controller) {
-				c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = before.Status, before.CDW10, before.GlobalErased
+				c.Sanitize.Status, c.Sanitize.CDW10 = before.Status, before.CDW10
+				c.Sanitize.GlobalErased, c.Sanitize.Unaware = before.GlobalErased, before.Unaware
 				c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Lie: true}}
 			})
 			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)

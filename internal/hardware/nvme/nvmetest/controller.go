@@ -159,6 +159,8 @@ type Sanitize struct {
 	Status       uint8
 	CDW10        uint32
 	GlobalErased bool
+	// Unaware: writes leave GlobalErased as it is, which is a lie.
+	Unaware bool
 	// Verifying: the drive waits in media verification; only sanitize with action 5
 	// leads out of it.
 	Verifying bool

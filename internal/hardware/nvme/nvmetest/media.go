@@ -94,7 +94,7 @@ func (w *world) look(s *slot) error {
 	if err := w.clean(s); err != nil {
 		return err
 	}
-	if before != s.Written {
+	if before != s.Written && !s.Controller.Sanitize.Unaware {
 		s.Controller.Sanitize.GlobalErased = false
 	}
 	return nil
