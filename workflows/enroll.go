@@ -89,7 +89,7 @@ func (d *lifecycle) enrollAgain(ctx workflow.Context, in contract.EnrollInput) (
 		return contract.Result{}, err
 	}
 	if !in.Provide || d.state.Device.State != device.Manageable ||
-		!since(ctx, "provide what is enrolled") {
+		!since(ctx, enrolledIsProvided) {
 		return contract.Result{View: d.view(), Already: true}, nil
 	}
 	_, err := d.provide(ctx, contract.ReasonInput{Reason: "enrolled"})

@@ -149,9 +149,6 @@ func handle[In, Out any](ctx workflow.Context, d *lifecycle, u *update[In, Out])
 // times over, and must stay far below what Temporal carries (2 MiB).
 const maxInput = 16 << 10
 
-// longRefused: runs that took a long signal before keep to that.
-const longRefused = "long signals are refused"
-
 func tooLong(in any) bool {
 	text, err := json.Marshal(in)
 	return err != nil || len(text) > maxInput

@@ -72,7 +72,7 @@ func (d *lifecycle) inventory(ctx, opts workflow.Context, activity string, in co
 		return err
 	}
 	provider := stock.Provider
-	if d.remade(stock) && since(ctx, "an available device keeps its provider") {
+	if d.remade(stock) && since(ctx, availableKeepsProvider) {
 		provider, d.state.Intent.Look = d.state.Provider, true
 	}
 	d.state.Generation, d.state.Provider, d.state.Uncertain = stock.Generation, provider, false

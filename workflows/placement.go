@@ -35,7 +35,7 @@ func Placement(ctx workflow.Context, in contract.PlacementInput) error {
 	if err := p.register(ctx); err != nil {
 		return err
 	}
-	p.together = since(ctx, "looks at once")
+	p.together = since(ctx, looksTogether)
 	p.show(ctx)
 	for {
 		long := func() bool {

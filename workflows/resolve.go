@@ -62,7 +62,7 @@ func (d *lifecycle) believe(ctx workflow.Context) error {
 	imported := cmp.Or(d.state.Intent.ImportProvider, d.state.Provider)
 	var stock contract.Stock
 	if f := faultIn(d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock)); f != nil {
-		if f.Code == device.CodeNoProvider && since(ctx, "a missing provider ends the import") {
+		if f.Code == device.CodeNoProvider && since(ctx, missingEndsImport) {
 			d.state.Intent.Import = false
 		}
 		d.state.Fault, d.state.LastError = f, f.Message
@@ -77,7 +77,7 @@ func (d *lifecycle) believe(ctx workflow.Context) error {
 	switch {
 	case stock.Used > 0:
 		d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
-	case stock.Reserved == 0 && stock.Total == 1 && stock.Provider != imported && since(ctx, "an import believes its own provider alone"):
+	case stock.Reserved == 0 && stock.Total == 1 && stock.Provider != imported && since(ctx, importBelievesItsOwn):
 		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: automated})
 		d.state.LastError = "its provider was made anew while it was imported: it is cleaned"
 	case stock.Reserved == 0 && stock.Total == 1:
@@ -88,12 +88,6 @@ func (d *lifecycle) believe(ctx workflow.Context) error {
 	// What is given back is burned by that first; all else must not stay free.
 	d.state.Intent.Raise = stock.Reserved < stock.Total && !d.state.Device.Returning
 	return nil
-}
-
-// since says that this run came here first by a worker that knows the change; one that
-// went on otherwise before keeps to that.
-func since(ctx workflow.Context, change string) bool {
-	return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // recall asks for the ended run of this device's workflow, more than once before it

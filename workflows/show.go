@@ -55,7 +55,7 @@ func (d *lifecycle) show(ctx workflow.Context) {
 	if !d.state.Enrolled {
 		return
 	}
-	if d.state.Told != d.state.Provider && since(ctx, "listings name the provider") {
+	if d.state.Told != d.state.Provider && since(ctx, listingsNameProvider) {
 		d.state.Told = d.state.Provider
 	}
 	attributes, facts := d.attributes(), d.facts()

@@ -153,6 +153,20 @@ func (s *site) freezeInMidWipe(ctx context.Context, files []file, before map[str
 	return nil, nil
 }
 
+// awaitQuickly polls without a pause: what it waits for lasts milliseconds.
+func awaitQuickly(ctx context.Context, limit time.Duration, done func() bool) error {
+	deadline := time.Now().Add(limit)
+	for !done() {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no wipe was under way within %s", limit)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // freeze stops a process and returns when each of its threads stands.
 func freeze(p *exec.Cmd) error {
 	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -385,17 +385,3 @@ func (f file) zeroesFrom(offset int64) (int64, error) {
 	}
 	return total, nil
 }
-
-// awaitQuickly polls without a pause: what it waits for lasts milliseconds.
-func awaitQuickly(ctx context.Context, limit time.Duration, done func() bool) error {
-	deadline := time.Now().Add(limit)
-	for !done() {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("no wipe was under way within %s", limit)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return nil
-}
