@@ -82,7 +82,7 @@ var mutations = []mutation{
 	{"D8 of Nova: an import believes the provider that was listed", "workflows/enroll.go",
 		"cmp.Or(listed, stock.Provider)", "cmp.Or(stock.Provider, listed)",
 		"./workflows", "TestD8_"},
-	{"D8 of Nova: a run of an older worker keeps its order", "workflows/resolve.go",
+	{"D8 of Nova: a run of an older worker keeps its order", "workflows/changes.go",
 		"return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion", "return change != \"\" || ctx == nil",
 		"./workflows", "TestReplay_Every"},
 	{"F4 of Nova: who has it at the look had it at the burn", "workflows/release.go",
