@@ -28,15 +28,15 @@ help: ## list the targets
 
 .PHONY: demo
 demo: build ## clean a device before your eyes, with a crash in between (needs nothing else)
-	@$(BUILD) go run ./internal/demo $(if $(DEVICE),-device "$(DEVICE)")
+	@$(BUILD) go run ./internal/testkit/demo $(if $(DEVICE),-device "$(DEVICE)")
 
 .PHONY: up
 up: build ## start the server and a worker in the background
-	@$(BUILD) go run ./internal/demo -up
+	@$(BUILD) go run ./internal/testkit/demo -up
 
 .PHONY: down
 down: ## stop what `make up` started
-	@$(BUILD) go run ./internal/demo -down
+	@$(BUILD) go run ./internal/testkit/demo -down
 
 .PHONY: build
 build: ## build bin/burnish, bin/burnish-worker and bin/burnish-devserver
@@ -57,7 +57,7 @@ PLAIN := ./internal/device ./internal/hardware/block ./internal/hardware/nvme
 test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	@./deploy/setup-test.sh </dev/null
 	@rm -f $(SUMMARY)
-	@$(BUILD) go build -o bin/testsum ./internal/cmd/testsum
+	@$(BUILD) go build -o bin/testsum ./internal/testkit/cmd/testsum
 	@race=-race; if ! command -v gcc >/dev/null; then \
 		[ "$${BURNISH_TEST_REQUIRE:-}" != all ] || { echo "the race detector needs gcc"; exit 1; }; \
 		echo "no gcc: testing without the race detector"; race=; \
@@ -117,7 +117,7 @@ tidy-check:
 
 .PHONY: bench
 bench: build ## measure binds, cleans and listings against a real server
-	go run ./internal/bench
+	go run ./internal/testkit/bench
 
 .PHONY: replay
 replay: ## replay the recorded histories against the present workflows

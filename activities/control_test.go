@@ -14,7 +14,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/file"
-	"burnish/internal/inventory/inventorytest"
+	"burnish/internal/testkit/suites/inventorytest"
 	"burnish/workflows/contract"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware/fake"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 	"burnish/workflows/contract"
 )
 

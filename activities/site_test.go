@@ -28,7 +28,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
-	"burnish/internal/testlog"
+	"burnish/internal/testkit/testlog"
 	"burnish/workflows/contract"
 )
 

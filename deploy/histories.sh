@@ -102,4 +102,4 @@ until_state turnover available
 until_state bare available
 
 rm -rf "$into"
-go run ./internal/cmd/histories -into "$into" turnover repair aborted crash bare piece moved
+go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash bare piece moved

@@ -25,11 +25,11 @@ import (
 	"burnish/activities"
 	"burnish/internal/config"
 	"burnish/internal/device"
-	"burnish/internal/e2e"
 	port "burnish/internal/hardware"
 	hardware "burnish/internal/hardware/all"
 	"burnish/internal/host"
-	"burnish/internal/testlog"
+	"burnish/internal/testkit/e2e"
+	"burnish/internal/testkit/testlog"
 	"burnish/workflows/contract"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/config"
-	"burnish/internal/inventory/placement/placementtest"
+	"burnish/internal/testkit/openstack"
 )
 
 // S0.12: what keeps the control worker from its inventory is told with what to do.
@@ -33,7 +33,7 @@ func TestS0_12_TheInventoryIsAsked(t *testing.T) {
 	require.Equal(t, Wrong, f.Level, "nobody listens there")
 	require.NotEmpty(t, f.Remedy)
 
-	server := placementtest.Start(t, placementtest.Options{})
+	server := openstack.Start(t, openstack.Options{})
 	t.Setenv("OS_PLACEMENT_ENDPOINT_OVERRIDE", server.URL)
 	f = look(config.Worker{Inventory: "placement", Cloud: "default"})
 	require.Equal(t, OK, f.Level, "%+v", f)

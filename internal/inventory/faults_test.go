@@ -9,7 +9,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
-	it "burnish/internal/inventory/inventorytest"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 // broken is one rule as the next test breaks it: at each of its calls, before and

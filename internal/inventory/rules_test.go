@@ -10,7 +10,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/file"
-	it "burnish/internal/inventory/inventorytest"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 // world is one published provider, given back once, and a Faulty before it.

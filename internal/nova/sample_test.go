@@ -16,9 +16,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/inventory/placement/placementtest"
-	"burnish/internal/nova/novatest"
-	"burnish/internal/testlog"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/testlog"
 )
 
 const sample = "../../deploy/sample/cleanup_listener.py"
@@ -188,7 +188,7 @@ func TestS0_37_TheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 		require.Equal(t, "placement 1.26", d.version)
 		d.used = 0 // which leaves the generation as it is
 	})
-	require.NoError(t, p.Send(novatest.Instance("instance.delete.end", uuid.NewString(), "h1")))
+	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", uuid.NewString(), "h1")))
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 && d.generation == 8 }), soon, 10*time.Millisecond)
 	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
 	d.change(func(d *oneDevice) { require.Equal(t, []int{200}, d.puts) })
@@ -246,10 +246,10 @@ func TestS0_37_TheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
 // TestS0_37_TheSampleWithKeystone, as nova.conf has it, and the real Placement.
 func TestS0_37_TheSampleWithKeystone(t *testing.T) {
 	s := needsSample(t)
-	keystone := placementtest.StartKeystone(t, placementtest.KeystoneOptions{})
-	server := placementtest.Start(t, placementtest.Options{Keystone: keystone})
+	keystone := openstack.StartKeystone(t, openstack.KeystoneOptions{})
+	server := openstack.Start(t, openstack.Options{Keystone: keystone})
 	keystone.Serve(t, server.URL)
-	scheduler := placementtest.NewScheduler(t, server.URL)
+	scheduler := openstack.NewScheduler(t, server.URL)
 	scheduler.Token = keystone.Token(t)
 	root := scheduler.Host("h1")
 	device := scheduler.Device(root, "h1", "0000:0a:00.0", "CUSTOM_PCI_8086_0A54")
@@ -265,7 +265,7 @@ func TestS0_37_TheSampleWithKeystone(t *testing.T) {
 	}
 	dir, _, _ := startSample(t, s, fmt.Sprintf("auth_type = password\nauth_url = %s/v3\nusername = %s\npassword = %s\nproject_name = %s\n"+
 		"user_domain_name = Default\nproject_domain_name = Default\nregion_name = %s\n",
-		keystone.URL, placementtest.User, placementtest.Password, placementtest.Project, placementtest.Region), 100*time.Millisecond)
+		keystone.URL, openstack.User, openstack.Password, openstack.Project, openstack.Region), 100*time.Millisecond)
 	require.Eventually(t, func() bool { return reserved(device) == 0.0 }, soon, 50*time.Millisecond)
 	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
 	require.Equal(t, 1.0, reserved(held), "in use")

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/nova"
-	"burnish/internal/nova/novatest"
-	"burnish/internal/testlog"
+	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/testlog"
 )
 
 // soon is how long a test waits for what must happen.
@@ -31,7 +31,7 @@ const soon = 60 * time.Second
 var shared struct {
 	sync.Mutex
 	dir    string
-	broker *novatest.Broker
+	broker *oslo.Broker
 	err    error
 }
 
@@ -72,16 +72,16 @@ func processesOf(dir string) (left []string) {
 	return left
 }
 
-func theBroker(t *testing.T) *novatest.Broker {
+func theBroker(t *testing.T) *oslo.Broker {
 	t.Helper()
-	if why := novatest.Missing(); why != "" {
+	if why := oslo.Missing(); why != "" {
 		t.Skip(why)
 	}
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.dir == "" {
 		if shared.dir, shared.err = os.MkdirTemp("", "burnish-nova"); shared.err == nil {
-			shared.broker, shared.err = novatest.Start(shared.dir)
+			shared.broker, shared.err = oslo.Start(shared.dir)
 		}
 	}
 	require.NoError(t, shared.err)
@@ -91,7 +91,7 @@ func theBroker(t *testing.T) *novatest.Broker {
 // site is a test's own corner of the broker.
 type site struct {
 	t        *testing.T
-	broker   *novatest.Broker
+	broker   *oslo.Broker
 	exchange string
 	queue    string
 	log      *testlog.Log
@@ -103,16 +103,16 @@ func newSite(t *testing.T) *site {
 }
 
 // novaRuns is a producer that has said something, so that its exchange is there.
-func (s *site) novaRuns() *novatest.Producer {
+func (s *site) novaRuns() *oslo.Producer {
 	s.t.Helper()
 	p := s.producer()
-	require.NoError(s.t, p.Send(novatest.Instance("instance.power_on.end", uuid.NewString(), "h1")))
+	require.NoError(s.t, p.Send(oslo.Instance("instance.power_on.end", uuid.NewString(), "h1")))
 	return p
 }
 
-func (s *site) producer() *novatest.Producer {
+func (s *site) producer() *oslo.Producer {
 	s.t.Helper()
-	p, err := novatest.StartProducer(s.t.TempDir(), s.broker.TransportURL(), s.exchange, "versioned_notifications")
+	p, err := oslo.StartProducer(s.t.TempDir(), s.broker.TransportURL(), s.exchange, "versioned_notifications")
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, p.Stop()) })
 	return p

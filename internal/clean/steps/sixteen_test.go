@@ -17,7 +17,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	blockdriver "burnish/internal/hardware/block"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 type allowAll struct{}

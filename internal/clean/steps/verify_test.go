@@ -14,7 +14,7 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/hardware/hardwaremock"
+	"burnish/internal/testkit/hardwaremock"
 )
 
 func verify(ctx context.Context, w *steps.Work) (steps.Outcome, error) {

@@ -12,7 +12,7 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/hardware/hardwaremock"
+	"burnish/internal/testkit/hardwaremock"
 )
 
 // sizes are sizes with and without odd ends, in blocks, chunks and bytes.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 // TestF12_TablesAreReadAsTheKernelWritesThem: what cannot be made in every test, as a

@@ -14,7 +14,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 // call is one pwrite as the kernel saw it.

@@ -13,7 +13,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 // TestF14_NotInPlace is about files that were on such a file system from the start:

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 func TestF14_RefusedAndNothingIsWritten(t *testing.T) {

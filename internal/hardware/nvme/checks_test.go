@@ -11,33 +11,33 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
-	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/testkit/nvmesim"
 )
 
 // TestS0_32_WearIsCheckedAgainstTheLimits.
 func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		health nvmetest.Health
+		health nvmesim.Health
 		limits device.WearLimits
 		says   string
 	}{
-		"new":                {nvmetest.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, ""},
-		"just within":        {nvmetest.Health{PercentUsed: 100, Spare: 10, SpareThreshold: 10}, device.WearLimits{}, ""},
-		"used up":            {nvmetest.Health{PercentUsed: 101, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, "101 percent of its life are used, and 100 may be"},
-		"over a lower limit": {nvmetest.Health{PercentUsed: 81, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 80}, "81 percent"},
-		"a higher limit":     {nvmetest.Health{PercentUsed: 120, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 150}, ""},
-		"spare":              {nvmetest.Health{PercentUsed: 3, Spare: 9, SpareThreshold: 10}, device.WearLimits{}, "9 percent of its spare capacity, and 10 are needed"},
-		"spare by policy":    {nvmetest.Health{PercentUsed: 3, Spare: 49, SpareThreshold: 10}, device.WearLimits{Spare: 50}, "50 are needed"},
-		"read only":          {nvmetest.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 8}, device.WearLimits{}, "critical warning is 0x08"},
-		"warm":               {nvmetest.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 2}, device.WearLimits{}, ""},
+		"new":                {nvmesim.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, ""},
+		"just within":        {nvmesim.Health{PercentUsed: 100, Spare: 10, SpareThreshold: 10}, device.WearLimits{}, ""},
+		"used up":            {nvmesim.Health{PercentUsed: 101, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, "101 percent of its life are used, and 100 may be"},
+		"over a lower limit": {nvmesim.Health{PercentUsed: 81, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 80}, "81 percent"},
+		"a higher limit":     {nvmesim.Health{PercentUsed: 120, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 150}, ""},
+		"spare":              {nvmesim.Health{PercentUsed: 3, Spare: 9, SpareThreshold: 10}, device.WearLimits{}, "9 percent of its spare capacity, and 10 are needed"},
+		"spare by policy":    {nvmesim.Health{PercentUsed: 3, Spare: 49, SpareThreshold: 10}, device.WearLimits{Spare: 50}, "50 are needed"},
+		"read only":          {nvmesim.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 8}, device.WearLimits{}, "critical warning is 0x08"},
+		"warm":               {nvmesim.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 2}, device.WearLimits{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drive := nvmetest.Drive("S1")
+			drive := nvmesim.Drive("S1")
 			b := newBench(t, drive)
 			found := b.enrol(0)
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Health = tt.health })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Health = tt.health })
 			r := b.clean(0, found, device.CryptoErase)
 			r.wear = tt.limits
 			err := r.step(t.Context(), clean.StepWearCheck)
@@ -54,22 +54,22 @@ func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
 func TestF20_WhatTenantsLeave(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		change func(*nvmetest.Controller)
+		change func(*nvmesim.Controller)
 		code   device.Code
 		says   string
 	}{
-		"nothing":              {func(*nvmetest.Controller) {}, "", "TCG"},
-		"Opal owned":           {func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true, Enabled: true} }, device.CodeLocked, "owned by TCG Opal"},
-		"Opal locked":          {func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeLocked, "locked true"},
-		"Opal at rest":         {func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true} }, "", "TCG locking not enabled"},
-		"staged firmware":      {func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
-		"other firmware":       {func(c *nvmetest.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
-		"saved features":       {func(c *nvmetest.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features put back: 0x06"},
-		"no security commands": {func(c *nvmetest.Controller) { c.OACS &^= 1 }, "", "no security commands"},
+		"nothing":              {func(*nvmesim.Controller) {}, "", "TCG"},
+		"Opal owned":           {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeLocked, "owned by TCG Opal"},
+		"Opal locked":          {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeLocked, "locked true"},
+		"Opal at rest":         {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true} }, "", "TCG locking not enabled"},
+		"staged firmware":      {func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
+		"other firmware":       {func(c *nvmesim.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
+		"saved features":       {func(c *nvmesim.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features put back: 0x06"},
+		"no security commands": {func(c *nvmesim.Controller) { c.OACS &^= 1 }, "", "no security commands"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.site.Change(0, tt.change)
 			b.site.Forget()
@@ -83,13 +83,13 @@ func TestF20_WhatTenantsLeave(t *testing.T) {
 				require.Contains(t, fault(t, tt.code, err).Message, tt.says)
 			}
 			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmetest.Reset, c.Opcode, "no reset before what is staged is known")
+				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before what is staged is known")
 			}
 			if tt.code == device.CodeFirmwareChanged {
 				// A verify that an operator names by itself does not reset it either.
 				fault(t, tt.code, r.step(t.Context(), clean.StepVerify))
 				for _, c := range b.site.Log() {
-					require.NotEqual(t, nvmetest.Reset, c.Opcode)
+					require.NotEqual(t, nvmesim.Reset, c.Opcode)
 				}
 			}
 		})
@@ -104,10 +104,10 @@ func TestF20_WriteProtectionIsEnded(t *testing.T) {
 		for _, dies := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, the worker dies %t", operation, dies), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, nvmetest.Drive("S1"))
+				b := newBench(t, nvmesim.Drive("S1"))
 				found := b.enrol(0)
 				b.soil(0)
-				b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces[0].WriteProtected = true })
+				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces[0].WriteProtected = true })
 				b.site.Rescan(0)
 				r := b.clean(0, found, operation)
 				died := errors.New("died")
@@ -136,14 +136,14 @@ func TestF20_WriteProtectionIsEnded(t *testing.T) {
 // the drive has it; the record says how much it was.
 func TestF20_HostMetadataIsDeleted(t *testing.T) {
 	t.Parallel()
-	left := []nvmetest.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63}, {Feature: 0x7f, Type: 2, NSID: 1}}
-	refusals := map[string]nvmetest.Injection{
-		"refused":      {Opcode: nvmetest.SetFeatures, Status: nvmetest.InvalidField},
-		"a drive lies": {Opcode: nvmetest.SetFeatures, Lie: true},
+	left := []nvmesim.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63}, {Feature: 0x7f, Type: 2, NSID: 1}}
+	refusals := map[string]nvmesim.Injection{
+		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
+		"a drive lies": {Opcode: nvmesim.SetFeatures, Lie: true},
 	}
-	check := func(t *testing.T, change func(*nvmetest.Controller)) (*bench, *run, error) {
+	check := func(t *testing.T, change func(*nvmesim.Controller)) (*bench, *run, error) {
 		t.Helper()
-		b := newBench(t, nvmetest.Drive("S1"))
+		b := newBench(t, nvmesim.Drive("S1"))
 		found := b.enrol(0)
 		b.site.Change(0, change)
 		b.site.Forget()
@@ -152,7 +152,7 @@ func TestF20_HostMetadataIsDeleted(t *testing.T) {
 	}
 	t.Run("deleted", func(t *testing.T) {
 		t.Parallel()
-		b, r, err := check(t, func(c *nvmetest.Controller) { c.HostMetadata, c.Metadata = true, slices.Clone(left) })
+		b, r, err := check(t, func(c *nvmesim.Controller) { c.HostMetadata, c.Metadata = true, slices.Clone(left) })
 		require.NoError(t, err)
 		require.Contains(t, r.done[clean.StepSecurityCheck].Note, "host metadata deleted: 4 elements")
 		require.Empty(t, b.site.Look(0).Metadata)
@@ -161,19 +161,19 @@ func TestF20_HostMetadataIsDeleted(t *testing.T) {
 	for name, has := range map[string]bool{"none left": true, "no such features": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, r, err := check(t, func(c *nvmetest.Controller) { c.HostMetadata = has })
+			b, r, err := check(t, func(c *nvmesim.Controller) { c.HostMetadata = has })
 			require.NoError(t, err)
 			require.NotContains(t, r.done[clean.StepSecurityCheck].Note, "metadata")
 			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmetest.SetFeatures, c.Opcode)
+				require.NotEqual(t, nvmesim.SetFeatures, c.Opcode)
 			}
 		})
 	}
 	for name, inject := range refusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, _, err := check(t, func(c *nvmetest.Controller) {
-				c.HostMetadata, c.Metadata, c.Inject = true, slices.Clone(left), []nvmetest.Injection{inject}
+			b, _, err := check(t, func(c *nvmesim.Controller) {
+				c.HostMetadata, c.Metadata, c.Inject = true, slices.Clone(left), []nvmesim.Injection{inject}
 			})
 			fault(t, device.CodeCommandRefused, err)
 			require.Equal(t, left, b.site.Look(0).Metadata)
@@ -184,20 +184,20 @@ func TestF20_HostMetadataIsDeleted(t *testing.T) {
 // TestF20_WriteProtectionThatStays is the operator's, before anything is erased.
 func TestF20_WriteProtectionThatStays(t *testing.T) {
 	t.Parallel()
-	for name, inject := range map[string]nvmetest.Injection{
-		"refused":      {Opcode: nvmetest.SetFeatures, Status: nvmetest.InvalidField},
-		"a drive lies": {Opcode: nvmetest.SetFeatures, Lie: true},
-		"it is lost":   {Opcode: nvmetest.SetFeatures, Errno: 5},
+	for name, inject := range map[string]nvmesim.Injection{
+		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
+		"a drive lies": {Opcode: nvmesim.SetFeatures, Lie: true},
+		"it is lost":   {Opcode: nvmesim.SetFeatures, Errno: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
 			all := b.left(0)
-			b.site.Change(0, func(c *nvmetest.Controller) {
+			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Namespaces[0].WriteProtected = true
-				c.Inject = []nvmetest.Injection{inject}
+				c.Inject = []nvmesim.Injection{inject}
 			})
 			b.site.Rescan(0)
 			b.site.Forget()
@@ -220,22 +220,22 @@ func TestF20_S2_54_ASanitizeKeepsTheCheckOff(t *testing.T) {
 	const runs, failed = 2, 3
 	for name, tt := range map[string]struct {
 		status uint8
-		change func(*nvmetest.Controller)
+		change func(*nvmesim.Controller)
 		code   device.Code
 	}{
-		"failed, nothing left":    {failed, func(*nvmetest.Controller) {}, ""},
-		"failed, Opal owned":      {failed, func(c *nvmetest.Controller) { c.Opal = nvmetest.Opal{Supported: true, Enabled: true} }, device.CodeLocked},
-		"failed, staged firmware": {failed, func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
-		"runs, nothing left":      {runs, func(*nvmetest.Controller) {}, ""},
-		"runs, staged firmware":   {runs, func(c *nvmetest.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
-		"runs and stands still":   {runs, func(c *nvmetest.Controller) { c.Sanitize.Polls, c.Sanitize.StallAt = 100, 655 }, device.CodeSanitizeStalled},
+		"failed, nothing left":    {failed, func(*nvmesim.Controller) {}, ""},
+		"failed, Opal owned":      {failed, func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeLocked},
+		"failed, staged firmware": {failed, func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
+		"runs, nothing left":      {runs, func(*nvmesim.Controller) {}, ""},
+		"runs, staged firmware":   {runs, func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
+		"runs and stands still":   {runs, func(c *nvmesim.Controller) { c.Sanitize.Polls, c.Sanitize.StallAt = 100, 655 }, device.CodeSanitizeStalled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3 })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3 })
 			b.site.Change(0, tt.change)
 			b.site.Forget()
 			r := b.clean(0, found, device.CryptoErase)
@@ -251,7 +251,7 @@ func TestF20_S2_54_ASanitizeKeepsTheCheckOff(t *testing.T) {
 			fault(t, tt.code, err)
 			require.Equal(t, clean.StepSanitize, step)
 			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmetest.Reset, c.Opcode, "no reset before what is staged is known")
+				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before what is staged is known")
 			}
 			// It stays so however often the step is tried again.
 			fault(t, tt.code, r.step(t.Context(), clean.StepSanitize))
@@ -260,17 +260,17 @@ func TestF20_S2_54_ASanitizeKeepsTheCheckOff(t *testing.T) {
 	for status, code := range map[uint8]device.Code{failed: device.CodeSanitizeFailed, runs: device.CodeSanitizeRunning} {
 		t.Run("zeroes, "+string(code), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000 })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000 })
 			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
 		})
 	}
 	t.Run("zeroes, and it stands still", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, nvmetest.Drive("S1"))
+		b := newBench(t, nvmesim.Drive("S1"))
 		found := b.enrol(0)
-		b.site.Change(0, func(c *nvmetest.Controller) {
+		b.site.Change(0, func(c *nvmesim.Controller) {
 			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.StallAt = runs, 4, 100, 655
 		})
 		r := b.clean(0, found, device.WriteZeroes)

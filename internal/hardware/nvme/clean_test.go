@@ -12,24 +12,24 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
-	"burnish/internal/hardware/hardwaretest"
-	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/testkit/nvmesim"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 // changes are the commands that change a drive.
-var changes = []uint8{nvmetest.ManageNamespace, nvmetest.AttachNamespace, nvmetest.SanitizeDrive, nvmetest.SetFeatures, nvmetest.Reset, nvmetest.Rescan}
+var changes = []uint8{nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SanitizeDrive, nvmesim.SetFeatures, nvmesim.Reset, nvmesim.Rescan}
 
 // provenCommands insists that each command went to the enrolled drive, and that each
 // that changes something came after an identify of the same drive's controller, and no other
 // change between them.
-func provenCommands(t *testing.T, site *nvmetest.Site, serial string) {
+func provenCommands(t *testing.T, site *nvmesim.Site, serial string) {
 	t.Helper()
 	const controller = 1 // CNS
 	identified := map[string]bool{}
 	for i, c := range site.Log() {
 		require.Equal(t, serial, c.Serial, "command %d (opcode 0x%x)", i, c.Opcode)
 		switch {
-		case c.Opcode == nvmetest.Identify && c.CDW[0]&0xff == controller:
+		case c.Opcode == nvmesim.Identify && c.CDW[0]&0xff == controller:
 			identified[c.Path] = true
 		case slices.Contains(changes, c.Opcode):
 			require.True(t, identified[c.Path], "opcode 0x%x went to a drive that was not identified just before", c.Opcode)
@@ -45,9 +45,9 @@ func TestS2_24_S2_100_CleanByEachOperation(t *testing.T) {
 	for _, operation := range []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred} {
 		t.Run(string(operation), func(t *testing.T) {
 			t.Parallel()
-			drive := nvmetest.Drive("S1")
-			drive.Sanitize.Leaves = map[device.Operation]nvmetest.Leaves{device.CryptoErase: "random", device.BlockErase: "ff"}[operation]
-			b := newBench(t, drive, nvmetest.Drive("CONTROL"))
+			drive := nvmesim.Drive("S1")
+			drive.Sanitize.Leaves = map[device.Operation]nvmesim.Leaves{device.CryptoErase: "random", device.BlockErase: "ff"}[operation]
+			b := newBench(t, drive, nvmesim.Drive("CONTROL"))
 			found := b.enrol(0)
 			require.Equal(t, device.LayoutWhole, found.Layout)
 			b.soil(0)
@@ -75,7 +75,7 @@ func TestS2_24_S2_100_CleanByEachOperation(t *testing.T) {
 				require.Equal(t, "provenance", verified.Method)
 				require.Contains(t, verified.Note, "128 of 128 sampled blocks read otherwise than before")
 			}
-			sent := slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive })
+			sent := slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive })
 			require.Equal(t, operation.Sanitizes(), sent, "S2.27: no other operation than the one locked in")
 		})
 	}
@@ -91,10 +91,10 @@ func (r *run) sanitized(t *testing.T) (string, error) {
 // before.
 func TestF19_WhatASanitizeLeaves(t *testing.T) {
 	t.Parallel()
-	for leaves, wrong := range map[nvmetest.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false, "unchanged": true} {
+	for leaves, wrong := range map[nvmesim.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false, "unchanged": true} {
 		t.Run(string(leaves), func(t *testing.T) {
 			t.Parallel()
-			drive := nvmetest.Drive("S1")
+			drive := nvmesim.Drive("S1")
 			drive.Sanitize.Leaves = leaves
 			b := newBench(t, drive)
 			found := b.enrol(0)
@@ -119,26 +119,26 @@ func TestF19_WhatASanitizeLeaves(t *testing.T) {
 
 // TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount (F18).
 func TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	b := newBench(t, drive)
 	found := b.enrol(0)
 	b.soil(0)
 	// The tenant's runs, by the very command that ours will be, and erases nothing.
-	b.site.Change(0, func(c *nvmetest.Controller) {
+	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, 4, false
 		c.Sanitize.Polls, c.Sanitize.Leaves = 3, "unchanged"
-		c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Times: 0, Skip: 1 << 20}}
+		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 0, Skip: 1 << 20}}
 	})
 	b.site.Forget()
 	r := b.clean(0, found, device.CryptoErase)
 	started := 0
 	r.stop = func(string, int64) error {
 		log := b.site.Log()
-		if now := len(slices.DeleteFunc(log, func(c nvmetest.Command) bool { return c.Opcode != nvmetest.SanitizeDrive })); now > started {
+		if now := len(slices.DeleteFunc(log, func(c nvmesim.Command) bool { return c.Opcode != nvmesim.SanitizeDrive })); now > started {
 			started = now
 		} else if b.site.Look(0).Sanitize.Status != 2 {
 			// The tenant's has ended: ours erases.
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Leaves = "random" })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" })
 		}
 		return nil
 	}
@@ -146,8 +146,8 @@ func TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, b.left(0))
 	for _, c := range b.site.Log() {
-		if c.Opcode == nvmetest.SanitizeDrive {
-			require.Equal(t, nvmetest.Success, c.Status, "S2.54: none is started while one runs")
+		if c.Opcode == nvmesim.SanitizeDrive {
+			require.Equal(t, nvmesim.Success, c.Status, "S2.54: none is started while one runs")
 			started = 1
 		}
 	}
@@ -157,12 +157,12 @@ func TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 // TestF18_ACrashBetweenIntentAndCommand: the next attempt starts it, and no earlier
 // sanitize of somebody else counts for it.
 func TestF18_ACrashBetweenIntentAndCommand(t *testing.T) {
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	b := newBench(t, drive)
 	found := b.enrol(0)
 	b.soil(0)
 	// A tenant has sanitized long ago by the same command, and written since.
-	b.site.Change(0, func(c *nvmetest.Controller) {
+	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, false
 	})
 	r := b.clean(0, found, device.CryptoErase)
@@ -180,7 +180,7 @@ func TestF18_ACrashBetweenIntentAndCommand(t *testing.T) {
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
 	require.Zero(t, b.left(0))
-	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive }))
+	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 }
 
 // TestF18_AnotherSanitizeComesBetween our intent and our command: it is followed, does
@@ -198,7 +198,7 @@ func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
 			r := b.clean(0, found, device.CryptoErase)
@@ -208,18 +208,18 @@ func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
 				switch sanitize := b.site.Look(0).Sanitize; {
 				case len(r.kept) > 0 && !came:
 					came = true
-					b.site.Change(0, func(c *nvmetest.Controller) {
+					b.site.Change(0, func(c *nvmesim.Controller) {
 						c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, tt.command, false
 						c.Sanitize.Leaves, c.Sanitize.Polls = "unchanged", 2
 						if tt.lie {
-							c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Times: 1, Lie: true}}
+							c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Lie: true}}
 						}
 					})
 				case crash && sanitize.Status == 2:
 					crash = false
 					return died
 				case came && sanitize.Status != 2:
-					b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Leaves = "random" })
+					b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" })
 				}
 				return nil
 			}
@@ -230,8 +230,8 @@ func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, came)
 			require.Zero(t, b.left(0))
-			require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool {
-				return c.Opcode == nvmetest.SanitizeDrive && c.Status == nvmetest.Success
+			require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool {
+				return c.Opcode == nvmesim.SanitizeDrive && c.Status == nvmesim.Success
 			}), "ours was started")
 		})
 	}
@@ -241,7 +241,7 @@ func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
 // when it is verified.
 func TestF18_WhatWasWrittenSinceIsSeen(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nvmetest.Drive("S1"))
+	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
 	r := b.clean(0, found, device.CryptoErase)
@@ -254,8 +254,8 @@ func TestF18_WhatWasWrittenSinceIsSeen(t *testing.T) {
 
 // TestF18_AnAnswerLost: the sanitize runs although its command seemed to fail.
 func TestF18_AnAnswerLost(t *testing.T) {
-	drive := nvmetest.Drive("S1")
-	drive.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
+	drive := nvmesim.Drive("S1")
+	drive.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
 	b := newBench(t, drive)
 	found := b.enrol(0)
 	b.soil(0)
@@ -265,14 +265,14 @@ func TestF18_AnAnswerLost(t *testing.T) {
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
 	require.Zero(t, b.left(0))
-	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive }), "S2.54: it is followed, not started again")
+	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }), "S2.54: it is followed, not started again")
 }
 
 // TestF18_ADriveThatLiesIsNotBelieved: success without an erase, whatever its log said
 // before.
 func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]nvmetest.Sanitize{
+	for name, before := range map[string]nvmesim.Sanitize{
 		"never":                       {},
 		"done by the same command":    {Status: 1, CDW10: 4, GlobalErased: true},
 		"done by another":             {Status: 1, CDW10: 2},
@@ -282,14 +282,14 @@ func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drive := nvmetest.Drive("S1")
+			drive := nvmesim.Drive("S1")
 			b := newBench(t, drive)
 			found := b.enrol(0)
 			b.soil(0)
-			b.site.Change(0, func(c *nvmetest.Controller) {
+			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Sanitize.Status, c.Sanitize.CDW10 = before.Status, before.CDW10
 				c.Sanitize.GlobalErased, c.Sanitize.Unaware = before.GlobalErased, before.Unaware
-				c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Lie: true}}
+				c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Lie: true}}
 			})
 			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 			f := fault(t, device.CodeSanitizeFailed, err)
@@ -302,18 +302,18 @@ func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
 // the operator's.
 func TestS2_27_NoOtherOperationAfterAFailure(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(*nvmetest.Controller)
+		change func(*nvmesim.Controller)
 		code   device.Code
 		says   string
 	}{
-		"failed": {func(c *nvmetest.Controller) { c.Sanitize.FailIt = true }, device.CodeSanitizeFailed, "its sanitize failed"},
-		"refused": {func(c *nvmetest.Controller) {
-			c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Status: nvmetest.InvalidOpcode}}
+		"failed": {func(c *nvmesim.Controller) { c.Sanitize.FailIt = true }, device.CodeSanitizeFailed, "its sanitize failed"},
+		"refused": {func(c *nvmesim.Controller) {
+			c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Status: nvmesim.InvalidOpcode}}
 		}, device.CodeCommandRefused, "status 0x1"},
-		"no capability any more": {func(c *nvmetest.Controller) { c.SANICAP = 0 }, device.CodeCommandRefused, ""},
+		"no capability any more": {func(c *nvmesim.Controller) { c.SANICAP = 0 }, device.CodeCommandRefused, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
 			b.site.Change(0, tt.change)
@@ -321,8 +321,8 @@ func TestS2_27_NoOtherOperationAfterAFailure(t *testing.T) {
 			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 			require.Contains(t, fault(t, tt.code, err).Message, tt.says)
 			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmetest.ManageNamespace, c.Opcode)
-				if c.Opcode == nvmetest.SanitizeDrive {
+				require.NotEqual(t, nvmesim.ManageNamespace, c.Opcode)
+				if c.Opcode == nvmesim.SanitizeDrive {
 					require.Equal(t, uint32(4), c.CDW[0])
 				}
 			}
@@ -332,7 +332,7 @@ func TestS2_27_NoOtherOperationAfterAFailure(t *testing.T) {
 
 // TestF19_AStalledSanitizeIsTheOperators: nothing but its own progress ends the wait.
 func TestF19_AStalledSanitizeIsTheOperators(t *testing.T) {
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	drive.Sanitize.Polls, drive.Sanitize.StallAt = 1000, 655
 	b := newBench(t, drive)
 	found := b.enrol(0)
@@ -345,16 +345,16 @@ func TestF19_AStalledSanitizeIsTheOperators(t *testing.T) {
 
 // TestF18_MediaVerificationIsLeftFirst.
 func TestF18_MediaVerificationIsLeftFirst(t *testing.T) {
-	b := newBench(t, nvmetest.Drive("S1"))
+	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
-	b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4 })
+	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4 })
 	b.site.Forget()
 	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 	require.NoError(t, err)
 	var actions []uint32
 	for _, c := range b.site.Log() {
-		if c.Opcode == nvmetest.SanitizeDrive {
+		if c.Opcode == nvmesim.SanitizeDrive {
 			actions = append(actions, c.CDW[0])
 		}
 	}
@@ -364,7 +364,7 @@ func TestF18_MediaVerificationIsLeftFirst(t *testing.T) {
 
 // TestS2_98_ZeroResumes after a stop in mid-wipe, on the same drive only.
 func TestS2_98_ZeroResumes(t *testing.T) {
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	drive.Capacity = 160 << 20
 	drive.Namespaces[0].Blocks = 160 << 20 / 512
 	b := newBench(t, drive)
@@ -404,17 +404,17 @@ func TestS2_98_ZeroResumes(t *testing.T) {
 func TestF11_SwappedBetweenTwoCommands(t *testing.T) {
 	t.Parallel()
 	for after := range 14 {
-		opcode, skip := nvmetest.Identify, after
+		opcode, skip := nvmesim.Identify, after
 		if after > 8 { // and after a look at its log
-			opcode, skip = nvmetest.GetLog, after-9
+			opcode, skip = nvmesim.GetLog, after-9
 		}
 		t.Run(fmt.Sprintf("0x%x %d", opcode, skip), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
-			b.site.Change(0, func(c *nvmetest.Controller) {
-				c.Inject = []nvmetest.Injection{{Opcode: opcode, Skip: skip, Times: 1, AfterEffect: true, SwapTo: "S2"}}
+			b.site.Change(0, func(c *nvmesim.Controller) {
+				c.Inject = []nvmesim.Injection{{Opcode: opcode, Skip: skip, Times: 1, AfterEffect: true, SwapTo: "S2"}}
 			})
 			b.site.Forget()
 			r := b.clean(0, found, device.CryptoErase)
@@ -434,7 +434,7 @@ func TestF11_SwappedBetweenTwoCommands(t *testing.T) {
 // TestF12_SomebodyElsesUse: nothing is sent to a drive that is mounted or held, and
 // nobody can mount it meanwhile.
 func TestF12_SomebodyElsesUse(t *testing.T) {
-	b := newBench(t, nvmetest.Drive("S1"))
+	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
 	all := b.left(0)
@@ -458,9 +458,9 @@ func TestF12_SomebodyElsesUse(t *testing.T) {
 		})
 	}
 	t.Run("a second controller", func(t *testing.T) {
-		b.site.Change(0, func(c *nvmetest.Controller) { c.CMIC, c.Others = 2, []uint16{7} })
+		b.site.Change(0, func(c *nvmesim.Controller) { c.CMIC, c.Others = 2, []uint16{7} })
 		fault(t, device.CodeTargetShared, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize))
-		b.site.Change(0, func(c *nvmetest.Controller) { c.CMIC, c.Others = 0, nil })
+		b.site.Change(0, func(c *nvmesim.Controller) { c.CMIC, c.Others = 0, nil })
 	})
 }
 

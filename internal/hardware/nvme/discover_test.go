@@ -12,8 +12,8 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/hardware/nvme"
-	"burnish/internal/hardware/nvme/nvmetest"
 	"burnish/internal/pci"
+	"burnish/internal/testkit/nvmesim"
 )
 
 // TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart, nor with one that is too old.
@@ -49,7 +49,7 @@ func TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 
 // TestS2_10_WhatADriveIs: found by its PCI address, named by its own controller.
 func TestS2_10_WhatADriveIs(t *testing.T) {
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0", 0x8086, 0x0a54
 	b := newBench(t, drive)
 	found := b.enrol(0)
@@ -67,9 +67,9 @@ func TestS2_10_WhatADriveIs(t *testing.T) {
 
 	// A tenant's namespaces and firmware do not make another drive of it (F11), and the
 	// enrolled firmware stays what a tenant's is compared with (F20).
-	b.site.Change(0, func(c *nvmetest.Controller) {
+	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Firmware = "FW2"
-		c.Namespaces = []nvmetest.Namespace{{NSID: 4, Blocks: 100, Format: 1, Attached: true}}
+		c.Namespaces = []nvmesim.Namespace{{NSID: 4, Blocks: 100, Format: 1, Attached: true}}
 	})
 	b.site.Rescan(0)
 	again, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
@@ -83,17 +83,17 @@ func TestS2_10_WhatADriveIs(t *testing.T) {
 func TestF11_AnotherDriveInTheSlot(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		change func(*nvmetest.Controller)
+		change func(*nvmesim.Controller)
 		code   device.Code
 	}{
-		"serial":    {func(c *nvmetest.Controller) { c.Serial = "S2" }, device.CodeReplaced},
-		"model":     {func(c *nvmetest.Controller) { c.Model = "Other" }, device.CodeIdentityChanged},
-		"subsystem": {func(c *nvmetest.Controller) { c.SubsystemNQN = "nqn.2014-08.org.nvmexpress:uuid:other" }, device.CodeIdentityChanged},
-		"capacity":  {func(c *nvmetest.Controller) { c.Capacity += 4096 }, device.CodeIdentityChanged},
+		"serial":    {func(c *nvmesim.Controller) { c.Serial = "S2" }, device.CodeReplaced},
+		"model":     {func(c *nvmesim.Controller) { c.Model = "Other" }, device.CodeIdentityChanged},
+		"subsystem": {func(c *nvmesim.Controller) { c.SubsystemNQN = "nqn.2014-08.org.nvmexpress:uuid:other" }, device.CodeIdentityChanged},
+		"capacity":  {func(c *nvmesim.Controller) { c.Capacity += 4096 }, device.CodeIdentityChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.site.Change(0, tt.change)
 			b.site.Forget()
@@ -106,7 +106,7 @@ func TestF11_AnotherDriveInTheSlot(t *testing.T) {
 		})
 	}
 	t.Run("gone", func(t *testing.T) {
-		b := newBench(t, nvmetest.Drive("S1"))
+		b := newBench(t, nvmesim.Drive("S1"))
 		found := b.enrol(0)
 		target := b.target(0)
 		b.site.Remove(0)
@@ -114,7 +114,7 @@ func TestF11_AnotherDriveInTheSlot(t *testing.T) {
 		fault(t, device.CodeTargetMissing, err)
 	})
 	t.Run("renumbered", func(t *testing.T) {
-		b := newBench(t, nvmetest.Drive("S1"), nvmetest.Drive("S2"))
+		b := newBench(t, nvmesim.Drive("S1"), nvmesim.Drive("S2"))
 		found := b.enrol(0)
 		b.soil(0)
 		b.soil(1)
@@ -126,7 +126,7 @@ func TestF11_AnotherDriveInTheSlot(t *testing.T) {
 		require.Equal(t, others, b.left(1))
 	})
 	t.Run("multipath", func(t *testing.T) {
-		drive := nvmetest.Drive("S1")
+		drive := nvmesim.Drive("S1")
 		drive.Multipath = true
 		b := newBench(t, drive)
 		found := b.enrol(0)
@@ -141,7 +141,7 @@ func TestF11_AnotherDriveInTheSlot(t *testing.T) {
 // TestF13_WhatTheHostDoesNotAllow is neither enrolled nor touched, at the moment at
 // which it is taken out of the rules.
 func TestF13_WhatTheHostDoesNotAllow(t *testing.T) {
-	b := newBench(t, nvmetest.Drive("S1"))
+	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
 	all := b.left(0)
@@ -166,7 +166,7 @@ func TestF13_WhatTheHostDoesNotAllow(t *testing.T) {
 
 // TestF15_AForeignSignatureIsRefusedOnce, until it is accepted by name.
 func TestF15_AForeignSignatureIsRefusedOnce(t *testing.T) {
-	b := newBench(t, nvmetest.Drive("S1"))
+	b := newBench(t, nvmesim.Drive("S1"))
 	label := append([]byte("LABELONE"), make([]byte, 16)...)
 	b.site.Write(0, 0x200, append(label, "LVM2 001"...))
 	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
@@ -179,7 +179,7 @@ func TestF15_AForeignSignatureIsRefusedOnce(t *testing.T) {
 
 // TestS2_6_FindListsWhatDeviceSpecAllows, and S2.4: nothing is no error.
 func TestS2_6_FindListsWhatDeviceSpecAllows(t *testing.T) {
-	one, two := nvmetest.Drive("S1"), nvmetest.Drive("S2")
+	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
 	one.VendorID, two.VendorID = 0x8086, 0x144d
 	b := newBench(t, one, two)
 	found, err := b.driver.Find(t.Context())
@@ -216,7 +216,7 @@ func TestS2_6_FindListsWhatDeviceSpecAllows(t *testing.T) {
 
 // TestF16_WriteZeroesOnlyWhereTheDriveHasIt.
 func TestF16_WriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	drive.ONCS = 0
 	b := newBench(t, drive)
 	found := b.enrol(0)
@@ -232,10 +232,10 @@ func TestF16_WriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 // TestF19_AVerifyAloneProvesNothing: without this clean's own sanitize, or after
 // somebody else's.
 func TestF19_AVerifyAloneProvesNothing(t *testing.T) {
-	b := newBench(t, nvmetest.Drive("S1"))
+	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
-	b.site.Change(0, func(c *nvmetest.Controller) {
+	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, true
 	})
 	r := b.clean(0, found, device.CryptoErase)
@@ -251,6 +251,6 @@ func TestF19_AVerifyAloneProvesNothing(t *testing.T) {
 	r.stop = nil
 	// No sample reads what it read, and the drive still says that all is erased.
 	b.site.Fill(0, 0x33)
-	b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.GlobalErased = true })
+	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.GlobalErased = true })
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify)).Message, "no record")
 }

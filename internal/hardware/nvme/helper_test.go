@@ -23,10 +23,10 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
 	"burnish/internal/hardware/nvme"
-	"burnish/internal/hardware/nvme/nvmetest"
 	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/host"
 	"burnish/internal/pci"
+	"burnish/internal/testkit/nvmesim"
 )
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(nvmetest.Main(m))
+	os.Exit(nvmesim.Main(m))
 }
 
 const (
@@ -91,7 +91,7 @@ type unprivileged struct {
 }
 
 func withoutRoot(t *testing.T, names ...string) *unprivileged {
-	b := newBench(t, nvmetest.Drive("S1"), nvmetest.Drive("CONTROL"))
+	b := newBench(t, nvmesim.Drive("S1"), nvmesim.Drive("CONTROL"))
 	found := b.enrol(0)
 	dir, err := os.MkdirTemp("", "burnish-helper-")
 	require.NoError(t, err)
@@ -212,12 +212,12 @@ func TestS2_67_AWorkerWithoutRootCleans(t *testing.T) {
 	const half = 8 << 20 / 512
 	for name, tt := range map[string]struct {
 		operation device.Operation
-		change    func(*nvmetest.Controller)
+		change    func(*nvmesim.Controller)
 	}{
-		"crypto erase": {device.CryptoErase, func(*nvmetest.Controller) {}},
-		"zeroes":       {device.Shred, func(*nvmetest.Controller) {}},
-		"split, and a feature changed": {device.BlockErase, func(c *nvmetest.Controller) {
-			c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half}}
+		"crypto erase": {device.CryptoErase, func(*nvmesim.Controller) {}},
+		"zeroes":       {device.Shred, func(*nvmesim.Controller) {}},
+		"split, and a feature changed": {device.BlockErase, func(c *nvmesim.Controller) {
+			c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half}}
 			f := c.Features[6]
 			f.Saved, f.Current = 0, 0
 			c.Features[6] = f
@@ -301,14 +301,14 @@ func TestS2_67_TheHelperHasItsOwnRules(t *testing.T) {
 // the drive before the command has ended.
 func TestF1_AKilledWorkersCommandKeepsTheFence(t *testing.T) {
 	u := withoutRoot(t, clean.StepSanitize)
-	u.site.Change(0, func(c *nvmetest.Controller) {
-		c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Hang: true}}
+	u.site.Change(0, func(c *nvmesim.Controller) {
+		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true}}
 	})
 	worker := u.worker()
 	require.NoError(t, worker.Start())
 	sent := func() bool {
 		for _, c := range u.site.Log() {
-			if c.Opcode == nvmetest.SanitizeDrive {
+			if c.Opcode == nvmesim.SanitizeDrive {
 				return true
 			}
 		}

@@ -7,7 +7,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
-	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/testkit/nvmesim"
 )
 
 // TestF17_Namespaces: whatever a tenant has left, no byte of his survives, and the
@@ -16,7 +16,7 @@ import (
 func TestF17_Namespaces(t *testing.T) {
 	t.Parallel()
 	const blocks = 16 << 20 / 512
-	layouts := map[string][]nvmetest.Namespace{
+	layouts := map[string][]nvmesim.Namespace{
 		"one is detached":  {{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2}},
 		"all are detached": {{NSID: 1, Blocks: blocks}},
 		"none":             {},
@@ -31,10 +31,10 @@ func TestF17_Namespaces(t *testing.T) {
 		for _, operation := range []device.Operation{device.WriteZeroes, device.CryptoErase} {
 			t.Run(name+" "+string(operation), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, nvmetest.Drive("S1"))
+				b := newBench(t, nvmesim.Drive("S1"))
 				found := b.enrol(0)
 				b.soil(0)
-				b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces = namespaces })
+				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = namespaces })
 				b.site.Rescan(0)
 				r := b.clean(0, found, operation)
 				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
@@ -53,11 +53,11 @@ func TestF17_Namespaces(t *testing.T) {
 // not add up to what was enrolled is a fault and nothing is written.
 func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
 	const half = 8 << 20 / 512
-	two := func(c *nvmetest.Controller) {
+	two := func(c *nvmesim.Controller) {
 		c.OACS &^= 1 << 3
-		c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half, Attached: true}}
+		c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half, Attached: true}}
 	}
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	two(&drive)
 	b := newBench(t, drive)
 	found := b.enrol(0)
@@ -71,7 +71,7 @@ func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, b.left(0))
 
-	for name, namespaces := range map[string][]nvmetest.Namespace{
+	for name, namespaces := range map[string][]nvmesim.Namespace{
 		"none":         {},
 		"one is gone":  {{NSID: 1, Blocks: half, Attached: true}},
 		"one shrank":   {{NSID: 1, Blocks: half, Attached: true}, {NSID: 2, Blocks: half / 2, Attached: true}},
@@ -80,7 +80,7 @@ func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b.soil(0)
 			all := b.left(0)
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces = namespaces })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = namespaces })
 			b.site.Rescan(0)
 			r := b.clean(0, found, device.WriteZeroes)
 			step, err := r.all(t.Context(), names...)
@@ -93,18 +93,18 @@ func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
 
 // TestF17_ADriveThatRefusesNamespaceManagement although it says that it can.
 func TestF17_ADriveThatRefusesNamespaceManagement(t *testing.T) {
-	for name, injection := range map[string]nvmetest.Injection{
-		"delete": {Opcode: nvmetest.ManageNamespace, CDW10: 1, Mask: 0xf, Status: nvmetest.InvalidOpcode},
-		"create": {Opcode: nvmetest.ManageNamespace, CDW10: 0, Mask: 0xf, Status: nvmetest.NoCapacity},
-		"attach": {Opcode: nvmetest.AttachNamespace, Status: nvmetest.InvalidControllers},
+	for name, injection := range map[string]nvmesim.Injection{
+		"delete": {Opcode: nvmesim.ManageNamespace, CDW10: 1, Mask: 0xf, Status: nvmesim.InvalidOpcode},
+		"create": {Opcode: nvmesim.ManageNamespace, CDW10: 0, Mask: 0xf, Status: nvmesim.NoCapacity},
+		"attach": {Opcode: nvmesim.AttachNamespace, Status: nvmesim.InvalidControllers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
-			b.site.Change(0, func(c *nvmetest.Controller) {
-				c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
-				c.Inject = []nvmetest.Injection{injection}
+			b.site.Change(0, func(c *nvmesim.Controller) {
+				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
+				c.Inject = []nvmesim.Injection{injection}
 			})
 			b.site.Rescan(0)
 			r := b.clean(0, found, device.WriteZeroes)
@@ -112,7 +112,7 @@ func TestF17_ADriveThatRefusesNamespaceManagement(t *testing.T) {
 			fault(t, device.CodeCommandRefused, err)
 			require.Equal(t, clean.StepConsolidateNamespaces, step)
 			// The operator has mended the drive: the next clean begins where this stopped.
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = nil })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Inject = nil })
 			r = b.clean(0, found, device.WriteZeroes)
 			_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)
 			require.NoError(t, err)

@@ -7,12 +7,12 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
-	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/testkit/nvmesim"
 )
 
 // TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd, with its progress told.
 func TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
-	drive := nvmetest.Drive("S1")
+	drive := nvmesim.Drive("S1")
 	drive.Sanitize.Polls = 5
 	b := newBench(t, drive)
 	found := b.enrol(0)
@@ -30,10 +30,10 @@ func TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	started, polled := 0, 0
 	for _, c := range b.site.Log() {
 		switch {
-		case c.Opcode == nvmetest.SanitizeDrive:
+		case c.Opcode == nvmesim.SanitizeDrive:
 			started++
 			require.Equal(t, uint32(2), c.CDW[0], "no AUSE, no other bit")
-		case c.Opcode == nvmetest.GetLog && c.CDW[0]&0xff == 0x81:
+		case c.Opcode == nvmesim.GetLog && c.CDW[0]&0xff == 0x81:
 			polled++
 		}
 	}
@@ -45,14 +45,14 @@ func TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 // TestF22_ACommandThatEndsWellProvesNothing: nvme-cli ends with 0, and the drive has done
 // nothing.
 func TestF22_ACommandThatEndsWellProvesNothing(t *testing.T) {
-	for name, opcode := range map[string]uint8{"delete and create": nvmetest.ManageNamespace, "attach": nvmetest.AttachNamespace} {
+	for name, opcode := range map[string]uint8{"delete and create": nvmesim.ManageNamespace, "attach": nvmesim.AttachNamespace} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.soil(0)
-			b.site.Change(0, func(c *nvmetest.Controller) {
-				c.Namespaces = []nvmetest.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}, {NSID: 2, Blocks: 1 << 10}}
-				c.Inject = []nvmetest.Injection{{Opcode: opcode, Lie: true}}
+			b.site.Change(0, func(c *nvmesim.Controller) {
+				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}, {NSID: 2, Blocks: 1 << 10}}
+				c.Inject = []nvmesim.Injection{{Opcode: opcode, Lie: true}}
 			})
 			b.site.Rescan(0)
 			step, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepConsolidateNamespaces, clean.StepZero, clean.StepVerify)

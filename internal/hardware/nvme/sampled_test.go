@@ -8,7 +8,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
-	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/testkit/nvmesim"
 )
 
 // TestF19_WhatTheHostDoesNotSeeIsSampledToo: a drive that erases nothing is found out
@@ -17,25 +17,25 @@ import (
 func TestF19_WhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 	t.Parallel()
 	const blocks = 16 << 20 / 512
-	for name, change := range map[string]func(*nvmetest.Controller){
-		"no namespace":   func(c *nvmetest.Controller) { c.Namespaces = nil },
-		"a detached one": func(c *nvmetest.Controller) { c.Namespaces[0].Attached = false },
-		"a small one":    func(c *nvmetest.Controller) { c.Namespaces[0].Blocks = 8 },
-		"none, after a fail, refused otherwise": func(c *nvmetest.Controller) {
+	for name, change := range map[string]func(*nvmesim.Controller){
+		"no namespace":   func(c *nvmesim.Controller) { c.Namespaces = nil },
+		"a detached one": func(c *nvmesim.Controller) { c.Namespaces[0].Attached = false },
+		"a small one":    func(c *nvmesim.Controller) { c.Namespaces[0].Blocks = 8 },
+		"none, after a fail, refused otherwise": func(c *nvmesim.Controller) {
 			c.Namespaces, c.Sanitize.Status, c.Sanitize.CDW10 = nil, 3, 4
-			c.Inject = []nvmetest.Injection{{Opcode: nvmetest.ManageNamespace, Status: nvmetest.InvalidOpcode, Times: 1}}
+			c.Inject = []nvmesim.Injection{{Opcode: nvmesim.ManageNamespace, Status: nvmesim.InvalidOpcode, Times: 1}}
 		},
-		"none, after a fail": func(c *nvmetest.Controller) { c.Namespaces, c.Sanitize.Status, c.Sanitize.CDW10 = nil, 3, 4 },
+		"none, after a fail": func(c *nvmesim.Controller) { c.Namespaces, c.Sanitize.Status, c.Sanitize.CDW10 = nil, 3, 4 },
 	} {
-		for _, leaves := range []nvmetest.Leaves{"unchanged", "random"} {
+		for _, leaves := range []nvmesim.Leaves{"unchanged", "random"} {
 			t.Run(name+", "+string(leaves), func(t *testing.T) {
 				t.Parallel()
-				drive := nvmetest.Drive("S1")
+				drive := nvmesim.Drive("S1")
 				require.EqualValues(t, blocks, drive.Namespaces[0].Blocks)
 				b := newBench(t, drive)
 				found := b.enrol(0)
 				b.soil(0)
-				b.site.Change(0, func(c *nvmetest.Controller) {
+				b.site.Change(0, func(c *nvmesim.Controller) {
 					c.Sanitize.Leaves = leaves
 					change(c)
 				})
@@ -61,10 +61,10 @@ func TestF19_ACrashBeforeTheSamples(t *testing.T) {
 	t.Parallel()
 	crash := errors.New("crash")
 	for at := range 3 {
-		b := newBench(t, nvmetest.Drive("S1"))
+		b := newBench(t, nvmesim.Drive("S1"))
 		found := b.enrol(0)
 		b.soil(0)
-		b.site.Change(0, func(c *nvmetest.Controller) { c.Namespaces[0].Attached, c.Sanitize.Leaves = false, "unchanged" })
+		b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces[0].Attached, c.Sanitize.Leaves = false, "unchanged" })
 		b.site.Rescan(0)
 		r := b.clean(0, found, device.CryptoErase)
 		asked := 0

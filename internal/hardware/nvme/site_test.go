@@ -15,10 +15,10 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/block"
-	"burnish/internal/hardware/hardwaretest"
 	"burnish/internal/hardware/nvme"
-	"burnish/internal/hardware/nvme/nvmetest"
 	"burnish/internal/pci"
+	"burnish/internal/testkit/nvmesim"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 // tenant is the nonce of what the tenant wrote.
@@ -28,16 +28,16 @@ const tenant = 7
 // steps.
 type bench struct {
 	t      *testing.T
-	site   *nvmetest.Site
+	site   *nvmesim.Site
 	driver *nvme.Driver
 	// allow is the host's rule; nil allows everything.
 	allow func(pci.Device) error
 	specs pci.Specs
 }
 
-func newBench(t *testing.T, controllers ...nvmetest.Controller) *bench {
+func newBench(t *testing.T, controllers ...nvmesim.Controller) *bench {
 	t.Helper()
-	b := &bench{t: t, site: nvmetest.New(t, controllers...)}
+	b := &bench{t: t, site: nvmesim.New(t, controllers...)}
 	b.driver = nvme.New(nvme.Host{
 		Allow: func(d pci.Device) error {
 			if b.allow != nil {

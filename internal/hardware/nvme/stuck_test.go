@@ -7,7 +7,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
-	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/testkit/nvmesim"
 )
 
 // TestF20_NothingATenantLeavesKeepsACleanOff for ever: what keeps commands off is ended in
@@ -19,31 +19,31 @@ func TestF20_NothingATenantLeavesKeepsACleanOff(t *testing.T) {
 	all := []device.Operation{device.CryptoErase, device.WriteZeroes}
 	for name, tt := range map[string]struct {
 		operations []device.Operation
-		change     func(*nvmetest.Controller)
+		change     func(*nvmesim.Controller)
 	}{
-		"write protection, and a sanitize that failed": {all[:1], func(c *nvmetest.Controller) {
+		"write protection, and a sanitize that failed": {all[:1], func(c *nvmesim.Controller) {
 			c.Sanitize.Status, c.Sanitize.CDW10, c.Namespaces[0].WriteProtected = failed, 4, true
 		}},
-		"write protection, and a sanitize that runs": {all[:1], func(c *nvmetest.Controller) {
+		"write protection, and a sanitize that runs": {all[:1], func(c *nvmesim.Controller) {
 			c.Sanitize.Status, c.Sanitize.CDW10, c.Namespaces[0].WriteProtected = runs, 4, true
 		}},
-		"write protection of a detached namespace": {all, func(c *nvmetest.Controller) {
-			c.Namespaces = []nvmetest.Namespace{
+		"write protection of a detached namespace": {all, func(c *nvmesim.Controller) {
+			c.Namespaces = []nvmesim.Namespace{
 				{NSID: 1, Blocks: half, Attached: true},
 				{NSID: 2, Blocks: half, Offset: half * 512, WriteProtected: true},
 			}
 		}},
-		"write protection of the only one, detached": {all, func(c *nvmetest.Controller) {
+		"write protection of the only one, detached": {all, func(c *nvmesim.Controller) {
 			c.Namespaces[0].Attached, c.Namespaces[0].WriteProtected = false, true
 		}},
-		"media verification": {all, func(c *nvmetest.Controller) {
+		"media verification": {all, func(c *nvmesim.Controller) {
 			c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = runs, true, 4
 		}},
 	} {
 		for _, operation := range tt.operations {
 			t.Run(name+", "+string(operation), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, nvmetest.Drive("S1"))
+				b := newBench(t, nvmesim.Drive("S1"))
 				found := b.enrol(0)
 				b.soil(0)
 				b.site.Change(0, tt.change)
@@ -74,16 +74,16 @@ func TestF20_NothingATenantLeavesKeepsACleanOff(t *testing.T) {
 // bit clear before nor is it seen at work, unless something is written first.
 func TestF18_ADriveThatIsQuick(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*nvmetest.Controller){
-		"new":           func(*nvmetest.Controller) {},
-		"sanitized":     func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = 1, 4 },
-		"failed, blind": func(c *nvmetest.Controller) { c.Sanitize.Status, c.Sanitize.GlobalErased, c.Namespaces = 3, false, nil },
+	for name, change := range map[string]func(*nvmesim.Controller){
+		"new":           func(*nvmesim.Controller) {},
+		"sanitized":     func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10 = 1, 4 },
+		"failed, blind": func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.GlobalErased, c.Namespaces = 3, false, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmetest.Drive("S1"))
+			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
-			b.site.Change(0, func(c *nvmetest.Controller) { c.Sanitize.Polls = 0; change(c) })
+			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Polls = 0; change(c) })
 			b.site.Rescan(0)
 			r := b.clean(0, found, device.CryptoErase)
 			_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)

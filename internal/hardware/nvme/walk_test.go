@@ -8,25 +8,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware/nvme/nvmetest"
+	"burnish/internal/testkit/nvmesim"
 )
 
 // walk cleans one drive through random trouble and says whether it came to its end.
 func walk(t *testing.T, seed uint64) bool {
 	random := rand.New(rand.NewPCG(seed, 4))
 	pick := func(n int) int { return random.IntN(n) }
-	b := newBench(t, nvmetest.Drive("S1"))
+	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	operation := []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred}[pick(4)]
-	leaves := []nvmetest.Leaves{"random", "zero", "ff", "unchanged"}[pick(4)]
+	leaves := []nvmesim.Leaves{"random", "zero", "ff", "unchanged"}[pick(4)]
 	b.soil(0)
 	const blocks = 16 << 20 / 512
-	layouts := [][]nvmetest.Namespace{
+	layouts := [][]nvmesim.Namespace{
 		{{NSID: 1, Blocks: blocks, Attached: true}},
 		{{NSID: 1, Blocks: blocks / 2, Attached: true}, {NSID: 2, Blocks: blocks / 2}},
 		{{NSID: 3, Blocks: blocks / 4, Format: 1, Attached: true}}, {},
 	}
-	b.site.Change(0, func(c *nvmetest.Controller) {
+	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Leaves, c.Sanitize.Polls = leaves, pick(4)
 		c.Namespaces = layouts[pick(len(layouts))]
 		for i := range c.Namespaces {
@@ -44,20 +44,20 @@ func walk(t *testing.T, seed uint64) bool {
 		names := r.plan(*found.Capabilities)
 		for attempts := 0; attempts < 4; {
 			if pick(2) == 0 && tries < 8 {
-				injection := nvmetest.Injection{Opcode: changes[pick(len(changes))], Times: 1, Skip: pick(2)}
+				injection := nvmesim.Injection{Opcode: changes[pick(len(changes))], Times: 1, Skip: pick(2)}
 				switch pick(4) {
 				case 0:
 					injection.Errno, injection.AfterEffect = 5, true
 				case 1:
 					injection.Lie = true
 				case 2:
-					injection.Status = nvmetest.Status(6)
+					injection.Status = nvmesim.Status(6)
 				case 3:
 					injection.Kill = true
 				}
-				b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = []nvmetest.Injection{injection} })
+				b.site.Change(0, func(c *nvmesim.Controller) { c.Inject = []nvmesim.Injection{injection} })
 			} else {
-				b.site.Change(0, func(c *nvmetest.Controller) { c.Inject = nil })
+				b.site.Change(0, func(c *nvmesim.Controller) { c.Inject = nil })
 			}
 			countdown := -1
 			if pick(3) == 0 && tries < 8 {

@@ -17,9 +17,9 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/hardwaretest"
 	"burnish/internal/host"
 	"burnish/internal/pci"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 // TestMain is also what a worker's binary is when a driver starts it as a keeper.
@@ -48,7 +48,7 @@ func withKeeper(m *testing.M) (code int) {
 				}
 			}()
 			keeper = filepath.Join(dir, "keeper")
-			build := exec.Command("go", "build", "-o", keeper, "burnish/internal/cmd/keeper")
+			build := exec.Command("go", "build", "-o", keeper, "burnish/internal/testkit/cmd/keeper")
 			build.Stderr = os.Stderr
 			err = build.Run()
 		}

@@ -19,7 +19,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/hardwaretest"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 // SAFETY F22: an exit status alone is no success, and no answer hides a failure.

@@ -15,8 +15,8 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/hardwaretest"
 	"burnish/internal/pci"
+	"burnish/internal/testkit/suites/hardwaretest"
 )
 
 func TestS0_31_AProgramOfTheOperatorDoesTheSteps(t *testing.T) {

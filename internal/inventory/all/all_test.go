@@ -10,9 +10,9 @@ import (
 
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/all"
-	it "burnish/internal/inventory/inventorytest"
 	"burnish/internal/inventory/placement"
-	"burnish/internal/inventory/placement/placementtest"
+	"burnish/internal/testkit/openstack"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 func TestOpen_File(t *testing.T) {
@@ -47,8 +47,8 @@ func TestOpen_GivesNoStoreBesideAnError(t *testing.T) {
 }
 
 func TestOpen_Placement(t *testing.T) {
-	server := placementtest.Start(t, placementtest.Options{})
-	s, err := all.Open(t.Context(), "placement", all.Options{Placement: placement.Settings{Getenv: placementtest.Noauth(server.URL)}})
+	server := openstack.Start(t, openstack.Options{})
+	s, err := all.Open(t.Context(), "placement", all.Options{Placement: placement.Settings{Getenv: openstack.Noauth(server.URL)}})
 	require.NoError(t, err)
 	_, foreign := s.(inventory.Foreign)
 	require.True(t, foreign)

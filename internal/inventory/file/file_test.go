@@ -14,7 +14,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/file"
-	it "burnish/internal/inventory/inventorytest"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 func open(t *testing.T, dir string) *file.Store {

@@ -17,7 +17,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory/file"
-	it "burnish/internal/inventory/inventorytest"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 // writerEnv makes the test binary another process that writes: "<dir> <n>".

@@ -13,9 +13,9 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
-	it "burnish/internal/inventory/inventorytest"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/inventory/placement/placementtest"
+	pt "burnish/internal/testkit/openstack"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 // cloud is a Keystone with a Placement that asks it, behind a recorder that the

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/inventory"
-	it "burnish/internal/inventory/inventorytest"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/inventory/placement/placementtest"
+	pt "burnish/internal/testkit/openstack"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 // seenBy collects what a Fleet shows, by UUID.
@@ -195,7 +195,7 @@ func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
 }
 
 // TestS0_30_RequestsOfASweep counts what a sweep of n providers costs; of a thousand
-// internal/bench does.
+// internal/testkit/bench does.
 func TestS0_30_RequestsOfASweep(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	const hosts, each = 25, 8

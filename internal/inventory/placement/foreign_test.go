@@ -11,9 +11,9 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
-	it "burnish/internal/inventory/inventorytest"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/inventory/placement/placementtest"
+	pt "burnish/internal/testkit/openstack"
+	it "burnish/internal/testkit/suites/inventorytest"
 )
 
 const otuClass = "CUSTOM_PCI_144D_A80A"

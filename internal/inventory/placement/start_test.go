@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/inventory/placement/placementtest"
+	pt "burnish/internal/testkit/openstack"
 )
 
 // TestWhatHealsKeepsNobodyFromStarting: what heals by itself keeps no worker from its start, also where Placement tells its

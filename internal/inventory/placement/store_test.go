@@ -13,10 +13,10 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
-	it "burnish/internal/inventory/inventorytest"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/inventory/placement/placementtest"
-	"burnish/internal/testlog"
+	pt "burnish/internal/testkit/openstack"
+	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/testlog"
 )
 
 // site is a Placement, what stands before it, Nova, and a store on it.

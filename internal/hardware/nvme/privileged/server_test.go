@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
-	"burnish/internal/hardware/nvme/nvmetest"
 	"burnish/internal/pci"
+	"burnish/internal/testkit/nvmesim"
 )
 
-func TestMain(m *testing.M) { os.Exit(nvmetest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(nvmesim.Main(m)) }
 
 // boundary is one server and its caller's end of the socket.
 type boundary struct {
 	t      *testing.T
-	site   *nvmetest.Site
+	site   *nvmesim.Site
 	conn   *net.UnixConn
 	server *Server
 	fence  *os.File
@@ -37,7 +37,7 @@ type boundary struct {
 
 // atBoundary is a caller of a server; its drive is open and its node locked.
 func atBoundary(t *testing.T) *boundary {
-	b := &boundary{t: t, site: nvmetest.New(t, nvmetest.Drive("S1"), nvmetest.Drive("S2")), served: make(chan error, 1)}
+	b := &boundary{t: t, site: nvmesim.New(t, nvmesim.Drive("S1"), nvmesim.Drive("S2")), served: make(chan error, 1)}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	theirs, err := connection(pair[0])
@@ -120,7 +120,7 @@ func (b *boundary) disk(name string, flags int) int {
 func (b *boundary) untouched() {
 	b.t.Helper()
 	for _, c := range b.site.Log() {
-		require.NotContains(b.t, []uint8{nvmetest.SanitizeDrive, nvmetest.ManageNamespace, nvmetest.AttachNamespace, nvmetest.SetFeatures, nvmetest.Reset}, c.Opcode)
+		require.NotContains(b.t, []uint8{nvmesim.SanitizeDrive, nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SetFeatures, nvmesim.Reset}, c.Opcode)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestF12_F1_TheHelperChangesNothingUnguarded(t *testing.T) {
 		})
 	}
 	require.NoError(t, b.call(erase, fence, notLocked).err())
-	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmetest.Command) bool { return c.Opcode == nvmetest.SanitizeDrive }))
+	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 	b.site.Swap(0, "S9")
 	require.Error(t, b.call(erase, fence, notLocked).err(), "F11: what was swapped is another")
 }
@@ -231,8 +231,8 @@ func TestF12_ADiskThatIsOpenIsNotHeld(t *testing.T) {
 // held until then.
 func TestF1_ACommandOutlivesItsCaller(t *testing.T) {
 	b := atBoundary(t).opened()
-	b.site.Change(0, func(c *nvmetest.Controller) {
-		c.Inject = []nvmetest.Injection{{Opcode: nvmetest.SanitizeDrive, Hang: true}}
+	b.site.Change(0, func(c *nvmesim.Controller) {
+		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true}}
 	})
 	path := filepath.Join(b.site.Dev, "nvme0n1")
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)

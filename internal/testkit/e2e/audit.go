@@ -1,0 +1,213 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"burnish/internal/testkit/openstack"
+	"burnish/workflows/contract"
+)
+
+// audit reads the ledgers of the guarded devices and tells what is broken (S0.9). What
+// cannot be read is broken, too: a test that takes its server away brings it back before
+// it ends.
+func (c *Cloud) audit() []string {
+	c.mu.Lock()
+	guarded, writes := maps.Clone(c.guarded), slices.Clone(c.writes)
+	c.mu.Unlock()
+	ledgers, err := c.ledgers(guarded, writes)
+	if err != nil {
+		return []string{"nobody can say how long a burned device was available: " + err.Error()}
+	}
+	var broken []string
+	for _, provider := range slices.Sorted(maps.Keys(ledgers)) {
+		for _, what := range ledgers[provider].broken() {
+			broken = append(broken, guarded[provider].Name+" was "+what)
+		}
+	}
+	return broken
+}
+
+// ledgers puts together the ledger of each guarded provider.
+func (c *Cloud) ledgers(guarded map[string]Device, writes []openstack.Change) (map[string]ledger, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own is over
+	defer cancel()
+	end := time.Now()
+	placement, err := c.past(ctx, contract.PlacementWorkflowID("default"))
+	if err != nil {
+		return nil, err
+	}
+	sweeps, looks, err := sweepsOf(placement, c.Host, end)
+	if err != nil {
+		return nil, err
+	}
+	down := slices.Concat(downs(c.controls, end), downs(c.Server.processes, end), silences(c.Recorder.Exchanges()))
+	outages := excused(down, sweeps)
+	slices.SortFunc(looks, func(a, b span) int { return a.From.Compare(b.From) })
+	all := map[string]ledger{}
+	for provider, d := range guarded {
+		events, err := c.past(ctx, contract.WorkflowID(d.Name))
+		if err != nil {
+			return nil, err
+		}
+		l := ledger{every: c.every, looks: looks, outages: outages, end: end}
+		if l.told, err = toldBy(events); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		for _, w := range writes {
+			if w.UUID == provider {
+				l.writes = append(l.writes, w)
+			}
+		}
+		all[provider] = l
+	}
+	return all, nil
+}
+
+// sweepsEvery reads the pause between two sweeps out of a worker's environment.
+func sweepsEvery(env []string) time.Duration {
+	every := time.Minute // where nothing is set
+	for _, pair := range env {
+		if value, ok := strings.CutPrefix(pair, "BURNISH_SWEEP_INTERVAL="); ok {
+			every, _ = time.ParseDuration(value) // what it cannot read, the worker refuses
+		}
+	}
+	return every
+}
+
+// past is the histories of all runs of a workflow; nothing where there is none.
+func (c *Cloud) past(ctx context.Context, id string) ([][]*historypb.HistoryEvent, error) {
+	now, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The listing may not know of the newest run yet.
+	runs := map[string]bool{now.GetWorkflowExecutionInfo().GetExecution().GetRunId(): true}
+	listed, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowId = '%s'", id), PageSize: 1000})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range listed.GetExecutions() {
+		runs[e.GetExecution().GetRunId()] = true
+	}
+	var histories [][]*historypb.HistoryEvent
+	for run := range runs {
+		var events []*historypb.HistoryEvent
+		all := c.Client.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for all.HasNext() {
+			event, err := all.Next()
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, event)
+		}
+		histories = append(histories, events)
+	}
+	return histories, nil
+}
+
+// toldBy reads what a device's workflow said of itself: the search attribute by which
+// sweeps go, and the facts, which say that it is held. A workflow that ends says that
+// the device is nobody's.
+func toldBy(runs [][]*historypb.HistoryEvent) ([]told, error) {
+	events := slices.Concat(runs...)
+	slices.SortStableFunc(events, func(a, b *historypb.HistoryEvent) int {
+		return cmp.Or(a.GetEventTime().AsTime().Compare(b.GetEventTime().AsTime()), cmp.Compare(a.GetEventId(), b.GetEventId()))
+	})
+	var all []told
+	var now told
+	over := true
+	for _, e := range events {
+		var attributes, memo map[string]*commonpb.Payload
+		next := now
+		over = false
+		switch e.GetEventType() {
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: // a run that goes on takes them over
+			started := e.GetWorkflowExecutionStartedEventAttributes()
+			attributes, memo = started.GetSearchAttributes().GetIndexedFields(), started.GetMemo().GetFields()
+		case enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+			attributes = e.GetUpsertWorkflowSearchAttributesEventAttributes().GetSearchAttributes().GetIndexedFields()
+		case enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+			memo = e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo().GetFields()
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+			enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+			enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+			next, over = told{}, true
+		}
+		if p := attributes[contract.AttrState.GetName()]; p != nil {
+			next.State = ""
+			if err := converter.GetDefaultDataConverter().FromPayload(p, &next.State); err != nil {
+				return nil, fmt.Errorf("its state: %w", err)
+			}
+		}
+		if p := memo[contract.MemoFacts]; p != nil {
+			var facts contract.Facts
+			if err := converter.GetDefaultDataConverter().FromPayload(p, &facts); err != nil {
+				return nil, fmt.Errorf("its facts: %w", err)
+			}
+			next.Held = facts.Maintenance
+		}
+		if next != now {
+			next.At = e.GetEventTime().AsTime()
+			all = append(all, next)
+			now = next
+		}
+	}
+	if !over && !slices.ContainsFunc(all, func(t told) bool { return t.State != "" }) {
+		return nil, errors.New("its workflow told no state")
+	}
+	return all, nil
+}
+
+// sweepsOf finds the sweeps in the histories of the cloud's workflow, each from when it
+// was asked for until it ended: all of them, and those that look at the devices of a host.
+func sweepsOf(runs [][]*historypb.HistoryEvent, host string, end time.Time) (all, looks []span, err error) {
+	for _, events := range runs {
+		ended := map[int64]time.Time{}
+		for _, e := range events {
+			for _, of := range []int64{
+				e.GetActivityTaskCompletedEventAttributes().GetScheduledEventId(),
+				e.GetActivityTaskFailedEventAttributes().GetScheduledEventId(),
+				e.GetActivityTaskTimedOutEventAttributes().GetScheduledEventId(),
+				e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId(),
+			} {
+				ended[of] = e.GetEventTime().AsTime()
+			}
+		}
+		for _, e := range events {
+			scheduled := e.GetActivityTaskScheduledEventAttributes()
+			if scheduled.GetActivityType().GetName() != contract.ActivitySweep {
+				continue
+			}
+			sweep := span{From: e.GetEventTime().AsTime(), To: end}
+			if to, ok := ended[e.GetEventId()]; ok {
+				sweep.To = to
+			}
+			all = append(all, sweep)
+			var in contract.SweepInput
+			if err := converter.GetDefaultDataConverter().FromPayloads(scheduled.GetInput(), &in); err != nil {
+				return nil, nil, fmt.Errorf("the input of a sweep: %w", err)
+			}
+			if len(in.Hosts) == 0 && len(in.Instances) == 0 || slices.Contains(in.Hosts, strings.ToLower(host)) {
+				looks = append(looks, sweep)
+			}
+		}
+	}
+	return all, looks, nil
+}

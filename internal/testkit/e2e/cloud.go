@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/hardwaretest"
+	"burnish/workflows/contract"
+)
+
+// Cloud is a site whose inventory is a real Placement. What Burnish and the Scheduler,
+// which stands for Nova, ask of it goes through the Recorder. Every test with a cloud
+// asserts of the guarded providers what look and audit say.
+type Cloud struct {
+	*Site
+	Placement *openstack.Server
+	Recorder  *openstack.Recorder
+	Nova      *openstack.Scheduler
+	// NovasHost is what Nova calls the site's host; Root is the provider of that.
+	NovasHost, Root string
+
+	mu sync.Mutex
+	// guarded are the devices by the UUIDs of their providers.
+	guarded map[string]Device
+	dirty   []string
+	writes  []openstack.Change // of all providers, in their order
+	every   time.Duration      // between two sweeps of its control workers
+}
+
+// Class is the resource class of the devices here.
+const Class = "CUSTOM_PCI_1B36_0010"
+
+// NewCloud starts a Placement beside the site.
+func NewCloud(t testing.TB, s *Site) *Cloud {
+	t.Helper()
+	c := &Cloud{Site: s, Placement: openstack.Start(t, openstack.Options{}), NovasHost: strings.ToUpper(s.Host), guarded: map[string]Device{}}
+	c.Recorder = openstack.Record(t, c.Placement.URL)
+	c.Nova = openstack.NewScheduler(t, c.Recorder.URL)
+	c.Root = c.Nova.Host(c.NovasHost)
+	c.Recorder.OnChange(c.write)
+	c.Recorder.OnChange(c.look)
+	t.Cleanup(func() {
+		for _, what := range c.audit() {
+			t.Errorf("S0.9 broken: %s", what)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, what := range c.dirty {
+			t.Errorf("S2.40 broken: %s", what)
+		}
+	})
+	return c
+}
+
+// write keeps each write that Placement took.
+func (c *Cloud) write(change openstack.Change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, change)
+}
+
+// look is asked after each write that Placement took, before its writer hears of it: a
+// provider that may be given out must be of a device without a tenant's byte, which its
+// workflow knows to be clean and on its way back, or available already (S2.40).
+func (c *Cloud) look(change openstack.Change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, ok := c.guarded[change.UUID]
+	// What Nova itself makes anew is burned again within one sweep.
+	if !ok || !change.Allocatable() || change.By.ByScheduler {
+		return
+	}
+	file, err := os.Open(d.Path)
+	if err != nil {
+		c.dirty = append(c.dirty, err.Error())
+		return
+	}
+	defer file.Close()
+	_, zero, _, err := hardwaretest.Count(file, d.Size, 0)
+	if err != nil || zero != d.Blocks() {
+		c.dirty = append(c.dirty, fmt.Sprintf("%s may be given out with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var v contract.View
+	answer, err := c.Client.QueryWorkflow(ctx, contract.WorkflowID(d.Name), "", contract.QueryDevice)
+	if err == nil {
+		err = answer.Get(&v)
+	}
+	if err != nil || v.Dirty || v.DeviceState != device.Available && v.DeviceState != device.Cleaning {
+		c.dirty = append(c.dirty, fmt.Sprintf("%s may be given out while it is %s, dirty %v (%v)", d.Name, v.DeviceState, v.Dirty, err))
+	}
+}
+
+// guard has the provider of a device watched: by look from now on, and by the audit at
+// the end of the test from its first write.
+func (c *Cloud) guard(provider string, d Device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.guarded[provider] = d
+}
+
+// Env is what a control worker is told of the cloud.
+func (c *Cloud) Env(more ...string) []string {
+	c.every = sweepsEvery(more)
+	return append([]string{
+		"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block", "OS_AUTH_TYPE=none", "OS_PLACEMENT_ENDPOINT_OVERRIDE=" + c.Recorder.URL,
+	}, more...)
+}
+
+// Own is a device of Burnish's own providers: owner self.
+func (c *Cloud) Own(t testing.TB, name string, size int64) Device {
+	t.Helper()
+	d := c.Device(t, "block", name, size, 0)
+	c.guard(contract.DeviceUUID(name), d)
+	return d
+}
+
+// Novas is a one-time-use device at an address, clean, with the provider that Nova made
+// for it: owner nova. It is not enrolled yet.
+func (c *Cloud) Novas(t testing.TB, address string, size int64) (d Device, provider string) {
+	t.Helper()
+	d = c.File(t, c.Host+"_"+strings.ToLower(address), size)
+	require.NoError(t, os.WriteFile(d.Path, make([]byte, size), 0o600))
+	d.Set = append(d.Set, "owner=nova")
+	provider = c.Nova.Device(c.Root, c.NovasHost, address, Class)
+	c.guard(provider, d)
+	return d, provider
+}
+
+// EnrollNovas enrols it and waits until it is available.
+func (c *Cloud) EnrollNovas(t testing.TB, d Device) {
+	t.Helper()
+	_, address, _ := strings.Cut(d.Name, "_")
+	args := []string{"enroll", "--host", c.Host, "--driver", d.Driver, "--address", address, "--one-time-use", "--provide"}
+	for _, set := range d.Set {
+		args = append(args, "--set", set)
+	}
+	c.Must(t, args...)
+	c.AwaitState(t, d.Name, time.Minute, "available")
+}
+
+// Spawn is Nova that gives the device to a new instance, and burns it a while later.
+func (c *Cloud) Spawn(t testing.TB, provider string) (instance string) {
+	t.Helper()
+	instance = uuid.NewString()
+	require.NoError(t, c.Nova.Allocate(t.Context(), provider, instance))
+	c.Nova.Burn(provider)
+	return instance
+}
+
+// Destroy is Nova that deletes the instance; it tells nobody.
+func (c *Cloud) Destroy(t testing.TB, instance string) {
+	t.Helper()
+	require.NoError(t, c.Nova.Deallocate(t.Context(), "", instance))
+}
+
+// RequireStock says what must stand in Placement.
+func (c *Cloud) RequireStock(t testing.TB, provider string, reserved int) {
+	t.Helper()
+	require.Equal(t, [2]int{1, reserved}, c.Stock(t, provider), "total and reserved of %s", provider)
+}
+
+// Stock is what stands in Placement: total and reserved.
+func (c *Cloud) Stock(t testing.TB, provider string) [2]int {
+	t.Helper()
+	have, err := c.Nova.Inventory(t.Context(), provider)
+	require.NoError(t, err)
+	total, _ := have.Fields["total"].(float64)
+	reserved, _ := have.Fields["reserved"].(float64)
+	return [2]int{int(total), int(reserved)}
+}
+
+// AwaitReserved waits for a value of reserved in Placement.
+func (c *Cloud) AwaitReserved(t testing.TB, provider string, reserved int) {
+	t.Helper()
+	Await(t, time.Minute, fmt.Sprintf("reserved=%d of %s", reserved, provider), func() (bool, string) {
+		have := c.Stock(t, provider)
+		return have[1] == reserved, fmt.Sprint(have)
+	})
+}
+
+// LookNow asks for a look as any Temporal client may.
+func (c *Cloud) LookNow(t testing.TB, look contract.PlacementLook) {
+	t.Helper()
+	require.NoError(t, c.Client.SignalWorkflow(t.Context(), contract.PlacementWorkflowID("default"), "", contract.SignalLookNow, look))
+}
+
+// Sweeps is what the cloud's workflow tells of its last sweep.
+func (c *Cloud) Sweeps(t testing.TB) contract.PlacementState {
+	t.Helper()
+	answer, err := c.Client.QueryWorkflow(t.Context(), contract.PlacementWorkflowID("default"), "", contract.QueryPlacement)
+	require.NoError(t, err)
+	var state contract.PlacementState
+	require.NoError(t, answer.Get(&state))
+	return state
+}

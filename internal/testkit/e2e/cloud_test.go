@@ -1,0 +1,306 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/openstack"
+	"burnish/workflows/contract"
+)
+
+// Nova's own functional scenario of one-time-use devices, step by step, with Burnish as
+// the operator's cleaning workflow: free, allocated and reserved, deleted, cleaned,
+// allocatable again. Nothing but the sweep tells Burnish (S0.30).
+func TestS0_1_S0_28_NovasScenarioByTheSweepAlone(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
+	d, provider := c.Novas(t, "0000:AF:00.0", 4*MiB)
+	c.EnrollNovas(t, d)
+	c.RequireStock(t, provider, 0)
+
+	for tenant := uint64(1); tenant <= 2; tenant++ { // the second: it is allocatable again
+		instance := c.Spawn(t, provider)
+		c.RequireStock(t, provider, 1)
+		require.Error(t, c.Nova.Allocate(t.Context(), provider, uuid.NewString()), "nobody else gets it")
+		d.Stamp(t, tenant)
+		v := c.AwaitState(t, d.Name, time.Minute, device.Allocated)
+		require.Equal(t, instance, *v.InstanceUUID, "F6: the binding is the consumer that was seen")
+		require.True(t, v.Dirty)
+		d.RequireStamps(t, tenant)
+
+		c.Destroy(t, instance)
+		c.AwaitState(t, d.Name, time.Minute, device.Available)
+		d.RequireZero(t)
+		c.RequireStock(t, provider, 0)
+	}
+}
+
+// A device that a fast tenant used and left between two looks is cleaned (D9, S0.9).
+func TestS0_9_UsedAndFreedBetweenTwoLooks(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
+	d, provider := c.Novas(t, "0000:01:00.0", 4*MiB)
+	c.EnrollNovas(t, d)
+	instance := c.Spawn(t, provider)
+	d.Stamp(t, 1)
+	c.Destroy(t, instance)
+	c.RequireStock(t, provider, 1)
+	require.Equal(t, device.Available, c.Show(t, d.Name).DeviceState, "nobody looked")
+	c.LookNow(t, contract.PlacementLook{})
+	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned", func(v contract.View) bool {
+		return v.DeviceState == device.Available && len(v.Cleans) == 2
+	})
+	d.RequireZero(t)
+	c.RequireStock(t, provider, 0)
+	state := c.Sweeps(t)
+	require.Equal(t, 1, state.Last.Mismatch, "S2.52: it is told")
+	require.Contains(t, state.Mismatches[0].What, "reserved=1 of 1, used=0")
+}
+
+// One-time use is configured late: devices in use are imported as they are, burned at
+// the next reconcile (S0.15), free ones stay free, for the trait does not mean dirty
+// (S0.10), used ones are cleaned (S2.84, D8).
+func TestS0_10_S0_15_S2_84_S2_85_ImportOfAFleetThatIsInUse(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
+	free, pFree := c.Novas(t, "0000:01:00.0", 4*MiB)
+	used, pUsed := c.Novas(t, "0000:02:00.0", 4*MiB)
+	left, pLeft := c.Novas(t, "0000:03:00.0", 4*MiB)
+	tenant := uuid.NewString()
+	require.NoError(t, c.Nova.Allocate(t.Context(), pUsed, tenant)) // not burned: it was given out before
+	used.Stamp(t, 7)
+	gone := c.Spawn(t, pLeft)
+	left.Stamp(t, 8)
+	c.Destroy(t, gone)
+
+	out := c.Must(t, "import", "--from", "placement", "--driver", "block", "--dry-run")
+	require.Equal(t, 3, strings.Count(out, "would be imported"), out)
+	for i, d := range []Device{free, used, left} {
+		// Files have no device_spec: each path is told beside the import.
+		in := contract.EnrollInput{Import: true, Enrolment: contract.Enrolment{
+			Name: d.Name, Host: c.Host, Address: strings.SplitN(d.Name, "_", 2)[1], Driver: "block", Type: "DISK",
+			Settings: map[string]string{"path": d.Path}, Owner: device.OwnerNova, OneTimeUse: true,
+		}}
+		handle, err := contract.Enroll(t.Context(), c.Client, in)
+		require.NoError(t, err, i)
+		var result contract.Result
+		require.NoError(t, handle.Get(t.Context(), &result), i)
+		require.Equal(t, device.Unknown, result.View.DeviceState)
+	}
+	v := c.AwaitState(t, used.Name, time.Minute, device.Allocated)
+	require.Equal(t, tenant, *v.InstanceUUID)
+	c.AwaitReserved(t, pUsed, 1)
+	v = c.AwaitState(t, free.Name, time.Minute, device.Available)
+	require.Empty(t, v.Cleans, "D8: Placement's record rules")
+	c.RequireStock(t, pFree, 0)
+	v = c.AwaitState(t, left.Name, time.Minute, device.Available)
+	require.Len(t, v.Cleans, 1)
+	left.RequireZero(t)
+	used.RequireStamps(t, 7)
+	c.RequireStock(t, pLeft, 0)
+	require.Equal(t, "nothing is unknown\n", c.Must(t, "import", "check"))
+	require.Contains(t, c.Must(t, "import", "--from", "placement"), "nothing to import")
+
+	c.Destroy(t, tenant)
+	c.LookNow(t, contract.PlacementLook{Hosts: []string{strings.ToUpper(c.Host)}})
+	c.AwaitState(t, used.Name, time.Minute, device.Available)
+	used.RequireZero(t)
+}
+
+// Providers of devices that nobody enrolled are never written (S0.17, S0.35), and what
+// another controller made is left alone (S2.36).
+func TestS0_35_S2_36_WhatIsNotOursIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	_, stranger := c.Novas(t, "0000:05:00.0", MiB)
+	tenant := c.Spawn(t, stranger)
+	c.Destroy(t, tenant)
+	own := c.Own(t, c.Host+"-d1", 4*MiB)
+	c.Nova.Provider(uuid.NewString(), own.Name, "", Class, 0, "COMPUTE_MANAGED_PCI_DEVICE")
+	before := len(c.Recorder.Exchanges())
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=200ms")...)
+	r := c.Refused(t, device.CodeInventoryInvalid, c.EnrollArgs(own)...)
+	require.Contains(t, r.Stderr, "OWNER_CYBORG")
+	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.Sweeps(t).Sweeps >= 3, "" })
+	require.Equal(t, 1, c.Sweeps(t).Last.Unenrolled)
+	for _, e := range c.Recorder.Exchanges()[before:] {
+		require.False(t, e.Method != http.MethodGet && strings.Contains(e.Path, stranger), "%s %s", e.Method, e.Path)
+	}
+	c.RequireStock(t, stranger, 1)
+}
+
+// Nova made the provider anew, with another UUID and reserved=0, while the device is
+// dirty: it is burned again within one sweep, and stays the device that it is.
+func TestS2_40_ProviderMadeAnewIsBurnedAgain(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	d, provider := c.Novas(t, "0000:0B:00.0", 4*MiB)
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
+	c.EnrollNovas(t, d)
+	c.Must(t, "maintain", d.Name, "--reason", "so that nothing happens")
+	c.RequireStock(t, provider, 1)
+	c.Must(t, "manage", d.Name)
+	again := c.Nova.Recreate(provider, c.Root, c.NovasHost, "0000:0B:00.0", Class)
+	c.guard(again, d)
+	c.AwaitReserved(t, again, 1)
+	// And the same for one that an operator retired: it is burned for ever.
+	c.Must(t, "retire", d.Name, "--reason", "worn")
+	third := c.Nova.Recreate(again, c.Root, c.NovasHost, "0000:0B:00.0", Class)
+	c.AwaitReserved(t, third, 1)
+	c.Must(t, "forget", d.Name)
+	c.RequireStock(t, third, 1)
+}
+
+// While no control worker ran an available device was used, and its provider made anew, free as
+// Burnish left it: the sweep tells that it is another one, and the device is cleaned.
+func TestD9_ProviderMadeAnewWhileNobodyLooked(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	d, provider := c.Novas(t, "0000:0D:00.0", 4*MiB)
+	w := c.Worker(t, "control", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
+	w.Start(t)
+	c.Run(t, "host", c.Env()...) // it stays: one that starts has its devices looked at
+	c.EnrollNovas(t, d)
+	w.Kill(t)
+	instance := c.Spawn(t, provider)
+	d.Stamp(t, 1)
+	c.Destroy(t, instance)
+	again := c.Nova.Recreate(provider, c.Root, c.NovasHost, "0000:0D:00.0", Class)
+	c.guard(again, d)
+	c.RequireStock(t, again, 0)
+	w.Start(t)
+	c.AwaitReserved(t, again, 1)
+	c.AwaitState(t, d.Name, time.Minute, device.Available)
+	d.RequireZero(t)
+	c.AwaitReserved(t, again, 0)
+}
+
+// Burnish is killed right after the write that lowered the reservation, Nova gives the
+// device out, Burnish comes back, the operator cleans: not a byte is written (F4, F5).
+func TestF5_KilledAfterTheLoweringWrite(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	d, provider := c.Novas(t, "0000:01:00.0", 4*MiB)
+	w := c.Worker(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
+	w.Start(t)
+	c.EnrollNovas(t, d)
+	instance := c.Spawn(t, provider)
+	d.Stamp(t, 1)
+	c.AwaitState(t, d.Name, time.Minute, device.Allocated)
+	lowered := make(chan struct{})
+	hold := make(chan struct{})
+	var once sync.Once
+	undo := c.Recorder.Disturb(openstack.When{Method: http.MethodPut, Path: provider + "/inventories"}, openstack.Disturbance{After: func() {
+		if c.Stock(t, provider)[1] == 0 {
+			once.Do(func() { close(lowered) })
+			<-hold
+		}
+	}})
+	c.Destroy(t, instance)
+	select {
+	case <-lowered:
+	case <-time.After(time.Minute):
+		t.Fatal("the reservation was not lowered")
+	}
+	w.Kill(t)
+	undo()
+	close(hold)
+	d.RequireZero(t)
+	c.RequireStock(t, provider, 0)
+	next := c.Spawn(t, provider)
+	d.Stamp(t, 2)
+	w.Start(t)
+	c.Burnish(t, "clean", d.Name) // whatever it says
+	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", func(v contract.View) bool {
+		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == next
+	})
+	require.True(t, v.Dirty)
+	d.RequireStamps(t, 2)
+	c.Destroy(t, next)
+	c.AwaitState(t, d.Name, time.Minute, device.Available)
+	d.RequireZero(t)
+}
+
+// Placement is killed in the middle of a burn and of a return, and away for 30 s (S0.6).
+func TestS0_6_S2_96_PlacementIsAwayInMidBurnAndMidReturn(t *testing.T) {
+	t.Parallel()
+	for what, after := range map[string]bool{"before the write": false, "after the write": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			c := NewCloud(t, newSite(t))
+			c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
+			d := c.Own(t, c.Host+"-d1", 4*MiB)
+			c.Enroll(t, d, "--one-time-use", "--provide")
+			c.AwaitState(t, d.Name, time.Minute, device.Available)
+			id := contract.DeviceUUID(d.Name)
+
+			// In mid-burn: the bind ends burned or cleaned, never lost.
+			back := c.away(t, id, 1, after)
+			r := c.Burnish(t, "bind", d.Name, "--instance", Instance("one"), "--timeout", "90s")
+			back()
+			if r.Code == 0 {
+				v := c.Show(t, d.Name)
+				require.Equal(t, device.Allocated, v.DeviceState)
+				c.RequireStock(t, id, 1)
+				d.Stamp(t, 3)
+				c.Unbind(t, d.Name, "one")
+			}
+			c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
+			d.RequireZero(t)
+			c.RequireStock(t, id, 0)
+
+			// In mid-return.
+			c.Bind(t, d.Name, "two")
+			d.Stamp(t, 4)
+			back = c.away(t, id, 2, after)
+			c.Unbind(t, d.Name, "two")
+			back()
+			c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
+			d.RequireZero(t)
+			c.RequireStock(t, id, 0)
+		})
+	}
+}
+
+// away has Placement killed at the nth write to a provider, before or after it took
+// effect, and its answer lost. back waits for that, and brings Placement back after 30 s.
+func (c *Cloud) away(t *testing.T, provider string, nth int, after bool) (back func()) {
+	t.Helper()
+	killed := make(chan struct{})
+	kill := func() { c.Placement.Kill(t); close(killed) }
+	do := openstack.Disturbance{Before: kill}
+	if after {
+		do = openstack.Disturbance{After: kill, Lose: true}
+	}
+	undo := c.Recorder.Disturb(openstack.When{Method: http.MethodPut, Path: provider + "/inventories", Nth: nth}, do)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-killed:
+			<-time.After(30 * time.Second)
+		case <-time.After(2 * time.Minute):
+		}
+		undo()
+		c.Placement.Restart(t)
+	}()
+	return func() {
+		t.Helper()
+		<-ended
+		select {
+		case <-killed:
+		default:
+			t.Fatal("nobody wrote: Placement was never killed")
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/testkit/testlog"
+)
+
+var updatePage = flag.Bool("update-page", false, "write the answers in docs/first-hour.md anew")
+
+const firstHour = "../../../docs/first-hour.md"
+
+// said is one command of a page, and what the page says that it answers.
+type said struct {
+	command string
+	answer  []string
+}
+
+// console reads the commands of a page's console blocks.
+func console(page string) []said {
+	var all []said
+	inside := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		switch command, is := strings.CutPrefix(line, "$ "); {
+		case strings.HasPrefix(line, "```"):
+			inside = line == "```console"
+		case inside && is:
+			all = append(all, said{command: command})
+		case inside:
+			all[len(all)-1].answer = append(all[len(all)-1].answer, line)
+		}
+	}
+	return all
+}
+
+// TestFirstHour runs every command of docs/first-hour.md as it stands there, in one
+// shell, and compares every answer. The page's directories and ports become the
+// test's own.
+func TestFirstHour(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(firstHour)
+	require.NoError(t, err)
+	commands := console(string(text))
+	require.Greater(t, len(commands), 30)
+
+	dir := onDisk(t)
+	ours := []string{
+		"/var/lib/burnish", filepath.Join(dir, "lib"), "/var/log/burnish", filepath.Join(dir, "log"),
+		"/etc/burnish", filepath.Join(dir, "etc"), "/srv/pool", inPlace(t, filepath.Join(dir, "pool")),
+		"7233", freePort(t), "8233", freePort(t),
+	}
+	theirs := slices.Clone(ours)
+	slices.Reverse(theirs)
+	answers := shell(t, dir, commands, strings.NewReplacer(ours...))
+	back := strings.NewReplacer(theirs...)
+	for i := range commands {
+		answers[i] = back.Replace(answers[i])
+	}
+	if *updatePage {
+		require.NoError(t, os.WriteFile(firstHour, []byte(rewrite(string(text), answers)), 0o600))
+		return
+	}
+	for i, c := range commands {
+		require.True(t, alike(c.answer, linesOf(answers[i])), "$ %s\n%s\nbut the page says\n%s", c.command, answers[i], strings.Join(c.answer, "\n"))
+	}
+}
+
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// shell runs the commands one after the other in one shell, and gives what each wrote.
+func shell(t *testing.T, dir string, commands []said, ours *strings.Replacer) []string {
+	t.Helper()
+	var script strings.Builder
+	// Whatever becomes of the script, it ends what it started.
+	script.WriteString("set -m\ntrap 'kill $(jobs -p) 2> /dev/null; wait' EXIT\ntrap 'exit 1' TERM\nmark() { echo \"=====\"; }\n")
+	for _, c := range commands {
+		fmt.Fprintf(&script, "mark\n%s\n", ours.Replace(c.command))
+	}
+	file := filepath.Join(dir, "script")
+	require.NoError(t, os.WriteFile(file, []byte(script.String()), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", file)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + filepath.Dir(programs.Burnish) + ":" + filepath.Dir(programs.Server) + ":" + os.Getenv("PATH"), "HOME=" + dir, "TZ=UTC"}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var out testlog.Log
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Run(), out.String())
+	answers := strings.Split(out.String(), "=====\n")[1:]
+	require.Len(t, answers, len(commands), out.String())
+	return answers
+}
+
+// rewrite gives the page with these answers.
+func rewrite(page string, answers []string) string {
+	var b strings.Builder
+	inside, n := false, 0
+	for line := range strings.Lines(page) {
+		isCommand := strings.HasPrefix(line, "$ ")
+		if strings.HasPrefix(line, "```") {
+			inside = line == "```console\n"
+		} else if inside && !isCommand {
+			continue
+		}
+		b.WriteString(line)
+		if inside && isCommand {
+			b.WriteString(answers[n])
+			n++
+		}
+	}
+	return b.String()
+}
+
+func TestAlike(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		page, got string
+		alike     bool
+	}{
+		"the same":                       {"a\nb", "a\nb", true},
+		"nothing":                        {"", "", true},
+		"other spaces and times":         {"d1  2026-11-21 21:48:23 UTC, ran 1m2s", "d1 2026-11-22 00:00:00 UTC, ran 31ms", true},
+		"left out":                       {"a\n…\nd", "a\nb\nc\nd", true},
+		"nothing left out":               {"a\n…\nd", "a\nd", true},
+		"left out to the end":            {"a\n…", "a\nb", true},
+		"another word":                   {"a\nb", "a\nc", false},
+		"another after what is left out": {"…\nd", "a\nb", false},
+		"less":                           {"a\nb", "a", false},
+		"more":                           {"a", "a\nb", false},
+		"an answer to nothing":           {"", "a", false},
+		"no answer":                      {"a", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.alike, alike(linesOf(tt.page), linesOf(tt.got)))
+		})
+	}
+}
+
+// volatile is what differs from one run to the next.
+var volatile = []struct{ pattern, stands string }{
+	{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`, "TIME"},
+	{`\d+ MiB free`, "N MiB free"},
+	{`(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b\d+m\b`, "SECONDS"},
+	{`\d+\.\d [KMG]iB/s`, "RATE"},
+	{`^burnish \S+ \(go[0-9.]+\)$`, "VERSION"},
+	{`pid \d+|uid \d+`, "ID"},
+	{`pending_cleaning`, "cleaning"}, // it may have begun
+	{`regular file on \w+`, "regular file"},
+	{` +`, " "},
+}
+
+// alike compares answers line by line; … stands for any number of lines.
+func alike(page, got []string) bool {
+	if len(page) == 0 || len(got) == 0 {
+		return len(got) == 0 && (len(page) == 0 || page[0] == "…" && len(page) == 1)
+	}
+	if page[0] == "…" {
+		return alike(page[1:], got) || alike(page, got[1:])
+	}
+	return settled(page[0]) == settled(got[0]) && alike(page[1:], got[1:])
+}
+
+func settled(line string) string {
+	for _, v := range volatile {
+		line = regexp.MustCompile(v.pattern).ReplaceAllString(line, v.stands)
+	}
+	return strings.TrimSpace(line)
+}
+
+// onDisk gives a folder that is not in memory, which doctor would call wrong.
+func onDisk(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	var on unix.Statfs_t
+	require.NoError(t, unix.Statfs(dir, &on))
+	if on.Type != unix.TMPFS_MAGIC {
+		return dir
+	}
+	dir, err = os.MkdirTemp("/var/tmp", "burnish-e2e-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, unix.Statfs(dir, &on))
+	if on.Type == unix.TMPFS_MAGIC {
+		t.Skip("every folder for temporary files is in memory")
+	}
+	return dir
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return port
+}

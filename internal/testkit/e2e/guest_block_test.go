@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/guest"
+)
+
+// SAFETY F2, F11: what a tenant left on one drive, a partition table, gives the next
+// drive's disk another number at the next boot. It is the enrolled one all the same, by
+// its serial.
+func TestF11_GuestNumbersDisksAnew(t *testing.T) {
+	t.Parallel()
+	const size = 8 * MiB
+	dir := t.TempDir()
+	l := newLab(t, withBlock,
+		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{{Image: dir + "/first.img", Size: size}}},
+		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stamped(t, dir, "second", size, 1)}},
+	)
+	d := l.drive(t, "SECOND")
+	l.enroll(t, d, "--provide")
+	l.returned(t, d)
+	l.Bind(t, d.Name, "alice")
+	number := l.sh(t, "cat /sys/block/%s/dev", "nvme1n1")
+	l.Kill()
+	d.Stamp(t, 2)
+	table, err := os.OpenFile(l.Config.Controllers[0].Namespaces[0].Image, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	// One partition of 64 blocks from block 64 on.
+	entry := append(make([]byte, 446), 0, 0, 0, 0, 0x83, 0, 0, 0, 64, 0, 0, 0, 64, 0, 0, 0)
+	_, err = table.WriteAt(append(append(entry, make([]byte, 48)...), 0x55, 0xaa), 0)
+	require.NoError(t, err)
+	require.NoError(t, table.Close())
+	l.boot(t)
+	require.NotEqual(t, number, l.sh(t, "cat /sys/block/%s/dev", "nvme1n1"))
+	l.Unbind(t, d.Name, "alice")
+	l.returned(t, d)
+}
+
+// SAFETY F17: blocks that keep metadata beside them, which no write of ours reaches. The
+// driver block refuses such a disk, or nothing of the metadata is left.
+func TestF17_GuestMetadata(t *testing.T) {
+	t.Parallel()
+	const size, kept = 8064 * (512 + 8), 0xa5
+	dir := t.TempDir()
+	ns := guest.Namespace{Image: dir + "/metadata.img", Size: size, Metadata: 8}
+	// Everything: the data, and behind it the metadata.
+	require.NoError(t, os.WriteFile(ns.Image, bytes.Repeat([]byte{kept}, size), 0o600))
+	l := newLab(t, withBlock, guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{ns}})
+	d := l.drive(t, "METADATA")
+	if r := l.Burnish(t, l.EnrollArgs(d, "--provide")...); r.Code != 0 {
+		l.Refused(t, device.CodeNotFound, "show", d.Name)
+		return
+	}
+	v := l.ends(t, d)
+	if v.DeviceState == device.Available {
+		left, err := os.ReadFile(ns.Image)
+		require.NoError(t, err)
+		require.Zero(t, bytes.Count(left, []byte{kept}), "bytes of %d are left on a drive that was given back", size)
+	}
+}

@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/guest"
+	"burnish/workflows/contract"
+)
+
+// What the driver nvme does with drives whose commands a real nvme-cli and a real kernel
+// carry. These drives have Write Zeroes and no Sanitize, and they refuse the namespace
+// management that they announce.
+
+// withNVMe cleans NVMe drives by their PCI address.
+var withNVMe = guestDriver{
+	name: "nvme", method: "write_zeroes",
+	env:   map[string]string{"BURNISH_DRIVERS": "block,nvme"},
+	rules: `allow: {device_spec: [{vendor_id: "1b36", product_id: "0010"}]}`,
+	device: func(_ testing.TB, l *lab, serial string) (Device, []string) {
+		address := l.Address(serial)
+		return Device{Name: l.Site.Host + "_" + address}, []string{"--address", address}
+	},
+}
+
+// One guest after the other: two at once, with that of the driver block, fill the
+// machine.
+func TestF2_F11_F17_GuestNVMe(t *testing.T) {
+	t.Parallel()
+	// The same as with the driver block, by the drive's own Write Zeroes.
+	t.Run("F2: loses power", func(t *testing.T) { testLosesPower(t, withNVMe) })
+	t.Run("F17: layouts", testNVMeLayouts)
+	t.Run("F11: renamed", testNVMeIsRenamed)
+}
+
+// S2.16, S2.27, SAFETY F17: what the drives say of themselves decides how they are
+// erased; one that could keep bytes beside what is erased never comes back.
+func testNVMeLayouts(t *testing.T) {
+	const size = 8 * MiB
+	dir := t.TempDir()
+	namespace := func(name string, change func(*guest.Namespace)) guest.Namespace {
+		ns := stamped(t, dir, name, size, 1)
+		if change != nil {
+			change(&ns)
+		}
+		return ns
+	}
+	drive := func(serial string, namespaces ...guest.Namespace) guest.Controller {
+		return guest.Controller{Serial: serial, Subsystem: true, Namespaces: namespaces}
+	}
+	l := newLab(t, withNVMe,
+		drive("WHOLE", namespace("whole", nil)),
+		drive("BLOCKS4K", namespace("blocks4k", func(ns *guest.Namespace) { ns.BlockSize = 4096 })),
+		drive("DETACHED", namespace("attached", nil), namespace("detached", func(ns *guest.Namespace) { ns.Detached = true })),
+		drive("TWO", namespace("first", nil), namespace("second", nil)),
+		drive("METADATA", namespace("metadata", func(ns *guest.Namespace) { ns.Metadata = 8 })),
+		drive("EMPTY"),
+	)
+
+	inOrder, others := []string{"WHOLE", "BLOCKS4K"}, []string{"DETACHED", "TWO", "METADATA"}
+	for _, serial := range slices.Concat(others, inOrder) {
+		l.enroll(t, l.drive(t, serial), "--provide")
+	}
+
+	// A drive without a namespace has nothing to address, and what device_spec does not
+	// name is nobody's.
+	empty, flags := withNVMe.device(t, l, "EMPTY")
+	empty.Driver = withNVMe.name
+	l.Refused(t, "layout", l.EnrollArgs(empty, flags...)...)
+	l.Refused(t, device.CodeNotFound, "show", empty.Name)
+	network := Device{Name: l.Site.Host + "_0000:00:11.0", Driver: withNVMe.name}
+	r := l.Burnish(t, l.EnrollArgs(network, "--address", "0000:00:11.0")...)
+	require.Equal(t, 1, r.Code, r)
+
+	// Those in order come back, by the operation that their capabilities give.
+	for _, serial := range inOrder {
+		d := l.drive(t, serial)
+		v := l.returned(t, d)
+		require.Equal(t, device.WriteZeroes, v.Operation, serial)
+		require.Equal(t, serial, v.Serial)
+		require.Equal(t, "NVME", v.Type, serial)
+		last := v.Cleans[0]
+		require.Equal(t, "cleaned", last.Outcome)
+		require.Equal(t, device.WriteZeroes, last.Operation)
+		names := stepNames(last)
+		require.NotContains(t, names, "sanitize", serial)
+		require.Equal(t, []string{"zero", "verify"}, names[len(names)-2:], serial)
+		zero := last.Steps[len(names)-2]
+		require.Equal(t, "write_zeroes", zero.Method, serial)
+		require.Equal(t, d.Size, zero.Bytes, serial)
+	}
+
+	// The others end in error and stay out of the inventory's offers; a second clean ends
+	// as the first.
+	failed := func(serial string) Device {
+		d := l.drive(t, serial)
+		v := l.ends(t, d)
+		require.Equal(t, device.Error, v.DeviceState, serial)
+		require.Contains(t, []string{"command_refused", "layout"}, v.Fault, "%s: %s", serial, v.LastError)
+		require.NotEmpty(t, v.Remedy)
+		require.True(t, v.Dirty)
+		require.True(t, v.NeedsOperator)
+		l.RequireReserved(t, d.Name, 1)
+		return d
+	}
+	for _, serial := range others {
+		failed(serial)
+	}
+	l.Burnish(t, "clean", failed("DETACHED").Name, "--wait", "--timeout", "60s")
+	failed("DETACHED")
+	for _, c := range l.Config.Controllers[2:] {
+		for i, ns := range c.Namespaces {
+			data := int64(size)
+			if ns.Metadata > 0 {
+				data = size / 2 // where the metadata begins is the drive's business
+			}
+			each := Device{Name: c.Serial, Path: ns.Image, Size: size}
+			stamps, _, _ := each.Count(t, 1)
+			require.GreaterOrEqual(t, int64(stamps), data/512, "namespace %d of %s was changed without its drive coming back", i+1, c.Serial)
+		}
+	}
+}
+
+// SAFETY F11: a drive that the kernel finds again under another name and number is still
+// the enrolled one, by its place and serial.
+func testNVMeIsRenamed(t *testing.T) {
+	const size = 8 * MiB
+	dir := t.TempDir()
+	l := newLab(t, withNVMe,
+		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{stamped(t, dir, "first", size, 1)}},
+		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stamped(t, dir, "second", size, 2)}},
+	)
+	d := l.drive(t, "SECOND")
+	l.enroll(t, d, "--provide")
+	l.returned(t, d)
+	l.Bind(t, d.Name, "alice")
+	before := l.disk(t, "SECOND")
+	l.sh(t, `cd /sys/bus/pci/drivers/nvme
+first=%s second=%s
+echo $first >unbind && echo $second >unbind
+echo $second >bind
+until ls $second/nvme/nvme*/nvme*n* >/dev/null 2>&1; do usleep 10000; done
+echo $first >bind
+until ls $first/nvme/nvme*/nvme*n* >/dev/null 2>&1; do usleep 10000; done`, l.Address("FIRST"), l.Address("SECOND"))
+	after := l.disk(t, "SECOND")
+	require.NotEqual(t, before, after)
+	l.tenant(t, "FIRST", "SECOND", size)
+	d.RequireStamps(t, 1)
+	l.Unbind(t, d.Name, "alice")
+	l.returned(t, d)
+	Device{Name: "the other drive", Path: l.drive(t, "FIRST").Path, Size: size}.RequireStamps(t, 1)
+}
+
+// stepNames are those of a clean, in the order in which they ran.
+func stepNames(c contract.CleanSummary) []string {
+	var all []string
+	for _, s := range c.Steps {
+		all = append(all, s.Step)
+	}
+	return all
+}

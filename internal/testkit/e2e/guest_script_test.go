@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/guest"
+	"burnish/internal/testkit/suites/hardwaretest"
+	"burnish/workflows/contract"
+)
+
+// Where the operator's program for cards with memory lies in a guest, and what it reads.
+const (
+	cardProgram  = "/usr/sbin/cardmemory"
+	cardSettings = "/etc/cardmemory/%s.json"
+)
+
+// withScript has the operator's program clean a card with memory. Its sum is that of
+// what the test built.
+func withScript(t testing.TB, address string) (driver guestDriver, files []guest.File, sum string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cardmemory")
+	require.NoError(t, build(root, "./internal/testkit/cmd/cardmemory", path))
+	program, err := os.ReadFile(path)
+	require.NoError(t, err)
+	binary := sha256.Sum256(program)
+	sum = hex.EncodeToString(binary[:])
+	driver = guestDriver{
+		name: "script", method: "script", env: map[string]string{"BURNISH_DRIVERS": "block,script"},
+		rules: fmt.Sprintf(`allow:
+  device_spec: [{vendor_id: "1af4", product_id: "1110"}]
+  scripts: {card: {path: %s, owner: root, sha256: %q, uid: 0}}
+`, cardProgram, sum),
+	}
+	return driver, []guest.File{
+		{Path: cardProgram, Mode: 0o755, Text: program},
+		{Path: fmt.Sprintf(cardSettings, address), Mode: 0o644, Text: []byte(`{"serial": "CARD1"}`)},
+		{Path: "/etc/passwd", Mode: 0o644, Text: []byte("root:x:0:0:root:/:/bin/sh\n")},
+	}, sum
+}
+
+// S0.31, SAFETY F2, F13: a card whose memory only its own program can reach is cleaned by
+// that program, also where the power fails in the midst of it, and by nothing else than
+// what host.yaml names byte by byte. What is left is counted in the file that is the card's
+// memory, outside the guest. That file keeps its bytes without power: the worst case.
+func TestS0_31_GuestMemoryOfACard(t *testing.T) {
+	t.Parallel()
+	if why := guest.Missing(); why != "" {
+		t.Skipf("no guest can be made here: %s", why)
+	}
+	const address, size = "0000:00:05.0", 16 * MiB
+	driver, files, sum := withScript(t, address)
+	d := Device{Name: "guest1_" + address, Driver: driver.name, Path: filepath.Join(t.TempDir(), "memory"), Size: size, Set: []string{"script=card"}}
+	d.Stamp(t, 1)
+	l := startLab(t, driver, guest.Config{Cards: []guest.Card{{Address: address, Memory: d.Path, Size: size}}, Files: files})
+
+	l.Must(t, "enroll", "--host", l.Site.Host, "--driver", driver.name, "--address", address, "--type", "GPU",
+		"--set", d.Set[0], "--one-time-use", "--provide")
+	v := l.returned(t, d)
+	require.Equal(t, "GPU", v.Type)
+	require.Equal(t, "CARD1", v.Serial)
+	require.True(t, v.OneTimeUse)
+	l.requireCleaned(t, v, 1, sum)
+
+	// A reset alone takes the card off its bus and finds it again.
+	l.Must(t, "manage", d.Name)
+	l.RequireReserved(t, d.Name, 1)
+	l.Must(t, "clean", d.Name, "--steps", "pci_reset", "--wait", "--timeout", guestWithin.String())
+	v = l.Show(t, d.Name)
+	require.Equal(t, device.Manageable, v.DeviceState)
+	require.Len(t, v.Cleans, 2)
+	require.Equal(t, "steps_done", v.Cleans[1].Outcome)
+	require.Equal(t, []string{"pci_reset"}, stepNames(v.Cleans[1]))
+	require.Equal(t, fmt.Sprintf("script card, sha256 %.12s: removed and found again", sum), v.Cleans[1].Steps[0].Note)
+	l.Must(t, "provide", d.Name)
+	l.returned(t, d)
+
+	// The power fails in the midst of an erase. What slows the program down is gone with it.
+	l.Bind(t, d.Name, "alice")
+	d.Stamp(t, 2)
+	l.sh(t, `echo '{"serial": "CARD1", "bytes_per_second": %d}' >%s`, MiB, fmt.Sprintf(cardSettings, address))
+	l.Unbind(t, d.Name, "alice")
+	Await(t, guestWithin, "an erase that is underway", func() (bool, string) {
+		left, zero, _ := d.Count(t, 2)
+		require.Positive(t, left, "the erase was too quick for this test")
+		return zero > 0, fmt.Sprint(left, " blocks left")
+	})
+	l.Kill()
+	left, zero, _ := d.Count(t, 2)
+	require.Positive(t, left, "the erase was too quick for this test")
+	t.Logf("the power failed with %d of %d bytes erased", int64(zero)*hardwaretest.Block, d.Size)
+	l.RequireReserved(t, d.Name, 1)
+	l.boot(t)
+	v = l.returned(t, d)
+	l.requireCleaned(t, v, 3, sum)
+	require.Equal(t, d.Size, v.Cleans[2].Steps[0].RedoneAtMost, "the erase began again")
+
+	// A program that is no longer what host.yaml says is not run.
+	l.Bind(t, d.Name, "bob")
+	d.Stamp(t, 3)
+	l.sh(t, "echo >>%s", cardProgram)
+	l.Unbind(t, d.Name, "bob")
+	v = l.ends(t, d)
+	require.Equal(t, device.Error, v.DeviceState)
+	require.Equal(t, string(device.CodeNotAllowed), v.Fault, v.LastError)
+	require.Contains(t, v.LastError, "SHA-256")
+	require.NotEmpty(t, v.Remedy)
+	require.True(t, v.Dirty)
+	l.RequireReserved(t, d.Name, 1)
+	d.RequireStamps(t, 3)
+}
+
+// requireCleaned: the clean of this number, the last, was the program's, and its records
+// say which program that was.
+func (l *lab) requireCleaned(t testing.TB, v contract.View, number int, sum string) {
+	t.Helper()
+	require.Len(t, v.Cleans, number)
+	last := v.Cleans[number-1]
+	require.Equal(t, "cleaned", last.Outcome)
+	require.Equal(t, device.Script, last.Operation)
+	require.Equal(t, []string{"erase_device", "verify"}, stepNames(last))
+	for i, did := range []string{"written", "read, all zero"} {
+		step := last.Steps[i]
+		require.Equal(t, l.driver.method, step.Method)
+		require.Equal(t, fmt.Sprintf("script card, sha256 %.12s: %d bytes %s", sum, 16*MiB, did), step.Note)
+	}
+}

@@ -1,0 +1,315 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/testkit/guest"
+	"burnish/internal/testkit/suites/hardwaretest"
+	"burnish/workflows/contract"
+)
+
+// A host worker on a machine of its own, with a kernel, NVMe drives and an nvme-cli
+// that are real but for the silicon. Control and the server run here.
+
+// guestWithin bounds everything that a guest does at once: emulation is slow, and
+// slower beside other tests.
+const guestWithin = 3 * time.Minute
+
+// guestDriver is how one driver takes a guest's drives into service.
+type guestDriver struct {
+	name string
+	// inOrder: it names a disk by the kernel's name, which a boot that looks at all at once may
+	// give to another.
+	inOrder bool
+	// env is added to the worker's; rules is host.yaml.
+	env   map[string]string
+	rules string
+	// device names the drive with this serial; flags are those of its enrolment.
+	device func(t testing.TB, l *lab, serial string) (d Device, flags []string)
+	// method is how its zeroes are written.
+	method string
+}
+
+// withBlock cleans whatever is a disk.
+var withBlock = guestDriver{
+	name: "block", inOrder: true, rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
+	device: func(t testing.TB, l *lab, serial string) (Device, []string) {
+		return Device{Name: strings.ToLower(serial), Set: []string{"path=" + l.disk(t, serial)}}, nil
+	},
+}
+
+// lab is a site whose host is a guest.
+type lab struct {
+	*Site
+	*guest.Guest
+	driver guestDriver
+}
+
+// newLab boots a guest that has these drives, with control beside it. Images are below
+// the site's folder, by their names in the configuration.
+func newLab(t testing.TB, driver guestDriver, drives ...guest.Controller) *lab {
+	t.Helper()
+	return startLab(t, driver, guest.Config{Controllers: drives, InOrder: driver.inOrder})
+}
+
+// startLab boots a guest with this hardware, with control beside it.
+func startLab(t testing.TB, driver guestDriver, config guest.Config) *lab {
+	t.Helper()
+	if why := guest.Missing(); why != "" {
+		t.Skipf("no guest can be made here: %s", why)
+	}
+	s := newSite(t)
+	s.Host = "guest1"
+	s.Run(t, "control")
+	_, port, _ := strings.Cut(s.Server.Address, ":")
+	config.Dir, config.Worker, config.HostYAML = t.TempDir(), s.programs.Worker, driver.rules
+	config.Env = map[string]string{
+		"TEMPORAL_ADDRESS": guest.Host + ":" + port, "TEMPORAL_NAMESPACE": s.Namespace,
+		"BURNISH_ROLE": "host", "BURNISH_HOST": s.Host,
+	}
+	for name, value := range driver.env {
+		config.Env[name] = value
+	}
+	l := &lab{Site: s, driver: driver}
+	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
+	defer cancel()
+	var err error
+	l.Guest, err = guest.Start(ctx, config)
+	if l.Guest != nil {
+		t.Cleanup(func() {
+			l.Guest.Kill()
+			if t.Failed() {
+				t.Logf("the guest's console:\n%s\nits worker:\n%s", l.Console(), l.WorkerLog())
+			}
+		})
+	}
+	require.NoError(t, err)
+	l.ready(t)
+	return l
+}
+
+// ready waits until the guest's worker polls.
+func (l *lab) ready(t testing.TB) {
+	t.Helper()
+	booted := l.Age()
+	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
+	defer cancel()
+	require.NoError(t, l.WaitReady(ctx))
+	t.Logf("booted in %.1f s, its worker polled %.1f s later", booted.Seconds(), (l.Age() - booted).Seconds())
+}
+
+// boot switches the guest on again.
+func (l *lab) boot(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
+	defer cancel()
+	require.NoError(t, l.Boot(ctx))
+	l.ready(t)
+}
+
+// sh runs a script in the guest.
+func (l *lab) sh(t testing.TB, script string, args ...any) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
+	defer cancel()
+	out, err := l.Guest.Run(ctx, fmt.Sprintf(script, args...))
+	require.NoError(t, err)
+	return strings.TrimSpace(out.Stdout)
+}
+
+// disk is the one block device of the drive with this serial, as the guest's kernel
+// names it now.
+func (l *lab) disk(t testing.TB, serial string) string {
+	t.Helper()
+	disks, err := l.Disks(t.Context(), serial)
+	require.NoError(t, err)
+	require.Len(t, disks, 1, serial)
+	return disks[0]
+}
+
+// drive is the device of the drive with this serial, whose bytes are counted in the
+// image of its first namespace.
+func (l *lab) drive(t testing.TB, serial string) Device {
+	t.Helper()
+	d, _ := l.driver.device(t, l, serial)
+	d.Driver = l.driver.name
+	for _, c := range l.Config.Controllers {
+		if c.Serial == serial {
+			d.Path, d.Size = c.Namespaces[0].Image, c.Namespaces[0].Size
+		}
+	}
+	return d
+}
+
+// enroll takes a drive into service.
+func (l *lab) enroll(t testing.TB, d Device, flags ...string) {
+	t.Helper()
+	l.Enroll(t, d, append(l.flags(t, d), flags...)...)
+}
+
+// flags are what the driver wants of the enrolment of a device.
+func (l *lab) flags(t testing.TB, d Device) []string {
+	t.Helper()
+	for _, c := range l.Config.Controllers {
+		if len(c.Namespaces) > 0 && c.Namespaces[0].Image == d.Path {
+			_, flags := l.driver.device(t, l, c.Serial)
+			return flags
+		}
+	}
+	return nil
+}
+
+// seldom is the pause between two looks here: the command line's own work takes time
+// from the guest, which is what the test waits for.
+const seldom = 500 * time.Millisecond
+
+// ends waits until a device's clean has ended well or badly.
+func (l *lab) ends(t testing.TB, d Device) (v contract.View) {
+	t.Helper()
+	await(t, guestWithin, seldom, "the end of the clean of "+d.Name, func() (bool, string) {
+		var r Result
+		var err error
+		v, r, err = l.show(d.Name)
+		return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprint(r, err)
+	})
+	return v
+}
+
+// returned is AwaitReturned for a device that must not end in error.
+func (l *lab) returned(t testing.TB, d Device) contract.View {
+	t.Helper()
+	v := l.ends(t, d)
+	require.Equal(t, device.Available, v.DeviceState, "%s: %s", d.Name, v.LastError)
+	return l.AwaitReturned(t, d, guestWithin)
+}
+
+// stamped is a namespace full of the bytes of an earlier life.
+func stamped(t testing.TB, dir, name string, size int64, nonce uint64) guest.Namespace {
+	t.Helper()
+	ns := guest.Namespace{Image: filepath.Join(dir, name+".img"), Size: size}
+	Device{Name: name, Path: ns.Image, Size: size}.Stamp(t, nonce)
+	return ns
+}
+
+// tenant copies a drive's bytes to another through the guest's own drivers.
+func (l *lab) tenant(t testing.TB, from, to string, size int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
+	defer cancel()
+	require.NoError(t, l.Copy(ctx, l.disk(t, from), l.disk(t, to), size))
+}
+
+// awaitMidWipe waits until the guest's journal of a device tells of a wipe that is
+// underway and past an offset.
+func (l *lab) awaitMidWipe(t testing.TB, d Device, past int64) Resume {
+	t.Helper()
+	var stored struct{ Data Resume }
+	await(t, guestWithin, 5*pollEvery, d.Name+" to be in mid-wipe", func() (bool, string) {
+		text := l.sh(t, "cat %s 2>/dev/null; true", path.Join(guest.State, "journal", d.Name+".json"))
+		stored.Data = Resume{}
+		if text != "" {
+			require.NoError(t, json.Unmarshal([]byte(text), &stored), text)
+		}
+		e := stored.Data
+		return e.Step == "zero" && !e.Done && e.Offset >= past, text
+	})
+	return stored.Data
+}
+
+// SAFETY F2, F9, S2.70: the host loses its power in mid-wipe. When it is back, the wipe
+// goes on by itself behind what the disk kept of it; nothing is left, and what is beside
+// it is untouched. Then a tenancy, whose bytes go through the guest's own drivers.
+func TestF2_GuestLosesPower(t *testing.T) {
+	t.Parallel()
+	testLosesPower(t, withBlock)
+}
+
+func testLosesPower(t *testing.T, driver guestDriver) {
+	const size, pulledSize = 2 * steps.Chunk, 24 * MiB
+	dir := t.TempDir()
+	slow, other := stamped(t, dir, "slow", size, 1), stamped(t, dir, "other", size, 2)
+	pulled, blocks4k := stamped(t, dir, "pulled", pulledSize, 3), stamped(t, dir, "blocks4k", 8*MiB, 4)
+	slow.WriteBytesPerSecond, pulled.WriteBytesPerSecond = 12*MiB, 3*MiB
+	blocks4k.BlockSize = 4096
+	l := newLab(t, driver,
+		guest.Controller{Serial: "SLOW", Subsystem: true, Namespaces: []guest.Namespace{slow}},
+		guest.Controller{Serial: "OTHER", Namespaces: []guest.Namespace{other}},
+		guest.Controller{Serial: "PULLED", Namespaces: []guest.Namespace{pulled}},
+		guest.Controller{Serial: "BLOCKS4K", Namespaces: []guest.Namespace{blocks4k}},
+	)
+	d, gone, small := l.drive(t, "SLOW"), l.drive(t, "PULLED"), l.drive(t, "BLOCKS4K")
+	untouched := Device{Name: "the other drive", Path: other.Image, Size: size}
+	l.enroll(t, small, "--provide")
+
+	// One drive is pulled out in mid-wipe, and put back.
+	l.enroll(t, gone, "--provide")
+	Await(t, guestWithin, "the wipe of the drive to be pulled", func() (bool, string) {
+		left, zero, _ := gone.Count(t, 3)
+		require.Positive(t, left, "the wipe was too quick for this test")
+		return zero > 0, fmt.Sprint(left, " blocks left")
+	})
+	require.NoError(t, l.Remove(t.Context(), l.Address("PULLED")))
+	// The kernel may let it finish what it was told, but nobody can say so.
+	require.Equal(t, device.Error, l.ends(t, gone).DeviceState)
+	require.NoError(t, l.Rescan(t.Context()))
+	l.RequireReserved(t, gone.Name, 1)
+
+	// Then the power.
+	l.enroll(t, d, "--provide")
+	before := l.awaitMidWipe(t, d, steps.Chunk)
+	l.Kill()
+	left, zero, half := d.Count(t, 1)
+	require.Positive(t, left, "the wipe was too quick for this test")
+	require.Equal(t, d.Blocks(), left+zero+half)
+	require.GreaterOrEqual(t, int64(zero)*hardwaretest.Block, before.Offset, "the journal is ahead of the device")
+	l.RequireReserved(t, d.Name, 1)
+	l.Config.Controllers[0].Namespaces[0].WriteBytesPerSecond = 0
+	l.Config.Controllers[2].Namespaces[0].WriteBytesPerSecond = 0
+	l.boot(t)
+	v := l.returned(t, d)
+	require.Len(t, v.Cleans, 1)
+	require.Positive(t, redone(v))
+	require.LessOrEqual(t, redone(v), int64(steps.Chunk))
+	l.returned(t, small)
+
+	// What needs its operator waits for them.
+	v = l.Show(t, gone.Name)
+	require.Equal(t, device.Error, v.DeviceState)
+	l.RequireReserved(t, gone.Name, 1)
+	l.Must(t, "clean", gone.Name)
+	l.returned(t, gone)
+
+	l.Bind(t, d.Name, "alice")
+	l.tenant(t, "OTHER", "SLOW", size)
+	d.RequireStamps(t, 2)
+	l.Unbind(t, d.Name, "alice")
+	v = l.returned(t, d)
+	require.Len(t, v.Cleans, 2)
+	ran := v.Cleans[1].Steps
+	for i, step := range []string{"zero", "verify"} {
+		last := ran[len(ran)-2+i]
+		require.Equal(t, step, last.Step)
+		require.Equal(t, d.Size, last.Bytes)
+	}
+	require.Equal(t, driver.method, ran[len(ran)-2].Method)
+	untouched.RequireStamps(t, 2)
+}
+
+// redone is how many bytes the first clean may have done twice.
+func redone(v contract.View) (sum int64) {
+	for _, step := range v.Cleans[0].Steps {
+		sum += step.RedoneAtMost
+	}
+	return sum
+}

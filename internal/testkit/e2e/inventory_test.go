@@ -1,0 +1,292 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/inventory/file"
+	"burnish/internal/testkit/suites/hardwaretest"
+	"burnish/workflows/contract"
+)
+
+// smallDisk mounts a file system of so many KiB; where it may not be mounted the test
+// is skipped.
+func smallDisk(t *testing.T, dir string, kib int) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dk,mode=0700", kib))
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Skipf("needs the right to mount a small file system: %v", err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+}
+
+// fill leaves no free byte in dir; the function that it returns takes it back.
+func fill(t *testing.T, dir string) (empty func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	page := make([]byte, 4096)
+	for err == nil {
+		_, err = out.Write(page)
+	}
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.NoError(t, out.Close())
+	return func() { require.NoError(t, os.Remove(path)) }
+}
+
+// The inventory fails while a device is being returned: the device waits, burned,
+// and is returned when the inventory is back (F5).
+func TestF5_InventoryFailsAtTheReturn(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct {
+		mount bool
+		fail  func(t *testing.T, dir string) (heal func())
+	}{
+		"gone": {false, func(t *testing.T, dir string) func() {
+			require.NoError(t, os.Rename(dir, dir+".away"))
+			return func() { require.NoError(t, os.Rename(dir+".away", dir)) }
+		}},
+		"full": {true, fill},
+		"read-only": {true, func(t *testing.T, dir string) func() {
+			remount := func(flags uintptr) {
+				Await(t, 10*time.Second, "the remount", func() (bool, string) {
+					err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|flags, "")
+					return err == nil, fmt.Sprint(err) // busy while a file is open for writing
+				})
+			}
+			remount(unix.MS_RDONLY)
+			return func() { remount(0) }
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			dir := filepath.Join(s.State, "inventory")
+			if tt.mount {
+				smallDisk(t, dir, 64)
+			}
+			s.Run(t, "all")
+			d := dirtied(t, s, "fake", 4*MiB, 2*time.Second)
+			s.AwaitMidWipe(t, d, 0, 20*time.Second)
+			heal := tt.fail(t, dir)
+			Await(t, 20*time.Second, "the clean's last step to end", func() (bool, string) {
+				e, _ := s.Journal(t, "d1")
+				return e.Step == "verify" && e.Done, fmt.Sprintf("%+v", e)
+			})
+			d.RequireZero(t)
+			During(t, 3*time.Second, "nobody is offered the device", func() (bool, string) {
+				v := s.Show(t, "d1")
+				return v.DeviceState == device.Cleaning, fmt.Sprintf("%+v", v)
+			})
+			s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("bob"))
+			heal()
+			v := s.AwaitReturned(t, d, 30*time.Second)
+			require.Len(t, v.Cleans, 1, "it was clean all the time")
+		})
+	}
+}
+
+// The host's state directory runs full in mid-wipe: the step is tried again, and goes
+// on when there is room.
+func TestF2_StateDirectoryFull(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Run(t, "control")
+	w := s.Worker(t, "host")
+	w.StateDir = filepath.Join(s.Dir, "small")
+	smallDisk(t, w.StateDir, 128)
+	w.Start(t)
+	d := dirtied(t, s, "block", 256*MiB, 0)
+	Closely(t, 20*time.Second, "d1 to be in mid-wipe", func() (bool, string) {
+		e, _ := journal(t, w.StateDir, "d1")
+		return e.Step == "zero" && e.Offset >= steps.Chunk, fmt.Sprintf("%+v", e)
+	})
+	empty := fill(t, w.StateDir)
+	s.awaitFailure(t, "d1", "zero", "no space left")
+	v := s.Show(t, "d1")
+	require.Equal(t, device.Cleaning, v.DeviceState)
+	require.Contains(t, v.Progress.Waiting, "no space left")
+	s.RequireReserved(t, "d1", 1)
+	e, _ := journal(t, w.StateDir, "d1")
+	_, zero, _ := d.Count(t, 1)
+	require.LessOrEqual(t, e.Offset, int64(zero)*hardwaretest.Block, "the journal is ahead of the device")
+	empty()
+	v = s.AwaitReturned(t, d, 60*time.Second)
+	require.Len(t, v.Cleans, 1)
+}
+
+// awaitFailure waits until an attempt of a step has failed with this text.
+func (s *Site) awaitFailure(t *testing.T, name, step, text string) {
+	t.Helper()
+	Await(t, 20*time.Second, "an attempt to fail with "+text, func() (bool, string) {
+		p := s.Pending(t, name, step)
+		return p.GetAttempt() > 1 && strings.Contains(p.GetLastFailure().GetMessage(), text), p.String()
+	})
+}
+
+// allocate gives the device to a consumer as a scheduler would that had read it
+// before Burnish burned it: reserved is as before when it is done.
+func allocate(t *testing.T, store *file.Store, name, consumer string) {
+	t.Helper()
+	uuid := contract.DeviceUUID(name)
+	before, err := store.Stock(t.Context(), uuid)
+	require.NoError(t, err)
+	if before.Reserved > 0 {
+		_, err = store.PutReserved(t.Context(), uuid, before.Generation, 0)
+		require.NoError(t, err)
+	}
+	require.NoError(t, store.UnsafeAllocate(t.Context(), uuid, consumer))
+	if before.Reserved > 0 {
+		now, err := store.Stock(t.Context(), uuid)
+		require.NoError(t, err)
+		_, err = store.PutReserved(t.Context(), uuid, now.Generation, before.Reserved)
+		require.NoError(t, err)
+	}
+}
+
+// SAFETY F4, F6: a use that the inventory shows makes the device allocated, whatever
+// it was before, and nothing destructive begins. The look is the device's own: a hint
+// asks for it, or the clean does.
+func TestF4_Used(t *testing.T) {
+	t.Parallel()
+	used := map[string]struct {
+		env []string
+		set []string
+		// reach brings the device, of which a first clean was begun, to where the
+		// use comes up; the consumer has stamped it with 5 afterwards.
+		reach func(t *testing.T, s *Site, d Device)
+		look  func(t *testing.T, s *Site)
+	}{
+		"available, hint": {reach: available, look: hint},
+		"available, bind": {reach: available, look: func(t *testing.T, s *Site) {
+			s.Refused(t, device.CodeInUse, "bind", "d1", "--instance", Instance("bob"))
+		}},
+		"pending cleaning, hint": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: held, look: hint},
+		"pending cleaning, clean": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: held, look: func(t *testing.T, s *Site) {
+			s.Must(t, "clean", "d1")
+		}},
+		"error, hint":  {set: []string{"fault=fail:zero@0%x9"}, reach: failed, look: hint},
+		"error, clean": {set: []string{"fault=fail:zero@0%x9"}, reach: failed, look: func(t *testing.T, s *Site) { s.Must(t, "clean", "d1") }},
+		"manageable, hint": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
+			failed(t, s, d)
+			s.Must(t, "manage", "d1")
+		}, look: hint},
+		"manageable, provide": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
+			failed(t, s, d)
+			s.Must(t, "manage", "d1")
+		}, look: func(t *testing.T, s *Site) { s.Must(t, "provide", "d1") }},
+	}
+	for what, tt := range used {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.Run(t, "all", tt.env...)
+			d := s.Fake(t, "d1", 1*MiB, tt.set...)
+			d.Stamp(t, 1)
+			s.Enroll(t, d, "--provide", "--one-time-use")
+			tt.reach(t, s, d)
+			allocate(t, s.Store(t), "d1", Instance("nova"))
+			d.Stamp(t, 5)
+			tt.look(t, s)
+			s.AwaitDevice(t, "d1", 20*time.Second, "to be the consumer's", func(v contract.View) bool {
+				stamped, zero, other := d.Count(t, 5)
+				require.Equal(t, d.Blocks(), stamped, "%d zero and %d other blocks while it is %s", zero, other, v.DeviceState)
+				return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == Instance("nova")
+			})
+			Await(t, 10*time.Second, "the device to be burned", func() (bool, string) {
+				p := s.Provider(t, "d1")
+				return p.Reserved == 1 && p.Used == 1, fmt.Sprint(p)
+			})
+			During(t, time.Second, "nothing destructive", func() (bool, string) {
+				stamped, zero, other := d.Count(t, 5)
+				return stamped == d.Blocks(), fmt.Sprint(stamped, zero, other)
+			})
+			s.Refused(t, device.CodeRefused, "bind", "d1", "--instance", Instance("bob"))
+			require.Equal(t, device.Allocated, s.Show(t, "d1").DeviceState)
+		})
+	}
+}
+
+func hint(t *testing.T, s *Site) {
+	t.Helper()
+	s.Signal(t, "d1", contract.SignalObserved, contract.Hint{Source: "test"})
+}
+
+func available(t *testing.T, s *Site, d Device) {
+	t.Helper()
+	s.AwaitReturned(t, d, 20*time.Second)
+}
+
+func held(t *testing.T, s *Site, d Device) {
+	t.Helper()
+	s.AwaitReturned(t, d, 20*time.Second)
+	s.Bind(t, "d1", "alice")
+	s.Unbind(t, "d1", "alice")
+	s.AwaitState(t, "d1", 10*time.Second, device.PendingCleaning)
+}
+
+func failed(t *testing.T, s *Site, _ Device) {
+	t.Helper()
+	s.AwaitState(t, "d1", 20*time.Second, device.Error)
+}
+
+// F4 in the middle of a clean: a hint stops it, and it is waited for; without one the
+// return finds out, and returns nothing (F5).
+func TestF4_UsedWhileCleaning(t *testing.T) {
+	t.Parallel()
+	for _, hinted := range []bool{true, false} {
+		t.Run(fmt.Sprintf("hinted %v", hinted), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.Run(t, "all")
+			delay := 3 * time.Second
+			if hinted {
+				delay = 15 * time.Second // a running step hears of it with its next heartbeat
+			}
+			d := dirtied(t, s, "fake", 32*MiB, delay)
+			s.AwaitMidWipe(t, d, 0, 20*time.Second)
+			allocate(t, s.Store(t), "d1", Instance("nova"))
+			if hinted {
+				hint(t, s)
+			}
+			s.AwaitDevice(t, "d1", 30*time.Second, "to be the consumer's", func(v contract.View) bool {
+				require.NotEqual(t, device.Available, v.DeviceState)
+				return v.DeviceState == device.Allocated && *v.InstanceUUID == Instance("nova")
+			})
+			if hinted {
+				stamped, _, _ := d.Count(t, 1)
+				require.NotZero(t, stamped, "the wipe was not stopped")
+			}
+			d.Stamp(t, 5)
+			p := s.Provider(t, "d1")
+			require.Equal(t, [2]int{1, 1}, [2]int{p.Reserved, p.Used})
+			During(t, 3*time.Second, "nothing destructive", func() (bool, string) {
+				stamped, zero, other := d.Count(t, 5)
+				return stamped == d.Blocks(), fmt.Sprint(stamped, zero, other)
+			})
+			s.AwaitTenant(t, d, "nova", 5, time.Second)
+			require.Nil(t, s.Pending(t, "d1", "zero"))
+
+			// Its end is the instance's unbind, not an inventory that shows no use (F6).
+			require.NoError(t, s.Store(t).UnsafeDeallocate(t.Context(), contract.DeviceUUID("d1"), Instance("nova")))
+			hint(t, s)
+			s.Undisturbed(t, d, 5, time.Second)
+			s.AwaitTenant(t, d, "nova", 5, time.Second)
+			s.Unbind(t, "d1", "nova")
+			s.AwaitReturned(t, d, 40*time.Second)
+		})
+	}
+}

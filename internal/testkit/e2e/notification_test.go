@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/internal/testkit/oslo"
+	"burnish/workflows/contract"
+)
+
+// broker starts a RabbitMQ and Nova's Notifier, for one test.
+func broker(t *testing.T) (*oslo.Broker, *oslo.Producer) {
+	t.Helper()
+	if why := oslo.Missing(); why != "" {
+		t.Skip(why)
+	}
+	b, err := oslo.Start(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Stop()) })
+	p, err := oslo.StartProducer(t.TempDir(), b.TransportURL(), "nova", "versioned_notifications")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Stop()) })
+	return b, p
+}
+
+// listening starts a worker that hears nothing but notifications: it does not sweep.
+func (c *Cloud) listening(t *testing.T, b *oslo.Broker, p *oslo.Producer) *Worker {
+	t.Helper()
+	w := c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_AMQP_URL="+b.TransportURL())...)
+	c.hears(t, w, p, 1)
+	return w
+}
+
+// hears waits until the worker is connected to the broker for the nth time. It waits for
+// Nova to declare the exchange, which a service does when it has something to say.
+func (c *Cloud) hears(t *testing.T, w *Worker, p *oslo.Producer, nth int) {
+	t.Helper()
+	// Its library may complain of a broker that was away.
+	Await(t, time.Minute, "Nova to say something", func() (bool, string) {
+		err := p.Send(oslo.Instance("instance.update", uuid.NewString(), c.NovasHost))
+		return err == nil, fmt.Sprint(err)
+	})
+	Await(t, time.Minute, "the worker to listen", func() (bool, string) {
+		text := w.Log(t)
+		return strings.Count(text, "listening to Nova's notifications") >= nth, text
+	})
+}
+
+// tenant gives the device to an instance, and waits until Burnish knows.
+func (c *Cloud) tenant(t *testing.T, p *oslo.Producer, d Device, provider string, nonce uint64) (instance string) {
+	t.Helper()
+	instance = c.Spawn(t, provider)
+	d.Stamp(t, nonce)
+	require.NoError(t, p.Send(oslo.Instance("instance.create.end", instance, c.NovasHost)))
+	v := c.AwaitState(t, d.Name, time.Minute, device.Allocated)
+	require.Equal(t, instance, *v.InstanceUUID)
+	return instance
+}
+
+// What Nova tells is enough, without any sweep: an instance is deleted and its device is
+// cleaned; also after the broker was killed and its bindings are gone. A rebuild cleans
+// nothing (S0.18). A notification that comes late, twice, or of a tenancy that is over,
+// changes nothing (F6).
+func TestS0_29_S0_18_NotificationsAreEnough(t *testing.T) {
+	t.Parallel()
+	b, p := broker(t)
+	c := NewCloud(t, newSite(t))
+	d, provider := c.Novas(t, "0000:AF:00.0", 4*MiB)
+	w := c.listening(t, b, p)
+	c.EnrollNovas(t, d)
+
+	first := c.tenant(t, p, d, provider, 1)
+	for _, event := range []string{"instance.rebuild.start", "instance.rebuild.end", "instance.power_off.end", "instance.update"} {
+		require.NoError(t, p.Send(oslo.Instance(event, first, c.NovasHost)))
+	}
+	c.Destroy(t, first)
+	deleted := oslo.Instance("instance.delete.end", first, c.NovasHost)
+	deleted.Timestamp = time.Now().UTC().Format("2006-01-02 15:04:05.000000")
+	require.NoError(t, p.Send(deleted, deleted))
+	v := c.AwaitState(t, d.Name, time.Minute, device.Available)
+	require.Len(t, v.Cleans, 2, "the one of the enrolment, and one of this tenancy")
+	d.RequireZero(t)
+
+	require.NoError(t, b.Kill())
+	require.NoError(t, b.Restart())
+	c.hears(t, w, p, 2)
+	second := c.tenant(t, p, d, provider, 2)
+	// The old tenancy's end comes once more.
+	require.NoError(t, p.Send(deleted))
+	looks := c.Sweeps(t).Looks
+	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", uuid.NewString(), c.NovasHost)))
+	Await(t, time.Minute, "one more look", func() (bool, string) { return c.Sweeps(t).Looks > looks, "" })
+	v = c.Show(t, d.Name)
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Len(t, v.Cleans, 2)
+	d.RequireStamps(t, 2)
+
+	c.Destroy(t, second)
+	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", second, c.NovasHost)))
+	c.AwaitState(t, d.Name, time.Minute, device.Available)
+	d.RequireZero(t)
+	c.RequireStock(t, provider, 0)
+}
+
+// An instance moves from one device to another: what it leaves is cleaned, on confirm
+// the source (S0.21, S0.24), on revert the destination (S0.22), and what it has never.
+func TestS0_21_S0_22_AMoveCleansTheSideThatIsLeft(t *testing.T) {
+	t.Parallel()
+	b, p := broker(t)
+	c := NewCloud(t, newSite(t))
+	one, pOne := c.Novas(t, "0000:01:00.0", 4*MiB)
+	two, pTwo := c.Novas(t, "0000:02:00.0", 4*MiB)
+	c.listening(t, b, p)
+	c.EnrollNovas(t, one)
+	c.EnrollNovas(t, two)
+	instance := c.tenant(t, p, one, pOne, 1)
+	is := func(d Device, consumer string) contract.View {
+		t.Helper()
+		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", func(v contract.View) bool {
+			return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == consumer
+		})
+	}
+	// migrate has Nova give the source to a migration and the destination to the instance.
+	migrate := func(source string, from, to Device, destination string, has, brings uint64) (migration string) {
+		t.Helper()
+		migration = uuid.NewString()
+		c.swap(t, source, instance, migration)
+		require.NoError(t, c.Nova.Allocate(t.Context(), destination, instance))
+		c.Nova.Burn(destination)
+		to.Stamp(t, brings)
+		require.NoError(t, p.Send(oslo.Instance("instance.resize_finish.end", instance, c.NovasHost)))
+		is(to, instance)
+		require.Equal(t, device.Allocated, c.Show(t, from.Name).DeviceState)
+		from.RequireStamps(t, has)
+		return migration
+	}
+
+	migration := migrate(pOne, one, two, pTwo, 1, 2)
+	c.Destroy(t, migration)
+	require.NoError(t, p.Send(oslo.Instance("instance.resize_confirm.end", instance, c.NovasHost)))
+	c.AwaitState(t, one.Name, time.Minute, device.Available)
+	one.RequireZero(t)
+	require.Len(t, is(two, instance).Cleans, 1, "only that of the enrolment")
+	two.RequireStamps(t, 2)
+
+	migration = migrate(pTwo, two, one, pOne, 2, 3)
+	c.Destroy(t, instance)
+	c.swap(t, pTwo, migration, instance)
+	require.NoError(t, p.Send(oslo.Instance("instance.resize_revert.end", instance, c.NovasHost)))
+	c.AwaitState(t, one.Name, time.Minute, device.Available)
+	one.RequireZero(t)
+	v := c.Show(t, two.Name) // whose consumer may be told as it was seen last, the migration
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Len(t, v.Cleans, 1, "only that of the enrolment")
+	two.RequireStamps(t, 2)
+}
+
+// swap gives a burned device's allocation another consumer, as a Placement of 2025.2
+// does at once; this one has to be tricked into it (S0.25).
+func (c *Cloud) swap(t *testing.T, provider, from, to string) {
+	t.Helper()
+	has, err := c.Nova.Inventory(t.Context(), provider)
+	require.NoError(t, err)
+	Await(t, time.Minute, "the allocation to change hands", func() (bool, string) {
+		c.Nova.SetReserved(provider, 0)
+		var held struct {
+			Generation int `json:"consumer_generation"`
+		}
+		if _, text, err := c.Nova.Do(t.Context(), http.MethodGet, "/allocations/"+from, nil, &held); err != nil {
+			return false, fmt.Sprint(text, err)
+		}
+		allocation := func(of any, generation any) map[string]any {
+			return map[string]any{
+				"allocations": of, "project_id": "burnish-test", "user_id": "burnish-test",
+				"consumer_generation": generation, "consumer_type": "INSTANCE",
+			}
+		}
+		status, text, err := c.Nova.Do(t.Context(), http.MethodPost, "/allocations", map[string]any{
+			from: allocation(map[string]any{}, held.Generation),
+			to:   allocation(map[string]any{provider: map[string]any{"resources": map[string]int{has.Class: 1}}}, nil),
+		}, nil)
+		return err == nil && status == http.StatusNoContent, fmt.Sprint(status, text, err)
+	})
+	c.Nova.Burn(provider)
+}
+
+// An evacuated instance's old device stays burned until its host recovers and drops the
+// allocation, about which Nova tells nobody; then it is cleaned (S0.19).
+func TestS0_19_EvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
+	t.Parallel()
+	c := NewCloud(t, newSite(t))
+	from, source := c.Novas(t, "0000:01:00.0", 4*MiB)
+	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
+	c.EnrollNovas(t, from)
+	instance := c.Spawn(t, source)
+	from.Stamp(t, 1)
+	c.AwaitState(t, from.Name, time.Minute, device.Allocated)
+	sweeps := c.Sweeps(t).Sweeps
+	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.Sweeps(t).Sweeps >= sweeps+3, "" })
+	from.RequireStamps(t, 1)
+	c.RequireStock(t, source, 1)
+	c.Destroy(t, instance)
+	c.AwaitState(t, from.Name, time.Minute, device.Available)
+	from.RequireZero(t)
+}

@@ -1,0 +1,379 @@
+package nvmesim_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"burnish/internal/hardware/nvme/nvmecli"
+	"burnish/internal/testkit/nvmesim"
+)
+
+// small gives a drive of 1 MiB.
+func small(serial string) nvmesim.Controller {
+	drive := nvmesim.Drive(serial)
+	drive.Capacity = 1 << 20
+	drive.Namespaces[0].Blocks = 1 << 20 / 512
+	return drive
+}
+
+func TestHealth(t *testing.T) {
+	drive := nvmesim.Drive("S1")
+	drive.Health = nvmesim.Health{PercentUsed: 101, Spare: 9, SpareThreshold: 10, CriticalWarning: 5, PowerOnHours: 1234}
+	s := nvmesim.New(t, drive)
+	h, err := nvmecli.ParseHealth(done(t, s, "smart-log", s.Node(0), "-o", "json"))
+	require.NoError(t, err)
+	require.EqualValues(t, 101, h.PercentUsed)
+	require.EqualValues(t, 9, h.AvailableSpare)
+	require.EqualValues(t, 10, h.SpareThreshold)
+	require.EqualValues(t, 5, h.CriticalWarning)
+	require.EqualValues(t, 1234, h.PowerOnHours)
+}
+
+func TestFirmware(t *testing.T) {
+	drive := nvmesim.Drive("S1")
+	drive.Slots = nvmesim.Firmware{AFI: 1, Revisions: [7]string{"1.0.0", "0.9.9"}, CommitStatus: nvmesim.NeedsReset}
+	s := nvmesim.New(t, drive)
+	node := s.Node(0)
+	log := func() string { return string(done(t, s, "fw-log", node, "-o", "json")) }
+	running := func() string {
+		c, err := nvmecli.ParseController(done(t, s, "id-ctrl", node, "-o", "json"))
+		require.NoError(t, err)
+		return c.Firmware
+	}
+	require.Contains(t, log(), `"Active Firmware Slot (afi)":1`)
+	require.Contains(t, log(), "0.9.9")
+	image := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, os.WriteFile(image, append([]byte("2.0.0   "), make([]byte, 9000)...), 0o600))
+	refused(t, s, nvmecli.StatusInvalidFirmware, "fw-commit", node, "-s", "2", "-a", "1")
+	done(t, s, "fw-download", node, "-f", image)
+	refused(t, s, nvmecli.StatusNeedsReset, "fw-commit", node, "-s", "2", "-a", "1")
+	require.Equal(t, "1.0.0", running())
+	require.Contains(t, log(), `"Active Firmware Slot (afi)":33`)
+	done(t, s, "reset", node)
+	require.Equal(t, "2.0.0", running())
+	require.Equal(t, "2.0.0", attribute(t, s, "class/nvme/nvme0/firmware_rev"))
+	done(t, s, "fw-commit", node, "-s", "1", "-a", "3")
+	require.Equal(t, "1.0.0", running())
+}
+
+func TestSecurity(t *testing.T) {
+	drive := nvmesim.Drive("S1")
+	drive.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true}
+	bare := nvmesim.Drive("S2")
+	bare.OACS = 0
+	s := nvmesim.New(t, drive, nvmesim.Drive("S3"), bare)
+	ask := func(i int, protocol, specific string) []string {
+		return []string{"security-recv", s.Node(i), "-p", protocol, "-s", specific, "-x", "2048", "-t", "2048", "-b"}
+	}
+	// nvme-cli 2.3 writes a line before the bytes, with -b too.
+	receive := func(protocol, specific string) []byte {
+		out := done(t, s, ask(0, protocol, specific)...)
+		require.GreaterOrEqual(t, len(out), 2048)
+		return out[len(out)-2048:]
+	}
+	raw := receive("1", "1")
+	length := int(binary.BigEndian.Uint32(raw)) + 4
+	features := map[uint16][]byte{}
+	for at := 48; at < length; at += 4 + int(raw[at+3]) {
+		features[binary.BigEndian.Uint16(raw[at:])] = raw[at+4 : at+4+int(raw[at+3])]
+	}
+	require.Equal(t, byte(0xf), features[2][0], "supported, enabled, locked, encrypted")
+	require.Contains(t, features, uint16(0x203))
+	require.Equal(t, []byte{0, 3, 0, 1, 2}, receive("0", "0")[6:11])
+	refused(t, s, nvmecli.StatusInvalidField, ask(1, "1", "1")...)
+	refused(t, s, nvmecli.StatusInvalidOpcode, ask(2, "1", "1")...)
+}
+
+func TestFeatures(t *testing.T) {
+	s := nvmesim.New(t, small("S1"))
+	node := s.Node(0)
+	value := func(which string) string {
+		out := string(done(t, s, "get-feature", node, "-f", "4", "-s", which))
+		_, after, found := strings.Cut(out, "value:")
+		require.True(t, found, out)
+		return strings.TrimSpace(after)
+	}
+	done(t, s, "set-feature", node, "-f", "4", "-v", "0x150")
+	require.Contains(t, value("0"), "150")
+	require.Contains(t, value("1"), "157")
+	done(t, s, "reset", node)
+	require.Contains(t, value("0"), "157", "it was not saved")
+	done(t, s, "set-feature", node, "-f", "4", "-v", "0x150", "-s")
+	done(t, s, "reset", node)
+	require.Contains(t, value("0"), "150")
+	require.Contains(t, value("2"), "150")
+	refused(t, s, 0x10d, "set-feature", node, "-f", "7", "-v", "1", "-s")
+	refused(t, s, nvmecli.StatusInvalidField, "get-feature", node, "-f", "0x30")
+
+	done(t, s, "set-feature", node, "-n", "1", "-f", "0x84", "-v", "1")
+	n, err := nvmecli.ParseNamespace(done(t, s, "id-ns", node, "-n", "1", "-o", "json"))
+	require.NoError(t, err)
+	require.True(t, n.WriteProtected)
+	refused(t, s, 0x20, "sanitize", node, "-a", "2")
+	require.Equal(t, "0", attribute(t, s, "block/nvme0n1/ro"))
+	done(t, s, "ns-rescan", node)
+	require.Equal(t, "1", attribute(t, s, "block/nvme0n1/ro"))
+}
+
+// TestHostMetadata: what nvme-cli sends on its stdin arrives, and what it prints is whole.
+func TestHostMetadata(t *testing.T) {
+	c := small("S1")
+	c.HostMetadata, c.Metadata = true, []nvmesim.Element{{Feature: 0x7e, Type: 5}, {Feature: 0x7f, Type: 6, NSID: 1}}
+	s := nvmesim.New(t, c)
+	types := func(options ...string) []uint8 {
+		out := done(t, s, append([]string{"get-feature", s.Node(0), "-l", "4096", "-b"}, options...)...)
+		found, err := nvmecli.ParseHostMetadata(out[len(out)-4096:])
+		require.NoError(t, err)
+		return found
+	}
+	require.Empty(t, types("-f", "0x7d"))
+	require.Equal(t, []uint8{5}, types("-f", "0x7e"))
+	require.Equal(t, []uint8{6}, types("-f", "0x7f", "-n", "1"))
+	refused(t, s, nvmecli.StatusInvalidNamespace, "get-feature", s.Node(0), "-l", "4096", "-b", "-f", "0x7f", "-n", "9")
+
+	data := make([]byte, 4096)
+	copy(data, []byte{2, 0, 7, 0, 1, 0, 'x', 5, 0, 0, 0})
+	file := filepath.Join(t.TempDir(), "elements")
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	set := func(action string) {
+		done(t, s, "set-feature", s.Node(0), "-f", "0x7e", "-l", "4096", "-v", action, "-d", file)
+	}
+	set("0x4000")
+	require.Equal(t, []uint8{5, 7}, types("-f", "0x7e"))
+	set("0x2000")
+	require.Empty(t, types("-f", "0x7e"))
+	require.Equal(t, []uint8{6}, types("-f", "0x7f", "-n", "1"))
+	s.Change(0, func(c *nvmesim.Controller) { c.HostMetadata = false })
+	refused(t, s, nvmecli.StatusInvalidField, "get-feature", s.Node(0), "-l", "4096", "-b", "-f", "0x7e")
+}
+
+func TestInjection(t *testing.T) {
+	drive := nvmesim.Drive("S1")
+	drive.Inject = []nvmesim.Injection{
+		{Opcode: nvmesim.GetLog, CDW10: 0x02, Mask: 0xff, Status: 0x4006, Times: 2, Skip: 1},
+		{Opcode: nvmesim.ManageNamespace, CDW10: 1, Mask: 0xf, Status: 0x6, Times: 1, AfterEffect: true},
+		{Opcode: nvmesim.AttachNamespace, Lie: true, Times: 1},
+		{Opcode: nvmesim.Rescan, Errno: int(unix.EIO), Times: 1},
+		{Opcode: nvmesim.GetFeatures, Kill: true, Times: 1},
+		{Opcode: nvmesim.SetFeatures, SwapTo: "S9", Times: 1},
+	}
+	s := nvmesim.New(t, drive)
+	node := s.Node(0)
+	done(t, s, "smart-log", node, "-o", "json")
+	refused(t, s, nvmecli.StatusInternal, "smart-log", node, "-o", "json")
+	done(t, s, "sanitize-log", node, "-o", "json")
+	refused(t, s, nvmecli.StatusInternal, "smart-log", node, "-o", "json")
+	done(t, s, "smart-log", node, "-o", "json")
+
+	refused(t, s, nvmecli.StatusInternal, "delete-ns", node, "-n", "1")
+	require.Equal(t, []string{"nvme0"}, nodes(t, s), "it was deleted all the same")
+	done(t, s, "create-ns", node, "--nsze", "8", "--ncap", "8", "--flbas", "0")
+	done(t, s, "attach-ns", node, "-n", "1", "-c", "0")
+	require.Equal(t, []string{"nvme0"}, nodes(t, s), "nothing was attached")
+	done(t, s, "attach-ns", node, "-n", "1", "-c", "0")
+	require.Equal(t, []string{"nvme0", "nvme0n1"}, nodes(t, s))
+	_, complaint, err := nvme(t, s, "ns-rescan", node)
+	require.Error(t, err)
+	_, ok := nvmecli.ParseStatus(complaint)
+	require.False(t, ok)
+	_, _, err = nvme(t, s, "get-feature", node, "-f", "4")
+	require.ErrorContains(t, err, "signal: killed")
+	done(t, s, "set-feature", node, "-f", "4", "-v", "0x150")
+	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", node, "-o", "json"))
+	require.NoError(t, err)
+	require.Equal(t, "S9", c.Serial)
+}
+
+// TestHang: what does not answer can be killed, and leaves nothing behind.
+func TestHang(t *testing.T) {
+	drive := nvmesim.Drive("S1")
+	drive.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true, AfterEffect: true, Times: 1}}
+	s := nvmesim.New(t, drive)
+	c := exec.Command(s.Tool(), "sanitize", s.Node(0), "-a", "4")
+	require.NoError(t, c.Start())
+	require.Eventually(t, func() bool { return len(s.Log()) == 1 }, 10*time.Second, 10*time.Millisecond)
+	tracees := traced(t, c.Process.Pid)
+	require.Len(t, tracees, 1)
+	require.NoError(t, c.Process.Kill())
+	require.Error(t, c.Wait())
+	require.Eventually(t, func() bool {
+		return unix.Kill(tracees[0], 0) != nil || state(tracees[0]) == "Z"
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
+}
+
+// traced gives the processes that another traces.
+func traced(t *testing.T, tracer int) []int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/status")
+	require.NoError(t, err)
+	var found []int
+	for _, one := range all {
+		text, err := os.ReadFile(one)
+		if err != nil {
+			continue // It ended.
+		}
+		var pid, by int
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			switch name {
+			case "Pid":
+				pid = number(t, value)
+			case "TracerPid":
+				by = number(t, value)
+			}
+		}
+		if by == tracer {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	require.NoError(t, err)
+	return n
+}
+
+// state is a process's, "Z" of one that only waits to be waited for.
+func state(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	return after[:min(1, len(after))]
+}
+
+// TestKilledAnywhere: whenever nvme is killed, a rescan puts the host in order.
+func TestKilledAnywhere(t *testing.T) {
+	s := nvmesim.New(t, small("S1"))
+	for i := range 12 {
+		for _, command := range []string{"detach-ns", "attach-ns"} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+4*i)*time.Millisecond)
+			err := exec.CommandContext(ctx, s.Tool(), command, s.Node(0), "-n", "1", "-c", "0").Run()
+			cancel()
+			done(t, s, "ns-rescan", s.Node(0))
+			want := []string{"nvme0"}
+			if s.Look(0).Namespaces[0].Attached {
+				want = append(want, "nvme0n1")
+				require.Len(t, contents(t, s, "nvme0n1"), 1<<20)
+			}
+			require.Equal(t, want, nodes(t, s), "%s: %v", command, err)
+		}
+	}
+}
+
+func TestTwoAtOnce(t *testing.T) {
+	drive := nvmesim.Drive("S1")
+	drive.Namespaces = nil
+	s := nvmesim.New(t, drive)
+	var wait sync.WaitGroup
+	for range 6 {
+		wait.Go(func() {
+			c := exec.Command(s.Tool(), "create-ns", s.Node(0), "--nsze", "64", "--ncap", "64", "--flbas", "0")
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	wait.Wait()
+	ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", s.Node(0), "--all", "-o", "json"))
+	require.NoError(t, err)
+	require.Equal(t, []uint32{1, 2, 3, 4, 5, 6}, ids)
+}
+
+func TestSwap(t *testing.T) {
+	s := nvmesim.New(t, small("S1"), small("S2"))
+	s.Fill(0, 0x11)
+	old := s.Media(0)
+	s.Swap(0, "S3", func(c *nvmesim.Controller) { c.Model = "Another" })
+	require.Equal(t, "S3", attribute(t, s, "bus/pci/devices/0000:01:00.0/nvme/nvme0/serial"))
+	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", s.Node(0), "-o", "json"))
+	require.NoError(t, err)
+	require.Equal(t, "S3", c.Serial)
+	require.Equal(t, "Another", c.Model)
+	require.Zero(t, contents(t, s, "nvme0n1")[0])
+	require.NotEqual(t, old, s.Media(0))
+	require.FileExists(t, old)
+}
+
+func TestRenumber(t *testing.T) {
+	s := nvmesim.New(t, small("S1"), small("S2"))
+	s.Fill(0, 0x11)
+	s.Renumber(0, "nvme3")
+	require.Equal(t, []string{"nvme1", "nvme1n1", "nvme3", "nvme3n1"}, nodes(t, s))
+	s.Renumber(1, "nvme0")
+	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme3", "nvme3n1"}, nodes(t, s))
+	leads(t, s, "class/nvme/nvme0/device", "devices/pci0000:00/0000:02:00.0")
+	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", filepath.Join(s.Dev, "nvme0"), "-o", "json"))
+	require.NoError(t, err)
+	require.Equal(t, "S2", c.Serial)
+	require.EqualValues(t, 0x11, contents(t, s, "nvme3n1")[0])
+	s.Remove(1)
+	require.NoDirExists(t, filepath.Join(s.Sys, "bus/pci/devices/0000:02:00.0"))
+	_, complaint, err := nvme(t, s, "id-ctrl", filepath.Join(s.Dev, "nvme0"), "-o", "json")
+	require.Error(t, err)
+	require.Contains(t, string(complaint), "No such file or directory")
+}
+
+// TestSweep: a test process that is killed leaves no loop device for long.
+func TestSweep(t *testing.T) {
+	const variable = "BURNISH_NVMETEST_DIE"
+	if os.Getenv(variable) != "" {
+		s := nvmesim.New(t, small("S1"))
+		require.NoError(t, os.WriteFile(os.Getenv(variable), []byte(s.Dir), 0o600))
+		require.NoError(t, unix.Kill(os.Getpid(), unix.SIGKILL))
+	}
+	nvmesim.New(t, small("S1")) // It skips the test where no site can be.
+	name := filepath.Join(t.TempDir(), "dir")
+	c := exec.Command(os.Args[0], "-test.run=^TestSweep$")
+	c.Env = append(os.Environ(), variable+"="+name)
+	require.ErrorContains(t, c.Run(), "killed")
+	dir, err := os.ReadFile(name)
+	require.NoError(t, err)
+	s := nvmesim.New(t, small("S1"))
+	require.NoDirExists(t, string(dir))
+	require.DirExists(t, s.Dir)
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // Another's may go while we look.
+		require.NotContains(t, string(text), string(dir))
+	}
+}
+
+func TestWrite(t *testing.T) {
+	s := nvmesim.New(t, small("S1"))
+	s.Write(0, 4096, []byte("data"))
+	require.Equal(t, "data", string(contents(t, s, "nvme0n1")[4096:4100]))
+	require.False(t, s.Look(0).Sanitize.GlobalErased)
+	done(t, s, "sanitize", s.Node(0), "-a", "2")
+	s.Forget()
+	require.Empty(t, s.Log())
+}
+
+// BenchmarkCall is what one command costs: most of it the start of two processes.
+func BenchmarkCall(b *testing.B) {
+	s := nvmesim.New(b, small("S1"))
+	node := s.Node(0)
+	for b.Loop() {
+		if out, err := exec.Command(s.Tool(), "sanitize-log", node, "-o", "json").CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+	}
+}

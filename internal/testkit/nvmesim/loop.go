@@ -1,0 +1,122 @@
+package nvmesim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// readOnly is the flag of a loop device that refuses writes.
+const readOnly = 1
+
+// attach gives a loop device the part of a file that a namespace is.
+func attach(file string, offset, size uint64, blockSize int, flags uint32) (int, error) {
+	behind, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = behind.Close() }()
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = control.Close() }()
+	config := unix.LoopConfig{Fd: uint32(behind.Fd()), Size: uint32(blockSize)}
+	config.Info = unix.LoopInfo64{Offset: offset, Sizelimit: size, Flags: flags}
+	copy(config.Info.File_name[:63], file)
+	const tries = 64 // Another process may take the one that is free.
+	for range tries {
+		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return 0, fmt.Errorf("find a free loop device: %w", err)
+		}
+		loop, err := os.OpenFile(loopNode(number), os.O_RDWR, 0)
+		if err != nil {
+			return 0, err
+		}
+		err = errors.Join(unix.IoctlLoopConfigure(int(loop.Fd()), &config), loop.Close())
+		switch {
+		case err == nil:
+			return number, nil
+		case !errors.Is(err, unix.EBUSY):
+			return 0, fmt.Errorf("attach %s: %w", loopNode(number), err)
+		}
+	}
+	return 0, errors.New("no loop device stays free")
+}
+
+// detach frees a loop device, if what it shows still lies below dir. One that is open
+// has no bytes any more, as a disk that the kernel removed, and is freed when it is
+// closed.
+func detach(dir string, number int) error {
+	if !strings.HasPrefix(loopFile(number), dir+"/") {
+		return nil
+	}
+	loop, err := os.OpenFile(loopNode(number), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(empty(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
+	if errors.Is(err, unix.ENXIO) {
+		err = nil
+	}
+	return errors.Join(err, loop.Close())
+}
+
+// empty takes its bytes from a loop device: it begins far behind its file.
+func empty(loop int) error {
+	info, err := unix.IoctlLoopGetStatus64(loop)
+	if err != nil {
+		return err
+	}
+	info.Offset, info.Sizelimit = 1<<50, 0
+	const tries = 100 // It is refused while a page of the old bytes is in use.
+	for range tries {
+		if err = unix.IoctlLoopSetStatus64(loop, info); !errors.Is(err, unix.EAGAIN) {
+			break
+		}
+	}
+	return err
+}
+
+// detachAll frees every loop device that shows something below dir.
+func detachAll(dir string) error {
+	all, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return err
+	}
+	for _, file := range all {
+		name := filepath.Base(filepath.Dir(filepath.Dir(file)))
+		number, bad := strconv.Atoi(strings.TrimPrefix(name, "loop"))
+		if bad != nil {
+			continue
+		}
+		err = errors.Join(err, detach(dir, number))
+	}
+	return err
+}
+
+// loopFile is the name of the file behind a loop device; "" where there is none.
+func loopFile(number int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/sys/block/loop%d/loop/backing_file", number))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+func loopNode(number int) string { return fmt.Sprintf("/dev/loop%d", number) }
+
+// loopDevice is the number of a loop device's node.
+func loopDevice(number int) (uint64, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat(loopNode(number), &stat); err != nil {
+		return 0, err
+	}
+	return uint64(stat.Rdev), nil
+}

@@ -1,0 +1,77 @@
+package nvmesim
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// featureNamespaceMetadata is the host metadata of a namespace; the two before it are the
+// controller's.
+const featureNamespaceMetadata = 0x7f
+
+func isMetadata(feature uint8) bool { return feature >= 0x7d && feature <= featureNamespaceMetadata }
+
+// holder is the namespace that a feature's elements are of, 0 for the controller.
+func (c *call) holder(feature uint8) uint32 {
+	if feature == featureNamespaceMetadata {
+		return c.NSID
+	}
+	return 0
+}
+
+// hasMetadata refuses a place that has no elements.
+func (s *slot) hasMetadata(c *call, feature uint8) bool {
+	switch {
+	case !s.Controller.HostMetadata:
+		c.Status = InvalidField
+	case feature == featureNamespaceMetadata && s.namespace(c.NSID) == nil:
+		c.Status = InvalidNamespace
+	}
+	return c.Status == Success
+}
+
+// metadata answers with every element of one place, each with a value.
+func (s *slot) metadata(c *call, feature uint8) error {
+	if !s.hasMetadata(c, feature) {
+		return nil
+	}
+	answer := []byte{0, 0}
+	for _, e := range s.Controller.Metadata {
+		if e.Feature == feature && e.NSID == c.holder(feature) {
+			answer[0]++
+			answer = append(answer, e.Type, 1, 6, 0)
+			answer = append(answer, "tenant"...)
+		}
+	}
+	if err := c.give(answer); err != nil {
+		return err
+	}
+	return c.result(0)
+}
+
+// setMetadata adds or deletes the elements that the data names.
+func (s *slot) setMetadata(c *call, feature uint8) error {
+	data, err := c.take()
+	if err != nil || !s.hasMetadata(c, feature) {
+		return err
+	}
+	if len(data) != 4096 {
+		c.Status = InvalidField
+		return nil
+	}
+	left := data[2:]
+	for range data[0] {
+		e := Element{Feature: feature, Type: left[0] & 0x3f, NSID: c.holder(feature)}
+		left = left[4+binary.LittleEndian.Uint16(left[2:]):]
+		switch c.CDW[1] >> 13 & 3 {
+		case 0, 2:
+			s.Controller.Metadata = append(s.Controller.Metadata, e)
+		case 1:
+			s.Controller.Metadata = slices.DeleteFunc(s.Controller.Metadata, func(had Element) bool { return had == e })
+		default:
+			c.Status = InvalidField
+			return nil
+		}
+	}
+	return c.result(0)
+}

@@ -1,0 +1,150 @@
+package nvmesim
+
+// The statuses of a sanitize: SSTAT bits 2:0.
+const (
+	sanitizeDone    = 1
+	sanitizeRunning = 2
+	sanitizeFailed  = 3
+)
+
+// The actions of a sanitize: dword 10 bits 2:0.
+const (
+	exitFailure      = 1
+	blockErase       = 2
+	overwrite        = 3
+	cryptoErase      = 4
+	exitVerification = 5
+)
+
+// The bits of dword 10.
+const (
+	allowUnrestricted = 1 << 3
+	enterVerification = 1 << 10
+)
+
+func (s *slot) sanitizing() bool {
+	return s.Controller.Sanitize.Status == sanitizeRunning || s.Controller.Sanitize.Verifying
+}
+
+// failed says that the drive waits in the failure state.
+func (s *slot) failed() bool {
+	return s.Controller.Sanitize.Status == sanitizeFailed && !s.Controller.Sanitize.FailureLeft
+}
+
+// sanitize begins a sanitize, or leaves a state that one led to.
+func (w *world) sanitize(s *slot, c *call) error {
+	now := &s.Controller.Sanitize
+	action := c.CDW[0] & 7
+	bit := map[uint32]uint32{cryptoErase: 1 << 0, blockErase: 1 << 1, overwrite: 1 << 2}[action]
+	switch {
+	case s.Controller.SANICAP == 0:
+		c.Status = InvalidOpcode
+		return nil
+	case action == exitVerification && now.Verifying:
+		now.Verifying = false
+		return w.finish(s)
+	case s.sanitizing():
+		c.Status = SanitizeInProgress
+		return nil
+	case action == exitFailure:
+		if s.failed() && now.CDW10&allowUnrestricted == 0 {
+			c.Status = SanitizeFailed
+			return nil
+		}
+		now.FailureLeft = true
+		return nil
+	case s.Controller.SANICAP&bit == 0:
+		c.Status = InvalidField
+		return nil
+	case s.protected():
+		c.Status = WriteProtected
+		return nil
+	}
+	now.Status, now.CDW10, now.GlobalErased = sanitizeRunning, c.CDW[0], false
+	now.FailureLeft = false
+	s.Polled = 0
+	return nil
+}
+
+func (s *slot) protected() bool {
+	for _, n := range s.Controller.Namespaces {
+		if n.WriteProtected {
+			return true
+		}
+	}
+	return false
+}
+
+// poll is what a reading of the log finds: one step further.
+func (w *world) poll(s *slot) error {
+	now := &s.Controller.Sanitize
+	if now.Status != sanitizeRunning || now.Verifying {
+		if now.GlobalErased {
+			return w.look(s)
+		}
+		return nil
+	}
+	s.Polled++
+	switch {
+	case s.stalled() || s.Polled <= now.Polls:
+		return nil
+	case now.FailIt:
+		now.Status = sanitizeFailed
+		return nil
+	}
+	if err := w.erase(s, now.Leaves); err != nil {
+		return err
+	}
+	if now.CDW10&enterVerification != 0 {
+		now.Verifying = true
+		return nil
+	}
+	return w.finish(s)
+}
+
+// finish is the end of one that is done.
+func (w *world) finish(s *slot) error {
+	now := &s.Controller.Sanitize
+	now.Status, now.GlobalErased = sanitizeDone, true
+	if now.EndsWith != 0 {
+		now.Status = now.EndsWith
+	}
+	return w.clean(s)
+}
+
+// progress is how far it would be, in 65,536ths.
+func (s *slot) progress() uint16 {
+	return uint16(min(65535, 65536*s.Polled/(s.Controller.Sanitize.Polls+1)))
+}
+
+func (s *slot) stalled() bool {
+	at := s.Controller.Sanitize.StallAt
+	return at != 0 && s.progress() >= at
+}
+
+// sanitizeLog is the Sanitize Status log page.
+func (s *slot) sanitizeLog() page {
+	now := s.Controller.Sanitize
+	p := make(page, 512)
+	sprog, status := uint16(65535), uint16(now.Status)
+	if now.Status == sanitizeRunning && !now.Verifying {
+		sprog = s.progress()
+		if s.stalled() {
+			sprog = now.StallAt
+		}
+	}
+	if now.GlobalErased {
+		status |= 1 << 8
+	}
+	p.u16(0, sprog)
+	p.u16(2, status)
+	p.u32(4, now.CDW10)
+	for i, seconds := range []uint32{now.EstimateOverwrite, now.EstimateBlock, now.EstimateCrypto} {
+		p.u32(8+4*i, seconds)
+		p.u32(20+4*i, seconds)
+	}
+	if now.Verifying {
+		p[36] = 5
+	}
+	return p
+}

@@ -1,0 +1,18 @@
+//go:build !amd64
+
+package nvmesim
+
+import "errors"
+
+// traceable says that this processor's registers are known here.
+const traceable = false
+
+type tracee int
+
+func (tracee) read(uint64, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func (tracee) write(uint64, []byte) error { return errors.ErrUnsupported }
+
+func trace([]string, func(tracee, string, uint32, uint64) (int64, bool)) (int, error) {
+	return 0, errors.ErrUnsupported
+}

@@ -1,0 +1,347 @@
+package nvmesim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	nvmeDriver = "nvme"
+	pciRoot    = "devices/pci0000:00"
+	subsystems = "devices/virtual/nvme-subsystem"
+)
+
+// tree writes below sys and dev, and keeps the first thing that goes wrong.
+type tree struct {
+	dir string
+	err error
+}
+
+func (t *tree) sys(name string) string { return filepath.Join(t.dir, "sys", name) }
+func (t *tree) dev(name string) string { return filepath.Join(t.dir, "dev", name) }
+
+func (t *tree) keep(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *tree) directory(name string) { t.keep(os.MkdirAll(t.sys(name), 0o755)) }
+
+// attribute writes a file as sysfs has it: with a newline.
+func (t *tree) attribute(name, format string, args ...any) {
+	t.directory(filepath.Dir(name))
+	t.keep(os.WriteFile(t.sys(name), fmt.Appendf(nil, format+"\n", args...), 0o644))
+}
+
+// link makes a relative symlink, as sysfs has them. One that is there was left by an
+// nvme that was killed on the way; so it is with nodes.
+func (t *tree) link(name, target string) {
+	t.directory(filepath.Dir(name))
+	relative, err := filepath.Rel(filepath.Dir(t.sys(name)), t.sys(target))
+	t.keep(err)
+	t.remove(name)
+	t.keep(os.Symlink(relative, t.sys(name)))
+}
+
+func (t *tree) remove(names ...string) {
+	for _, name := range names {
+		t.keep(os.RemoveAll(t.sys(name)))
+	}
+}
+
+// node makes a device node.
+func (t *tree) node(name string, kind uint32, number uint64) {
+	t.removeNode(name)
+	if err := unix.Mknod(t.dev(name), kind|0o600, int(number)); err != nil {
+		t.keep(fmt.Errorf("make the node %s: %w", name, err))
+	}
+}
+
+func (t *tree) removeNode(name string) {
+	if err := os.Remove(t.dev(name)); !errors.Is(err, os.ErrNotExist) {
+		t.keep(err)
+	}
+}
+
+func (s *slot) pci() string { return pciRoot + "/" + s.Controller.Address }
+func (s *slot) home() string {
+	return s.pci() + "/nvme/" + s.Name
+}
+func (s *slot) subsys() string { return fmt.Sprintf("%s/nvme-subsys%d", subsystems, s.Subsystem) }
+
+// plug shows the PCI function, with no driver.
+func (w *world) plug(s *slot) error {
+	t := &tree{dir: w.dir}
+	c := s.Controller
+	t.attribute(s.pci()+"/vendor", "0x%04x", c.VendorID)
+	t.attribute(s.pci()+"/device", "0x%04x", c.ProductID)
+	t.attribute(s.pci()+"/class", "0x010802")
+	t.attribute(s.pci()+"/numa_node", "%d", c.NUMANode)
+	t.link("bus/pci/devices/"+c.Address, s.pci())
+	t.link(s.pci()+"/subsystem", "bus/pci")
+	for _, name := range []string{nvmeDriver, "vfio-pci"} {
+		t.directory("bus/pci/drivers/" + name)
+	}
+	for _, name := range []string{"class/nvme", "class/nvme-subsystem", "class/block", "block", "dev/block"} {
+		t.directory(name)
+	}
+	t.keep(os.MkdirAll(t.dev(""), 0o755))
+	return t.err
+}
+
+// unplug is what becomes of the function when the kernel removes it.
+func (w *world) unplug(s *slot) error {
+	err := w.bind(s, "")
+	t := &tree{dir: w.dir, err: err}
+	t.remove("bus/pci/devices/"+s.Controller.Address, s.pci())
+	return t.err
+}
+
+// bind gives the function to a driver, or to none.
+func (w *world) bind(s *slot, driver string) error {
+	t := &tree{dir: w.dir}
+	if s.Driver == nvmeDriver {
+		t.keep(w.hideController(s))
+	}
+	if s.Driver != "" {
+		t.remove(s.pci()+"/driver", "bus/pci/drivers/"+s.Driver+"/"+s.Controller.Address)
+	}
+	s.Driver = driver
+	if driver != "" {
+		t.link(s.pci()+"/driver", "bus/pci/drivers/"+driver)
+		t.link("bus/pci/drivers/"+driver+"/"+s.Controller.Address, s.pci())
+	}
+	if driver == nvmeDriver {
+		t.keep(w.showController(s))
+	}
+	return t.err
+}
+
+func (w *world) showController(s *slot) error {
+	s.Subsystem = s.number()
+	for _, other := range w.subsystem(s) {
+		if other != s {
+			s.Subsystem = other.Subsystem
+			break
+		}
+	}
+	t := &tree{dir: w.dir}
+	c := s.Controller
+	t.attribute(s.home()+"/dev", "1:3")
+	t.attribute(s.home()+"/address", "%s", c.Address)
+	t.attribute(s.home()+"/cntlid", "%d", c.CNTLID)
+	t.attribute(s.home()+"/state", "live")
+	t.attribute(s.home()+"/transport", "pcie")
+	for _, directory := range []string{s.home(), s.subsys()} {
+		// The kernel leaves the spaces that fill these up.
+		t.attribute(directory+"/serial", "%-20s", c.Serial)
+		t.attribute(directory+"/model", "%-40s", c.Model)
+		t.attribute(directory+"/firmware_rev", "%-8s", c.Firmware)
+		t.attribute(directory+"/subsysnqn", "%s", c.SubsystemNQN)
+	}
+	t.link(s.home()+"/device", s.pci())
+	t.link(s.home()+"/subsystem", "class/nvme")
+	t.link("class/nvme/"+s.Name, s.home())
+	t.link(s.subsys()+"/"+s.Name, s.home())
+	if name := "class/nvme-subsystem/" + filepath.Base(s.subsys()); t.err == nil && len(w.subsystem(s)) == 1 {
+		t.link(name, s.subsys())
+	}
+	// The null device: nvme-cli asks for no more than a character device.
+	t.node(s.Name, unix.S_IFCHR, unix.Mkdev(1, 3))
+	t.keep(w.scan(s))
+	return t.err
+}
+
+func (w *world) hideController(s *slot) error {
+	t := &tree{dir: w.dir}
+	for _, d := range slices.Clone(s.Disks) {
+		t.keep(w.hideDisk(s, d))
+	}
+	t.removeNode(s.Name)
+	t.remove("class/nvme/"+s.Name, s.subsys()+"/"+s.Name, s.pci()+"/nvme")
+	if len(w.subsystem(s)) == 1 {
+		t.remove("class/nvme-subsystem/"+filepath.Base(s.subsys()), s.subsys())
+	}
+	return t.err
+}
+
+// rescan makes the host look at a controller again.
+func (w *world) rescan(s *slot) error {
+	if s.Driver != nvmeDriver {
+		return nil
+	}
+	t := &tree{dir: w.dir}
+	t.attribute(s.home()+"/firmware_rev", "%-8s", s.Controller.Firmware)
+	t.keep(w.scan(s))
+	return t.err
+}
+
+// scan makes the disks what the namespaces are, as a rescan of the kernel does.
+func (w *world) scan(s *slot) error {
+	var err error
+	for _, d := range slices.Clone(s.Disks) {
+		if n := s.namespace(d.NSID); n == nil || *n != d.Shows || !w.whole(d) {
+			err = errors.Join(err, w.hideDisk(s, d))
+		}
+	}
+	for i := range s.Controller.Namespaces {
+		n := &s.Controller.Namespaces[i]
+		shown := slices.ContainsFunc(s.Disks, func(d disk) bool { return d.NSID == n.NSID })
+		if n.Attached && n.CSI == 0 && !shown {
+			err = errors.Join(err, w.showDisk(s, n))
+		}
+	}
+	return err
+}
+
+// whole says that a disk has all that it is shown by; it has not where an nvme was
+// killed while it showed or hid the disk.
+func (w *world) whole(d disk) bool {
+	t := &tree{dir: w.dir}
+	paths := []string{t.sys("block/" + cmp.Or(d.Hidden, d.Name))}
+	if d.Name != "" {
+		paths = append(paths, t.sys("block/"+d.Name), t.dev(d.Name))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return d.Name == "" || d.Loop >= 0 && strings.HasPrefix(loopFile(d.Loop), w.dir+"/")
+}
+
+// instance gives a namespace its number in the subsystem, the lowest that is free, and
+// says whether another controller has it already.
+func (w *world) instance(s *slot, nsid uint32) (number int, shared bool) {
+	taken := map[int]bool{}
+	for _, other := range w.subsystem(s) {
+		for _, d := range other.Disks {
+			if d.NSID == nsid && other != s {
+				return d.Instance, true
+			}
+			taken[d.Instance] = true
+		}
+	}
+	for number = 1; taken[number]; {
+		number++
+	}
+	return number, false
+}
+
+func (w *world) showDisk(s *slot, n *Namespace) error {
+	number, shared := w.instance(s, n.NSID)
+	d := disk{NSID: n.NSID, Instance: number, Loop: -1, Shows: *n, Name: fmt.Sprintf("%sn%d", s.Name, number)}
+	home, above := s.home()+"/", s.home()
+	t := &tree{dir: w.dir}
+	sectors := s.bytes(n) / 512
+	if s.Controller.Formats[n.Format].Metadata != 0 {
+		sectors = 0
+	}
+	if s.Controller.Multipath {
+		d.Hidden = fmt.Sprintf("nvme%dc%dn%d", s.Subsystem, s.number(), number)
+		d.Name, home, above = fmt.Sprintf("nvme%dn%d", s.Subsystem, number), s.subsys()+"/", s.subsys()
+		if shared {
+			d.Name = ""
+		}
+	}
+	// What is begun is known, so that it can be taken back if this process is killed.
+	s.Disks = append(s.Disks, d)
+	t.keep(w.save())
+	if d.Hidden != "" {
+		hidden := s.home() + "/" + d.Hidden
+		t.diskAttributes(hidden, s, n, sectors, 1)
+		t.link(hidden+"/device", s.home())
+		t.diskLinks(hidden, "")
+	}
+	if d.Name != "" && t.err == nil {
+		t.keep(w.showHead(t, s, n, &s.Disks[len(s.Disks)-1], home+d.Name, sectors))
+		t.link(home+d.Name+"/device", above)
+	}
+	return t.err
+}
+
+// showHead shows a disk that can be opened.
+func (w *world) showHead(t *tree, s *slot, n *Namespace, d *disk, home string, sectors uint64) error {
+	file, flags := w.media(s), uint32(0)
+	if sectors == 0 {
+		file = filepath.Join(w.dir, "media", "none")
+		t.keep(os.WriteFile(file, nil, 0o600))
+	}
+	if n.WriteProtected {
+		flags = readOnly
+	}
+	loop, err := attach(file, n.Offset*min(sectors, 1), sectors*512, int(s.blockSize(n)), flags)
+	if err != nil {
+		return err
+	}
+	d.Loop = loop
+	number, err := loopDevice(loop)
+	if err != nil {
+		return err
+	}
+	t.diskAttributes(home, s, n, sectors, 0)
+	device := fmt.Sprintf("%d:%d", unix.Major(number), unix.Minor(number))
+	t.attribute(home+"/dev", "%s", device)
+	t.diskLinks(home, device)
+	t.node(d.Name, unix.S_IFBLK, number)
+	return t.err
+}
+
+func (t *tree) diskAttributes(home string, s *slot, n *Namespace, sectors uint64, hidden int) {
+	ro := 0
+	if n.WriteProtected {
+		ro = 1
+	}
+	t.attribute(home+"/nsid", "%d", n.NSID)
+	t.attribute(home+"/size", "%d", sectors)
+	t.attribute(home+"/ro", "%d", ro)
+	t.attribute(home+"/hidden", "%d", hidden)
+	t.attribute(home+"/removable", "0")
+	t.attribute(home+"/queue/logical_block_size", "%d", s.blockSize(n))
+	t.directory(home + "/holders")
+	t.directory(home + "/slaves")
+	t.link(home+"/subsystem", "class/block")
+}
+
+// diskLinks are the places below sys that lead to a disk.
+func (t *tree) diskLinks(home, device string) {
+	name := filepath.Base(home)
+	t.link("block/"+name, home)
+	t.link("class/block/"+name, home)
+	if device != "" {
+		t.link("dev/block/"+device, home)
+	}
+}
+
+func (w *world) hideDisk(s *slot, d disk) error {
+	t := &tree{dir: w.dir}
+	for _, name := range []string{d.Hidden, d.Name} {
+		if name == "" {
+			continue
+		}
+		home := s.home() + "/" + name
+		if name == d.Name {
+			t.removeNode(name)
+			if d.Hidden != "" {
+				home = s.subsys() + "/" + name
+			}
+		}
+		if device, err := os.ReadFile(t.sys(home + "/dev")); err == nil {
+			t.remove("dev/block/" + strings.TrimSpace(string(device)))
+		}
+		t.remove("block/"+name, "class/block/"+name, home)
+	}
+	if d.Loop >= 0 {
+		t.keep(detach(w.dir, d.Loop))
+	}
+	s.Disks = slices.DeleteFunc(s.Disks, func(other disk) bool { return other.NSID == d.NSID })
+	return t.err
+}

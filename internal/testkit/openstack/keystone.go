@@ -1,0 +1,250 @@
+package openstack
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What the user that Keystone begins with is called.
+const (
+	User     = "admin"
+	Password = "secret"
+	Project  = "admin"
+	Region   = "RegionOne"
+)
+
+// serviceUser is who Placement itself is.
+const serviceUser = "placement"
+
+// Keystone is a Keystone with one user, whose role admin Placement asks for.
+type Keystone struct {
+	*Service
+	token string // of the test itself
+}
+
+const keystoneDatabase = "keystone.sqlite"
+
+var (
+	newKeystone sync.Once
+	newFiles    map[string][]byte // of a Keystone that nobody has used yet
+)
+
+// KeystoneOptions says what kind of Keystone a test wants.
+type KeystoneOptions struct {
+	// TokensLast is for how long a token is good; 0 is an hour.
+	TokensLast time.Duration
+}
+
+// StartKeystone starts a Keystone with a database of its own, and ends it with the
+// test. The test is skipped where Keystone is not installed.
+func StartKeystone(t testing.TB, o KeystoneOptions) *Keystone {
+	t.Helper()
+	Need(t)
+	if o.TokensLast == 0 {
+		o.TokensLast = time.Hour
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "keystone.conf")
+	k := &Keystone{Service: &Service{Dir: dir, name: "keystone", command: []string{keystonePublic}}}
+	k.env = []string{"OS_KEYSTONE_CONFIG_DIR=" + dir, "OS_KEYSTONE_CONFIG_FILES=" + conf}
+	write(t, conf, fmt.Sprintf(`[DEFAULT]
+use_stderr = false
+[database]
+connection = sqlite:///%[1]s/%[3]s
+sqlite_synchronous = false
+[token]
+provider = fernet
+expiration = %[2]d
+[fernet_tokens]
+key_repository = %[1]s/fernet
+[credential]
+key_repository = %[1]s/credential
+[identity]
+password_hash_rounds = 4
+`, dir, int(o.TokensLast.Seconds()), keystoneDatabase))
+	newKeystone.Do(func() {
+		k.setUp(t, conf)
+		newFiles = gather(t, dir)
+	})
+	require.NotEmpty(t, newFiles, "an earlier test could not set Keystone up")
+	for path, text := range newFiles {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), text, 0o600))
+	}
+	serve(t, k.Service)
+	k.login(t)
+	k.list(t, "identity", k.URL+"/v3") // Placement looks for it there
+	return k
+}
+
+// setUp makes database and keys, which takes most of the time of a start.
+func (k *Keystone) setUp(t testing.TB, conf string) {
+	t.Helper()
+	manage := func(args ...string) {
+		run(t, k.Dir, k.env, "", append([]string{keystoneManage, "--config-file", conf}, args...)...)
+	}
+	manage("db_sync")
+	// Else a write while it reads is answered 500, "database is locked".
+	run(t, k.Dir, nil, "", "-c", `import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")`, filepath.Join(k.Dir, keystoneDatabase))
+	var whose []string
+	if os.Getuid() == 0 { // root must say whose the keys are, and nobody else may
+		whose = []string{"--keystone-user", "root", "--keystone-group", "root"}
+	}
+	manage(append([]string{"fernet_setup"}, whose...)...)
+	manage(append([]string{"credential_setup"}, whose...)...)
+	for _, user := range []string{User, serviceUser} {
+		manage("bootstrap", "--bootstrap-password", Password, "--bootstrap-username", user, "--bootstrap-project-name", Project,
+			"--bootstrap-role-name", "admin", "--bootstrap-region-id", Region)
+	}
+}
+
+// gather reads the database and the keys.
+func gather(t testing.TB, dir string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for _, pattern := range []string{keystoneDatabase, "fernet/*", "credential/*"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		require.NoError(t, err)
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			name, err := filepath.Rel(dir, path)
+			require.NoError(t, err)
+			all[name] = text
+		}
+	}
+	return all
+}
+
+// middleware is what Placement is told of it. A token is asked about each time, so
+// that a revoked one is refused at once.
+func (k *Keystone) middleware() string {
+	return fmt.Sprintf(`[keystone_authtoken]
+www_authenticate_uri = %[1]s
+auth_url = %[1]s
+auth_type = password
+username = %[2]s
+password = %[3]s
+project_name = %[4]s
+user_domain_id = default
+project_domain_id = default
+token_cache_time = -1
+`, k.URL, serviceUser, Password, Project)
+}
+
+// Serve puts Placement's address into the catalog.
+func (k *Keystone) Serve(t testing.TB, url string) {
+	t.Helper()
+	k.login(t) // the token may have ended meanwhile
+	k.list(t, "placement", url)
+}
+
+// list puts a service into the catalog.
+func (k *Keystone) list(t testing.TB, kind, url string) {
+	t.Helper()
+	var service struct {
+		Service struct {
+			ID string `json:"id"`
+		} `json:"service"`
+	}
+	k.post(t, "/v3/services", map[string]any{"service": map[string]any{"name": kind, "type": kind}}, &service)
+	for _, which := range []string{"public", "internal"} {
+		k.post(t, "/v3/endpoints", map[string]any{"endpoint": map[string]any{
+			"service_id": service.Service.ID, "interface": which, "region_id": Region, "url": url,
+		}}, nil)
+	}
+}
+
+// Environment is a usual openrc.
+func (k *Keystone) Environment() map[string]string {
+	return map[string]string{
+		"OS_AUTH_URL": k.URL + "/v3", "OS_USERNAME": User, "OS_PASSWORD": Password, "OS_PROJECT_NAME": Project,
+		"OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default", "OS_REGION_NAME": Region,
+		"OS_IDENTITY_API_VERSION": "3", "OS_INTERFACE": "public",
+	}
+}
+
+// ApplicationCredential makes one, and gives its ID and its secret.
+func (k *Keystone) ApplicationCredential(t testing.TB, name string) (id, secret string) {
+	t.Helper()
+	k.login(t)
+	var made struct {
+		Credential struct {
+			ID     string `json:"id"`
+			Secret string `json:"secret"`
+		} `json:"application_credential"`
+	}
+	k.post(t, "/v3/users/"+k.self(t)+"/application_credentials",
+		map[string]any{"application_credential": map[string]any{"name": name, "unrestricted": true}}, &made)
+	return made.Credential.ID, made.Credential.Secret
+}
+
+// Revoke makes a token no longer good; one whose time is over may be given, too.
+func (k *Keystone) Revoke(t testing.TB, token string) {
+	t.Helper()
+	k.login(t)
+	status, answer := ask(t, http.MethodDelete, k.URL+"/v3/auth/tokens", map[string]string{"X-Auth-Token": k.token, "X-Subject-Token": token}, nil, nil)
+	require.Contains(t, []int{http.StatusNoContent, http.StatusNotFound}, status, answer)
+}
+
+// SetPassword gives the user another password.
+func (k *Keystone) SetPassword(t testing.TB, password string) {
+	t.Helper()
+	k.login(t)
+	status, answer := ask(t, http.MethodPatch, k.URL+"/v3/users/"+k.self(t), map[string]string{"X-Auth-Token": k.token},
+		map[string]any{"user": map[string]any{"password": password}}, nil)
+	require.Equal(t, http.StatusOK, status, answer)
+}
+
+// self is the user's ID.
+func (k *Keystone) self(t testing.TB) string {
+	t.Helper()
+	var mine struct {
+		Token struct {
+			User struct {
+				ID string `json:"id"`
+			} `json:"user"`
+		} `json:"token"`
+	}
+	status, answer := ask(t, http.MethodGet, k.URL+"/v3/auth/tokens", map[string]string{"X-Auth-Token": k.token, "X-Subject-Token": k.token}, nil, &mine)
+	require.Equal(t, http.StatusOK, status, answer)
+	return mine.Token.User.ID
+}
+
+// Token gets a new token for the user.
+func (k *Keystone) Token(t testing.TB) string {
+	t.Helper()
+	k.login(t)
+	return k.token
+}
+
+// login gets a token for the test itself.
+func (k *Keystone) login(t testing.TB) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.URL+"/v3/auth/tokens", encode(t, map[string]any{"auth": map[string]any{
+		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
+			"name": User, "password": Password, "domain": map[string]any{"id": "default"},
+		}}},
+		"scope": map[string]any{"project": map[string]any{"name": Project, "domain": map[string]any{"id": "default"}}},
+	}}))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusCreated, answer.StatusCode)
+	k.token = answer.Header.Get("X-Subject-Token")
+}
+
+func (k *Keystone) post(t testing.TB, path string, body, into any) {
+	t.Helper()
+	status, answer := ask(t, http.MethodPost, k.URL+path, map[string]string{"X-Auth-Token": k.token}, body, into)
+	require.Equal(t, http.StatusCreated, status, answer)
+}

@@ -1,0 +1,200 @@
+package openstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// NewTraits are the standard traits that Debian 12's Placement is too old for.
+var NewTraits = []string{"HW_PCI_ONE_TIME_USE", "HW_NVME_CES", "HW_NVME_BES", "HW_NVME_WZS"}
+
+// Options says what kind of Placement a test wants.
+type Options struct {
+	// OldTraits leaves out NewTraits, as an older Placement does.
+	OldTraits bool
+	// Keystone makes Placement ask it for each token. nil: any token is the user's
+	// name, and that of the user admin may do everything.
+	Keystone *Keystone
+}
+
+// Server is a Placement.
+type Server struct{ *Service }
+
+var (
+	emptyOnce sync.Once
+	empty     []byte // a database with tables and nothing in them
+)
+
+// Start starts a Placement with a database of its own, and ends it with the test.
+// The test is skipped where Placement is not installed.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	Need(t)
+	s := &Server{&Service{Dir: t.TempDir(), name: "placement", command: []string{placementAPI}}}
+	s.env = []string{"OS_PLACEMENT_CONFIG_DIR=" + s.Dir}
+	auth := "auth_strategy = noauth2"
+	if o.Keystone != nil {
+		auth = "auth_strategy = keystone\n" + o.Keystone.middleware()
+	}
+	write(t, filepath.Join(s.Dir, "placement.conf"), fmt.Sprintf(`[DEFAULT]
+state_path = %s
+use_stderr = false
+[placement_database]
+connection = sqlite:///%s
+sqlite_synchronous = false
+sync_on_startup = false
+[api]
+%s
+`, s.Dir, s.database(), auth))
+	emptyOnce.Do(func() {
+		run(t, s.Dir, s.env, "", placementManage, "--config-file", filepath.Join(s.Dir, "placement.conf"), "db", "sync")
+		var err error
+		empty, err = os.ReadFile(s.database())
+		require.NoError(t, err)
+	})
+	require.NotEmpty(t, empty, "an earlier test could not make Placement's database")
+	require.NoError(t, os.WriteFile(s.database(), empty, 0o600))
+	// WAL, so that a test's own rows do not meet a locked database.
+	rows := []statement{{SQL: "PRAGMA journal_mode=WAL"}}
+	if !o.OldTraits {
+		for _, trait := range NewTraits {
+			rows = append(rows, statement{"INSERT INTO traits (name) VALUES (?)", []any{trait}})
+		}
+	}
+	s.execute(t, rows)
+	serve(t, s.Service)
+	return s
+}
+
+func (s *Server) database() string { return filepath.Join(s.Dir, "placement.sqlite") }
+
+// statement is one SQL statement with its values.
+type statement struct {
+	SQL    string `json:"sql"`
+	Values []any  `json:"values"`
+}
+
+// execute runs statements on the database, in one transaction. Each new row gets the
+// time of its making, without which Placement fails on it.
+func (s *Server) execute(t testing.TB, all []statement) {
+	t.Helper()
+	text, err := json.Marshal(all)
+	require.NoError(t, err)
+	run(t, s.Dir, nil, string(text), "-c", `
+import json, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=60)
+for one in json.load(sys.stdin):
+    db.execute(one["sql"], one["values"] or [])
+for table in "traits", "resource_providers", "resource_provider_traits", "inventories", "projects", "users", "consumers", "allocations":
+    db.execute("UPDATE %s SET created_at = '2026-01-01 00:00:00.000000', updated_at = '2026-01-01 00:00:00.000000' WHERE created_at IS NULL" % table)
+db.commit()
+`, s.database())
+}
+
+// Row is one of many providers that Fill makes.
+type Row struct {
+	UUID, Name string
+	// Root is the UUID of the provider above it, "" for one of its own.
+	Root      string
+	Class     string
+	Traits    []string
+	Reserved  int
+	Consumers []string
+}
+
+// Fill makes many providers at once by writing Placement's database, total 1 each:
+// by Placement's own calls a thousand take minutes. Classes and traits must be known
+// to it already.
+func (s *Server) Fill(t testing.TB, rows []Row) {
+	t.Helper()
+	const provider = "(SELECT id FROM resource_providers WHERE uuid = ?)"
+	const class = "(SELECT id FROM resource_classes WHERE name = ?)"
+	var all []statement
+	add := func(sql string, values ...any) { all = append(all, statement{sql, values}) }
+	add("INSERT OR IGNORE INTO projects (id, external_id) VALUES (1, 'burnish-test')")
+	add("INSERT OR IGNORE INTO users (id, external_id) VALUES (1, 'burnish-test')")
+	for _, r := range rows {
+		root, parent := r.Root, any(r.Root)
+		if root == "" {
+			root, parent = r.UUID, nil
+		}
+		add("INSERT INTO resource_providers (uuid, name, generation) VALUES (?, ?, 2)", r.UUID, r.Name)
+		add("UPDATE resource_providers SET root_provider_id = "+provider+" WHERE uuid = ?", root, r.UUID)
+		add("UPDATE resource_providers SET parent_provider_id = "+provider+" WHERE uuid = ?", parent, r.UUID)
+		add("INSERT INTO inventories (resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)"+
+			" VALUES ("+provider+", "+class+", 1, ?, 1, 1, 1, 1.0)", r.UUID, r.Class, r.Reserved)
+		for _, trait := range r.Traits {
+			add("INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES ("+provider+", (SELECT id FROM traits WHERE name = ?))", r.UUID, trait)
+		}
+		for _, consumer := range r.Consumers {
+			add("INSERT INTO consumers (uuid, project_id, user_id, generation) VALUES (?, 1, 1, 1)", consumer)
+			add("INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES ("+provider+", ?, "+class+", 1)", r.UUID, consumer, r.Class)
+		}
+	}
+	s.execute(t, all)
+}
+
+// Noauth is the environment of a client of a Placement without Keystone.
+func Noauth(url string) func(string) string {
+	return Environment(map[string]string{"OS_AUTH_TYPE": "none", "OS_PLACEMENT_ENDPOINT_OVERRIDE": url})
+}
+
+// Environment reads variables from a map.
+func Environment(variables map[string]string) func(string) string {
+	return func(name string) string { return variables[name] }
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// Allocate gives each provider to the consumer of the same index, as Fill does: by
+// rows, with the generation one higher.
+func (s *Server) Allocate(t testing.TB, providers, consumers []string) {
+	t.Helper()
+	require.Len(t, consumers, len(providers))
+	all := []statement{
+		{"INSERT OR IGNORE INTO projects (id, external_id) VALUES (1, 'burnish-test')", nil},
+		{"INSERT OR IGNORE INTO users (id, external_id) VALUES (1, 'burnish-test')", nil},
+	}
+	for i, provider := range providers {
+		all = append(all,
+			statement{"INSERT INTO consumers (uuid, project_id, user_id, generation) VALUES (?, 1, 1, 1)", []any{consumers[i]}},
+			statement{"INSERT INTO allocations (resource_provider_id, resource_class_id, consumer_id, used)" +
+				" SELECT p.id, i.resource_class_id, ?, 1 FROM resource_providers p JOIN inventories i ON i.resource_provider_id = p.id WHERE p.uuid = ?",
+				[]any{consumers[i], provider}},
+			statement{"UPDATE resource_providers SET generation = generation + 1 WHERE uuid = ?", []any{provider}})
+	}
+	s.execute(t, all)
+}
+
+// Burn reserves each provider, by rows, with the generation one higher.
+func (s *Server) Burn(t testing.TB, providers []string) {
+	t.Helper()
+	var all []statement
+	for _, provider := range providers {
+		all = append(all,
+			statement{"UPDATE inventories SET reserved = total WHERE resource_provider_id = (SELECT id FROM resource_providers WHERE uuid = ?)", []any{provider}},
+			statement{"UPDATE resource_providers SET generation = generation + 1 WHERE uuid = ?", []any{provider}})
+	}
+	s.execute(t, all)
+}
+
+// Deallocate ends the consumers' allocations, by rows; the generations stay, as they
+// do where Placement is asked to.
+func (s *Server) Deallocate(t testing.TB, consumers []string) {
+	t.Helper()
+	var all []statement
+	for _, consumer := range consumers {
+		all = append(all, statement{"DELETE FROM allocations WHERE consumer_id = ?", []any{consumer}},
+			statement{"DELETE FROM consumers WHERE uuid = ?", []any{consumer}})
+	}
+	s.execute(t, all)
+}
