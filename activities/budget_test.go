@@ -19,7 +19,8 @@ import (
 // grace is how much longer than its budget an attempt may take to answer.
 const grace = 5 * time.Second
 
-func TestF8_BudgetIsRunningTime(t *testing.T) {
+// F8
+func TestBudgetIsRunningTime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "an attempt ends itself", func(t *testing.T) {
 		s := newSite(t)
@@ -101,7 +102,8 @@ func TestF8_BudgetIsRunningTime(t *testing.T) {
 	}
 }
 
-func TestF8_StepThatIsPlannedAgainHasItsWholeBudget(t *testing.T) {
+// F8
+func TestStepThatIsPlannedAgainHasItsWholeBudget(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero was done, then verify was outdated", func(t *testing.T) {
 		s := newSite(t)
@@ -116,7 +118,8 @@ func TestF8_StepThatIsPlannedAgainHasItsWholeBudget(t *testing.T) {
 	})
 }
 
-func TestF8_WaitingCostsNothing(t *testing.T) {
+// F8
+func TestWaitingCostsNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "for the device", func(t *testing.T) {
 		s := newSite(t)
@@ -168,7 +171,8 @@ func hangsAt(t *testing.T, s *site, offset int64) (back func()) {
 	return back
 }
 
-func TestF1_HangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
+// F1
+func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "past the budget", func(t *testing.T) {
 		s := newSite(t)

@@ -12,7 +12,9 @@ import (
 
 // Somebody else has the device: a while is waited for, then an operator is needed, and
 // nothing was written.
-func TestF12_DeviceInUse(t *testing.T) {
+//
+// F12
+func TestDeviceInUse(t *testing.T) {
 	busyUntil := func(s *site, until time.Time) {
 		s.disk.on = func(call string, _ int64, _ context.Context) error {
 			if call == "open" && time.Now().Before(until) {

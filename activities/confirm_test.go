@@ -15,7 +15,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-func TestF1_AttemptAsksBeforeItWrites(t *testing.T) {
+// F1
+func TestAttemptAsksBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "once, with the device in hand", func(t *testing.T) {
 		s := newSite(t)

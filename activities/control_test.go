@@ -176,7 +176,8 @@ func TestS04_ReserveIsNotContentWithAnothersWrite(t *testing.T) {
 	}
 }
 
-func TestF4_ObserveBurnsFirst(t *testing.T) {
+// F4
+func TestObserveBurnsFirst(t *testing.T) {
 	t.Parallel()
 	raising := func(s *shop) contract.StockInput {
 		in := s.expecting()
@@ -264,7 +265,8 @@ func TestF4_ObserveBurnsFirst(t *testing.T) {
 	}
 }
 
-func TestF5_ReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
+// F5
+func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 	t.Parallel()
 	releasing := func(s *shop) contract.StockInput {
 		in := s.stock

@@ -93,7 +93,8 @@ func TestStep_WipesAFakeDevice(t *testing.T) {
 	})
 }
 
-func TestF19_OneDirtyByteFailsTheVerify(t *testing.T) {
+// F19
+func TestOneDirtyByteFailsTheVerify(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]int64{"the first": 0, "one in the middle": 5<<20 + 17, "the last": 8<<20 - 1} {
 		inBubble(t, name, func(t *testing.T) {
@@ -125,7 +126,8 @@ func TestF19_OneDirtyByteFailsTheVerify(t *testing.T) {
 	})
 }
 
-func TestF11_IdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
+// F11
+func TestIdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "before verify", func(t *testing.T) {
 		s := newSite(t)

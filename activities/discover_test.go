@@ -123,7 +123,8 @@ func TestDiscover_Refuses(t *testing.T) {
 	})
 }
 
-func TestF13_ReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
+// F13
+func TestReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -195,7 +196,8 @@ func TestF13_ReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 	})
 }
 
-func TestF23_OnePieceHasOneName(t *testing.T) {
+// F23
+func TestOnePieceHasOneName(t *testing.T) {
 	t.Parallel()
 	t.Run("by its serial", func(t *testing.T) {
 		s := newSite(t)

@@ -32,7 +32,8 @@ func ended(t *testing.T, s *site, server *server, end func()) *running {
 	return r
 }
 
-func TestF3_LostContactFinishesItsChunk(t *testing.T) {
+// F3
+func TestLostContactFinishesItsChunk(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{
 		"the server does not know the attempt": serviceerror.NewNotFound("the attempt timed out"),
@@ -57,7 +58,8 @@ func TestF3_LostContactFinishesItsChunk(t *testing.T) {
 	}
 }
 
-func TestF3_WorkerStopFinishesItsChunk(t *testing.T) {
+// F3
+func TestWorkerStopFinishesItsChunk(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in order", func(t *testing.T) {
 		s := newSite(t)
@@ -90,7 +92,8 @@ func TestF3_WorkerStopFinishesItsChunk(t *testing.T) {
 	})
 }
 
-func TestF9_CancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
+// F9
+func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in mid-chunk", func(t *testing.T) {
 		s := newSite(t)
@@ -203,7 +206,8 @@ func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestS2_65_WaitsForASlotInItsPlace(t *testing.T) {
+// S2.65
+func TestWaitsForASlotInItsPlace(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
 		s := newSite(t)

@@ -20,7 +20,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-func TestF1_TwoAttemptsAreNeverTwoWriters(t *testing.T) {
+// F1
+func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -78,7 +79,9 @@ func TestF1_TwoAttemptsAreNeverTwoWriters(t *testing.T) {
 
 // An attempt that lost contact ends while its successor waits for the fence: what it
 // journals last must be there before the successor looks.
-func TestF1_EndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
+//
+// F1
+func TestEndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		s := newSite(t)
@@ -110,7 +113,8 @@ func TestF1_EndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
 	}
 }
 
-func TestF1_ManyAttemptsAtOnce(t *testing.T) {
+// F1
+func TestManyAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.hands.Slots = host.NewSlots(8)
@@ -154,7 +158,8 @@ func delay(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func TestF1_FenceOfAnotherProcessIsWaitedFor(t *testing.T) {
+// F1
+func TestFenceOfAnotherProcessIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "a child of a killed worker", func(t *testing.T) {
 		s := newSite(t)
@@ -172,7 +177,8 @@ func TestF1_FenceOfAnotherProcessIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestF1_LostFenceStopsTheStep(t *testing.T) {
+// F1
+func TestLostFenceStopsTheStep(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, path string) error{
 		"removed": func(_ *testing.T, path string) error { return os.Remove(path) },
@@ -225,7 +231,8 @@ func unsavable(t *testing.T, path string) (repair func()) {
 	}
 }
 
-func TestF2_FullDiskAtACheckpointIsTransient(t *testing.T) {
+// F2
+func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)

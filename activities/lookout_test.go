@@ -194,7 +194,9 @@ func (l *lookout) told() (enrolled, hinted, asked []string) {
 
 // Watch tells that the worker started, and then only changes; what fails is repeated
 // and logged once.
-func TestS2_6_WatchTellsChanges(t *testing.T) {
+//
+// S2.6
+func TestWatchTellsChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in its own time", func(t *testing.T) {
 		l := newLookout(t)
@@ -248,7 +250,9 @@ func TestS2_6_WatchTellsChanges(t *testing.T) {
 }
 
 // F2: a survey that a killed worker left is ended, so that it is tried again at once.
-func TestF2_AnOrphanedSurveyEnds(t *testing.T) {
+//
+// F2
+func TestAnOrphanedSurveyEnds(t *testing.T) {
 	t.Parallel()
 	r := newRecovery(t)
 	id := "host/" + r.site.host.Name()
@@ -260,7 +264,9 @@ func TestF2_AnOrphanedSurveyEnds(t *testing.T) {
 }
 
 // Only a driver that finds makes a host look by itself.
-func TestS2_6_Finders(t *testing.T) {
+//
+// S2.6
+func TestFinders(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	require.True(t, activities.Finders(l.Drivers))

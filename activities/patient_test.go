@@ -13,7 +13,9 @@ import (
 )
 
 // A look that waits for a device's other use does not wait for ever: a clean hangs on it.
-func TestF12_ALookAtADeviceInUseEnds(t *testing.T) {
+//
+// F12
+func TestALookAtADeviceInUseEnds(t *testing.T) {
 	busy := &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: "it is mounted", Remedy: "end that use"}
 	for attempt := int32(1); attempt < busyLooks; attempt++ {
 		require.Equal(t, error(busy), patient(busy, attempt, "d1"))

@@ -48,7 +48,9 @@ func programs(t *testing.T, size int64) (*site, contract.StepInput) {
 
 // SAFETY F1, F2, F3, F9: a program's step ends as any other does, and begins again where
 // another goes on.
-func TestS0_31_AProgramsStepEndsAsOthersDo(t *testing.T) {
+//
+// S0.31
+func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "done, without a size", func(t *testing.T) {
 		s, in := programs(t, 0)

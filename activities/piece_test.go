@@ -19,7 +19,9 @@ import (
 
 // D10: with Replace another piece than the remembered one is what is looked for, and
 // from then on remembered.
-func TestD10_DiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
+//
+// D10
+func TestDiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, err := s.discover(t, s.enrolling("d1"))
@@ -49,7 +51,9 @@ func TestD10_DiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
 }
 
 // D10: the piece of d1 is looked for at the place d2.
-func TestD10_DiscoverAtAnotherPlace(t *testing.T) {
+//
+// D10
+func TestDiscoverAtAnotherPlace(t *testing.T) {
 	t.Parallel()
 	moving := func(s *site) contract.DiscoverInput {
 		in := s.enrolling("d2")
@@ -102,7 +106,8 @@ func TestD10_DiscoverAtAnotherPlace(t *testing.T) {
 	})
 }
 
-func TestF23_ElsewhereFindsAnotherDeviceWithTheSerial(t *testing.T) {
+// F23
+func TestElsewhereFindsAnotherDeviceWithTheSerial(t *testing.T) {
 	t.Parallel()
 	for name, ids := range map[string][]string{"": nil, "d7": {"device/d7"}} {
 		var query string

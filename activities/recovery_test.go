@@ -112,7 +112,8 @@ func (r *recovery) endedAttempts() []string {
 	return slices.Sorted(slices.Values(r.ended))
 }
 
-func TestF2_OrphanEndsOnceItsFenceIsFree(t *testing.T) {
+// F2
+func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "a child of a killed worker holds it", func(t *testing.T) {
 		r := newRecovery(t)
@@ -168,7 +169,8 @@ func TestF2_OrphanEndsOnceItsFenceIsFree(t *testing.T) {
 	})
 }
 
-func TestF2_OnlyOrphansAreEnded(t *testing.T) {
+// F2
+func TestOnlyOrphansAreEnded(t *testing.T) {
 	t.Parallel()
 	scheduled := func(p *workflowpb.PendingActivityInfo) *workflowpb.PendingActivityInfo {
 		p.State = enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
@@ -223,7 +225,8 @@ func listing(token []byte, ids ...string) *workflowservice.ListWorkflowExecution
 	return page
 }
 
-func TestF2_WhatFailsIsToldAndTriedAgain(t *testing.T) {
+// F2
+func TestWhatFailsIsToldAndTriedAgain(t *testing.T) {
 	t.Parallel()
 	away := serviceerror.NewUnavailable("connection refused")
 	t.Run("an attempt that the server no longer knows", func(t *testing.T) {
@@ -305,7 +308,8 @@ func (r *recovery) tells(all *[]told, refusing map[string]error) {
 	on(mock.Anything, nil)
 }
 
-func TestF10_HostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
+// F10
+func TestHostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]struct {
 		run *workflowservice.DescribeWorkflowExecutionResponse

@@ -79,7 +79,8 @@ func firstZero(t *testing.T, s *site, server *server, in contract.StepInput) int
 	return at
 }
 
-func TestF2_GoesOnFromTheJournal(t *testing.T) {
+// F2
+func TestGoesOnFromTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, chunks := range []int64{0, 1, 2} {
 		inBubble(t, "", func(t *testing.T) {
@@ -98,7 +99,8 @@ func TestF2_GoesOnFromTheJournal(t *testing.T) {
 	}
 }
 
-func TestF2_ResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
+// F2
+func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -152,7 +154,8 @@ func TestS316_HalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 	})
 }
 
-func TestF2_HeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
+// F2
+func TestHeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
 	t.Parallel()
 	told := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}
 	for _, c := range []struct {
@@ -215,7 +218,8 @@ func TestF2_HeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
 	})
 }
 
-func TestF2_CorruptJournalBeginsAgainAndIsTold(t *testing.T) {
+// F2
+func TestCorruptJournalBeginsAgainAndIsTold(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "with a heartbeat", func(t *testing.T) {
 		s := newSite(t)
@@ -236,7 +240,8 @@ func TestF2_CorruptJournalBeginsAgainAndIsTold(t *testing.T) {
 	})
 }
 
-func TestF10_RecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
+// F10
+func TestRecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
 	t.Parallel()
 	for _, journal := range []bool{true, false} {
 		inBubble(t, "", func(t *testing.T) {
@@ -257,7 +262,8 @@ func TestF10_RecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
 	}
 }
 
-func TestD1_OnInterruptError(t *testing.T) {
+// D1
+func TestOnInterruptError(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "after a crash", func(t *testing.T) {
 		s := newSite(t)
@@ -330,7 +336,8 @@ func TestD1_OnInterruptError(t *testing.T) {
 
 func second(_ contract.StepResult, err error) error { return err }
 
-func TestF2_WhatCrashesCostIsCounted(t *testing.T) {
+// F2
+func TestWhatCrashesCostIsCounted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "one chunk each, the last one less", func(t *testing.T) {
 		s := newSite(t)

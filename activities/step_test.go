@@ -36,7 +36,8 @@ func traced(t *testing.T, s *site, server *server, in contract.StepInput) []stri
 	return lines
 }
 
-func TestF2_JournalIsNeverAheadOfTheDevice(t *testing.T) {
+// F2
+func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)
@@ -74,7 +75,8 @@ func freed(s *site, serial string) error {
 	return f.Close()
 }
 
-func TestF2_JournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
+// F2
+func TestJournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in mid-step", func(t *testing.T) {
 		s := newSite(t)
@@ -100,7 +102,8 @@ func TestF2_JournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 	})
 }
 
-func TestF10_HostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
+// F10
+func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)
@@ -134,7 +137,8 @@ func TestF10_HostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 	})
 }
 
-func TestF2_HeartbeatsCarryProgress(t *testing.T) {
+// F2
+func TestHeartbeatsCarryProgress(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)
@@ -212,7 +216,8 @@ func TestStep_DoneIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-func TestF1_SupersededNeverOpensTheDevice(t *testing.T) {
+// F1
+func TestSupersededNeverOpensTheDevice(t *testing.T) {
 	t.Parallel()
 	stored := host.Entry{Seq: 5, Attempt: 4, Clean: "run/1 v1", Step: "zero", Serial: "S1", Size: diskSize, Offset: steps.Chunk, Working: true}
 	for _, c := range []struct {
@@ -253,7 +258,8 @@ func TestF1_SupersededNeverOpensTheDevice(t *testing.T) {
 	}
 }
 
-func TestF1_SupersededEvenWhereTheJournalIsGone(t *testing.T) {
+// F1
+func TestSupersededEvenWhereTheJournalIsGone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string

@@ -25,7 +25,9 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 
 // S2.6: what is new is enrolled once, manageable, under the name that host and address
 // make; the second survey, told of the first, says nothing to anybody.
-func TestS2_6_NewDevicesAreEnrolled(t *testing.T) {
+//
+// S2.6
+func TestNewDevicesAreEnrolled(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	one := drive(2, "b")
@@ -55,7 +57,9 @@ func TestS2_6_NewDevicesAreEnrolled(t *testing.T) {
 }
 
 // S2.4: no device is no error.
-func TestS2_4_NoDeviceIsNoError(t *testing.T) {
+//
+// S2.4
+func TestNoDeviceIsNoError(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	require.Equal(t, contract.SurveyCounts{}, l.must(contract.SurveyInput{}).Counts)
@@ -63,7 +67,9 @@ func TestS2_4_NoDeviceIsNoError(t *testing.T) {
 
 // F6: a device that changed, or of which nothing was told yet, is asked to look for
 // itself; nothing else is said to it.
-func TestF6_AChangedDeviceLooksForItself(t *testing.T) {
+//
+// F6
+func TestAChangedDeviceLooksForItself(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	for slot := 1; slot <= 3; slot++ {
@@ -80,7 +86,9 @@ func TestF6_AChangedDeviceLooksForItself(t *testing.T) {
 
 // F6: one that is gone looks for itself once, is named as missing for as long as it is,
 // and looks again when it is back, whatever its digest.
-func TestF6_AMissingDeviceIsNamed(t *testing.T) {
+//
+// F6
+func TestAMissingDeviceIsNamed(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.remembers(1, false)
@@ -108,7 +116,9 @@ func TestF6_AMissingDeviceIsNamed(t *testing.T) {
 
 // S2.31: a driver that finds what is enrolled with another does not take it over. Once
 // the operator let that go, it may.
-func TestS2_31_ADriverTakesNoDeviceFromAnother(t *testing.T) {
+//
+// S2.31
+func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	held := host.Record{Name: l.name(1), Driver: "double", Address: "0000:01:00.0"}
@@ -138,7 +148,9 @@ func TestS2_31_ADriverTakesNoDeviceFromAnother(t *testing.T) {
 
 // What no finder looks after is never missing: another driver's device, one that was
 // forgotten, one without an address.
-func TestS2_6_WhoIsNotMissing(t *testing.T) {
+//
+// S2.6
+func TestWhoIsNotMissing(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.remembers(1, true)
@@ -152,7 +164,9 @@ func TestS2_6_WhoIsNotMissing(t *testing.T) {
 
 // F15, S2.25: a refused enrolment is logged once and shown with its reason, and tried
 // again only when the device changed or the worker started.
-func TestF15_ARefusedDeviceIsTriedOnce(t *testing.T) {
+//
+// F15
+func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
@@ -194,7 +208,9 @@ func TestF15_ARefusedDeviceIsTriedOnce(t *testing.T) {
 }
 
 // A device that an operator enrolled after all is refused no more.
-func TestF15_EnrolledByTheOperator(t *testing.T) {
+//
+// F15
+func TestEnrolledByTheOperator(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.remembers(1, false)
@@ -205,7 +221,9 @@ func TestF15_EnrolledByTheOperator(t *testing.T) {
 
 // S2.6: a device that an operator let go is his: it is not enrolled again, and nobody is
 // asked twice. One whose enrolment was refused was never a device.
-func TestS2_6_ForgottenDevicesAreLeftAlone(t *testing.T) {
+//
+// S2.6
+func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -247,7 +265,9 @@ func TestS2_6_ForgottenDevicesAreLeftAlone(t *testing.T) {
 // A worker's start asks once more what became of a device that the host forgot: an
 // enrolment may have failed after the survey had given it up, and one that was refused
 // may since have been enrolled and let go by the operator.
-func TestS2_6_AStartAsksAgain(t *testing.T) {
+//
+// S2.6
+func TestAStartAsksAgain(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	for slot := 1; slot <= 2; slot++ {
@@ -274,7 +294,9 @@ func TestS2_6_AStartAsksAgain(t *testing.T) {
 
 // S2.30: two drivers that find one device: nothing is enrolled, hinted or asked, and
 // the error names both and the address.
-func TestS2_30_TwoDriversOneDevice(t *testing.T) {
+//
+// S2.30
+func TestTwoDriversOneDevice(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.remembers(3, false)
@@ -301,7 +323,9 @@ func TestS2_30_TwoDriversOneDevice(t *testing.T) {
 
 // A transient failure fails the attempt after all else was done; the next attempt
 // does only what is left.
-func TestS2_6_ARetriedSurveyGoesOn(t *testing.T) {
+//
+// S2.6
+func TestARetriedSurveyGoesOn(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.remembers(4, false)
@@ -343,7 +367,9 @@ func TestS2_6_ARetriedSurveyGoesOn(t *testing.T) {
 }
 
 // A server that takes no hint is tried again, and nothing counts as told.
-func TestS2_6_AHintThatFails(t *testing.T) {
+//
+// S2.6
+func TestAHintThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.remembers(1, false)
@@ -361,7 +387,9 @@ func TestS2_6_AHintThatFails(t *testing.T) {
 }
 
 // A workflow that knows the device where the host does not: the host has to look.
-func TestS2_6_TheHostForgotWhatTheWorkflowKnows(t *testing.T) {
+//
+// S2.6
+func TestTheHostForgotWhatTheWorkflowKnows(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.eyes.sees(drive(1, "a"))
@@ -373,7 +401,9 @@ func TestS2_6_TheHostForgotWhatTheWorkflowKnows(t *testing.T) {
 }
 
 // An address from which no name can be made is refused by itself.
-func TestS2_6_AnAddressThatIsNone(t *testing.T) {
+//
+// S2.6
+func TestAnAddressThatIsNone(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.eyes.sees(hardware.Found{Address: "10000:01:00.0", Digest: "x"}, drive(1, "a"))
@@ -382,7 +412,8 @@ func TestS2_6_AnAddressThatIsNone(t *testing.T) {
 	require.Equal(t, device.CodeInvalid, out.Refused[0].Code)
 }
 
-func TestS2_6_AFinderThatFails(t *testing.T) {
+// S2.6
+func TestAFinderThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.eyes.err = errors.New("no sysfs")
@@ -398,7 +429,9 @@ func TestS2_6_AFinderThatFails(t *testing.T) {
 
 // F23: a drive that another driver has enrolled is left alone: to ask for it a second
 // time would take it for one that was seen at two places.
-func TestF23_WhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
+//
+// F23
+func TestWhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "disk7", Driver: "block", Identity: device.Identity{Serial: "S_7"}}))
@@ -415,7 +448,9 @@ func TestF23_WhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
 }
 
 // S2.60: a drive that somebody uses is told once and not asked for again and again.
-func TestS2_60_ADriveInUseIsTriedWhenItChanges(t *testing.T) {
+//
+// S2.60
+func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.eyes.sees(drive(1, "a guest's"))

@@ -196,7 +196,9 @@ var order = []struct{ rule, state, nova, self string }{
 }
 
 // S2.40, S2.52, S0.9, S0.15, S0.16, D9: each state against each stock.
-func TestS2_52_WhatDiffers(t *testing.T) {
+//
+// S2.52
+func TestWhatDiffers(t *testing.T) {
 	t.Parallel()
 	stocks := []inventory.View{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
 	for _, o := range order {
@@ -219,7 +221,9 @@ func TestS2_52_WhatDiffers(t *testing.T) {
 }
 
 // S0.14: one device has one provider with total=1; anything else is told.
-func TestS0_14_AnotherTotalIsOdd(t *testing.T) {
+//
+// S0.14
+func TestAnotherTotalIsOdd(t *testing.T) {
 	t.Parallel()
 	for _, total := range []int{0, 2} {
 		s := newSky(t)
@@ -232,7 +236,9 @@ func TestS0_14_AnotherTotalIsOdd(t *testing.T) {
 
 // S0.35, S0.17: a provider of a device that nobody enrolled is counted and left alone, and
 // so is one that belongs to the other owner.
-func TestS0_35_S0_17_WhatNobodyEnrolledIsLeftAlone(t *testing.T) {
+//
+// S0.35, S0.17
+func TestWhatNobodyEnrolledIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.knows("h1_a", device.Available, device.OwnerSelf, false, inventory.View{Total: 1})
@@ -245,7 +251,9 @@ func TestS0_35_S0_17_WhatNobodyEnrolledIsLeftAlone(t *testing.T) {
 }
 
 // S0.30: only those that differ are asked to look, by a hint of the sweep's own moment.
-func TestF6_OnlyThoseThatDifferAreHinted(t *testing.T) {
+//
+// F6
+func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	began := time.Now()
@@ -264,7 +272,9 @@ func TestF6_OnlyThoseThatDifferAreHinted(t *testing.T) {
 
 // A device that continues as new between two pages is listed twice and counts once, as
 // what its newer run says; one that is not a device yet, or cannot be read, does not.
-func TestS0_30_ListedTwice(t *testing.T) {
+//
+// S0.30
+func TestListedTwice(t *testing.T) {
 	t.Parallel()
 	for _, newerFirst := range []bool{false, true} {
 		s := newSky(t)
@@ -288,7 +298,9 @@ func TestS0_30_ListedTwice(t *testing.T) {
 
 // S2.52: a device without a provider is named by each sweep, and told once; one that is
 // back looks. What is retired or unknown is never missing.
-func TestS2_52_MissingIsToldOnce(t *testing.T) {
+//
+// S2.52
+func TestMissingIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	for name, state := range map[string]device.State{"h1_a": device.Available, "h1_b": device.Error, "h1_r": device.Retired, "h1_u": device.Unknown} {
@@ -312,7 +324,9 @@ func TestS2_52_MissingIsToldOnce(t *testing.T) {
 
 // A device that ended since it was listed is no failure; one that did not hear is, and
 // all others are told all the same.
-func TestS0_30_AHintThatDidNotArrive(t *testing.T) {
+//
+// S0.30
+func TestAHintThatDidNotArrive(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	for i := range 40 {
@@ -341,7 +355,9 @@ func TestS0_30_AHintThatDidNotArrive(t *testing.T) {
 
 // S0.30: a fleet that does not answer is a fault of the whole sweep: nobody is missing
 // because of it, and those alone are hinted to who were seen to differ.
-func TestS0_30_AFleetThatFails(t *testing.T) {
+//
+// S0.30
+func TestAFleetThatFails(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
@@ -354,7 +370,9 @@ func TestS0_30_AFleetThatFails(t *testing.T) {
 }
 
 // S0.29: who is seen to be free is told at once, not when a long sweep has seen all.
-func TestS0_29_AHintDoesNotWaitForTheSweep(t *testing.T) {
+//
+// S0.29
+func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
@@ -378,7 +396,9 @@ func TestS0_29_AHintDoesNotWaitForTheSweep(t *testing.T) {
 
 // S0.29: a look at some hosts and instances asks for their devices, and the hosts of
 // those, alone; a quote in a name does not end the query's.
-func TestS0_29_ANarrowLook(t *testing.T) {
+//
+// S0.29
+func TestANarrowLook(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1})
@@ -397,7 +417,9 @@ func TestS0_29_ANarrowLook(t *testing.T) {
 
 // S0.29: the device of the instance that Nova speaks of is asked at once, before Placement
 // is, and once; others that the instance never had are not.
-func TestS0_29_TheInstancesDeviceIsAskedFirst(t *testing.T) {
+//
+// S0.29
+func TestTheInstancesDeviceIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1}) // it is free
@@ -414,7 +436,9 @@ func TestS0_29_TheInstancesDeviceIsAskedFirst(t *testing.T) {
 }
 
 // S2.52: what is told one by one is bounded, in the order of names.
-func TestS2_52_ManyMismatches(t *testing.T) {
+//
+// S2.52
+func TestManyMismatches(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	for i := range 70 {
@@ -427,7 +451,9 @@ func TestS2_52_ManyMismatches(t *testing.T) {
 }
 
 // S2.84: what could be imported, page by page; what is enrolled or no device is not.
-func TestS2_84_CandidatesInPages(t *testing.T) {
+//
+// S2.84
+func TestCandidatesInPages(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.knows("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.View{Total: 1})
@@ -457,7 +483,9 @@ func TestS2_84_CandidatesInPages(t *testing.T) {
 
 // S2.40, D9: an available device whose provider is another one than it was last seen with
 // looks for itself, free as it is: who had it in between left no trace there.
-func TestS2_40_AnotherProviderIsLookedAt(t *testing.T) {
+//
+// S2.40
+func TestAnotherProviderIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for provider, looks := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
 		s := newSky(t)
@@ -473,7 +501,9 @@ func TestS2_40_AnotherProviderIsLookedAt(t *testing.T) {
 
 // S0.21, S0.22: who has the device is another than the one that it knows, burned all the
 // time: it looks for itself. Of our own providers the allocations are nobody's business.
-func TestS0_22_AnotherConsumerIsLookedAt(t *testing.T) {
+//
+// S0.22
+func TestAnotherConsumerIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for consumer, looks := range map[string]bool{"i-h1_a": false, "another": true} {
 		s := newSky(t)

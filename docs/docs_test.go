@@ -19,7 +19,9 @@ func says(t *testing.T, page string) string {
 }
 
 // S0.36: the guarantees are documented, one by one, and so is what is none.
-func TestS0_36_TheGuaranteesAreDocumented(t *testing.T) {
+//
+// S0.36
+func TestTheGuaranteesAreDocumented(t *testing.T) {
 	page := says(t, "openstack.md")
 	for number, sentence := range map[string]string{
 		"S0.1":  "after its instance is gone a device is offered to nobody until a clean is complete",
@@ -43,7 +45,9 @@ func TestS0_36_TheGuaranteesAreDocumented(t *testing.T) {
 }
 
 // S2.61, S2.104: what an erase is worth is said as what it is, and that keys outlast it.
-func TestS2_61_S2_104_WhatAnEraseIsWorthIsDocumented(t *testing.T) {
+//
+// S2.61, S2.104
+func TestWhatAnEraseIsWorthIsDocumented(t *testing.T) {
 	page := says(t, "nvme.md")
 	require.Contains(t, page, "every block that a host can address")
 	require.Contains(t, page, "None is a claim against forensics")

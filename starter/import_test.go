@@ -33,7 +33,8 @@ func pages(n, page int) func(string, contract.CandidatesInput) (contract.Candida
 	}
 }
 
-func TestS2_84_ImportEnrolsEveryCandidateOnce(t *testing.T) {
+// S2.84
+func TestImportEnrolsEveryCandidateOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]contract.EnrollInput{}
 	l := &fakeLifecycles{served: []string{"default"}, importable: pages(25, 10), onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
@@ -56,14 +57,16 @@ func TestS2_84_ImportEnrolsEveryCandidateOnce(t *testing.T) {
 	}, one.Enrolment)
 }
 
-func TestS2_84_ImportDryRunChangesNothing(t *testing.T) {
+// S2.84
+func TestImportDryRunChangesNothing(t *testing.T) {
 	l := &fakeLifecycles{served: []string{"default"}, importable: pages(3, 10)}
 	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, 3, strings.Count(r.out, "would be imported: reserved=1 of 1, used=0"))
 }
 
-func TestS2_84_ImportWrongUse(t *testing.T) {
+// S2.84
+func TestImportWrongUse(t *testing.T) {
 	for line, want := range map[string]string{
 		"import":             `--from is "": want placement`,
 		"import --from nova": `--from is "nova": want placement`,
@@ -86,7 +89,8 @@ func TestS2_84_ImportWrongUse(t *testing.T) {
 	require.Contains(t, r.errors, "no control worker serves a Placement; start one with BURNISH_INVENTORY=placement")
 }
 
-func TestS2_86_ImportCheck(t *testing.T) {
+// S2.86
+func TestImportCheck(t *testing.T) {
 	var found []execution
 	l := &fakeLifecycles{onList: func(query string) ([]execution, error) {
 		require.Contains(t, query, "DeviceState IN ('unknown')")
@@ -108,7 +112,9 @@ func TestS2_86_ImportCheck(t *testing.T) {
 }
 
 // A one-time-use provider whose name is none of Nova's is told, and in nobody's way.
-func TestS2_84_ImportSkipsWhatIsNoDevice(t *testing.T) {
+//
+// S2.84
+func TestImportSkipsWhatIsNoDevice(t *testing.T) {
 	l := &fakeLifecycles{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
 	}}
@@ -119,7 +125,8 @@ func TestS2_84_ImportSkipsWhatIsNoDevice(t *testing.T) {
 	}
 }
 
-func TestS2_84_ImportFromACloudThatNobodyServes(t *testing.T) {
+// S2.84
+func TestImportFromACloudThatNobodyServes(t *testing.T) {
 	l := &fakeLifecycles{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
 	}}

@@ -88,7 +88,9 @@ func plannedFleet(t *testing.T, args ...string) map[string]devicePlan {
 }
 
 // S2.16: the default policy changes nothing of what it locked in.
-func TestS2_16_FleetByTheDefaultPolicy(t *testing.T) {
+//
+// S2.16
+func TestFleetByTheDefaultPolicy(t *testing.T) {
 	all := plannedFleet(t)
 	for name, d := range all {
 		require.False(t, d.Changes, name)
@@ -100,7 +102,9 @@ func TestS2_16_FleetByTheDefaultPolicy(t *testing.T) {
 }
 
 // S2.25, S2.28: another policy: what changes, what it cannot have, what stays locked in.
-func TestS2_25_FleetByAnotherPolicy(t *testing.T) {
+//
+// S2.25
+func TestFleetByAnotherPolicy(t *testing.T) {
 	all := plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: sanitize, clear_strategy: block}\n"))
 	require.Equal(t, devicePlan{
 		Name: "all", State: device.Available, Operation: device.CryptoErase, NewOperation: device.BlockErase, Changes: true, Satisfied: true,
@@ -125,7 +129,9 @@ func TestS2_25_FleetByAnotherPolicy(t *testing.T) {
 
 // S2.25: what the policy leaves out already is no change while it stays out, and one
 // when it is let in; a device that can be cut anew is, whatever its layout was.
-func TestS2_25_FleetOfWhatIsLeftOut(t *testing.T) {
+//
+// S2.25
+func TestFleetOfWhatIsLeftOut(t *testing.T) {
 	known := clean.Versions(clean.Catalog())
 	facts := contract.HostFacts{
 		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true}, Layout: device.LayoutWhole, Steps: known,
@@ -155,7 +161,8 @@ func TestS2_25_FleetOfWhatIsLeftOut(t *testing.T) {
 	require.Contains(t, none.Reason, "no namespace")
 }
 
-func TestS2_25_FleetForPeople(t *testing.T) {
+// S2.25
+func TestFleetForPeople(t *testing.T) {
 	got := burnish(t, plannable(), "", "plan", "--fleet", "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Contains(t, got.out, "crypto_erase → write_zeroes")
@@ -181,7 +188,9 @@ func TestFleetJSONHasItsKeys(t *testing.T) {
 }
 
 // What is no policy is told with its line before a server is asked.
-func TestS2_23_FleetWithAPolicyThatIsNone(t *testing.T) {
+//
+// S2.23
+func TestFleetWithAPolicyThatIsNone(t *testing.T) {
 	for text, want := range map[string]string{
 		"nvme: {clear_action: zero, clear_strategy: crypto}\n": "impossible with clear_action zero",
 		"priorities: {zeroo: 1}\n":                             `no step "zeroo"`,

@@ -10,9 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestS2_95_ThePlanOfEveryPolicy: action, strategy and namespaces against the
+// TestThePlanOfEveryPolicy: action, strategy and namespaces against the
 // registers of a device; "" is exit code 1 and no output.
-func TestS2_95_ThePlanOfEveryPolicy(t *testing.T) {
+//
+// S2.95
+func TestThePlanOfEveryPolicy(t *testing.T) {
 	const (
 		sanitize    = `["sanitize","verify"]`
 		remade      = `["sanitize","consolidate_namespaces","verify"]`

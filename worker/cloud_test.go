@@ -35,7 +35,9 @@ func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.Pla
 
 // S0.29: a batch of notifications is one look at the hosts and instances of which it
 // speaks, in Burnish's names.
-func TestS0_29_ABatchIsOneLook(t *testing.T) {
+//
+// S0.29
+func TestABatchIsOneLook(t *testing.T) {
 	c, looks := heard(t, map[string]string{"nova-1": "h1"})
 	require.NoError(t, c.hear(t.Context(), []nova.Event{
 		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"nova-1", "h2"}},
@@ -47,7 +49,9 @@ func TestS0_29_ABatchIsOneLook(t *testing.T) {
 }
 
 // S0.24: after a move, of which Nova tells too early, there is one more look.
-func TestS0_24_AMoveIsLookedAtTwice(t *testing.T) {
+//
+// S0.24
+func TestAMoveIsLookedAtTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, looks := heard(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -70,7 +74,9 @@ func TestS0_24_AMoveIsLookedAtTwice(t *testing.T) {
 }
 
 // S0.30: a control worker that starts asks for a sweep, and says how often.
-func TestS0_30_AStartAsksForASweep(t *testing.T) {
+//
+// S0.30
+func TestAStartAsksForASweep(t *testing.T) {
 	c, looks := heard(t, nil)
 	tasks := cloudTasks(config.Worker{Inventory: "placement", Cloud: "West", SweepInterval: time.Minute}, c.temporal, nil)
 	require.Len(t, tasks, 1, "no broker, no listener")
@@ -81,7 +87,9 @@ func TestS0_30_AStartAsksForASweep(t *testing.T) {
 }
 
 // S0.30: what Nova told while nobody listened may be lost: all is looked at.
-func TestS0_30_AListenerThatBeginsAsksForASweep(t *testing.T) {
+//
+// S0.30
+func TestAListenerThatBeginsAsksForASweep(t *testing.T) {
 	c, looks := heard(t, nil)
 	require.NoError(t, c.began(t.Context()))
 	require.Equal(t, []contract.PlacementLook{{Source: "listening", Everywhere: true}}, looks())

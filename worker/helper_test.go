@@ -8,8 +8,10 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-// TestS2_67_TheHelperTakesNoArguments: whoever starts it decides nothing by them.
-func TestS2_67_TheHelperTakesNoArguments(t *testing.T) {
+// TestTheHelperTakesNoArguments: whoever starts it decides nothing by them.
+//
+// S2.67
+func TestTheHelperTakesNoArguments(t *testing.T) {
 	err := run([]string{privileged.Subcommand, "--host-file=/tmp/mine"})
 	require.EqualError(t, err, "nvme-helper takes no arguments")
 	require.ErrorAs(t, err, new(usageError))

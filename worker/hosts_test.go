@@ -153,7 +153,9 @@ func refused(t *testing.T, drive makeDrivers) error {
 }
 
 // S2.3: a driver whose host is not in order keeps the worker from starting.
-func TestS2_3_AHostThatIsNotInOrder(t *testing.T) {
+//
+// S2.3
+func TestAHostThatIsNotInOrder(t *testing.T) {
 	s := newSlots("nvme")
 	s.broken = &device.Fault{Class: device.NeedsOperator, Code: device.CodeToolTooOld, Message: "nvme is not installed", Remedy: "install nvme-cli"}
 	err := refused(t, with(newSlots("other"), s))
@@ -162,7 +164,9 @@ func TestS2_3_AHostThatIsNotInOrder(t *testing.T) {
 }
 
 // S2.30: two drivers that find the same device keep the worker from starting.
-func TestS2_30_TwoDriversKeepTheWorkerFromStarting(t *testing.T) {
+//
+// S2.30
+func TestTwoDriversKeepTheWorkerFromStarting(t *testing.T) {
 	one := port.Found{Address: "0000:01:00.0"}
 	err := refused(t, with(newSlots("nvme", one, port.Found{Address: "0000:02:00.0"}), newSlots("other", one)))
 	require.ErrorContains(t, err, "InvalidConfiguration: the drivers nvme and other both find the device at 0000:01:00.0")
@@ -172,7 +176,9 @@ func TestS2_30_TwoDriversKeepTheWorkerFromStarting(t *testing.T) {
 }
 
 // S2.5: drivers are in order before they are asked what is there.
-func TestS2_5_DriversBeforeDiscovery(t *testing.T) {
+//
+// S2.5
+func TestDriversBeforeDiscovery(t *testing.T) {
 	made, err := with(newSlots("nvme"))(nil, hardware.Host{StateDir: t.TempDir(), Fake: func() error { return nil }})
 	require.NoError(t, err)
 	require.NoError(t, inOrder(made), "Find comes after Init, or it fails")
@@ -180,7 +186,9 @@ func TestS2_5_DriversBeforeDiscovery(t *testing.T) {
 
 // S2.5: the states are recovered before devices are looked for, however long that takes;
 // where nothing finds, nothing is looked for.
-func TestS2_5_RecoveryBeforeDiscovery(t *testing.T) {
+//
+// S2.5
+func TestRecoveryBeforeDiscovery(t *testing.T) {
 	this, err := host.Open(t.TempDir(), e2e.NewHost(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, this.Close()) })
@@ -294,9 +302,11 @@ func (r *running) view(name string) contract.View {
 	return v
 }
 
-// TestS2_6_AHostFindsItsDevices runs a worker against a real server: devices come,
+// TestAHostFindsItsDevices runs a worker against a real server: devices come,
 // change, go, are refused and forgotten, and the worker starts again.
-func TestS2_6_AHostFindsItsDevices(t *testing.T) {
+//
+// S2.6
+func TestAHostFindsItsDevices(t *testing.T) {
 	at, identity := devserver(t)
 	s := settings(t)
 	name := func(slot int) string { return fmt.Sprintf("%s_0000:%02x:00.0", s.Host, slot) }
@@ -358,7 +368,9 @@ func TestS2_6_AHostFindsItsDevices(t *testing.T) {
 }
 
 // Without a driver that finds, no workflow of the host is started.
-func TestS2_6_NoFinderNoHostWorkflow(t *testing.T) {
+//
+// S2.6
+func TestNoFinderNoHostWorkflow(t *testing.T) {
 	at, identity := devserver(t)
 	s := settings(t)
 	w := start(t, at, identity, s, hardware.Drivers)

@@ -12,7 +12,9 @@ import (
 
 // D9: who had an available device while it had another provider left no trace in this one.
 // Neither a bind nor a claim passes that by.
-func TestD9_ABindAfterAProviderMadeAnew(t *testing.T) {
+//
+// D9
+func TestABindAfterAProviderMadeAnew(t *testing.T) {
 	for name, ask := range map[string]func(w *world, in contract.BindInput){
 		"bound": func(w *world, in contract.BindInput) { w.send(contract.UpdateBind, "", in).wait() },
 		"claimed, looked at, given up": func(w *world, in contract.BindInput) {

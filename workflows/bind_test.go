@@ -10,7 +10,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-func TestS2_41_OfTwoBindsAtOnceOneWins(t *testing.T) {
+// S2.41
+func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.answered = func(c *call) {
@@ -35,7 +36,8 @@ func TestS2_41_OfTwoBindsAtOnceOneWins(t *testing.T) {
 	w.noDefect()
 }
 
-func TestS2_42_BindIsRefusedFromAnyOtherState(t *testing.T) {
+// S2.42
+func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 	for name, lead := range map[string]func(*world){
 		"manageable": func(w *world) { ok[contract.Result](w.enroll(false)) },
 		"allocated":  func(w *world) { w.taken("i1") },
@@ -56,7 +58,8 @@ func TestS2_42_BindIsRefusedFromAnyOtherState(t *testing.T) {
 	}
 }
 
-func TestS0_6_BindAgainIsTheSameBinding(t *testing.T) {
+// S0.6
+func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	require.Equal(t, 1, w.taken("i1"))
@@ -86,7 +89,9 @@ func TestS0_6_BindAgainIsTheSameBinding(t *testing.T) {
 
 // A client that was killed while its bind was under way comes again with the same
 // request: it must be told what becomes of that, not that somebody claims the device.
-func TestS0_6_BindAgainWhileTheFirstIsUnderWay(t *testing.T) {
+//
+// S0.6
+func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
@@ -98,7 +103,8 @@ func TestS0_6_BindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 	w.noDefect()
 }
 
-func TestF6_UnbindNamesItsInstance(t *testing.T) {
+// F6
+func TestUnbindNamesItsInstance(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.unbind("i2").refused(device.CodeRefused)
@@ -116,7 +122,8 @@ func TestF6_UnbindNamesItsInstance(t *testing.T) {
 	w.noDefect()
 }
 
-func TestS0_18_S3_26_RebuildKeepsTheDevice(t *testing.T) {
+// S0.18, S3.26
+func TestRebuildKeepsTheDevice(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	names, writes := len(w.names), len(w.shelf.writes)
@@ -162,7 +169,8 @@ func (w *world) broken() {
 	w.host.trouble = nil
 }
 
-func TestS0_5_ClaimThenBurn(t *testing.T) {
+// S0.5
+func TestClaimThenBurn(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	r := ok[contract.BindResult](w.claim("i1", time.Hour))
@@ -181,7 +189,8 @@ func TestS0_5_ClaimThenBurn(t *testing.T) {
 	w.noDefect()
 }
 
-func TestS0_5_BindTakesUpItsOwnClaim(t *testing.T) {
+// S0.5
+func TestBindTakesUpItsOwnClaim(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	ok[contract.BindResult](w.claim("i1", time.Hour))
@@ -189,7 +198,8 @@ func TestS0_5_BindTakesUpItsOwnClaim(t *testing.T) {
 	w.noDefect()
 }
 
-func TestS0_5_UnclaimLeavesTheDeviceAsItWas(t *testing.T) {
+// S0.5
+func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	cleans, writes := len(w.view().Cleans), len(w.shelf.writes)
@@ -205,7 +215,8 @@ func TestS0_5_UnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 	w.noDefect()
 }
 
-func TestS0_5_ClaimExpiresAtItsDeadline(t *testing.T) {
+// S0.5
+func TestClaimExpiresAtItsDeadline(t *testing.T) {
 	for _, runs := range []int{0, 1, 3} {
 		w := newWorld(t, safePolicy())
 		w.offered()
@@ -230,7 +241,8 @@ func TestS0_5_ClaimExpiresAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestS0_5_ClaimNeedsADeadlineAhead(t *testing.T) {
+// S0.5
+func TestClaimNeedsADeadlineAhead(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.claim("i1", -time.Second).refused(device.CodeInvalid)
@@ -241,7 +253,9 @@ func TestS0_5_ClaimNeedsADeadlineAhead(t *testing.T) {
 }
 
 // A burn that began holds the device past its claim's deadline.
-func TestS0_6_DeadlineDoesNotEndABurn(t *testing.T) {
+//
+// S0.6
+func TestDeadlineDoesNotEndABurn(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	ok[contract.BindResult](w.claim("i1", 3*time.Second))

@@ -26,7 +26,9 @@ func (w *world) neverOffered(n int) {
 
 // Each code that an inventory may answer with, at each of the four requests of a
 // burn, before it had effect and with its answer lost.
-func TestS0_6_FailedBurnIsCleanedNeverOffered(t *testing.T) {
+//
+// S0.6
+func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 	codes := []struct {
 		class device.Class
 		code  device.Code
@@ -87,7 +89,9 @@ func count(all []string, one string) int {
 
 // An answer that is lost once is asked for again, and the second attempt knows its
 // own write.
-func TestS0_6_LostAnswersAreMadeGood(t *testing.T) {
+//
+// S0.6
+func TestLostAnswersAreMadeGood(t *testing.T) {
 	for _, at := range []string{"Usages", "Stock", "PutReserved"} {
 		for _, after := range []bool{false, true} {
 			w := newWorld(t, safePolicy())
@@ -106,7 +110,9 @@ func TestS0_6_LostAnswersAreMadeGood(t *testing.T) {
 
 // The inventory does not answer for as long as somebody waits: the bind fails, the
 // device is cleaned once it answers again.
-func TestS0_6_SilentInventoryFailsTheBind(t *testing.T) {
+//
+// S0.6
+func TestSilentInventoryFailsTheBind(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		w := newWorld(t, safePolicy())
 		w.offered()
@@ -134,7 +140,9 @@ func TestS0_6_SilentInventoryFailsTheBind(t *testing.T) {
 }
 
 // The call hangs: nobody knows whether it will have effect, or when.
-func TestS0_6_UnknownOutcomeIsToldAsSuch(t *testing.T) {
+//
+// S0.6
+func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 	for _, late := range []time.Duration{90 * time.Second, time.Hour} {
 		w := newWorld(t, safePolicy())
 		w.offered()
@@ -159,7 +167,9 @@ func TestS0_6_UnknownOutcomeIsToldAsSuch(t *testing.T) {
 }
 
 // The worker that burned dies before it says so; the next attempt finds its write.
-func TestS0_6_ReserveAttemptThatDied(t *testing.T) {
+//
+// S0.6
+func TestReserveAttemptThatDied(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	first := true
@@ -176,7 +186,9 @@ func TestS0_6_ReserveAttemptThatDied(t *testing.T) {
 }
 
 // S0.27: burned by somebody else between two looks.
-func TestS0_27_AlreadyBurnedIsRefused(t *testing.T) {
+//
+// S0.27
+func TestAlreadyBurnedIsRefused(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.shelf.outsider(1)
@@ -190,7 +202,9 @@ func TestS0_27_AlreadyBurnedIsRefused(t *testing.T) {
 }
 
 // Nova's consumer is there before the bind.
-func TestS0_6_InUseIsRefusedAndLeftAlone(t *testing.T) {
+//
+// S0.6
+func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.shelf.allocate("c1")
@@ -207,7 +221,9 @@ func TestS0_6_InUseIsRefusedAndLeftAlone(t *testing.T) {
 
 // A doubt, or the hardware's loss, comes while the burn waits for its answer: the
 // bind is refused, and the workflow lives.
-func TestS0_6_StateChangesWhileTheBurnWaits(t *testing.T) {
+//
+// S0.6
+func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 	for name, meanwhile := range map[string]func(*world){
 		"host knows newer": func(w *world) {
 			hint := w.host.hint(w.clock())
@@ -238,7 +254,9 @@ func TestS0_6_StateChangesWhileTheBurnWaits(t *testing.T) {
 }
 
 // A bind that waits while the device is lost, or comes into doubt, burns nothing.
-func TestS0_6_StateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
+//
+// S0.6
+func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
@@ -254,7 +272,9 @@ func TestS0_6_StateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 }
 
 // A look that is under way does not take the burn's write for another's.
-func TestS0_5_BindBesideALook(t *testing.T) {
+//
+// S0.5
+func TestBindBesideALook(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -275,7 +295,9 @@ func TestS0_5_BindBesideALook(t *testing.T) {
 
 // F10: the inventory knows newer than a workflow that was put back: who had the device
 // then is asked before anything is wiped.
-func TestF10_BindFindsANewerInventory(t *testing.T) {
+//
+// F10
+func TestBindFindsANewerInventory(t *testing.T) {
 	for code, newer := range map[device.Code]func(*shelf){
 		device.CodeInventoryNewer: func(s *shelf) { s.allocate("c"); s.free("c") },
 		device.CodeAlreadyBurned:  func(s *shelf) { s.outsider(1) },

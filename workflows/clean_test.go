@@ -20,7 +20,8 @@ func (w *world) failing(step string, block int, code device.Code) {
 	}
 }
 
-func TestS3_23_FailedStepNeedsTheOperator(t *testing.T) {
+// S3.23
+func TestFailedStepNeedsTheOperator(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		for block := range blocks {
 			w := newWorld(t, safePolicy())
@@ -58,7 +59,9 @@ func TestS3_23_FailedStepNeedsTheOperator(t *testing.T) {
 }
 
 // A verify that finds the tenant's bytes fails the clean, whatever the zero said.
-func TestF19_VerifyThatFindsDirt(t *testing.T) {
+//
+// F19
+func TestVerifyThatFindsDirt(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.host.read = func(block int) {
@@ -74,7 +77,9 @@ func TestF19_VerifyThatFindsDirt(t *testing.T) {
 }
 
 // F7: steps that an operator named do not make a device clean.
-func TestF7_NamedStepsNeverClearDirty(t *testing.T) {
+//
+// F7
+func TestNamedStepsNeverClearDirty(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	ok[contract.Result](w.cleanUp("zero", "verify"))
@@ -89,7 +94,8 @@ func TestF7_NamedStepsNeverClearDirty(t *testing.T) {
 	w.noDefect()
 }
 
-func TestS3_22_NamedStepsRunInTheOrderGiven(t *testing.T) {
+// S3.22
+func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	w.host.blocks = [blocks]string{}
@@ -105,7 +111,9 @@ func TestS3_22_NamedStepsRunInTheOrderGiven(t *testing.T) {
 
 // S3.22: a step that the host knows and that is of no use to this device is refused, and
 // nothing changes.
-func TestS3_22_AStepOfNoUseChangesNothing(t *testing.T) {
+//
+// S3.22
+func TestAStepOfNoUseChangesNothing(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.host.steps["sanitize"] = 1
 	ok[contract.Result](w.enroll(false))
@@ -121,7 +129,9 @@ func TestS3_22_AStepOfNoUseChangesNothing(t *testing.T) {
 }
 
 // F9: an abort is answered at once, and the step is waited for.
-func TestF9_AbortInEachPhase(t *testing.T) {
+//
+// F9
+func TestAbortInEachPhase(t *testing.T) {
 	for _, phase := range []struct {
 		name string
 		lead func(*world)
@@ -205,7 +215,8 @@ func TestF9_AbortInEachPhase(t *testing.T) {
 	}
 }
 
-func TestF9_NothingToAbort(t *testing.T) {
+// F9
+func TestNothingToAbort(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
@@ -222,7 +233,9 @@ func TestF9_NothingToAbort(t *testing.T) {
 }
 
 // F8: the budget is of running time, over the whole clean where it was set.
-func TestF8_BudgetOfTheWholeClean(t *testing.T) {
+//
+// F8
+func TestBudgetOfTheWholeClean(t *testing.T) {
 	p := safePolicy()
 	p.CleanupTimeout = 6 * pace
 	w := newWorld(t, p)
@@ -235,7 +248,9 @@ func TestF8_BudgetOfTheWholeClean(t *testing.T) {
 }
 
 // F8: waiting for a silent host spends nothing of it.
-func TestF8_SilenceSpendsNoBudget(t *testing.T) {
+//
+// F8
+func TestSilenceSpendsNoBudget(t *testing.T) {
 	p := safePolicy()
 	p.CleanupTimeout = time.Minute
 	w := newWorld(t, p)
@@ -250,7 +265,9 @@ func TestF8_SilenceSpendsNoBudget(t *testing.T) {
 }
 
 // S3.11, D5: each step has its own budget where none is set.
-func TestD5_BudgetOfEachStep(t *testing.T) {
+//
+// D5
+func TestBudgetOfEachStep(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	require.Equal(t, 900*time.Second, w.host.inputs[0].Budget)
@@ -259,7 +276,9 @@ func TestD5_BudgetOfEachStep(t *testing.T) {
 }
 
 // S3.14: the step that runs is shown, and none when none runs.
-func TestS3_14_CurrentStepIsShown(t *testing.T) {
+//
+// S3.14
+func TestCurrentStepIsShown(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	require.Nil(t, w.view().CleanStep)

@@ -9,7 +9,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-func TestS2_43_WholeCycle(t *testing.T) {
+// S2.43
+func TestWholeCycle(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	binding := w.taken("i1")

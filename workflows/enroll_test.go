@@ -95,7 +95,9 @@ func TestEnrol_TwiceIsOnce(t *testing.T) {
 }
 
 // F13: the same name as something else is refused, in every state.
-func TestF13_EnrolOtherwiseIsRefused(t *testing.T) {
+//
+// F13
+func TestEnrolOtherwiseIsRefused(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	for name, change := range map[string]func(*contract.Enrolment){
@@ -142,7 +144,9 @@ func TestEnrol_ComesFirst(t *testing.T) {
 }
 
 // Numbers of an earlier life of the device go on where they were.
-func TestF10_NumbersNeverGoBack(t *testing.T) {
+//
+// F10
+func TestNumbersNeverGoBack(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.host.record = contract.HostRecord{Binding: 7, Clean: 9, Seq: 40}
 	w.offered()
@@ -153,7 +157,9 @@ func TestF10_NumbersNeverGoBack(t *testing.T) {
 }
 
 // F13: nothing made up is in an inventory that schedulers give out.
-func TestF13_AFakeIsRefusedInARealInventory(t *testing.T) {
+//
+// F13
+func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 	for _, imported := range []bool{false, true} {
 		for _, owner := range owners {
 			w := newWorld(t, safePolicy())
@@ -173,7 +179,9 @@ func TestF13_AFakeIsRefusedInARealInventory(t *testing.T) {
 
 // D9: who has the device at the look of a manage or a hold, and has left by its burn, had
 // it: the device is cleaned.
-func TestD9_LeftBetweenTheLookAndTheBurn(t *testing.T) {
+//
+// D9
+func TestLeftBetweenTheLookAndTheBurn(t *testing.T) {
 	for i, verb := range []string{contract.UpdateManage, contract.UpdateMaintain, contract.UpdateRetire, contract.UpdateManage} {
 		w := novas(t)
 		w.offered()

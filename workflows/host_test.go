@@ -83,7 +83,9 @@ func TestSilentHost_ResumeIsHandedOver(t *testing.T) {
 }
 
 // The scheduling's number rises with each, so that the host can tell which is newest.
-func TestF1_EachSchedulingHasANumberOfItsOwn(t *testing.T) {
+//
+// F1
+func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.host.crash()
@@ -104,7 +106,9 @@ func TestF1_EachSchedulingHasANumberOfItsOwn(t *testing.T) {
 }
 
 // A worker that is killed in mid-step is followed by one that goes on.
-func TestD1_CrashResumes(t *testing.T) {
+//
+// D1
+func TestCrashResumes(t *testing.T) {
 	for _, back := range []time.Duration{time.Second, 2 * time.Minute, time.Hour} {
 		w := newWorld(t, safePolicy())
 		w.taken("i1")
@@ -123,7 +127,8 @@ func TestD1_CrashResumes(t *testing.T) {
 	}
 }
 
-func TestD1_CrashEndsInErrorWhereSoSet(t *testing.T) {
+// D1
+func TestCrashEndsInErrorWhereSoSet(t *testing.T) {
 	p := safePolicy()
 	p.ErrorOnInterrupt = true
 	w := newWorld(t, p)
@@ -142,7 +147,9 @@ func TestD1_CrashEndsInErrorWhereSoSet(t *testing.T) {
 }
 
 // The clean keeps the settings of the worker that planned it.
-func TestD1_SettingsAreTheCleansOwn(t *testing.T) {
+//
+// D1
+func TestSettingsAreTheCleansOwn(t *testing.T) {
 	p := safePolicy()
 	p.ErrorOnInterrupt, p.Verify, p.HostSilentAfter = true, "sample:4", 7*time.Minute
 	w := newWorld(t, p)
@@ -165,7 +172,9 @@ func TestD1_SettingsAreTheCleansOwn(t *testing.T) {
 }
 
 // S2.87, S2.75: a host worker that does not know the step is told as such, at once.
-func TestS2_87_HostWorkerTooOld(t *testing.T) {
+//
+// S2.87
+func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		w := newWorld(t, safePolicy())
 		w.taken("i1")
@@ -185,7 +194,9 @@ func TestS2_87_HostWorkerTooOld(t *testing.T) {
 }
 
 // The plan itself knows what the host's worker can do, from its last look.
-func TestS2_87_PlanNeedsTheHostsSteps(t *testing.T) {
+//
+// S2.87
+func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	delete(w.host.steps, "verify")
 	w.host.blocks = [blocks]string{}
@@ -203,7 +214,9 @@ func TestS2_87_PlanNeedsTheHostsSteps(t *testing.T) {
 
 // S3.16: a step's version changed in mid-clean: again from the first step, with the
 // same operation, whatever the host would choose now.
-func TestS3_16_PlanOutdatedBeginsAgain(t *testing.T) {
+//
+// S3.16
+func TestPlanOutdatedBeginsAgain(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	ok[contract.Result](w.unbind("i1"))
@@ -224,7 +237,9 @@ func TestS3_16_PlanOutdatedBeginsAgain(t *testing.T) {
 }
 
 // A host whose versions never settle ends in error after five times.
-func TestS3_16_PlanningAgainIsBounded(t *testing.T) {
+//
+// S3.16
+func TestPlanningAgainIsBounded(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	version := 2
@@ -245,7 +260,9 @@ func TestS3_16_PlanningAgainIsBounded(t *testing.T) {
 
 // A second host start's look does not replace what was locked in while it is in use,
 // and does where nothing is under way (S2.28, S2.29).
-func TestS2_28_OperationIsReplacedOnlyAtRest(t *testing.T) {
+//
+// S2.28
+func TestOperationIsReplacedOnlyAtRest(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.host.facts.Operation = device.WriteZeroes
@@ -261,7 +278,9 @@ func TestS2_28_OperationIsReplacedOnlyAtRest(t *testing.T) {
 }
 
 // F11: another device in the same place stops everything.
-func TestF11_ChangedIdentity(t *testing.T) {
+//
+// F11
+func TestChangedIdentity(t *testing.T) {
 	for name, lead := range map[string]func(*world){
 		"available": func(w *world) { w.offered() },
 		"allocated": func(w *world) { w.taken("i1") },

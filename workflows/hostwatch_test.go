@@ -82,7 +82,9 @@ func found(told map[string]string) contract.Surveyed {
 
 // S2.6: each look_now is one survey on the host's own queue, and what it told is
 // handed to the next.
-func TestS2_6_LookNowIsOneSurvey(t *testing.T) {
+//
+// S2.6
+func TestLookNowIsOneSurvey(t *testing.T) {
 	l := newLookout(t, func(n int, _ contract.SurveyInput) (contract.Surveyed, error) {
 		if n == 1 {
 			return found(map[string]string{"h1_0000:01:00.0": "a", "h1_0000:02:00.0": "b"}), nil
@@ -112,7 +114,9 @@ func TestS2_6_LookNowIsOneSurvey(t *testing.T) {
 }
 
 // What an operator reads in the Web UI names what needs them.
-func TestS2_6_TheHostIsShown(t *testing.T) {
+//
+// S2.6
+func TestTheHostIsShown(t *testing.T) {
 	l := newLookout(t, func(int, contract.SurveyInput) (contract.Surveyed, error) {
 		return contract.Surveyed{
 			Refused: []contract.RefusedDevice{{Name: "h1_0000:03:00.0", Code: device.CodeForeignSignature, Reason: "it holds ext4"}},
@@ -136,7 +140,9 @@ func TestS2_6_TheHostIsShown(t *testing.T) {
 
 // A survey that fails for a while is tried again by the activity's policy; the
 // workflow is told of the outcome alone.
-func TestS2_6_ASurveyThatFailsForAWhile(t *testing.T) {
+//
+// S2.6
+func TestASurveyThatFailsForAWhile(t *testing.T) {
 	l := newLookout(t, func(n int, _ contract.SurveyInput) (contract.Surveyed, error) {
 		if n < 5 {
 			return contract.Surveyed{}, refuse(device.Transient, device.CodeInventoryUnavailable)
@@ -153,7 +159,9 @@ func TestS2_6_ASurveyThatFailsForAWhile(t *testing.T) {
 
 // S2.30: one that fails for good is shown, changes nothing, and the next look_now
 // looks again, also at what was refused before.
-func TestS2_30_ASurveyThatFailsForGood(t *testing.T) {
+//
+// S2.30
+func TestASurveyThatFailsForGood(t *testing.T) {
 	told := map[string]string{"h1_0000:01:00.0": "a"}
 	l := newLookout(t, func(n int, _ contract.SurveyInput) (contract.Surveyed, error) {
 		if n == 1 {
@@ -176,7 +184,9 @@ func TestS2_30_ASurveyThatFailsForGood(t *testing.T) {
 }
 
 // A worker without the survey is not asked for ever.
-func TestS2_6_AHostWorkerThatIsTooOld(t *testing.T) {
+//
+// S2.6
+func TestAHostWorkerThatIsTooOld(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	l := &lookout{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	l.RegisterWorkflowWithOptions(workflows.Host, workflow.RegisterOptions{Name: contract.WorkflowHost})
@@ -197,7 +207,9 @@ func TestS2_6_AHostWorkerThatIsTooOld(t *testing.T) {
 
 // Signals that come while a survey runs are one more survey, and none is lost, with
 // what the last of them says.
-func TestS2_6_NoLookIsLost(t *testing.T) {
+//
+// S2.6
+func TestNoLookIsLost(t *testing.T) {
 	l := newLookout(t, func(n int, in contract.SurveyInput) (contract.Surveyed, error) { return contract.Surveyed{}, nil })
 	l.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
 		if len(l.inputs) == 0 {
@@ -213,7 +225,9 @@ func TestS2_6_NoLookIsLost(t *testing.T) {
 }
 
 // A signal that cannot be read changes nothing, and the next one is heard.
-func TestS2_6_ACorruptSignal(t *testing.T) {
+//
+// S2.6
+func TestACorruptSignal(t *testing.T) {
 	l := newLookout(t, func(int, contract.SurveyInput) (contract.Surveyed, error) { return contract.Surveyed{}, nil })
 	l.at(time.Minute, func() { l.SignalWorkflow(contract.SignalLookNow, "now") })
 	l.lookNow(time.Hour, contract.LookNow{})
@@ -223,7 +237,9 @@ func TestS2_6_ACorruptSignal(t *testing.T) {
 
 // A long history continues as new with everything it knew; a signal that came in the
 // same moment is not left behind.
-func TestS2_6_ContinueAsNewKeepsAll(t *testing.T) {
+//
+// S2.6
+func TestContinueAsNewKeepsAll(t *testing.T) {
 	l := newLookout(t, func(n int, _ contract.SurveyInput) (contract.Surveyed, error) {
 		return contract.Surveyed{
 			Told: map[string]string{fmt.Sprint("d", n): "x"}, Missing: []string{"gone"},

@@ -91,7 +91,9 @@ func (w *world) dirtyIsBurned() {
 
 // D8, S2.40, S2.84: Nova makes a provider anew as free, whoever had the device before.
 // Only the one that was imported is believed; the device of another is burned and cleaned.
-func TestD8_S2_40_S2_84_OnlyTheImportedProviderIsBelieved(t *testing.T) {
+//
+// D8, S2.40, S2.84
+func TestOnlyTheImportedProviderIsBelieved(t *testing.T) {
 	for _, r := range remade {
 		t.Run(r.name, func(t *testing.T) {
 			w := novas(t)
@@ -110,7 +112,9 @@ func TestD8_S2_40_S2_84_OnlyTheImportedProviderIsBelieved(t *testing.T) {
 }
 
 // D8: with automated cleaning off it is burned all the same, and waits for the operator.
-func TestD8_S2_40_AnotherProviderWaitsBurned(t *testing.T) {
+//
+// D8, S2.40
+func TestAnotherProviderWaitsBurned(t *testing.T) {
 	for _, r := range remade {
 		t.Run(r.name, func(t *testing.T) {
 			policy := safePolicy()
@@ -132,7 +136,9 @@ func TestD8_S2_40_AnotherProviderWaitsBurned(t *testing.T) {
 }
 
 // D8, S2.85: that somebody has it is believed of any provider.
-func TestD8_S2_85_AnotherProviderInUse(t *testing.T) {
+//
+// D8, S2.85
+func TestAnotherProviderInUse(t *testing.T) {
 	for _, r := range remade {
 		t.Run(r.name, func(t *testing.T) {
 			w := novas(t)
@@ -157,7 +163,9 @@ func TestD8_S2_85_AnotherProviderInUse(t *testing.T) {
 
 // S2.84, D8: the same provider, free: available at once, listed or not, and whatever else
 // kept the inventory from answering.
-func TestS2_84_TheImportedProviderIsBelieved(t *testing.T) {
+//
+// S2.84
+func TestTheImportedProviderIsBelieved(t *testing.T) {
 	for _, listed := range []string{"", "nova-1"} {
 		for _, trouble := range []bool{false, true} {
 			w := novas(t)
@@ -179,7 +187,9 @@ func TestS2_84_TheImportedProviderIsBelieved(t *testing.T) {
 
 // D8: a run that an older worker brought to where it believes any provider goes on in its
 // own order; one of which the older worker saw the missing provider alone is safe.
-func TestD8_ARunOfAnOlderWorker(t *testing.T) {
+//
+// D8
+func TestARunOfAnOlderWorker(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		versions map[string]workflow.Version

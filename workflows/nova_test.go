@@ -48,7 +48,9 @@ func (w *world) remade(used bool) {
 
 // F5: Nova makes the provider anew at any moment of a clean and of the return, with the
 // same generation by coincidence: that one is never lowered for the clean of the old one.
-func TestF5_AProviderMadeAnewInAClean(t *testing.T) {
+//
+// F5
+func TestAProviderMadeAnewInAClean(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		for _, when := range []string{"Observe", "zero", "verify", "before", "after"} {
 			t.Run(fmt.Sprintf("%s, used %v", when, used), func(t *testing.T) {
@@ -124,7 +126,9 @@ var keptStates = []struct {
 
 // F5: a device that is kept clean and burned has a new provider; whoever had that one,
 // the device is not offered before it is cleaned.
-func TestF5_AProviderMadeAnewWhileKeptClean(t *testing.T) {
+//
+// F5
+func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 	for _, k := range keptStates {
 		for _, hinted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, hinted %v", k.name, hinted), func(t *testing.T) {
@@ -160,7 +164,9 @@ func TestF5_AProviderMadeAnewWhileKeptClean(t *testing.T) {
 
 // S2.51, F5: a hold that came while the device was being returned burns it again; who had
 // it between the two is found.
-func TestS2_51_UsedBetweenTheReturnAndTheHold(t *testing.T) {
+//
+// S2.51
+func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	w.consumed("c1")
@@ -192,7 +198,9 @@ func TestS2_51_UsedBetweenTheReturnAndTheHold(t *testing.T) {
 }
 
 // S0.15: what was given out unburned is burned at the next look, and stays with who has it.
-func TestS0_15_BurnedAtTheNextLook(t *testing.T) {
+//
+// S0.15
+func TestBurnedAtTheNextLook(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	require.True(t, w.shelf.allocate("c1"))
@@ -214,7 +222,9 @@ func TestS0_15_BurnedAtTheNextLook(t *testing.T) {
 
 // S0.21, S0.22: a migration gives the allocation another consumer; with both, or back, it
 // is the same tenant's bytes, and nothing is wiped.
-func TestS0_21_TheConsumerChangesHands(t *testing.T) {
+//
+// S0.21
+func TestTheConsumerChangesHands(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	w.consumed("vm")
@@ -243,7 +253,9 @@ func (w *world) takeOver(reserved int, consumers ...string) *call {
 }
 
 // S2.84, D8: Placement's record rules; where an ended run is known, nothing vouches.
-func TestS2_84_ImportBelievesTheInventory(t *testing.T) {
+//
+// S2.84
+func TestImportBelievesTheInventory(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		reserved int
@@ -287,7 +299,9 @@ func TestS2_84_ImportBelievesTheInventory(t *testing.T) {
 }
 
 // S2.84: a use between the import and its return shows, however long that took.
-func TestS2_84_UsedBetweenTheImportAndTheReturn(t *testing.T) {
+//
+// S2.84
+func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 	for _, anew := range []bool{false, true} {
 		w := novas(t)
 		down := false
@@ -319,7 +333,9 @@ func TestS2_84_UsedBetweenTheImportAndTheReturn(t *testing.T) {
 
 // S2.40: what is retired is burned for ever, also where nothing had burned it yet, and
 // again when Nova makes its provider anew.
-func TestS2_40_RetiredIsBurned(t *testing.T) {
+//
+// S2.40
+func TestRetiredIsBurned(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, consumers := range [][]string{nil, {"c1"}} {
 			w := novas(t)
@@ -344,7 +360,9 @@ func TestS2_40_RetiredIsBurned(t *testing.T) {
 }
 
 // F6: a device without a provider looks once for each hint, and not for ever.
-func TestF6_WithoutAProviderItLooksOnce(t *testing.T) {
+//
+// F6
+func TestWithoutAProviderItLooksOnce(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	w.consumed("c1")
@@ -362,7 +380,9 @@ func TestF6_WithoutAProviderItLooksOnce(t *testing.T) {
 }
 
 // S0.17: Nova's provider stays Nova's: a device that is forgotten leaves it burned.
-func TestS0_17_NovasProviderIsNotDeleted(t *testing.T) {
+//
+// S0.17
+func TestNovasProviderIsNotDeleted(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	ok[contract.Result](w.ask(contract.UpdateRetire))
@@ -373,7 +393,9 @@ func TestS0_17_NovasProviderIsNotDeleted(t *testing.T) {
 }
 
 // F5: the provider is made anew, used and left while the write that lowers is on its way.
-func TestF5_AProviderMadeAnewBeforeTheRelease(t *testing.T) {
+//
+// F5
+func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	w.consumed("c1")
@@ -400,7 +422,9 @@ func TestF5_AProviderMadeAnewBeforeTheRelease(t *testing.T) {
 
 // D8: a sweep's hint, while the import waits for its inventory, burns nothing: a burn would
 // be taken for a use.
-func TestS2_84_AHintInMidImport(t *testing.T) {
+//
+// S2.84
+func TestAHintInMidImport(t *testing.T) {
 	w := novas(t)
 	w.shelf.meddle = func(string, bool) error {
 		if w.view().DeviceState == device.Unknown {
@@ -421,7 +445,9 @@ func TestS2_84_AHintInMidImport(t *testing.T) {
 }
 
 // D9: an available device's provider is made anew: who had it before left no trace there.
-func TestD9_AProviderMadeAnewWhileAvailable(t *testing.T) {
+//
+// D9
+func TestAProviderMadeAnewWhileAvailable(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	require.True(t, w.shelf.allocate("c1"))
@@ -434,7 +460,9 @@ func TestD9_AProviderMadeAnewWhileAvailable(t *testing.T) {
 }
 
 // F5: many attempts of a burn do not hide who had the device meanwhile.
-func TestF5_AUseAmongManyAttempts(t *testing.T) {
+//
+// F5
+func TestAUseAmongManyAttempts(t *testing.T) {
 	w := novas(t)
 	n := 0
 	w.shelf.meddle = func(call string, after bool) error {

@@ -47,9 +47,11 @@ func ran(v contract.View) []string {
 	return names
 }
 
-// TestS2_26_TheResolvedOperationIsLockedInAndShown, S2.32, S2.33, S2.15: type, class and
+// TestTheResolvedOperationIsLockedInAndShown, S2.32, S2.33, S2.15: type, class and
 // traits; the steps carry the policy's limits.
-func TestS2_26_TheResolvedOperationIsLockedInAndShown(t *testing.T) {
+//
+// S2.26
+func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.offered()
 	require.Equal(t, device.CryptoErase, w.view().Operation)
@@ -69,8 +71,10 @@ func TestS2_26_TheResolvedOperationIsLockedInAndShown(t *testing.T) {
 	w.noDefect()
 }
 
-// TestS2_28_S2_99_ANewPolicyReplacesNothingWhileTheDriveIsUsed, and S2.29: it does in error.
-func TestS2_28_S2_99_ANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
+// TestANewPolicyReplacesNothingWhileTheDriveIsUsed, and S2.29: it does in error.
+//
+// S2.28, S2.99
+func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.taken("i1")
 	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
@@ -106,10 +110,12 @@ func TestS2_28_S2_99_ANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) 
 	w.noDefect()
 }
 
-// TestS2_25_APolicyThatCannotBeSatisfiedExcludes: at enrolment the drive is refused and
+// TestAPolicyThatCannotBeSatisfiedExcludes: at enrolment the drive is refused and
 // left alone, later it leaves the pool; never is it returned as one that nothing can
 // clean (D4), although it is not one-time-use.
-func TestS2_25_APolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
+//
+// S2.25
+func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	t.Run("at enrolment", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{Action: clean.ActionSanitize})
 		w.host.facts.Capabilities = &device.Capabilities{WriteZeroes: true}
@@ -152,9 +158,11 @@ func TestS2_25_APolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	})
 }
 
-// TestD4_ADriveWithoutAnOperationIsNeverReturnedUncleaned: brought back by its host while
+// TestADriveWithoutAnOperationIsNeverReturnedUncleaned: brought back by its host while
 // no policy fits.
-func TestD4_ADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
+//
+// D4
+func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.taken("i1")
 	w.host.facts.Capabilities = &device.Capabilities{}
@@ -184,9 +192,11 @@ func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
 	w.noDefect()
 }
 
-// TestS0_32_AWornDriveIsQuarantined, and returned by nothing but a look that finds it
+// TestAWornDriveIsQuarantined, and returned by nothing but a look that finds it
 // within its limits.
-func TestS0_32_AWornDriveIsQuarantined(t *testing.T) {
+//
+// S0.32
+func TestAWornDriveIsQuarantined(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.taken("i1")
 	w.host.trouble = func(what string, _ int) error {

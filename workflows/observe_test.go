@@ -13,7 +13,9 @@ import (
 var owners = []device.Owner{device.OwnerSelf, device.OwnerNova}
 
 // F4: every clean looks first; what is in use is not touched.
-func TestF4_UseSeenAtTheStartOfAClean(t *testing.T) {
+//
+// F4
+func TestUseSeenAtTheStartOfAClean(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
 			w := newWorld(t, safePolicy())
@@ -35,7 +37,9 @@ func TestF4_UseSeenAtTheStartOfAClean(t *testing.T) {
 }
 
 // The raise is the first thing a clean does, and it is done before any step.
-func TestF4_ClaimBeforeAnyStep(t *testing.T) {
+//
+// F4
+func TestClaimBeforeAnyStep(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	names, writes := len(w.names), len(w.shelf.writes)
@@ -52,7 +56,9 @@ func TestF4_ClaimBeforeAnyStep(t *testing.T) {
 
 // Use shows in mid-clean: the step is cancelled and waited for, and only then does the
 // device belong to the consumer.
-func TestF4_UseSeenInMidClean(t *testing.T) {
+//
+// F4
+func TestUseSeenInMidClean(t *testing.T) {
 	for _, owner := range owners {
 		for _, step := range []string{"zero", "verify"} {
 			t.Run(string(owner)+" "+step, func(t *testing.T) {
@@ -84,7 +90,9 @@ func TestF4_UseSeenInMidClean(t *testing.T) {
 }
 
 // The consumer comes while a clean that met another version asks its host anew.
-func TestF4_UseSeenWhilePlanningAgain(t *testing.T) {
+//
+// F4
+func TestUseSeenWhilePlanningAgain(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.host.steps["verify"] = 2
@@ -100,7 +108,9 @@ func TestF4_UseSeenWhilePlanningAgain(t *testing.T) {
 }
 
 // Nova's consumer is gone: the tenancy is over, whoever said so.
-func TestF6_NovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
+//
+// F6
+func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.owner = device.OwnerNova
 	w.offered()
@@ -121,7 +131,9 @@ func TestF6_NovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 }
 
 // F6: with owner self used = 0 proves nothing.
-func TestF6_SelfOwnedBindingOutlivesEveryHint(t *testing.T) {
+//
+// F6
+func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
@@ -140,7 +152,9 @@ func TestF6_SelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 
 // A hint that speaks of another tenancy, or was sent before this one began, does not
 // even make the device look.
-func TestF6_OldHintsAreDropped(t *testing.T) {
+//
+// F6
+func TestOldHintsAreDropped(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	old := w.clock().UTC().Format(time.RFC3339Nano)
@@ -166,7 +180,9 @@ func TestF6_OldHintsAreDropped(t *testing.T) {
 }
 
 // D9: available, yet burned and unused: it was used between two looks.
-func TestD9_BurnedAndUnusedIsCleaned(t *testing.T) {
+//
+// D9
+func TestBurnedAndUnusedIsCleaned(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
 			w := newWorld(t, safePolicy())
@@ -189,7 +205,9 @@ func TestD9_BurnedAndUnusedIsCleaned(t *testing.T) {
 }
 
 // S2.40: what is not allocatable does not stay free in the inventory.
-func TestS2_40_WhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
+//
+// S2.40
+func TestWhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
 	for _, owner := range owners {
 		w := newWorld(t, safePolicy())
 		w.owner = owner
@@ -205,7 +223,9 @@ func TestS2_40_WhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
 }
 
 // An inventory that fails for hours costs a look every half minute, and nothing else.
-func TestS4_31_FailingLooksAreSpaced(t *testing.T) {
+//
+// S4.31
+func TestFailingLooksAreSpaced(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
@@ -224,7 +244,9 @@ func TestS4_31_FailingLooksAreSpaced(t *testing.T) {
 }
 
 // D9: what a look saw while the device was claimed counts once the claim has ended.
-func TestD9_BurnedWhileItWasClaimed(t *testing.T) {
+//
+// D9
+func TestBurnedWhileItWasClaimed(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.owner = device.OwnerNova
 	w.offered()

@@ -11,7 +11,9 @@ import (
 )
 
 // S2.51: a hold burns the device first; its end lowers it again.
-func TestS2_51_HoldBurnsAndItsEndLowers(t *testing.T) {
+//
+// S2.51
+func TestHoldBurnsAndItsEndLowers(t *testing.T) {
 	for _, owner := range owners {
 		w := newWorld(t, safePolicy())
 		w.owner = owner
@@ -54,7 +56,9 @@ func (w *world) heldMeansBurned() {
 }
 
 // In use when the hold ends: it belongs to whoever has it.
-func TestS2_51_InUseWhenTheHoldEnds(t *testing.T) {
+//
+// S2.51
+func TestInUseWhenTheHoldEnds(t *testing.T) {
 	for _, owner := range owners {
 		w := newWorld(t, safePolicy())
 		w.owner = owner
@@ -75,7 +79,9 @@ func TestS2_51_InUseWhenTheHoldEnds(t *testing.T) {
 
 // Used and left while it was held, past the reservation: lowering it as if nothing had
 // happened would hand on what they left.
-func TestS2_51_UsedDuringTheHoldIsCleaned(t *testing.T) {
+//
+// S2.51
+func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
 			w := newWorld(t, safePolicy())
@@ -103,7 +109,9 @@ func TestS2_51_UsedDuringTheHoldIsCleaned(t *testing.T) {
 
 // The hold reaches a device at any moment of its life, and keeps it from the pool at
 // the end of its clean.
-func TestS2_51_HoldDuringAClean(t *testing.T) {
+//
+// S2.51
+func TestHoldDuringAClean(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	ok[contract.Result](w.unbind("i1"))
@@ -120,7 +128,9 @@ func TestS2_51_HoldDuringAClean(t *testing.T) {
 }
 
 // A hold and a bind at once: one of them gets the device, and it is not lost to both.
-func TestS2_51_HoldAndBindAtOnce(t *testing.T) {
+//
+// S2.51
+func TestHoldAndBindAtOnce(t *testing.T) {
 	for name, verb := range map[string]func(*world) *call{
 		"maintain": func(w *world) *call { return w.maintain(false) },
 		"manage":   func(w *world) *call { return w.ask(contract.UpdateManage) },
@@ -147,7 +157,9 @@ func TestS2_51_HoldAndBindAtOnce(t *testing.T) {
 }
 
 // An inventory that does not answer: the hold is refused, and the device looks again.
-func TestS2_51_HoldThatCouldNotBurn(t *testing.T) {
+//
+// S2.51
+func TestHoldThatCouldNotBurn(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		w := newWorld(t, safePolicy())
 		w.offered()
@@ -165,7 +177,9 @@ func TestS2_51_HoldThatCouldNotBurn(t *testing.T) {
 }
 
 // Out of the pool: burned before the state says so.
-func TestS2_40_LeavingThePoolBurnsFirst(t *testing.T) {
+//
+// S2.40
+func TestLeavingThePoolBurnsFirst(t *testing.T) {
 	for name, verb := range map[string]func(*world) *call{
 		"manage": func(w *world) *call { return w.ask(contract.UpdateManage) },
 		"retire": func(w *world) *call { return w.ask(contract.UpdateRetire) },
@@ -183,7 +197,9 @@ func TestS2_40_LeavingThePoolBurnsFirst(t *testing.T) {
 }
 
 // In use as the operator asks: the hold is refused, the consumer keeps the device.
-func TestS2_40_LeavingThePoolFindsUse(t *testing.T) {
+//
+// S2.40
+func TestLeavingThePoolFindsUse(t *testing.T) {
 	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
 		w := newWorld(t, safePolicy())
 		w.owner = device.OwnerNova
@@ -199,7 +215,9 @@ func TestS2_40_LeavingThePoolFindsUse(t *testing.T) {
 
 // The hardware is gone: neither host nor inventory is asked, and the reservation
 // follows when the inventory answers.
-func TestD10_RetireLostWithoutHostAndInventory(t *testing.T) {
+//
+// D10
+func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 	for name, lead := range map[string]func(*world){
 		"available": func(w *world) { w.offered() },
 		"allocated": func(w *world) { w.taken("i1") },
@@ -236,7 +254,8 @@ func TestD10_RetireLostWithoutHostAndInventory(t *testing.T) {
 	}
 }
 
-func TestD10_ForgetEndsARetiredDevice(t *testing.T) {
+// D10
+func TestForgetEndsARetiredDevice(t *testing.T) {
 	for name, before := range map[string]func(*world){
 		"at once":            func(*world) {},
 		"hinted":             func(w *world) { w.signal(contract.SignalRefresh, contract.Hint{}); w.pass(time.Minute) },
@@ -272,7 +291,9 @@ func TestD10_ForgetEndsARetiredDevice(t *testing.T) {
 }
 
 // The inventory still shows a consumer: nothing is forgotten.
-func TestD10_ForgetIsRefusedWhileInUse(t *testing.T) {
+//
+// D10
+func TestForgetIsRefusedWhileInUse(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	ok[contract.Result](w.ask(contract.UpdateRetire))
@@ -287,7 +308,9 @@ func TestD10_ForgetIsRefusedWhileInUse(t *testing.T) {
 }
 
 // An inventory that was away when the device was retired, and a forget after it.
-func TestD10_ForgetAfterALoss(t *testing.T) {
+//
+// D10
+func TestForgetAfterALoss(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.shelf.meddle = func(string, bool) error { return lost() }

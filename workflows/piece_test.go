@@ -28,7 +28,9 @@ func (w *world) move(to string) *call {
 }
 
 // D10: a name that is none is refused, and leaves nothing behind.
-func TestD10_MoveToNoName(t *testing.T) {
+//
+// D10
+func TestMoveToNoName(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	before := w.view()
@@ -51,7 +53,9 @@ func (w *world) swapped() {
 }
 
 // D10: the next unit, Dirty, with the past of the device.
-func TestD10_ReplaceStartsTheNextUnit(t *testing.T) {
+//
+// D10
+func TestReplaceStartsTheNextUnit(t *testing.T) {
 	for name, again := range map[string]func(w *world) contract.Result{
 		"then provide": func(w *world) contract.Result { return ok[contract.Result](w.replace(contract.ReplaceInput{})) },
 		"with --provide": func(w *world) contract.Result {
@@ -89,7 +93,9 @@ func TestD10_ReplaceStartsTheNextUnit(t *testing.T) {
 }
 
 // The operation that erases the new piece is its own, not the old one's (S2.28).
-func TestD10_ReplaceLooksForItsOwnErasePath(t *testing.T) {
+//
+// D10
+func TestReplaceLooksForItsOwnErasePath(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.swapped()
 	w.host.facts.Operation = device.BlockErase
@@ -97,7 +103,8 @@ func TestD10_ReplaceLooksForItsOwnErasePath(t *testing.T) {
 	w.noDefect()
 }
 
-func TestD10_ReplaceIsRefused(t *testing.T) {
+// D10
+func TestReplaceIsRefused(t *testing.T) {
 	t.Run("the same piece", func(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		ok[contract.Result](w.enroll(false))
@@ -141,7 +148,9 @@ func TestD10_ReplaceIsRefused(t *testing.T) {
 }
 
 // D10: move carries state, dirt and past over to the new name, and the old one ends.
-func TestD10_MoveCarriesStateAndDirt(t *testing.T) {
+//
+// D10
+func TestMoveCarriesStateAndDirt(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.taken("i1")
@@ -182,7 +191,8 @@ func TestD10_MoveCarriesStateAndDirt(t *testing.T) {
 	w.noDefect()
 }
 
-func TestD10_MoveIsRefused(t *testing.T) {
+// D10
+func TestMoveIsRefused(t *testing.T) {
 	manageable := func(t *testing.T) *world {
 		w := newWorld(t, safePolicy())
 		ok[contract.Result](w.enroll(false))
@@ -230,7 +240,9 @@ func TestD10_MoveIsRefused(t *testing.T) {
 
 // F23: a serial that another device has is not enrolled a second time, and that other
 // device is made to look.
-func TestF23_SerialSeenTwiceIsNotEnrolled(t *testing.T) {
+//
+// F23
+func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 	t.Run("at another host, by a listing", func(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		w.twin = "d7"
@@ -254,7 +266,9 @@ func TestF23_SerialSeenTwiceIsNotEnrolled(t *testing.T) {
 
 // F23: the device whose serial was seen at a second place is not handed out any more,
 // whatever its own host sees, until an operator has it cleaned.
-func TestF23_SerialSeenTwiceTaints(t *testing.T) {
+//
+// F23
+func TestSerialSeenTwiceTaints(t *testing.T) {
 	hint := contract.Hint{Source: "seen again", Twin: "d7"}
 	// repaired: the operator's clean, and nothing else, brings it back.
 	repaired := func(t *testing.T, w *world) {

@@ -128,7 +128,9 @@ func (c *cloudWatch) run(until time.Duration, in contract.PlacementInput) contra
 func every(d time.Duration) *time.Duration { return &d }
 
 // S0.30: after each pause a sweep, whatever was heard.
-func TestS0_30_SweepsByTheClock(t *testing.T) {
+//
+// S0.30
+func TestSweepsByTheClock(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.look(time.Minute, contract.PlacementLook{Every: every(10 * time.Minute)})
 	s := c.run(45*time.Minute, contract.PlacementInput{Cloud: "c"})
@@ -140,7 +142,9 @@ func TestS0_30_SweepsByTheClock(t *testing.T) {
 }
 
 // S0.30: whoever is the first to ask, a cloud whose workflow was cancelled is swept again.
-func TestS0_30_ANotificationStartsTheSweepsToo(t *testing.T) {
+//
+// S0.30
+func TestANotificationStartsTheSweepsToo(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.look(0, contract.PlacementLook{Source: "nova", Hosts: []string{"h1"}})
 	c.run(25*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
@@ -149,7 +153,9 @@ func TestS0_30_ANotificationStartsTheSweepsToo(t *testing.T) {
 }
 
 // BURNISH_SWEEP_INTERVAL=0: a sweep only when it is asked for, and it is shown.
-func TestS0_30_NoPauseIsNoTimer(t *testing.T) {
+//
+// S0.30
+func TestNoPauseIsNoTimer(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	var shown, before string
 	c.look(time.Minute, contract.PlacementLook{Every: every(time.Hour)})
@@ -166,7 +172,9 @@ func TestS0_30_NoPauseIsNoTimer(t *testing.T) {
 
 // Workers with different settings that come and go put no sweep off: the shorter pause
 // counts from when it was told, the longer one after the next sweep.
-func TestS0_30_AnotherPause(t *testing.T) {
+//
+// S0.30
+func TestAnotherPause(t *testing.T) {
 	for name, c := range map[string]struct {
 		looks map[time.Duration]time.Duration // when, and the pause then
 		want  []time.Duration
@@ -199,7 +207,9 @@ func TestS0_30_AnotherPause(t *testing.T) {
 }
 
 // A sweep that was asked for counts: the next one is a whole pause later.
-func TestS0_30_AskedForPutsTheNextOff(t *testing.T) {
+//
+// S0.30
+func TestAskedForPutsTheNextOff(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.look(9*time.Minute, contract.PlacementLook{})
 	c.run(20*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
@@ -207,7 +217,9 @@ func TestS0_30_AskedForPutsTheNextOff(t *testing.T) {
 }
 
 // A signal in mid-sweep is another sweep: what it speaks of may have been read already.
-func TestS0_29_ASignalInMidSweepIsAnotherSweep(t *testing.T) {
+//
+// S0.29
+func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Second }
 	c.look(time.Minute, contract.PlacementLook{})
@@ -223,7 +235,9 @@ func TestS0_29_ASignalInMidSweepIsAnotherSweep(t *testing.T) {
 // S0.29: a look at some hosts waits neither for a sweep nor for an earlier look, which may
 // stand behind the sweep's requests. While four are under way, those that are asked for are
 // one look.
-func TestS0_29_NarrowLooksBesideASweep(t *testing.T) {
+//
+// S0.29
+func TestNarrowLooksBesideASweep(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
 	c.look(time.Minute, contract.PlacementLook{})
@@ -250,7 +264,9 @@ func TestS0_29_NarrowLooksBesideASweep(t *testing.T) {
 }
 
 // More than 50 hosts, in one signal or in many, are a sweep.
-func TestS0_29_ManyHostsAreASweep(t *testing.T) {
+//
+// S0.29
+func TestManyHostsAreASweep(t *testing.T) {
 	var many []string
 	for i := range 51 {
 		many = append(many, fmt.Sprint("h", i))
@@ -281,7 +297,9 @@ func TestS0_29_ManyHostsAreASweep(t *testing.T) {
 
 // A sweep that fails for good is shown, and tried again by the clock; what was found
 // before stays. One that fails for a while is the activity's own business.
-func TestS0_30_AFailureIsShownAndTriedAgain(t *testing.T) {
+//
+// S0.30
+func TestAFailureIsShownAndTriedAgain(t *testing.T) {
 	tries := 0
 	c := watchCloud(t, func(n int, in contract.SweepInput) (contract.Swept, error) {
 		tries++
@@ -307,7 +325,9 @@ func TestS0_30_AFailureIsShownAndTriedAgain(t *testing.T) {
 }
 
 // A look that fails for good is not forgotten: where no sweep comes by itself, one is due.
-func TestS0_29_AFailedLookIsMadeGood(t *testing.T) {
+//
+// S0.29
+func TestAFailedLookIsMadeGood(t *testing.T) {
 	c := watchCloud(t, func(_ int, in contract.SweepInput) (contract.Swept, error) {
 		if len(in.Hosts) > 0 {
 			return contract.Swept{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
@@ -323,7 +343,9 @@ func TestS0_29_AFailedLookIsMadeGood(t *testing.T) {
 
 // A history that is long continues as new with everything that is pending, also what is
 // heard while a sweep and the timer are under way.
-func TestS0_30_ContinueAsNewLosesNothing(t *testing.T) {
+//
+// S0.30
+func TestContinueAsNewLosesNothing(t *testing.T) {
 	c := watchCloud(t, func(int, contract.SweepInput) (contract.Swept, error) {
 		return contract.Swept{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.SweepCounts{Devices: 9}}, nil
 	})
@@ -360,7 +382,9 @@ func TestS0_30_ContinueAsNewLosesNothing(t *testing.T) {
 
 // S0.29: in a run that is long, too, a look does not wait for the end of a sweep; the run
 // ends with both.
-func TestS0_29_ALookInALongRun(t *testing.T) {
+//
+// S0.29
+func TestALookInALongRun(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
 	c.look(time.Minute, contract.PlacementLook{})
@@ -380,7 +404,9 @@ func TestS0_29_ALookInALongRun(t *testing.T) {
 }
 
 // A run that waits for its timer alone continues as new at once, and the next keeps time.
-func TestS0_30_ContinueAsNewKeepsTime(t *testing.T) {
+//
+// S0.30
+func TestContinueAsNewKeepsTime(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.RegisterDelayedCallback(func() {
 		c.SetContinueAsNewSuggested(true)
@@ -403,7 +429,9 @@ func TestS0_30_ContinueAsNewKeepsTime(t *testing.T) {
 }
 
 // A storm of signals is heard in order, costs a few looks, and ends.
-func TestS0_29_AStormOfSignals(t *testing.T) {
+//
+// S0.29
+func TestAStormOfSignals(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.lasts = func(contract.SweepInput) time.Duration { return time.Second }
 	for i := range 100 {
@@ -416,7 +444,9 @@ func TestS0_29_AStormOfSignals(t *testing.T) {
 }
 
 // A signal that cannot be read changes nothing, and the next one is heard.
-func TestS0_29_ACorruptLookNow(t *testing.T) {
+//
+// S0.29
+func TestACorruptLookNow(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalLookNow, "now") }, time.Minute)
 	c.look(2*time.Minute, contract.PlacementLook{})
@@ -424,7 +454,9 @@ func TestS0_29_ACorruptLookNow(t *testing.T) {
 }
 
 // S2.84: what could be imported is asked of a control worker, beside a sweep.
-func TestS2_84_Candidates(t *testing.T) {
+//
+// S2.84
+func TestCandidates(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
 	c.look(time.Minute, contract.PlacementLook{})
@@ -443,7 +475,9 @@ func TestS2_84_Candidates(t *testing.T) {
 }
 
 // Each sweep is told who was missing before; a look at some hosts changes nothing of it.
-func TestS2_52_WhoIsMissingIsHandedOn(t *testing.T) {
+//
+// S2.52
+func TestWhoIsMissingIsHandedOn(t *testing.T) {
 	c := watchCloud(t, func(n int, in contract.SweepInput) (contract.Swept, error) {
 		if len(in.Hosts) > 0 {
 			return contract.Swept{Missing: []string{"other"}, Mismatches: []contract.Mismatch{{Name: "x"}}}, nil
@@ -458,7 +492,9 @@ func TestS2_52_WhoIsMissingIsHandedOn(t *testing.T) {
 }
 
 // S2.52: the Web UI names what needs an operator, and stays short.
-func TestS2_52_TheCloudIsShown(t *testing.T) {
+//
+// S2.52
+func TestTheCloudIsShown(t *testing.T) {
 	var missing []string
 	for i := range 200 {
 		missing = append(missing, fmt.Sprintf("h1_0000:%02x:00.0", i))

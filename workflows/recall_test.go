@@ -173,7 +173,9 @@ func TestRecovery_TerminatedInMidClean(t *testing.T) {
 }
 
 // F10: a host that knows newer than a running workflow makes it doubt itself.
-func TestF10_HostKnowsNewer(t *testing.T) {
+//
+// F10
+func TestHostKnowsNewer(t *testing.T) {
 	for name, change := range map[string]func(*contract.HostRecord){
 		"binding": func(r *contract.HostRecord) { r.Binding += 2 },
 		"clean":   func(r *contract.HostRecord) { r.Clean += 2 },
@@ -212,7 +214,9 @@ func TestF10_HostKnowsNewer(t *testing.T) {
 
 // In doubt and in use: whoever an ended run says had it, has it; where none says
 // anything, the binding that is recorded stands.
-func TestF10_DoubtKeepsTheTenant(t *testing.T) {
+//
+// F10
+func TestDoubtKeepsTheTenant(t *testing.T) {
 	for name, c := range map[string]struct {
 		recalled contract.Recalled
 		want     string
@@ -260,7 +264,9 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 }
 
 // A run that ended before this one began knows nothing of its tenants.
-func TestF10_RunOfAnEarlierLifeIsNoWitness(t *testing.T) {
+//
+// F10
+func TestRunOfAnEarlierLifeIsNoWitness(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
 		w := newWorld(t, safePolicy())
 		w.recalled = contract.Recalled{RunID: "an earlier life's", Instance: instance}
@@ -278,7 +284,9 @@ func TestF10_RunOfAnEarlierLifeIsNoWitness(t *testing.T) {
 }
 
 // F10: the inventory is newer than the workflow: doubt, cleaned, once.
-func TestF10_InventoryKnowsNewer(t *testing.T) {
+//
+// F10
+func TestInventoryKnowsNewer(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.shelf.allocate("c1")
@@ -294,7 +302,9 @@ func TestF10_InventoryKnowsNewer(t *testing.T) {
 
 // The inventory is away while an unknown device is looked into: the operator is told,
 // and it goes on by itself.
-func TestF10_UnknownWaitsForItsInventory(t *testing.T) {
+//
+// F10
+func TestUnknownWaitsForItsInventory(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
@@ -312,7 +322,9 @@ func TestF10_UnknownWaitsForItsInventory(t *testing.T) {
 }
 
 // A duplicate of the hint that made the device doubt itself does nothing more.
-func TestF10_DuplicateOfADoubtIsNothing(t *testing.T) {
+//
+// F10
+func TestDuplicateOfADoubtIsNothing(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	hint := w.newer(func(r *contract.HostRecord) { r.Seq += 2; r.Clean += 2 })
@@ -336,7 +348,9 @@ func TestF10_DuplicateOfADoubtIsNothing(t *testing.T) {
 
 // A look that burns, and the clean that begins beside it: the new generation is the
 // workflow's own, not another's.
-func TestF10_LookThatBurnsBesideAClean(t *testing.T) {
+//
+// F10
+func TestLookThatBurnsBesideAClean(t *testing.T) {
 	record := newRig().record
 	record.Enrolment = contract.Enrolment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
 	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})

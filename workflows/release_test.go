@@ -33,7 +33,8 @@ func returning(t *testing.T, owner device.Owner, after bool, do func(*world) err
 	return w
 }
 
-func TestF5_LostAnswerOfTheReleaseIsLookedUp(t *testing.T) {
+// F5
+func TestLostAnswerOfTheReleaseIsLookedUp(t *testing.T) {
 	for _, owner := range owners {
 		w := returning(t, owner, true, func(*world) error { return lost() })
 		w.reach(device.Available)
@@ -45,7 +46,8 @@ func TestF5_LostAnswerOfTheReleaseIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestF5_ReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testing.T) {
+// F5
+func TestReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testing.T) {
 	for _, owner := range owners {
 		w := returning(t, owner, false, func(*world) error { return lost() })
 		w.reach(device.Available)
@@ -60,7 +62,9 @@ func TestF5_ReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testin
 
 // An attempt that hangs is given up after a minute; when it comes through in the end
 // its generation is spent.
-func TestF5_LateReleaseIsVoid(t *testing.T) {
+//
+// F5
+func TestLateReleaseIsVoid(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	slow := true
@@ -85,7 +89,9 @@ func TestF5_LateReleaseIsVoid(t *testing.T) {
 
 // Somebody wrote the provider meanwhile: no generation that a look shows is ever used
 // to lower, and the device is cleaned again.
-func TestF5_ReclaimedIsCleanedAgain(t *testing.T) {
+//
+// F5
+func TestReclaimedIsCleanedAgain(t *testing.T) {
 	for _, owner := range owners {
 		for name, meddle := range map[string]func(*world){
 			"burned anew":                   func(w *world) { w.shelf.outsider(1) },
@@ -134,7 +140,9 @@ func (w *world) generationsAreTheLooks() {
 
 // Used at the very moment of the return: the release is not sent again, nothing is
 // wiped, the consumer has it.
-func TestF5_TakenAtTheReturn(t *testing.T) {
+//
+// F5
+func TestTakenAtTheReturn(t *testing.T) {
 	for _, owner := range owners {
 		w := returning(t, owner, false, func(w *world) error {
 			w.shelf.outsider(0)
@@ -152,7 +160,9 @@ func TestF5_TakenAtTheReturn(t *testing.T) {
 
 // An inventory that refuses the release for good: error, burned, and cleaned again by
 // the operator.
-func TestF5_RefusedReleaseNeedsTheOperator(t *testing.T) {
+//
+// F5
+func TestRefusedReleaseNeedsTheOperator(t *testing.T) {
 	for _, owner := range owners {
 		w := returning(t, owner, false, func(*world) error {
 			return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
@@ -171,7 +181,9 @@ func TestF5_RefusedReleaseNeedsTheOperator(t *testing.T) {
 
 // The look after a lost answer fails for good while the release is still on its way.
 // Whatever becomes of that, a device in error must not stay free in the inventory.
-func TestF5_S2_40_ReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
+//
+// F5, S2.40
+func TestReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -192,7 +204,9 @@ func TestF5_S2_40_ReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
 }
 
 // The device is clean and being returned: abort comes too late, a hold does not.
-func TestS2_51_HoldDuringTheReturn(t *testing.T) {
+//
+// S2.51
+func TestHoldDuringTheReturn(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {

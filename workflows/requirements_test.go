@@ -12,7 +12,9 @@ import (
 )
 
 // A device is one-time-use only where its enrolment says so.
-func TestS0_2_OneTimeUseIsAskedFor(t *testing.T) {
+//
+// S0.2
+func TestOneTimeUseIsAskedFor(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	e := w.enrolment()
 	e.OneTimeUse = false
@@ -23,7 +25,9 @@ func TestS0_2_OneTimeUseIsAskedFor(t *testing.T) {
 
 // The end of a tenancy writes nothing to the inventory; only the clean that follows
 // does.
-func TestS0_7_S3_18_UnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
+//
+// S0.7, S3.18
+func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.host.stubborn = time.Hour
@@ -41,7 +45,9 @@ func TestS0_7_S3_18_UnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 
 // One device has one provider with total 1, and its reservation is only ever raised to
 // that total: while it is allocated, awaits cleaning or is held.
-func TestS0_14_S0_16_OneProviderRaisedToItsTotalOnly(t *testing.T) {
+//
+// S0.14, S0.16
+func TestOneProviderRaisedToItsTotalOnly(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	ok[contract.Result](w.unbind("i1"))
@@ -59,7 +65,9 @@ func TestS0_14_S0_16_OneProviderRaisedToItsTotalOnly(t *testing.T) {
 
 // What an operator reserved on a provider of which Burnish knows nothing is no call of
 // any workflow: every call names the device's own provider.
-func TestS0_17_OnlyItsOwnProviderIsTouched(t *testing.T) {
+//
+// S0.17
+func TestOnlyItsOwnProviderIsTouched(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	ok[contract.Result](w.unbind("i1"))
@@ -72,7 +80,9 @@ func TestS0_17_OnlyItsOwnProviderIsTouched(t *testing.T) {
 }
 
 // The states of a whole turnover are the document's, in its order.
-func TestS2_39_S3_17_StatesOfATurnover(t *testing.T) {
+//
+// S2.39, S3.17
+func TestStatesOfATurnover(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	var states []string
@@ -89,7 +99,9 @@ func TestS2_39_S3_17_StatesOfATurnover(t *testing.T) {
 
 // A step counts when it reports its own completion: one that ends without a result, by
 // an error or a silent host, never leads to available.
-func TestS2_68_DetachIsNoSuccess(t *testing.T) {
+//
+// S2.68
+func TestDetachIsNoSuccess(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.host.up = false
@@ -104,7 +116,9 @@ func TestS2_68_DetachIsNoSuccess(t *testing.T) {
 }
 
 // From error an operator may try again; nothing offers the device without a clean.
-func TestS3_21_S3_24_ErrorLeadsToARetryAndNothingElse(t *testing.T) {
+//
+// S3.21, S3.24
+func TestErrorLeadsToARetryAndNothingElse(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.failing("zero", 0, device.CodeIO)
@@ -122,7 +136,9 @@ func TestS3_21_S3_24_ErrorLeadsToARetryAndNothingElse(t *testing.T) {
 // An allocated device of which no binding is recorded, as the inventory does not say who
 // has it, is cleaned by itself: when its host starts and nobody has it any more, not
 // before.
-func TestS2_69_AllocatedWithoutABindingAtHostStart(t *testing.T) {
+//
+// S2.69
+func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
 			w := newWorld(t, safePolicy())
@@ -152,7 +168,9 @@ func TestS2_69_AllocatedWithoutABindingAtHostStart(t *testing.T) {
 // S2.45–S2.48: pending_cleaning → cleaning → error where it fails, from there by the
 // operator's clean to pending_cleaning again, by the operation that was locked in, and at
 // last to available; in error it stays out of the inventory's sight.
-func TestS2_45_S2_46_S2_47_S2_48_ErrorAndBack(t *testing.T) {
+//
+// S2.45, S2.46, S2.47, S2.48
+func TestErrorAndBack(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.failing("zero", 0, device.CodeIO)
@@ -171,7 +189,9 @@ func TestS2_45_S2_46_S2_47_S2_48_ErrorAndBack(t *testing.T) {
 
 // S2.50: status says whether it may be given out, device_state what it is: each goes its
 // own way.
-func TestS2_50_StatusAndStateAreTwoThings(t *testing.T) {
+//
+// S2.50
+func TestStatusAndStateAreTwoThings(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	ok[contract.Result](w.maintain(false))

@@ -18,7 +18,9 @@ func notAutomated() clean.Policy {
 }
 
 // D4: nothing can clean it, and it is one-time-use: an operator must act.
-func TestD4_OneTimeUseWithoutAnErasePath(t *testing.T) {
+//
+// D4
+func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.oneTimeUse = true
 	w.offered()
@@ -39,7 +41,8 @@ func TestD4_OneTimeUseWithoutAnErasePath(t *testing.T) {
 	w.noDefect()
 }
 
-func TestD4_OneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
+// D4
+func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.oneTimeUse = true
 	w.host.facts.Operation = ""
@@ -52,7 +55,9 @@ func TestD4_OneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
 }
 
 // D4: nothing can clean it, and it may be used again: returned, and told as such.
-func TestD4_ReusableWithoutAnErasePath(t *testing.T) {
+//
+// D4
+func TestReusableWithoutAnErasePath(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.host.facts.Operation = ""
 	ok[contract.Result](w.enroll(true))
@@ -71,7 +76,9 @@ func TestD4_ReusableWithoutAnErasePath(t *testing.T) {
 
 // D7: automated cleaning is off. A one-time-use device waits for the operator, by
 // update or by signal, whatever happens meanwhile.
-func TestD7_OneTimeUseWaitsForTheOperator(t *testing.T) {
+//
+// D7
+func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 	for name, free := range map[string]func(*world){
 		"update":        func(w *world) { ok[contract.Result](w.cleanUp()) },
 		"signal":        func(w *world) { w.signal(contract.SignalClean, contract.CleanInput{Reason: "test"}) },
@@ -107,7 +114,9 @@ func TestD7_OneTimeUseWaitsForTheOperator(t *testing.T) {
 }
 
 // D7: others return at once, not sanitised; the next full clean ends that.
-func TestD7_ReusableReturnsNotSanitised(t *testing.T) {
+//
+// D7
+func TestReusableReturnsNotSanitised(t *testing.T) {
 	w := newWorld(t, notAutomated())
 	w.taken("i1")
 	runs := len(w.host.inputs)
@@ -128,7 +137,9 @@ func TestD7_ReusableReturnsNotSanitised(t *testing.T) {
 }
 
 // A burn that failed, and whatever else makes a device suspect, waits likewise.
-func TestD7_SuspectDevicesWaitToo(t *testing.T) {
+//
+// D7
+func TestSuspectDevicesWaitToo(t *testing.T) {
 	for name, suspect := range map[string]func(*world){
 		"failed burn": func(w *world) {
 			w.shelf.meddle = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
@@ -166,7 +177,9 @@ func TestD7_SuspectDevicesWaitToo(t *testing.T) {
 }
 
 // S3.2: cleaning on enrolment, unless it is off and the operator vouches.
-func TestS3_2_CleanOnEnrolment(t *testing.T) {
+//
+// S3.2
+func TestCleanOnEnrolment(t *testing.T) {
 	for _, c := range []struct {
 		onEnroll, vouched, cleaned bool
 	}{{true, false, true}, {true, true, true}, {false, false, true}, {false, true, false}} {

@@ -141,7 +141,9 @@ func TestSignals_CorruptHints(t *testing.T) {
 }
 
 // Every hint in every state, twice over, moves no state by itself.
-func TestF6_HintsNeverMoveAState(t *testing.T) {
+//
+// F6
+func TestHintsNeverMoveAState(t *testing.T) {
 	for _, p := range positions {
 		t.Run(p.name, func(t *testing.T) {
 			w := newWorld(t, safePolicy())

@@ -49,9 +49,11 @@ func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, la
 	})
 }
 
-// TestS2_53_StepsOfEachOperation: which steps, in which order, by operation, layout
+// TestStepsOfEachOperation: which steps, in which order, by operation, layout
 // and OACS bit 3.
-func TestS2_53_StepsOfEachOperation(t *testing.T) {
+//
+// S2.53
+func TestStepsOfEachOperation(t *testing.T) {
 	const (
 		sanitize    = "sanitize"
 		consolidate = "consolidate_namespaces"
@@ -102,9 +104,11 @@ func TestS2_53_StepsOfEachOperation(t *testing.T) {
 	}
 }
 
-// TestS2_27_APlanErasesInOneWay: no plan holds two ways to erase, and each holds one,
+// TestAPlanErasesInOneWay: no plan holds two ways to erase, and each holds one,
 // before its verify.
-func TestS2_27_APlanErasesInOneWay(t *testing.T) {
+//
+// S2.27
+func TestAPlanErasesInOneWay(t *testing.T) {
 	for _, action := range []clean.Action{"auto", "sanitize", "zero"} {
 		for _, strategy := range []clean.Strategy{"auto", "crypto", "block"} {
 			for _, letters := range everyDevice {
@@ -126,8 +130,10 @@ func TestS2_27_APlanErasesInOneWay(t *testing.T) {
 	}
 }
 
-// TestS2_25_NoPlanWithoutAnOperation, even where every step is known.
-func TestS2_25_NoPlanWithoutAnOperation(t *testing.T) {
+// TestNoPlanWithoutAnOperation, even where every step is known.
+//
+// S2.25
+func TestNoPlanWithoutAnOperation(t *testing.T) {
 	made, fault := erasure(t, clean.ErasePolicy{Action: "sanitize"}, can("w"), device.LayoutWhole)
 	require.Empty(t, made)
 	require.Equal(t, device.CodePolicyUnsatisfied, fault.Code)
@@ -138,15 +144,18 @@ func TestS2_25_NoPlanWithoutAnOperation(t *testing.T) {
 	require.Equal(t, device.CodeNoErasePath, fault.Code)
 }
 
-// TestS2_75_AHostThatKnowsNoSanitize gets no plan with one.
-func TestS2_75_AHostThatKnowsNoSanitize(t *testing.T) {
+// TestAHostThatKnowsNoSanitize gets no plan with one.
+//
+// S2.75
+func TestAHostThatKnowsNoSanitize(t *testing.T) {
 	known := clean.Versions(clean.Catalog())
 	delete(known, "sanitize")
 	_, fault := planner(t, clean.Catalog(), clean.Policy{}).Erasure(clean.ErasePolicy{}, clean.Subject{Name: "d", Capabilities: can("c"), HostSteps: known})
 	require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
 }
 
-func TestD5_ASanitizeHasTwiceItsEstimate(t *testing.T) {
+// D5
+func TestASanitizeHasTwiceItsEstimate(t *testing.T) {
 	for estimate, want := range map[time.Duration]time.Duration{
 		0: 900 * time.Second, time.Minute: 900 * time.Second, 450 * time.Second: 900 * time.Second,
 		2 * time.Hour: 4 * time.Hour,
@@ -156,10 +165,12 @@ func TestD5_ASanitizeHasTwiceItsEstimate(t *testing.T) {
 	require.Equal(t, 900*time.Second, clean.Describe("consolidate_namespaces").Timeout(clean.Subject{Size: 1 << 50}))
 }
 
-// TestS0_31_StepsThatADeviceOffers: a device that a program of the operator erases has the
+// TestStepsThatADeviceOffers: a device that a program of the operator erases has the
 // erase, its verify, and what else the program offers; a reset only where the operator
 // gives it a priority, or names it.
-func TestS0_31_StepsThatADeviceOffers(t *testing.T) {
+//
+// S0.31
+func TestStepsThatADeviceOffers(t *testing.T) {
 	byScript := func(offers ...string) clean.Subject {
 		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, Offers: offers, HostSteps: clean.Versions(clean.Catalog())}
 	}
@@ -194,7 +205,8 @@ func TestS0_31_StepsThatADeviceOffers(t *testing.T) {
 	require.Equal(t, device.CodeNoErasePath, fault.Code, "nothing is clean because it was reset")
 }
 
-func TestD5_AProgramHasTwiceItsEstimate(t *testing.T) {
+// D5
+func TestAProgramHasTwiceItsEstimate(t *testing.T) {
 	subject := clean.Subject{Operation: device.Script, Estimate: 2 * time.Hour}
 	for _, step := range []string{"erase_device", "verify"} {
 		require.Equal(t, 4*time.Hour, clean.Describe(step).Timeout(subject), step)

@@ -71,8 +71,10 @@ func TestTheMatrix(t *testing.T) {
 	}
 }
 
-// TestS2_25_TheReasonSaysWhatIsMissing, in one line, with the register's bit.
-func TestS2_25_TheReasonSaysWhatIsMissing(t *testing.T) {
+// TestTheReasonSaysWhatIsMissing, in one line, with the register's bit.
+//
+// S2.25
+func TestTheReasonSaysWhatIsMissing(t *testing.T) {
 	for policy, want := range map[clean.ErasePolicy]string{
 		{Strategy: "crypto"}:                       "the policy clear_action=auto clear_strategy=crypto needs crypto erase (SANICAP bit 0), and the device has not",
 		{Action: "sanitize"}:                       "the policy clear_action=sanitize clear_strategy=auto needs crypto erase (SANICAP bit 0) or block erase (SANICAP bit 1), and the device has not",
@@ -90,9 +92,11 @@ func TestS2_25_TheReasonSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestS2_23_InvalidPoliciesAreRefused, when they are loaded and when they are used,
+// TestInvalidPoliciesAreRefused, when they are loaded and when they are used,
 // whatever the device can do.
-func TestS2_23_InvalidPoliciesAreRefused(t *testing.T) {
+//
+// S2.23
+func TestInvalidPoliciesAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy clean.ErasePolicy
 		key    string
@@ -126,9 +130,11 @@ func TestS2_23_InvalidPoliciesAreRefused(t *testing.T) {
 	}
 }
 
-// TestS2_26_OneOperationAndAlwaysTheSame: resolving is a function of policy and
+// TestOneOperationAndAlwaysTheSame: resolving is a function of policy and
 // device, and gives what the device can do (S2.27: there is no second choice in it).
-func TestS2_26_OneOperationAndAlwaysTheSame(t *testing.T) {
+//
+// S2.26
+func TestOneOperationAndAlwaysTheSame(t *testing.T) {
 	for _, action := range []clean.Action{"", "auto", "sanitize", "zero"} {
 		for _, strategy := range []clean.Strategy{"", "auto", "crypto", "block"} {
 			for _, letters := range everyDevice {

@@ -70,7 +70,8 @@ func full(t *testing.T, steps []clean.Step, policy clean.Policy) []string {
 	return namesOf(plan)
 }
 
-func TestD13_PhaseThenPriority(t *testing.T) {
+// D13
+func TestPhaseThenPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
 		priorities map[string]float64
 		want       []string
@@ -94,8 +95,10 @@ func TestD13_PhaseThenPriority(t *testing.T) {
 	}
 }
 
-// TestD6_TiesAcrossInterfaces: whatever order the steps are listed in.
-func TestD6_TiesAcrossInterfaces(t *testing.T) {
+// TestTiesAcrossInterfaces: whatever order the steps are listed in.
+//
+// D6
+func TestTiesAcrossInterfaces(t *testing.T) {
 	want := []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
 	var steps []clean.Step
 	for _, name := range want {
@@ -109,7 +112,8 @@ func TestD6_TiesAcrossInterfaces(t *testing.T) {
 	}
 }
 
-func TestS3_13_RefusedPolicies(t *testing.T) {
+// S3.13
+func TestRefusedPolicies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		steps      []clean.Step
 		priorities map[string]float64
@@ -141,7 +145,8 @@ func TestS3_13_RefusedPolicies(t *testing.T) {
 	}
 }
 
-func TestS3_13_NoTie(t *testing.T) {
+// S3.13
+func TestNoTie(t *testing.T) {
 	for name, priorities := range map[string]map[string]float64{
 		"two interfaces":      {"firmware": 30},
 		"two phases":          {"verify": 70, "zero": 70},
@@ -207,9 +212,11 @@ func TestNoErasePath(t *testing.T) {
 	}
 }
 
-// TestS2_75_HostTooOld: a step that the host does not know ends the plan, whichever
+// TestHostTooOld: a step that the host does not know ends the plan, whichever
 // it is, and is named.
-func TestS2_75_HostTooOld(t *testing.T) {
+//
+// S2.75
+func TestHostTooOld(t *testing.T) {
 	steps := catalog()
 	p := planner(t, steps, clean.Policy{})
 	for _, missing := range []string{"security", "zero", "verify", "firmware"} {
@@ -240,7 +247,8 @@ func TestS2_75_HostTooOld(t *testing.T) {
 
 func faultOf(_ []clean.Planned, f *device.Fault) *device.Fault { return f }
 
-func TestS3_22_NamedSteps(t *testing.T) {
+// S3.22
+func TestNamedSteps(t *testing.T) {
 	steps := catalog()
 	steps = append(steps, step("tape", "deploy", clean.Erase, 5))
 	steps[len(steps)-1].Applies = never
@@ -273,7 +281,8 @@ func TestS3_22_NamedSteps(t *testing.T) {
 	}
 }
 
-func TestS3_10_EnabledIsTheFullPlan(t *testing.T) {
+// S3.10
+func TestEnabledIsTheFullPlan(t *testing.T) {
 	p := planner(t, catalog(), clean.Policy{Priorities: map[string]float64{"wear": 0, "zero": 99.5}})
 	plan, fault := p.Full(subject(catalog()))
 	require.Nil(t, fault)
@@ -286,7 +295,8 @@ func TestS3_10_EnabledIsTheFullPlan(t *testing.T) {
 	}
 }
 
-func TestD5_Timeouts(t *testing.T) {
+// D5
+func TestTimeouts(t *testing.T) {
 	for name, tt := range map[string]struct{ set, want time.Duration }{
 		"the step's own":    {0, 7 * time.Second},
 		"S2.62 one for all": {3 * time.Minute, 3 * time.Minute},
@@ -332,9 +342,11 @@ func TestTheDigestChangesWithThePolicy(t *testing.T) {
 		planner(t, catalog(), clean.Policy{Priorities: map[string]float64{}}).Digest(), "an empty map says nothing")
 }
 
-// TestF7_AnyValidPolicysFullPlanErasesAndThenVerifies tries many policies: one that
+// TestAnyValidPolicysFullPlanErasesAndThenVerifies tries many policies: one that
 // is taken gives a plan with an erase before its verify, or no plan.
-func TestF7_AnyValidPolicysFullPlanErasesAndThenVerifies(t *testing.T) {
+//
+// F7
+func TestAnyValidPolicysFullPlanErasesAndThenVerifies(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	steps := catalog()
 	taken, refused, planless := 0, 0, 0

@@ -9,8 +9,10 @@ import (
 	"burnish/internal/clean"
 )
 
-// TestS2_8_S2_9_TheErasePolicyOfAFile: what is not given is auto.
-func TestS2_8_S2_9_TheErasePolicyOfAFile(t *testing.T) {
+// TestTheErasePolicyOfAFile: what is not given is auto.
+//
+// S2.8, S2.9
+func TestTheErasePolicyOfAFile(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text string
 		want clean.ErasePolicy
@@ -33,8 +35,10 @@ func TestS2_8_S2_9_TheErasePolicyOfAFile(t *testing.T) {
 	}
 }
 
-// TestS2_23_AnErasePolicyThatIsNoneIsRefusedAtLoad, with its line.
-func TestS2_23_AnErasePolicyThatIsNoneIsRefusedAtLoad(t *testing.T) {
+// TestAnErasePolicyThatIsNoneIsRefusedAtLoad, with its line.
+//
+// S2.23
+func TestAnErasePolicyThatIsNoneIsRefusedAtLoad(t *testing.T) {
 	for name, tt := range map[string]struct{ text, line, says string }{
 		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "[3:19]", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
 		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "[3:17]", `clear_action: "shred" is none of auto, sanitize, zero`},

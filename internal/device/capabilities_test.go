@@ -8,7 +8,8 @@ import (
 	"burnish/internal/device"
 )
 
-func TestS2_15_TraitsSayWhatTheDeviceCan(t *testing.T) {
+// S2.15
+func TestTraitsSayWhatTheDeviceCan(t *testing.T) {
 	for name, tt := range map[string]struct {
 		can  device.Capabilities
 		want []string

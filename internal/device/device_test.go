@@ -90,9 +90,11 @@ func TestClaimAndBindingKeepWhatTheEventSays(t *testing.T) {
 	require.Nil(t, d.Claim)
 }
 
-// TestS2_41_TenanciesAreNumbered: each tenancy has the next number, a repeated look
+// TestTenanciesAreNumbered: each tenancy has the next number, a repeated look
 // at the same one has none.
-func TestS2_41_TenanciesAreNumbered(t *testing.T) {
+//
+// S2.41
+func TestTenanciesAreNumbered(t *testing.T) {
 	d, err := read("available nova cleanable")
 	require.NoError(t, err)
 	for _, want := range []struct {
@@ -151,7 +153,8 @@ func TestIllegalEventsAreToldWithWhatWouldBeLegal(t *testing.T) {
 	}
 }
 
-func TestS2_40_AllocatableNeedsAllFour(t *testing.T) {
+// S2.40
+func TestAllocatableNeedsAllFour(t *testing.T) {
 	for text, want := range map[string]bool{
 		"available":                         true,
 		"available not-sanitised":           true,
@@ -187,7 +190,8 @@ func TestFault(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestF11_IdentityDiffers(t *testing.T) {
+// F11
+func TestIdentityDiffers(t *testing.T) {
 	known := Identity{Serial: "s", Vendor: "v", Model: "m", Firmware: "f", Size: 1, Given: "g", Path: "p", Device: 2, Inode: 3}
 	require.Empty(t, known.Differs(known))
 	for want, change := range map[string]func(*Identity){
@@ -211,7 +215,8 @@ func TestF11_IdentityDiffers(t *testing.T) {
 	require.Empty(t, known.Differs(same), "firmware and the operator's spelling may change on one device")
 }
 
-func TestS2_34_Names(t *testing.T) {
+// S2.34
+func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"Host1_0000:01:00.0":     "host1_0000:01:00.0",
 		"h1_0000:AB:1F.7":        "h1_0000:ab:1f.7",

@@ -55,7 +55,8 @@ func shipped(t *testing.T, name bool) string {
 
 const address = "0000:01:00.0"
 
-func TestS2_3_WhatADriverNeedsOfItsHost(t *testing.T) {
+// S2.3
+func TestWhatADriverNeedsOfItsHost(t *testing.T) {
 	one := []port.Found{{Address: address}}
 	for name, tt := range map[string]struct {
 		driver finder
@@ -96,7 +97,8 @@ func says(f Findings, level Level, check, text string) bool {
 	return false
 }
 
-func TestF21_WhatWouldActivateAGuestsVolumes(t *testing.T) {
+// F21
+func TestWhatWouldActivateAGuestsVolumes(t *testing.T) {
 	looks := map[string]string{"usr/lib/udev/rules.d/69-lvm.rules": lvmRules, "usr/lib/udev/rules.d/64-md-raid-assembly.rules": mdRules}
 	for name, tt := range map[string]struct {
 		files map[string]string
@@ -164,7 +166,9 @@ func TestF21_WhatWouldActivateAGuestsVolumes(t *testing.T) {
 }
 
 // A rule that names other drives is told by what udev knows of these.
-func TestF21_DrivesThatTheRuleDoesNotReach(t *testing.T) {
+//
+// F21
+func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
 	root := t.TempDir()
 	files(t, root, map[string]string{
 		"etc/udev/rules.d/59-burnish-nvme.rules":                     shipped(t, true),
@@ -196,7 +200,8 @@ type programs struct {
 
 func (p programs) Programs() (map[string]error, error) { return p.all, p.err }
 
-func TestF13_EachProgramIsWhatTheHostSays(t *testing.T) {
+// F13
+func TestEachProgramIsWhatTheHostSays(t *testing.T) {
 	for name, tt := range map[string]struct {
 		driver programs
 		level  Level

@@ -10,7 +10,9 @@ import (
 )
 
 // S0.12: what keeps the control worker from its inventory is told with what to do.
-func TestS0_12_TheInventoryIsAsked(t *testing.T) {
+//
+// S0.12
+func TestTheInventoryIsAsked(t *testing.T) {
 	look := func(w config.Worker) Finding {
 		t.Helper()
 		var f Findings

@@ -19,7 +19,8 @@ import (
 	"burnish/internal/device"
 )
 
-func TestF1_OrphanKeepsTheFenceOfItsKilledWorker(t *testing.T) {
+// F1
+func TestOrphanKeepsTheFenceOfItsKilledWorker(t *testing.T) {
 	dir, name := testDir(t), hostName(t)
 	worker := startChild(t, childCommand("fence", dir, name, "S1"))
 	orphan, err := strconv.Atoi(worker.line(t))
@@ -52,7 +53,8 @@ func TestF1_OrphanKeepsTheFenceOfItsKilledWorker(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestF1_CloseLeavesTheFenceToTheChild(t *testing.T) {
+// F1
+func TestCloseLeavesTheFenceToTheChild(t *testing.T) {
 	h := openHost(t)
 	f, err := h.Fence(t.Context(), "S1", nil)
 	require.NoError(t, err)
@@ -71,7 +73,8 @@ func TestF1_CloseLeavesTheFenceToTheChild(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestF1_StoppedHolderKeepsTheFence(t *testing.T) {
+// F1
+func TestStoppedHolderKeepsTheFence(t *testing.T) {
 	dir, name := testDir(t), hostName(t)
 	worker := startChild(t, childCommand("fence", dir, name, "S1"))
 	orphan, err := strconv.Atoi(worker.line(t))
@@ -85,7 +88,8 @@ func TestF1_StoppedHolderKeepsTheFence(t *testing.T) {
 	require.Contains(t, fault.Message, fmt.Sprintf("pid %d (zero of clean 7)", worker.Process.Pid))
 }
 
-func TestF1_OnlyTheNamedDescriptorIsInherited(t *testing.T) {
+// F1
+func TestOnlyTheNamedDescriptorIsInherited(t *testing.T) {
 	h := openHost(t)
 	f, err := h.Fence(t.Context(), "S1", nil)
 	require.NoError(t, err)
@@ -97,7 +101,8 @@ func TestF1_OnlyTheNamedDescriptorIsInherited(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestF1_ManyProcessesAndGoroutinesNeverMeet(t *testing.T) {
+// F1
+func TestManyProcessesAndGoroutinesNeverMeet(t *testing.T) {
 	h := openHost(t)
 	file := filepath.Join(t.TempDir(), "count")
 	require.NoError(t, os.WriteFile(file, []byte("0"), 0o600))
@@ -122,7 +127,8 @@ func TestF1_ManyProcessesAndGoroutinesNeverMeet(t *testing.T) {
 	require.Equal(t, strconv.Itoa((processes+goroutines)*each), string(text))
 }
 
-func TestF1_WaitersOfOneProcessAreServedInOrder(t *testing.T) {
+// F1
+func TestWaitersOfOneProcessAreServedInOrder(t *testing.T) {
 	h := openHost(t)
 	f, err := h.Fence(t.Context(), "S1", nil)
 	require.NoError(t, err)
@@ -158,7 +164,9 @@ func TestF1_WaitersOfOneProcessAreServedInOrder(t *testing.T) {
 
 // Without the lock of this process a deleted lock file would let a second attempt in
 // beside the first.
-func TestF1_DeletedLockFileDoesNotLetASecondAttemptIn(t *testing.T) {
+//
+// F1
+func TestDeletedLockFileDoesNotLetASecondAttemptIn(t *testing.T) {
 	h := openHost(t)
 	f, err := h.Fence(t.Context(), "S1", nil)
 	require.NoError(t, err)
@@ -168,7 +176,8 @@ func TestF1_DeletedLockFileDoesNotLetASecondAttemptIn(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestF1_WaiterTellsAtOnceAndEverySecond(t *testing.T) {
+// F1
+func TestWaiterTellsAtOnceAndEverySecond(t *testing.T) {
 	hold := map[string]func(t *testing.T, h *Host) io.Closer{
 		"in this process": func(t *testing.T, h *Host) io.Closer {
 			f, err := h.TryFence("S1")
@@ -209,7 +218,8 @@ func TestF1_WaiterTellsAtOnceAndEverySecond(t *testing.T) {
 	}
 }
 
-func TestF1_EndedContextNeverGetsTheFence(t *testing.T) {
+// F1
+func TestEndedContextNeverGetsTheFence(t *testing.T) {
 	h := openHost(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -221,7 +231,9 @@ func TestF1_EndedContextNeverGetsTheFence(t *testing.T) {
 }
 
 // A waiter gives up at the moment at which it is its turn: the fence goes on.
-func TestF1_WaiterThatGivesUpPassesTheFenceOn(t *testing.T) {
+//
+// F1
+func TestWaiterThatGivesUpPassesTheFenceOn(t *testing.T) {
 	h := openHost(t)
 	for range 50 { // whichever of the two the waiter sees first
 		f, err := h.Fence(t.Context(), "S1", nil)
@@ -238,7 +250,8 @@ func TestF1_WaiterThatGivesUpPassesTheFenceOn(t *testing.T) {
 	}
 }
 
-func TestF1_HeldSeesEveryLoss(t *testing.T) {
+// F1
+func TestHeldSeesEveryLoss(t *testing.T) {
 	unlock := func(t *testing.T, f *Fence) {
 		shared, err := unix.Dup(int(f.File().Fd())) // as a child has it
 		require.NoError(t, err)
@@ -289,7 +302,8 @@ func TestF1_HeldSeesEveryLoss(t *testing.T) {
 	})
 }
 
-func TestF1_LockFileWithoutItsNameIsNoFence(t *testing.T) {
+// F1
+func TestLockFileWithoutItsNameIsNoFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "S1")
 	file, err := lockFile(path)
 	require.NoError(t, err)
@@ -316,7 +330,8 @@ func TestFence_StateDirFailure(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestF1_ChildDiesWithItsParentInAGroupOfItsOwn(t *testing.T) {
+// F1
+func TestChildDiesWithItsParentInAGroupOfItsOwn(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	cmd := childCommand("parent")

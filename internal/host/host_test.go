@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestF1_SecondWorkerIsRefused(t *testing.T) {
+// F1
+func TestSecondWorkerIsRefused(t *testing.T) {
 	dir, name := testDir(t), hostName(t)
 	first := startChild(t, childCommand("worker", dir, name))
 	require.Equal(t, "ready", first.line(t))
@@ -46,7 +47,8 @@ func TestF1_SecondWorkerIsRefused(t *testing.T) {
 	require.NoError(t, h.Close())
 }
 
-func TestF1_EveryRefusalNamesTheHolder(t *testing.T) {
+// F1
+func TestEveryRefusalNamesTheHolder(t *testing.T) {
 	h := openHost(t)
 	other := testDir(t)
 	for range 50 {
@@ -55,7 +57,8 @@ func TestF1_EveryRefusalNamesTheHolder(t *testing.T) {
 	}
 }
 
-func TestF1_CloseLetsTheNextWorkerIn(t *testing.T) {
+// F1
+func TestCloseLetsTheNextWorkerIn(t *testing.T) {
 	dir, name := testDir(t), hostName(t)
 	for range 3 {
 		h, err := Open(dir, name, nil)
@@ -67,7 +70,8 @@ func TestF1_CloseLetsTheNextWorkerIn(t *testing.T) {
 	}
 }
 
-func TestF1_RefusedOpenLeavesNothingBehind(t *testing.T) {
+// F1
+func TestRefusedOpenLeavesNothingBehind(t *testing.T) {
 	name, other := hostName(t), testDir(t)
 	h, err := Open(testDir(t), name, nil)
 	require.NoError(t, err)

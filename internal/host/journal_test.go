@@ -25,7 +25,8 @@ func sampleEntry() Entry {
 	}
 }
 
-func TestF2_SaveAndLoad(t *testing.T) {
+// F2
+func TestSaveAndLoad(t *testing.T) {
 	h := openHost(t)
 	for _, name := range []string{"h1_0000:01:00.0", "../../etc/passwd", ".", "..", "a b\n\"%", "%2E", strings.Repeat("ü", 127)} {
 		j := h.Journal(name)
@@ -70,7 +71,8 @@ func TestFileName_IsDistinctAndSafe(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestF2_KilledAtAnyMomentTheEntryIsWhole(t *testing.T) {
+// F2
+func TestKilledAtAnyMomentTheEntryIsWhole(t *testing.T) {
 	h := openHost(t)
 	j := h.Journal("d1")
 	seed := uint64(time.Now().UnixNano())
@@ -122,7 +124,8 @@ func TestF2_KilledAtAnyMomentTheEntryIsWhole(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestF2_FullDiskKeepsTheOldEntry(t *testing.T) {
+// F2
+func TestFullDiskKeepsTheOldEntry(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a file system that is small enough to fill")
 	}
@@ -166,7 +169,8 @@ func TestF2_FullDiskKeepsTheOldEntry(t *testing.T) {
 	require.Equal(t, bigger.Offset, have.Offset)
 }
 
-func TestF2_CorruptEntryIsNeverUsed(t *testing.T) {
+// F2
+func TestCorruptEntryIsNeverUsed(t *testing.T) {
 	h := openHost(t)
 	j := h.Journal("d1")
 	require.NoError(t, j.Save(sampleEntry()))
@@ -209,7 +213,8 @@ func TestF2_CorruptEntryIsNeverUsed(t *testing.T) {
 	require.True(t, found)
 }
 
-func TestF2_EntryThatCannotBeReadIsNoMissingEntry(t *testing.T) {
+// F2
+func TestEntryThatCannotBeReadIsNoMissingEntry(t *testing.T) {
 	h := openHost(t)
 	require.NoError(t, os.Mkdir(h.path(journalFolder, "d1"+extension), 0o700))
 	_, found, err := h.Journal("d1").Load()
@@ -217,7 +222,8 @@ func TestF2_EntryThatCannotBeReadIsNoMissingEntry(t *testing.T) {
 	require.False(t, found)
 }
 
-func TestF2_EveryByteCounts(t *testing.T) {
+// F2
+func TestEveryByteCounts(t *testing.T) {
 	h := openHost(t)
 	j := h.Journal("d1")
 	require.NoError(t, j.Save(sampleEntry()))
@@ -241,7 +247,8 @@ func TestF2_EveryByteCounts(t *testing.T) {
 	}
 }
 
-func TestF1_Admit(t *testing.T) {
+// F1
+func TestAdmit(t *testing.T) {
 	done := json.RawMessage(`{"bytes":5}`)
 	cases := map[string]struct {
 		stored  Entry
@@ -279,7 +286,8 @@ func TestF1_Admit(t *testing.T) {
 	}
 }
 
-func TestF2_ResumeOffset(t *testing.T) {
+// F2
+func TestResumeOffset(t *testing.T) {
 	const offset = 1 << 20
 	stored := Entry{Clean: "c1", Step: "zero", Serial: "S1", Size: 1 << 30, Offset: offset}
 	resume := func(change func(*Entry)) int64 {

@@ -11,7 +11,8 @@ import (
 	"burnish/internal/device"
 )
 
-func TestF10_RecordOutlivesTheWorker(t *testing.T) {
+// F10
+func TestRecordOutlivesTheWorker(t *testing.T) {
 	dir, name := testDir(t), hostName(t)
 	want := Record{
 		Name: "h1_0000:01:00.0", UUID: "u1", Driver: "block", Address: "0000:01:00.0", Settings: map[string]string{"path": "/dev/sdb"},
@@ -42,7 +43,8 @@ func TestF10_RecordOutlivesTheWorker(t *testing.T) {
 	require.Equal(t, want, all[1])
 }
 
-func TestF10_UpdateLosesNothing(t *testing.T) {
+// F10
+func TestUpdateLosesNothing(t *testing.T) {
 	h := openHost(t)
 	var group sync.WaitGroup
 	failed := make(chan error, 20)
@@ -71,7 +73,8 @@ func TestF10_UpdateLosesNothing(t *testing.T) {
 	require.NoError(t, h.SaveRecord(r), "it is replaced when someone knows better")
 }
 
-func TestF23_Taken(t *testing.T) {
+// F23
+func TestTaken(t *testing.T) {
 	h := openHost(t)
 	for name, identity := range map[string]device.Identity{
 		"drive":   {Serial: "S1", Device: 5, Inode: 6},

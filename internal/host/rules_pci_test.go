@@ -10,7 +10,8 @@ import (
 	"burnish/internal/pci"
 )
 
-func TestF13_S2_7_PCIDevicesByDeviceSpec(t *testing.T) {
+// F13, S2.7
+func TestPCIDevicesByDeviceSpec(t *testing.T) {
 	file := writeRules(t, goodRules)
 	r, err := LoadRules(file)
 	require.NoError(t, err)
@@ -44,7 +45,8 @@ func TestF13_S2_7_PCIDevicesByDeviceSpec(t *testing.T) {
 	require.Contains(t, fault.Remedy, "allow.device_spec in "+file)
 }
 
-func TestF13_NoPCIDeviceWithoutASpec(t *testing.T) {
+// F13
+func TestNoPCIDeviceWithoutASpec(t *testing.T) {
 	d := pci.Device{Address: "0000:0a:00.0", Vendor: "8086", Product: "0a54"}
 	withoutSpecs, err := LoadRules(writeRules(t, "allow: {paths: [/dev/nvme0n1], fake: true}\n"))
 	require.NoError(t, err)
@@ -53,7 +55,8 @@ func TestF13_NoPCIDeviceWithoutASpec(t *testing.T) {
 	}
 }
 
-func TestF13_DeviceSpecIsReadAgainEachTime(t *testing.T) {
+// F13
+func TestDeviceSpecIsReadAgainEachTime(t *testing.T) {
 	d := pci.Device{Address: "0000:0a:00.0", Vendor: "8086", Product: "0a54"}
 	file := writeRules(t, "allow: {device_spec: [{product_id: 0x0A55}, {vendor_id: '0x8086'}]}\n")
 	_, err := LoadRules(file)
@@ -71,7 +74,8 @@ func TestF13_DeviceSpecIsReadAgainEachTime(t *testing.T) {
 	require.Contains(t, fault.Message, "line 1: device_spec: vendor_id: ", "an invalid entry disallows everything")
 }
 
-func TestF13_S2_7_InvalidSpecsAreToldWithTheirLine(t *testing.T) {
+// F13, S2.7
+func TestInvalidSpecsAreToldWithTheirLine(t *testing.T) {
 	for what, c := range map[string]struct{ entry, want string }{
 		"vendor":            {"vendor_id: intel", `line 4: device_spec: vendor_id: "intel" is no hexadecimal number`},
 		"product":           {"product_id: '10000'", `line 4: device_spec: product_id: "10000" is more than FFFF`},
@@ -96,9 +100,11 @@ func TestF13_S2_7_InvalidSpecsAreToldWithTheirLine(t *testing.T) {
 	}
 }
 
-// TestS0_2_OneTimeUseIsAKeyOfAnEntry, in each of its forms; absent means no, and it is no
+// TestOneTimeUseIsAKeyOfAnEntry, in each of its forms; absent means no, and it is no
 // criterion.
-func TestS0_2_OneTimeUseIsAKeyOfAnEntry(t *testing.T) {
+//
+// S0.2
+func TestOneTimeUseIsAKeyOfAnEntry(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, ", one_time_use: true": true, ", one_time_use: false": false, ", one_time_use: yes": true, ", one_time_use: 'no'": false, ", one_time_use: '1'": true,
 	} {

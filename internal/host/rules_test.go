@@ -36,7 +36,8 @@ allow:
 secrets: /etc/burnish/secrets
 `
 
-func TestF13_RulesOfAFile(t *testing.T) {
+// F13
+func TestRulesOfAFile(t *testing.T) {
 	file := writeRules(t, goodRules)
 	r, err := LoadRules(file)
 	require.NoError(t, err)
@@ -74,7 +75,8 @@ func TestF13_RulesOfAFile(t *testing.T) {
 	require.Equal(t, 6, specs[1].Line)
 }
 
-func TestF13_NothingIsAllowedByDefault(t *testing.T) {
+// F13
+func TestNothingIsAllowedByDefault(t *testing.T) {
 	for what, text := range map[string]string{
 		"empty": "", "comment": "# nothing\n", "header": "---\n", "null": "allow:\nsecrets: /x\n", "empty mapping": "allow: {}\n",
 		"empty list": "allow: {paths: [], device_spec: [], scripts: {}}\n", "fake off": "allow: {fake: false}\n",
@@ -96,7 +98,8 @@ func TestF13_NothingIsAllowedByDefault(t *testing.T) {
 	requireFault(t, h.Rules().AllowPath(h.path("x")), device.NeedsOperator, device.CodeNotAllowed)
 }
 
-func TestF13_EveryMistakeIsToldWithItsLine(t *testing.T) {
+// F13
+func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"unknown key":                  {"allow: {}\nalow: {}\n", `line 2: unknown key "alow" in host.yaml`},
 		"unknown key in allow":         {"allow:\n  fake: true\n  fak: true\n", `line 3: unknown key "fak" in allow; known are paths, device_spec, scripts, fake`},
@@ -163,7 +166,8 @@ func TestF13_EveryMistakeIsToldWithItsLine(t *testing.T) {
 	require.Len(t, rules.Problems, 3, "all of them at once")
 }
 
-func TestF13_ReadAgainBeforeEachStep(t *testing.T) {
+// F13
+func TestReadAgainBeforeEachStep(t *testing.T) {
 	const text = "allow: {paths: [/srv/x], fake: true}\n"
 	file := writeRules(t, text)
 	dir := filepath.Dir(file)
@@ -227,7 +231,8 @@ func TestF13_ReadAgainBeforeEachStep(t *testing.T) {
 	good()
 }
 
-func TestF13_WhoseFileIsTaken(t *testing.T) {
+// F13
+func TestWhoseFileIsTaken(t *testing.T) {
 	const reg, dir = unix.S_IFREG, unix.S_IFDIR
 	for what, c := range map[string]struct {
 		mode, kind, owner, worker uint32
@@ -251,13 +256,15 @@ func TestF13_WhoseFileIsTaken(t *testing.T) {
 	}
 }
 
-func TestF13_WorkerOutOfDescriptorsTriesAgain(t *testing.T) {
+// F13
+func TestWorkerOutOfDescriptorsTriesAgain(t *testing.T) {
 	require.Equal(t, device.NeedsOperator, invalid(fmt.Errorf("open /x: %w", unix.ENOENT)).Class)
 	fault := invalid(fmt.Errorf("open /x: %w", unix.EMFILE))
 	requireFault(t, fault, device.Transient, device.CodeNotAllowed)
 }
 
-func TestF13_WithoutAFile(t *testing.T) {
+// F13
+func TestWithoutAFile(t *testing.T) {
 	dir := testDir(t)
 	r := DefaultRules(dir)
 	requireFault(t, r.AllowPath(filepath.Join(dir, "x")), device.NeedsOperator, device.CodeNotAllowed) // not there yet
@@ -278,7 +285,8 @@ func TestF13_WithoutAFile(t *testing.T) {
 	requireFault(t, DefaultRules("/").AllowPath("/dev/sda"), device.NeedsOperator, device.CodeNotAllowed)
 }
 
-func TestF13_OwnRecordsAreNeverADevice(t *testing.T) {
+// F13
+func TestOwnRecordsAreNeverADevice(t *testing.T) {
 	dir := testDir(t)
 	file := writeRules(t, "allow: {paths: ['"+dir+"/**', '"+filepath.Dir(dir)+"/**']}\n")
 	broad, err := LoadRules(file)
@@ -301,7 +309,8 @@ func TestF13_OwnRecordsAreNeverADevice(t *testing.T) {
 	requireFault(t, r.AllowPath(itself), device.NeedsOperator, device.CodeNotAllowed)
 }
 
-func TestF13_PatternsStayWithinOneName(t *testing.T) {
+// F13
+func TestPatternsStayWithinOneName(t *testing.T) {
 	for _, c := range []struct {
 		pattern, path string
 		want          bool

@@ -68,7 +68,8 @@ func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-func TestS2_65_Slots(t *testing.T) {
+// S2.65
+func TestSlots(t *testing.T) {
 	inBubble(t, "no more than n at once, in order", func(t *testing.T) {
 		s := NewSlots(2)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
@@ -139,7 +140,8 @@ func TestS2_65_Slots(t *testing.T) {
 	})
 }
 
-func TestS2_65_SlotsComeBack(t *testing.T) {
+// S2.65
+func TestSlotsComeBack(t *testing.T) {
 	inBubble(t, "the place is kept", func(t *testing.T) {
 		s := NewSlots(1)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
@@ -216,7 +218,9 @@ func TestS2_65_SlotsComeBack(t *testing.T) {
 }
 
 // Whatever many clients do, no more than n have a slot, and in the end none is lost.
-func TestS2_65_SlotsUnderLoad(t *testing.T) {
+//
+// S2.65
+func TestSlotsUnderLoad(t *testing.T) {
 	const n = 3
 	s := NewSlots(n)
 	var mu sync.Mutex

@@ -149,7 +149,9 @@ func publish(ctx context.Context, s inventory.Store, p inventory.Provider, _ int
 // Every call of every rule fails once before it is made and once with its answer
 // lost: the rule stops there and says so, the stock is what the calls made of it,
 // and the repetition finds what the rule's doc comment says.
-func TestF4F5_AFaultBeforeAndAfterEveryCall(t *testing.T) {
+//
+// F4, F5
+func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 	for _, b := range brokenRules {
 		for n := 1; n <= len(b.calls); n++ {
 			for _, after := range []bool{false, true} {
@@ -188,7 +190,9 @@ func TestF4F5_AFaultBeforeAndAfterEveryCall(t *testing.T) {
 }
 
 // A first Publish that breaks anywhere leaves no provider, or a burned one.
-func TestS2_40_AFirstPublishThatBreaksLeavesNothingFree(t *testing.T) {
+//
+// S2.40
+func TestAFirstPublishThatBreaksLeavesNothingFree(t *testing.T) {
 	calls := append([]it.Kind{it.Create}, burned...)
 	for n := 1; n <= len(calls); n++ {
 		for _, at := range []it.Point{it.BeforeCall(n), it.AfterCall(n)} {

@@ -107,7 +107,8 @@ var (
 	burned = []it.Kind{it.Usages, it.Stock, it.PutReserved, it.Stock}
 )
 
-func TestF4_RaiseWritesWithTheGenerationOfTheUsages(t *testing.T) {
+// F4
+func TestRaiseWritesWithTheGenerationOfTheUsages(t *testing.T) {
 	w := newWorld(t, false, false)
 	g := w.stock().Generation
 	v, err := w.raise(&g)
@@ -119,7 +120,9 @@ func TestF4_RaiseWritesWithTheGenerationOfTheUsages(t *testing.T) {
 
 // An allocation at any moment of a Raise either shows in its View or is refused by
 // the inventory: what is about to be cleaned is in nobody's hands.
-func TestF4_RaiseSeesAnAllocationMadeAtAnyMoment(t *testing.T) {
+//
+// F4
+func TestRaiseSeesAnAllocationMadeAtAnyMoment(t *testing.T) {
 	for n := range len(burned) {
 		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
@@ -146,7 +149,9 @@ func TestF4_RaiseSeesAnAllocationMadeAtAnyMoment(t *testing.T) {
 }
 
 // The same with one who lowers first, so that the allocation always succeeds.
-func TestF4_RaiseSeesALoweredAndAllocatedProviderAtAnyMoment(t *testing.T) {
+//
+// F4
+func TestRaiseSeesALoweredAndAllocatedProviderAtAnyMoment(t *testing.T) {
 	for n := range len(burned) {
 		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
@@ -165,7 +170,8 @@ func TestF4_RaiseSeesALoweredAndAllocatedProviderAtAnyMoment(t *testing.T) {
 	}
 }
 
-func TestF4_RaiseBurnsWhatIsInUseAndSaysSo(t *testing.T) {
+// F4
+func TestRaiseBurnsWhatIsInUseAndSaysSo(t *testing.T) {
 	for _, already := range []bool{false, true} {
 		w := newWorld(t, already, true)
 		v, err := w.raise(nil)
@@ -178,7 +184,9 @@ func TestF4_RaiseBurnsWhatIsInUseAndSaysSo(t *testing.T) {
 }
 
 // A burned provider is written all the same: it voids a Lower that is still under way.
-func TestF5_LateLowerAfterARaiseIsVoid(t *testing.T) {
+//
+// F5
+func TestLateLowerAfterARaiseIsVoid(t *testing.T) {
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
 	_, err := w.raise(nil)
@@ -188,7 +196,8 @@ func TestF5_LateLowerAfterARaiseIsVoid(t *testing.T) {
 	require.Equal(t, 1, w.stock().Reserved)
 }
 
-func TestF10_RaiseLeavesANewerInventoryAlone(t *testing.T) {
+// F10
+func TestRaiseLeavesANewerInventoryAlone(t *testing.T) {
 	w := newWorld(t, false, false)
 	known := w.stock().Generation
 	w.passingTenant()
@@ -204,7 +213,9 @@ func TestF10_RaiseLeavesANewerInventoryAlone(t *testing.T) {
 
 // What is written while Raise runs is told in its View; it is no sign of a database
 // that was put back.
-func TestF10_RaiseTakesAWriterMeanwhileForNoOlderNews(t *testing.T) {
+//
+// F10
+func TestRaiseTakesAWriterMeanwhileForNoOlderNews(t *testing.T) {
 	for _, at := range []it.Point{it.Before(it.Stock, 1), it.Before(it.PutReserved, 1), it.Before(it.Stock, 2)} {
 		t.Run(at.String(), func(t *testing.T) {
 			w := newWorld(t, false, false)
@@ -217,7 +228,8 @@ func TestF10_RaiseTakesAWriterMeanwhileForNoOlderNews(t *testing.T) {
 	}
 }
 
-func TestS0_4_BurnIsFourRequests(t *testing.T) {
+// S0.4
+func TestBurnIsFourRequests(t *testing.T) {
 	w := newWorld(t, false, false)
 	g := w.stock().Generation
 	v, err := w.burn(&g, false)
@@ -226,7 +238,8 @@ func TestS0_4_BurnIsFourRequests(t *testing.T) {
 	require.Equal(t, burned, w.faulty.Kinds())
 }
 
-func TestS0_27_BurnRefusesAndWritesNothing(t *testing.T) {
+// S0.27
+func TestBurnRefusesAndWritesNothing(t *testing.T) {
 	known := func(d int64) func(int64) *int64 {
 		return func(g int64) *int64 { g += d; return &g }
 	}
@@ -261,7 +274,8 @@ func TestS0_27_BurnRefusesAndWritesNothing(t *testing.T) {
 	}
 }
 
-func TestS0_6_BurnTakesItsOwnEarlierWriteForDone(t *testing.T) {
+// S0.6
+func TestBurnTakesItsOwnEarlierWriteForDone(t *testing.T) {
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
 	earlier := g - 1
@@ -273,7 +287,8 @@ func TestS0_6_BurnTakesItsOwnEarlierWriteForDone(t *testing.T) {
 	require.NotContains(t, w.faulty.Kinds(), it.PutReserved)
 }
 
-func TestS0_4_BurnAgainstOneWhoComesFirst(t *testing.T) {
+// S0.4
+func TestBurnAgainstOneWhoComesFirst(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		at       it.Point
@@ -314,7 +329,8 @@ func TestS0_4_BurnAgainstOneWhoComesFirst(t *testing.T) {
 	}
 }
 
-func TestS0_4_BurnKnowsItsOwnWriteUnderAnother(t *testing.T) {
+// S0.4
+func TestBurnKnowsItsOwnWriteUnderAnother(t *testing.T) {
 	w := newWorld(t, false, false)
 	g := w.stock().Generation
 	w.meanwhile(it.After(it.PutReserved, 1), func() { w.put(1) })
@@ -323,7 +339,8 @@ func TestS0_4_BurnKnowsItsOwnWriteUnderAnother(t *testing.T) {
 	require.Equal(t, inventory.View{Generation: g + 2, Total: 1, Reserved: 1, Before: g}, v)
 }
 
-func TestF5_LowerIsOneWriteAndOneReadBack(t *testing.T) {
+// F5
+func TestLowerIsOneWriteAndOneReadBack(t *testing.T) {
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
 	v, err := w.lower(g)
@@ -333,7 +350,8 @@ func TestF5_LowerIsOneWriteAndOneReadBack(t *testing.T) {
 	require.Equal(t, it.Request{Kind: it.PutReserved, UUID: w.id, Generation: g}, w.faulty.Requests()[0])
 }
 
-func TestF5_ReleaseConflictIsNeverBlindlyRepeated(t *testing.T) {
+// F5
+func TestReleaseConflictIsNeverBlindlyRepeated(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		do       func(*world)
@@ -357,7 +375,8 @@ func TestF5_ReleaseConflictIsNeverBlindlyRepeated(t *testing.T) {
 	}
 }
 
-func TestF5_LowerTellsWhatHappensBeforeItsReadBack(t *testing.T) {
+// F5
+func TestLowerTellsWhatHappensBeforeItsReadBack(t *testing.T) {
 	at := it.After(it.PutReserved, 1)
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
@@ -421,7 +440,8 @@ func (f forgetful) PutReserved(ctx context.Context, id string, generation int64,
 	return st, err
 }
 
-func TestS0_4_WhatIsNotReadBackIsNotDone(t *testing.T) {
+// S0.4
+func TestWhatIsNotReadBackIsNotDone(t *testing.T) {
 	w := newWorld(t, false, false)
 	_, err := inventory.Raise(t.Context(), forgetful{w.store}, w.id, nil)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
@@ -441,7 +461,8 @@ func (e empty) Stock(ctx context.Context, id string) (inventory.Stock, error) {
 	return st, err
 }
 
-func TestS0_3_NothingOfNothingIsNotBurned(t *testing.T) {
+// S0.3
+func TestNothingOfNothingIsNotBurned(t *testing.T) {
 	w := newWorld(t, false, false)
 	before := w.stock()
 	v, err := inventory.Look(t.Context(), empty{w.faulty}, w.id)

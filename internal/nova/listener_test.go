@@ -19,8 +19,10 @@ import (
 	"burnish/internal/testkit/testlog"
 )
 
-// TestS0_29_DeletedInstanceIsHeard: with nothing set but the URL and the handler.
-func TestS0_29_DeletedInstanceIsHeard(t *testing.T) {
+// TestDeletedInstanceIsHeard: with nothing set but the URL and the handler.
+//
+// S0.29
+func TestDeletedInstanceIsHeard(t *testing.T) {
 	s := newSite(t)
 	s.exchange = "nova"
 	p := s.novaRuns()

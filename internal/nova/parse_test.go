@@ -33,7 +33,8 @@ func parse(t *testing.T, event, publisher string, host, node any) (nova.Event, b
 	return e, known
 }
 
-func TestS0_29_DeletedInstanceNamesItsHost(t *testing.T) {
+// S0.29
+func TestDeletedInstanceNamesItsHost(t *testing.T) {
 	e, known := parse(t, "instance.delete.end", "nova-compute:Host-1", "Host-1", "HOST-1.example")
 	require.True(t, known)
 	require.Equal(t, nova.Event{
@@ -71,8 +72,10 @@ func TestHostsOfMoves(t *testing.T) {
 	}
 }
 
-// TestS0_18_RebuildCleansNothing: in place, the instance keeps its device.
-func TestS0_18_RebuildCleansNothing(t *testing.T) {
+// TestRebuildCleansNothing: in place, the instance keeps its device.
+//
+// S0.18
+func TestRebuildCleansNothing(t *testing.T) {
 	for _, event := range []string{"instance.rebuild.start", "instance.rebuild.end", "instance.rebuild.error"} {
 		_, known := parse(t, event, "nova-compute:H1", "h1", "h1.example")
 		require.False(t, known, event)

@@ -23,8 +23,10 @@ import (
 
 const sample = "../../deploy/sample/cleanup_listener.py"
 
-// TestS0_37_ThePageShowsTheSample as it is run here.
-func TestS0_37_ThePageShowsTheSample(t *testing.T) {
+// TestThePageShowsTheSample as it is run here.
+//
+// S0.37
+func TestThePageShowsTheSample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/sample-listener.md")
 	require.NoError(t, err)
 	program, err := os.ReadFile(sample)
@@ -175,9 +177,11 @@ func needsSample(t *testing.T) *site {
 	return s
 }
 
-// TestS0_37_TheSampleCleansWhatAnInstanceLeft, told by a notification alone: it would
+// TestTheSampleCleansWhatAnInstanceLeft, told by a notification alone: it would
 // look again by itself in an hour.
-func TestS0_37_TheSampleCleansWhatAnInstanceLeft(t *testing.T) {
+//
+// S0.37
+func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 	s := needsSample(t)
 	p := s.novaRuns()
 	d := &oneDevice{used: 1, reserved: 1, generation: 7}
@@ -194,8 +198,10 @@ func TestS0_37_TheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 	d.change(func(d *oneDevice) { require.Equal(t, []int{200}, d.puts) })
 }
 
-// TestS0_37_TheSampleDoesNotLowerBehindAnAllocation that came while it cleaned.
-func TestS0_37_TheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
+// TestTheSampleDoesNotLowerBehindAnAllocation that came while it cleaned.
+//
+// S0.37
+func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 	s := needsSample(t)
 	d := &oneDevice{reserved: 1, generation: 7}
 	dir, _ := runSample(t, s, d, 100*time.Millisecond, "wait")
@@ -216,8 +222,10 @@ func TestS0_37_TheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 	require.Len(t, cleaned(dir), 2)
 }
 
-// TestS0_37_TheSampleKeepsWhatItCouldNotClean, and tries again.
-func TestS0_37_TheSampleKeepsWhatItCouldNotClean(t *testing.T) {
+// TestTheSampleKeepsWhatItCouldNotClean, and tries again.
+//
+// S0.37
+func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	s := needsSample(t)
 	d := &oneDevice{reserved: 1, generation: 7}
 	dir, out := runSample(t, s, d, 100*time.Millisecond, "fail")
@@ -227,9 +235,11 @@ func TestS0_37_TheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
 }
 
-// TestS0_37_TheSampleWaitsForACommandThatOutlivedIt: two would clean one device, and the
+// TestTheSampleWaitsForACommandThatOutlivedIt: two would clean one device, and the
 // first one write to it after the second one's is given back.
-func TestS0_37_TheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
+//
+// S0.37
+func TestTheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
 	s := needsSample(t)
 	d := &oneDevice{reserved: 1, generation: 7}
 	dir, _, again := startSample(t, s, d.serve(t), 100*time.Millisecond, "wait")
@@ -243,8 +253,10 @@ func TestS0_37_TheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
 	require.Len(t, cleaned(dir), 2)
 }
 
-// TestS0_37_TheSampleWithKeystone, as nova.conf has it, and the real Placement.
-func TestS0_37_TheSampleWithKeystone(t *testing.T) {
+// TestTheSampleWithKeystone, as nova.conf has it, and the real Placement.
+//
+// S0.37
+func TestTheSampleWithKeystone(t *testing.T) {
 	s := needsSample(t)
 	keystone := openstack.StartKeystone(t, openstack.KeystoneOptions{})
 	server := openstack.Start(t, openstack.Options{Keystone: keystone})

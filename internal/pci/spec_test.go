@@ -19,7 +19,8 @@ func device(t *testing.T, text string) Device {
 	return d
 }
 
-func TestS2_7_CriteriaOfASpec(t *testing.T) {
+// S2.7
+func TestCriteriaOfASpec(t *testing.T) {
 	for what, c := range map[string]struct {
 		spec  string
 		match bool
@@ -94,7 +95,8 @@ func TestS2_7_CriteriaOfASpec(t *testing.T) {
 	}
 }
 
-func TestS2_7_InvalidSpecsNameTheField(t *testing.T) {
+// S2.7
+func TestInvalidSpecsNameTheField(t *testing.T) {
 	for what, c := range map[string]struct{ spec, field, reason string }{
 		"vendor is empty":               {`{"vendor_id": ""}`, "vendor_id", `"" is no hexadecimal number`},
 		"vendor is a number":            {`{"vendor_id": 8086}`, "vendor_id", "must be a string, not 8086"},
@@ -177,7 +179,8 @@ func TestS2_7_InvalidSpecsNameTheField(t *testing.T) {
 	}
 }
 
-func TestS0_2_OneTimeUse(t *testing.T) {
+// S0.2
+func TestOneTimeUse(t *testing.T) {
 	for value, want := range map[string]bool{
 		`"yes"`: true, `"YES"`: true, `"true"`: true, `"True"`: true, `"1"`: true, `true`: true, `1`: true,
 		`"no"`: false, `"No"`: false, `"false"`: false, `"FALSE"`: false, `"0"`: false, `false`: false, `0`: false,
@@ -194,7 +197,8 @@ func TestS0_2_OneTimeUse(t *testing.T) {
 	require.NotContains(t, s.Tags(), "one_time_use")
 }
 
-func TestS0_13_OneTimeUseIsForWholeDevices(t *testing.T) {
+// S0.13
+func TestOneTimeUseIsForWholeDevices(t *testing.T) {
 	for kind, whole := range map[string]bool{
 		`"dev_type": "type-PCI"`:        true,
 		`"dev_type": "type-PF"`:         true,
@@ -226,7 +230,8 @@ func TestS0_13_OneTimeUseIsForWholeDevices(t *testing.T) {
 	}
 }
 
-func TestS2_7_TagsAreKept(t *testing.T) {
+// S2.7
+func TestTagsAreKept(t *testing.T) {
 	s, err := ParseSpec([]byte(`{"vendor_id": "8086", "product_id": "1", "address": "0a:00.1", "physical_network": "physnet1",
 		"trusted": "True", "managed": "no", "remote_managed": "false", "live_migratable": "yes", "resource_class": "CUSTOM_X",
 		"traits": "A,B", "tunnel": null, "number": 1.50, "list": [1, 2], "clear_action": "auto"}`))
@@ -247,7 +252,8 @@ func TestS2_7_TagsAreKept(t *testing.T) {
 	require.Empty(t, s.Tags())
 }
 
-func TestS2_7_APhysicalFunctionStandsForItsVirtualOnes(t *testing.T) {
+// S2.7
+func TestAPhysicalFunctionStandsForItsVirtualOnes(t *testing.T) {
 	const vf = `{"address": "0000:0a:02.1", "vendor_id": "8086", "product_id": "154c", "parent_addr": "0000:0a:00.0", "parent_ifname": "ens1"}`
 	for spec, match := range map[string]bool{
 		`{"address": "0000:0a:00.0"}`:                                                   true,
@@ -280,7 +286,8 @@ func TestS2_7_APhysicalFunctionStandsForItsVirtualOnes(t *testing.T) {
 	require.True(t, got)
 }
 
-func TestS2_7_TheFirstEntryThatMatchesCounts(t *testing.T) {
+// S2.7
+func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 	specs, err := ParseSpecs([]byte(` [{"vendor_id": "8087", "n": 1}, {"product_id": "0a54", "n": 2}, {"vendor_id": "8086", "n": 3}]`))
 	require.NoError(t, err)
 	s, ok, err := specs.Match(device(t, disk))
@@ -320,7 +327,8 @@ func TestS2_7_TheFirstEntryThatMatchesCounts(t *testing.T) {
 	}
 }
 
-func TestS2_7_DevicesOfASpec(t *testing.T) {
+// S2.7
+func TestDevicesOfASpec(t *testing.T) {
 	d := device(t, `{"address": "0:A:0.1", "vendor_id": "0X8086", "product_id": "A54", "dev_type": null, "parent_addr": null, "label": "x", "numa_node": 0}`)
 	require.Equal(t, Device{Address: "0000:0a:00.1", Vendor: "8086", Product: "0a54", Type: Whole, NUMANode: -1}, d)
 	require.Equal(t, Virtual, device(t, `{"parent_addr": "0000:0a:00.0"}`).Type)
@@ -354,7 +362,9 @@ func TestS2_7_DevicesOfASpec(t *testing.T) {
 }
 
 // What a device does not say of itself is no match, and no mismatch either.
-func TestS2_7_ADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {
+//
+// S2.7
+func TestADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {
 	for spec, field := range map[string]string{
 		`{"vendor_id": "8086"}`:         "vendor_id",
 		`{"product_id": "1"}`:           "product_id",
@@ -388,7 +398,8 @@ func TestS2_7_ADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {
 	require.ErrorContains(t, err, "parent_addr: ")
 }
 
-func TestS2_7_Narrows(t *testing.T) {
+// S2.7
+func TestNarrows(t *testing.T) {
 	for spec, want := range map[string]bool{
 		`{}`: false, `{"physical_network": "x"}`: false, `{"vendor_id": "*"}`: false, `{"address": "*:*:*.*"}`: false, `{"address": ""}`: false,
 		`{"address": ":."}`: false, `{"address": {}}`: false, `{"one_time_use": "yes"}`: false,
@@ -400,7 +411,8 @@ func TestS2_7_Narrows(t *testing.T) {
 	}
 }
 
-func TestS2_6_Select(t *testing.T) {
+// S2.6
+func TestSelect(t *testing.T) {
 	devices := []Device{
 		{Address: "0000:01:00.0", Vendor: "8086"}, {Address: "0000:02:00.0", Vendor: "1234"},
 		{Address: "0000:03:00.0", Vendor: "8086", Type: Virtual}, {Address: "0000:04:00.0", Vendor: "8086"}, {Address: "10000:04:00.0", Vendor: "8086"},

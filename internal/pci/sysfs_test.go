@@ -67,7 +67,8 @@ func addresses(devices []Device) []string {
 	return list
 }
 
-func TestS2_6_ScanReadsWhatMatchingNeeds(t *testing.T) {
+// S2.6
+func TestScanReadsWhatMatchingNeeds(t *testing.T) {
 	tr := newTree(t)
 	tr.add("0000:0a:00.0", map[string]string{
 		"vendor": "0x8086", "device": "0x1572", "class": "0x020000", "numa_node": "1", "sriov_totalvfs": "64\n", "sriov_numvfs": "2\n",
@@ -106,7 +107,8 @@ func TestS2_6_ScanReadsWhatMatchingNeeds(t *testing.T) {
 	require.Len(t, chosen, 2, "the interface's device and its virtual function")
 }
 
-func TestS2_4_NoDeviceIsNoError(t *testing.T) {
+// S2.4
+func TestNoDeviceIsNoError(t *testing.T) {
 	for _, folder := range []string{newTree(t).devices(), filepath.Join(t.TempDir(), "none")} {
 		devices, err := Scan(folder)
 		require.NoError(t, err)
@@ -119,7 +121,9 @@ func TestS2_4_NoDeviceIsNoError(t *testing.T) {
 }
 
 // One device that cannot be read is told, and hides no other.
-func TestS2_6_ABrokenDeviceIsTold(t *testing.T) {
+//
+// S2.6
+func TestABrokenDeviceIsTold(t *testing.T) {
 	for what, c := range map[string]struct {
 		name, value, want string
 	}{
@@ -156,7 +160,8 @@ func TestS2_6_ABrokenDeviceIsTold(t *testing.T) {
 	require.Empty(t, devices)
 }
 
-func TestS2_6_ADeviceThatVanishesIsLeftOut(t *testing.T) {
+// S2.6
+func TestADeviceThatVanishesIsLeftOut(t *testing.T) {
 	for what, vanish := range map[string]func(tr tree, address string){
 		"unplugged": tree.remove,
 		"unplugged, its last attribute first": func(tr tree, address string) {
@@ -187,7 +192,8 @@ func TestS2_6_ADeviceThatVanishesIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestS2_6_AnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
+// S2.6
+func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 	tr := newTree(t)
 	const address = "0000:01:00.0"
 	tr.add(address, map[string]string{"physfn": "->../0000:00:01.0"})
@@ -217,7 +223,9 @@ func TestS2_6_AnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 }
 
 // The kernel's two answers for what was there a moment ago.
-func TestS2_6_WhatGoneLooksLike(t *testing.T) {
+//
+// S2.6
+func TestWhatGoneLooksLike(t *testing.T) {
 	require.True(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.ENODEV}))
 	require.True(t, gone(&os.PathError{Op: "open", Path: "vendor", Err: syscall.ENOENT}))
 	require.False(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.EIO}))
@@ -225,7 +233,9 @@ func TestS2_6_WhatGoneLooksLike(t *testing.T) {
 }
 
 // What the kernel of this machine shows can be read, whatever it is.
-func TestS2_6_ThisMachine(t *testing.T) {
+//
+// S2.6
+func TestThisMachine(t *testing.T) {
 	devices, err := Scan(Devices)
 	require.NoError(t, err)
 	require.True(t, slices.IsSortedFunc(devices, byAddress))

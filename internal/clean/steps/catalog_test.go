@@ -63,9 +63,11 @@ func TestTheStepsMakeAPlanner(t *testing.T) {
 	}
 }
 
-// TestS2_22_ZeroIsForWhatIsOverwritten: no device is zeroed that is erased in another
+// TestZeroIsForWhatIsOverwritten: no device is zeroed that is erased in another
 // way, none sanitized that is overwritten, and each erase has its verify.
-func TestS2_22_ZeroIsForWhatIsOverwritten(t *testing.T) {
+//
+// S2.22
+func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 	for _, operation := range operations {
 		want := operation == device.WriteZeroes || operation == device.Shred
 		subject := planning.Subject{Operation: operation}
@@ -102,7 +104,8 @@ func TestARunnableStepIsAsDescribed(t *testing.T) {
 	require.Empty(t, cannot, "steps that can be planned, and not be run")
 }
 
-func TestD5_ZeroAndVerifyHaveTimeBySize(t *testing.T) {
+// D5
+func TestZeroAndVerifyHaveTimeBySize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size int64
 		want time.Duration

@@ -55,9 +55,11 @@ func work(d *drive, operation device.Operation) *steps.Work {
 	return &steps.Work{Device: d, Operation: operation, Enrolled: device.Identity{Size: d.size}, Verify: "full", Checkpoint: func(int64) error { return nil }}
 }
 
-// TestF16_S2_27_AnErrorOfWriteZeroesIsFinal: what the drive does not do is not done in
+// TestAnErrorOfWriteZeroesIsFinal: what the drive does not do is not done in
 // another way.
-func TestF16_S2_27_AnErrorOfWriteZeroesIsFinal(t *testing.T) {
+//
+// F16, S2.27
+func TestAnErrorOfWriteZeroesIsFinal(t *testing.T) {
 	refused := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "no"}
 	d := &drive{memory: newMemory(200*mib, tenants), zero: func(offset int64) error {
 		if offset >= steps.Chunk {
@@ -79,8 +81,10 @@ func TestF16_S2_27_AnErrorOfWriteZeroesIsFinal(t *testing.T) {
 	require.Equal(t, device.CodeNoErasePath, f.Code)
 }
 
-// TestF17_WhatIsNotCompleteIsNeitherZeroedNorVerified.
-func TestF17_WhatIsNotCompleteIsNeitherZeroedNorVerified(t *testing.T) {
+// TestWhatIsNotCompleteIsNeitherZeroedNorVerified.
+//
+// F17
+func TestWhatIsNotCompleteIsNeitherZeroedNorVerified(t *testing.T) {
 	split := &device.Fault{Class: device.NeedsOperator, Code: device.CodeLayout, Message: "one is detached"}
 	for _, operation := range []device.Operation{device.WriteZeroes, device.Shred} {
 		for _, step := range []steps.Step{steps.Zero(), steps.Verify(), steps.ConsolidateNamespaces()} {

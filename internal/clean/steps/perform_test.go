@@ -23,8 +23,10 @@ func (c *card) Perform(_ context.Context, step string, mayGoOn func() error) (st
 	return "by the program", c.call("perform %s", step)
 }
 
-// TestS0_31_AProgramsStep is recorded before it begins.
-func TestS0_31_AProgramsStep(t *testing.T) {
+// TestAProgramsStep is recorded before it begins.
+//
+// S0.31
+func TestAProgramsStep(t *testing.T) {
 	for _, step := range []steps.Step{steps.EraseDevice(), steps.Verify(), steps.FirmwareReflash(), steps.PCIReset()} {
 		t.Run(step.Name, func(t *testing.T) {
 			require.Equal(t, step.Name != "verify", step.Writes)

@@ -42,8 +42,10 @@ func reads(t *testing.T, calls []string) (ranges [][2]int64) {
 	return ranges
 }
 
-// TestF19_FullVerifyReadsEveryByteOnce, whatever the size, and writes none.
-func TestF19_FullVerifyReadsEveryByteOnce(t *testing.T) {
+// TestFullVerifyReadsEveryByteOnce, whatever the size, and writes none.
+//
+// F19
+func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
 	for _, size := range sizes() {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
 			j := clean(size)
@@ -67,8 +69,10 @@ func TestF19_FullVerifyReadsEveryByteOnce(t *testing.T) {
 	}
 }
 
-// TestF19_NothingReadIsNoProof: a device without bytes was not verified.
-func TestF19_NothingReadIsNoProof(t *testing.T) {
+// TestNothingReadIsNoProof: a device without bytes was not verified.
+//
+// F19
+func TestNothingReadIsNoProof(t *testing.T) {
 	j := clean(0)
 	_, err := verify(t.Context(), j.work())
 	fault, ok := device.AsFault(err)
@@ -77,8 +81,10 @@ func TestF19_NothingReadIsNoProof(t *testing.T) {
 	require.Empty(t, j.calls)
 }
 
-// TestF19_OneDirtyByteIsFound, wherever it lies, with its exact offset.
-func TestF19_OneDirtyByteIsFound(t *testing.T) {
+// TestOneDirtyByteIsFound, wherever it lies, with its exact offset.
+//
+// F19
+func TestOneDirtyByteIsFound(t *testing.T) {
 	const size = steps.Chunk + 5<<20 + 777
 	places := []int64{0, 1, block - 1, block, mib - 1, mib, steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, size - 778, size - 777, size - 1}
 	for range 20 {
@@ -101,14 +107,16 @@ func TestF19_OneDirtyByteIsFound(t *testing.T) {
 	}
 }
 
-func TestF19_TheFirstOfManyIsTold(t *testing.T) {
+// F19
+func TestTheFirstOfManyIsTold(t *testing.T) {
 	j := clean(3 * mib)
 	j.stray[mib+5], j.stray[mib+6], j.stray[2*mib] = 0x80, 0xff, 1
 	_, err := verify(t.Context(), j.work())
 	require.ErrorContains(t, err, fmt.Sprintf("at byte %d:", mib+5))
 }
 
-func TestF2_VerifyResumes(t *testing.T) {
+// F2
+func TestVerifyResumes(t *testing.T) {
 	const size = 2*steps.Chunk + 777
 	j := clean(size)
 	j.stray[0] = 1 // read by an earlier attempt, or this would fail
@@ -134,9 +142,11 @@ func checkpoints(t *testing.T, calls []string) (offsets []int64) {
 	return offsets
 }
 
-// TestF2_VerifyBrokenOnceAnywhere: an error of any call ends it there, and it can be
+// TestVerifyBrokenOnceAnywhere: an error of any call ends it there, and it can be
 // gone on with.
-func TestF2_VerifyBrokenOnceAnywhere(t *testing.T) {
+//
+// F2
+func TestVerifyBrokenOnceAnywhere(t *testing.T) {
 	const size = steps.Chunk + 3<<20 + 777
 	whole := clean(size)
 	_, err := verify(t.Context(), whole.work())
@@ -163,7 +173,8 @@ func TestF2_VerifyBrokenOnceAnywhere(t *testing.T) {
 	}
 }
 
-func TestF1_VerifyAsksItsContextBeforeEachRead(t *testing.T) {
+// F1
+func TestVerifyAsksItsContextBeforeEachRead(t *testing.T) {
 	stop := errors.New("the worker stops")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
@@ -173,7 +184,8 @@ func TestF1_VerifyAsksItsContextBeforeEachRead(t *testing.T) {
 	require.Empty(t, j.calls)
 }
 
-func TestF19_AShortDeviceIsNoCleanOne(t *testing.T) {
+// F19
+func TestAShortDeviceIsNoCleanOne(t *testing.T) {
 	for _, ends := range []int64{0, 1, mib - 1, mib, 2*mib + 5, 3*mib - 1} {
 		t.Run(fmt.Sprint(ends), func(t *testing.T) {
 			j := clean(3 * mib)
@@ -187,8 +199,10 @@ func TestF19_AShortDeviceIsNoCleanOne(t *testing.T) {
 	}
 }
 
-// TestF19_WhatADriverMayAnswer: answers that no fake gives.
-func TestF19_WhatADriverMayAnswer(t *testing.T) {
+// TestWhatADriverMayAnswer: answers that no fake gives.
+//
+// F19
+func TestWhatADriverMayAnswer(t *testing.T) {
 	broken := &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "read error"}
 	fill := func(n int, err error) func([]byte, int64) (int, error) {
 		return func(p []byte, _ int64) (int, error) {
@@ -233,7 +247,8 @@ func TestF19_WhatADriverMayAnswer(t *testing.T) {
 	}
 }
 
-func TestF11_VerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
+// F11
+func TestVerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 	changed := &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another serial"}
 	handle := hardwaremock.NewMockHandle(gomock.NewController(t))
 	handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
@@ -245,9 +260,11 @@ func TestF11_VerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 	require.Same(t, changed, err)
 }
 
-// TestF19_ASampleReadsFirstLastAndOneOfEach: of every group of N blocks one is read,
+// TestASampleReadsFirstLastAndOneOfEach: of every group of N blocks one is read,
 // and always the device's first and last.
-func TestF19_ASampleReadsFirstLastAndOneOfEach(t *testing.T) {
+//
+// F19
+func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 	for _, tt := range []struct{ size, every, resume int64 }{
 		{200*mib + 777, 8, 0},
 		{200 * mib, 7, 0},
@@ -291,9 +308,11 @@ func TestF19_ASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 	}
 }
 
-// TestF19_TheSeedInTheRecordSaysWhatWasRead: anyone can tell from the record alone
+// TestTheSeedInTheRecordSaysWhatWasRead: anyone can tell from the record alone
 // which blocks an attempt has read.
-func TestF19_TheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
+//
+// F19
+func TestTheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
 	const size, every = 200*mib + 777, 9
 	for _, resume := range []int64{0, steps.Chunk} {
 		j := clean(size)
@@ -326,9 +345,11 @@ func TestF19_TheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestF19_AResumeWithinAGroupReadsOfWhatIsLeft: an attempt that goes on in the middle
+// TestAResumeWithinAGroupReadsOfWhatIsLeft: an attempt that goes on in the middle
 // of a group does not count on what an earlier one may have read of it.
-func TestF19_AResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
+//
+// F19
+func TestAResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
 	for range 20 {
 		j := clean(200 * mib)
 		w := j.work()
@@ -340,8 +361,10 @@ func TestF19_AResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestF19_SamplesDiffer: twenty runs do not all read the same blocks.
-func TestF19_SamplesDiffer(t *testing.T) {
+// TestSamplesDiffer: twenty runs do not all read the same blocks.
+//
+// F19
+func TestSamplesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for range 20 {
 		j := clean(128 * mib)
@@ -354,7 +377,8 @@ func TestF19_SamplesDiffer(t *testing.T) {
 	require.Greater(t, len(seen), 10)
 }
 
-func TestF19_ASampleFindsDirtAtBothEnds(t *testing.T) {
+// F19
+func TestASampleFindsDirtAtBothEnds(t *testing.T) {
 	const size = 40<<20 + 777
 	for _, at := range []int64{0, mib - 1, size - 777, size - 1} {
 		j := clean(size)
@@ -366,7 +390,8 @@ func TestF19_ASampleFindsDirtAtBothEnds(t *testing.T) {
 	}
 }
 
-func TestF19_VerifySettings(t *testing.T) {
+// F19
+func TestVerifySettings(t *testing.T) {
 	for setting, method := range map[string]string{
 		"": "full", "full": "full", "sample:1": "full", "sample:2": "sample:2", "sample:2147483647": "sample:2147483647",
 	} {

@@ -25,8 +25,10 @@ func sizes() []int64 {
 
 func zero(ctx context.Context, w *steps.Work) (steps.Outcome, error) { return steps.Zero().Run(ctx, w) }
 
-// TestF2_ZeroFlushesEachChunkBeforeItCounts: the calls of a whole run, in order.
-func TestF2_ZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
+// TestZeroFlushesEachChunkBeforeItCounts: the calls of a whole run, in order.
+//
+// F2
+func TestZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
 	for _, size := range sizes() {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
 			j := &journal{memory: newMemory(size, tenants)}
@@ -45,9 +47,11 @@ func TestF2_ZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
 	}
 }
 
-// TestF2_ZeroBrokenOnceAnywhere fails every call once, with the work done and not
+// TestZeroBrokenOnceAnywhere fails every call once, with the work done and not
 // done, loses the power there, and goes on from the last resume point.
-func TestF2_ZeroBrokenOnceAnywhere(t *testing.T) {
+//
+// F2
+func TestZeroBrokenOnceAnywhere(t *testing.T) {
 	const size = 2*steps.Chunk + 3*4096 + 777
 	whole := &journal{memory: newMemory(size, tenants)}
 	_, err := zero(t.Context(), whole.work())
@@ -80,9 +84,11 @@ func TestF2_ZeroBrokenOnceAnywhere(t *testing.T) {
 	}
 }
 
-// TestF1_ZeroStopsAtACheckpointsError: who lost the right to go on writes nothing
+// TestZeroStopsAtACheckpointsError: who lost the right to go on writes nothing
 // more, and its error is handed on as it is.
-func TestF1_ZeroStopsAtACheckpointsError(t *testing.T) {
+//
+// F1
+func TestZeroStopsAtACheckpointsError(t *testing.T) {
 	lost := &device.Fault{Class: device.Transient, Code: device.CodeSuperseded, Message: "overtaken"}
 	j := &journal{memory: newMemory(3*steps.Chunk, tenants)}
 	j.failAt, j.err = 6, lost
@@ -95,7 +101,8 @@ func TestF1_ZeroStopsAtACheckpointsError(t *testing.T) {
 	require.Equal(t, tenants, j.blocks[2*steps.Chunk/block], "the third chunk is untouched")
 }
 
-func TestF1_ZeroAsksItsContextBeforeEachChunk(t *testing.T) {
+// F1
+func TestZeroAsksItsContextBeforeEachChunk(t *testing.T) {
 	stop := errors.New("the worker stops")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	j := &journal{memory: newMemory(2*steps.Chunk, tenants)}
@@ -109,7 +116,8 @@ func TestF1_ZeroAsksItsContextBeforeEachChunk(t *testing.T) {
 	require.Equal(t, []string{"zero 0+67108864", "flush", "checkpoint 67108864"}, j.calls)
 }
 
-func TestF17_ZeroOfNothingIsAFault(t *testing.T) {
+// F17
+func TestZeroOfNothingIsAFault(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size, resume int64
 		code         device.Code
@@ -135,9 +143,11 @@ func TestF17_ZeroOfNothingIsAFault(t *testing.T) {
 	}
 }
 
-// TestF11_ZeroIsNotDoneWhenTheLastCheckFails: a device that changed under the last
+// TestZeroIsNotDoneWhenTheLastCheckFails: a device that changed under the last
 // write gives no success.
-func TestF11_ZeroIsNotDoneWhenTheLastCheckFails(t *testing.T) {
+//
+// F11
+func TestZeroIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 	changed := &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another serial"}
 	handle := hardwaremock.NewMockHandle(gomock.NewController(t))
 	handle.EXPECT().Size().Return(mib).AnyTimes()

@@ -8,9 +8,11 @@ import (
 	"burnish/internal/hardware"
 )
 
-// TestS2_1_S2_2_WhatADriverCanBesides is asked for, and nothing where it has none: what
+// TestWhatADriverCanBesides is asked for, and nothing where it has none: what
 // is above the drivers knows no kind of device.
-func TestS2_1_S2_2_WhatADriverCanBesides(t *testing.T) {
+//
+// S2.1, S2.2
+func TestWhatADriverCanBesides(t *testing.T) {
 	drivers, err := Drivers(Names(), Host{})
 	require.NoError(t, err)
 	for name, d := range drivers {

@@ -22,7 +22,8 @@ func TestEveryDriverGoesByItsName(t *testing.T) {
 	}
 }
 
-func TestF13_ByDefaultNothingMayBeDestroyed(t *testing.T) {
+// F13
+func TestByDefaultNothingMayBeDestroyed(t *testing.T) {
 	drivers, err := all.Drivers(all.Names(), all.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
 	for name, target := range map[string]hardware.Target{

@@ -60,7 +60,8 @@ func noDirect(_ int, on bool) error {
 	return nil
 }
 
-func TestF14_IdentityIsTheInode(t *testing.T) {
+// F14
+func TestIdentityIsTheInode(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	var stat unix.Stat_t
 	require.NoError(t, unix.Stat(f.path, &stat))
@@ -75,7 +76,8 @@ func TestF14_IdentityIsTheInode(t *testing.T) {
 	require.NotEmpty(t, found.Note)
 }
 
-func TestF14_NextFileWithTheSameInodeNumberIsAnother(t *testing.T) {
+// F14
+func TestNextFileWithTheSameInodeNumberIsAnother(t *testing.T) {
 	dir := workDir(t)
 	for range 64 {
 		f := enroll(t, dir, 64*kib)
@@ -90,7 +92,8 @@ func TestF14_NextFileWithTheSameInodeNumberIsAnother(t *testing.T) {
 	t.Log("this file system gives no inode number again: nothing more was tested")
 }
 
-func TestF14_LinkIsResolvedOnceAndBothNamesAreKept(t *testing.T) {
+// F14
+func TestLinkIsResolvedOnceAndBothNamesAreKept(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	byID := filepath.Join(f.dir, "by-id")
 	require.NoError(t, os.Symlink(f.path, byID))
@@ -107,7 +110,8 @@ func TestF14_LinkIsResolvedOnceAndBothNamesAreKept(t *testing.T) {
 	require.Equal(t, methodDirect, h.Method())
 }
 
-func TestF13_RulesAreAskedAtDiscoverAndBeforeEachWritableOpen(t *testing.T) {
+// F13
+func TestRulesAreAskedAtDiscoverAndBeforeEachWritableOpen(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	contents := hardwaretest.File(f.path)
 	before := hardwaretest.Sum(t, contents)
@@ -173,7 +177,8 @@ func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestF1_LockIsGivenBackByCloseOfEveryCopyOnly(t *testing.T) {
+// F1
+func TestLockIsGivenBackByCloseOfEveryCopyOnly(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	copied, err := unix.Dup(h.fd) // as a child inherits it
@@ -185,7 +190,8 @@ func TestF1_LockIsGivenBackByCloseOfEveryCopyOnly(t *testing.T) {
 	f.open(t, true)
 }
 
-func TestF1_OneDescriptorFromTheLockToTheLastWrite(t *testing.T) {
+// F1
+func TestOneDescriptorFromTheLockToTheLastWrite(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	var seen []int
@@ -226,7 +232,8 @@ func descriptorsOf(t *testing.T, path string) []int {
 	return found
 }
 
-func TestF14_WritesFollowTheDescriptorAndNotThePath(t *testing.T) {
+// F14
+func TestWritesFollowTheDescriptorAndNotThePath(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	away := filepath.Join(f.dir, "away")

@@ -14,9 +14,11 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// TestF12_TablesAreReadAsTheKernelWritesThem: what cannot be made in every test, as a
+// TestTablesAreReadAsTheKernelWritesThem: what cannot be made in every test, as a
 // btrfs of two disks, stands in the tables only.
-func TestF12_TablesAreReadAsTheKernelWritesThem(t *testing.T) {
+//
+// F12
+func TestTablesAreReadAsTheKernelWritesThem(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mountinfo, swaps string // %DEV is the driver's /dev, %N the disk's number
 		code             device.Code
@@ -65,7 +67,8 @@ func TestF12_TablesAreReadAsTheKernelWritesThem(t *testing.T) {
 	}
 }
 
-func TestF12_DiskUnderTheSystemByItsMount(t *testing.T) {
+// F12
+func TestDiskUnderTheSystemByItsMount(t *testing.T) {
 	f := newDisk(t, mib, "scsi", disks["scsi"].attributes)
 	f.enroll(t)
 	// A root on btrfs has no directory in sysfs; what it was mounted from tells.
@@ -80,7 +83,8 @@ func TestF12_DiskUnderTheSystemByItsMount(t *testing.T) {
 	require.Equal(t, device.NeedsOperator, fault.Class)
 }
 
-func TestF12_DeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
+// F12
+func TestDeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
 	needs(t, "mkfs.ext4", "mount")
 	f := loopFixture(t, workDir(t), 16*mib)
 	run(t, "mkfs.ext4", "-q", "-F", f.loop)
@@ -91,8 +95,10 @@ func TestF12_DeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 }
 
-// TestF12_WhoWrites is about descriptors that were opened without a claim.
-func TestF12_WhoWrites(t *testing.T) {
+// TestWhoWrites is about descriptors that were opened without a claim.
+//
+// F12
+func TestWhoWrites(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fdinfo string
 		code   device.Code
@@ -131,7 +137,8 @@ func TestF12_WhoWrites(t *testing.T) {
 	hardwaretest.RequireFault(t, sys.noWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true }), device.CodeIO)
 }
 
-func TestF12_WhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
+// F12
+func TestWhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
 	f := enrollLoop(t, workDir(t), mib)
 	passing, err := os.OpenFile(f.loop, os.O_RDONLY|unix.O_EXCL, 0)
 	require.NoError(t, err)
@@ -153,8 +160,10 @@ func TestF12_WhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
 	require.NoError(t, h.Close())
 }
 
-// TestF12_WhoHasItIsTold: the refused claim says nothing of who; the tables do.
-func TestF12_WhoHasItIsTold(t *testing.T) {
+// TestWhoHasItIsTold: the refused claim says nothing of who; the tables do.
+//
+// F12
+func TestWhoHasItIsTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happens func(t *testing.T, f *fixture) []string
 		says    string
@@ -178,9 +187,11 @@ func TestF12_WhoHasItIsTold(t *testing.T) {
 	}
 }
 
-// TestF1_TheFileBehindALoopIsLockedAsWell: a worker that has the file itself enrolled
+// TestTheFileBehindALoopIsLockedAsWell: a worker that has the file itself enrolled
 // locks the file.
-func TestF1_TheFileBehindALoopIsLockedAsWell(t *testing.T) {
+//
+// F1
+func TestTheFileBehindALoopIsLockedAsWell(t *testing.T) {
 	f := enrollLoop(t, workDir(t), mib)
 	file, err := os.Open(f.image)
 	require.NoError(t, err)

@@ -56,7 +56,8 @@ var disks = map[string]struct {
 	},
 }
 
-func TestF11_WhoADiskIs(t *testing.T) {
+// F11
+func TestWhoADiskIs(t *testing.T) {
 	for name, tc := range disks {
 		t.Run(name, func(t *testing.T) {
 			f := newDisk(t, mib, tc.bus, tc.attributes)
@@ -116,9 +117,11 @@ func (suiteDriver) Open(ctx context.Context, t hardware.Target, who device.Ident
 	return suiteDrivers[t.Settings["path"]].Open(ctx, t, who, writable)
 }
 
-// TestF14_WhatIsNoWholeDiskIsRefused, before it is opened where its tables tell, and with
+// TestWhatIsNoWholeDiskIsRefused, before it is opened where its tables tell, and with
 // a word on why.
-func TestF14_WhatIsNoWholeDiskIsRefused(t *testing.T) {
+//
+// F14
+func TestWhatIsNoWholeDiskIsRefused(t *testing.T) {
 	scsi := disks["scsi"]
 	for name, tc := range map[string]struct {
 		bus        string
@@ -184,14 +187,16 @@ func TestF14_WhatIsNoWholeDiskIsRefused(t *testing.T) {
 	}
 }
 
-func TestF14_RealPartitionIsRefused(t *testing.T) {
+// F14
+func TestRealPartitionIsRefused(t *testing.T) {
 	f := loopFixture(t, workDir(t), 16*mib)
 	part := partition(t, f)
 	_, err := New(allowAll{}).Discover(t.Context(), at(part), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "enroll "+f.loop)
 }
 
-func TestF12_OpenDeviceIsClaimedUntilClose(t *testing.T) {
+// F12
+func TestOpenDeviceIsClaimedUntilClose(t *testing.T) {
 	for _, kind := range []string{"loop", "disk"} {
 		for _, writable := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/writable=%t", kind, writable), func(t *testing.T) {
@@ -225,9 +230,11 @@ func enrollKind(t *testing.T, kind string, size int64) *fixture {
 	return enrollDisk(t, workDir(t), size)
 }
 
-// TestF12_ClaimThatNoTableShowsIsFound: no table shows a claim of another mount
+// TestClaimThatNoTableShowsIsFound: no table shows a claim of another mount
 // namespace.
-func TestF12_ClaimThatNoTableShowsIsFound(t *testing.T) {
+//
+// F12
+func TestClaimThatNoTableShowsIsFound(t *testing.T) {
 	for _, kind := range []string{"loop", "disk"} {
 		t.Run(kind, func(t *testing.T) {
 			f := enrollKind(t, kind, mib)
@@ -244,7 +251,8 @@ func TestF12_ClaimThatNoTableShowsIsFound(t *testing.T) {
 	}
 }
 
-func TestF11_AskedAgainBeforeEveryWrite(t *testing.T) {
+// F11
+func TestAskedAgainBeforeEveryWrite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind    string
 		happens func(sys *system)
@@ -293,10 +301,12 @@ func TestF11_AskedAgainBeforeEveryWrite(t *testing.T) {
 	}
 }
 
-// TestF16_NothingOfTheTenantStaysBelow: what a device answers when it is asked to zero
+// TestNothingOfTheTenantStaysBelow: what a device answers when it is asked to zero
 // itself says nothing about the bytes. Counted where they lay, in the image of the
 // file system that the file behind the loop is on.
-func TestF16_NothingOfTheTenantStaysBelow(t *testing.T) {
+//
+// F16
+func TestNothingOfTheTenantStaysBelow(t *testing.T) {
 	needs(t, "mkfs.ext4", "losetup", "mount")
 	for _, kind := range []string{"file", "loop", "disk"} {
 		t.Run(kind, func(t *testing.T) {
@@ -329,7 +339,8 @@ func stampsIn(t *testing.T, path string) int {
 	return found
 }
 
-func TestF14_TailOfADeviceIsWrittenDirectAndNeverPastTheEnd(t *testing.T) {
+// F14
+func TestTailOfADeviceIsWrittenDirectAndNeverPastTheEnd(t *testing.T) {
 	f := enrollKind(t, "loop", evenSize)
 	h := f.open(t, true)
 	calls := record(t, h)

@@ -37,7 +37,8 @@ func record(t *testing.T, h *handle) *[]call {
 	return &calls
 }
 
-func TestF14_TailIsWrittenBufferedAndNeverPastTheEnd(t *testing.T) {
+// F14
+func TestTailIsWrittenBufferedAndNeverPastTheEnd(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	if h.Method() != methodDirect {
@@ -122,7 +123,8 @@ func TestFirstDirectWriteRefusedGoesOnBuffered(t *testing.T) {
 	require.Equal(t, oddSize/512+1, zero)
 }
 
-func TestS2_27_LaterRefusalIsAFaultAndNoOtherMethod(t *testing.T) {
+// S2.27
+func TestLaterRefusalIsAFaultAndNoOtherMethod(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	if h.Method() != methodDirect {
@@ -168,7 +170,8 @@ func TestHoleOnAFullFileSystemIsTransient(t *testing.T) {
 	require.NoError(t, h.ZeroAt(t.Context(), 0, 8*mib), "with room again it works")
 }
 
-func TestF19_AfterAFailedFlushNoFlushSucceeds(t *testing.T) {
+// F19
+func TestAfterAFailedFlushNoFlushSucceeds(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	require.NoError(t, h.ZeroAt(t.Context(), 0, hardware.Align))
@@ -179,7 +182,8 @@ func TestF19_AfterAFailedFlushNoFlushSucceeds(t *testing.T) {
 	hardwaretest.RequireFault(t, h.Flush(t.Context()), device.CodeIO)
 }
 
-func TestF19_FailedFlushOfTheTailFailsTheWrite(t *testing.T) {
+// F19
+func TestFailedFlushOfTheTailFailsTheWrite(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	if h.Method() != methodDirect {
@@ -189,7 +193,8 @@ func TestF19_FailedFlushOfTheTailFailsTheWrite(t *testing.T) {
 	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, oddSize), device.CodeIO)
 }
 
-func TestF14_FileThatShrinksBetweenTwoWritesDoesNotGrowAgain(t *testing.T) {
+// F14
+func TestFileThatShrinksBetweenTwoWritesDoesNotGrowAgain(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	calls := record(t, h)
@@ -223,7 +228,8 @@ func TestHolesAreReallyWritten(t *testing.T) {
 	require.GreaterOrEqual(t, stat.Blocks*512, int64(8*mib))
 }
 
-func TestF19_ReadsComeFromTheDeviceAndNotFromTheCache(t *testing.T) {
+// F19
+func TestReadsComeFromTheDeviceAndNotFromTheCache(t *testing.T) {
 	dir := workDir(t)
 	needs(t, "mkfs.ext4", "losetup", "mount")
 	disk := image(t, dir, 100*mib)

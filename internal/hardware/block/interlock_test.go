@@ -27,7 +27,8 @@ func tables(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestF14_SwapIsFoundByInodeBehindAnyName(t *testing.T) {
+// F14
+func TestSwapIsFoundByInodeBehindAnyName(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	odd := filepath.Join(f.dir, "a swap\twith\\odd name")
 	require.NoError(t, os.Symlink(f.path, odd))
@@ -51,7 +52,8 @@ func TestF14_SwapIsFoundByInodeBehindAnyName(t *testing.T) {
 	f.open(t, true)
 }
 
-func TestF14_LoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
+// F14
+func TestLoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	other := stamped(t, f.path+".2", mib)
 	const entry = "block/loop7/loop/backing_file"
@@ -72,9 +74,11 @@ func TestF14_LoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestF14_ALoopThatGoesWhileItIsLookedAtIsNobodys: another loop device, detached between
+// TestALoopThatGoesWhileItIsLookedAtIsNobodys: another loop device, detached between
 // the open and the read of its attribute, says nothing about this one.
-func TestF14_ALoopThatGoesWhileItIsLookedAtIsNobodys(t *testing.T) {
+//
+// F14
+func TestALoopThatGoesWhileItIsLookedAtIsNobodys(t *testing.T) {
 	image := filepath.Join(workDir(t), "image")
 	stamped(t, image, mib)
 	node, detach := attached(t, image)
@@ -88,7 +92,8 @@ func TestF14_ALoopThatGoesWhileItIsLookedAtIsNobodys(t *testing.T) {
 	require.False(t, detached(unix.EIO))
 }
 
-func TestF14_DataJournalIsReadFromTheTables(t *testing.T) {
+// F14
+func TestDataJournalIsReadFromTheTables(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	number := fmt.Sprintf("%d:%d", unix.Major(f.who.Device), unix.Minor(f.who.Device))
 	line := func(kind, options string) string {
@@ -126,7 +131,8 @@ func TestF14_DataJournalIsReadFromTheTables(t *testing.T) {
 	}
 }
 
-func TestF14_LookIntoTheDepthEnds(t *testing.T) {
+// F14
+func TestLookIntoTheDepthEnds(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	err := realSystem().backing(f.path, f.who.Device, 8)
 	hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
@@ -152,7 +158,8 @@ func TestUnescape(t *testing.T) {
 	}
 }
 
-func TestF14_WhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
+// F14
+func TestWhoOnlyPassesThroughAFileIsWaitedFor(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	h := f.open(t, true)
 	file, err := os.Open(f.path)
@@ -185,7 +192,8 @@ func (c onWait) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-func TestF14_FileOfAnotherUserThatCannotBeProvedUnusedIsRefused(t *testing.T) {
+// F14
+func TestFileOfAnotherUserThatCannotBeProvedUnusedIsRefused(t *testing.T) {
 	fault := leaseFault("/f", unix.EACCES)
 	hardwaretest.RequireFault(t, fault, device.CodeNotAllowed)
 	hardwaretest.RequireFault(t, leaseFault("/f", unix.EAGAIN), device.CodeTargetBusy)

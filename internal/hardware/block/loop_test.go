@@ -60,7 +60,8 @@ func TestLoopSuite(t *testing.T) {
 	}
 }
 
-func TestF14_IdentityOfALoopIsTheInodeBehind(t *testing.T) {
+// F14
+func TestIdentityOfALoopIsTheInodeBehind(t *testing.T) {
 	f := enrollLoop(t, workDir(t), evenSize)
 	var stat unix.Stat_t
 	require.NoError(t, unix.Stat(f.image, &stat))
@@ -87,7 +88,8 @@ func TestF14_IdentityOfALoopIsTheInodeBehind(t *testing.T) {
 	require.Equal(t, f.who.Serial, found.Identity.Serial)
 }
 
-func TestF13_RulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
+// F13
+func TestRulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
 	f := enrollLoop(t, workDir(t), mib)
 	before := sums(t, []string{f.image})
 	for _, refused := range []string{f.path, f.image} {
@@ -112,9 +114,11 @@ func TestF13_RulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
 	require.Equal(t, before, sums(t, []string{f.image}))
 }
 
-// TestF14_LoopThatCannotBeErasedIsNotEnrolled: the part of a file that the loop leaves
+// TestLoopThatCannotBeErasedIsNotEnrolled: the part of a file that the loop leaves
 // out would keep its bytes.
-func TestF14_LoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
+//
+// F14
+func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		size int64
 		args []string
@@ -164,8 +168,10 @@ func TestF14_LoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 	})
 }
 
-// TestF15_WhatADeviceHoldsIsRefusedUnlessNamed: the same table as for files.
-func TestF15_WhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
+// TestWhatADeviceHoldsIsRefusedUnlessNamed: the same table as for files.
+//
+// F15
+func TestWhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
 	for _, name := range []string{"gpt", "gpt second copy", "dos", "ext", "lvm2", "md 1.0", "swap", "luks", "zfs last label", "bcache"} {
 		tc := foreign[name]
 		t.Run(name, func(t *testing.T) {
@@ -193,9 +199,11 @@ func TestF15_WhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
 	}
 }
 
-// TestF19_ReadsOfALoopComeFromBelowItsFilesCache: O_DIRECT passes the loop's cache, and
+// TestReadsOfALoopComeFromBelowItsFilesCache: O_DIRECT passes the loop's cache, and
 // the loop reads its file through another.
-func TestF19_ReadsOfALoopComeFromBelowItsFilesCache(t *testing.T) {
+//
+// F19
+func TestReadsOfALoopComeFromBelowItsFilesCache(t *testing.T) {
 	needs(t, "mkfs.ext4", "losetup", "mount")
 	outer := image(t, workDir(t), 100*mib)
 	run(t, "mkfs.ext4", "-q", outer)

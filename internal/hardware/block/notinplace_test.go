@@ -13,9 +13,11 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// TestF14_NotInPlace is about files that were on such a file system from the start:
+// TestNotInPlace is about files that were on such a file system from the start:
 // they cannot be enrolled, and an identity from elsewhere opens nothing.
-func TestF14_NotInPlace(t *testing.T) {
+//
+// F14
+func TestNotInPlace(t *testing.T) {
 	ext4 := []string{"mkfs.ext4", "-q"}
 	for name, tc := range map[string]struct {
 		dir  func(t *testing.T) string
@@ -139,7 +141,8 @@ func identityAnyway(t *testing.T, path string) device.Identity {
 	return who
 }
 
-func TestF14_FileSystemsThatAreNotListedAreRefusedByMagic(t *testing.T) {
+// F14
+func TestFileSystemsThatAreNotListedAreRefusedByMagic(t *testing.T) {
 	for name, magic := range map[string]int64{
 		"zfs": 0x2fc12fc1, "f2fs": 0xf2f52010, "bcachefs": 0xca451a4e, "nfs": 0x6969, "fuse": 0x65735546, "cifs": 0xff534d42,
 		"smb2": 0xfe534d42, "overlay": 0x794c7630, "btrfs": 0x9123683e, "vfat": 0x4d44, "ecryptfs": 0xf15f, "unknown": 0x12345678, "none": 0,
@@ -168,7 +171,8 @@ func TestF14_FileSystemsThatAreNotListedAreRefusedByMagic(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
-func TestF14_ExtentFlags(t *testing.T) {
+// F14
+func TestExtentFlags(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags uint32
 		code  device.Code
@@ -193,7 +197,8 @@ func TestF14_ExtentFlags(t *testing.T) {
 	}
 }
 
-func TestF14_EveryExtentIsLookedAt(t *testing.T) {
+// F14
+func TestEveryExtentIsLookedAt(t *testing.T) {
 	// More extents than one call gives, and only the last one is shared.
 	needs(t, "xfs_io")
 	dir := mounted(t, workDir(t), []string{"mkfs.xfs", "-q", "-m", "reflink=1"}, "")
@@ -224,7 +229,8 @@ func TestF14_EveryExtentIsLookedAt(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeTargetShared)
 }
 
-func TestF14_AttributesAreReadAsTheKernelWritesThem(t *testing.T) {
+// F14
+func TestAttributesAreReadAsTheKernelWritesThem(t *testing.T) {
 	needs(t, "xfs_io")
 	f := enroll(t, mounted(t, workDir(t), []string{"mkfs.xfs", "-q"}, ""), mib)
 	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)

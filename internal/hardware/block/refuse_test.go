@@ -12,7 +12,8 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-func TestF14_RefusedAndNothingIsWritten(t *testing.T) {
+// F14
+func TestRefusedAndNothingIsWritten(t *testing.T) {
 	for kind, table := range map[string]struct {
 		of   map[string]refusal
 		size int64
@@ -116,9 +117,11 @@ func sums(t *testing.T, paths []string) map[string]string {
 	return all
 }
 
-// TestF14_OpenFollowsNoLink is about links that come between a look and the open:
+// TestOpenFollowsNoLink is about links that come between a look and the open:
 // the open itself has to refuse them.
-func TestF14_OpenFollowsNoLink(t *testing.T) {
+//
+// F14
+func TestOpenFollowsNoLink(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	before := sums(t, []string{f.path})
 	parent, name := filepath.Dir(f.path), filepath.Base(f.path)

@@ -85,7 +85,8 @@ func holding(t *testing.T, dir string, puts []put) string {
 	return path
 }
 
-func TestF15_ForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
+// F15
+func TestForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 	for name, tc := range foreign {
 		t.Run(name, func(t *testing.T) {
 			path := holding(t, workDir(t), tc.puts)
@@ -118,7 +119,8 @@ func TestF15_ForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 	}
 }
 
-func TestF15_EverySignatureNeedsItsName(t *testing.T) {
+// F15
+func TestEverySignatureNeedsItsName(t *testing.T) {
 	path := holding(t, workDir(t), append(foreign["iso9660"].puts, foreign["gpt"].puts...))
 	d, target := New(allowAll{}), at(path)
 	for _, accepted := range []string{"", "gpt", "iso9660", "iso", "iso9660gpt"} {
@@ -133,7 +135,8 @@ func TestF15_EverySignatureNeedsItsName(t *testing.T) {
 	}
 }
 
-func TestF15_OtherDataIsNoSignature(t *testing.T) {
+// F15
+func TestOtherDataIsNoSignature(t *testing.T) {
 	random := make([]byte, mib)
 	source := rand.NewChaCha8([32]byte{1})
 	_, err := source.Read(random)
@@ -168,9 +171,11 @@ func TestF15_OtherDataIsNoSignature(t *testing.T) {
 	}
 }
 
-// TestF15_WhatTheToolsThemselvesMakeIsFound holds the table against the real thing,
+// TestWhatTheToolsThemselvesMakeIsFound holds the table against the real thing,
 // but for what would hand the loop device to the kernel (md, bcache, zfs).
-func TestF15_WhatTheToolsThemselvesMakeIsFound(t *testing.T) {
+//
+// F15
+func TestWhatTheToolsThemselvesMakeIsFound(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// script makes it on $F, a file, or on $L where it wants a loop device.

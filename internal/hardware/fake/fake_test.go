@@ -159,7 +159,8 @@ func TestFaultScript(t *testing.T) {
 	require.EqualValues(t, size, faults[3].point(size), "everything has been passed only at the very end")
 }
 
-func TestF13_NotAllowedIsRefusedAndNothingIsMade(t *testing.T) {
+// F13
+func TestNotAllowedIsRefusedAndNothingIsMade(t *testing.T) {
 	dir := t.TempDir()
 	_, err := New(dir, func() error { return errors.New("a real inventory is set") }).Discover(t.Context(), target("d1"), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "a real inventory is set")
@@ -186,7 +187,8 @@ func TestContentsOutliveTheirEnrolment(t *testing.T) {
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
 }
 
-func TestF11_AnotherDeviceUnderTheNameIsRefused(t *testing.T) {
+// F11
+func TestAnotherDeviceUnderTheNameIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		settings []string
 		damage   func(t *testing.T, contents string)
@@ -225,7 +227,8 @@ func TestF11_AnotherDeviceUnderTheNameIsRefused(t *testing.T) {
 	}
 }
 
-func TestF11_CheckSeesThatTheContentsWereReplaced(t *testing.T) {
+// F11
+func TestCheckSeesThatTheContentsWereReplaced(t *testing.T) {
 	d := New(t.TempDir(), allowed)
 	of := target("d1")
 	who, contents := enrolled(t, d, of)
@@ -375,8 +378,10 @@ func TestFaultIsCountedBeforeItHappens(t *testing.T) {
 	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, who.Size), device.CodeStateDir)
 }
 
-// TestF1_CrashTakesTheWorkerDownOnce runs itself as a worker that is killed.
-func TestF1_CrashTakesTheWorkerDownOnce(t *testing.T) {
+// TestCrashTakesTheWorkerDownOnce runs itself as a worker that is killed.
+//
+// F1
+func TestCrashTakesTheWorkerDownOnce(t *testing.T) {
 	const at = "BURNISH_TEST_FAKE_DIR"
 	of := target("d1", "size", "8MiB", "fault", "crash:zero@50%")
 	if dir := os.Getenv(at); dir != "" {
@@ -390,7 +395,7 @@ func TestF1_CrashTakesTheWorkerDownOnce(t *testing.T) {
 	d := New(t.TempDir(), allowed)
 	who, contents := enrolled(t, d, of)
 	run := func() error {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestF1_CrashTakesTheWorkerDownOnce$")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashTakesTheWorkerDownOnce$")
 		cmd.Env = append(os.Environ(), at+"="+d.dir)
 		return cmd.Run()
 	}

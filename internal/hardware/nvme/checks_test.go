@@ -14,8 +14,10 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestS0_32_WearIsCheckedAgainstTheLimits.
-func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
+// TestWearIsCheckedAgainstTheLimits.
+//
+// S0.32
+func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		health nvmesim.Health
@@ -50,8 +52,10 @@ func TestS0_32_WearIsCheckedAgainstTheLimits(t *testing.T) {
 	}
 }
 
-// TestF20_WhatTenantsLeave outside of user data.
-func TestF20_WhatTenantsLeave(t *testing.T) {
+// TestWhatTenantsLeave outside of user data.
+//
+// F20
+func TestWhatTenantsLeave(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*nvmesim.Controller)
@@ -96,9 +100,11 @@ func TestF20_WhatTenantsLeave(t *testing.T) {
 	}
 }
 
-// TestF20_WriteProtectionIsEnded before anything erases: each operation reaches the bytes
+// TestWriteProtectionIsEnded before anything erases: each operation reaches the bytes
 // below it, also where the worker dies before the kernel has looked again.
-func TestF20_WriteProtectionIsEnded(t *testing.T) {
+//
+// F20
+func TestWriteProtectionIsEnded(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []device.Operation{device.CryptoErase, device.WriteZeroes, device.Shred} {
 		for _, dies := range []bool{false, true} {
@@ -132,9 +138,11 @@ func TestF20_WriteProtectionIsEnded(t *testing.T) {
 	}
 }
 
-// TestF20_HostMetadataIsDeleted, from the controller and from its namespaces, and only where
+// TestHostMetadataIsDeleted, from the controller and from its namespaces, and only where
 // the drive has it; the record says how much it was.
-func TestF20_HostMetadataIsDeleted(t *testing.T) {
+//
+// F20
+func TestHostMetadataIsDeleted(t *testing.T) {
 	t.Parallel()
 	left := []nvmesim.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63}, {Feature: 0x7f, Type: 2, NSID: 1}}
 	refusals := map[string]nvmesim.Injection{
@@ -181,8 +189,10 @@ func TestF20_HostMetadataIsDeleted(t *testing.T) {
 	}
 }
 
-// TestF20_WriteProtectionThatStays is the operator's, before anything is erased.
-func TestF20_WriteProtectionThatStays(t *testing.T) {
+// TestWriteProtectionThatStays is the operator's, before anything is erased.
+//
+// F20
+func TestWriteProtectionThatStays(t *testing.T) {
 	t.Parallel()
 	for name, inject := range map[string]nvmesim.Injection{
 		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
@@ -213,9 +223,11 @@ func TestF20_WriteProtectionThatStays(t *testing.T) {
 	}
 }
 
-// TestF20_S2_54_ASanitizeKeepsTheCheckOff, one that failed and a tenant's that runs: the next
+// TestASanitizeKeepsTheCheckOff, one that failed and a tenant's that runs: the next
 // step looks after it. What the check looks for is found before anything resets the drive.
-func TestF20_S2_54_ASanitizeKeepsTheCheckOff(t *testing.T) {
+//
+// F20, S2.54
+func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 	t.Parallel()
 	const runs, failed = 2, 3
 	for name, tt := range map[string]struct {

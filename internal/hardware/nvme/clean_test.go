@@ -38,9 +38,11 @@ func provenCommands(t *testing.T, site *nvmesim.Site, serial string) {
 	}
 }
 
-// TestS2_24_S2_100_CleanByEachOperation is a whole clean of a whole drive by each operation:
+// TestCleanByEachOperation is a whole clean of a whole drive by each operation:
 // the plan as the workflow makes it, every step, nothing of the tenant left.
-func TestS2_24_S2_100_CleanByEachOperation(t *testing.T) {
+//
+// S2.24, S2.100
+func TestCleanByEachOperation(t *testing.T) {
 	t.Parallel()
 	for _, operation := range []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred} {
 		t.Run(string(operation), func(t *testing.T) {
@@ -87,9 +89,11 @@ func (r *run) sanitized(t *testing.T) (string, error) {
 	return r.all(t.Context(), clean.StepSanitize, clean.StepVerify)
 }
 
-// TestF19_WhatASanitizeLeaves: whatever is read afterwards is right, but what was there
+// TestWhatASanitizeLeaves: whatever is read afterwards is right, but what was there
 // before.
-func TestF19_WhatASanitizeLeaves(t *testing.T) {
+//
+// F19
+func TestWhatASanitizeLeaves(t *testing.T) {
 	t.Parallel()
 	for leaves, wrong := range map[nvmesim.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false, "unchanged": true} {
 		t.Run(string(leaves), func(t *testing.T) {
@@ -117,8 +121,10 @@ func TestF19_WhatASanitizeLeaves(t *testing.T) {
 	}
 }
 
-// TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount (F18).
-func TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
+// TestATenantsOwnSanitizeIsFollowedAndDoesNotCount (F18).
+//
+// S2.54
+func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	b := newBench(t, drive)
 	found := b.enrol(0)
@@ -154,9 +160,11 @@ func TestS2_54_ATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 	require.Equal(t, 1, started)
 }
 
-// TestF18_ACrashBetweenIntentAndCommand: the next attempt starts it, and no earlier
+// TestACrashBetweenIntentAndCommand: the next attempt starts it, and no earlier
 // sanitize of somebody else counts for it.
-func TestF18_ACrashBetweenIntentAndCommand(t *testing.T) {
+//
+// F18
+func TestACrashBetweenIntentAndCommand(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	b := newBench(t, drive)
 	found := b.enrol(0)
@@ -183,9 +191,11 @@ func TestF18_ACrashBetweenIntentAndCommand(t *testing.T) {
 	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 }
 
-// TestF18_AnotherSanitizeComesBetween our intent and our command: it is followed, does
+// TestAnotherSanitizeComesBetween our intent and our command: it is followed, does
 // not count, by the same command neither, and ours is started after it.
-func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
+//
+// F18
+func TestAnotherSanitizeComesBetween(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		command    uint32
@@ -237,9 +247,11 @@ func TestF18_AnotherSanitizeComesBetween(t *testing.T) {
 	}
 }
 
-// TestF18_WhatWasWrittenSinceIsSeen: the drive's word that all is erased must still hold
+// TestWhatWasWrittenSinceIsSeen: the drive's word that all is erased must still hold
 // when it is verified.
-func TestF18_WhatWasWrittenSinceIsSeen(t *testing.T) {
+//
+// F18
+func TestWhatWasWrittenSinceIsSeen(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
@@ -252,8 +264,10 @@ func TestF18_WhatWasWrittenSinceIsSeen(t *testing.T) {
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify)).Message, "written to since")
 }
 
-// TestF18_AnAnswerLost: the sanitize runs although its command seemed to fail.
-func TestF18_AnAnswerLost(t *testing.T) {
+// TestAnAnswerLost: the sanitize runs although its command seemed to fail.
+//
+// F18
+func TestAnAnswerLost(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
 	b := newBench(t, drive)
@@ -268,9 +282,11 @@ func TestF18_AnAnswerLost(t *testing.T) {
 	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }), "S2.54: it is followed, not started again")
 }
 
-// TestF18_ADriveThatLiesIsNotBelieved: success without an erase, whatever its log said
+// TestADriveThatLiesIsNotBelieved: success without an erase, whatever its log said
 // before.
-func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
+//
+// F18
+func TestADriveThatLiesIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]nvmesim.Sanitize{
 		"never":                       {},
@@ -298,9 +314,11 @@ func TestF18_ADriveThatLiesIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestS2_27_NoOtherOperationAfterAFailure: failed, refused and stalled sanitizes are
+// TestNoOtherOperationAfterAFailure: failed, refused and stalled sanitizes are
 // the operator's.
-func TestS2_27_NoOtherOperationAfterAFailure(t *testing.T) {
+//
+// S2.27
+func TestNoOtherOperationAfterAFailure(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*nvmesim.Controller)
 		code   device.Code
@@ -330,8 +348,10 @@ func TestS2_27_NoOtherOperationAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestF19_AStalledSanitizeIsTheOperators: nothing but its own progress ends the wait.
-func TestF19_AStalledSanitizeIsTheOperators(t *testing.T) {
+// TestAStalledSanitizeIsTheOperators: nothing but its own progress ends the wait.
+//
+// F19
+func TestAStalledSanitizeIsTheOperators(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Sanitize.Polls, drive.Sanitize.StallAt = 1000, 655
 	b := newBench(t, drive)
@@ -343,8 +363,10 @@ func TestF19_AStalledSanitizeIsTheOperators(t *testing.T) {
 	require.Equal(t, uint8(2), uint8(b.site.Look(0).Sanitize.Status)&7, "it runs on")
 }
 
-// TestF18_MediaVerificationIsLeftFirst.
-func TestF18_MediaVerificationIsLeftFirst(t *testing.T) {
+// TestMediaVerificationIsLeftFirst.
+//
+// F18
+func TestMediaVerificationIsLeftFirst(t *testing.T) {
 	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
@@ -362,8 +384,10 @@ func TestF18_MediaVerificationIsLeftFirst(t *testing.T) {
 	require.Zero(t, b.left(0))
 }
 
-// TestS2_98_ZeroResumes after a stop in mid-wipe, on the same drive only.
-func TestS2_98_ZeroResumes(t *testing.T) {
+// TestZeroResumes after a stop in mid-wipe, on the same drive only.
+//
+// S2.98
+func TestZeroResumes(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Capacity = 160 << 20
 	drive.Namespaces[0].Blocks = 160 << 20 / 512
@@ -399,9 +423,11 @@ func TestS2_98_ZeroResumes(t *testing.T) {
 	}
 }
 
-// TestF11_SwappedBetweenTwoCommands: the drive is another one from one command to the
+// TestSwappedBetweenTwoCommands: the drive is another one from one command to the
 // next; nothing that changes anything reaches it.
-func TestF11_SwappedBetweenTwoCommands(t *testing.T) {
+//
+// F11
+func TestSwappedBetweenTwoCommands(t *testing.T) {
 	t.Parallel()
 	for after := range 14 {
 		opcode, skip := nvmesim.Identify, after
@@ -431,9 +457,11 @@ func TestF11_SwappedBetweenTwoCommands(t *testing.T) {
 	}
 }
 
-// TestF12_SomebodyElsesUse: nothing is sent to a drive that is mounted or held, and
+// TestSomebodyElsesUse: nothing is sent to a drive that is mounted or held, and
 // nobody can mount it meanwhile.
-func TestF12_SomebodyElsesUse(t *testing.T) {
+//
+// F12
+func TestSomebodyElsesUse(t *testing.T) {
 	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)

@@ -16,8 +16,10 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart, nor with one that is too old.
-func TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
+// TestWithoutNvmeCliTheDriverDoesNotStart, nor with one that is too old.
+//
+// S2.3, S2.97
+func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 	script := func(text string) string {
 		path := filepath.Join(t.TempDir(), "nvme")
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
@@ -47,8 +49,10 @@ func TestS2_3_S2_97_WithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestS2_10_WhatADriveIs: found by its PCI address, named by its own controller.
-func TestS2_10_WhatADriveIs(t *testing.T) {
+// TestWhatADriveIs: found by its PCI address, named by its own controller.
+//
+// S2.10
+func TestWhatADriveIs(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0", 0x8086, 0x0a54
 	b := newBench(t, drive)
@@ -79,8 +83,10 @@ func TestS2_10_WhatADriveIs(t *testing.T) {
 	require.Contains(t, again.Note, "FW1")
 }
 
-// TestF11_AnotherDriveInTheSlot, by each thing that tells one from another.
-func TestF11_AnotherDriveInTheSlot(t *testing.T) {
+// TestAnotherDriveInTheSlot, by each thing that tells one from another.
+//
+// F11
+func TestAnotherDriveInTheSlot(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*nvmesim.Controller)
@@ -138,9 +144,11 @@ func TestF11_AnotherDriveInTheSlot(t *testing.T) {
 	})
 }
 
-// TestF13_WhatTheHostDoesNotAllow is neither enrolled nor touched, at the moment at
+// TestWhatTheHostDoesNotAllow is neither enrolled nor touched, at the moment at
 // which it is taken out of the rules.
-func TestF13_WhatTheHostDoesNotAllow(t *testing.T) {
+//
+// F13
+func TestWhatTheHostDoesNotAllow(t *testing.T) {
 	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)
@@ -164,8 +172,10 @@ func TestF13_WhatTheHostDoesNotAllow(t *testing.T) {
 	require.Equal(t, all, b.left(0))
 }
 
-// TestF15_AForeignSignatureIsRefusedOnce, until it is accepted by name.
-func TestF15_AForeignSignatureIsRefusedOnce(t *testing.T) {
+// TestAForeignSignatureIsRefusedOnce, until it is accepted by name.
+//
+// F15
+func TestAForeignSignatureIsRefusedOnce(t *testing.T) {
 	b := newBench(t, nvmesim.Drive("S1"))
 	label := append([]byte("LABELONE"), make([]byte, 16)...)
 	b.site.Write(0, 0x200, append(label, "LVM2 001"...))
@@ -177,8 +187,10 @@ func TestF15_AForeignSignatureIsRefusedOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestS2_6_FindListsWhatDeviceSpecAllows, and S2.4: nothing is no error.
-func TestS2_6_FindListsWhatDeviceSpecAllows(t *testing.T) {
+// TestFindListsWhatDeviceSpecAllows, and S2.4: nothing is no error.
+//
+// S2.6
+func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
 	one.VendorID, two.VendorID = 0x8086, 0x144d
 	b := newBench(t, one, two)
@@ -214,8 +226,10 @@ func TestS2_6_FindListsWhatDeviceSpecAllows(t *testing.T) {
 	}
 }
 
-// TestF16_WriteZeroesOnlyWhereTheDriveHasIt.
-func TestF16_WriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
+// TestWriteZeroesOnlyWhereTheDriveHasIt.
+//
+// F16
+func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.ONCS = 0
 	b := newBench(t, drive)
@@ -229,9 +243,11 @@ func TestF16_WriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	require.Zero(t, b.left(0))
 }
 
-// TestF19_AVerifyAloneProvesNothing: without this clean's own sanitize, or after
+// TestAVerifyAloneProvesNothing: without this clean's own sanitize, or after
 // somebody else's.
-func TestF19_AVerifyAloneProvesNothing(t *testing.T) {
+//
+// F19
+func TestAVerifyAloneProvesNothing(t *testing.T) {
 	b := newBench(t, nvmesim.Drive("S1"))
 	found := b.enrol(0)
 	b.soil(0)

@@ -206,9 +206,11 @@ func TestPlayedWorker(t *testing.T) {
 	t.Logf("%v: %+v", names, r.done)
 }
 
-// TestS2_67_AWorkerWithoutRootCleans: the whole plan of a drive, by a worker that may
+// TestAWorkerWithoutRootCleans: the whole plan of a drive, by a worker that may
 // open no controller, through the helper alone.
-func TestS2_67_AWorkerWithoutRootCleans(t *testing.T) {
+//
+// S2.67
+func TestAWorkerWithoutRootCleans(t *testing.T) {
 	const half = 8 << 20 / 512
 	for name, tt := range map[string]struct {
 		operation device.Operation
@@ -263,8 +265,10 @@ func (u *unprivileged) udev() (stop func()) {
 	return func() { close(ended); <-stopped }
 }
 
-// TestS2_67_TheHelperHasItsOwnRules: those that root alone may write.
-func TestS2_67_TheHelperHasItsOwnRules(t *testing.T) {
+// TestTheHelperHasItsOwnRules: those that root alone may write.
+//
+// S2.67
+func TestTheHelperHasItsOwnRules(t *testing.T) {
 	u := withoutRoot(t)
 	u.soil(0)
 	all := u.left(0)
@@ -297,9 +301,11 @@ func TestS2_67_TheHelperHasItsOwnRules(t *testing.T) {
 	}
 }
 
-// TestF1_AKilledWorkersCommandKeepsTheFence: with a helper, too, nobody else works on
+// TestAKilledWorkersCommandKeepsTheFence: with a helper, too, nobody else works on
 // the drive before the command has ended.
-func TestF1_AKilledWorkersCommandKeepsTheFence(t *testing.T) {
+//
+// F1
+func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 	u := withoutRoot(t, clean.StepSanitize)
 	u.site.Change(0, func(c *nvmesim.Controller) {
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true}}
@@ -355,9 +361,11 @@ func holding(t *testing.T, path string) map[int]string {
 	return found
 }
 
-// TestS2_67_AKilledHelperIsReplaced: what was open is lost, and the next opening has a
+// TestAKilledHelperIsReplaced: what was open is lost, and the next opening has a
 // new one.
-func TestS2_67_AKilledHelperIsReplaced(t *testing.T) {
+//
+// S2.67
+func TestAKilledHelperIsReplaced(t *testing.T) {
 	u := withoutRoot(t)
 	hands := &privileged.Remote{Program: u.told.Helper}
 	drive, err := hands.Open(t.Context(), u.told.Address)
@@ -386,9 +394,11 @@ func TestS2_67_AKilledHelperIsReplaced(t *testing.T) {
 	require.NoError(t, drive.Close())
 }
 
-// TestS2_67_FileCapabilitiesAreEnough: what nvme-cli gets of a helper that is not root is
+// TestFileCapabilitiesAreEnough: what nvme-cli gets of a helper that is not root is
 // the two capabilities, and nothing that the caller has put into the environment.
-func TestS2_67_FileCapabilitiesAreEnough(t *testing.T) {
+//
+// S2.67
+func TestFileCapabilitiesAreEnough(t *testing.T) {
 	u := withoutRoot(t)
 	require.NoError(t, os.Chmod(u.told.Helper, 0o755))
 	const effective, dacOverride, sysAdmin = 1, 1 << unix.CAP_DAC_OVERRIDE, 1 << unix.CAP_SYS_ADMIN

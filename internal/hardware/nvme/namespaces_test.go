@@ -10,10 +10,12 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestF17_Namespaces: whatever a tenant has left, no byte of his survives, and the
+// TestNamespaces: whatever a tenant has left, no byte of his survives, and the
 // drive is one whole again; without namespace management what cannot be reached is a
 // fault.
-func TestF17_Namespaces(t *testing.T) {
+//
+// F17
+func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	const blocks = 16 << 20 / 512
 	layouts := map[string][]nvmesim.Namespace{
@@ -49,9 +51,11 @@ func TestF17_Namespaces(t *testing.T) {
 	}
 }
 
-// TestS2_57_WithoutNamespaceManagement: every namespace is zeroed as it is; what does
+// TestWithoutNamespaceManagement: every namespace is zeroed as it is; what does
 // not add up to what was enrolled is a fault and nothing is written.
-func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
+//
+// S2.57
+func TestWithoutNamespaceManagement(t *testing.T) {
 	const half = 8 << 20 / 512
 	two := func(c *nvmesim.Controller) {
 		c.OACS &^= 1 << 3
@@ -91,8 +95,10 @@ func TestS2_57_WithoutNamespaceManagement(t *testing.T) {
 	}
 }
 
-// TestF17_ADriveThatRefusesNamespaceManagement although it says that it can.
-func TestF17_ADriveThatRefusesNamespaceManagement(t *testing.T) {
+// TestADriveThatRefusesNamespaceManagement although it says that it can.
+//
+// F17
+func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 	for name, injection := range map[string]nvmesim.Injection{
 		"delete": {Opcode: nvmesim.ManageNamespace, CDW10: 1, Mask: 0xf, Status: nvmesim.InvalidOpcode},
 		"create": {Opcode: nvmesim.ManageNamespace, CDW10: 0, Mask: 0xf, Status: nvmesim.NoCapacity},

@@ -10,8 +10,10 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd, with its progress told.
-func TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
+// TestOneSanitizeIsStartedAndPolledToItsEnd, with its progress told.
+//
+// S2.55, S2.56
+func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Sanitize.Polls = 5
 	b := newBench(t, drive)
@@ -42,9 +44,11 @@ func TestS2_55_S2_56_OneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	require.Zero(t, b.left(0))
 }
 
-// TestF22_ACommandThatEndsWellProvesNothing: nvme-cli ends with 0, and the drive has done
+// TestACommandThatEndsWellProvesNothing: nvme-cli ends with 0, and the drive has done
 // nothing.
-func TestF22_ACommandThatEndsWellProvesNothing(t *testing.T) {
+//
+// F22
+func TestACommandThatEndsWellProvesNothing(t *testing.T) {
 	for name, opcode := range map[string]uint8{"delete and create": nvmesim.ManageNamespace, "attach": nvmesim.AttachNamespace} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nvmesim.Drive("S1"))

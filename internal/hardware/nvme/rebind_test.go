@@ -56,9 +56,11 @@ func read(t *testing.T, parts ...string) string {
 	return string(text)
 }
 
-// TestS2_60_ADriveOnAnotherDriverIsWaitedFor: nothing is taken from a guest unless the
+// TestADriveOnAnotherDriverIsWaitedFor: nothing is taken from a guest unless the
 // operator said so, and never what no guest had.
-func TestS2_60_ADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
+//
+// S2.60
+func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		on     string
 		rebind bool
@@ -79,8 +81,10 @@ func TestS2_60_ADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestF21_AGuestThatHasItIsNotRobbed: the group cannot be opened while a guest has it.
-func TestF21_AGuestThatHasItIsNotRobbed(t *testing.T) {
+// TestAGuestThatHasItIsNotRobbed: the group cannot be opened while a guest has it.
+//
+// F21
+func TestAGuestThatHasItIsNotRobbed(t *testing.T) {
 	d, root := inGuest(t, guestDriver)
 	asked := ""
 	d.local.OpenGroup = func(path string) (int, error) { asked = path; return -1, unix.EBUSY }
@@ -95,9 +99,11 @@ func TestF21_AGuestThatHasItIsNotRobbed(t *testing.T) {
 	require.Empty(t, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
 }
 
-// TestS2_60_RebindTakesItBack: unbound, offered to nvme alone, and the override is gone
+// TestRebindTakesItBack: unbound, offered to nvme alone, and the override is gone
 // afterwards.
-func TestS2_60_RebindTakesItBack(t *testing.T) {
+//
+// S2.60
+func TestRebindTakesItBack(t *testing.T) {
 	d, root := inGuest(t, guestDriver)
 	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
 	dev, err := d.onBus(guestAddress)

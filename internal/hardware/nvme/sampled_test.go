@@ -11,10 +11,12 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestF19_WhatTheHostDoesNotSeeIsSampledToo: a drive that erases nothing is found out
+// TestWhatTheHostDoesNotSeeIsSampledToo: a drive that erases nothing is found out
 // also where a tenant has left its bytes in no disk of the host's, and one that erases
 // comes back.
-func TestF19_WhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
+//
+// F19
+func TestWhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 	t.Parallel()
 	const blocks = 16 << 20 / 512
 	for name, change := range map[string]func(*nvmesim.Controller){
@@ -56,8 +58,10 @@ func TestF19_WhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 	}
 }
 
-// TestF19_ACrashBeforeTheSamples: the drive is made to show what it has once more.
-func TestF19_ACrashBeforeTheSamples(t *testing.T) {
+// TestACrashBeforeTheSamples: the drive is made to show what it has once more.
+//
+// F19
+func TestACrashBeforeTheSamples(t *testing.T) {
 	t.Parallel()
 	crash := errors.New("crash")
 	for at := range 3 {

@@ -10,9 +10,11 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestF20_NothingATenantLeavesKeepsACleanOff for ever: what keeps commands off is ended in
+// TestNothingATenantLeavesKeepsACleanOff for ever: what keeps commands off is ended in
 // an order that the drive takes.
-func TestF20_NothingATenantLeavesKeepsACleanOff(t *testing.T) {
+//
+// F20
+func TestNothingATenantLeavesKeepsACleanOff(t *testing.T) {
 	t.Parallel()
 	const failed, runs = 3, 2
 	const half = 8 << 20 / 512
@@ -70,9 +72,11 @@ func TestF20_NothingATenantLeavesKeepsACleanOff(t *testing.T) {
 	}
 }
 
-// TestF18_ADriveThatIsQuick, and was not written to since its last sanitize: neither was the
+// TestADriveThatIsQuick, and was not written to since its last sanitize: neither was the
 // bit clear before nor is it seen at work, unless something is written first.
-func TestF18_ADriveThatIsQuick(t *testing.T) {
+//
+// F18
+func TestADriveThatIsQuick(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*nvmesim.Controller){
 		"new":           func(*nvmesim.Controller) {},

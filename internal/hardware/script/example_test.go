@@ -27,7 +27,9 @@ esac
 `
 
 // The example of the page that operators read does what the page says.
-func TestS0_31_TheExampleOfThePage(t *testing.T) {
+//
+// S0.31
+func TestTheExampleOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/script.md")
 	require.NoError(t, err)
 	_, after, found := strings.Cut(string(page), "```sh\n")

@@ -23,7 +23,9 @@ import (
 )
 
 // SAFETY F22: an exit status alone is no success, and no answer hides a failure.
-func TestF22_OnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
+//
+// F22
+func TestOnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, says string
 		code       device.Code
@@ -52,7 +54,8 @@ func TestF22_OnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
 	}
 }
 
-func TestS0_31_AnswersToIdentify(t *testing.T) {
+// S0.31
+func TestAnswersToIdentify(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, says string }{
 		"no serial":             {`{"model": "A100"}`, "no serial"},
 		"a serial of two lines": {`{"serial": "S\n1"}`, "printable line"},
@@ -79,7 +82,9 @@ func TestS0_31_AnswersToIdentify(t *testing.T) {
 }
 
 // A use that ends is waited for; one that does not needs an operator.
-func TestF12_AUseIsWaitedFor(t *testing.T) {
+//
+// F12
+func TestAUseIsWaitedFor(t *testing.T) {
 	r := newRig(t)
 	r.driver.patience = time.Minute
 	r.write(t, "erase_device", "echo . >>asked; [ $(wc -l <asked) -ge 3 ] || exit 75")
@@ -96,7 +101,9 @@ func TestF12_AUseIsWaitedFor(t *testing.T) {
 
 // A cancel ends the program, also one that does not listen, and whatever it started. What
 // writes firmware ends by itself.
-func TestF9_ACancelEndsTheProgram(t *testing.T) {
+//
+// F9
+func TestACancelEndsTheProgram(t *testing.T) {
 	canceled := errors.New("the operator aborts")
 	for name, tt := range map[string]struct {
 		step, body string
@@ -159,7 +166,9 @@ func alive(t *testing.T, group int) (pids []string) {
 }
 
 // SAFETY F13: only the program that host.yaml describes runs, whoever writes to its file.
-func TestF13_OnlyTheProgramThatTheHostDescribes(t *testing.T) {
+//
+// F13
+func TestOnlyTheProgramThatTheHostDescribes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *rig, path string)
 		says   string
@@ -218,7 +227,9 @@ func appendTo(t *testing.T, path, text string) {
 
 // A shell reads a script as it goes: what is written to the file after the check must not
 // be run.
-func TestF13_WhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
+//
+// F13
+func TestWhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
 	r := newRig(t)
 	path := r.rules["gpu"].Path
 	evil := "#!/bin/sh\n" + strings.Repeat("touch "+filepath.Join(r.dir, "evil")+"\n", 200)
@@ -232,7 +243,8 @@ func TestF13_WhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
 	require.Empty(t, text, "the program went on as it was checked")
 }
 
-func TestF13_AProgramGetsNothingOfTheWorkers(t *testing.T) {
+// F13
+func TestAProgramGetsNothingOfTheWorkers(t *testing.T) {
 	t.Setenv("BURNISH_AMQP_URL", "amqp://user:secret@broker")
 	r := newRig(t)
 	r.write(t, "erase_device", "env >env; ls /proc/$$/fd >fds; pwd >cwd; id -u >uid; readlink /proc/$$/fd/0 >stdin")
@@ -251,7 +263,8 @@ func TestF13_AProgramGetsNothingOfTheWorkers(t *testing.T) {
 	require.Equal(t, fmt.Sprint(os.Geteuid()), got("uid"))
 }
 
-func TestF13_AProgramRunsAsItsUser(t *testing.T) {
+// F13
+func TestAProgramRunsAsItsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
@@ -329,7 +342,9 @@ func holders(t *testing.T, path string) (pids []string) {
 
 // SAFETY F1: while a verb runs, its device and the fence are held by more than the worker,
 // also where the program closes what it was given.
-func TestF1_AVerbHoldsTheFenceAndTheDevice(t *testing.T) {
+//
+// F1
+func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 	r := newRig(t)
 	fence, _ := r.fenced(t)
 	h := r.open(t, true)
@@ -350,7 +365,9 @@ func TestF1_AVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 }
 
 // SAFETY F1: when a verb has ended nothing that it started runs any more.
-func TestF1_NothingOutlivesItsVerb(t *testing.T) {
+//
+// F1
+func TestNothingOutlivesItsVerb(t *testing.T) {
 	for name, start := range map[string]string{
 		"detached":     detached,
 		"in its group": "sleep 600 >/dev/null 2>&1 & echo -n $! >left.new; mv left.new left",
@@ -368,7 +385,9 @@ func TestF1_NothingOutlivesItsVerb(t *testing.T) {
 
 // SAFETY F1: the worker is killed. What its program started is ended, and until then the
 // fence and the device are held; a firmware is written to its end.
-func TestF1_WhenTheWorkerDies(t *testing.T) {
+//
+// F1
+func TestWhenTheWorkerDies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		verb, body string
 		finishes   bool
@@ -421,7 +440,9 @@ func TestF1_WhenTheWorkerDies(t *testing.T) {
 }
 
 // Whoever may not go on stops what runs, and starts nothing.
-func TestF1_OnlyWhoMayGoOn(t *testing.T) {
+//
+// F1
+func TestOnlyWhoMayGoOn(t *testing.T) {
 	over := errors.New("another attempt has it")
 	r := newRig(t)
 	h := r.open(t, true)
@@ -439,7 +460,9 @@ func TestF1_OnlyWhoMayGoOn(t *testing.T) {
 }
 
 // SAFETY F9: after an abort nothing is started, whatever was waited for.
-func TestF9_NothingIsStartedAfterAnAbort(t *testing.T) {
+//
+// F9
+func TestNothingIsStartedAfterAnAbort(t *testing.T) {
 	r := newRig(t)
 	r.driver.patience = time.Minute
 	h := r.open(t, true)

@@ -19,7 +19,8 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-func TestS0_31_AProgramOfTheOperatorDoesTheSteps(t *testing.T) {
+// S0.31
+func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 	r := newRig(t)
 	found := r.discover(t)
 	require.Equal(t, device.Identity{
@@ -49,7 +50,9 @@ func TestS0_31_AProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 }
 
 // Every verb is a step that can be planned.
-func TestS0_31_VerbsAreSteps(t *testing.T) {
+//
+// S0.31
+func TestVerbsAreSteps(t *testing.T) {
 	for _, verb := range offered {
 		require.Positive(t, clean.Describe(verb).Version, verb)
 	}
@@ -57,7 +60,9 @@ func TestS0_31_VerbsAreSteps(t *testing.T) {
 
 // What a program does not offer any more is not called, whatever it offered when the plan
 // was made.
-func TestF22_OnlyWhatIsOfferedIsCalled(t *testing.T) {
+//
+// F22
+func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
 	r := newRig(t)
 	h := r.open(t, true)
 	r.write(t, "identity", identity("S1", "A100", 42949672960, "erase_device", "verify"))
@@ -70,7 +75,8 @@ func TestF22_OnlyWhatIsOfferedIsCalled(t *testing.T) {
 	require.NotContains(t, r.calls(t), "firmware_reflash")
 }
 
-func TestS2_7_WhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
+// S2.7
+func TestWhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *rig)
 		code   device.Code
@@ -134,7 +140,8 @@ func TestS2_7_WhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
 	}
 }
 
-func TestF21_OnlyItsOwnGroupIsAskedFor(t *testing.T) {
+// F21
+func TestOnlyItsOwnGroupIsAskedFor(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.card(), "iommu_group")))
 	r.attribute(t, "net/eth0/address", "\n") // gone from class/net meanwhile
@@ -143,7 +150,9 @@ func TestF21_OnlyItsOwnGroupIsAskedFor(t *testing.T) {
 }
 
 // SAFETY F11: another card, or the same elsewhere, gets no verb that changes anything.
-func TestF11_OnlyTheEnrolledCard(t *testing.T) {
+//
+// F11
+func TestOnlyTheEnrolledCard(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *rig)
 		code   device.Code
@@ -198,7 +207,9 @@ func TestF11_OnlyTheEnrolledCard(t *testing.T) {
 
 // A reset may take the card off its bus and bring it back; what comes back must be the
 // enrolled one.
-func TestF11_ACardThatWentAndCameBackIsHeldAgain(t *testing.T) {
+//
+// F11
+func TestACardThatWentAndCameBackIsHeldAgain(t *testing.T) {
 	r := newRig(t)
 	h := r.open(t, true)
 	card := r.card()
@@ -213,7 +224,8 @@ func TestF11_ACardThatWentAndCameBackIsHeldAgain(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeTargetMissing)
 }
 
-func TestF1_OneHolderAtATime(t *testing.T) {
+// F1
+func TestOneHolderAtATime(t *testing.T) {
 	r := newRig(t)
 	h := r.open(t, false)
 	who := r.discover(t).Identity // a look is no use
@@ -253,7 +265,9 @@ func TestAnEndedContextCallsNothing(t *testing.T) {
 }
 
 // Who may not go on is heard also where the context has no end, and once.
-func TestF1_WhoMayNotGoOnStopsOnce(t *testing.T) {
+//
+// F1
+func TestWhoMayNotGoOnStopsOnce(t *testing.T) {
 	over, ended, stops := errors.New("another attempt has it"), make(chan error, 1), 0
 	o := until(context.Background(), ended, func() error { return over }, func() { stops++; ended <- nil })
 	require.Equal(t, outcome{stopped: over}, o)

@@ -26,7 +26,8 @@ func TestOpen_File(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, p.UUID+".json"))
 }
 
-func TestS0_12_OpenKnowsNoOtherKind(t *testing.T) {
+// S0.12
+func TestOpenKnowsNoOtherKind(t *testing.T) {
 	for _, kind := range []string{"", "File", "none"} {
 		s, err := all.Open(t.Context(), kind, all.Options{Dir: t.TempDir()})
 		require.Nil(t, s)

@@ -100,7 +100,9 @@ func TestFourProcessesLoseNoUpdate(t *testing.T) {
 }
 
 // F10: what was acknowledged is there, whenever the process is killed.
-func TestF10_KilledWriterLeavesEveryAcknowledgedWrite(t *testing.T) {
+//
+// F10
+func TestKilledWriterLeavesEveryAcknowledgedWrite(t *testing.T) {
 	s, dir, _ := created(t)
 	for kill := range 12 {
 		cmd, out := startWriter(t, dir, 1<<30)

@@ -27,7 +27,8 @@ func (s *site) traits(t *testing.T, id string) []string {
 	return answer.Traits
 }
 
-func TestS2_37_CreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
+// S2.37
+func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	p := inventory.Provider{
 		UUID: uuid.NewString(), Name: "node-7_0000:3b:00.0", Class: "CUSTOM_NVME_SAMSUNG_PM9A3",
@@ -49,9 +50,11 @@ func TestS2_37_CreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 	}
 }
 
-// TestS2_36_AnotherControllersProvider: by name in any case, by Nova's name of the
+// TestAnotherControllersProvider: by name in any case, by Nova's name of the
 // host, by UUID; with other traits, with none, with an inventory or without.
-func TestS2_36_AnotherControllersProvider(t *testing.T) {
+//
+// S2.36
+func TestAnotherControllersProvider(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
 	root := s.nova.Host("cmp_7.example.org")
 	for i, make := range []func(p *inventory.Provider){
@@ -91,8 +94,10 @@ func TestS2_36_AnotherControllersProvider(t *testing.T) {
 	}
 }
 
-// TestS2_36_NameTakenMeanwhile: the list of names is a little old, Placement is not.
-func TestS2_36_NameTakenMeanwhile(t *testing.T) {
+// TestNameTakenMeanwhile: the list of names is a little old, Placement is not.
+//
+// S2.36
+func TestNameTakenMeanwhile(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	require.NoError(t, s.store.Create(t.Context(), it.NewProvider())) // reads the names
 	p := it.NewProvider()
@@ -100,8 +105,10 @@ func TestS2_36_NameTakenMeanwhile(t *testing.T) {
 	it.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), p))
 }
 
-// TestS2_40_PartialCreateIsCompleted ends a Create at each of its requests.
-func TestS2_40_PartialCreateIsCompleted(t *testing.T) {
+// TestPartialCreateIsCompleted ends a Create at each of its requests.
+//
+// S2.40
+func TestPartialCreateIsCompleted(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	s.recorder.RequireDirtyIsBurned(t, func(string) bool { return true })
 	for _, do := range []pt.Disturbance{{Drop: true}, {Lose: true}} {

@@ -45,7 +45,8 @@ func (s *site) foreigners(t *testing.T, hosts ...string) map[string]inventory.Si
 	})
 }
 
-func TestS0_11_ForeignersShowsEachOne(t *testing.T) {
+// S0.11
+func TestForeignersShowsEachOne(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7": "node-7"}})
 	ctx := t.Context()
 	first, second := s.nova.Host("cmp_7"), s.nova.Host("node-8")
@@ -194,9 +195,11 @@ func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestS0_30_RequestsOfASweep counts what a sweep of n providers costs; of a thousand
+// TestRequestsOfASweep counts what a sweep of n providers costs; of a thousand
 // internal/testkit/bench does.
-func TestS0_30_RequestsOfASweep(t *testing.T) {
+//
+// S0.30
+func TestRequestsOfASweep(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	const hosts, each = 25, 8
 	const n = hosts * each

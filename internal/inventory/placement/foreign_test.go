@@ -18,7 +18,8 @@ import (
 
 const otuClass = "CUSTOM_PCI_144D_A80A"
 
-func TestS0_11_FindByHostAndAddress(t *testing.T) {
+// S0.11
+func TestFindByHostAndAddress(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
 	mapped, plain := s.nova.Host("cmp_07.example.org"), s.nova.Host("Node_8")
 	a := s.nova.Device(mapped, "cmp_07.example.org", "0000:3b:00.0", otuClass)
@@ -58,10 +59,12 @@ func TestS0_11_FindByHostAndAddress(t *testing.T) {
 	it.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), a))
 }
 
-// TestS2_40_RecreatedProvider: Nova makes a provider that is gone again with another
+// TestRecreatedProvider: Nova makes a provider that is gone again with another
 // UUID and reserved = 0. Whichever call learns that the old one is gone, Find gives
 // the new one from then on.
-func TestS2_40_RecreatedProvider(t *testing.T) {
+//
+// S2.40
+func TestRecreatedProvider(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	const name, address = "node-7_0000:3b:00.0", "0000:3b:00.0"
 	root := s.nova.Host("node-7")

@@ -69,7 +69,8 @@ func TestPlacementStore(t *testing.T) {
 	})
 }
 
-func TestS0_34_BurnIsFourRequests(t *testing.T) {
+// S0.34
+func TestBurnIsFourRequests(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	p, generation := s.free(t)
 	calls := []string{
@@ -89,9 +90,11 @@ func TestS0_34_BurnIsFourRequests(t *testing.T) {
 	s.recorder.RequireCalls(t, calls...)
 }
 
-// TestF5_LowerIsTwoRequests: three for a worker that has just begun, and must learn
+// TestLowerIsTwoRequests: three for a worker that has just begun, and must learn
 // what it writes back.
-func TestF5_LowerIsTwoRequests(t *testing.T) {
+//
+// F5
+func TestLowerIsTwoRequests(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	const read, put = "GET /resource_providers/*/inventories", "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST"
 	for _, calls := range [][]string{{put, read}, {read, put, read}} {
@@ -109,7 +112,8 @@ func TestF5_LowerIsTwoRequests(t *testing.T) {
 	}
 }
 
-func TestF5_PutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
+// F5
+func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	ctx, id := t.Context(), uuid.NewString()
 	s.nova.Provider(id, "odd", "", "CUSTOM_ODD", 0)
@@ -151,7 +155,8 @@ func TestF5_PutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 	require.EqualValues(t, 3, has.Fields["reserved"])
 }
 
-func TestS0_14_MoreThanOneClassOrNone(t *testing.T) {
+// S0.14
+func TestMoreThanOneClassOrNone(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	two, none := uuid.NewString(), uuid.NewString()
 	s.nova.Provider(none, "none", "", "", 0)
@@ -178,8 +183,10 @@ func TestS0_14_MoreThanOneClassOrNone(t *testing.T) {
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
-// TestF6_UsagesNamesConsumers: one request where nobody uses it, one more to say who.
-func TestF6_UsagesNamesConsumers(t *testing.T) {
+// TestUsagesNamesConsumers: one request where nobody uses it, one more to say who.
+//
+// F6
+func TestUsagesNamesConsumers(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	u, err := s.store.Usages(t.Context(), p.UUID)
@@ -207,9 +214,11 @@ func TestF6_UsagesNamesConsumers(t *testing.T) {
 	require.Empty(t, u.Consumers)
 }
 
-// TestF5_LostAnswers breaks the connection before and after each request of each
+// TestLostAnswers breaks the connection before and after each request of each
 // call: the call says that it does not know, and a repetition goes through.
-func TestF5_LostAnswers(t *testing.T) {
+//
+// F5
+func TestLostAnswers(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	ctx := t.Context()
 	put := func(p inventory.Provider) error {
@@ -379,9 +388,11 @@ func TestTooOldPlacement(t *testing.T) {
 	undo()
 }
 
-// TestF4_DirtyIsNeverAllocatable takes devices through tenancies at once, by the rules
+// TestDirtyIsNeverAllocatable takes devices through tenancies at once, by the rules
 // and beside a scheduler, and asks at each write that Placement takes.
-func TestF4_DirtyIsNeverAllocatable(t *testing.T) {
+//
+// F4
+func TestDirtyIsNeverAllocatable(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	var mu sync.Mutex
 	dirty := map[string]bool{}
@@ -432,9 +443,11 @@ func TestF4_DirtyIsNeverAllocatable(t *testing.T) {
 	}
 }
 
-// TestF4_BurnThroughARestart kills Placement before each request of a burn: the burn
+// TestBurnThroughARestart kills Placement before each request of a burn: the burn
 // says that it does not know, and its repetition burns once Placement is back.
-func TestF4_BurnThroughARestart(t *testing.T) {
+//
+// F4
+func TestBurnThroughARestart(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	for nth := 1; nth <= 4; nth++ {
 		p, generation := s.free(t)

@@ -23,7 +23,9 @@ const pastHeartbeat = 34 * time.Second
 
 // The server is away for longer than the heartbeat time-out: its first act is to
 // give the step to another attempt, while the first still runs.
-func TestF3_KillServerPastTheHeartbeat(t *testing.T) {
+//
+// F3
+func TestKillServerPastTheHeartbeat(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
 	s.Run(t, "all")
@@ -39,7 +41,9 @@ func TestF3_KillServerPastTheHeartbeat(t *testing.T) {
 
 // S2.94–99: kill -9 of the server in mid-wipe, for longer than heartbeats are
 // throttled; the step goes on meanwhile or takes up again.
-func TestF2_KillServer(t *testing.T) {
+//
+// F2
+func TestKillServer(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
 	s.Run(t, "all")
@@ -56,7 +60,9 @@ func TestF2_KillServer(t *testing.T) {
 // A cut between host and server for longer than the heartbeat time-out; the control
 // worker is not cut off. The wipe stops, since nobody can be told, and goes on by
 // itself.
-func TestF3_Partition(t *testing.T) {
+//
+// F3
+func TestPartition(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control")
@@ -94,7 +100,9 @@ func elsewhere(t *testing.T, s *Site) *Worker {
 // F1: a worker is stopped in the middle of a chunk, past the heartbeat time-out. Its
 // device is given up as lost and enrolled on another host: nobody works beside the
 // stopped one, and when it wakes up the new tenant loses nothing.
-func TestF1_FrozenInMidWipe(t *testing.T) {
+//
+// F1
+func TestFrozenInMidWipe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control")
@@ -132,7 +140,9 @@ func TestF1_FrozenInMidWipe(t *testing.T) {
 // F1: a worker is stopped while its step still waits for a slot of the host, and
 // wakes up without its network, as a machine does that was suspended: by then the
 // device was cleaned elsewhere and has a new tenant, who loses nothing.
-func TestF1_FrozenBeforeTheWipe(t *testing.T) {
+//
+// F1
+func TestFrozenBeforeTheWipe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control")

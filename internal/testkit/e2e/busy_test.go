@@ -16,7 +16,9 @@ import (
 
 // SAFETY F12, F14: what somebody uses is not written to. The device is in error, with
 // its operator called, until that use has ended and the operator cleans it.
-func TestF12_InUseIsErrorUntilTheOperatorCleans(t *testing.T) {
+//
+// F12
+func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")

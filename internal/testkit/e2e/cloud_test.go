@@ -18,7 +18,9 @@ import (
 // Nova's own functional scenario of one-time-use devices, step by step, with Burnish as
 // the operator's cleaning workflow: free, allocated and reserved, deleted, cleaned,
 // allocatable again. Nothing but the sweep tells Burnish (S0.30).
-func TestS0_1_S0_28_NovasScenarioByTheSweepAlone(t *testing.T) {
+//
+// S0.1, S0.28
+func TestNovasScenarioByTheSweepAlone(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
@@ -44,7 +46,9 @@ func TestS0_1_S0_28_NovasScenarioByTheSweepAlone(t *testing.T) {
 }
 
 // A device that a fast tenant used and left between two looks is cleaned (D9, S0.9).
-func TestS0_9_UsedAndFreedBetweenTwoLooks(t *testing.T) {
+//
+// S0.9
+func TestUsedAndFreedBetweenTwoLooks(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
@@ -69,7 +73,9 @@ func TestS0_9_UsedAndFreedBetweenTwoLooks(t *testing.T) {
 // One-time use is configured late: devices in use are imported as they are, burned at
 // the next reconcile (S0.15), free ones stay free, for the trait does not mean dirty
 // (S0.10), used ones are cleaned (S2.84, D8).
-func TestS0_10_S0_15_S2_84_S2_85_ImportOfAFleetThatIsInUse(t *testing.T) {
+//
+// S0.10, S0.15, S2.84, S2.85
+func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
@@ -119,7 +125,9 @@ func TestS0_10_S0_15_S2_84_S2_85_ImportOfAFleetThatIsInUse(t *testing.T) {
 
 // Providers of devices that nobody enrolled are never written (S0.17, S0.35), and what
 // another controller made is left alone (S2.36).
-func TestS0_35_S2_36_WhatIsNotOursIsLeftAlone(t *testing.T) {
+//
+// S0.35, S2.36
+func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	_, stranger := c.Novas(t, "0000:05:00.0", MiB)
@@ -141,7 +149,9 @@ func TestS0_35_S2_36_WhatIsNotOursIsLeftAlone(t *testing.T) {
 
 // Nova made the provider anew, with another UUID and reserved=0, while the device is
 // dirty: it is burned again within one sweep, and stays the device that it is.
-func TestS2_40_ProviderMadeAnewIsBurnedAgain(t *testing.T) {
+//
+// S2.40
+func TestProviderMadeAnewIsBurnedAgain(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	d, provider := c.Novas(t, "0000:0B:00.0", 4*MiB)
@@ -163,7 +173,9 @@ func TestS2_40_ProviderMadeAnewIsBurnedAgain(t *testing.T) {
 
 // While no control worker ran an available device was used, and its provider made anew, free as
 // Burnish left it: the sweep tells that it is another one, and the device is cleaned.
-func TestD9_ProviderMadeAnewWhileNobodyLooked(t *testing.T) {
+//
+// D9
+func TestProviderMadeAnewWhileNobodyLooked(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	d, provider := c.Novas(t, "0000:0D:00.0", 4*MiB)
@@ -187,7 +199,9 @@ func TestD9_ProviderMadeAnewWhileNobodyLooked(t *testing.T) {
 
 // Burnish is killed right after the write that lowered the reservation, Nova gives the
 // device out, Burnish comes back, the operator cleans: not a byte is written (F4, F5).
-func TestF5_KilledAfterTheLoweringWrite(t *testing.T) {
+//
+// F5
+func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	d, provider := c.Novas(t, "0000:01:00.0", 4*MiB)
@@ -232,7 +246,9 @@ func TestF5_KilledAfterTheLoweringWrite(t *testing.T) {
 }
 
 // Placement is killed in the middle of a burn and of a return, and away for 30 s (S0.6).
-func TestS0_6_S2_96_PlacementIsAwayInMidBurnAndMidReturn(t *testing.T) {
+//
+// S0.6, S2.96
+func TestPlacementIsAwayInMidBurnAndMidReturn(t *testing.T) {
 	t.Parallel()
 	for what, after := range map[string]bool{"before the write": false, "after the write": true} {
 		t.Run(what, func(t *testing.T) {

@@ -42,7 +42,9 @@ func wipedTwice(t *testing.T, d Device, e Resume, nonce uint64) int64 {
 
 // SAFETY F1, F2, S2.70 with D1, S3.35: kill -9 of the worker in mid-wipe. Not
 // parallel: the time until the work goes on is measured.
-func TestF2_KillWorker(t *testing.T) {
+//
+// F2
+func TestKillWorker(t *testing.T) {
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
 			s := newSite(t)
@@ -80,7 +82,9 @@ func TestF2_KillWorker(t *testing.T) {
 // What lies before the journal's offset is not written again, and verify reads all
 // of it: a byte that appears there after the kill is found, nothing is returned, and
 // the operator's clean repairs it (F2, F7, F19).
-func TestF2_VerifyDoesNotTrustTheJournal(t *testing.T) {
+//
+// F2
+func TestVerifyDoesNotTrustTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -108,7 +112,9 @@ func TestF2_VerifyDoesNotTrustTheJournal(t *testing.T) {
 }
 
 // S2.94–99: both are killed.
-func TestF2_KillServerAndWorker(t *testing.T) {
+//
+// F2
+func TestKillServerAndWorker(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -131,12 +137,14 @@ func TestF2_KillServerAndWorker(t *testing.T) {
 	}
 }
 
-// seeds bounds the moments at which TestF2_KillAtAnyMoment strikes.
+// seeds bounds the moments at which TestKillAtAnyMoment strikes.
 const seeds = 6
 
 // Whatever is killed at whatever moment of a turnover, the device comes back clean,
 // and is offered to nobody before.
-func TestF2_KillAtAnyMoment(t *testing.T) {
+//
+// F2
+func TestKillAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
 	w := s.Run(t, "all")

@@ -15,7 +15,9 @@ import (
 
 // What is refused at enrolment leaves nothing behind: no device, no provider, and
 // every byte where it was.
-func TestF13_EnrollRefusals(t *testing.T) {
+//
+// F13
+func TestEnrollRefusals(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
@@ -79,7 +81,9 @@ func TestF13_EnrollRefusals(t *testing.T) {
 
 // F11, F13: another file under the enrolled name is another device. Nothing is
 // written to it, neither by a clean nor after the workflow is gone.
-func TestF14_ReplacedFile(t *testing.T) {
+//
+// F14
+func TestReplacedFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
@@ -101,7 +105,9 @@ func TestF14_ReplacedFile(t *testing.T) {
 
 // A device is not lost because its workflow was terminated and an enrolment was then
 // refused: the host still remembers it, and brings it back at its next start.
-func TestF10_RefusedEnrolmentForgetsNothing(t *testing.T) {
+//
+// F10
+func TestRefusedEnrolmentForgetsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all")
@@ -121,7 +127,9 @@ func TestF10_RefusedEnrolmentForgetsNothing(t *testing.T) {
 
 // F13: what the operator takes out of host.yaml is out at the next step, without a
 // restart.
-func TestF13_TakenOutOfHostYAML(t *testing.T) {
+//
+// F13
+func TestTakenOutOfHostYAML(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")

@@ -14,7 +14,9 @@ import (
 // SAFETY F2, F11: what a tenant left on one drive, a partition table, gives the next
 // drive's disk another number at the next boot. It is the enrolled one all the same, by
 // its serial.
-func TestF11_GuestNumbersDisksAnew(t *testing.T) {
+//
+// F11
+func TestGuestNumbersDisksAnew(t *testing.T) {
 	t.Parallel()
 	const size = 8 * MiB
 	dir := t.TempDir()
@@ -44,7 +46,9 @@ func TestF11_GuestNumbersDisksAnew(t *testing.T) {
 
 // SAFETY F17: blocks that keep metadata beside them, which no write of ours reaches. The
 // driver block refuses such a disk, or nothing of the metadata is left.
-func TestF17_GuestMetadata(t *testing.T) {
+//
+// F17
+func TestGuestMetadata(t *testing.T) {
 	t.Parallel()
 	const size, kept = 8064 * (512 + 8), 0xa5
 	dir := t.TempDir()

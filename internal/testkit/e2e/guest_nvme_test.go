@@ -28,7 +28,9 @@ var withNVMe = guestDriver{
 
 // One guest after the other: two at once, with that of the driver block, fill the
 // machine.
-func TestF2_F11_F17_GuestNVMe(t *testing.T) {
+//
+// F2, F11, F17
+func TestGuestNVMe(t *testing.T) {
 	t.Parallel()
 	// The same as with the driver block, by the drive's own Write Zeroes.
 	t.Run("F2: loses power", func(t *testing.T) { testLosesPower(t, withNVMe) })

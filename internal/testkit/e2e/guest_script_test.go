@@ -50,7 +50,9 @@ func withScript(t testing.TB, address string) (driver guestDriver, files []guest
 // that program, also where the power fails in the midst of it, and by nothing else than
 // what host.yaml names byte by byte. What is left is counted in the file that is the card's
 // memory, outside the guest. That file keeps its bytes without power: the worst case.
-func TestS0_31_GuestMemoryOfACard(t *testing.T) {
+//
+// S0.31
+func TestGuestMemoryOfACard(t *testing.T) {
 	t.Parallel()
 	if why := guest.Missing(); why != "" {
 		t.Skipf("no guest can be made here: %s", why)

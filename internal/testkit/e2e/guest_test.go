@@ -230,7 +230,9 @@ func (l *lab) awaitMidWipe(t testing.TB, d Device, past int64) Resume {
 // SAFETY F2, F9, S2.70: the host loses its power in mid-wipe. When it is back, the wipe
 // goes on by itself behind what the disk kept of it; nothing is left, and what is beside
 // it is untouched. Then a tenancy, whose bytes go through the guest's own drivers.
-func TestF2_GuestLosesPower(t *testing.T) {
+//
+// F2
+func TestGuestLosesPower(t *testing.T) {
 	t.Parallel()
 	testLosesPower(t, withBlock)
 }

@@ -17,7 +17,9 @@ import (
 
 // Control and host are processes of their own; the host is down when the clean
 // begins. The operator is told, and the clean goes on by itself when it is back.
-func TestF8_HostSilent(t *testing.T) {
+//
+// F8
+func TestHostSilent(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -52,7 +54,9 @@ func TestF8_HostSilent(t *testing.T) {
 }
 
 // A host that falls silent in mid-wipe: its wipe goes on where it was.
-func TestF8_HostSilentInMidWipe(t *testing.T) {
+//
+// F8
+func TestHostSilentInMidWipe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control", "BURNISH_HOST_SILENT_AFTER=3s")
@@ -78,7 +82,9 @@ func TestF8_HostSilentInMidWipe(t *testing.T) {
 
 // SAFETY F1: a second worker of the same host refuses to start, and says who is the
 // first.
-func TestF1_SecondWorkerRefuses(t *testing.T) {
+//
+// F1
+func TestSecondWorkerRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first := s.Run(t, "host")
@@ -125,7 +131,9 @@ func TestGracefulStop(t *testing.T) {
 }
 
 // S2.41, S2.42: of two binds at once by two processes exactly one wins, each time.
-func TestS2_41_TwoBindsAtOnce(t *testing.T) {
+//
+// S2.41
+func TestTwoBindsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
@@ -161,7 +169,9 @@ func TestS2_41_TwoBindsAtOnce(t *testing.T) {
 }
 
 // S2.65: two cleans at once on a host, the others wait in their order and say so.
-func TestS2_65_S2_66_MaxCleansPerHost(t *testing.T) {
+//
+// S2.65, S2.66
+func TestMaxCleansPerHost(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all", "BURNISH_MAX_CLEANS_PER_HOST=2")

@@ -49,7 +49,9 @@ func fill(t *testing.T, dir string) (empty func()) {
 
 // The inventory fails while a device is being returned: the device waits, burned,
 // and is returned when the inventory is back (F5).
-func TestF5_InventoryFailsAtTheReturn(t *testing.T) {
+//
+// F5
+func TestInventoryFailsAtTheReturn(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {
 		mount bool
@@ -101,7 +103,9 @@ func TestF5_InventoryFailsAtTheReturn(t *testing.T) {
 
 // The host's state directory runs full in mid-wipe: the step is tried again, and goes
 // on when there is room.
-func TestF2_StateDirectoryFull(t *testing.T) {
+//
+// F2
+func TestStateDirectoryFull(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control")
@@ -160,7 +164,9 @@ func allocate(t *testing.T, store *file.Store, name, consumer string) {
 // SAFETY F4, F6: a use that the inventory shows makes the device allocated, whatever
 // it was before, and nothing destructive begins. The look is the device's own: a hint
 // asks for it, or the clean does.
-func TestF4_Used(t *testing.T) {
+//
+// F4
+func TestUsed(t *testing.T) {
 	t.Parallel()
 	used := map[string]struct {
 		env []string
@@ -245,7 +251,9 @@ func failed(t *testing.T, s *Site, _ Device) {
 
 // F4 in the middle of a clean: a hint stops it, and it is waited for; without one the
 // return finds out, and returns nothing (F5).
-func TestF4_UsedWhileCleaning(t *testing.T) {
+//
+// F4
+func TestUsedWhileCleaning(t *testing.T) {
 	t.Parallel()
 	for _, hinted := range []bool{true, false} {
 		t.Run(fmt.Sprintf("hinted %v", hinted), func(t *testing.T) {

@@ -21,7 +21,9 @@ func wrote(seconds float64, reserved int, byNova bool) openstack.Change {
 }
 
 // The assertion of S0.9 itself: what is broken, and what is not.
-func TestS0_9_TheLedgerKnowsWhatIsBroken(t *testing.T) {
+//
+// S0.9
+func TestTheLedgerKnowsWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	const nova, burnish = true, false
 	free, burned := wrote(0, 0, burnish), wrote(10, 1, nova)
@@ -69,7 +71,9 @@ func TestS0_9_TheLedgerKnowsWhatIsBroken(t *testing.T) {
 }
 
 // A Burnish that does not sweep, although it should, is seen by the audit of any test.
-func TestS0_9_TheAuditSeesWhatNobodySweeps(t *testing.T) {
+//
+// S0.9
+func TestTheAuditSeesWhatNobodySweeps(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
@@ -99,7 +103,9 @@ func TestS0_9_TheAuditSeesWhatNobodySweeps(t *testing.T) {
 }
 
 // An outage excuses what it struck, and no more.
-func TestS0_9_WhatAnOutageExcuses(t *testing.T) {
+//
+// S0.9
+func TestWhatAnOutageExcuses(t *testing.T) {
 	t.Parallel()
 	const provider, other = "/resource_providers/11111111-1111-1111-1111-111111111111", "/resource_providers/22222222-2222-2222-2222-222222222222"
 	asked := func(from, to float64, path string, status int) openstack.Exchange {

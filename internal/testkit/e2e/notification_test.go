@@ -68,7 +68,9 @@ func (c *Cloud) tenant(t *testing.T, p *oslo.Producer, d Device, provider string
 // cleaned; also after the broker was killed and its bindings are gone. A rebuild cleans
 // nothing (S0.18). A notification that comes late, twice, or of a tenancy that is over,
 // changes nothing (F6).
-func TestS0_29_S0_18_NotificationsAreEnough(t *testing.T) {
+//
+// S0.29, S0.18
+func TestNotificationsAreEnough(t *testing.T) {
 	t.Parallel()
 	b, p := broker(t)
 	c := NewCloud(t, newSite(t))
@@ -111,7 +113,9 @@ func TestS0_29_S0_18_NotificationsAreEnough(t *testing.T) {
 
 // An instance moves from one device to another: what it leaves is cleaned, on confirm
 // the source (S0.21, S0.24), on revert the destination (S0.22), and what it has never.
-func TestS0_21_S0_22_AMoveCleansTheSideThatIsLeft(t *testing.T) {
+//
+// S0.21, S0.22
+func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 	t.Parallel()
 	b, p := broker(t)
 	c := NewCloud(t, newSite(t))
@@ -193,7 +197,9 @@ func (c *Cloud) swap(t *testing.T, provider, from, to string) {
 
 // An evacuated instance's old device stays burned until its host recovers and drops the
 // allocation, about which Nova tells nobody; then it is cleaned (S0.19).
-func TestS0_19_EvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
+//
+// S0.19
+func TestEvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	from, source := c.Novas(t, "0000:01:00.0", 4*MiB)

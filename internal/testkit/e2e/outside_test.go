@@ -18,7 +18,8 @@ import (
 // Temporal's Web UI lets an operator Cancel, Terminate and Reset a device's workflow.
 // No device is lost by it and no tenant's byte (DESIGN: the workflow, Recovery).
 
-func TestF10_Terminate(t *testing.T) {
+// F10
+func TestTerminate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all")
@@ -62,7 +63,9 @@ func TestF10_Terminate(t *testing.T) {
 
 // The fleet file is applied again after a device's workflow was terminated: who had
 // the device has it still, whatever the enrolment says.
-func TestF10_EnrollAfterTerminate(t *testing.T) {
+//
+// F10
+func TestEnrollAfterTerminate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all")
@@ -83,7 +86,9 @@ func TestF10_EnrollAfterTerminate(t *testing.T) {
 }
 
 // A Cancel is an abort: of a clean, or of nothing.
-func TestF9_Cancel(t *testing.T) {
+//
+// F9
+func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
@@ -130,7 +135,9 @@ func TestF9_Cancel(t *testing.T) {
 
 // A Reset sends the workflow back to an earlier event, while another tenant has the
 // device; Temporal may send the updates after that event once more, or not.
-func TestF10_Reset(t *testing.T) {
+//
+// F10
+func TestReset(t *testing.T) {
 	t.Parallel()
 	for point, update := range map[string]string{
 		"first task":        "",

@@ -13,7 +13,9 @@ import (
 )
 
 // D1: ON_INTERRUPT=error does as S2.70 says.
-func TestD1_S2_70_OnInterruptError(t *testing.T) {
+//
+// D1, S2.70
+func TestOnInterruptError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all", "BURNISH_ON_INTERRUPT=error")
@@ -43,7 +45,9 @@ func TestD1_S2_70_OnInterruptError(t *testing.T) {
 
 // S2.62, S2.63, F8: past its time-out a clean ends in error, with a warning that has
 // the device's UUID.
-func TestS2_62_S2_63_CleanupTimeout(t *testing.T) {
+//
+// S2.62, S2.63
+func TestCleanupTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all", "BURNISH_CLEANUP_TIMEOUT=2s")
@@ -72,7 +76,9 @@ func TestS2_62_S2_63_CleanupTimeout(t *testing.T) {
 
 // F8: the budget is of running time: two kills do not lengthen it, the wait for a
 // host does not shorten it.
-func TestF8_CleanupTimeoutIsRunningTime(t *testing.T) {
+//
+// F8
+func TestCleanupTimeoutIsRunningTime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control", "BURNISH_CLEANUP_TIMEOUT=6s", "BURNISH_HOST_SILENT_AFTER=1s")
@@ -89,7 +95,9 @@ func TestF8_CleanupTimeoutIsRunningTime(t *testing.T) {
 
 // D7, S3.6: with automated cleaning off a one-time-use device waits for the operator's
 // clean, any other returns at once, not sanitised.
-func TestD7_AutomatedCleanOff(t *testing.T) {
+//
+// D7
+func TestAutomatedCleanOff(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all", "BURNISH_AUTOMATED_CLEAN=false")
@@ -164,7 +172,9 @@ func TestVouchIsRefused(t *testing.T) {
 }
 
 // D4, S0.1, S2.44: what nothing can erase.
-func TestD4_S2_44_NoErasePath(t *testing.T) {
+//
+// D4, S2.44
+func TestNoErasePath(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all")

@@ -10,7 +10,9 @@ import (
 )
 
 // S0.4, S0.7, S0.8, S2.40–S2.45, S3.1, S3.18: one device from one tenant to the next.
-func TestS0_1_S2_43_Turnover(t *testing.T) {
+//
+// S0.1, S2.43
+func TestTurnover(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {

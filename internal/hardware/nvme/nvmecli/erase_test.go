@@ -11,7 +11,8 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-func TestF18_SanitizeLogInEveryForm(t *testing.T) {
+// F18
+func TestSanitizeLogInEveryForm(t *testing.T) {
 	for file, want := range map[string]nvmecli.SanitizeLog{
 		"sanitize-log-2.3-never.json":  {Progress: 65535, Status: nvmecli.NeverSanitized, CDW10: 10, State: -1},
 		"sanitize-log-2.3-runs.json":   {Progress: 22214, Status: nvmecli.SanitizeRuns, CDW10: 12, State: -1},
@@ -43,7 +44,8 @@ func log(sstat string) []byte {
 	return []byte(`{"nvme0":{"sprog":65535,"cdw10_info":12,"sstat":` + sstat + `}}`)
 }
 
-func TestF18_StatusInEveryForm(t *testing.T) {
+// F18
+func TestStatusInEveryForm(t *testing.T) {
 	object := func(status string) string {
 		return `{"global_erased":1,"no_cmplted_passes":2,` + status + `}`
 	}
@@ -94,9 +96,11 @@ func TestF18_StatusInEveryForm(t *testing.T) {
 	require.Equal(t, uint16(1), got.Progress)
 }
 
-// TestF18_NothingIsSuccessByDefault: whatever is missing, the log is not one of
+// TestNothingIsSuccessByDefault: whatever is missing, the log is not one of
 // a sanitize that was done.
-func TestF18_NothingIsSuccessByDefault(t *testing.T) {
+//
+// F18
+func TestNothingIsSuccessByDefault(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                   "no output",
 		`{}`:                                 "sstat is missing",
@@ -131,7 +135,8 @@ func TestF18_NothingIsSuccessByDefault(t *testing.T) {
 	}
 }
 
-func TestF17_Namespace(t *testing.T) {
+// F17
+func TestNamespace(t *testing.T) {
 	got, err := nvmecli.ParseNamespace(sample(t, "id-ns-qemu-2.3.json"))
 	require.NoError(t, err)
 	require.Equal(t, uint64(131072), got.Blocks)
@@ -198,7 +203,8 @@ func TestF17_Namespace(t *testing.T) {
 	}
 }
 
-func TestF17_NamespaceList(t *testing.T) {
+// F17
+func TestNamespaceList(t *testing.T) {
 	for text, want := range map[string][]uint32{
 		string(sample(t, "list-ns-qemu-2.3.json")): {1, 2},
 		string(sample(t, "list-ns-2.3-none.json")): {},

@@ -34,7 +34,8 @@ func refused[T any](t *testing.T, want string, got T, err error) {
 	require.Empty(t, got, "nothing is told beside a fault")
 }
 
-func TestS2_10_Controller(t *testing.T) {
+// S2.10
+func TestController(t *testing.T) {
 	for file, want := range map[string]nvmecli.Controller{
 		"id-ctrl-qemu-2.3.json": {
 			Vendor: 6966, Serial: "HWTEST0001", Model: "QEMU NVMe Ctrl", Firmware: "7.2.22", Subsystem: "nqn.2019-08.org.qemu:subsys0",
@@ -58,7 +59,8 @@ func TestS2_10_Controller(t *testing.T) {
 	}
 }
 
-func TestS2_11_to_14_Capabilities(t *testing.T) {
+// S2.11
+func TestTo_14_Capabilities(t *testing.T) {
 	for name, tt := range map[string]struct {
 		registers string
 		want      device.Capabilities
@@ -236,7 +238,8 @@ func TestHealthInEveryForm(t *testing.T) {
 	}
 }
 
-func TestF20_FirmwareSlots(t *testing.T) {
+// F20
+func TestFirmwareSlots(t *testing.T) {
 	got, err := nvmecli.ParseFirmware(sample(t, "fw-log-qemu-2.3.json"))
 	require.NoError(t, err)
 	require.Equal(t, nvmecli.Firmware{Active: 1, Revisions: map[int]string{1: "1.0"}}, got)
@@ -268,7 +271,8 @@ func TestF20_FirmwareSlots(t *testing.T) {
 	}
 }
 
-func TestS2_3_Version(t *testing.T) {
+// S2.3
+func TestVersion(t *testing.T) {
 	for text, want := range map[string]nvmecli.Version{
 		string(sample(t, "version-2.3.txt")):                               {Major: 2, Minor: 3, Text: "2.3"},
 		"nvme version 1.16\n":                                              {Major: 1, Minor: 16, Text: "1.16"},
@@ -340,14 +344,17 @@ func TestTextIsOneLine(t *testing.T) {
 }
 
 // A slot that is told twice, by two spellings, would be the one that was read last.
-func TestF20_FirmwareSlotsHaveOneName(t *testing.T) {
+//
+// F20
+func TestFirmwareSlotsHaveOneName(t *testing.T) {
 	for _, name := range []string{"01", "+1", "8", "0", ""} {
 		got, err := nvmecli.ParseFirmware([]byte(`{"Active Firmware Slot (afi)":1,"Firmware Rev Slot ` + name + `":1}`))
 		refused(t, "there is no slot", got, err)
 	}
 }
 
-func TestF20_HostMetadata(t *testing.T) {
+// F20
+func TestHostMetadata(t *testing.T) {
 	for name, tt := range map[string]struct {
 		output string
 		want   []uint8

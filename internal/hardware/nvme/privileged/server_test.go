@@ -124,8 +124,10 @@ func (b *boundary) untouched() {
 	}
 }
 
-// TestS2_67_TheHelperTakesVerbs and nothing else: no text reaches nvme-cli.
-func TestS2_67_TheHelperTakesVerbs(t *testing.T) {
+// TestTheHelperTakesVerbs and nothing else: no text reaches nvme-cli.
+//
+// S2.67
+func TestTheHelperTakesVerbs(t *testing.T) {
 	b := atBoundary(t).opened()
 	at := fmt.Sprintf(`"address": %q`, b.address())
 	for name, tt := range map[string]struct{ text, says string }{
@@ -158,8 +160,10 @@ func TestS2_67_TheHelperTakesVerbs(t *testing.T) {
 	require.NoError(t, b.call(call{Do: doRead, Address: b.address(), Request: &Request{Verb: Health}}).err(), "and it serves on")
 }
 
-// TestF13_TheHelperAsksTheHostItself, each time.
-func TestF13_TheHelperAsksTheHostItself(t *testing.T) {
+// TestTheHelperAsksTheHostItself, each time.
+//
+// F13
+func TestTheHelperAsksTheHostItself(t *testing.T) {
 	b := atBoundary(t)
 	require.ErrorContains(t, b.call(call{Do: doOpen, Address: b.site.Look(1).Address}).err(), "no")
 	b.opened()
@@ -169,9 +173,11 @@ func TestF13_TheHelperAsksTheHostItself(t *testing.T) {
 	require.ErrorContains(t, b.call(read).err(), "taken out")
 }
 
-// TestF12_F1_TheHelperChangesNothingUnguarded: not without the fence, another drive's
+// TestTheHelperChangesNothingUnguarded: not without the fence, another drive's
 // serial, or a disk that the caller does not hold.
-func TestF12_F1_TheHelperChangesNothingUnguarded(t *testing.T) {
+//
+// F12, F1
+func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 	b := atBoundary(t)
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	require.NoError(t, b.call(call{Do: doOpen, Address: b.address()}).err())
@@ -219,17 +225,21 @@ func TestF12_F1_TheHelperChangesNothingUnguarded(t *testing.T) {
 	require.Error(t, b.call(erase, fence, notLocked).err(), "F11: what was swapped is another")
 }
 
-// TestF12_ADiskThatIsOpenIsNotHeld: everybody could mount it.
-func TestF12_ADiskThatIsOpenIsNotHeld(t *testing.T) {
+// TestADiskThatIsOpenIsNotHeld: everybody could mount it.
+//
+// F12
+func TestADiskThatIsOpenIsNotHeld(t *testing.T) {
 	b := atBoundary(t).opened()
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	require.ErrorContains(t, b.call(erase, int(b.fence.Fd()), b.disk("nvme0n1", 0)).err(), "not opened exclusively")
 	b.untouched()
 }
 
-// TestF1_ACommandOutlivesItsCaller: the helper waits for it, and its fence and disks are
+// TestACommandOutlivesItsCaller: the helper waits for it, and its fence and disks are
 // held until then.
-func TestF1_ACommandOutlivesItsCaller(t *testing.T) {
+//
+// F1
+func TestACommandOutlivesItsCaller(t *testing.T) {
 	b := atBoundary(t).opened()
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true}}
@@ -295,8 +305,10 @@ func holders(t *testing.T, file *os.File) (pids []int) {
 	return pids
 }
 
-// TestF21_TheHelperRebindsUnderTheFenceAlone, and takes nothing from another driver.
-func TestF21_TheHelperRebindsUnderTheFenceAlone(t *testing.T) {
+// TestTheHelperRebindsUnderTheFenceAlone, and takes nothing from another driver.
+//
+// F21
+func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
 	b := atBoundary(t)
 	rebind := call{Do: doRebind, Address: b.address(), Fence: true}
 	fence := int(b.fence.Fd())
@@ -361,8 +373,10 @@ func (b *boundary) shows(proc string) {
 	require.NoError(b.t, os.Symlink(proc, b.proc))
 }
 
-// TestF12_WhatIsInUseIsNotErased, though the caller has an exclusive claim to show.
-func TestF12_WhatIsInUseIsNotErased(t *testing.T) {
+// TestWhatIsInUseIsNotErased, though the caller has an exclusive claim to show.
+//
+// F12
+func TestWhatIsInUseIsNotErased(t *testing.T) {
 	b := atBoundary(t).opened()
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	fence, disk := int(b.fence.Fd()), b.disk("nvme0n1", unix.O_EXCL)
