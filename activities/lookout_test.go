@@ -249,7 +249,7 @@ func TestWatchTellsChanges(t *testing.T) {
 	})
 }
 
-// F2: a survey that a killed worker left is ended, so that it is tried again at once.
+// A survey that a killed worker left is ended, so that it is tried again at once.
 //
 // F2
 func TestAnOrphanedSurveyEnds(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// D10: with Replace another piece than the remembered one is what is looked for, and
+// With Replace another piece than the remembered one is what is looked for, and
 // from then on remembered.
 //
 // D10
@@ -50,7 +50,7 @@ func TestDiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
 	require.Equal(t, "d2", requireFault(t, err, device.CodeIdentityTaken, false).Fault.Other)
 }
 
-// D10: the piece of d1 is looked for at the place d2.
+// The piece of d1 is looked for at the place d2.
 //
 // D10
 func TestDiscoverAtAnotherPlace(t *testing.T) {

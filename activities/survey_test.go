@@ -23,7 +23,7 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 	return activities.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
 }
 
-// S2.6: what is new is enrolled once, manageable, under the name that host and address
+// What is new is enrolled once, manageable, under the name that host and address
 // make; the second survey, told of the first, says nothing to anybody.
 //
 // S2.6
@@ -56,7 +56,7 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 	require.Equal(t, contract.SurveyCounts{Found: 2}, again.Counts)
 }
 
-// S2.4: no device is no error.
+// No device is no error.
 //
 // S2.4
 func TestNoDeviceIsNoError(t *testing.T) {
@@ -65,7 +65,7 @@ func TestNoDeviceIsNoError(t *testing.T) {
 	require.Equal(t, contract.SurveyCounts{}, l.must(contract.SurveyInput{}).Counts)
 }
 
-// F6: a device that changed, or of which nothing was told yet, is asked to look for
+// A device that changed, or of which nothing was told yet, is asked to look for
 // itself; nothing else is said to it.
 //
 // F6
@@ -84,7 +84,7 @@ func TestAChangedDeviceLooksForItself(t *testing.T) {
 	require.Equal(t, contract.SurveyCounts{Found: 3, Hinted: 2}, out.Counts)
 }
 
-// F6: one that is gone looks for itself once, is named as missing for as long as it is,
+// One that is gone looks for itself once, is named as missing for as long as it is,
 // and looks again when it is back, whatever its digest.
 //
 // F6
@@ -114,7 +114,7 @@ func TestAMissingDeviceIsNamed(t *testing.T) {
 	require.Equal(t, map[string]string{l.name(2): "b"}, back.Told)
 }
 
-// S2.31: a driver that finds what is enrolled with another does not take it over. Once
+// A driver that finds what is enrolled with another does not take it over. Once
 // the operator let that go, it may.
 //
 // S2.31
@@ -162,10 +162,10 @@ func TestWhoIsNotMissing(t *testing.T) {
 	require.Empty(t, out.Missing)
 }
 
-// F15, S2.25: a refused enrolment is logged once and shown with its reason, and tried
+// A refused enrolment is logged once and shown with its reason, and tried
 // again only when the device changed or the worker started.
 //
-// F15
+// F15, S2.25
 func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
@@ -219,7 +219,7 @@ func TestEnrolledByTheOperator(t *testing.T) {
 	require.Empty(t, out.Refused)
 }
 
-// S2.6: a device that an operator let go is his: it is not enrolled again, and nobody is
+// A device that an operator let go is his: it is not enrolled again, and nobody is
 // asked twice. One whose enrolment was refused was never a device.
 //
 // S2.6
@@ -292,7 +292,7 @@ func TestAStartAsksAgain(t *testing.T) {
 	require.Equal(t, 1, out.Counts.Forgotten)
 }
 
-// S2.30: two drivers that find one device: nothing is enrolled, hinted or asked, and
+// Two drivers that find one device: nothing is enrolled, hinted or asked, and
 // the error names both and the address.
 //
 // S2.30
@@ -427,7 +427,7 @@ func TestAFinderThatFails(t *testing.T) {
 	require.ErrorContains(t, err, "not elsewhere")
 }
 
-// F23: a drive that another driver has enrolled is left alone: to ask for it a second
+// A drive that another driver has enrolled is left alone: to ask for it a second
 // time would take it for one that was seen at two places.
 //
 // F23
@@ -447,7 +447,7 @@ func TestWhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
 	require.Contains(t, out.Refused[0].Reason, "is enrolled as disk7 already")
 }
 
-// S2.60: a drive that somebody uses is told once and not asked for again and again.
+// A drive that somebody uses is told once and not asked for again and again.
 //
 // S2.60
 func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {

@@ -195,9 +195,9 @@ var order = []struct{ rule, state, nova, self string }{
 	{"S2.40: burned for ever", "retired", "odd odd = odd", "odd odd = odd"},
 }
 
-// S2.40, S2.52, S0.9, S0.15, S0.16, D9: each state against each stock.
+// Each state against each stock.
 //
-// S2.52
+// S2.52, S2.40, S0.9, S0.15, S0.16, D9
 func TestWhatDiffers(t *testing.T) {
 	t.Parallel()
 	stocks := []inventory.View{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
@@ -220,7 +220,7 @@ func TestWhatDiffers(t *testing.T) {
 	}
 }
 
-// S0.14: one device has one provider with total=1; anything else is told.
+// One device has one provider with total=1; anything else is told.
 //
 // S0.14
 func TestAnotherTotalIsOdd(t *testing.T) {
@@ -234,7 +234,7 @@ func TestAnotherTotalIsOdd(t *testing.T) {
 	}
 }
 
-// S0.35, S0.17: a provider of a device that nobody enrolled is counted and left alone, and
+// A provider of a device that nobody enrolled is counted and left alone, and
 // so is one that belongs to the other owner.
 //
 // S0.35, S0.17
@@ -250,9 +250,9 @@ func TestWhatNobodyEnrolledIsLeftAlone(t *testing.T) {
 	require.Equal(t, contract.SweepCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
 }
 
-// S0.30: only those that differ are asked to look, by a hint of the sweep's own moment.
+// Only those that differ are asked to look, by a hint of the sweep's own moment.
 //
-// F6
+// F6, S0.30
 func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
@@ -296,7 +296,7 @@ func TestListedTwice(t *testing.T) {
 	}
 }
 
-// S2.52: a device without a provider is named by each sweep, and told once; one that is
+// A device without a provider is named by each sweep, and told once; one that is
 // back looks. What is retired or unknown is never missing.
 //
 // S2.52
@@ -353,7 +353,7 @@ func TestAHintThatDidNotArrive(t *testing.T) {
 	require.LessOrEqual(t, s.most.Load(), int64(8), "so many at once")
 }
 
-// S0.30: a fleet that does not answer is a fault of the whole sweep: nobody is missing
+// A fleet that does not answer is a fault of the whole sweep: nobody is missing
 // because of it, and those alone are hinted to who were seen to differ.
 //
 // S0.30
@@ -369,7 +369,7 @@ func TestAFleetThatFails(t *testing.T) {
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
 
-// S0.29: who is seen to be free is told at once, not when a long sweep has seen all.
+// Who is seen to be free is told at once, not when a long sweep has seen all.
 //
 // S0.29
 func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
@@ -394,7 +394,7 @@ func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
 	require.Equal(t, []string{"h1_a", "h1_b"}, seen)
 }
 
-// S0.29: a look at some hosts and instances asks for their devices, and the hosts of
+// A look at some hosts and instances asks for their devices, and the hosts of
 // those, alone; a quote in a name does not end the query's.
 //
 // S0.29
@@ -415,7 +415,7 @@ func TestANarrowLook(t *testing.T) {
 	require.Empty(t, none.hosts, "no device there: Placement is not asked")
 }
 
-// S0.29: the device of the instance that Nova speaks of is asked at once, before Placement
+// The device of the instance that Nova speaks of is asked at once, before Placement
 // is, and once; others that the instance never had are not.
 //
 // S0.29
@@ -435,7 +435,7 @@ func TestTheInstancesDeviceIsAskedFirst(t *testing.T) {
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
 
-// S2.52: what is told one by one is bounded, in the order of names.
+// What is told one by one is bounded, in the order of names.
 //
 // S2.52
 func TestManyMismatches(t *testing.T) {
@@ -450,7 +450,7 @@ func TestManyMismatches(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
 }
 
-// S2.84: what could be imported, page by page; what is enrolled or no device is not.
+// What could be imported, page by page; what is enrolled or no device is not.
 //
 // S2.84
 func TestCandidatesInPages(t *testing.T) {
@@ -481,10 +481,10 @@ func TestCandidatesInPages(t *testing.T) {
 	require.Empty(t, s.hints)
 }
 
-// S2.40, D9: an available device whose provider is another one than it was last seen with
+// An available device whose provider is another one than it was last seen with
 // looks for itself, free as it is: who had it in between left no trace there.
 //
-// S2.40
+// S2.40, D9
 func TestAnotherProviderIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for provider, looks := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
@@ -499,10 +499,10 @@ func TestAnotherProviderIsLookedAt(t *testing.T) {
 	}
 }
 
-// S0.21, S0.22: who has the device is another than the one that it knows, burned all the
+// Who has the device is another than the one that it knows, burned all the
 // time: it looks for itself. Of our own providers the allocations are nobody's business.
 //
-// S0.22
+// S0.22, S0.21
 func TestAnotherConsumerIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for consumer, looks := range map[string]bool{"i-h1_a": false, "another": true} {

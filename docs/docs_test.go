@@ -18,7 +18,7 @@ func says(t *testing.T, page string) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// S0.36: the guarantees are documented, one by one, and so is what is none.
+// The guarantees are documented, one by one, and so is what is none.
 //
 // S0.36
 func TestTheGuaranteesAreDocumented(t *testing.T) {
@@ -44,7 +44,7 @@ func TestTheGuaranteesAreDocumented(t *testing.T) {
 	}
 }
 
-// S2.61, S2.104: what an erase is worth is said as what it is, and that keys outlast it.
+// What an erase is worth is said as what it is, and that keys outlast it.
 //
 // S2.61, S2.104
 func TestWhatAnEraseIsWorthIsDocumented(t *testing.T) {

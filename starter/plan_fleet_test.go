@@ -87,7 +87,7 @@ func plannedFleet(t *testing.T, args ...string) map[string]devicePlan {
 	return all
 }
 
-// S2.16: the default policy changes nothing of what it locked in.
+// The default policy changes nothing of what it locked in.
 //
 // S2.16
 func TestFleetByTheDefaultPolicy(t *testing.T) {
@@ -101,9 +101,9 @@ func TestFleetByTheDefaultPolicy(t *testing.T) {
 	require.Equal(t, device.CryptoErase, all["mute"].NewOperation)
 }
 
-// S2.25, S2.28: another policy: what changes, what it cannot have, what stays locked in.
+// Another policy: what changes, what it cannot have, what stays locked in.
 //
-// S2.25
+// S2.25, S2.28
 func TestFleetByAnotherPolicy(t *testing.T) {
 	all := plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: sanitize, clear_strategy: block}\n"))
 	require.Equal(t, devicePlan{
@@ -127,7 +127,7 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 	require.False(t, all["old"].Changes)
 }
 
-// S2.25: what the policy leaves out already is no change while it stays out, and one
+// What the policy leaves out already is no change while it stays out, and one
 // when it is let in; a device that can be cut anew is, whatever its layout was.
 //
 // S2.25

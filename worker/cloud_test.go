@@ -33,7 +33,7 @@ func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.Pla
 	return &cloud{name: "West", every: every, hosts: hosts, temporal: temporal, moved: make(chan struct{}, 1)}, func() []contract.PlacementLook { return looks }
 }
 
-// S0.29: a batch of notifications is one look at the hosts and instances of which it
+// A batch of notifications is one look at the hosts and instances of which it
 // speaks, in Burnish's names.
 //
 // S0.29
@@ -48,7 +48,7 @@ func TestABatchIsOneLook(t *testing.T) {
 	require.Empty(t, c.moved)
 }
 
-// S0.24: after a move, of which Nova tells too early, there is one more look.
+// After a move, of which Nova tells too early, there is one more look.
 //
 // S0.24
 func TestAMoveIsLookedAtTwice(t *testing.T) {
@@ -73,7 +73,7 @@ func TestAMoveIsLookedAtTwice(t *testing.T) {
 	})
 }
 
-// S0.30: a control worker that starts asks for a sweep, and says how often.
+// A control worker that starts asks for a sweep, and says how often.
 //
 // S0.30
 func TestAStartAsksForASweep(t *testing.T) {
@@ -86,7 +86,7 @@ func TestAStartAsksForASweep(t *testing.T) {
 	require.Empty(t, cloudTasks(config.Worker{Inventory: "file"}, c.temporal, nil))
 }
 
-// S0.30: what Nova told while nobody listened may be lost: all is looked at.
+// What Nova told while nobody listened may be lost: all is looked at.
 //
 // S0.30
 func TestAListenerThatBeginsAsksForASweep(t *testing.T) {

@@ -152,7 +152,7 @@ func refused(t *testing.T, drive makeDrivers) error {
 	return err
 }
 
-// S2.3: a driver whose host is not in order keeps the worker from starting.
+// A driver whose host is not in order keeps the worker from starting.
 //
 // S2.3
 func TestAHostThatIsNotInOrder(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAHostThatIsNotInOrder(t *testing.T) {
 	require.Equal(t, 1, s.inits)
 }
 
-// S2.30: two drivers that find the same device keep the worker from starting.
+// Two drivers that find the same device keep the worker from starting.
 //
 // S2.30
 func TestTwoDriversKeepTheWorkerFromStarting(t *testing.T) {
@@ -175,7 +175,7 @@ func TestTwoDriversKeepTheWorkerFromStarting(t *testing.T) {
 	require.Equal(t, device.CodeInvalidConfig, fault.Code)
 }
 
-// S2.5: drivers are in order before they are asked what is there.
+// Drivers are in order before they are asked what is there.
 //
 // S2.5
 func TestDriversBeforeDiscovery(t *testing.T) {
@@ -184,7 +184,7 @@ func TestDriversBeforeDiscovery(t *testing.T) {
 	require.NoError(t, inOrder(made), "Find comes after Init, or it fails")
 }
 
-// S2.5: the states are recovered before devices are looked for, however long that takes;
+// The states are recovered before devices are looked for, however long that takes;
 // where nothing finds, nothing is looked for.
 //
 // S2.5

@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// D9: who had an available device while it had another provider left no trace in this one.
+// Who had an available device while it had another provider left no trace in this one.
 // Neither a bind nor a claim passes that by.
 //
 // D9

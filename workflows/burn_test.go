@@ -185,7 +185,7 @@ func TestReserveAttemptThatDied(t *testing.T) {
 	w.noDefect()
 }
 
-// S0.27: burned by somebody else between two looks.
+// Burned by somebody else between two looks.
 //
 // S0.27
 func TestAlreadyBurnedIsRefused(t *testing.T) {
@@ -293,7 +293,7 @@ func TestBindBesideALook(t *testing.T) {
 	w.noDefect()
 }
 
-// F10: the inventory knows newer than a workflow that was put back: who had the device
+// The inventory knows newer than a workflow that was put back: who had the device
 // then is asked before anything is wiped.
 //
 // F10

@@ -76,7 +76,7 @@ func TestVerifyThatFindsDirt(t *testing.T) {
 	w.noDefect()
 }
 
-// F7: steps that an operator named do not make a device clean.
+// Steps that an operator named do not make a device clean.
 //
 // F7
 func TestNamedStepsNeverClearDirty(t *testing.T) {
@@ -109,7 +109,7 @@ func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 	w.noDefect()
 }
 
-// S3.22: a step that the host knows and that is of no use to this device is refused, and
+// A step that the host knows and that is of no use to this device is refused, and
 // nothing changes.
 //
 // S3.22
@@ -128,7 +128,7 @@ func TestAStepOfNoUseChangesNothing(t *testing.T) {
 	w.noDefect()
 }
 
-// F9: an abort is answered at once, and the step is waited for.
+// An abort is answered at once, and the step is waited for.
 //
 // F9
 func TestAbortInEachPhase(t *testing.T) {
@@ -232,7 +232,7 @@ func TestNothingToAbort(t *testing.T) {
 	w.noDefect()
 }
 
-// F8: the budget is of running time, over the whole clean where it was set.
+// The budget is of running time, over the whole clean where it was set.
 //
 // F8
 func TestBudgetOfTheWholeClean(t *testing.T) {
@@ -247,7 +247,7 @@ func TestBudgetOfTheWholeClean(t *testing.T) {
 	w.noDefect()
 }
 
-// F8: waiting for a silent host spends nothing of it.
+// Waiting for a silent host spends nothing of it.
 //
 // F8
 func TestSilenceSpendsNoBudget(t *testing.T) {
@@ -264,9 +264,9 @@ func TestSilenceSpendsNoBudget(t *testing.T) {
 	w.noDefect()
 }
 
-// S3.11, D5: each step has its own budget where none is set.
+// Each step has its own budget where none is set.
 //
-// D5
+// D5, S3.11
 func TestBudgetOfEachStep(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
@@ -275,7 +275,7 @@ func TestBudgetOfEachStep(t *testing.T) {
 	w.noDefect()
 }
 
-// S3.14: the step that runs is shown, and none when none runs.
+// The step that runs is shown, and none when none runs.
 //
 // S3.14
 func TestCurrentStepIsShown(t *testing.T) {

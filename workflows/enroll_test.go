@@ -94,7 +94,7 @@ func TestEnrol_TwiceIsOnce(t *testing.T) {
 	w.noDefect()
 }
 
-// F13: the same name as something else is refused, in every state.
+// The same name as something else is refused, in every state.
 //
 // F13
 func TestEnrolOtherwiseIsRefused(t *testing.T) {
@@ -156,7 +156,7 @@ func TestNumbersNeverGoBack(t *testing.T) {
 	w.noDefect()
 }
 
-// F13: nothing made up is in an inventory that schedulers give out.
+// Nothing made up is in an inventory that schedulers give out.
 //
 // F13
 func TestAFakeIsRefusedInARealInventory(t *testing.T) {
@@ -177,7 +177,7 @@ func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 	}
 }
 
-// D9: who has the device at the look of a manage or a hold, and has left by its burn, had
+// Who has the device at the look of a manage or a hold, and has left by its burn, had
 // it: the device is cleaned.
 //
 // D9

@@ -171,9 +171,9 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	w.noDefect()
 }
 
-// S2.87, S2.75: a host worker that does not know the step is told as such, at once.
+// A host worker that does not know the step is told as such, at once.
 //
-// S2.87
+// S2.87, S2.75
 func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		w := newWorld(t, safePolicy())
@@ -212,7 +212,7 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	w.noDefect()
 }
 
-// S3.16: a step's version changed in mid-clean: again from the first step, with the
+// A step's version changed in mid-clean: again from the first step, with the
 // same operation, whatever the host would choose now.
 //
 // S3.16
@@ -277,7 +277,7 @@ func TestOperationIsReplacedOnlyAtRest(t *testing.T) {
 	w.noDefect()
 }
 
-// F11: another device in the same place stops everything.
+// Another device in the same place stops everything.
 //
 // F11
 func TestChangedIdentity(t *testing.T) {

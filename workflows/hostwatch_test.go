@@ -80,7 +80,7 @@ func found(told map[string]string) contract.Surveyed {
 	return contract.Surveyed{Told: told, Counts: contract.SurveyCounts{Found: len(told), Enrolled: len(told)}}
 }
 
-// S2.6: each look_now is one survey on the host's own queue, and what it told is
+// Each look_now is one survey on the host's own queue, and what it told is
 // handed to the next.
 //
 // S2.6
@@ -157,7 +157,7 @@ func TestASurveyThatFailsForAWhile(t *testing.T) {
 	require.Nil(t, s.Fault)
 }
 
-// S2.30: one that fails for good is shown, changes nothing, and the next look_now
+// One that fails for good is shown, changes nothing, and the next look_now
 // looks again, also at what was refused before.
 //
 // S2.30

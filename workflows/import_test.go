@@ -89,7 +89,7 @@ func (w *world) dirtyIsBurned() {
 	}
 }
 
-// D8, S2.40, S2.84: Nova makes a provider anew as free, whoever had the device before.
+// Nova makes a provider anew as free, whoever had the device before.
 // Only the one that was imported is believed; the device of another is burned and cleaned.
 //
 // D8, S2.40, S2.84
@@ -111,7 +111,7 @@ func TestOnlyTheImportedProviderIsBelieved(t *testing.T) {
 	}
 }
 
-// D8: with automated cleaning off it is burned all the same, and waits for the operator.
+// With automated cleaning off it is burned all the same, and waits for the operator.
 //
 // D8, S2.40
 func TestAnotherProviderWaitsBurned(t *testing.T) {
@@ -135,7 +135,7 @@ func TestAnotherProviderWaitsBurned(t *testing.T) {
 	}
 }
 
-// D8, S2.85: that somebody has it is believed of any provider.
+// That somebody has it is believed of any provider.
 //
 // D8, S2.85
 func TestAnotherProviderInUse(t *testing.T) {
@@ -161,10 +161,10 @@ func TestAnotherProviderInUse(t *testing.T) {
 	}
 }
 
-// S2.84, D8: the same provider, free: available at once, listed or not, and whatever else
+// The same provider, free: available at once, listed or not, and whatever else
 // kept the inventory from answering.
 //
-// S2.84
+// S2.84, D8
 func TestTheImportedProviderIsBelieved(t *testing.T) {
 	for _, listed := range []string{"", "nova-1"} {
 		for _, trouble := range []bool{false, true} {
@@ -185,7 +185,7 @@ func TestTheImportedProviderIsBelieved(t *testing.T) {
 	}
 }
 
-// D8: a run that an older worker brought to where it believes any provider goes on in its
+// A run that an older worker brought to where it believes any provider goes on in its
 // own order; one of which the older worker saw the missing provider alone is safe.
 //
 // D8

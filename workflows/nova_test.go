@@ -46,7 +46,7 @@ func (w *world) remade(used bool) {
 	w.shelf.generation = generation
 }
 
-// F5: Nova makes the provider anew at any moment of a clean and of the return, with the
+// Nova makes the provider anew at any moment of a clean and of the return, with the
 // same generation by coincidence: that one is never lowered for the clean of the old one.
 //
 // F5
@@ -124,7 +124,7 @@ var keptStates = []struct {
 	}, device.Available},
 }
 
-// F5: a device that is kept clean and burned has a new provider; whoever had that one,
+// A device that is kept clean and burned has a new provider; whoever had that one,
 // the device is not offered before it is cleaned.
 //
 // F5
@@ -162,10 +162,10 @@ func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 	}
 }
 
-// S2.51, F5: a hold that came while the device was being returned burns it again; who had
+// A hold that came while the device was being returned burns it again; who had
 // it between the two is found.
 //
-// S2.51
+// S2.51, F5
 func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 	w := novas(t)
 	w.offered()
@@ -197,7 +197,7 @@ func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 	w.noDefect()
 }
 
-// S0.15: what was given out unburned is burned at the next look, and stays with who has it.
+// What was given out unburned is burned at the next look, and stays with who has it.
 //
 // S0.15
 func TestBurnedAtTheNextLook(t *testing.T) {
@@ -220,10 +220,10 @@ func TestBurnedAtTheNextLook(t *testing.T) {
 	w.noDefect()
 }
 
-// S0.21, S0.22: a migration gives the allocation another consumer; with both, or back, it
+// A migration gives the allocation another consumer; with both, or back, it
 // is the same tenant's bytes, and nothing is wiped.
 //
-// S0.21
+// S0.21, S0.22
 func TestTheConsumerChangesHands(t *testing.T) {
 	w := novas(t)
 	w.offered()
@@ -252,9 +252,9 @@ func (w *world) takeOver(reserved int, consumers ...string) *call {
 	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: w.enrolment(), Import: true})
 }
 
-// S2.84, D8: Placement's record rules; where an ended run is known, nothing vouches.
+// Placement's record rules; where an ended run is known, nothing vouches.
 //
-// S2.84
+// S2.84, D8
 func TestImportBelievesTheInventory(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -298,7 +298,7 @@ func TestImportBelievesTheInventory(t *testing.T) {
 	}
 }
 
-// S2.84: a use between the import and its return shows, however long that took.
+// A use between the import and its return shows, however long that took.
 //
 // S2.84
 func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
@@ -331,7 +331,7 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 	}
 }
 
-// S2.40: what is retired is burned for ever, also where nothing had burned it yet, and
+// What is retired is burned for ever, also where nothing had burned it yet, and
 // again when Nova makes its provider anew.
 //
 // S2.40
@@ -359,7 +359,7 @@ func TestRetiredIsBurned(t *testing.T) {
 	}
 }
 
-// F6: a device without a provider looks once for each hint, and not for ever.
+// A device without a provider looks once for each hint, and not for ever.
 //
 // F6
 func TestWithoutAProviderItLooksOnce(t *testing.T) {
@@ -379,7 +379,7 @@ func TestWithoutAProviderItLooksOnce(t *testing.T) {
 	w.noDefect()
 }
 
-// S0.17: Nova's provider stays Nova's: a device that is forgotten leaves it burned.
+// Nova's provider stays Nova's: a device that is forgotten leaves it burned.
 //
 // S0.17
 func TestNovasProviderIsNotDeleted(t *testing.T) {
@@ -392,7 +392,7 @@ func TestNovasProviderIsNotDeleted(t *testing.T) {
 	w.noDefect()
 }
 
-// F5: the provider is made anew, used and left while the write that lowers is on its way.
+// The provider is made anew, used and left while the write that lowers is on its way.
 //
 // F5
 func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
@@ -420,10 +420,10 @@ func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
 	w.noDefect()
 }
 
-// D8: a sweep's hint, while the import waits for its inventory, burns nothing: a burn would
+// A sweep's hint, while the import waits for its inventory, burns nothing: a burn would
 // be taken for a use.
 //
-// S2.84
+// S2.84, D8
 func TestAHintInMidImport(t *testing.T) {
 	w := novas(t)
 	w.shelf.meddle = func(string, bool) error {
@@ -444,7 +444,7 @@ func TestAHintInMidImport(t *testing.T) {
 	w.noDefect()
 }
 
-// D9: an available device's provider is made anew: who had it before left no trace there.
+// An available device's provider is made anew: who had it before left no trace there.
 //
 // D9
 func TestAProviderMadeAnewWhileAvailable(t *testing.T) {
@@ -459,7 +459,7 @@ func TestAProviderMadeAnewWhileAvailable(t *testing.T) {
 	w.noDefect()
 }
 
-// F5: many attempts of a burn do not hide who had the device meanwhile.
+// Many attempts of a burn do not hide who had the device meanwhile.
 //
 // F5
 func TestAUseAmongManyAttempts(t *testing.T) {

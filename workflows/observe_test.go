@@ -12,7 +12,7 @@ import (
 
 var owners = []device.Owner{device.OwnerSelf, device.OwnerNova}
 
-// F4: every clean looks first; what is in use is not touched.
+// Every clean looks first; what is in use is not touched.
 //
 // F4
 func TestUseSeenAtTheStartOfAClean(t *testing.T) {
@@ -130,7 +130,7 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w.noDefect()
 }
 
-// F6: with owner self used = 0 proves nothing.
+// With owner self used = 0 proves nothing.
 //
 // F6
 func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
@@ -179,7 +179,7 @@ func TestOldHintsAreDropped(t *testing.T) {
 	w.noDefect()
 }
 
-// D9: available, yet burned and unused: it was used between two looks.
+// Available, yet burned and unused: it was used between two looks.
 //
 // D9
 func TestBurnedAndUnusedIsCleaned(t *testing.T) {
@@ -204,7 +204,7 @@ func TestBurnedAndUnusedIsCleaned(t *testing.T) {
 	}
 }
 
-// S2.40: what is not allocatable does not stay free in the inventory.
+// What is not allocatable does not stay free in the inventory.
 //
 // S2.40
 func TestWhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
@@ -243,7 +243,7 @@ func TestFailingLooksAreSpaced(t *testing.T) {
 	w.noDefect()
 }
 
-// D9: what a look saw while the device was claimed counts once the claim has ended.
+// What a look saw while the device was claimed counts once the claim has ended.
 //
 // D9
 func TestBurnedWhileItWasClaimed(t *testing.T) {

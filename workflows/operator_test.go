@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// S2.51: a hold burns the device first; its end lowers it again.
+// A hold burns the device first; its end lowers it again.
 //
 // S2.51
 func TestHoldBurnsAndItsEndLowers(t *testing.T) {

@@ -27,7 +27,7 @@ func (w *world) move(to string) *call {
 	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrolment: e})
 }
 
-// D10: a name that is none is refused, and leaves nothing behind.
+// A name that is none is refused, and leaves nothing behind.
 //
 // D10
 func TestMoveToNoName(t *testing.T) {
@@ -52,7 +52,7 @@ func (w *world) swapped() {
 	require.Equal(w.t, [blocks]string{"a stranger", "a stranger", "a stranger", "a stranger"}, w.host.blocks, "nothing was written")
 }
 
-// D10: the next unit, Dirty, with the past of the device.
+// The next unit, Dirty, with the past of the device.
 //
 // D10
 func TestReplaceStartsTheNextUnit(t *testing.T) {
@@ -147,7 +147,7 @@ func TestReplaceIsRefused(t *testing.T) {
 	})
 }
 
-// D10: move carries state, dirt and past over to the new name, and the old one ends.
+// Move carries state, dirt and past over to the new name, and the old one ends.
 //
 // D10
 func TestMoveCarriesStateAndDirt(t *testing.T) {
@@ -238,7 +238,7 @@ func TestMoveIsRefused(t *testing.T) {
 	})
 }
 
-// F23: a serial that another device has is not enrolled a second time, and that other
+// A serial that another device has is not enrolled a second time, and that other
 // device is made to look.
 //
 // F23
@@ -264,7 +264,7 @@ func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 	})
 }
 
-// F23: the device whose serial was seen at a second place is not handed out any more,
+// The device whose serial was seen at a second place is not handed out any more,
 // whatever its own host sees, until an operator has it cleaned.
 //
 // F23

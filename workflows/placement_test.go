@@ -127,7 +127,7 @@ func (c *cloudWatch) run(until time.Duration, in contract.PlacementInput) contra
 
 func every(d time.Duration) *time.Duration { return &d }
 
-// S0.30: after each pause a sweep, whatever was heard.
+// After each pause a sweep, whatever was heard.
 //
 // S0.30
 func TestSweepsByTheClock(t *testing.T) {
@@ -141,7 +141,7 @@ func TestSweepsByTheClock(t *testing.T) {
 	require.Empty(t, c.narrow)
 }
 
-// S0.30: whoever is the first to ask, a cloud whose workflow was cancelled is swept again.
+// Whoever is the first to ask, a cloud whose workflow was cancelled is swept again.
 //
 // S0.30
 func TestANotificationStartsTheSweepsToo(t *testing.T) {
@@ -232,7 +232,7 @@ func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
 	require.False(t, s.Due)
 }
 
-// S0.29: a look at some hosts waits neither for a sweep nor for an earlier look, which may
+// A look at some hosts waits neither for a sweep nor for an earlier look, which may
 // stand behind the sweep's requests. While four are under way, those that are asked for are
 // one look.
 //
@@ -380,7 +380,7 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.Equal(t, 2, after.Sweeps)
 }
 
-// S0.29: in a run that is long, too, a look does not wait for the end of a sweep; the run
+// In a run that is long, too, a look does not wait for the end of a sweep; the run
 // ends with both.
 //
 // S0.29
@@ -453,7 +453,7 @@ func TestACorruptLookNow(t *testing.T) {
 	require.Equal(t, 1, c.run(time.Hour, contract.PlacementInput{Cloud: "c"}).Sweeps)
 }
 
-// S2.84: what could be imported is asked of a control worker, beside a sweep.
+// What could be imported is asked of a control worker, beside a sweep.
 //
 // S2.84
 func TestCandidates(t *testing.T) {
@@ -491,7 +491,7 @@ func TestWhoIsMissingIsHandedOn(t *testing.T) {
 	require.Empty(t, s.Mismatches)
 }
 
-// S2.52: the Web UI names what needs an operator, and stays short.
+// The Web UI names what needs an operator, and stays short.
 //
 // S2.52
 func TestTheCloudIsShown(t *testing.T) {

@@ -172,7 +172,7 @@ func TestRecovery_TerminatedInMidClean(t *testing.T) {
 	w.noDefect()
 }
 
-// F10: a host that knows newer than a running workflow makes it doubt itself.
+// A host that knows newer than a running workflow makes it doubt itself.
 //
 // F10
 func TestHostKnowsNewer(t *testing.T) {
@@ -283,7 +283,7 @@ func TestRunOfAnEarlierLifeIsNoWitness(t *testing.T) {
 	}
 }
 
-// F10: the inventory is newer than the workflow: doubt, cleaned, once.
+// The inventory is newer than the workflow: doubt, cleaned, once.
 //
 // F10
 func TestInventoryKnowsNewer(t *testing.T) {

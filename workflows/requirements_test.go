@@ -187,7 +187,7 @@ func TestErrorAndBack(t *testing.T) {
 	w.noDefect()
 }
 
-// S2.50: status says whether it may be given out, device_state what it is: each goes its
+// Status says whether it may be given out, device_state what it is: each goes its
 // own way.
 //
 // S2.50

@@ -17,7 +17,7 @@ func notAutomated() clean.Policy {
 	return p
 }
 
-// D4: nothing can clean it, and it is one-time-use: an operator must act.
+// Nothing can clean it, and it is one-time-use: an operator must act.
 //
 // D4
 func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
@@ -54,7 +54,7 @@ func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
 	w.noDefect()
 }
 
-// D4: nothing can clean it, and it may be used again: returned, and told as such.
+// Nothing can clean it, and it may be used again: returned, and told as such.
 //
 // D4
 func TestReusableWithoutAnErasePath(t *testing.T) {
@@ -74,7 +74,7 @@ func TestReusableWithoutAnErasePath(t *testing.T) {
 	w.noDefect()
 }
 
-// D7: automated cleaning is off. A one-time-use device waits for the operator, by
+// Automated cleaning is off. A one-time-use device waits for the operator, by
 // update or by signal, whatever happens meanwhile.
 //
 // D7
@@ -113,7 +113,7 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 	}
 }
 
-// D7: others return at once, not sanitised; the next full clean ends that.
+// Others return at once, not sanitised; the next full clean ends that.
 //
 // D7
 func TestReusableReturnsNotSanitised(t *testing.T) {
@@ -176,7 +176,7 @@ func TestSuspectDevicesWaitToo(t *testing.T) {
 	}
 }
 
-// S3.2: cleaning on enrolment, unless it is off and the operator vouches.
+// Cleaning on enrolment, unless it is off and the operator vouches.
 //
 // S3.2
 func TestCleanOnEnrolment(t *testing.T) {

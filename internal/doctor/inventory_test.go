@@ -9,7 +9,7 @@ import (
 	"burnish/internal/testkit/openstack"
 )
 
-// S0.12: what keeps the control worker from its inventory is told with what to do.
+// What keeps the control worker from its inventory is told with what to do.
 //
 // S0.12
 func TestTheInventoryIsAsked(t *testing.T) {

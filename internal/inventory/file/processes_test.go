@@ -99,7 +99,7 @@ func TestFourProcessesLoseNoUpdate(t *testing.T) {
 	require.Equal(t, int64(processes*writes), st.Generation)
 }
 
-// F10: what was acknowledged is there, whenever the process is killed.
+// What was acknowledged is there, whenever the process is killed.
 //
 // F10
 func TestKilledWriterLeavesEveryAcknowledgedWrite(t *testing.T) {

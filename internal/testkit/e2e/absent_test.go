@@ -97,7 +97,7 @@ func elsewhere(t *testing.T, s *Site) *Worker {
 	return w
 }
 
-// F1: a worker is stopped in the middle of a chunk, past the heartbeat time-out. Its
+// A worker is stopped in the middle of a chunk, past the heartbeat time-out. Its
 // device is given up as lost and enrolled on another host: nobody works beside the
 // stopped one, and when it wakes up the new tenant loses nothing.
 //
@@ -137,7 +137,7 @@ func TestFrozenInMidWipe(t *testing.T) {
 	s.AwaitTenant(t, again, "bob", 3, time.Second)
 }
 
-// F1: a worker is stopped while its step still waits for a slot of the host, and
+// A worker is stopped while its step still waits for a slot of the host, and
 // wakes up without its network, as a machine does that was suspended: by then the
 // device was cleaned elsewhere and has a new tenant, who loses nothing.
 //

@@ -79,10 +79,10 @@ func TestEnrollRefusals(t *testing.T) {
 	})
 }
 
-// F11, F13: another file under the enrolled name is another device. Nothing is
+// Another file under the enrolled name is another device. Nothing is
 // written to it, neither by a clean nor after the workflow is gone.
 //
-// F14
+// F14, F11, F13
 func TestReplacedFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -125,7 +125,7 @@ func TestRefusedEnrolmentForgetsNothing(t *testing.T) {
 	s.AwaitReturned(t, d, 20*time.Second)
 }
 
-// F13: what the operator takes out of host.yaml is out at the next step, without a
+// What the operator takes out of host.yaml is out at the next step, without a
 // restart.
 //
 // F13

@@ -130,9 +130,9 @@ func TestGracefulStop(t *testing.T) {
 	}
 }
 
-// S2.41, S2.42: of two binds at once by two processes exactly one wins, each time.
+// Of two binds at once by two processes exactly one wins, each time.
 //
-// S2.41
+// S2.41, S2.42
 func TestTwoBindsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -168,7 +168,7 @@ func TestTwoBindsAtOnce(t *testing.T) {
 	t.Logf("of %d rounds %v", rounds, wins)
 }
 
-// S2.65: two cleans at once on a host, the others wait in their order and say so.
+// Two cleans at once on a host, the others wait in their order and say so.
 //
 // S2.65, S2.66
 func TestMaxCleansPerHost(t *testing.T) {

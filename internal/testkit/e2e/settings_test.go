@@ -12,7 +12,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// D1: ON_INTERRUPT=error does as S2.70 says.
+// ON_INTERRUPT=error does as S2.70 says.
 //
 // D1, S2.70
 func TestOnInterruptError(t *testing.T) {
@@ -43,10 +43,10 @@ func TestOnInterruptError(t *testing.T) {
 	s.AwaitReturned(t, d, 30*time.Second)
 }
 
-// S2.62, S2.63, F8: past its time-out a clean ends in error, with a warning that has
+// Past its time-out a clean ends in error, with a warning that has
 // the device's UUID.
 //
-// S2.62, S2.63
+// S2.62, S2.63, F8
 func TestCleanupTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -74,7 +74,7 @@ func TestCleanupTimeout(t *testing.T) {
 	s.AwaitReturned(t, d, 60*time.Second)
 }
 
-// F8: the budget is of running time: two kills do not lengthen it, the wait for a
+// The budget is of running time: two kills do not lengthen it, the wait for a
 // host does not shorten it.
 //
 // F8
@@ -93,10 +93,10 @@ func TestCleanupTimeoutIsRunningTime(t *testing.T) {
 	s.AwaitReturned(t, d, 30*time.Second)
 }
 
-// D7, S3.6: with automated cleaning off a one-time-use device waits for the operator's
+// With automated cleaning off a one-time-use device waits for the operator's
 // clean, any other returns at once, not sanitised.
 //
-// D7
+// D7, S3.6
 func TestAutomatedCleanOff(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -171,9 +171,9 @@ func TestVouchIsRefused(t *testing.T) {
 	s.AwaitReturned(t, d, 20*time.Second)
 }
 
-// D4, S0.1, S2.44: what nothing can erase.
+// What nothing can erase.
 //
-// D4, S2.44
+// D4, S2.44, S0.1
 func TestNoErasePath(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
