@@ -1,376 +1,196 @@
 package mutation
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// mutation is one rule taken out: old, which stands in file exactly once, becomes new.
+// mutation takes one promise out of the product: old, which stands in file exactly once,
+// becomes new, and one of the tests that run names must fail.
 type mutation struct {
-	rule, file, old, new string
-	// pkg and run name the tests of which one must fail.
-	pkg, run string
+	rule string // the number of the rule, if one states the promise
+	name string // the promise
+
+	file, old, new string
+
+	pkg string
+	run string // names of tests, "TestA TestB/sub"; or "cites F1": each test whose comment cites F1
 }
 
-var mutations = []mutation{
-	{"F1: the fence is a lock that other processes see", "internal/host/fence.go",
-		"unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)", "error(nil)",
-		"./internal/host", "cites F1"},
-	{"F1: an attempt that was overtaken leaves the device alone", "activities/step.go",
-		"case verdict.Fault != nil:", "case false:",
-		"./activities", "cites F1"},
-	{"F1: the fence is asked for before each chunk", "activities/resume.go",
-		"if err := fence.Held(); err != nil {", "if err := error(nil); err != nil {",
-		"./activities", "cites F1"},
-	{"F2: the device is flushed before a chunk counts", "internal/clean/steps/zero.go",
-		"if err := w.Device.Flush(ctx); err != nil {", "if err := error(nil); err != nil {",
-		"./internal/clean/steps", "cites F2"},
-	{"F3: lost contact is never reported as cancelled", "activities/step.go",
-		"return soon(device.CodeLostContact, \"contact to the server was lost\")", "return temporal.NewCanceledError()",
-		"./activities", "cites F3"},
-	{"F4: an allocation between the look and the write is seen", "internal/inventory/rules.go",
-		"if st.Generation != u.Generation {", "if false {",
-		"./internal/inventory", "^(TestAFaultBeforeAndAfterEveryCall|TestAFirstPublishThatBreaksLeavesNothingFree|TestBurnAgainstOneWhoComesFirst|TestBurnIsFourRequests|TestBurnKnowsItsOwnWriteUnderAnother|TestBurnRefusesAndWritesNothing|TestBurnTakesItsOwnEarlierWriteForDone|TestLateLowerAfterARaiseIsVoid|TestLowerIsOneWriteAndOneReadBack|TestLowerTellsWhatHappensBeforeItsReadBack|TestNothingOfNothingIsNotBurned|TestRaiseBurnsWhatIsInUseAndSaysSo|TestRaiseLeavesANewerInventoryAlone|TestRaiseSeesALoweredAndAllocatedProviderAtAnyMoment|TestRaiseSeesAnAllocationMadeAtAnyMoment|TestRaiseTakesAWriterMeanwhileForNoOlderNews|TestRaiseWritesWithTheGenerationOfTheUsages|TestReleaseConflictIsNeverBlindlyRepeated|TestWhatIsNotReadBackIsNotDone)$"},
-	{"F4: a device in use is not cleaned", "workflows/clean.go",
-		"if stock.Used > 0 {", "if false {",
-		"./workflows", "cites F4"},
-	{"F4: the clean burns first", "workflows/clean.go",
-		"	in := d.stockInput()\n	in.Raise = true\n", "	in := d.stockInput()\n",
-		"./workflows", "cites F4"},
-	{"F5: another generation than the recorded one is never lowered with", "workflows/release.go",
-		"case stock.Generation != generation:", "case false:",
-		"./workflows", "^TestReclaimedIsCleanedAgain$"},
-	{"F5: lowering is never repeated unseen", "workflows/options.go",
-		"temporal.RetryPolicy{MaximumAttempts: 1}", "temporal.RetryPolicy{MaximumAttempts: 3}",
-		"./workflows", "cites F5"},
-	{"F6: only its own instance ends a binding", "internal/device/table.go",
-		"return d.Binding != nil && d.Binding.Instance == e.Instance", "return d.Binding != nil",
-		"./workflows", "cites F6"},
-	{"F6: a hint that is older than the binding is dropped", "workflows/look.go",
-		"if err != nil || seen.Before(d.state.BoundAt) {", "if err != nil || seen.IsZero() {",
-		"./workflows", "cites F6"},
-	{"F5 of Nova: the write that lowers goes to the provider that was looked at", "activities/control.go",
-		"		id = in.Provider\n", "		p, _ := c.Store.(inventory.Foreign).Find(ctx, in.Name)\n		id = p.UUID\n",
-		"./workflows", "^(TestAProviderMadeAnewBeforeTheRelease|TestAProviderMadeAnewInAClean|TestAProviderMadeAnewWhileKeptClean)$"},
-	{"F5 of Nova: a provider that was made anew is not the one that was lowered", "workflows/release.go",
-		"case stock.Provider != provider:", "case false:",
-		"./workflows", "^(TestAProviderMadeAnewBeforeTheRelease|TestAProviderMadeAnewInAClean|TestAProviderMadeAnewWhileKeptClean)$"},
-	{"F5 of Nova: what is kept clean is so at one provider", "activities/control.go",
-		"if in.Provider != \"\" && p.UUID != in.Provider {", "if false {",
-		"./workflows", "^(TestAProviderMadeAnewBeforeTheRelease|TestAProviderMadeAnewInAClean|TestAProviderMadeAnewWhileKeptClean)$"},
-	{"F5 of Nova: a look at what is kept clean compares the provider", "workflows/look.go",
-		"if kept && d.kept() && stock.Provider != provider && stock.Used == 0 {", "if kept && d.kept() && stock.Provider == \"-\" && provider == \"-\" {",
-		"./workflows", "^(TestAProviderMadeAnewBeforeTheRelease|TestAProviderMadeAnewInAClean|TestAProviderMadeAnewWhileKeptClean)$"},
-	{"F5 of Nova: what is kept clean is so at one generation", "workflows/look.go",
-		"!d.state.Uncertain || d.kept()", "!d.state.Uncertain",
-		"./workflows", "^TestUsedBetweenTheImportAndTheReturn$"},
-	{"F5 of Nova: a burn of what is kept clean finds who had it", "workflows/look.go",
-		"		if !d.kept() {\n			in.Expect = nil\n		}\n", "		in.Expect = nil\n",
-		"./workflows", "^(TestUsedBetweenTheReturnAndTheHold|TestUsedDuringTheHoldIsCleaned)$"},
-	{"D8 of Nova: a missing provider ends the import", "workflows/resolve.go",
-		"if f.Code == device.CodeNoProvider && since", "if false && since",
-		"./workflows", "cites D8"},
-	{"D8 of Nova: an import believes its own provider alone", "workflows/resolve.go",
-		"stock.Total == 1 && stock.Provider != imported && since", "false && stock.Provider != imported && since",
-		"./workflows", "cites D8"},
-	{"D8 of Nova: an import believes the provider that was listed", "workflows/enroll.go",
-		"cmp.Or(listed, stock.Provider)", "cmp.Or(stock.Provider, listed)",
-		"./workflows", "cites D8"},
-	{"D8 of Nova: a run of an older worker keeps its order", "workflows/changes.go",
-		"return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion", "return change != \"\" || ctx == nil",
-		"./workflows", "TestReplay_Every"},
-	{"F4 of Nova: who has it at the look had it at the burn", "workflows/release.go",
-		"if stock.Used > 0 { // and", "if false { // and",
-		"./workflows", "^TestLeftBetweenTheLookAndTheBurn$"},
-	{"F6 of Nova: the sweep says when it saw", "activities/sweep.go",
-		", Seen: w.seen.Format(time.RFC3339Nano)}", "}",
-		"./activities", "^TestOnlyThoseThatDifferAreHinted$"},
-	{"F6 of Nova: what is missing is told once", "activities/sweep.go",
-		"		if !slices.Contains(w.was, name) {\n", "		{\n",
-		"./activities", "^TestMissingIsToldOnce$"},
-	{"S0.15 of Nova: what is given out unburned is burned", "workflows/look.go",
-		"d.state.Device.State == device.Allocated && s.Reserved < s.Total", "false",
-		"./workflows", "cites S0.15"},
-	{"S2.40 of Nova: what is retired is burned", "workflows/operator.go",
-		"d.state.Intent.Raise || raise", "d.state.Intent.Raise || raise && false",
-		"./workflows", "^TestRetiredIsBurned$"},
-	{"D9 of Nova: a bind sees a provider made anew", "workflows/bind.go",
-		"if err == nil && d.remade(stock) {", "if false {",
-		"./workflows", "^TestABindAfterAProviderMadeAnew$"},
-	{"D9 of Nova: a claim does not hide a provider made anew", "workflows/look.go",
-		"if d.remade(stock) && since(", "if false && since(",
-		"./workflows", "^TestABindAfterAProviderMadeAnew$"},
-	{"S0.17 of Nova: its provider is not deleted", "activities/control.go",
-		"	if in.Owner == device.OwnerNova {\n		return contract.Stock{}, nil\n	}\n", "",
-		"./workflows", "^TestNovasProviderIsNotDeleted$"},
-	{"F13 of Nova: nothing made up is in a real inventory", "activities/control.go",
-		"if c.Real && in.Driver == \"fake\" {", "if false {",
-		"./workflows", "^TestAFakeIsRefusedInARealInventory$"},
-	{"the gate of Nova: no continue-as-new while a sweep runs", "workflows/placement.go",
-		"return p.sweeping+p.looking+p.timing == 0", "return p.looking+p.timing == 0",
-		"./workflows", "^(TestContinueAsNewKeepsTime|TestContinueAsNewLosesNothing)$"},
-	{"F7: named steps never make a device clean", "internal/device/table.go",
-		"CleanDone, when(notReturn, fullPlan)", "CleanDone, when(notReturn)",
-		"./internal/device", "TestRequirements|TestProofs"},
-	{"F7: the start of a burn makes a device dirty", "internal/device/table.go",
-		"d.Dirty, d.Claim.Burning = true, true", "d.Claim.Burning = true",
-		"./internal/device", "TestRequirements|TestProofs"},
-	{"F8: an attempt starts with what earlier ones left of the budget", "activities/step.go",
-		"remaining := a.in.Budget - a.used", "remaining := a.in.Budget",
-		"./activities", "cites F8"},
-	{"F9: a cancel waits for the step", "workflows/options.go",
-		"WaitForCancellation:    true", "WaitForCancellation:    false",
-		"./workflows", "cites F9"},
-	{"F10: numbers of the host's record count", "workflows/look.go",
-		"r.Seq > d.state.Seq || r.Binding", "false || r.Binding",
-		"./workflows", "^(TestBindFindsANewerInventory|TestDoubtKeepsTheTenant|TestDuplicateOfADoubtIsNothing|TestHostKnowsNewer|TestInventoryKnowsNewer|TestLookThatBurnsBesideAClean|TestNumbersNeverGoBack|TestRunOfAnEarlierLifeIsNoWitness|TestUnknownWaitsForItsInventory)$"},
-	{"F13: no PCI device without an entry that matches", "internal/host/rules.go",
-		"	case !matches:", "	case !matches && false:",
-		"./internal/host", "cites F13"},
-	{"F13: all criteria of an entry must hold", "internal/pci/spec.go",
-		"(s.product == wild || s.product == d.Product) &&", "(s.product == wild || s.product == d.Product) ||",
-		"./internal/pci", "cites S2.7"},
-	{"F13: a program of other bytes does not run", "internal/hardware/script/program.go",
-		"have != rule.SHA256", "have == \"\"",
-		"./internal/hardware/script", "^TestOnlyTheProgramThatTheHostDescribes$"},
-	{"F11: a program works on the enrolled device alone", "internal/hardware/script/handle.go",
-		"field := h.enrolled.Differs(who); field != \"\"", "field := h.enrolled.Differs(who); field == \"-\"",
-		"./internal/hardware/script", "^TestOnlyTheEnrolledCard$"},
-	{"F12: no program is called while the host uses the device", "internal/hardware/script/card.go",
-		"if flags&unix.IFF_UP != 0 {", "if flags&unix.IFF_UP == 1<<20 {",
-		"./internal/hardware/script", "cites S2.7"},
-	{"F1: what a program starts holds the fence", "internal/hardware/script/run.go",
-		"if c.target.Fence != nil {", "if false {",
-		"./internal/hardware/script", "^TestAVerbHoldsTheFenceAndTheDevice$"},
-	{"F1: nothing that a program started outlives its verb", "internal/hardware/script/keeper.go",
-		"return stopped, endChildren(pid)", "return stopped, nil",
-		"./internal/hardware/script", "^TestNothingOutlivesItsVerb$/detached"},
-	{"F22: a program that does not say so is not done", "internal/hardware/script/answer.go",
-		"if !answer.Done {", "if false {",
-		"./internal/hardware/script", "cites F22"},
-	{"F14: a file that overwrites elsewhere is refused", "internal/hardware/block/filesystem.go",
-		"if uint32(known.magic) == uint32(stat.Type) {", "if true {",
-		"./internal/hardware/block", "cites F14"},
-	{"F14: the resolved path is opened without following links", "internal/hardware/block/block.go",
-		"Resolve: unix.RESOLVE_NO_SYMLINKS", "Resolve: 0",
-		"./internal/hardware/block", "^TestOpenFollowsNoLink$"},
-	{"F11: a disk or a loop must be the enrolled one", "internal/hardware/block/device.go",
-		"field := d.enrolled.Differs(v.identity); field != \"\"", "field := d.enrolled.Differs(v.identity); field == \"-\"",
-		"./internal/hardware/block", "^TestRefusedAndNothingIsWritten$/disk/(replaced|grown)"},
-	{"F11: before every write it is still the device that was opened", "internal/hardware/block/device.go",
-		"	if seq != d.seen.seq {", "	if seq < 0 {",
-		"./internal/hardware/block", "^TestAskedAgainBeforeEveryWrite$"},
-	{"F11: before every write the loop still shows its file", "internal/hardware/block/loop.go",
-		"if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset || now.Sizelimit != i.info.Sizelimit {", "if now == nil {",
-		"./internal/hardware/block", "^TestAskedAgainBeforeEveryWrite$"},
-	{"F12: the writing descriptor holds the claim", "internal/hardware/block/claim.go",
-		"openOnce(path, flags|unix.O_EXCL)", "openOnce(path, flags)",
-		"./internal/hardware/block", "cites F12"},
-	{"F12: a disk that something holds is refused", "internal/hardware/block/claim.go",
-		"if len(holders) > 0 {", "if len(holders) < 0 {",
-		"./internal/hardware/block", "^TestRefusedAndNothingIsWritten$/disk/.*held"},
-	{"F12: the system's own disk is refused", "internal/hardware/block/claim.go",
-		"} else if below {", "} else if below && false {",
-		"./internal/hardware/block", "^TestRefusedAndNothingIsWritten$/disk/the_system"},
-	{"F12: who writes without a claim is found", "internal/hardware/block/claim.go",
-		"			if writes {", "			if writes && false {",
-		"./internal/hardware/block", "^TestRefusedAndNothingIsWritten$/loop/.*held_open"},
-	{"F14: a loop over the same file is found", "internal/hardware/block/interlock.go",
-		"if known && is(found) {", "if known && is(found) && false {",
-		"./internal/hardware/block", "^TestRefusedAndNothingIsWritten$/(file|loop)/(behind|second)"},
-	{"F14: a loop shows all of its file", "internal/hardware/block/loop.go",
-		"if i.info.Offset == 0 && (limit == 0 || limit == i.stat.Size) && size == i.stat.Size {", "if limit >= 0 {",
-		"./internal/hardware/block", "^(TestLoopIsFoundBySysfsWhereItsNodeCannotBeOpened|TestLoopThatCannotBeErasedIsNotEnrolled)$"},
-	{"F14: the file behind a loop is overwritten in place", "internal/hardware/block/device.go",
-		"behind(path, v.image.path, d.sys.overwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))", "error(nil)",
-		"./internal/hardware/block", "^TestNotInPlace$"},
-	{"F14: only whole disks that tell who they are", "internal/hardware/block/sysfs.go",
-		"bus := s.bus(dir); !slices.Contains(buses, bus)", "bus := s.bus(dir); bus == \"-\"",
-		"./internal/hardware/block", "^TestWhatIsNoWholeDiskIsRefused$"},
-	{"F14: two disks that cannot be told apart are refused", "internal/hardware/block/sysfs.go",
-		"if other.serial == serial {", "if other.serial == \"-\" {",
-		"./internal/hardware/block", "^TestWhatIsNoWholeDiskIsRefused$"},
-	{"F16: no device is asked to zero itself", "internal/hardware/block/system.go",
-		"unix.Pwrite,", "func(fd int, p []byte, at int64) (int, error) { return len(p), unix.Fallocate(fd, 0x11, at, int64(len(p))) },",
-		"./internal/hardware/block", "cites F16"},
-	{"F17: a layout that nobody knows is put in order before it is zeroed", "internal/clean/catalog.go",
-		"s.Operation.Overwrites() && s.Layout != device.LayoutWhole", "s.Operation.Overwrites() && s.Layout == device.LayoutSplit",
-		"./internal/clean", "cites S2.53"},
-	{"F17: a list of namespaces that may go on is none", "internal/hardware/nvme/nvmecli/namespace.go",
-		"if len(list) >= mostListed {", "if false {",
-		"./internal/hardware/nvme/nvmecli", "cites F17"},
-	{"F17: blocks of no size are a fault", "internal/hardware/nvme/nvmecli/namespace.go",
-		"case size == 0:", "case n.Blocks == 0:",
-		"./internal/hardware/nvme/nvmecli", "cites F17"},
-	{"F1: the NVMe helper changes nothing without the fence", "internal/hardware/nvme/privileged/server.go",
-		"unix.Flock(int(held.Fence.Fd()), unix.LOCK_EX|unix.LOCK_NB)", "error(nil)",
-		"./internal/hardware/nvme/privileged", "^TestTheHelperChangesNothingUnguarded$"},
-	{"F11: the NVMe helper changes the drive with the named serial alone", "internal/hardware/nvme/privileged/local.go",
-		"if serial == \"\" || got != serial {", "if false {",
-		"./internal/hardware/nvme/privileged", "^TestTheHelperChangesNothingUnguarded$"},
-	{"F12: the NVMe helper wants every disk of the drive", "internal/hardware/nvme/privileged/server.go",
-		"if !given[number] {", "if false {",
-		"./internal/hardware/nvme/privileged", "cites F12"},
-	{"F12: the NVMe helper wants the disks opened exclusively", "internal/hardware/nvme/privileged/server.go",
-		"	return hardware.Busy(\"%s is not opened exclusively by the caller\", node)\n", "	return nil\n",
-		"./internal/hardware/nvme/privileged", "cites F12"},
-	{"F18: a sanitize log without a status is none", "internal/hardware/nvme/nvmecli/sanitize.go",
-		"	if !found {\n", "	if false {\n",
-		"./internal/hardware/nvme/nvmecli", "cites F18"},
-	{"F18: a status that nobody knows is none", "internal/hardware/nvme/nvmecli/sanitize.go",
-		"if l.Status > SanitizeDoneNoFree {", "if false {",
-		"./internal/hardware/nvme/nvmecli", "cites F18"},
-	{"F11: the drive is the enrolled one, before and after each command", "internal/hardware/nvme/namespaces.go",
-		"if field := enrolled.Differs(who); field != \"\" {", "if field := enrolled.Differs(who); field == \"-\" {",
-		"./internal/hardware/nvme", "^TestAnotherDriveInTheSlot$"},
-	{"F12: a drive with a second controller is refused", "internal/hardware/nvme/controller.go",
-		"if id != c.id.ID {", "if false {",
-		"./internal/hardware/nvme", "cites F12"},
-	{"F12: what somebody writes to without a claim is refused", "internal/hardware/block/disk.go",
-		"return disk.unwritten(ctx, now, fd)", "_ = disk\n	return nil",
-		"./internal/hardware/nvme", "cites F12"},
-	{"F13: the host's rules are asked before each command", "internal/hardware/nvme/handle.go",
-		"if err := h.c.allowed(h.c.pci); err != nil {", "if err := error(nil); err != nil {",
-		"./internal/hardware/nvme", "cites F13"},
-	{"F16: no drive is asked to write zeroes that does not say it can", "internal/hardware/nvme/handle.go",
-		"if !h.c.id.Capabilities().WriteZeroes {", "if false {",
-		"./internal/hardware/nvme", "cites F16"},
-	{"F16: an error of write zeroes is a fault", "internal/clean/steps/zero.go",
-		"		write = drive.WriteZeroesAt\n", "		write = func(ctx context.Context, at, n int64) error {\n			if drive.WriteZeroesAt(ctx, at, n) != nil {\n				return w.Device.ZeroAt(ctx, at, n)\n			}\n			return nil\n		}\n",
-		"./internal/clean/steps", "cites F16"},
-	{"F17: what is zeroed is all there is", "internal/clean/steps/zero.go",
-		"	if err := complete(ctx, w); err != nil {\n		return Outcome{}, err\n	}\n	size, err := sizeOf(w)", "	size, err := sizeOf(w)",
-		"./internal/clean/steps", "cites F17"},
-	{"F17: the bytes add up to what was enrolled", "internal/hardware/nvme/namespaces.go",
-		"if sum <= 0 || sum != h.enrolled.Size || sum != h.Size() {", "if sum < 0 {",
-		"./internal/hardware/nvme", "cites S2.57"},
-	{"F17: another layout is consolidated", "internal/clean/steps/namespaces.go",
-		"if before != device.LayoutWhole {", "if before == device.LayoutNone {",
-		"./internal/hardware/nvme", "^TestNamespaces$/two"},
-	{"F18: only this clean's own sanitize counts", "internal/clean/steps/verify.go",
-		"case !mine || !ours.Proven:", "case !mine:",
-		"./internal/hardware/nvme", "^TestAVerifyAloneProvesNothing$"},
-	{"F18: the log speaks of our command", "internal/clean/steps/sanitize.go",
-		"now.GlobalErased && now.Command == i.Command &&", "now.GlobalErased &&",
-		"./internal/hardware/nvme", "^TestAnotherSanitizeComesBetween$"},
-	{"F18: everything is erased since", "internal/clean/steps/sanitize.go",
-		"now.GlobalErased && now.Command", "now.Command",
-		"./internal/hardware/nvme", "^TestADriveThatLiesIsNotBelieved$"},
-	{"F18: it was not so before", "internal/clean/steps/sanitize.go",
-		"(!i.Before.GlobalErased || i.SawRunning)", "i.Command != 0",
-		"./internal/hardware/nvme", "^TestADriveThatLiesIsNotBelieved$"},
-	{"F18: a sanitize that the drive refused is not ours", "internal/clean/steps/sanitize.go",
-		"mine, err = false, w.Keep(intentName, intent{})", "err = nil",
-		"./internal/hardware/nvme", "^TestAnotherSanitizeComesBetween$"},
-	{"F18: everything is erased still when it is verified", "internal/clean/steps/verify.go",
-		"case !now.GlobalErased:", "case false:",
-		"./internal/hardware/nvme", "^TestWhatWasWrittenSinceIsSeen$"},
-	{"F18: the intent is recorded before the command", "internal/clean/steps/sanitize.go",
-		"	if err := w.Keep(intentName, ours); err != nil {\n		return intent{}, err\n	}\n", "",
-		"./internal/hardware/nvme", "^TestACrashBetweenIntentAndCommand$"},
-	{"F19: no sampled block reads what it read before", "internal/clean/steps/evidence.go",
-		"case string(digest(buffer)) == string(block.Hash):", "case false:",
-		"./internal/hardware/nvme", "^TestWhatASanitizeLeaves$"},
-	{"F19: what the host does not see is sampled too", "internal/clean/steps/sanitize.go",
-		"if blind, err = reveal(ctx, w, before); err != nil {", "if blind = false; err != nil {",
-		"./internal/hardware/nvme", "^TestWhatTheHostDoesNotSeeIsSampledToo$"},
-	{"F19: a sanitize that was compared with nothing is followed by another", "internal/clean/steps/sanitize.go",
-		"if !ours.Blind {", "if true {",
-		"./internal/hardware/nvme", "^TestWhatTheHostDoesNotSeeIsSampledToo$"},
-	{"F18: the end of a quick sanitize is told from an earlier one's", "internal/clean/steps/sanitize.go",
-		"if !before.GlobalErased || w.Device.Size()", "if true || w.Device.Size()",
-		"./internal/hardware/nvme", "^TestADriveThatIsQuick$"},
-	{"F20: the write protection is ended also where a sanitize keeps the check off", "internal/hardware/nvme/secure.go",
-		"if _, also := h.unprotect(ctx, mayGoOn); also != nil {", "if also := error(nil); also != nil {",
-		"./internal/hardware/nvme", "^TestNothingATenantLeavesKeepsACleanOff$"},
-	{"F20: a detached namespace's write protection is ended", "internal/hardware/nvme/secure.go",
-		"if !slices.Contains(now.active, nsid) { // a drive", "if false { // a drive",
-		"./internal/hardware/nvme", "^TestNothingATenantLeavesKeepsACleanOff$"},
-	{"F18: media verification is left also where a device is to be zeroed", "internal/clean/steps/sanitize.go",
-		"if now.Verifying { // it ends", "if false { // it ends",
-		"./internal/hardware/nvme", "^TestNothingATenantLeavesKeepsACleanOff$"},
-	{"F20: a check that was put off is made up for", "internal/clean/steps/sanitize.go",
-		"security, err := madeUp(ctx, w)", "security, err := \"\", error(nil)",
-		"./internal/hardware/nvme", "^TestASanitizeKeepsTheCheckOff$"},
-	{"F20: an owned drive is the operator's", "internal/hardware/nvme/secure.go",
-		"if found.Enabled || found.Locked || found.ShadowMBR {", "if false {",
-		"./internal/hardware/nvme", "cites F20"},
-	{"F20: staged firmware is found before any reset", "internal/hardware/nvme/secure.go",
-		"if slots.Next != 0 && slots.Next != slots.Active {", "if false {",
-		"./internal/hardware/nvme", "cites F20"},
-	{"F20: nothing resets a drive with foreign firmware", "internal/hardware/nvme/health.go",
-		"	if err := h.c.firmware(ctx, h.enrolled); err != nil {\n		return err\n	}\n", "",
-		"./internal/hardware/nvme", "cites F20"},
-	{"F20: host metadata does not outlast its tenant", "internal/hardware/nvme/secure.go",
-		"if len(types) > 0 {\n			return 0, hardware.Refused(", "if false {\n			return 0, hardware.Refused(",
-		"./internal/hardware/nvme", "^TestHostMetadataIsDeleted$"},
-	{"F20: a write protection does not outlast its tenant", "internal/hardware/nvme/secure.go",
-		"ended, err := h.unprotect(ctx, mayGoOn)", "ended, err := 0, error(nil)",
-		"./internal/hardware/nvme", "^(TestWriteProtectionIsEnded|TestWriteProtectionThatStays)$"},
-	{"F21: a guest that has it is not robbed", "internal/hardware/nvme/privileged/rebind.go",
-		"	if err := l.released(dev); err != nil {\n		return err\n	}\n", "",
-		"./internal/hardware/nvme", "cites F21"},
-	{"D4: a drive that no policy fits is not one that nothing can clean", "workflows/adopt.go",
-		"facts.Operation != \"\" || facts.Capabilities != nil", "facts.Operation != \"\"",
-		"./workflows", "^TestADriveWithoutAnOperationIsNeverReturnedUncleaned$"},
-	{"S2.28: a new policy replaces nothing while the drive is used", "workflows/adopt.go",
-		"s != device.Absent && s != device.Available && s != device.Error && locked != \"\"", "s == device.Absent && locked == \"-\"",
-		"./workflows", "cites S2.28"},
-	{"F19: a loop is read from below its file's cache", "internal/hardware/block/handle.go",
-		"below := h.subject.below(); below >= 0", "below := h.subject.below(); below < -1",
-		"./internal/hardware/block", "cites F19"},
-	{"F19: every byte is compared", "internal/clean/steps/verify.go",
-		"case !bytes.Equal(b.data[:b.n], zeroes[:b.n]):", "case !bytes.Equal(b.data[:1], zeroes[:1]):",
-		"./internal/clean/steps", "cites F19"},
-	{"F19: every block is read", "internal/clean/steps/verify.go",
-		"for at := offset; at < size; at += step {", "for at := offset; at < size; at += 2 * step {",
-		"./internal/clean/steps", "cites F19"},
-	{"F19: nothing read is no proof", "internal/clean/steps/steps.go",
-		"if size <= 0 {", "if size < 0 {",
-		"./internal/clean/steps", "cites F19"},
-	{"F23: what was seen at a second place is not returned", "workflows/release.go",
-		"if d.state.Intent.Twin != \"\" {", "if false {",
-		"./workflows", "cites F23"},
-	{"F23: a silent host clears nothing", "workflows/look.go",
-		"case d.state.Intent.Twin != \"\" && !tells:", "case d.state.Intent.Twin != \"\" && f == nil:",
-		"./workflows", "cites F23"},
-	{"the gate: no continue-as-new while a signal is unread", "workflows/device.go",
-		"case d.signals.HasPending():", "case d.signals.HasPending() && !d.mayEnd(ctx):",
-		"./workflows", "."},
-	{"the gate: no continue-as-new while a handler runs", "workflows/device.go",
-		"!workflow.AllHandlersFinished(ctx) || ", "",
-		"./workflows", "."},
-}
+var mutations = slices.Concat(lifecycleMutations, hostMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations)
 
-// TestEachRuleIsHeldByATest compiles each mutation and runs the tests that must see it.
-func TestEachRuleIsHeldByATest(t *testing.T) {
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
+// root is the repository's, seen from here.
+const root = "../../.."
+
+// atOnce bounds how many mutations are compiled and run beside each other.
+const atOnce = 2
+
+func TestEveryMutationHasItsPlace(t *testing.T) {
+	tests := map[string]testsOf{}
+	seen := map[string]bool{}
 	for _, m := range mutations {
-		t.Run(m.rule, func(t *testing.T) {
-			path := filepath.Join(root, m.file)
-			text, err := os.ReadFile(path)
+		t.Run(m.name, func(t *testing.T) {
+			require.False(t, seen[m.name], "two mutations have this name")
+			seen[m.name] = true
+			require.NotEqual(t, m.old, m.new)
+			text, err := os.ReadFile(filepath.Join(root, m.file))
 			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(text), m.old), "the mutation's place in %s", m.file)
-			mutant := filepath.Join(t.TempDir(), filepath.Base(m.file))
-			require.NoError(t, os.WriteFile(mutant, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600))
-			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutant}})
-			require.NoError(t, err)
-			overlayFile := filepath.Join(t.TempDir(), "overlay.json")
-			require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
-
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-failfast", "-timeout=60s",
-				"-overlay", overlayFile, "-run", m.run, m.pkg)
-			cmd.Dir = root
-			out, err := cmd.CombinedOutput()
-			require.Error(t, err, "every test stayed green without the rule:\n%s", out)
-			require.NotContains(t, string(out), "[build failed]", "it must be a test that fails, not the compiler:\n%s", out)
+			require.Equal(t, 1, strings.Count(string(text), m.old), "occurrences in %s of\n%s", m.file, m.old)
+			if tests[m.pkg] == nil {
+				tests[m.pkg], err = parseTests(filepath.Join(root, m.pkg))
+				require.NoError(t, err)
+			}
+			_, err = tests[m.pkg].pattern(m.run)
+			require.NoError(t, err, "in %s", m.pkg)
 		})
 	}
+}
+
+// TestEveryMutationIsNoticed runs the tests of each mutation without it, where they must
+// pass, and with it, where one must fail. A panic or a time-out is an error of the table.
+func TestEveryMutationIsNoticed(t *testing.T) {
+	r := &runner{dir: t.TempDir(), once: map[string]func() (string, error){}, green: map[string]func() (time.Duration, error){}}
+	slots := make(chan struct{}, atOnce)
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			require.NoError(t, r.check(t.Context(), t.TempDir(), m))
+		})
+	}
+}
+
+// runner compiles each package without mutations once, and runs each set of its tests once.
+type runner struct {
+	dir string
+
+	mu    sync.Mutex
+	once  map[string]func() (binary string, err error)      // by package
+	green map[string]func() (took time.Duration, err error) // by package and pattern
+}
+
+func (r *runner) check(ctx context.Context, dir string, m mutation) error {
+	tests, err := parseTests(filepath.Join(root, m.pkg))
+	if err != nil {
+		return err
+	}
+	pattern, err := tests.pattern(m.run)
+	if err != nil {
+		return err
+	}
+	took, err := r.unchanged(ctx, m.pkg, pattern)
+	if err != nil {
+		return fmt.Errorf("without the mutation: %w", err)
+	}
+	binary, err := compileMutant(ctx, dir, m)
+	if err != nil {
+		return err
+	}
+	out, err := runTests(ctx, binary, m.pkg, pattern, 30*time.Second+10*took)
+	switch {
+	case err == nil:
+		return fmt.Errorf("every test passed with the mutation:\n%s", out)
+	case hasLine(out, "panic: "), hasLine(out, "fatal error: "):
+		return fmt.Errorf("no test failed: the run panicked or timed out: %w\n%s", err, out)
+	case !hasLine(out, "--- FAIL: "):
+		return fmt.Errorf("no test failed: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// unchanged says how long the tests take without a mutation. All must run and pass.
+func (r *runner) unchanged(ctx context.Context, pkg, pattern string) (time.Duration, error) {
+	r.mu.Lock()
+	if r.once[pkg] == nil {
+		binary := filepath.Join(r.dir, strings.ReplaceAll(pkg, "/", "_"))
+		r.once[pkg] = sync.OnceValues(func() (string, error) { return binary, compile(ctx, binary, pkg) })
+	}
+	binary := r.once[pkg]
+	key := pkg + " " + pattern
+	if r.green[key] == nil {
+		r.green[key] = sync.OnceValues(func() (time.Duration, error) {
+			binary, err := binary()
+			if err != nil {
+				return 0, err
+			}
+			start := time.Now()
+			out, err := runTests(ctx, binary, pkg, pattern, 5*time.Minute)
+			switch {
+			case err != nil:
+				return 0, fmt.Errorf("%w\n%s", err, out)
+			case strings.Contains(out, "--- SKIP: "): // or one of its subtests
+				return 0, fmt.Errorf("a test was skipped:\n%s", out)
+			case !hasLine(out, "--- PASS: "):
+				return 0, fmt.Errorf("no test ran:\n%s", out)
+			}
+			return time.Since(start), nil
+		})
+	}
+	green := r.green[key]
+	r.mu.Unlock()
+	return green()
+}
+
+// compileMutant compiles the tests with the mutation by an overlay: the tree is not touched.
+func compileMutant(ctx context.Context, dir string, m mutation) (string, error) {
+	path, err := filepath.Abs(filepath.Join(root, m.file))
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), m.old); n != 1 {
+		return "", fmt.Errorf("%s holds the old text %d times", m.file, n)
+	}
+	mutant := filepath.Join(dir, filepath.Base(m.file))
+	if err := os.WriteFile(mutant, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600); err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutant}})
+	if err != nil {
+		return "", err
+	}
+	overlayFile := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "test")
+	return binary, compile(ctx, binary, m.pkg, "-overlay", overlayFile)
+}
+
+// compile leaves debugging information out, as `go test` does: linking takes half as long.
+func compile(ctx context.Context, binary, pkg string, flags ...string) error {
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compile %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+func runTests(ctx context.Context, binary, pkg, pattern string, limit time.Duration) (string, error) {
+	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.run", pattern, "-test.timeout", limit.String())
+	cmd.Dir = filepath.Join(root, pkg)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// hasLine says whether a line of out starts so. A panic that a test only logs is indented.
+func hasLine(out, start string) bool {
+	return strings.HasPrefix(out, start) || strings.Contains(out, "\n"+start)
 }

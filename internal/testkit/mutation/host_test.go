@@ -1,0 +1,111 @@
+package mutation
+
+// hostMutations take out what activities, host and inventory must not lose.
+var hostMutations = []mutation{
+	{
+		rule: "F1", name: "the fence is a lock that other processes see",
+		file: "internal/host/fence.go",
+		old:  `unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)`,
+		new:  `error(nil)`,
+		pkg:  "./internal/host", run: "cites F1",
+	},
+	{
+		rule: "F1", name: "an attempt that a later one replaced does not touch the device",
+		file: "activities/step.go",
+		old:  `case verdict.Fault != nil:`,
+		new:  `case false:`,
+		pkg:  "./activities", run: "cites F1",
+	},
+	{
+		rule: "F1", name: "the fence is checked before each chunk",
+		file: "activities/resume.go",
+		old:  `if err := fence.Held(); err != nil {`,
+		new:  `if err := error(nil); err != nil {`,
+		pkg:  "./activities", run: "cites F1",
+	},
+	{
+		rule: "F3", name: "lost contact to the server is never reported as cancelled",
+		file: "activities/step.go",
+		old:  `return soon(device.CodeLostContact, "contact to the server was lost")`,
+		new:  `return temporal.NewCanceledError()`,
+		pkg:  "./activities", run: "cites F3",
+	},
+	{
+		rule: "F4", name: "an allocation between the read and the write is noticed",
+		file: "internal/inventory/rules.go",
+		old:  `if st.Generation != u.Generation {`,
+		new:  `if false {`,
+		pkg:  "./internal/inventory", run: "cites F4",
+	},
+	{
+		rule: "F5", name: "reserved is lowered at the provider that was read",
+		file: "activities/control.go",
+		old: `		id = in.Provider
+`,
+		new: `		p, _ := c.Store.(inventory.Foreign).Find(ctx, in.Name)
+		id = p.UUID
+`,
+		pkg: "./workflows", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+	},
+	{
+		rule: "F5", name: "a device held clean is compared by provider before the write",
+		file: "activities/control.go",
+		old:  `if in.Provider != "" && p.UUID != in.Provider {`,
+		new:  `if false {`,
+		pkg:  "./workflows", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+	},
+	{
+		rule: "F6", name: "a reconciliation sends the time at which it read",
+		file: "activities/sweep.go",
+		old:  `, Seen: w.seen.Format(time.RFC3339Nano)}`,
+		new:  `}`,
+		pkg:  "./activities", run: "TestOnlyThoseThatDifferAreHinted",
+	},
+	{
+		rule: "F6", name: "a missing provider is reported once",
+		file: "activities/sweep.go",
+		old: `		if !slices.Contains(w.was, name) {
+`,
+		new: `		{
+`,
+		pkg: "./activities", run: "TestMissingIsToldOnce",
+	},
+	{
+		rule: "S0.17", name: "Nova's provider is not deleted",
+		file: "activities/control.go",
+		old: `	if in.Owner == device.OwnerNova {
+		return contract.Stock{}, nil
+	}
+`,
+		new: ``,
+		pkg: "./workflows", run: "TestNovasProviderIsNotDeleted",
+	},
+	{
+		rule: "F13", name: "a fake device is refused in a real inventory",
+		file: "activities/control.go",
+		old:  `if c.Real && in.Driver == "fake" {`,
+		new:  `if false {`,
+		pkg:  "./workflows", run: "TestAFakeIsRefusedInARealInventory",
+	},
+	{
+		rule: "F8", name: "an attempt starts with what earlier ones left of the budget",
+		file: "activities/step.go",
+		old:  `remaining := a.in.Budget - a.used`,
+		new:  `remaining := a.in.Budget`,
+		pkg:  "./activities", run: "cites F8",
+	},
+	{
+		rule: "F13", name: "no PCI device without a matching entry",
+		file: "internal/host/rules.go",
+		old:  `	case !matches:`,
+		new:  `	case !matches && false:`,
+		pkg:  "./internal/host", run: "cites F13",
+	},
+	{
+		rule: "F13", name: "all criteria of an entry must hold",
+		file: "internal/pci/spec.go",
+		old:  `(s.product == wild || s.product == d.Product) &&`,
+		new:  `(s.product == wild || s.product == d.Product) ||`,
+		pkg:  "./internal/pci", run: "cites S2.7",
+	},
+}

@@ -1,0 +1,165 @@
+package mutation
+
+// stepsMutations take out what planning and the steps must not lose.
+var stepsMutations = []mutation{
+	{
+		rule: "F2", name: "the device is flushed before a chunk is recorded",
+		file: "internal/clean/steps/zero.go",
+		old:  `if err := w.Device.Flush(ctx); err != nil {`,
+		new:  `if err := error(nil); err != nil {`,
+		pkg:  "./internal/clean/steps", run: "cites F2",
+	},
+	{
+		rule: "F17", name: "an unknown namespace layout is consolidated before it is zeroed",
+		file: "internal/clean/catalog.go",
+		old:  `s.Operation.Overwrites() && s.Layout != device.LayoutWhole`,
+		new:  `s.Operation.Overwrites() && s.Layout == device.LayoutSplit`,
+		pkg:  "./internal/clean", run: "cites S2.53",
+	},
+	{
+		rule: "F16", name: "an error of Write Zeroes is a fault",
+		file: "internal/clean/steps/zero.go",
+		old: `		write = drive.WriteZeroesAt
+`,
+		new: `		write = func(ctx context.Context, at, n int64) error {
+			if drive.WriteZeroesAt(ctx, at, n) != nil {
+				return w.Device.ZeroAt(ctx, at, n)
+			}
+			return nil
+		}
+`,
+		pkg: "./internal/clean/steps", run: "cites F16",
+	},
+	{
+		rule: "F17", name: "zeroing covers the whole drive",
+		file: "internal/clean/steps/zero.go",
+		old: `	if err := complete(ctx, w); err != nil {
+		return Outcome{}, err
+	}
+	size, err := sizeOf(w)`,
+		new: `	size, err := sizeOf(w)`,
+		pkg: "./internal/clean/steps", run: "cites F17",
+	},
+	{
+		rule: "F17", name: "any other namespace layout is consolidated",
+		file: "internal/clean/steps/namespaces.go",
+		old:  `if before != device.LayoutWhole {`,
+		new:  `if before == device.LayoutNone {`,
+		pkg:  "./internal/hardware/nvme", run: "TestNamespaces/two",
+	},
+	{
+		rule: "F18", name: "only a sanitize of this clean counts",
+		file: "internal/clean/steps/verify.go",
+		old:  `case !mine || !ours.Proven:`,
+		new:  `case !mine:`,
+		pkg:  "./internal/hardware/nvme", run: "TestAVerifyAloneProvesNothing",
+	},
+	{
+		rule: "F18", name: "the sanitize log must show our command",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `now.GlobalErased && now.Command == i.Command &&`,
+		new:  `now.GlobalErased &&`,
+		pkg:  "./internal/hardware/nvme", run: "TestAnotherSanitizeComesBetween",
+	},
+	{
+		rule: "F18", name: "the sanitize log must show that all data is erased",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `now.GlobalErased && now.Command`,
+		new:  `now.Command`,
+		pkg:  "./internal/hardware/nvme", run: "TestADriveThatLiesIsNotBelieved",
+	},
+	{
+		rule: "F18", name: "a log that showed erased data before proves nothing",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `(!i.Before.GlobalErased || i.SawRunning)`,
+		new:  `i.Command != 0`,
+		pkg:  "./internal/hardware/nvme", run: "TestADriveThatLiesIsNotBelieved",
+	},
+	{
+		rule: "F18", name: "a sanitize that the drive refused is not ours",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `mine, err = false, w.Keep(intentName, intent{})`,
+		new:  `err = nil`,
+		pkg:  "./internal/hardware/nvme", run: "TestAnotherSanitizeComesBetween",
+	},
+	{
+		rule: "F18", name: "the drive is still globally erased when it is verified",
+		file: "internal/clean/steps/verify.go",
+		old:  `case !now.GlobalErased:`,
+		new:  `case false:`,
+		pkg:  "./internal/hardware/nvme", run: "TestWhatWasWrittenSinceIsSeen",
+	},
+	{
+		rule: "F18", name: "the intent is recorded before the command",
+		file: "internal/clean/steps/sanitize.go",
+		old: `	if err := w.Keep(intentName, ours); err != nil {
+		return intent{}, err
+	}
+`,
+		new: ``,
+		pkg: "./internal/hardware/nvme", run: "TestACrashBetweenIntentAndCommand",
+	},
+	{
+		rule: "F19", name: "no sampled block reads as it did before",
+		file: "internal/clean/steps/evidence.go",
+		old:  `case string(digest(buffer)) == string(block.Hash):`,
+		new:  `case false:`,
+		pkg:  "./internal/hardware/nvme", run: "TestWhatASanitizeLeaves",
+	},
+	{
+		rule: "F19", name: "blocks of detached namespaces are sampled too",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `if blind, err = reveal(ctx, w, before); err != nil {`,
+		new:  `if blind = false; err != nil {`,
+		pkg:  "./internal/hardware/nvme", run: "TestWhatTheHostDoesNotSeeIsSampledToo",
+	},
+	{
+		rule: "F19", name: "a sanitize without samples is followed by another",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `if !ours.Blind {`,
+		new:  `if true {`,
+		pkg:  "./internal/hardware/nvme", run: "TestWhatTheHostDoesNotSeeIsSampledToo",
+	},
+	{
+		rule: "F18", name: "the end of a quick sanitize is distinguished from an earlier one's",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `if !before.GlobalErased || w.Device.Size()`,
+		new:  `if true || w.Device.Size()`,
+		pkg:  "./internal/hardware/nvme", run: "TestADriveThatIsQuick",
+	},
+	{
+		rule: "F18", name: "media verification ends also before zeroing",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `if now.Verifying { // it ends`,
+		new:  `if false { // it ends`,
+		pkg:  "./internal/hardware/nvme", run: "TestNothingATenantLeavesKeepsACleanOff",
+	},
+	{
+		rule: "F20", name: "a deferred check is made after the sanitize",
+		file: "internal/clean/steps/sanitize.go",
+		old:  `security, err := madeUp(ctx, w)`,
+		new:  `security, err := "", error(nil)`,
+		pkg:  "./internal/hardware/nvme", run: "TestASanitizeKeepsTheCheckOff",
+	},
+	{
+		rule: "F19", name: "every byte is compared",
+		file: "internal/clean/steps/verify.go",
+		old:  `case !bytes.Equal(b.data[:b.n], zeroes[:b.n]):`,
+		new:  `case !bytes.Equal(b.data[:1], zeroes[:1]):`,
+		pkg:  "./internal/clean/steps", run: "cites F19",
+	},
+	{
+		rule: "F19", name: "every block is read",
+		file: "internal/clean/steps/verify.go",
+		old:  `for at := offset; at < size; at += step {`,
+		new:  `for at := offset; at < size; at += 2 * step {`,
+		pkg:  "./internal/clean/steps", run: "cites F19",
+	},
+	{
+		rule: "F19", name: "reading no byte proves nothing",
+		file: "internal/clean/steps/steps.go",
+		old:  `if size <= 0 {`,
+		new:  `if size < 0 {`,
+		pkg:  "./internal/clean/steps", run: "cites F19",
+	},
+}
