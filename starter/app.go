@@ -19,7 +19,7 @@ import (
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	dial           func(context.Context) (lifecycles, error)
+	dial           func(context.Context) (deviceClient, error)
 	terminal       func() bool // may a person be asked?
 	live           func() bool // is the output a terminal that can be drawn on?
 	now            func() time.Time
@@ -172,7 +172,7 @@ func (a *app) helpCommand(root *cobra.Command, usage func(*cobra.Command) string
 }
 
 // devices is a connection for the time of f.
-func (a *app) devices(ctx context.Context, f func(lifecycles) error) error {
+func (a *app) devices(ctx context.Context, f func(deviceClient) error) error {
 	l, err := a.dial(ctx)
 	if err != nil {
 		return a.explain(ctx, nil, "", err)
@@ -182,7 +182,7 @@ func (a *app) devices(ctx context.Context, f func(lifecycles) error) error {
 }
 
 // request bounds one request.
-func (a *app) request(ctx context.Context) (context.Context, context.CancelFunc) {
+func (a *app) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.timeout.limit)
 }
 

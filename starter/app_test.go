@@ -66,7 +66,7 @@ func TestFailures(t *testing.T) {
 			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
 		},
 		"taken up, and it takes long": {
-			err:  func(ctx context.Context) error { return underWay{silent(ctx)} },
+			err:  func(ctx context.Context) error { return acceptedNotAnswered{silent(ctx)} },
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"taken up, and not done within 10ms; it goes on", "see burnish show"},
 		},
@@ -82,7 +82,7 @@ func TestFailures(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &fakeLifecycles{
+			l := &fakeClient{
 				lastPoll: tt.polled, pollErr: tt.poll,
 				onUpdate: func(ctx context.Context, _, _ string, _ any) (contract.Result, error) {
 					return contract.Result{}, tt.err(ctx)
@@ -114,14 +114,14 @@ func TestFailures(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &fakeLifecycles{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
+	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
 		cancel()
 		return contract.Result{}, context.Canceled
 	}}
 	var out, errs strings.Builder
 	a := &app{
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
-		dial: func(context.Context) (lifecycles, error) { return l, nil },
+		dial: func(context.Context) (deviceClient, error) { return l, nil },
 	}
 	require.Equal(t, exitFailed, a.run(ctx, []string{"abort", "d1"}))
 	require.Contains(t, errs.String(), "burnish: abort d1: interrupted; what was sent may still be carried out")
@@ -150,7 +150,7 @@ func TestUpdatesAreSentAsContracted(t *testing.T) {
 		{[]string{"rebuild", "d1", "--instance", someInstance}, "rebuild", contract.UnbindInput{Instance: someInstance}},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
-			l := &fakeLifecycles{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
+			l := &fakeClient{onUpdate: func(_ context.Context, name, update string, input any) (contract.Result, error) {
 				require.Equal(t, "d1", name)
 				require.Equal(t, tt.update, update)
 				require.Equal(t, tt.input, input)
@@ -173,7 +173,7 @@ func TestUpdatesAreSentAsContracted(t *testing.T) {
 }
 
 func TestNamesAreCanonical(t *testing.T) {
-	l := &fakeLifecycles{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
+	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
 		return contract.Result{Already: true, View: in("h1_0000:0a:00.0", device.Available)}, nil
 	}}
 	got := burnish(t, l, "", "provide", "H1_0000:0A:00.0", "h1_0000:0a:00.0")
@@ -184,7 +184,7 @@ func TestNamesAreCanonical(t *testing.T) {
 
 func TestEnroll(t *testing.T) {
 	already := false
-	l := &fakeLifecycles{onEnroll: func(got contract.EnrollInput) (contract.Result, error) {
+	l := &fakeClient{onEnroll: func(got contract.EnrollInput) (contract.Result, error) {
 		require.Equal(t, contract.EnrollInput{Provide: true, Enrolment: contract.Enrolment{
 			Name: "h1_0000:0a:00.0", Host: "h1", Driver: "block", Type: "DISK", Address: "0000:0a:00.0",
 			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true, Vouched: true, AcceptSignature: "ext4",
@@ -254,7 +254,7 @@ func TestWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			looks := 0
-			l := &fakeLifecycles{
+			l := &fakeClient{
 				onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
 					return contract.Result{View: in("d1", device.PendingCleaning)}, nil
 				},
@@ -277,7 +277,7 @@ func TestShowWithoutWorker(t *testing.T) {
 	known.Hostname = "h1"
 	e := running(known)
 	e.pending = map[string]pending{"zero": {started: true, attempt: 2, progress: &contract.Progress{Step: "zero", Offset: 1 << 20, Size: 3 << 20}}}
-	l := &fakeLifecycles{
+	l := &fakeClient{
 		onDescribe: func(string) (execution, error) { return e, nil },
 		onQuery: func(context.Context, string) (contract.View, error) {
 			return contract.View{}, serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down")
@@ -296,7 +296,7 @@ func TestShowWithoutWorker(t *testing.T) {
 
 func TestShowByUUID(t *testing.T) {
 	var asked string
-	l := &fakeLifecycles{
+	l := &fakeClient{
 		onList: func(query string) ([]execution, error) {
 			require.Contains(t, query, "DeviceUuid = '"+contract.DeviceUUID("d1")+"'")
 			return []execution{running(in("d1", device.Available))}, nil
@@ -323,7 +323,7 @@ func TestShowOfNoDevice(t *testing.T) {
 		"its enrolment was never finished; enroll it again":    running(in("d1", device.Absent)),
 	} {
 		t.Run(says, func(t *testing.T) {
-			l := &fakeLifecycles{
+			l := &fakeClient{
 				onDescribe: func(string) (execution, error) { return e, nil },
 				onQuery:    func(context.Context, string) (contract.View, error) { return e.view, nil },
 			}
@@ -335,7 +335,7 @@ func TestShowOfNoDevice(t *testing.T) {
 
 func TestSteps(t *testing.T) {
 	v := in("d1", device.Available)
-	l := &fakeLifecycles{
+	l := &fakeClient{
 		onDescribe: func(string) (execution, error) { return running(v), nil },
 		onQuery:    func(context.Context, string) (contract.View, error) { return v, nil },
 	}
@@ -348,7 +348,7 @@ func TestSteps(t *testing.T) {
 
 // A listing needs no worker, so that its time-out speaks of none.
 func TestListRunsOutOfTime(t *testing.T) {
-	l := &fakeLifecycles{onList: func(string) ([]execution, error) { return nil, context.DeadlineExceeded }}
+	l := &fakeClient{onList: func(string) ([]execution, error) { return nil, context.DeadlineExceeded }}
 	got := burnish(t, l, "", "list", "--timeout", "7s")
 	require.Equal(t, ran{exitTimeout, "", "burnish: list: no answer within 7s; try again with a longer --timeout\n"}, got)
 }

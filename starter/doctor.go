@@ -40,7 +40,7 @@ example:
 const doctorTimeout = 5 * time.Second
 
 // aheadOfUs is how much later than ours the server's clock may be.
-const aheadOfUs = 5 * time.Second
+const maxClockSkew = 5 * time.Second
 
 // defaultStateDir tells a worker's machine, where no setting is in the environment.
 const defaultStateDir = "/var/lib/burnish"
@@ -60,14 +60,14 @@ func (a *app) doctorCommand() *cobra.Command {
 				a.timeout.limit = doctorTimeout
 			}
 			var f doctor.Findings
-			worker, isWorker := config.Worker{}, worksHere()
+			worker, isWorker := config.Worker{}, isWorkerMachine()
 			usable := false
 			if isWorker {
 				worker, usable = f.Settings()
 			} else {
 				f.OK("settings", "no BURNISH_ variable is set: only the server is looked at")
 			}
-			a.examine(cmd.Context(), &f, worker, usable)
+			a.checkTemporal(cmd.Context(), &f, worker, usable)
 			if usable {
 				f.Machine(worker)
 			}
@@ -77,7 +77,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if cmd.Context().Err() != nil {
 				return a.explain(cmd.Context(), nil, "", cmd.Context().Err())
 			}
-			if f.Bad() {
+			if f.Failed() {
 				return &failure{exit: exitFailed, code: device.CodeInvalid, message: "something is wrong", remedy: "do what stands behind it, and run doctor again"}
 			}
 			return nil
@@ -86,7 +86,7 @@ func (a *app) doctorCommand() *cobra.Command {
 }
 
 // worksHere says whether a worker is meant to run on this machine.
-func worksHere() bool {
+func isWorkerMachine() bool {
 	known, unknown := config.Given()
 	if len(known)+len(unknown) > 0 {
 		return true
@@ -97,29 +97,29 @@ func worksHere() bool {
 
 // examine looks at Temporal: where nothing is known of the worker, at what every
 // device needs.
-func (a *app) examine(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) {
+func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) {
 	const check = "temporal"
 	l, err := a.dial(ctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
-		f.Wrong(check, fail.remedy, "%s", fail.message)
+		f.Fail(check, fail.remedy, "%s", fail.message)
 		return
 	}
 	defer l.close()
-	address, namespace := l.where()
+	address, namespace := l.endpoint()
 	f.OK(check, "%s answers, namespace %s is there", address, namespace)
-	a.examineAttributes(ctx, f, l)
-	a.examineQueue(ctx, f, l, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, "start burnish-worker with BURNISH_ROLE=control or all")
+	a.checkAttributes(ctx, f, l)
+	a.checkQueue(ctx, f, l, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, "start burnish-worker with BURNISH_ROLE=control or all")
 	if known && w.Role.Hosts() {
-		a.examineQueue(ctx, f, l, contract.HostQueue(w.Host), enumspb.TASK_QUEUE_TYPE_ACTIVITY,
+		a.checkQueue(ctx, f, l, contract.HostQueue(w.Host), enumspb.TASK_QUEUE_TYPE_ACTIVITY,
 			"start burnish-worker on "+w.Host+" with BURNISH_ROLE=host or all")
 	}
 }
 
 // examineAttributes insists that listings and filters will work.
-func (a *app) examineAttributes(ctx context.Context, f *doctor.Findings, l lifecycles) {
+func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceClient) {
 	const check = "search attributes"
-	rctx, cancel := a.request(ctx)
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	have, err := l.searchAttributes(rctx)
 	if err != nil {
@@ -134,33 +134,33 @@ func (a *app) examineAttributes(ctx context.Context, f *doctor.Findings, l lifec
 		case !ok:
 			create = append(create, "--name "+name+" --type "+want[name].String())
 		case got != want[name]:
-			f.Wrong(check, "use a namespace of Burnish's own", "%s is %s and must be %s", name, got, want[name])
+			f.Fail(check, "use a namespace of Burnish's own", "%s is %s and must be %s", name, got, want[name])
 		}
 	}
 	if len(create) > 0 {
-		f.Wrong(check, "temporal operator search-attribute create "+strings.Join(create, " "), "%d of %d are missing", len(create), len(want))
+		f.Fail(check, "temporal operator search-attribute create "+strings.Join(create, " "), "%d of %d are missing", len(create), len(want))
 		return
 	}
 	f.OK(check, "all %d are there", len(want))
 }
 
 // examineQueue insists that a worker asks for this work.
-func (a *app) examineQueue(ctx context.Context, f *doctor.Findings, l lifecycles, queue string, kind enumspb.TaskQueueType, start string) {
+func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, queue string, kind enumspb.TaskQueueType, start string) {
 	const check = "worker"
-	rctx, cancel := a.request(ctx)
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	last, err := l.polled(rctx, queue, kind)
+	last, err := l.lastPolled(rctx, queue, kind)
 	ago := a.now().Sub(last)
 	switch {
 	case err != nil:
 		fail := a.explain(ctx, nil, "", err)
-		f.Wrong(check, fail.remedy, "the server does not tell who polls queue %s: %s", queue, fail.message)
+		f.Fail(check, fail.remedy, "the server does not tell who polls queue %s: %s", queue, fail.message)
 	case last.IsZero():
-		f.Wrong(check, start, "no worker polls queue %s", queue)
-	case ago > polledWithin:
-		f.Wrong(check, start, "no worker has polled queue %s for %s", queue, roughly(ago))
-	case ago < -aheadOfUs:
-		f.Warn("clock", "set this machine's clock, as by NTP", "the server's clock is %s ahead of this machine's", roughly(-ago))
+		f.Fail(check, start, "no worker polls queue %s", queue)
+	case ago > pollerMaxAge:
+		f.Fail(check, start, "no worker has polled queue %s for %s", queue, roundDuration(ago))
+	case ago < -maxClockSkew:
+		f.Warn("clock", "set this machine's clock, as by NTP", "the server's clock is %s ahead of this machine's", roundDuration(-ago))
 	default:
 		f.OK(check, "queue %s is polled", queue)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // healthy is a server on which nothing is missing.
-func healthy() *fakeLifecycles {
-	return &fakeLifecycles{
+func healthy() *fakeClient {
+	return &fakeClient{
 		onPolled:     func(string) (time.Time, error) { return clock.Add(-time.Second), nil },
 		onAttributes: func() (map[string]enumspb.IndexedValueType, error) { return contract.Attributes(), nil },
 	}
@@ -38,7 +38,7 @@ func withoutWorker(t *testing.T) {
 
 func TestDoctorOfTheServer(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(*fakeLifecycles)
+		change func(*fakeClient)
 		dial   error
 		host   bool // the machine is one
 		level  doctor.Level
@@ -50,20 +50,20 @@ func TestDoctorOfTheServer(t *testing.T) {
 		"the host's queue": {host: true, level: doctor.OK, says: "worker: queue burnish-host.h7 is polled"},
 		"no server": {
 			dial:  &device.Fault{Code: device.CodeUnreachable, Message: "Temporal at x does not answer", Remedy: "start it"},
-			level: doctor.Wrong, says: "temporal: Temporal at x does not answer; start it",
+			level: doctor.Fail, says: "temporal: Temporal at x does not answer; start it",
 		},
 		"no control worker": {
-			change: func(l *fakeLifecycles) { l.onPolled = func(string) (time.Time, error) { return time.Time{}, nil } },
-			level:  doctor.Wrong, says: "worker: no worker polls queue burnish; start burnish-worker with BURNISH_ROLE=control or all",
+			change: func(l *fakeClient) { l.onPolled = func(string) (time.Time, error) { return time.Time{}, nil } },
+			level:  doctor.Fail, says: "worker: no worker polls queue burnish; start burnish-worker with BURNISH_ROLE=control or all",
 		},
 		"one that died": {
-			change: func(l *fakeLifecycles) {
+			change: func(l *fakeClient) {
 				l.onPolled = func(string) (time.Time, error) { return clock.Add(-2 * time.Minute), nil }
 			},
-			level: doctor.Wrong, says: "worker: no worker has polled queue burnish for 2m0s",
+			level: doctor.Fail, says: "worker: no worker has polled queue burnish for 2m0s",
 		},
 		"no host worker": {
-			change: func(l *fakeLifecycles) {
+			change: func(l *fakeClient) {
 				l.onPolled = func(queue string) (time.Time, error) {
 					if queue == contract.Queue {
 						return clock, nil
@@ -71,22 +71,22 @@ func TestDoctorOfTheServer(t *testing.T) {
 					return time.Time{}, nil
 				}
 			},
-			host: true, level: doctor.Wrong, says: "worker: no worker polls queue burnish-host.h7; start burnish-worker on h7",
+			host: true, level: doctor.Fail, says: "worker: no worker polls queue burnish-host.h7; start burnish-worker on h7",
 		},
 		"a server that does not tell": {
-			change: func(l *fakeLifecycles) {
+			change: func(l *fakeClient) {
 				l.onPolled = func(string) (time.Time, error) { return time.Time{}, serviceerror.NewUnavailable("closing") }
 			},
-			level: doctor.Wrong, says: "worker: the server does not tell who polls queue burnish: Temporal does not answer: closing",
+			level: doctor.Fail, says: "worker: the server does not tell who polls queue burnish: Temporal does not answer: closing",
 		},
 		"the server's clock is ahead": {
-			change: func(l *fakeLifecycles) {
+			change: func(l *fakeClient) {
 				l.onPolled = func(string) (time.Time, error) { return clock.Add(time.Minute), nil }
 			},
-			level: doctor.Warning, says: "clock: the server's clock is 1m0s ahead",
+			level: doctor.Warn, says: "clock: the server's clock is 1m0s ahead",
 		},
 		"attributes are missing": {
-			change: func(l *fakeLifecycles) {
+			change: func(l *fakeClient) {
 				l.onAttributes = func() (map[string]enumspb.IndexedValueType, error) {
 					some := contract.Attributes()
 					delete(some, "DeviceState")
@@ -94,23 +94,23 @@ func TestDoctorOfTheServer(t *testing.T) {
 					return some, nil
 				}
 			},
-			level: doctor.Wrong, says: "search attributes: 2 of 11 are missing; temporal operator search-attribute create --name DeviceDirty --type Bool --name DeviceState --type Keyword",
+			level: doctor.Fail, says: "search attributes: 2 of 11 are missing; temporal operator search-attribute create --name DeviceDirty --type Bool --name DeviceState --type Keyword",
 		},
 		"one of another type": {
-			change: func(l *fakeLifecycles) {
+			change: func(l *fakeClient) {
 				l.onAttributes = func() (map[string]enumspb.IndexedValueType, error) {
 					some := contract.Attributes()
 					some["DeviceHost"] = enumspb.INDEXED_VALUE_TYPE_TEXT
 					return some, nil
 				}
 			},
-			level: doctor.Wrong, says: "search attributes: DeviceHost is Text and must be Keyword",
+			level: doctor.Fail, says: "search attributes: DeviceHost is Text and must be Keyword",
 		},
 		"attributes that are not told": {
-			change: func(l *fakeLifecycles) {
+			change: func(l *fakeClient) {
 				l.onAttributes = func() (map[string]enumspb.IndexedValueType, error) { return nil, errors.New("no") }
 			},
-			level: doctor.Warning, says: "search attributes: the server does not tell which it has: no",
+			level: doctor.Warn, says: "search attributes: the server does not tell which it has: no",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestDoctorOfTheServer(t *testing.T) {
 			var out, errs strings.Builder
 			a := &app{
 				stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
-				dial: func(context.Context) (lifecycles, error) { return l, tt.dial },
+				dial: func(context.Context) (deviceClient, error) { return l, tt.dial },
 			}
 			if tt.host {
 				t.Setenv("BURNISH_HOST", "h7")
@@ -130,7 +130,7 @@ func TestDoctorOfTheServer(t *testing.T) {
 			}
 			code := a.run(t.Context(), []string{"doctor"})
 			require.Equal(t, doctorTimeout, a.timeout.limit)
-			bad := tt.level == doctor.Wrong
+			bad := tt.level == doctor.Fail
 			if !tt.host {
 				require.Equal(t, bad, code == exitFailed, out.String())
 				require.Equal(t, bad, strings.HasPrefix(errs.String(), "burnish: doctor: something is wrong; "))

@@ -45,7 +45,7 @@ example:
 
 func (a *app) enrollCommand() *cobra.Command {
 	var (
-		e    enrolment
+		e    enrollment
 		set  []string
 		file string
 	)
@@ -95,7 +95,7 @@ func (a *app) enrollCommand() *cobra.Command {
 		if err != nil {
 			return usagef("%s", err)
 		}
-		return a.devices(cmd.Context(), func(l lifecycles) error {
+		return a.devices(cmd.Context(), func(l deviceClient) error {
 			result, err := a.enroll(cmd.Context(), l, in)
 			if err != nil {
 				return err
@@ -109,14 +109,14 @@ func (a *app) enrollCommand() *cobra.Command {
 }
 
 // enroll enrols one device.
-func (a *app) enroll(ctx context.Context, l lifecycles, in contract.EnrollInput) (contract.Result, error) {
-	rctx, cancel := a.request(ctx)
+func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInput) (contract.Result, error) {
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	result, err := l.enroll(rctx, in)
 	if err != nil {
 		return contract.Result{}, a.explain(ctx, l, in.Enrolment.Name, err)
 	}
-	result.View = normal(result.View)
+	result.View = normalize(result.View)
 	return result, nil
 }
 
@@ -130,8 +130,8 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 	if err != nil {
 		return usagef("%s: %s", path, err)
 	}
-	all := func(l lifecycles) error {
-		return a.many(len(entries), parallelism, func(i int) outcome {
+	all := func(l deviceClient) error {
+		return a.forEachDevice(len(entries), parallelism, func(i int) outcome {
 			entry := entries[i]
 			if entry.err != nil {
 				f := usagef("%s: %s", path, entry.err)

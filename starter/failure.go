@@ -92,14 +92,14 @@ func (a *app) note(name, text string) {
 
 // polledWithin is for how long Temporal may not have heard of a worker that is
 // alive: its long poll, and a little more.
-const polledWithin = 70 * time.Second
+const pollerMaxAge = 70 * time.Second
 
 // diagnosis bounds the look at why a request was not answered.
-const diagnosis = 3 * time.Second
+const diagnosisTimeout = 3 * time.Second
 
 // explain turns an error of a request about a device into what the operator is
 // told. parent is the command's own context; l may be nil.
-func (a *app) explain(parent context.Context, l lifecycles, name string, err error) *failure {
+func (a *app) explain(parent context.Context, l deviceClient, name string, err error) *failure {
 	var (
 		f           *failure
 		noNamespace *serviceerror.NamespaceNotFound
@@ -132,12 +132,12 @@ func (a *app) explain(parent context.Context, l lifecycles, name string, err err
 	case errors.As(err, &denied):
 		f.code, f.message = device.CodeUnreachable, "Temporal refuses these credentials: "+err.Error()
 		f.remedy = "set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE"
-	case errors.As(err, new(underWay)):
+	case errors.As(err, new(acceptedNotAnswered)):
 		f.exit, f.code = exitTimeout, device.CodeTimeout
 		f.message = fmt.Sprintf("taken up, and not done within %s; it goes on", a.timeout.limit)
 		f.remedy = "see burnish show, and whether the host's worker runs"
-	case ranOut(err):
-		return a.unanswered(parent, l, name)
+	case timedOut(err):
+		return a.diagnoseTimeout(parent, l, name)
 	case code(err) == codes.Unavailable:
 		f.code, f.message, f.remedy = device.CodeUnreachable, "Temporal does not answer: "+err.Error(), "start it, or set TEMPORAL_ADDRESS"
 	case code(err) == codes.ResourceExhausted:
@@ -157,7 +157,7 @@ func noSuchDevice(name string) *failure {
 }
 
 // ranOut says whether err is the end of a request's time.
-func ranOut(err error) bool {
+func timedOut(err error) bool {
 	var service *client.WorkflowUpdateServiceTimeoutOrCanceledError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &service) || code(err) == codes.DeadlineExceeded
 }
@@ -173,21 +173,21 @@ func code(err error) codes.Code {
 
 // unanswered says why a request was not answered in its time: because Temporal is
 // gone, because no control worker polls, or because it takes longer.
-func (a *app) unanswered(parent context.Context, l lifecycles, name string) *failure {
+func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name string) *failure {
 	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: name}
 	if l == nil || name == "" { // no worker has a part in it
 		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
 		return f
 	}
-	ctx, cancel := context.WithTimeout(parent, diagnosis)
+	ctx, cancel := context.WithTimeout(parent, diagnosisTimeout)
 	defer cancel()
-	last, err := l.polled(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err := l.lastPolled(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	switch {
 	case err != nil:
 		f.exit, f.code = exitFailed, device.CodeUnreachable
 		f.message = "Temporal stopped answering: " + err.Error()
 		f.remedy = "start it, or set TEMPORAL_ADDRESS; what was sent may still be carried out"
-	case a.now().Sub(last) > polledWithin:
+	case a.now().Sub(last) > pollerMaxAge:
 		f.message = fmt.Sprintf("no control worker answered on queue %s within %s, and none polls it", contract.Queue, a.timeout.limit)
 		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue " + contract.Queue
 	default:

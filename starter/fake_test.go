@@ -22,7 +22,7 @@ var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // fakeLifecycles answers as Temporal would; a nil function is a call that the test
 // does not expect.
-type fakeLifecycles struct {
+type fakeClient struct {
 	onEnroll   func(contract.EnrollInput) (contract.Result, error)
 	onUpdate   func(ctx context.Context, name, update string, input any) (contract.Result, error)
 	onDescribe func(name string) (execution, error)
@@ -42,11 +42,11 @@ type fakeLifecycles struct {
 	sent []string // "update name", in order of arrival
 }
 
-func (f *fakeLifecycles) enroll(_ context.Context, in contract.EnrollInput) (contract.Result, error) {
+func (f *fakeClient) enroll(_ context.Context, in contract.EnrollInput) (contract.Result, error) {
 	return f.onEnroll(in)
 }
 
-func (f *fakeLifecycles) update(ctx context.Context, name, update string, input, result any) error {
+func (f *fakeClient) update(ctx context.Context, name, update string, input, result any) error {
 	f.mu.Lock()
 	f.sent = append(f.sent, update+" "+name)
 	f.mu.Unlock()
@@ -62,42 +62,42 @@ func (f *fakeLifecycles) update(ctx context.Context, name, update string, input,
 	return err
 }
 
-func (f *fakeLifecycles) describe(_ context.Context, name string) (execution, error) {
+func (f *fakeClient) describe(_ context.Context, name string) (execution, error) {
 	return f.onDescribe(name)
 }
 
-func (f *fakeLifecycles) query(ctx context.Context, name string) (contract.View, error) {
+func (f *fakeClient) query(ctx context.Context, name string) (contract.View, error) {
 	return f.onQuery(ctx, name)
 }
 
-func (f *fakeLifecycles) facts(_ context.Context, name string) (contract.HostFacts, error) {
+func (f *fakeClient) facts(_ context.Context, name string) (contract.HostFacts, error) {
 	return f.onFacts(name)
 }
 
-func (f *fakeLifecycles) list(_ context.Context, query string) ([]execution, error) {
+func (f *fakeClient) list(_ context.Context, query string) ([]execution, error) {
 	return f.onList(query)
 }
 
-func (f *fakeLifecycles) clouds(context.Context) ([]string, error) { return f.served, nil }
+func (f *fakeClient) clouds(context.Context) ([]string, error) { return f.served, nil }
 
-func (f *fakeLifecycles) candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+func (f *fakeClient) candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
 	return f.importable(cloud, in)
 }
 
-func (f *fakeLifecycles) polled(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {
+func (f *fakeClient) lastPolled(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {
 	if f.onPolled != nil {
 		return f.onPolled(queue)
 	}
 	return f.lastPoll, f.pollErr
 }
 
-func (f *fakeLifecycles) searchAttributes(context.Context) (map[string]enumspb.IndexedValueType, error) {
+func (f *fakeClient) searchAttributes(context.Context) (map[string]enumspb.IndexedValueType, error) {
 	return f.onAttributes()
 }
 
-func (f *fakeLifecycles) where() (string, string) { return "temporal:7233", "burnish" }
+func (f *fakeClient) endpoint() (string, string) { return "temporal:7233", "burnish" }
 
-func (f *fakeLifecycles) close() {}
+func (f *fakeClient) close() {}
 
 // ran is what one invocation left behind.
 type ran struct {
@@ -107,12 +107,12 @@ type ran struct {
 
 // burnish runs one command line over l. The answer stands on a terminal's input;
 // without one there is no terminal.
-func burnish(t *testing.T, l lifecycles, answer string, args ...string) ran {
+func burnish(t *testing.T, l deviceClient, answer string, args ...string) ran {
 	t.Helper()
 	var out, errors bytes.Buffer
 	a := &app{
 		stdin: strings.NewReader(answer), stdout: &out, stderr: &errors,
-		dial:     func(context.Context) (lifecycles, error) { return l, nil },
+		dial:     func(context.Context) (deviceClient, error) { return l, nil },
 		terminal: func() bool { return answer != "" },
 		now:      func() time.Time { return clock },
 		pause: func(ctx context.Context, _ time.Duration) error {
@@ -130,7 +130,7 @@ func running(v contract.View) execution {
 
 // in is a device in a state.
 func in(name string, s device.State) contract.View {
-	return normal(contract.View{Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock})
+	return normalize(contract.View{Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock})
 }
 
 // refuse is a refusal as it comes out of Temporal.

@@ -26,7 +26,7 @@ type fleetEntry struct {
 func parseFleet(data []byte) ([]fleetEntry, error) {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, syntax(err)
+		return nil, syntaxError(err)
 	}
 	if len(file.Docs) > 1 {
 		return nil, errors.New("it holds more than one YAML document: want one")
@@ -55,12 +55,12 @@ func parseFleet(data []byte) ([]fleetEntry, error) {
 	if len(entries) == 0 {
 		return nil, errors.New("it holds no device")
 	}
-	twice(entries)
+	markDuplicates(entries)
 	return entries, nil
 }
 
 // twice refuses a name that an entry before has.
-func twice(entries []fleetEntry) {
+func markDuplicates(entries []fleetEntry) {
 	lines := map[string]int{}
 	for i, e := range entries {
 		if e.err != nil {
@@ -82,7 +82,7 @@ func parseEntry(node ast.Node) fleetEntry {
 		return fleetEntry{err: at(node, "want a mapping")}
 	}
 	var (
-		e     enrolment
+		e     enrollment
 		first error
 	)
 	for _, pair := range pairs {
@@ -101,7 +101,7 @@ func parseEntry(node ast.Node) fleetEntry {
 }
 
 // read takes one key of a device.
-func (e *enrolment) read(key string, pair *ast.MappingValueNode) error {
+func (e *enrollment) read(key string, pair *ast.MappingValueNode) error {
 	texts := map[string]*string{
 		"name": &e.name, "host": &e.host, "driver": &e.driver, "type": &e.kind,
 		"address": &e.address, "accept_signature": &e.acceptSignature,
@@ -192,7 +192,7 @@ func lineOf(node ast.Node) int {
 }
 
 // syntax gives the parser's error as one line.
-func syntax(err error) error {
+func syntaxError(err error) error {
 	var e yaml.Error
 	if errors.As(err, &e) {
 		return fmt.Errorf("line %d: %s", e.GetToken().Position.Line, strings.TrimSpace(e.GetMessage()))

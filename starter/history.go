@@ -28,14 +28,14 @@ example:
 `
 
 // past is a device's history for programs.
-type past struct {
+type deviceHistory struct {
 	Name     string                  `json:"name"`
 	UUID     string                  `json:"uuid"`
 	State    device.State            `json:"device_state"`
 	Bindings []device.Binding        `json:"bindings"`
 	Cleans   []contract.CleanSummary `json:"cleans"`
 
-	present int // number of the tenancy that lasts; 0 for none
+	current int // number of the tenancy that lasts; 0 for none
 }
 
 func (a *app) historyCommand() *cobra.Command {
@@ -44,13 +44,13 @@ func (a *app) historyCommand() *cobra.Command {
 		Long: historyUsage,
 		Args: oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.named(cmd.Context(), args[0], func(l lifecycles, name string) error {
-				v, err := a.remembered(cmd.Context(), l, name)
+			return a.withDevice(cmd.Context(), args[0], func(l deviceClient, name string) error {
+				v, err := a.queryDevice(cmd.Context(), l, name)
 				if err != nil {
 					return err
 				}
-				p := past{
-					Name: v.Name, UUID: v.UUID, State: v.DeviceState, present: v.Binding,
+				p := deviceHistory{
+					Name: v.Name, UUID: v.UUID, State: v.DeviceState, current: v.Binding,
 					Bindings: append([]device.Binding{}, v.Bindings...),
 					Cleans:   append([]contract.CleanSummary{}, v.Cleans...),
 				}
@@ -61,28 +61,28 @@ func (a *app) historyCommand() *cobra.Command {
 }
 
 // remembered gives the device as its workflow alone knows it.
-func (a *app) remembered(ctx context.Context, l lifecycles, name string) (contract.View, error) {
-	rctx, cancel := a.request(ctx)
+func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (contract.View, error) {
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	e, err := l.describe(rctx, name)
 	if err != nil {
 		return contract.View{}, a.explain(ctx, l, name, err)
 	}
 	if !e.running {
-		return contract.View{}, goneBy(e)
+		return contract.View{}, noLongerRunning(e)
 	}
 	v, err := l.query(rctx, name)
 	if err != nil {
 		return contract.View{}, a.explain(ctx, l, name, err)
 	}
 	if v.DeviceState == device.Absent {
-		return contract.View{}, neverFinished(name)
+		return contract.View{}, notEnrolled(name)
 	}
 	return v, nil
 }
 
 // goneBy says of a device without a workflow how it went.
-func goneBy(e execution) *failure {
+func noLongerRunning(e execution) *failure {
 	f := noSuchDevice(e.name)
 	if e.forgotten {
 		f.message = "it was forgotten on " + local(e.ended)
@@ -94,7 +94,7 @@ func goneBy(e execution) *failure {
 }
 
 // table is the history for people.
-func (p past) table() string {
+func (p deviceHistory) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, now %s\n", p.Name, p.State)
 	if len(p.Bindings) == 0 {
@@ -102,7 +102,7 @@ func (p past) table() string {
 	} else {
 		rows := [][]string{{"TENANCY", "INSTANCE", "TAG", "ENDED"}}
 		for _, t := range p.Bindings {
-			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, t.Tag, yes(t.Number != p.present)})
+			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, t.Tag, yes(t.Number != p.current)})
 		}
 		b.WriteString("\n" + columns(rows))
 	}
@@ -110,7 +110,7 @@ func (p past) table() string {
 		b.WriteString("\nno clean yet\n")
 	}
 	for _, c := range p.Cleans {
-		b.WriteString("\n" + cleanLine(c) + "\n")
+		b.WriteString("\n" + cleanSummaryLine(c) + "\n")
 		if len(c.Steps) == 0 {
 			continue
 		}
@@ -120,7 +120,7 @@ func (p past) table() string {
 			if s.RedoneAtMost > 0 {
 				redone = "at most " + size(s.RedoneAtMost)
 			}
-			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roughly(s.Ran).String(), redone, s.Note})
+			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roundDuration(s.Ran).String(), redone, s.Note})
 		}
 		b.WriteString(columns(rows))
 	}
@@ -128,12 +128,12 @@ func (p past) table() string {
 }
 
 // cleanLine is one clean without its steps.
-func cleanLine(c contract.CleanSummary) string {
+func cleanSummaryLine(c contract.CleanSummary) string {
 	text := fmt.Sprintf("clean %d: %s", c.Number, c.Outcome)
 	if c.Operation != "" {
 		text += " by " + string(c.Operation)
 	}
-	text += fmt.Sprintf(", from %s to %s, ran %s", local(c.StartedAt), local(c.EndedAt), roughly(c.Ran))
+	text += fmt.Sprintf(", from %s to %s, ran %s", local(c.StartedAt), local(c.EndedAt), roundDuration(c.Ran))
 	if c.Fault != "" {
 		text += ", fault " + string(c.Fault)
 	}

@@ -33,7 +33,7 @@ func withPast() contract.View {
 
 func TestHistoryThatIsEmpty(t *testing.T) {
 	d := in("d1", device.Manageable)
-	l := &fakeLifecycles{
+	l := &fakeClient{
 		onDescribe: func(string) (execution, error) { return running(d), nil },
 		onQuery:    func(context.Context, string) (contract.View, error) { return d, nil },
 	}
@@ -85,7 +85,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			zone := time.Local
 			time.Local = time.UTC
 			t.Cleanup(func() { time.Local = zone })
-			got := burnish(t, &fakeLifecycles{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout", "10ms")
+			got := burnish(t, &fakeClient{onDescribe: tt.describe, onQuery: tt.query}, "", "history", "d1", "--timeout", "10ms")
 			require.Equal(t, ran{tt.exit, "", tt.says}, got)
 		})
 	}

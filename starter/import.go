@@ -46,7 +46,7 @@ const importPage = 1000
 func (a *app) importCommand() *cobra.Command {
 	var (
 		from, cloud string
-		e           enrolment
+		e           enrollment
 		set         []string
 		dry         bool
 	)
@@ -81,7 +81,7 @@ func (a *app) importCommand() *cobra.Command {
 		if _, ok := e.set[settingOwner]; ok {
 			return usagef("--set owner: what is imported from Placement is Nova's")
 		}
-		return a.devices(cmd.Context(), func(l lifecycles) error {
+		return a.devices(cmd.Context(), func(l deviceClient) error {
 			found, err := a.candidates(cmd.Context(), l, cloud, strings.ToLower(e.host))
 			if err != nil {
 				return err
@@ -93,11 +93,11 @@ func (a *app) importCommand() *cobra.Command {
 }
 
 // importAll imports what was found; dry only tells.
-func (a *app) importAll(ctx context.Context, l lifecycles, like enrolment, found []contract.Candidate, dry bool) error {
+func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, found []contract.Candidate, dry bool) error {
 	if len(found) == 0 && a.format == formatTable {
 		return a.print("nothing to import: every one-time-use device is enrolled\n")
 	}
-	return a.many(len(found), parallelism, func(i int) outcome {
+	return a.forEachDevice(len(found), parallelism, func(i int) outcome {
 		one := found[i]
 		if one.Host == "" {
 			return done(one.Name, one.Name+": skipped: its provider's name is no HOST_ADDRESS, as Nova gives to those of devices")
@@ -121,7 +121,7 @@ func (a *app) importAll(ctx context.Context, l lifecycles, like enrolment, found
 }
 
 // candidates asks the cloud's workflow what could be imported.
-func (a *app) candidates(ctx context.Context, l lifecycles, cloud, host string) ([]contract.Candidate, error) {
+func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string) ([]contract.Candidate, error) {
 	if cloud == "" {
 		var err error
 		if cloud, err = a.onlyCloud(ctx, l); err != nil {
@@ -131,7 +131,7 @@ func (a *app) candidates(ctx context.Context, l lifecycles, cloud, host string) 
 	var all []contract.Candidate
 	in := contract.CandidatesInput{Host: host, Most: importPage}
 	for {
-		rctx, cancel := a.request(ctx)
+		rctx, cancel := a.requestContext(ctx)
 		found, err := l.candidates(rctx, cloud, in)
 		cancel()
 		if errors.As(err, new(*serviceerror.NotFound)) {
@@ -150,8 +150,8 @@ func (a *app) candidates(ctx context.Context, l lifecycles, cloud, host string) 
 }
 
 // onlyCloud is the cloud that control workers serve, where that is one.
-func (a *app) onlyCloud(ctx context.Context, l lifecycles) (string, error) {
-	rctx, cancel := a.request(ctx)
+func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	clouds, err := l.clouds(rctx)
 	switch {
@@ -182,7 +182,7 @@ func (a *app) importCheckCommand() *cobra.Command {
 		Long: importCheckUsage,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.devices(cmd.Context(), func(l lifecycles) error {
+			return a.devices(cmd.Context(), func(l deviceClient) error {
 				views, err := a.find(cmd.Context(), l, &filter{states: []string{string(device.Unknown)}})
 				if err != nil {
 					return err

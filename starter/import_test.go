@@ -37,7 +37,7 @@ func pages(n, page int) func(string, contract.CandidatesInput) (contract.Candida
 func TestImportEnrolsEveryCandidateOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]contract.EnrollInput{}
-	l := &fakeLifecycles{served: []string{"default"}, importable: pages(25, 10), onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
+	l := &fakeClient{served: []string{"default"}, importable: pages(25, 10), onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.NotContains(t, got, asked.Enrolment.Name)
@@ -59,7 +59,7 @@ func TestImportEnrolsEveryCandidateOnce(t *testing.T) {
 
 // S2.84
 func TestImportDryRunChangesNothing(t *testing.T) {
-	l := &fakeLifecycles{served: []string{"default"}, importable: pages(3, 10)}
+	l := &fakeClient{served: []string{"default"}, importable: pages(3, 10)}
 	r := burnish(t, l, "", "import", "--from", "placement", "--dry-run")
 	require.Equal(t, exitOK, r.code, r.errors)
 	require.Equal(t, 3, strings.Count(r.out, "would be imported: reserved=1 of 1, used=0"))
@@ -77,14 +77,14 @@ func TestImportWrongUse(t *testing.T) {
 		"import --from placement --host h1 --cloud=": "several clouds are served: name one of a, b by --cloud",
 	} {
 		t.Run(line, func(t *testing.T) {
-			l := &fakeLifecycles{served: []string{"a", "b"}}
+			l := &fakeClient{served: []string{"a", "b"}}
 			r := burnish(t, l, "", strings.Fields(line)...)
 			require.Equal(t, exitUsage, r.code)
 			require.Contains(t, r.errors, want)
 			require.Equal(t, 1, strings.Count(r.errors, "\n"), r.errors)
 		})
 	}
-	r := burnish(t, &fakeLifecycles{}, "", "import", "--from", "placement")
+	r := burnish(t, &fakeClient{}, "", "import", "--from", "placement")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errors, "no control worker serves a Placement; start one with BURNISH_INVENTORY=placement")
 }
@@ -92,7 +92,7 @@ func TestImportWrongUse(t *testing.T) {
 // S2.86
 func TestImportCheck(t *testing.T) {
 	var found []execution
-	l := &fakeLifecycles{onList: func(query string) ([]execution, error) {
+	l := &fakeClient{onList: func(query string) ([]execution, error) {
 		require.Contains(t, query, "DeviceState IN ('unknown')")
 		return found, nil
 	}}
@@ -115,7 +115,7 @@ func TestImportCheck(t *testing.T) {
 //
 // S2.84
 func TestImportSkipsWhatIsNoDevice(t *testing.T) {
-	l := &fakeLifecycles{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
 	}}
 	for _, dry := range []string{"", "--dry-run"} {
@@ -127,7 +127,7 @@ func TestImportSkipsWhatIsNoDevice(t *testing.T) {
 
 // S2.84
 func TestImportFromACloudThatNobodyServes(t *testing.T) {
-	l := &fakeLifecycles{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
+	l := &fakeClient{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
 	}}
 	r := burnish(t, l, "", "import", "--from", "placement", "--cloud", "mars")

@@ -48,7 +48,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err := f.check(cmd.Flags()); err != nil {
 				return err
 			}
-			return a.devices(cmd.Context(), func(l lifecycles) error {
+			return a.devices(cmd.Context(), func(l deviceClient) error {
 				views, err := a.find(cmd.Context(), l, &f)
 				if err != nil {
 					return err
@@ -68,8 +68,8 @@ func (a *app) listCommand() *cobra.Command {
 
 // find gives the devices that the filter names, by the listing alone: no workflow
 // is asked.
-func (a *app) find(ctx context.Context, l lifecycles, f *filter) ([]contract.View, error) {
-	rctx, cancel := a.request(ctx)
+func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.View, error) {
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	found, err := l.list(rctx, f.query())
 	if err != nil {

@@ -48,7 +48,7 @@ func main() {
 }
 
 // dial connects to Temporal; the SDK's log is not for the operator's eyes.
-func dial(ctx context.Context) (lifecycles, error) {
+func dial(ctx context.Context) (deviceClient, error) {
 	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
 	if err != nil {
 		return nil, err

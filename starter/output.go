@@ -164,7 +164,7 @@ func age(now, t time.Time) string {
 }
 
 // roughly gives a duration without digits that nobody reads.
-func roughly(d time.Duration) time.Duration {
+func roundDuration(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)
 	}

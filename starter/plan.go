@@ -42,7 +42,7 @@ example:
 `
 
 // planned is a plan for programs: exactly these keys (CONTRACTS, Steps).
-type planned struct {
+type planResult struct {
 	Operation device.Operation `json:"operation"`
 	Steps     []string         `json:"steps"`
 	Traits    []string         `json:"traits"`
@@ -115,15 +115,15 @@ func (a *app) planCommand() *cobra.Command {
 }
 
 // planFor plans with every step there is, as a host would that knows them all.
-func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planned, error) {
+func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planResult, error) {
 	controller, err := nvmecli.ParseController(output)
 	if err != nil {
-		return planned{}, err
+		return planResult{}, err
 	}
 	catalog := clean.Catalog()
 	planner, err := clean.NewPlanner(catalog, clean.Policy{})
 	if err != nil {
-		return planned{}, err
+		return planResult{}, err
 	}
 	can := controller.Capabilities()
 	erasure, fault := planner.Erasure(policy, clean.Subject{
@@ -131,9 +131,9 @@ func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planned, 
 		HostSteps: clean.Versions(catalog),
 	})
 	if fault != nil {
-		return planned{}, fault
+		return planResult{}, fault
 	}
-	p := planned{Operation: erasure.Operation, Traits: can.Traits()}
+	p := planResult{Operation: erasure.Operation, Traits: can.Traits()}
 	for _, step := range erasure.Steps {
 		p.Steps = append(p.Steps, step.Step.Name)
 	}

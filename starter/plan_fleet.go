@@ -52,13 +52,13 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 	if err != nil {
 		return usagef("%s: %s", file, err)
 	}
-	return a.devices(ctx, func(l lifecycles) error {
+	return a.devices(ctx, func(l deviceClient) error {
 		views, err := a.find(ctx, l, &filter{})
 		if err != nil {
 			return err
 		}
 		plan := fleetPlan{Devices: make([]devicePlan, len(views))}
-		spread(len(views), parallelism, func(i int) {
+		parallel(len(views), parallelism, func(i int) {
 			qctx, cancel := context.WithTimeout(ctx, min(queryTimeout, a.timeout.limit))
 			defer cancel()
 			facts, err := l.facts(qctx, views[i].Name)
@@ -125,8 +125,8 @@ func (f fleetPlan) table() string {
 	rows := [][]string{{"NAME", "STATE", "OPERATION", "STEPS", "CHANGES", "REASON"}}
 	for _, d := range f.Devices {
 		rows = append(rows, []string{
-			d.Name, string(d.State), fromTo(none(string(d.Operation)), none(string(d.NewOperation))),
-			fromTo(none(strings.Join(d.Steps, ",")), none(strings.Join(d.NewSteps, ","))), yes(d.Changes), d.Reason,
+			d.Name, string(d.State), fromTo(orNone(string(d.Operation)), orNone(string(d.NewOperation))),
+			fromTo(orNone(strings.Join(d.Steps, ",")), orNone(strings.Join(d.NewSteps, ","))), yes(d.Changes), d.Reason,
 		})
 	}
 	return columns(rows) + fmt.Sprintf("%d of %d devices would change\n", f.Changed, len(f.Devices))
@@ -140,7 +140,7 @@ func fromTo(now, then string) string {
 	return now + " → " + then
 }
 
-func none(text string) string {
+func orNone(text string) string {
 	if text == "" {
 		return "none"
 	}

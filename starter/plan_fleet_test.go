@@ -42,7 +42,7 @@ func plannedAs(name string, s device.State, o device.Operation, steps ...string)
 // plannable is five devices: one that can do all, one that cannot do block erase and has
 // a tenant, one that can only be written over, one of the driver block, one that does
 // not answer.
-func plannable() *fakeLifecycles {
+func plannable() *fakeClient {
 	known := clean.Versions(clean.Catalog())
 	facts := map[string]contract.HostFacts{
 		"all":  {Operation: device.CryptoErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true}, Layout: device.LayoutWhole, Steps: known},
@@ -50,7 +50,7 @@ func plannable() *fakeLifecycles {
 		"old":  {Operation: device.Shred, Capabilities: &device.Capabilities{}, Layout: device.LayoutWhole, Steps: known},
 		"disk": {Operation: device.Shred, Steps: map[string]int{"zero": 1, "verify": 1}},
 	}
-	return &fakeLifecycles{
+	return &fakeClient{
 		onList: func(string) ([]execution, error) {
 			return []execution{
 				running(plannedAs("used", device.Allocated, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
@@ -182,7 +182,7 @@ func TestFleetJSONHasItsKeys(t *testing.T) {
 	for _, key := range []string{"name", "state", "operation", "new_operation", "changes", "reason", "satisfied", "steps", "new_steps"} {
 		require.Contains(t, plan.Devices[0], key)
 	}
-	none := &fakeLifecycles{onList: func(string) ([]execution, error) { return nil, nil }}
+	none := &fakeClient{onList: func(string) ([]execution, error) { return nil, nil }}
 	got = burnish(t, none, "", "plan", "--fleet", "-o", "json")
 	require.JSONEq(t, `{"devices":[],"changed":0}`, got.out)
 }

@@ -17,9 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is a device with everything that can be shown, and one that has almost
+// exampleDevices is a device with everything that can be shown, and one that has almost
 // nothing.
-func sample() []contract.View {
+func exampleDevices() []contract.View {
 	instance := someInstance
 	full := in("h1_0000:01:00.0", device.Cleaning)
 	full.Dirty, full.NeedsOperator, full.OneTimeUse, full.NotSanitised = true, true, true, true
@@ -48,12 +48,12 @@ func TestGolden(t *testing.T) {
 
 	devices := map[string]contract.View{}
 	var found []execution
-	for _, v := range sample() {
+	for _, v := range exampleDevices() {
 		devices[v.Name] = v
 		v.Progress = nil // a listing knows of none
 		found = append(found, running(v))
 	}
-	l := &fakeLifecycles{
+	l := &fakeClient{
 		onList: func(string) ([]execution, error) { return found, nil },
 		onDescribe: func(name string) (execution, error) {
 			e := running(devices[name])
@@ -95,7 +95,7 @@ func TestGolden(t *testing.T) {
 // TestCreatedIsTheSameListedAndShown: a script may compare the two.
 func TestCreatedIsTheSameListedAndShown(t *testing.T) {
 	created := clock.Add(123456789 * time.Nanosecond)
-	shown := normal(contract.View{Name: "d1", CreatedAt: created})
+	shown := normalize(contract.View{Name: "d1", CreatedAt: created})
 	listed := viewOf("d1", attributes{}, contract.Facts{CreatedAt: created.Truncate(time.Second)})
 	require.Equal(t, listed.CreatedAt, shown.CreatedAt)
 }

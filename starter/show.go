@@ -43,8 +43,8 @@ func (a *app) showCommand() *cobra.Command {
 		Long: showUsage,
 		Args: oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lookAt(cmd.Context(), args[0], func(v contract.View) error {
-				return a.emit(v, func() string { return block(v) })
+			return a.withStatus(cmd.Context(), args[0], func(v contract.View) error {
+				return a.emit(v, func() string { return deviceTable(v) })
 			})
 		},
 	}
@@ -56,7 +56,7 @@ func (a *app) stepsCommand() *cobra.Command {
 		Long: stepsUsage,
 		Args: oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.lookAt(cmd.Context(), args[0], func(v contract.View) error {
+			return a.withStatus(cmd.Context(), args[0], func(v contract.View) error {
 				steps := append([]contract.CleanStep{}, v.Steps...)
 				return a.emit(steps, func() string {
 					rows := [][]string{{"STEP", "PRIORITY", "INTERFACE"}}
@@ -71,9 +71,9 @@ func (a *app) stepsCommand() *cobra.Command {
 }
 
 // lookAt gives show the device of a NAME or UUID.
-func (a *app) lookAt(ctx context.Context, arg string, show func(contract.View) error) error {
-	return a.named(ctx, arg, func(l lifecycles, name string) error {
-		v, note, err := a.look(ctx, l, name)
+func (a *app) withStatus(ctx context.Context, arg string, show func(contract.View) error) error {
+	return a.withDevice(ctx, arg, func(l deviceClient, name string) error {
+		v, note, err := a.deviceStatus(ctx, l, name)
 		if err != nil {
 			return err
 		}
@@ -85,12 +85,12 @@ func (a *app) lookAt(ctx context.Context, arg string, show func(contract.View) e
 }
 
 // named connects, and gives do the device's name, which arg is or whose UUID it is.
-func (a *app) named(ctx context.Context, arg string, do func(l lifecycles, name string) error) error {
+func (a *app) withDevice(ctx context.Context, arg string, do func(l deviceClient, name string) error) error {
 	name, err := canonical(arg)
 	if err != nil {
 		return err
 	}
-	return a.devices(ctx, func(l lifecycles) error {
+	return a.devices(ctx, func(l deviceClient) error {
 		if id, ok := standardUUID(arg); ok {
 			if name, err = a.nameOf(ctx, l, id, name); err != nil {
 				return err
@@ -101,8 +101,8 @@ func (a *app) named(ctx context.Context, arg string, do func(l lifecycles, name 
 }
 
 // nameOf resolves a device's UUID. None found: it may be a NAME of that form.
-func (a *app) nameOf(ctx context.Context, l lifecycles, id, name string) (string, error) {
-	rctx, cancel := a.request(ctx)
+func (a *app) nameOf(ctx context.Context, l deviceClient, id, name string) (string, error) {
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	found, err := l.list(rctx, fmt.Sprintf("WorkflowType = %s AND ExecutionStatus = %s AND %s = %s",
 		quote(contract.WorkflowDeviceLifecycle), quote("Running"), contract.AttrUUID.GetName(), quote(id)))
@@ -125,7 +125,7 @@ func standardUUID(s string) (string, bool) {
 }
 
 // block is one device for people: what does not apply is left out.
-func block(v contract.View) string {
+func deviceTable(v contract.View) string {
 	var rows [][]string
 	add := func(key, value string) {
 		if value != "" {
@@ -175,7 +175,7 @@ func block(v contract.View) string {
 	add("steps", strings.Join(steps, ", "))
 	if n := len(v.Cleans); n > 0 {
 		last := v.Cleans[n-1]
-		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), roughly(last.Ran))
+		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), roundDuration(last.Ran))
 		if last.Fault != "" {
 			text += ", fault " + string(last.Fault)
 		}

@@ -14,8 +14,8 @@ import (
 
 // The time between two looks: short at first, longer the longer it takes.
 const (
-	firstPause = 300 * time.Millisecond
-	lastPause  = 3 * time.Second
+	minPollPause = 300 * time.Millisecond
+	maxPollPause = 3 * time.Second
 )
 
 // waitLimit bounds a whole --wait where the operator gave a --timeout.
@@ -29,15 +29,15 @@ func (a *app) waitLimit(ctx context.Context) (context.Context, context.CancelFun
 // await returns when the device has left pending_cleaning and cleaning: nil where
 // it came out clean. limited is parent with the limit of the whole wait. slots
 // bounds the looks that run at once.
-func (a *app) await(parent, limited context.Context, l lifecycles, name string, slots chan struct{}) (contract.View, error) {
+func (a *app) await(parent, limited context.Context, l deviceClient, name string, slots chan struct{}) (contract.View, error) {
 	began := a.now()
 	noted := false
 	for {
 		slots <- struct{}{}
-		v, _, err := a.look(limited, l, name)
+		v, _, err := a.deviceStatus(limited, l, name)
 		<-slots
 		if err == nil {
-			over, fail := outcomeOf(v)
+			over, fail := cleanOutcome(v)
 			if fail != nil {
 				return v, fail
 			}
@@ -48,7 +48,7 @@ func (a *app) await(parent, limited context.Context, l lifecycles, name string, 
 				noted = true
 				a.note(name, "still waiting, but it needs an operator: "+attention(v))
 			}
-			err = a.pause(limited, min(max(a.now().Sub(began)/100, firstPause), lastPause))
+			err = a.pause(limited, min(max(a.now().Sub(began)/100, minPollPause), maxPollPause))
 		}
 		switch {
 		case err == nil:
@@ -71,7 +71,7 @@ func attention(v contract.View) string {
 }
 
 // outcomeOf says whether a clean that was asked for is over, and how it failed.
-func outcomeOf(v contract.View) (over bool, err error) {
+func cleanOutcome(v contract.View) (over bool, err error) {
 	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError, remedy: v.Remedy}
 	switch v.DeviceState {
 	case device.PendingCleaning, device.Cleaning:

@@ -38,27 +38,27 @@ example:
 
 const (
 	// lookEvery is the time between two rounds of looks.
-	lookEvery = time.Second
+	pollInterval = time.Second
 	// looksAtOnce bounds how many devices a round asks the server for, one by one. A
 	// step's heartbeat comes every 5 seconds at most: 100 devices lose nothing.
-	looksAtOnce = 20
+	maxDescribes = 20
 )
 
 // sight is one look at one device.
-type sight struct {
+type deviceSnapshot struct {
 	contract.View
-	rate int64         // bytes a second, 0 where unknown
-	left time.Duration // of the running step
-	ends bool          // left is known
-	gone bool          // there is no such device any more
+	rate      int64         // bytes a second, 0 where unknown
+	left      time.Duration // of the running step
+	leftKnown bool          // left is known
+	notFound  bool          // there is no such device any more
 }
 
 // screen is where a watch is shown.
 type screen interface {
 	// show takes the whole present picture, sorted by name.
-	show(all []sight) error
+	show(all []deviceSnapshot) error
 	// over tells of a device whose clean is over, once.
-	over(s sight) error
+	finished(s deviceSnapshot) error
 	// note tells something beside.
 	note(text string) error
 	close() error
@@ -76,9 +76,9 @@ func (a *app) watchCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.devices(cmd.Context(), func(l lifecycles) error { return a.watch(cmd.Context(), l, "") })
+				return a.devices(cmd.Context(), func(l deviceClient) error { return a.watch(cmd.Context(), l, "") })
 			}
-			return a.named(cmd.Context(), args[0], func(l lifecycles, name string) error {
+			return a.withDevice(cmd.Context(), args[0], func(l deviceClient, name string) error {
 				return a.watch(cmd.Context(), l, name)
 			})
 		},
@@ -86,33 +86,33 @@ func (a *app) watchCommand() *cobra.Command {
 }
 
 // watch looks until the operator has enough, or the clean of the one device is over.
-func (a *app) watch(parent context.Context, l lifecycles, name string) (err error) {
+func (a *app) watch(parent context.Context, l deviceClient, name string) (err error) {
 	limited, cancel := a.waitLimit(parent)
 	defer cancel()
-	w := &watcher{app: a, l: l, name: name, seen: map[string]*watched{}, ended: map[string]time.Time{}, screen: a.newScreen()}
+	w := &watcher{app: a, l: l, name: name, devices: map[string]*watched{}, ended: map[string]time.Time{}, screen: a.newScreen()}
 	defer func() {
 		if closeErr := w.screen.close(); err == nil {
 			err = closeErr
 		}
 	}()
 	for first := true; ; first = false {
-		over, err := w.round(limited, first)
+		over, err := w.poll(limited, first)
 		switch {
 		case over:
 			return err
 		case err == nil:
-			w.lost = false
+			w.unreachable = false
 		case limited.Err() != nil: // told below
-		case first || !passing(err):
+		case first || !isTransient(err):
 			return err
-		case !w.lost:
+		case !w.unreachable:
 			// A server that is away for a while ends no watch; it is told once.
-			w.lost = true
+			w.unreachable = true
 			if err := w.screen.note(asFailure(err).Error() + "; trying again"); err != nil {
 				return err
 			}
 		}
-		if a.pause(limited, lookEvery) == nil {
+		if a.pause(limited, pollInterval) == nil {
 			continue
 		}
 		if parent.Err() != nil {
@@ -126,7 +126,7 @@ func (a *app) watch(parent context.Context, l lifecycles, name string) (err erro
 }
 
 // passing says whether a failed look may work a second later.
-func passing(err error) bool {
+func isTransient(err error) bool {
 	c := asFailure(err).code
 	return c == device.CodeUnreachable || c == device.CodeTimeout
 }
@@ -134,26 +134,26 @@ func passing(err error) bool {
 // watcher is one watch.
 type watcher struct {
 	*app
-	l      lifecycles
-	name   string // of the one device; "" for all
-	seen   map[string]*watched
-	ended  map[string]time.Time // when what is over was last changed
-	screen screen
-	lost   bool // the last round failed, and that was told
+	l           deviceClient
+	name        string // of the one device; "" for all
+	devices     map[string]*watched
+	ended       map[string]time.Time // when what is over was last changed
+	screen      screen
+	unreachable bool // the last round failed, and that was told
 }
 
 // watched is a device that was seen in the rounds before.
 type watched struct {
-	sight  sight
-	meter  meter
-	looked time.Time
+	snapshot deviceSnapshot
+	rate     rateEstimator
+	polledAt time.Time
 }
 
 // round looks once at everything and shows it. With one device, over says that the
 // watch ends, with err as its outcome.
-func (w *watcher) round(ctx context.Context, first bool) (over bool, err error) {
+func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
 	if w.name != "" {
-		return w.lookAtOne(ctx, first)
+		return w.pollOne(ctx, first)
 	}
 	views, err := w.find(ctx, w.l, &filter{states: []string{string(device.PendingCleaning), string(device.Cleaning), string(device.Error)}})
 	if err != nil {
@@ -166,46 +166,46 @@ func (w *watcher) round(ctx context.Context, first bool) (over bool, err error) 
 			listed[v.Name] = v
 		}
 	}
-	looks, err := w.lookAtSome(ctx, w.due(listed))
+	looks, err := w.describeAll(ctx, w.toDescribe(listed))
 	if err != nil {
 		return false, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(looks)) {
-		known := w.seen[name] != nil
-		s := w.see(name, looks[name])
+		known := w.devices[name] != nil
+		s := w.record(name, looks[name])
 		delete(listed, name)
-		if !s.gone && awaited(s.DeviceState) {
+		if !s.notFound && isWatched(s.DeviceState) {
 			continue
 		}
-		delete(w.seen, name)
+		delete(w.devices, name)
 		w.ended[name] = s.UpdatedAt
 		if known {
-			if err := w.screen.over(s); err != nil {
+			if err := w.screen.finished(s); err != nil {
 				return false, err
 			}
 		}
 	}
 	for name, v := range listed {
-		before := w.seen[name]
+		before := w.devices[name]
 		if before == nil {
-			w.seen[name] = &watched{sight: sight{View: v}}
-		} else if v.DeviceState != device.Cleaning || before.sight.DeviceState != device.Cleaning {
-			before.sight = sight{View: v}
+			w.devices[name] = &watched{snapshot: deviceSnapshot{View: v}}
+		} else if v.DeviceState != device.Cleaning || before.snapshot.DeviceState != device.Cleaning {
+			before.snapshot = deviceSnapshot{View: v}
 		}
 	}
 	return false, w.screen.show(w.picture())
 }
 
 // awaited says whether a device in this state has a place in the picture.
-func awaited(s device.State) bool {
+func isWatched(s device.State) bool {
 	return s == device.PendingCleaning || s == device.Cleaning || s == device.Error
 }
 
 // due gives the devices to ask for one by one: those that the listing no longer has,
 // for it may be wrong, and those in cleaning, the longest unseen first.
-func (w *watcher) due(listed map[string]contract.View) []string {
+func (w *watcher) toDescribe(listed map[string]contract.View) []string {
 	var names []string
-	for name := range w.seen {
+	for name := range w.devices {
 		if _, ok := listed[name]; !ok {
 			names = append(names, name)
 		}
@@ -217,25 +217,25 @@ func (w *watcher) due(listed map[string]contract.View) []string {
 		}
 	}
 	looked := func(name string) time.Time {
-		if before := w.seen[name]; before != nil {
-			return before.looked
+		if before := w.devices[name]; before != nil {
+			return before.polledAt
 		}
 		return time.Time{}
 	}
 	slices.SortFunc(names[missing:], func(a, b string) int {
 		return cmp.Or(looked(a).Compare(looked(b)), strings.Compare(a, b))
 	})
-	return names[:min(len(names), looksAtOnce)]
+	return names[:min(len(names), maxDescribes)]
 }
 
 // lookAtSome describes devices, a few at a time. What is gone is not running.
-func (w *watcher) lookAtSome(ctx context.Context, names []string) (map[string]execution, error) {
+func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]execution, error) {
 	var (
 		mu     sync.Mutex
 		looks  = map[string]execution{}
 		failed error
 	)
-	spread(len(names), parallelism, func(i int) {
+	parallel(len(names), parallelism, func(i int) {
 		e, err := w.describe(ctx, names[i])
 		mu.Lock()
 		defer mu.Unlock()
@@ -249,7 +249,7 @@ func (w *watcher) lookAtSome(ctx context.Context, names []string) (map[string]ex
 }
 
 func (w *watcher) describe(ctx context.Context, name string) (execution, error) {
-	rctx, cancel := w.request(ctx)
+	rctx, cancel := w.requestContext(ctx)
 	defer cancel()
 	e, err := w.l.describe(rctx, name)
 	var gone *serviceerror.NotFound
@@ -263,39 +263,39 @@ func (w *watcher) describe(ctx context.Context, name string) (execution, error) 
 }
 
 // see turns what the server knows of a device into a sight of it.
-func (w *watcher) see(name string, e execution) sight {
+func (w *watcher) record(name string, e execution) deviceSnapshot {
 	now := w.now()
-	before := w.seen[name]
+	before := w.devices[name]
 	if before == nil {
 		before = &watched{}
-		w.seen[name] = before
+		w.devices[name] = before
 	}
-	before.looked = now
-	s := sight{View: e.view, gone: !e.running}
+	before.polledAt = now
+	s := deviceSnapshot{View: e.view, notFound: !e.running}
 	s.Name = name
 	s.Progress = e.progress(s.View, now)
 	if s.Progress != nil {
 		if beat := e.pending[s.CleanStep.Step].progress; beat != nil {
-			before.meter.add(*beat, now)
-			s.rate = before.meter.rate()
-			s.left, s.ends = before.meter.left(now)
+			before.rate.add(*beat, now)
+			s.rate = before.rate.rate()
+			s.left, s.leftKnown = before.rate.remaining(now)
 		}
 	}
-	before.sight = s
+	before.snapshot = s
 	return s
 }
 
 // picture is everything that is watched, by name.
-func (w *watcher) picture() []sight {
-	var all []sight
-	for _, name := range slices.Sorted(maps.Keys(w.seen)) {
-		all = append(all, w.seen[name].sight)
+func (w *watcher) picture() []deviceSnapshot {
+	var all []deviceSnapshot
+	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
+		all = append(all, w.devices[name].snapshot)
 	}
 	return all
 }
 
 // lookAtOne looks at the device that was named.
-func (w *watcher) lookAtOne(ctx context.Context, first bool) (over bool, err error) {
+func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error) {
 	e, err := w.describe(ctx, w.name)
 	if err != nil {
 		return false, err
@@ -303,39 +303,39 @@ func (w *watcher) lookAtOne(ctx context.Context, first bool) (over bool, err err
 	if !e.running {
 		return true, noSuchDevice(w.name)
 	}
-	s := w.see(w.name, e)
+	s := w.record(w.name, e)
 	if s.DeviceState == device.Absent {
-		return true, neverFinished(w.name)
+		return true, notEnrolled(w.name)
 	}
 	if s.DeviceState == device.PendingCleaning || s.DeviceState == device.Cleaning {
 		return false, w.screen.show(w.picture())
 	}
 	if first && s.DeviceState != device.Error {
-		return true, w.screen.over(s) // nothing to wait for
+		return true, w.screen.finished(s) // nothing to wait for
 	}
-	v, _, err := w.look(ctx, w.l, w.name)
+	v, _, err := w.deviceStatus(ctx, w.l, w.name)
 	if err != nil {
 		return false, err
 	}
-	over, outcome := outcomeOf(v)
+	over, outcome := cleanOutcome(v)
 	if !over {
 		return false, nil // it began again between the two looks
 	}
-	if err := w.screen.over(sight{View: v}); err != nil {
+	if err := w.screen.finished(deviceSnapshot{View: v}); err != nil {
 		return false, err
 	}
 	return true, outcome
 }
 
 // words say where the device stands, as far as no bar can.
-func (s sight) words() string {
+func (s deviceSnapshot) statusText() string {
 	step := ""
 	if s.CleanStep != nil {
 		step = s.CleanStep.Step
 	}
 	state := string(s.DeviceState)
 	switch {
-	case s.gone:
+	case s.notFound:
 		return "gone"
 	case s.DeviceState == device.Error:
 		return strings.TrimSuffix("error: "+attention(s.View), ": ")
@@ -352,29 +352,29 @@ func (s sight) words() string {
 }
 
 // drawn says whether a bar tells more than words.
-func (s sight) drawn() bool {
+func (s deviceSnapshot) hasBar() bool {
 	return s.Progress != nil && s.Progress.Total > 0 && s.Progress.Waiting == "" && !s.NeedsOperator
 }
 
 // pace is the rate, and the time left.
-func (s sight) pace() string {
+func (s deviceSnapshot) rateText() string {
 	var parts []string
 	if s.rate > 0 {
 		parts = append(parts, size(s.rate)+"/s")
 	}
-	if s.ends {
+	if s.leftKnown {
 		parts = append(parts, s.left.Round(time.Second).String()+" left")
 	}
 	return strings.Join(parts, ", ")
 }
 
 // line is everything in one line.
-func (s sight) line() string {
-	text := s.words()
-	if s.DeviceState != device.Cleaning || s.gone {
+func (s deviceSnapshot) line() string {
+	text := s.statusText()
+	if s.DeviceState != device.Cleaning || s.notFound {
 		return oneLine(s.Name + ": " + text)
 	}
-	for _, more := range []string{progressLine(s.Progress), s.pace()} {
+	for _, more := range []string{progressLine(s.Progress), s.rateText()} {
 		if more != "" {
 			text += ", " + more
 		}

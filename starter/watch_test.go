@@ -48,7 +48,7 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 	f.now = clock
 	f.described = make([][]string, len(f.rounds)+1)
 	present := func() map[string]execution { return f.rounds[min(f.round, len(f.rounds)-1)] }
-	l := &fakeLifecycles{
+	l := &fakeClient{
 		onList: func(string) ([]execution, error) {
 			if err := f.broke[f.round]; err != nil {
 				return nil, err
@@ -59,7 +59,7 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 			}
 			var all []execution
 			for _, e := range listed {
-				if awaited(e.view.DeviceState) {
+				if isWatched(e.view.DeviceState) {
 					all = append(all, e)
 				}
 			}
@@ -91,10 +91,10 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 	var out, errs bytes.Buffer
 	a := &app{
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
-		dial: func(context.Context) (lifecycles, error) { return l, nil },
+		dial: func(context.Context) (deviceClient, error) { return l, nil },
 		now:  func() time.Time { return f.now },
 		pause: func(ctx context.Context, d time.Duration) error {
-			require.Equal(t, lookEvery, d)
+			require.Equal(t, pollInterval, d)
 			f.round++
 			f.now = f.now.Add(d)
 			if f.round == len(f.rounds) {
@@ -290,7 +290,7 @@ func TestWatchDoesNotHammerTheServer(t *testing.T) {
 	require.LessOrEqual(t, f.most, parallelism)
 	times := map[string]int{}
 	for _, names := range f.described[:rounds] {
-		require.Len(t, names, looksAtOnce)
+		require.Len(t, names, maxDescribes)
 		for _, name := range names {
 			require.True(t, strings.HasPrefix(name, "d"), name)
 			times[name]++
@@ -298,7 +298,7 @@ func TestWatchDoesNotHammerTheServer(t *testing.T) {
 	}
 	require.Len(t, times, devices)
 	for name, n := range times {
-		require.InDelta(t, rounds*looksAtOnce/devices, n, 1, name)
+		require.InDelta(t, rounds*maxDescribes/devices, n, 1, name)
 	}
 }
 
@@ -350,9 +350,9 @@ func TestWatchAsObjects(t *testing.T) {
 	require.Equal(t, exitOK, got.code, got.errors)
 	all := strings.Split(strings.TrimSpace(got.out), "\n")
 	require.Len(t, all, 3, got.out)
-	var objects []seenDevice
+	var objects []watchObject
 	for _, line := range all {
-		var d seenDevice
+		var d watchObject
 		require.NoError(t, json.Unmarshal([]byte(line), &d))
 		objects = append(objects, d)
 	}
@@ -400,13 +400,13 @@ func TestWatchThatFails(t *testing.T) {
 func TestBars(t *testing.T) {
 	var out bytes.Buffer
 	b := newBars(&out, mpb.WithAutoRefresh(), mpb.WithWidth(100))
-	at := func(e execution) sight {
-		w := &watcher{app: &app{now: func() time.Time { return clock }}, seen: map[string]*watched{}}
-		return w.see(e.name, e)
+	at := func(e execution) deviceSnapshot {
+		w := &watcher{app: &app{now: func() time.Time { return clock }}, devices: map[string]*watched{}}
+		return w.record(e.name, e)
 	}
-	require.NoError(t, b.show([]sight{at(cleaningAt("d1", 25*mib, 100*mib, time.Second, "")), at(cleaningAt("d2", 1*mib, 2*mib, 0, "")), at(silentHost("long-name"))}))
-	require.NoError(t, b.over(at(standing("d2", device.Available))))
-	require.NoError(t, b.show([]sight{at(cleaningAt("d1", 50*mib, 100*mib, 2*time.Second, "")), at(silentHost("long-name"))}))
+	require.NoError(t, b.show([]deviceSnapshot{at(cleaningAt("d1", 25*mib, 100*mib, time.Second, "")), at(cleaningAt("d2", 1*mib, 2*mib, 0, "")), at(silentHost("long-name"))}))
+	require.NoError(t, b.finished(at(standing("d2", device.Available))))
+	require.NoError(t, b.show([]deviceSnapshot{at(cleaningAt("d1", 50*mib, 100*mib, 2*time.Second, "")), at(silentHost("long-name"))}))
 	require.NoError(t, b.note("the server is away"))
 	require.NoError(t, b.close())
 	picture := out.String()

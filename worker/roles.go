@@ -142,7 +142,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	if err := inOrder(drivers); err != nil {
 		return nil, nil, stop, err
 	}
-	if open := doctor.Unguarded("/"); open != "" && activities.Finders(drivers) {
+	if open := doctor.AutoActivationRisk("/"); open != "" && activities.Finders(drivers) {
 		logger.Warn(open)
 	}
 	hands := &activities.Hardware{

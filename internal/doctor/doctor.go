@@ -21,9 +21,9 @@ type Level string
 
 // The levels. Only Wrong keeps a worker from its work.
 const (
-	OK      Level = "ok"
-	Warning Level = "warning"
-	Wrong   Level = "wrong"
+	OK   Level = "ok"
+	Warn Level = "warning"
+	Fail Level = "wrong"
 )
 
 // Finding is one thing that was looked at, in one line: what it is, and what to do.
@@ -44,17 +44,17 @@ func (f *Findings) OK(check, format string, args ...any) {
 
 // Warn adds what may be meant so.
 func (f *Findings) Warn(check, remedy, format string, args ...any) {
-	*f = append(*f, Finding{Level: Warning, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+	*f = append(*f, Finding{Level: Warn, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // Wrong adds what keeps a worker from its work.
-func (f *Findings) Wrong(check, remedy, format string, args ...any) {
-	*f = append(*f, Finding{Level: Wrong, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
+func (f *Findings) Fail(check, remedy, format string, args ...any) {
+	*f = append(*f, Finding{Level: Fail, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // Bad says whether something is wrong.
-func (f Findings) Bad() bool {
-	return slices.ContainsFunc(f, func(f Finding) bool { return f.Level == Wrong })
+func (f Findings) Failed() bool {
+	return slices.ContainsFunc(f, func(f Finding) bool { return f.Level == Fail })
 }
 
 // Settings reads the worker's settings from the environment. ok is false where they
@@ -66,7 +66,7 @@ func (f *Findings) Settings() (w config.Worker, ok bool) {
 	}
 	w, err := config.LoadWorker()
 	for _, wrong := range split(err) {
-		f.Wrong("settings", "correct it, see burnish-worker --help", "%v", wrong)
+		f.Fail("settings", "correct it, see burnish-worker --help", "%v", wrong)
 	}
 	if err != nil {
 		return w, false
@@ -120,7 +120,7 @@ func (m machine) control() {
 	_, how := clean.Sampling(m.settings.Verify)
 	if err = errors.Join(err, how); err != nil {
 		for _, wrong := range split(err) {
-			m.Wrong("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
+			m.Fail("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
 		}
 	} else {
 		m.OK("policy", "every clean can be planned, verify is %s", m.settings.Verify)
@@ -136,25 +136,25 @@ func (m machine) stateDir() {
 	const check = "state directory"
 	dir := m.settings.StateDir
 	if err := host.CheckStateDir(dir); errors.Is(err, fs.ErrNotExist) {
-		m.Wrong(check, "start burnish-worker, which makes it, or set BURNISH_STATE_DIR", "%s is not there", dir)
+		m.Fail(check, "start burnish-worker, which makes it, or set BURNISH_STATE_DIR", "%s is not there", dir)
 		return
 	} else if err != nil {
-		m.Wrong(check, "correct it, or set BURNISH_STATE_DIR", "%v", err)
+		m.Fail(check, "correct it, or set BURNISH_STATE_DIR", "%v", err)
 		return
 	}
 	m.OK(check, "%s belongs to uid %d alone", dir, m.uid)
 	on, err := m.system.fileSystem(dir)
 	if err != nil {
-		m.Wrong(check, "repair the file system", "%v", err)
+		m.Fail(check, "repair the file system", "%v", err)
 		return
 	}
 	switch {
 	case on.memory:
-		m.Wrong(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, which forgets everything when the machine restarts", dir, on.name)
+		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, which forgets everything when the machine restarts", dir, on.name)
 	case on.remote:
-		m.Wrong(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, whose locks another machine may break", dir, on.name)
+		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, whose locks another machine may break", dir, on.name)
 	case on.free < leastSpace:
-		m.Wrong(check, "free some space", "only %d MiB are free on the file system of %s", on.free>>20, dir)
+		m.Fail(check, "free some space", "only %d MiB are free on the file system of %s", on.free>>20, dir)
 	default:
 		m.OK(check, "on %s, %d MiB free", on.name, on.free>>20)
 	}
@@ -171,7 +171,7 @@ func (m machine) stateDir() {
 // host looks at what a host's worker refuses to start without, and at what it may do.
 func (m machine) host() {
 	if err := m.system.openat2(); err != nil {
-		m.Wrong("kernel", "use Linux 5.6 or newer, and let no seccomp profile forbid openat2", "openat2 does not work: %v", err)
+		m.Fail("kernel", "use Linux 5.6 or newer, and let no seccomp profile forbid openat2", "openat2 does not work: %v", err)
 	} else {
 		m.OK("kernel", "openat2 works")
 	}
@@ -179,13 +179,13 @@ func (m machine) host() {
 	case err != nil:
 		m.Warn("kernel", "see sysctl fs.leases-enable", "it is not known whether the kernel gives leases: %v", err)
 	case !on:
-		m.Wrong("kernel", "sysctl fs.leases-enable=1", "fs.leases-enable is 0: it cannot be known who has a device open")
+		m.Fail("kernel", "sysctl fs.leases-enable=1", "fs.leases-enable is 0: it cannot be known who has a device open")
 	default:
 		m.OK("kernel", "fs.leases-enable is 1")
 	}
 	rules, err := host.WorkerRules(m.settings.HostFile, m.settings.StateDir, m.settings.Role == config.RoleAll)
 	if err != nil {
-		m.Wrong("host.yaml", "correct it; until then nothing may be destroyed here", "%v", err)
+		m.Fail("host.yaml", "correct it; until then nothing may be destroyed here", "%v", err)
 		return
 	}
 	m.allowed(rules)
@@ -198,7 +198,7 @@ func (m machine) allowed(rules *host.Rules) {
 	paths, err := rules.Paths()
 	specs, specsErr := rules.DeviceSpecs()
 	if err := errors.Join(err, specsErr); err != nil {
-		m.Wrong(check, "correct it; no restart is needed", "%v", err)
+		m.Fail(check, "correct it; no restart is needed", "%v", err)
 		return
 	}
 	fake := rules.AllowFake() == nil
@@ -221,7 +221,7 @@ func (m machine) allowed(rules *host.Rules) {
 	m.OK(check, "%s: may be destroyed: %s", where, strings.Join(what, ", "))
 	for _, pattern := range paths {
 		if strings.HasPrefix(pattern, "/dev/") && m.uid != 0 {
-			m.Wrong(check, "run burnish-worker as root on this host, or take "+pattern+" out", "%s is allowed, and uid %d may not write to block devices", pattern, m.uid)
+			m.Fail(check, "run burnish-worker as root on this host, or take "+pattern+" out", "%s is allowed, and uid %d may not write to block devices", pattern, m.uid)
 			continue
 		}
 		matches, err := filepath.Glob(strings.TrimSuffix(pattern, "/**"))

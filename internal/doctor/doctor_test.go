@@ -60,76 +60,76 @@ func TestMachine(t *testing.T) {
 		}, level: OK, check: "policy"},
 		"an unknown step in the policy": {
 			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Cleans.Priorities = map[string]float64{"polish": 3} },
-			level:  Wrong, check: "policy", says: "polish",
+			level:  Fail, check: "policy", says: "polish",
 		},
 		"the erase switched off": {
 			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Cleans.Priorities = map[string]float64{"zero": 0} },
-			level:  Wrong, check: "policy", says: "zero",
+			level:  Fail, check: "policy", says: "zero",
 		},
-		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Verify = "some" }, level: Wrong, check: "policy", says: `"some"`},
-		"an unknown inventory": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Inventory = "book" }, level: Wrong, check: "inventory", says: `"book"`},
-		"no state directory":   {change: func(_ *testing.T, w *config.Worker, _ *system) { w.StateDir += "-none" }, level: Wrong, check: "state directory", says: "is not there; start burnish-worker"},
+		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},
+		"an unknown inventory": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Inventory = "book" }, level: Fail, check: "inventory", says: `"book"`},
+		"no state directory":   {change: func(_ *testing.T, w *config.Worker, _ *system) { w.StateDir += "-none" }, level: Fail, check: "state directory", says: "is not there; start burnish-worker"},
 		"others may write it": {
 			change: func(t *testing.T, w *config.Worker, _ *system) { require.NoError(t, os.Chmod(w.StateDir, 0o777)) },
-			level:  Wrong, check: "state directory", says: "chmod it to 0700",
+			level:  Fail, check: "state directory", says: "chmod it to 0700",
 		},
 		"others may write below it": {
 			change: func(t *testing.T, w *config.Worker, _ *system) {
 				require.NoError(t, os.Mkdir(filepath.Join(w.StateDir, "journal"), 0o700))
 				require.NoError(t, os.Chmod(filepath.Join(w.StateDir, "journal"), 0o777))
 			},
-			level: Wrong, check: "state directory", says: "journal may be written by others",
+			level: Fail, check: "state directory", says: "journal may be written by others",
 		},
 		"a file in its place": {
 			change: func(t *testing.T, w *config.Worker, _ *system) {
 				w.StateDir += ".file"
 				require.NoError(t, os.WriteFile(w.StateDir, nil, 0o600))
 			},
-			level: Wrong, check: "state directory", says: "is no directory",
+			level: Fail, check: "state directory", says: "is no directory",
 		},
 		"in memory": {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {
 				s.fileSystem = func(string) (fileSystem, error) { return fileSystem{name: "tmpfs", memory: true, free: 1 << 30}, nil }
 			},
-			level: Wrong, check: "state directory", says: "on tmpfs, which forgets everything",
+			level: Fail, check: "state directory", says: "on tmpfs, which forgets everything",
 		},
 		"on another machine": {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {
 				s.fileSystem = func(string) (fileSystem, error) { return fileSystem{name: "NFS", remote: true, free: 1 << 30}, nil }
 			},
-			level: Wrong, check: "state directory", says: "on NFS",
+			level: Fail, check: "state directory", says: "on NFS",
 		},
 		"no space": {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {
 				s.fileSystem = func(string) (fileSystem, error) { return fileSystem{name: "ext4", free: 63 << 20}, nil }
 			},
-			level: Wrong, check: "state directory", says: "only 63 MiB are free",
+			level: Fail, check: "state directory", says: "only 63 MiB are free",
 		},
 		"a broken file system": {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {
 				s.fileSystem = func(string) (fileSystem, error) { return fileSystem{}, errors.New("input/output error") }
 			},
-			level: Wrong, check: "state directory", says: "input/output error",
+			level: Fail, check: "state directory", says: "input/output error",
 		},
 		"no O_DIRECT": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.direct = func(string) error { return errors.New("EINVAL") }
-		}, level: Warning, check: "kernel", says: "does not take O_DIRECT: EINVAL"},
+		}, level: Warn, check: "kernel", says: "does not take O_DIRECT: EINVAL"},
 		"an old kernel": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.openat2 = func() error { return errors.New("function not implemented") }
-		}, level: Wrong, check: "kernel", says: "Linux 5.6"},
-		"no leases": {change: func(_ *testing.T, _ *config.Worker, s *system) { s.leases = func() (bool, error) { return false, nil } }, level: Wrong, check: "kernel", says: "sysctl fs.leases-enable=1"},
+		}, level: Fail, check: "kernel", says: "Linux 5.6"},
+		"no leases": {change: func(_ *testing.T, _ *config.Worker, s *system) { s.leases = func() (bool, error) { return false, nil } }, level: Fail, check: "kernel", says: "sysctl fs.leases-enable=1"},
 		"leases not known": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.leases = func() (bool, error) { return false, os.ErrNotExist }
-		}, level: Warning, check: "kernel", says: "not known"},
-		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"floppy"} }, level: Wrong, check: "drivers", says: "known are block, fake"},
-		"no host.yaml":      {change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile += ".none" }, level: Wrong, check: "host.yaml", says: "no such file"},
+		}, level: Warn, check: "kernel", says: "not known"},
+		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"floppy"} }, level: Fail, check: "drivers", says: "known are block, fake"},
+		"no host.yaml":      {change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile += ".none" }, level: Fail, check: "host.yaml", says: "no such file"},
 		"a host.yaml that others may write": {
 			change: func(t *testing.T, w *config.Worker, _ *system) { require.NoError(t, os.Chmod(w.HostFile, 0o666)) },
-			level:  Wrong, check: "host.yaml", says: "may be written by others",
+			level:  Fail, check: "host.yaml", says: "may be written by others",
 		},
-		"a host.yaml that does not parse": {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {path: [/x]}") }, level: Wrong, check: "host.yaml", says: `unknown key "path"`},
-		"nothing is allowed":              {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {}") }, level: Warning, check: "host.yaml", says: "nothing may be destroyed on this host"},
-		"no host.yaml named, role host":   {role: config.RoleHost, change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile = "" }, level: Warning, check: "host.yaml", says: "no host.yaml: nothing may be destroyed"},
+		"a host.yaml that does not parse": {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {path: [/x]}") }, level: Fail, check: "host.yaml", says: `unknown key "path"`},
+		"nothing is allowed":              {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {}") }, level: Warn, check: "host.yaml", says: "nothing may be destroyed on this host"},
+		"no host.yaml named, role host":   {role: config.RoleHost, change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile = "" }, level: Warn, check: "host.yaml", says: "no host.yaml: nothing may be destroyed"},
 		"no host.yaml named, role all":    {change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile = "" }, level: OK, check: "host.yaml", says: "state/**, fake devices"},
 		"specs and fake devices": {
 			change: func(t *testing.T, w *config.Worker, _ *system) {
@@ -137,9 +137,9 @@ func TestMachine(t *testing.T) {
 			},
 			level: OK, check: "host.yaml", says: "1 PCI device specs, fake devices",
 		},
-		"a path that is not there":       {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/no/such/*]}") }, level: Warning, check: "host.yaml", says: "/no/such/* matches nothing"},
+		"a path that is not there":       {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/no/such/*]}") }, level: Warn, check: "host.yaml", says: "/no/such/* matches nothing"},
 		"block devices, as root":         {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/dev/null]}") }, level: OK, check: "host.yaml", says: "/dev/null"},
-		"block devices, as another user": {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/dev/null]}") }, uid: 1000, level: Wrong, check: "host.yaml", says: "run burnish-worker as root"},
+		"block devices, as another user": {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/dev/null]}") }, uid: 1000, level: Fail, check: "host.yaml", says: "run burnish-worker as root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			role := tt.role
@@ -153,7 +153,7 @@ func TestMachine(t *testing.T) {
 			var f Findings
 			m := machine{Findings: &f, settings: w, uid: tt.uid, system: s}
 			m.all()
-			require.Equal(t, tt.level == Wrong, f.Bad(), "%+v", f)
+			require.Equal(t, tt.level == Fail, f.Failed(), "%+v", f)
 			var lines []string
 			found := false
 			for _, one := range f {
@@ -165,7 +165,7 @@ func TestMachine(t *testing.T) {
 				if one.Check == tt.check && one.Level == tt.level && strings.Contains(line, tt.says) {
 					found = true
 				}
-				if tt.level != Wrong && tt.level != Warning {
+				if tt.level != Fail && tt.level != Warn {
 					require.Equal(t, OK, one.Level, line)
 				}
 			}
@@ -187,7 +187,7 @@ func TestSettings(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "h1", w.Host)
 	require.Equal(t, Findings{
-		{Level: Warning, Check: "settings", Message: "BURNISH_STATEDIR is no setting", Remedy: "see burnish-worker --help"},
+		{Level: Warn, Check: "settings", Message: "BURNISH_STATEDIR is no setting", Remedy: "see burnish-worker --help"},
 		{Level: OK, Check: "settings", Message: "role all, host h1: BURNISH_HOST"},
 	}, f)
 
@@ -196,7 +196,7 @@ func TestSettings(t *testing.T) {
 	f = nil
 	_, ok = f.Settings()
 	require.False(t, ok)
-	require.True(t, f.Bad())
+	require.True(t, f.Failed())
 	require.Len(t, f, 3)
 	require.Contains(t, f[1].Message, "BURNISH_ROLE")
 	require.Contains(t, f[2].Message, "BURNISH_STOP_TIMEOUT")

@@ -23,14 +23,14 @@ func (m machine) drivers(rules *host.Rules) {
 		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts, NVMeHelper: m.settings.NVMeHelper,
 	})
 	if err != nil {
-		m.Wrong(check, "correct BURNISH_DRIVERS", "%v", err)
+		m.Fail(check, "correct BURNISH_DRIVERS", "%v", err)
 		return
 	}
 	m.OK(check, "%s", strings.Join(m.settings.Drivers, ", "))
 	finds := false
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
 		if d, ok := drivers[name].(port.Initializer); ok {
-			m.initialise(name, d)
+			m.initialize(name, d)
 		}
 		if d, ok := drivers[name].(port.ProgramUser); ok {
 			m.programs(name, d)
@@ -41,12 +41,12 @@ func (m machine) drivers(rules *host.Rules) {
 		}
 	}
 	if finds {
-		m.guarded()
+		m.checkActivation()
 	}
 }
 
 // initialise asks for what keeps the worker from starting.
-func (m machine) initialise(name string, d port.Initializer) {
+func (m machine) initialize(name string, d port.Initializer) {
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()
 	err := d.Init(ctx)
@@ -54,9 +54,9 @@ func (m machine) initialise(name string, d port.Initializer) {
 	case err == nil:
 		m.OK(name, "the driver finds what it needs on this host")
 	case ok:
-		m.Wrong(name, f.Remedy, "%s", f.Message)
+		m.Fail(name, f.Remedy, "%s", f.Message)
 	default:
-		m.Wrong(name, "until then the worker does not start", "%v", err)
+		m.Fail(name, "until then the worker does not start", "%v", err)
 	}
 }
 
@@ -64,7 +64,7 @@ func (m machine) initialise(name string, d port.Initializer) {
 func (m machine) programs(name string, d port.ProgramUser) {
 	all, err := d.Programs()
 	if err != nil {
-		m.Wrong(name, "correct it; no restart is needed", "%v", err)
+		m.Fail(name, "correct it; no restart is needed", "%v", err)
 		return
 	}
 	if len(all) == 0 {
@@ -76,9 +76,9 @@ func (m machine) programs(name string, d port.ProgramUser) {
 		case err == nil:
 			m.OK(name, "%s is what host.yaml says", program)
 		case ok:
-			m.Wrong(name, f.Remedy, "%s", f.Message)
+			m.Fail(name, f.Remedy, "%s", f.Message)
 		default:
-			m.Wrong(name, "no device of it can be cleaned until then", "%s: %v", program, err)
+			m.Fail(name, "no device of it can be cleaned until then", "%s: %v", program, err)
 		}
 	}
 }
@@ -86,14 +86,14 @@ func (m machine) programs(name string, d port.ProgramUser) {
 // find counts the devices that a driver finds by itself.
 func (m machine) find(name string, d port.Finder) {
 	if m.uid != 0 && m.settings.NVMeHelper == "" {
-		m.Wrong(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER", "uid %d may not send commands to drives", m.uid)
+		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER", "uid %d may not send commands to drives", m.uid)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()
 	found, err := d.Find(ctx)
 	switch {
 	case err != nil:
-		m.Wrong(name, "correct device_spec in host.yaml, or see what the device says of itself in /sys/bus/pci/devices", "%v", err)
+		m.Fail(name, "correct device_spec in host.yaml, or see what the device says of itself in /sys/bus/pci/devices", "%v", err)
 	case len(found) == 0:
 		m.Warn(name, "see lspci -nn, and vendor_id, product_id and address in host.yaml", "no device matches device_spec")
 	default:
@@ -106,10 +106,10 @@ func (m machine) find(name string, d port.Finder) {
 		}
 		m.OK(name, "found by device_spec: %d (%s)", len(found), strings.Join(at, ", "))
 	}
-	if rule := guardOf(m.system.root).rule; rule != "" {
+	if rule := findActivationGuard(m.system.root).rule; rule != "" {
 		var missed []string
 		for _, one := range found {
-			missed = append(missed, unmarked(m.system.root, one.Address)...)
+			missed = append(missed, disksWithoutRule(m.system.root, one.Address)...)
 		}
 		if len(missed) > 0 {
 			m.Warn("udev", "let a line of it match them, then: udevadm control --reload; udevadm trigger --subsystem-match=block",
@@ -119,13 +119,13 @@ func (m machine) find(name string, d port.Finder) {
 }
 
 // guarded says what keeps this host from activating what a guest left on a drive.
-func (m machine) guarded() {
-	g := guardOf(m.system.root)
+func (m machine) checkActivation() {
+	g := findActivationGuard(m.system.root)
 	switch {
 	case g.rule != "":
 		m.OK("udev", "%s keeps this host from activating what a guest left on a drive", g.rule)
-	case g.gap() != "":
-		m.Warn("udev", guardRemedy, "%s", g.gap())
+	case g.missing() != "":
+		m.Warn("udev", activationRemedy, "%s", g.missing())
 	default:
 		m.OK("udev", "neither LVM nor md would activate what a guest left on a drive")
 	}

@@ -67,11 +67,11 @@ func TestWhatADriverNeedsOfItsHost(t *testing.T) {
 		"in order":            {finder{found: one}, 0, OK, "found by device_spec: 1 (0000:01:00.0)"},
 		"what it needs":       {finder{found: one}, 0, OK, "the driver finds what it needs on this host"},
 		"many":                {finder{found: make([]port.Found, 9)}, 0, OK, "found by device_spec: 9 (, , , , , , , , …)"},
-		"none":                {finder{}, 0, Warning, "no device matches device_spec"},
-		"no right to look":    {finder{err: errors.New("permission denied")}, 0, Wrong, "permission denied"},
-		"not root":            {finder{found: one}, 1000, Wrong, "uid 1000 may not send commands to drives"},
-		"its tool is missing": {finder{init: &device.Fault{Code: device.CodeToolMissing, Message: "nvme-cli cannot be run", Remedy: "install it"}}, 0, Wrong, "nvme-cli cannot be run"},
-		"it fails":            {finder{init: errors.New("no such thing")}, 0, Wrong, "no such thing"},
+		"none":                {finder{}, 0, Warn, "no device matches device_spec"},
+		"no right to look":    {finder{err: errors.New("permission denied")}, 0, Fail, "permission denied"},
+		"not root":            {finder{found: one}, 1000, Fail, "uid 1000 may not send commands to drives"},
+		"its tool is missing": {finder{init: &device.Fault{Code: device.CodeToolMissing, Message: "nvme-cli cannot be run", Remedy: "install it"}}, 0, Fail, "nvme-cli cannot be run"},
+		"it fails":            {finder{init: errors.New("no such thing")}, 0, Fail, "no such thing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := worker(t, config.RoleHost), sound()
@@ -81,7 +81,7 @@ func TestWhatADriverNeedsOfItsHost(t *testing.T) {
 			}
 			var f Findings
 			machine{Findings: &f, settings: w, uid: tt.uid, system: s}.all()
-			require.Equal(t, tt.level == Wrong, f.Bad(), "%+v", f)
+			require.Equal(t, tt.level == Fail, f.Failed(), "%+v", f)
 			require.True(t, says(f, tt.level, "nvme", tt.says), "%+v", f)
 		})
 	}
@@ -145,8 +145,8 @@ func TestWhatWouldActivateAGuestsVolumes(t *testing.T) {
 			root := t.TempDir()
 			files(t, root, looks)
 			files(t, root, tt.files)
-			g := guardOf(root)
-			require.Equal(t, guard{rule: tt.rule, open: tt.open}, g)
+			g := findActivationGuard(root)
+			require.Equal(t, activationGuard{rule: tt.rule, open: tt.open}, g)
 			w, s := worker(t, config.RoleHost), sound()
 			s.root = root
 			s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
@@ -154,13 +154,13 @@ func TestWhatWouldActivateAGuestsVolumes(t *testing.T) {
 			}
 			var f Findings
 			machine{Findings: &f, settings: w, system: s}.all()
-			require.False(t, f.Bad(), "%+v", f)
+			require.False(t, f.Failed(), "%+v", f)
 			if tt.rule == "" && len(tt.open) > 0 {
-				require.True(t, says(f, Warning, "udev", g.gap()), "%+v", f)
-				require.Equal(t, g.gap()+"; "+guardRemedy, Unguarded(root))
+				require.True(t, says(f, Warn, "udev", g.missing()), "%+v", f)
+				require.Equal(t, g.missing()+"; "+activationRemedy, AutoActivationRisk(root))
 				return
 			}
-			require.Empty(t, Unguarded(root))
+			require.Empty(t, AutoActivationRisk(root))
 		})
 	}
 }
@@ -178,9 +178,9 @@ func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
 		"run/udev/data/b259:0":                                       "S:disk/by-id/nvme-X\nE:UDEV_DISABLE_PERSISTENT_STORAGE_BLKID_FLAG=1\nG:systemd\n",
 		"run/udev/data/b259:1":                                       "S:disk/by-id/nvme-Y\nE:ID_FS_TYPE=LVM2_member\n",
 	})
-	require.Empty(t, unmarked(root, address), "udev does not run")
+	require.Empty(t, disksWithoutRule(root, address), "udev does not run")
 	files(t, root, map[string]string{"run/udev/control": ""})
-	require.Equal(t, []string{"nvme0n2"}, unmarked(root, address))
+	require.Equal(t, []string{"nvme0n2"}, disksWithoutRule(root, address))
 	w, s := worker(t, config.RoleHost), sound()
 	s.root = root
 	s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
@@ -188,7 +188,7 @@ func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
 	}
 	var f Findings
 	machine{Findings: &f, settings: w, system: s}.all()
-	require.True(t, says(f, Warning, "udev", "the rule of /etc/udev/rules.d/59-burnish-nvme.rules was not applied to nvme0n2"), "%+v", f)
+	require.True(t, says(f, Warn, "udev", "the rule of /etc/udev/rules.d/59-burnish-nvme.rules was not applied to nvme0n2"), "%+v", f)
 }
 
 // programs is a driver that runs programs of the operator.
@@ -208,10 +208,10 @@ func TestEachProgramIsWhatTheHostSays(t *testing.T) {
 		says   string
 	}{
 		"as it says": {programs{all: map[string]error{"gpu": nil}}, OK, "gpu is what host.yaml says"},
-		"changed":    {programs{all: map[string]error{"gpu": &device.Fault{Code: device.CodeNotAllowed, Message: "the SHA-256 is another", Remedy: "look"}}}, Wrong, "the SHA-256 is another"},
-		"no memory":  {programs{all: map[string]error{"gpu": errors.New("no memory")}}, Wrong, "gpu: no memory"},
-		"none":       {programs{}, Warning, "host.yaml allows no script, and this driver does nothing without one"},
-		"not read":   {programs{err: errors.New("host.yaml is broken")}, Wrong, "host.yaml is broken"},
+		"changed":    {programs{all: map[string]error{"gpu": &device.Fault{Code: device.CodeNotAllowed, Message: "the SHA-256 is another", Remedy: "look"}}}, Fail, "the SHA-256 is another"},
+		"no memory":  {programs{all: map[string]error{"gpu": errors.New("no memory")}}, Fail, "gpu: no memory"},
+		"none":       {programs{}, Warn, "host.yaml allows no script, and this driver does nothing without one"},
+		"not read":   {programs{err: errors.New("host.yaml is broken")}, Fail, "host.yaml is broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := worker(t, config.RoleHost), sound()
@@ -221,7 +221,7 @@ func TestEachProgramIsWhatTheHostSays(t *testing.T) {
 			}
 			var f Findings
 			machine{Findings: &f, settings: w, system: s}.all()
-			require.Equal(t, tt.level == Wrong, f.Bad(), "%+v", f)
+			require.Equal(t, tt.level == Fail, f.Failed(), "%+v", f)
 			require.True(t, says(f, tt.level, "script", tt.says), "%+v", f)
 		})
 	}

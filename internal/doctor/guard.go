@@ -11,7 +11,7 @@ import (
 
 // guard is what keeps a host from activating, by itself, what a guest left on a drive:
 // volumes of LVM, arrays of md, file systems (SAFETY F21).
-type guard struct {
+type activationGuard struct {
 	// rule is the udev rule that is in force, "" where none is.
 	rule string
 	// open are the programs that would look at a drive without it.
@@ -21,15 +21,15 @@ type guard struct {
 // Unguarded says in one line what is missing where this host would activate, by itself,
 // what a guest left on a drive; "" where a udev rule or the settings of LVM and md
 // forbid it, or nothing is there that would. root is where the machine's files are: "/".
-func Unguarded(root string) string {
-	if gap := guardOf(root).gap(); gap != "" {
-		return gap + "; " + guardRemedy
+func AutoActivationRisk(root string) string {
+	if gap := findActivationGuard(root).missing(); gap != "" {
+		return gap + "; " + activationRemedy
 	}
 	return ""
 }
 
 // gap says what is missing, "" where nothing is.
-func (g guard) gap() string {
+func (g activationGuard) missing() string {
 	if g.rule != "" || len(g.open) == 0 {
 		return ""
 	}
@@ -37,7 +37,7 @@ func (g guard) gap() string {
 		strings.Join(g.open, " and "))
 }
 
-const guardRemedy = "put deploy/udev/59-burnish-nvme.rules in place, or set them as docs/nvme.md says"
+const activationRemedy = "put deploy/udev/59-burnish-nvme.rules in place, or set them as docs/nvme.md says"
 
 // ruleFolders are those of udev; of two files of one name the first counts.
 var ruleFolders = []string{"etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d", "usr/lib/udev/rules.d", "lib/udev/rules.d"}
@@ -49,8 +49,8 @@ const (
 	lastRule = "60-persistent-storage.rules"
 )
 
-func guardOf(root string) guard {
-	g := guard{}
+func findActivationGuard(root string) activationGuard {
+	g := activationGuard{}
 	seen := map[string]bool{}
 	lvm, md := false, false
 	for _, folder := range ruleFolders {
@@ -156,7 +156,7 @@ func active(file string) string {
 
 // unmarked lists the disks of a drive that udev has seen without the rule. Where udev
 // does not run nobody activates anything by it.
-func unmarked(root, address string) []string {
+func disksWithoutRule(root, address string) []string {
 	if _, err := os.Stat(filepath.Join(root, "run/udev/control")); err != nil {
 		return nil
 	}

@@ -22,12 +22,12 @@ const inventoryTimeout = 30 * time.Second
 func (m machine) inventory() {
 	const check = "inventory"
 	if kinds := all.Kinds(); !slices.Contains(kinds, m.settings.Inventory) {
-		m.Wrong(check, "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "there is no inventory %q", m.settings.Inventory)
+		m.Fail(check, "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "there is no inventory %q", m.settings.Inventory)
 		return
 	}
 	if m.settings.Inventory != "placement" {
 		if m.settings.NovaBroker != "" {
-			m.Wrong(check, "set BURNISH_INVENTORY=placement", "BURNISH_AMQP_URL: notifications say where to look in Placement")
+			m.Fail(check, "set BURNISH_INVENTORY=placement", "BURNISH_AMQP_URL: notifications say where to look in Placement")
 			return
 		}
 		m.OK(check, "%s", m.settings.Inventory)
@@ -45,8 +45,8 @@ func (m machine) inventory() {
 	case ok && f.Code == device.CodeNoProvider:
 		m.OK(check, "Placement answers, as %s", m.settings.Cloud)
 	case ok:
-		m.Wrong(check, f.Remedy, "%s", f.Message)
+		m.Fail(check, f.Remedy, "%s", f.Message)
 	default:
-		m.Wrong(check, "until then the control worker does not start", "%v", err)
+		m.Fail(check, "until then the control worker does not start", "%v", err)
 	}
 }

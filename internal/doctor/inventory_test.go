@@ -22,17 +22,17 @@ func TestTheInventoryIsAsked(t *testing.T) {
 	}
 	require.Equal(t, OK, look(config.Worker{Inventory: "file"}).Level)
 	f := look(config.Worker{Inventory: "none"})
-	require.Equal(t, Wrong, f.Level)
+	require.Equal(t, Fail, f.Level)
 	require.Contains(t, f.Remedy, "file, placement")
 	f = look(config.Worker{Inventory: "file", NovaBroker: "amqp://h"})
-	require.Equal(t, Wrong, f.Level)
+	require.Equal(t, Fail, f.Level)
 	require.Contains(t, f.Remedy, "BURNISH_INVENTORY=placement")
 
 	t.Setenv("OS_CLOUD", "")
 	t.Setenv("OS_AUTH_TYPE", "none")
 	t.Setenv("OS_PLACEMENT_ENDPOINT_OVERRIDE", "http://127.0.0.1:1")
 	f = look(config.Worker{Inventory: "placement", Cloud: "default"})
-	require.Equal(t, Wrong, f.Level, "nobody listens there")
+	require.Equal(t, Fail, f.Level, "nobody listens there")
 	require.NotEmpty(t, f.Remedy)
 
 	server := openstack.Start(t, openstack.Options{})

@@ -105,7 +105,7 @@ example:
 `
 
 // order is what a command sends to each of its devices.
-type order struct {
+type action struct {
 	verb   string // what would be done
 	done   string // what was done
 	update string
@@ -116,8 +116,8 @@ type order struct {
 func (a *app) provideCommand() *cobra.Command {
 	var in contract.ReasonInput
 	var wait bool
-	cmd := a.actCommand("provide", provideUsage, func() (order, error) {
-		return order{verb: "provide", done: "provided", update: contract.UpdateProvide, input: in, wait: wait}, nil
+	cmd := a.actCommand("provide", provideUsage, func() (action, error) {
+		return action{verb: "provide", done: "provided", update: contract.UpdateProvide, input: in, wait: wait}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&wait, "wait", false, "")
@@ -131,31 +131,31 @@ func (a *app) cleanCommand() *cobra.Command {
 		runbook string
 		cmd     *cobra.Command
 	)
-	cmd = a.actCommand("clean", cleanUsage, func() (order, error) {
+	cmd = a.actCommand("clean", cleanUsage, func() (action, error) {
 		flags := cmd.Flags()
 		if flags.Changed("steps") && flags.Changed("runbook") {
-			return order{}, usagef("--steps and --runbook exclude each other")
+			return action{}, usagef("--steps and --runbook exclude each other")
 		}
 		if flags.Changed("runbook") {
-			return order{}, &failure{
+			return action{}, &failure{
 				exit: exitFailed, code: device.CodeRefused,
 				message: fmt.Sprintf("there is no runbook %q: no runbooks are configured", runbook),
 				remedy:  "name the steps with --steps",
 			}
 		}
 		if flags.Changed("steps") && len(in.Steps) == 0 {
-			return order{}, usagef("--steps is empty")
+			return action{}, usagef("--steps is empty")
 		}
 		for i, step := range in.Steps {
 			if in.Steps[i] = strings.TrimSpace(step); in.Steps[i] == "" {
-				return order{}, usagef("--steps holds an empty name")
+				return action{}, usagef("--steps holds an empty name")
 			}
 		}
 		past := "told to clean"
 		if wait {
 			past = "cleaned"
 		}
-		return order{verb: "clean", done: past, update: contract.UpdateClean, input: in, wait: wait}, nil
+		return action{verb: "clean", done: past, update: contract.UpdateClean, input: in, wait: wait}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().StringSliceVar(&in.Steps, "steps", nil, "")
@@ -166,8 +166,8 @@ func (a *app) cleanCommand() *cobra.Command {
 
 func (a *app) abortCommand() *cobra.Command {
 	var in contract.ReasonInput
-	cmd := a.actCommand("abort", abortUsage, func() (order, error) {
-		return order{verb: "abort", done: "told to abort", update: contract.UpdateAbort, input: in}, nil
+	cmd := a.actCommand("abort", abortUsage, func() (action, error) {
+		return action{verb: "abort", done: "told to abort", update: contract.UpdateAbort, input: in}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	return cmd
@@ -175,8 +175,8 @@ func (a *app) abortCommand() *cobra.Command {
 
 func (a *app) manageCommand() *cobra.Command {
 	var in contract.ReasonInput
-	cmd := a.actCommand("manage", manageUsage, func() (order, error) {
-		return order{verb: "manage", done: "taken out of the pool", update: contract.UpdateManage, input: in}, nil
+	cmd := a.actCommand("manage", manageUsage, func() (action, error) {
+		return action{verb: "manage", done: "taken out of the pool", update: contract.UpdateManage, input: in}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	return cmd
@@ -184,17 +184,17 @@ func (a *app) manageCommand() *cobra.Command {
 
 func (a *app) maintainCommand() *cobra.Command {
 	var in contract.MaintainInput
-	cmd := a.actCommand("maintain", maintainUsage, func() (order, error) {
+	cmd := a.actCommand("maintain", maintainUsage, func() (action, error) {
 		in.Reason = strings.TrimSpace(in.Reason)
 		switch {
 		case in.Off && in.Reason != "":
-			return order{}, usagef("--reason and --off exclude each other")
+			return action{}, usagef("--reason and --off exclude each other")
 		case in.Off:
-			return order{verb: "let go", done: "let go", update: contract.UpdateMaintain, input: in}, nil
+			return action{verb: "let go", done: "let go", update: contract.UpdateMaintain, input: in}, nil
 		case in.Reason == "":
-			return order{}, usagef("--reason is missing: say why it is held, or --off")
+			return action{}, usagef("--reason is missing: say why it is held, or --off")
 		}
-		return order{verb: "hold", done: "held", update: contract.UpdateMaintain, input: in}, nil
+		return action{verb: "hold", done: "held", update: contract.UpdateMaintain, input: in}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&in.Off, "off", false, "")
@@ -203,11 +203,11 @@ func (a *app) maintainCommand() *cobra.Command {
 
 func (a *app) retireCommand() *cobra.Command {
 	var in contract.ReasonInput
-	cmd := a.actCommand("retire", retireUsage, func() (order, error) {
+	cmd := a.actCommand("retire", retireUsage, func() (action, error) {
 		if in.Reason = strings.TrimSpace(in.Reason); in.Reason == "" {
-			return order{}, usagef("--reason is missing: a retired device is burned for ever")
+			return action{}, usagef("--reason is missing: a retired device is burned for ever")
 		}
-		return order{verb: "retire", done: "retired", update: contract.UpdateRetire, input: in}, nil
+		return action{verb: "retire", done: "retired", update: contract.UpdateRetire, input: in}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&in.Lost, "lost", false, "")
@@ -224,8 +224,8 @@ func (a *app) forgetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.devices(cmd.Context(), func(l lifecycles) error {
-				result, err := a.send(cmd.Context(), l, name, order{update: contract.UpdateForget, input: contract.ReasonInput{}})
+			return a.devices(cmd.Context(), func(l deviceClient) error {
+				result, err := a.send(cmd.Context(), l, name, action{update: contract.UpdateForget, input: contract.ReasonInput{}})
 				if err != nil {
 					return err
 				}
@@ -237,8 +237,8 @@ func (a *app) forgetCommand() *cobra.Command {
 
 // actCommand is a command on one or several devices; read gives what it sends,
 // once the flags are known.
-func (a *app) actCommand(use, usage string, read func() (order, error)) *cobra.Command {
-	var c choice
+func (a *app) actCommand(use, usage string, read func() (action, error)) *cobra.Command {
+	var c selection
 	cmd := &cobra.Command{
 		Use:  use,
 		Long: usage,
@@ -252,7 +252,7 @@ func (a *app) actCommand(use, usage string, read func() (order, error)) *cobra.C
 			if err != nil {
 				return err
 			}
-			return a.act(cmd.Context(), use, &c, names, o)
+			return a.actOnDevices(cmd.Context(), use, &c, names, o)
 		},
 	}
 	c.flags(cmd.Flags())
@@ -260,18 +260,18 @@ func (a *app) actCommand(use, usage string, read func() (order, error)) *cobra.C
 }
 
 // act sends the order to the devices of these names, or to those chosen.
-func (a *app) act(ctx context.Context, command string, c *choice, names []string, o order) error {
+func (a *app) actOnDevices(ctx context.Context, command string, c *selection, names []string, o action) error {
 	limited, cancel := a.waitLimit(ctx)
 	defer cancel()
 	if len(names) > 0 {
 		if c.dryRun {
-			return a.rehearse(names, o)
+			return a.dryRun(names, o)
 		}
 		if err := a.confirm(ctx, c, o.verb, len(names)); err != nil {
 			return err
 		}
 	}
-	return a.devices(ctx, func(l lifecycles) error {
+	return a.devices(ctx, func(l deviceClient) error {
 		if len(names) == 1 {
 			return a.actOne(ctx, limited, l, names[0], o)
 		}
@@ -287,7 +287,7 @@ func (a *app) act(ctx context.Context, command string, c *choice, names []string
 				a.note("", "no device is chosen by these selectors")
 			}
 			if c.dryRun {
-				return a.rehearse(names, o)
+				return a.dryRun(names, o)
 			}
 			if err := a.confirm(ctx, c, o.verb, len(names)); err != nil {
 				return err
@@ -298,14 +298,14 @@ func (a *app) act(ctx context.Context, command string, c *choice, names []string
 }
 
 // rehearse says what an order would do.
-func (a *app) rehearse(names []string, o order) error {
-	return a.many(len(names), 1, func(i int) outcome {
+func (a *app) dryRun(names []string, o action) error {
+	return a.forEachDevice(len(names), 1, func(i int) outcome {
 		return done(names[i], fmt.Sprintf("%s: would %s it", names[i], o.verb))
 	})
 }
 
 // actOne sends the order to one device, and shows its whole answer.
-func (a *app) actOne(ctx, limited context.Context, l lifecycles, name string, o order) error {
+func (a *app) actOne(ctx, limited context.Context, l deviceClient, name string, o action) error {
 	result, err := a.send(ctx, l, name, o)
 	if err == nil && o.wait {
 		result.View, err = a.await(ctx, limited, l, name, make(chan struct{}, 1))
@@ -317,13 +317,13 @@ func (a *app) actOne(ctx, limited context.Context, l lifecycles, name string, o 
 }
 
 // actMany sends the order to all, and only then waits for them.
-func (a *app) actMany(ctx, limited context.Context, l lifecycles, command string, names []string, o order) error {
+func (a *app) actMany(ctx, limited context.Context, l deviceClient, command string, names []string, o action) error {
 	slots := make(chan struct{}, parallelism)
 	width := parallelism
 	if o.wait {
 		width = len(names)
 	}
-	return a.many(len(names), width, func(i int) outcome {
+	return a.forEachDevice(len(names), width, func(i int) outcome {
 		name := names[i]
 		slots <- struct{}{}
 		result, err := a.send(ctx, l, name, o)
@@ -339,13 +339,13 @@ func (a *app) actMany(ctx, limited context.Context, l lifecycles, command string
 }
 
 // send is one order to one device.
-func (a *app) send(ctx context.Context, l lifecycles, name string, o order) (contract.Result, error) {
-	rctx, cancel := a.request(ctx)
+func (a *app) send(ctx context.Context, l deviceClient, name string, o action) (contract.Result, error) {
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	var result contract.Result
 	if err := l.update(rctx, name, o.update, o.input, &result); err != nil {
 		return contract.Result{}, a.explain(ctx, l, name, err)
 	}
-	result.View = normal(result.View)
+	result.View = normalize(result.View)
 	return result, nil
 }

@@ -19,7 +19,7 @@ import (
 const parallelism = 8
 
 // unasked is how many devices a command takes on without asking.
-const unasked = 10
+const confirmThreshold = 10
 
 // outcome is what a command on several devices came to for one of them.
 type outcome struct {
@@ -49,14 +49,14 @@ func failed(command, name string, err error) outcome {
 // many does something n times, at most width at once, and tells each outcome as it
 // comes: one line a device. A failure does not stop the rest. The error says how
 // many failed.
-func (a *app) many(n, width int, do func(i int) outcome) error {
+func (a *app) forEachDevice(n, width int, do func(i int) outcome) error {
 	var (
 		all  = make([]outcome, n)
 		torn = make(chan error, 1) // a line that could not be written
 	)
-	spread(n, width, func(i int) {
+	parallel(n, width, func(i int) {
 		all[i] = do(i)
-		if err := a.tell(all[i]); err != nil {
+		if err := a.printOutcome(all[i]); err != nil {
 			select {
 			case torn <- err:
 			default: // one is enough
@@ -77,7 +77,7 @@ func (a *app) many(n, width int, do func(i int) outcome) error {
 }
 
 // spread calls do for each of n, at most width at once, and returns after the last.
-func spread(n, width int, do func(i int)) {
+func parallel(n, width int, do func(i int)) {
 	var group sync.WaitGroup
 	next := make(chan int)
 	for range min(n, width) {
@@ -95,7 +95,7 @@ func spread(n, width int, do func(i int)) {
 }
 
 // tell prints one outcome for people.
-func (a *app) tell(o outcome) error {
+func (a *app) printOutcome(o outcome) error {
 	switch {
 	case a.format != formatTable:
 		return nil
@@ -135,19 +135,19 @@ func summary(all []outcome) error {
 }
 
 // choice is how a command that acts is told its devices: names, or selectors.
-type choice struct {
+type selection struct {
 	filter
 	dryRun, yes bool
 }
 
-func (c *choice) flags(flags *pflag.FlagSet) {
+func (c *selection) flags(flags *pflag.FlagSet) {
 	c.selectors(flags)
 	flags.BoolVar(&c.dryRun, "dry-run", false, "")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "")
 }
 
 // names reads the devices' names; none at all needs a selector instead.
-func (c *choice) names(cmd *cobra.Command, args []string) ([]string, error) {
+func (c *selection) names(cmd *cobra.Command, args []string) ([]string, error) {
 	switch by := selected(cmd.Flags()); {
 	case by && len(args) > 0:
 		return nil, usagef("NAMEs and --%s exclude each other", strings.Join(selectorNames, "/--"))
@@ -171,8 +171,8 @@ func (c *choice) names(cmd *cobra.Command, args []string) ([]string, error) {
 }
 
 // confirm asks before a command on more than ten devices.
-func (a *app) confirm(ctx context.Context, c *choice, verb string, n int) error {
-	if n <= unasked || c.yes {
+func (a *app) confirm(ctx context.Context, c *selection, verb string, n int) error {
+	if n <= confirmThreshold || c.yes {
 		return nil
 	}
 	if !a.terminal() {

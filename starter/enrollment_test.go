@@ -34,22 +34,22 @@ func TestSettings(t *testing.T) {
 }
 
 func TestEnrolmentRefuses(t *testing.T) {
-	good := enrolment{name: "d1", host: "h1", driver: "fake"}
+	good := enrollment{name: "d1", host: "h1", driver: "fake"}
 	_, err := good.input()
 	require.NoError(t, err)
-	for want, spoil := range map[string]func(*enrolment){
-		"host is missing":        func(e *enrolment) { e.host = "" },
-		`"h 1" is no host name`:  func(e *enrolment) { e.host = "h 1" },
-		"driver is missing":      func(e *enrolment) { e.driver = "" },
-		`"f/x" is no driver`:     func(e *enrolment) { e.driver = "f/x" },
-		`"a b" is no type`:       func(e *enrolment) { e.kind = "a b" },
-		"NAME is missing":        func(e *enrolment) { e.name = "" },
-		`"d 1" is no device`:     func(e *enrolment) { e.name = "d 1" },
-		`"01:00" is no PCI`:      func(e *enrolment) { e.address = "01:00" },
-		"NAME d1 does not fit":   func(e *enrolment) { e.address = "0000:01:00.0" },
-		`owner is "me"`:          func(e *enrolment) { e.set = map[string]string{"owner": "me"} },
-		"want self or nova":      func(e *enrolment) { e.set = map[string]string{"owner": ""} },
-		"h1_0000:01:00.0: leave": func(e *enrolment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
+	for want, spoil := range map[string]func(*enrollment){
+		"host is missing":        func(e *enrollment) { e.host = "" },
+		`"h 1" is no host name`:  func(e *enrollment) { e.host = "h 1" },
+		"driver is missing":      func(e *enrollment) { e.driver = "" },
+		`"f/x" is no driver`:     func(e *enrollment) { e.driver = "f/x" },
+		`"a b" is no type`:       func(e *enrollment) { e.kind = "a b" },
+		"NAME is missing":        func(e *enrollment) { e.name = "" },
+		`"d 1" is no device`:     func(e *enrollment) { e.name = "d 1" },
+		`"01:00" is no PCI`:      func(e *enrollment) { e.address = "01:00" },
+		"NAME d1 does not fit":   func(e *enrollment) { e.address = "0000:01:00.0" },
+		`owner is "me"`:          func(e *enrollment) { e.set = map[string]string{"owner": "me"} },
+		"want self or nova":      func(e *enrollment) { e.set = map[string]string{"owner": ""} },
+		"h1_0000:01:00.0: leave": func(e *enrollment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
 	} {
 		e := good
 		spoil(&e)

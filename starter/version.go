@@ -56,7 +56,7 @@ func (a *app) machineCommand() *cobra.Command {
 }
 
 // about is this program for programs.
-type about struct {
+type versionInfo struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`
 }
@@ -67,7 +67,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Long: versionUsage,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := about{Version: version, Go: runtime.Version()}
+			v := versionInfo{Version: version, Go: runtime.Version()}
 			return a.emit(v, func() string { return fmt.Sprintf("burnish %s (%s)\n", v.Version, v.Go) })
 		},
 	}

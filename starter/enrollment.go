@@ -10,7 +10,7 @@ import (
 )
 
 // enrolment is one device as an operator writes it, by flags or in a fleet file.
-type enrolment struct {
+type enrollment struct {
 	name, host, driver, kind, address string
 	set                               map[string]string
 	oneTimeUse, provide, clean        bool
@@ -29,7 +29,7 @@ var (
 // input checks what can be checked here and gives what is asked of the device.
 // With an address the name is made from it, and a name that was given too must be
 // the same. Host and driver are written in lower case, the type in upper case.
-func (e enrolment) input() (contract.EnrollInput, error) {
+func (e enrollment) input() (contract.EnrollInput, error) {
 	fail := func(format string, args ...any) (contract.EnrollInput, error) {
 		return contract.EnrollInput{}, fmt.Errorf(format, args...)
 	}

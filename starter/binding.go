@@ -58,12 +58,12 @@ func (a *app) bindCommand() *cobra.Command {
 		if in.Instance, err = instance(in.Instance); err != nil {
 			return err
 		}
-		return a.tenancy(cmd.Context(), args[0], func(ctx context.Context, l lifecycles, name string) error {
+		return a.requestFor(cmd.Context(), args[0], func(ctx context.Context, l deviceClient, name string) error {
 			var result contract.BindResult
 			if err := l.update(ctx, name, contract.UpdateBind, in, &result); err != nil {
 				return err
 			}
-			result.View = normal(result.View)
+			result.View = normalize(result.View)
 			return a.emit(result, func() string {
 				verb := "bound"
 				if result.Already {
@@ -96,12 +96,12 @@ func (a *app) byInstance(use, usage, update, past string) *cobra.Command {
 		if in.Instance, err = instance(in.Instance); err != nil {
 			return err
 		}
-		return a.tenancy(cmd.Context(), args[0], func(ctx context.Context, l lifecycles, name string) error {
+		return a.requestFor(cmd.Context(), args[0], func(ctx context.Context, l deviceClient, name string) error {
 			var result contract.Result
 			if err := l.update(ctx, name, update, in, &result); err != nil {
 				return err
 			}
-			result.View = normal(result.View)
+			result.View = normalize(result.View)
 			return a.emit(result, func() string { return resultLine(name, past, result) + "\n" })
 		})
 	}
@@ -110,13 +110,13 @@ func (a *app) byInstance(use, usage, update, past string) *cobra.Command {
 }
 
 // tenancy is one request about one device.
-func (a *app) tenancy(ctx context.Context, arg string, request func(context.Context, lifecycles, string) error) error {
+func (a *app) requestFor(ctx context.Context, arg string, request func(context.Context, deviceClient, string) error) error {
 	name, err := canonical(arg)
 	if err != nil {
 		return err
 	}
-	return a.devices(ctx, func(l lifecycles) error {
-		rctx, cancel := a.request(ctx)
+	return a.devices(ctx, func(l deviceClient) error {
+		rctx, cancel := a.requestContext(ctx)
 		defer cancel()
 		if err := request(rctx, l, name); err != nil {
 			return a.explain(ctx, l, name, err)

@@ -18,8 +18,8 @@ import (
 )
 
 // fleetOf answers every update, but refuses those of the names given.
-func fleetOf(n int, bad ...string) *fakeLifecycles {
-	l := &fakeLifecycles{
+func fleetOf(n int, bad ...string) *fakeClient {
+	l := &fakeClient{
 		onUpdate: func(_ context.Context, name, _ string, _ any) (contract.Result, error) {
 			if slices.Contains(bad, name) {
 				return contract.Result{}, refuse(name, device.Retired, device.Fault{Code: device.CodeRefused, Message: "it is retired"})
@@ -158,7 +158,7 @@ func TestFleetFile(t *testing.T) {
 `), 0o600))
 	var mu sync.Mutex // several at once
 	var enrolled []string
-	l := &fakeLifecycles{onEnroll: func(e contract.EnrollInput) (contract.Result, error) {
+	l := &fakeClient{onEnroll: func(e contract.EnrollInput) (contract.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if e.Enrolment.Name == "c" {

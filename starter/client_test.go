@@ -113,12 +113,12 @@ func TestPolledIsTheLatest(t *testing.T) {
 	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)}, {LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil).Once()
-	last, err := (&temporal{client: &config.Connection{Client: c}}).polled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err := (&temporal{client: &config.Connection{Client: c}}).lastPolled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	require.NoError(t, err)
 	require.Equal(t, clock, last)
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{}, nil).Once()
-	last, err = (&temporal{client: &config.Connection{Client: c}}).polled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err = (&temporal{client: &config.Connection{Client: c}}).lastPolled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	require.NoError(t, err)
 	require.True(t, last.IsZero())
 }

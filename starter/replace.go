@@ -52,7 +52,7 @@ func (a *app) replaceCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&in.Provide, "provide", false, "")
 	cmd.Flags().StringVar(&in.AcceptSignature, "accept-signature", "", "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.one(cmd, args[0], "replaced", order{update: contract.UpdateReplace, input: in})
+		return a.actOnNamed(cmd, args[0], "replaced", action{update: contract.UpdateReplace, input: in})
 	}
 	return cmd
 }
@@ -78,16 +78,16 @@ func (a *app) moveCommand() *cobra.Command {
 		if to.Settings, err = settings(set); err != nil {
 			return usagef("%s", err)
 		}
-		if err := placeOf(&to); err != nil {
+		if err := completeLocation(&to); err != nil {
 			return usagef("%s", err)
 		}
-		return a.one(cmd, args[0], "moved", order{update: contract.UpdateMove, input: contract.MoveInput{Enrolment: to}})
+		return a.actOnNamed(cmd, args[0], "moved", action{update: contract.UpdateMove, input: contract.MoveInput{Enrolment: to}})
 	}
 	return cmd
 }
 
 // placeOf fills in what the new name says of the place, and refuses what contradicts it.
-func placeOf(to *contract.Enrolment) error {
+func completeLocation(to *contract.Enrolment) error {
 	to.Host, to.Driver, to.Address = strings.ToLower(to.Host), strings.ToLower(to.Driver), strings.ToLower(to.Address)
 	switch _, owned := to.Settings[settingOwner]; {
 	case owned:
@@ -112,12 +112,12 @@ func placeOf(to *contract.Enrolment) error {
 }
 
 // one sends an order to the one device that was named, and shows its answer.
-func (a *app) one(cmd *cobra.Command, arg, past string, o order) error {
+func (a *app) actOnNamed(cmd *cobra.Command, arg, past string, o action) error {
 	name, err := canonical(arg)
 	if err != nil {
 		return err
 	}
-	return a.devices(cmd.Context(), func(l lifecycles) error {
+	return a.devices(cmd.Context(), func(l deviceClient) error {
 		result, err := a.send(cmd.Context(), l, name, o)
 		if err != nil {
 			return err

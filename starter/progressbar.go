@@ -23,10 +23,10 @@ type row struct {
 	bar *mpb.Bar
 
 	mu sync.Mutex
-	s  sight
+	s  deviceSnapshot
 }
 
-func (r *row) sight() sight {
+func (r *row) snapshot() deviceSnapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.s
@@ -37,7 +37,7 @@ func newBars(out io.Writer, options ...mpb.ContainerOption) *bars {
 	return &bars{progress: mpb.New(options...), rows: map[string]*row{}}
 }
 
-func (b *bars) show(all []sight) error {
+func (b *bars) show(all []deviceSnapshot) error {
 	present := map[string]bool{}
 	for _, s := range all {
 		present[s.Name] = true
@@ -50,7 +50,7 @@ func (b *bars) show(all []sight) error {
 		r.mu.Lock()
 		r.s = s
 		r.mu.Unlock()
-		if s.drawn() {
+		if s.hasBar() {
 			r.bar.SetTotal(s.Progress.Total, false)
 			r.bar.SetCurrent(s.Progress.Done)
 		}
@@ -66,23 +66,23 @@ func (b *bars) show(all []sight) error {
 
 // add makes a row: the name, the bar or words, and how far and how fast.
 func (b *bars) add(r *row) *mpb.Bar {
-	name := decor.Any(func(decor.Statistics) string { return oneLine(r.sight().Name) }, decor.WCSyncSpaceR)
+	name := decor.Any(func(decor.Statistics) string { return oneLine(r.snapshot().Name) }, decor.WCSyncSpaceR)
 	step := decor.Any(func(decor.Statistics) string {
-		if s := r.sight(); s.drawn() {
+		if s := r.snapshot(); s.hasBar() {
 			return s.CleanStep.Step
 		}
 		return ""
 	}, decor.WCSyncSpaceR)
 	far := decor.Any(func(decor.Statistics) string {
-		if s := r.sight(); s.drawn() {
-			return strings.TrimSuffix(fmt.Sprintf("%.1f %%, %s", s.Progress.Percent, s.pace()), ", ")
+		if s := r.snapshot(); s.hasBar() {
+			return strings.TrimSuffix(fmt.Sprintf("%.1f %%, %s", s.Progress.Percent, s.rateText()), ", ")
 		}
 		return ""
 	})
 	bar := mpb.BarStyle().Build()
 	filler := mpb.BarFillerFunc(func(w io.Writer, stat decor.Statistics) error {
-		s := r.sight()
-		if s.drawn() {
+		s := r.snapshot()
+		if s.hasBar() {
 			return bar.Fill(w, stat)
 		}
 		_, text, _ := strings.Cut(s.line(), ": ")
@@ -111,7 +111,7 @@ func (b *bars) settle() {
 	b.leaving = nil
 }
 
-func (b *bars) over(s sight) error {
+func (b *bars) finished(s deviceSnapshot) error {
 	b.remove(s.Name)
 	return b.note(s.line())
 }

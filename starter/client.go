@@ -22,7 +22,7 @@ import (
 
 // lifecycles is what the commands ask of Temporal. Every error is as Temporal's
 // client gives it; each call lasts as long as its context lets it.
-type lifecycles interface {
+type deviceClient interface {
 	// enroll starts the device's workflow where there is none, and enrols.
 	enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error)
 	// update sends one update and reads its answer into result.
@@ -40,11 +40,11 @@ type lifecycles interface {
 	clouds(ctx context.Context) ([]string, error)
 	candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error)
 	// polled tells when a worker last asked for work of a queue; zero for never.
-	polled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
+	lastPolled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
 	// searchAttributes gives those that the server knows, with their types.
 	searchAttributes(ctx context.Context) (map[string]enumspb.IndexedValueType, error)
 	// where gives the server's address and the namespace.
-	where() (address, namespace string)
+	endpoint() (address, namespace string)
 	close()
 }
 
@@ -62,7 +62,7 @@ func (t *temporal) enroll(ctx context.Context, in contract.EnrollInput) (contrac
 		return contract.Result{}, err
 	}
 	var result contract.Result
-	err = answer(ctx, handle, &result)
+	err = awaitResult(ctx, handle, &result)
 	return result, err
 }
 
@@ -71,7 +71,7 @@ func (t *temporal) update(ctx context.Context, name, update string, input, resul
 	if err != nil {
 		return err
 	}
-	return answer(ctx, handle, result)
+	return awaitResult(ctx, handle, result)
 }
 
 func (t *temporal) clouds(ctx context.Context) ([]string, error) {
@@ -99,22 +99,22 @@ func (t *temporal) candidates(ctx context.Context, cloud string, in contract.Can
 	if err != nil {
 		return found, err
 	}
-	err = answer(ctx, handle, &found)
+	err = awaitResult(ctx, handle, &found)
 	return found, err
 }
 
 // underWay is the error of a request that the device took up, and whose answer did
 // not come in time.
-type underWay struct{ error }
+type acceptedNotAnswered struct{ error }
 
 // Unwrap gives what ended the wait.
-func (u underWay) Unwrap() error { return u.error }
+func (u acceptedNotAnswered) Unwrap() error { return u.error }
 
 // answer waits for the answer of an update that was taken up.
-func answer(ctx context.Context, handle client.WorkflowUpdateHandle, result any) error {
+func awaitResult(ctx context.Context, handle client.WorkflowUpdateHandle, result any) error {
 	err := handle.Get(ctx, result)
-	if err != nil && ranOut(err) {
-		return underWay{err}
+	if err != nil && timedOut(err) {
+		return acceptedNotAnswered{err}
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func (t *temporal) list(ctx context.Context, query string) ([]execution, error) 
 	}
 }
 
-func (t *temporal) polled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error) {
+func (t *temporal) lastPolled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error) {
 	answer, err := t.client.DescribeTaskQueue(ctx, queue, kind)
 	if err != nil {
 		return time.Time{}, err
@@ -191,7 +191,9 @@ func (t *temporal) searchAttributes(ctx context.Context) (map[string]enumspb.Ind
 	return answer.GetCustomAttributes(), err
 }
 
-func (t *temporal) where() (address, namespace string) { return t.client.Address, t.client.Namespace }
+func (t *temporal) endpoint() (address, namespace string) {
+	return t.client.Address, t.client.Namespace
+}
 
 func (t *temporal) close() { t.client.Close() }
 

@@ -63,12 +63,12 @@ func viewOf(name string, a attributes, facts contract.Facts) contract.View {
 			}
 		}
 	}
-	return normal(v)
+	return normalize(v)
 }
 
 // normal gives a View the one form in which it is shown, listed or alone: times in UTC,
 // the creation's in seconds as the memo has it, and objects never null.
-func normal(v contract.View) contract.View {
+func normalize(v contract.View) contract.View {
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
 	if v.StdBoardInfo == nil {
 		v.StdBoardInfo = map[string]string{}
@@ -82,8 +82,8 @@ func normal(v contract.View) contract.View {
 // look gives one device: as its workflow tells it, with the running step's
 // progress. Where no worker answers, it is what the server knows by itself, and
 // note says so.
-func (a *app) look(ctx context.Context, l lifecycles, name string) (v contract.View, note string, err error) {
-	rctx, cancel := a.request(ctx)
+func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v contract.View, note string, err error) {
+	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	e, err := l.describe(rctx, name)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *app) look(ctx context.Context, l lifecycles, name string) (v contract.V
 	var gone *serviceerror.NotFound
 	switch {
 	case err == nil:
-		v = normal(v)
+		v = normalize(v)
 	case errors.As(err, &gone), ctx.Err() != nil:
 		return contract.View{}, "", a.explain(ctx, l, name, err)
 	default:
@@ -106,14 +106,14 @@ func (a *app) look(ctx context.Context, l lifecycles, name string) (v contract.V
 		note = "no control worker answered (" + reason(err) + "); shown is what Temporal's server knows by itself"
 	}
 	if v.DeviceState == device.Absent {
-		return contract.View{}, "", neverFinished(name)
+		return contract.View{}, "", notEnrolled(name)
 	}
 	v.Progress = e.progress(v, a.now())
 	return v, note, nil
 }
 
 // neverFinished says that the workflow is there, and no device.
-func neverFinished(name string) *failure {
+func notEnrolled(name string) *failure {
 	f := noSuchDevice(name)
 	f.message, f.remedy = "its enrolment was never finished", "enroll it again"
 	return f
@@ -121,7 +121,7 @@ func neverFinished(name string) *failure {
 
 // reason says in a few words why a query was not answered.
 func reason(err error) string {
-	if ranOut(err) {
+	if timedOut(err) {
 		return fmt.Sprintf("none within %s", queryTimeout)
 	}
 	return err.Error()

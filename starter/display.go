@@ -9,64 +9,66 @@ import (
 )
 
 // lineEvery is how often a step that goes on is told in plain lines.
-const lineEvery = 10 * time.Second
+const progressLineInterval = 10 * time.Second
 
 // newScreen gives the screen for where the output goes.
 func (a *app) newScreen() screen {
 	switch {
 	case a.format != formatTable:
-		return &objects{app: a, told: map[string][]byte{}}
+		return &objects{app: a, last: map[string][]byte{}}
 	case a.live != nil && a.live():
 		return newBars(a.stdout)
 	}
-	return &lines{app: a, told: map[string]told{}}
+	return &lines{app: a, last: map[string]printedLine{}}
 }
 
 // lines is a screen for logs and pipes.
 type lines struct {
 	*app
-	told  map[string]told
-	empty bool // that nothing is there was told
+	last      map[string]printedLine
+	idleShown bool // that nothing is there was told
 }
 
 // told is what the last line of a device said.
-type told struct {
-	words   string
+type printedLine struct {
+	status  string
 	waiting string
 	done    int64
 	at      time.Time
 }
 
-func (l *lines) show(all []sight) error {
-	if len(all) == 0 && !l.empty {
-		l.empty = true
+func (l *lines) show(all []deviceSnapshot) error {
+	if len(all) == 0 && !l.idleShown {
+		l.idleShown = true
 		return l.print("nothing is being cleaned\n")
 	}
-	l.empty = len(all) == 0
+	l.idleShown = len(all) == 0
 	for _, s := range all {
-		now := told{words: s.words(), at: l.now()}
+		now := printedLine{status: s.statusText(), at: l.now()}
 		if s.Progress != nil {
 			now.waiting, now.done = s.Progress.Waiting, s.Progress.Done
 		}
-		before, known := l.told[s.Name]
-		same := known && before.words == now.words && before.waiting == now.waiting
-		if same && (before.done == now.done || now.at.Sub(before.at) < lineEvery) {
+		before, known := l.last[s.Name]
+		same := known && before.status == now.status && before.waiting == now.waiting
+		if same && (before.done == now.done || now.at.Sub(before.at) < progressLineInterval) {
 			continue
 		}
-		l.told[s.Name] = now
-		if err := l.tell(s); err != nil {
+		l.last[s.Name] = now
+		if err := l.printLine(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *lines) over(s sight) error {
-	delete(l.told, s.Name)
-	return l.tell(s)
+func (l *lines) finished(s deviceSnapshot) error {
+	delete(l.last, s.Name)
+	return l.printLine(s)
 }
 
-func (l *lines) tell(s sight) error { return l.print(local(l.now()) + "  " + s.line() + "\n") }
+func (l *lines) printLine(s deviceSnapshot) error {
+	return l.print(local(l.now()) + "  " + s.line() + "\n")
+}
 
 func (l *lines) note(text string) error {
 	l.app.note("", text)
@@ -76,7 +78,7 @@ func (l *lines) note(text string) error {
 func (l *lines) close() error { return nil }
 
 // seenDevice is a sight for programs.
-type seenDevice struct {
+type watchObject struct {
 	Time          time.Time              `json:"time"`
 	Name          string                 `json:"name"`
 	UUID          string                 `json:"uuid"`
@@ -95,29 +97,29 @@ type seenDevice struct {
 // objects is a screen for programs: one object whenever something changes.
 type objects struct {
 	*app
-	told map[string][]byte
+	last map[string][]byte
 }
 
-func (o *objects) show(all []sight) error {
+func (o *objects) show(all []deviceSnapshot) error {
 	for _, s := range all {
-		if err := o.tell(s, false); err != nil {
+		if err := o.write(s, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *objects) over(s sight) error {
-	defer delete(o.told, s.Name)
-	return o.tell(s, true)
+func (o *objects) finished(s deviceSnapshot) error {
+	defer delete(o.last, s.Name)
+	return o.write(s, true)
 }
 
-func (o *objects) tell(s sight, over bool) error {
-	d := seenDevice{
+func (o *objects) write(s deviceSnapshot, over bool) error {
+	d := watchObject{
 		Name: s.Name, UUID: contract.DeviceUUID(s.Name), State: s.DeviceState, CleanStep: s.CleanStep, Progress: s.Progress,
 		Rate: s.rate, NeedsOperator: s.NeedsOperator, Fault: s.Fault, LastError: s.LastError, Remedy: s.Remedy, Over: over,
 	}
-	if s.gone {
+	if s.notFound {
 		d.State = device.Absent
 	}
 	// What only goes on by the clock is no change.
@@ -125,12 +127,12 @@ func (o *objects) tell(s sight, over bool) error {
 	if err := encode(&key, formatJSON, compact, d); err != nil {
 		return err
 	}
-	if bytes.Equal(key.Bytes(), o.told[s.Name]) {
+	if bytes.Equal(key.Bytes(), o.last[s.Name]) {
 		return nil
 	}
-	o.told[s.Name] = key.Bytes()
+	o.last[s.Name] = key.Bytes()
 	d.Time = o.now().UTC()
-	if s.ends {
+	if s.leftKnown {
 		left := s.left.Seconds()
 		d.Left = &left
 	}

@@ -33,22 +33,22 @@ func TestMeter(t *testing.T) {
 		"done, and the end is not told": {beats: []contract.Progress{beat("zero", 500, 5*time.Second), beat("zero", 1000, 10*time.Second)}, rate: 100, known: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var m meter
+			var m rateEstimator
 			for _, b := range tt.beats {
 				m.add(b, clock)
 			}
 			require.Equal(t, tt.rate, m.rate()/mib)
-			left, ok := m.left(clock)
+			left, ok := m.remaining(clock)
 			require.Equal(t, tt.known, ok)
 			require.InDelta(t, tt.left.Seconds(), left.Seconds(), 0.01)
 			// Between two heartbeats the time goes on, and does not go below nothing.
 			if ok {
-				later, _ := m.left(clock.Add(time.Second))
+				later, _ := m.remaining(clock.Add(time.Second))
 				require.InDelta(t, max(tt.left-time.Second, 0).Seconds(), later.Seconds(), 0.01)
-				none, _ := m.left(clock.Add(time.Hour))
+				none, _ := m.remaining(clock.Add(time.Hour))
 				require.Zero(t, none)
 			}
-			require.LessOrEqual(t, len(m.marks), 4)
+			require.LessOrEqual(t, len(m.samples), 4)
 		})
 	}
 }
