@@ -137,7 +137,7 @@ func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestS316_HalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
+func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)

@@ -26,7 +26,7 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 // What is new is enrolled once, manageable, under the name that host and address
 // make; the second survey, told of the first, says nothing to anybody.
 //
-// S2.6
+// S2.6, D14
 func TestNewDevicesAreEnrolled(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)

@@ -252,7 +252,7 @@ func TestWhatNobodyEnrolledIsLeftAlone(t *testing.T) {
 
 // Only those that differ are asked to look, by a hint of the sweep's own moment.
 //
-// F6, S0.30
+// F6, S0.30, D11
 func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)

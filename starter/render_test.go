@@ -41,6 +41,8 @@ func exampleDevices() []contract.View {
 }
 
 // The form of every answer for people and programs, as files that can be read.
+//
+// S2.82, S3.32
 func TestGolden(t *testing.T) {
 	zone := time.Local
 	time.Local = time.FixedZone("CET", 3600)

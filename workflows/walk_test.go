@@ -21,6 +21,8 @@ var (
 // TestWalk lets operators, tenants, schedulers, hints, faults and crashes loose on a
 // device, at random, and holds what happens against the oracle. A walk that fails
 // names its seed: -walkseed repeats it.
+//
+// S2.49
 func TestWalk(t *testing.T) {
 	first, n := uint64(1), *walks
 	if *walkSeed != 0 {

@@ -52,7 +52,7 @@ func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, la
 // TestStepsOfEachOperation: which steps, in which order, by operation, layout
 // and OACS bit 3.
 //
-// S2.53
+// S2.53, D15
 func TestStepsOfEachOperation(t *testing.T) {
 	const (
 		sanitize    = "sanitize"

@@ -24,6 +24,8 @@ var everyDevice = []string{"", "c", "b", "w", "cb", "cw", "bw", "cbw"}
 
 // TestTheMatrix is the policy matrix written out: for every action, strategy and
 // device what is locked in; "" is a policy that the device cannot satisfy.
+//
+// S2.16, S2.17, S2.18, S2.19, S2.20, S2.21, S2.22
 func TestTheMatrix(t *testing.T) {
 	const (
 		ces = device.CryptoErase

@@ -70,7 +70,7 @@ func full(t *testing.T, steps []clean.Step, policy clean.Policy) []string {
 	return namesOf(plan)
 }
 
-// D13
+// D13, S3.7, S3.9
 func TestPhaseThenPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
 		priorities map[string]float64
@@ -97,7 +97,7 @@ func TestPhaseThenPriority(t *testing.T) {
 
 // TestTiesAcrossInterfaces: whatever order the steps are listed in.
 //
-// D6
+// D6, S3.12
 func TestTiesAcrossInterfaces(t *testing.T) {
 	want := []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
 	var steps []clean.Step
@@ -281,7 +281,7 @@ func TestNamedSteps(t *testing.T) {
 	}
 }
 
-// S3.10
+// S3.10, S3.8
 func TestEnabledIsTheFullPlan(t *testing.T) {
 	p := planner(t, catalog(), clean.Policy{Priorities: map[string]float64{"wear": 0, "zero": 99.5}})
 	plan, fault := p.Full(subject(catalog()))
@@ -295,7 +295,7 @@ func TestEnabledIsTheFullPlan(t *testing.T) {
 	}
 }
 
-// D5
+// D5, S3.41
 func TestTimeouts(t *testing.T) {
 	for name, tt := range map[string]struct{ set, want time.Duration }{
 		"the step's own":    {0, 7 * time.Second},

@@ -179,7 +179,7 @@ func TestInvalidSpecsNameTheField(t *testing.T) {
 	}
 }
 
-// S0.2
+// S0.2, S2.105
 func TestOneTimeUse(t *testing.T) {
 	for value, want := range map[string]bool{
 		`"yes"`: true, `"YES"`: true, `"true"`: true, `"True"`: true, `"1"`: true, `true`: true, `1`: true,

@@ -66,7 +66,7 @@ func TestTheStepsMakeAPlanner(t *testing.T) {
 // TestZeroIsForWhatIsOverwritten: no device is zeroed that is erased in another
 // way, none sanitized that is overwritten, and each erase has its verify.
 //
-// S2.22
+// S2.22, S2.58
 func TestZeroIsForWhatIsOverwritten(t *testing.T) {
 	for _, operation := range operations {
 		want := operation == device.WriteZeroes || operation == device.Shred

@@ -145,7 +145,7 @@ func checkpoints(t *testing.T, calls []string) (offsets []int64) {
 // TestVerifyBrokenOnceAnywhere: an error of any call ends it there, and it can be
 // gone on with.
 //
-// F2
+// F2, S3.36
 func TestVerifyBrokenOnceAnywhere(t *testing.T) {
 	const size = steps.Chunk + 3<<20 + 777
 	whole := clean(size)

@@ -50,7 +50,7 @@ func TestZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
 // TestZeroBrokenOnceAnywhere fails every call once, with the work done and not
 // done, loses the power there, and goes on from the last resume point.
 //
-// F2
+// F2, S3.36
 func TestZeroBrokenOnceAnywhere(t *testing.T) {
 	const size = 2*steps.Chunk + 3*4096 + 777
 	whole := &journal{memory: newMemory(size, tenants)}

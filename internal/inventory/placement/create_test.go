@@ -27,7 +27,7 @@ func (s *site) traits(t *testing.T, id string) []string {
 	return answer.Traits
 }
 
-// S2.37
+// S2.37, D12
 func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	p := inventory.Provider{

@@ -59,8 +59,8 @@ func TestController(t *testing.T) {
 	}
 }
 
-// S2.11
-func TestTo_14_Capabilities(t *testing.T) {
+// S2.11, S2.12, S2.13, S2.14
+func TestCapabilities(t *testing.T) {
 	for name, tt := range map[string]struct {
 		registers string
 		want      device.Capabilities
