@@ -357,7 +357,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	return a.step.Run(workCtx, &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Verify: a.in.Verify, Wear: a.in.Wear, StallAfter: a.in.StallAfter,
-		Keep: a.keep, Recall: a.recall,
+		SaveEvidence: a.keep, LoadEvidence: a.recall,
 		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
 	})
 }

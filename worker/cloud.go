@@ -26,11 +26,11 @@ func cloudTasks(settings config.Worker, temporal client.Client, logger *slog.Log
 	}
 	c := &cloud{name: settings.Cloud, every: settings.SweepInterval, hosts: settings.NovaHosts, temporal: temporal, moved: make(chan struct{}, 1)}
 	tasks := []task{{"asking for a sweep of Placement", nil, func(ctx context.Context) error {
-		return c.look(ctx, contract.PlacementLook{Source: "worker start", Every: &settings.SweepInterval})
+		return c.reconcile(ctx, contract.PlacementLook{Source: "worker start", Every: &settings.SweepInterval})
 	}}}
 	if settings.NovaBroker != "" {
-		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.hear, Began: c.began, Log: logger}
-		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"looking once more after moves", nil, c.lookAgain})
+		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications, Began: c.onConnected, Log: logger}
+		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"looking once more after moves", nil, c.reconcileAfterMove})
 	}
 	return tasks
 }
@@ -47,11 +47,11 @@ type cloud struct {
 
 // moveTakes is how long after the notification of a move the other side has surely let
 // go: Nova tells of a live migration before the source drops its allocation (S0.24).
-const moveTakes = 5 * time.Second
+const moveSettleTime = 5 * time.Second
 
 // look starts the cloud's workflow where there is none, which sweeps from then on whoever
 // was the first to ask, and returns once the server has the wish on its disk.
-func (c *cloud) look(ctx context.Context, look contract.PlacementLook) error {
+func (c *cloud) reconcile(ctx context.Context, look contract.PlacementLook) error {
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.PlacementWorkflowID(c.name), contract.SignalLookNow, look,
 		contract.PlacementStartOptions(c.name), contract.WorkflowPlacement, contract.PlacementInput{Cloud: c.name, Every: c.every})
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *cloud) look(ctx context.Context, look contract.PlacementLook) error {
 }
 
 // hear has the hosts and instances looked at of which notifications speak (S0.29).
-func (c *cloud) hear(ctx context.Context, events []nova.Event) error {
+func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error {
 	look := contract.PlacementLook{Source: "nova"}
 	for _, e := range events {
 		look.Everywhere = look.Everywhere || e.Elsewhere
@@ -80,7 +80,7 @@ func (c *cloud) hear(ctx context.Context, events []nova.Event) error {
 	if len(look.Hosts) == 0 && len(look.Instances) == 0 {
 		look.Everywhere = true
 	}
-	if err := c.look(ctx, look); err != nil {
+	if err := c.reconcile(ctx, look); err != nil {
 		return err
 	}
 	if look.Everywhere {
@@ -94,23 +94,23 @@ func (c *cloud) hear(ctx context.Context, events []nova.Event) error {
 
 // began has everything looked at, since what Nova told before this listener was bound may
 // be lost: a broker that restarts forgets a binding to an exchange that is not durable.
-func (c *cloud) began(ctx context.Context) error {
-	return c.look(ctx, contract.PlacementLook{Source: "listening", Everywhere: true})
+func (c *cloud) onConnected(ctx context.Context) error {
+	return c.reconcile(ctx, contract.PlacementLook{Source: "listening", Everywhere: true})
 }
 
 // lookAgain looks once more a while after each move, until ctx ends. What a worker that
 // is killed meanwhile would have seen, the sweep finds.
-func (c *cloud) lookAgain(ctx context.Context) error {
+func (c *cloud) reconcileAfterMove(ctx context.Context) error {
 	for {
 		select {
 		case <-c.moved:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if !wait(ctx, moveTakes) {
+		if !wait(ctx, moveSettleTime) {
 			return ctx.Err()
 		}
-		if err := c.look(ctx, contract.PlacementLook{Source: "nova", Everywhere: true}); err != nil {
+		if err := c.reconcile(ctx, contract.PlacementLook{Source: "nova", Everywhere: true}); err != nil {
 			return err
 		}
 	}

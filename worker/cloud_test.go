@@ -39,7 +39,7 @@ func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.Pla
 // S0.29
 func TestABatchIsOneLook(t *testing.T) {
 	c, looks := heard(t, map[string]string{"nova-1": "h1"})
-	require.NoError(t, c.hear(t.Context(), []nova.Event{
+	require.NoError(t, c.onNotifications(t.Context(), []nova.Event{
 		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"nova-1", "h2"}},
 		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"h2"}},
 		{Type: "instance.create.end", Instance: "i2", Hosts: []string{"h1"}},
@@ -56,14 +56,14 @@ func TestAMoveIsLookedAtTwice(t *testing.T) {
 		c, looks := heard(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- c.lookAgain(ctx) }()
+		go func() { ended <- c.reconcileAfterMove(ctx) }()
 		move := []nova.Event{{Type: "instance.live_migration_post.end", Instance: "i1", Hosts: []string{"h1"}, Elsewhere: true}}
-		require.NoError(t, c.hear(ctx, move))
-		require.NoError(t, c.hear(ctx, move))
-		<-time.After(moveTakes - time.Millisecond) // by a clock that is the test's own
+		require.NoError(t, c.onNotifications(ctx, move))
+		require.NoError(t, c.onNotifications(ctx, move))
+		<-time.After(moveSettleTime - time.Millisecond) // by a clock that is the test's own
 		synctest.Wait()
 		require.Len(t, looks(), 2)
-		<-time.After(2 * moveTakes)
+		<-time.After(2 * moveSettleTime)
 		synctest.Wait()
 		all := looks()
 		require.LessOrEqual(t, len(all), 4)
@@ -91,6 +91,6 @@ func TestAStartAsksForASweep(t *testing.T) {
 // S0.30
 func TestAListenerThatBeginsAsksForASweep(t *testing.T) {
 	c, looks := heard(t, nil)
-	require.NoError(t, c.began(t.Context()))
+	require.NoError(t, c.onConnected(t.Context()))
 	require.Equal(t, []contract.PlacementLook{{Source: "listening", Everywhere: true}}, looks())
 }

@@ -25,8 +25,8 @@ import (
 	"burnish/activities"
 	"burnish/internal/config"
 	"burnish/internal/device"
-	port "burnish/internal/hardware"
-	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
 	"burnish/internal/testkit/e2e"
 	"burnish/internal/testkit/testlog"
@@ -35,12 +35,12 @@ import (
 
 // slots is a driver of simulated devices that finds them by itself.
 type slots struct {
-	port.Driver
+	hardware.Driver
 	name   string
 	broken error // of Init
 
 	mu     sync.Mutex
-	there  []port.Found
+	there  []hardware.Found
 	inits  int
 	looked map[string]int // Discovers, by name
 	// holds says, by address, what a device holds that is not ours.
@@ -54,7 +54,7 @@ func (s *slots) Init(context.Context) error {
 	return s.broken
 }
 
-func (s *slots) Find(context.Context) ([]port.Found, error) {
+func (s *slots) Find(context.Context) ([]hardware.Found, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inits == 0 {
@@ -63,22 +63,22 @@ func (s *slots) Find(context.Context) ([]port.Found, error) {
 	return slices.Clone(s.there), nil
 }
 
-func (s *slots) Discover(ctx context.Context, t port.Target, known device.Identity) (port.Discovery, error) {
+func (s *slots) Discover(ctx context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looked[t.Name]++
-	i := slices.IndexFunc(s.there, func(f port.Found) bool { return f.Address == t.Address })
+	i := slices.IndexFunc(s.there, func(f hardware.Found) bool { return f.Address == t.Address })
 	switch {
 	case i < 0:
-		return port.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: t.Address + " is empty"}
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: t.Address + " is empty"}
 	case s.holds[t.Address] != "" && known == (device.Identity{}):
-		return port.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeForeignSignature, Message: "it holds " + s.holds[t.Address]}
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeForeignSignature, Message: "it holds " + s.holds[t.Address]}
 	}
 	t.Settings = map[string]string{"size": "1MiB", "serial": "S-" + t.Address}
 	return s.Driver.Discover(ctx, t, known)
 }
 
-func (s *slots) sees(all ...port.Found) {
+func (s *slots) sees(all ...hardware.Found) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.there = all
@@ -90,16 +90,16 @@ func (s *slots) looks(name string) int {
 	return s.looked[name]
 }
 
-func newSlots(name string, there ...port.Found) *slots {
+func newSlots(name string, there ...hardware.Found) *slots {
 	return &slots{name: name, there: there, looked: map[string]int{}}
 }
 
 // with makes these drivers, each around a simulated one.
-func with(all ...*slots) makeDrivers {
-	return func(_ []string, h hardware.Host) (map[string]port.Driver, error) {
-		made := map[string]port.Driver{}
+func with(all ...*slots) newDrivers {
+	return func(_ []string, h drivers.Host) (map[string]hardware.Driver, error) {
+		made := map[string]hardware.Driver{}
 		for _, s := range all {
-			fakes, err := hardware.Drivers([]string{"fake"}, h)
+			fakes, err := drivers.New([]string{"fake"}, h)
 			if err != nil {
 				return nil, err
 			}
@@ -133,7 +133,7 @@ func (cluster) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRe
 
 // refused starts a host's worker that must not start, and gives its error. The client
 // knows nothing but its cluster: a worker that polled would fail the test.
-func refused(t *testing.T, drive makeDrivers) error {
+func refused(t *testing.T, drive newDrivers) error {
 	t.Helper()
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(cluster{})
@@ -167,8 +167,8 @@ func TestAHostThatIsNotInOrder(t *testing.T) {
 //
 // S2.30
 func TestTwoDriversKeepTheWorkerFromStarting(t *testing.T) {
-	one := port.Found{Address: "0000:01:00.0"}
-	err := refused(t, with(newSlots("nvme", one, port.Found{Address: "0000:02:00.0"}), newSlots("other", one)))
+	one := hardware.Found{Address: "0000:01:00.0"}
+	err := refused(t, with(newSlots("nvme", one, hardware.Found{Address: "0000:02:00.0"}), newSlots("other", one)))
 	require.ErrorContains(t, err, "InvalidConfiguration: the drivers nvme and other both find the device at 0000:01:00.0")
 	fault, ok := device.AsFault(err)
 	require.True(t, ok)
@@ -179,9 +179,9 @@ func TestTwoDriversKeepTheWorkerFromStarting(t *testing.T) {
 //
 // S2.5
 func TestDriversBeforeDiscovery(t *testing.T) {
-	made, err := with(newSlots("nvme"))(nil, hardware.Host{StateDir: t.TempDir(), Fake: func() error { return nil }})
+	made, err := with(newSlots("nvme"))(nil, drivers.Host{StateDir: t.TempDir(), Fake: func() error { return nil }})
 	require.NoError(t, err)
-	require.NoError(t, inOrder(made), "Find comes after Init, or it fails")
+	require.NoError(t, initDrivers(made), "Find comes after Init, or it fails")
 }
 
 // The states are recovered before devices are looked for, however long that takes;
@@ -208,8 +208,8 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	recovery := &activities.Recovery{Client: c, Log: quiet}
 	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
-	tasks := hostTasks(recovery, this, &activities.Surveyor{Client: c, Host: this, Drivers: map[string]port.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
-	stop := follow(t.Context(), quiet, tasks...)
+	tasks := hostTasks(recovery, this, &activities.Surveyor{Client: c, Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
+	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {
 	case early := <-said:
@@ -255,12 +255,12 @@ type running struct {
 	log   *testlog.Log
 }
 
-func start(t *testing.T, at *config.Connection, identity host.Identity, s config.Worker, drive makeDrivers) *running {
+func start(t *testing.T, at *config.Connection, identity host.Identity, s config.Worker, drive newDrivers) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{t: t, at: at, stop: stop, ended: make(chan error, 1), log: &testlog.Log{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
-	go func() { r.ended <- serve(ctx, s, at, identity, logger, ways{drive, 100 * time.Millisecond}) }()
+	go func() { r.ended <- serve(ctx, s, at, identity, logger, testHooks{drive, 100 * time.Millisecond}) }()
 	return r
 }
 
@@ -310,8 +310,8 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	at, identity := devserver(t)
 	s := settings(t)
 	name := func(slot int) string { return fmt.Sprintf("%s_0000:%02x:00.0", s.Host, slot) }
-	found := func(slot int, digest string) port.Found {
-		return port.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "NVME", Digest: digest}
+	found := func(slot int, digest string) hardware.Found {
+		return hardware.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "NVME", Digest: digest}
 	}
 	foreign := found(3, "a")
 	one := found(1, "a")
@@ -373,7 +373,7 @@ func TestAHostFindsItsDevices(t *testing.T) {
 func TestNoFinderNoHostWorkflow(t *testing.T) {
 	at, identity := devserver(t)
 	s := settings(t)
-	w := start(t, at, identity, s, hardware.Drivers)
+	w := start(t, at, identity, s, drivers.New)
 	e2e.Await(t, time.Minute, "the worker to start", func() (bool, string) {
 		return strings.Contains(w.log.String(), "worker started"), w.log.String()
 	})

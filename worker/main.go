@@ -20,7 +20,7 @@ import (
 
 	"burnish/activities"
 	"burnish/internal/config"
-	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware/drivers"
 	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
@@ -54,7 +54,7 @@ func run(args []string) error {
 		case "-h", "--help", "help":
 			return help()
 		case privileged.Subcommand:
-			return helpNVMe(args[1:])
+			return runNVMeHelper(args[1:])
 		case script.Subcommand:
 			return script.Keep()
 		case "--version", "version":
@@ -67,10 +67,10 @@ func run(args []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if err := check(settings); err != nil {
+	if err := validate(settings); err != nil {
 		return usageError{err}
 	}
-	config.CollectEarly()
+	config.SetDefaultGOGC()
 	level := slog.LevelInfo
 	if settings.Debug {
 		level = slog.LevelDebug
@@ -91,16 +91,16 @@ func run(args []string) error {
 		return err
 	}
 	defer temporal.Close()
-	return serve(ctx, settings, temporal, identity, logger, ways{hardware.Drivers, activities.WatchInterval})
+	return serve(ctx, settings, temporal, identity, logger, testHooks{drivers.New, activities.WatchInterval})
 }
 
 // ways are what tests replace: how drivers are made, and how often devices are watched.
-type ways struct {
-	drive makeDrivers
-	watch time.Duration
+type testHooks struct {
+	newDrivers newDrivers
+	watch      time.Duration
 }
 
-func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger, by ways) (err error) {
+func serve(ctx context.Context, settings config.Worker, temporal *config.Connection, identity host.Identity, logger *slog.Logger, by testHooks) (err error) {
 	var stops []func() error
 	defer func() {
 		for i := len(stops) - 1; i >= 0; i-- {
@@ -121,12 +121,12 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	}
 	recovery := &activities.Recovery{Client: temporal.Client, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
-		this, eyes, stop, err := startHost(settings, temporal.Client, base, logger, by.drive)
+		thisHost, scanner, stop, err := startHost(settings, temporal.Client, base, logger, by.newDrivers)
 		stops = append(stops, stop)
 		if err != nil {
 			return err
 		}
-		stops = append(stops, follow(ctx, logger, hostTasks(recovery, this, eyes, by.watch)...))
+		stops = append(stops, runTasks(ctx, logger, hostTasks(recovery, thisHost, scanner, by.watch)...))
 	}
 	if settings.Role.Controls() {
 		stop, err := startControl(settings, temporal.Client, base, logger)
@@ -134,8 +134,8 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		if err != nil {
 			return err
 		}
-		stops = append(stops, follow(ctx, logger, append(cloudTasks(settings, temporal.Client, logger),
-			task{"ending orphaned inventory calls", orphanLooks, recovery.ControlOrphans})...))
+		stops = append(stops, runTasks(ctx, logger, append(cloudTasks(settings, temporal.Client, logger),
+			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.ControlOrphans})...))
 	}
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	select {
@@ -148,26 +148,26 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 }
 
 // hostTasks take up what a killed worker of this host left, and then find devices,
-// where there are eyes: discovery comes after the first round of recovery (S2.5).
-func hostTasks(recovery *activities.Recovery, this *host.Host, eyes *activities.Surveyor, every time.Duration) []task {
+// where there are scanner: discovery comes after the first round of recovery (S2.5).
+func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.Surveyor, every time.Duration) []task {
 	told := make(chan struct{})
 	var once sync.Once
 	tasks := []task{
 		{"telling the devices that the host started", nil, func(ctx context.Context) error {
 			defer once.Do(func() { close(told) })
-			return recovery.Host(ctx, this)
+			return recovery.Host(ctx, thisHost)
 		}},
-		{"ending orphaned steps", orphanLooks, func(ctx context.Context) error { return recovery.HostOrphans(ctx, this) }},
+		{"ending orphaned steps", orphanCheckDelays, func(ctx context.Context) error { return recovery.HostOrphans(ctx, thisHost) }},
 	}
-	if eyes == nil {
+	if scanner == nil {
 		return tasks
 	}
 	return append(tasks,
-		task{"ending an orphaned survey", orphanLooks, func(ctx context.Context) error { return recovery.SurveyOrphan(ctx, this) }},
+		task{"ending an orphaned survey", orphanCheckDelays, func(ctx context.Context) error { return recovery.SurveyOrphan(ctx, thisHost) }},
 		task{"watching for devices", nil, func(ctx context.Context) error {
 			select {
 			case <-told:
-				eyes.Watch(ctx, every)
+				scanner.Watch(ctx, every)
 			case <-ctx.Done():
 			}
 			return ctx.Err()
@@ -183,16 +183,16 @@ type task struct {
 
 // orphanLooks: a server may hand out work over a connection that is about to break,
 // so that one look right at the start could miss an attempt.
-var orphanLooks = []time.Duration{time.Second, 2 * time.Second, 8 * time.Second}
+var orphanCheckDelays = []time.Duration{time.Second, 2 * time.Second, 8 * time.Second}
 
 // follow takes up what a killed worker left, and returns its end.
-func follow(ctx context.Context, logger *slog.Logger, tasks ...task) (stop func() error) {
+func runTasks(ctx context.Context, logger *slog.Logger, tasks ...task) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	for _, t := range tasks {
 		done.Go(func() {
 			for _, pause := range append([]time.Duration{0}, t.pauses...) {
-				if !wait(ctx, pause) || !again(ctx, logger, t) {
+				if !wait(ctx, pause) || !retryUntilDone(ctx, logger, t) {
 					return
 				}
 			}
@@ -207,7 +207,7 @@ func follow(ctx context.Context, logger *slog.Logger, tasks ...task) (stop func(
 
 // again repeats what failed until it works, or ctx ends: a server that is away while
 // a worker starts must not leave its devices behind.
-func again(ctx context.Context, logger *slog.Logger, t task) bool {
+func retryUntilDone(ctx context.Context, logger *slog.Logger, t task) bool {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
 		err := t.do(ctx)
 		if err == nil || ctx.Err() != nil {

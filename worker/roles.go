@@ -21,11 +21,11 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/doctor"
-	port "burnish/internal/hardware"
-	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
-	stock "burnish/internal/inventory"
-	inventory "burnish/internal/inventory/all"
+	"burnish/internal/inventory"
+	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/workflows"
 	"burnish/workflows/contract"
@@ -52,12 +52,12 @@ const workflowTasks = 100
 
 // check refuses settings by which no worker of this program can work, before any part
 // of it begins: one line each.
-func check(settings config.Worker) error {
+func validate(settings config.Worker) error {
 	var wrong []error
-	if kinds := inventory.Kinds(); !slices.Contains(kinds, settings.Inventory) {
+	if kinds := backends.Kinds(); !slices.Contains(kinds, settings.Inventory) {
 		wrong = append(wrong, fmt.Errorf("BURNISH_INVENTORY: %q is none of %s", settings.Inventory, strings.Join(kinds, ", ")))
 	}
-	if err := hardware.Known(settings.Drivers); err != nil {
+	if err := drivers.Validate(settings.Drivers); err != nil {
 		wrong = append(wrong, fmt.Errorf("BURNISH_DRIVERS: %w", err))
 	}
 	if settings.Role.Controls() && settings.NovaBroker != "" && settings.Inventory != placementKind {
@@ -76,7 +76,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
 	defer cancel()
-	store, err := inventory.Open(ctx, settings.Inventory, inventory.Options{
+	store, err := backends.Open(ctx, settings.Inventory, backends.Options{
 		Dir: inventoryDir(settings),
 		Placement: placement.Settings{
 			NovaHosts: settings.NovaHosts, Traits: settings.Traits, Log: logger,
@@ -95,7 +95,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	w.RegisterWorkflowWithOptions(workflows.Placement, workflow.RegisterOptions{Name: contract.WorkflowPlacement})
 	control := &activities.Control{Store: store, Client: temporal}
 	all := control.Activities()
-	if fleet, ok := store.(stock.Fleet); ok {
+	if fleet, ok := store.(inventory.Fleet); ok {
 		control.Real = true
 		maps.Copy(all, (&activities.Sweeper{Client: temporal, Fleet: fleet, Log: logger}).Activities())
 	}
@@ -110,12 +110,12 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 }
 
 // makeDrivers makes the drivers of a host by their names.
-type makeDrivers func(names []string, h hardware.Host) (map[string]port.Driver, error)
+type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver, error)
 
 // startHost becomes the one worker of its host, finds the host in order, and takes the
 // host's steps. The stop that it returns may always be called. The surveyor is nil
 // where no driver finds devices by itself.
-func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger, drive makeDrivers) (this *host.Host, eyes *activities.Surveyor, stop func() error, err error) {
+func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.Surveyor, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
@@ -127,26 +127,26 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	if err != nil {
 		return nil, nil, stop, fmt.Errorf("ask the server who it is: %w", err)
 	}
-	this, err = host.Open(settings.StateDir, settings.Host, rules, host.Within(cluster.GetClusterId()))
+	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.Within(cluster.GetClusterId()))
 	if err != nil {
 		return nil, nil, stop, err
 	}
-	stop = this.Close
-	drivers, err := drive(settings.Drivers, hardware.Host{
-		StateDir: this.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts,
+	stop = thisHost.Close
+	drivers, err := drive(settings.Drivers, drivers.Host{
+		StateDir: thisHost.Dir(), Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts,
 		NVMeHelper: settings.NVMeHelper,
 	})
 	if err != nil {
 		return nil, nil, stop, usageError{err}
 	}
-	if err := inOrder(drivers); err != nil {
+	if err := initDrivers(drivers); err != nil {
 		return nil, nil, stop, err
 	}
 	if open := doctor.AutoActivationRisk("/"); open != "" && activities.Finders(drivers) {
 		logger.Warn(open)
 	}
-	hands := &activities.Hardware{
-		Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(settings.MaxCleansPerHost), Log: logger,
+	hardwareActivities := &activities.Hardware{
+		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(settings.MaxCleansPerHost), Log: logger,
 		Confirm: temporal.RecordActivityHeartbeat,
 	}
 	options.DisableWorkflowWorker = true
@@ -154,22 +154,22 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	options.DefaultHeartbeatThrottleInterval = heartbeatThrottle
 	options.MaxHeartbeatThrottleInterval = heartbeatThrottle
 	w := worker.New(temporal, contract.HostQueue(settings.Host), options)
-	w.RegisterActivityWithOptions(hands.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
-	w.RegisterActivityWithOptions(hands.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
-	for _, step := range hands.Steps {
-		w.RegisterActivityWithOptions(hands.Step(step), activity.RegisterOptions{Name: step.Name})
+	w.RegisterActivityWithOptions(hardwareActivities.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
+	w.RegisterActivityWithOptions(hardwareActivities.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
+	for _, step := range hardwareActivities.Steps {
+		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
 	if activities.Finders(drivers) {
-		eyes = &activities.Surveyor{Client: temporal, Host: this, Drivers: drivers, Log: logger}
-		w.RegisterActivityWithOptions(eyes.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
+		scanner = &activities.Surveyor{Client: temporal, Host: thisHost, Drivers: drivers, Log: logger}
+		w.RegisterActivityWithOptions(scanner.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
 	}
 	if err := w.Start(); err != nil {
 		return nil, nil, stop, err
 	}
 	logger.Info("host worker polls", "queue", contract.HostQueue(settings.Host))
-	return this, eyes, func() error {
+	return thisHost, scanner, func() error {
 		w.Stop()
-		return this.Close()
+		return thisHost.Close()
 	}, nil
 }
 
@@ -178,11 +178,11 @@ const initTimeout = time.Minute
 
 // inOrder has each driver find its host in order (init_host, S2.1, S2.3), and refuses
 // two that find the same device (S2.30). The error is one line.
-func inOrder(drivers map[string]port.Driver) error {
+func initDrivers(drivers map[string]hardware.Driver) error {
 	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
 	defer cancel()
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
-		if d, ok := drivers[name].(port.Initializer); ok {
+		if d, ok := drivers[name].(hardware.Initializer); ok {
 			if err := d.Init(ctx); err != nil {
 				return fmt.Errorf("driver %s: %w", name, err)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/config"
-	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware/drivers"
 )
 
 // sound is a machine on which nothing is wrong.
@@ -21,7 +21,7 @@ func sound() system {
 		direct:     func(string) error { return nil },
 		openat2:    func() error { return nil },
 		leases:     func() (bool, error) { return true, nil },
-		drivers:    hardware.Drivers,
+		drivers:    drivers.New,
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"burnish/internal/device"
-	port "burnish/internal/hardware"
-	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
 )
 
@@ -19,7 +19,7 @@ const driverTimeout = time.Minute
 // drivers asks each driver what a worker's start would, and counts what it finds.
 func (m machine) drivers(rules *host.Rules) {
 	const check = "drivers"
-	drivers, err := m.system.drivers(m.settings.Drivers, hardware.Host{
+	drivers, err := m.system.drivers(m.settings.Drivers, drivers.Host{
 		StateDir: m.settings.StateDir, Paths: rules, PCI: rules.AllowPCI, Specs: rules.PCISpecs, Fake: rules.AllowFake, Scripts: rules.Scripts, NVMeHelper: m.settings.NVMeHelper,
 	})
 	if err != nil {
@@ -29,13 +29,13 @@ func (m machine) drivers(rules *host.Rules) {
 	m.OK(check, "%s", strings.Join(m.settings.Drivers, ", "))
 	finds := false
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
-		if d, ok := drivers[name].(port.Initializer); ok {
+		if d, ok := drivers[name].(hardware.Initializer); ok {
 			m.initialize(name, d)
 		}
-		if d, ok := drivers[name].(port.ProgramUser); ok {
+		if d, ok := drivers[name].(hardware.ProgramUser); ok {
 			m.programs(name, d)
 		}
-		if d, ok := drivers[name].(port.Finder); ok {
+		if d, ok := drivers[name].(hardware.Finder); ok {
 			m.find(name, d)
 			finds = true
 		}
@@ -46,7 +46,7 @@ func (m machine) drivers(rules *host.Rules) {
 }
 
 // initialise asks for what keeps the worker from starting.
-func (m machine) initialize(name string, d port.Initializer) {
+func (m machine) initialize(name string, d hardware.Initializer) {
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()
 	err := d.Init(ctx)
@@ -61,7 +61,7 @@ func (m machine) initialize(name string, d port.Initializer) {
 }
 
 // programs says whether each program of the operator is what host.yaml says.
-func (m machine) programs(name string, d port.ProgramUser) {
+func (m machine) programs(name string, d hardware.ProgramUser) {
 	all, err := d.Programs()
 	if err != nil {
 		m.Fail(name, "correct it; no restart is needed", "%v", err)
@@ -84,7 +84,7 @@ func (m machine) programs(name string, d port.ProgramUser) {
 }
 
 // find counts the devices that a driver finds by itself.
-func (m machine) find(name string, d port.Finder) {
+func (m machine) find(name string, d hardware.Finder) {
 	if m.uid != 0 && m.settings.NVMeHelper == "" {
 		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER", "uid %d may not send commands to drives", m.uid)
 	}

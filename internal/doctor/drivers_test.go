@@ -11,20 +11,20 @@ import (
 
 	"burnish/internal/config"
 	"burnish/internal/device"
-	port "burnish/internal/hardware"
-	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/drivers"
 )
 
 // finder is a driver that finds devices by itself.
 type finder struct {
-	port.Driver
+	hardware.Driver
 	init, err error
-	found     []port.Found
+	found     []hardware.Found
 }
 
 func (f finder) Init(context.Context) error { return f.init }
 
-func (f finder) Find(context.Context) ([]port.Found, error) { return f.found, f.err }
+func (f finder) Find(context.Context) ([]hardware.Found, error) { return f.found, f.err }
 
 // files makes a machine's files.
 func files(t *testing.T, root string, all map[string]string) {
@@ -57,7 +57,7 @@ const address = "0000:01:00.0"
 
 // S2.3
 func TestWhatADriverNeedsOfItsHost(t *testing.T) {
-	one := []port.Found{{Address: address}}
+	one := []hardware.Found{{Address: address}}
 	for name, tt := range map[string]struct {
 		driver finder
 		uid    int
@@ -66,7 +66,7 @@ func TestWhatADriverNeedsOfItsHost(t *testing.T) {
 	}{
 		"in order":            {finder{found: one}, 0, OK, "found by device_spec: 1 (0000:01:00.0)"},
 		"what it needs":       {finder{found: one}, 0, OK, "the driver finds what it needs on this host"},
-		"many":                {finder{found: make([]port.Found, 9)}, 0, OK, "found by device_spec: 9 (, , , , , , , , …)"},
+		"many":                {finder{found: make([]hardware.Found, 9)}, 0, OK, "found by device_spec: 9 (, , , , , , , , …)"},
 		"none":                {finder{}, 0, Warn, "no device matches device_spec"},
 		"no right to look":    {finder{err: errors.New("permission denied")}, 0, Fail, "permission denied"},
 		"not root":            {finder{found: one}, 1000, Fail, "uid 1000 may not send commands to drives"},
@@ -76,8 +76,8 @@ func TestWhatADriverNeedsOfItsHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, s := worker(t, config.RoleHost), sound()
 			s.root = t.TempDir()
-			s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
-				return map[string]port.Driver{"nvme": tt.driver}, nil
+			s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
+				return map[string]hardware.Driver{"nvme": tt.driver}, nil
 			}
 			var f Findings
 			machine{Findings: &f, settings: w, uid: tt.uid, system: s}.all()
@@ -149,8 +149,8 @@ func TestWhatWouldActivateAGuestsVolumes(t *testing.T) {
 			require.Equal(t, activationGuard{rule: tt.rule, open: tt.open}, g)
 			w, s := worker(t, config.RoleHost), sound()
 			s.root = root
-			s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
-				return map[string]port.Driver{"nvme": finder{found: []port.Found{{Address: address}}}}, nil
+			s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
+				return map[string]hardware.Driver{"nvme": finder{found: []hardware.Found{{Address: address}}}}, nil
 			}
 			var f Findings
 			machine{Findings: &f, settings: w, system: s}.all()
@@ -183,8 +183,8 @@ func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
 	require.Equal(t, []string{"nvme0n2"}, disksWithoutRule(root, address))
 	w, s := worker(t, config.RoleHost), sound()
 	s.root = root
-	s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
-		return map[string]port.Driver{"nvme": finder{found: []port.Found{{Address: address}}}}, nil
+	s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
+		return map[string]hardware.Driver{"nvme": finder{found: []hardware.Found{{Address: address}}}}, nil
 	}
 	var f Findings
 	machine{Findings: &f, settings: w, system: s}.all()
@@ -193,7 +193,7 @@ func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
 
 // programs is a driver that runs programs of the operator.
 type programs struct {
-	port.Driver
+	hardware.Driver
 	all map[string]error
 	err error
 }
@@ -216,8 +216,8 @@ func TestEachProgramIsWhatTheHostSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, s := worker(t, config.RoleHost), sound()
 			s.root = t.TempDir()
-			s.drivers = func([]string, hardware.Host) (map[string]port.Driver, error) {
-				return map[string]port.Driver{"script": tt.driver}, nil
+			s.drivers = func([]string, drivers.Host) (map[string]hardware.Driver, error) {
+				return map[string]hardware.Driver{"script": tt.driver}, nil
 			}
 			var f Findings
 			machine{Findings: &f, settings: w, system: s}.all()

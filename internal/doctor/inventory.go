@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"burnish/internal/device"
-	"burnish/internal/inventory/all"
+	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 )
 
@@ -21,7 +21,7 @@ const inventoryTimeout = 30 * time.Second
 // Placement, for an answer.
 func (m machine) inventory() {
 	const check = "inventory"
-	if kinds := all.Kinds(); !slices.Contains(kinds, m.settings.Inventory) {
+	if kinds := backends.Kinds(); !slices.Contains(kinds, m.settings.Inventory) {
 		m.Fail(check, "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "there is no inventory %q", m.settings.Inventory)
 		return
 	}
@@ -35,7 +35,7 @@ func (m machine) inventory() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), inventoryTimeout)
 	defer cancel()
-	store, err := all.Open(ctx, m.settings.Inventory, all.Options{Placement: placement.Settings{
+	store, err := backends.Open(ctx, m.settings.Inventory, backends.Options{Placement: placement.Settings{
 		NovaHosts: m.settings.NovaHosts, Traits: m.settings.Traits, Log: slog.New(slog.DiscardHandler),
 	}})
 	if err == nil {

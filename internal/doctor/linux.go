@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	port "burnish/internal/hardware"
-	hardware "burnish/internal/hardware/all"
+	"burnish/internal/hardware"
+	"burnish/internal/hardware/drivers"
 )
 
 // system is what is asked of the machine.
@@ -17,7 +17,7 @@ type system struct {
 	direct     func(dir string) error
 	openat2    func() error
 	leases     func() (bool, error)
-	drivers    func(names []string, h hardware.Host) (map[string]port.Driver, error)
+	drivers    func(names []string, h drivers.Host) (map[string]hardware.Driver, error)
 	// root is where the machine's files are.
 	root string
 }
@@ -33,7 +33,7 @@ type fileSystem struct {
 func linux() system {
 	return system{
 		fileSystem: fileSystemOf, direct: directIO, openat2: openat2, leases: leasesEnabled,
-		drivers: hardware.Drivers, root: "/",
+		drivers: drivers.New, root: "/",
 	}
 }
 

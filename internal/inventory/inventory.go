@@ -1,7 +1,7 @@
 // Package inventory keeps a device's reservation where schedulers look for it: the
 // port to a store with OpenStack Placement's semantics, and the rules (SAFETY F4
 // and F5) by which Burnish raises and lowers `reserved` through it. A backend is a
-// folder below this one, one line in all/all.go, and a test that calls inventorytest.
+// folder below this one, one line in backends/backends.go, and a test that calls inventorytest.
 package inventory
 
 import "context"

@@ -19,27 +19,27 @@ func SecurityCheck() Step {
 func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.Secured)
 	if !ok {
-		return Outcome{}, cannot(w, "tell what a tenant may have left outside of user data")
+		return Outcome{}, unsupported(w, "tell what a tenant may have left outside of user data")
 	}
 	note, err := drive.Secure(ctx, func() error { return w.Checkpoint(0) })
 	switch f, ok := device.AsFault(err); {
 	case !ok || f.Code != device.CodeSanitizeFailed && f.Code != device.CodeSanitizeRunning:
 	case w.Operation.Sanitizes():
-		note, err = "put off until a sanitize is done: "+f.Message, w.Keep(putOff, true)
+		note, err = "put off until a sanitize is done: "+f.Message, w.SaveEvidence(deferredCheckName, true)
 	case f.Code == device.CodeSanitizeRunning:
-		err = standsStill(ctx, w, err)
+		err = failIfStalled(ctx, w, err)
 	}
 	return Outcome{Method: "identify", Note: note}, err
 }
 
 // putOff is what is kept where the check could not be: a drive at whose sanitize somebody
 // has to look first, as one runs or the last one failed. The step sanitize does.
-const putOff = clean.StepSecurityCheck
+const deferredCheckName = clean.StepSecurityCheck
 
 // madeUp makes up for a check that was put off, before anything resets the device.
-func madeUp(ctx context.Context, w *Work) (note string, err error) {
+func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) {
 	var due bool
-	if _, err := w.Recall(putOff, &due); err != nil || !due {
+	if _, err := w.LoadEvidence(deferredCheckName, &due); err != nil || !due {
 		return "", err
 	}
 	drive, ok := w.Device.(hardware.Secured)
@@ -63,7 +63,7 @@ const critical = 1<<0 | 1<<2 | 1<<3
 func runWearCheck(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.Wearing)
 	if !ok {
-		return Outcome{}, cannot(w, "tell its wear")
+		return Outcome{}, unsupported(w, "tell its wear")
 	}
 	now, err := drive.Health(ctx)
 	if err != nil {

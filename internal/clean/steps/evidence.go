@@ -39,7 +39,7 @@ type samples struct {
 
 // places gives where samples are taken: the first block, the last, and others at
 // places that the seed says, one in each of as many equal parts.
-func places(size int64, seed uint64) []int64 {
+func sampleOffsets(size int64, seed uint64) []int64 {
 	blocks := size / evidenceBlock
 	if blocks == 0 {
 		return nil
@@ -66,7 +66,7 @@ func places(size int64, seed uint64) []int64 {
 func takeSamples(ctx context.Context, from hardware.Handle) (samples, error) {
 	taken := samples{Seed: rand.Uint64(), Size: from.Size()}
 	buffer := hardware.AlignedBuffer(evidenceBlock)
-	for _, at := range places(taken.Size, taken.Seed) {
+	for _, at := range sampleOffsets(taken.Size, taken.Seed) {
 		if err := context.Cause(ctx); err != nil {
 			return samples{}, err
 		}

@@ -19,7 +19,7 @@ func ConsolidateNamespaces() Step {
 func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.Namespaced)
 	if !ok {
-		return Outcome{}, cannot(w, "be cut into namespaces")
+		return Outcome{}, unsupported(w, "be cut into namespaces")
 	}
 	before, err := drive.Layout(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
 }
 
 // complete proves that the Handle reaches all that a tenant could write to.
-func complete(ctx context.Context, w *Work) error {
+func requireWholeDevice(ctx context.Context, w *Work) error {
 	if drive, ok := w.Device.(hardware.Namespaced); ok {
 		return drive.Complete(ctx)
 	}

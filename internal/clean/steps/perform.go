@@ -11,30 +11,30 @@ import (
 // EraseDevice has the device's own program erase it: a GPU's memory, what a NIC keeps
 // (S0.31). A second run begins again.
 func EraseDevice() Step {
-	return Step{Step: clean.Describe(clean.StepEraseDevice), Writes: true, Run: performed(clean.StepEraseDevice)}
+	return Step{Step: clean.Describe(clean.StepEraseDevice), Writes: true, Run: driverStep(clean.StepEraseDevice)}
 }
 
 // FirmwareReflash has the device's firmware written anew (S0.31), which a cancel does
 // not stop half-way. A second run writes it once more.
 func FirmwareReflash() Step {
-	return Step{Step: clean.Describe(clean.StepFirmwareReflash), Writes: true, Run: performed(clean.StepFirmwareReflash)}
+	return Step{Step: clean.Describe(clean.StepFirmwareReflash), Writes: true, Run: driverStep(clean.StepFirmwareReflash)}
 }
 
 // PCIReset has the device reset on its bus, or switched off and on (S0.31), which a
 // cancel does not stop half-way. A second run resets it once more.
 func PCIReset() Step {
-	return Step{Step: clean.Describe(clean.StepPCIReset), Writes: true, Run: performed(clean.StepPCIReset)}
+	return Step{Step: clean.Describe(clean.StepPCIReset), Writes: true, Run: driverStep(clean.StepPCIReset)}
 }
 
-func performed(step string) func(context.Context, *Work) (Outcome, error) {
-	return func(ctx context.Context, w *Work) (Outcome, error) { return perform(ctx, w, step) }
+func driverStep(step string) func(context.Context, *Work) (Outcome, error) {
+	return func(ctx context.Context, w *Work) (Outcome, error) { return runOnDriver(ctx, w, step) }
 }
 
 // perform has the device's driver do a whole step in its own way.
-func perform(ctx context.Context, w *Work, step string) (Outcome, error) {
+func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 	driver, ok := w.Device.(hardware.Performer)
 	if !ok {
-		return Outcome{}, cannot(w, fmt.Sprintf("do %s by itself", step))
+		return Outcome{}, unsupported(w, fmt.Sprintf("do %s by itself", step))
 	}
 	note, err := driver.Perform(ctx, step, func() error { return w.Checkpoint(0) })
 	if err != nil {

@@ -33,8 +33,8 @@ type Work struct {
 	StallAfter time.Duration
 	// Keep records a value under a name for the rest of this clean, on stable storage
 	// when it returns nil; Recall gives the last one kept, and whether there is one.
-	Keep   func(name string, value any) error
-	Recall func(name string, into any) (bool, error)
+	SaveEvidence func(name string, value any) error
+	LoadEvidence func(name string, into any) (bool, error)
 	// Checkpoint records that everything before offset is done and on stable
 	// storage. Its error ends the step: the caller lost its right or its reason to
 	// go on, and the device is left as it is.

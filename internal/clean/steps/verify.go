@@ -41,7 +41,7 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	}
 	switch {
 	case w.Operation == device.Script:
-		return perform(ctx, w, clean.StepVerify)
+		return runOnDriver(ctx, w, clean.StepVerify)
 	case w.Operation.Sanitizes():
 		return verifySanitize(ctx, w)
 	}
@@ -52,10 +52,10 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.Sanitizer)
 	if !ok {
-		return Outcome{}, cannot(w, "be sanitized")
+		return Outcome{}, unsupported(w, "be sanitized")
 	}
-	var ours intent
-	mine, err := w.Recall(intentName, &ours)
+	var own sanitizeIntent
+	recorded, err := w.LoadEvidence(intentName, &own)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -63,19 +63,19 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case !mine || !ours.Proven:
+	case !recorded || !own.Proven:
 		return Outcome{}, notProven("this host has no record that this clean's sanitize was done")
-	case now.State != hardware.SanitizeDone || now.Command != ours.Command:
+	case now.State != hardware.SanitizeDone || now.Command != own.Command:
 		return Outcome{}, notProven("the drive's last sanitize is %s with command 0x%x, and not this clean's", now.State, now.Command)
 	case !now.GlobalErased:
 		return Outcome{}, notProven("the drive says that it was written to since its sanitize")
 	}
-	if err := complete(ctx, w); err != nil {
+	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}
-	note := ours.Checked
-	if w.Device.Size() == ours.Samples.Size { // not cut anew since
-		if note, err = ours.Samples.changed(ctx, w.Device); err != nil {
+	note := own.Checked
+	if w.Device.Size() == own.Samples.Size { // not cut anew since
+		if note, err = own.Samples.changed(ctx, w.Device); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -87,7 +87,7 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 
 // verifyZeroes reads the device back.
 func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
-	if err := complete(ctx, w); err != nil {
+	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}
 	size, err := sizeOf(w)
@@ -99,7 +99,7 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 		return Outcome{}, err
 	}
 	seed := rand.Uint64()
-	read, err := allZero(ctx, w, size, wanted(w.Resume, size, every, seed))
+	read, err := allZero(ctx, w, size, extentsToRead(w.Resume, size, every, seed))
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -121,7 +121,7 @@ type extent struct{ at, n int64 }
 // device's first and last block and one in each group of `every`, at a place that
 // changes with each group and each attempt, so that no fixed pattern of dirt can hide
 // between the samples.
-func wanted(offset, size, every int64, seed uint64) iter.Seq[extent] {
+func extentsToRead(offset, size, every int64, seed uint64) iter.Seq[extent] {
 	return func(yield func(extent) bool) {
 		step := int64(readSize)
 		if every > 1 {
@@ -130,7 +130,7 @@ func wanted(offset, size, every int64, seed uint64) iter.Seq[extent] {
 		for at := offset; at < size; at += step {
 			block := at / step
 			first := max(block/every*every, offset/step) // an attempt may begin within a group
-			if every > 1 && block != sampled(seed, first, every) && at != 0 && at+step < size {
+			if every > 1 && block != sampledBlock(seed, first, every) && at != 0 && at+step < size {
 				continue
 			}
 			if !yield(extent{at, min(step, size-at)}) {
@@ -163,9 +163,9 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (i
 		case got < b.n && b.err != nil && !errors.Is(b.err, io.EOF):
 			return read, b.err
 		case got < b.n:
-			return read, dirtAt(b.at+got, "the device ends early")
+			return read, verifyFailedAt(b.at+got, "the device ends early")
 		case !bytes.Equal(b.data[:b.n], zeroes[:b.n]):
-			return read, dirtAt(b.at+firstNonZero(b.data[:b.n]), "a byte is not zero")
+			return read, verifyFailedAt(b.at+firstNonZero(b.data[:b.n]), "a byte is not zero")
 		}
 		read += b.n
 		b.done()
@@ -179,7 +179,7 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (i
 // sampled gives the block that is read of the group of every blocks that first lies
 // in, at first or behind it: an attempt may begin within a group. With the seed of a
 // record it says which blocks that attempt has read, besides the first and the last.
-func sampled(seed uint64, first, every int64) int64 {
+func sampledBlock(seed uint64, first, every int64) int64 {
 	group := first / every
 	pick := rand.New(rand.NewPCG(seed, uint64(group)))
 	return first + pick.Int64N((group+1)*every-first)
@@ -194,7 +194,7 @@ func firstNonZero(p []byte) int64 {
 	return 0
 }
 
-func dirtAt(offset int64, what string) error {
+func verifyFailedAt(offset int64, what string) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeVerifyFailed,
 		Message: fmt.Sprintf("verify failed at byte %d: %s", offset, what),
 		Remedy:  "clean the device again; if it fails again, retire it"}

@@ -22,7 +22,7 @@ func Zero() Step {
 }
 
 func runZero(ctx context.Context, w *Work) (Outcome, error) {
-	if err := complete(ctx, w); err != nil {
+	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}
 	size, err := sizeOf(w)
@@ -33,7 +33,7 @@ func runZero(ctx context.Context, w *Work) (Outcome, error) {
 	if w.Operation == device.WriteZeroes {
 		drive, ok := w.Device.(hardware.ZeroWriter)
 		if !ok {
-			return Outcome{}, cannot(w, "write zeroes by itself")
+			return Outcome{}, unsupported(w, "write zeroes by itself")
 		}
 		write = drive.WriteZeroesAt
 	}
@@ -55,7 +55,7 @@ func runZero(ctx context.Context, w *Work) (Outcome, error) {
 	}
 	// What was zeroed is all there is, still; identity and interlocks once more, after
 	// the last write (SAFETY F11, F17).
-	if err := complete(ctx, w); err != nil {
+	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}
 	if err := w.Device.Check(ctx); err != nil {

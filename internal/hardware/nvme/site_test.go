@@ -137,12 +137,12 @@ func (r *run) step(ctx context.Context, name string) (err error) {
 	defer func() { err = errors.Join(err, handle.Close()) }()
 	outcome, err := all[at].Run(ctx, &steps.Work{
 		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Verify: r.verify, Wear: r.wear, StallAfter: r.stall,
-		Keep: func(name string, value any) error {
+		SaveEvidence: func(name string, value any) error {
 			text, err := json.Marshal(value)
 			r.kept[name] = text
 			return err
 		},
-		Recall: func(name string, into any) (bool, error) {
+		LoadEvidence: func(name string, into any) (bool, error) {
 			text, ok := r.kept[name]
 			if !ok {
 				return false, nil

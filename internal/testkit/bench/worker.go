@@ -28,9 +28,9 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/device"
-	"burnish/internal/hardware/all"
+	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
-	inventory "burnish/internal/inventory/all"
+	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
 	"burnish/workflows"
@@ -119,7 +119,7 @@ func (t task) serve(in io.Reader, out *speaker) (err error) {
 		}
 		defer func() { pprof.StopCPUProfile(); err = errors.Join(err, file.Close()) }()
 	}
-	config.CollectEarly()
+	config.SetDefaultGOGC()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached gauge
 	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: tlog.NewStructuredLogger(logger), MetricsHandler: metrics{cached: &cached}})
@@ -257,11 +257,11 @@ func register(w worker.Worker, all map[string]any) {
 // real is what the product does: a file inventory, or a Placement, and a host's journal,
 // each write on stable storage, and simulated devices or files.
 func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, error) {
-	kind, options := "file", inventory.Options{Dir: filepath.Join(t.Dir, "inventory")}
+	kind, options := "file", backends.Options{Dir: filepath.Join(t.Dir, "inventory")}
 	if t.Placement != "" {
-		kind, options = "placement", inventory.Options{Placement: placement.Settings{Getenv: openstack.Noauth(t.Placement), Log: logger}}
+		kind, options = "placement", backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(t.Placement), Log: logger}}
 	}
-	store, err := inventory.Open(context.Background(), kind, options)
+	store, err := backends.Open(context.Background(), kind, options)
 	if err != nil {
 		return bodies{}, nil, err
 	}
@@ -269,7 +269,7 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 	if err != nil {
 		return bodies{}, nil, err
 	}
-	drivers, err := all.Drivers([]string{"fake", "block"}, all.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
+	drivers, err := drivers.New([]string{"fake", "block"}, drivers.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
 	if err != nil {
 		return bodies{}, nil, errors.Join(err, this.Close())
 	}

@@ -33,7 +33,7 @@ var stepsMutations = []mutation{
 	{
 		rule: "F17", name: "zeroing covers the whole drive",
 		file: "internal/clean/steps/zero.go",
-		old: `	if err := complete(ctx, w); err != nil {
+		old: `	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}
 	size, err := sizeOf(w)`,
@@ -50,8 +50,8 @@ var stepsMutations = []mutation{
 	{
 		rule: "F18", name: "only a sanitize of this clean counts",
 		file: "internal/clean/steps/verify.go",
-		old:  `case !mine || !ours.Proven:`,
-		new:  `case !mine:`,
+		old:  `case !recorded || !own.Proven:`,
+		new:  `case !recorded:`,
 		pkg:  "./internal/hardware/nvme", run: "TestAVerifyAloneProvesNothing",
 	},
 	{
@@ -78,7 +78,7 @@ var stepsMutations = []mutation{
 	{
 		rule: "F18", name: "a sanitize that the drive refused is not ours",
 		file: "internal/clean/steps/sanitize.go",
-		old:  `mine, err = false, w.Keep(intentName, intent{})`,
+		old:  `recorded, err = false, w.SaveEvidence(intentName, sanitizeIntent{})`,
 		new:  `err = nil`,
 		pkg:  "./internal/hardware/nvme", run: "TestAnotherSanitizeComesBetween",
 	},
@@ -92,8 +92,8 @@ var stepsMutations = []mutation{
 	{
 		rule: "F18", name: "the intent is recorded before the command",
 		file: "internal/clean/steps/sanitize.go",
-		old: `	if err := w.Keep(intentName, ours); err != nil {
-		return intent{}, err
+		old: `	if err := w.SaveEvidence(intentName, own); err != nil {
+		return sanitizeIntent{}, err
 	}
 `,
 		new: ``,
@@ -109,14 +109,14 @@ var stepsMutations = []mutation{
 	{
 		rule: "F19", name: "blocks of detached namespaces are sampled too",
 		file: "internal/clean/steps/sanitize.go",
-		old:  `if blind, err = reveal(ctx, w, before); err != nil {`,
-		new:  `if blind = false; err != nil {`,
+		old:  `if noSamples, err = ensureNamespace(ctx, w, before); err != nil {`,
+		new:  `if noSamples = false; err != nil {`,
 		pkg:  "./internal/hardware/nvme", run: "TestWhatTheHostDoesNotSeeIsSampledToo",
 	},
 	{
 		rule: "F19", name: "a sanitize without samples is followed by another",
 		file: "internal/clean/steps/sanitize.go",
-		old:  `if !ours.Blind {`,
+		old:  `if !own.NoSamples {`,
 		new:  `if true {`,
 		pkg:  "./internal/hardware/nvme", run: "TestWhatTheHostDoesNotSeeIsSampledToo",
 	},
@@ -137,7 +137,7 @@ var stepsMutations = []mutation{
 	{
 		rule: "F20", name: "a deferred check is made after the sanitize",
 		file: "internal/clean/steps/sanitize.go",
-		old:  `security, err := madeUp(ctx, w)`,
+		old:  `security, err := finishDeferredCheck(ctx, w)`,
 		new:  `security, err := "", error(nil)`,
 		pkg:  "./internal/hardware/nvme", run: "TestASanitizeKeepsTheCheckOff",
 	},

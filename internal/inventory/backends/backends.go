@@ -1,6 +1,6 @@
-// Package all is the list of inventory backends. It stands apart from the port
+// Package backends is the list of inventory backends. It is apart from the port
 // because the backends import that.
-package all
+package backends
 
 import (
 	"context"

@@ -1,6 +1,6 @@
-// Package all is the one list of the drivers that exist. To add one: its folder
+// Package drivers is the list of the drivers that exist. To add one: its folder
 // below package hardware, and one line here.
-package all
+package drivers
 
 import (
 	"fmt"
@@ -52,8 +52,8 @@ func Names() []string {
 
 // Drivers makes the drivers of these names, each once. A name that is not in the
 // list is an error of one line that gives those that are.
-func Drivers(names []string, host Host) (map[string]hardware.Driver, error) {
-	if err := Known(names); err != nil {
+func New(names []string, host Host) (map[string]hardware.Driver, error) {
+	if err := Validate(names); err != nil {
 		return nil, err
 	}
 	drivers := make(map[string]hardware.Driver, len(names))
@@ -66,7 +66,7 @@ func Drivers(names []string, host Host) (map[string]hardware.Driver, error) {
 }
 
 // Known refuses, in one line, a name that no driver has.
-func Known(names []string) error {
+func Validate(names []string) error {
 	for _, name := range names {
 		if makers[name] == nil {
 			return fmt.Errorf("there is no driver %q: known are %s", name, strings.Join(Names(), ", "))

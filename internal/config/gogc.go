@@ -12,7 +12,7 @@ const gcPercent = 50
 // itself, unless GOGC says otherwise. A worker's memory is thousands of devices that
 // rest; what lies between them counts as well (measured: 51 KiB a device with Go's
 // own setting, 45 with this one, at no processor time that could be told).
-func CollectEarly() {
+func SetDefaultGOGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -1,4 +1,4 @@
-package all_test
+package backends_test
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/inventory"
-	"burnish/internal/inventory/all"
+	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
 	it "burnish/internal/testkit/suites/inventorytest"
@@ -17,7 +17,7 @@ import (
 
 func TestOpen_File(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "inventory")
-	s, err := all.Open(t.Context(), "file", all.Options{Dir: dir})
+	s, err := backends.Open(t.Context(), "file", backends.Options{Dir: dir})
 	require.NoError(t, err)
 	p := it.NewProvider()
 	v, err := inventory.Publish(t.Context(), s, p)
@@ -29,7 +29,7 @@ func TestOpen_File(t *testing.T) {
 // S0.12
 func TestOpenKnowsNoOtherKind(t *testing.T) {
 	for _, kind := range []string{"", "File", "none"} {
-		s, err := all.Open(t.Context(), kind, all.Options{Dir: t.TempDir()})
+		s, err := backends.Open(t.Context(), kind, backends.Options{Dir: t.TempDir()})
 		require.Nil(t, s)
 		require.ErrorContains(t, err, "want file, placement")
 		require.False(t, strings.Contains(err.Error(), "\n"))
@@ -39,17 +39,17 @@ func TestOpenKnowsNoOtherKind(t *testing.T) {
 func TestOpen_GivesNoStoreBesideAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	s, err := all.Open(t.Context(), "file", all.Options{Dir: path})
+	s, err := backends.Open(t.Context(), "file", backends.Options{Dir: path})
 	require.Error(t, err)
 	require.True(t, s == nil, "a nil *Store in the interface is not nil")
-	s, err = all.Open(t.Context(), "placement", all.Options{Placement: placement.Settings{Getenv: func(string) string { return "" }}})
+	s, err = backends.Open(t.Context(), "placement", backends.Options{Placement: placement.Settings{Getenv: func(string) string { return "" }}})
 	require.ErrorContains(t, err, "OS_CLOUD")
 	require.True(t, s == nil)
 }
 
 func TestOpen_Placement(t *testing.T) {
 	server := openstack.Start(t, openstack.Options{})
-	s, err := all.Open(t.Context(), "placement", all.Options{Placement: placement.Settings{Getenv: openstack.Noauth(server.URL)}})
+	s, err := backends.Open(t.Context(), "placement", backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(server.URL)}})
 	require.NoError(t, err)
 	_, foreign := s.(inventory.Foreign)
 	require.True(t, foreign)

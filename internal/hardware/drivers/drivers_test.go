@@ -1,4 +1,4 @@
-package all_test
+package drivers_test
 
 import (
 	"strings"
@@ -8,23 +8,35 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/all"
+	"burnish/internal/hardware/drivers"
 	"burnish/internal/pci"
 )
 
 func TestEveryDriverGoesByItsName(t *testing.T) {
-	require.Equal(t, []string{"block", "fake", "nvme", "script"}, all.Names())
-	drivers, err := all.Drivers(append(all.Names(), "fake"), all.Host{StateDir: t.TempDir()})
+	require.Equal(t, []string{"block", "fake", "nvme", "script"}, drivers.Names())
+	made, err := drivers.New(append(drivers.Names(), "fake"), drivers.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
-	require.Len(t, drivers, len(all.Names()))
-	for name, driver := range drivers {
+	require.Len(t, made, len(drivers.Names()))
+	for name, driver := range made {
 		require.Equal(t, name, driver.Name())
+	}
+}
+
+// S2.1, S2.2
+func TestOnlyNVMeInitializesItsHostAndFindsDevices(t *testing.T) {
+	made, err := drivers.New(drivers.Names(), drivers.Host{})
+	require.NoError(t, err)
+	for name, driver := range made {
+		_, initializes := driver.(hardware.Initializer)
+		_, finds := driver.(hardware.Finder)
+		require.Equal(t, name == "nvme", initializes, name)
+		require.Equal(t, name == "nvme", finds, name)
 	}
 }
 
 // F13
 func TestByDefaultNothingMayBeDestroyed(t *testing.T) {
-	drivers, err := all.Drivers(all.Names(), all.Host{StateDir: t.TempDir()})
+	made, err := drivers.New(drivers.Names(), drivers.Host{StateDir: t.TempDir()})
 	require.NoError(t, err)
 	for name, target := range map[string]hardware.Target{
 		"block":  {Settings: map[string]string{"path": "/dev/null"}},
@@ -36,7 +48,7 @@ func TestByDefaultNothingMayBeDestroyed(t *testing.T) {
 			continue
 		}
 		target.Name = "d1"
-		_, err := drivers[name].Discover(t.Context(), target, device.Identity{})
+		_, err := made[name].Discover(t.Context(), target, device.Identity{})
 		fault, ok := device.AsFault(err)
 		require.True(t, ok, "%s: %v", name, err)
 		require.Equal(t, device.CodeNotAllowed, fault.Code, name)
@@ -44,7 +56,7 @@ func TestByDefaultNothingMayBeDestroyed(t *testing.T) {
 }
 
 func TestUnknownDriverIsNamedWithTheKnownOnes(t *testing.T) {
-	_, err := all.Drivers([]string{"fake", "floppy"}, all.Host{})
+	_, err := drivers.New([]string{"fake", "floppy"}, drivers.Host{})
 	require.EqualError(t, err, `there is no driver "floppy": known are block, fake, nvme, script`)
 }
 

@@ -17,7 +17,7 @@ var helperTools = []string{"/usr/sbin/nvme", "/sbin/nvme", "/usr/bin/nvme"}
 
 // helpNVMe is this program as the helper of a host worker that is not root (S2.67).
 // What keeps it from its work is told to that worker, in one line.
-func helpNVMe(args []string) error {
+func runNVMeHelper(args []string) error {
 	if len(args) > 0 {
 		return usageError{errors.New(privileged.Subcommand + " takes no arguments")}
 	}
