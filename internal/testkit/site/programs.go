@@ -1,0 +1,91 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"burnish/internal/testkit/proc"
+)
+
+// Programs are the paths of the built programs.
+type Programs struct {
+	Burnish, Worker, Server string
+}
+
+// Built is the programs in a folder into which `make build` put them.
+func Built(dir string) (Programs, error) {
+	dir, err := filepath.Abs(dir)
+	return Programs{filepath.Join(dir, "burnish"), filepath.Join(dir, "burnish-worker"), filepath.Join(dir, "burnish-devserver")}, err
+}
+
+// Build builds the programs of the repository at root into dir. The server is a whole
+// Temporal server, which takes minutes to compile without a build cache: Build uses
+// $BURNISH_DEVSERVER where it is set, and else bin/burnish-devserver where that is newer
+// than its sources.
+func Build(root, dir string) (Programs, error) {
+	p, err := Built(dir)
+	if err != nil {
+		return p, err
+	}
+	if err := errors.Join(build(root, "./starter", p.Burnish), build(root, "./worker", p.Worker)); err != nil {
+		return p, err
+	}
+	if server := os.Getenv("BURNISH_DEVSERVER"); server != "" {
+		p.Server = server
+		return p, nil
+	}
+	sources := filepath.Join(root, "deploy", "devserver")
+	ready, err := filepath.Abs(filepath.Join(root, "bin", "burnish-devserver"))
+	if err != nil {
+		return p, err
+	}
+	fresh, err := newerThan(ready, sources)
+	if err != nil {
+		return p, err
+	}
+	if fresh {
+		p.Server = ready
+		return p, nil
+	}
+	return p, build(sources, ".", p.Server)
+}
+
+// build uses the flags of `make build`, so that both share one build cache.
+func build(in, pkg, out string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, pkg)
+	cmd.Dir = in
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	r, err := proc.Run(cmd)
+	return errors.Join(err, r.Err())
+}
+
+// newerThan reports whether file exists and no source below the folder is newer.
+func newerThan(file, sources string) (bool, error) {
+	built, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var newest time.Time
+	err = filepath.WalkDir(sources, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for sources newer than %s: %w", file, err)
+	}
+	return built.ModTime().After(newest), nil
+}
