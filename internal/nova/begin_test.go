@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/messagebus"
 )
 
 // TestBeginningThatFailsIsBegunAgain: nothing is taken from the queue before it worked.
@@ -29,7 +29,7 @@ func TestBeginningThatFailsIsBegunAgain(t *testing.T) {
 	s.run(l)
 	after := uuid.NewString()
 	require.Eventually(t, func() bool {
-		require.NoError(t, p.Send(oslo.Instance("instance.delete.end", after, "h1")))
+		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", after, "h1")))
 		return len(h.of(after)) > 0
 	}, soon, 50*time.Millisecond, "log: %s", s.log)
 }

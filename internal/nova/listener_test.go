@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/nova"
-	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/messagebus"
 	"burnish/internal/testkit/testlog"
 )
 
@@ -30,7 +30,7 @@ func TestDeletedInstanceIsHeard(t *testing.T) {
 	l := &nova.Listener{URL: s.broker.TransportURL(), Handle: h.handle}
 	s.listen(l)
 	id := uuid.NewString()
-	n := oslo.Instance("instance.delete.end", id, "Host-1")
+	n := messagebus.Instance("instance.delete.end", id, "Host-1")
 	n.Timestamp = "2026-11-20 09:48:02.218030"
 	require.NoError(t, p.Send(n))
 	e := h.await(t, id)
@@ -43,7 +43,7 @@ func TestDeletedInstanceIsHeard(t *testing.T) {
 
 	// Failures come under another routing key, with Nova's priority.
 	failed := uuid.NewString()
-	n = oslo.Instance("instance.create.error", failed, "h2")
+	n = messagebus.Instance("instance.create.error", failed, "h2")
 	n.Priority = "error"
 	require.NoError(t, p.Send(n))
 	require.Equal(t, "instance.create.error", h.await(t, failed).Type)
@@ -80,7 +80,7 @@ func TestNovaIsNeverRefused(t *testing.T) {
 			last := ""
 			for range n {
 				last = uuid.NewString()
-				require.NoError(t, p.Send(oslo.Instance("instance.delete.end", last, "h1")))
+				require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", last, "h1")))
 			}
 			h.await(t, last)
 			require.Eventually(t, func() bool {
@@ -97,7 +97,7 @@ func TestNovaIsNeverRefused(t *testing.T) {
 			require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", false, false, false, false, nil))
 			// A second service of Nova's comes later, and is not refused either.
 			id := uuid.NewString()
-			require.NoError(t, s.producer().Send(oslo.Instance("instance.delete.end", id, "h2")))
+			require.NoError(t, s.producer().Send(messagebus.Instance("instance.delete.end", id, "h2")))
 			h.await(t, id)
 		})
 	}
@@ -110,7 +110,7 @@ func TestADurableExchangeServesToo(t *testing.T) {
 	require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", true, false, false, false, nil))
 	var h heard
 	s.listen(s.listener(h.handle))
-	s.publish(ch, body(t, "instance.delete.end", "nova-compute:h1", "", oslo.Payload(instance, "h1", "h1")))
+	s.publish(ch, body(t, "instance.delete.end", "nova-compute:h1", "", messagebus.Payload(instance, "h1", "h1")))
 	h.await(t, instance)
 }
 
@@ -125,7 +125,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	s.listen(l)
 	<-began
 	before := uuid.NewString()
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", before, "h1")))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", before, "h1")))
 	h.await(t, before)
 
 	require.NoError(t, s.broker.Kill())
@@ -136,7 +136,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	// again by itself, and complains of having had to.
 	after := uuid.NewString()
 	require.Eventually(t, func() bool {
-		if err := p.Send(oslo.Instance("instance.delete.end", after, "h1")); err != nil {
+		if err := p.Send(messagebus.Instance("instance.delete.end", after, "h1")); err != nil {
 			t.Log(err)
 		}
 		return len(h.of(after)) > 0
@@ -165,7 +165,7 @@ func TestAHandlerThatFailsGetsItAgain(t *testing.T) {
 	ids := []string{uuid.NewString(), uuid.NewString(), uuid.NewString()}
 	for _, id := range ids {
 		// Between them what is ignored, which must not come again.
-		require.NoError(t, p.Send(oslo.Instance("instance.delete.end", id, "h1"), oslo.Instance("instance.pause.end", id, "h1")))
+		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1"), messagebus.Instance("instance.pause.end", id, "h1")))
 	}
 	for _, id := range ids {
 		h.await(t, id)
@@ -200,7 +200,7 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 		return err == nil && q.Consumers == 1
 	}, soon, 100*time.Millisecond, "%s", out)
 	id := uuid.NewString()
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", id, "h1")))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	require.ErrorContains(t, child.Wait(), "killed")
 	require.Contains(t, out.String(), id)
 
@@ -218,7 +218,7 @@ func TestWhatComesWhileWeAreAwayWaits(t *testing.T) {
 	stop()
 	const n = 100
 	for range n {
-		require.NoError(t, p.Send(oslo.Instance("instance.delete.end", uuid.NewString(), "h1")))
+		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), "h1")))
 	}
 	l := s.listener(nil)
 	l.Prefetch = 16
@@ -255,7 +255,7 @@ func TestTwoListenersShare(t *testing.T) {
 	stopB := s.listen(lb)
 	const n = 60
 	for range n {
-		require.NoError(t, p.Send(oslo.Instance("instance.delete.end", uuid.NewString(), "h1")))
+		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), "h1")))
 	}
 	require.Eventually(t, func() bool { return la.Counts().Handled+lb.Counts().Handled == n }, soon, 5*time.Millisecond)
 	require.NotEmpty(t, a.all())
@@ -263,7 +263,7 @@ func TestTwoListenersShare(t *testing.T) {
 	// One ends: the other has it all.
 	stopB()
 	id := uuid.NewString()
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", id, "h1")))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	a.await(t, id)
 }
 
@@ -283,7 +283,7 @@ func TestPoisonIsDropped(t *testing.T) {
 		}
 	}
 	id := uuid.NewString()
-	late := oslo.Instance("instance.delete.end", id, "h1")
+	late := messagebus.Instance("instance.delete.end", id, "h1")
 	late.Timestamp = "2020-01-01 00:00:00" // it waited in some queue for years
 	require.NoError(t, p.Send(late))
 	require.Equal(t, 2020, h.await(t, id).At.Year())
@@ -306,10 +306,10 @@ func TestWhatSaysNothingOfDevicesIsIgnored(t *testing.T) {
 	s.listen(l)
 	id := uuid.NewString()
 	require.NoError(t, p.Send(
-		oslo.Instance("instance.power_off.end", id, "h1"),
-		oslo.Instance("instance.rebuild.end", id, "h1"),
-		oslo.Notification{EventType: "service.update", PublisherID: "nova-compute:h1", Payload: map[string]any{"nova_object.data": 5}},
-		oslo.Instance("instance.delete.end", id, "h1")))
+		messagebus.Instance("instance.power_off.end", id, "h1"),
+		messagebus.Instance("instance.rebuild.end", id, "h1"),
+		messagebus.Notification{EventType: "service.update", PublisherID: "nova-compute:h1", Payload: map[string]any{"nova_object.data": 5}},
+		messagebus.Instance("instance.delete.end", id, "h1")))
 	require.Equal(t, "instance.delete.end", h.await(t, id).Type)
 	require.Eventually(t, func() bool { return l.Counts().Ignored == 3 && l.Counts().Handled == 1 }, soon, 5*time.Millisecond)
 	require.Len(t, h.of(id), 1)
@@ -327,7 +327,7 @@ func TestBindingsThatWereLost(t *testing.T) {
 	ch := s.channel()
 	require.NoError(t, ch.ExchangeDelete(s.exchange, false, false))
 	require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", false, false, false, false, nil))
-	text := body(t, "instance.delete.end", "nova-compute:h1", "", oslo.Payload(instance, "h1", "h1"))
+	text := body(t, "instance.delete.end", "nova-compute:h1", "", messagebus.Payload(instance, "h1", "h1"))
 	require.Eventually(t, func() bool {
 		s.publish(ch, text)
 		return len(h.of(instance)) > 0
@@ -345,7 +345,7 @@ func TestAQueueThatWasDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return l.Counts().Reconnects == 1 && l.Counts().Connected }, soon, 5*time.Millisecond)
 	id := uuid.NewString()
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", id, "h1")))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	h.await(t, id)
 }
 
@@ -360,7 +360,7 @@ func TestTheQueueFillsNoBroker(t *testing.T) {
 	ids := make([]string, 12)
 	for i := range ids {
 		ids[i] = uuid.NewString()
-		require.NoError(t, p.Send(oslo.Instance("instance.delete.end", ids[i], "h1")))
+		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", ids[i], "h1")))
 	}
 	again := s.listener(h.handle)
 	again.MaxLength = l.MaxLength
@@ -395,7 +395,7 @@ func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
 	var h heard
 	s.listen(s.listener(h.handle))
 	id := uuid.NewString()
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", id, "h1")))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	h.await(t, id)
 	require.Contains(t, s.log.String(), "other settings")
 }
@@ -406,10 +406,10 @@ func TestBrokersAndTLS(t *testing.T) {
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
-	l.URL = "amqp://guest:guest@127.0.0.1:1,guest:guest@[::1]:1/," + s.broker.TLSURL() + "?ssl_ca_file=" + s.broker.Authority()
+	l.URL = "amqp://guest:guest@127.0.0.1:1,guest:guest@[::1]:1/," + s.broker.TLSURL() + "?ssl_ca_file=" + s.broker.CAFile()
 	s.listen(l)
 	id := uuid.NewString()
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", id, "h1")))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	h.await(t, id)
 
 	// A certificate that nobody vouches for is not taken.
@@ -446,7 +446,7 @@ func TestRightsThatAreEnough(t *testing.T) {
 	id := ""
 	for range 30 {
 		id = uuid.NewString()
-		require.NoError(t, p.Send(oslo.Instance("instance.delete.end", id, "h1")))
+		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	}
 	h.await(t, id)
 	require.Len(t, h.all(), 30)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/nova"
-	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/messagebus"
 )
 
 const instance = "178b0921-8f85-4257-88b6-2e743b5a975c"
@@ -28,7 +28,7 @@ func body(t testing.TB, event, publisher, timestamp string, payload any) []byte 
 
 func parse(t *testing.T, event, publisher string, host, node any) (nova.Event, bool) {
 	t.Helper()
-	e, known, err := nova.Parse(body(t, event, publisher, "2026-11-20 09:48:02.218030", oslo.Payload(instance, host, node)))
+	e, known, err := nova.Parse(body(t, event, publisher, "2026-11-20 09:48:02.218030", messagebus.Payload(instance, host, node)))
 	require.NoError(t, err)
 	return e, known
 }
@@ -102,13 +102,13 @@ func TestTimestamps(t *testing.T) {
 		"2026-11-20 09:48:02.218030": 218030 * time.Microsecond, "2026-11-20 09:48:02": 0, "2026-11-20T09:48:02.5": 500 * time.Millisecond,
 		"2026-11-20T09:48:02Z": 0, "2026-11-20T11:48:02.000001+02:00": time.Microsecond, "2026-11-20 09:48:02+00:00": 0,
 	} {
-		e, known, err := nova.Parse(body(t, "instance.delete.end", "", text, oslo.Payload(instance, "h", "h")))
+		e, known, err := nova.Parse(body(t, "instance.delete.end", "", text, messagebus.Payload(instance, "h", "h")))
 		require.NoError(t, err)
 		require.True(t, known)
 		require.Equal(t, want.Add(fraction), e.At, text)
 	}
 	for _, text := range []string{"", "yesterday", "2026-13-45 00:00:00"} {
-		e, known, err := nova.Parse(body(t, "instance.delete.end", "", text, oslo.Payload(instance, "h", "h")))
+		e, known, err := nova.Parse(body(t, "instance.delete.end", "", text, messagebus.Payload(instance, "h", "h")))
 		require.NoError(t, err)
 		require.True(t, known)
 		require.Zero(t, e.At, "a hint is as good without its time")
@@ -118,7 +118,7 @@ func TestTimestamps(t *testing.T) {
 // TestBareMessage: what Nova's driver "messaging", without v2, sends.
 func TestBareMessage(t *testing.T) {
 	var outer map[string]string
-	require.NoError(t, json.Unmarshal(body(t, "instance.delete.end", "nova-compute:h1", "", oslo.Payload(instance, "h1", "h1")), &outer))
+	require.NoError(t, json.Unmarshal(body(t, "instance.delete.end", "nova-compute:h1", "", messagebus.Payload(instance, "h1", "h1")), &outer))
 	e, known, err := nova.Parse([]byte(outer["oslo.message"]))
 	require.NoError(t, err)
 	require.True(t, known)
@@ -128,7 +128,7 @@ func TestBareMessage(t *testing.T) {
 // poisons are bodies that nobody can read, by what is told of them.
 func poisons(t testing.TB) map[string][][]byte {
 	with := func(key string, value any) []byte {
-		payload := oslo.Payload(instance, "h1", "h1")
+		payload := messagebus.Payload(instance, "h1", "h1")
 		payload["nova_object.data"].(map[string]any)[key] = value
 		return body(t, "instance.delete.end", "nova-compute:h1", "", payload)
 	}
@@ -137,7 +137,7 @@ func poisons(t testing.TB) map[string][][]byte {
 		"the message is no JSON":                               {nil, []byte("\x00\xff"), []byte(`{"oslo.message":`), []byte(`{"oslo.message": "{"}`), []byte(strings.Repeat("[", 500_000))},
 		"the message has not oslo.messaging's envelope":        {[]byte(`null`), []byte(`5`), []byte(`[]`), []byte(`{}`), []byte(`{"oslo.message": {}}`), []byte(`{"oslo.message": "{\"oslo.message\": \"{}\"}"}`)},
 		"the notification has no versioned payload":            {body(t, "instance.delete.end", "", "", nil), body(t, "instance.delete.end", "", "", map[string]any{"instance_id": instance})},
-		"a field of the notification has a type or form that ": {with("uuid", nil), with("uuid", 7), with("uuid", "server-1"), with("host", []string{"h1"}), with("host", "a b"), with("node", "a\nb"), with("node", strings.Repeat("n", 256)), body(t, "instance.delete.end", "nova-compute:h\x00", "", oslo.Payload(instance, "h1", "h1")), body(t, "instance.delete.end", "", "", "payload"), []byte(`{"event_type": 5}`), []byte(`{"event_type": "instance.delete.end", "timestamp": 5}`)},
+		"a field of the notification has a type or form that ": {with("uuid", nil), with("uuid", 7), with("uuid", "server-1"), with("host", []string{"h1"}), with("host", "a b"), with("node", "a\nb"), with("node", strings.Repeat("n", 256)), body(t, "instance.delete.end", "nova-compute:h\x00", "", messagebus.Payload(instance, "h1", "h1")), body(t, "instance.delete.end", "", "", "payload"), []byte(`{"event_type": 5}`), []byte(`{"event_type": "instance.delete.end", "timestamp": 5}`)},
 	}
 }
 
@@ -152,8 +152,8 @@ func TestPoison(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(body(f, "instance.delete.end", "nova-compute:h1", "2026-11-20 09:48:02.218030", oslo.Payload(instance, "h1", "h1")))
-	f.Add(body(f, "instance.rebuild.end", "nova-compute:h2", "2026-11-20T09:48:02Z", oslo.Payload(instance, "h1", nil)))
+	f.Add(body(f, "instance.delete.end", "nova-compute:h1", "2026-11-20 09:48:02.218030", messagebus.Payload(instance, "h1", "h1")))
+	f.Add(body(f, "instance.rebuild.end", "nova-compute:h2", "2026-11-20T09:48:02Z", messagebus.Payload(instance, "h1", nil)))
 	for _, all := range poisons(f) {
 		for _, one := range all {
 			if len(one) < 10_000 {

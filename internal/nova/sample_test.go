@@ -16,8 +16,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/testkit/messagebus"
 	"burnish/internal/testkit/openstack"
-	"burnish/internal/testkit/oslo"
 	"burnish/internal/testkit/testlog"
 )
 
@@ -192,7 +192,7 @@ func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 		require.Equal(t, "placement 1.26", d.version)
 		d.used = 0 // which leaves the generation as it is
 	})
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", uuid.NewString(), "h1")))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), "h1")))
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 && d.generation == 8 }), soon, 10*time.Millisecond)
 	require.Equal(t, []string{"h1_0000:0A:00.0"}, cleaned(dir))
 	d.change(func(d *oneDevice) { require.Equal(t, []int{200}, d.puts) })
@@ -260,7 +260,7 @@ func TestTheSampleWithKeystone(t *testing.T) {
 	s := needsSample(t)
 	keystone := openstack.StartKeystone(t, openstack.KeystoneOptions{})
 	server := openstack.Start(t, openstack.Options{Keystone: keystone})
-	keystone.Serve(t, server.URL)
+	keystone.Register(t, server.URL)
 	scheduler := openstack.NewScheduler(t, server.URL)
 	scheduler.Token = keystone.Token(t)
 	root := scheduler.Host("h1")

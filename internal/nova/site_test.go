@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/nova"
-	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/messagebus"
 	"burnish/internal/testkit/testlog"
 )
 
@@ -31,7 +31,7 @@ const soon = 60 * time.Second
 var shared struct {
 	sync.Mutex
 	dir    string
-	broker *oslo.Broker
+	broker *messagebus.Broker
 	err    error
 }
 
@@ -72,16 +72,16 @@ func processesOf(dir string) (left []string) {
 	return left
 }
 
-func theBroker(t *testing.T) *oslo.Broker {
+func theBroker(t *testing.T) *messagebus.Broker {
 	t.Helper()
-	if why := oslo.Missing(); why != "" {
+	if why := messagebus.Missing(); why != "" {
 		t.Skip(why)
 	}
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.dir == "" {
 		if shared.dir, shared.err = os.MkdirTemp("", "burnish-nova"); shared.err == nil {
-			shared.broker, shared.err = oslo.Start(shared.dir)
+			shared.broker, shared.err = messagebus.Start(shared.dir)
 		}
 	}
 	require.NoError(t, shared.err)
@@ -91,7 +91,7 @@ func theBroker(t *testing.T) *oslo.Broker {
 // site is a test's own corner of the broker.
 type site struct {
 	t        *testing.T
-	broker   *oslo.Broker
+	broker   *messagebus.Broker
 	exchange string
 	queue    string
 	log      *testlog.Log
@@ -103,16 +103,16 @@ func newSite(t *testing.T) *site {
 }
 
 // novaRuns is a producer that has said something, so that its exchange is there.
-func (s *site) novaRuns() *oslo.Producer {
+func (s *site) novaRuns() *messagebus.Producer {
 	s.t.Helper()
 	p := s.producer()
-	require.NoError(s.t, p.Send(oslo.Instance("instance.power_on.end", uuid.NewString(), "h1")))
+	require.NoError(s.t, p.Send(messagebus.Instance("instance.power_on.end", uuid.NewString(), "h1")))
 	return p
 }
 
-func (s *site) producer() *oslo.Producer {
+func (s *site) producer() *messagebus.Producer {
 	s.t.Helper()
-	p, err := oslo.StartProducer(s.t.TempDir(), s.broker.TransportURL(), s.exchange, "versioned_notifications")
+	p, err := messagebus.StartProducer(s.t.TempDir(), s.broker.TransportURL(), s.exchange, "versioned_notifications")
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, p.Stop()) })
 	return p

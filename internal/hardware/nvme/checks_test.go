@@ -76,13 +76,13 @@ func TestWhatTenantsLeave(t *testing.T) {
 			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.site.Change(0, tt.change)
-			b.site.Forget()
+			b.site.ClearLog()
 			r := b.clean(0, found, device.CryptoErase)
 			err := r.step(t.Context(), clean.StepSecurityCheck)
 			if tt.code == "" {
 				require.NoError(t, err)
 				require.Contains(t, r.done[clean.StepSecurityCheck].Note, tt.says)
-				require.Equal(t, b.site.Look(0).Features[6].Default, b.site.Look(0).Features[6].Saved)
+				require.Equal(t, b.site.State(0).Features[6].Default, b.site.State(0).Features[6].Saved)
 			} else {
 				require.Contains(t, fault(t, tt.code, err).Message, tt.says)
 			}
@@ -118,7 +118,7 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 				r := b.clean(0, found, operation)
 				died := errors.New("died")
 				r.stop = func(string, int64) error {
-					if dies && !b.site.Look(0).Namespaces[0].WriteProtected {
+					if dies && !b.site.State(0).Namespaces[0].WriteProtected {
 						dies = false
 						return died
 					}
@@ -130,7 +130,7 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 				require.NoError(t, r.step(t.Context(), clean.StepSecurityCheck))
 				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 				require.NoError(t, err)
-				require.False(t, b.site.Look(0).Namespaces[0].WriteProtected)
+				require.False(t, b.site.State(0).Namespaces[0].WriteProtected)
 				require.Zero(t, b.left(0))
 				provenCommands(t, b.site, "S1")
 			})
@@ -147,14 +147,14 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 	left := []nvmesim.Element{{Feature: 0x7d, Type: 1}, {Feature: 0x7e, Type: 3}, {Feature: 0x7e, Type: 63}, {Feature: 0x7f, Type: 2, NSID: 1}}
 	refusals := map[string]nvmesim.Injection{
 		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
-		"a drive lies": {Opcode: nvmesim.SetFeatures, Lie: true},
+		"a drive lies": {Opcode: nvmesim.SetFeatures, NoEffect: true},
 	}
 	check := func(t *testing.T, change func(*nvmesim.Controller)) (*bench, *run, error) {
 		t.Helper()
 		b := newBench(t, nvmesim.Drive("S1"))
 		found := b.enrol(0)
 		b.site.Change(0, change)
-		b.site.Forget()
+		b.site.ClearLog()
 		r := b.clean(0, found, device.CryptoErase)
 		return b, r, r.step(t.Context(), clean.StepSecurityCheck)
 	}
@@ -163,7 +163,7 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 		b, r, err := check(t, func(c *nvmesim.Controller) { c.HostMetadata, c.Metadata = true, slices.Clone(left) })
 		require.NoError(t, err)
 		require.Contains(t, r.done[clean.StepSecurityCheck].Note, "host metadata deleted: 4 elements")
-		require.Empty(t, b.site.Look(0).Metadata)
+		require.Empty(t, b.site.State(0).Metadata)
 		provenCommands(t, b.site, "S1")
 	})
 	for name, has := range map[string]bool{"none left": true, "no such features": false} {
@@ -184,7 +184,7 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 				c.HostMetadata, c.Metadata, c.Inject = true, slices.Clone(left), []nvmesim.Injection{inject}
 			})
 			fault(t, device.CodeCommandRefused, err)
-			require.Equal(t, left, b.site.Look(0).Metadata)
+			require.Equal(t, left, b.site.State(0).Metadata)
 		})
 	}
 }
@@ -196,7 +196,7 @@ func TestWriteProtectionThatStays(t *testing.T) {
 	t.Parallel()
 	for name, inject := range map[string]nvmesim.Injection{
 		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
-		"a drive lies": {Opcode: nvmesim.SetFeatures, Lie: true},
+		"a drive lies": {Opcode: nvmesim.SetFeatures, NoEffect: true},
 		"it is lost":   {Opcode: nvmesim.SetFeatures, Errno: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestWriteProtectionThatStays(t *testing.T) {
 				c.Inject = []nvmesim.Injection{inject}
 			})
 			b.site.Rescan(0)
-			b.site.Forget()
+			b.site.ClearLog()
 			code := device.CodeWriteProtected
 			if inject.Errno != 0 {
 				code = device.CodeIO
@@ -249,7 +249,7 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 			b.soil(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3 })
 			b.site.Change(0, tt.change)
-			b.site.Forget()
+			b.site.ClearLog()
 			r := b.clean(0, found, device.CryptoErase)
 			r.stall = 300 * time.Millisecond
 			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)

@@ -22,7 +22,7 @@ var changes = []uint8{nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.
 // provenCommands insists that each command went to the enrolled drive, and that each
 // that changes something came after an identify of the same drive's controller, and no other
 // change between them.
-func provenCommands(t *testing.T, site *nvmesim.Site, serial string) {
+func provenCommands(t *testing.T, site *nvmesim.Host, serial string) {
 	t.Helper()
 	const controller = 1 // CNS
 	identified := map[string]bool{}
@@ -57,7 +57,7 @@ func TestCleanByEachOperation(t *testing.T) {
 			control := b.left(1)
 			require.Positive(t, control)
 			require.Equal(t, control, b.left(0))
-			b.site.Forget()
+			b.site.ClearLog()
 
 			r := b.clean(0, found, operation)
 			names := r.plan(*found.Capabilities)
@@ -135,14 +135,14 @@ func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 		c.Sanitize.Polls, c.Sanitize.Leaves = 3, "unchanged"
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 0, Skip: 1 << 20}}
 	})
-	b.site.Forget()
+	b.site.ClearLog()
 	r := b.clean(0, found, device.CryptoErase)
 	started := 0
 	r.stop = func(string, int64) error {
 		log := b.site.Log()
 		if now := len(slices.DeleteFunc(log, func(c nvmesim.Command) bool { return c.Opcode != nvmesim.SanitizeDrive })); now > started {
 			started = now
-		} else if b.site.Look(0).Sanitize.Status != 2 {
+		} else if b.site.State(0).Sanitize.Status != 2 {
 			// The tenant's has ended: ours erases.
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" })
 		}
@@ -183,7 +183,7 @@ func TestACrashBetweenIntentAndCommand(t *testing.T) {
 	}
 	require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
 	require.Contains(t, r.kept, clean.StepSanitize, "the intent is recorded first")
-	b.site.Forget()
+	b.site.ClearLog()
 	r.stop = nil
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
@@ -215,14 +215,14 @@ func TestAnotherSanitizeComesBetween(t *testing.T) {
 			died := errors.New("died")
 			came, crash := false, tt.crash
 			r.stop = func(string, int64) error {
-				switch sanitize := b.site.Look(0).Sanitize; {
+				switch sanitize := b.site.State(0).Sanitize; {
 				case len(r.kept) > 0 && !came:
 					came = true
 					b.site.Change(0, func(c *nvmesim.Controller) {
 						c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, tt.command, false
 						c.Sanitize.Leaves, c.Sanitize.Polls = "unchanged", 2
 						if tt.lie {
-							c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Lie: true}}
+							c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, NoEffect: true}}
 						}
 					})
 				case crash && sanitize.Status == 2:
@@ -260,7 +260,7 @@ func TestWhatWasWrittenSinceIsSeen(t *testing.T) {
 	require.NoError(t, r.step(t.Context(), clean.StepSanitize))
 	media := hardwaretest.File(b.site.Media(0))
 	require.NoError(t, hardwaretest.Stamp(media, 1<<20, tenant+1))
-	b.site.Dirtied(0)
+	b.site.MarkWritten(0)
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify)).Message, "written to since")
 }
 
@@ -275,7 +275,7 @@ func TestAnAnswerLost(t *testing.T) {
 	b.soil(0)
 	r := b.clean(0, found, device.BlockErase)
 	fault(t, device.CodeIO, r.step(t.Context(), clean.StepSanitize))
-	b.site.Forget()
+	b.site.ClearLog()
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
 	require.Zero(t, b.left(0))
@@ -294,7 +294,7 @@ func TestADriveThatLiesIsNotBelieved(t *testing.T) {
 		"done by another":             {Status: 1, CDW10: 2},
 		"done, and written to since":  {Status: 1, CDW10: 4},
 		"done by another, and erased": {Status: 1, CDW10: 2, GlobalErased: true},
-		"done, whatever is written":   {Status: 1, CDW10: 4, GlobalErased: true, Unaware: true},
+		"done, whatever is written":   {Status: 1, CDW10: 4, GlobalErased: true, IgnoresWrites: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -304,8 +304,8 @@ func TestADriveThatLiesIsNotBelieved(t *testing.T) {
 			b.soil(0)
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Sanitize.Status, c.Sanitize.CDW10 = before.Status, before.CDW10
-				c.Sanitize.GlobalErased, c.Sanitize.Unaware = before.GlobalErased, before.Unaware
-				c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Lie: true}}
+				c.Sanitize.GlobalErased, c.Sanitize.IgnoresWrites = before.GlobalErased, before.IgnoresWrites
+				c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, NoEffect: true}}
 			})
 			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 			f := fault(t, device.CodeSanitizeFailed, err)
@@ -335,7 +335,7 @@ func TestNoOtherOperationAfterAFailure(t *testing.T) {
 			found := b.enrol(0)
 			b.soil(0)
 			b.site.Change(0, tt.change)
-			b.site.Forget()
+			b.site.ClearLog()
 			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 			require.Contains(t, fault(t, tt.code, err).Message, tt.says)
 			for _, c := range b.site.Log() {
@@ -360,7 +360,7 @@ func TestAStalledSanitizeIsTheOperators(t *testing.T) {
 	r.stall = 300 * time.Millisecond
 	_, err := r.sanitized(t)
 	require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "stands at")
-	require.Equal(t, uint8(2), uint8(b.site.Look(0).Sanitize.Status)&7, "it runs on")
+	require.Equal(t, uint8(2), uint8(b.site.State(0).Sanitize.Status)&7, "it runs on")
 }
 
 // TestMediaVerificationIsLeftFirst.
@@ -371,7 +371,7 @@ func TestMediaVerificationIsLeftFirst(t *testing.T) {
 	found := b.enrol(0)
 	b.soil(0)
 	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4 })
-	b.site.Forget()
+	b.site.ClearLog()
 	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
 	require.NoError(t, err)
 	var actions []uint32
@@ -415,7 +415,7 @@ func TestZeroResumes(t *testing.T) {
 	b.site.Swap(0, "S2")
 	b.soil(0)
 	all := b.left(0)
-	b.site.Forget()
+	b.site.ClearLog()
 	fault(t, device.CodeReplaced, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
 	require.Equal(t, all, b.left(0))
 	for _, c := range b.site.Log() {
@@ -442,7 +442,7 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Inject = []nvmesim.Injection{{Opcode: opcode, Skip: skip, Times: 1, AfterEffect: true, SwapTo: "S2"}}
 			})
-			b.site.Forget()
+			b.site.ClearLog()
 			r := b.clean(0, found, device.CryptoErase)
 			_, err := r.sanitized(t)
 			for _, c := range b.site.Log() {
@@ -450,7 +450,7 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 					require.Equal(t, "S1", c.Serial, "opcode 0x%x", c.Opcode)
 				}
 			}
-			if b.site.Look(0).Serial == "S2" {
+			if b.site.State(0).Serial == "S2" {
 				require.Error(t, err)
 			}
 		})
@@ -474,7 +474,7 @@ func TestSomebodyElsesUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			held, err := open()
 			require.NoError(t, err)
-			b.site.Forget()
+			b.site.ClearLog()
 			for _, step := range []string{clean.StepSanitize, clean.StepZero, clean.StepConsolidateNamespaces, clean.StepSecurityCheck} {
 				fault(t, device.CodeTargetBusy, b.clean(0, found, device.CryptoErase).step(t.Context(), step))
 			}

@@ -58,7 +58,7 @@ func TestWhatADriveIs(t *testing.T) {
 	b := newBench(t, drive)
 	found := b.enrol(0)
 	require.Equal(t, device.Identity{
-		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.Look(0).SubsystemNQN,
+		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.State(0).SubsystemNQN,
 		Size: 16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
 	}, found.Identity)
 	require.Equal(t, nvme.Type, found.Type, "S2.32")
@@ -102,7 +102,7 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 			b := newBench(t, nvmesim.Drive("S1"))
 			found := b.enrol(0)
 			b.site.Change(0, tt.change)
-			b.site.Forget()
+			b.site.ClearLog()
 			_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
 			fault(t, tt.code, err)
 			fault(t, tt.code, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize))
@@ -199,11 +199,11 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	require.Empty(t, found)
 	b.specs, err = pci.ParseSpecs([]byte(`[{"vendor_id": "8086", "one_time_use": "yes", "bay": "3"}]`))
 	require.NoError(t, err)
-	b.site.Forget()
+	b.site.ClearLog()
 	found, err = b.driver.Find(t.Context())
 	require.NoError(t, err)
 	require.Len(t, found, 1)
-	require.Equal(t, b.site.Look(0).Address, found[0].Address)
+	require.Equal(t, b.site.State(0).Address, found[0].Address)
 	require.True(t, found[0].OneTimeUse)
 	require.Empty(t, b.site.Log(), "no drive is asked")
 

@@ -117,7 +117,7 @@ func withoutRoot(t *testing.T, names ...string) *unprivileged {
 	// What udev would do: the namespaces are the worker's, the controllers are not.
 	require.NoError(t, os.Chown(filepath.Join(b.site.Dev, "nvme0n1"), nobody, nobody))
 	u.rules("1b36", 0o644)
-	u.told = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.Look(0).Address,
+	u.told = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.State(0).Address,
 		Helper: filepath.Join(dir, "helper"), Fence: filepath.Join(dir, "tmp/fence"), Operation: device.CryptoErase, Steps: names}
 	u.tell("helper.json")
 	return u
@@ -235,7 +235,7 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 			u.soil(1)
 			control := u.left(1)
 			require.Positive(t, u.left(0))
-			u.site.Forget()
+			u.site.ClearLog()
 			output, err := u.worker().CombinedOutput()
 			require.NoError(t, err, "%s", output)
 			t.Logf("%s", output)
@@ -291,7 +291,7 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 				u.rules("1b36", 0o644)
 				require.NoError(t, os.Chmod(filepath.Join(u.dir, "helper"), 0o755|os.ModeSetuid))
 			}()
-			u.site.Forget()
+			u.site.ClearLog()
 			output, err := u.worker().CombinedOutput()
 			require.Error(t, err)
 			require.Contains(t, string(output), tt.says)

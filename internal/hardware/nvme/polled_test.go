@@ -19,7 +19,7 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	b := newBench(t, drive)
 	found := b.enrol(0)
 	b.soil(0)
-	b.site.Forget()
+	b.site.ClearLog()
 	r := b.clean(0, found, device.BlockErase)
 	var told []int64
 	r.stop = func(_ string, offset int64) error {
@@ -56,7 +56,7 @@ func TestACommandThatEndsWellProvesNothing(t *testing.T) {
 			b.soil(0)
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}, {NSID: 2, Blocks: 1 << 10}}
-				c.Inject = []nvmesim.Injection{{Opcode: opcode, Lie: true}}
+				c.Inject = []nvmesim.Injection{{Opcode: opcode, NoEffect: true}}
 			})
 			b.site.Rescan(0)
 			step, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepConsolidateNamespaces, clean.StepZero, clean.StepVerify)

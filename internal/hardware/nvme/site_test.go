@@ -28,7 +28,7 @@ const tenant = 7
 // steps.
 type bench struct {
 	t      *testing.T
-	site   *nvmesim.Site
+	site   *nvmesim.Host
 	driver *nvme.Driver
 	// allow is the host's rule; nil allows everything.
 	allow func(pci.Device) error
@@ -53,7 +53,7 @@ func newBench(t *testing.T, controllers ...nvmesim.Controller) *bench {
 }
 
 func (b *bench) target(i int) hardware.Target {
-	return hardware.Target{Name: "d", Driver: "nvme", Address: b.site.Look(i).Address}
+	return hardware.Target{Name: "d", Driver: "nvme", Address: b.site.State(i).Address}
 }
 
 // enrol has the driver look at drive i for the first time.
@@ -71,7 +71,7 @@ func (b *bench) soil(i int) {
 	size, err := media.Size()
 	require.NoError(b.t, err)
 	require.NoError(b.t, hardwaretest.Stamp(media, size, tenant))
-	b.site.Dirtied(i)
+	b.site.MarkWritten(i)
 }
 
 // left counts the tenant's blocks on drive i's media.

@@ -50,7 +50,7 @@ func TestNothingATenantLeavesKeepsACleanOff(t *testing.T) {
 				b.soil(0)
 				b.site.Change(0, tt.change)
 				b.site.Rescan(0)
-				b.site.Forget()
+				b.site.ClearLog()
 				r := b.clean(0, found, operation)
 				plan := r.plan(*found.Capabilities)
 				if operation == device.WriteZeroes {

@@ -49,7 +49,7 @@ func walk(t *testing.T, seed uint64) bool {
 				case 0:
 					injection.Errno, injection.AfterEffect = 5, true
 				case 1:
-					injection.Lie = true
+					injection.NoEffect = true
 				case 2:
 					injection.Status = nvmesim.Status(6)
 				case 3:
@@ -85,7 +85,7 @@ func walk(t *testing.T, seed uint64) bool {
 		}
 	}
 	// Trouble is over: what is not done now never will be.
-	lies, failed := operation.Sanitizes() && leaves == "unchanged", operation.Overwrites() && b.site.Look(0).Sanitize.Status == 3
+	lies, failed := operation.Sanitizes() && leaves == "unchanged", operation.Overwrites() && b.site.State(0).Sanitize.Status == 3
 	require.True(t, lies || failed, "seed %d: %s does not come to its end: %v", seed, operation, last)
 	return false
 }

@@ -48,7 +48,7 @@ func withKeeper(m *testing.M) (code int) {
 				}
 			}()
 			keeper = filepath.Join(dir, "keeper")
-			build := exec.Command("go", "build", "-o", keeper, "burnish/internal/testkit/cmd/keeper")
+			build := exec.Command("go", "build", "-o", keeper, "burnish/internal/testkit/cmd/supervisor")
 			build.Stderr = os.Stderr
 			err = build.Run()
 		}

@@ -30,7 +30,7 @@ func newCloud(t *testing.T, o pt.KeystoneOptions) *cloud {
 	c := &cloud{keystone: pt.StartKeystone(t, o)}
 	server := pt.Start(t, pt.Options{Keystone: c.keystone})
 	c.recorder = pt.Record(t, server.URL)
-	c.keystone.Serve(t, c.recorder.URL)
+	c.keystone.Register(t, c.recorder.URL)
 	return c
 }
 
@@ -162,7 +162,7 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 // request more, and no call fails. A password that is no longer good is for a person.
 func TestTokenIsReplaced(t *testing.T) {
 	const last = 10 * time.Second // a busy machine takes a while from getting one to showing it
-	c := newCloud(t, pt.KeystoneOptions{TokensLast: last})
+	c := newCloud(t, pt.KeystoneOptions{TokenLifetime: last})
 	store, err := openWith(t, c.keystone.Environment())
 	require.NoError(t, err)
 	p := it.NewProvider()

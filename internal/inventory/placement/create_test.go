@@ -74,7 +74,7 @@ func TestAnotherControllersProvider(t *testing.T) {
 		p := it.NewProvider()
 		p.Name = "node-7_0000:3b:00." + string(rune('0'+i))
 		make(&p)
-		before, _ := s.recorder.Level(p.UUID)
+		before, _ := s.recorder.Latest(p.UUID)
 		s.recorder.Reset()
 		store := s.open(t, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}}) // one that read no names yet
 		err := store.Create(t.Context(), p)
@@ -82,13 +82,13 @@ func TestAnotherControllersProvider(t *testing.T) {
 		for _, e := range s.recorder.Exchanges() {
 			require.Equal(t, http.MethodGet, e.Method, "%d: it wrote", i)
 		}
-		after, _ := s.recorder.Level(p.UUID)
+		after, _ := s.recorder.Latest(p.UUID)
 		require.Equal(t, before, after)
 		if i < 6 {
 			require.Contains(t, s.log.String(), "level=ERROR", "%d", i)
 			require.ErrorContains(t, err, placement.OwnTrait)
 		}
-		if has, _ := s.recorder.Level(p.UUID); has.Exists {
+		if has, _ := s.recorder.Latest(p.UUID); has.Exists {
 			it.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), p.UUID))
 		}
 	}
@@ -111,13 +111,13 @@ func TestNameTakenMeanwhile(t *testing.T) {
 func TestPartialCreateIsCompleted(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	s.recorder.RequireDirtyIsBurned(t, func(string) bool { return true })
-	for _, do := range []pt.Disturbance{{Drop: true}, {Lose: true}} {
-		for _, at := range []pt.When{
+	for _, do := range []pt.Injection{{Drop: true}, {LoseAnswer: true}} {
+		for _, at := range []pt.Match{
 			{Method: http.MethodPost}, {Method: http.MethodPut, Path: "/resource_providers/[^/]+/traits"},
 			{Method: http.MethodPut, Path: "/inventories"}, {Method: http.MethodPut, Path: "/resource_classes/"},
 		} {
 			p := it.NewProvider()
-			undo := s.recorder.Disturb(at, do)
+			undo := s.recorder.Inject(at, do)
 			err := s.store.Create(t.Context(), p)
 			undo()
 			it.RequireCode(t, device.CodeInventoryUnavailable, err)

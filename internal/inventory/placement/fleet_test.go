@@ -113,11 +113,11 @@ func TestForeignersShowsEachOne(t *testing.T) {
 
 	// A list of the free ones that is cut short, or fails, costs requests and hides
 	// nobody; nor does one that speaks of an earlier moment.
-	for _, do := range []pt.Disturbance{
+	for _, do := range []pt.Injection{
 		{Status: 500}, {Status: 200, Body: `{}`}, {Status: 200, Body: `{"allocation_requests": [], "provider_summaries": {}}`},
 		{After: func() { s.nova.Burn(devices[5]) }},
 	} {
-		undo := s.recorder.Disturb(pt.When{Path: "/allocation_candidates"}, do)
+		undo := s.recorder.Inject(pt.Match{Path: "/allocation_candidates"}, do)
 		want(0, 0, 0)
 		want(4, 1, 0)
 		undo()
@@ -224,9 +224,9 @@ func TestRequestsOfASweep(t *testing.T) {
 		s.recorder.Reset()
 		got := s.foreigners(t)
 		require.Len(t, got, len(devices))
-		t.Logf("%s: %d requests, %d at once", what, s.recorder.Count(), s.recorder.MostInFlight())
+		t.Logf("%s: %d requests, %d at once", what, s.recorder.Count(), s.recorder.MaxInFlight())
 		require.LessOrEqual(t, s.recorder.Count(), most, what)
-		require.LessOrEqual(t, s.recorder.MostInFlight(), 8)
+		require.LessOrEqual(t, s.recorder.MaxInFlight(), 8)
 	}
 	allocated := make([]string, len(devices))
 	for i := range allocated {

@@ -104,7 +104,7 @@ func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
 	root := s.nova.Host("node-7")
 	id := s.nova.Device(root, "node-7", "0000:3b:00.0", otuClass)
 	answered, deleted := make(chan struct{}), make(chan struct{})
-	s.recorder.Disturb(pt.When{Method: http.MethodGet, Path: `\?required=`, Nth: 1}, pt.Disturbance{After: func() {
+	s.recorder.Inject(pt.Match{Method: http.MethodGet, Path: `\?required=`, Nth: 1}, pt.Injection{After: func() {
 		close(answered)
 		<-deleted
 	}})
@@ -141,7 +141,7 @@ func TestManyWhoMissShareOneList(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	const callers = 50
 	begun := make(chan struct{})
-	s.recorder.Disturb(pt.When{Nth: 1}, pt.Disturbance{Before: func() { <-begun }})
+	s.recorder.Inject(pt.Match{Nth: 1}, pt.Injection{Before: func() { <-begun }})
 	var started, ended sync.WaitGroup
 	errs := make([]error, callers)
 	for i := range callers {

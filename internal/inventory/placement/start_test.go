@@ -13,15 +13,15 @@ import (
 // versions and not yet what only those may read who have credentials.
 func TestWhatHealsKeepsNobodyFromStarting(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
-	for name, answer := range map[string]pt.Disturbance{
+	for name, answer := range map[string]pt.Injection{
 		"Keystone is away": {Status: 503, Body: `{"message": "The Keystone service is temporarily unavailable."}`},
 		"a proxy's 404":    {Status: 404, Body: "<html>no server</html>"},
 		"a proxy's 504":    {Status: 504},
 		"too many":         {Status: 429},
-		"nothing":          {Lose: true},
+		"nothing":          {LoseAnswer: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			undo := s.recorder.Disturb(pt.When{Path: "/resource_providers"}, answer)
+			undo := s.recorder.Inject(pt.Match{Path: "/resource_providers"}, answer)
 			store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
 			require.NoError(t, err)
 			undo()

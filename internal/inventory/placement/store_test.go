@@ -203,7 +203,7 @@ func TestUsagesNamesConsumers(t *testing.T) {
 	s.recorder.RequireCalls(t, "GET /resource_providers/*/usages", "GET /resource_providers/*/allocations")
 
 	// Released between the two requests, which the generation does not show.
-	s.recorder.Disturb(pt.When{Method: http.MethodGet, Path: "/usages$", Nth: 1}, pt.Disturbance{After: func() {
+	s.recorder.Inject(pt.Match{Method: http.MethodGet, Path: "/usages$", Nth: 1}, pt.Injection{After: func() {
 		if err := s.nova.Deallocate(context.Background(), p.UUID, consumer); err != nil {
 			t.Error(err)
 		}
@@ -238,7 +238,7 @@ func TestLostAnswers(t *testing.T) {
 		"PutReserved": {true, put},
 		"Delete":      {true, func(p inventory.Provider) error { return s.store.Delete(ctx, p.UUID) }},
 	} {
-		for what, do := range map[string]pt.Disturbance{"Dropped": {Drop: true}, "Lost": {Lose: true}} {
+		for what, do := range map[string]pt.Injection{"Dropped": {Drop: true}, "Lost": {LoseAnswer: true}} {
 			t.Run(name+what, func(t *testing.T) {
 				for nth := 1; ; nth++ {
 					p := it.NewProvider()
@@ -247,7 +247,7 @@ func TestLostAnswers(t *testing.T) {
 					}
 					s.recorder.RequireDirtyIsBurned(t, func(id string) bool { return id == p.UUID })
 					s.recorder.Reset()
-					undo := s.recorder.Disturb(pt.When{Nth: nth}, do)
+					undo := s.recorder.Inject(pt.Match{Nth: nth}, do)
 					err := call.do(p)
 					undo()
 					if s.recorder.Count() < nth {
@@ -273,7 +273,7 @@ func TestServiceTrouble(t *testing.T) {
 	held := make(chan struct{})
 	defer close(held)
 	html := "<html><body>404 - default backend\nno such service</body></html>"
-	for name, do := range map[string]pt.Disturbance{
+	for name, do := range map[string]pt.Injection{
 		"500":              {Status: 500, Body: `{"errors": [{"status": 500, "detail": "boom\n\n boom", "code": "placement.undefined_code"}]}`},
 		"503":              {Status: 503, Body: html},
 		"TooMany":          {Status: 429, Body: html},
@@ -285,7 +285,7 @@ func TestServiceTrouble(t *testing.T) {
 		"Silent":           {Before: func() { <-held }, Drop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer s.recorder.Disturb(pt.When{}, do)()
+			defer s.recorder.Inject(pt.Match{}, do)()
 			_, usages := s.store.Usages(t.Context(), p.UUID)
 			_, stock := s.store.Stock(t.Context(), p.UUID)
 			_, put := s.store.PutReserved(t.Context(), p.UUID, 4, 1)
@@ -301,7 +301,7 @@ func TestServiceTrouble(t *testing.T) {
 		`{"resource_provider_generation": 4, "inventories": {"CUSTOM_BURNISH_TEST": {"reserved": 0}}}`,
 		`{"inventories": {}}`, `{"resource_provider_generation": 4}`,
 	} {
-		undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: 200, Body: body})
+		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: body})
 		_, err := s.store.Stock(t.Context(), p.UUID)
 		it.RequireCode(t, device.CodeInventoryUnavailable, err)
 		undo()
@@ -313,8 +313,8 @@ func TestServiceTrouble(t *testing.T) {
 func TestEachCodeOf409(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	p, generation := s.free(t)
-	answer := func(code string) pt.Disturbance {
-		return pt.Disturbance{Status: 409, Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
+	answer := func(code string) pt.Injection {
+		return pt.Injection{Status: 409, Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
 	}
 	for code, want := range map[string]device.Code{
 		"placement.concurrent_update":       device.CodeConflict,
@@ -323,7 +323,7 @@ func TestEachCodeOf409(t *testing.T) {
 		"placement.undefined_code":          device.CodeInventoryInvalid,
 		"placement.unheard_of":              device.CodeInventoryInvalid,
 	} {
-		undo := s.recorder.Disturb(pt.When{Method: http.MethodPut}, answer(code))
+		undo := s.recorder.Inject(pt.Match{Method: http.MethodPut}, answer(code))
 		_, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1)
 		it.RequireCode(t, want, err)
 		if want == device.CodeInventoryInvalid {
@@ -335,7 +335,7 @@ func TestEachCodeOf409(t *testing.T) {
 	consumer := uuid.NewString()
 	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, consumer))
 	for _, code := range []string{"placement.concurrent_update", "placement.resource_provider.inuse", "placement.inventory.inuse"} {
-		undo := s.recorder.Disturb(pt.When{Method: http.MethodDelete}, answer(code))
+		undo := s.recorder.Inject(pt.Match{Method: http.MethodDelete}, answer(code))
 		err := s.store.Delete(t.Context(), p.UUID)
 		it.RequireCode(t, device.CodeInUse, err)
 		require.ErrorContains(t, err, consumer)
@@ -345,7 +345,7 @@ func TestEachCodeOf409(t *testing.T) {
 	it.RequireCode(t, device.CodeInUse, err)
 	require.ErrorContains(t, err, consumer)
 	require.NoError(t, s.nova.Deallocate(t.Context(), p.UUID, consumer))
-	undo := s.recorder.Disturb(pt.When{Method: http.MethodDelete}, answer("placement.concurrent_update"))
+	undo := s.recorder.Inject(pt.Match{Method: http.MethodDelete}, answer("placement.concurrent_update"))
 	it.RequireCode(t, device.CodeConflict, s.store.Delete(t.Context(), p.UUID))
 	undo()
 	require.NoError(t, s.store.Delete(t.Context(), p.UUID))
@@ -355,7 +355,7 @@ func TestRefusedCredentialsAreForAPerson(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	for _, status := range []int{401, 403} {
-		undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: status, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`})
+		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: status, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`})
 		s.recorder.Reset()
 		_, err := s.store.Usages(t.Context(), p.UUID)
 		it.RequireCode(t, device.CodeInventoryInvalid, err)
@@ -375,14 +375,14 @@ func TestRefusedCredentialsAreForAPerson(t *testing.T) {
 func TestTooOldPlacement(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	for _, versions := range []string{`"1.0", "max_version": "1.25"`, `"1.30", "max_version": "1.39"`, `"2.0", "max_version": "2.30"`} {
-		undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
+		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
 		store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
 		require.Nil(t, store)
 		it.RequireCode(t, device.CodeInventoryInvalid, err)
 		require.ErrorContains(t, err, "1.26")
 		undo()
 	}
-	undo := s.recorder.Disturb(pt.When{}, pt.Disturbance{Status: 200, Body: `{"versions": [{"min_version": "1.0", "max_version": "1.25"}]}`})
+	undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: `{"versions": [{"min_version": "1.0", "max_version": "1.25"}]}`})
 	_, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
 	require.ErrorContains(t, err, "1.25")
 	undo()
@@ -452,7 +452,7 @@ func TestBurnThroughARestart(t *testing.T) {
 	for nth := 1; nth <= 4; nth++ {
 		p, generation := s.free(t)
 		s.recorder.Reset()
-		undo := s.recorder.Disturb(pt.When{Nth: nth}, pt.Disturbance{Before: func() { s.server.Kill(t) }})
+		undo := s.recorder.Inject(pt.Match{Nth: nth}, pt.Injection{Before: func() { s.server.Kill(t) }})
 		_, err := inventory.Burn(t.Context(), s.store, p.UUID, &generation, false)
 		undo()
 		it.RequireCode(t, device.CodeInventoryUnavailable, err)

@@ -297,7 +297,7 @@ func (b *bench) sweep(ctx context.Context, c *cloud, k *keeper, are string, ids 
 	if err != nil {
 		return err
 	}
-	took, requests, inFlight := time.Since(began), c.recorder.Count(), c.recorder.MostInFlight()
+	took, requests, inFlight := time.Since(began), c.recorder.Count(), c.recorder.MaxInFlight()
 	after, err := k.events(ctx, ids)
 	if err != nil {
 		return err

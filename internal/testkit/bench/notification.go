@@ -15,14 +15,14 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/messagebus"
 	"burnish/workflows/contract"
 )
 
 // notifications measures the time from Nova's instance.delete.end, as oslo.messaging
 // sends it through a RabbitMQ, to the start of the first step of the clean on the host.
 func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
-	if why := oslo.Missing(); why != "" {
+	if why := messagebus.Missing(); why != "" {
 		b.note("placement: notifications are skipped: %s", why)
 		return nil
 	}
@@ -31,12 +31,12 @@ func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
 		return err
 	}
 	say(b.began, "placement: notifications")
-	broker, err := oslo.Start(dir)
+	broker, err := messagebus.Start(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, broker.Stop()) }()
-	producer, err := oslo.StartProducer(dir, broker.TransportURL(), "nova", "versioned_notifications")
+	producer, err := messagebus.StartProducer(dir, broker.TransportURL(), "nova", "versioned_notifications")
 	if err != nil {
 		return err
 	}
@@ -115,14 +115,14 @@ func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
 type notices struct {
 	*keeper
 	cloud              *cloud
-	producer           *oslo.Producer
+	producer           *messagebus.Producer
 	name, provider, id string // Nova's name of the host; the device's workflow
 }
 
 // heard waits until the worker listens. It waits for Nova to declare the exchange, which
 // a service does when it has something to say.
 func (n *notices) heard(ctx context.Context) error {
-	if err := n.producer.Send(oslo.Instance("instance.update", uuid.NewString(), n.name)); err != nil {
+	if err := n.producer.Send(messagebus.Instance("instance.update", uuid.NewString(), n.name)); err != nil {
 		return err
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -154,7 +154,7 @@ func (n *notices) round(ctx context.Context, sweeping bool) (notice, error) {
 		return notice{}, err
 	}
 	n.cloud.nova.Burn(n.provider)
-	if err := n.producer.Send(oslo.Instance("instance.create.end", instance, n.name)); err != nil {
+	if err := n.producer.Send(messagebus.Instance("instance.create.end", instance, n.name)); err != nil {
 		return notice{}, err
 	}
 	if err := n.await(ctx, n.id, device.Allocated); err != nil {
@@ -172,7 +172,7 @@ func (n *notices) round(ctx context.Context, sweeping bool) (notice, error) {
 		}
 	}
 	sent := time.Now()
-	if err := n.producer.Send(oslo.Instance("instance.delete.end", instance, n.name)); err != nil {
+	if err := n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.name)); err != nil {
 		return notice{}, err
 	}
 	if err := n.awaitFree(ctx, n.id); err != nil {

@@ -84,7 +84,7 @@ func (b *bench) discovery(ctx context.Context, t testing.TB) error {
 
 // look is what a worker does with a host that it does not know: it finds all drives, and
 // looks at each.
-func look(ctx context.Context, site *nvmesim.Site, tool string, want int) error {
+func look(ctx context.Context, site *nvmesim.Host, tool string, want int) error {
 	specs, err := pci.ParseSpecs([]byte(`{"vendor_id": "1b36", "product_id": "0010"}`))
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func look(ctx context.Context, site *nvmesim.Site, tool string, want int) error 
 }
 
 // record gives the arguments of each call that a look makes of nvme-cli, in order.
-func record(ctx context.Context, site *nvmesim.Site) ([][]string, error) {
+func record(ctx context.Context, site *nvmesim.Host) ([][]string, error) {
 	log, tool := filepath.Join(site.Dir, "calls"), filepath.Join(site.Dir, "recorder")
 	script := fmt.Sprintf("#!/bin/sh\necho \"$@\" >>'%s'\nexec '%s' \"$@\"\n", log, site.Tool())
 	if err := os.WriteFile(tool, []byte(script), 0o755); err != nil {
@@ -132,7 +132,7 @@ func record(ctx context.Context, site *nvmesim.Site) ([][]string, error) {
 }
 
 // controllersOf are the names of a site's controllers.
-func controllersOf(site *nvmesim.Site) []string {
+func controllersOf(site *nvmesim.Host) []string {
 	all, _ := filepath.Glob(filepath.Join(site.Sys, "class/nvme/nvme*")) // the pattern is right
 	return all
 }

@@ -214,7 +214,7 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	lowered := make(chan struct{})
 	hold := make(chan struct{})
 	var once sync.Once
-	undo := c.Recorder.Disturb(openstack.When{Method: http.MethodPut, Path: provider + "/inventories"}, openstack.Disturbance{After: func() {
+	undo := c.Recorder.Inject(openstack.Match{Method: http.MethodPut, Path: provider + "/inventories"}, openstack.Injection{After: func() {
 		if c.Stock(t, provider)[1] == 0 {
 			once.Do(func() { close(lowered) })
 			<-hold
@@ -294,11 +294,11 @@ func (c *Cloud) away(t *testing.T, provider string, nth int, after bool) (back f
 	t.Helper()
 	killed := make(chan struct{})
 	kill := func() { c.Placement.Kill(t); close(killed) }
-	do := openstack.Disturbance{Before: kill}
+	do := openstack.Injection{Before: kill}
 	if after {
-		do = openstack.Disturbance{After: kill, Lose: true}
+		do = openstack.Injection{After: kill, LoseAnswer: true}
 	}
-	undo := c.Recorder.Disturb(openstack.When{Method: http.MethodPut, Path: provider + "/inventories", Nth: nth}, do)
+	undo := c.Recorder.Inject(openstack.Match{Method: http.MethodPut, Path: provider + "/inventories", Nth: nth}, do)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

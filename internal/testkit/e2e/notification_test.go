@@ -11,27 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/testkit/oslo"
+	"burnish/internal/testkit/messagebus"
 	"burnish/workflows/contract"
 )
 
 // broker starts a RabbitMQ and Nova's Notifier, for one test.
-func broker(t *testing.T) (*oslo.Broker, *oslo.Producer) {
+func broker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
 	t.Helper()
-	if why := oslo.Missing(); why != "" {
+	if why := messagebus.Missing(); why != "" {
 		t.Skip(why)
 	}
-	b, err := oslo.Start(t.TempDir())
+	b, err := messagebus.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Stop()) })
-	p, err := oslo.StartProducer(t.TempDir(), b.TransportURL(), "nova", "versioned_notifications")
+	p, err := messagebus.StartProducer(t.TempDir(), b.TransportURL(), "nova", "versioned_notifications")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop()) })
 	return b, p
 }
 
 // listening starts a worker that hears nothing but notifications: it does not sweep.
-func (c *Cloud) listening(t *testing.T, b *oslo.Broker, p *oslo.Producer) *Worker {
+func (c *Cloud) listening(t *testing.T, b *messagebus.Broker, p *messagebus.Producer) *Worker {
 	t.Helper()
 	w := c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_AMQP_URL="+b.TransportURL())...)
 	c.hears(t, w, p, 1)
@@ -40,11 +40,11 @@ func (c *Cloud) listening(t *testing.T, b *oslo.Broker, p *oslo.Producer) *Worke
 
 // hears waits until the worker is connected to the broker for the nth time. It waits for
 // Nova to declare the exchange, which a service does when it has something to say.
-func (c *Cloud) hears(t *testing.T, w *Worker, p *oslo.Producer, nth int) {
+func (c *Cloud) hears(t *testing.T, w *Worker, p *messagebus.Producer, nth int) {
 	t.Helper()
 	// Its library may complain of a broker that was away.
 	Await(t, time.Minute, "Nova to say something", func() (bool, string) {
-		err := p.Send(oslo.Instance("instance.update", uuid.NewString(), c.NovasHost))
+		err := p.Send(messagebus.Instance("instance.update", uuid.NewString(), c.NovasHost))
 		return err == nil, fmt.Sprint(err)
 	})
 	Await(t, time.Minute, "the worker to listen", func() (bool, string) {
@@ -54,11 +54,11 @@ func (c *Cloud) hears(t *testing.T, w *Worker, p *oslo.Producer, nth int) {
 }
 
 // tenant gives the device to an instance, and waits until Burnish knows.
-func (c *Cloud) tenant(t *testing.T, p *oslo.Producer, d Device, provider string, nonce uint64) (instance string) {
+func (c *Cloud) tenant(t *testing.T, p *messagebus.Producer, d Device, provider string, nonce uint64) (instance string) {
 	t.Helper()
 	instance = c.Spawn(t, provider)
 	d.Stamp(t, nonce)
-	require.NoError(t, p.Send(oslo.Instance("instance.create.end", instance, c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.create.end", instance, c.NovasHost)))
 	v := c.AwaitState(t, d.Name, time.Minute, device.Allocated)
 	require.Equal(t, instance, *v.InstanceUUID)
 	return instance
@@ -80,10 +80,10 @@ func TestNotificationsAreEnough(t *testing.T) {
 
 	first := c.tenant(t, p, d, provider, 1)
 	for _, event := range []string{"instance.rebuild.start", "instance.rebuild.end", "instance.power_off.end", "instance.update"} {
-		require.NoError(t, p.Send(oslo.Instance(event, first, c.NovasHost)))
+		require.NoError(t, p.Send(messagebus.Instance(event, first, c.NovasHost)))
 	}
 	c.Destroy(t, first)
-	deleted := oslo.Instance("instance.delete.end", first, c.NovasHost)
+	deleted := messagebus.Instance("instance.delete.end", first, c.NovasHost)
 	deleted.Timestamp = time.Now().UTC().Format("2006-01-02 15:04:05.000000")
 	require.NoError(t, p.Send(deleted, deleted))
 	v := c.AwaitState(t, d.Name, time.Minute, device.Available)
@@ -97,7 +97,7 @@ func TestNotificationsAreEnough(t *testing.T) {
 	// The old tenancy's end comes once more.
 	require.NoError(t, p.Send(deleted))
 	looks := c.Sweeps(t).Looks
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", uuid.NewString(), c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), c.NovasHost)))
 	Await(t, time.Minute, "one more look", func() (bool, string) { return c.Sweeps(t).Looks > looks, "" })
 	v = c.Show(t, d.Name)
 	require.Equal(t, device.Allocated, v.DeviceState)
@@ -105,7 +105,7 @@ func TestNotificationsAreEnough(t *testing.T) {
 	d.RequireStamps(t, 2)
 
 	c.Destroy(t, second)
-	require.NoError(t, p.Send(oslo.Instance("instance.delete.end", second, c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", second, c.NovasHost)))
 	c.AwaitState(t, d.Name, time.Minute, device.Available)
 	d.RequireZero(t)
 	c.RequireStock(t, provider, 0)
@@ -139,7 +139,7 @@ func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 		require.NoError(t, c.Nova.Allocate(t.Context(), destination, instance))
 		c.Nova.Burn(destination)
 		to.Stamp(t, brings)
-		require.NoError(t, p.Send(oslo.Instance("instance.resize_finish.end", instance, c.NovasHost)))
+		require.NoError(t, p.Send(messagebus.Instance("instance.resize_finish.end", instance, c.NovasHost)))
 		is(to, instance)
 		require.Equal(t, device.Allocated, c.Show(t, from.Name).DeviceState)
 		from.RequireStamps(t, has)
@@ -148,7 +148,7 @@ func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 
 	migration := migrate(pOne, one, two, pTwo, 1, 2)
 	c.Destroy(t, migration)
-	require.NoError(t, p.Send(oslo.Instance("instance.resize_confirm.end", instance, c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.resize_confirm.end", instance, c.NovasHost)))
 	c.AwaitState(t, one.Name, time.Minute, device.Available)
 	one.RequireZero(t)
 	require.Len(t, is(two, instance).Cleans, 1, "only that of the enrolment")
@@ -157,7 +157,7 @@ func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 	migration = migrate(pTwo, two, one, pOne, 2, 3)
 	c.Destroy(t, instance)
 	c.swap(t, pTwo, migration, instance)
-	require.NoError(t, p.Send(oslo.Instance("instance.resize_revert.end", instance, c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.resize_revert.end", instance, c.NovasHost)))
 	c.AwaitState(t, one.Name, time.Minute, device.Available)
 	one.RequireZero(t)
 	v := c.Show(t, two.Name) // whose consumer may be told as it was seen last, the migration

@@ -7,7 +7,7 @@ import (
 )
 
 // do carries a command out.
-func (w *world) do(s *slot, c *call) error {
+func (w *state) dispatch(s *slot, c *call) error {
 	if c.Status = s.allowed(c); c.Status != Success {
 		return nil
 	}
@@ -24,21 +24,21 @@ func (w *world) do(s *slot, c *call) error {
 	case SetFeatures:
 		return s.setFeature(c)
 	case GetFeatures:
-		return s.feature(c)
+		return s.getFeature(c)
 	case ManageNamespace:
 		return w.manage(s, c)
 	case AttachNamespace:
 		return w.attachOrDetach(s, c)
 	case CommitFirmware:
-		return s.commit(c)
+		return s.commitFirmware(c)
 	case DownloadFirmware:
-		return s.download(c)
+		return s.downloadFirmware(c)
 	case SanitizeDrive:
 		return w.sanitize(s, c)
 	case ReceiveSecurity:
-		return s.receive(c)
+		return s.securityReceive(c)
 	case SendSecurity:
-		s.send(c)
+		s.securitySend(c)
 		return nil
 	}
 	c.Status = InvalidOpcode
@@ -83,16 +83,16 @@ func (s *slot) reset() {
 }
 
 // manage is namespace management: it creates and deletes.
-func (w *world) manage(s *slot, c *call) error {
+func (w *state) manage(s *slot, c *call) error {
 	if s.Controller.OACS&(1<<3) == 0 {
 		c.Status = InvalidOpcode
 		return nil
 	}
 	switch c.CDW[0] & 0xf {
 	case 0:
-		return s.create(c)
+		return s.createNamespace(c)
 	case 1:
-		return w.remove(s, c)
+		return w.deleteNamespace(s, c)
 	}
 	c.Status = InvalidField
 	return nil
@@ -100,8 +100,8 @@ func (w *world) manage(s *slot, c *call) error {
 
 // create gives a namespace the lowest extent that is free. The bytes that lie there
 // are whatever was there before.
-func (s *slot) create(c *call) error {
-	data, err := c.take()
+func (s *slot) createNamespace(c *call) error {
+	data, err := c.readData()
 	if err != nil {
 		return err
 	}
@@ -127,17 +127,17 @@ func (s *slot) create(c *call) error {
 		c.Status = NoCapacity
 		return nil
 	}
-	n.Offset = s.free(s.bytes(&n), s.Controller.Namespaces)
+	n.Offset = s.freeExtent(s.bytes(&n), s.Controller.Namespaces)
 	if n.Offset+s.bytes(&n) > s.Size {
 		c.Status = NoCapacity
 		return nil
 	}
 	s.Controller.Namespaces = append(s.Controller.Namespaces, n)
-	return c.result(n.NSID)
+	return c.setResult(n.NSID)
 }
 
 // remove deletes a namespace, or all; their bytes stay on the media.
-func (w *world) remove(s *slot, c *call) error {
+func (w *state) deleteNamespace(s *slot, c *call) error {
 	all := s.Controller.Namespaces
 	switch {
 	case c.NSID == everyNamespace:
@@ -148,24 +148,24 @@ func (w *world) remove(s *slot, c *call) error {
 	default:
 		s.Controller.Namespaces = slices.DeleteFunc(all, func(n Namespace) bool { return n.NSID == c.NSID })
 	}
-	return w.follow(s)
+	return w.showNamespaces(s)
 }
 
 // follow makes the host see the namespaces, if it does so by itself. What the
 // controller did is kept first, as it is by one whose host dies.
-func (w *world) follow(s *slot) error {
+func (w *state) showNamespaces(s *slot) error {
 	if s.Controller.NodesOnRescan {
 		return nil
 	}
 	return errors.Join(w.save(), w.scan(s))
 }
 
-func (w *world) attachOrDetach(s *slot, c *call) error {
+func (w *state) attachOrDetach(s *slot, c *call) error {
 	if s.Controller.OACS&(1<<3) == 0 {
 		c.Status = InvalidOpcode
 		return nil
 	}
-	data, err := c.take()
+	data, err := c.readData()
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (w *world) attachOrDetach(s *slot, c *call) error {
 		c.Status = InvalidNamespace
 		return nil
 	}
-	ids := idsIn(data)
+	ids := parseControllerList(data)
 	known := w.controllers(s)
 	if len(ids) == 0 || slices.ContainsFunc(ids, func(id uint16) bool { return !slices.Contains(known, id) }) {
 		c.Status = InvalidControllers
@@ -191,13 +191,13 @@ func (w *world) attachOrDetach(s *slot, c *call) error {
 		c.Status = NotAttached
 	default:
 		n.Attached = attach
-		return w.follow(s)
+		return w.showNamespaces(s)
 	}
 	return nil
 }
 
 // idsIn reads a controller list.
-func idsIn(data []byte) []uint16 {
+func parseControllerList(data []byte) []uint16 {
 	if len(data) < 2 {
 		return nil
 	}
@@ -212,7 +212,7 @@ func idsIn(data []byte) []uint16 {
 // featureWriteProtect is a feature of a namespace: whether it is write protected.
 const featureWriteProtect = 0x84
 
-func (s *slot) feature(c *call) error {
+func (s *slot) getFeature(c *call) error {
 	id, which := uint8(c.CDW[0]), c.CDW[0]>>8&7
 	if isMetadata(id) {
 		return s.metadata(c, id)
@@ -235,23 +235,23 @@ func (s *slot) feature(c *call) error {
 		}
 	}
 	var fill error
-	if c.length > 0 {
-		fill = c.give(nil)
+	if c.dataLength > 0 {
+		fill = c.writeData(nil)
 	}
 	switch which {
 	case 0:
-		return errors.Join(fill, c.result(value.Current))
+		return errors.Join(fill, c.setResult(value.Current))
 	case 1:
-		return errors.Join(fill, c.result(value.Default))
+		return errors.Join(fill, c.setResult(value.Default))
 	case 2:
-		return errors.Join(fill, c.result(value.Saved))
+		return errors.Join(fill, c.setResult(value.Saved))
 	case 3:
 		// Bit 0 saveable, bit 2 changeable.
 		can := uint32(5)
 		if value.NotSaveable {
 			can = 4
 		}
-		return errors.Join(fill, c.result(can))
+		return errors.Join(fill, c.setResult(can))
 	}
 	c.Status = InvalidField
 	return nil
@@ -288,16 +288,16 @@ func (s *slot) setFeature(c *call) error {
 	}
 	value.Current = c.CDW[1]
 	s.Controller.Features[id] = value
-	return c.result(0)
+	return c.setResult(0)
 }
 
 // download keeps the image's beginning: its first eight bytes are its revision.
-func (s *slot) download(c *call) error {
+func (s *slot) downloadFirmware(c *call) error {
 	if s.Controller.OACS&(1<<2) == 0 {
 		c.Status = InvalidOpcode
 		return nil
 	}
-	data, err := c.take()
+	data, err := c.readData()
 	if err == nil && c.CDW[1] == 0 {
 		s.Image = slices.Clone(data[:min(8, len(data))])
 	}
@@ -305,7 +305,7 @@ func (s *slot) download(c *call) error {
 }
 
 // commit stores the downloaded image, or runs a slot, as its action says.
-func (s *slot) commit(c *call) error {
+func (s *slot) commitFirmware(c *call) error {
 	f := &s.Controller.Slots
 	place, action := uint8(c.CDW[0]&7), c.CDW[0]>>3&7
 	switch {
@@ -342,7 +342,7 @@ func (s *slot) commit(c *call) error {
 }
 
 // receive is what security protocols 0 and 1 tell.
-func (s *slot) receive(c *call) error {
+func (s *slot) securityReceive(c *call) error {
 	opal := s.Controller.Opal
 	protocol, specific := c.CDW[0]>>24, c.CDW[0]>>8&0xffff
 	switch {
@@ -353,16 +353,16 @@ func (s *slot) receive(c *call) error {
 		if opal.Supported {
 			list = []byte{0, 0, 0, 0, 0, 0, 0, 3, 0, 1, 2}
 		}
-		return c.give(list)
+		return c.writeData(list)
 	case protocol == 1 && specific == 1 && opal.Supported:
-		return c.give(opal.discovery())
+		return c.writeData(opal.discovery())
 	default:
 		c.Status = InvalidField
 	}
 	return nil
 }
 
-func (s *slot) send(c *call) {
+func (s *slot) securitySend(c *call) {
 	switch {
 	case s.Controller.OACS&1 == 0:
 		c.Status = InvalidOpcode

@@ -160,7 +160,7 @@ type Sanitize struct {
 	CDW10        uint32
 	GlobalErased bool
 	// Unaware: writes leave GlobalErased as it is, which is a lie.
-	Unaware bool
+	IgnoresWrites bool
 	// Verifying: the drive waits in media verification; only sanitize with action 5
 	// leads out of it.
 	Verifying bool
@@ -234,7 +234,7 @@ type Injection struct {
 	// AfterEffect: the command is carried out, and then answered so.
 	AfterEffect bool
 	// Lie: nothing is done, and the answer is success.
-	Lie bool
+	NoEffect bool
 	// Kill: nvme and what emulates it die in place of an answer. Hang: no answer comes.
 	Kill, Hang bool
 	// SwapTo: when the command has been answered, another drive with this serial number

@@ -12,7 +12,7 @@ import (
 )
 
 // variable names the site in the environment of a test binary that is to be nvme.
-const variable = "BURNISH_NVME_EMULATOR"
+const hostVariable = "BURNISH_NVME_EMULATOR"
 
 // The calls of the nvme driver that are answered.
 const (
@@ -31,8 +31,8 @@ func Main(m interface{ Run() int }) int {
 		return code
 	}
 	code := m.Run()
-	if built != "" {
-		_ = os.Remove(built) // a file in the folder for temporary ones
+	if builtEmulator != "" {
+		_ = os.Remove(builtEmulator) // a file in the folder for temporary ones
 	}
 	return code
 }
@@ -40,12 +40,12 @@ func Main(m interface{ Run() int }) int {
 // RunIfEmulated is for a TestMain that does more: false where this process is to run
 // tests; else it was nvme, and is to exit with the code.
 func RunIfEmulated() (code int, emulated bool) {
-	dir, ok := os.LookupEnv(variable)
+	dir, ok := os.LookupEnv(hostVariable)
 	if !ok {
 		return 0, false
 	}
 	e := emulator{dir: dir}
-	if err := os.Unsetenv(variable); err != nil {
+	if err := os.Unsetenv(hostVariable); err != nil {
 		e.err = err
 		return e.exit(1)
 	}
@@ -61,12 +61,12 @@ type emulator struct {
 }
 
 // broken is the exit code of an emulator that could not do its work.
-const broken = 70
+const exitBroken = 70
 
 func (e *emulator) exit(code int) (int, bool) {
 	if e.err != nil {
 		fmt.Fprintf(os.Stderr, "the NVMe emulator failed: %v\n", e.err)
-		return broken, true
+		return exitBroken, true
 	}
 	return code, true
 }
@@ -76,7 +76,7 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 	if filepath.Dir(path) != filepath.Join(e.dir, "dev") {
 		return 0, false
 	}
-	c := &call{Command: Command{Path: path}, process: p, at: argument}
+	c := &call{Command: Command{Path: path}, process: p, address: argument}
 	switch request {
 	case ioctlAdmin, ioctlAdmin64:
 		if err := c.decode(request); err != nil {
@@ -89,33 +89,33 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 	case ioctlRescan:
 		c.Opcode = Rescan
 	case ioctlID:
-		c.Opcode = identity
+		c.Opcode = namespaceNumber
 	default:
 		return 0, false
 	}
 	then := &Injection{}
-	err := locked(e.dir, func(w *world) error {
-		s, nsid := w.at(filepath.Base(path))
+	err := withState(e.dir, func(w *state) error {
+		s, nsid := w.find(filepath.Base(path))
 		if s == nil {
 			c.Errno = int(unix.ENODEV)
-			return w.note(c.Command)
+			return w.appendLog(c.Command)
 		}
 		c.Serial = s.Controller.Serial
-		if c.Opcode == identity {
+		if c.Opcode == namespaceNumber {
 			// Only a namespace has a number.
-			if c.value = int64(nsid); nsid == 0 {
+			if c.returnValue = int64(nsid); nsid == 0 {
 				c.Errno = int(unix.ENOTTY)
 			}
 			return nil
 		}
-		if one := s.injected(c); one != nil {
+		if one := s.injectionFor(c); one != nil {
 			then = one
 		}
-		err := w.carryOut(s, c, *then)
+		err := w.execute(s, c, *then)
 		if then.SwapTo != "" {
 			err = errors.Join(err, w.swap(s, slices.Index(w.Slots, s), then.SwapTo))
 		}
-		return errors.Join(err, w.note(c.Command))
+		return errors.Join(err, w.appendLog(c.Command))
 	})
 	if err != nil {
 		e.err = errors.Join(e.err, err)
@@ -130,17 +130,17 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 		}
 	case c.Errno != 0:
 		return -int64(c.Errno), true
-	case c.value != 0:
-		return c.value, true
+	case c.returnValue != 0:
+		return c.returnValue, true
 	}
 	return int64(c.Status), true
 }
 
 // identity stands for the call that asks for a namespace's number.
-const identity uint8 = 0xff
+const namespaceNumber uint8 = 0xff
 
 // injected gives what is to happen to the command, nil where nothing is.
-func (s *slot) injected(c *call) *Injection {
+func (s *slot) injectionFor(c *call) *Injection {
 	all := s.Controller.Inject
 	for i := range all {
 		one := &all[i]
@@ -163,18 +163,18 @@ func (s *slot) injected(c *call) *Injection {
 }
 
 // plain says that the injection leaves the command as it is.
-func (i Injection) plain() bool {
-	return i.Status == Success && i.Errno == 0 && !i.Kill && !i.Hang && !i.Lie
+func (i Injection) changesNothing() bool {
+	return i.Status == Success && i.Errno == 0 && !i.Kill && !i.Hang && !i.NoEffect
 }
 
 // carryOut does what the command says, or what the injection makes of it.
-func (w *world) carryOut(s *slot, c *call, instead Injection) error {
-	if instead.plain() || instead.AfterEffect {
-		if err := w.do(s, c); err != nil {
+func (w *state) execute(s *slot, c *call, instead Injection) error {
+	if instead.changesNothing() || instead.AfterEffect {
+		if err := w.dispatch(s, c); err != nil {
 			return err
 		}
 	}
-	if !instead.plain() {
+	if !instead.changesNothing() {
 		c.Status, c.Errno = instead.Status, instead.Errno
 	}
 	return nil
@@ -183,53 +183,53 @@ func (w *world) carryOut(s *slot, c *call, instead Injection) error {
 // call is a command in the memory of nvme.
 type call struct {
 	Command
-	process tracee
-	at      uint64
-	wide    bool
+	process  tracee
+	address  uint64
+	result64 bool
 	// address and length are those of its data.
-	address uint64
-	length  int
-	value   int64
+	dataAddress uint64
+	dataLength  int
+	returnValue int64
 }
 
 // most is how much data one command may carry.
-const most = 4 << 20
+const maxData = 4 << 20
 
 // decode reads struct nvme_passthru_cmd, or the one with a result of 64 bits.
 func (c *call) decode(request uint32) error {
-	raw, err := c.process.read(c.at, int(request>>16&0x3fff))
+	raw, err := c.process.read(c.address, int(request>>16&0x3fff))
 	if err != nil {
 		return err
 	}
 	little := binary.LittleEndian
-	c.wide = request == ioctlAdmin64
+	c.result64 = request == ioctlAdmin64
 	c.Opcode = raw[0]
 	c.NSID = little.Uint32(raw[4:])
-	c.address, c.length = little.Uint64(raw[24:]), int(little.Uint32(raw[36:]))
+	c.dataAddress, c.dataLength = little.Uint64(raw[24:]), int(little.Uint32(raw[36:]))
 	for i := range c.CDW {
 		c.CDW[i] = little.Uint32(raw[40+4*i:])
 	}
-	if c.length > most {
+	if c.dataLength > maxData {
 		return unix.EINVAL
 	}
 	return nil
 }
 
 // take reads the data that the command brings.
-func (c *call) take() ([]byte, error) { return c.process.read(c.address, c.length) }
+func (c *call) readData() ([]byte, error) { return c.process.read(c.dataAddress, c.dataLength) }
 
 // give fills the data that the command asks for; what is left of it is zeros.
-func (c *call) give(data []byte) error {
-	whole := make([]byte, c.length)
+func (c *call) writeData(data []byte) error {
+	whole := make([]byte, c.dataLength)
 	copy(whole, data)
-	return c.process.write(c.address, whole)
+	return c.process.write(c.dataAddress, whole)
 }
 
 // result writes dword 0 of the completion.
-func (c *call) result(value uint32) error {
+func (c *call) setResult(value uint32) error {
 	raw := binary.LittleEndian.AppendUint64(nil, uint64(value))
-	if c.wide {
-		return c.process.write(c.at+72, raw)
+	if c.result64 {
+		return c.process.write(c.address+72, raw)
 	}
-	return c.process.write(c.at+68, raw[:4])
+	return c.process.write(c.address+68, raw[:4])
 }

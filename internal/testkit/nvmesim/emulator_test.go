@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(nvmesim.Main(m)) }
 
 // nvme runs the tool of the site.
-func nvme(t *testing.T, s *nvmesim.Site, args ...string) (stdout, stderr []byte, err error) {
+func nvme(t *testing.T, s *nvmesim.Host, args ...string) (stdout, stderr []byte, err error) {
 	t.Helper()
 	var out, complaint bytes.Buffer
 	c := exec.CommandContext(t.Context(), s.Tool(), args...)
@@ -29,7 +29,7 @@ func nvme(t *testing.T, s *nvmesim.Site, args ...string) (stdout, stderr []byte,
 }
 
 // done runs a command that must succeed.
-func done(t *testing.T, s *nvmesim.Site, args ...string) []byte {
+func done(t *testing.T, s *nvmesim.Host, args ...string) []byte {
 	t.Helper()
 	out, complaint, err := nvme(t, s, args...)
 	require.NoError(t, err, "%s%s", out, complaint)
@@ -37,7 +37,7 @@ func done(t *testing.T, s *nvmesim.Site, args ...string) []byte {
 }
 
 // refused runs a command that the controller must answer with the status.
-func refused(t *testing.T, s *nvmesim.Site, want nvmecli.Status, args ...string) {
+func refused(t *testing.T, s *nvmesim.Host, want nvmecli.Status, args ...string) {
 	t.Helper()
 	out, complaint, err := nvme(t, s, args...)
 	require.Error(t, err, "%s", out)
@@ -62,7 +62,7 @@ func TestIdentify(t *testing.T) {
 	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", node, "-o", "json"))
 	require.NoError(t, err)
 	require.Equal(t, nvmecli.Controller{
-		Vendor: 0x1b36, Serial: "S1", Model: "Model One", Firmware: "1.0.0", Subsystem: s.Look(0).SubsystemNQN, ID: 7, CMIC: 2,
+		Vendor: 0x1b36, Serial: "S1", Model: "Model One", Firmware: "1.0.0", Subsystem: s.State(0).SubsystemNQN, ID: 7, CMIC: 2,
 		OACS: 0xf, ONCS: 0x1c, SANICAP: 0xa0000003, FNA: 4, FirmwareSlots: 0x16, Namespaces: 32,
 		Capacity: 16 << 20, Unallocated: 16<<20 - 2048*512 - 1024*4096 - 1000*512,
 	}, c)

@@ -164,7 +164,7 @@ func TestInjection(t *testing.T) {
 	drive.Inject = []nvmesim.Injection{
 		{Opcode: nvmesim.GetLog, CDW10: 0x02, Mask: 0xff, Status: 0x4006, Times: 2, Skip: 1},
 		{Opcode: nvmesim.ManageNamespace, CDW10: 1, Mask: 0xf, Status: 0x6, Times: 1, AfterEffect: true},
-		{Opcode: nvmesim.AttachNamespace, Lie: true, Times: 1},
+		{Opcode: nvmesim.AttachNamespace, NoEffect: true, Times: 1},
 		{Opcode: nvmesim.Rescan, Errno: int(unix.EIO), Times: 1},
 		{Opcode: nvmesim.GetFeatures, Kill: true, Times: 1},
 		{Opcode: nvmesim.SetFeatures, SwapTo: "S9", Times: 1},
@@ -269,7 +269,7 @@ func TestKilledAnywhere(t *testing.T) {
 			cancel()
 			done(t, s, "ns-rescan", s.Node(0))
 			want := []string{"nvme0"}
-			if s.Look(0).Namespaces[0].Attached {
+			if s.State(0).Namespaces[0].Attached {
 				want = append(want, "nvme0n1")
 				require.Len(t, contents(t, s, "nvme0n1"), 1<<20)
 			}
@@ -361,9 +361,9 @@ func TestWrite(t *testing.T) {
 	s := nvmesim.New(t, small("S1"))
 	s.Write(0, 4096, []byte("data"))
 	require.Equal(t, "data", string(contents(t, s, "nvme0n1")[4096:4100]))
-	require.False(t, s.Look(0).Sanitize.GlobalErased)
+	require.False(t, s.State(0).Sanitize.GlobalErased)
 	done(t, s, "sanitize", s.Node(0), "-a", "2")
-	s.Forget()
+	s.ClearLog()
 	require.Empty(t, s.Log())
 }
 

@@ -61,7 +61,7 @@ func detach(dir string, number int) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(empty(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
+	err = errors.Join(detachBytes(int(loop.Fd())), unix.IoctlSetInt(int(loop.Fd()), unix.LOOP_CLR_FD, 0))
 	if errors.Is(err, unix.ENXIO) {
 		err = nil
 	}
@@ -69,7 +69,7 @@ func detach(dir string, number int) error {
 }
 
 // empty takes its bytes from a loop device: it begins far behind its file.
-func empty(loop int) error {
+func detachBytes(loop int) error {
 	info, err := unix.IoctlLoopGetStatus64(loop)
 	if err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 )
 
 // grain is what the extents of namespaces are a multiple of.
-const grain = 4096
+const extentAlignment = 4096
 
-func (w *world) media(s *slot) string { return filepath.Join(w.dir, "media", s.Media) }
+func (w *state) media(s *slot) string { return filepath.Join(w.dir, "media", s.Media) }
 
 // insert puts a new drive into the slot: its namespaces get their places, and its media
 // is there, all zeros.
-func (w *world) insert(s *slot, index int) error {
+func (w *state) insert(s *slot, index int) error {
 	c := &s.Controller
 	s.Size = c.Capacity
 	for i := range c.Namespaces {
@@ -29,7 +29,7 @@ func (w *world) insert(s *slot, index int) error {
 		if n.Format >= len(c.Formats) {
 			return fmt.Errorf("namespace %d of %s has format %d of %d", n.NSID, c.Serial, n.Format, len(c.Formats))
 		}
-		n.Offset = s.free(s.bytes(n), c.Namespaces[:i])
+		n.Offset = s.freeExtent(s.bytes(n), c.Namespaces[:i])
 		end := n.Offset + s.bytes(n)
 		if c.Capacity == 0 {
 			s.Size = max(s.Size, end)
@@ -46,13 +46,13 @@ func (w *world) insert(s *slot, index int) error {
 	if err := errors.Join(file.Truncate(int64(s.Size)), file.Close()); err != nil {
 		return err
 	}
-	s.Polled, s.Image = 0, nil
-	return w.clean(s)
+	s.Polls, s.Image = 0, nil
+	return w.recordMediaTime(s)
 }
 
 // free finds the lowest place with so many bytes beside the namespaces that are given.
 // It may end behind the media.
-func (s *slot) free(size uint64, beside []Namespace) uint64 {
+func (s *slot) freeExtent(size uint64, beside []Namespace) uint64 {
 	type extent struct{ from, to uint64 }
 	var taken []extent
 	for i := range beside {
@@ -64,7 +64,7 @@ func (s *slot) free(size uint64, beside []Namespace) uint64 {
 		if offset+size <= e.from {
 			break
 		}
-		offset = max(offset, (e.to+grain-1)/grain*grain)
+		offset = max(offset, (e.to+extentAlignment-1)/extentAlignment*extentAlignment)
 	}
 	return offset
 }
@@ -79,33 +79,33 @@ func (s *slot) unallocated() uint64 {
 }
 
 // clean keeps the media's time of change: another one later says that it was written.
-func (w *world) clean(s *slot) error {
+func (w *state) recordMediaTime(s *slot) error {
 	var stat unix.Stat_t
 	if err := unix.Stat(w.media(s), &stat); err != nil {
 		return err
 	}
-	s.Written = stat.Mtim.Nano()
+	s.MediaTime = stat.Mtim.Nano()
 	return nil
 }
 
 // look clears GlobalErased if the media was written to.
-func (w *world) look(s *slot) error {
-	before := s.Written
-	if err := w.clean(s); err != nil {
+func (w *state) detectWrites(s *slot) error {
+	before := s.MediaTime
+	if err := w.recordMediaTime(s); err != nil {
 		return err
 	}
-	if before != s.Written && !s.Controller.Sanitize.Unaware {
+	if before != s.MediaTime && !s.Controller.Sanitize.IgnoresWrites {
 		s.Controller.Sanitize.GlobalErased = false
 	}
 	return nil
 }
 
 // erase makes the media what a sanitize leaves.
-func (w *world) erase(s *slot, leaves Leaves) error {
+func (w *state) erase(s *slot, leaves Leaves) error {
 	path, size := w.media(s), int64(s.Size)
 	switch leaves {
 	case LeavesUnchanged:
-		return w.clean(s)
+		return w.recordMediaTime(s)
 	case LeavesZeros, "":
 		if err := errors.Join(os.Truncate(path, 0), os.Truncate(path, size)); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (w *world) erase(s *slot, leaves Leaves) error {
 	default:
 		return fmt.Errorf("a sanitize cannot leave %q", leaves)
 	}
-	return w.clean(s)
+	return w.recordMediaTime(s)
 }
 
 func fill(path string, size int64, leaves Leaves) error {

@@ -12,7 +12,7 @@ const featureNamespaceMetadata = 0x7f
 func isMetadata(feature uint8) bool { return feature >= 0x7d && feature <= featureNamespaceMetadata }
 
 // holder is the namespace that a feature's elements are of, 0 for the controller.
-func (c *call) holder(feature uint8) uint32 {
+func (c *call) metadataOwner(feature uint8) uint32 {
 	if feature == featureNamespaceMetadata {
 		return c.NSID
 	}
@@ -37,21 +37,21 @@ func (s *slot) metadata(c *call, feature uint8) error {
 	}
 	answer := []byte{0, 0}
 	for _, e := range s.Controller.Metadata {
-		if e.Feature == feature && e.NSID == c.holder(feature) {
+		if e.Feature == feature && e.NSID == c.metadataOwner(feature) {
 			answer[0]++
 			answer = append(answer, e.Type, 1, 6, 0)
 			answer = append(answer, "tenant"...)
 		}
 	}
-	if err := c.give(answer); err != nil {
+	if err := c.writeData(answer); err != nil {
 		return err
 	}
-	return c.result(0)
+	return c.setResult(0)
 }
 
 // setMetadata adds or deletes the elements that the data names.
 func (s *slot) setMetadata(c *call, feature uint8) error {
-	data, err := c.take()
+	data, err := c.readData()
 	if err != nil || !s.hasMetadata(c, feature) {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *slot) setMetadata(c *call, feature uint8) error {
 	}
 	left := data[2:]
 	for range data[0] {
-		e := Element{Feature: feature, Type: left[0] & 0x3f, NSID: c.holder(feature)}
+		e := Element{Feature: feature, Type: left[0] & 0x3f, NSID: c.metadataOwner(feature)}
 		left = left[4+binary.LittleEndian.Uint16(left[2:]):]
 		switch c.CDW[1] >> 13 & 3 {
 		case 0, 2:
@@ -73,5 +73,5 @@ func (s *slot) setMetadata(c *call, feature uint8) error {
 			return nil
 		}
 	}
-	return c.result(0)
+	return c.setResult(0)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // attribute reads a file below sys.
-func attribute(t *testing.T, s *nvmesim.Site, name string) string {
+func attribute(t *testing.T, s *nvmesim.Host, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.Sys, name))
 	require.NoError(t, err)
@@ -24,7 +24,7 @@ func attribute(t *testing.T, s *nvmesim.Site, name string) string {
 }
 
 // contents reads a namespace through its node.
-func contents(t *testing.T, s *nvmesim.Site, name string) []byte {
+func contents(t *testing.T, s *nvmesim.Host, name string) []byte {
 	t.Helper()
 	disk, err := os.Open(filepath.Join(s.Dev, name))
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func contents(t *testing.T, s *nvmesim.Site, name string) []byte {
 }
 
 // nodes are the names below dev.
-func nodes(t *testing.T, s *nvmesim.Site) []string {
+func nodes(t *testing.T, s *nvmesim.Host) []string {
 	t.Helper()
 	all, err := os.ReadDir(s.Dev)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func nodes(t *testing.T, s *nvmesim.Site) []string {
 }
 
 // require that a path below sys leads to the same place as another.
-func leads(t *testing.T, s *nvmesim.Site, from, to string) {
+func leads(t *testing.T, s *nvmesim.Host, from, to string) {
 	t.Helper()
 	got, err := filepath.EvalSymlinks(filepath.Join(s.Sys, from))
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestTree(t *testing.T) {
 		"block/nvme0n2/ro":                                            "1",
 		"block/nvme0n3/size":                                          "0",
 		"block/nvme0n1/queue/logical_block_size":                      "4096",
-		"devices/virtual/nvme-subsystem/nvme-subsys0/subsysnqn":       s.Look(0).SubsystemNQN,
+		"devices/virtual/nvme-subsystem/nvme-subsys0/subsysnqn":       s.State(0).SubsystemNQN,
 		"bus/pci/devices/0000:02:00.0/nvme/nvme1/nvme1n1/size":        "32768",
 		"bus/pci/drivers/nvme/0000:02:00.0/nvme/nvme1/nvme1n1/hidden": "0",
 	} {
@@ -207,7 +207,7 @@ func TestLowestExtent(t *testing.T) {
 	done(t, s, "create-ns", s.Node(0), "--nsze", "16", "--ncap", "16", "--flbas", "0")
 	done(t, s, "create-ns", s.Node(0), "--nsze", "8", "--ncap", "8", "--flbas", "0")
 	var offsets []uint64
-	for _, n := range s.Look(0).Namespaces {
+	for _, n := range s.State(0).Namespaces {
 		offsets = append(offsets, n.Offset)
 	}
 	require.Equal(t, []uint64{0, 12288, 4096, 16384}, offsets)

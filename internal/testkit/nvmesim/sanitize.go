@@ -32,7 +32,7 @@ func (s *slot) failed() bool {
 }
 
 // sanitize begins a sanitize, or leaves a state that one led to.
-func (w *world) sanitize(s *slot, c *call) error {
+func (w *state) sanitize(s *slot, c *call) error {
 	now := &s.Controller.Sanitize
 	action := c.CDW[0] & 7
 	bit := map[uint32]uint32{cryptoErase: 1 << 0, blockErase: 1 << 1, overwrite: 1 << 2}[action]
@@ -42,7 +42,7 @@ func (w *world) sanitize(s *slot, c *call) error {
 		return nil
 	case action == exitVerification && now.Verifying:
 		now.Verifying = false
-		return w.finish(s)
+		return w.finishSanitize(s)
 	case s.sanitizing():
 		c.Status = SanitizeInProgress
 		return nil
@@ -62,7 +62,7 @@ func (w *world) sanitize(s *slot, c *call) error {
 	}
 	now.Status, now.CDW10, now.GlobalErased = sanitizeRunning, c.CDW[0], false
 	now.FailureLeft = false
-	s.Polled = 0
+	s.Polls = 0
 	return nil
 }
 
@@ -76,17 +76,17 @@ func (s *slot) protected() bool {
 }
 
 // poll is what a reading of the log finds: one step further.
-func (w *world) poll(s *slot) error {
+func (w *state) advanceSanitize(s *slot) error {
 	now := &s.Controller.Sanitize
 	if now.Status != sanitizeRunning || now.Verifying {
 		if now.GlobalErased {
-			return w.look(s)
+			return w.detectWrites(s)
 		}
 		return nil
 	}
-	s.Polled++
+	s.Polls++
 	switch {
-	case s.stalled() || s.Polled <= now.Polls:
+	case s.stalled() || s.Polls <= now.Polls:
 		return nil
 	case now.FailIt:
 		now.Status = sanitizeFailed
@@ -99,22 +99,22 @@ func (w *world) poll(s *slot) error {
 		now.Verifying = true
 		return nil
 	}
-	return w.finish(s)
+	return w.finishSanitize(s)
 }
 
 // finish is the end of one that is done.
-func (w *world) finish(s *slot) error {
+func (w *state) finishSanitize(s *slot) error {
 	now := &s.Controller.Sanitize
 	now.Status, now.GlobalErased = sanitizeDone, true
 	if now.EndsWith != 0 {
 		now.Status = now.EndsWith
 	}
-	return w.clean(s)
+	return w.recordMediaTime(s)
 }
 
 // progress is how far it would be, in 65,536ths.
 func (s *slot) progress() uint16 {
-	return uint16(min(65535, 65536*s.Polled/(s.Controller.Sanitize.Polls+1)))
+	return uint16(min(65535, 65536*s.Polls/(s.Controller.Sanitize.Polls+1)))
 }
 
 func (s *slot) stalled() bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // sanitizeLog reads the drive's log.
-func sanitizeLog(t *testing.T, s *nvmesim.Site) nvmecli.SanitizeLog {
+func sanitizeLog(t *testing.T, s *nvmesim.Host) nvmecli.SanitizeLog {
 	t.Helper()
 	l, err := nvmecli.ParseSanitizeLog(done(t, s, "sanitize-log", s.Node(0), "-o", "json"))
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func sanitizeLog(t *testing.T, s *nvmesim.Site) nvmecli.SanitizeLog {
 }
 
 // all reads the media, and says which byte it is full of.
-func all(t *testing.T, s *nvmesim.Site) (b byte, same bool) {
+func all(t *testing.T, s *nvmesim.Host) (b byte, same bool) {
 	t.Helper()
 	media, err := os.ReadFile(s.Media(0))
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestSanitize(t *testing.T) {
 }
 
 func TestSanitizeThatEndsOtherwise(t *testing.T) {
-	begin := func(t *testing.T, how func(*nvmesim.Sanitize), args ...string) *nvmesim.Site {
+	begin := func(t *testing.T, how func(*nvmesim.Sanitize), args ...string) *nvmesim.Host {
 		drive := nvmesim.Drive("S1")
 		drive.Capacity = 8 << 20
 		drive.Namespaces[0].Blocks = 8 << 20 / 512
@@ -174,7 +174,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		for range 2 {
 			require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
 		}
-		require.True(t, s.Look(0).Sanitize.Verifying)
+		require.True(t, s.State(0).Sanitize.Verifying)
 		refused(t, s, nvmecli.StatusSanitizeInProgress, "sanitize", s.Node(0), "-a", "4")
 	})
 	t.Run("no sanitize at all", func(t *testing.T) {

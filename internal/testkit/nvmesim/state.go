@@ -14,7 +14,7 @@ import (
 )
 
 // world is what a site's state file holds, with its lock held.
-type world struct {
+type state struct {
 	dir   string
 	Slots []*slot
 }
@@ -31,11 +31,11 @@ type slot struct {
 	Media string
 	Size  uint64
 	// Written is the media's time of change when the drive last was known as clean.
-	Written int64
-	Disks   []disk
+	MediaTime int64
+	Disks     []disk
 
 	// Polled counts the readings of the log since the sanitize began.
-	Polled int
+	Polls int
 	// Image is the beginning of the firmware that was downloaded.
 	Image []byte
 }
@@ -51,7 +51,7 @@ type disk struct {
 	Hidden string
 	Loop   int
 	// Shows is the namespace as it was when the kernel looked.
-	Shows Namespace
+	Namespace Namespace
 }
 
 // Command is one command that was answered.
@@ -75,7 +75,7 @@ const (
 
 // locked runs do with the state of the site under its lock, and keeps what do makes of
 // it, also where it fails: what it did is done.
-func locked(dir string, do func(*world) error) error {
+func withState(dir string, do func(*state) error) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func locked(dir string, do func(*world) error) error {
 	if err != nil {
 		return fmt.Errorf("lock the site: %w", err)
 	}
-	w := &world{dir: dir}
+	w := &state{dir: dir}
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // A site that is being made.
@@ -101,7 +101,7 @@ func locked(dir string, do func(*world) error) error {
 	return errors.Join(do(w), w.save())
 }
 
-func (w *world) save() error {
+func (w *state) save() error {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (w *world) save() error {
 }
 
 // note writes a command to the log.
-func (w *world) note(c Command) error {
+func (w *state) appendLog(c Command) error {
 	line, err := json.Marshal(c)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (w *world) note(c Command) error {
 }
 
 // noted reads the log.
-func noted(dir string) ([]Command, error) {
+func readLog(dir string) ([]Command, error) {
 	log, err := os.Open(filepath.Join(dir, logFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -150,7 +150,7 @@ func noted(dir string) ([]Command, error) {
 }
 
 // at finds what a node's name stands for now: a controller, or one of its namespaces.
-func (w *world) at(name string) (s *slot, nsid uint32) {
+func (w *state) find(name string) (s *slot, nsid uint32) {
 	for _, s := range w.Slots {
 		if s.Driver != nvmeDriver {
 			continue
@@ -169,7 +169,7 @@ func (w *world) at(name string) (s *slot, nsid uint32) {
 
 // subsystem gives the slots with the same subsystem as s that the nvme driver has, in
 // the order of their names.
-func (w *world) subsystem(s *slot) []*slot {
+func (w *state) subsystem(s *slot) []*slot {
 	var all []*slot
 	for _, other := range w.Slots {
 		if other.Driver == nvmeDriver && other.Controller.SubsystemNQN == s.Controller.SubsystemNQN {

@@ -32,23 +32,23 @@ type Keystone struct {
 const keystoneDatabase = "keystone.sqlite"
 
 var (
-	newKeystone sync.Once
-	newFiles    map[string][]byte // of a Keystone that nobody has used yet
+	keystoneOnce  sync.Once
+	keystoneFiles map[string][]byte // of a Keystone that nobody has used yet
 )
 
 // KeystoneOptions says what kind of Keystone a test wants.
 type KeystoneOptions struct {
 	// TokensLast is for how long a token is good; 0 is an hour.
-	TokensLast time.Duration
+	TokenLifetime time.Duration
 }
 
 // StartKeystone starts a Keystone with a database of its own, and ends it with the
 // test. The test is skipped where Keystone is not installed.
 func StartKeystone(t testing.TB, o KeystoneOptions) *Keystone {
 	t.Helper()
-	Need(t)
-	if o.TokensLast == 0 {
-		o.TokensLast = time.Hour
+	SkipIfMissing(t)
+	if o.TokenLifetime == 0 {
+		o.TokenLifetime = time.Hour
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "keystone.conf")
@@ -68,19 +68,19 @@ key_repository = %[1]s/fernet
 key_repository = %[1]s/credential
 [identity]
 password_hash_rounds = 4
-`, dir, int(o.TokensLast.Seconds()), keystoneDatabase))
-	newKeystone.Do(func() {
+`, dir, int(o.TokenLifetime.Seconds()), keystoneDatabase))
+	keystoneOnce.Do(func() {
 		k.setUp(t, conf)
-		newFiles = gather(t, dir)
+		keystoneFiles = readKeystoneFiles(t, dir)
 	})
-	require.NotEmpty(t, newFiles, "an earlier test could not set Keystone up")
-	for path, text := range newFiles {
+	require.NotEmpty(t, keystoneFiles, "an earlier test could not set Keystone up")
+	for path, text := range keystoneFiles {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, path), text, 0o600))
 	}
 	serve(t, k.Service)
 	k.login(t)
-	k.list(t, "identity", k.URL+"/v3") // Placement looks for it there
+	k.registerService(t, "identity", k.URL+"/v3") // Placement looks for it there
 	return k
 }
 
@@ -106,7 +106,7 @@ func (k *Keystone) setUp(t testing.TB, conf string) {
 }
 
 // gather reads the database and the keys.
-func gather(t testing.TB, dir string) map[string][]byte {
+func readKeystoneFiles(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
 	for _, pattern := range []string{keystoneDatabase, "fernet/*", "credential/*"} {
@@ -140,14 +140,14 @@ token_cache_time = -1
 }
 
 // Serve puts Placement's address into the catalog.
-func (k *Keystone) Serve(t testing.TB, url string) {
+func (k *Keystone) Register(t testing.TB, url string) {
 	t.Helper()
 	k.login(t) // the token may have ended meanwhile
-	k.list(t, "placement", url)
+	k.registerService(t, "placement", url)
 }
 
 // list puts a service into the catalog.
-func (k *Keystone) list(t testing.TB, kind, url string) {
+func (k *Keystone) registerService(t testing.TB, kind, url string) {
 	t.Helper()
 	var service struct {
 		Service struct {
@@ -181,7 +181,7 @@ func (k *Keystone) ApplicationCredential(t testing.TB, name string) (id, secret 
 			Secret string `json:"secret"`
 		} `json:"application_credential"`
 	}
-	k.post(t, "/v3/users/"+k.self(t)+"/application_credentials",
+	k.post(t, "/v3/users/"+k.userID(t)+"/application_credentials",
 		map[string]any{"application_credential": map[string]any{"name": name, "unrestricted": true}}, &made)
 	return made.Credential.ID, made.Credential.Secret
 }
@@ -198,13 +198,13 @@ func (k *Keystone) Revoke(t testing.TB, token string) {
 func (k *Keystone) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	k.login(t)
-	status, answer := ask(t, http.MethodPatch, k.URL+"/v3/users/"+k.self(t), map[string]string{"X-Auth-Token": k.token},
+	status, answer := ask(t, http.MethodPatch, k.URL+"/v3/users/"+k.userID(t), map[string]string{"X-Auth-Token": k.token},
 		map[string]any{"user": map[string]any{"password": password}}, nil)
 	require.Equal(t, http.StatusOK, status, answer)
 }
 
 // self is the user's ID.
-func (k *Keystone) self(t testing.TB) string {
+func (k *Keystone) userID(t testing.TB) string {
 	t.Helper()
 	var mine struct {
 		Token struct {

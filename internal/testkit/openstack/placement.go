@@ -27,15 +27,15 @@ type Options struct {
 type Server struct{ *Service }
 
 var (
-	emptyOnce sync.Once
-	empty     []byte // a database with tables and nothing in them
+	emptyOnce     sync.Once
+	emptyDatabase []byte // a database with tables and nothing in them
 )
 
 // Start starts a Placement with a database of its own, and ends it with the test.
 // The test is skipped where Placement is not installed.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	Need(t)
+	SkipIfMissing(t)
 	s := &Server{&Service{Dir: t.TempDir(), name: "placement", command: []string{placementAPI}}}
 	s.env = []string{"OS_PLACEMENT_CONFIG_DIR=" + s.Dir}
 	auth := "auth_strategy = noauth2"
@@ -55,11 +55,11 @@ sync_on_startup = false
 	emptyOnce.Do(func() {
 		run(t, s.Dir, s.env, "", placementManage, "--config-file", filepath.Join(s.Dir, "placement.conf"), "db", "sync")
 		var err error
-		empty, err = os.ReadFile(s.database())
+		emptyDatabase, err = os.ReadFile(s.database())
 		require.NoError(t, err)
 	})
-	require.NotEmpty(t, empty, "an earlier test could not make Placement's database")
-	require.NoError(t, os.WriteFile(s.database(), empty, 0o600))
+	require.NotEmpty(t, emptyDatabase, "an earlier test could not make Placement's database")
+	require.NoError(t, os.WriteFile(s.database(), emptyDatabase, 0o600))
 	// WAL, so that a test's own rows do not meet a locked database.
 	rows := []statement{{SQL: "PRAGMA journal_mode=WAL"}}
 	if !o.OldTraits {

@@ -54,7 +54,7 @@ func (c Change) Burned() bool { return c.Exists && c.Stocked && c.Reserved >= c.
 func (c Change) Allocatable() bool { return c.Exists && c.Stocked && c.Reserved < c.Total }
 
 // When picks requests for a Disturbance.
-type When struct {
+type Match struct {
 	Method string // any where ""
 	Path   string // a regular expression that the path with its query holds; any where ""
 	Nth    int    // the nth of them from 1; every one where 0
@@ -62,11 +62,11 @@ type When struct {
 
 // Disturbance is what happens to a request and its answer. Before and After may wait:
 // that holds it.
-type Disturbance struct {
-	Before func() // before Placement hears of it
-	After  func() // when Placement's answer is there
-	Drop   bool   // Placement never hears of it, and the connection breaks
-	Lose   bool   // it takes effect, and the connection breaks
+type Injection struct {
+	Before     func() // before Placement hears of it
+	After      func() // when Placement's answer is there
+	Drop       bool   // Placement never hears of it, and the connection breaks
+	LoseAnswer bool   // it takes effect, and the connection breaks
 	// Status and Body answer in Placement's place, who never hears of it.
 	Status int
 	Body   string
@@ -81,27 +81,27 @@ type Recorder struct {
 	URL    string
 	target string
 
-	telling   sync.Mutex // held while hooks run, who may ask the Recorder
-	mu        sync.Mutex
-	exchanges []Exchange
-	inFlight  int
-	most      int
-	script    []*scripted
-	levels    map[string]Change
-	onChange  []func(Change)
+	hooks       sync.Mutex // held while hooks run, who may ask the Recorder
+	mu          sync.Mutex
+	exchanges   []Exchange
+	inFlight    int
+	maxInFlight int
+	injections  []*injected
+	latest      map[string]Change
+	onChange    []func(Change)
 }
 
-type scripted struct {
-	when  When
+type injected struct {
+	match Match
 	path  *regexp.Regexp
-	do    Disturbance
+	do    Injection
 	count int
 }
 
 // Record starts a Recorder before target, and ends it with the test.
 func Record(t testing.TB, target string) *Recorder {
 	t.Helper()
-	r := &Recorder{target: target, levels: map[string]Change{}}
+	r := &Recorder{target: target, latest: map[string]Change{}}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	r.URL = server.URL
@@ -109,15 +109,15 @@ func Record(t testing.TB, target string) *Recorder {
 }
 
 // Disturb scripts what happens to requests from now on; undo ends it.
-func (r *Recorder) Disturb(when When, do Disturbance) (undo func()) {
-	s := &scripted{when: when, path: regexp.MustCompile(when.Path), do: do}
+func (r *Recorder) Inject(when Match, do Injection) (undo func()) {
+	s := &injected{match: when, path: regexp.MustCompile(when.Path), do: do}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.script = append(r.script, s)
+	r.injections = append(r.injections, s)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.script = slices.DeleteFunc(r.script, func(other *scripted) bool { return other == s })
+		r.injections = slices.DeleteFunc(r.injections, func(other *injected) bool { return other == s })
 	}
 }
 
@@ -151,24 +151,24 @@ func (r *Recorder) Calls() []string {
 var anyUUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // MostInFlight is how many requests were under way at once, at most.
-func (r *Recorder) MostInFlight() int {
+func (r *Recorder) MaxInFlight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.most
+	return r.maxInFlight
 }
 
 // Reset forgets the exchanges and the maximum, not what is known of providers.
 func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.exchanges, r.most = nil, r.inFlight
+	r.exchanges, r.maxInFlight = nil, r.inFlight
 }
 
 // Level is what is known of a provider from the writes that passed.
-func (r *Recorder) Level(uuid string) (Change, bool) {
+func (r *Recorder) Latest(uuid string) (Change, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c, ok := r.levels[uuid]
+	c, ok := r.latest[uuid]
 	return c, ok
 }
 
@@ -193,8 +193,8 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case do.Status != 0:
 		e.Status, e.Answer = do.Status, do.Body
 	default:
-		e.Status, e.Answer, header = r.pass(request, sent)
-		r.note(e)
+		e.Status, e.Answer, header = r.forward(request, sent)
+		r.observe(e)
 		if do.After != nil {
 			do.After()
 		}
@@ -202,12 +202,12 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 			e.Status, e.Answer = do.Rewrite(e.Status, e.Answer)
 		}
 	}
-	if do.Lose {
+	if do.LoseAnswer {
 		e.Status = 0
 	}
 	r.end(e)
 	if e.Status == 0 {
-		cut(w)
+		breakConnection(w)
 		return
 	}
 	for name, values := range header {
@@ -222,7 +222,7 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 // pass makes the request to Placement; the status is 0 where it does not answer.
-func (r *Recorder) pass(request *http.Request, sent []byte) (int, string, http.Header) {
+func (r *Recorder) forward(request *http.Request, sent []byte) (int, string, http.Header) {
 	// Not the client's context: one that gives up does not call its request back.
 	on, err := http.NewRequest(request.Method, r.target+request.URL.RequestURI(), bytes.NewReader(sent))
 	if err != nil {
@@ -242,7 +242,7 @@ func (r *Recorder) pass(request *http.Request, sent []byte) (int, string, http.H
 }
 
 // cut breaks the connection, as a program does that is killed.
-func cut(w http.ResponseWriter) {
+func breakConnection(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {
 		connection.Close() //nolint:errcheck // it is meant to break
@@ -250,18 +250,18 @@ func cut(w http.ResponseWriter) {
 }
 
 // begin counts a request and gives what is to happen to it: the last script that fits.
-func (r *Recorder) begin(e Exchange) Disturbance {
+func (r *Recorder) begin(e Exchange) Injection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight++
-	r.most = max(r.most, r.inFlight)
-	var do Disturbance
-	for _, s := range r.script {
-		if s.when.Method != "" && s.when.Method != e.Method || !s.path.MatchString(e.Path) {
+	r.maxInFlight = max(r.maxInFlight, r.inFlight)
+	var do Injection
+	for _, s := range r.injections {
+		if s.match.Method != "" && s.match.Method != e.Method || !s.path.MatchString(e.Path) {
 			continue
 		}
 		s.count++
-		if s.when.Nth == 0 || s.when.Nth == s.count {
+		if s.match.Nth == 0 || s.match.Nth == s.count {
 			do = s.do
 		}
 	}
@@ -277,37 +277,37 @@ func (r *Recorder) end(e Exchange) {
 }
 
 // note keeps what a write that Placement took made of a provider, and tells the hooks.
-func (r *Recorder) note(e Exchange) {
+func (r *Recorder) observe(e Exchange) {
 	if e.Method == http.MethodGet || e.Status < 200 || e.Status > 299 {
 		return
 	}
-	c, ok := written(e)
+	c, ok := changeOf(e)
 	if !ok {
 		return
 	}
 	c.At = time.Now()
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	for _, fn := range r.learn(c) {
+	r.hooks.Lock()
+	defer r.hooks.Unlock()
+	for _, fn := range r.update(c) {
 		fn(c)
 	}
 }
 
 // learn keeps what a write made of a provider, and gives the hooks to tell, none for
 // old news: two writes may pass at once, and their answers overtake each other.
-func (r *Recorder) learn(c Change) []func(Change) {
+func (r *Recorder) update(c Change) []func(Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, had := r.levels[c.UUID]
+	known, had := r.latest[c.UUID]
 	if had && known.Exists && c.Stocked && known.Generation >= c.Generation {
 		return nil
 	}
-	r.levels[c.UUID] = c
+	r.latest[c.UUID] = c
 	return slices.Clone(r.onChange)
 }
 
 // written reads a write of an inventory, of all of a provider's, or of a provider.
-func written(e Exchange) (Change, bool) {
+func changeOf(e Exchange) (Change, bool) {
 	path, _, _ := strings.Cut(e.Path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	at := slices.Index(parts, "resource_providers")

@@ -45,7 +45,7 @@ func (s *Scheduler) Do(ctx context.Context, method, path string, body, into any)
 }
 
 // must is Do where only success will do.
-func (s *Scheduler) must(method, path string, body, into any) {
+func (s *Scheduler) require(method, path string, body, into any) {
 	s.t.Helper()
 	status, answer, err := s.Do(s.t.Context(), method, path, body, into)
 	require.NoError(s.t, err)
@@ -56,8 +56,8 @@ func (s *Scheduler) must(method, path string, body, into any) {
 func (s *Scheduler) Host(name string) (root string) {
 	s.t.Helper()
 	root = uuid.NewString()
-	s.must(http.MethodPost, "/resource_providers", map[string]any{"name": name, "uuid": root}, nil)
-	s.must(http.MethodPut, "/resource_providers/"+root+"/inventories", map[string]any{
+	s.require(http.MethodPost, "/resource_providers", map[string]any{"name": name, "uuid": root}, nil)
+	s.require(http.MethodPut, "/resource_providers/"+root+"/inventories", map[string]any{
 		"resource_provider_generation": 0,
 		"inventories":                  map[string]any{"VCPU": map[string]any{"total": 64}},
 	}, nil)
@@ -82,24 +82,24 @@ func (s *Scheduler) Provider(id, name, root, class string, reserved int, traits 
 	if root != "" {
 		body["parent_provider_uuid"] = root
 	}
-	s.must(http.MethodPost, "/resource_providers", body, nil)
+	s.require(http.MethodPost, "/resource_providers", body, nil)
 	generation := 0
 	if len(traits) > 0 {
 		for _, trait := range traits {
 			if strings.HasPrefix(trait, "CUSTOM_") {
-				s.must(http.MethodPut, "/traits/"+trait, nil, nil)
+				s.require(http.MethodPut, "/traits/"+trait, nil, nil)
 			}
 		}
-		s.must(http.MethodPut, "/resource_providers/"+id+"/traits", map[string]any{"resource_provider_generation": 0, "traits": traits}, nil)
+		s.require(http.MethodPut, "/resource_providers/"+id+"/traits", map[string]any{"resource_provider_generation": 0, "traits": traits}, nil)
 		generation++
 	}
 	if class == "" {
 		return
 	}
 	if strings.HasPrefix(class, "CUSTOM_") {
-		s.must(http.MethodPut, "/resource_classes/"+class, nil, nil)
+		s.require(http.MethodPut, "/resource_classes/"+class, nil, nil)
 	}
-	s.must(http.MethodPut, "/resource_providers/"+id+"/inventories", map[string]any{
+	s.require(http.MethodPut, "/resource_providers/"+id+"/inventories", map[string]any{
 		"resource_provider_generation": generation,
 		"inventories":                  map[string]any{class: map[string]any{"total": 1, "reserved": reserved, "max_unit": 1}},
 	}, nil)
@@ -108,7 +108,7 @@ func (s *Scheduler) Provider(id, name, root, class string, reserved int, traits 
 // Class makes a resource class.
 func (s *Scheduler) Class(name string) {
 	s.t.Helper()
-	s.must(http.MethodPut, "/resource_classes/"+name, nil, nil)
+	s.require(http.MethodPut, "/resource_classes/"+name, nil, nil)
 }
 
 // Inventory is a provider's inventory of one class.
@@ -195,7 +195,7 @@ func (s *Scheduler) SetReserved(provider string, reserved int) {
 // Delete removes a provider.
 func (s *Scheduler) Delete(provider string) {
 	s.t.Helper()
-	s.must(http.MethodDelete, "/resource_providers/"+provider, nil, nil)
+	s.require(http.MethodDelete, "/resource_providers/"+provider, nil, nil)
 }
 
 // Recreate is what Nova does where a provider of its own is gone: another UUID, and

@@ -40,7 +40,7 @@ const (
 // patient runs a program whose server holds more connections that wait for it than the 5
 // of wsgiref, which is the program's: of eight clients at once the kernel would have some
 // try again after seconds, or let them wait until they give up.
-const patient = `
+const largeBacklog = `
 import runpy, socketserver, sys
 socketserver.TCPServer.request_queue_size = 128
 sys.argv.pop(0)
@@ -62,7 +62,7 @@ func Missing() string {
 }
 
 // Need skips the test, with the reason, where the services are not installed.
-func Need(t testing.TB) {
+func SkipIfMissing(t testing.TB) {
 	t.Helper()
 	if missing := Missing(); missing != "" {
 		t.Skip(missing)
@@ -124,9 +124,9 @@ func (s *Service) start() error {
 		return err
 	}
 	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
-	cmd := exec.Command(python, slices.Concat([]string{"-c", patient}, s.command, []string{"--host", "127.0.0.1", "--port", port})...)
+	cmd := exec.Command(python, slices.Concat([]string{"-c", largeBacklog}, s.command, []string{"--host", "127.0.0.1", "--port", port})...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
-	cmd.Env = append(clean(), s.env...)
+	cmd.Env = append(cleanEnvironment(), s.env...)
 	// It does not outlive the tests, whichever way they end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
@@ -203,7 +203,7 @@ func (s *Service) tail() string {
 func (s *Service) log() string { return filepath.Join(s.Dir, s.name+".log") }
 
 // clean is the environment without what could make the services read other files.
-func clean() []string {
+func cleanEnvironment() []string {
 	var env []string
 	for _, pair := range os.Environ() {
 		if !strings.HasPrefix(pair, "OS_") && !strings.HasPrefix(pair, "PYTHON") {
@@ -217,7 +217,7 @@ func clean() []string {
 func run(t testing.TB, dir string, env []string, stdin string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), python, args...)
-	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(clean(), env...), strings.NewReader(stdin)
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(cleanEnvironment(), env...), strings.NewReader(stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(nvmesim.Main(m)) }
 // boundary is one server and its caller's end of the socket.
 type boundary struct {
 	t      *testing.T
-	site   *nvmesim.Site
+	site   *nvmesim.Host
 	conn   *net.UnixConn
 	server *Server
 	fence  *os.File
@@ -49,7 +49,7 @@ func atBoundary(t *testing.T) *boundary {
 	b.server = &Server{
 		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Patience: time.Millisecond, Alone: true},
 		Allow: func(d pci.Device) error {
-			if d.Address != b.site.Look(0).Address {
+			if d.Address != b.site.State(0).Address {
 				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no"}
 			}
 			if f := b.forbid.Load(); f != nil {
@@ -77,7 +77,7 @@ func (b *boundary) opened() *boundary {
 	return b
 }
 
-func (b *boundary) address() string { return b.site.Look(0).Address }
+func (b *boundary) address() string { return b.site.State(0).Address }
 
 // raw sends this text and gives the answer.
 func (b *boundary) raw(text string, fds ...int) answer {
@@ -150,7 +150,7 @@ func TestTheHelperTakesVerbs(t *testing.T) {
 		"a path for an address":    {`{"do": "read", "address": "../../../etc", "request": {"verb": "health"}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b.site.Forget()
+			b.site.ClearLog()
 			err := b.raw(tt.text).err()
 			require.Error(t, err)
 			require.ErrorContains(t, err, tt.says)
@@ -165,7 +165,7 @@ func TestTheHelperTakesVerbs(t *testing.T) {
 // F13
 func TestTheHelperAsksTheHostItself(t *testing.T) {
 	b := atBoundary(t)
-	require.ErrorContains(t, b.call(call{Do: doOpen, Address: b.site.Look(1).Address}).err(), "no")
+	require.ErrorContains(t, b.call(call{Do: doOpen, Address: b.site.State(1).Address}).err(), "no")
 	b.opened()
 	read := call{Do: doRead, Address: b.address(), Request: &Request{Verb: IdentifyController}}
 	require.NoError(t, b.call(read).err())
@@ -317,7 +317,7 @@ func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
 	require.NoError(t, b.call(rebind, fence).err(), "it is on the host's driver")
 	b.site.BindDriver(0, "uio")
 	require.ErrorContains(t, b.call(rebind, fence).err(), "is not taken from it")
-	rebind.Address = b.site.Look(1).Address
+	rebind.Address = b.site.State(1).Address
 	require.ErrorContains(t, b.call(rebind, fence).err(), "no")
 }
 

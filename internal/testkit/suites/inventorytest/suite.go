@@ -65,14 +65,14 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"F5_ConflictWritesNothing", conflictWritesNothing},
 		{"F4_AllocationRaisesTheGeneration", allocationRaisesGeneration},
 		{"DeallocationDoesNotRaiseTheGeneration", deallocationKeepsGeneration},
-		{"S0.1_TakenProviderIsNotAllocated", takenIsNotAllocated},
+		{"S0.1_TakenProviderIsNotAllocated", reservedIsNotAllocated},
 		{"F4_BurnWhileAllocated", burnWhileAllocated},
 		{"PutBeyondTotal", putBeyondTotal},
 		{"DeleteAndDeleteAgain", deleteProvider},
 		{"DeleteInUse", deleteInUse},
-		{"EightWritersLoseNoUpdate", eightWriters},
-		{"LookUnderWritersIsOneMoments", lookUnderWriters},
-		{"S0.27_OneOfEightBurnsWins", eightBurns},
+		{"EightWritersLoseNoUpdate", concurrentWriters},
+		{"LookUnderWritersIsOneMoments", readUnderWriters},
+		{"S0.27_OneOfEightBurnsWins", concurrentReservations},
 		{"EndedContext", endedContext},
 		{"F4F5_OneTenancyByTheRules", oneTenancy},
 	} {
@@ -81,7 +81,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 }
 
 // published makes a provider and gives its UUID.
-func published(t *testing.T, f Fixture) string {
+func createProvider(t *testing.T, f Fixture) string {
 	t.Helper()
 	p := NewProvider()
 	require.NoError(t, f.Store.Create(t.Context(), p))
@@ -91,7 +91,7 @@ func published(t *testing.T, f Fixture) string {
 // free makes a provider that a scheduler may give out.
 func free(t *testing.T, f Fixture) string {
 	t.Helper()
-	id := published(t, f)
+	id := createProvider(t, f)
 	put(t, f, id, 0)
 	return id
 }
@@ -119,7 +119,7 @@ func put(t *testing.T, f Fixture, id string, reserved int) inventory.Stock {
 }
 
 func burnedFromCreation(t *testing.T, f Fixture) {
-	id := published(t, f)
+	id := createProvider(t, f)
 	st := stock(t, f, id)
 	require.Equal(t, 1, st.Total)
 	require.Equal(t, 1, st.Reserved)
@@ -180,7 +180,7 @@ func noProvider(t *testing.T, f Fixture) {
 }
 
 func putRaisesGeneration(t *testing.T, f Fixture) {
-	id := published(t, f)
+	id := createProvider(t, f)
 	before := stock(t, f, id)
 	for i, reserved := range []int{1, 0, 0, 1} {
 		st, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved)
@@ -195,7 +195,7 @@ func putRaisesGeneration(t *testing.T, f Fixture) {
 }
 
 func conflictWritesNothing(t *testing.T, f Fixture) {
-	id := published(t, f)
+	id := createProvider(t, f)
 	put(t, f, id, 1)
 	before := stock(t, f, id)
 	for _, generation := range []int64{before.Generation - 1, before.Generation + 1} {
@@ -236,7 +236,7 @@ func deallocationKeepsGeneration(t *testing.T, f Fixture) {
 	require.Equal(t, before.Generation, u.Generation)
 }
 
-func takenIsNotAllocated(t *testing.T, f Fixture) {
+func reservedIsNotAllocated(t *testing.T, f Fixture) {
 	for _, take := range []func(id string){
 		func(id string) { require.NoError(t, f.Allocate(t.Context(), id, uuid.NewString())) },
 		func(id string) { put(t, f, id, 1) },
@@ -263,7 +263,7 @@ func burnWhileAllocated(t *testing.T, f Fixture) {
 }
 
 func putBeyondTotal(t *testing.T, f Fixture) {
-	id := published(t, f)
+	id := createProvider(t, f)
 	before := stock(t, f, id)
 	for _, reserved := range []int{-1, 2} {
 		_, err := f.Store.PutReserved(t.Context(), id, before.Generation, reserved)
@@ -273,7 +273,7 @@ func putBeyondTotal(t *testing.T, f Fixture) {
 }
 
 func deleteProvider(t *testing.T, f Fixture) {
-	id := published(t, f)
+	id := createProvider(t, f)
 	require.NoError(t, f.Store.Delete(t.Context(), id))
 	_, err := f.Store.Stock(t.Context(), id)
 	RequireCode(t, device.CodeNoProvider, err)
@@ -293,7 +293,7 @@ func deleteInUse(t *testing.T, f Fixture) {
 }
 
 func endedContext(t *testing.T, f Fixture) {
-	id := published(t, f)
+	id := createProvider(t, f)
 	before := stock(t, f, id)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -16,7 +16,7 @@ const writers, rounds = 8, 10
 
 // together runs fn in eight goroutines at once and gives their errors, which may
 // not be judged there: only the test's own goroutine may end it.
-func together(fn func(i int) error) []error {
+func parallel(fn func(i int) error) []error {
 	errs := make([]error, writers)
 	var wg sync.WaitGroup
 	for i := range writers {
@@ -28,7 +28,7 @@ func together(fn func(i int) error) []error {
 
 // writeUntilDone writes reserved until one write was not met by another's, and says
 // which generation it made.
-func writeUntilDone(ctx context.Context, s inventory.Store, id string, reserved int) (int64, error) {
+func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved int) (int64, error) {
 	for {
 		st, err := s.Stock(ctx, id)
 		if err != nil {
@@ -42,13 +42,13 @@ func writeUntilDone(ctx context.Context, s inventory.Store, id string, reserved 
 	}
 }
 
-func eightWriters(t *testing.T, f Fixture) {
-	id := published(t, f)
+func concurrentWriters(t *testing.T, f Fixture) {
+	id := createProvider(t, f)
 	before := stock(t, f, id)
 	made := make([][]int64, writers)
-	errs := together(func(i int) error {
+	errs := parallel(func(i int) error {
 		for range rounds {
-			g, err := writeUntilDone(t.Context(), f.Store, id, i%2)
+			g, err := writeWithRetry(t.Context(), f.Store, id, i%2)
 			if err != nil {
 				return err
 			}
@@ -69,9 +69,9 @@ func eightWriters(t *testing.T, f Fixture) {
 
 // lookUnderWriters lets one goroutine take the provider through tenancies while
 // seven look: each view must be one that the provider showed at its generation.
-func lookUnderWriters(t *testing.T, f Fixture) {
+func readUnderWriters(t *testing.T, f Fixture) {
 	type shown struct{ reserved, used int }
-	id, ctx, consumer := published(t, f), t.Context(), uuid.NewString()
+	id, ctx, consumer := createProvider(t, f), t.Context(), uuid.NewString()
 	generation := stock(t, f, id).Generation
 	was := map[int64][]shown{generation: {{1, 0}}}
 	put := func(reserved int) error {
@@ -116,7 +116,7 @@ func lookUnderWriters(t *testing.T, f Fixture) {
 		}
 		return nil
 	}
-	for _, err := range together(func(i int) error {
+	for _, err := range parallel(func(i int) error {
 		if i == 0 {
 			return goRound()
 		}
@@ -134,10 +134,10 @@ func lookUnderWriters(t *testing.T, f Fixture) {
 	}
 }
 
-func eightBurns(t *testing.T, f Fixture) {
+func concurrentReservations(t *testing.T, f Fixture) {
 	id := free(t, f)
 	before := stock(t, f, id)
-	errs := together(func(int) error {
+	errs := parallel(func(int) error {
 		_, err := inventory.Burn(t.Context(), f.Store, id, nil, false)
 		return err
 	})

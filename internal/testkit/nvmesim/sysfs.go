@@ -27,18 +27,18 @@ type tree struct {
 func (t *tree) sys(name string) string { return filepath.Join(t.dir, "sys", name) }
 func (t *tree) dev(name string) string { return filepath.Join(t.dir, "dev", name) }
 
-func (t *tree) keep(err error) {
+func (t *tree) check(err error) {
 	if t.err == nil {
 		t.err = err
 	}
 }
 
-func (t *tree) directory(name string) { t.keep(os.MkdirAll(t.sys(name), 0o755)) }
+func (t *tree) directory(name string) { t.check(os.MkdirAll(t.sys(name), 0o755)) }
 
 // attribute writes a file as sysfs has it: with a newline.
 func (t *tree) attribute(name, format string, args ...any) {
 	t.directory(filepath.Dir(name))
-	t.keep(os.WriteFile(t.sys(name), fmt.Appendf(nil, format+"\n", args...), 0o644))
+	t.check(os.WriteFile(t.sys(name), fmt.Appendf(nil, format+"\n", args...), 0o644))
 }
 
 // link makes a relative symlink, as sysfs has them. One that is there was left by an
@@ -46,14 +46,14 @@ func (t *tree) attribute(name, format string, args ...any) {
 func (t *tree) link(name, target string) {
 	t.directory(filepath.Dir(name))
 	relative, err := filepath.Rel(filepath.Dir(t.sys(name)), t.sys(target))
-	t.keep(err)
+	t.check(err)
 	t.remove(name)
-	t.keep(os.Symlink(relative, t.sys(name)))
+	t.check(os.Symlink(relative, t.sys(name)))
 }
 
 func (t *tree) remove(names ...string) {
 	for _, name := range names {
-		t.keep(os.RemoveAll(t.sys(name)))
+		t.check(os.RemoveAll(t.sys(name)))
 	}
 }
 
@@ -61,71 +61,73 @@ func (t *tree) remove(names ...string) {
 func (t *tree) node(name string, kind uint32, number uint64) {
 	t.removeNode(name)
 	if err := unix.Mknod(t.dev(name), kind|0o600, int(number)); err != nil {
-		t.keep(fmt.Errorf("make the node %s: %w", name, err))
+		t.check(fmt.Errorf("make the node %s: %w", name, err))
 	}
 }
 
 func (t *tree) removeNode(name string) {
 	if err := os.Remove(t.dev(name)); !errors.Is(err, os.ErrNotExist) {
-		t.keep(err)
+		t.check(err)
 	}
 }
 
-func (s *slot) pci() string { return pciRoot + "/" + s.Controller.Address }
-func (s *slot) home() string {
-	return s.pci() + "/nvme/" + s.Name
+func (s *slot) pciPath() string { return pciRoot + "/" + s.Controller.Address }
+func (s *slot) sysPath() string {
+	return s.pciPath() + "/nvme/" + s.Name
 }
-func (s *slot) subsys() string { return fmt.Sprintf("%s/nvme-subsys%d", subsystems, s.Subsystem) }
+func (s *slot) subsystemPath() string {
+	return fmt.Sprintf("%s/nvme-subsys%d", subsystems, s.Subsystem)
+}
 
 // plug shows the PCI function, with no driver.
-func (w *world) plug(s *slot) error {
+func (w *state) plug(s *slot) error {
 	t := &tree{dir: w.dir}
 	c := s.Controller
-	t.attribute(s.pci()+"/vendor", "0x%04x", c.VendorID)
-	t.attribute(s.pci()+"/device", "0x%04x", c.ProductID)
-	t.attribute(s.pci()+"/class", "0x010802")
-	t.attribute(s.pci()+"/numa_node", "%d", c.NUMANode)
-	t.link("bus/pci/devices/"+c.Address, s.pci())
-	t.link(s.pci()+"/subsystem", "bus/pci")
+	t.attribute(s.pciPath()+"/vendor", "0x%04x", c.VendorID)
+	t.attribute(s.pciPath()+"/device", "0x%04x", c.ProductID)
+	t.attribute(s.pciPath()+"/class", "0x010802")
+	t.attribute(s.pciPath()+"/numa_node", "%d", c.NUMANode)
+	t.link("bus/pci/devices/"+c.Address, s.pciPath())
+	t.link(s.pciPath()+"/subsystem", "bus/pci")
 	for _, name := range []string{nvmeDriver, "vfio-pci"} {
 		t.directory("bus/pci/drivers/" + name)
 	}
 	for _, name := range []string{"class/nvme", "class/nvme-subsystem", "class/block", "block", "dev/block"} {
 		t.directory(name)
 	}
-	t.keep(os.MkdirAll(t.dev(""), 0o755))
+	t.check(os.MkdirAll(t.dev(""), 0o755))
 	return t.err
 }
 
 // unplug is what becomes of the function when the kernel removes it.
-func (w *world) unplug(s *slot) error {
+func (w *state) unplug(s *slot) error {
 	err := w.bind(s, "")
 	t := &tree{dir: w.dir, err: err}
-	t.remove("bus/pci/devices/"+s.Controller.Address, s.pci())
+	t.remove("bus/pci/devices/"+s.Controller.Address, s.pciPath())
 	return t.err
 }
 
 // bind gives the function to a driver, or to none.
-func (w *world) bind(s *slot, driver string) error {
+func (w *state) bind(s *slot, driver string) error {
 	t := &tree{dir: w.dir}
 	if s.Driver == nvmeDriver {
-		t.keep(w.hideController(s))
+		t.check(w.hideController(s))
 	}
 	if s.Driver != "" {
-		t.remove(s.pci()+"/driver", "bus/pci/drivers/"+s.Driver+"/"+s.Controller.Address)
+		t.remove(s.pciPath()+"/driver", "bus/pci/drivers/"+s.Driver+"/"+s.Controller.Address)
 	}
 	s.Driver = driver
 	if driver != "" {
-		t.link(s.pci()+"/driver", "bus/pci/drivers/"+driver)
-		t.link("bus/pci/drivers/"+driver+"/"+s.Controller.Address, s.pci())
+		t.link(s.pciPath()+"/driver", "bus/pci/drivers/"+driver)
+		t.link("bus/pci/drivers/"+driver+"/"+s.Controller.Address, s.pciPath())
 	}
 	if driver == nvmeDriver {
-		t.keep(w.showController(s))
+		t.check(w.showController(s))
 	}
 	return t.err
 }
 
-func (w *world) showController(s *slot) error {
+func (w *state) showController(s *slot) error {
 	s.Subsystem = s.number()
 	for _, other := range w.subsystem(s) {
 		if other != s {
@@ -135,60 +137,60 @@ func (w *world) showController(s *slot) error {
 	}
 	t := &tree{dir: w.dir}
 	c := s.Controller
-	t.attribute(s.home()+"/dev", "1:3")
-	t.attribute(s.home()+"/address", "%s", c.Address)
-	t.attribute(s.home()+"/cntlid", "%d", c.CNTLID)
-	t.attribute(s.home()+"/state", "live")
-	t.attribute(s.home()+"/transport", "pcie")
-	for _, directory := range []string{s.home(), s.subsys()} {
+	t.attribute(s.sysPath()+"/dev", "1:3")
+	t.attribute(s.sysPath()+"/address", "%s", c.Address)
+	t.attribute(s.sysPath()+"/cntlid", "%d", c.CNTLID)
+	t.attribute(s.sysPath()+"/state", "live")
+	t.attribute(s.sysPath()+"/transport", "pcie")
+	for _, directory := range []string{s.sysPath(), s.subsystemPath()} {
 		// The kernel leaves the spaces that fill these up.
 		t.attribute(directory+"/serial", "%-20s", c.Serial)
 		t.attribute(directory+"/model", "%-40s", c.Model)
 		t.attribute(directory+"/firmware_rev", "%-8s", c.Firmware)
 		t.attribute(directory+"/subsysnqn", "%s", c.SubsystemNQN)
 	}
-	t.link(s.home()+"/device", s.pci())
-	t.link(s.home()+"/subsystem", "class/nvme")
-	t.link("class/nvme/"+s.Name, s.home())
-	t.link(s.subsys()+"/"+s.Name, s.home())
-	if name := "class/nvme-subsystem/" + filepath.Base(s.subsys()); t.err == nil && len(w.subsystem(s)) == 1 {
-		t.link(name, s.subsys())
+	t.link(s.sysPath()+"/device", s.pciPath())
+	t.link(s.sysPath()+"/subsystem", "class/nvme")
+	t.link("class/nvme/"+s.Name, s.sysPath())
+	t.link(s.subsystemPath()+"/"+s.Name, s.sysPath())
+	if name := "class/nvme-subsystem/" + filepath.Base(s.subsystemPath()); t.err == nil && len(w.subsystem(s)) == 1 {
+		t.link(name, s.subsystemPath())
 	}
 	// The null device: nvme-cli asks for no more than a character device.
 	t.node(s.Name, unix.S_IFCHR, unix.Mkdev(1, 3))
-	t.keep(w.scan(s))
+	t.check(w.scan(s))
 	return t.err
 }
 
-func (w *world) hideController(s *slot) error {
+func (w *state) hideController(s *slot) error {
 	t := &tree{dir: w.dir}
 	for _, d := range slices.Clone(s.Disks) {
-		t.keep(w.hideDisk(s, d))
+		t.check(w.hideDisk(s, d))
 	}
 	t.removeNode(s.Name)
-	t.remove("class/nvme/"+s.Name, s.subsys()+"/"+s.Name, s.pci()+"/nvme")
+	t.remove("class/nvme/"+s.Name, s.subsystemPath()+"/"+s.Name, s.pciPath()+"/nvme")
 	if len(w.subsystem(s)) == 1 {
-		t.remove("class/nvme-subsystem/"+filepath.Base(s.subsys()), s.subsys())
+		t.remove("class/nvme-subsystem/"+filepath.Base(s.subsystemPath()), s.subsystemPath())
 	}
 	return t.err
 }
 
 // rescan makes the host look at a controller again.
-func (w *world) rescan(s *slot) error {
+func (w *state) rescan(s *slot) error {
 	if s.Driver != nvmeDriver {
 		return nil
 	}
 	t := &tree{dir: w.dir}
-	t.attribute(s.home()+"/firmware_rev", "%-8s", s.Controller.Firmware)
-	t.keep(w.scan(s))
+	t.attribute(s.sysPath()+"/firmware_rev", "%-8s", s.Controller.Firmware)
+	t.check(w.scan(s))
 	return t.err
 }
 
 // scan makes the disks what the namespaces are, as a rescan of the kernel does.
-func (w *world) scan(s *slot) error {
+func (w *state) scan(s *slot) error {
 	var err error
 	for _, d := range slices.Clone(s.Disks) {
-		if n := s.namespace(d.NSID); n == nil || *n != d.Shows || !w.whole(d) {
+		if n := s.namespace(d.NSID); n == nil || *n != d.Namespace || !w.complete(d) {
 			err = errors.Join(err, w.hideDisk(s, d))
 		}
 	}
@@ -204,7 +206,7 @@ func (w *world) scan(s *slot) error {
 
 // whole says that a disk has all that it is shown by; it has not where an nvme was
 // killed while it showed or hid the disk.
-func (w *world) whole(d disk) bool {
+func (w *state) complete(d disk) bool {
 	t := &tree{dir: w.dir}
 	paths := []string{t.sys("block/" + cmp.Or(d.Hidden, d.Name))}
 	if d.Name != "" {
@@ -220,7 +222,7 @@ func (w *world) whole(d disk) bool {
 
 // instance gives a namespace its number in the subsystem, the lowest that is free, and
 // says whether another controller has it already.
-func (w *world) instance(s *slot, nsid uint32) (number int, shared bool) {
+func (w *state) instance(s *slot, nsid uint32) (number int, shared bool) {
 	taken := map[int]bool{}
 	for _, other := range w.subsystem(s) {
 		for _, d := range other.Disks {
@@ -236,10 +238,10 @@ func (w *world) instance(s *slot, nsid uint32) (number int, shared bool) {
 	return number, false
 }
 
-func (w *world) showDisk(s *slot, n *Namespace) error {
+func (w *state) showDisk(s *slot, n *Namespace) error {
 	number, shared := w.instance(s, n.NSID)
-	d := disk{NSID: n.NSID, Instance: number, Loop: -1, Shows: *n, Name: fmt.Sprintf("%sn%d", s.Name, number)}
-	home, above := s.home()+"/", s.home()
+	d := disk{NSID: n.NSID, Instance: number, Loop: -1, Namespace: *n, Name: fmt.Sprintf("%sn%d", s.Name, number)}
+	home, above := s.sysPath()+"/", s.sysPath()
 	t := &tree{dir: w.dir}
 	sectors := s.bytes(n) / 512
 	if s.Controller.Formats[n.Format].Metadata != 0 {
@@ -247,33 +249,33 @@ func (w *world) showDisk(s *slot, n *Namespace) error {
 	}
 	if s.Controller.Multipath {
 		d.Hidden = fmt.Sprintf("nvme%dc%dn%d", s.Subsystem, s.number(), number)
-		d.Name, home, above = fmt.Sprintf("nvme%dn%d", s.Subsystem, number), s.subsys()+"/", s.subsys()
+		d.Name, home, above = fmt.Sprintf("nvme%dn%d", s.Subsystem, number), s.subsystemPath()+"/", s.subsystemPath()
 		if shared {
 			d.Name = ""
 		}
 	}
 	// What is begun is known, so that it can be taken back if this process is killed.
 	s.Disks = append(s.Disks, d)
-	t.keep(w.save())
+	t.check(w.save())
 	if d.Hidden != "" {
-		hidden := s.home() + "/" + d.Hidden
+		hidden := s.sysPath() + "/" + d.Hidden
 		t.diskAttributes(hidden, s, n, sectors, 1)
-		t.link(hidden+"/device", s.home())
+		t.link(hidden+"/device", s.sysPath())
 		t.diskLinks(hidden, "")
 	}
 	if d.Name != "" && t.err == nil {
-		t.keep(w.showHead(t, s, n, &s.Disks[len(s.Disks)-1], home+d.Name, sectors))
+		t.check(w.showHead(t, s, n, &s.Disks[len(s.Disks)-1], home+d.Name, sectors))
 		t.link(home+d.Name+"/device", above)
 	}
 	return t.err
 }
 
 // showHead shows a disk that can be opened.
-func (w *world) showHead(t *tree, s *slot, n *Namespace, d *disk, home string, sectors uint64) error {
+func (w *state) showHead(t *tree, s *slot, n *Namespace, d *disk, home string, sectors uint64) error {
 	file, flags := w.media(s), uint32(0)
 	if sectors == 0 {
 		file = filepath.Join(w.dir, "media", "none")
-		t.keep(os.WriteFile(file, nil, 0o600))
+		t.check(os.WriteFile(file, nil, 0o600))
 	}
 	if n.WriteProtected {
 		flags = readOnly
@@ -321,17 +323,17 @@ func (t *tree) diskLinks(home, device string) {
 	}
 }
 
-func (w *world) hideDisk(s *slot, d disk) error {
+func (w *state) hideDisk(s *slot, d disk) error {
 	t := &tree{dir: w.dir}
 	for _, name := range []string{d.Hidden, d.Name} {
 		if name == "" {
 			continue
 		}
-		home := s.home() + "/" + name
+		home := s.sysPath() + "/" + name
 		if name == d.Name {
 			t.removeNode(name)
 			if d.Hidden != "" {
-				home = s.subsys() + "/" + name
+				home = s.subsystemPath() + "/" + name
 			}
 		}
 		if device, err := os.ReadFile(t.sys(home + "/dev")); err == nil {
@@ -340,7 +342,7 @@ func (w *world) hideDisk(s *slot, d disk) error {
 		t.remove("block/"+name, "class/block/"+name, home)
 	}
 	if d.Loop >= 0 {
-		t.keep(detach(w.dir, d.Loop))
+		t.check(detach(w.dir, d.Loop))
 	}
 	s.Disks = slices.DeleteFunc(s.Disks, func(other disk) bool { return other.NSID == d.NSID })
 	return t.err

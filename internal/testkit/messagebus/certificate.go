@@ -1,4 +1,4 @@
-package oslo
+package messagebus
 
 import (
 	"crypto/ecdsa"
@@ -16,7 +16,7 @@ import (
 
 // certify makes a certificate for localhost that signs itself: authority is the file
 // that a client trusts, both the one with the key, too.
-func certify(dir string) (authority, both string, err error) {
+func selfSign(dir string) (authority, both string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", "", err

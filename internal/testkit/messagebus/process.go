@@ -1,4 +1,4 @@
-package oslo
+package messagebus
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 	// how it ended, readable once ended is closed
-	how error
+	exit error
 }
 
 // start runs a program whose output is appended to a file.
@@ -32,13 +32,13 @@ func start(output string, environment []string, name string, args ...string) (*p
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
-		p.how = errors.Join(cmd.Wait(), file.Close())
+		p.exit = errors.Join(cmd.Wait(), file.Close())
 	}()
 	return p, nil
 }
 
 // wait says whether the process ended within d.
-func (p *process) wait(d time.Duration) bool {
+func (p *process) endedWithin(d time.Duration) bool {
 	select {
 	case <-p.ended:
 		return true
@@ -63,7 +63,7 @@ func (p *process) kill() error {
 	// Again and again: one that was just being forked may have missed the first.
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); {
 		err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		if errors.Is(err, syscall.ESRCH) && p.wait(0) {
+		if errors.Is(err, syscall.ESRCH) && p.endedWithin(0) {
 			return nil
 		}
 		if err != nil && !errors.Is(err, syscall.ESRCH) {

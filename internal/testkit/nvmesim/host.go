@@ -18,14 +18,14 @@ const realTool = "/usr/sbin/nvme"
 
 const (
 	// prefix is how a site's directory begins.
-	prefix = "burnish-nvme-"
+	dirPrefix = "burnish-nvme-"
 	// owner is the file in it that is locked as long as the test lives.
-	owner = "owner"
+	ownerFile = "owner"
 )
 
 // Site is a host with NVMe controllers. Its methods fail the test where they cannot do
 // what they say. They may be called while commands run.
-type Site struct {
+type Host struct {
 	// Dir has everything; Sys and Dev are where the kernel would show /sys and /dev.
 	Dir, Sys, Dev string
 
@@ -35,33 +35,33 @@ type Site struct {
 // New makes a site with these controllers, named nvme0, nvme1 and so on, each with the
 // driver nvme. It is gone with the test. Where loop devices, device nodes or nvme-cli
 // cannot be had, the test is skipped.
-func New(t testing.TB, controllers ...Controller) *Site {
+func New(t testing.TB, controllers ...Controller) *Host {
 	t.Helper()
-	if err := possible(); err != nil {
+	if err := checkPrerequisites(); err != nil {
 		t.Skipf("no NVMe controller can be emulated here: %v", err)
 	}
-	sweep(os.TempDir())
-	dir, held, err := own()
+	removeLeftovers(os.TempDir())
+	dir, held, err := createDir()
 	if err != nil {
 		t.Fatalf("make a site: %v", err)
 	}
-	s := &Site{Dir: dir, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), t: t}
+	s := &Host{Dir: dir, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), t: t}
 	t.Cleanup(func() {
 		if err := errors.Join(detachAll(dir), os.RemoveAll(dir), held.Close()); err != nil {
 			t.Errorf("remove the site: %v", err)
 		}
 	})
-	if err := s.make(controllers); err != nil {
+	if err := s.create(controllers); err != nil {
 		t.Fatalf("make a site: %v", err)
 	}
-	if err := usable(filepath.Join(s.Dev, "probe")); err != nil {
+	if err := checkDeviceNodes(filepath.Join(s.Dev, "probe")); err != nil {
 		t.Skipf("no NVMe controller can be emulated here: %v", err)
 	}
 	return s
 }
 
 // possible says why a site cannot be, before anything is made.
-func possible() error {
+func checkPrerequisites() error {
 	switch _, err := os.Stat(realTool); {
 	case !traceable:
 		return errors.New("this processor's calls cannot be answered")
@@ -74,7 +74,7 @@ func possible() error {
 }
 
 // usable says whether a node in this place can be opened.
-func usable(path string) error {
+func checkDeviceNodes(path string) error {
 	if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
 		return fmt.Errorf("make a device node: %w", err)
 	}
@@ -86,8 +86,8 @@ func usable(path string) error {
 }
 
 // own makes a site's directory and locks it.
-func own() (dir string, held *os.File, err error) {
-	if dir, err = os.MkdirTemp("", prefix); err != nil {
+func createDir() (dir string, held *os.File, err error) {
+	if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
 		return "", nil, err
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
@@ -97,16 +97,16 @@ func own() (dir string, held *os.File, err error) {
 	if held, err = os.Create(filepath.Join(dir, "new")); err != nil {
 		return "", nil, err
 	}
-	err = errors.Join(unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB), os.Rename(held.Name(), filepath.Join(dir, owner)))
+	err = errors.Join(unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB), os.Rename(held.Name(), filepath.Join(dir, ownerFile)))
 	return dir, held, err
 }
 
 // sweep frees what a test left that was killed.
-func sweep(temp string) {
+func removeLeftovers(temp string) {
 	if real, err := filepath.EvalSymlinks(temp); err == nil {
 		temp = real
 	}
-	left, err := filepath.Glob(filepath.Join(temp, prefix+"*", owner))
+	left, err := filepath.Glob(filepath.Join(temp, dirPrefix+"*", ownerFile))
 	if err != nil {
 		return
 	}
@@ -123,21 +123,21 @@ func sweep(temp string) {
 	}
 }
 
-func (s *Site) make(controllers []Controller) error {
+func (s *Host) create(controllers []Controller) error {
 	for _, name := range []string{"sys", "dev", "media"} {
 		if err := os.Mkdir(filepath.Join(s.Dir, name), 0o755); err != nil {
 			return err
 		}
 	}
-	self, err := program()
+	self, err := emulatorBinary()
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", variable, s.Dir, self)
+	script := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", hostVariable, s.Dir, self)
 	if err := os.WriteFile(s.Tool(), []byte(script), 0o755); err != nil {
 		return err
 	}
-	return locked(s.Dir, func(w *world) error {
+	return withState(s.Dir, func(w *state) error {
 		for i, c := range controllers {
 			c.complete(i)
 			one := &slot{Controller: c, Name: fmt.Sprintf("nvme%d", i)}
@@ -155,7 +155,7 @@ func (s *Site) make(controllers []Controller) error {
 
 // program is what plays nvme: this test program itself, or, where that is slow to start,
 // one that is built once.
-var program = sync.OnceValues(func() (string, error) {
+var emulatorBinary = sync.OnceValues(func() (string, error) {
 	if !slowStart {
 		return os.Executable()
 	}
@@ -165,12 +165,12 @@ var program = sync.OnceValues(func() (string, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the emulator: %w: %s", err, out)
 	}
-	built = path
+	builtEmulator = path
 	return path, nil
 })
 
 // built is the program that program has built, "" where it has not.
-var built string
+var builtEmulator string
 
 // buildPrefix names the built programs in the folder for temporary files.
 const buildPrefix = "burnish-emulate-"
@@ -203,13 +203,13 @@ func (c *Controller) complete(i int) {
 }
 
 // Tool is the path of the program to run in place of nvme.
-func (s *Site) Tool() string { return filepath.Join(s.Dir, "nvme") }
+func (s *Host) Tool() string { return filepath.Join(s.Dir, "nvme") }
 
 // Node is the path of controller i's node, as it is named now.
-func (s *Site) Node(i int) string {
+func (s *Host) Node(i int) string {
 	s.t.Helper()
 	var name string
-	s.with(i, func(_ *world, one *slot) error {
+	s.change(i, func(_ *state, one *slot) error {
 		name = one.Name
 		return nil
 	})
@@ -219,10 +219,10 @@ func (s *Site) Node(i int) string {
 // Media is the path of the file with all bytes of the drive in slot i, allocated or
 // not. What is written to it reaches a namespace's node only while nobody holds that
 // open; what is written to a node is in it when the writer has synced or closed.
-func (s *Site) Media(i int) string {
+func (s *Host) Media(i int) string {
 	s.t.Helper()
 	var path string
-	s.with(i, func(w *world, one *slot) error {
+	s.change(i, func(w *state, one *slot) error {
 		path = w.media(one)
 		return nil
 	})
@@ -231,22 +231,22 @@ func (s *Site) Media(i int) string {
 
 // Fill writes this byte over the whole media of drive i, as a tenant would: what is
 // not allocated too. The drive no longer says that it is erased.
-func (s *Site) Fill(i int, b byte) {
+func (s *Host) Fill(i int, b byte) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error {
+	s.change(i, func(w *state, one *slot) error {
 		one.Controller.Sanitize.GlobalErased = false
 		chunk := make([]byte, one.Size)
 		for at := range chunk {
 			chunk[at] = b
 		}
-		return errors.Join(os.WriteFile(w.media(one), chunk, 0o600), w.clean(one))
+		return errors.Join(os.WriteFile(w.media(one), chunk, 0o600), w.recordMediaTime(one))
 	})
 }
 
 // Write writes to the media of drive i, from an offset on, as a tenant would.
-func (s *Site) Write(i int, offset int64, data []byte) {
+func (s *Host) Write(i int, offset int64, data []byte) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error {
+	s.change(i, func(w *state, one *slot) error {
 		if offset < 0 || uint64(offset)+uint64(len(data)) > one.Size {
 			return fmt.Errorf("the media has %d bytes", one.Size)
 		}
@@ -256,22 +256,22 @@ func (s *Site) Write(i int, offset int64, data []byte) {
 			return err
 		}
 		_, err = file.WriteAt(data, offset)
-		return errors.Join(err, file.Close(), w.clean(one))
+		return errors.Join(err, file.Close(), w.recordMediaTime(one))
 	})
 }
 
 // Dirtied makes drive i say that something was written since it was erased. Writes to
 // its nodes do so by themselves, when they were synced.
-func (s *Site) Dirtied(i int) {
+func (s *Host) MarkWritten(i int) {
 	s.t.Helper()
 	s.Change(i, func(c *Controller) { c.Sanitize.GlobalErased = false })
 }
 
 // Look gives controller i as it is now.
-func (s *Site) Look(i int) Controller {
+func (s *Host) State(i int) Controller {
 	s.t.Helper()
 	var c Controller
-	s.with(i, func(_ *world, one *slot) error {
+	s.change(i, func(_ *state, one *slot) error {
 		c = one.Controller
 		return nil
 	})
@@ -280,37 +280,37 @@ func (s *Site) Look(i int) Controller {
 
 // Change edits controller i between two commands. The host sees another namespace, or
 // another name, only after a rescan, and another Address never.
-func (s *Site) Change(i int, change func(*Controller)) {
+func (s *Host) Change(i int, change func(*Controller)) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error {
+	s.change(i, func(w *state, one *slot) error {
 		address := one.Controller.Address
 		change(&one.Controller)
 		one.Controller.Address = address
 		if one.Controller.Sanitize.GlobalErased {
-			return w.clean(one)
+			return w.recordMediaTime(one)
 		}
 		return nil
 	})
 }
 
 // Rescan makes the host look at controller i again.
-func (s *Site) Rescan(i int) {
+func (s *Host) Rescan(i int) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error { return w.rescan(one) })
+	s.change(i, func(w *state, one *slot) error { return w.rescan(one) })
 }
 
 // Swap puts another drive into slot i, like the first but for its serial number and
 // what change makes of it; its media is all zeros. The first one's media file stays.
-func (s *Site) Swap(i int, serial string, change ...func(*Controller)) {
+func (s *Host) Swap(i int, serial string, change ...func(*Controller)) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error { return w.swap(one, i, serial, change...) })
+	s.change(i, func(w *state, one *slot) error { return w.swap(one, i, serial, change...) })
 }
 
 // Renumber removes controller i and finds it again under another name, as a rescan of
 // the bus may.
-func (s *Site) Renumber(i int, name string) {
+func (s *Host) Renumber(i int, name string) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error {
+	s.change(i, func(w *state, one *slot) error {
 		driver := one.Driver
 		if err := w.unplug(one); err != nil {
 			return err
@@ -321,27 +321,27 @@ func (s *Site) Renumber(i int, name string) {
 }
 
 // Remove takes controller i from the bus: its slot is empty. Insert puts it back.
-func (s *Site) Remove(i int) {
+func (s *Host) Remove(i int) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error { return w.unplug(one) })
+	s.change(i, func(w *state, one *slot) error { return w.unplug(one) })
 }
 
 // Insert puts back what Remove took.
-func (s *Site) Insert(i int) {
+func (s *Host) Insert(i int) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error { return errors.Join(w.plug(one), w.bind(one, nvmeDriver)) })
+	s.change(i, func(w *state, one *slot) error { return errors.Join(w.plug(one), w.bind(one, nvmeDriver)) })
 }
 
 // BindDriver gives controller i to a driver: "nvme", "vfio-pci", or "" for none.
-func (s *Site) BindDriver(i int, driver string) {
+func (s *Host) BindDriver(i int, driver string) {
 	s.t.Helper()
-	s.with(i, func(w *world, one *slot) error { return w.bind(one, driver) })
+	s.change(i, func(w *state, one *slot) error { return w.bind(one, driver) })
 }
 
 // Log gives every command that was answered so far, in order.
-func (s *Site) Log() []Command {
+func (s *Host) Log() []Command {
 	s.t.Helper()
-	all, err := noted(s.Dir)
+	all, err := readLog(s.Dir)
 	if err != nil {
 		s.t.Fatalf("read the log: %v", err)
 	}
@@ -349,16 +349,16 @@ func (s *Site) Log() []Command {
 }
 
 // Forget empties the log.
-func (s *Site) Forget() {
+func (s *Host) ClearLog() {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.Dir, logFile), nil, 0o600); err != nil {
 		s.t.Fatalf("empty the log: %v", err)
 	}
 }
 
-func (s *Site) with(i int, do func(*world, *slot) error) {
+func (s *Host) change(i int, do func(*state, *slot) error) {
 	s.t.Helper()
-	err := locked(s.Dir, func(w *world) error {
+	err := withState(s.Dir, func(w *state) error {
 		if i < 0 || i >= len(w.Slots) {
 			return fmt.Errorf("there is no controller %d", i)
 		}
@@ -369,7 +369,7 @@ func (s *Site) with(i int, do func(*world, *slot) error) {
 	}
 }
 
-func (w *world) swap(s *slot, i int, serial string, change ...func(*Controller)) error {
+func (w *state) swap(s *slot, i int, serial string, change ...func(*Controller)) error {
 	driver := s.Driver
 	if err := w.unplug(s); err != nil {
 		return err

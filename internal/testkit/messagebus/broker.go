@@ -1,6 +1,6 @@
-// Package oslo plays a cloud's message bus for tests: a real RabbitMQ on loopback
+// Package messagebus plays a cloud's message bus for tests: a real RabbitMQ on loopback
 // ports of its own, and a sender of notifications that is oslo.messaging itself.
-package oslo
+package messagebus
 
 import (
 	"bytes"
@@ -51,15 +51,15 @@ func server() string {
 
 // Broker is a RabbitMQ of a test's own.
 type Broker struct {
-	dir                   string
-	node                  string
-	port, tlsPort         int
-	distPort, mapperPort  int
-	environment           []string
-	certificate, authFile string
+	dir                        string
+	node                       string
+	port, tlsPort              int
+	distributionPort, epmdPort int
+	environment                []string
+	certificate, caFile        string
 
 	mu     sync.Mutex
-	mapper *process // epmd, which finds nodes by name
+	epmd   *process // epmd, which finds nodes by name
 	server *process
 }
 
@@ -73,16 +73,16 @@ func Start(dir string) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{dir: dir, port: ports[0], tlsPort: ports[1], distPort: ports[2], mapperPort: ports[3]}
+	b := &Broker{dir: dir, port: ports[0], tlsPort: ports[1], distributionPort: ports[2], epmdPort: ports[3]}
 	b.node = fmt.Sprintf("burnish%d@localhost", b.port)
-	if b.authFile, b.certificate, err = certify(dir); err != nil {
+	if b.caFile, b.certificate, err = selfSign(dir); err != nil {
 		return nil, err
 	}
 	if err := b.configure(); err != nil {
 		return nil, err
 	}
 	// Erlang would start one that nobody ends.
-	b.mapper, err = start(filepath.Join(dir, "epmd.log"), b.environment, "epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(b.mapperPort))
+	b.epmd, err = start(filepath.Join(dir, "epmd.log"), b.environment, "epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(b.epmdPort))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ ssl_options.cacertfile = %s
 ssl_options.certfile = %s
 ssl_options.keyfile = %s
 ssl_options.verify = verify_none
-`, b.port, b.tlsPort, b.authFile, b.certificate, b.certificate)
+`, b.port, b.tlsPort, b.caFile, b.certificate, b.certificate)
 	for name, content := range map[string]string{
 		"rabbitmq.conf":   conf,
 		"enabled_plugins": "[].\n",
@@ -117,8 +117,8 @@ ssl_options.verify = verify_none
 	// Nothing of the machine's own settings: the environment is only this.
 	b.environment = []string{
 		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + b.dir, "LANG=C.UTF-8",
-		"ERL_EPMD_PORT=" + strconv.Itoa(b.mapperPort), "ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_NODENAME=" + b.node, "RABBITMQ_DIST_PORT=" + strconv.Itoa(b.distPort),
+		"ERL_EPMD_PORT=" + strconv.Itoa(b.epmdPort), "ERL_EPMD_ADDRESS=127.0.0.1",
+		"RABBITMQ_NODENAME=" + b.node, "RABBITMQ_DIST_PORT=" + strconv.Itoa(b.distributionPort),
 		"RABBITMQ_CONF_ENV_FILE=" + in("none.conf"), "RABBITMQ_CONFIG_FILE=" + in("rabbitmq.conf"),
 		"RABBITMQ_ADVANCED_CONFIG_FILE=" + in("none.config"), "RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),
 		"RABBITMQ_MNESIA_BASE=" + in("mnesia"), "RABBITMQ_LOG_BASE=" + in("log"), "RABBITMQ_LOGS=-",
@@ -144,7 +144,7 @@ func (b *Broker) TransportURL() string {
 func (b *Broker) TLSURL() string { return fmt.Sprintf("amqps://guest:guest@localhost:%d/", b.tlsPort) }
 
 // Authority is the path of the PEM file that a client of TLSURL trusts.
-func (b *Broker) Authority() string { return b.authFile }
+func (b *Broker) CAFile() string { return b.caFile }
 
 // Kill ends the broker as a power failure does. What it has not written is lost.
 func (b *Broker) Kill() error {
@@ -183,10 +183,10 @@ func (b *Broker) Restart() error {
 		return err
 	}
 	for until := time.Now().Add(90 * time.Second); time.Now().Before(until); {
-		if greets(b.port) {
+		if acceptsAMQP(b.port) {
 			return nil
 		}
-		if b.server.wait(100 * time.Millisecond) {
+		if b.server.endedWithin(100 * time.Millisecond) {
 			break
 		}
 	}
@@ -197,8 +197,8 @@ func (b *Broker) Restart() error {
 func (b *Broker) Stop() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := errors.Join(b.server.kill(), b.mapper.kill())
-	b.server, b.mapper = nil, nil
+	err := errors.Join(b.server.kill(), b.epmd.kill())
+	b.server, b.epmd = nil, nil
 	return err
 }
 
@@ -216,7 +216,7 @@ func (b *Broker) Control(args ...string) error {
 func (b *Broker) Log() string { return tail(filepath.Join(b.dir, "rabbitmq.log")) }
 
 // greets says whether a broker answers AMQP's header there: an open port is not enough.
-func greets(port int) bool {
+func acceptsAMQP(port int) bool {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
 	if err != nil {
 		return false

@@ -25,21 +25,21 @@ func (p page) text(at, size int, text string) {
 }
 
 // identify answers by the CNS value.
-func (w *world) identify(s *slot, c *call) error {
+func (w *state) identify(s *slot, c *call) error {
 	const highest = everyNamespace - 2
 	listed := func(which func(Namespace) bool) error {
 		if c.NSID > highest {
 			c.Status = InvalidNamespace
 			return nil
 		}
-		return c.give(s.list(c.NSID, which))
+		return c.writeData(s.namespaceList(c.NSID, which))
 	}
 	from := uint16(c.CDW[0] >> 16)
 	switch c.CDW[0] & 0xff {
 	case 0x00:
-		return s.tellNamespace(c, true)
+		return s.identifyNamespace(c, true)
 	case 0x01:
-		return c.give(s.tellController())
+		return c.writeData(s.controllerData())
 	case 0x02:
 		return listed(func(n Namespace) bool { return n.Attached })
 	case 0x03:
@@ -48,7 +48,7 @@ func (w *world) identify(s *slot, c *call) error {
 			c.Status = InvalidNamespace
 			return nil
 		}
-		return c.give(s.descriptors(n))
+		return c.writeData(s.descriptors(n))
 	case 0x10, 0x11, 0x12, 0x13:
 		if s.Controller.OACS&(1<<3) == 0 {
 			break
@@ -57,7 +57,7 @@ func (w *world) identify(s *slot, c *call) error {
 		case 0x10:
 			return listed(func(Namespace) bool { return true })
 		case 0x11:
-			return s.tellNamespace(c, false)
+			return s.identifyNamespace(c, false)
 		case 0x12:
 			n := s.namespace(c.NSID)
 			if n == nil {
@@ -68,16 +68,16 @@ func (w *world) identify(s *slot, c *call) error {
 			if n.Attached {
 				ids = []uint16{s.Controller.CNTLID}
 			}
-			return c.give(controllerList(ids, from))
+			return c.writeData(controllerList(ids, from))
 		}
-		return c.give(controllerList(w.controllers(s), from))
+		return c.writeData(controllerList(w.controllers(s), from))
 	}
 	c.Status = InvalidField
 	return nil
 }
 
 // list is a namespace list: those above a number.
-func (s *slot) list(above uint32, which func(Namespace) bool) page {
+func (s *slot) namespaceList(above uint32, which func(Namespace) bool) page {
 	var ids []uint32
 	for _, n := range s.Controller.Namespaces {
 		if n.NSID > above && which(n) {
@@ -93,7 +93,7 @@ func (s *slot) list(above uint32, which func(Namespace) bool) page {
 }
 
 // controllers are the numbers of all controllers of the subsystem.
-func (w *world) controllers(s *slot) []uint16 {
+func (w *state) controllers(s *slot) []uint16 {
 	ids := append([]uint16{s.Controller.CNTLID}, s.Controller.Others...)
 	for _, other := range w.subsystem(s) {
 		ids = append(ids, other.Controller.CNTLID)
@@ -115,7 +115,7 @@ func controllerList(ids []uint16, from uint16) page {
 	return p
 }
 
-func (s *slot) tellController() page {
+func (s *slot) controllerData() page {
 	c := s.Controller
 	p := make(page, 4096)
 	p.u16(0, c.VendorID)
@@ -148,7 +148,7 @@ func (s *slot) tellController() page {
 
 // tellNamespace tells of an active namespace, or of an allocated one; zeros of one
 // that is neither.
-func (s *slot) tellNamespace(c *call, active bool) error {
+func (s *slot) identifyNamespace(c *call, active bool) error {
 	manages := s.Controller.OACS&(1<<3) != 0
 	if c.NSID == 0 || c.NSID > s.Controller.NN && (c.NSID != everyNamespace || !manages) {
 		c.Status = InvalidNamespace
@@ -157,7 +157,7 @@ func (s *slot) tellNamespace(c *call, active bool) error {
 	p := make(page, 4096)
 	n := s.namespace(c.NSID)
 	if c.NSID != everyNamespace && (n == nil || active && !n.Attached) {
-		return c.give(p)
+		return c.writeData(p)
 	}
 	p[25] = uint8(len(s.Controller.Formats) - 1)
 	p[27] = 2 // MC: metadata may be separate
@@ -167,7 +167,7 @@ func (s *slot) tellNamespace(c *call, active bool) error {
 		p[130+4*i] = uint8(bits.Len(uint(format.BlockSize)) - 1)
 	}
 	if n == nil {
-		return c.give(p)
+		return c.writeData(p)
 	}
 	p.u64(0, n.Blocks)
 	p.u64(8, n.Blocks)
@@ -181,7 +181,7 @@ func (s *slot) tellNamespace(c *call, active bool) error {
 		p[99] = 1
 	}
 	copy(p[104:120], s.nguid(n))
-	return c.give(p)
+	return c.writeData(p)
 }
 
 // nguid makes a number for a namespace from the drive's.
@@ -210,7 +210,7 @@ const (
 )
 
 // log answers by the log's number, from the offset on that is asked for.
-func (w *world) log(s *slot, c *call) error {
+func (w *state) log(s *slot, c *call) error {
 	var p page
 	switch c.CDW[0] & 0xff {
 	case logErrors:
@@ -226,7 +226,7 @@ func (w *world) log(s *slot, c *call) error {
 			c.Status = InvalidLogPage
 			return nil
 		}
-		if err := w.poll(s); err != nil {
+		if err := w.advanceSanitize(s); err != nil {
 			return err
 		}
 		p = s.sanitizeLog()
@@ -235,7 +235,7 @@ func (w *world) log(s *slot, c *call) error {
 		return nil
 	}
 	offset := uint64(c.CDW[2]) | uint64(c.CDW[3])<<32
-	return c.give(p[min(offset, uint64(len(p))):])
+	return c.writeData(p[min(offset, uint64(len(p))):])
 }
 
 func (s *slot) health() page {

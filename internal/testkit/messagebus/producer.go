@@ -1,4 +1,4 @@
-package oslo
+package messagebus
 
 import (
 	"bufio"
