@@ -35,7 +35,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.Equal(t, 25*time.Second, r.took)
 		e := s.entry()
 		require.EqualValues(t, 2*steps.Chunk, e.Offset)
-		require.Equal(t, 25*time.Second, e.Ran)
+		require.Equal(t, 25*time.Second, e.RunTime)
 		require.False(t, e.Working, "it was no crash")
 		require.NoError(t, freed(s, "S1"))
 	})
@@ -45,16 +45,16 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		in := s.input("zero")
 		in.Budget = 25 * time.Second
 		stopAt(t, s, first(t), in, 0)
-		require.Equal(t, 10*time.Second, s.entry().Ran)
+		require.Equal(t, 10*time.Second, s.entry().RunTime)
 		pass(time.Hour)
 		stopAt(t, s, again(t, 2), in, steps.Chunk)
-		require.Equal(t, 20*time.Second, s.entry().Ran)
+		require.Equal(t, 20*time.Second, s.entry().RunTime)
 		pass(time.Hour)
 		r := s.start(again(t, 3), in)
 		_, err := r.wait(t)
 		requireFault(t, err, device.CodeTimeout, false)
 		require.Equal(t, 5*time.Second, r.took)
-		require.Equal(t, 25*time.Second, s.entry().Ran)
+		require.Equal(t, 25*time.Second, s.entry().RunTime)
 	})
 	inBubble(t, "and is reported", func(t *testing.T) {
 		s := newSite(t)
@@ -139,7 +139,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 	inBubble(t, "for a slot", func(t *testing.T) {
 		s := newSite(t)
 		s.disk.takes = 10 * time.Second
-		s.hands.Slots = host.NewSlots(1)
+		s.hands.Slots = host.NewFairSemaphore(1)
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
 		in := s.input("zero")
@@ -222,7 +222,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 	})
 	inBubble(t, "a slot is held as long", func(t *testing.T) {
 		s := newSite(t)
-		s.hands.Slots = host.NewSlots(1)
+		s.hands.Slots = host.NewFairSemaphore(1)
 		s.add("d2", "S2")
 		back := hangsAt(t, s, 0)
 		in := s.input("zero")

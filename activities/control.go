@@ -40,11 +40,11 @@ func (c *Control) Activities() map[string]any {
 // again; another's provider is never made, only burned. Retried: an inventory that does
 // not answer.
 func (c *Control) Publish(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
-	return c.on(ctx, in, func(id string) (inventory.View, error) {
+	return c.on(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		if in.Owner == device.OwnerNova {
-			return inventory.Raise(ctx, c.Store, id, nil)
+			return inventory.EnsureReserved(ctx, c.Store, id, nil)
 		}
-		return inventory.Publish(ctx, c.Store, inventory.Provider{UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits})
+		return inventory.EnsureProvider(ctx, c.Store, inventory.Provider{UUID: id, Name: in.Name, Class: in.Class, Traits: in.Traits})
 	})
 }
 
@@ -52,17 +52,17 @@ func (c *Control) Publish(ctx context.Context, in contract.StockInput) (contract
 // first answer was lost finds its own write and is content. Final: in use, burned
 // by somebody else, a generation that is newer than the workflow.
 func (c *Control) Reserve(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
-	return c.on(ctx, in, func(id string) (inventory.View, error) {
-		return inventory.Burn(ctx, c.Store, id, in.Expect, activity.GetInfo(ctx).Attempt > 1)
+	return c.on(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
+		return inventory.ReserveForBind(ctx, c.Store, id, in.Expect, activity.GetInfo(ctx).Attempt > 1)
 	})
 }
 
 // Observe looks at the device's provider and, with Raise, burns it first (F4). It may
 // be repeated at will.
 func (c *Control) Observe(ctx context.Context, in contract.StockInput) (contract.Stock, error) {
-	return c.on(ctx, in, func(id string) (inventory.View, error) {
+	return c.on(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		if !in.Raise {
-			return inventory.Look(ctx, c.Store, id)
+			return inventory.Read(ctx, c.Store, id)
 		}
 		expect := in.Expect
 		if earlier := activity.GetInfo(ctx).Attempt - 1; expect != nil && earlier > 0 && in.Provider == "" {
@@ -71,7 +71,7 @@ func (c *Control) Observe(ctx context.Context, in contract.StockInput) (contract
 			most := *expect + int64(earlier)
 			expect = &most
 		}
-		return inventory.Raise(ctx, c.Store, id, expect)
+		return inventory.EnsureReserved(ctx, c.Store, id, expect)
 	})
 }
 
@@ -83,7 +83,7 @@ func (c *Control) Release(ctx context.Context, in contract.StockInput) (contract
 	if in.Owner == device.OwnerNova {
 		id = in.Provider
 	}
-	v, err := inventory.Lower(ctx, c.Store, id, in.Generation)
+	v, err := inventory.Unreserve(ctx, c.Store, id, in.Generation)
 	return stockOf(v, in.Provider), asError(err, in.Name)
 }
 
@@ -98,7 +98,7 @@ func (c *Control) Withdraw(ctx context.Context, in contract.StockInput) (contrac
 
 // on makes calls on the device's provider: its own, or the one that another service made
 // for it. Where that was made anew since it was found, it is looked for once more.
-func (c *Control) on(ctx context.Context, in contract.StockInput, do func(id string) (inventory.View, error)) (contract.Stock, error) {
+func (c *Control) on(ctx context.Context, in contract.StockInput, do func(id string) (inventory.ReservationSnapshot, error)) (contract.Stock, error) {
 	if c.Real && in.Driver == "fake" { // SAFETY F13
 		return contract.Stock{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
 			Message: "a fake device has no place in a real inventory", Remedy: "enrol it where BURNISH_INVENTORY=file"}, in.Name)
@@ -107,7 +107,7 @@ func (c *Control) on(ctx context.Context, in contract.StockInput, do func(id str
 		v, err := do(in.UUID)
 		return stockOf(v, ""), asError(err, in.Name)
 	}
-	foreign, ok := c.Store.(inventory.Foreign)
+	foreign, ok := c.Store.(inventory.NovaProviders)
 	if !ok {
 		return contract.Stock{}, asError(inventory.Invalid("this inventory holds no providers of Nova's",
 			"set BURNISH_INVENTORY=placement, or enrol "+in.Name+" with owner=self"), in.Name)
@@ -190,6 +190,6 @@ func (c *Control) Recall(ctx context.Context, name string) (contract.Recalled, e
 }
 
 // stockOf is what the workflow is told; provider is the UUID of another's, else "".
-func stockOf(v inventory.View, provider string) contract.Stock {
+func stockOf(v inventory.ReservationSnapshot, provider string) contract.Stock {
 	return contract.Stock{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider}
 }

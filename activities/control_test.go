@@ -34,10 +34,10 @@ func newShop(t *testing.T, reserved int) *shop {
 	require.NoError(t, err)
 	s := &shop{t: t, store: store}
 	s.stock = contract.StockInput{UUID: contract.DeviceUUID("d1"), Name: "d1", Class: "CUSTOM_NVME"}
-	v, err := inventory.Publish(t.Context(), store, inventory.Provider{UUID: s.stock.UUID, Name: "d1", Class: "CUSTOM_NVME"})
+	v, err := inventory.EnsureProvider(t.Context(), store, inventory.Provider{UUID: s.stock.UUID, Name: "d1", Class: "CUSTOM_NVME"})
 	require.NoError(t, err)
 	if reserved == 0 {
-		v, err = inventory.Lower(t.Context(), store, s.stock.UUID, v.Generation)
+		v, err = inventory.Unreserve(t.Context(), store, s.stock.UUID, v.Generation)
 		require.NoError(t, err)
 	}
 	s.generation = v.Generation
@@ -52,9 +52,9 @@ func (s *shop) expecting() contract.StockInput {
 }
 
 // now is what the inventory says, whatever it fails at.
-func (s *shop) now() inventory.View {
+func (s *shop) now() inventory.ReservationSnapshot {
 	s.t.Helper()
-	v, err := inventory.Look(s.t.Context(), s.store, s.stock.UUID)
+	v, err := inventory.Read(s.t.Context(), s.store, s.stock.UUID)
 	require.NoError(s.t, err)
 	return v
 }
@@ -351,7 +351,7 @@ func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
 				_, _, err = s.call(2, contract.ActivityWithdraw, s.stock)
 				require.NoError(t, err)
 			}
-			_, err = s.store.Stock(t.Context(), s.stock.UUID)
+			_, err = s.store.Reservation(t.Context(), s.stock.UUID)
 			require.Error(t, err)
 		})
 	}

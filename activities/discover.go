@@ -60,7 +60,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	// Two names that come at once must not both find the piece free.
 	h.taking.Lock()
 	defer h.taking.Unlock()
-	other, err := h.Host.Taken(d.Identity, in.Enrolment.Name, in.MovedFrom)
+	other, err := h.Host.FindOtherWith(d.Identity, in.Enrolment.Name, in.MovedFrom)
 	if err != nil {
 		return contract.HostFacts{}, err
 	}

@@ -50,7 +50,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 			require.Equal(t, 20*time.Second, r.took, "the chunk was not finished")
 			e := s.entry()
 			require.EqualValues(t, 2*steps.Chunk, e.Offset)
-			require.Equal(t, 20*time.Second, e.Ran)
+			require.Equal(t, 20*time.Second, e.RunTime)
 			require.False(t, e.Working || e.Done)
 			require.EqualValues(t, 2*steps.Chunk, s.disk.durableUpTo())
 			require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
@@ -103,7 +103,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 		require.Equal(t, 15*time.Second, r.took, "an abort need not wait for the chunk's end")
 		e := s.entry()
 		require.EqualValues(t, steps.Chunk, e.Offset)
-		require.Equal(t, 15*time.Second, e.Ran)
+		require.Equal(t, 15*time.Second, e.RunTime)
 		require.False(t, e.Working || e.Done)
 		require.NoError(t, freed(s, "S1"))
 	})
@@ -163,7 +163,7 @@ func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
 			return func() { require.NoError(t, f.Close()) }
 		},
 		"for a slot": func(t *testing.T, s *site) func() {
-			s.hands.Slots = host.NewSlots(1)
+			s.hands.Slots = host.NewFairSemaphore(1)
 			release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 			require.NoError(t, err)
 			return release
@@ -211,7 +211,7 @@ func TestWaitsForASlotInItsPlace(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
 		s := newSite(t)
-		s.hands.Slots = host.NewSlots(1)
+		s.hands.Slots = host.NewFairSemaphore(1)
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
 		var order []string

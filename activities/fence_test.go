@@ -117,7 +117,7 @@ func TestEndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
 func TestManyAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.hands.Slots = host.NewSlots(8)
+	s.hands.Slots = host.NewFairSemaphore(8)
 	s.disk.steppingIn(func(string, int64, context.Context) error { return s.fenced("S1") })
 	var all []*running
 	for i := range 24 {
@@ -274,7 +274,7 @@ func TestStep_PanicIsAnErrorAndFreesTheDevice(t *testing.T) {
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {
 			s := newSite(t)
-			s.hands.Slots = host.NewSlots(1)
+			s.hands.Slots = host.NewFairSemaphore(1)
 			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 				if call == at {
 					panic("a mistake in a driver")
@@ -302,7 +302,7 @@ func TestStep_ErrorOfEveryCallFreesTheDevice(t *testing.T) {
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {
 			s := newSite(t)
-			s.hands.Slots = host.NewSlots(1)
+			s.hands.Slots = host.NewFairSemaphore(1)
 			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 				if call == at {
 					return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "medium error"}

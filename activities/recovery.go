@@ -105,7 +105,7 @@ func (r *Recovery) ControlOrphans(ctx context.Context) error {
 	return errors.Join(append(failed, sideBySide(ids, func(id string) error {
 		return r.endOrphans(ctx, id, func(a *workflowpb.PendingActivityInfo) bool {
 			_, control := mine[a.GetActivityType().GetName()]
-			return control && r.Identity.Gone(a.GetLastWorkerIdentity())
+			return control && r.Identity.Exited(a.GetLastWorkerIdentity())
 		}, func() error { return nil })
 	}))...)
 }

@@ -40,11 +40,11 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 	if err := fence.Held(); err != nil {
 		return err
 	}
-	a.entry.Offset, a.entry.Ran = offset, a.ran()
+	a.entry.Offset, a.entry.RunTime = offset, a.ran()
 	if err := a.Host.Journal(a.in.Enrolment.Name).Save(a.entry); err != nil {
 		return err
 	}
-	a.pulse.set(offset, a.entry.Ran)
+	a.pulse.set(offset, a.entry.RunTime)
 	if err := context.Cause(workCtx); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *attempt) keep(name string, value any) error {
 	}
 	kept[name] = text
 	entry := a.entry
-	entry.Evidence, entry.Ran = kept, a.ran()
+	entry.Evidence, entry.RunTime = kept, a.ran()
 	if err := a.Host.Journal(a.in.Enrolment.Name).Save(entry); err != nil {
 		return err
 	}
@@ -93,10 +93,10 @@ func (a *attempt) recall(name string, into any) (bool, error) {
 
 // conclude journals how the attempt ended. Nobody crashed.
 func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
-	a.entry.Ran, a.entry.Working = a.ran(), false
+	a.entry.RunTime, a.entry.Working = a.ran(), false
 	result := contract.StepResult{
 		Step: a.step.Name, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
-		Ran: a.entry.Ran, RedoneAtMost: a.entry.Redone,
+		Ran: a.entry.RunTime, RedoneAtMost: a.entry.Reprocessed,
 	}
 	if err == nil {
 		text, encodeErr := json.Marshal(result)

@@ -185,7 +185,7 @@ func TestHeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
 				server.told = &p
 			}
 			require.Equal(t, c.want, firstZero(t, s, server, in))
-			require.Equal(t, c.ran, s.entry().Ran, "running time that was told counts (F8)")
+			require.Equal(t, c.ran, s.entry().RunTime, "running time that was told counts (F8)")
 		})
 	}
 	inBubble(t, "an attempt's heartbeat is newer than what the workflow kept", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestCorruptJournalBeginsAgainAndIsTold(t *testing.T) {
 		require.EqualValues(t, 0, firstZero(t, s, next, s.input("zero")))
 		require.Contains(t, s.log.String(), "journal is unreadable")
 		require.Contains(t, s.log.String(), "device=d1")
-		require.Equal(t, 50*time.Second, s.entry().Ran, "running time that was told counts (F8)")
+		require.Equal(t, 50*time.Second, s.entry().RunTime, "running time that was told counts (F8)")
 	})
 	inBubble(t, "without", func(t *testing.T) {
 		s := newSite(t)
@@ -319,7 +319,7 @@ func TestOnInterruptError(t *testing.T) {
 	})
 	inBubble(t, "not after a wait for a slot, however it ends", func(t *testing.T) {
 		s := newSite(t)
-		s.hands.Slots = host.NewSlots(1)
+		s.hands.Slots = host.NewFairSemaphore(1)
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
 		in := s.input("zero")

@@ -59,7 +59,7 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &testlog.Log{}}
 	s.hands = &activities.Hardware{
 		Host: h, Drivers: map[string]hardware.Driver{"double": s.disks}, Steps: steps.All(),
-		Slots: host.NewSlots(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Slots: host.NewFairSemaphore(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	s.disk = s.add("d1", "S1")
 	return s

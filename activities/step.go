@@ -26,7 +26,7 @@ type Hardware struct {
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
 	Steps   []steps.Step
-	Slots   *host.Slots
+	Slots   *host.FairSemaphore
 	Log     *slog.Logger
 
 	taking sync.Mutex // between the look whether a piece is taken and the taking
@@ -163,8 +163,8 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	offset := host.ResumeOffset(stored, found, a.clean(), a.step.Name, a.in.Identity.Serial, a.in.Identity.Size)
 	redone := int64(0)
 	if sameStep && !stored.Done { // what was done has been reported and counted
-		a.used = stored.Ran
-		redone = stored.Redone
+		a.used = stored.RunTime
+		redone = stored.Reprocessed
 	}
 	if !found {
 		// The journal is gone; what the server was last told is the fallback (F2), but
@@ -185,8 +185,8 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	}
 	a.entry = host.Entry{
 		Seq: a.in.Seq, Attempt: a.info.Attempt, Clean: a.clean(), Step: a.step.Name,
-		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, Ran: a.used,
-		Redone: redone, EvidenceOf: a.in.Clean,
+		Serial: a.in.Identity.Serial, Size: a.in.Identity.Size, Offset: offset, RunTime: a.used,
+		Reprocessed: redone, EvidenceOf: a.in.Clean,
 	}
 	if found && stored.EvidenceOf == a.in.Clean {
 		a.entry.Evidence = stored.Evidence
@@ -220,7 +220,7 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 func (a *attempt) slot(ctx context.Context) (func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	patience := time.AfterFunc(slotPatience, func() { cancel(host.ErrComeBack) })
+	patience := time.AfterFunc(slotPatience, func() { cancel(host.ErrWillRetry) })
 	defer patience.Stop()
 	return a.Slots.Acquire(ctx, a.in.Enrolment.Name, func(place int) {
 		a.pulse.wait(fmt.Sprintf("waiting, place %d", place))
@@ -404,7 +404,7 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 	switch {
 	case temporal.IsCanceledError(cause):
 		return temporal.NewCanceledError()
-	case errors.Is(err, host.ErrComeBack):
+	case errors.Is(err, host.ErrWillRetry):
 		return soon(device.CodeSlotWait, "still waiting for a slot of this host")
 	case errors.Is(err, errStopping), errors.Is(cause, worker.ErrWorkerShutdown):
 		return soon(device.CodeWorkerStopping, "this worker stops; the next one goes on")

@@ -27,7 +27,7 @@ import (
 // to those whose facts differ; it moves no state and writes no provider (F6, S2.52).
 type Sweeper struct {
 	Client client.Client
-	Fleet  inventory.Fleet
+	Fleet  inventory.Lister
 	Log    *slog.Logger
 }
 
@@ -200,7 +200,7 @@ func (w *sweep) foreign(ctx context.Context, whole bool) error {
 	if whole {
 		hosts = nil
 	}
-	return w.Fleet.Foreigners(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.Sighted) error {
+	return w.Fleet.ListNova(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
 		w.out.Counts.Providers++
 		switch k, ok := w.devices[s.Device]; {
 		case ok && k.owner == device.OwnerNova:
@@ -226,7 +226,7 @@ func (w *sweep) own(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(ids)
-	return w.Fleet.Own(ctx, ids, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.Sighted) error {
+	return w.Fleet.ListOwn(ctx, ids, func() { activity.RecordHeartbeat(ctx) }, func(s inventory.ProviderSnapshot) error {
 		w.out.Counts.Providers++
 		if k, ok := w.devices[names[s.UUID]]; ok {
 			w.compare(ctx, k, s)
@@ -235,7 +235,7 @@ func (w *sweep) own(ctx context.Context) error {
 	})
 }
 
-func (w *sweep) compare(ctx context.Context, k known, s inventory.Sighted) {
+func (w *sweep) compare(ctx context.Context, k known, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
 	what, odd := k.differs(s)
 	if what == "" && !slices.Contains(w.was, k.name) { // one that is back looks at who it is
@@ -255,8 +255,8 @@ func (w *sweep) mismatch(name, what string) {
 
 // differs says what of a device's facts the inventory contradicts, "" where nothing; odd
 // is what no tenancy explains (S2.52).
-func (k known) differs(s inventory.Sighted) (what string, odd bool) {
-	v := s.View
+func (k known) differs(s inventory.ProviderSnapshot) (what string, odd bool) {
+	v := s.ReservationSnapshot
 	is := fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d", k.state, v.Reserved, v.Total, v.Used)
 	offered := v.Reserved < v.Total
 	switch {
@@ -370,7 +370,7 @@ func (s *Sweeper) candidates(ctx context.Context, in contract.CandidatesInput) (
 		return contract.Candidates{}, err
 	}
 	out := contract.Candidates{Devices: []contract.Candidate{}}
-	err = s.Fleet.Foreigners(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(p inventory.Sighted) error {
+	err = s.Fleet.ListNova(ctx, hosts, func() { activity.RecordHeartbeat(ctx) }, func(p inventory.ProviderSnapshot) error {
 		if _, enrolled := have[p.Device]; enrolled || p.Device == "" || p.Device <= in.After {
 			return nil
 		}

@@ -36,17 +36,17 @@ type sky struct {
 	*activities.Sweeper
 	t       *testing.T
 	pages   [][]*workflowpb.WorkflowExecutionInfo
-	foreign []inventory.Sighted
-	own     []inventory.Sighted
+	foreign []inventory.ProviderSnapshot
+	own     []inventory.ProviderSnapshot
 	fails   error  // of the fleet
-	after   func() // each provider of Foreigners
+	after   func() // each provider of ListNova
 	// deaf is the error of a hint to a device.
 	deaf func(name string) error
 
 	mu      sync.Mutex
 	queries []string
-	hosts   [][]string // of each call of Foreigners
-	asked   []string   // of Own
+	hosts   [][]string // of each call of ListNova
+	asked   []string   // of ListOwn
 	hints   map[string][]contract.Hint
 	most    atomic.Int64 // hints under way together
 }
@@ -83,7 +83,7 @@ func newSky(t *testing.T) *sky {
 	return s
 }
 
-func (s *sky) Foreigners(_ context.Context, hosts []string, at func(), each func(inventory.Sighted) error) error {
+func (s *sky) ListNova(_ context.Context, hosts []string, at func(), each func(inventory.ProviderSnapshot) error) error {
 	s.hosts = append(s.hosts, hosts)
 	at()
 	for _, p := range s.foreign {
@@ -98,7 +98,7 @@ func (s *sky) Foreigners(_ context.Context, hosts []string, at func(), each func
 	return s.fails
 }
 
-func (s *sky) Own(_ context.Context, uuids []string, at func(), each func(inventory.Sighted) error) error {
+func (s *sky) ListOwn(_ context.Context, uuids []string, at func(), each func(inventory.ProviderSnapshot) error) error {
 	s.asked = uuids
 	at()
 	for _, p := range s.own {
@@ -131,7 +131,7 @@ func listed(t *testing.T, name, host string, state device.State, owner device.Ow
 }
 
 // knows adds a device with its provider.
-func (s *sky) knows(name string, state device.State, owner device.Owner, held bool, v inventory.View) {
+func (s *sky) knows(name string, state device.State, owner device.Owner, held bool, v inventory.ReservationSnapshot) {
 	host, _, _ := strings.Cut(name, "_")
 	if len(s.pages) == 0 {
 		s.pages = [][]*workflowpb.WorkflowExecutionInfo{nil}
@@ -140,9 +140,9 @@ func (s *sky) knows(name string, state device.State, owner device.Owner, held bo
 	s.sights(name, owner, v)
 }
 
-func (s *sky) sights(name string, owner device.Owner, v inventory.View) {
+func (s *sky) sights(name string, owner device.Owner, v inventory.ReservationSnapshot) {
 	host, _, _ := strings.Cut(name, "_")
-	p := inventory.Sighted{Host: host, View: v}
+	p := inventory.ProviderSnapshot{Host: host, ReservationSnapshot: v}
 	if owner == device.OwnerNova {
 		p.UUID, p.Device = "nova-"+name, name
 		s.foreign = append(s.foreign, p)
@@ -200,7 +200,7 @@ var order = []struct{ rule, state, nova, self string }{
 // S2.52, S2.40, S0.9, S0.15, S0.16, D9
 func TestWhatDiffers(t *testing.T) {
 	t.Parallel()
-	stocks := []inventory.View{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
+	stocks := []inventory.ReservationSnapshot{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
 	for _, o := range order {
 		state, held := strings.CutSuffix(o.state, " held")
 		for owner, row := range map[device.Owner]string{device.OwnerNova: o.nova, device.OwnerSelf: o.self} {
@@ -227,7 +227,7 @@ func TestAnotherTotalIsOdd(t *testing.T) {
 	t.Parallel()
 	for _, total := range []int{0, 2} {
 		s := newSky(t)
-		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.View{Total: total})
+		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: total})
 		out := s.must(contract.SweepInput{})
 		require.Len(t, out.Mismatches, 1)
 		require.Contains(t, out.Mismatches[0].What, "S0.14")
@@ -241,10 +241,10 @@ func TestAnotherTotalIsOdd(t *testing.T) {
 func TestWhatNobodyEnrolledIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
-	s.knows("h1_a", device.Available, device.OwnerSelf, false, inventory.View{Total: 1})
-	s.sights("h1_a", device.OwnerNova, inventory.View{Total: 1, Reserved: 1, Used: 1})
-	s.sights("h1_b", device.OwnerNova, inventory.View{Total: 1, Reserved: 1})
-	s.sights("h2_c", device.OwnerNova, inventory.View{Total: 1, Used: 1})
+	s.knows("h1_a", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
+	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
+	s.sights("h1_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
+	s.sights("h2_c", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Used: 1})
 	out := s.must(contract.SweepInput{})
 	require.Empty(t, s.hints)
 	require.Equal(t, contract.SweepCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
@@ -257,9 +257,9 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	began := time.Now()
-	s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.View{Total: 1})
-	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1})
-	s.knows("h2_c", device.Available, device.OwnerSelf, false, inventory.View{Total: 1})
+	s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
+	s.knows("h2_c", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
 	out := s.must(contract.SweepInput{})
 	require.Equal(t, []string{"h1_b"}, s.hinted())
 	hint := s.hints["h1_b"][0]
@@ -288,7 +288,7 @@ func TestListedTwice(t *testing.T) {
 		if newerFirst {
 			slices.Reverse(s.pages)
 		}
-		s.sights("h1_a", device.OwnerNova, inventory.View{Total: 1})
+		s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
 		out := s.must(contract.SweepInput{})
 		require.Len(t, s.queries, 2)
 		require.Empty(t, s.hints)
@@ -304,7 +304,7 @@ func TestMissingIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	for name, state := range map[string]device.State{"h1_a": device.Available, "h1_b": device.Error, "h1_r": device.Retired, "h1_u": device.Unknown} {
-		s.knows(name, state, device.OwnerNova, false, inventory.View{})
+		s.knows(name, state, device.OwnerNova, false, inventory.ReservationSnapshot{})
 	}
 	s.foreign = nil
 	out := s.must(contract.SweepInput{})
@@ -315,7 +315,7 @@ func TestMissingIsToldOnce(t *testing.T) {
 	again := s.must(contract.SweepInput{Missing: out.Missing})
 	require.Empty(t, s.hints)
 	require.Equal(t, out.Missing, again.Missing)
-	s.sights("h1_a", device.OwnerNova, inventory.View{Total: 1})
+	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
 	back := s.must(contract.SweepInput{Missing: again.Missing})
 	require.Equal(t, []string{"h1_a"}, s.hinted(), "it is back: another one, perhaps")
 	require.Equal(t, []string{"h1_b"}, back.Missing)
@@ -330,7 +330,7 @@ func TestAHintThatDidNotArrive(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	for i := range 40 {
-		s.knows(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+		s.knows(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	}
 	s.deaf = func(name string) error {
 		if name == "h1_03" {
@@ -360,8 +360,8 @@ func TestAHintThatDidNotArrive(t *testing.T) {
 func TestAFleetThatFails(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
-	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
-	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.foreign = s.foreign[:1]
 	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
 	_, err := s.sweep(contract.SweepInput{})
@@ -375,8 +375,8 @@ func TestAFleetThatFails(t *testing.T) {
 func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
-	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
-	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.View{Total: 1})
+	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	told := make(chan string, 2)
 	s.deaf = func(name string) error {
 		told <- name
@@ -401,8 +401,8 @@ func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
 func TestANarrowLook(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
-	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1})
-	s.sights("h2_b", device.OwnerNova, inventory.View{Total: 1})
+	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
+	s.sights("h2_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
 	out := s.must(contract.SweepInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
 	require.Contains(t, s.queries[0], "DeviceHost IN ('h1','o''neil')")
 	require.Contains(t, s.queries[0], " OR ")
@@ -422,8 +422,8 @@ func TestANarrowLook(t *testing.T) {
 func TestTheInstancesDeviceIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
-	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1}) // it is free
-	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.View{Total: 1, Reserved: 1, Used: 1})
+	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1}) // it is free
+	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.fails = inventory.Unavailable("Placement", "wait", errors.New("gone"))
 	_, err := s.sweep(contract.SweepInput{Instances: []string{"i-h1_a"}})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
@@ -442,7 +442,7 @@ func TestManyMismatches(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	for i := range 70 {
-		s.knows(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.View{Total: 1})
+		s.knows(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
 	}
 	out := s.must(contract.SweepInput{})
 	require.Equal(t, 70, out.Counts.Mismatch)
@@ -456,9 +456,9 @@ func TestManyMismatches(t *testing.T) {
 func TestCandidatesInPages(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
-	s.knows("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.View{Total: 1})
+	s.knows("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	for _, name := range []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0", ""} {
-		s.sights(name, device.OwnerNova, inventory.View{Total: 1, Reserved: 1, Used: 1})
+		s.sights(name, device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	}
 	ask := func(in contract.CandidatesInput) contract.Candidates {
 		env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
@@ -489,7 +489,7 @@ func TestAnotherProviderIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for provider, looks := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
 		s := newSky(t)
-		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.View{Total: 1})
+		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.Facts{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
 		require.NoError(t, err)
 		s.pages[0][0].Memo.Fields[contract.MemoFacts] = facts
@@ -507,7 +507,7 @@ func TestAnotherConsumerIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for consumer, looks := range map[string]bool{"i-h1_a": false, "another": true} {
 		s := newSky(t)
-		burned := inventory.View{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
+		burned := inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
 		s.knows("h1_a", device.Allocated, device.OwnerNova, false, burned)
 		s.knows("h1_b", device.Allocated, device.OwnerSelf, false, burned)
 		out := s.must(contract.SweepInput{})

@@ -29,7 +29,7 @@ func cloudTasks(settings config.Worker, temporal client.Client, logger *slog.Log
 		return c.reconcile(ctx, contract.PlacementLook{Source: "worker start", Every: &settings.SweepInterval})
 	}}}
 	if settings.NovaBroker != "" {
-		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications, Began: c.onConnected, Log: logger}
+		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications, OnConnected: c.onConnected, Log: logger}
 		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"looking once more after moves", nil, c.reconcileAfterMove})
 	}
 	return tasks
@@ -64,7 +64,7 @@ func (c *cloud) reconcile(ctx context.Context, look contract.PlacementLook) erro
 func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error {
 	look := contract.PlacementLook{Source: "nova"}
 	for _, e := range events {
-		look.Everywhere = look.Everywhere || e.Elsewhere
+		look.Everywhere = look.Everywhere || e.AllHosts
 		if e.Instance != "" && !slices.Contains(look.Instances, e.Instance) {
 			look.Instances = append(look.Instances, e.Instance)
 		}

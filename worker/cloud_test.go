@@ -57,7 +57,7 @@ func TestAMoveIsLookedAtTwice(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- c.reconcileAfterMove(ctx) }()
-		move := []nova.Event{{Type: "instance.live_migration_post.end", Instance: "i1", Hosts: []string{"h1"}, Elsewhere: true}}
+		move := []nova.Event{{Type: "instance.live_migration_post.end", Instance: "i1", Hosts: []string{"h1"}, AllHosts: true}}
 		require.NoError(t, c.onNotifications(ctx, move))
 		require.NoError(t, c.onNotifications(ctx, move))
 		<-time.After(moveSettleTime - time.Millisecond) // by a clock that is the test's own

@@ -146,7 +146,7 @@ func refused(t *testing.T, drive newDrivers) error {
 	require.False(t, errors.As(err, new(usageError)), "exit code 1")
 	require.NoError(t, stop())
 	// The host is free again.
-	again, err2 := host.Open(s.StateDir, s.Host, nil, host.Within("c1"))
+	again, err2 := host.Open(s.StateDir, s.Host, nil, host.WithCluster("c1"))
 	require.NoError(t, err2)
 	require.NoError(t, again.Close())
 	return err

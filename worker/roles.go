@@ -95,7 +95,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	w.RegisterWorkflowWithOptions(workflows.Placement, workflow.RegisterOptions{Name: contract.WorkflowPlacement})
 	control := &activities.Control{Store: store, Client: temporal}
 	all := control.Activities()
-	if fleet, ok := store.(inventory.Fleet); ok {
+	if fleet, ok := store.(inventory.Lister); ok {
 		control.Real = true
 		maps.Copy(all, (&activities.Sweeper{Client: temporal, Fleet: fleet, Log: logger}).Activities())
 	}
@@ -127,7 +127,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	if err != nil {
 		return nil, nil, stop, fmt.Errorf("ask the server who it is: %w", err)
 	}
-	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.Within(cluster.GetClusterId()))
+	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.WithCluster(cluster.GetClusterId()))
 	if err != nil {
 		return nil, nil, stop, err
 	}
@@ -146,7 +146,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 		logger.Warn(open)
 	}
 	hardwareActivities := &activities.Hardware{
-		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(settings.MaxCleansPerHost), Log: logger,
+		Host: thisHost, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(settings.MaxCleansPerHost), Log: logger,
 		Confirm: temporal.RecordActivityHeartbeat,
 	}
 	options.DisableWorkflowWorker = true

@@ -106,20 +106,20 @@ func (s *shelf) Usages(_ context.Context, uuid string) (inventory.Usage, error) 
 	return u, nil
 }
 
-func (s *shelf) Stock(_ context.Context, uuid string) (inventory.Stock, error) {
-	var st inventory.Stock
+func (s *shelf) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
+	var st inventory.Reservation
 	err := s.call("Stock", uuid, func() error {
 		st = s.stock()
 		return nil
 	})
 	if err != nil {
-		return inventory.Stock{}, err
+		return inventory.Reservation{}, err
 	}
 	return st, nil
 }
 
-func (s *shelf) PutReserved(_ context.Context, uuid string, generation int64, reserved int) (inventory.Stock, error) {
-	var st inventory.Stock
+func (s *shelf) PutReserved(_ context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
+	var st inventory.Reservation
 	err := s.call("PutReserved", uuid, func() error {
 		w := write{generation: generation, reserved: reserved, done: generation == s.generation}
 		s.writes = append(s.writes, w)
@@ -133,7 +133,7 @@ func (s *shelf) PutReserved(_ context.Context, uuid string, generation int64, re
 		return nil
 	})
 	if err != nil {
-		return inventory.Stock{}, err
+		return inventory.Reservation{}, err
 	}
 	return st, nil
 }
@@ -148,8 +148,8 @@ func (s *shelf) Delete(_ context.Context, uuid string) error {
 	})
 }
 
-func (s *shelf) stock() inventory.Stock {
-	return inventory.Stock{Generation: s.generation, Total: 1, Reserved: s.reserved}
+func (s *shelf) stock() inventory.Reservation {
+	return inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
 }
 
 // allocate is what a scheduler does; it says whether there was room.

@@ -39,7 +39,7 @@ func (m machine) inventory() {
 		NovaHosts: m.settings.NovaHosts, Traits: m.settings.Traits, Log: slog.New(slog.DiscardHandler),
 	}})
 	if err == nil {
-		_, err = store.Stock(ctx, uuid.NewString()) // there is none, if it answers
+		_, err = store.Reservation(ctx, uuid.NewString()) // there is none, if it answers
 	}
 	switch f, ok := device.AsFault(err); {
 	case ok && f.Code == device.CodeNoProvider:

@@ -24,7 +24,7 @@
 // The host's own word on what may be destroyed (F13): [Rules], read again before
 // each destructive step.
 //
-// Bounded load (S2.65): [Slots], first in, first out.
+// Bounded load (S2.65): [FairSemaphore], first in, first out.
 //
 // # What is not
 //

@@ -190,7 +190,7 @@ func unseal[T any](content []byte, base string) (name string, value T, reason st
 
 // sweep removes what writers that died left unfinished. Only the one worker of the
 // directory may call it, before it writes itself.
-func sweep(folder string) error {
+func removeUnfinished(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return err

@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	tellEvery  = time.Second            // how often a waiter says that it waits
-	retryEvery = 100 * time.Millisecond // how often it asks for the file lock
+	waitInterval  = time.Second            // how often a waiter says that it waits
+	retryInterval = 100 * time.Millisecond // how often it asks for the file lock
 )
 
 // someStep stands for a holder that has not described itself yet.
-const someStep = "a step"
+const unnamedStep = "a step"
 
-// errBusy says that another open file holds the lock.
-var errBusy = errors.New("locked by another")
+// errLocked says that another open file holds the lock.
+var errLocked = errors.New("locked by another")
 
 // Fence is the right to touch one device on this host (SAFETY F1): one holder in this
 // process, and one open file on the machine that holds the lock. Close it when the
 // last I/O has returned, not before.
 type Fence struct {
-	key  string
-	path string
-	done func()
+	key     string
+	path    string
+	release func()
 
 	mu   sync.Mutex
 	file *os.File // nil after Close
-	turn *turn
+	lock *keyLock
 }
 
 // Fence waits until the caller alone may touch the device of key, its serial or UUID.
@@ -54,13 +54,13 @@ func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string
 		waiting = func(string) {}
 	}
 	path := h.path(lockFolder, name)
-	turn, err := h.turns.take(ctx, name, waiting)
+	turn, err := h.fences.lock(ctx, name, waiting)
 	if err != nil {
 		return nil, fmt.Errorf("wait for the fence of %s: %w", key, err)
 	}
-	f := &Fence{key: key, path: path, turn: turn, done: func() { h.turns.pass(name) }}
+	f := &Fence{key: key, path: path, lock: turn, release: func() { h.fences.unlock(name) }}
 	f.file, err = h.lockFence(ctx, f, waiting)
-	return f.begin(err)
+	return f.finish(err)
 }
 
 // TryFence is Fence without waiting: a fence that is held is a transient fault
@@ -71,33 +71,33 @@ func (h *Host) TryFence(key string) (*Fence, error) {
 		return nil, err
 	}
 	path := h.path(lockFolder, name)
-	turn, holder := h.turns.try(name)
+	turn, holder := h.fences.tryLock(name)
 	if turn == nil {
 		return nil, heldFault(key, holder)
 	}
-	f := &Fence{key: key, path: path, turn: turn, done: func() { h.turns.pass(name) }}
+	f := &Fence{key: key, path: path, lock: turn, release: func() { h.fences.unlock(name) }}
 	f.file, err = lockFile(path)
-	var busy *busyError
+	var busy *lockedError
 	switch {
 	case errors.As(err, &busy):
 		err = heldFault(key, busy.holder)
 	case err != nil:
 		err = stateDirFault(fmt.Sprintf("could not lock %s: %v", path, err), h.dir)
 	}
-	return f.begin(err)
+	return f.finish(err)
 }
 
 // begin signs the lock file, or gives everything back where err says that it was not
 // locked.
-func (f *Fence) begin(err error) (*Fence, error) {
+func (f *Fence) finish(err error) (*Fence, error) {
 	if err == nil {
-		err = inscribe(f.file, someStep)
+		err = writeHolder(f.file, unnamedStep)
 	}
 	if err != nil {
 		if f.file != nil {
 			err = errors.Join(err, f.file.Close())
 		}
-		f.done()
+		f.release()
 		return nil, err
 	}
 	return f, nil
@@ -126,15 +126,15 @@ func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*
 		if err == nil {
 			return file, nil
 		}
-		var busy *busyError
+		var busy *lockedError
 		if !errors.As(err, &busy) {
 			return nil, stateDirFault(fmt.Sprintf("could not lock %s: %v", f.path, err), h.dir)
 		}
-		if now := time.Now(); told.IsZero() || now.Sub(told) >= tellEvery {
+		if now := time.Now(); told.IsZero() || now.Sub(told) >= waitInterval {
 			told = now
 			waiting(busy.holder)
 		}
-		retry.Reset(retryEvery)
+		retry.Reset(retryInterval)
 		select {
 		case <-retry.C:
 		case <-ctx.Done():
@@ -142,11 +142,11 @@ func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*
 	}
 }
 
-// busyError is errBusy with what the lock file says of its holder.
-type busyError struct{ holder string }
+// lockedError is errLocked with what the lock file says of its holder.
+type lockedError struct{ holder string }
 
-func (e *busyError) Error() string { return "held by " + e.holder }
-func (e *busyError) Unwrap() error { return errBusy }
+func (e *lockedError) Error() string { return "held by " + e.holder }
+func (e *lockedError) Unwrap() error { return errLocked }
 
 // lockFile opens path and locks it. A file that lost its name between the two is
 // given up: its lock would keep nobody out.
@@ -157,8 +157,8 @@ func lockFile(path string) (*os.File, error) {
 			return nil, err
 		}
 		if err := flock(file); err != nil {
-			if errors.Is(err, errBusy) {
-				err = &busyError{holder: describe(file)}
+			if errors.Is(err, errLocked) {
+				err = &lockedError{holder: readHolder(file)}
 			}
 			return nil, errors.Join(err, file.Close())
 		}
@@ -172,12 +172,12 @@ func lockFile(path string) (*os.File, error) {
 	}
 }
 
-// flock takes the exclusive lock of an open file, or is errBusy. It belongs to the
+// flock takes the exclusive lock of an open file, or is errLocked. It belongs to the
 // open file, not to the process: whoever inherits the descriptor holds it too.
 func flock(file *os.File) error {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errBusy
+		return errLocked
 	}
 	return err
 }
@@ -207,7 +207,7 @@ func (f *Fence) Held() error {
 	if f.file == nil {
 		return fmt.Errorf("the fence of %s is closed", f.key)
 	}
-	how, err := f.loss()
+	how, err := f.lossReason()
 	if err != nil {
 		return stateDirFault(fmt.Sprintf("the fence of %s cannot be checked: %v", f.key, err), filepath.Dir(f.path))
 	}
@@ -222,7 +222,7 @@ func (f *Fence) Held() error {
 }
 
 // loss says how the fence was lost, "" if it was not.
-func (f *Fence) loss() (how string, err error) {
+func (f *Fence) lossReason() (how string, err error) {
 	same, err := stillAt(f.file, f.path)
 	if err != nil {
 		return "", err
@@ -243,7 +243,7 @@ func (f *Fence) loss() (how string, err error) {
 	if locked == nil {
 		return "the lock was freed", nil
 	}
-	if !errors.Is(locked, errBusy) {
+	if !errors.Is(locked, errLocked) {
 		return "", locked
 	}
 	// Nothing changes for the one who holds it; for anybody else it is busy.
@@ -260,8 +260,8 @@ func (f *Fence) Describe(what string) error {
 	if f.file == nil {
 		return fmt.Errorf("the fence of %s is closed", f.key)
 	}
-	f.turn.describe(what)
-	return inscribe(f.file, what)
+	f.lock.describe(what)
+	return writeHolder(f.file, what)
 }
 
 // File is the locked file, for the ExtraFiles of a child that works on the device: it
@@ -285,15 +285,15 @@ func (f *Fence) Close() error {
 	// lock of one open file (measured).
 	err := f.file.Close()
 	f.file = nil
-	f.done()
+	f.release()
 	return err
 }
 
 // informationSize bounds what is read of a lock file.
 const informationSize = 256
 
-// inscribe writes into a lock file who holds it.
-func inscribe(lock *os.File, what string) error {
+// writeHolder writes into a lock file who holds it.
+func writeHolder(lock *os.File, what string) error {
 	if err := lock.Truncate(0); err != nil {
 		return stateDirFault(fmt.Sprintf("could not write %s: %v", lock.Name(), err), filepath.Dir(lock.Name()))
 	}
@@ -308,9 +308,9 @@ type at struct{ file *os.File }
 
 func (a *at) Write(p []byte) (int, error) { return a.file.WriteAt(p, 0) }
 
-// describe reads what inscribe wrote. A process that is not there any more has left a
+// readHolder reads what writeHolder wrote. A process that is not there any more has left a
 // child with the descriptor.
-func describe(lock *os.File) string {
+func readHolder(lock *os.File) string {
 	buffer := make([]byte, informationSize)
 	n, err := lock.ReadAt(buffer, 0)
 	if n == 0 && err != nil {

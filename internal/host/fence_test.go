@@ -159,7 +159,7 @@ func TestWaitersOfOneProcessAreServedInOrder(t *testing.T) {
 		f, err = h.TryFence("S1")
 	}
 	require.NoError(t, f.Close())
-	require.Empty(t, h.turns.held, "keys that nobody holds are forgotten")
+	require.Empty(t, h.fences.held, "keys that nobody holds are forgotten")
 }
 
 // Without the lock of this process a deleted lock file would let a second attempt in
@@ -188,7 +188,7 @@ func TestWaiterTellsAtOnceAndEverySecond(t *testing.T) {
 		"in another": func(t *testing.T, h *Host) io.Closer {
 			file, err := lockFile(h.path(lockFolder, "S1"))
 			require.NoError(t, err)
-			require.NoError(t, inscribe(file, "verify"))
+			require.NoError(t, writeHolder(file, "verify"))
 			return file
 		},
 	}

@@ -27,7 +27,7 @@ type Host struct {
 	dir     string
 	name    string
 	rules   *Rules
-	turns   turns
+	fences  keyedMutex
 	records sync.Mutex
 
 	closing sync.Mutex
@@ -39,10 +39,10 @@ type Host struct {
 // Option changes what Open does.
 type Option func(*Host)
 
-// Within names the cluster that the host serves. Two clusters may have a host of one
+// WithCluster names the cluster that the host serves. Two clusters may have a host of one
 // name on one machine, each with a state directory of its own; what both would write
 // to is told apart by the lock on the device itself.
-func Within(cluster string) Option {
+func WithCluster(cluster string) Option {
 	return func(h *Host) { h.cluster = cluster + "/" }
 }
 
@@ -66,11 +66,11 @@ func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) 
 	for _, option := range options {
 		option(h)
 	}
-	if err := h.becomeOnly(); err != nil {
+	if err := h.lockSingleInstance(); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	for _, folder := range []string{journalFolder, devicesFolder} {
-		if err := sweep(h.path(folder)); err != nil {
+		if err := removeUnfinished(h.path(folder)); err != nil {
 			return nil, errors.Join(fmt.Errorf("sweep the state directory: %w", err), h.Close())
 		}
 	}
@@ -125,7 +125,7 @@ func makeStateDir(dir string) (string, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", fmt.Errorf("resolve the state directory: %w", err)
 	}
-	if err := ownDirectory(dir); err != nil {
+	if err := checkOwned(dir); err != nil {
 		return "", err
 	}
 	for _, folder := range []string{lockFolder, journalFolder, devicesFolder} {
@@ -133,7 +133,7 @@ func makeStateDir(dir string) (string, error) {
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", fmt.Errorf("make the state directory: %w", err)
 		}
-		if err := ownDirectory(path); err != nil {
+		if err := checkOwned(path); err != nil {
 			return "", err
 		}
 	}
@@ -147,18 +147,18 @@ func CheckStateDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("resolve the state directory: %w", err)
 	}
-	if err := ownDirectory(dir); err != nil {
+	if err := checkOwned(dir); err != nil {
 		return err
 	}
 	for _, folder := range []string{lockFolder, journalFolder, devicesFolder} {
-		if err := ownDirectory(filepath.Join(dir, folder)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := checkOwned(filepath.Join(dir, folder)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-func ownDirectory(path string) error {
+func checkOwned(path string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		return fmt.Errorf("look at %s: %w", path, err)
@@ -174,13 +174,13 @@ func ownDirectory(path string) error {
 	return nil
 }
 
-// becomeOnly takes the lock of the directory and the socket of the host name. Both
+// lockSingleInstance takes the lock of the directory and the socket of the host name. Both
 // are closed on exec: a child must not keep the next worker from starting, only from
 // touching the child's device.
-func (h *Host) becomeOnly() error {
+func (h *Host) lockSingleInstance() error {
 	path := h.path(lockName)
 	lock, err := lockFile(path)
-	var busy *busyError
+	var busy *lockedError
 	if errors.As(err, &busy) {
 		return fmt.Errorf("%s is already the worker of %s (it holds %s): stop it first, or give this worker a host name and a state directory of its own", busy.holder, h.dir, path)
 	}
@@ -191,7 +191,7 @@ func (h *Host) becomeOnly() error {
 	if err := h.listen(); err != nil {
 		return err
 	}
-	return inscribe(lock, "host worker of "+h.name)
+	return writeHolder(lock, "host worker of "+h.name)
 }
 
 // listen binds the abstract socket of the host name. Nobody accepts on it: that it is

@@ -41,7 +41,7 @@ func (i Identity) String() string {
 
 // Gone says that text is the identity of a process of this machine that has ended. Of
 // other machines' processes, and of what is no identity, it knows nothing: false.
-func (i Identity) Gone(text string) bool {
+func (i Identity) Exited(text string) bool {
 	_, rest, ok := strings.Cut(text, "@")
 	parts := strings.Split(rest, "/")
 	if !ok || len(parts) != 4 || parts[0] != i.Machine {

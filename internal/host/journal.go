@@ -23,10 +23,10 @@ type Entry struct {
 	Size   int64  `json:"size"`
 	Offset int64  `json:"offset"`
 	// Ran is the running time that the step has used of its budget (F8).
-	Ran time.Duration `json:"ran"`
+	RunTime time.Duration `json:"run_time"`
 	// Redone is how many bytes at most were done twice because of crashes: those of
 	// the chunk that was under way at each.
-	Redone int64 `json:"redone,omitempty"`
+	Reprocessed int64 `json:"reprocessed,omitempty"`
 	// Working: the attempt has the device in hand. Where it stays set, the attempt was
 	// ended by a crash.
 	Working bool `json:"working,omitempty"`
@@ -93,9 +93,9 @@ func (h *Host) Entries() ([]Journaled, error) {
 	return entries, err
 }
 
-// Verdict says what an attempt may do. Exactly one of Go, Done and Fault is set; the
-// zero Verdict allows nothing.
-type Verdict struct {
+// Admission says what an attempt may do. Exactly one of Go, Done and Fault is set; the
+// zero Admission allows nothing.
+type Admission struct {
 	// Go: the attempt is the newest and may work.
 	Go bool
 	// Done: this scheduling ended well before and Result is what it reported.
@@ -108,23 +108,23 @@ type Verdict struct {
 // Admit decides whether attempt of scheduling seq may touch the device whose journal
 // is stored (F1). It is asked under the fence: an attempt that lost contact and comes
 // back finds there who came after it. Seqs and attempts only ever rise.
-func Admit(stored Entry, found bool, seq int64, attempt int32) Verdict {
+func Admit(stored Entry, found bool, seq int64, attempt int32) Admission {
 	switch {
 	case !found:
-		return Verdict{Go: true}
+		return Admission{Go: true}
 	case stored.Seq > seq:
 		return superseded("scheduling %d of a step was overtaken by scheduling %d", seq, stored.Seq)
 	case stored.Seq == seq && stored.Done:
-		return Verdict{Done: true, Result: stored.Result}
+		return Admission{Done: true, Result: stored.Result}
 	case stored.Seq == seq && stored.Attempt > attempt:
 		return superseded("attempt %d of a step was overtaken by attempt %d", attempt, stored.Attempt)
 	}
-	return Verdict{Go: true}
+	return Admission{Go: true}
 }
 
 // superseded is permanent: what overtook the attempt reports to the workflow itself.
-func superseded[N int32 | int64](format string, mine, newer N) Verdict {
-	return Verdict{Fault: &device.Fault{
+func superseded[N int32 | int64](format string, mine, newer N) Admission {
+	return Admission{Fault: &device.Fault{
 		Class: device.Permanent, Code: device.CodeSuperseded,
 		Message: fmt.Sprintf(format, mine, newer),
 		Remedy:  "nothing is to be done: the newer one goes on",

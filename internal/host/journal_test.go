@@ -21,7 +21,7 @@ import (
 func sampleEntry() Entry {
 	return Entry{
 		Seq: 7, Attempt: 2, Clean: "h1_0000:01:00.0/3", Step: "zero", Serial: "S1", Size: 1 << 40, Offset: 1 << 30,
-		Ran: 90 * time.Second, Working: true, Done: true, Result: json.RawMessage(`{"bytes":1,"note":"<&>\u2028"}`),
+		RunTime: 90 * time.Second, Working: true, Done: true, Result: json.RawMessage(`{"bytes":1,"note":"<&>\u2028"}`),
 	}
 }
 
@@ -275,9 +275,9 @@ func TestAdmit(t *testing.T) {
 			have := Admit(c.stored, !c.missing, c.seq, c.attempt)
 			switch c.want {
 			case "go":
-				require.Equal(t, Verdict{Go: true}, have)
+				require.Equal(t, Admission{Go: true}, have)
 			case "done":
-				require.Equal(t, Verdict{Done: true, Result: done}, have)
+				require.Equal(t, Admission{Done: true, Result: done}, have)
 			case "superseded":
 				requireFault(t, have.Fault, device.Permanent, device.CodeSuperseded)
 				require.False(t, have.Go || have.Done)

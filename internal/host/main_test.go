@@ -165,7 +165,7 @@ func journalChild(args []string) error {
 // that writing it takes a while.
 func crashEntry(n int64) Entry {
 	return Entry{
-		Seq: n, Attempt: int32(n), Clean: fmt.Sprint(n), Size: n << 20, Offset: n << 10, Ran: time.Duration(n),
+		Seq: n, Attempt: int32(n), Clean: fmt.Sprint(n), Size: n << 20, Offset: n << 10, RunTime: time.Duration(n),
 		Result: json.RawMessage(fmt.Sprintf(`{"n":%d,"long":%q}`, n, strings.Repeat("x", 256<<10))),
 	}
 }

@@ -89,11 +89,11 @@ func (h *Host) ListRecords() ([]Record, error) {
 	return records, err
 }
 
-// Taken names the other device of this host, not forgotten, that is the same
+// FindOtherWith names the other device of this host, not forgotten, that is the same
 // physical piece: the same serial, or the same file by device and inode (F23). It is
 // "" where there is none. While a record of another device cannot be trusted nothing
 // proves that there is none: that is an error.
-func (h *Host) Taken(identity device.Identity, exceptNames ...string) (other string, err error) {
+func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (other string, err error) {
 	all, err := loadAll[Record](h.path(devicesFolder))
 	if err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func (h *Host) Taken(identity device.Identity, exceptNames ...string) (other str
 		case slices.Contains(exceptNames, file.name):
 		case file.err != nil:
 			unsure = errors.Join(unsure, file.err)
-		case !file.value.Forgotten && samePiece(file.value.Identity, identity):
+		case !file.value.Forgotten && sameHardware(file.value.Identity, identity):
 			return file.name, nil
 		}
 	}
@@ -114,8 +114,8 @@ func (h *Host) Taken(identity device.Identity, exceptNames ...string) (other str
 	return "", nil
 }
 
-// samePiece leaves out what is not set: two devices without a serial are not one.
-func samePiece(a, b device.Identity) bool {
+// sameHardware leaves out what is not set: two devices without a serial are not one.
+func sameHardware(a, b device.Identity) bool {
 	if a.Serial != "" && a.Serial == b.Serial {
 		return true
 	}

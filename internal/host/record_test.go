@@ -100,19 +100,19 @@ func TestTaken(t *testing.T) {
 		"forgotten, by serial":    {device.Identity{Serial: "S9"}, "new", ""},
 		"forgotten, by its inode": {device.Identity{Device: 9, Inode: 9}, "new", ""},
 	} {
-		other, err := h.Taken(c.identity, c.except)
+		other, err := h.FindOtherWith(c.identity, c.except)
 		require.NoError(t, err, what)
 		require.Equal(t, c.want, other, what)
 	}
 
 	require.NoError(t, os.WriteFile(h.path(devicesFolder, "nothing"+extension), []byte("{"), 0o600))
-	_, err := h.Taken(device.Identity{Serial: "S2"}, "new")
+	_, err := h.FindOtherWith(device.Identity{Serial: "S2"}, "new")
 	var corrupt *CorruptError
 	require.ErrorAs(t, err, &corrupt, "what cannot be read proves nothing")
-	other, err := h.Taken(device.Identity{Serial: "S1"}, "new")
+	other, err := h.FindOtherWith(device.Identity{Serial: "S1"}, "new")
 	require.NoError(t, err)
 	require.Equal(t, "drive", other)
-	other, err = h.Taken(device.Identity{Serial: "S2"}, "nothing")
+	other, err = h.FindOtherWith(device.Identity{Serial: "S2"}, "nothing")
 	require.NoError(t, err, "a device's own record does not matter")
 	require.Empty(t, other)
 }

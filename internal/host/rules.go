@@ -48,8 +48,8 @@ type Rules struct {
 	ofRoot bool
 	root   string // of DefaultRules: everything below may be destroyed
 
-	mu  sync.Mutex
-	own []string // state directories whose records are never a device
+	mu        sync.Mutex
+	stateDirs []string // state directories whose records are never a device
 }
 
 // Script is one command that host.yaml allows.
@@ -123,7 +123,7 @@ func WorkerRules(file, stateDir string, byDefault bool) (*Rules, error) {
 // Paths gives the patterns of what may be destroyed at this moment.
 func (r *Rules) Paths() ([]string, error) {
 	if r.file == "" && r.root != "" {
-		return []string{r.root + below}, nil
+		return []string{r.root + anyDepth}, nil
 	}
 	content, err := r.readOrNothing()
 	return content.paths, err
@@ -133,7 +133,7 @@ func (r *Rules) Paths() ([]string, error) {
 func (r *Rules) protect(stateDir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.own = append(r.own, stateDir)
+	r.stateDirs = append(r.stateDirs, stateDir)
 }
 
 // AllowPath is nil if what lies at resolved may be destroyed at this moment. resolved
@@ -142,24 +142,24 @@ func (r *Rules) protect(stateDir string) {
 // its locks, its records and these rules are never allowed.
 func (r *Rules) AllowPath(resolved string) error {
 	if !filepath.IsAbs(resolved) || filepath.Clean(resolved) != resolved || strings.ContainsRune(resolved, 0) {
-		return refuse(fmt.Sprintf("%q is no absolute, resolved path", resolved), "enrol the device by its absolute path")
+		return notAllowed(fmt.Sprintf("%q is no absolute, resolved path", resolved), "enrol the device by its absolute path")
 	}
 	if why := r.protected(resolved); why != "" {
-		return refuse(fmt.Sprintf("%s %s", resolved, why), "name another path")
+		return notAllowed(fmt.Sprintf("%s %s", resolved, why), "name another path")
 	}
 	if r.file == "" {
 		return r.allowBelowRoot(resolved)
 	}
 	content, err := r.read()
 	if err != nil {
-		return invalid(err)
+		return unusable(err)
 	}
 	for _, pattern := range content.paths {
 		if matchPath(pattern, resolved) {
 			return nil
 		}
 	}
-	return refuse(fmt.Sprintf("%s may not be destroyed on this host", resolved),
+	return notAllowed(fmt.Sprintf("%s may not be destroyed on this host", resolved),
 		fmt.Sprintf("if it may, add it to allow.paths in %s, as it is resolved", r.file))
 }
 
@@ -168,21 +168,21 @@ func (r *Rules) AllowPath(resolved string) error {
 // destroyed. Its fault is not_allowed.
 func (r *Rules) AllowPCI(d pci.Device) error {
 	if d.Address == "" {
-		return refuse("a PCI device without an address may not be destroyed", "enrol the device by its PCI address")
+		return notAllowed("a PCI device without an address may not be destroyed", "enrol the device by its PCI address")
 	}
 	if r.file == "" {
-		return refuse(fmt.Sprintf("PCI device %s may not be destroyed on this host", d.Address), nameFile)
+		return notAllowed(fmt.Sprintf("PCI device %s may not be destroyed on this host", d.Address), writeFileRemedy)
 	}
 	content, err := r.read()
 	if err != nil {
-		return invalid(err)
+		return unusable(err)
 	}
 	_, matches, err := content.pciSpecs().Match(d)
 	switch {
 	case err != nil:
-		return refuse(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
+		return notAllowed(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
 	case !matches:
-		return refuse(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product),
+		return notAllowed(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product),
 			fmt.Sprintf("if it may, add it to allow.device_spec in %s", r.file))
 	}
 	return nil
@@ -195,14 +195,14 @@ func (r *Rules) AllowFake() error {
 		if r.root != "" {
 			return nil
 		}
-		return refuse("no device may be destroyed on this host", nameFile)
+		return notAllowed("no device may be destroyed on this host", writeFileRemedy)
 	}
 	content, err := r.read()
 	if err != nil {
-		return invalid(err)
+		return unusable(err)
 	}
 	if !content.fake {
-		return refuse("fake devices are not allowed on this host", fmt.Sprintf("if they may be, set allow.fake: true in %s", r.file))
+		return notAllowed("fake devices are not allowed on this host", fmt.Sprintf("if they may be, set allow.fake: true in %s", r.file))
 	}
 	return nil
 }
@@ -245,22 +245,22 @@ func (r *Rules) readOrNothing() (rulesContent, error) {
 	}
 	content, err := r.read()
 	if err != nil {
-		return rulesContent{}, invalid(err)
+		return rulesContent{}, unusable(err)
 	}
 	return content, nil
 }
 
 func (r *Rules) allowBelowRoot(resolved string) error {
 	if r.root == "" {
-		return refuse(resolved+" may not be destroyed on this host", nameFile)
+		return notAllowed(resolved+" may not be destroyed on this host", writeFileRemedy)
 	}
 	// Each time, for the directory may not have been there before.
 	root, err := filepath.EvalSymlinks(r.root)
 	if err != nil {
-		return invalid(err)
+		return unusable(err)
 	}
 	if root == "/" || !strings.HasPrefix(resolved, root+"/") {
-		return refuse(fmt.Sprintf("%s may not be destroyed: without a host.yaml only paths below %s may", resolved, root), nameFile)
+		return notAllowed(fmt.Sprintf("%s may not be destroyed: without a host.yaml only paths below %s may", resolved, root), writeFileRemedy)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (r *Rules) allowBelowRoot(resolved string) error {
 func (r *Rules) protected(resolved string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, dir := range r.own {
+	for _, dir := range r.stateDirs {
 		for _, part := range []string{lockFolder, journalFolder, devicesFolder, lockName} {
 			if path := filepath.Join(dir, part); resolved == path || strings.HasPrefix(resolved, path+"/") {
 				return "is part of this worker's own records"
@@ -286,25 +286,25 @@ func (r *Rules) protected(resolved string) string {
 }
 
 // nameFile is the remedy where there is no host.yaml.
-const nameFile = "write a host.yaml that allows it, and name it in BURNISH_HOST_FILE"
+const writeFileRemedy = "write a host.yaml that allows it, and name it in BURNISH_HOST_FILE"
 
-func refuse(message, remedy string) *device.Fault {
+func notAllowed(message, remedy string) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: message, Remedy: remedy}
 }
 
 // invalid is what every question gets while the file cannot be used. A worker that
 // has run out of descriptors or memory says nothing about the file: that passes.
-func invalid(err error) *device.Fault {
-	f := refuse("nothing may be destroyed on this host: "+err.Error(), "correct it; no restart is needed")
-	if Passing(err) {
+func unusable(err error) *device.Fault {
+	f := notAllowed("nothing may be destroyed on this host: "+err.Error(), "correct it; no restart is needed")
+	if IsTransient(err) {
 		f.Class, f.Remedy = device.Transient, "it is tried again"
 	}
 	return f
 }
 
-// Passing says that this process ran out of something, or that a disk failed: that says
+// IsTransient says that this process ran out of something, or that a disk failed: that says
 // nothing about what was looked at.
-func Passing(err error) bool {
+func IsTransient(err error) bool {
 	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EIO}, func(passes error) bool { return errors.Is(err, passes) })
 }
 
@@ -320,7 +320,7 @@ func (r *Rules) read() (content rulesContent, err error) {
 		return content, fmt.Errorf("open %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, unix.Close(dirFD)) }()
-	if err := trusted(dirFD, dir, unix.S_IFDIR, r.owner()); err != nil {
+	if err := checkTrusted(dirFD, dir, unix.S_IFDIR, r.owner()); err != nil {
 		return content, err
 	}
 	// Not blocking: base might be a pipe. Not following: the owner of a link's target
@@ -334,7 +334,7 @@ func (r *Rules) read() (content rulesContent, err error) {
 	}
 	file := os.NewFile(uintptr(fd), r.file)
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := trusted(fd, r.file, unix.S_IFREG, r.owner()); err != nil {
+	if err := checkTrusted(fd, r.file, unix.S_IFREG, r.owner()); err != nil {
 		return content, err
 	}
 	text, err := io.ReadAll(io.LimitReader(file, largestRules+1))
@@ -356,15 +356,15 @@ func (r *Rules) owner() uint32 {
 }
 
 // trusted says whether only root, or uid, may write the open file.
-func trusted(fd int, path string, kind, uid uint32) error {
+func checkTrusted(fd int, path string, kind, uid uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("look at %s: %w", path, err)
 	}
-	return trustedStat(st, path, kind, uid)
+	return checkTrustedStat(st, path, kind, uid)
 }
 
-func trustedStat(st unix.Stat_t, path string, kind, uid uint32) error {
+func checkTrustedStat(st unix.Stat_t, path string, kind, uid uint32) error {
 	switch {
 	case st.Mode&unix.S_IFMT != kind && kind == unix.S_IFDIR:
 		return fmt.Errorf("%s is no directory", path)

@@ -251,15 +251,15 @@ func TestWhoseFileIsTaken(t *testing.T) {
 		"root's directory":               {dir | 0o755, dir, 0, 0, true},
 		"a directory as /tmp is, sticky": {dir | 0o1777, dir, 0, 0, false},
 	} {
-		err := trustedStat(unix.Stat_t{Mode: c.mode, Uid: c.owner}, "/x", c.kind, c.worker)
+		err := checkTrustedStat(unix.Stat_t{Mode: c.mode, Uid: c.owner}, "/x", c.kind, c.worker)
 		require.Equal(t, c.ok, err == nil, "%s: %v", what, err)
 	}
 }
 
 // F13
 func TestWorkerOutOfDescriptorsTriesAgain(t *testing.T) {
-	require.Equal(t, device.NeedsOperator, invalid(fmt.Errorf("open /x: %w", unix.ENOENT)).Class)
-	fault := invalid(fmt.Errorf("open /x: %w", unix.EMFILE))
+	require.Equal(t, device.NeedsOperator, unusable(fmt.Errorf("open /x: %w", unix.ENOENT)).Class)
+	fault := unusable(fmt.Errorf("open /x: %w", unix.EMFILE))
 	requireFault(t, fault, device.Transient, device.CodeNotAllowed)
 }
 

@@ -346,11 +346,11 @@ func kind(node ast.Node) string {
 }
 
 // below, at the end of a pattern, stands for everything below.
-const below = "/**"
+const anyDepth = "/**"
 
 // checkPattern says what is wrong with a pattern of allow.paths.
 func checkPattern(pattern string) string {
-	names := strings.TrimSuffix(pattern, below)
+	names := strings.TrimSuffix(pattern, anyDepth)
 	switch {
 	case !strings.HasPrefix(pattern, "/"):
 		return "is not absolute"
@@ -372,7 +372,7 @@ func checkPattern(pattern string) string {
 // matchPath matches name by name: path.Match on the whole would let a class like
 // [^a] match a slash.
 func matchPath(pattern, resolved string) bool {
-	names, deep := strings.CutSuffix(pattern, below)
+	names, deep := strings.CutSuffix(pattern, anyDepth)
 	want, have := strings.Split(names, "/"), strings.Split(resolved, "/")
 	if deep {
 		if len(have) <= len(want) {

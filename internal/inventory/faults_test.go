@@ -19,29 +19,29 @@ type broken struct {
 	burned, used bool
 	calls        []it.Kind
 	want         int // reserved once the write took effect
-	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error)
+	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error)
 	// again checks the repetition; took says that the first attempt's write took effect.
 	again func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool)
 }
 
 // repeat runs the rule once more, unbroken, and says which calls it made.
-func (b broken) repeat(t *testing.T, w *world, p inventory.Provider, known int64) (inventory.View, []it.Kind, error) {
+func (b broken) repeat(t *testing.T, w *world, p inventory.Provider, known int64) (inventory.ReservationSnapshot, []it.Kind, error) {
 	f := it.NewFaulty(w.store)
 	v, err := b.run(t.Context(), f, p, known)
 	return v, f.Kinds(), err
 }
 
-func raiseKnown(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error) {
-	return inventory.Raise(ctx, s, p.UUID, &known)
+func raiseKnown(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
+	return inventory.EnsureReserved(ctx, s, p.UUID, &known)
 }
 
-func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.View, error) {
-	return inventory.Raise(ctx, s, p.UUID, nil)
+func raiseUnknown(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
+	return inventory.EnsureReserved(ctx, s, p.UUID, nil)
 }
 
-func burnAs(mayBeOurs bool) func(context.Context, inventory.Store, inventory.Provider, int64) (inventory.View, error) {
-	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error) {
-		return inventory.Burn(ctx, s, p.UUID, &known, mayBeOurs)
+func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory.Provider, int64) (inventory.ReservationSnapshot, error) {
+	return func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
+		return inventory.ReserveForBind(ctx, s, p.UUID, &known, maybeOwnWrite)
 	}
 }
 
@@ -62,13 +62,13 @@ func burnsAgain(t *testing.T, b broken, w *world, p inventory.Provider, known in
 var brokenRules = []broken{
 	{
 		name: "Look", calls: looked,
-		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.View, error) {
-			return inventory.Look(ctx, s, p.UUID)
+		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
+			return inventory.Read(ctx, s, p.UUID)
 		},
 		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, _ bool) {
 			v, _, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
-			require.Equal(t, inventory.View{Generation: known, Total: 1, Before: known}, v)
+			require.Equal(t, inventory.ReservationSnapshot{Generation: known, Total: 1, Before: known}, v)
 		},
 	},
 	{name: "Raise, free", calls: burned, want: 1, run: raiseUnknown, again: burnsAgain},
@@ -94,7 +94,7 @@ var brokenRules = []broken{
 		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
 			v, kinds, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
-			require.Equal(t, inventory.Stock{Generation: known + 1, Total: 1, Reserved: 1}, w.stock(), "one burn, not two")
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.stock(), "one burn, not two")
 			require.True(t, v.Burned())
 			require.Equal(t, known+1, v.Generation)
 			if took {
@@ -114,13 +114,13 @@ var brokenRules = []broken{
 				require.NoError(t, err)
 				require.True(t, v.Burned())
 			}
-			require.Equal(t, inventory.Stock{Generation: known + 1, Total: 1, Reserved: 1}, w.stock())
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.stock())
 		},
 	},
 	{
 		name: "Lower", burned: true, calls: []it.Kind{it.PutReserved, it.Stock}, want: 0,
-		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.View, error) {
-			return inventory.Lower(ctx, s, p.UUID, known)
+		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
+			return inventory.Unreserve(ctx, s, p.UUID, known)
 		},
 		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
 			_, kinds, err := b.repeat(t, w, p, known)
@@ -130,9 +130,9 @@ var brokenRules = []broken{
 			} else {
 				require.NoError(t, err)
 			}
-			v, err := inventory.Look(t.Context(), w.store, p.UUID)
+			v, err := inventory.Read(t.Context(), w.store, p.UUID)
 			require.NoError(t, err)
-			require.Equal(t, inventory.View{Generation: known + 1, Total: 1, Before: known + 1}, v, "F5: reserved=0 is done")
+			require.Equal(t, inventory.ReservationSnapshot{Generation: known + 1, Total: 1, Before: known + 1}, v, "F5: reserved=0 is done")
 		},
 	},
 	{
@@ -142,8 +142,8 @@ var brokenRules = []broken{
 	},
 }
 
-func publish(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.View, error) {
-	return inventory.Publish(ctx, s, p)
+func publish(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
+	return inventory.EnsureProvider(ctx, s, p)
 }
 
 // Every call of every rule fails once before it is made and once with its answer
@@ -189,7 +189,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 	}
 }
 
-// A first Publish that breaks anywhere leaves no provider, or a burned one.
+// A first EnsureProvider that breaks anywhere leaves no provider, or a burned one.
 //
 // S2.40
 func TestAFirstPublishThatBreaksLeavesNothingFree(t *testing.T) {
@@ -200,18 +200,18 @@ func TestAFirstPublishThatBreaksLeavesNothingFree(t *testing.T) {
 				w := newWorld(t, false, false)
 				p := it.NewProvider()
 				w.faulty.Fail(at, it.Lost())
-				_, err := inventory.Publish(t.Context(), w.faulty, p)
+				_, err := inventory.EnsureProvider(t.Context(), w.faulty, p)
 				it.RequireCode(t, device.CodeInventoryUnavailable, err)
 				require.Equal(t, calls[:n], w.faulty.Kinds())
 
-				st, err := w.store.Stock(t.Context(), p.UUID)
+				st, err := w.store.Reservation(t.Context(), p.UUID)
 				if at == it.BeforeCall(1) {
 					it.RequireCode(t, device.CodeNoProvider, err)
 				} else {
 					require.NoError(t, err)
 					require.Equal(t, 1, st.Reserved)
 				}
-				v, err := inventory.Publish(t.Context(), w.store, p)
+				v, err := inventory.EnsureProvider(t.Context(), w.store, p)
 				require.NoError(t, err)
 				require.True(t, v.Burned())
 			})

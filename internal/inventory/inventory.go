@@ -15,8 +15,8 @@ type Provider struct {
 	Traits []string `json:"traits,omitempty"`
 }
 
-// Stock is a provider's inventory of its one resource class, at one generation.
-type Stock struct {
+// Reservation is a provider's inventory of its one resource class, at one generation.
+type Reservation struct {
 	Generation int64 `json:"generation"`
 	Total      int   `json:"total"`
 	Reserved   int   `json:"reserved"`
@@ -49,19 +49,19 @@ type Store interface {
 	Create(ctx context.Context, p Provider) error
 	// Usages reads what is allocated.
 	Usages(ctx context.Context, uuid string) (Usage, error)
-	// Stock reads the inventory.
-	Stock(ctx context.Context, uuid string) (Stock, error)
+	// Reservation reads the inventory.
+	Reservation(ctx context.Context, uuid string) (Reservation, error)
 	// PutReserved writes reserved if generation is the provider's present one, and
 	// returns the stock with the new generation. It may be written while allocated.
-	PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (Stock, error)
+	PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (Reservation, error)
 	// Delete removes the provider. None there: no error. In use: in_use.
 	Delete(ctx context.Context, uuid string) error
 }
 
-// Foreign is a Store that also holds the providers which another service makes for
+// NovaProviders is a Store that also holds the providers which another service makes for
 // its devices (owner nova). Burnish reads them, and raises and lowers their reserved
 // by Store's calls; it never makes or deletes one.
-type Foreign interface {
+type NovaProviders interface {
 	// Find gives the provider that the other service made for the device called name,
 	// `<host>_<address>` in lower case; Name is the one that the service gave it. It may
 	// be answered from memory, but never with a UUID that is known to be gone. Faults
@@ -70,9 +70,9 @@ type Foreign interface {
 	Find(ctx context.Context, name string) (Provider, error)
 }
 
-// Sighted is what a Fleet shows of one provider: a hint, put together of several
+// ProviderSnapshot is what a Lister shows of one provider: a hint, put together of several
 // moments. Who acts on it looks for itself.
-type Sighted struct {
+type ProviderSnapshot struct {
 	Provider
 	// Device is the name of the device, `<host>_<address>` in lower case, that a
 	// foreign provider was made for; "" for one of our own.
@@ -80,18 +80,18 @@ type Sighted struct {
 	// Host is the device's host in lower case, as Burnish calls it.
 	Host string `json:"host,omitempty"`
 	// Whole stock and use.
-	View
+	ReservationSnapshot
 }
 
-// Fleet is a Store that shows many providers in few requests, eight at a time at
+// Lister is a Store that shows many providers in few requests, eight at a time at
 // most. Both calls hand each provider to each, one after the other, and end with
 // its error; at is called as requests are answered, so that a caller can heartbeat.
-type Fleet interface {
-	// Foreigners shows all one-time-use providers that other services made, or, with
+type Lister interface {
+	// ListNova shows all one-time-use providers that other services made, or, with
 	// hosts, those of these hosts alone (names as Burnish calls them). What an earlier
 	// call of this process read and the list shows to be unchanged is not read again,
 	// but for usages.
-	Foreigners(ctx context.Context, hosts []string, at func(), each func(Sighted) error) error
-	// Own shows those of the given providers of our own that exist.
-	Own(ctx context.Context, uuids []string, at func(), each func(Sighted) error) error
+	ListNova(ctx context.Context, hosts []string, at func(), each func(ProviderSnapshot) error) error
+	// ListOwn shows those of the given providers of our own that exist.
+	ListOwn(ctx context.Context, uuids []string, at func(), each func(ProviderSnapshot) error) error
 }

@@ -40,9 +40,9 @@ func newWorld(t *testing.T, burned, used bool) *world {
 	return w
 }
 
-func (w *world) stock() inventory.Stock {
+func (w *world) stock() inventory.Reservation {
 	w.t.Helper()
-	st, err := w.store.Stock(w.t.Context(), w.id)
+	st, err := w.store.Reservation(w.t.Context(), w.id)
 	require.NoError(w.t, err)
 	return st
 }
@@ -79,24 +79,24 @@ func (w *world) meanwhile(at it.Point, do func()) {
 	w.faulty.Do(at, func() error { do(); return nil })
 }
 
-func (w *world) look() (inventory.View, error) {
-	return inventory.Look(w.t.Context(), w.faulty, w.id)
+func (w *world) look() (inventory.ReservationSnapshot, error) {
+	return inventory.Read(w.t.Context(), w.faulty, w.id)
 }
 
-func (w *world) raise(expect *int64) (inventory.View, error) {
-	return inventory.Raise(w.t.Context(), w.faulty, w.id, expect)
+func (w *world) raise(expect *int64) (inventory.ReservationSnapshot, error) {
+	return inventory.EnsureReserved(w.t.Context(), w.faulty, w.id, expect)
 }
 
-func (w *world) burn(expect *int64, mayBeOurs bool) (inventory.View, error) {
-	return inventory.Burn(w.t.Context(), w.faulty, w.id, expect, mayBeOurs)
+func (w *world) burn(expect *int64, maybeOwnWrite bool) (inventory.ReservationSnapshot, error) {
+	return inventory.ReserveForBind(w.t.Context(), w.faulty, w.id, expect, maybeOwnWrite)
 }
 
-func (w *world) lower(generation int64) (inventory.View, error) {
-	return inventory.Lower(w.t.Context(), w.faulty, w.id, generation)
+func (w *world) lower(generation int64) (inventory.ReservationSnapshot, error) {
+	return inventory.Unreserve(w.t.Context(), w.faulty, w.id, generation)
 }
 
 // untouched insists that a refusal wrote nothing.
-func (w *world) untouched(before inventory.Stock) {
+func (w *world) untouched(before inventory.Reservation) {
 	w.t.Helper()
 	require.Equal(w.t, before, w.stock())
 	require.NotContains(w.t, w.faulty.Kinds(), it.PutReserved)
@@ -113,12 +113,12 @@ func TestRaiseWritesWithTheGenerationOfTheUsages(t *testing.T) {
 	g := w.stock().Generation
 	v, err := w.raise(&g)
 	require.NoError(t, err)
-	require.Equal(t, inventory.View{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
 	require.Equal(t, g, w.faulty.Requests()[2].Generation)
 }
 
-// An allocation at any moment of a Raise either shows in its View or is refused by
+// An allocation at any moment of a EnsureReserved either shows in its ReservationSnapshot or is refused by
 // the inventory: what is about to be cleaned is in nobody's hands.
 //
 // F4
@@ -139,7 +139,7 @@ func TestRaiseSeesAnAllocationMadeAtAnyMoment(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, w.used(), v.Used, "a tenant has the device and the view says it is free")
 				require.Len(t, v.Consumers, v.Used)
-				require.Equal(t, w.stock(), inventory.Stock{Generation: v.Generation, Total: 1, Reserved: 1})
+				require.Equal(t, w.stock(), inventory.Reservation{Generation: v.Generation, Total: 1, Reserved: 1})
 				beforeWrite := n < 2 || at == it.BeforeCall(3)
 				require.Equal(t, beforeWrite, v.Used == 1)
 				require.Equal(t, beforeWrite, v.Before > known)
@@ -160,7 +160,7 @@ func TestRaiseSeesALoweredAndAllocatedProviderAtAnyMoment(t *testing.T) {
 				v, err := w.raise(nil)
 				require.NoError(t, err)
 				if at == it.AfterCall(4) {
-					return // after the last read nothing can be seen, and the View says its generation
+					return // after the last read nothing can be seen, and the ReservationSnapshot says its generation
 				}
 				require.Equal(t, 1, v.Used)
 				require.True(t, v.Burned())
@@ -183,7 +183,7 @@ func TestRaiseBurnsWhatIsInUseAndSaysSo(t *testing.T) {
 	}
 }
 
-// A burned provider is written all the same: it voids a Lower that is still under way.
+// A burned provider is written all the same: it voids a Unreserve that is still under way.
 //
 // F5
 func TestLateLowerAfterARaiseIsVoid(t *testing.T) {
@@ -191,7 +191,7 @@ func TestLateLowerAfterARaiseIsVoid(t *testing.T) {
 	g := w.stock().Generation
 	_, err := w.raise(nil)
 	require.NoError(t, err)
-	_, err = w.lower(g) // sent before the Raise, arrives after it
+	_, err = w.lower(g) // sent before the EnsureReserved, arrives after it
 	it.RequireCode(t, device.CodeConflict, err)
 	require.Equal(t, 1, w.stock().Reserved)
 }
@@ -211,7 +211,7 @@ func TestRaiseLeavesANewerInventoryAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What is written while Raise runs is told in its View; it is no sign of a database
+// What is written while EnsureReserved runs is told in its ReservationSnapshot; it is no sign of a database
 // that was put back.
 //
 // F10
@@ -234,7 +234,7 @@ func TestBurnIsFourRequests(t *testing.T) {
 	g := w.stock().Generation
 	v, err := w.burn(&g, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.View{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
 }
 
@@ -245,11 +245,11 @@ func TestBurnRefusesAndWritesNothing(t *testing.T) {
 	}
 	nothing := func(int64) *int64 { return nil }
 	for _, test := range []struct {
-		name         string
-		burned, used bool
-		expect       func(int64) *int64
-		mayBeOurs    bool
-		want         device.Code
+		name          string
+		burned, used  bool
+		expect        func(int64) *int64
+		maybeOwnWrite bool
+		want          device.Code
 	}{
 		{"in use", false, true, known(0), false, device.CodeInUse},
 		{"in use and burned", true, true, known(0), false, device.CodeInUse},
@@ -266,7 +266,7 @@ func TestBurnRefusesAndWritesNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.burned, test.used)
 			before := w.stock()
-			_, err := w.burn(test.expect(before.Generation), test.mayBeOurs)
+			_, err := w.burn(test.expect(before.Generation), test.maybeOwnWrite)
 			it.RequireCode(t, test.want, err)
 			w.untouched(before)
 			require.Equal(t, looked, w.faulty.Kinds())
@@ -282,7 +282,7 @@ func TestBurnTakesItsOwnEarlierWriteForDone(t *testing.T) {
 	for _, expect := range []*int64{&earlier, nil} {
 		v, err := w.burn(expect, true)
 		require.NoError(t, err)
-		require.Equal(t, inventory.View{Generation: g, Total: 1, Reserved: 1, Before: g}, v)
+		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g}, v)
 	}
 	require.NotContains(t, w.faulty.Kinds(), it.PutReserved)
 }
@@ -336,7 +336,7 @@ func TestBurnKnowsItsOwnWriteUnderAnother(t *testing.T) {
 	w.meanwhile(it.After(it.PutReserved, 1), func() { w.put(1) })
 	v, err := w.burn(nil, false)
 	require.NoError(t, err)
-	require.Equal(t, inventory.View{Generation: g + 2, Total: 1, Reserved: 1, Before: g}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g}, v)
 }
 
 // F5
@@ -345,7 +345,7 @@ func TestLowerIsOneWriteAndOneReadBack(t *testing.T) {
 	g := w.stock().Generation
 	v, err := w.lower(g)
 	require.NoError(t, err)
-	require.Equal(t, inventory.View{Generation: g + 1, Total: 1, Before: g}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Before: g}, v)
 	require.Equal(t, []it.Kind{it.PutReserved, it.Stock}, w.faulty.Kinds())
 	require.Equal(t, it.Request{Kind: it.PutReserved, UUID: w.id, Generation: g}, w.faulty.Requests()[0])
 }
@@ -404,10 +404,10 @@ func TestLook_IsOneMoments(t *testing.T) {
 }
 
 func TestRules_GiveUpAfterFiveWriters(t *testing.T) {
-	for name, rule := range map[string]func(*world) (inventory.View, error){
+	for name, rule := range map[string]func(*world) (inventory.ReservationSnapshot, error){
 		"Look":  (*world).look,
-		"Raise": func(w *world) (inventory.View, error) { return w.raise(nil) },
-		"Burn":  func(w *world) (inventory.View, error) { return w.burn(nil, false) },
+		"Raise": func(w *world) (inventory.ReservationSnapshot, error) { return w.raise(nil) },
+		"Burn":  func(w *world) (inventory.ReservationSnapshot, error) { return w.burn(nil, false) },
 	} {
 		for _, at := range []it.Point{it.Before(it.Stock, 0), it.Before(it.PutReserved, 0)} {
 			if name == "Look" && at == it.Before(it.PutReserved, 0) {
@@ -434,7 +434,7 @@ func TestRules_GiveUpAfterFiveWriters(t *testing.T) {
 // Placement does below microversion 1.26 with what it doesn't know.
 type forgetful struct{ inventory.Store }
 
-func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int) (inventory.Stock, error) {
+func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int) (inventory.Reservation, error) {
 	st, err := f.Store.PutReserved(ctx, id, generation, 1-reserved)
 	st.Reserved = reserved
 	return st, err
@@ -443,20 +443,20 @@ func (f forgetful) PutReserved(ctx context.Context, id string, generation int64,
 // S0.4
 func TestWhatIsNotReadBackIsNotDone(t *testing.T) {
 	w := newWorld(t, false, false)
-	_, err := inventory.Raise(t.Context(), forgetful{w.store}, w.id, nil)
+	_, err := inventory.EnsureReserved(t.Context(), forgetful{w.store}, w.id, nil)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.Burn(t.Context(), forgetful{w.store}, w.id, nil, false)
+	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, nil, false)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.put(1)
-	_, err = inventory.Lower(t.Context(), forgetful{w.store}, w.id, w.stock().Generation)
+	_, err = inventory.Unreserve(t.Context(), forgetful{w.store}, w.id, w.stock().Generation)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
 // empty has an inventory of nothing.
 type empty struct{ inventory.Store }
 
-func (e empty) Stock(ctx context.Context, id string) (inventory.Stock, error) {
-	st, err := e.Store.Stock(ctx, id)
+func (e empty) Reservation(ctx context.Context, id string) (inventory.Reservation, error) {
+	st, err := e.Store.Reservation(ctx, id)
 	st.Total, st.Reserved = 0, 0
 	return st, err
 }
@@ -465,12 +465,12 @@ func (e empty) Stock(ctx context.Context, id string) (inventory.Stock, error) {
 func TestNothingOfNothingIsNotBurned(t *testing.T) {
 	w := newWorld(t, false, false)
 	before := w.stock()
-	v, err := inventory.Look(t.Context(), empty{w.faulty}, w.id)
+	v, err := inventory.Read(t.Context(), empty{w.faulty}, w.id)
 	require.NoError(t, err)
 	require.False(t, v.Burned())
-	_, err = inventory.Raise(t.Context(), empty{w.faulty}, w.id, nil)
+	_, err = inventory.EnsureReserved(t.Context(), empty{w.faulty}, w.id, nil)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.Burn(t.Context(), empty{w.faulty}, w.id, nil, false)
+	_, err = inventory.ReserveForBind(t.Context(), empty{w.faulty}, w.id, nil, false)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.untouched(before)
 }

@@ -1,7 +1,7 @@
 package nova
 
-// meaning is what an event type says about devices.
-type meaning struct {
+// eventRule is what an event type says about devices.
+type eventRule struct {
 	// moves: two hosts are concerned, and Nova's payload names one of them.
 	moves bool
 	// evacuates: it counts only where it was published by another host than the
@@ -9,7 +9,7 @@ type meaning struct {
 	evacuates bool
 }
 
-// meanings are the event types of versioned notifications after which a device may
+// eventRules are the event types of versioned notifications after which a device may
 // await cleaning, or have a new consumer. Every one is a hint to look: what Placement
 // says decides, so that one too many costs a look and one too few waits for the sweep
 // (S0.30).
@@ -23,7 +23,7 @@ type meaning struct {
 //
 // No event at all tells that an evacuated source is back and has dropped the instance's
 // allocation (S0.19): the sweep's, too.
-var meanings = map[string]meaning{
+var eventRules = map[string]eventRule{
 	// S0.29: the allocation is gone already.
 	"instance.delete.end": {},
 	// The guest is gone, and the allocation about to go.

@@ -28,9 +28,9 @@ type Event struct {
 	// Hosts are the compute hosts that it names, as Nova names them, in lower case, each
 	// once: the instance's host and node, and the compute service that published it.
 	Hosts []string
-	// Elsewhere says that it also concerns a host that it does not name: the other side
+	// AllHosts says that it also concerns a host that it does not name: the other side
 	// of a move, or all that is known where no host is named.
-	Elsewhere bool
+	AllHosts bool
 	// At is Nova's time stamp in UTC; zero where it cannot be read.
 	At time.Time
 	// ID is the notification's message_id.
@@ -53,10 +53,10 @@ type Listener struct {
 	// Handle makes events durable. A message is acknowledged only after it returned nil;
 	// after an error its messages come again, later. It may get an event twice.
 	Handle func(context.Context, []Event) error
-	// Began, where it is set, is called each time that listening begins: what was told while
+	// OnConnected, where it is set, is called each time that listening begins: what was told while
 	// nobody listened is lost where the broker had forgotten our binding, or had no exchange
 	// yet. After an error it begins anew.
-	Began func(context.Context) error
+	OnConnected func(context.Context) error
 	// Log is where it tells what happens; default slog's.
 	Log *slog.Logger
 
@@ -78,8 +78,8 @@ type Listener struct {
 
 	received, handled, ignored, poisoned, failed, reconnects atomic.Uint64
 	connected                                                atomic.Bool
-	// told holds the kinds of poison that were logged.
-	told sync.Map
+	// loggedKinds holds the kinds of poison that were logged.
+	loggedKinds sync.Map
 }
 
 // Counts is what a Listener did since it was made.
@@ -114,7 +114,7 @@ func (l *Listener) prefetch() int    { return cmp.Or(max(l.Prefetch, 0), 64) }
 func (l *Listener) maxLength() int   { return cmp.Or(max(l.MaxLength, 0), 100_000) }
 
 func (l *Listener) expires() time.Duration       { return cmp.Or(max(l.Expires, 0), time.Hour) }
-func (l *Listener) first() time.Duration         { return cmp.Or(max(l.Pause, 0), time.Second) }
+func (l *Listener) firstPause() time.Duration    { return cmp.Or(max(l.Pause, 0), time.Second) }
 func (l *Listener) handleTimeout() time.Duration { return cmp.Or(max(l.HandleTimeout, 0), time.Minute) }
 func (l *Listener) rebind() time.Duration        { return cmp.Or(max(l.Rebind, 0), time.Minute) }
 
@@ -138,7 +138,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	if l.Handle == nil {
 		return errors.New("nobody handles Nova's notifications")
 	}
-	wait := pauses{first: l.first()}
+	wait := backoff{first: l.firstPause()}
 	sessions := uint64(0)
 	last := ""
 	for i := 0; ; i++ {
@@ -148,7 +148,7 @@ func (l *Listener) Run(ctx context.Context) error {
 			if sessions++; sessions > 1 {
 				l.reconnects.Add(1)
 			}
-			if err = l.began(ctx); err == nil {
+			if err = l.onConnected(ctx); err == nil {
 				l.connected.Store(true)
 				l.log().Info("listening to Nova's notifications", "broker", b.String(), "queue", l.queue())
 				last = ""
@@ -157,7 +157,7 @@ func (l *Listener) Run(ctx context.Context) error {
 				l.connected.Store(false)
 				// Each beginning has all looked at: a broker that comes and goes must not have
 				// that done all the time.
-				if time.Since(since) > longest*l.first() {
+				if time.Since(since) > maxPauseFactor*l.firstPause() {
 					wait.reset()
 				}
 			}
@@ -179,14 +179,14 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 }
 
-// began tells that listening begins.
-func (l *Listener) began(ctx context.Context) error {
-	if l.Began == nil {
+// onConnected tells that listening begins.
+func (l *Listener) onConnected(ctx context.Context) error {
+	if l.OnConnected == nil {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, l.handleTimeout())
 	defer cancel()
-	return l.Began(bounded)
+	return l.OnConnected(bounded)
 }
 
 // work takes what is delivered until the session or ctx ends.
@@ -207,7 +207,7 @@ func (l *Listener) work(ctx context.Context, s *session) error {
 	}()
 	renew := time.NewTicker(l.rebind())
 	defer renew.Stop()
-	wait := pauses{first: l.first()}
+	wait := backoff{first: l.firstPause()}
 	for {
 		select {
 		case <-ctx.Done():
@@ -220,7 +220,7 @@ func (l *Listener) work(ctx context.Context, s *session) error {
 			if !ok {
 				select {
 				case reason := <-s.closed:
-					return lost(reason)
+					return connectionLost(reason)
 				default:
 					return errors.New("the broker cancelled the consumer")
 				}
@@ -252,7 +252,7 @@ func collect(first amqp.Delivery, waiting <-chan amqp.Delivery) []amqp.Delivery 
 // batch hands over what these messages say, and acknowledges them. Messages that Handle
 // did not take go back to the queue after a pause. Nothing else is handled meanwhile:
 // it would fail as well.
-func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, wait *pauses) error {
+func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, wait *backoff) error {
 	var events []Event
 	var carriers, empty []amqp.Delivery
 	l.received.Add(uint64(len(all)))
@@ -261,7 +261,7 @@ func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, w
 		switch {
 		case err != nil:
 			l.poisoned.Add(1)
-			l.tell(err, d)
+			l.logPoison(err, d)
 			empty = append(empty, d)
 		case !known:
 			l.ignored.Add(1)
@@ -276,7 +276,7 @@ func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, w
 		err := l.Handle(bounded, events)
 		cancel()
 		if err != nil {
-			return l.giveBack(ctx, s, carriers, empty, err, wait)
+			return l.requeue(ctx, s, carriers, empty, err, wait)
 		}
 		wait.reset()
 		l.handled.Add(uint64(len(events)))
@@ -287,8 +287,8 @@ func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, w
 	return nil
 }
 
-// giveBack acknowledges the empty ones, and the carriers go back to the queue.
-func (l *Listener) giveBack(ctx context.Context, s *session, carriers, empty []amqp.Delivery, why error, wait *pauses) error {
+// requeue acknowledges the empty ones, and the carriers go back to the queue.
+func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []amqp.Delivery, why error, wait *backoff) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the broker gives them to another when we are gone
 	}
@@ -311,28 +311,28 @@ func (l *Listener) giveBack(ctx context.Context, s *session, carriers, empty []a
 	return nil
 }
 
-// tell logs a kind of poison once: whoever sends one sends many. What was in it stays
+// logPoison logs a kind of poison once: whoever sends one sends many. What was in it stays
 // unsaid, it may be a tenant's.
-func (l *Listener) tell(err error, d amqp.Delivery) {
-	if _, before := l.told.LoadOrStore(err, true); !before {
+func (l *Listener) logPoison(err error, d amqp.Delivery) {
+	if _, before := l.loggedKinds.LoadOrStore(err, true); !before {
 		l.log().Warn("a message on Nova's exchange is dropped, and further ones of its kind are only counted",
 			"reason", err, "routing_key", d.RoutingKey, "bytes", len(d.Body))
 	}
 }
 
-// longest is how many times the first pause the longest is.
-const longest = 30
+// maxPauseFactor is how many times the first pause the longest is.
+const maxPauseFactor = 30
 
-// pauses are waited after failures, each twice as long as the one before.
-type pauses struct {
+// backoff are waited after failures, each twice as long as the one before.
+type backoff struct {
 	first, next time.Duration
 }
 
-func (p *pauses) reset() { p.next = 0 }
+func (p *backoff) reset() { p.next = 0 }
 
 // sleep waits, or returns early with the reason: ctx's end, or that of a connection.
-func (p *pauses) sleep(ctx context.Context, closed <-chan *amqp.Error) error {
-	p.next = min(max(2*p.next, p.first), longest*p.first)
+func (p *backoff) sleep(ctx context.Context, closed <-chan *amqp.Error) error {
+	p.next = min(max(2*p.next, p.first), maxPauseFactor*p.first)
 	// Workers that lost one broker do not come back to it all at once.
 	timer := time.NewTimer(p.next/2 + rand.N(p.next/2+1))
 	defer timer.Stop()
@@ -340,7 +340,7 @@ func (p *pauses) sleep(ctx context.Context, closed <-chan *amqp.Error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case reason := <-closed:
-		return lost(reason)
+		return connectionLost(reason)
 	case <-timer.C:
 		return nil
 	}

@@ -121,7 +121,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	var h heard
 	l := s.listener(h.handle)
 	began := make(chan struct{}, 9)
-	l.Began = func(context.Context) error { began <- struct{}{}; return nil }
+	l.OnConnected = func(context.Context) error { began <- struct{}{}; return nil }
 	s.listen(l)
 	<-began
 	before := uuid.NewString()

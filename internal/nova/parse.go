@@ -18,7 +18,7 @@ func (p poison) Error() string { return string(p) }
 
 const (
 	tooLarge      poison = "the message is larger than Nova's ever are"
-	noJSON        poison = "the message is no JSON"
+	notJSON       poison = "the message is no JSON"
 	wrongEnvelope poison = "the message has not oslo.messaging's envelope"
 	noPayload     poison = "the notification has no versioned payload"
 	wrongTypes    poison = "a field of the notification has a type or form that Nova never gives it"
@@ -53,7 +53,7 @@ func Parse(body []byte) (event Event, known bool, err error) {
 	if err != nil {
 		return Event{}, false, err
 	}
-	means, known := meanings[n.EventType]
+	means, known := eventRules[n.EventType]
 	if !known {
 		return Event{}, false, nil
 	}
@@ -75,7 +75,7 @@ func Parse(body []byte) (event Event, known bool, err error) {
 	if err != nil {
 		return Event{}, false, wrongTypes
 	}
-	event = Event{Type: n.EventType, Instance: instance.String(), At: timeOf(n.Timestamp), ID: n.MessageID}
+	event = Event{Type: n.EventType, Instance: instance.String(), At: parseTime(n.Timestamp), ID: n.MessageID}
 
 	host, ok1 := hostName(data.Host)
 	node, ok2 := hostName(data.Node)
@@ -93,7 +93,7 @@ func Parse(body []byte) (event Event, known bool, err error) {
 	}
 	// A node's name may differ from its own host's: only hosts tell two sides apart.
 	bothSides := host != "" && publisher != "" && host != publisher
-	event.Elsewhere = means.moves && !bothSides || len(event.Hosts) == 0
+	event.AllHosts = means.moves && !bothSides || len(event.Hosts) == 0
 	return event, true, nil
 }
 
@@ -104,7 +104,7 @@ func unwrap(body []byte) (n notification, err error) {
 		return n, tooLarge
 	}
 	if !json.Valid(body) {
-		return n, noJSON
+		return n, notJSON
 	}
 	var envelope struct {
 		Message *string `json:"oslo.message"`
@@ -115,7 +115,7 @@ func unwrap(body []byte) (n notification, err error) {
 	if envelope.Message != nil {
 		body = []byte(*envelope.Message)
 		if !json.Valid(body) {
-			return n, noJSON
+			return n, notJSON
 		}
 	}
 	if json.Unmarshal(body, &n) != nil {
@@ -149,9 +149,9 @@ func hostName(name *string) (string, bool) {
 	return strings.ToLower(*name), ok
 }
 
-// timeOf reads Nova's time stamp, which is UTC and says so only in ISO forms. The zero
+// parseTime reads Nova's time stamp, which is UTC and says so only in ISO forms. The zero
 // time stands for one that nobody can read: the hint is as good without.
-func timeOf(text string) time.Time {
+func parseTime(text string) time.Time {
 	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00"} {
 		if at, err := time.Parse(form, text); err == nil {
 			return at.UTC()

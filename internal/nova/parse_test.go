@@ -67,7 +67,7 @@ func TestHostsOfMoves(t *testing.T) {
 			e, known := parse(t, c.event, c.publisher, c.host, c.node)
 			require.True(t, known)
 			require.Equal(t, c.hosts, e.Hosts)
-			require.Equal(t, c.elsewhere, e.Elsewhere)
+			require.Equal(t, c.elsewhere, e.AllHosts)
 		})
 	}
 }
@@ -172,7 +172,7 @@ func FuzzParse(f *testing.F) {
 		if len(e.Instance) != 36 || e.Type == "" || len(e.Hosts) > 3 {
 			t.Fatalf("%+v", e)
 		}
-		if len(e.Hosts) == 0 && !e.Elsewhere {
+		if len(e.Hosts) == 0 && !e.AllHosts {
 			t.Fatal("it concerns no host at all")
 		}
 		for _, host := range e.Hosts {

@@ -137,10 +137,10 @@ func (l *Listener) consume(ctx context.Context, s *session) error {
 // that is durable where Nova's is not, or the other way round, is refused to Nova with
 // 406, and Nova drops its notifications without a word to anyone. Who waits harms
 // nobody, since Nova's services declare it when they start. What they tell before we are
-// bound is lost, so it is not long (Began).
+// bound is lost, so it is not long (OnConnected).
 func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
 	told := false
-	for pause := l.first(); ; pause = min(2*pause, 2*l.first()) {
+	for pause := l.firstPause(); ; pause = min(2*pause, 2*l.firstPause()) {
 		if s.ch, err = s.conn.Channel(); err != nil {
 			return fmt.Errorf("open a channel: %w", err)
 		}
@@ -160,7 +160,7 @@ func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
 		case <-ctx.Done():
 			return ctx.Err()
 		case reason := <-s.closed:
-			return lost(reason)
+			return connectionLost(reason)
 		case <-time.After(pause):
 		}
 	}
@@ -209,8 +209,8 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &refusal) && refusal.Code == code
 }
 
-// lost is the reason of a connection that ended.
-func lost(reason *amqp.Error) error {
+// connectionLost is the reason of a connection that ended.
+func connectionLost(reason *amqp.Error) error {
 	if reason == nil {
 		return errors.New("the connection to the broker ended")
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// wild stands for any value of a whole field.
-const wild = "*"
+// wildcard stands for any value of a whole field.
+const wildcard = "*"
 
 // part is one of the four fields of an address: its width and its largest value.
 type part struct {
@@ -22,8 +22,8 @@ type part struct {
 
 var parts = [4]part{{"domain", 4, 0xFFFF}, {"bus", 2, 0xFF}, {"slot", 2, 0x1F}, {"function", 1, 7}}
 
-// place is an address in its four fields: hexadecimal, padded, lower case.
-type place [4]string
+// pciAddress is an address in its four fields: hexadecimal, padded, lower case.
+type pciAddress [4]string
 
 // hexadecimal reads a number as Nova does: blanks around it, a leading 0x and capitals
 // are taken, leading zeroes need not be there. It gives width digits in lower case.
@@ -44,29 +44,29 @@ func isDigits(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// cut takes domain:bus:slot.function apart. Fewer fields are aligned to the right;
+// splitAddress takes domain:bus:slot.function apart. Fewer fields are aligned to the right;
 // what is not there is "".
-func cut(text string) (fields place, why string) {
+func splitAddress(text string) (fields pciAddress, why string) {
 	before, function, _ := strings.Cut(text, ".")
 	left := strings.Split(before, ":")
 	if len(left) > 3 {
-		return place{}, strconv.Quote(text) + " has more than three fields before the function; want domain:bus:slot.function"
+		return pciAddress{}, strconv.Quote(text) + " has more than three fields before the function; want domain:bus:slot.function"
 	}
 	copy(fields[3-len(left):3], left)
 	fields[3] = function
 	return fields, ""
 }
 
-// exact reads the address of one device.
-func exact(field, text string) (place, error) {
-	fields, why := cut(text)
+// parseExact reads the address of one device.
+func parseExact(field, text string) (pciAddress, error) {
+	fields, why := splitAddress(text)
 	if why != "" {
-		return place{}, invalid(field, "%s", why)
+		return pciAddress{}, invalid(field, "%s", why)
 	}
 	for i, p := range parts {
 		digits, why := hexadecimal(fields[i], p.width, p.max)
 		if why != "" {
-			return place{}, invalid(field, "%q is no PCI address: %s %s; want domain:bus:slot.function, as 0000:01:00.0", text, p.name, why)
+			return pciAddress{}, invalid(field, "%q is no PCI address: %s %s; want domain:bus:slot.function, as 0000:01:00.0", text, p.name, why)
 		}
 		fields[i] = digits
 	}
@@ -79,30 +79,30 @@ type criterion interface {
 	any() bool
 	// single says that it names one address by all four fields.
 	single() bool
-	match(place) bool
+	match(pciAddress) bool
 }
 
 // glob is a string address: each field a number, or any.
-type glob place
+type glob pciAddress
 
-var everywhere = glob{wild, wild, wild, wild}
+var anyAddress = glob{wildcard, wildcard, wildcard, wildcard}
 
 func parseGlob(text string) (glob, error) {
-	fields, why := cut(text)
+	fields, why := splitAddress(text)
 	if why != "" {
 		return glob{}, invalid("address", "%s", why)
 	}
 	for i, p := range parts {
 		// A blank function is no any in Nova, unlike a blank field before it.
 		if blank := strings.TrimSpace(fields[i]) == ""; fields[i] == "" || blank && i < 3 {
-			fields[i] = wild
+			fields[i] = wildcard
 		}
-		if strings.TrimSpace(fields[i]) == wild {
-			fields[i] = wild
+		if strings.TrimSpace(fields[i]) == wildcard {
+			fields[i] = wildcard
 			continue
 		}
 		if fields[i], why = hexadecimal(fields[i], p.width, p.max); why != "" {
-			if strings.Contains(why, wild) {
+			if strings.Contains(why, wildcard) {
 				why += "; * stands for a whole field only"
 			}
 			return glob{}, invalid("address", "%s %s", p.name, why)
@@ -111,12 +111,12 @@ func parseGlob(text string) (glob, error) {
 	return glob(fields), nil
 }
 
-func (g glob) any() bool    { return g == everywhere }
-func (g glob) single() bool { return !slices.Contains(g[:], wild) }
+func (g glob) any() bool    { return g == anyAddress }
+func (g glob) single() bool { return !slices.Contains(g[:], wildcard) }
 
-func (g glob) match(at place) bool {
+func (g glob) match(at pciAddress) bool {
 	for i, want := range g {
-		if want != wild && want != at[i] {
+		if want != wildcard && want != at[i] {
 			return false
 		}
 	}
@@ -135,7 +135,7 @@ func parseExpressions(text json.RawMessage) (*expressions, error) {
 		return nil, err
 	}
 	var e expressions
-	var source place
+	var source pciAddress
 	for i, p := range parts {
 		value, ok := given[p.name]
 		if !ok {
@@ -143,19 +143,19 @@ func parseExpressions(text json.RawMessage) (*expressions, error) {
 		}
 		delete(given, p.name)
 		field := "address." + p.name
-		if source[i], err = word(field, value); err != nil {
+		if source[i], err = parseString(field, value); err != nil {
 			return nil, err
 		}
 		if e.fields[i], err = prefix(field, source[i]); err != nil {
 			return nil, err
 		}
 	}
-	for _, key := range sorted(given) {
+	for _, key := range sortedKeys(given) {
 		// Nova would overlook it, and the spec would match more than was meant.
-		return nil, invalid("address."+plain(key), "is unknown; known are domain, bus, slot, function")
+		return nil, invalid("address."+quoteKey(key), "is unknown; known are domain, bus, slot, function")
 	}
 	// Only a whole address names a device in sysfs, where Nova looks for it.
-	if at, err := exact("address", source[0]+":"+source[1]+":"+source[2]+"."+source[3]); err == nil {
+	if at, err := parseExact("address", source[0]+":"+source[1]+":"+source[2]+"."+source[3]); err == nil {
 		e.one = at == source
 	}
 	return &e, nil
@@ -164,7 +164,7 @@ func parseExpressions(text json.RawMessage) (*expressions, error) {
 func (e *expressions) any() bool    { return e.fields == [4]*regexp.Regexp{} }
 func (e *expressions) single() bool { return e.one }
 
-func (e *expressions) match(at place) bool {
+func (e *expressions) match(at pciAddress) bool {
 	for i, field := range e.fields {
 		if field != nil && !field.MatchString(at[i]) {
 			return false
@@ -185,7 +185,7 @@ func prefix(field, text string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, notValid(field, text, err)
 	}
-	if repeatsNothing(tree) {
+	if repeatsEmptyMatch(tree) {
 		return nil, invalid(field, "%q repeats what has no length, as $*; Python does not take it", text)
 	}
 	compiled, err := regexp.Compile(`\A(?:` + text + `)`)
@@ -233,8 +233,8 @@ func notPortable(text string) string {
 	return ""
 }
 
-// repeatsNothing finds a repeated anchor or word boundary.
-func repeatsNothing(tree *syntax.Regexp) bool {
+// repeatsEmptyMatch finds a repeated anchor or word boundary.
+func repeatsEmptyMatch(tree *syntax.Regexp) bool {
 	switch tree.Op {
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
 		switch tree.Sub[0].Op {
@@ -242,7 +242,7 @@ func repeatsNothing(tree *syntax.Regexp) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(tree.Sub, repeatsNothing)
+	return slices.ContainsFunc(tree.Sub, repeatsEmptyMatch)
 }
 
 func isLetter(c byte) bool {

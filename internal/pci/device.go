@@ -58,7 +58,7 @@ func ParseDevice(text []byte) (Device, error) {
 		if !ok || string(value) == "null" {
 			continue
 		}
-		if *field.into, err = word(field.key, value); err != nil {
+		if *field.into, err = parseString(field.key, value); err != nil {
 			return Device{}, err
 		}
 		if *field.into == "" {
@@ -114,7 +114,7 @@ func canonical(field, text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	at, err := exact(field, text)
+	at, err := parseExact(field, text)
 	if err != nil {
 		return "", err
 	}
@@ -122,19 +122,19 @@ func canonical(field, text string) (string, error) {
 }
 
 // String is domain:bus:slot.function.
-func (p place) String() string {
+func (p pciAddress) String() string {
 	return p[0] + ":" + p[1] + ":" + p[2] + "." + p[3]
 }
 
-// beyondSpecs says that the domain has more than four digits, as those that the kernel
+// domainTooLong says that the domain has more than four digits, as those that the kernel
 // makes up for disks behind a volume management controller: no spec can name it, and
 // Nova never takes such a device.
-func beyondSpecs(address string) bool {
+func domainTooLong(address string) bool {
 	return strings.IndexByte(address, ':') > 4
 }
 
-// sorted gives the keys of an object in their order.
-func sorted(fields map[string]json.RawMessage) []string {
+// sortedKeys gives the keys of an object in their order.
+func sortedKeys(fields map[string]json.RawMessage) []string {
 	keys := make([]string, 0, len(fields))
 	for key := range fields {
 		keys = append(keys, key)

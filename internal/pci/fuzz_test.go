@@ -54,8 +54,8 @@ func FuzzMatch(f *testing.F) {
 		again, err := s.Match(d)
 		require.NoError(t, err)
 		require.True(t, again)
-		require.False(t, s.vendor != wild && s.vendor != d.Vendor, "vendor")
-		require.False(t, s.product != wild && s.product != d.Product, "product")
+		require.False(t, s.vendor != wildcard && s.vendor != d.Vendor, "vendor")
+		require.False(t, s.product != wildcard && s.product != d.Product, "product")
 		_, hasKey := s.tags[oneTimeUse]
 		require.False(t, hasKey && d.Type == Virtual, "one_time_use")
 		for _, key := range []string{"vendor_id", "product_id", "address", "devname"} {

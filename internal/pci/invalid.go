@@ -63,11 +63,11 @@ func object(text []byte, prefix string) (map[string]json.RawMessage, error) {
 			return nil, invalid(whole, "is no JSON: a key is no string")
 		}
 		if _, twice := fields[key]; twice {
-			return nil, invalid(prefix+plain(key), "stands there twice")
+			return nil, invalid(prefix+quoteKey(key), "stands there twice")
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil, invalid(prefix+plain(key), "is no JSON: %s", reason(err))
+			return nil, invalid(prefix+quoteKey(key), "is no JSON: %s", reason(err))
 		}
 		fields[key] = value
 	}
@@ -88,8 +88,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// word reads a JSON string.
-func word(field string, value json.RawMessage) (string, error) {
+// parseString reads a JSON string.
+func parseString(field string, value json.RawMessage) (string, error) {
 	var text *string
 	if err := json.Unmarshal(value, &text); err != nil || text == nil {
 		return "", invalid(field, "must be a string, not %s", kind(value))
@@ -97,8 +97,8 @@ func word(field string, value json.RawMessage) (string, error) {
 	return *text, nil
 }
 
-// plain gives a key for one line of text, in quotes where it needs them.
-func plain(key string) string {
+// quoteKey gives a key for one line of text, in quotes where it needs them.
+func quoteKey(key string) string {
 	if quoted := strconv.Quote(key); quoted != `"`+key+`"` || key == "" {
 		return quoted
 	}

@@ -36,25 +36,25 @@ func ParseSpec(text []byte) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	s := Spec{vendor: wild, product: wild, address: everywhere, tags: given}
-	if value, ok := take(given, "vendor_id"); ok {
+	s := Spec{vendor: wildcard, product: wildcard, address: anyAddress, tags: given}
+	if value, ok := pop(given, "vendor_id"); ok {
 		if s.vendor, err = identifierOrAny("vendor_id", value); err != nil {
 			return Spec{}, err
 		}
 	}
-	if value, ok := take(given, "product_id"); ok {
+	if value, ok := pop(given, "product_id"); ok {
 		if s.product, err = identifierOrAny("product_id", value); err != nil {
 			return Spec{}, err
 		}
 	}
-	place, hasPlace := take(given, "address")
+	place, hasPlace := pop(given, "address")
 	if hasPlace {
 		if s.address, err = parseAddress(place); err != nil {
 			return Spec{}, err
 		}
 	}
-	if value, ok := take(given, "devname"); ok {
-		if s.devname, err = word("devname", value); err != nil {
+	if value, ok := pop(given, "devname"); ok {
+		if s.devname, err = parseString("devname", value); err != nil {
 			return Spec{}, err
 		}
 		if s.devname == "" {
@@ -65,7 +65,7 @@ func ParseSpec(text []byte) (Spec, error) {
 		}
 	}
 	if value, ok := given[oneTimeUse]; ok {
-		yes, err := truth(oneTimeUse, value)
+		yes, err := parseBool(oneTimeUse, value)
 		if err != nil {
 			return Spec{}, err
 		}
@@ -78,16 +78,16 @@ func ParseSpec(text []byte) (Spec, error) {
 // oneTimeUse is the key that Nova keeps among the tags and yet knows (S0.2).
 const oneTimeUse = "one_time_use"
 
-func take(fields map[string]json.RawMessage, key string) (json.RawMessage, bool) {
+func pop(fields map[string]json.RawMessage, key string) (json.RawMessage, bool) {
 	value, ok := fields[key]
 	delete(fields, key)
 	return value, ok
 }
 
 func identifierOrAny(field string, value json.RawMessage) (string, error) {
-	text, err := word(field, value)
-	if err != nil || text == wild {
-		return wild, err
+	text, err := parseString(field, value)
+	if err != nil || text == wildcard {
+		return wildcard, err
 	}
 	digits, why := hexadecimal(text, 4, 0xFFFF)
 	if why != "" {
@@ -101,7 +101,7 @@ func parseAddress(value json.RawMessage) (criterion, error) {
 	case '{':
 		return parseExpressions(value)
 	case '"':
-		text, err := word("address", value)
+		text, err := parseString("address", value)
 		if err != nil {
 			return nil, err
 		}
@@ -110,12 +110,12 @@ func parseAddress(value json.RawMessage) (criterion, error) {
 	return nil, invalid("address", "must be a string or an object, not %s", kind(value))
 }
 
-// truth reads yes, no, true, false, 1 or 0, in any case, with quotes or without.
-func truth(field string, value json.RawMessage) (bool, error) {
+// parseBool reads yes, no, true, false, 1 or 0, in any case, with quotes or without.
+func parseBool(field string, value json.RawMessage) (bool, error) {
 	text := string(value)
 	if value[0] == '"' {
 		var err error
-		if text, err = word(field, value); err != nil {
+		if text, err = parseString(field, value); err != nil {
 			return false, err
 		}
 		text = strings.ToLower(text)
@@ -142,7 +142,7 @@ func (s Spec) checkPolicy() error {
 		if !ok {
 			continue
 		}
-		text, err := word(key, value)
+		text, err := parseString(key, value)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (s Spec) checkPolicy() error {
 
 // Narrows says whether the spec has a criterion that some device does not meet.
 func (s Spec) Narrows() bool {
-	return s.address == nil || s.vendor != wild || s.product != wild || s.devname != "" || !s.address.any()
+	return s.address == nil || s.vendor != wildcard || s.product != wildcard || s.devname != "" || !s.address.any()
 }
 
 // OneTimeUse says whether the devices of this spec are burned after one tenancy;
@@ -181,7 +181,7 @@ func (s Spec) Tags() map[string]json.RawMessage {
 // interface of a physical function. It is an error, *Invalid, if d lacks what the spec
 // asks for, or if it is a virtual function and the spec has one_time_use (S0.13).
 func (s Spec) Match(d Device) (bool, error) {
-	if s.address == nil || beyondSpecs(d.Address) {
+	if s.address == nil || domainTooLong(d.Address) {
 		return false, nil
 	}
 	for _, want := range []struct {
@@ -189,8 +189,8 @@ func (s Spec) Match(d Device) (bool, error) {
 		asked bool
 		have  string
 	}{
-		{"vendor_id", s.vendor != wild, d.Vendor},
-		{"product_id", s.product != wild, d.Product},
+		{"vendor_id", s.vendor != wildcard, d.Vendor},
+		{"product_id", s.product != wildcard, d.Product},
 		{"address", !s.address.any(), d.Address},
 	} {
 		if want.asked && want.have == "" {
@@ -202,8 +202,8 @@ func (s Spec) Match(d Device) (bool, error) {
 		return false, err
 	}
 	ok := at &&
-		(s.vendor == wild || s.vendor == d.Vendor) &&
-		(s.product == wild || s.product == d.Product) &&
+		(s.vendor == wildcard || s.vendor == d.Vendor) &&
+		(s.product == wildcard || s.product == d.Product) &&
 		(s.devname == "" || slices.Contains(d.Interfaces, s.devname) || slices.Contains(d.ParentInterfaces, s.devname))
 	if _, given := s.tags[oneTimeUse]; ok && given && (d.Type == Virtual || d.Parent != "") {
 		return false, invalid(oneTimeUse, "is for whole devices only, and this one is a virtual function")
@@ -215,14 +215,14 @@ func (s Spec) matchAddress(d Device) (bool, error) {
 	if s.address.any() {
 		return true, nil
 	}
-	own, err := exact("address", d.Address)
+	own, err := parseExact("address", d.Address)
 	if err != nil || s.address.match(own) {
 		return err == nil, err
 	}
 	if d.Parent == "" || !s.address.single() {
 		return false, nil
 	}
-	parent, err := exact("parent_addr", d.Parent)
+	parent, err := parseExact("parent_addr", d.Parent)
 	return err == nil && s.address.match(parent), err
 }
 

@@ -28,9 +28,9 @@ func Scan(folder string) ([]Device, error) {
 	return (&scanner{folder: folder}).scan()
 }
 
-// Look reads the one device that folder lists under address, as Scan does; false where
+// ReadDevice reads the one device that folder lists under address, as Scan does; false where
 // there is none.
-func Look(folder, address string) (Device, bool, error) {
+func ReadDevice(folder, address string) (Device, bool, error) {
 	d, found, err := (&scanner{folder: folder}).device(address)
 	if err != nil {
 		return Device{}, false, fmt.Errorf("PCI device %s: %w", address, err)
@@ -71,7 +71,7 @@ func (s *scanner) scan() ([]Device, error) {
 		}
 	}
 	slices.SortFunc(devices, byAddress)
-	adopt(devices)
+	setParentInterfaces(devices)
 	return devices, errors.Join(errs...)
 }
 
@@ -80,8 +80,8 @@ func byAddress(a, b Device) int {
 	return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
 }
 
-// adopt tells virtual functions the interfaces of their physical ones.
-func adopt(devices []Device) {
+// setParentInterfaces tells virtual functions the interfaces of their physical ones.
+func setParentInterfaces(devices []Device) {
 	interfaces := make(map[string][]string)
 	for _, d := range devices {
 		interfaces[d.Address] = d.Interfaces
@@ -93,37 +93,37 @@ func adopt(devices []Device) {
 	}
 }
 
-// looks bounds how often a device is read that changes as it is read.
-const looks = 3
+// maxReads bounds how often a device is read that changes as it is read.
+const maxReads = 3
 
 func (s *scanner) device(address string) (d Device, found bool, err error) {
 	if !kernelAddress.MatchString(address) {
 		return Device{}, false, errors.New("its name is no PCI address")
 	}
 	link := filepath.Join(s.folder, address)
-	for range looks {
-		if d, err = s.look(link, address); err == nil {
+	for range maxReads {
+		if d, err = s.read(link, address); err == nil {
 			return d, true, nil
 		}
-		if !gone(err) {
+		if !isGone(err) {
 			return Device{}, false, err
 		}
-		if _, statErr := os.Stat(link); gone(statErr) {
+		if _, statErr := os.Stat(link); isGone(statErr) {
 			return Device{}, false, nil
 		}
 	}
 	return Device{}, false, err
 }
 
-// gone says whether err is what reading something gives that is no longer there: sysfs
+// isGone says whether err is what reading something gives that is no longer there: sysfs
 // has ENODEV for attributes that were open already.
-func gone(err error) bool {
+func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
-// look reads one device through its directory, which it holds: what takes the address
+// read reads one device through its directory, which it holds: what takes the address
 // later has a directory of its own.
-func (s *scanner) look(link, address string) (d Device, err error) {
+func (s *scanner) read(link, address string) (d Device, err error) {
 	root, err := os.OpenRoot(link)
 	if err != nil {
 		return Device{}, fmt.Errorf("open: %w", err)

@@ -219,17 +219,17 @@ func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 	devices, err = s.scan()
 	require.ErrorContains(t, err, address)
 	require.Empty(t, devices)
-	require.Equal(t, looks, opened)
+	require.Equal(t, maxReads, opened)
 }
 
 // The kernel's two answers for what was there a moment ago.
 //
 // S2.6
 func TestWhatGoneLooksLike(t *testing.T) {
-	require.True(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.ENODEV}))
-	require.True(t, gone(&os.PathError{Op: "open", Path: "vendor", Err: syscall.ENOENT}))
-	require.False(t, gone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.EIO}))
-	require.False(t, gone(nil))
+	require.True(t, isGone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.ENODEV}))
+	require.True(t, isGone(&os.PathError{Op: "open", Path: "vendor", Err: syscall.ENOENT}))
+	require.False(t, isGone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.EIO}))
+	require.False(t, isGone(nil))
 }
 
 // What the kernel of this machine shows can be read, whatever it is.

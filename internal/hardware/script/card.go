@@ -104,7 +104,7 @@ func (d *Driver) devices() string { return filepath.Join(d.host.Sys, "bus/pci/de
 // look reads what the kernel says of the device, and refuses what is not for this driver,
 // and what the host's rules do not allow.
 func (c *card) look(address string) error {
-	dev, found, err := pci.Look(c.devices(), address)
+	dev, found, err := pci.ReadDevice(c.devices(), address)
 	switch {
 	case err != nil:
 		return err
@@ -128,7 +128,7 @@ func (c *card) look(address string) error {
 // still proves that the descriptor is the device's that look saw.
 func (c *card) still() error {
 	var ids [4]byte
-	if _, err := c.config.ReadAt(ids[:], 0); host.Passing(err) {
+	if _, err := c.config.ReadAt(ids[:], 0); host.IsTransient(err) {
 		return fmt.Errorf("read the configuration of %s: %w", c.pci.Address, err)
 	} else if err != nil {
 		return hardware.Missing("the PCI device at %s was taken away: %v", c.pci.Address, err)

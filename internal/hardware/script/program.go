@@ -47,7 +47,7 @@ func (d *Driver) program(name string) (*program, error) {
 	if p.as, err = credential(rule); err != nil {
 		return nil, notAllowed("correct its uid in host.yaml, or run the worker as root", "script %s: %v", name, err)
 	}
-	if p.bytes, err = checked(rule); host.Passing(err) {
+	if p.bytes, err = checked(rule); host.IsTransient(err) {
 		return nil, fmt.Errorf("check the script %s: %w", name, err)
 	} else if err != nil {
 		return nil, notAllowed("find out who changed it; then correct the file, or its entry in host.yaml", "script %s is not what host.yaml allows: %v", name, err)

@@ -72,7 +72,7 @@ func (c *card) call(ctx context.Context, verb string, who device.Identity, mayGo
 	switch {
 	case err != nil:
 		return nil, "", err
-	case host.Passing(made.Start):
+	case host.IsTransient(made.Start):
 		return nil, "", fmt.Errorf("start the script %s: %w", c.script, made.Start)
 	case made.Status == busyStatus:
 		return nil, "", hardware.Busy("the device at %s is in use, says the script %s: %s", c.pci.Address, c.script, short(made.Stderr))

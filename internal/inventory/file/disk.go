@@ -157,7 +157,7 @@ func readFile(path, remedy string) (data []byte, found bool, err error) {
 		return data, true, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
-	case passes(err):
+	case isTransient(err):
 		return nil, false, inventory.Unavailable("inventory", diskRemedy, err)
 	default:
 		return nil, false, inventory.Invalid(err.Error(), remedy)
@@ -165,7 +165,7 @@ func readFile(path, remedy string) (data []byte, found bool, err error) {
 }
 
 // passes says whether a read failed for want of something that comes back by itself.
-func passes(err error) bool {
+func isTransient(err error) bool {
 	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.ESTALE} {
 		if errors.Is(err, e) {
 			return true

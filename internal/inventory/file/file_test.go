@@ -66,7 +66,7 @@ func created(t *testing.T) (*file.Store, string, string) {
 // callAll makes every call on the example and gives the errors by name.
 func callAll(ctx context.Context, s *file.Store) map[string]error {
 	_, usages := s.Usages(ctx, example.UUID)
-	_, stock := s.Stock(ctx, example.UUID)
+	_, stock := s.Reservation(ctx, example.UUID)
 	_, put := s.PutReserved(ctx, example.UUID, 0, 0)
 	return map[string]error{
 		"Create": s.Create(ctx, example), "Usages": usages, "Stock": stock, "PutReserved": put,
@@ -110,9 +110,9 @@ func TestReopenedAfterAnyWrite(t *testing.T) {
 	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
 	require.NoError(t, err)
 	require.NoError(t, s.UnsafeAllocate(t.Context(), example.UUID, "c1"))
-	v, err := inventory.Look(t.Context(), open(t, dir), example.UUID)
+	v, err := inventory.Read(t.Context(), open(t, dir), example.UUID)
 	require.NoError(t, err)
-	require.Equal(t, inventory.View{Generation: 2, Total: 1, Used: 1, Consumers: []string{"c1"}, Before: 2}, v)
+	require.Equal(t, inventory.ReservationSnapshot{Generation: 2, Total: 1, Used: 1, Consumers: []string{"c1"}, Before: 2}, v)
 }
 
 // broken insists that every call refuses the file, names it, and leaves it as it is.
@@ -135,7 +135,7 @@ func TestHalfWrittenFileIsNeverTakenForEmpty(t *testing.T) {
 		broken(t, s, path, exampleFile[:n])
 	}
 	require.NoError(t, os.WriteFile(path, []byte(exampleFile[:whole]), 0o600))
-	_, err := s.Stock(t.Context(), example.UUID)
+	_, err := s.Reservation(t.Context(), example.UUID)
 	require.NoError(t, err)
 }
 
@@ -174,7 +174,7 @@ func TestFieldsAreCaseSensitive(t *testing.T) {
 	s, _, path := created(t)
 	content := `{"Reserved": 0, ` + exampleFile[1:len(exampleFile)-3] + `, "RESERVED": 0}`
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	st, err := s.Stock(t.Context(), example.UUID)
+	st, err := s.Reservation(t.Context(), example.UUID)
 	require.NoError(t, err)
 	require.Equal(t, 1, st.Reserved)
 }
@@ -228,7 +228,7 @@ func TestFullDiskKeepsTheOldContent(t *testing.T) {
 		err := s.Create(t.Context(), p)
 		it.RequireCode(t, device.CodeInventoryUnavailable, err)
 		require.ErrorIs(t, err, unix.ENOSPC)
-		_, err = s.Stock(t.Context(), p.UUID)
+		_, err = s.Reservation(t.Context(), p.UUID)
 		it.RequireCode(t, device.CodeNoProvider, err)
 	}
 
@@ -244,7 +244,7 @@ func TestLeftOverOfACrashIsOverwritten(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+".tmp", []byte(exampleFile+"and much more than a record"), 0o600))
 	_, err := s.PutReserved(t.Context(), example.UUID, 0, 1)
 	require.NoError(t, err)
-	_, err = s.Stock(t.Context(), example.UUID)
+	_, err = s.Reservation(t.Context(), example.UUID)
 	require.NoError(t, err)
 	require.NoFileExists(t, path+".tmp")
 }
@@ -265,7 +265,7 @@ func TestNamesOfAnyForm(t *testing.T) {
 func TestUUIDIsOneSpellingAndNoPath(t *testing.T) {
 	s, _, _ := created(t)
 	for _, id := range []string{"", "../x", "0F6A1C52-8D3E-5B0A-9C41-2F7D3E9B6A10", example.UUID + "/..", example.UUID + "\n"} {
-		_, err := s.Stock(t.Context(), id)
+		_, err := s.Reservation(t.Context(), id)
 		it.RequireCode(t, device.CodeInventoryInvalid, err)
 		it.RequireCode(t, device.CodeInventoryInvalid, s.Delete(t.Context(), id))
 		p := example

@@ -47,7 +47,7 @@ func writer(task string) error {
 		return err
 	}
 	for i := 0; i < n; {
-		st, err := s.Stock(context.Background(), example.UUID)
+		st, err := s.Reservation(context.Background(), example.UUID)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func TestFourProcessesLoseNoUpdate(t *testing.T) {
 		require.NoError(t, cmds[i].Wait())
 	}
 	require.Len(t, seen, processes*writes)
-	st, err := s.Stock(t.Context(), example.UUID)
+	st, err := s.Reservation(t.Context(), example.UUID)
 	require.NoError(t, err)
 	require.Equal(t, int64(processes*writes), st.Generation)
 }
@@ -120,7 +120,7 @@ func TestKilledWriterLeavesEveryAcknowledgedWrite(t *testing.T) {
 			}
 		}
 		require.Error(t, cmd.Wait(), "it was to be killed")
-		st, err := s.Stock(t.Context(), example.UUID)
+		st, err := s.Reservation(t.Context(), example.UUID)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, st.Generation, acknowledged)
 		require.LessOrEqual(t, st.Generation, acknowledged+1, "at most the write under way")
@@ -167,7 +167,7 @@ func TestWaitForTheLockEndsWithItsContext(t *testing.T) {
 	close(ctx.ended)
 	errs := make(chan error, 1)
 	go func() {
-		_, err := s.Stock(ctx, example.UUID)
+		_, err := s.Reservation(ctx, example.UUID)
 		errs <- err
 	}()
 	select {
@@ -207,7 +207,7 @@ func TestNoCallGoesPastTheLock(t *testing.T) {
 	}
 	require.Equal(t, exampleFile, read(t, path))
 	require.NoError(t, holder.Close())
-	_, err := s.Stock(t.Context(), example.UUID)
+	_, err := s.Reservation(t.Context(), example.UUID)
 	require.NoError(t, err)
 }
 

@@ -26,8 +26,8 @@ type record struct {
 	rest map[string]json.RawMessage
 }
 
-func (r *record) stock() inventory.Stock {
-	return inventory.Stock{Generation: r.Generation, Total: r.Total, Reserved: r.Reserved}
+func (r *record) reservation() inventory.Reservation {
+	return inventory.Reservation{Generation: r.Generation, Total: r.Total, Reserved: r.Reserved}
 }
 
 // fields gives each field's name and place. The names are looked up as they are:

@@ -107,19 +107,19 @@ func (s *Store) Usages(ctx context.Context, uuid string) (inventory.Usage, error
 	return u, err
 }
 
-// Stock is inventory.Store's.
-func (s *Store) Stock(ctx context.Context, uuid string) (inventory.Stock, error) {
-	var st inventory.Stock
+// Reservation is inventory.Store's.
+func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reservation, error) {
+	var st inventory.Reservation
 	err := s.with(ctx, uuid, func(r *record) error {
-		st = r.stock()
+		st = r.reservation()
 		return nil
 	})
 	return st, err
 }
 
 // PutReserved is inventory.Store's. A value outside 0…total is inventory_invalid.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Stock, error) {
-	var st inventory.Stock
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
+	var st inventory.Reservation
 	err := s.with(ctx, uuid, func(r *record) error {
 		if r.Generation != generation {
 			return inventory.Conflict(uuid, generation)
@@ -134,7 +134,7 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		if err := s.write(r); err != nil {
 			return err
 		}
-		st = r.stock()
+		st = r.reservation()
 		return nil
 	})
 	return st, err

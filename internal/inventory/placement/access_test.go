@@ -166,7 +166,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	store, err := openWith(t, c.keystone.Environment())
 	require.NoError(t, err)
 	p := it.NewProvider()
-	v, err := inventory.Publish(t.Context(), store, p)
+	v, err := inventory.EnsureProvider(t.Context(), store, p)
 	require.NoError(t, err)
 	token := func() string {
 		all := c.recorder.Exchanges()
@@ -174,7 +174,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	}
 	first := token()
 	c.keystone.Revoke(t, first)
-	v, err = inventory.Lower(t.Context(), store, p.UUID, v.Generation)
+	v, err = inventory.Unreserve(t.Context(), store, p.UUID, v.Generation)
 	require.NoError(t, err)
 	second := token()
 	require.NotEqual(t, first, second)
@@ -189,7 +189,7 @@ func TestTokenIsReplaced(t *testing.T) {
 		answer, err := http.DefaultClient.Do(request)
 		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusUnauthorized
 	}, time.Minute, 100*time.Millisecond)
-	v, err = inventory.Burn(t.Context(), store, p.UUID, &v.Generation, false)
+	v, err = inventory.ReserveForBind(t.Context(), store, p.UUID, &v.Generation, false)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
 	require.NotEqual(t, second, token())

@@ -13,7 +13,7 @@ import (
 )
 
 // extras is what a cloud's entry may say that gophercloud does not read.
-type extras struct {
+type cloudExtras struct {
 	AuthType string `yaml:"auth_type"`
 	Override string `yaml:"placement_endpoint_override"`
 	Endpoint string `yaml:"endpoint"`
@@ -107,21 +107,21 @@ func (v variables) cloudsFile() (string, error) {
 	return "", fmt.Errorf("OS_CLOUD is set and there is no %s", strings.Join(places, ", nor "))
 }
 
-func readExtras(path, cloud string) (extras, error) {
+func readExtras(path, cloud string) (cloudExtras, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return extras{}, err
+		return cloudExtras{}, err
 	}
 	var file struct {
-		Clouds map[string]extras `yaml:"clouds"`
+		Clouds map[string]cloudExtras `yaml:"clouds"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n") // what follows is the text around it
-		return extras{}, fmt.Errorf("%s: %s", path, first)
+		return cloudExtras{}, fmt.Errorf("%s: %s", path, first)
 	}
 	found, ok := file.Clouds[cloud]
 	if !ok {
-		return extras{}, fmt.Errorf("%s has no cloud %q", path, cloud)
+		return cloudExtras{}, fmt.Errorf("%s has no cloud %q", path, cloud)
 	}
 	return found, nil
 }

@@ -28,7 +28,7 @@ func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
 	if p.Name == "" || p.Class == "" {
 		return inventory.Invalid(fmt.Sprintf("provider %s has no name or no resource class", p.UUID), "give it both")
 	}
-	for range tries {
+	for range maxTries {
 		err := s.create(ctx, p)
 		// One that was there a moment ago and is gone is no other's write less.
 		if !isCode(err, device.CodeConflict) && !isCode(err, device.CodeNoProvider) {
@@ -51,7 +51,7 @@ func (s *Store) create(ctx context.Context, p inventory.Provider) error {
 			fmt.Sprintf("provider %s is named %q, not %q", p.UUID, have.Name, p.Name),
 			"a provider keeps its name: delete it first, or enrol the device by the name that it has")
 	}
-	return s.complete(ctx, p)
+	return s.completeProvider(ctx, p)
 }
 
 // createNew makes the provider. All that may be refused is asked for before it, so
@@ -68,7 +68,7 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 		return err
 	}
 	var made *resourceproviders.ResourceProvider
-	err = s.do(ctx, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) (err error) {
+	err = s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) (err error) {
 		made, err = resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: p.Name, UUID: p.UUID}).Extract()
 		return err
 	})
@@ -80,17 +80,17 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 	if err != nil {
 		return err
 	}
-	s.names.add(named{made.UUID, made.Name})
+	s.names.add(namedProvider{made.UUID, made.Name})
 	generation, err := s.setTraits(ctx, p.UUID, int64(made.Generation), known)
 	if err != nil {
 		return err
 	}
-	return s.stockUp(ctx, p, generation)
+	return s.createInventory(ctx, p, generation)
 }
 
 // complete brings to its end what an earlier Create began, and changes nothing of
 // what is whole.
-func (s *Store) complete(ctx context.Context, p inventory.Provider) error {
+func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) error {
 	have, generation, err := s.readTraits(ctx, p.UUID)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Store) complete(ctx context.Context, p inventory.Provider) error {
 		if err := s.ensureClass(ctx, p.Class); err != nil {
 			return err
 		}
-		return s.stockUp(ctx, p, found.generation)
+		return s.createInventory(ctx, p, found.generation)
 	}
 	// Ours, if a crash came before the traits: nobody ever wrote anything to it.
 	if len(have) > 0 || generation != 0 {
@@ -119,12 +119,12 @@ func (s *Store) complete(ctx context.Context, p inventory.Provider) error {
 	if generation, err = s.setTraits(ctx, p.UUID, generation, known); err != nil {
 		return err
 	}
-	return s.stockUp(ctx, p, generation)
+	return s.createInventory(ctx, p, generation)
 }
 
 // stockUp gives a provider that has none its inventory, burned.
-func (s *Store) stockUp(ctx context.Context, p inventory.Provider, generation int64) error {
-	return s.do(ctx, about{p.UUID, generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+func (s *Store) createInventory(ctx context.Context, p inventory.Provider, generation int64) error {
+	return s.do(ctx, requestInfo{p.UUID, generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		_, err := readInventories(resourceproviders.UpdateInventories(ctx, c, p.UUID, body{
 			"resource_provider_generation": generation,
 			"inventories": map[string]any{p.Class: map[string]any{
@@ -146,9 +146,9 @@ func (s *Store) notOurs(uuid, name string) error {
 
 // provider reads a provider's name and generation.
 func (s *Store) provider(ctx context.Context, uuid string) (have *resourceproviders.ResourceProvider, err error) {
-	err = s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		if have, err = resourceproviders.Get(ctx, c, uuid).Extract(); err == nil && have.UUID != uuid {
-			err = errShape("provider")
+			err = errNotPlacement("provider")
 		}
 		return err
 	})
@@ -160,7 +160,7 @@ func (s *Store) ensureClass(ctx context.Context, class string) error {
 	if !strings.HasPrefix(class, "CUSTOM_") {
 		return nil // a standard one: it is there, or the inventory is refused
 	}
-	return s.do(ctx, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	return s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return resourceclasses.Update(ctx, c, url.PathEscape(class)).Err
 	})
 }
@@ -192,7 +192,7 @@ func (s *Store) ensureTraits(ctx context.Context, wanted []string) ([]string, er
 			"Placement does not know the trait "+OwnTrait+", by which Burnish tells its own providers",
 			"upgrade os-traits there, or set BURNISH_TRAITS="+OwnTrait+"=CUSTOM_"+OwnTrait)
 	}
-	s.missTraits(unknown)
+	s.warnMissingTraits(unknown)
 	for _, trait := range custom {
 		if err := s.ensureTrait(ctx, trait); err != nil {
 			return nil, err
@@ -204,10 +204,10 @@ func (s *Store) ensureTraits(ctx context.Context, wanted []string) ([]string, er
 }
 
 // missTraits says once of each standard trait that this Placement lacks it.
-func (s *Store) missTraits(unknown []string) {
+func (s *Store) warnMissingTraits(unknown []string) {
 	var untold []string
 	for _, trait := range unknown {
-		if s.once("trait " + trait) {
+		if s.firstTime("trait " + trait) {
 			untold = append(untold, trait)
 		}
 	}
@@ -225,7 +225,7 @@ func (s *Store) knownTraits(ctx context.Context, of []string) (known []string, e
 	var answer struct {
 		Traits *[]string `json:"traits"`
 	}
-	err = s.do(ctx, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		page, err := traits.List(c, traits.ListOpts{Name: "in:" + strings.Join(of, ",")}).AllPages(ctx)
 		if err != nil {
 			return err
@@ -234,7 +234,7 @@ func (s *Store) knownTraits(ctx context.Context, of []string) (known []string, e
 			return err
 		}
 		if answer.Traits == nil {
-			return errShape("traits")
+			return errNotPlacement("traits")
 		}
 		return nil
 	})
@@ -246,7 +246,7 @@ func (s *Store) knownTraits(ctx context.Context, of []string) (known []string, e
 
 // ensureTrait makes a custom trait where there is none.
 func (s *Store) ensureTrait(ctx context.Context, trait string) error {
-	return s.do(ctx, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	return s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return traits.Create(ctx, c, url.PathEscape(trait)).Err
 	})
 }
@@ -256,12 +256,12 @@ func (s *Store) readTraits(ctx context.Context, uuid string) (have []string, gen
 		Generation *int64    `json:"resource_provider_generation"`
 		Traits     *[]string `json:"traits"`
 	}
-	err = s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		if err := resourceproviders.GetTraits(ctx, c, uuid).ExtractInto(&answer); err != nil {
 			return err
 		}
 		if answer.Generation == nil || answer.Traits == nil {
-			return errShape("traits")
+			return errNotPlacement("traits")
 		}
 		return nil
 	})
@@ -276,13 +276,13 @@ func (s *Store) setTraits(ctx context.Context, uuid string, generation int64, al
 	var answer struct {
 		Generation *int64 `json:"resource_provider_generation"`
 	}
-	err := s.do(ctx, about{uuid, generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err := s.do(ctx, requestInfo{uuid, generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		b := body{"resource_provider_generation": generation, "traits": all}
 		if err := resourceproviders.UpdateTraits(ctx, c, uuid, b).ExtractInto(&answer); err != nil {
 			return err
 		}
 		if answer.Generation == nil {
-			return errShape("generation")
+			return errNotPlacement("generation")
 		}
 		return nil
 	})
@@ -310,7 +310,7 @@ func (s *Store) Delete(ctx context.Context, uuid string) error {
 			fmt.Sprintf("provider %s has no trait %s, so it is not Burnish's to delete", uuid, s.trait(OwnTrait)),
 			"who made it deletes it")
 	}
-	err = s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return resourceproviders.Delete(ctx, c, uuid).ExtractErr()
 	})
 	switch {

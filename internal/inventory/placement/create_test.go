@@ -124,7 +124,7 @@ func TestPartialCreateIsCompleted(t *testing.T) {
 			// By a worker that knows nothing of the first.
 			require.NoError(t, s.open(t, placement.Settings{}).Create(t.Context(), p), "%+v %+v", at, do)
 			require.Contains(t, s.traits(t, p.UUID), placement.OwnTrait)
-			v, err := inventory.Look(t.Context(), s.store, p.UUID)
+			v, err := inventory.Read(t.Context(), s.store, p.UUID)
 			require.NoError(t, err)
 			require.True(t, v.Burned())
 			require.NoError(t, s.store.Create(t.Context(), p))
@@ -150,15 +150,15 @@ func TestOldPlacementKnowsNotAllTraits(t *testing.T) {
 	_, err := s.store.Find(t.Context(), "node-7_0000:3b:00.0")
 	it.RequireCode(t, device.CodeNoProvider, err)
 	shown := 0
-	each := func(inventory.Sighted) error { shown++; return nil }
-	require.NoError(t, s.store.Foreigners(t.Context(), nil, nil, each))
+	each := func(inventory.ProviderSnapshot) error { shown++; return nil }
+	require.NoError(t, s.store.ListNova(t.Context(), nil, nil, each))
 	require.Zero(t, shown)
 
 	// Names given in place of those that are not known.
 	mapped := s.open(t, placement.Settings{Traits: map[string]string{placement.OneTimeUse: "CUSTOM_ONE_TIME_USE", "HW_NVME_CES": "CUSTOM_NVME_CES"}})
 	p = it.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES"}
-	require.NoError(t, mapped.Foreigners(t.Context(), nil, nil, each))
+	require.NoError(t, mapped.ListNova(t.Context(), nil, nil, each))
 	require.NoError(t, mapped.Create(t.Context(), p))
 	require.ElementsMatch(t, []string{"CUSTOM_ONE_TIME_USE", "CUSTOM_NVME_CES", placement.OwnTrait}, s.traits(t, p.UUID))
 	id := uuid.NewString()
@@ -171,11 +171,11 @@ func TestOldPlacementKnowsNotAllTraits(t *testing.T) {
 	// Another owner's mark.
 	own := s.open(t, placement.Settings{Traits: map[string]string{placement.OwnTrait: "CUSTOM_OWNER_BURNISH"}})
 	p = it.NewProvider()
-	require.NoError(t, own.Foreigners(t.Context(), nil, nil, each))
-	require.NoError(t, own.Own(t.Context(), []string{p.UUID}, nil, each))
+	require.NoError(t, own.ListNova(t.Context(), nil, nil, each))
+	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, nil, each))
 	require.Zero(t, shown)
 	require.NoError(t, own.Create(t.Context(), p))
 	require.Contains(t, s.traits(t, p.UUID), "CUSTOM_OWNER_BURNISH")
-	require.NoError(t, own.Own(t.Context(), []string{p.UUID}, nil, each))
+	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, nil, each))
 	require.Equal(t, 1, shown)
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // about is what a request was about: what its fault speaks of.
-type about struct {
+type requestInfo struct {
 	uuid       string // "" where it is about no one provider
 	generation int64
 }
@@ -34,18 +34,18 @@ type about struct {
 var errDuplicate = errors.New("there is a provider of this name or UUID")
 
 // refusal is an answer that is no success, in Placement's own words.
-type refusal struct {
+type placementError struct {
 	status int
 	code   string
 	detail string
 	// ours says that the answer is in Placement's form, so that it is no proxy's.
-	ours bool
+	fromPlacement bool
 	// keystones says that it is in Keystone's.
-	keystones bool
+	fromKeystone bool
 }
 
 // fault gives what the port promises for a request's error.
-func (s *Store) fault(ctx context.Context, what about, err error) error {
+func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -62,11 +62,11 @@ func (s *Store) fault(ctx context.Context, what about, err error) error {
 	}
 	switch {
 	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden,
-		said.status == http.StatusNotFound && said.keystones: // so it says of a token that is none
+		said.status == http.StatusNotFound && said.fromKeystone: // so it says of a token that is none
 		return inventory.Invalid(
 			fmt.Sprintf("OpenStack refuses Burnish's credentials (%d): %s", said.status, said.detail),
 			"mend the OS_* variables or clouds.yaml, or give the user the role that Placement asks for (admin)")
-	case said.status == http.StatusNotFound && said.ours && what.uuid != "" && strings.Contains(said.detail, what.uuid):
+	case said.status == http.StatusNotFound && said.fromPlacement && what.uuid != "" && strings.Contains(said.detail, what.uuid):
 		s.forget(what.uuid)
 		return inventory.NoProvider(what.uuid)
 	case said.status == http.StatusNotFound, said.status == http.StatusTooManyRequests,
@@ -107,12 +107,12 @@ func (e oneLine) Unwrap() error { return e.error }
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // refused finds the answer in an error.
-func refused(err error) (refusal, bool) {
+func refused(err error) (placementError, bool) {
 	var unexpected gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &unexpected) {
-		return refusal{}, false
+		return placementError{}, false
 	}
-	said := refusal{status: unexpected.Actual, detail: flat(string(unexpected.Body))}
+	said := placementError{status: unexpected.Actual, detail: flat(string(unexpected.Body))}
 	var body struct {
 		Errors []struct {
 			Status int    `json:"status"`
@@ -126,10 +126,10 @@ func refused(err error) (refusal, bool) {
 	}
 	if json.Unmarshal(unexpected.Body, &body) == nil {
 		if len(body.Errors) > 0 {
-			said.ours = body.Errors[0].Status == said.status
+			said.fromPlacement = body.Errors[0].Status == said.status
 			said.code, said.detail = body.Errors[0].Code, flat(body.Errors[0].Detail)
 		} else if body.Error.Message != "" {
-			said.detail, said.keystones = flat(body.Error.Message), body.Error.Code == said.status
+			said.detail, said.fromKeystone = flat(body.Error.Message), body.Error.Code == said.status
 		}
 	}
 	const longest = 500

@@ -16,7 +16,7 @@ import (
 )
 
 // foreignDevice is the device that a provider of another service is for.
-type foreignDevice struct {
+type novaDevice struct {
 	name string // `<host>_<address>` in lower case, the host as Burnish calls it
 	host string // "" where the provider's name has another form
 }
@@ -25,34 +25,34 @@ var addressForm = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0
 
 // deviceOf reads Nova's name of a provider, `{hypervisor_hostname}_{ADDRESS}`. The
 // host may hold underscores itself.
-func (s *Store) deviceOf(provider string) foreignDevice {
+func (s *Store) deviceOf(provider string) novaDevice {
 	lower := strings.ToLower(provider)
 	at := strings.LastIndex(lower, "_")
 	if at < 1 || !addressForm.MatchString(lower[at+1:]) {
-		return foreignDevice{name: lower}
+		return novaDevice{name: lower}
 	}
 	host := lower[:at]
 	if ours := s.novaHosts[host]; ours != "" {
 		host = ours
 	}
-	return foreignDevice{name: host + lower[at:], host: host}
+	return novaDevice{name: host + lower[at:], host: host}
 }
 
 // index finds foreign providers by their devices.
-type index struct {
+type providerIndex struct {
 	turn chan struct{} // held by who reads the list
 
 	mu      sync.Mutex
 	started int64 // how many lists were begun
 	done    int64 // the number of the last list that is in here
-	devices map[string][]named
+	devices map[string][]namedProvider
 	// gone are providers that were not there, with the number of lists begun by then:
 	// a list that was under way may show them still.
 	gone  map[string]int64
 	roots map[string][]string // the root providers of a host
 }
 
-// Find is inventory.Foreign's. A device that is not in the list of before costs a
+// Find is inventory.NovaProviders's. A device that is not in the list of before costs a
 // new one; callers who wait at the same time share it.
 func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, error) {
 	name = strings.ToLower(name)
@@ -88,13 +88,13 @@ func (s *Store) refresh(ctx context.Context, since int64) error {
 	if s.index.newer(since) {
 		return nil
 	}
-	_, err := s.foreign(ctx, "")
+	_, err := s.listNova(ctx, "")
 	return err
 }
 
 // foreign lists the one-time-use providers that are not ours, all, which the index
 // is then made of, or those of the tree that a provider is in.
-func (s *Store) foreign(ctx context.Context, inTree string) ([]resourceproviders.ResourceProvider, error) {
+func (s *Store) listNova(ctx context.Context, inTree string) ([]resourceproviders.ResourceProvider, error) {
 	number := s.index.begin()
 	bearing, own := s.trait(OneTimeUse), s.trait(OwnTrait)
 	all, err := s.list(ctx, bearing+",!"+own, inTree)
@@ -103,7 +103,7 @@ func (s *Store) foreign(ctx context.Context, inTree string) ([]resourceproviders
 	}
 	if unknownTrait(err, bearing) {
 		if !strings.HasPrefix(bearing, "CUSTOM_") { // one of those is there once it is borne
-			s.missTraits([]string{bearing})
+			s.warnMissingTraits([]string{bearing})
 		}
 		all, err = nil, nil
 	}
@@ -121,7 +121,7 @@ func (s *Store) list(ctx context.Context, required, inTree string) ([]resourcepr
 	var answer struct {
 		Providers *[]resourceproviders.ResourceProvider `json:"resource_providers"`
 	}
-	err := s.do(ctx, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err := s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		page, err := resourceproviders.List(c, resourceproviders.ListOpts{Required: required, InTree: inTree}).AllPages(ctx)
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func (s *Store) list(ctx context.Context, required, inTree string) ([]resourcepr
 			return err
 		}
 		if answer.Providers == nil {
-			return errShape("resource_providers")
+			return errNotPlacement("resource_providers")
 		}
 		return nil
 	})
@@ -141,19 +141,19 @@ func (s *Store) list(ctx context.Context, required, inTree string) ([]resourcepr
 }
 
 // find gives a device's providers, and the number of lists begun so far.
-func (x *index) find(name string) ([]named, int64) {
+func (x *providerIndex) find(name string) ([]namedProvider, int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Clone(x.devices[name]), x.started
 }
 
-func (x *index) newer(than int64) bool {
+func (x *providerIndex) newer(than int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.done > than
 }
 
-func (x *index) begin() int64 {
+func (x *providerIndex) begin() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.started++
@@ -161,8 +161,8 @@ func (x *index) begin() int64 {
 }
 
 // fill puts a whole list in, unless a later one is there.
-func (x *index) fill(number int64, s *Store, all []resourceproviders.ResourceProvider) {
-	devices, roots := map[string][]named{}, map[string][]string{}
+func (x *providerIndex) fill(number int64, s *Store, all []resourceproviders.ResourceProvider) {
+	devices, roots := map[string][]namedProvider{}, map[string][]string{}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if number < x.done {
@@ -173,7 +173,7 @@ func (x *index) fill(number int64, s *Store, all []resourceproviders.ResourcePro
 			continue
 		}
 		d := s.deviceOf(p.Name)
-		devices[d.name] = append(devices[d.name], named{p.UUID, p.Name})
+		devices[d.name] = append(devices[d.name], namedProvider{p.UUID, p.Name})
 		if d.host != "" && p.RootProviderUUID != "" && !slices.Contains(roots[d.host], p.RootProviderUUID) {
 			roots[d.host] = append(roots[d.host], p.RootProviderUUID)
 		}
@@ -183,12 +183,12 @@ func (x *index) fill(number int64, s *Store, all []resourceproviders.ResourcePro
 }
 
 // forget notes that a provider is not there.
-func (x *index) forget(uuid string) {
+func (x *providerIndex) forget(uuid string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.gone[uuid] = x.started
 	for name, providers := range x.devices {
-		left := slices.DeleteFunc(slices.Clone(providers), func(p named) bool { return p.uuid == uuid })
+		left := slices.DeleteFunc(slices.Clone(providers), func(p namedProvider) bool { return p.uuid == uuid })
 		if len(left) == 0 {
 			delete(x.devices, name)
 		} else if len(left) < len(providers) {
@@ -198,7 +198,7 @@ func (x *index) forget(uuid string) {
 }
 
 // trees gives the root providers of a host, none where they are not known.
-func (x *index) trees(host string) []string {
+func (x *providerIndex) trees(host string) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Clone(x.roots[host])

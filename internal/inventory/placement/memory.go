@@ -11,7 +11,7 @@ import (
 
 // seen is a provider's inventory as it was read, or written, at one generation. It
 // is true for as long as that is the present one.
-type seen struct {
+type cachedInventory struct {
 	generation      int64
 	class           string
 	total, reserved int
@@ -20,12 +20,12 @@ type seen struct {
 	fields map[string]any
 }
 
-func (s seen) stock() inventory.Stock {
-	return inventory.Stock{Generation: s.generation, Total: s.total, Reserved: s.reserved}
+func (s cachedInventory) reservation() inventory.Reservation {
+	return inventory.Reservation{Generation: s.generation, Total: s.total, Reserved: s.reserved}
 }
 
 // write gives the body that sets reserved at a generation and leaves the rest.
-func (s seen) write(generation int64, reserved int) body {
+func (s cachedInventory) write(generation int64, reserved int) body {
 	b := maps.Clone(s.fields)
 	b["reserved"] = reserved
 	b["resource_provider_generation"] = generation
@@ -46,16 +46,16 @@ func (b body) ToResourceProviderUpdateTraitsMap() (map[string]any, error) { retu
 
 // record reads one inventory's fields. What is missing is an error, never 0: a
 // reserved that was not said must not look like a device that is free.
-func record(class string, generation int64, fields map[string]any) (seen, error) {
-	s := seen{generation: generation, class: class, fields: fields}
+func record(class string, generation int64, fields map[string]any) (cachedInventory, error) {
+	s := cachedInventory{generation: generation, class: class, fields: fields}
 	for name, into := range map[string]*int{"total": &s.total, "reserved": &s.reserved} {
 		n, ok := fields[name].(json.Number)
 		if !ok {
-			return seen{}, fmt.Errorf("an inventory without %s", name)
+			return cachedInventory{}, fmt.Errorf("an inventory without %s", name)
 		}
 		v, err := n.Int64()
 		if err != nil {
-			return seen{}, fmt.Errorf("%s: %w", name, err)
+			return cachedInventory{}, fmt.Errorf("%s: %w", name, err)
 		}
 		*into = int(v)
 	}
@@ -63,7 +63,7 @@ func record(class string, generation int64, fields map[string]any) (seen, error)
 	if n, ok := fields["allocation_ratio"].(json.Number); ok {
 		v, err := n.Float64()
 		if err != nil {
-			return seen{}, fmt.Errorf("allocation_ratio: %w", err)
+			return cachedInventory{}, fmt.Errorf("allocation_ratio: %w", err)
 		}
 		s.ratio = v
 	}
@@ -71,21 +71,21 @@ func record(class string, generation int64, fields map[string]any) (seen, error)
 }
 
 // memory is what was last read or written of each provider's inventory.
-type memory struct {
+type inventoryCache struct {
 	mu sync.Mutex
-	by map[string]seen
+	by map[string]cachedInventory
 }
 
 // keep remembers what was read last, also where its generation is lower: Placement's
 // database may have been put back to an earlier time.
-func (m *memory) keep(uuid string, s seen) {
+func (m *inventoryCache) keep(uuid string, s cachedInventory) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.by[uuid] = s
 }
 
 // at gives what is known of the provider at exactly this generation.
-func (m *memory) at(uuid string, generation int64) (seen, bool) {
+func (m *inventoryCache) at(uuid string, generation int64) (cachedInventory, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, ok := m.by[uuid]
@@ -93,13 +93,13 @@ func (m *memory) at(uuid string, generation int64) (seen, bool) {
 }
 
 // class gives the class that the provider last had, "" if unknown.
-func (m *memory) class(uuid string) string {
+func (m *inventoryCache) class(uuid string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[uuid].class
 }
 
-func (m *memory) drop(uuid string) {
+func (m *inventoryCache) drop(uuid string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.by, uuid)

@@ -14,20 +14,20 @@ import (
 // least for namesAtLeast: enrolling a fleet must not read it for each device.
 // Meanwhile Placement itself refuses the very same name.
 const (
-	namesLast    = 10
-	namesAtLeast = time.Second
+	namesLifetimeFactor = 10
+	namesMinLifetime    = time.Second
 )
 
 // named is a provider by its name.
-type named struct{ uuid, name string }
+type namedProvider struct{ uuid, name string }
 
 // names is a list of all of Placement's providers, of any owner.
-type names struct {
+type nameCache struct {
 	turn chan struct{} // held by who reads the list
 
 	mu    sync.Mutex
-	until time.Time          // it serves
-	name  map[string][]named // by lower case, and by the device that it may be for
+	until time.Time                  // it serves
+	name  map[string][]namedProvider // by lower case, and by the device that it may be for
 }
 
 // nameIsFree refuses a name that another provider has, in whichever case, or under
@@ -51,12 +51,12 @@ func (s *Store) nameIsFree(ctx context.Context, p inventory.Provider) error {
 		if !strings.EqualFold(have.Name, p.Name) && s.deviceOf(have.Name).name != strings.ToLower(p.Name) {
 			continue
 		}
-		return s.nameTaken(ctx, p, named{have.UUID, have.Name})
+		return s.nameTaken(ctx, p, namedProvider{have.UUID, have.Name})
 	}
 	return nil
 }
 
-func (s *Store) nameTaken(ctx context.Context, p inventory.Provider, by named) error {
+func (s *Store) nameTaken(ctx context.Context, p inventory.Provider, by namedProvider) error {
 	traits, _, err := s.readTraits(ctx, by.uuid)
 	if err != nil {
 		return err
@@ -87,9 +87,9 @@ func (s *Store) readNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	by := map[string][]named{}
+	by := map[string][]namedProvider{}
 	for _, p := range all {
-		lower, n := strings.ToLower(p.Name), named{p.UUID, p.Name}
+		lower, n := strings.ToLower(p.Name), namedProvider{p.UUID, p.Name}
 		by[lower] = append(by[lower], n)
 		if d := s.deviceOf(p.Name).name; d != lower {
 			by[d] = append(by[d], n)
@@ -97,24 +97,24 @@ func (s *Store) readNames(ctx context.Context) error {
 	}
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
-	s.names.name, s.names.until = by, began.Add(max(namesAtLeast, namesLast*time.Since(began)))
+	s.names.name, s.names.until = by, began.Add(max(namesMinLifetime, namesLifetimeFactor*time.Since(began)))
 	return nil
 }
 
-func (n *names) fresh() bool {
+func (n *nameCache) fresh() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.name != nil && time.Now().Before(n.until)
 }
 
-func (n *names) find(name string) []named {
+func (n *nameCache) find(name string) []namedProvider {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return append([]named(nil), n.name[strings.ToLower(name)]...)
+	return append([]namedProvider(nil), n.name[strings.ToLower(name)]...)
 }
 
 // add notes a provider that this process made.
-func (n *names) add(p named) {
+func (n *nameCache) add(p namedProvider) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.name != nil {
@@ -124,7 +124,7 @@ func (n *names) add(p named) {
 }
 
 // drop makes the next look read the list.
-func (n *names) drop() {
+func (n *nameCache) drop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.name = nil

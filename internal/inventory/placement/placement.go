@@ -50,7 +50,7 @@ const (
 )
 
 // tries bounds how often a call starts over because somebody else writes.
-const tries = 5
+const maxTries = 5
 
 // Settings is what Open is told beside the credentials, which are those of the
 // command `openstack`: clouds.yaml with OS_CLOUD, or OS_* variables.
@@ -69,7 +69,7 @@ type Settings struct {
 	Timeout time.Duration
 }
 
-// Store is inventory.Store, inventory.Foreign and inventory.Fleet on one Placement.
+// Store is inventory.Store, inventory.NovaProviders and inventory.Lister on one Placement.
 // It may be used from many goroutines.
 type Store struct {
 	log       *slog.Logger
@@ -83,9 +83,9 @@ type Store struct {
 	conn    *connection
 	warned  map[string]bool // what was told once
 
-	memory memory
-	index  index
-	names  names
+	memory inventoryCache
+	index  providerIndex
+	names  nameCache
 }
 
 // connection is a client that Placement's versions were checked through.
@@ -95,9 +95,9 @@ type connection struct {
 }
 
 var (
-	_ inventory.Store   = (*Store)(nil)
-	_ inventory.Foreign = (*Store)(nil)
-	_ inventory.Fleet   = (*Store)(nil)
+	_ inventory.Store         = (*Store)(nil)
+	_ inventory.NovaProviders = (*Store)(nil)
+	_ inventory.Lister        = (*Store)(nil)
 )
 
 // Open reads the credentials, and checks with Placement that they are good and that
@@ -109,9 +109,9 @@ func Open(ctx context.Context, settings Settings) (*Store, error) {
 		log: settings.Log, timeout: settings.Timeout,
 		novaHosts: map[string]string{}, traits: maps.Clone(settings.Traits),
 		dialing: make(chan struct{}, 1), warned: map[string]bool{},
-		memory: memory{by: map[string]seen{}},
-		index:  index{turn: make(chan struct{}, 1), gone: map[string]int64{}, roots: map[string][]string{}},
-		names:  names{turn: make(chan struct{}, 1)},
+		memory: inventoryCache{by: map[string]cachedInventory{}},
+		index:  providerIndex{turn: make(chan struct{}, 1), gone: map[string]int64{}, roots: map[string][]string{}},
+		names:  nameCache{turn: make(chan struct{}, 1)},
 	}
 	for nova, ours := range settings.NovaHosts {
 		s.novaHosts[strings.ToLower(nova)] = strings.ToLower(ours)
@@ -159,11 +159,11 @@ func (s *Store) connected(ctx context.Context) (*connection, error) {
 	defer cancel()
 	client, err := s.access.dial(ctx)
 	if err != nil {
-		return nil, s.fault(ctx, about{}, err)
+		return nil, s.fault(ctx, requestInfo{}, err)
 	}
 	c, err := negotiate(ctx, client)
 	if err != nil {
-		return nil, s.fault(ctx, about{}, err)
+		return nil, s.fault(ctx, requestInfo{}, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func minor(version string) int {
 }
 
 // do makes one request, within the time that one may take.
-func (s *Store) do(ctx context.Context, what about, request func(context.Context, *gophercloud.ServiceClient) error) error {
+func (s *Store) do(ctx context.Context, what requestInfo, request func(context.Context, *gophercloud.ServiceClient) error) error {
 	if err := ctx.Err(); err != nil {
 		return unavailable(ctx, err)
 	}
@@ -235,14 +235,14 @@ func (s *Store) do(ctx context.Context, what about, request func(context.Context
 	return s.doWith(ctx, c.client, what, request)
 }
 
-func (s *Store) doWith(ctx context.Context, c *gophercloud.ServiceClient, what about, request func(context.Context, *gophercloud.ServiceClient) error) error {
+func (s *Store) doWith(ctx context.Context, c *gophercloud.ServiceClient, what requestInfo, request func(context.Context, *gophercloud.ServiceClient) error) error {
 	within, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return s.fault(ctx, what, request(within, c))
 }
 
 // once says that a thing was not told before.
-func (s *Store) once(thing string) bool {
+func (s *Store) firstTime(thing string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	told := s.warned[thing]

@@ -25,7 +25,7 @@ func TestWhatHealsKeepsNobodyFromStarting(t *testing.T) {
 			store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
 			require.NoError(t, err)
 			undo()
-			require.NoError(t, store.Foreigners(t.Context(), nil, nil, nil))
+			require.NoError(t, store.ListNova(t.Context(), nil, nil, nil))
 		})
 	}
 }

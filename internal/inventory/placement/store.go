@@ -26,7 +26,7 @@ func checkUUID(uuid string) error {
 }
 
 // errShape is an answer that lacks what Placement always says.
-func errShape(what string) error {
+func errNotPlacement(what string) error {
 	return fmt.Errorf("its answer has no %s, so it is not Placement's", what)
 }
 
@@ -37,7 +37,7 @@ func (s *Store) Usages(ctx context.Context, uuid string) (inventory.Usage, error
 		return inventory.Usage{}, err
 	}
 	var u inventory.Usage
-	for range tries {
+	for range maxTries {
 		var err error
 		if u, err = s.used(ctx, uuid); err != nil || u.Used == 0 {
 			return u, err
@@ -60,12 +60,12 @@ func (s *Store) used(ctx context.Context, uuid string) (inventory.Usage, error) 
 		Generation *int64         `json:"resource_provider_generation"`
 		Usages     map[string]int `json:"usages"`
 	}
-	err := s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err := s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		if err := resourceproviders.GetUsages(ctx, c, uuid).ExtractInto(&answer); err != nil {
 			return err
 		}
 		if answer.Generation == nil || answer.Usages == nil {
-			return errShape("usages")
+			return errNotPlacement("usages")
 		}
 		return nil
 	})
@@ -87,12 +87,12 @@ func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, 
 			Resources map[string]int `json:"resources"`
 		} `json:"allocations"`
 	}
-	err = s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		if err := resourceproviders.GetAllocations(ctx, c, uuid).ExtractInto(&answer); err != nil {
 			return err
 		}
 		if answer.Generation == nil || answer.Allocations == nil {
-			return errShape("allocations")
+			return errNotPlacement("allocations")
 		}
 		return nil
 	})
@@ -108,28 +108,28 @@ func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, 
 	return u, nil
 }
 
-// Stock is inventory.Store's. A provider without inventory has total 0; one with
+// Reservation is inventory.Store's. A provider without inventory has total 0; one with
 // more than one class is inventory_invalid (S0.14).
-func (s *Store) Stock(ctx context.Context, uuid string) (inventory.Stock, error) {
+func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
-		return inventory.Stock{}, err
+		return inventory.Reservation{}, err
 	}
-	found, err := s.stock(ctx, uuid)
-	return found.stock(), err
+	found, err := s.readInventory(ctx, uuid)
+	return found.reservation(), err
 }
 
 // stock reads the inventory, and remembers it.
-func (s *Store) stock(ctx context.Context, uuid string) (seen, error) {
+func (s *Store) readInventory(ctx context.Context, uuid string) (cachedInventory, error) {
 	found, err := s.inventories(ctx, uuid)
 	if err != nil {
-		return seen{}, err
+		return cachedInventory{}, err
 	}
 	if len(found.records) > 1 {
-		return seen{}, inventory.Invalid(
+		return cachedInventory{}, inventory.Invalid(
 			fmt.Sprintf("provider %s has inventories of %d classes: %s", uuid, len(found.records), strings.Join(slices.Sorted(maps.Keys(found.records)), ", ")),
 			"one device is one provider of one class (S0.14): remove the others")
 	}
-	one := seen{generation: found.generation}
+	one := cachedInventory{generation: found.generation}
 	for _, one = range found.records {
 	}
 	s.memory.keep(uuid, one)
@@ -139,11 +139,11 @@ func (s *Store) stock(ctx context.Context, uuid string) (seen, error) {
 // inventories is all that a provider has, by class.
 type inventories struct {
 	generation int64
-	records    map[string]seen
+	records    map[string]cachedInventory
 }
 
 func (s *Store) inventories(ctx context.Context, uuid string) (found inventories, err error) {
-	err = s.do(ctx, about{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		found, err = readInventories(resourceproviders.GetInventories(ctx, c, uuid))
 		return err
 	})
@@ -159,16 +159,16 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 		return found, err
 	}
 	if shape.Generation == nil || shape.Inventories == nil {
-		return found, errShape("inventories")
+		return found, errNotPlacement("inventories")
 	}
 	// From the body itself, whose numbers are as they were written.
 	whole, _ := answer.Body.(map[string]any)
 	records, _ := whole["inventories"].(map[string]any)
-	found = inventories{generation: *shape.Generation, records: map[string]seen{}}
+	found = inventories{generation: *shape.Generation, records: map[string]cachedInventory{}}
 	for class := range shape.Inventories {
 		fields, ok := records[class].(map[string]any)
 		if !ok {
-			return found, errShape("inventory of " + class)
+			return found, errNotPlacement("inventory of " + class)
 		}
 		if found.records[class], err = record(class, found.generation, fields); err != nil {
 			return found, err
@@ -180,24 +180,24 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 // PutReserved is inventory.Store's. What was read of the provider at this generation
 // is written back as it was, but for reserved; nothing known of it costs a read
 // first. The generation is always the caller's: a read here proves nothing to him.
-func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Stock, error) {
+func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
-		return inventory.Stock{}, err
+		return inventory.Reservation{}, err
 	}
 	known, ok := s.memory.at(uuid, generation)
 	if !ok || known.class == "" {
 		var err error
-		if known, err = s.stock(ctx, uuid); err != nil {
-			return inventory.Stock{}, err
+		if known, err = s.readInventory(ctx, uuid); err != nil {
+			return inventory.Reservation{}, err
 		}
 		if known.class == "" {
-			return inventory.Stock{}, inventory.Invalid(
+			return inventory.Reservation{}, inventory.Invalid(
 				fmt.Sprintf("provider %s has no inventory, so nothing of it can be reserved", uuid),
 				"give its resource class total=1 and reserved=1 (S0.14)")
 		}
 	}
-	var written seen
-	err := s.do(ctx, about{uuid: uuid, generation: generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	var written cachedInventory
+	err := s.do(ctx, requestInfo{uuid: uuid, generation: generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		answer := resourceproviders.UpdateInventory(ctx, c, uuid, known.class, known.write(generation, reserved))
 		var shape struct {
 			Generation *int64 `json:"resource_provider_generation"`
@@ -207,7 +207,7 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		}
 		fields, ok := answer.Body.(map[string]any)
 		if !ok || shape.Generation == nil {
-			return errShape("generation")
+			return errNotPlacement("generation")
 		}
 		fields = maps.Clone(fields)
 		delete(fields, "resource_provider_generation")
@@ -217,15 +217,15 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 	})
 	if err != nil {
 		if isCode(err, device.CodeNoProvider) {
-			return inventory.Stock{}, err
+			return inventory.Reservation{}, err
 		}
 		// Whether the write took effect is not always known, what was read is old
 		// news in any case.
 		s.memory.drop(uuid)
-		return inventory.Stock{}, err
+		return inventory.Reservation{}, err
 	}
 	s.memory.keep(uuid, written)
-	return written.stock(), nil
+	return written.reservation(), nil
 }
 
 // forget takes a provider that is not there out of all that is remembered.

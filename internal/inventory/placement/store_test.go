@@ -54,9 +54,9 @@ func (s *site) open(t *testing.T, settings placement.Settings) *placement.Store 
 func (s *site) free(t *testing.T) (inventory.Provider, int64) {
 	t.Helper()
 	p := it.NewProvider()
-	v, err := inventory.Publish(t.Context(), s.store, p)
+	v, err := inventory.EnsureProvider(t.Context(), s.store, p)
 	require.NoError(t, err)
-	v, err = inventory.Lower(t.Context(), s.store, p.UUID, v.Generation)
+	v, err = inventory.Unreserve(t.Context(), s.store, p.UUID, v.Generation)
 	require.NoError(t, err)
 	s.recorder.Reset()
 	return p, v.Generation
@@ -77,7 +77,7 @@ func TestBurnIsFourRequests(t *testing.T) {
 		"GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
 		"PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST", "GET /resource_providers/*/inventories",
 	}
-	_, err := inventory.Burn(t.Context(), s.store, p.UUID, &generation, false)
+	_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
 	require.NoError(t, err)
 	s.recorder.RequireCalls(t, calls...)
 
@@ -85,7 +85,7 @@ func TestBurnIsFourRequests(t *testing.T) {
 	p, generation = s.free(t)
 	again := s.open(t, placement.Settings{})
 	s.recorder.Reset()
-	_, err = inventory.Burn(t.Context(), again, p.UUID, &generation, false)
+	_, err = inventory.ReserveForBind(t.Context(), again, p.UUID, &generation, false)
 	require.NoError(t, err)
 	s.recorder.RequireCalls(t, calls...)
 }
@@ -99,14 +99,14 @@ func TestLowerIsTwoRequests(t *testing.T) {
 	const read, put = "GET /resource_providers/*/inventories", "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST"
 	for _, calls := range [][]string{{put, read}, {read, put, read}} {
 		p := it.NewProvider()
-		v, err := inventory.Publish(t.Context(), s.store, p)
+		v, err := inventory.EnsureProvider(t.Context(), s.store, p)
 		require.NoError(t, err)
 		store := s.store
 		if len(calls) == 3 {
 			store = s.open(t, placement.Settings{})
 		}
 		s.recorder.Reset()
-		_, err = inventory.Lower(t.Context(), store, p.UUID, v.Generation)
+		_, err = inventory.Unreserve(t.Context(), store, p.UUID, v.Generation)
 		require.NoError(t, err)
 		s.recorder.RequireCalls(t, calls...)
 	}
@@ -129,7 +129,7 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, answer)
 
 	for _, reserved := range []int{4, 0, 2} {
-		st, err := s.store.Stock(ctx, id)
+		st, err := s.store.Reservation(ctx, id)
 		require.NoError(t, err)
 		st, err = s.store.PutReserved(ctx, id, st.Generation, reserved)
 		require.NoError(t, err)
@@ -168,18 +168,18 @@ func TestMoreThanOneClassOrNone(t *testing.T) {
 	}, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, answer)
-	_, err = s.store.Stock(t.Context(), two)
+	_, err = s.store.Reservation(t.Context(), two)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 	require.ErrorContains(t, err, "CUSTOM_A, CUSTOM_B")
 	_, err = s.store.PutReserved(t.Context(), two, 2, 1)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 
-	st, err := s.store.Stock(t.Context(), none)
+	st, err := s.store.Reservation(t.Context(), none)
 	require.NoError(t, err)
 	require.Zero(t, st.Total)
 	_, err = s.store.PutReserved(t.Context(), none, 0, 1)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
-	_, err = inventory.Raise(t.Context(), s.store, none, nil)
+	_, err = inventory.EnsureReserved(t.Context(), s.store, none, nil)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
@@ -222,7 +222,7 @@ func TestLostAnswers(t *testing.T) {
 	s := newSite(t, pt.Options{}, placement.Settings{})
 	ctx := t.Context()
 	put := func(p inventory.Provider) error {
-		st, err := s.store.Stock(ctx, p.UUID)
+		st, err := s.store.Reservation(ctx, p.UUID)
 		if err == nil {
 			_, err = s.store.PutReserved(ctx, p.UUID, st.Generation, 1)
 		}
@@ -234,7 +234,7 @@ func TestLostAnswers(t *testing.T) {
 	}{
 		"Create":      {false, func(p inventory.Provider) error { return s.store.Create(ctx, p) }},
 		"Usages":      {true, func(p inventory.Provider) error { _, err := s.store.Usages(ctx, p.UUID); return err }},
-		"Stock":       {true, func(p inventory.Provider) error { _, err := s.store.Stock(ctx, p.UUID); return err }},
+		"Stock":       {true, func(p inventory.Provider) error { _, err := s.store.Reservation(ctx, p.UUID); return err }},
 		"PutReserved": {true, put},
 		"Delete":      {true, func(p inventory.Provider) error { return s.store.Delete(ctx, p.UUID) }},
 	} {
@@ -287,7 +287,7 @@ func TestServiceTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer s.recorder.Inject(pt.Match{}, do)()
 			_, usages := s.store.Usages(t.Context(), p.UUID)
-			_, stock := s.store.Stock(t.Context(), p.UUID)
+			_, stock := s.store.Reservation(t.Context(), p.UUID)
 			_, put := s.store.PutReserved(t.Context(), p.UUID, 4, 1)
 			for _, err := range []error{usages, stock, put, s.store.Create(t.Context(), it.NewProvider()), s.store.Delete(t.Context(), p.UUID)} {
 				it.RequireCode(t, device.CodeInventoryUnavailable, err)
@@ -302,7 +302,7 @@ func TestServiceTrouble(t *testing.T) {
 		`{"inventories": {}}`, `{"resource_provider_generation": 4}`,
 	} {
 		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: body})
-		_, err := s.store.Stock(t.Context(), p.UUID)
+		_, err := s.store.Reservation(t.Context(), p.UUID)
 		it.RequireCode(t, device.CodeInventoryUnavailable, err)
 		undo()
 	}
@@ -408,27 +408,27 @@ func TestDirtyIsNeverAllocatable(t *testing.T) {
 	})
 	life := func(ctx context.Context, p inventory.Provider) error {
 		set(p.UUID, true)
-		v, err := inventory.Publish(ctx, s.store, p)
+		v, err := inventory.EnsureProvider(ctx, s.store, p)
 		for range 3 {
 			if err != nil {
 				return err
 			}
 			consumer := uuid.NewString()
 			set(p.UUID, false)
-			if _, err = inventory.Lower(ctx, s.store, p.UUID, v.Generation); err != nil {
+			if _, err = inventory.Unreserve(ctx, s.store, p.UUID, v.Generation); err != nil {
 				return err
 			}
 			if err = s.nova.Allocate(ctx, p.UUID, consumer); err != nil {
 				return err
 			}
-			if v, err = inventory.Raise(ctx, s.store, p.UUID, nil); err != nil {
+			if v, err = inventory.EnsureReserved(ctx, s.store, p.UUID, nil); err != nil {
 				return err
 			}
 			set(p.UUID, true)
 			if err = s.nova.Deallocate(ctx, p.UUID, consumer); err != nil {
 				return err
 			}
-			v, err = inventory.Raise(ctx, s.store, p.UUID, &v.Generation)
+			v, err = inventory.EnsureReserved(ctx, s.store, p.UUID, &v.Generation)
 		}
 		return err
 	}
@@ -453,17 +453,17 @@ func TestBurnThroughARestart(t *testing.T) {
 		p, generation := s.free(t)
 		s.recorder.Reset()
 		undo := s.recorder.Inject(pt.Match{Nth: nth}, pt.Injection{Before: func() { s.server.Kill(t) }})
-		_, err := inventory.Burn(t.Context(), s.store, p.UUID, &generation, false)
+		_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
 		undo()
 		it.RequireCode(t, device.CodeInventoryUnavailable, err)
-		_, err = inventory.Burn(t.Context(), s.store, p.UUID, &generation, true)
+		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, true)
 		it.RequireCode(t, device.CodeInventoryUnavailable, err)
 		s.server.Restart(t)
-		v, err := inventory.Burn(t.Context(), s.store, p.UUID, &generation, true)
+		v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, true)
 		require.NoError(t, err)
 		require.True(t, v.Burned())
 		require.Equal(t, generation+1, v.Generation, "burned once, at request %d", nth)
-		_, err = inventory.Burn(t.Context(), s.store, p.UUID, &generation, false)
+		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
 		it.RequireCode(t, device.CodeAlreadyBurned, err)
 	}
 }
@@ -475,9 +475,9 @@ func TestStartsBeforePlacement(t *testing.T) {
 	s.server.Kill(t)
 	late := s.open(t, placement.Settings{})
 	require.Contains(t, s.log.String(), "Placement is not there")
-	_, err := late.Stock(t.Context(), p.UUID)
+	_, err := late.Reservation(t.Context(), p.UUID)
 	it.RequireCode(t, device.CodeInventoryUnavailable, err)
 	s.server.Restart(t)
-	_, err = late.Stock(t.Context(), p.UUID)
+	_, err = late.Reservation(t.Context(), p.UUID)
 	require.NoError(t, err)
 }

@@ -265,7 +265,7 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 	if err != nil {
 		return bodies{}, nil, err
 	}
-	this, err := host.Open(t.Dir, t.Host, host.DefaultRules(t.Dir), host.Within(t.Address))
+	this, err := host.Open(t.Dir, t.Host, host.DefaultRules(t.Dir), host.WithCluster(t.Address))
 	if err != nil {
 		return bodies{}, nil, err
 	}
@@ -274,7 +274,7 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 		return bodies{}, nil, errors.Join(err, this.Close())
 	}
 	control := &activities.Control{Store: store, Client: c, Real: t.Placement != ""}
-	hands := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewSlots(t.Slots), Log: logger}
+	hands := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(t.Slots), Log: logger}
 	b := bodies{
 		control: control.Activities(),
 		host:    map[string]any{contract.ActivityDiscover: hands.Discover},

@@ -146,7 +146,7 @@ func (s *Site) awaitFailure(t *testing.T, name, step, text string) {
 func allocate(t *testing.T, store *file.Store, name, consumer string) {
 	t.Helper()
 	uuid := contract.DeviceUUID(name)
-	before, err := store.Stock(t.Context(), uuid)
+	before, err := store.Reservation(t.Context(), uuid)
 	require.NoError(t, err)
 	if before.Reserved > 0 {
 		_, err = store.PutReserved(t.Context(), uuid, before.Generation, 0)
@@ -154,7 +154,7 @@ func allocate(t *testing.T, store *file.Store, name, consumer string) {
 	}
 	require.NoError(t, store.UnsafeAllocate(t.Context(), uuid, consumer))
 	if before.Reserved > 0 {
-		now, err := store.Stock(t.Context(), uuid)
+		now, err := store.Reservation(t.Context(), uuid)
 		require.NoError(t, err)
 		_, err = store.PutReserved(t.Context(), uuid, now.Generation, before.Reserved)
 		require.NoError(t, err)

@@ -42,7 +42,7 @@ var hostMutations = []mutation{
 		file: "activities/control.go",
 		old: `		id = in.Provider
 `,
-		new: `		p, _ := c.Store.(inventory.Foreign).Find(ctx, in.Name)
+		new: `		p, _ := c.Store.(inventory.NovaProviders).Find(ctx, in.Name)
 		id = p.UUID
 `,
 		pkg: "./workflows", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
@@ -104,8 +104,8 @@ var hostMutations = []mutation{
 	{
 		rule: "F13", name: "all criteria of an entry must hold",
 		file: "internal/pci/spec.go",
-		old:  `(s.product == wild || s.product == d.Product) &&`,
-		new:  `(s.product == wild || s.product == d.Product) ||`,
+		old:  `(s.product == wildcard || s.product == d.Product) &&`,
+		new:  `(s.product == wildcard || s.product == d.Product) ||`,
 		pkg:  "./internal/pci", run: "cites S2.7",
 	},
 }

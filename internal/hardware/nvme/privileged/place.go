@@ -38,7 +38,7 @@ type Shown struct {
 // Look finds the NVMe controller at a PCI address. A virtual function is refused, and
 // one that has some. Faults: target_missing, invalid_setting, target_shared.
 func Look(sys, address string) (pci.Device, error) {
-	dev, found, err := pci.Look(filepath.Join(sys, "bus/pci/devices"), address)
+	dev, found, err := pci.ReadDevice(filepath.Join(sys, "bus/pci/devices"), address)
 	switch {
 	case err != nil:
 		return pci.Device{}, err

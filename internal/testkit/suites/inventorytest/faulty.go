@@ -130,26 +130,26 @@ func (f *Faulty) Usages(ctx context.Context, uuid string) (u inventory.Usage, er
 }
 
 // Stock is the store's, as scripted.
-func (f *Faulty) Stock(ctx context.Context, uuid string) (st inventory.Stock, err error) {
+func (f *Faulty) Reservation(ctx context.Context, uuid string) (st inventory.Reservation, err error) {
 	err = f.call(Request{Kind: Stock, UUID: uuid}, func() error {
-		st, err = f.store.Stock(ctx, uuid)
+		st, err = f.store.Reservation(ctx, uuid)
 		return err
 	})
 	if err != nil {
-		return inventory.Stock{}, err
+		return inventory.Reservation{}, err
 	}
 	return st, nil
 }
 
 // PutReserved is the store's, as scripted.
-func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (st inventory.Stock, err error) {
+func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (st inventory.Reservation, err error) {
 	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved}
 	err = f.call(r, func() error {
 		st, err = f.store.PutReserved(ctx, uuid, generation, reserved)
 		return err
 	})
 	if err != nil {
-		return inventory.Stock{}, err
+		return inventory.Reservation{}, err
 	}
 	return st, nil
 }

@@ -96,9 +96,9 @@ func free(t *testing.T, f Fixture) string {
 	return id
 }
 
-func stock(t *testing.T, f Fixture, id string) inventory.Stock {
+func stock(t *testing.T, f Fixture, id string) inventory.Reservation {
 	t.Helper()
-	st, err := f.Store.Stock(t.Context(), id)
+	st, err := f.Store.Reservation(t.Context(), id)
 	require.NoError(t, err)
 	return st
 }
@@ -111,7 +111,7 @@ func usages(t *testing.T, f Fixture, id string) inventory.Usage {
 }
 
 // put writes reserved whatever the generation is.
-func put(t *testing.T, f Fixture, id string, reserved int) inventory.Stock {
+func put(t *testing.T, f Fixture, id string, reserved int) inventory.Reservation {
 	t.Helper()
 	st, err := f.Store.PutReserved(t.Context(), id, stock(t, f, id).Generation, reserved)
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func nameClash(t *testing.T, f Fixture) {
 	otherUUID := NewProvider()
 	otherUUID.Name = p.Name
 	RequireCode(t, device.CodeInventoryInvalid, f.Store.Create(t.Context(), otherUUID))
-	_, err := f.Store.Stock(t.Context(), otherUUID.UUID)
+	_, err := f.Store.Reservation(t.Context(), otherUUID.UUID)
 	RequireCode(t, device.CodeNoProvider, err)
 
 	otherName := p
@@ -172,7 +172,7 @@ func noProvider(t *testing.T, f Fixture) {
 	id := uuid.NewString()
 	_, err := f.Store.Usages(t.Context(), id)
 	RequireCode(t, device.CodeNoProvider, err)
-	_, err = f.Store.Stock(t.Context(), id)
+	_, err = f.Store.Reservation(t.Context(), id)
 	RequireCode(t, device.CodeNoProvider, err)
 	_, err = f.Store.PutReserved(t.Context(), id, 0, 1)
 	RequireCode(t, device.CodeNoProvider, err)
@@ -275,7 +275,7 @@ func putBeyondTotal(t *testing.T, f Fixture) {
 func deleteProvider(t *testing.T, f Fixture) {
 	id := createProvider(t, f)
 	require.NoError(t, f.Store.Delete(t.Context(), id))
-	_, err := f.Store.Stock(t.Context(), id)
+	_, err := f.Store.Reservation(t.Context(), id)
 	RequireCode(t, device.CodeNoProvider, err)
 	require.NoError(t, f.Store.Delete(t.Context(), id))
 }
@@ -298,7 +298,7 @@ func endedContext(t *testing.T, f Fixture) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, usages := f.Store.Usages(ctx, id)
-	_, read := f.Store.Stock(ctx, id)
+	_, read := f.Store.Reservation(ctx, id)
 	_, write := f.Store.PutReserved(ctx, id, before.Generation, 0)
 	for _, err := range []error{
 		usages, read, write, f.Store.Create(ctx, NewProvider()), f.Store.Delete(ctx, id),
@@ -312,41 +312,41 @@ func endedContext(t *testing.T, f Fixture) {
 // oneTenancy takes a provider through a device's life by the rules alone.
 func oneTenancy(t *testing.T, f Fixture) {
 	ctx, p := t.Context(), NewProvider()
-	v, err := inventory.Publish(ctx, f.Store, p)
+	v, err := inventory.EnsureProvider(ctx, f.Store, p)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
 	require.Equal(t, v.Before+1, v.Generation)
 
-	v, err = inventory.Lower(ctx, f.Store, p.UUID, v.Generation)
+	v, err = inventory.Unreserve(ctx, f.Store, p.UUID, v.Generation)
 	require.NoError(t, err)
 	require.False(t, v.Burned())
 	require.Zero(t, stock(t, f, p.UUID).Reserved)
 
-	v, err = inventory.Burn(ctx, f.Store, p.UUID, &v.Generation, false)
+	v, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, &v.Generation, false)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
-	_, err = inventory.Burn(ctx, f.Store, p.UUID, &v.Generation, false)
+	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, &v.Generation, false)
 	RequireCode(t, device.CodeAlreadyBurned, err)
 
-	clean, err := inventory.Raise(ctx, f.Store, p.UUID, &v.Generation)
+	clean, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, &v.Generation)
 	require.NoError(t, err)
 	require.Equal(t, v.Generation, clean.Before)
-	_, err = inventory.Lower(ctx, f.Store, p.UUID, v.Generation)
+	_, err = inventory.Unreserve(ctx, f.Store, p.UUID, v.Generation)
 	RequireCode(t, device.CodeConflict, err)
 	require.Equal(t, 1, stock(t, f, p.UUID).Reserved, "lowered with a generation older than the clean")
 
-	v, err = inventory.Lower(ctx, f.Store, p.UUID, clean.Generation)
+	v, err = inventory.Unreserve(ctx, f.Store, p.UUID, clean.Generation)
 	require.NoError(t, err)
 	// A scheduler comes first this time.
 	require.NoError(t, f.Allocate(ctx, p.UUID, uuid.NewString()))
-	_, err = inventory.Burn(ctx, f.Store, p.UUID, &v.Generation, false)
+	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, &v.Generation, false)
 	RequireCode(t, device.CodeInUse, err)
 	require.Zero(t, stock(t, f, p.UUID).Reserved)
-	seen, err := inventory.Raise(ctx, f.Store, p.UUID, nil)
+	seen, err := inventory.EnsureReserved(ctx, f.Store, p.UUID, nil)
 	require.NoError(t, err)
 	require.True(t, seen.Burned())
 	require.Equal(t, 1, seen.Used)
-	looked, err := inventory.Look(ctx, f.Store, p.UUID)
+	looked, err := inventory.Read(ctx, f.Store, p.UUID)
 	require.NoError(t, err)
 	require.Equal(t, 1, looked.Used)
 	require.Equal(t, seen.Generation, looked.Generation)

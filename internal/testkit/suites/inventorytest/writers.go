@@ -30,7 +30,7 @@ func parallel(fn func(i int) error) []error {
 // which generation it made.
 func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved int) (int64, error) {
 	for {
-		st, err := s.Stock(ctx, id)
+		st, err := s.Reservation(ctx, id)
 		if err != nil {
 			return 0, err
 		}
@@ -92,7 +92,7 @@ func readUnderWriters(t *testing.T, f Fixture) {
 				if err := step.do(); err != nil {
 					return err
 				}
-				st, err := f.Store.Stock(ctx, id)
+				st, err := f.Store.Reservation(ctx, id)
 				if err != nil {
 					return err
 				}
@@ -102,10 +102,10 @@ func readUnderWriters(t *testing.T, f Fixture) {
 		}
 		return nil
 	}
-	var views [writers][]inventory.View
+	var views [writers][]inventory.ReservationSnapshot
 	look := func(i int) error {
 		for range 2 * rounds {
-			v, err := inventory.Look(ctx, f.Store, id)
+			v, err := inventory.Read(ctx, f.Store, id)
 			if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeConflict {
 				continue // five tries in a row met a writer: allowed, and said
 			}
@@ -138,7 +138,7 @@ func concurrentReservations(t *testing.T, f Fixture) {
 	id := free(t, f)
 	before := stock(t, f, id)
 	errs := parallel(func(int) error {
-		_, err := inventory.Burn(t.Context(), f.Store, id, nil, false)
+		_, err := inventory.ReserveForBind(t.Context(), f.Store, id, nil, false)
 		return err
 	})
 	won := 0
@@ -150,5 +150,5 @@ func concurrentReservations(t *testing.T, f Fixture) {
 		RequireCode(t, device.CodeAlreadyBurned, err)
 	}
 	require.Equal(t, 1, won, "one device, one tenant")
-	require.Equal(t, inventory.Stock{Generation: before.Generation + 1, Total: 1, Reserved: 1}, stock(t, f, id))
+	require.Equal(t, inventory.Reservation{Generation: before.Generation + 1, Total: 1, Reserved: 1}, stock(t, f, id))
 }

@@ -9,44 +9,44 @@ import (
 	"time"
 )
 
-// ErrComeBack, as the cause with which a waiter's context ends, says that the same
+// ErrWillRetry, as the cause with which a waiter's context ends, says that the same
 // key will ask for a slot again soon: its place in the line is kept.
-var ErrComeBack = errors.New("asks for its slot again")
+var ErrWillRetry = errors.New("asks for its slot again")
 
 const (
-	tellPlaceEvery = 5 * time.Second
-	keepPlaceFor   = time.Minute
+	positionInterval = 5 * time.Second
+	keepPositionFor  = time.Minute
 )
 
-// Slots bounds how many cleans run on a host at once (S2.65), first come, first
+// FairSemaphore bounds how many cleans run on a host at once (S2.65), first come, first
 // served. It lives in the worker because a task queue's own limit would make a busy
 // host look like a silent one.
-type Slots struct {
-	mu   sync.Mutex
-	free int
-	line []*place
+type FairSemaphore struct {
+	mu    sync.Mutex
+	free  int
+	queue []*waiter
 }
 
-// place is one key's in the line. All but wake is guarded by Slots.mu.
-type place struct {
+// waiter is one key's in the line. All but wake is guarded by FairSemaphore.mu.
+type waiter struct {
 	key     string
 	granted bool
-	away    *time.Timer   // set while the place is kept for a key that left
+	expiry  *time.Timer   // set while the place is kept for a key that left
 	wake    chan struct{} // holds one message at most: look at your place again
 }
 
 // NewSlots makes n slots, one where n is smaller.
-func NewSlots(n int) *Slots { return &Slots{free: max(n, 1)} }
+func NewFairSemaphore(n int) *FairSemaphore { return &FairSemaphore{free: max(n, 1)} }
 
 // Acquire waits for a slot for key and returns what gives it back, once, however
 // often it is called. While it waits it calls waiting with its place in the line,
 // from 1: at once, on each change and about every 5 seconds.
 //
 // It returns when ctx ends, with the cause. The place is then given up, unless the
-// cause is ErrComeBack: then it is kept for a minute, and the next Acquire of the key
+// cause is ErrWillRetry: then it is kept for a minute, and the next Acquire of the key
 // enters there. A kept place counts as one in the line but holds up nobody: slots
 // that come free meanwhile go to those who are there.
-func (s *Slots) Acquire(ctx context.Context, key string, waiting func(place int)) (release func(), err error) {
+func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(place int)) (release func(), err error) {
 	if waiting == nil {
 		waiting = func(int) {}
 	}
@@ -55,19 +55,19 @@ func (s *Slots) Acquire(ctx context.Context, key string, waiting func(place int)
 		s.mu.Unlock()
 		return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 	}
-	p := s.enter(key)
+	p := s.enqueue(key)
 	s.grant()
 	s.mu.Unlock()
 
-	tick := time.NewTicker(tellPlaceEvery)
+	tick := time.NewTicker(positionInterval)
 	defer tick.Stop()
 	told := 0
 	for {
-		switch at := s.placeOf(p); {
+		switch at := s.position(p); {
 		// Before a slot that was granted meanwhile: a caller that is told to stop must
 		// not find itself with one.
 		case ctx.Err() != nil:
-			s.leave(p, errors.Is(context.Cause(ctx), ErrComeBack))
+			s.cancel(p, errors.Is(context.Cause(ctx), ErrWillRetry))
 			return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 		case at == 0:
 			return sync.OnceFunc(s.release), nil
@@ -85,36 +85,36 @@ func (s *Slots) Acquire(ctx context.Context, key string, waiting func(place int)
 }
 
 // enter puts key at the end of the line, or at the place that was kept for it.
-func (s *Slots) enter(key string) *place {
-	p := &place{key: key, wake: make(chan struct{}, 1)}
-	i := slices.IndexFunc(s.line, func(kept *place) bool { return kept.away != nil && kept.key == key })
+func (s *FairSemaphore) enqueue(key string) *waiter {
+	p := &waiter{key: key, wake: make(chan struct{}, 1)}
+	i := slices.IndexFunc(s.queue, func(kept *waiter) bool { return kept.expiry != nil && kept.key == key })
 	if i < 0 {
-		s.line = append(s.line, p)
+		s.queue = append(s.queue, p)
 		return p
 	}
 	// A new place, not the old one: should the old one's minute end at this very
 	// moment, it is no longer in the line.
-	s.line[i].away.Stop()
-	s.line[i] = p
+	s.queue[i].expiry.Stop()
+	s.queue[i] = p
 	return p
 }
 
 // grant gives free slots to the first who are there.
-func (s *Slots) grant() {
-	rest := s.line[:0:0]
-	for _, p := range s.line {
-		if s.free == 0 || p.away != nil {
+func (s *FairSemaphore) grant() {
+	rest := s.queue[:0:0]
+	for _, p := range s.queue {
+		if s.free == 0 || p.expiry != nil {
 			rest = append(rest, p)
 		} else {
 			p.granted = true
 			s.free--
 		}
-		p.look()
+		p.notify()
 	}
-	s.line = rest
+	s.queue = rest
 }
 
-func (p *place) look() {
+func (p *waiter) notify() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // has a message already
@@ -122,16 +122,16 @@ func (p *place) look() {
 }
 
 // placeOf is 0 for who has a slot.
-func (s *Slots) placeOf(p *place) int {
+func (s *FairSemaphore) position(p *waiter) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.granted {
 		return 0
 	}
-	return slices.Index(s.line, p) + 1
+	return slices.Index(s.queue, p) + 1
 }
 
-func (s *Slots) release() {
+func (s *FairSemaphore) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free++
@@ -140,16 +140,16 @@ func (s *Slots) release() {
 
 // leave takes p out of the line, or marks its place as kept. A slot that it was
 // granted and never saw goes on to the next.
-func (s *Slots) leave(p *place, keep bool) {
+func (s *FairSemaphore) cancel(p *waiter, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.granted {
 		p.granted = false
 		s.free++
-		s.line = slices.Insert(s.line, 0, p)
+		s.queue = slices.Insert(s.queue, 0, p)
 	}
 	if keep {
-		p.away = time.AfterFunc(keepPlaceFor, func() { s.drop(p) })
+		p.expiry = time.AfterFunc(keepPositionFor, func() { s.expire(p) })
 	} else {
 		s.remove(p)
 	}
@@ -157,15 +157,15 @@ func (s *Slots) leave(p *place, keep bool) {
 }
 
 // drop ends a place that was kept and not taken up.
-func (s *Slots) drop(p *place) {
+func (s *FairSemaphore) expire(p *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.remove(p)
 	s.grant()
 }
 
-func (s *Slots) remove(p *place) {
-	if i := slices.Index(s.line, p); i >= 0 {
-		s.line = slices.Delete(s.line, i, i+1)
+func (s *FairSemaphore) remove(p *waiter) {
+	if i := slices.Index(s.queue, p); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
 	}
 }

@@ -19,7 +19,7 @@ func TestBeginningThatFailsIsBegunAgain(t *testing.T) {
 	var h heard
 	l := s.listener(h.handle)
 	tries := 0
-	l.Began = func(context.Context) error {
+	l.OnConnected = func(context.Context) error {
 		if tries++; tries < 3 {
 			return errors.New("not now")
 		}

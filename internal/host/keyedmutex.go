@@ -9,54 +9,54 @@ import (
 	"time"
 )
 
-// turns gives each key to one goroutine of this process at a time, in the order of
+// keyedMutex gives each key to one goroutine of this process at a time, in the order of
 // asking. A file lock alone would keep them apart too, but not in order, and not
 // once somebody deleted the file.
-type turns struct {
+type keyedMutex struct {
 	mu   sync.Mutex
-	held map[string]*turn
+	held map[string]*keyLock
 }
 
-// turn is one key's holder, and who waits for it.
-type turn struct {
-	mu    sync.Mutex
-	what  string
-	queue []chan struct{} // closed by pass, under turns.mu
+// keyLock is one key's holder, and who waits for it.
+type keyLock struct {
+	mu      sync.Mutex
+	purpose string
+	queue   []chan struct{} // closed by pass, under keyedMutex.mu
 }
 
-func (t *turn) describe(what string) {
+func (t *keyLock) describe(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.what = what
+	t.purpose = what
 }
 
-func (t *turn) holder() string {
+func (t *keyLock) holder() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Sprintf("this worker, pid %d (%s)", os.Getpid(), t.what)
+	return fmt.Sprintf("this worker, pid %d (%s)", os.Getpid(), t.purpose)
 }
 
 // try takes key if nobody has it; otherwise it names the holder.
-func (t *turns) try(key string) (*turn, string) {
+func (t *keyedMutex) tryLock(key string) (*keyLock, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if held := t.held[key]; held != nil {
 		return nil, held.holder()
 	}
-	return t.begin(key), ""
+	return t.grant(key), ""
 }
 
 // begin makes the caller the holder of a free key.
-func (t *turns) begin(key string) *turn {
+func (t *keyedMutex) grant(key string) *keyLock {
 	if t.held == nil {
-		t.held = make(map[string]*turn)
+		t.held = make(map[string]*keyLock)
 	}
-	t.held[key] = &turn{what: someStep}
+	t.held[key] = &keyLock{purpose: unnamedStep}
 	return t.held[key]
 }
 
 // take waits for key until ctx ends, and says at once and every second that it does.
-func (t *turns) take(ctx context.Context, key string, waiting func(holder string)) (*turn, error) {
+func (t *keyedMutex) lock(ctx context.Context, key string, waiting func(holder string)) (*keyLock, error) {
 	t.mu.Lock()
 	held := t.held[key]
 	if held == nil {
@@ -64,13 +64,13 @@ func (t *turns) take(ctx context.Context, key string, waiting func(holder string
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return t.begin(key), nil
+		return t.grant(key), nil
 	}
 	granted := make(chan struct{})
 	held.queue = append(held.queue, granted)
 	t.mu.Unlock()
 
-	tick := time.NewTicker(tellEvery)
+	tick := time.NewTicker(waitInterval)
 	defer tick.Stop()
 	for {
 		waiting(held.holder())
@@ -78,7 +78,7 @@ func (t *turns) take(ctx context.Context, key string, waiting func(holder string
 		case <-granted:
 			return held, nil
 		case <-ctx.Done():
-			t.leave(key, granted)
+			t.cancel(key, granted)
 			return nil, context.Cause(ctx)
 		case <-tick.C:
 		}
@@ -87,7 +87,7 @@ func (t *turns) take(ctx context.Context, key string, waiting func(holder string
 
 // leave takes a waiter out of the queue. One that was granted the key meanwhile has
 // it and must hand it on.
-func (t *turns) leave(key string, granted chan struct{}) {
+func (t *keyedMutex) cancel(key string, granted chan struct{}) {
 	t.mu.Lock()
 	held := t.held[key]
 	i := slices.Index(held.queue, granted)
@@ -96,12 +96,12 @@ func (t *turns) leave(key string, granted chan struct{}) {
 	}
 	t.mu.Unlock()
 	if i < 0 {
-		t.pass(key)
+		t.unlock(key)
 	}
 }
 
 // pass ends the holder's turn: the first in the queue has the key.
-func (t *turns) pass(key string) {
+func (t *keyedMutex) unlock(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	held := t.held[key]
@@ -109,7 +109,7 @@ func (t *turns) pass(key string) {
 		delete(t.held, key)
 		return
 	}
-	held.describe(someStep)
+	held.describe(unnamedStep)
 	close(held.queue[0])
 	held.queue = held.queue[1:]
 }

@@ -49,7 +49,7 @@ func TestFindByHostAndAddress(t *testing.T) {
 	}
 
 	// The class is told once it is known.
-	_, err := s.store.Stock(t.Context(), a)
+	_, err := s.store.Reservation(t.Context(), a)
 	require.NoError(t, err)
 	p, err := s.store.Find(t.Context(), "node-7_0000:3b:00.0")
 	require.NoError(t, err)
@@ -71,21 +71,21 @@ func TestRecreatedProvider(t *testing.T) {
 	id := s.nova.Device(root, "node-7", address, otuClass)
 	for call, do := range map[string]func(string) error{
 		"Usages":      func(id string) error { _, err := s.store.Usages(t.Context(), id); return err },
-		"Stock":       func(id string) error { _, err := s.store.Stock(t.Context(), id); return err },
+		"Stock":       func(id string) error { _, err := s.store.Reservation(t.Context(), id); return err },
 		"PutReserved": func(id string) error { _, err := s.store.PutReserved(t.Context(), id, 2, 1); return err },
-		"Raise":       func(id string) error { _, err := inventory.Raise(t.Context(), s.store, id, nil); return err },
+		"Raise":       func(id string) error { _, err := inventory.EnsureReserved(t.Context(), s.store, id, nil); return err },
 	} {
 		p, err := s.store.Find(t.Context(), name)
 		require.NoError(t, err, call)
 		require.Equal(t, id, p.UUID, call)
-		_, err = inventory.Raise(t.Context(), s.store, p.UUID, nil)
+		_, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil)
 		require.NoError(t, err)
 		again := s.nova.Recreate(id, root, "node-7", address, otuClass)
 		it.RequireCode(t, device.CodeNoProvider, do(id))
 		p, err = s.store.Find(t.Context(), name)
 		require.NoError(t, err, call)
 		require.Equal(t, again, p.UUID, call)
-		v, err := inventory.Look(t.Context(), s.store, again)
+		v, err := inventory.Read(t.Context(), s.store, again)
 		require.NoError(t, err)
 		require.False(t, v.Burned(), "Nova makes it free")
 		id = again

@@ -15,21 +15,21 @@ import (
 	"burnish/internal/inventory"
 )
 
-// inFlight is how many requests of one Fleet call are under way at once.
+// inFlight is how many requests of one Lister call are under way at once.
 const inFlight = 8
 
 // fewHosts is up to how many hosts are asked for one by one; for more, or where a
 // host's tree is not known, the whole list is one request.
-const fewHosts = 8
+const maxPerHostQueries = 8
 
 // worthAsking is from how many providers on that should be free it pays to ask for
 // all free ones of their class, which is dear for Placement, instead of for each.
-const worthAsking = 4
+const candidateThreshold = 4
 
-// Foreigners is inventory.Fleet's. One that has no inventory of exactly one class is
+// ListNova is inventory.Lister's. One that has no inventory of exactly one class is
 // shown with total 0, and logged: it must not hide the others.
-func (s *Store) Foreigners(ctx context.Context, hosts []string, at func(), each func(inventory.Sighted) error) error {
-	all, err := s.foreignOf(ctx, hosts)
+func (s *Store) ListNova(ctx context.Context, hosts []string, at func(), each func(inventory.ProviderSnapshot) error) error {
+	all, err := s.listNovaOnHosts(ctx, hosts)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Store) Foreigners(ctx context.Context, hosts []string, at func(), each 
 	for _, host := range hosts {
 		wanted[strings.ToLower(host)] = true
 	}
-	v := &view{store: s, at: at, each: each, required: []string{s.trait(OneTimeUse), "!" + s.trait(OwnTrait)}}
+	v := &listing{store: s, at: at, each: each, required: []string{s.trait(OneTimeUse), "!" + s.trait(OwnTrait)}}
 	for _, p := range all {
 		d := s.deviceOf(p.Name)
 		if len(hosts) > 0 && !wanted[d.host] {
@@ -46,27 +46,27 @@ func (s *Store) Foreigners(ctx context.Context, hosts []string, at func(), each 
 		}
 		v.add(p, d.name, d.host)
 	}
-	return v.show(ctx)
+	return v.run(ctx)
 }
 
 // foreignOf lists the foreign providers, or at least all of these hosts.
-func (s *Store) foreignOf(ctx context.Context, hosts []string) ([]resourceproviders.ResourceProvider, error) {
-	if len(hosts) == 0 || len(hosts) > fewHosts {
-		return s.foreign(ctx, "")
+func (s *Store) listNovaOnHosts(ctx context.Context, hosts []string) ([]resourceproviders.ResourceProvider, error) {
+	if len(hosts) == 0 || len(hosts) > maxPerHostQueries {
+		return s.listNova(ctx, "")
 	}
 	var all []resourceproviders.ResourceProvider
 	for _, host := range hosts {
 		trees := s.index.trees(strings.ToLower(host))
 		if len(trees) == 0 {
-			return s.foreign(ctx, "")
+			return s.listNova(ctx, "")
 		}
 		for _, tree := range trees {
-			some, err := s.foreign(ctx, tree)
+			some, err := s.listNova(ctx, tree)
 			if err != nil {
 				return nil, err
 			}
 			if len(some) == 0 { // the tree may be gone, and the host have another
-				return s.foreign(ctx, "")
+				return s.listNova(ctx, "")
 			}
 			all = append(all, some...)
 		}
@@ -83,8 +83,8 @@ func unique(all []resourceproviders.ResourceProvider) []resourceproviders.Resour
 	})
 }
 
-// Own is inventory.Fleet's.
-func (s *Store) Own(ctx context.Context, uuids []string, at func(), each func(inventory.Sighted) error) error {
+// ListOwn is inventory.Lister's.
+func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(), each func(inventory.ProviderSnapshot) error) error {
 	if len(uuids) == 0 {
 		return nil
 	}
@@ -101,14 +101,14 @@ func (s *Store) Own(ctx context.Context, uuids []string, at func(), each func(in
 	for _, uuid := range uuids {
 		wanted[uuid] = true
 	}
-	v := &view{store: s, at: at, each: each, required: []string{own}}
+	v := &listing{store: s, at: at, each: each, required: []string{own}}
 	for _, p := range all {
 		if wanted[p.UUID] {
 			host := strings.ToLower(p.Name[:max(strings.LastIndex(p.Name, "_"), 0)])
 			v.add(p, "", host)
 		}
 	}
-	return v.show(ctx)
+	return v.run(ctx)
 }
 
 func tell(at func()) {
@@ -117,11 +117,11 @@ func tell(at func()) {
 	}
 }
 
-// view puts together what a Fleet shows.
-type view struct {
+// view puts together what a Lister shows.
+type listing struct {
 	store    *Store
 	at       func()
-	each     func(inventory.Sighted) error
+	each     func(inventory.ProviderSnapshot) error
 	required []string
 
 	rows []*row
@@ -132,51 +132,51 @@ type view struct {
 
 // row is one provider on its way to be shown.
 type row struct {
-	inventory.Sighted
-	listed int64 // the generation in the list
-	known  seen
-	sure   bool // known is of the generation in the list
+	inventory.ProviderSnapshot
+	listedGeneration int64 // the generation in the list
+	inventory        cachedInventory
+	current          bool // known is of the generation in the list
 }
 
-func (v *view) add(p resourceproviders.ResourceProvider, name, host string) {
-	r := &row{listed: int64(p.Generation)}
+func (v *listing) add(p resourceproviders.ResourceProvider, name, host string) {
+	r := &row{listedGeneration: int64(p.Generation)}
 	r.UUID, r.Name, r.Device, r.Host = p.UUID, p.Name, name, host
-	r.known, r.sure = v.store.memory.at(p.UUID, r.listed)
+	r.inventory, r.current = v.store.memory.at(p.UUID, r.listedGeneration)
 	v.rows = append(v.rows, r)
 }
 
 // show reads what is not known yet, and hands over every provider.
-func (v *view) show(ctx context.Context) error {
+func (v *listing) run(ctx context.Context) error {
 	// Inventories first: they say which are free, and of which class.
-	err := v.together(ctx, func(ctx context.Context, r *row) (err error) {
-		if r.sure {
+	err := v.forEachRow(ctx, func(ctx context.Context, r *row) (err error) {
+		if r.current {
 			return nil
 		}
-		r.known, r.sure, err = v.read(ctx, r)
+		r.inventory, r.current, err = v.readInventory(ctx, r)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	free, err := v.unused(ctx)
+	free, err := v.findUnused(ctx)
 	if err != nil {
 		return err
 	}
-	return v.together(ctx, func(ctx context.Context, r *row) error {
-		if r.sure && free[r.UUID] {
-			return v.hand(r, inventory.Usage{Generation: r.known.generation})
+	return v.forEachRow(ctx, func(ctx context.Context, r *row) error {
+		if r.current && free[r.UUID] {
+			return v.emit(r, inventory.Usage{Generation: r.inventory.generation})
 		}
-		u, err := v.settle(ctx, r)
+		u, err := v.readUsage(ctx, r)
 		if err != nil {
 			return err
 		}
-		return v.hand(r, u)
+		return v.emit(r, u)
 	})
 }
 
 // together does something with each row, eight at a time. A provider that is gone
 // meanwhile is left out.
-func (v *view) together(ctx context.Context, do func(context.Context, *row) error) error {
+func (v *listing) forEachRow(ctx context.Context, do func(context.Context, *row) error) error {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
 	for _, r := range v.rows {
@@ -202,26 +202,26 @@ func (v *view) together(ctx context.Context, do func(context.Context, *row) erro
 	return nil
 }
 
-func (v *view) drop(r *row) {
+func (v *listing) drop(r *row) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	r.UUID = ""
 }
 
 // read reads a provider's inventory. One that makes no sense is known, with total 0.
-func (v *view) read(ctx context.Context, r *row) (seen, bool, error) {
-	known, err := v.store.stock(ctx, r.UUID)
+func (v *listing) readInventory(ctx context.Context, r *row) (cachedInventory, bool, error) {
+	known, err := v.store.readInventory(ctx, r.UUID)
 	v.answered()
 	if isCode(err, device.CodeInventoryInvalid) && ctx.Err() == nil {
-		if v.store.once("inventory " + r.UUID) {
+		if v.store.firstTime("inventory " + r.UUID) {
 			v.store.log.Error("a provider's inventory is not that of one device", "provider", r.UUID, "name", r.Name, "error", err)
 		}
-		return seen{generation: r.listed}, false, nil
+		return cachedInventory{generation: r.listedGeneration}, false, nil
 	}
 	return known, err == nil, err
 }
 
-func (v *view) answered() {
+func (v *listing) answered() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	tell(v.at)
@@ -230,12 +230,12 @@ func (v *view) answered() {
 // unused asks Placement which providers could be given out: what is free needs no
 // look at its usages. It is the fast way for most, and may miss any: whom it does
 // not name is looked at.
-func (v *view) unused(ctx context.Context) (map[string]bool, error) {
+func (v *listing) findUnused(ctx context.Context) (map[string]bool, error) {
 	classes := map[string]int{}
 	byUUID := map[string]*row{}
 	for _, r := range v.rows {
-		if r.sure && r.known.reserved < r.known.total {
-			classes[r.known.class]++
+		if r.current && r.inventory.reserved < r.inventory.total {
+			classes[r.inventory.class]++
 			byUUID[r.UUID] = r
 		}
 	}
@@ -244,7 +244,7 @@ func (v *view) unused(ctx context.Context) (map[string]bool, error) {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight)
 	for class, n := range classes {
-		if n < worthAsking {
+		if n < candidateThreshold {
 			continue
 		}
 		group.Go(func() error {
@@ -272,8 +272,8 @@ func (v *view) unused(ctx context.Context) (map[string]bool, error) {
 
 // isFree says that a summary shows the provider as it is known, with nothing used.
 func (r *row) isFree(summary allocationcandidates.ProviderSummary) bool {
-	of, ok := summary.Resources[r.known.class]
-	capacity := int(float64(r.known.total-r.known.reserved) * r.known.ratio)
+	of, ok := summary.Resources[r.inventory.class]
+	capacity := int(float64(r.inventory.total-r.inventory.reserved) * r.inventory.ratio)
 	return ok && of.Used == 0 && of.Capacity == capacity && capacity > 0
 }
 
@@ -284,7 +284,7 @@ func (s *Store) candidates(ctx context.Context, class string, required []string,
 		return nil, err
 	}
 	var answer *allocationcandidates.AllocationCandidates
-	err = s.doWith(ctx, c.nested, about{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
+	err = s.doWith(ctx, c.nested, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		const some = 100 // that became free since the list
 		page, err := allocationcandidates.List(c, allocationcandidates.ListOpts{
 			Resources: class + ":1", Required: []string{strings.Join(required, ",")}, Limit: expected + some,
@@ -304,9 +304,9 @@ func (s *Store) candidates(ctx context.Context, class string, required []string,
 // settle reads usages, and the inventory again where it is another one by now, until
 // both are of one generation or nobody can say that it is for lack of tries: this is
 // a hint.
-func (v *view) settle(ctx context.Context, r *row) (inventory.Usage, error) {
+func (v *listing) readUsage(ctx context.Context, r *row) (inventory.Usage, error) {
 	var u inventory.Usage
-	for range tries {
+	for range maxTries {
 		var err error
 		// Not the usages: these say by whom, too, at the same price.
 		u, err = v.store.consumers(ctx, r.UUID)
@@ -314,20 +314,20 @@ func (v *view) settle(ctx context.Context, r *row) (inventory.Usage, error) {
 		if err != nil {
 			return u, err
 		}
-		if !r.sure && r.known.generation == u.Generation && r.known.class == "" {
+		if !r.current && r.inventory.generation == u.Generation && r.inventory.class == "" {
 			return u, nil // an inventory that makes no sense
 		}
-		if r.sure && r.known.generation == u.Generation {
+		if r.current && r.inventory.generation == u.Generation {
 			return u, nil
 		}
 		if known, ok := v.store.memory.at(r.UUID, u.Generation); ok {
-			r.known, r.sure = known, true
+			r.inventory, r.current = known, true
 			return u, nil
 		}
-		if r.known, r.sure, err = v.read(ctx, r); err != nil {
+		if r.inventory, r.current, err = v.readInventory(ctx, r); err != nil {
 			return u, err
 		}
-		if r.known.generation == u.Generation || !r.sure {
+		if r.inventory.generation == u.Generation || !r.current {
 			return u, nil
 		}
 	}
@@ -335,17 +335,17 @@ func (v *view) settle(ctx context.Context, r *row) (inventory.Usage, error) {
 }
 
 // hand shows one provider, unless the caller ended it.
-func (v *view) hand(r *row, u inventory.Usage) error {
+func (v *listing) emit(r *row, u inventory.Usage) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.err != nil {
 		return v.err
 	}
-	r.Class = r.known.class
-	r.View = inventory.View{
+	r.Class = r.inventory.class
+	r.ReservationSnapshot = inventory.ReservationSnapshot{
 		Generation: u.Generation, Before: u.Generation,
-		Total: r.known.total, Reserved: r.known.reserved, Used: u.Used, Consumers: u.Consumers,
+		Total: r.inventory.total, Reserved: r.inventory.reserved, Used: u.Used, Consumers: u.Consumers,
 	}
-	v.err = v.each(r.Sighted)
+	v.err = v.each(r.ProviderSnapshot)
 	return v.err
 }

@@ -18,12 +18,12 @@ import (
 	it "burnish/internal/testkit/suites/inventorytest"
 )
 
-// seenBy collects what a Fleet shows, by UUID.
-func seenBy(t *testing.T, show func(at func(), each func(inventory.Sighted) error) error) map[string]inventory.Sighted {
+// seenBy collects what a Lister shows, by UUID.
+func seenBy(t *testing.T, show func(at func(), each func(inventory.ProviderSnapshot) error) error) map[string]inventory.ProviderSnapshot {
 	t.Helper()
-	all := map[string]inventory.Sighted{}
+	all := map[string]inventory.ProviderSnapshot{}
 	var answers, busy atomic.Int64
-	require.NoError(t, show(func() { answers.Add(1) }, func(s inventory.Sighted) error {
+	require.NoError(t, show(func() { answers.Add(1) }, func(s inventory.ProviderSnapshot) error {
 		if busy.Add(1) != 1 {
 			return errors.New("two at once")
 		}
@@ -38,10 +38,10 @@ func seenBy(t *testing.T, show func(at func(), each func(inventory.Sighted) erro
 	return all
 }
 
-func (s *site) foreigners(t *testing.T, hosts ...string) map[string]inventory.Sighted {
+func (s *site) foreigners(t *testing.T, hosts ...string) map[string]inventory.ProviderSnapshot {
 	t.Helper()
-	return seenBy(t, func(at func(), each func(inventory.Sighted) error) error {
-		return s.store.Foreigners(t.Context(), hosts, at, each)
+	return seenBy(t, func(at func(), each func(inventory.ProviderSnapshot) error) error {
+		return s.store.ListNova(t.Context(), hosts, at, each)
 	})
 }
 
@@ -80,11 +80,11 @@ func TestForeignersShowsEachOne(t *testing.T) {
 		got := s.foreigners(t)
 		require.Len(t, got, len(devices)+2)
 		d := got[devices[i]]
-		v, err := inventory.Look(ctx, s.store, devices[i])
+		v, err := inventory.Read(ctx, s.store, devices[i])
 		require.NoError(t, err)
 		require.ElementsMatch(t, v.Consumers, d.Consumers)
 		v.Consumers = d.Consumers
-		require.Equal(t, v, d.View)
+		require.Equal(t, v, d.ReservationSnapshot)
 		require.Equal(t, []int{reserved, used}, []int{d.Reserved, d.Used})
 	}
 	for range 2 { // with nothing in memory, and with everything
@@ -94,9 +94,9 @@ func TestForeignersShowsEachOne(t *testing.T) {
 		want(3, 1, 0)
 	}
 	got := s.foreigners(t)
-	require.Equal(t, inventory.Sighted{
+	require.Equal(t, inventory.ProviderSnapshot{
 		Provider: inventory.Provider{UUID: devices[0], Name: "cmp_7_0000:3B:00.0", Class: otuClass},
-		Device:   "node-7_0000:3b:00.0", Host: "node-7", View: got[devices[0]].View,
+		Device:   "node-7_0000:3b:00.0", Host: "node-7", ReservationSnapshot: got[devices[0]].ReservationSnapshot,
 	}, got[devices[0]])
 	require.Zero(t, got[two].Total)
 	require.Equal(t, 1, strings.Count(s.log.String(), "is not that of one device"), "told once")
@@ -142,10 +142,10 @@ func TestForeignersShowsEachOne(t *testing.T) {
 	require.Empty(t, seenByNone(t, s, "node-99"))
 }
 
-func seenByNone(t *testing.T, s *site, host string) []inventory.Sighted {
+func seenByNone(t *testing.T, s *site, host string) []inventory.ProviderSnapshot {
 	t.Helper()
-	var all []inventory.Sighted
-	require.NoError(t, s.store.Foreigners(t.Context(), []string{host}, nil, func(one inventory.Sighted) error {
+	var all []inventory.ProviderSnapshot
+	require.NoError(t, s.store.ListNova(t.Context(), []string{host}, nil, func(one inventory.ProviderSnapshot) error {
 		all = append(all, one)
 		return nil
 	}))
@@ -163,8 +163,8 @@ func TestOwnShowsTheGivenOnes(t *testing.T) {
 	others := s.nova.Device(s.nova.Host("node-7"), "node-7", "0000:3b:00.0", otuClass)
 	require.NoError(t, s.store.Delete(t.Context(), uuids[4]))
 	asked := append([]string{others, uuid.NewString()}, uuids[1:]...)
-	got := seenBy(t, func(at func(), each func(inventory.Sighted) error) error {
-		return s.store.Own(t.Context(), asked, at, each)
+	got := seenBy(t, func(at func(), each func(inventory.ProviderSnapshot) error) error {
+		return s.store.ListOwn(t.Context(), asked, at, each)
 	})
 	require.Len(t, got, 3)
 	for _, id := range uuids[1:4] {
@@ -173,7 +173,7 @@ func TestOwnShowsTheGivenOnes(t *testing.T) {
 		require.Empty(t, got[id].Device)
 		require.Equal(t, "CUSTOM_BURNISH_TEST", got[id].Class)
 	}
-	require.NoError(t, s.store.Own(t.Context(), nil, nil, nil))
+	require.NoError(t, s.store.ListOwn(t.Context(), nil, nil, nil))
 }
 
 func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
@@ -184,14 +184,14 @@ func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
 	}
 	enough := errors.New("enough")
 	calls := 0
-	err := s.store.Foreigners(t.Context(), nil, nil, func(inventory.Sighted) error { calls++; return enough })
+	err := s.store.ListNova(t.Context(), nil, nil, func(inventory.ProviderSnapshot) error { calls++; return enough })
 	require.ErrorIs(t, err, enough)
 	require.Equal(t, 1, calls)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err = s.store.Foreigners(ctx, nil, nil, func(inventory.Sighted) error { cancel(); return nil })
+	err = s.store.ListNova(ctx, nil, nil, func(inventory.ProviderSnapshot) error { cancel(); return nil })
 	require.ErrorIs(t, err, context.Canceled)
-	err = s.store.Foreigners(ctx, nil, nil, func(inventory.Sighted) error { return nil })
+	err = s.store.ListNova(ctx, nil, nil, func(inventory.ProviderSnapshot) error { return nil })
 	require.ErrorIs(t, err, context.Canceled)
 }
 

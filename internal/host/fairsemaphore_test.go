@@ -24,7 +24,7 @@ type client struct {
 }
 
 // ask starts an Acquire and waits until it waits or is over.
-func ask(s *Slots, key string) *client {
+func ask(s *FairSemaphore, key string) *client {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &client{key: key, cancel: cancel}
 	start := time.Now()
@@ -71,7 +71,7 @@ func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 // S2.65
 func TestSlots(t *testing.T) {
 	inBubble(t, "no more than n at once, in order", func(t *testing.T) {
-		s := NewSlots(2)
+		s := NewFairSemaphore(2)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
 		require.True(t, a.has() && b.has())
 		require.Empty(t, a.places(), "who need not wait is told nothing")
@@ -84,10 +84,10 @@ func TestSlots(t *testing.T) {
 		c.give()
 		d.give()
 		require.Equal(t, 2, s.free)
-		require.Empty(t, s.line)
+		require.Empty(t, s.queue)
 	})
 	inBubble(t, "told at once, on each change and every five seconds", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		<-time.After(11 * time.Second)
 		synctest.Wait()
@@ -102,7 +102,7 @@ func TestSlots(t *testing.T) {
 		c.give()
 	})
 	inBubble(t, "release counts once", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		a.give()
 		a.give()
@@ -113,7 +113,7 @@ func TestSlots(t *testing.T) {
 		require.Equal(t, 1, s.free)
 	})
 	inBubble(t, "who leaves is out at once", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		b.leave(context.Canceled)
 		require.ErrorIs(t, b.ended(), context.Canceled)
@@ -125,16 +125,16 @@ func TestSlots(t *testing.T) {
 		again.give()
 	})
 	inBubble(t, "an ended context gets no slot", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := s.Acquire(ctx, "a", nil)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 1, s.free)
-		require.Empty(t, s.line)
+		require.Empty(t, s.queue)
 	})
 	inBubble(t, "at least one slot", func(t *testing.T) {
-		release, err := NewSlots(0).Acquire(t.Context(), "a", nil)
+		release, err := NewFairSemaphore(0).Acquire(t.Context(), "a", nil)
 		require.NoError(t, err)
 		release()
 	})
@@ -143,16 +143,16 @@ func TestSlots(t *testing.T) {
 // S2.65
 func TestSlotsComeBack(t *testing.T) {
 	inBubble(t, "the place is kept", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
-		c.leave(ErrComeBack)
-		require.ErrorIs(t, c.ended(), ErrComeBack)
+		c.leave(ErrWillRetry)
+		require.ErrorIs(t, c.ended(), ErrWillRetry)
 		require.Equal(t, []string{"0:3"}, d.places(), "nothing changed for who is behind")
-		<-time.After(keepPlaceFor - time.Second)
+		<-time.After(keepPositionFor - time.Second)
 		back := ask(s, "c")
 		require.Equal(t, []string{"0:2"}, back.places())
 		// The kept place's minute is over; the one that came back stays.
-		<-time.After(keepPlaceFor)
+		<-time.After(keepPositionFor)
 		a.give()
 		b.give()
 		require.True(t, back.has())
@@ -161,10 +161,10 @@ func TestSlotsComeBack(t *testing.T) {
 		d.give()
 	})
 	inBubble(t, "for a minute", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		b.leave(ErrComeBack)
-		<-time.After(keepPlaceFor + time.Second)
+		b.leave(ErrWillRetry)
+		<-time.After(keepPositionFor + time.Second)
 		synctest.Wait()
 		require.Equal(t, "60:1", c.places()[len(c.places())-1])
 		back := ask(s, "b")
@@ -174,9 +174,9 @@ func TestSlotsComeBack(t *testing.T) {
 		back.give()
 	})
 	inBubble(t, "it holds nobody up, and is the first when it is back", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
-		b.leave(ErrComeBack)
+		b.leave(ErrWillRetry)
 		a.give()
 		require.True(t, c.has(), "a slot stood idle for one who is away")
 		back := ask(s, "b")
@@ -188,9 +188,9 @@ func TestSlotsComeBack(t *testing.T) {
 		d.give()
 	})
 	inBubble(t, "only for its own key", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		b.leave(ErrComeBack)
+		b.leave(ErrWillRetry)
 		d := ask(s, "d")
 		require.Equal(t, []string{"0:3"}, d.places())
 		// A second attempt of one who is there does not take the first one's place.
@@ -201,19 +201,19 @@ func TestSlotsComeBack(t *testing.T) {
 		}
 	})
 	inBubble(t, "a slot granted to one who leaves goes to the next", func(t *testing.T) {
-		s := NewSlots(1)
+		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
-		b.cancel(ErrComeBack)
+		b.cancel(ErrWillRetry)
 		a.release() // at once: b may have been granted the slot before it sees its end
 		synctest.Wait()
-		require.ErrorIs(t, b.ended(), ErrComeBack)
+		require.ErrorIs(t, b.ended(), ErrWillRetry)
 		require.True(t, c.has())
 		back := ask(s, "b")
 		require.Equal(t, []string{"0:1"}, back.places())
 		c.give()
 		back.give()
 		require.Equal(t, 1, s.free)
-		require.Empty(t, s.line)
+		require.Empty(t, s.queue)
 	})
 }
 
@@ -222,7 +222,7 @@ func TestSlotsComeBack(t *testing.T) {
 // S2.65
 func TestSlotsUnderLoad(t *testing.T) {
 	const n = 3
-	s := NewSlots(n)
+	s := NewFairSemaphore(n)
 	var mu sync.Mutex
 	running, most := 0, 0
 	var group sync.WaitGroup
@@ -231,7 +231,7 @@ func TestSlotsUnderLoad(t *testing.T) {
 			for j := range 50 {
 				ctx, cancel := context.WithCancelCause(context.Background())
 				if (i+j)%3 == 0 {
-					go cancel([]error{ErrComeBack, context.Canceled}[j%2])
+					go cancel([]error{ErrWillRetry, context.Canceled}[j%2])
 				}
 				release, err := s.Acquire(ctx, fmt.Sprint(i), nil)
 				if err == nil {
@@ -252,8 +252,8 @@ func TestSlotsUnderLoad(t *testing.T) {
 	group.Wait()
 	require.LessOrEqual(t, most, n)
 	require.Equal(t, n, s.free)
-	for _, p := range s.line {
-		require.NotNil(t, p.away, "someone is still in the line")
-		p.away.Stop()
+	for _, p := range s.queue {
+		require.NotNil(t, p.expiry, "someone is still in the line")
+		p.expiry.Stop()
 	}
 }

@@ -20,7 +20,7 @@ func TestBeginningsAreSpaced(t *testing.T) {
 			l := s.listener(h.handle)
 			ch := s.channel()
 			began := make(chan time.Time, 9)
-			l.Began = func(context.Context) error {
+			l.OnConnected = func(context.Context) error {
 				if len(began) < cap(began) {
 					began <- time.Now()
 				}
