@@ -87,7 +87,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	record.Remembered = found
 	return contract.HostFacts{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions, Type: d.Type,
-		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, Offers: d.Offers,
+		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, Offers: d.SupportedSteps,
 		SeenAt: time.Now().UTC(), Record: &record,
 	}, nil
 }

@@ -13,9 +13,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Perform plays a program that takes as long as the disk, and asks every second whether
+// RunStep plays a program that takes as long as the disk, and asks every second whether
 // it may go on.
-func (h *diskHandle) Perform(ctx context.Context, step string, mayGoOn func() error) (string, error) {
+func (h *diskHandle) RunStep(ctx context.Context, step string, mayGoOn func() error) (string, error) {
 	if err := mayGoOn(); err != nil {
 		return "", err
 	}

@@ -56,7 +56,7 @@ func run(args []string) error {
 		case privileged.Subcommand:
 			return runNVMeHelper(args[1:])
 		case script.Subcommand:
-			return script.Keep()
+			return script.RunSupervisor()
 		case "--version", "version":
 			fmt.Fprintln(os.Stdout, "burnish-worker", version)
 			return nil

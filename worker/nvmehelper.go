@@ -21,19 +21,19 @@ func runNVMeHelper(args []string) error {
 	if len(args) > 0 {
 		return usageError{errors.New(privileged.Subcommand + " takes no arguments")}
 	}
-	local, err := privileged.Machine(helperTools...)
+	local, err := privileged.LocalForHelper(helperTools...)
 	s := &privileged.Server{Local: local}
 	var rules *host.Rules
 	if err == nil {
 		rules, err = host.LoadRootRules(helperRules)
 	}
 	if err != nil {
-		s.Unfit = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "the NVMe helper does nothing: " + err.Error(), Remedy: "see docs/nvme.md, Without root"}
+		s.StartupError = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "the NVMe helper does nothing: " + err.Error(), Remedy: "see docs/nvme.md, Without root"}
 	} else {
 		s.Allow = rules.AllowPCI
 	}
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	return privileged.Main(s)
+	return privileged.RunHelper(s)
 }

@@ -48,8 +48,8 @@ type Discovery struct {
 	Capabilities *device.Capabilities
 	// Layout is how the device is cut into namespaces, where it can be.
 	Layout device.Layout
-	// Offers are the steps that the Handle, a Performer then, does in a way of its own.
-	Offers []string
+	// SupportedSteps are the steps that the Handle, a Performer then, does in a way of its own.
+	SupportedSteps []string
 	// Estimates is how long the device says that an operation takes; what it does not
 	// tell is not in it.
 	Estimates map[device.Operation]time.Duration

@@ -11,10 +11,10 @@ import (
 	"burnish/internal/device"
 )
 
-// lockPatience is how long a lock may be refused before it counts as held. A copy of
+// lockTimeout is how long a lock may be refused before it counts as held. A copy of
 // a descriptor that is on its way through fork and exec keeps its lock for
 // milliseconds after Close.
-const lockPatience = 100 * time.Millisecond
+const lockTimeout = 100 * time.Millisecond
 
 // Lock takes the exclusive lock on a target's own open descriptor (SAFETY F1). It
 // keeps apart two workers with different state directories, and goes with the
@@ -22,7 +22,7 @@ const lockPatience = 100 * time.Millisecond
 // back: LOCK_UN would free a child's as well (measured). Held by another, it returns
 // the transient fault target_busy; name says in it what is held.
 func Lock(ctx context.Context, fd int, name string) error {
-	err := Patiently(ctx, lockPatience, func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
+	err := RetryInterrupted(ctx, lockTimeout, func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return &device.Fault{
 			Class:   device.Transient,
@@ -37,9 +37,9 @@ func Lock(ctx context.Context, fd int, name string) error {
 	return nil
 }
 
-// Patiently calls try again while it returns EAGAIN or EINTR, until patience is
+// RetryInterrupted calls try again while it returns EAGAIN or EINTR, until patience is
 // spent, and returns what the last call did, or ctx's error where that ends first.
-func Patiently(ctx context.Context, patience time.Duration, try func() error) error {
+func RetryInterrupted(ctx context.Context, patience time.Duration, try func() error) error {
 	const pause = 10 * time.Millisecond
 	spent := time.NewTimer(patience)
 	defer spent.Stop()

@@ -16,11 +16,11 @@ const GuestDriver = "vfio-pci"
 // OpenVFIO opens the device of a VFIO group as a guest does.
 func OpenVFIO(path string) (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0) }
 
-// NotInAGuest proves that no guest has a PCI device: the kernel lets one open its VFIO
+// CheckVFIOFree proves that no guest has a PCI device: the kernel lets one open its VFIO
 // group at a time (SAFETY F21). group is the number of its IOMMU group, "" where it has
 // none, dev where nodes are, open OpenVFIO; what names the device. Faults: target_busy,
 // not_allowed.
-func NotInAGuest(dev, group, what string, open func(path string) (int, error)) error {
+func CheckVFIOFree(dev, group, what string, open func(path string) (int, error)) error {
 	if group == "" {
 		return nil
 	}

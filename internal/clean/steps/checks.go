@@ -17,7 +17,7 @@ func SecurityCheck() Step {
 }
 
 func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
-	drive, ok := w.Device.(hardware.Secured)
+	drive, ok := w.Device.(hardware.SecurityCleaner)
 	if !ok {
 		return Outcome{}, unsupported(w, "tell what a tenant may have left outside of user data")
 	}
@@ -42,7 +42,7 @@ func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) 
 	if _, err := w.LoadEvidence(deferredCheckName, &due); err != nil || !due {
 		return "", err
 	}
-	drive, ok := w.Device.(hardware.Secured)
+	drive, ok := w.Device.(hardware.SecurityCleaner)
 	if !ok {
 		return "", nil
 	}
@@ -61,7 +61,7 @@ func WearCheck() Step {
 const critical = 1<<0 | 1<<2 | 1<<3
 
 func runWearCheck(ctx context.Context, w *Work) (Outcome, error) {
-	drive, ok := w.Device.(hardware.Wearing)
+	drive, ok := w.Device.(hardware.HealthReporter)
 	if !ok {
 		return Outcome{}, unsupported(w, "tell its wear")
 	}

@@ -17,7 +17,7 @@ func ConsolidateNamespaces() Step {
 }
 
 func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
-	drive, ok := w.Device.(hardware.Namespaced)
+	drive, ok := w.Device.(hardware.NamespaceManager)
 	if !ok {
 		return Outcome{}, unsupported(w, "be cut into namespaces")
 	}
@@ -32,7 +32,7 @@ func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
 		}
 		out.Note = fmt.Sprintf("one namespace of %d bytes made (before: %s)", w.Enrolled.Size, before)
 	}
-	if err := drive.Complete(ctx); err != nil {
+	if err := drive.CheckComplete(ctx); err != nil {
 		return Outcome{}, err
 	}
 	return out, w.Device.Check(ctx)
@@ -40,8 +40,8 @@ func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
 
 // complete proves that the Handle reaches all that a tenant could write to.
 func requireWholeDevice(ctx context.Context, w *Work) error {
-	if drive, ok := w.Device.(hardware.Namespaced); ok {
-		return drive.Complete(ctx)
+	if drive, ok := w.Device.(hardware.NamespaceManager); ok {
+		return drive.CheckComplete(ctx)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ type drive struct {
 }
 
 var (
-	_ hardware.ZeroWriter = (*drive)(nil)
-	_ hardware.Namespaced = (*drive)(nil)
+	_ hardware.ZeroWriter       = (*drive)(nil)
+	_ hardware.NamespaceManager = (*drive)(nil)
 )
 
 func (d *drive) WriteZeroesAt(_ context.Context, offset, n int64) error {
@@ -42,12 +42,12 @@ func (d *drive) WriteZeroesAt(_ context.Context, offset, n int64) error {
 
 func (d *drive) Layout(context.Context) (device.Layout, error) { return device.LayoutWhole, nil }
 
-func (d *drive) Complete(context.Context) error {
+func (d *drive) CheckComplete(context.Context) error {
 	d.calls = append(d.calls, "complete")
 	return d.incomplete
 }
 
-func (d *drive) Consolidates() bool { return true }
+func (d *drive) CanConsolidate() bool { return true }
 
 func (d *drive) Consolidate(context.Context, func() error) error { return d.call("consolidate") }
 

@@ -32,11 +32,11 @@ func driverStep(step string) func(context.Context, *Work) (Outcome, error) {
 
 // perform has the device's driver do a whole step in its own way.
 func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
-	driver, ok := w.Device.(hardware.Performer)
+	driver, ok := w.Device.(hardware.StepRunner)
 	if !ok {
 		return Outcome{}, unsupported(w, fmt.Sprintf("do %s by itself", step))
 	}
-	note, err := driver.Perform(ctx, step, func() error { return w.Checkpoint(0) })
+	note, err := driver.RunStep(ctx, step, func() error { return w.Checkpoint(0) })
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -14,9 +14,9 @@ import (
 // card is a device of which a program does whole steps.
 type card struct{ *memory }
 
-var _ hardware.Performer = (*card)(nil)
+var _ hardware.StepRunner = (*card)(nil)
 
-func (c *card) Perform(_ context.Context, step string, mayGoOn func() error) (string, error) {
+func (c *card) RunStep(_ context.Context, step string, mayGoOn func() error) (string, error) {
 	if err := mayGoOn(); err != nil {
 		return "", err
 	}

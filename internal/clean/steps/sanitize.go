@@ -171,8 +171,8 @@ func makeLogDistinct(ctx context.Context, w *Work, drive hardware.Sanitizer, bef
 // in no disk could not be sampled, and be there still when it is cut anew. A drive whose
 // last sanitize failed refuses that until another one is done: it is noSamples until then.
 func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (noSamples bool, err error) {
-	drive, ok := w.Device.(hardware.Namespaced)
-	if !ok || !drive.Consolidates() || w.Device.Size() == w.Enrolled.Size {
+	drive, ok := w.Device.(hardware.NamespaceManager)
+	if !ok || !drive.CanConsolidate() || w.Device.Size() == w.Enrolled.Size {
 		return false, nil
 	}
 	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
@@ -202,7 +202,7 @@ func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own
 			if err := w.Checkpoint(0); err != nil {
 				return now, err
 			}
-			if err := drive.LeaveVerification(ctx); err != nil {
+			if err := drive.ExitMediaVerification(ctx); err != nil {
 				return now, err
 			}
 			continue
@@ -258,7 +258,7 @@ func failIfStalled(ctx context.Context, w *Work, running error) error {
 		if err := w.Checkpoint(0); err != nil {
 			return err
 		}
-		if err := drive.LeaveVerification(ctx); err != nil {
+		if err := drive.ExitMediaVerification(ctx); err != nil {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ type Driver struct {
 // system's own directories those in keep are never on a disk that is erased.
 func New(rules Allow, keep ...string) *Driver {
 	d := &Driver{rules: rules, sys: realSystem()}
-	d.sys.keep = append(d.sys.keep, keep...)
+	d.sys.protectedDirs = append(d.sys.protectedDirs, keep...)
 	return d
 }
 
@@ -60,10 +60,10 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	if known.Path != "" && known.Path != path {
 		return hardware.Discovery{}, hardware.Changed("path", fmt.Sprintf("%q leads to %q and was enrolled as %q", given, path, known.Path))
 	}
-	if err := d.allow(path); err != nil {
+	if err := d.checkAllowed(path); err != nil {
 		return hardware.Discovery{}, err
 	}
-	kind, err := kindOf(path)
+	kind, err := classify(path)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -85,11 +85,11 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return nil, hardware.Changed("path", fmt.Sprintf("%q was never enrolled", given))
 	}
 	if writable {
-		if err := d.allow(enrolled.Path); err != nil {
+		if err := d.checkAllowed(enrolled.Path); err != nil {
 			return nil, err
 		}
 	}
-	kind, err := kindOf(enrolled.Path)
+	kind, err := classify(enrolled.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	return d.openFile(ctx, given, enrolled, writable)
 }
 
-// allow asks the host's rules about a resolved path (SAFETY F13).
-func (d *Driver) allow(path string) error {
+// checkAllowed asks the host's rules about a resolved path (SAFETY F13).
+func (d *Driver) checkAllowed(path string) error {
 	const remedy = "allow the path in the host's host.yaml, if it may be destroyed"
 	if d.rules == nil {
 		return hardware.Refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: this host allows nothing", path)
@@ -151,9 +151,9 @@ const (
 	kindDevice
 )
 
-// kindOf tells without opening it what a resolved path names: to open a device has
+// classify tells without opening it what a resolved path names: to open a device has
 // effects of its own. The opener proves the kind again on its descriptor.
-func kindOf(path string) (kind, error) {
+func classify(path string) (kind, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return 0, openFault(path, err)
@@ -170,9 +170,9 @@ func kindOf(path string) (kind, error) {
 	}
 }
 
-// openOnce opens a resolved path and follows no symbolic link in any of its parts
+// openNoFollow opens a resolved path and follows no symbolic link in any of its parts
 // (SAFETY F14): RESOLVE_NO_SYMLINKS refuses linked parents as well.
-func openOnce(path string, flags uint64) (int, error) {
+func openNoFollow(path string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if flags&unix.O_PATH == 0 {
 		// What became a FIFO meanwhile must not hang the worker. To a regular file
@@ -180,7 +180,7 @@ func openOnce(path string, flags uint64) (int, error) {
 		how.Flags |= unix.O_NONBLOCK | unix.O_NOCTTY
 	}
 	var fd int
-	err := uninterrupted(func() (err error) {
+	err := retryEINTR(func() (err error) {
 		fd, err = unix.Openat2(unix.AT_FDCWD, path, &how)
 		return err
 	})
@@ -190,9 +190,9 @@ func openOnce(path string, flags uint64) (int, error) {
 	return fd, nil
 }
 
-// named proves that the enrolled path still names what is open, which is tells, and
+// verifyPath proves that the enrolled path still names what is open, which is tells, and
 // that the name which the operator gave still leads to that path (SAFETY F14).
-func named(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
+func verifyPath(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
 	path, err := filepath.EvalSymlinks(given)
 	if err != nil {
 		return hardware.Changed("path", fmt.Sprintf("%q leads nowhere now: %v", given, err))
@@ -200,7 +200,7 @@ func named(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
 	if path != enrolled {
 		return hardware.Changed("path", fmt.Sprintf("%q leads to %q now and was enrolled as %q", given, path, enrolled))
 	}
-	fd, err := openOnce(enrolled, unix.O_PATH)
+	fd, err := openNoFollow(enrolled, unix.O_PATH)
 	if err != nil {
 		return hardware.Changed("path", fmt.Sprintf("%q was renamed or removed: %v", enrolled, err))
 	}
@@ -236,8 +236,8 @@ func openFault(path string, err error) error {
 	}
 }
 
-// uninterrupted repeats call while a signal cuts it short.
-func uninterrupted(call func() error) error {
+// retryEINTR repeats call while a signal cuts it short.
+func retryEINTR(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
 			return err

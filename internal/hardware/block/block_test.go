@@ -21,7 +21,7 @@ func TestSuite(t *testing.T) {
 		buffered bool
 	}{
 		"here":  {dir: workDir},
-		"tmpfs": {dir: func(t *testing.T) string { return mount1(t, "none", "size=200m", "-t", "tmpfs") }},
+		"tmpfs": {dir: func(t *testing.T) string { return mountDevice(t, "none", "size=200m", "-t", "tmpfs") }},
 		"xfs":   {dir: func(t *testing.T) string { return mounted(t, workDir(t), []string{"mkfs.xfs", "-q"}, "") }},
 		"ext4":  {dir: func(t *testing.T) string { return mounted(t, workDir(t), []string{"mkfs.ext4", "-q"}, "") }},
 		"ext3":  {dir: func(t *testing.T) string { return mounted(t, workDir(t), []string{"mkfs.ext3", "-q"}, "") }},
@@ -45,7 +45,7 @@ func TestSuite(t *testing.T) {
 					require.NoError(t, os.WriteFile(path, nil, 0o600))
 					require.NoError(t, os.Truncate(path, size))
 					t.Cleanup(func() { require.NoError(t, os.Remove(path)) })
-					return hardwaretest.Device{Target: at(path), Backdoor: hardwaretest.File(path)}
+					return hardwaretest.Device{Target: targetAt(path), Backdoor: hardwaretest.File(path)}
 				},
 			})
 		})
@@ -66,11 +66,11 @@ func TestIdentityIsTheInode(t *testing.T) {
 	var stat unix.Stat_t
 	require.NoError(t, unix.Stat(f.path, &stat))
 	require.Equal(t, device.Identity{
-		Serial: f.who.Serial, Model: "file", Size: oddSize,
+		Serial: f.identity.Serial, Model: "file", Size: oddSize,
 		Given: f.path, Path: f.path, Device: stat.Dev, Inode: stat.Ino,
-	}, f.who)
-	require.Contains(t, f.who.Serial, fmt.Sprintf("ino-%x-%d-", stat.Dev, stat.Ino))
-	found, err := f.driver.Discover(t.Context(), f.target, f.who)
+	}, f.identity)
+	require.Contains(t, f.identity.Serial, fmt.Sprintf("ino-%x-%d-", stat.Dev, stat.Ino))
+	found, err := f.driver.Discover(t.Context(), f.target, f.identity)
 	require.NoError(t, err)
 	require.Equal(t, device.Shred, found.Operation)
 	require.NotEmpty(t, found.Note)
@@ -84,8 +84,8 @@ func TestNextFileWithTheSameInodeNumberIsAnother(t *testing.T) {
 		require.NoError(t, os.Remove(f.path))
 		next := enroll(t, dir, 64*kib)
 		require.NoError(t, os.Remove(f.path))
-		require.NotEqual(t, f.who.Serial, next.who.Serial)
-		if f.who.Inode == next.who.Inode {
+		require.NotEqual(t, f.identity.Serial, next.identity.Serial)
+		if f.identity.Inode == next.identity.Inode {
 			return
 		}
 	}
@@ -97,14 +97,14 @@ func TestLinkIsResolvedOnceAndBothNamesAreKept(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	byID := filepath.Join(f.dir, "by-id")
 	require.NoError(t, os.Symlink(f.path, byID))
-	f.target = at(byID)
+	f.target = targetAt(byID)
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
 	require.NoError(t, err)
 	require.Equal(t, byID, found.Identity.Given)
 	require.Equal(t, f.path, found.Identity.Path)
-	require.Empty(t, f.who.Differs(found.Identity), "by whatever name, it is the same device")
+	require.Empty(t, f.identity.Differs(found.Identity), "by whatever name, it is the same device")
 
-	f.who = found.Identity
+	f.identity = found.Identity
 	h := f.open(t, true)
 	require.NoError(t, h.Check(t.Context()))
 	require.Equal(t, methodDirect, h.Method())
@@ -125,9 +125,9 @@ func TestRulesAreAskedAtDiscoverAndBeforeEachWritableOpen(t *testing.T) {
 	require.NoError(t, os.Symlink(f.path, byID))
 	for name, d := range map[string]*Driver{"refusing rules": New(rules), "no rules": New(nil)} {
 		t.Run(name, func(t *testing.T) {
-			_, err := d.Discover(t.Context(), at(byID), device.Identity{})
+			_, err := d.Discover(t.Context(), targetAt(byID), device.Identity{})
 			hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
-			h, err := d.Open(t.Context(), f.target, f.who, true)
+			h, err := d.Open(t.Context(), f.target, f.identity, true)
 			require.Equal(t, device.NeedsOperator, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Class)
 			require.Nil(t, h)
 			require.Equal(t, before, hardwaretest.Sum(t, contents))
@@ -135,7 +135,7 @@ func TestRulesAreAskedAtDiscoverAndBeforeEachWritableOpen(t *testing.T) {
 	}
 	require.Equal(t, f.path, asked, "the rules speak of resolved paths")
 
-	h, err := New(rules).Open(t.Context(), f.target, f.who, false)
+	h, err := New(rules).Open(t.Context(), f.target, f.identity, false)
 	require.NoError(t, err, "reading destroys nothing")
 	require.NoError(t, h.Close())
 }
@@ -166,10 +166,10 @@ func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
 		"below a file": {filepath.Join(plain, "x"), "is not there", device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(allowAll{}).Discover(t.Context(), at(tc.path), device.Identity{})
+			_, err := New(allowAll{}).Discover(t.Context(), targetAt(tc.path), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, tc.code).Message, tc.says)
 			if tc.path != "" && filepath.IsAbs(tc.path) {
-				h, err := New(allowAll{}).Open(t.Context(), at(tc.path), device.Identity{Path: tc.path}, true)
+				h, err := New(allowAll{}).Open(t.Context(), targetAt(tc.path), device.Identity{Path: tc.path}, true)
 				hardwaretest.RequireFault(t, err, tc.code)
 				require.Nil(t, h)
 			}
@@ -184,7 +184,7 @@ func TestLockIsGivenBackByCloseOfEveryCopyOnly(t *testing.T) {
 	copied, err := unix.Dup(h.fd) // as a child inherits it
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	_, err = f.driver.Open(t.Context(), f.target, f.who, true)
+	_, err = f.driver.Open(t.Context(), f.target, f.identity, true)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "locked")
 	require.NoError(t, unix.Close(copied))
 	f.open(t, true)

@@ -17,14 +17,14 @@ import (
 	"burnish/internal/hardware"
 )
 
-// notInUseDevice refuses a disk that the kernel's tables show in use, it or one of
+// checkDiskUnused refuses a disk that the kernel's tables show in use, it or one of
 // its partitions (SAFETY F12). The tables tell who it is; the claim that Open makes
 // with O_EXCL also keeps away what they do not show, as another namespace's mount.
-func (s system) notInUseDevice(path string, n node) error {
-	if err := s.notSystem(path, n); err != nil {
+func (s system) checkDiskUnused(path string, n node) error {
+	if err := s.checkNotSystem(path, n); err != nil {
 		return err
 	}
-	parts, err := s.parts(n)
+	parts, err := s.partitions(n)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s system) notInUseDevice(path string, n node) error {
 		}
 	}
 	err = s.eachSwap(func(_ string, stat *unix.Stat_t) error {
-		if part, ok := partOf(parts, deviceOf(stat)); ok {
+		if part, ok := findByNumber(parts, deviceNumber(stat)); ok {
 			return hardware.Busy("%q: %s is used as swap", path, part.name)
 		}
 		return nil
@@ -55,22 +55,22 @@ func (s system) notInUseDevice(path string, n node) error {
 	if err != nil {
 		return err
 	}
-	return s.notLoop(path, n.name, func(l loopBehind) bool {
-		_, ok := partOf(parts, l.dev)
+	return s.checkNotLoop(path, n.name, func(l backing) bool {
+		_, ok := findByNumber(parts, l.dev)
 		return ok
 	})
 }
 
-// deviceOf is the number of the device that a stat is of, 0 where it is of none.
-func deviceOf(stat *unix.Stat_t) uint64 {
+// deviceNumber is the number of the device that a stat is of, 0 where it is of none.
+func deviceNumber(stat *unix.Stat_t) uint64 {
 	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
 		return 0
 	}
 	return uint64(stat.Rdev)
 }
 
-// partOf finds the disk or partition with this number.
-func partOf(parts []node, dev uint64) (node, bool) {
+// findByNumber finds the disk or partition with this number.
+func findByNumber(parts []node, dev uint64) (node, bool) {
 	at := slices.IndexFunc(parts, func(p node) bool { return dev != 0 && p.dev == dev })
 	if at < 0 {
 		return node{}, false
@@ -82,11 +82,11 @@ func partOf(parts []node, dev uint64) (node, bool) {
 // its own; what it was mounted from tells one of its devices.
 func (s system) mountedOf(m mount, parts []node) (node, bool) {
 	for _, part := range parts {
-		if m.number == numberOf(part.dev) {
+		if m.number == formatNumber(part.dev) {
 			return part, true
 		}
 	}
-	return partOf(parts, s.sourceOf(m))
+	return findByNumber(parts, s.sourceOf(m))
 }
 
 // sourceOf is the number of the device that m was mounted from, 0 where there is none.
@@ -95,22 +95,22 @@ func (s system) sourceOf(m mount) uint64 {
 		return 0
 	}
 	var stat unix.Stat_t
-	if err := uninterrupted(func() error { return unix.Stat(m.source, &stat) }); err != nil {
+	if err := retryEINTR(func() error { return unix.Stat(m.source, &stat) }); err != nil {
 		return 0 // an old name of it; its number is compared as well
 	}
-	return deviceOf(&stat)
+	return deviceNumber(&stat)
 }
 
-// notSystem refuses a disk on which the system itself lies, or this worker's state,
+// checkNotSystem refuses a disk on which the system itself lies, or this worker's state,
 // through whatever is stacked in between (SAFETY F12).
-func (s system) notSystem(path string, n node) error {
+func (s system) checkNotSystem(path string, n node) error {
 	mounts, err := s.mounts()
 	if err != nil {
 		return err
 	}
-	for _, place := range s.keep {
+	for _, place := range s.protectedDirs {
 		var stat unix.Stat_t
-		err := uninterrupted(func() error { return unix.Stat(place, &stat) })
+		err := retryEINTR(func() error { return unix.Stat(place, &stat) })
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -119,7 +119,7 @@ func (s system) notSystem(path string, n node) error {
 		}
 		devs := []uint64{uint64(stat.Dev)}
 		for _, m := range mounts {
-			if source := s.sourceOf(m); m.number == numberOf(stat.Dev) && source != 0 {
+			if source := s.sourceOf(m); m.number == formatNumber(stat.Dev) && source != 0 {
 				devs = append(devs, source)
 			}
 		}
@@ -131,7 +131,7 @@ func (s system) notSystem(path string, n node) error {
 			if err != nil {
 				return ioFault("look up the disk of", place, err)
 			}
-			if below, err := s.below(dir, n.dir, 0); err != nil {
+			if below, err := s.standsOn(dir, n.dir, 0); err != nil {
 				return ioFault("look at what lies below", dir, err)
 			} else if below {
 				return hardware.Refused(device.CodeNotAllowed, "name another disk", "%q is the disk under %s", path, place)
@@ -141,8 +141,8 @@ func (s system) notSystem(path string, n node) error {
 	return nil
 }
 
-// below tells whether the device dir is disk, a partition of it, or stands upon it.
-func (s system) below(dir, disk string, depth int) (bool, error) {
+// standsOn tells whether the device dir is disk, a partition of it, or stands upon it.
+func (s system) standsOn(dir, disk string, depth int) (bool, error) {
 	const deepest = 32
 	if dir == disk || filepath.Dir(dir) == disk {
 		return true, nil
@@ -159,7 +159,7 @@ func (s system) below(dir, disk string, depth int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if found, err := s.below(next, disk, depth+1); found || err != nil {
+		if found, err := s.standsOn(next, disk, depth+1); found || err != nil {
 			return found, err
 		}
 	}
@@ -171,8 +171,8 @@ func (s system) below(dir, disk string, depth int) (bool, error) {
 // closed (SAFETY F12). Who passes through is waited for.
 func (s system) claim(ctx context.Context, path string, flags uint64) (int, error) {
 	fd := -1
-	err := hardware.Patiently(ctx, s.patience, func() (err error) {
-		fd, err = openOnce(path, flags|unix.O_EXCL)
+	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
+		fd, err = openNoFollow(path, flags|unix.O_EXCL)
 		if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeTargetBusy {
 			return unix.EAGAIN
 		}
@@ -190,14 +190,14 @@ type writer struct {
 	name string
 }
 
-// noWriters refuses a target that another descriptor than ours may be written
+// checkNoWriters refuses a target that another descriptor than ours may be written
 // through: O_EXCL keeps away only those who ask for it, and a guest does not. is
 // tells the target. It sees only the processes that this worker may look at: the claim
 // is what counts, and this finds some of those who did not make one.
-func (s system) noWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) error {
+func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) error {
 	var found *writer
-	err := hardware.Patiently(ctx, s.patience, func() (err error) {
-		if found, err = s.writerOf(ours, is); found != nil && err == nil {
+	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
+		if found, err = s.findWriter(ours, is); found != nil && err == nil {
 			return unix.EAGAIN
 		}
 		return err
@@ -211,9 +211,9 @@ func (s system) noWriters(ctx context.Context, path string, ours int, is func(*u
 	return err
 }
 
-// writerOf finds the first process with a descriptor, other than ours, that is of the
+// findWriter finds the first process with a descriptor, other than ours, that is of the
 // target and may be written through.
-func (s system) writerOf(ours int, is func(*unix.Statx_t) bool) (*writer, error) {
+func (s system) findWriter(ours int, is func(*unix.Statx_t) bool) (*writer, error) {
 	entries, err := os.ReadDir(s.proc)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (s system) writerOf(ours int, is func(*unix.Statx_t) bool) (*writer, error)
 		}
 		dir := filepath.Join(s.proc, entry.Name())
 		fds, err := os.ReadDir(filepath.Join(dir, "fd"))
-		if err != nil && !gone(err) {
+		if err != nil && !notReadable(err) {
 			return nil, err
 		}
 		for _, each := range fds {
@@ -244,7 +244,7 @@ func (s system) writerOf(ours int, is func(*unix.Statx_t) bool) (*writer, error)
 			}
 			if writes {
 				name, err := os.ReadFile(filepath.Join(dir, "comm"))
-				if err != nil && !gone(err) {
+				if err != nil && !notReadable(err) {
 					return nil, err
 				}
 				return &writer{pid, strings.TrimSpace(string(name))}, nil
@@ -254,16 +254,16 @@ func (s system) writerOf(ours int, is func(*unix.Statx_t) bool) (*writer, error)
 	return nil, nil
 }
 
-// gone tells that a process or a descriptor has ended since it was listed, or that it
+// notReadable tells that a process or a descriptor has ended since it was listed, or that it
 // belongs to another user and may not be looked at.
-func gone(err error) bool {
+func notReadable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrPermission)
 }
 
 // mayWrite reads from fdinfo whether a descriptor was opened for writing.
 func mayWrite(name string) (bool, error) {
 	text, err := os.ReadFile(name)
-	if gone(err) {
+	if notReadable(err) {
 		return false, nil
 	}
 	if err != nil {

@@ -48,17 +48,17 @@ func TestTablesAreReadAsTheKernelWritesThem(t *testing.T) {
 			f.set(t, "sda", map[string]string{"sda1/partition": "1\n", "sda1/dev": "8:1\n"})
 			f.enroll(t)
 			fill := func(text string) string {
-				return strings.NewReplacer("%DEV", f.driver.sys.dev, "%N", numberOf(f.number(t))).Replace(text)
+				return strings.NewReplacer("%DEV", f.driver.sys.dev, "%N", formatNumber(f.number(t))).Replace(text)
 			}
 			f.driver.sys.proc = tables(t, map[string]string{"self/mountinfo": fill(tc.mountinfo), "swaps": fill(tc.swaps)})
-			for _, known := range []device.Identity{{}, f.who} {
+			for _, known := range []device.Identity{{}, f.identity} {
 				_, err := f.driver.Discover(t.Context(), f.target, known)
 				requireCode(t, err, tc.code)
 				if tc.code != "" {
 					require.ErrorContains(t, err, tc.says)
 				}
 			}
-			h, err := f.driver.Open(t.Context(), f.target, f.who, true)
+			h, err := f.driver.Open(t.Context(), f.target, f.identity, true)
 			requireCode(t, err, tc.code)
 			if err == nil {
 				require.NoError(t, h.Close())
@@ -75,9 +75,9 @@ func TestDiskUnderTheSystemByItsMount(t *testing.T) {
 	var root unix.Stat_t
 	require.NoError(t, unix.Stat("/", &root))
 	f.driver.sys.proc = tables(t, map[string]string{
-		"self/mountinfo": "1 0 " + numberOf(root.Dev) + " / /elsewhere rw - btrfs " + f.path + " rw\n",
+		"self/mountinfo": "1 0 " + formatNumber(root.Dev) + " / /elsewhere rw - btrfs " + f.path + " rw\n",
 	})
-	_, err := f.driver.Discover(t.Context(), f.target, f.who)
+	_, err := f.driver.Discover(t.Context(), f.target, f.identity)
 	fault := hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
 	require.Contains(t, fault.Message, "is the disk under /")
 	require.Equal(t, device.NeedsOperator, fault.Class)
@@ -85,13 +85,13 @@ func TestDiskUnderTheSystemByItsMount(t *testing.T) {
 
 // F12
 func TestDeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
-	needs(t, "mkfs.ext4", "mount")
+	requireTools(t, "mkfs.ext4", "mount")
 	f := loopFixture(t, workDir(t), 16*mib)
 	run(t, "mkfs.ext4", "-q", "-F", f.loop)
-	state := filepath.Join(mount1(t, f.loop, "noload,ro"), ".")
-	_, err := New(allowAll{}, state).Discover(t.Context(), at(f.loop), device.Identity{})
+	state := filepath.Join(mountDevice(t, f.loop, "noload,ro"), ".")
+	_, err := New(allowAll{}, state).Discover(t.Context(), targetAt(f.loop), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "is the disk under "+state)
-	_, err = New(allowAll{}).Discover(t.Context(), at(f.loop), device.Identity{})
+	_, err = New(allowAll{}).Discover(t.Context(), targetAt(f.loop), device.Identity{})
 	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 }
 
@@ -125,7 +125,7 @@ func TestWhoWrites(t *testing.T) {
 			require.NoError(t, os.Symlink("/nowhere", filepath.Join(sys.proc, "77/fd/6")))
 			want, err := inodeAt(path)
 			require.NoError(t, err)
-			err = sys.noWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
+			err = sys.checkNoWriters(t.Context(), path, -1, func(stat *unix.Statx_t) bool { return stat.Ino == want.ino })
 			requireCode(t, err, tc.code)
 			if tc.code == device.CodeTargetBusy {
 				require.ErrorContains(t, err, "by process 77 (qemu-system)")
@@ -134,7 +134,7 @@ func TestWhoWrites(t *testing.T) {
 	}
 	sys := realSystem()
 	sys.proc = filepath.Join(t.TempDir(), "none")
-	hardwaretest.RequireFault(t, sys.noWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true }), device.CodeIO)
+	hardwaretest.RequireFault(t, sys.checkNoWriters(t.Context(), "/f", -1, func(*unix.Statx_t) bool { return true }), device.CodeIO)
 }
 
 // F12
@@ -148,7 +148,7 @@ func TestWhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
 			require.NoError(t, passing.Close())
 			closed = true
 		}
-	}}, f.target, f.who, true)
+	}}, f.target, f.identity, true)
 	require.NoError(t, err)
 	require.True(t, closed, "it never waited")
 
@@ -168,18 +168,18 @@ func TestWhoHasItIsTold(t *testing.T) {
 		happens func(t *testing.T, f *fixture) []string
 		says    string
 	}{
-		"mount": {mountsIt, "is mounted at"},
-		"swap":  {swapsIt, "is used as swap"},
-		"claim": {claimsIt, "is claimed by a mount, a volume or another process"},
+		"mount": {mountIt, "is mounted at"},
+		"swap":  {swapOnIt, "is used as swap"},
+		"claim": {claimIt, "is claimed by a mount, a volume or another process"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := enrollLoop(t, workDir(t), mib)
 			tc.happens(t, f)
-			_, err := f.driver.Open(t.Context(), f.target, f.who, true)
+			_, err := f.driver.Open(t.Context(), f.target, f.identity, true)
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, tc.says)
 
 			// A busy stranger is a stranger first.
-			stranger := f.who
+			stranger := f.identity
 			stranger.Serial += "0"
 			_, err = f.driver.Open(t.Context(), f.target, stranger, true)
 			hardwaretest.RequireFault(t, err, device.CodeReplaced)
@@ -196,7 +196,7 @@ func TestTheFileBehindALoopIsLockedAsWell(t *testing.T) {
 	file, err := os.Open(f.image)
 	require.NoError(t, err)
 	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	_, err = f.driver.Open(t.Context(), f.target, f.who, true)
+	_, err = f.driver.Open(t.Context(), f.target, f.identity, true)
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "locked by another")
 	require.NoError(t, file.Close())
 

@@ -69,8 +69,8 @@ func TestWhoADiskIs(t *testing.T) {
 			f.enroll(t)
 			want := tc.who
 			want.Size, want.Given, want.Path, want.Device = mib, f.path, f.path, f.number(t)
-			require.Equal(t, want, f.who)
-			found, err := f.driver.Discover(t.Context(), f.target, f.who)
+			require.Equal(t, want, f.identity)
+			found, err := f.driver.Discover(t.Context(), f.target, f.identity)
 			require.NoError(t, err)
 			require.Equal(t, device.Shred, found.Operation)
 			require.Contains(t, found.Note, tc.bus)
@@ -84,7 +84,7 @@ func newDisk(t *testing.T, size int64, bus string, attributes map[string]string,
 	f := loopFixture(t, workDir(t), size, args...)
 	f.path = f.node(t, "sda")
 	f.driver.sys.sys = filepath.Join(f.dir, "sys")
-	f.disk(t, "sda", numberOf(f.number(t)), bus, attributes)
+	f.disk(t, "sda", formatNumber(f.number(t)), bus, attributes)
 	return f
 }
 
@@ -96,7 +96,7 @@ func TestDiskSuite(t *testing.T) {
 		New: func(t *testing.T, size int64) hardwaretest.Device {
 			f := newDisk(t, size, disks["virtio"].bus, disks["virtio"].attributes)
 			suiteDrivers[f.path] = f.driver
-			return hardwaretest.Device{Target: at(f.path), Backdoor: hardwaretest.File(f.image)}
+			return hardwaretest.Device{Target: targetAt(f.path), Backdoor: hardwaretest.File(f.image)}
 		},
 	})
 }
@@ -176,13 +176,13 @@ func TestWhatIsNoWholeDiskIsRefused(t *testing.T) {
 			if tc.prepare != nil {
 				tc.prepare(t, f)
 			}
-			before := sums(t, []string{f.image})
-			_, err := f.driver.Discover(t.Context(), at(f.path), device.Identity{})
+			before := checksums(t, []string{f.image})
+			_, err := f.driver.Discover(t.Context(), targetAt(f.path), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, tc.code).Message, tc.says)
-			h, err := f.driver.Open(t.Context(), at(f.path), device.Identity{Path: f.path, Size: mib}, true)
+			h, err := f.driver.Open(t.Context(), targetAt(f.path), device.Identity{Path: f.path, Size: mib}, true)
 			require.Error(t, err)
 			require.Nil(t, h)
-			require.Equal(t, before, sums(t, []string{f.image}))
+			require.Equal(t, before, checksums(t, []string{f.image}))
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestWhatIsNoWholeDiskIsRefused(t *testing.T) {
 func TestRealPartitionIsRefused(t *testing.T) {
 	f := loopFixture(t, workDir(t), 16*mib)
 	part := partition(t, f)
-	_, err := New(allowAll{}).Discover(t.Context(), at(part), device.Identity{})
+	_, err := New(allowAll{}).Discover(t.Context(), targetAt(part), device.Identity{})
 	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "enroll "+f.loop)
 }
 
@@ -200,7 +200,7 @@ func TestOpenDeviceIsClaimedUntilClose(t *testing.T) {
 	for _, kind := range []string{"loop", "disk"} {
 		for _, writable := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/writable=%t", kind, writable), func(t *testing.T) {
-				needs(t, "mount", "mkfs.ext4")
+				requireTools(t, "mount", "mkfs.ext4")
 				f := enrollKind(t, kind, evenSize)
 				run(t, "mkfs.ext4", "-q", "-F", f.loop)
 				h := f.open(t, writable)
@@ -238,15 +238,15 @@ func TestClaimThatNoTableShowsIsFound(t *testing.T) {
 	for _, kind := range []string{"loop", "disk"} {
 		t.Run(kind, func(t *testing.T) {
 			f := enrollKind(t, kind, mib)
-			claimsIt(t, f)
-			before := sums(t, []string{f.image})
+			claimIt(t, f)
+			before := checksums(t, []string{f.image})
 			_, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "is claimed by")
 			for _, writable := range []bool{true, false} {
-				_, err = f.driver.Open(t.Context(), f.target, f.who, writable)
+				_, err = f.driver.Open(t.Context(), f.target, f.identity, writable)
 				require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "is claimed by")
 			}
-			require.Equal(t, before, sums(t, []string{f.image}))
+			require.Equal(t, before, checksums(t, []string{f.image}))
 		})
 	}
 }
@@ -287,7 +287,7 @@ func TestAskedAgainBeforeEveryWrite(t *testing.T) {
 			h := f.open(t, true)
 			calls := record(t, h)
 			write := h.sys.pwrite
-			target := h.subject.(*disk)
+			target := h.target.(*disk)
 			h.sys.pwrite = func(fd int, p []byte, offset int64) (int, error) {
 				n, err := write(fd, p, offset)
 				tc.happens(&target.sys)
@@ -307,12 +307,12 @@ func TestAskedAgainBeforeEveryWrite(t *testing.T) {
 //
 // F16
 func TestNothingOfTheTenantStaysBelow(t *testing.T) {
-	needs(t, "mkfs.ext4", "losetup", "mount")
+	requireTools(t, "mkfs.ext4", "losetup", "mount")
 	for _, kind := range []string{"file", "loop", "disk"} {
 		t.Run(kind, func(t *testing.T) {
 			outer := image(t, workDir(t), 100*mib)
 			run(t, "mkfs.ext4", "-q", outer)
-			dir := mount1(t, attach(t, outer), "")
+			dir := mountDevice(t, attach(t, outer), "")
 			enrolls := map[string]func(*testing.T, string, int64) *fixture{"file": enroll, "loop": enrollLoop, "disk": enrollDisk}[kind]
 			f := enrolls(t, dir, evenSize)
 			require.Equal(t, evenSize/hardwaretest.Block, stampsIn(t, outer))
@@ -363,11 +363,11 @@ func TestFaultsOfTheKernelAreTold(t *testing.T) {
 			d := New(allowAll{})
 			d.sys = f.driver.sys
 			breaks(&d.sys)
-			for _, known := range []device.Identity{{}, f.who} {
+			for _, known := range []device.Identity{{}, f.identity} {
 				_, err := d.Discover(t.Context(), f.target, known)
 				hardwaretest.RequireFault(t, err, device.CodeIO)
 			}
-			_, err := d.Open(t.Context(), f.target, f.who, true)
+			_, err := d.Open(t.Context(), f.target, f.identity, true)
 			hardwaretest.RequireFault(t, err, device.CodeIO)
 			require.Empty(t, descriptorsOf(t, f.path), "no refusal leaves a descriptor open")
 			require.Empty(t, descriptorsOf(t, f.image))

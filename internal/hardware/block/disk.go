@@ -24,7 +24,7 @@ const blkZeroOut = 0x127f
 // on a disk that is erased. The zero value is this machine's.
 type Kernel struct {
 	Proc, Sys, Dev string
-	Keep           []string
+	ProtectedDirs  []string
 }
 
 // Disk is one whole disk for a driver that knows by other means which disk it is: an
@@ -53,8 +53,8 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk,
 			err = errors.Join(err, unix.Close(fd))
 		}
 	}()
-	c := &claimed{sys: s, writes: writable}
-	if c.seen, err = s.lookClaimed(fd, path); err != nil {
+	c := &claimedDisk{sys: s, writable: writable}
+	if c.info, err = s.inspectClaimed(fd, path); err != nil {
 		return nil, err
 	}
 	if err := hardware.Lock(ctx, fd, path); err != nil {
@@ -63,7 +63,7 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk,
 	if err := c.check(ctx, fd); err != nil {
 		return nil, err
 	}
-	made, err := newHandle(s, c, fd, c.seen.identity, c.seen.unit, writable)
+	made, err := newHandle(s, c, fd, c.info.identity, c.info.unit, writable)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (k Kernel) system() system {
 	if k.Sys != "" {
 		s.proc, s.sys, s.dev = k.Proc, k.Sys, k.Dev
 	}
-	s.keep = append(s.keep, k.Keep...)
+	s.protectedDirs = append(s.protectedDirs, k.ProtectedDirs...)
 	return s
 }
 
@@ -85,10 +85,10 @@ func (k Kernel) system() system {
 // Disk's own: do not close it.
 func (d *Disk) FD() int { return d.h.fd }
 
-// RefuseForeign refuses a disk that holds something which its owner may still want,
+// RefuseSignatures refuses a disk that holds something which its owner may still want,
 // unless the operator accepts it (SAFETY F15). Faults: foreign_signature, io_error.
-func (d *Disk) RefuseForeign(t hardware.Target) error {
-	return refuseForeign(d.h, d.h.path, d.h.size, t)
+func (d *Disk) RefuseSignatures(t hardware.Target) error {
+	return refuseSignatures(d.h, d.h.path, d.h.size, t)
 }
 
 // WriteZeroes has the disk itself write zeroes to [offset, offset+n), whole blocks.
@@ -97,21 +97,21 @@ func (d *Disk) RefuseForeign(t hardware.Target) error {
 // (S2.27).
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	h := d.h
-	if err := h.usable(); err != nil {
+	if err := h.checkOpen(); err != nil {
 		return err
 	}
 	switch {
 	case !h.writable:
-		return h.misused("%q was opened for reading only", h.path)
+		return h.callerFault("%q was opened for reading only", h.path)
 	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
-		return h.misused("%d bytes at %d are no blocks of %q, which has %d", n, offset, h.path, h.size)
+		return h.callerFault("%d bytes at %d are no blocks of %q, which has %d", n, offset, h.path, h.size)
 	case ctx.Err() != nil:
 		return fmt.Errorf("zero %q, stopped at %d: %w", h.path, offset, ctx.Err())
 	}
-	if err := h.subject.unchanged(h.fd); err != nil {
+	if err := h.target.checkUnchanged(h.fd); err != nil {
 		return err
 	}
-	h.dirty, h.dropped = true, false
+	h.dirty, h.cacheDropped = true, false
 	extent := [2]uint64{uint64(offset), uint64(n)}
 	// Not repeated after EINTR: the kernel repeats it itself, and what it answers counts.
 	if err := ioctl(h.fd, blkZeroOut, unsafe.Pointer(&extent)); err != nil {
@@ -120,46 +120,46 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	return nil
 }
 
-// claimed is the subject of a Disk.
-type claimed struct {
-	sys    system
-	seen   view
-	writes bool
+// claimedDisk is the subject of a Disk.
+type claimedDisk struct {
+	sys      system
+	info     diskInfo
+	writable bool
 }
 
-// lookClaimed reads what an open disk is.
-func (s system) lookClaimed(fd int, path string) (view, error) {
+// inspectClaimed reads what an open disk is.
+func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
 	var stat unix.Stat_t
-	if err := uninterrupted(func() error { return unix.Fstat(fd, &stat) }); err != nil {
-		return view{}, ioFault("fstat", path, err)
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+		return diskInfo{}, ioFault("fstat", path, err)
 	}
-	if deviceOf(&stat) == 0 {
-		return view{}, hardware.Changed("path", fmt.Sprintf("%q is no block device", path))
+	if deviceNumber(&stat) == 0 {
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no block device", path))
 	}
 	dir, err := s.deviceDir(uint64(stat.Rdev))
 	if errors.Is(err, fs.ErrNotExist) {
-		return view{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there any more", path)
+		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there any more", path)
 	}
 	if err != nil {
-		return view{}, ioFault("look up", path, err)
+		return diskInfo{}, ioFault("look up", path, err)
 	}
-	v := view{node: node{name: filepath.Base(dir), dir: dir, dev: uint64(stat.Rdev)}}
+	v := diskInfo{node: node{name: filepath.Base(dir), dir: dir, dev: uint64(stat.Rdev)}}
 	if own := s.nodePath(dir); own != path {
-		return view{}, hardware.Changed("path", fmt.Sprintf("%q is the node of %q", path, own))
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is the node of %q", path, own))
 	}
 	size, err := s.size(fd)
 	if err != nil {
-		return view{}, ioFault("ask for the size of", path, err)
+		return diskInfo{}, ioFault("ask for the size of", path, err)
 	}
 	unit, err := s.blockSize(fd)
 	if err != nil {
-		return view{}, ioFault("ask for the block size of", path, err)
+		return diskInfo{}, ioFault("ask for the block size of", path, err)
 	}
 	if unit <= 0 || unit > hardware.Align {
-		return view{}, hardware.Invalid("%q has blocks of %d bytes; up to %d are known", path, unit, hardware.Align)
+		return diskInfo{}, hardware.Invalid("%q has blocks of %d bytes; up to %d are known", path, unit, hardware.Align)
 	}
 	if v.seq, err = s.diskSeq(fd); err != nil {
-		return view{}, ioFault("ask for the sequence number of", path, err)
+		return diskInfo{}, ioFault("ask for the sequence number of", path, err)
 	}
 	v.unit = int64(unit)
 	v.identity = device.Identity{Size: size, Path: path, Device: v.node.dev}
@@ -167,34 +167,34 @@ func (s system) lookClaimed(fd int, path string) (view, error) {
 }
 
 // check proves that the disk is the one that was opened, and that nobody uses it.
-func (c *claimed) check(ctx context.Context, fd int) error {
-	now, err := c.sys.lookClaimed(fd, c.seen.identity.Path)
+func (c *claimedDisk) check(ctx context.Context, fd int) error {
+	now, err := c.sys.inspectClaimed(fd, c.info.identity.Path)
 	if err != nil {
 		return err
 	}
-	if now.seq != c.seen.seq || now.node.dir != c.seen.node.dir {
-		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", c.seen.identity.Path))
+	if now.seq != c.info.seq || now.node.dir != c.info.node.dir {
+		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", c.info.identity.Path))
 	}
-	if c.writes {
-		if err := c.sys.writable(c.seen.identity.Path, c.seen.node); err != nil {
+	if c.writable {
+		if err := c.sys.checkWritable(c.info.identity.Path, c.info.node); err != nil {
 			return err
 		}
 	}
-	if err := c.sys.notInUseDevice(c.seen.identity.Path, c.seen.node); err != nil {
+	if err := c.sys.checkDiskUnused(c.info.identity.Path, c.info.node); err != nil {
 		return err
 	}
 	disk := disk{sys: c.sys}
-	return disk.unwritten(ctx, now, fd)
+	return disk.checkNoWriters(ctx, now, fd)
 }
 
-// unchanged compares what costs next to nothing, before each write.
-func (c *claimed) unchanged(fd int) error {
-	disk := disk{sys: c.sys, enrolled: c.seen.identity, seen: view{seq: c.seen.seq}}
-	return disk.unchanged(fd)
+// checkUnchanged compares what costs next to nothing, before each write.
+func (c *claimedDisk) checkUnchanged(fd int) error {
+	disk := disk{sys: c.sys, enrolled: c.info.identity, info: diskInfo{seq: c.info.seq}}
+	return disk.checkUnchanged(fd)
 }
 
-// below: a disk has no cache but its own.
-func (c *claimed) below() int { return -1 }
+// cacheFD: a disk has no cache but its own.
+func (c *claimedDisk) cacheFD() int { return -1 }
 
 // close has nothing to give up.
-func (c *claimed) close() error { return nil }
+func (c *claimedDisk) close() error { return nil }

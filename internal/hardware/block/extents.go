@@ -52,7 +52,7 @@ func eachExtent(fd int, path string, look func(flags uint32) error) error {
 		m.start, m.length = start, ^uint64(0)-start
 		m.flags, m.mapped, m.count = fiemapSync, 0, uint32(len(m.extents))
 		if err := ioctl(fd, iocFiemap, unsafe.Pointer(&m)); err != nil {
-			return notInPlace("the extents of %q cannot be known: %v", path, err)
+			return overwriteUnsupported("the extents of %q cannot be known: %v", path, err)
 		}
 		if m.mapped == 0 {
 			return nil
@@ -66,7 +66,7 @@ func eachExtent(fd int, path string, look func(flags uint32) error) error {
 			}
 			next := extent.logical + extent.length
 			if next <= start {
-				return notInPlace("the extents of %q go backwards at %d", path, extent.logical)
+				return overwriteUnsupported("the extents of %q go backwards at %d", path, extent.logical)
 			}
 			start = next
 		}
@@ -83,18 +83,18 @@ func extentFault(path string, flags uint32) error {
 		// The look began by writing everything out: somebody has written since.
 		return hardware.Busy("%q is being written to", path)
 	case flags&(extentEncoded|extentDataEncrypted) != 0:
-		return notInPlace("%q is stored encoded (compressed or encrypted)", path)
+		return overwriteUnsupported("%q is stored encoded (compressed or encrypted)", path)
 	case flags&(extentDataInline|extentDataTail|extentNotAligned) != 0:
-		return notInPlace("%q is stored inside its file system's own records", path)
+		return overwriteUnsupported("%q is stored inside its file system's own records", path)
 	case flags&extentUnknown != 0:
-		return notInPlace("%q has bytes of which nobody knows where they lie", path)
+		return overwriteUnsupported("%q has bytes of which nobody knows where they lie", path)
 	}
 	return nil
 }
 
-// notRealtime refuses files of an xfs realtime section: a zoned one writes
+// checkNotRealtime refuses files of an xfs realtime section: a zoned one writes
 // somewhere else each time, and its extents do not show it.
-func notRealtime(fd int, path string) error {
+func checkNotRealtime(fd int, path string) error {
 	flags, err := attributes(fd)
 	if err != nil {
 		return ioFault("read the attributes of", path, err)
@@ -104,7 +104,7 @@ func notRealtime(fd int, path string) error {
 
 func attributeFault(path string, flags uint32) error {
 	if flags&xflagRealtime != 0 {
-		return notInPlace("%q lies in the realtime section of an xfs", path)
+		return overwriteUnsupported("%q lies in the realtime section of an xfs", path)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func generation(fd int) (uint32, error) {
 }
 
 func ioctl(fd int, request uintptr, argument unsafe.Pointer) error {
-	return uninterrupted(func() error {
+	return retryEINTR(func() error {
 		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(argument)); errno != 0 {
 			return errno
 		}

@@ -24,7 +24,7 @@ type file struct {
 
 // discoverFile looks at a regular file and changes nothing.
 func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, path string, known device.Identity) (found hardware.Discovery, err error) {
-	fd, err := openOnce(path, unix.O_RDONLY)
+	fd, err := openNoFollow(path, unix.O_RDONLY)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -42,18 +42,18 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	if field := known.Differs(identity); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
-	if err := d.sys.overwrites(fd, path, stat, on); err != nil {
+	if err := d.sys.checkOverwrites(fd, path, stat, on); err != nil {
 		return hardware.Discovery{}, err
 	}
-	if err := d.sys.notInUse(path, inodeOf(stat), ""); err != nil {
+	if err := d.sys.checkFileUnused(path, inodeOf(stat), ""); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if first {
 		// Later a step of ours may be at work on it, which holds it open.
-		if err := d.sys.sole(ctx, fd, path, false); err != nil {
+		if err := d.sys.checkSingleOpener(ctx, fd, path, false); err != nil {
 			return hardware.Discovery{}, err
 		}
-		if err := refuseForeign(descriptor{d.sys, fd}, path, identity.Size, t); err != nil {
+		if err := refuseSignatures(fdReader{d.sys, fd}, path, identity.Size, t); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}
@@ -71,7 +71,7 @@ func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Ide
 	if writable {
 		flags = unix.O_RDWR
 	}
-	fd, err := openOnce(enrolled.Path, flags)
+	fd, err := openNoFollow(enrolled.Path, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Ide
 
 	target := &file{sys: d.sys, given: given, enrolled: enrolled, writable: writable}
 	// Who the file is comes before who has it: a busy stranger is a stranger.
-	if _, _, err := target.same(fd); err != nil {
+	if _, _, err := target.verifyIdentity(fd); err != nil {
 		return nil, err
 	}
 	if err := hardware.Lock(ctx, fd, enrolled.Path); err != nil {
@@ -95,33 +95,33 @@ func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Ide
 	return newHandle(d.sys, target, fd, enrolled, hardware.Align, writable)
 }
 
-// below: O_DIRECT passes the one cache that a file has.
-func (f *file) below() int { return -1 }
+// cacheFD: O_DIRECT passes the one cache that a file has.
+func (f *file) cacheFD() int { return -1 }
 
 // close: a file has the handle's descriptor only.
 func (f *file) close() error { return nil }
 
 // check compares the identity and asks every interlock again (SAFETY F14).
 func (f *file) check(ctx context.Context, fd int) error {
-	stat, on, err := f.same(fd)
+	stat, on, err := f.verifyIdentity(fd)
 	if err != nil {
 		return err
 	}
 	own := inodeOf(stat)
-	if err := named(f.given, f.enrolled.Path, func(now *unix.Stat_t) bool { return inodeOf(now) == own }); err != nil {
+	if err := verifyPath(f.given, f.enrolled.Path, func(now *unix.Stat_t) bool { return inodeOf(now) == own }); err != nil {
 		return err
 	}
-	if err := f.sys.overwrites(fd, f.enrolled.Path, stat, on); err != nil {
+	if err := f.sys.checkOverwrites(fd, f.enrolled.Path, stat, on); err != nil {
 		return err
 	}
-	if err := f.sys.notInUse(f.enrolled.Path, inodeOf(stat), ""); err != nil {
+	if err := f.sys.checkFileUnused(f.enrolled.Path, inodeOf(stat), ""); err != nil {
 		return err
 	}
-	return f.sys.sole(ctx, fd, f.enrolled.Path, f.writable)
+	return f.sys.checkSingleOpener(ctx, fd, f.enrolled.Path, f.writable)
 }
 
-// same proves that the descriptor is of the enrolled file.
-func (f *file) same(fd int) (*unix.Stat_t, fileSystem, error) {
+// verifyIdentity proves that the descriptor is of the enrolled file.
+func (f *file) verifyIdentity(fd int) (*unix.Stat_t, fileSystem, error) {
 	identity, stat, on, err := f.sys.identify(fd, f.given, f.enrolled.Path)
 	if err != nil {
 		return nil, fileSystem{}, err
@@ -132,11 +132,11 @@ func (f *file) same(fd int) (*unix.Stat_t, fileSystem, error) {
 	return stat, on, nil
 }
 
-// unchanged is the part of check that costs next to nothing, for use before every
+// checkUnchanged is the part of check that costs next to nothing, for use before every
 // single write: a file that shrank would grow again by a write, one with a second
 // name belongs to somebody else as well.
-func (f *file) unchanged(fd int) error {
-	stat, err := regular(fd, f.enrolled.Path)
+func (f *file) checkUnchanged(fd int) error {
+	stat, err := checkRegular(fd, f.enrolled.Path)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s system) identify(fd int, given, path string) (device.Identity, *unix.Sta
 	fail := func(err error) (device.Identity, *unix.Stat_t, fileSystem, error) {
 		return device.Identity{}, nil, fileSystem{}, err
 	}
-	stat, err := regular(fd, path)
+	stat, err := checkRegular(fd, path)
 	if err != nil {
 		return fail(err)
 	}
@@ -187,10 +187,10 @@ func (s system) identify(fd int, given, path string) (device.Identity, *unix.Sta
 	}, stat, on, nil
 }
 
-// regular proves that a descriptor is of a regular file with exactly one name.
-func regular(fd int, path string) (*unix.Stat_t, error) {
+// checkRegular proves that a descriptor is of a regular file with exactly one name.
+func checkRegular(fd int, path string) (*unix.Stat_t, error) {
 	var stat unix.Stat_t
-	if err := uninterrupted(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
 		return nil, ioFault("fstat", path, err)
 	}
 	switch {

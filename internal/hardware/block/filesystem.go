@@ -29,57 +29,57 @@ type fileSystem struct {
 	realtime bool
 }
 
-// inPlace is the allow-list; ext2, ext3 and ext4 share one magic.
-var inPlace = []fileSystem{
+// overwritingFileSystems is the allow-list; ext2, ext3 and ext4 share one magic.
+var overwritingFileSystems = []fileSystem{
 	{name: "ext", magic: unix.EXT4_SUPER_MAGIC, onDisk: true, dataJournal: true},
 	{name: "xfs", magic: unix.XFS_SUPER_MAGIC, onDisk: true, realtime: true},
 	{name: "tmpfs", magic: unix.TMPFS_MAGIC},
 }
 
-// notInPlace is the fault of a file whose old bytes may outlive a pass of zeroes.
-func notInPlace(format string, args ...any) *device.Fault {
+// overwriteUnsupported is the fault of a file whose old bytes may outlive a pass of zeroes.
+func overwriteUnsupported(format string, args ...any) *device.Fault {
 	return hardware.Refused(device.CodeNotInPlace, "put it on ext4 without data=journal, xfs or tmpfs", format, args...)
 }
 
 // fileSystemOf finds the file system of an open file in the allow-list.
 func (s system) fileSystemOf(fd int, path string) (fileSystem, unix.Statfs_t, error) {
 	var stat unix.Statfs_t
-	if err := uninterrupted(func() error { return s.statfs(fd, &stat) }); err != nil {
+	if err := retryEINTR(func() error { return s.statfs(fd, &stat) }); err != nil {
 		return fileSystem{}, stat, ioFault("statfs", path, err)
 	}
-	for _, known := range inPlace {
+	for _, known := range overwritingFileSystems {
 		// The type's width and sign differ between architectures; magics are 32 bits.
 		if uint32(known.magic) == uint32(stat.Type) {
 			return known, stat, nil
 		}
 	}
-	return fileSystem{}, stat, notInPlace("%q lies on a file system (magic %#x) that is not known to overwrite in place", path, uint32(stat.Type))
+	return fileSystem{}, stat, overwriteUnsupported("%q lies on a file system (magic %#x) that is not known to overwrite in place", path, uint32(stat.Type))
 }
 
-// overwrites proves, as far as the kernel tells, that writing the file overwrites
+// checkOverwrites proves, as far as the kernel tells, that writing the file overwrites
 // the very bytes that a tenant left: the mount's mode, the file's own flags, its
 // extents, and what lies below the file system.
-func (s system) overwrites(fd int, path string, stat *unix.Stat_t, on fileSystem) error {
-	return s.overwritesAt(fd, path, stat, on, 0)
+func (s system) checkOverwrites(fd int, path string, stat *unix.Stat_t, on fileSystem) error {
+	return s.checkOverwritesAt(fd, path, stat, on, 0)
 }
 
-// overwritesAt is overwrites for the target itself, depth 0, or for what lies so
+// checkOverwritesAt is overwrites for the target itself, depth 0, or for what lies so
 // many loop devices below it.
-func (s system) overwritesAt(fd int, path string, stat *unix.Stat_t, on fileSystem, depth int) error {
+func (s system) checkOverwritesAt(fd int, path string, stat *unix.Stat_t, on fileSystem, depth int) error {
 	if on.dataJournal {
-		if err := s.noDataJournal(fd, path, stat.Dev); err != nil {
+		if err := s.checkNoDataJournal(fd, path, stat.Dev); err != nil {
 			return err
 		}
 	}
 	if on.realtime {
-		if err := notRealtime(fd, path); err != nil {
+		if err := checkNotRealtime(fd, path); err != nil {
 			return err
 		}
 	}
 	if !on.onDisk {
 		return nil
 	}
-	if err := s.backing(path, stat.Dev, depth); err != nil {
+	if err := s.checkBacking(path, stat.Dev, depth); err != nil {
 		return err
 	}
 	return eachExtent(fd, path, func(flags uint32) error {
@@ -92,15 +92,15 @@ func (s system) overwritesAt(fd int, path string, stat *unix.Stat_t, on fileSyst
 	})
 }
 
-// noDataJournal refuses data=journal, by mount option and by the file's own flag.
-func (s system) noDataJournal(fd int, path string, dev uint64) error {
+// checkNoDataJournal refuses data=journal, by mount option and by the file's own flag.
+func (s system) checkNoDataJournal(fd int, path string, dev uint64) error {
 	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
 	if err != nil {
 		return ioFault("read the flags of", path, err)
 	}
 	const journalData = 0x4000 // FS_JOURNAL_DATA_FL, what chattr +j sets
 	if flags&journalData != 0 {
-		return notInPlace("%q writes its data to the journal first (chattr +j)", path)
+		return overwriteUnsupported("%q writes its data to the journal first (chattr +j)", path)
 	}
 
 	mounts, err := s.mountsOf(dev)
@@ -108,12 +108,12 @@ func (s system) noDataJournal(fd int, path string, dev uint64) error {
 		return err
 	}
 	if len(mounts) == 0 {
-		return notInPlace("%q lies on a mount that %s/self/mountinfo does not show: its options cannot be known", path, s.proc)
+		return overwriteUnsupported("%q lies on a mount that %s/self/mountinfo does not show: its options cannot be known", path, s.proc)
 	}
 	journals := false
 	for _, m := range mounts {
 		if slices.Contains(m.superOptions, "data=journal") {
-			return notInPlace("%q lies on a file system mounted with data=journal", path)
+			return overwriteUnsupported("%q lies on a file system mounted with data=journal", path)
 		}
 		// The driver ext2 has no journal at all, and no page of options.
 		journals = journals || m.fsType != "ext2"
@@ -125,14 +125,14 @@ func (s system) noDataJournal(fd int, path string, dev uint64) error {
 	// (tune2fs -o journal_data; measured), this page does not.
 	name, err := s.deviceName(dev)
 	if err != nil {
-		return notInPlace("%q lies on a file system whose device is not known: %v", path, err)
+		return overwriteUnsupported("%q lies on a file system whose device is not known: %v", path, err)
 	}
 	options, err := os.ReadFile(filepath.Join(s.proc, "fs/ext4", name, "options"))
 	if err != nil {
-		return notInPlace("%q lies on a file system whose options cannot be known: %v", path, err)
+		return overwriteUnsupported("%q lies on a file system whose options cannot be known: %v", path, err)
 	}
 	if slices.Contains(strings.Fields(string(options)), "data=journal") {
-		return notInPlace("%q lies on a file system whose default is data=journal", path)
+		return overwriteUnsupported("%q lies on a file system whose default is data=journal", path)
 	}
 	return nil
 }
@@ -146,30 +146,30 @@ func (s system) deviceName(dev uint64) (string, error) {
 // deviceDir is the directory of a block device in sysfs, past the link that has
 // its number for a name.
 func (s system) deviceDir(dev uint64) (string, error) {
-	return filepath.EvalSymlinks(filepath.Join(s.sys, "dev/block", numberOf(dev)))
+	return filepath.EvalSymlinks(filepath.Join(s.sys, "dev/block", formatNumber(dev)))
 }
 
-// backing refuses a file whose file system lies on a loop device of a file that is
+// checkBacking refuses a file whose file system lies on a loop device of a file that is
 // not itself overwritten in place: what is zero above may still be whole below.
-func (s system) backing(path string, dev uint64, depth int) (err error) {
+func (s system) checkBacking(path string, dev uint64, depth int) (err error) {
 	const deepest = 8
 	if depth == deepest {
-		return notInPlace("%q lies on %d loop devices or more, one on another", path, deepest)
+		return overwriteUnsupported("%q lies on %d loop devices or more, one on another", path, deepest)
 	}
 	dir, err := s.deviceDir(dev)
 	if err != nil {
-		return notInPlace("%q lies on a device that %s does not show: %v", path, s.sys, err)
+		return overwriteUnsupported("%q lies on a device that %s does not show: %v", path, s.sys, err)
 	}
 	below, err := loopFile(dir)
 	if err != nil {
-		return notInPlace("%q lies on a loop device whose file is not known: %v", path, err)
+		return overwriteUnsupported("%q lies on a loop device whose file is not known: %v", path, err)
 	}
 	if below == "" {
 		return nil
 	}
-	fd, err := openOnce(below, unix.O_RDONLY)
+	fd, err := openNoFollow(below, unix.O_RDONLY)
 	if err != nil {
-		return notInPlace("%q lies on a loop device whose file cannot be looked at: %v", path, err)
+		return overwriteUnsupported("%q lies on a loop device whose file cannot be looked at: %v", path, err)
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	var stat unix.Stat_t
@@ -178,7 +178,7 @@ func (s system) backing(path string, dev uint64, depth int) (err error) {
 	}
 	on, _, err := s.fileSystemOf(fd, below)
 	if err == nil {
-		err = s.overwritesAt(fd, below, &stat, on, depth+1)
+		err = s.checkOverwritesAt(fd, below, &stat, on, depth+1)
 	}
 	if fault, ok := device.AsFault(err); ok {
 		return hardware.Refused(fault.Code, fault.Remedy, "%q lies on a loop device: %s", path, fault.Message)
@@ -214,12 +214,12 @@ type mount struct {
 // mountsOf lists the mounts, in this process's view, of the file system dev.
 func (s system) mountsOf(dev uint64) ([]mount, error) {
 	all, err := s.mounts()
-	number := numberOf(dev)
+	number := formatNumber(dev)
 	return slices.DeleteFunc(all, func(m mount) bool { return m.number != number }), err
 }
 
-// numberOf writes a device's number as the kernel's tables have it.
-func numberOf(dev uint64) string {
+// formatNumber writes a device's number as the kernel's tables have it.
+func formatNumber(dev uint64) string {
 	return fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev))
 }
 

@@ -23,15 +23,15 @@ const (
 // bounceLen is the size of the aligned buffer for reads that are not aligned.
 const bounceLen = 1 << 20
 
-// subject is the kind of thing that a handle has open.
-type subject interface {
+// openTarget is the kind of thing that a handle has open.
+type openTarget interface {
 	// check asks identity and every interlock again.
 	check(ctx context.Context, fd int) error
-	// unchanged is asked before every write and must cost next to nothing.
-	unchanged(fd int) error
-	// below is the descriptor of what has a cache of its own under the target, as the
+	// checkUnchanged is asked before every write and must cost next to nothing.
+	checkUnchanged(fd int) error
+	// cacheFD is the descriptor of what has a cache of its own under the target, as the
 	// file behind a loop device; -1 where there is none.
-	below() int
+	cacheFD() int
 	// close gives up what the subject holds besides the handle's descriptor.
 	close() error
 }
@@ -39,11 +39,11 @@ type subject interface {
 // handle is one opened target: the one descriptor that was checked, that holds the
 // lock, and through which all is read and written.
 type handle struct {
-	sys     system
-	subject subject
-	fd      int // -1 when closed
-	path    string
-	size    int64
+	sys    system
+	target openTarget
+	fd     int // -1 when closed
+	path   string
+	size   int64
 	// unit is what O_DIRECT takes: hardware.Align on files, a device's own block.
 	unit     int64
 	writable bool
@@ -52,29 +52,29 @@ type handle struct {
 	bounce []byte
 	// direct: past the page cache. It ends for good if the first write is refused.
 	direct bool
-	// wrote: a direct write has succeeded, so that a later refusal is an error of
+	// directWorks: a direct write has succeeded, so that a later refusal is an error of
 	// the device and not a matter of alignment.
-	wrote bool
+	directWorks bool
 	// dirty: written since the last fsync.
 	dirty bool
-	// dropped: no cache holds what was there before the last write. What lies from
+	// cacheDropped: no cache holds what was there before the last write. What lies from
 	// fresh on was not read since.
-	dropped bool
-	fresh   int64
-	// failed is the first error of an fsync. The kernel tells each error once and
+	cacheDropped bool
+	readUpTo     int64
+	// syncErr is the first error of an fsync. The kernel tells each error once and
 	// drops the pages: the next fsync would return nil for bytes that are lost.
-	failed error
+	syncErr error
 }
 
 // newHandle takes over fd and of if it returns no error. unit is the least that
 // O_DIRECT takes there.
-func newHandle(sys system, of subject, fd int, enrolled device.Identity, unit int64, writable bool) (hardware.Handle, error) {
+func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit int64, writable bool) (hardware.Handle, error) {
 	path := enrolled.Path
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{sys: sys, subject: of, fd: fd, path: path, size: enrolled.Size, unit: unit, writable: writable, zeroes: zeroes}
+	h := &handle{sys: sys, target: of, fd: fd, path: path, size: enrolled.Size, unit: unit, writable: writable, zeroes: zeroes}
 	// On the descriptor that is open already: with a second one O_EXCL, locks and
 	// checks would speak of something else than the writes (SAFETY F1).
 	err = sys.direct(fd, true)
@@ -102,23 +102,23 @@ func (h *handle) Method() string {
 // hardware.Handle. Before each write of at most 4 MiB it looks at ctx and at the
 // file. What was written when it returns an error is written.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
-	if err := h.usable(); err != nil {
+	if err := h.checkOpen(); err != nil {
 		return err
 	}
 	if !h.writable {
-		return h.misused("%q was opened for reading only", h.path)
+		return h.callerFault("%q was opened for reading only", h.path)
 	}
 	if offset < 0 || n < 0 || offset > h.size || n > h.size-offset {
-		return h.misused("%d bytes at %d lie outside %q, which has %d", n, offset, h.path, h.size)
+		return h.callerFault("%d bytes at %d lie outside %q, which has %d", n, offset, h.path, h.size)
 	}
 	if offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.size {
-		return h.misused("%d bytes at %d of %q are no whole blocks of %d", n, offset, h.path, hardware.Align)
+		return h.callerFault("%d bytes at %d of %q are no whole blocks of %d", n, offset, h.path, hardware.Align)
 	}
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("zero %q, stopped at %d: %w", h.path, offset, err)
 		}
-		if err := h.subject.unchanged(h.fd); err != nil {
+		if err := h.target.checkUnchanged(h.fd); err != nil {
 			return err
 		}
 		done, err := h.writeOnce(offset, min(n, int64(len(h.zeroes))))
@@ -169,13 +169,13 @@ func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 // next one is aligned again; to write a zero twice does no harm.
 func (h *handle) write(offset, n int64) (int64, error) {
 	var got int
-	h.dirty, h.dropped = true, false
-	err := uninterrupted(func() (err error) {
+	h.dirty, h.cacheDropped = true, false
+	err := retryEINTR(func() (err error) {
 		got, err = h.sys.pwrite(h.fd, h.zeroes[:n], offset)
 		return err
 	})
 	aligned := n%h.unit == 0
-	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.wrote {
+	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.directWorks {
 		// Some file systems take the flag and refuse the write, or want more than
 		// the unit.
 		if err := h.sys.direct(h.fd, false); err != nil {
@@ -197,20 +197,20 @@ func (h *handle) write(offset, n int64) (int64, error) {
 	if done == 0 {
 		return 0, ioFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, io.ErrShortWrite)
 	}
-	h.wrote = h.wrote || h.direct && aligned
+	h.directWorks = h.directWorks || h.direct && aligned
 	return done, nil
 }
 
 // ReadAt reads past the page cache; see hardware.Handle. Aligned buffers at aligned
 // offsets are filled without a copy.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
-	if err := h.usable(); err != nil {
+	if err := h.checkOpen(); err != nil {
 		return 0, err
 	}
 	if offset < 0 {
-		return 0, h.misused("%d is before the start of %q", offset, h.path)
+		return 0, h.callerFault("%d is before the start of %q", offset, h.path)
 	}
-	if err := h.uncached(offset, int64(len(p))); err != nil {
+	if err := h.dropCaches(offset, int64(len(p))); err != nil {
 		return 0, err
 	}
 	done := 0
@@ -227,21 +227,21 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// uncached sees to it that the next read of the range comes from the device and from
+// dropCaches sees to it that the next read of the range comes from the device and from
 // no cache: neither its own, where reads go through it, nor that of what lies below,
 // which O_DIRECT above does not pass (a loop reads its file's cache). All is dropped
 // before the first read, and before one of what was read already; what the kernel
 // reads ahead meanwhile comes from the device as well, and stays.
-func (h *handle) uncached(offset, n int64) error {
+func (h *handle) dropCaches(offset, n int64) error {
 	caches := make([]int, 0, 2)
 	if !h.direct {
 		caches = append(caches, h.fd)
 	}
-	if below := h.subject.below(); below >= 0 {
+	if below := h.target.cacheFD(); below >= 0 {
 		caches = append(caches, below)
 	}
-	if len(caches) == 0 || h.dropped && offset >= h.fresh {
-		h.fresh = offset + n
+	if len(caches) == 0 || h.cacheDropped && offset >= h.readUpTo {
+		h.readUpTo = offset + n
 		return nil
 	}
 	if h.dirty {
@@ -255,7 +255,7 @@ func (h *handle) uncached(offset, n int64) error {
 			return ioFault("drop the cache of", h.path, err)
 		}
 	}
-	h.dropped, h.fresh = true, offset+n
+	h.cacheDropped, h.readUpTo = true, offset+n
 	return nil
 }
 
@@ -285,7 +285,7 @@ func (h *handle) readSome(p []byte, offset int64) (int, error) {
 // read is one aligned pread. It gives less at the end of the file.
 func (h *handle) read(p []byte, offset int64) (int, error) {
 	var got int
-	err := uninterrupted(func() (err error) {
+	err := retryEINTR(func() (err error) {
 		got, err = h.sys.pread(h.fd, p, offset)
 		return err
 	})
@@ -294,8 +294,8 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 		if err := h.sys.direct(h.fd, false); err != nil {
 			return 0, ioFault("clear O_DIRECT on", h.path, err)
 		}
-		h.direct, h.dropped = false, false
-		if err := h.uncached(offset, int64(len(p))); err != nil {
+		h.direct, h.cacheDropped = false, false
+		if err := h.dropCaches(offset, int64(len(p))); err != nil {
 			return 0, err
 		}
 		return h.read(p, offset)
@@ -304,20 +304,20 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 		return 0, ioFault(fmt.Sprintf("read %d bytes at %d of", len(p), offset), h.path, err)
 	}
 	if got == 0 {
-		return 0, h.ended(offset)
+		return 0, h.endedEarly(offset)
 	}
 	return got, nil
 }
 
-// ended is the fault of a target that ends before its enrolled size.
-func (h *handle) ended(offset int64) error {
+// endedEarly is the fault of a target that ends before its enrolled size.
+func (h *handle) endedEarly(offset int64) error {
 	return hardware.Changed("size", fmt.Sprintf("%q ends at %d and was enrolled with %d bytes", h.path, offset, h.size))
 }
 
 // Flush returns once everything written is on stable storage. After one failure it
 // never returns nil again: only a new handle, and writing again, can make up for it.
 func (h *handle) Flush(ctx context.Context) error {
-	if err := h.usable(); err != nil {
+	if err := h.checkOpen(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -327,12 +327,12 @@ func (h *handle) Flush(ctx context.Context) error {
 }
 
 func (h *handle) sync() error {
-	if h.failed != nil {
-		return h.failed
+	if h.syncErr != nil {
+		return h.syncErr
 	}
-	if err := uninterrupted(func() error { return h.sys.fsync(h.fd) }); err != nil {
-		h.failed = ioFault("flush", h.path, err)
-		return h.failed
+	if err := retryEINTR(func() error { return h.sys.fsync(h.fd) }); err != nil {
+		h.syncErr = ioFault("flush", h.path, err)
+		return h.syncErr
 	}
 	h.dirty = false
 	return nil
@@ -340,35 +340,35 @@ func (h *handle) sync() error {
 
 // Check proves again that this is the enrolled target and that nobody uses it.
 func (h *handle) Check(ctx context.Context) error {
-	if err := h.usable(); err != nil {
+	if err := h.checkOpen(); err != nil {
 		return err
 	}
-	return h.subject.check(ctx, h.fd)
+	return h.target.check(ctx, h.fd)
 }
 
 // Close gives up the descriptor and with it the lock.
 func (h *handle) Close() error {
-	if err := h.usable(); err != nil {
+	if err := h.checkOpen(); err != nil {
 		return err
 	}
 	// Never twice: the number may be another file's by then.
 	fd := h.fd
 	h.fd = -1
-	err := h.subject.close()
+	err := h.target.close()
 	if closeErr := unix.Close(fd); closeErr != nil && !errors.Is(closeErr, unix.EINTR) {
 		err = errors.Join(err, ioFault("close", h.path, closeErr))
 	}
 	return err
 }
 
-func (h *handle) usable() error {
+func (h *handle) checkOpen() error {
 	if h.fd < 0 {
 		return fmt.Errorf("%q: %w", h.path, os.ErrClosed)
 	}
 	return nil
 }
 
-// misused is the fault of a caller that broke the port's contract.
-func (h *handle) misused(format string, args ...any) error {
+// callerFault is the fault of a caller that broke the port's contract.
+func (h *handle) callerFault(format string, args ...any) error {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
 }

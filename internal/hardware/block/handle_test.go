@@ -158,12 +158,12 @@ func TestErrorsOfTheDevice(t *testing.T) {
 }
 
 func TestHoleOnAFullFileSystemIsTransient(t *testing.T) {
-	dir := mount1(t, "none", "size=4m", "-t", "tmpfs")
+	dir := mountDevice(t, "none", "size=4m", "-t", "tmpfs")
 	f := enroll(t, dir, 64*kib)
 	require.NoError(t, os.Truncate(f.path, 8*mib))
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
 	require.NoError(t, err)
-	f.who = found.Identity
+	f.identity = found.Identity
 	h := f.open(t, true)
 	require.Equal(t, device.Transient, hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, 8*mib), device.CodeIO).Class)
 	run(t, "mount", "-o", "remount,size=16m", dir)
@@ -219,7 +219,7 @@ func TestHolesAreReallyWritten(t *testing.T) {
 	require.NoError(t, os.Truncate(f.path, 8*mib))
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
 	require.NoError(t, err)
-	f.who = found.Identity
+	f.identity = found.Identity
 	h := f.open(t, true)
 	require.NoError(t, h.ZeroAt(t.Context(), 0, 8*mib))
 	require.NoError(t, h.Flush(t.Context()))
@@ -231,10 +231,10 @@ func TestHolesAreReallyWritten(t *testing.T) {
 // F19
 func TestReadsComeFromTheDeviceAndNotFromTheCache(t *testing.T) {
 	dir := workDir(t)
-	needs(t, "mkfs.ext4", "losetup", "mount")
+	requireTools(t, "mkfs.ext4", "losetup", "mount")
 	disk := image(t, dir, 100*mib)
 	run(t, "mkfs.ext4", "-q", disk)
-	f := enroll(t, mount1(t, attach(t, disk), ""), mib)
+	f := enroll(t, mountDevice(t, attach(t, disk), ""), mib)
 
 	// The file is in the cache; its bytes on the disk change below it.
 	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, mib/512, 0, 0)

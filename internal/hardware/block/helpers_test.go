@@ -42,7 +42,7 @@ func workDir(t *testing.T) string {
 		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 		dir, err = filepath.EvalSymlinks(dir)
 		require.NoError(t, err)
-		if lists(t, dir) {
+		if overwritesInPlace(t, dir) {
 			return dir
 		}
 	}
@@ -50,8 +50,8 @@ func workDir(t *testing.T) string {
 	return ""
 }
 
-// lists tells whether a directory's file system is in the allow-list.
-func lists(t *testing.T, dir string) bool {
+// overwritesInPlace tells whether a directory's file system is in the allow-list.
+func overwritesInPlace(t *testing.T, dir string) bool {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -60,8 +60,8 @@ func lists(t *testing.T, dir string) bool {
 	return err == nil
 }
 
-// needs skips the test unless it runs as root and these tools are there.
-func needs(t *testing.T, tools ...string) {
+// requireTools skips the test unless it runs as root and these tools are there.
+func requireTools(t *testing.T, tools ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it mounts, attaches or swaps")
@@ -81,8 +81,8 @@ func run(t *testing.T, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// mayRun runs a tool that this environment may not allow, and skips then.
-func mayRun(t *testing.T, name string, args ...string) {
+// runOrSkip runs a tool that this environment may not allow, and skips then.
+func runOrSkip(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Skipf("this environment refuses %s %s: %v: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
@@ -99,7 +99,7 @@ func attach(t *testing.T, image string, args ...string) string {
 // attached is attach for a test that also detaches the loop device, by the function.
 func attached(t *testing.T, image string, args ...string) (loop string, detach func()) {
 	t.Helper()
-	needs(t, "losetup")
+	requireTools(t, "losetup")
 	// The name only: losetup also warns, on stderr, of an odd size.
 	out, err := exec.Command("losetup", append(append([]string{"--find", "--show"}, args...), image)...).Output()
 	if err != nil {
@@ -125,17 +125,17 @@ func image(t *testing.T, dir string, size int64) string {
 // the test. mkfs is the tool with its arguments, options are those of mount.
 func mounted(t *testing.T, dir string, mkfs []string, options string, loopArgs ...string) string {
 	t.Helper()
-	needs(t, mkfs[0], "losetup", "mount")
+	requireTools(t, mkfs[0], "losetup", "mount")
 	file := image(t, dir, 400*mib)
 	run(t, mkfs[0], append(mkfs[1:len(mkfs):len(mkfs)], file)...)
-	return mount1(t, attach(t, file, loopArgs...), options)
+	return mountDevice(t, attach(t, file, loopArgs...), options)
 }
 
-// mount1 mounts one device for the time of the test.
-func mount1(t *testing.T, device, options string, args ...string) string {
+// mountDevice mounts one device for the time of the test.
+func mountDevice(t *testing.T, device, options string, args ...string) string {
 	t.Helper()
 	point := t.TempDir()
-	mayRun(t, "mount", append(append([]string{"-o", "rw," + options}, args...), device, point)...)
+	runOrSkip(t, "mount", append(append([]string{"-o", "rw," + options}, args...), device, point)...)
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
 			// A test that failed may have left it in use; it must not stay behind.
@@ -170,7 +170,7 @@ type fixture struct {
 	image, loop string
 	detach      func() // takes the file from the loop device
 	target      hardware.Target
-	who         device.Identity
+	identity    device.Identity
 }
 
 // enroll makes and enrolls a stamped file in dir.
@@ -180,10 +180,10 @@ func enroll(t *testing.T, dir string, size int64) *fixture {
 	require.NoError(t, os.MkdirAll(parent, 0o700))
 	f := &fixture{driver: New(allowAll{}), dir: dir, path: filepath.Join(parent, "target")}
 	stamped(t, f.path, size)
-	f.target = at(f.path)
+	f.target = targetAt(f.path)
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
 	require.NoError(t, err)
-	f.who = found.Identity
+	f.identity = found.Identity
 	return f
 }
 
@@ -230,10 +230,10 @@ func (f *fixture) number(t *testing.T) uint64 {
 // enroll enrolls the target by its path.
 func (f *fixture) enroll(t *testing.T) {
 	t.Helper()
-	f.target = at(f.path)
+	f.target = targetAt(f.path)
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
 	require.NoError(t, err)
-	f.who = found.Identity
+	f.identity = found.Identity
 }
 
 // enrollDisk makes and enrolls what the driver takes for a SCSI disk: a loop device
@@ -243,7 +243,7 @@ func enrollDisk(t *testing.T, dir string, size int64) *fixture {
 	f := loopFixture(t, dir, size)
 	f.path = f.node(t, "sda")
 	f.driver.sys.sys = filepath.Join(dir, "sys")
-	f.disk(t, "sda", numberOf(f.number(t)), "scsi", map[string]string{
+	f.disk(t, "sda", formatNumber(f.number(t)), "scsi", map[string]string{
 		"device/wwid": "naa.5000c500a1b2c3d4\n", "device/vendor": "ATA     \n", "device/model": "DISK 1         \n", "device/rev": "2.5+\n",
 	})
 	f.enroll(t)
@@ -278,15 +278,15 @@ func (f *fixture) set(t *testing.T, name string, attributes map[string]string) {
 	}
 }
 
-// at is the target with this path.
-func at(path string) hardware.Target {
+// targetAt is the target with this path.
+func targetAt(path string) hardware.Target {
 	return hardware.Target{Name: "d1", Driver: "block", Settings: map[string]string{"path": path}}
 }
 
 // open opens the enrolled file; the test ends with it closed.
 func (f *fixture) open(t *testing.T, writable bool) *handle {
 	t.Helper()
-	opened, err := f.driver.Open(t.Context(), f.target, f.who, writable)
+	opened, err := f.driver.Open(t.Context(), f.target, f.identity, writable)
 	require.NoError(t, err)
 	h := opened.(*handle)
 	t.Cleanup(func() {

@@ -26,27 +26,27 @@ func inodeOf(stat *unix.Stat_t) inode {
 // nothing.
 func inodeAt(path string) (inode, error) {
 	var stat unix.Stat_t
-	if err := uninterrupted(func() error { return unix.Stat(path, &stat) }); err != nil {
+	if err := retryEINTR(func() error { return unix.Stat(path, &stat) }); err != nil {
 		return inode{}, err
 	}
 	return inodeOf(&stat), nil
 }
 
-// notInUse refuses a file that swap, a loop device or a mount uses (SAFETY F14):
+// checkFileUnused refuses a file that swap, a loop device or a mount uses (SAFETY F14):
 // O_EXCL on a regular file keeps nobody away (measured under a mounted loop). own is
 // the loop device that is itself the target, "" where the file is.
-func (s system) notInUse(path string, target inode, own string) error {
-	if err := s.notSwap(path, target); err != nil {
+func (s system) checkFileUnused(path string, target inode, own string) error {
+	if err := s.checkNotSwap(path, target); err != nil {
 		return err
 	}
-	if err := s.notLoop(path, own, func(l loopBehind) bool { return l.file == target }); err != nil {
+	if err := s.checkNotLoop(path, own, func(l backing) bool { return l.file == target }); err != nil {
 		return err
 	}
-	return s.notMounted(path, target)
+	return s.checkNotMounted(path, target)
 }
 
-// notSwap compares the target with each entry of /proc/swaps.
-func (s system) notSwap(path string, target inode) error {
+// checkNotSwap compares the target with each entry of /proc/swaps.
+func (s system) checkNotSwap(path string, target inode) error {
 	return s.eachSwap(func(_ string, stat *unix.Stat_t) error {
 		if inodeOf(stat) == target {
 			return hardware.Busy("%q is used as swap", path)
@@ -72,7 +72,7 @@ func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error 
 		}
 		swap := unescape(fields[0])
 		var stat unix.Stat_t
-		err := uninterrupted(func() error { return unix.Stat(swap, &stat) })
+		err := retryEINTR(func() error { return unix.Stat(swap, &stat) })
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // deleted, or out of this mount namespace: sole and the claim find it
 		}
@@ -86,14 +86,14 @@ func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error 
 	return nil
 }
 
-// loopBehind is what lies behind a loop device: a file, or the device dev.
-type loopBehind struct {
+// backing is what lies behind a loop device: a file, or the device dev.
+type backing struct {
 	file inode
 	dev  uint64
 }
 
-// notLoop asks every loop device but own for what is behind it.
-func (s system) notLoop(path, own string, is func(loopBehind) bool) error {
+// checkNotLoop asks every loop device but own for what is behind it.
+func (s system) checkNotLoop(path, own string, is func(backing) bool) error {
 	attached, err := filepath.Glob(filepath.Join(s.sys, "block/loop*/loop/backing_file"))
 	if err != nil {
 		return ioFault("list the loop devices below", s.sys, err)
@@ -103,7 +103,7 @@ func (s system) notLoop(path, own string, is func(loopBehind) bool) error {
 		if name == own {
 			continue
 		}
-		found, known, err := s.behindLoop(name, file)
+		found, known, err := s.loopBacking(name, file)
 		if err != nil {
 			return err
 		}
@@ -114,44 +114,44 @@ func (s system) notLoop(path, own string, is func(loopBehind) bool) error {
 	return nil
 }
 
-// behindLoop is what lies behind a loop device; known is false where the loop is
+// loopBacking is what lies behind a loop device; known is false where the loop is
 // gone, or where neither its node nor its file can be had here: sole still finds it.
-func (s system) behindLoop(name, backingFile string) (found loopBehind, known bool, err error) {
+func (s system) loopBacking(name, backingFile string) (found backing, known bool, err error) {
 	fd, err := unix.Open(filepath.Join(s.dev, name), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err == nil {
 		info, err := unix.IoctlLoopGetStatus64(fd)
 		err = errors.Join(err, unix.Close(fd))
 		switch {
 		case err == nil:
-			return loopBehind{inode{dev: info.Device, ino: info.Inode}, info.Rdevice}, true, nil
-		case detached(err):
-			return loopBehind{}, false, nil // since it was listed
+			return backing{inode{dev: info.Device, ino: info.Inode}, info.Rdevice}, true, nil
+		case loopDetached(err):
+			return backing{}, false, nil // since it was listed
 		default:
-			return loopBehind{}, false, ioFault("ask the loop device", name, err)
+			return backing{}, false, ioFault("ask the loop device", name, err)
 		}
 	}
 	// In a container the node is often missing or closed to us; sysfs has the name.
 	text, err := os.ReadFile(backingFile)
 	switch {
-	case detached(err):
-		return loopBehind{}, false, nil // since it was listed
+	case loopDetached(err):
+		return backing{}, false, nil // since it was listed
 	case err != nil:
-		return loopBehind{}, false, ioFault("read", backingFile, err)
+		return backing{}, false, ioFault("read", backingFile, err)
 	}
 	var stat unix.Stat_t
-	err = uninterrupted(func() error { return unix.Stat(strings.TrimSuffix(string(text), "\n"), &stat) })
-	return loopBehind{inodeOf(&stat), uint64(stat.Rdev)}, err == nil, nil
+	err = retryEINTR(func() error { return unix.Stat(strings.TrimSuffix(string(text), "\n"), &stat) })
+	return backing{inodeOf(&stat), uint64(stat.Rdev)}, err == nil, nil
 }
 
-// detached says that a loop device lost its file, or went away, after it was listed: the
+// loopDetached says that a loop device lost its file, or went away, after it was listed: the
 // kernel has ENODEV for an attribute that was open already.
-func detached(err error) bool {
+func loopDetached(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
 }
 
-// notMounted refuses a file that is itself mounted somewhere, as containers do with
+// checkNotMounted refuses a file that is itself mounted somewhere, as containers do with
 // single files: another world then knows it by another name.
-func (s system) notMounted(path string, target inode) error {
+func (s system) checkNotMounted(path string, target inode) error {
 	mounts, err := s.mountsOf(target.dev)
 	if err != nil {
 		return err
@@ -168,16 +168,16 @@ func (s system) notMounted(path string, target inode) error {
 	return nil
 }
 
-// sole proves that nobody else has the file open: for writing where ours is a
+// checkSingleOpener proves that nobody else has the file open: for writing where ours is a
 // reading descriptor, at all where it is a writing one. It asks for a lease and
 // gives it back at once; the kernel grants one only then. This finds the guest that
 // runs on the file, and everything that the tables above do not show here.
-func (s system) sole(ctx context.Context, fd int, path string, writable bool) error {
+func (s system) checkSingleOpener(ctx context.Context, fd int, path string, writable bool) error {
 	wanted := unix.F_RDLCK
 	if writable {
 		wanted = unix.F_WRLCK
 	}
-	err := hardware.Patiently(ctx, s.patience, func() error {
+	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() error {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, wanted)
 		return err
 	})

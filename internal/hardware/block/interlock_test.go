@@ -32,21 +32,21 @@ func TestSwapIsFoundByInodeBehindAnyName(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	odd := filepath.Join(f.dir, "a swap\twith\\odd name")
 	require.NoError(t, os.Symlink(f.path, odd))
-	before := sums(t, []string{f.path})
+	before := checksums(t, []string{f.path})
 	swaps := "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/gone\\040(deleted)   file 8188 0 -2\n" +
 		f.dir + "/a\\040swap\\011with\\134odd\\040name   file 8188 0 -3\n"
 	f.driver.sys.proc = tables(t, map[string]string{"swaps": swaps})
 	// Everything else must be read from the real ones.
 	require.NoError(t, os.Symlink("/proc/self", filepath.Join(f.driver.sys.proc, "self")))
 	require.NoError(t, os.Symlink("/proc/fs", filepath.Join(f.driver.sys.proc, "fs")))
-	for _, known := range []device.Identity{{}, f.who} {
+	for _, known := range []device.Identity{{}, f.identity} {
 		_, err := f.driver.Discover(t.Context(), f.target, known)
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, "swap")
 	}
-	h, err := f.driver.Open(t.Context(), f.target, f.who, true)
+	h, err := f.driver.Open(t.Context(), f.target, f.identity, true)
 	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 	require.Nil(t, h)
-	require.Equal(t, before, sums(t, []string{f.path}))
+	require.Equal(t, before, checksums(t, []string{f.path}))
 
 	require.NoError(t, os.WriteFile(filepath.Join(f.driver.sys.proc, "swaps"), []byte("Filename\n"), 0o600))
 	f.open(t, true)
@@ -69,7 +69,7 @@ func TestLoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
 			sys := realSystem()
 			sys.dev = t.TempDir()
 			sys.sys = tables(t, map[string]string{entry: tc.text})
-			requireCode(t, sys.notLoop(f.path, "", func(l loopBehind) bool { return l.file == inode{f.who.Device, f.who.Inode} }), tc.code)
+			requireCode(t, sys.checkNotLoop(f.path, "", func(l backing) bool { return l.file == inode{f.identity.Device, f.identity.Inode} }), tc.code)
 		})
 	}
 }
@@ -88,14 +88,14 @@ func TestALoopThatGoesWhileItIsLookedAtIsNobodys(t *testing.T) {
 	detach()
 	_, err = attribute.Read(make([]byte, 4096))
 	require.Error(t, err)
-	require.True(t, detached(err), "%v", err)
-	require.False(t, detached(unix.EIO))
+	require.True(t, loopDetached(err), "%v", err)
+	require.False(t, loopDetached(unix.EIO))
 }
 
 // F14
 func TestDataJournalIsReadFromTheTables(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
-	number := fmt.Sprintf("%d:%d", unix.Major(f.who.Device), unix.Minor(f.who.Device))
+	number := fmt.Sprintf("%d:%d", unix.Major(f.identity.Device), unix.Minor(f.identity.Device))
 	line := func(kind, options string) string {
 		return "1 0 0:99 / / rw - btrfs /dev/sdz rw,data=journal\n" +
 			"36 35 " + number + " / /mnt rw,noatime shared:1 master:2 - " + kind + " /dev/sda rw," + options + "\n"
@@ -126,7 +126,7 @@ func TestDataJournalIsReadFromTheTables(t *testing.T) {
 			fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			require.NoError(t, err)
 			defer unix.Close(fd)
-			requireCode(t, sys.noDataJournal(fd, f.path, f.who.Device), tc.code)
+			requireCode(t, sys.checkNoDataJournal(fd, f.path, f.identity.Device), tc.code)
 		})
 	}
 }
@@ -134,19 +134,19 @@ func TestDataJournalIsReadFromTheTables(t *testing.T) {
 // F14
 func TestLookIntoTheDepthEnds(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
-	err := realSystem().backing(f.path, f.who.Device, 8)
+	err := realSystem().checkBacking(f.path, f.identity.Device, 8)
 	hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
 }
 
 func TestTablesThatCannotBeReadAreFaults(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
-	target := inode{f.who.Device, f.who.Inode}
+	target := inode{f.identity.Device, f.identity.Inode}
 	sys := realSystem()
 	sys.proc = tables(t, map[string]string{"swaps/is/a": "directory", "self/mountinfo/is/a": "directory"})
-	hardwaretest.RequireFault(t, sys.notSwap(f.path, target), device.CodeIO)
-	hardwaretest.RequireFault(t, sys.notMounted(f.path, target), device.CodeIO)
+	hardwaretest.RequireFault(t, sys.checkNotSwap(f.path, target), device.CodeIO)
+	hardwaretest.RequireFault(t, sys.checkNotMounted(f.path, target), device.CodeIO)
 	sys.proc = t.TempDir()
-	require.NoError(t, sys.notSwap(f.path, target), "a kernel without swap has no such table")
+	require.NoError(t, sys.checkNotSwap(f.path, target), "a kernel without swap has no such table")
 }
 
 func TestUnescape(t *testing.T) {

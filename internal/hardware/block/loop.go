@@ -33,33 +33,33 @@ func (i *loopImage) close() error {
 	return nil
 }
 
-// lookBehind adds to the view of a loop device the file behind it.
-func (s system) lookBehind(fd int, v view) (view, error) {
+// addLoopImage adds to the view of a loop device the file behind it.
+func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 	path := v.identity.Path
 	info, err := s.loopStatus(fd)
 	if errors.Is(err, unix.ENXIO) {
-		return view{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
+		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
 	}
 	if err != nil {
-		return view{}, ioFault("ask the loop device", path, err)
+		return diskInfo{}, ioFault("ask the loop device", path, err)
 	}
 	// A file's Rdevice is 0. A device behind the loop is a target of its own.
 	if info.Rdevice != 0 {
-		return view{}, hardware.Invalid("%q stands on another device: enroll that one", path)
+		return diskInfo{}, hardware.Invalid("%q stands on another device: enroll that one", path)
 	}
 	name, err := attribute(v.node.dir, "loop/backing_file")
 	if err != nil {
-		return view{}, ioFault("read the file's name of", path, err)
+		return diskInfo{}, ioFault("read the file's name of", path, err)
 	}
-	below, err := openOnce(name, unix.O_RDONLY)
+	below, err := openNoFollow(name, unix.O_RDONLY)
 	if err != nil {
-		return view{}, behind(path, name, err)
+		return diskInfo{}, loopFileFault(path, name, err)
 	}
 	i := &loopImage{fd: below, path: name, info: *info}
 	v.image = i
 	who, stat, on, err := s.identify(below, v.identity.Given, name)
 	if err != nil {
-		return v, behind(path, name, err)
+		return v, loopFileFault(path, name, err)
 	}
 	if (inode{dev: info.Device, ino: info.Inode}) != inodeOf(stat) {
 		return v, hardware.Changed("inode", fmt.Sprintf("%q names another file than the one behind %q", name, path))
@@ -70,8 +70,8 @@ func (s system) lookBehind(fd int, v view) (view, error) {
 	return v, nil
 }
 
-// behind tells of a fault of the file which loop has it.
-func behind(loop, file string, err error) error {
+// loopFileFault tells of a fault of the file which loop has it.
+func loopFileFault(loop, file string, err error) error {
 	fault, ok := device.AsFault(err)
 	if !ok {
 		return err
@@ -82,9 +82,9 @@ func behind(loop, file string, err error) error {
 	return &device.Fault{Class: fault.Class, Code: fault.Code, Remedy: fault.Remedy, Message: fmt.Sprintf("the file behind %s: %s", filepath.Base(loop), fault.Message)}
 }
 
-// covered proves that the loop shows every byte of its file: of what it leaves out the
+// checkCovered proves that the loop shows every byte of its file: of what it leaves out the
 // file would keep all.
-func (i *loopImage) covered(loop string, size int64, first bool) error {
+func (i *loopImage) checkCovered(loop string, size int64, first bool) error {
 	limit := int64(i.info.Sizelimit)
 	if i.info.Offset == 0 && (limit == 0 || limit == i.stat.Size) && size == i.stat.Size {
 		return nil
@@ -96,9 +96,9 @@ func (i *loopImage) covered(loop string, size int64, first bool) error {
 	return hardware.Changed("size", message)
 }
 
-// unchanged proves on the open descriptors that the loop still shows this very file,
+// checkUnchanged proves on the open descriptors that the loop still shows this very file,
 // and the file is still as it was: a second name, or another size, is somebody else's.
-func (i *loopImage) unchanged(sys system, fd int, loop string, enrolled device.Identity) error {
+func (i *loopImage) checkUnchanged(sys system, fd int, loop string, enrolled device.Identity) error {
 	now, err := sys.loopStatus(fd)
 	if err != nil {
 		return ioFault("ask the loop device", loop, err)
@@ -106,9 +106,9 @@ func (i *loopImage) unchanged(sys system, fd int, loop string, enrolled device.I
 	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset || now.Sizelimit != i.info.Sizelimit {
 		return hardware.Changed("inode", fmt.Sprintf("%q shows something else since it was opened", loop))
 	}
-	stat, err := regular(i.fd, i.path)
+	stat, err := checkRegular(i.fd, i.path)
 	if err != nil {
-		return behind(loop, i.path, err)
+		return loopFileFault(loop, i.path, err)
 	}
 	if stat.Size != enrolled.Size {
 		return hardware.Changed("size", fmt.Sprintf("the file behind %q has %d bytes and was enrolled with %d", loop, stat.Size, enrolled.Size))

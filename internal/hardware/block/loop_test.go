@@ -37,7 +37,7 @@ func TestLoopSuite(t *testing.T) {
 		"direct_io_below":      {dir: workDir, args: []string{"--direct-io=on"}, sizes: []int64{hardware.Align, hardware.ZeroesLen + hardware.Align}},
 		"blocks_of_4096_bytes": {dir: workDir, args: []string{"--sector-size", "4096"}, sizes: []int64{hardware.Align, hardware.ZeroesLen + hardware.Align}},
 		"tmpfs": {
-			dir:   func(t *testing.T) string { return mount1(t, "none", "size=200m", "-t", "tmpfs") },
+			dir:   func(t *testing.T) string { return mountDevice(t, "none", "size=200m", "-t", "tmpfs") },
 			sizes: []int64{hardware.ZeroesLen + 512},
 		},
 		"xfs": {
@@ -53,7 +53,7 @@ func TestLoopSuite(t *testing.T) {
 				New: func(t *testing.T, size int64) hardwaretest.Device {
 					loop, file := loopOver(t, dir, size, tc.args...)
 					t.Cleanup(func() { require.NoError(t, os.Remove(file)) })
-					return hardwaretest.Device{Target: at(loop), Backdoor: hardwaretest.File(file)}
+					return hardwaretest.Device{Target: targetAt(loop), Backdoor: hardwaretest.File(file)}
 				},
 			})
 		})
@@ -66,14 +66,14 @@ func TestIdentityOfALoopIsTheInodeBehind(t *testing.T) {
 	var stat unix.Stat_t
 	require.NoError(t, unix.Stat(f.image, &stat))
 	require.Equal(t, device.Identity{
-		Serial: f.who.Serial, Model: "loop", Size: evenSize, Given: f.path, Path: f.path, Device: stat.Dev, Inode: stat.Ino,
-	}, f.who)
+		Serial: f.identity.Serial, Model: "loop", Size: evenSize, Given: f.path, Path: f.path, Device: stat.Dev, Inode: stat.Ino,
+	}, f.identity)
 
 	// The file has another name now, and is the same.
 	require.NoError(t, os.Rename(f.image, f.image+".2"))
-	found, err := f.driver.Discover(t.Context(), f.target, f.who)
+	found, err := f.driver.Discover(t.Context(), f.target, f.identity)
 	require.NoError(t, err)
-	require.Empty(t, f.who.Differs(found.Identity))
+	require.Empty(t, f.identity.Differs(found.Identity))
 	require.Contains(t, found.Note, f.image+".2")
 	h := f.open(t, true)
 	require.NoError(t, h.ZeroAt(t.Context(), 0, evenSize))
@@ -83,15 +83,15 @@ func TestIdentityOfALoopIsTheInodeBehind(t *testing.T) {
 	// The same file without its loop has the same serial, so that the fence and the
 	// rule of one device, one lifecycle hold for both.
 	f.detach()
-	found, err = f.driver.Discover(t.Context(), at(f.image+".2"), device.Identity{})
+	found, err = f.driver.Discover(t.Context(), targetAt(f.image+".2"), device.Identity{})
 	require.NoError(t, err)
-	require.Equal(t, f.who.Serial, found.Identity.Serial)
+	require.Equal(t, f.identity.Serial, found.Identity.Serial)
 }
 
 // F13
 func TestRulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
 	f := enrollLoop(t, workDir(t), mib)
-	before := sums(t, []string{f.image})
+	before := checksums(t, []string{f.image})
 	for _, refused := range []string{f.path, f.image} {
 		t.Run(filepath.Base(refused), func(t *testing.T) {
 			d := New(rulesFunc(func(path string) error {
@@ -103,15 +103,15 @@ func TestRulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
 			d.sys.dev = f.driver.sys.dev
 			_, err := d.Discover(t.Context(), f.target, device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
-			h, err := d.Open(t.Context(), f.target, f.who, true)
+			h, err := d.Open(t.Context(), f.target, f.identity, true)
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
 			require.Nil(t, h)
-			h, err = d.Open(t.Context(), f.target, f.who, false)
+			h, err = d.Open(t.Context(), f.target, f.identity, false)
 			require.NoError(t, err, "reading destroys nothing")
 			require.NoError(t, h.Close())
 		})
 	}
-	require.Equal(t, before, sums(t, []string{f.image}))
+	require.Equal(t, before, checksums(t, []string{f.image}))
 }
 
 // TestLoopThatCannotBeErasedIsNotEnrolled: the part of a file that the loop leaves
@@ -137,33 +137,33 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := loopFixture(t, workDir(t), tc.size, tc.args...)
 			f.path = f.node(t, filepath.Base(f.loop))
-			before := sums(t, []string{f.image})
-			_, err := f.driver.Discover(t.Context(), at(f.path), device.Identity{})
+			before := checksums(t, []string{f.image})
+			_, err := f.driver.Discover(t.Context(), targetAt(f.path), device.Identity{})
 			requireCode(t, err, tc.code)
 			if tc.code != "" {
 				require.ErrorContains(t, err, tc.says)
 			}
-			require.Equal(t, before, sums(t, []string{f.image}))
+			require.Equal(t, before, checksums(t, []string{f.image}))
 		})
 	}
 	t.Run("over another device", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		upper := attach(t, f.loop)
-		_, err := New(allowAll{}).Discover(t.Context(), at(upper), device.Identity{})
+		_, err := New(allowAll{}).Discover(t.Context(), targetAt(upper), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "stands on another device")
 	})
 	t.Run("detached under the look", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		d := New(allowAll{})
 		d.sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.ENXIO }
-		_, err := d.Discover(t.Context(), at(f.loop), device.Identity{})
+		_, err := d.Discover(t.Context(), targetAt(f.loop), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
 	})
 	t.Run("without a file", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		f.path = f.node(t, filepath.Base(f.loop))
 		f.detach()
-		_, err := f.driver.Discover(t.Context(), at(f.path), device.Identity{})
+		_, err := f.driver.Discover(t.Context(), targetAt(f.path), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetMissing).Message, "no file behind it")
 	})
 }
@@ -177,13 +177,13 @@ func TestWhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := workDir(t)
 			loop := attach(t, holding(t, dir, tc.puts))
-			before := sums(t, []string{filepath.Join(dir, "target")})
-			d, target := New(allowAll{}), at(loop)
+			before := checksums(t, []string{filepath.Join(dir, "target")})
+			d, target := New(allowAll{}), targetAt(loop)
 			_, err := d.Discover(t.Context(), target, device.Identity{})
 			fault := hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
 			require.Contains(t, fault.Message, "holds "+tc.name)
 			require.Contains(t, fault.Remedy, "--accept-signature "+tc.name)
-			require.Equal(t, before, sums(t, []string{filepath.Join(dir, "target")}))
+			require.Equal(t, before, checksums(t, []string{filepath.Join(dir, "target")}))
 
 			moved := target
 			moved.MovedFrom = "d0"
@@ -204,10 +204,10 @@ func TestWhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
 //
 // F19
 func TestReadsOfALoopComeFromBelowItsFilesCache(t *testing.T) {
-	needs(t, "mkfs.ext4", "losetup", "mount")
+	requireTools(t, "mkfs.ext4", "losetup", "mount")
 	outer := image(t, workDir(t), 100*mib)
 	run(t, "mkfs.ext4", "-q", outer)
-	dir := mount1(t, attach(t, outer), "")
+	dir := mountDevice(t, attach(t, outer), "")
 	f := enrollLoop(t, dir, 4*mib)
 
 	// The file is in the cache, zero; on the disk below a tenant's byte turns up.

@@ -30,8 +30,8 @@ func TestRefusedAndNothingIsWritten(t *testing.T) {
 			if r.size == 0 {
 				r.size = table.size
 			}
-			if r.on == nil {
-				r.on = table.on
+			if r.enrollWith == nil {
+				r.enrollWith = table.on
 			}
 			t.Run(kind+"/"+name, r.run)
 		}
@@ -41,17 +41,17 @@ func TestRefusedAndNothingIsWritten(t *testing.T) {
 func (r refusal) run(t *testing.T) {
 	t.Run("before_it_is_opened", func(t *testing.T) {
 		f := r.enroll(t)
-		files := r.happens(t, f)
-		before := sums(t, files)
+		files := r.change(t, f)
+		before := checksums(t, files)
 
-		_, err := f.driver.Discover(t.Context(), f.target, f.who)
+		_, err := f.driver.Discover(t.Context(), f.target, f.identity)
 		requireCode(t, err, r.known)
 		if r.first != "" {
 			_, err = f.driver.Discover(t.Context(), f.target, device.Identity{})
 			requireCode(t, err, r.first)
 		}
 		for _, writable := range []bool{true, false} {
-			h, err := f.driver.Open(t.Context(), f.target, f.who, writable)
+			h, err := f.driver.Open(t.Context(), f.target, f.identity, writable)
 			if !writable && r.onlyWritable || r.open == "" {
 				require.NoError(t, err)
 				require.NoError(t, h.Close())
@@ -60,41 +60,41 @@ func (r refusal) run(t *testing.T) {
 			requireCode(t, err, r.open)
 			require.Nil(t, h)
 		}
-		require.Equal(t, before, sums(t, files))
+		require.Equal(t, before, checksums(t, files))
 		for _, path := range files {
 			require.LessOrEqual(t, len(descriptorsOf(t, path)), 1, "no refusal leaves a descriptor open")
 		}
 	})
-	if r.kept {
+	if r.preventedByClaim {
 		return
 	}
 	t.Run("while_it_is_open", func(t *testing.T) {
 		f := r.enroll(t)
 		h := f.open(t, true)
 		require.NoError(t, h.Check(t.Context()))
-		files := r.happens(t, f)
-		before := sums(t, files)
+		files := r.change(t, f)
+		before := checksums(t, files)
 		err := h.Check(t.Context())
 		requireCode(t, err, r.check)
-		require.Contains(t, err.Error(), r.says)
+		require.Contains(t, err.Error(), r.message)
 		if r.zero {
-			requireCode(t, h.ZeroAt(t.Context(), 0, f.who.Size), r.check)
+			requireCode(t, h.ZeroAt(t.Context(), 0, f.identity.Size), r.check)
 		}
 		require.NoError(t, h.Close())
-		require.Equal(t, before, sums(t, files))
+		require.Equal(t, before, checksums(t, files))
 	})
 }
 
 // enroll enrolls the target by a link, as operators do with /dev/disk/by-id.
 func (r refusal) enroll(t *testing.T) *fixture {
 	t.Helper()
-	f := r.on(t, r.dir(t), r.size)
+	f := r.enrollWith(t, r.dir(t), r.size)
 	byID := filepath.Join(f.dir, "by-id")
 	require.NoError(t, os.Symlink(f.path, byID))
-	f.target = at(byID)
+	f.target = targetAt(byID)
 	found, err := f.driver.Discover(t.Context(), f.target, device.Identity{})
 	require.NoError(t, err)
-	f.who = found.Identity
+	f.identity = found.Identity
 	return f
 }
 
@@ -107,8 +107,8 @@ func requireCode(t *testing.T, err error, code device.Code) {
 	hardwaretest.RequireFault(t, err, code)
 }
 
-// sums are the checksums of files.
-func sums(t *testing.T, paths []string) map[string]string {
+// checksums are the checksums of files.
+func checksums(t *testing.T, paths []string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, path := range paths {
@@ -123,20 +123,20 @@ func sums(t *testing.T, paths []string) map[string]string {
 // F14
 func TestOpenFollowsNoLink(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
-	before := sums(t, []string{f.path})
+	before := checksums(t, []string{f.path})
 	parent, name := filepath.Dir(f.path), filepath.Base(f.path)
 	atPath, atParent := filepath.Join(parent, "link"), parent+".link"
 	require.NoError(t, os.Symlink(f.path, atPath))
 	require.NoError(t, os.Symlink(parent, atParent))
 	for _, path := range []string{atPath, filepath.Join(atParent, name), "/proc/self/cwd/" + name} {
 		for _, flags := range []uint64{unix.O_RDONLY, unix.O_RDWR} {
-			_, err := openOnce(path, flags)
+			_, err := openNoFollow(path, flags)
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeIdentityChanged).Message, "symbolic link")
 		}
 	}
-	require.Equal(t, before, sums(t, []string{f.path}))
+	require.Equal(t, before, checksums(t, []string{f.path}))
 
-	fd, err := openOnce(f.path, unix.O_RDWR)
+	fd, err := openNoFollow(f.path, unix.O_RDWR)
 	require.NoError(t, err)
 	require.NoError(t, unix.Close(fd))
 }

@@ -13,23 +13,23 @@ import (
 	"burnish/internal/hardware"
 )
 
-// magic is a run of bytes at a fixed place by which one kind of content is known.
-type magic struct {
+// signature is a run of bytes at a fixed place by which one kind of content is known.
+type signature struct {
 	name string
 	// at is the offset from the start, or, where negative, from the end, which is
 	// first rounded down to a multiple of round.
 	at    int64
 	round int64
 	bytes string
-	// sane, where set, looks at what else must hold, with the bytes around: a magic
+	// check, where set, looks at what else must hold, with the bytes around: a magic
 	// of two bytes stands in random data as well.
-	sane func(r io.ReaderAt, at int64) (bool, error)
+	check func(r io.ReaderAt, at int64) (bool, error)
 }
 
-// magics is what a first enrolment refuses to destroy unasked (SAFETY F15). The
+// signatureTable is what a first enrolment refuses to destroy unasked (SAFETY F15). The
 // names are what `--accept-signature` takes.
-var magics = []magic{
-	{name: "ext", at: 0x438, bytes: "\x53\xef", sane: saneExt},
+var signatureTable = []signature{
+	{name: "ext", at: 0x438, bytes: "\x53\xef", check: checkExt},
 	{name: "xfs", at: 0, bytes: "XFSB"},
 	{name: "btrfs", at: 0x10040, bytes: "_BHRfS_M"},
 	{name: "bcachefs", at: 0x1018, bytes: "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"},
@@ -49,10 +49,10 @@ var magics = []magic{
 	{name: "md", at: -0x400, round: 0x200, bytes: "Intel Raid ISM Cfg Sig. "},
 	{name: "md", at: -0x200, round: 0x200, bytes: "\xde\x11\xde\x11"}, // DDF
 
-	{name: "lvm2", at: 0x018, bytes: "LVM2 001", sane: saneLVM},
-	{name: "lvm2", at: 0x218, bytes: "LVM2 001", sane: saneLVM},
-	{name: "lvm2", at: 0x418, bytes: "LVM2 001", sane: saneLVM},
-	{name: "lvm2", at: 0x618, bytes: "LVM2 001", sane: saneLVM},
+	{name: "lvm2", at: 0x018, bytes: "LVM2 001", check: checkLVM},
+	{name: "lvm2", at: 0x218, bytes: "LVM2 001", check: checkLVM},
+	{name: "lvm2", at: 0x418, bytes: "LVM2 001", check: checkLVM},
+	{name: "lvm2", at: 0x618, bytes: "LVM2 001", check: checkLVM},
 	{name: "bcache", at: 0x1018, bytes: "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"},
 	{name: "luks", at: 0, bytes: "LUKS\xba\xbe"},
 	{name: "luks", at: 0x4000, bytes: "SKUL\xba\xbe"}, // LUKS2's second header, at its usual place
@@ -61,7 +61,7 @@ var magics = []magic{
 	{name: "gpt", at: 0x1000, bytes: "EFI PART"},
 	{name: "gpt", at: -0x200, round: 0x200, bytes: "EFI PART"}, // the second copy
 	{name: "gpt", at: -0x1000, round: 0x1000, bytes: "EFI PART"},
-	{name: "dos", at: 0x1fe, bytes: "\x55\xaa", sane: saneDOS},
+	{name: "dos", at: 0x1fe, bytes: "\x55\xaa", check: checkDOS},
 }
 
 // swapMagics stand in the last ten bytes of the first page; those of a hibernated
@@ -71,23 +71,23 @@ var swapMagics = []string{"SWAP-SPACE", "SWAPSPACE2", "S1SUSPEND\x00", "S2SUSPEN
 // pageSizes are those of the machines on which a swap may have been made.
 var pageSizes = []int64{4 << 10, 8 << 10, 16 << 10, 64 << 10}
 
-// signatures names the kinds of content that r holds, each once, in the order of
+// findSignatures names the kinds of content that r holds, each once, in the order of
 // the table. What is shorter than a magic's place does not hold it.
-func signatures(r io.ReaderAt, size int64) ([]string, error) {
+func findSignatures(r io.ReaderAt, size int64) ([]string, error) {
 	var found []string
 	add := func(name string) {
 		if !slices.Contains(found, name) {
 			found = append(found, name)
 		}
 	}
-	for _, m := range magics {
+	for _, m := range signatureTable {
 		at := m.at
 		if at < 0 {
 			at += size / m.round * m.round
 		}
 		here, err := holds(r, at, m.bytes)
-		if err == nil && here && m.sane != nil {
-			here, err = m.sane(r, at)
+		if err == nil && here && m.check != nil {
+			here, err = m.check(r, at)
 		}
 		if err != nil {
 			return nil, err
@@ -136,8 +136,8 @@ func peek(r io.ReaderAt, at int64, n int) ([]byte, error) {
 	return p[:got], nil
 }
 
-// saneExt: at least one inode and one block, and a block size that exists.
-func saneExt(r io.ReaderAt, at int64) (bool, error) {
+// checkExt: at least one inode and one block, and a block size that exists.
+func checkExt(r io.ReaderAt, at int64) (bool, error) {
 	p, err := peek(r, at-0x38, 0x38)
 	if err != nil || len(p) < 0x38 {
 		return false, err
@@ -146,15 +146,15 @@ func saneExt(r io.ReaderAt, at int64) (bool, error) {
 	return number(0) > 0 && number(4) > 0 && number(0x18) <= 6, nil
 }
 
-// saneLVM: the label begins in the same sector.
-func saneLVM(r io.ReaderAt, at int64) (bool, error) {
+// checkLVM: the label begins in the same sector.
+func checkLVM(r io.ReaderAt, at int64) (bool, error) {
 	return holds(r, at-0x18, "LABELONE")
 }
 
-// saneDOS: four entries with a possible flag, at least one of them in use, and not
+// checkDOS: four entries with a possible flag, at least one of them in use, and not
 // only the one that protects a gpt. A boot sector ends in the same two bytes and has
 // its program where a table has its entries.
-func saneDOS(r io.ReaderAt, at int64) (bool, error) {
+func checkDOS(r io.ReaderAt, at int64) (bool, error) {
 	const entry = 16
 	table, err := peek(r, at-4*entry, 4*entry)
 	if err != nil || len(table) < 4*entry {
@@ -196,14 +196,14 @@ func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 	return false, nil
 }
 
-// refuseForeign refuses a target that holds something which its owner may still want,
+// refuseSignatures refuses a target that holds something which its owner may still want,
 // unless the operator accepts all of it by name (SAFETY F15). What a device of ours
 // carries that was moved here, or imported, its tenants left.
-func refuseForeign(r io.ReaderAt, path string, size int64, t hardware.Target) error {
+func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target) error {
 	if t.MovedFrom != "" || t.Imported {
 		return nil
 	}
-	found, err := signatures(&pieces{of: r}, size)
+	found, err := findSignatures(&chunkReader{source: r}, size)
 	if err != nil {
 		return ioFault("read", path, err)
 	}
@@ -217,28 +217,28 @@ func refuseForeign(r io.ReaderAt, path string, size int64, t hardware.Target) er
 		"%q holds %s", path, strings.Join(found, ", "))
 }
 
-// pieces reads in pieces of 256 KiB and keeps them: the places of signatures lie close
+// chunkReader reads in pieces of 256 KiB and keeps them: the places of signatures lie close
 // together, and each read of a disk takes its time.
-type pieces struct {
-	of   io.ReaderAt
-	kept map[int64]piece
+type chunkReader struct {
+	source io.ReaderAt
+	cache  map[int64]chunk
 }
 
-// piece is what a read of one gave, as far as it got.
-type piece struct {
+// chunk is what a read of one gave, as far as it got.
+type chunk struct {
 	data []byte
 	err  error
 }
 
-const pieceSize = 256 << 10
+const chunkSize = 256 << 10
 
 // ReadAt is that of io.ReaderAt.
-func (p *pieces) ReadAt(into []byte, offset int64) (n int, err error) {
+func (p *chunkReader) ReadAt(into []byte, offset int64) (n int, err error) {
 	for n < len(into) {
 		at := offset + int64(n)
-		piece := p.piece(at / pieceSize * pieceSize)
+		piece := p.chunkAt(at / chunkSize * chunkSize)
 		got := 0
-		if within := at % pieceSize; within < int64(len(piece.data)) {
+		if within := at % chunkSize; within < int64(len(piece.data)) {
 			got = copy(into[n:], piece.data[within:])
 		}
 		n += got
@@ -247,41 +247,41 @@ func (p *pieces) ReadAt(into []byte, offset int64) (n int, err error) {
 		case errors.Is(piece.err, io.EOF):
 			return n, io.EOF
 		default: // it is only these bytes that must be readable
-			more, err := p.of.ReadAt(into[n:], at)
+			more, err := p.source.ReadAt(into[n:], at)
 			return n + more, err
 		}
 	}
 	return n, nil
 }
 
-// piece gives the piece that begins at at. One that is not whole has an error.
-func (p *pieces) piece(at int64) piece {
-	if known, ok := p.kept[at]; ok {
+// chunkAt gives the piece that begins at at. One that is not whole has an error.
+func (p *chunkReader) chunkAt(at int64) chunk {
+	if known, ok := p.cache[at]; ok {
 		return known
 	}
-	data := make([]byte, pieceSize)
-	got, err := p.of.ReadAt(data, at)
-	if got < pieceSize && err == nil {
+	data := make([]byte, chunkSize)
+	got, err := p.source.ReadAt(data, at)
+	if got < chunkSize && err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	if p.kept == nil {
-		p.kept = map[int64]piece{}
+	if p.cache == nil {
+		p.cache = map[int64]chunk{}
 	}
-	p.kept[at] = piece{data[:got], err}
-	return p.kept[at]
+	p.cache[at] = chunk{data[:got], err}
+	return p.cache[at]
 }
 
-// descriptor reads a descriptor, through the cache, as an io.ReaderAt.
-type descriptor struct {
+// fdReader reads a descriptor, through the cache, as an io.ReaderAt.
+type fdReader struct {
 	sys system
 	fd  int
 }
 
 // ReadAt is that of io.ReaderAt.
-func (d descriptor) ReadAt(p []byte, offset int64) (n int, err error) {
+func (d fdReader) ReadAt(p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
 		var got int
-		err := uninterrupted(func() (err error) {
+		err := retryEINTR(func() (err error) {
 			got, err = d.sys.pread(d.fd, p[n:], offset+int64(n))
 			return err
 		})

@@ -90,8 +90,8 @@ func TestForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 	for name, tc := range foreign {
 		t.Run(name, func(t *testing.T) {
 			path := holding(t, workDir(t), tc.puts)
-			before := sums(t, []string{path})
-			d, target := New(allowAll{}), at(path)
+			before := checksums(t, []string{path})
+			d, target := New(allowAll{}), targetAt(path)
 			_, err := d.Discover(t.Context(), target, device.Identity{})
 			fault := hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
 			require.Contains(t, fault.Message, "holds "+tc.name)
@@ -101,7 +101,7 @@ func TestForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 			target.AcceptSignature = "something"
 			_, err = d.Discover(t.Context(), target, device.Identity{})
 			hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
-			require.Equal(t, before, sums(t, []string{path}))
+			require.Equal(t, before, checksums(t, []string{path}))
 
 			moved := target
 			moved.MovedFrom = "d0"
@@ -122,7 +122,7 @@ func TestForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 // F15
 func TestEverySignatureNeedsItsName(t *testing.T) {
 	path := holding(t, workDir(t), append(foreign["iso9660"].puts, foreign["gpt"].puts...))
-	d, target := New(allowAll{}), at(path)
+	d, target := New(allowAll{}), targetAt(path)
 	for _, accepted := range []string{"", "gpt", "iso9660", "iso", "iso9660gpt"} {
 		target.AcceptSignature = accepted
 		_, err := d.Discover(t.Context(), target, device.Identity{})
@@ -164,7 +164,7 @@ func TestOtherDataIsNoSignature(t *testing.T) {
 		"shorter than the ext magic":    make([]byte, 0x439),
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := signatures(bytes.NewReader(p), int64(len(p)))
+			found, err := findSignatures(bytes.NewReader(p), int64(len(p)))
 			require.NoError(t, err)
 			require.Empty(t, found)
 		})
@@ -198,7 +198,7 @@ func TestWhatTheToolsThemselvesMakeIsFound(t *testing.T) {
 	} {
 		t.Run(strings.Fields(strings.TrimPrefix(strings.TrimPrefix(tc.script, "echo secret | "), "echo "))[0]+"_"+tc.name, func(t *testing.T) {
 			tools := strings.Fields(tc.script[strings.LastIndex(tc.script, "| ")+1:])
-			needs(t, strings.TrimPrefix(tools[0], "| "), "sh")
+			requireTools(t, strings.TrimPrefix(tools[0], "| "), "sh")
 			dir := workDir(t)
 			path := image(t, dir, 400*mib+777)
 			cmd := exec.Command("sh", "-c", tc.script)
@@ -210,7 +210,7 @@ func TestWhatTheToolsThemselvesMakeIsFound(t *testing.T) {
 			file, err := os.Open(path)
 			require.NoError(t, err)
 			defer file.Close()
-			found, err := signatures(file, 400*mib+777)
+			found, err := findSignatures(file, 400*mib+777)
 			require.NoError(t, err)
 			if runErr != nil && len(found) == 0 {
 				t.Skipf("this environment refuses it: %v: %s", runErr, out)

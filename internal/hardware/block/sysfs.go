@@ -29,11 +29,11 @@ type node struct {
 // zram) or of another machine (nbd, rbd), and is no drive.
 var buses = []string{"scsi", "virtio", "nvme", "nvme-subsystem"}
 
-// whole refuses every block device that is neither a whole disk nor a loop device
+// checkWholeDisk refuses every block device that is neither a whole disk nor a loop device
 // (SAFETY F14), before it is opened: to open one has effects of its own. path must be
 // the kernel's own name, so that the rules, which speak of paths, cannot be passed by
 // a second node of the same device (F13).
-func (s system) whole(path string, dev uint64) (node, error) {
+func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 	dir, err := s.deviceDir(dev)
 	if err != nil {
 		return node{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, err)
@@ -50,7 +50,7 @@ func (s system) whole(path string, dev uint64) (node, error) {
 		if _, err := os.Stat(filepath.Join(dir, "loop")); err != nil {
 			return node{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
 		}
-		return n, s.writable(path, n)
+		return n, s.checkWritable(path, n)
 	}
 	for kind, what := range map[string]string{"dm": "a device-mapper volume", "md": "an md array", "bcache": "a bcache device"} {
 		if _, err := os.Stat(filepath.Join(dir, kind)); err == nil {
@@ -76,11 +76,11 @@ func (s system) whole(path string, dev uint64) (node, error) {
 			return node{}, hardware.Invalid("%q "+no.what, path, got)
 		}
 	}
-	return n, s.writable(path, n)
+	return n, s.checkWritable(path, n)
 }
 
-// writable refuses a device that takes no writes.
-func (s system) writable(path string, n node) error {
+// checkWritable refuses a device that takes no writes.
+func (s system) checkWritable(path string, n node) error {
 	ro, err := attribute(n.dir, "ro")
 	if err != nil {
 		return ioFault("read ro of", path, err)
@@ -118,14 +118,14 @@ func attribute(dir, name string) (string, error) {
 	return strings.Trim(string(text), " \t\n\x00"), nil
 }
 
-// known is what a disk tells of itself.
-type known struct{ serial, vendor, model, firmware string }
+// diskID is what a disk tells of itself.
+type diskID struct{ serial, vendor, model, firmware string }
 
-// diskIdentity reads who a disk is. Its serial is what no other disk has: of a SCSI
+// readDiskID reads who a disk is. Its serial is what no other disk has: of a SCSI
 // disk the wwid, or the serial of its unit; of an NVMe namespace that of its drive; of
 // a virtio disk the one that its host gave it. All zeroes are no serial.
-func (s system) diskIdentity(n node) (known, error) {
-	var k known
+func (s system) readDiskID(n node) (diskID, error) {
+	var k diskID
 	var err error
 	read := func(name string) string {
 		text, readErr := attribute(n.dir, name)
@@ -134,7 +134,7 @@ func (s system) diskIdentity(n node) (known, error) {
 	}
 	switch bus := s.bus(n.dir); bus {
 	case "scsi":
-		k = known{serial: read("device/wwid"), vendor: read("device/vendor"), model: read("device/model"), firmware: read("device/rev")}
+		k = diskID{serial: read("device/wwid"), vendor: read("device/vendor"), model: read("device/model"), firmware: read("device/rev")}
 		if k.serial == "" {
 			page, pageErr := os.ReadFile(filepath.Join(n.dir, "device/vpd_pg80"))
 			if pageErr != nil && !errors.Is(pageErr, fs.ErrNotExist) {
@@ -143,9 +143,9 @@ func (s system) diskIdentity(n node) (known, error) {
 			k.serial = unitSerial(page)
 		}
 	case "virtio":
-		k = known{serial: read("serial"), model: bus}
+		k = diskID{serial: read("serial"), model: bus}
 	default:
-		k = known{serial: read("device/serial"), model: read("device/model"), firmware: read("device/firmware_rev")}
+		k = diskID{serial: read("device/serial"), model: read("device/model"), firmware: read("device/firmware_rev")}
 		if k.serial == "" {
 			k.serial = read("wwid")
 		}
@@ -166,9 +166,9 @@ func unitSerial(page []byte) string {
 	return strings.Join(strings.Fields(strings.Trim(string(text), "\x00")), "_")
 }
 
-// alone refuses a disk whose serial another one has as well: a second path to the
+// checkSerialUnique refuses a disk whose serial another one has as well: a second path to the
 // same disk, a second namespace of the same drive, or two that nobody can tell apart.
-func (s system) alone(path string, n node, serial string) error {
+func (s system) checkSerialUnique(path string, n node, serial string) error {
 	dirs, err := filepath.Glob(filepath.Join(s.sys, "block/*"))
 	if err != nil {
 		return ioFault("list the disks below", s.sys, err)
@@ -187,7 +187,7 @@ func (s system) alone(path string, n node, serial string) error {
 		if hidden, err := attribute(dir, "hidden"); err == nil && hidden == "1" {
 			continue // a path below this very disk, and without a node
 		}
-		other, err := s.diskIdentity(node{dir: dir})
+		other, err := s.readDiskID(node{dir: dir})
 		if err != nil {
 			return ioFault("read the serial of", dir, err)
 		}
@@ -199,8 +199,8 @@ func (s system) alone(path string, n node, serial string) error {
 	return nil
 }
 
-// parts is a disk with its partitions.
-func (s system) parts(n node) ([]node, error) {
+// partitions is a disk with its partitions.
+func (s system) partitions(n node) ([]node, error) {
 	all := []node{n}
 	entries, err := os.ReadDir(n.dir)
 	if err != nil {

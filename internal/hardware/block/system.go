@@ -13,8 +13,8 @@ import (
 type system struct {
 	// proc, sys and dev are where the kernel shows its tables and nodes.
 	proc, sys, dev string
-	// keep are directories whose disk is never erased (SAFETY F12).
-	keep []string
+	// protectedDirs are directories whose disk is never erased (SAFETY F12).
+	protectedDirs []string
 
 	statfs func(fd int, buf *unix.Statfs_t) error
 	// direct turns O_DIRECT on or off on an open descriptor.
@@ -29,26 +29,26 @@ type system struct {
 	diskSeq    func(fd int) (uint64, error)
 	loopStatus func(fd int) (*unix.LoopInfo64, error)
 
-	// patience is how long a lease or a claim may be refused before the target counts
+	// busyTimeout is how long a lease or a claim may be refused before the target counts
 	// as in use. Others pass through in milliseconds: another look by this worker, a
 	// backup that reads names.
-	patience time.Duration
+	busyTimeout time.Duration
 }
 
 func realSystem() system {
 	return system{
 		proc: "/proc", sys: "/sys", dev: "/dev",
-		keep:       []string{"/", "/boot", "/boot/efi", "/usr", "/var"},
-		statfs:     unix.Fstatfs,
-		direct:     setDirect,
-		pread:      unix.Pread,
-		pwrite:     unix.Pwrite,
-		fsync:      unix.Fsync,
-		size:       deviceSize,
-		blockSize:  deviceBlock,
-		diskSeq:    deviceSeq,
-		loopStatus: unix.IoctlLoopGetStatus64,
-		patience:   500 * time.Millisecond,
+		protectedDirs: []string{"/", "/boot", "/boot/efi", "/usr", "/var"},
+		statfs:        unix.Fstatfs,
+		direct:        setDirect,
+		pread:         unix.Pread,
+		pwrite:        unix.Pwrite,
+		fsync:         unix.Fsync,
+		size:          deviceSize,
+		blockSize:     deviceBlock,
+		diskSeq:       deviceSeq,
+		loopStatus:    unix.IoctlLoopGetStatus64,
+		busyTimeout:   500 * time.Millisecond,
 	}
 }
 

@@ -39,7 +39,7 @@ type Host struct {
 var makers = map[string]func(Host) hardware.Driver{
 	"block": func(h Host) hardware.Driver { return block.New(h.Paths, h.StateDir) },
 	"nvme": func(h Host) hardware.Driver {
-		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper, Kernel: block.Kernel{Keep: []string{h.StateDir}}})
+		return nvme.New(nvme.Host{Allow: h.PCI, Specs: h.Specs, Helper: h.NVMeHelper, Kernel: block.Kernel{ProtectedDirs: []string{h.StateDir}}})
 	},
 	"script": func(h Host) hardware.Driver { return script.New(script.Host{Allow: h.PCI, Scripts: h.Scripts}) },
 	"fake":   func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },

@@ -46,7 +46,7 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	if err := d.allowed(); err != nil {
+	if err := d.checkAllowed(); err != nil {
 		return hardware.Discovery{}, err
 	}
 	first := known == (device.Identity{})
@@ -57,11 +57,11 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		if err != nil {
 			return hardware.Discovery{}, err
 		}
-		if err := place.carry(from, before.serial); err != nil {
+		if err := place.moveFrom(from, before.serial); err != nil {
 			return hardware.Discovery{}, err
 		}
 	} else if first {
-		if err := place.make(wanted.size); err != nil {
+		if err := place.create(wanted.size); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}
@@ -77,7 +77,7 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		return hardware.Discovery{}, invalid("size is %s, but %q holds %s of an earlier device", hardware.FormatSize(wanted.size), place.contents(), hardware.FormatSize(info.Size()))
 	}
 	identity := wanted.identity(info.Size(), now)
-	if err := same(known, identity, wanted, place); !first && err != nil {
+	if err := verifyIdentity(known, identity, wanted, place); !first && err != nil {
 		return hardware.Discovery{}, err
 	}
 	found := hardware.Discovery{Identity: identity, Note: wanted.note()}
@@ -95,7 +95,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		return nil, err
 	}
 	if writable {
-		if err := d.allowed(); err != nil {
+		if err := d.checkAllowed(); err != nil {
 			return nil, err
 		}
 	}
@@ -113,10 +113,10 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 		}
 	}()
 	h := &handle{
-		driver: d, place: place, file: file, wanted: wanted, enrolled: enrolled, writable: writable,
+		driver: d, dir: place, file: file, wanted: wanted, enrolled: enrolled, writable: writable,
 		faults: wanted.faultsOf(t.Step), opened: ctx,
 	}
-	if err := h.same(); err != nil {
+	if err := h.verifyIdentity(); err != nil {
 		return nil, err
 	}
 	if err := hardware.Lock(ctx, int(file.Fd()), place.contents()); err != nil {
@@ -133,20 +133,20 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 }
 
 // target reads where the device lies and what it is to be.
-func (d *Driver) target(t hardware.Target) (place, settings, error) {
+func (d *Driver) target(t hardware.Target) (deviceDir, settings, error) {
 	name, err := device.CanonicalName(t.Name)
 	if err != nil {
-		return place{}, settings{}, invalid("%v", err)
+		return deviceDir{}, settings{}, invalid("%v", err)
 	}
 	wanted, err := parse(name, t.Settings)
 	if err != nil {
-		return place{}, settings{}, err
+		return deviceDir{}, settings{}, err
 	}
-	return place{dir: filepath.Join(d.dir, "fake", name)}, wanted, nil
+	return deviceDir{dir: filepath.Join(d.dir, "fake", name)}, wanted, nil
 }
 
-// allowed asks the host's rules (SAFETY F13).
-func (d *Driver) allowed() error {
+// checkAllowed asks the host's rules (SAFETY F13).
+func (d *Driver) checkAllowed() error {
 	const remedy = "allow fake devices in the host's host.yaml"
 	if d.allow == nil {
 		return refused(device.CodeNotAllowed, remedy, "fake devices are not allowed on this host")
@@ -161,8 +161,8 @@ func (d *Driver) allowed() error {
 	return refused(device.CodeNotAllowed, remedy, "fake devices are not allowed on this host: %v", err)
 }
 
-// same proves that what was found is the enrolled device.
-func same(enrolled, found device.Identity, wanted settings, at place) error {
+// verifyIdentity proves that what was found is the enrolled device.
+func verifyIdentity(enrolled, found device.Identity, wanted settings, at deviceDir) error {
 	field := enrolled.Differs(found)
 	if field == "" && found.Size != wanted.size {
 		field = "size"
@@ -185,7 +185,7 @@ func serialOf(name string) string {
 }
 
 // missing is the fault of contents that cannot be opened.
-func missing(at place, err error) error {
+func missing(at deviceDir, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there", at.contents())
 	}

@@ -46,7 +46,7 @@ func TestSuite(t *testing.T) {
 				Backdoor: hardwaretest.File(filepath.Join(dir, "fake", name, "contents")),
 			}
 		},
-		Write: piece,
+		Write: maxWrite,
 	})
 }
 
@@ -358,7 +358,7 @@ func TestHangLastsUntilTheContextEnds(t *testing.T) {
 func requireCounted(t *testing.T, d *Driver, name string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		s, err := place{filepath.Join(d.dir, "fake/d1")}.load()
+		s, err := deviceDir{filepath.Join(d.dir, "fake/d1")}.load()
 		require.NoError(c, err)
 		require.Equal(c, 1, s.Faults[name])
 	}, 10*time.Second, time.Millisecond)
@@ -433,7 +433,7 @@ func TestDelayIsTheTimeOfAFullPass(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled, "it does not wait for its delay")
 	_, zero, other, err := hardwaretest.Count(contents, who.Size, nonce)
 	require.NoError(t, err)
-	require.Equal(t, piece/hardwaretest.Block, zero)
+	require.Equal(t, maxWrite/hardwaretest.Block, zero)
 	require.Zero(t, other)
 }
 

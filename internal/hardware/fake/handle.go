@@ -12,13 +12,13 @@ import (
 	"burnish/internal/hardware"
 )
 
-// piece is the most that one write covers.
-const piece = 1 << 20
+// maxWrite is the most that one write covers.
+const maxWrite = 1 << 20
 
 // handle is one opened device.
 type handle struct {
 	driver   *Driver
-	place    place
+	dir      deviceDir
 	file     *os.File
 	wanted   settings
 	enrolled device.Identity
@@ -46,22 +46,22 @@ func (h *handle) Method() string { return "fake" }
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	switch {
 	case !h.writable:
-		return misused("%q was opened for reading only", h.place.contents())
+		return callerFault("%q was opened for reading only", h.dir.contents())
 	case offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset:
-		return misused("%d bytes at %d lie outside a device of %d", n, offset, h.Size())
+		return callerFault("%d bytes at %d lie outside a device of %d", n, offset, h.Size())
 	case offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.Size():
-		return misused("%d bytes at %d are no whole blocks of %d", n, offset, hardware.Align)
+		return callerFault("%d bytes at %d are no whole blocks of %d", n, offset, hardware.Align)
 	}
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("zero, stopped at %d: %w", offset, err)
 		}
-		if err := h.reach(ctx, offset); err != nil {
+		if err := h.injectDue(ctx, offset); err != nil {
 			return err
 		}
-		length := h.untilFault(offset, min(n, piece))
+		length := h.limitToFault(offset, min(n, maxWrite))
 		if _, err := h.file.WriteAt(h.zeroes[:length], offset); err != nil {
-			return ioFault(fmt.Sprintf("write %d zeroes at %d of", length, offset), h.place.contents(), err)
+			return ioFault(fmt.Sprintf("write %d zeroes at %d of", length, offset), h.dir.contents(), err)
 		}
 		offset, n = offset+length, n-length
 		share := float64(length) / float64(h.Size())
@@ -69,14 +69,14 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 			return fmt.Errorf("zero, stopped at %d: %w", offset, err)
 		}
 	}
-	return h.reach(ctx, offset)
+	return h.injectDue(ctx, offset)
 }
 
 // ReadAt is that of io.ReaderAt. Faults come before the first byte behind their
 // share.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
-		return 0, misused("%d is before the start of the device", offset)
+		return 0, callerFault("%d is before the start of the device", offset)
 	}
 	done := 0
 	for {
@@ -84,20 +84,20 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 		if at >= h.Size() || done == len(p) {
 			break
 		}
-		if err := h.reach(h.opened, at); err != nil {
+		if err := h.injectDue(h.opened, at); err != nil {
 			return done, err
 		}
-		got, err := h.file.ReadAt(p[done:done+int(h.untilFault(at, min(int64(len(p)-done), h.Size()-at)))], at)
+		got, err := h.file.ReadAt(p[done:done+int(h.limitToFault(at, min(int64(len(p)-done), h.Size()-at)))], at)
 		done += got
 		if err != nil && !errors.Is(err, io.EOF) {
-			return done, ioFault(fmt.Sprintf("read at %d of", at), h.place.contents(), err)
+			return done, ioFault(fmt.Sprintf("read at %d of", at), h.dir.contents(), err)
 		}
 		if got == 0 {
 			return done, io.ErrUnexpectedEOF
 		}
 	}
 	if end := offset + int64(done); end == h.Size() {
-		if err := h.reach(h.opened, end); err != nil {
+		if err := h.injectDue(h.opened, end); err != nil {
 			return done, err
 		}
 	}
@@ -113,7 +113,7 @@ func (h *handle) Flush(ctx context.Context) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	if err := h.file.Sync(); err != nil {
-		return ioFault("flush", h.place.contents(), err)
+		return ioFault("flush", h.dir.contents(), err)
 	}
 	return nil
 }
@@ -121,10 +121,10 @@ func (h *handle) Flush(ctx context.Context) error {
 // Check proves again that the contents are the enrolled ones. Faults that are due
 // come here too, for steps that only look.
 func (h *handle) Check(ctx context.Context) error {
-	if err := h.same(); err != nil {
+	if err := h.verifyIdentity(); err != nil {
 		return err
 	}
-	return h.reach(ctx, h.passed)
+	return h.injectDue(ctx, h.passed)
 }
 
 // Close gives up the contents and with them the lock.
@@ -135,33 +135,33 @@ func (h *handle) Close() error {
 	return nil
 }
 
-// same proves that the open file is the enrolled device and still has its name.
-func (h *handle) same() error {
+// verifyIdentity proves that the open file is the enrolled device and still has its name.
+func (h *handle) verifyIdentity() error {
 	open, err := h.file.Stat()
 	if err != nil {
-		return ioFault("look at", h.place.contents(), err)
+		return ioFault("look at", h.dir.contents(), err)
 	}
-	now, err := h.place.load()
+	now, err := h.dir.load()
 	if err != nil {
 		return err
 	}
-	if err := same(h.enrolled, h.wanted.identity(open.Size(), now), h.wanted, h.place); err != nil {
+	if err := verifyIdentity(h.enrolled, h.wanted.identity(open.Size(), now), h.wanted, h.dir); err != nil {
 		return err
 	}
-	named, err := os.Lstat(h.place.contents())
+	named, err := os.Lstat(h.dir.contents())
 	if err != nil {
-		return missing(h.place, err)
+		return missing(h.dir, err)
 	}
 	if !os.SameFile(open, named) {
 		return refused(device.CodeIdentityChanged, "bring the enrolled one back, or replace the device",
-			"not the enrolled device (path): %q names another file now", h.place.contents())
+			"not the enrolled device (path): %q names another file now", h.dir.contents())
 	}
 	return nil
 }
 
-// untilFault shortens n so that no fault that is still to come lies within
+// limitToFault shortens n so that no fault that is still to come lies within
 // [offset, offset+n).
-func (h *handle) untilFault(offset, n int64) int64 {
+func (h *handle) limitToFault(offset, n int64) int64 {
 	for _, f := range h.faults {
 		if point := f.point(h.Size()); point > offset && point < offset+n && h.state.Faults[f.String()] < f.times {
 			n = point - offset
@@ -170,10 +170,10 @@ func (h *handle) untilFault(offset, n int64) int64 {
 	return n
 }
 
-// reach notes that the step has come to offset, and lets the first fault happen
+// injectDue notes that the step has come to offset, and lets the first fault happen
 // that is due there. It is counted on stable storage before it happens: one that
 // takes the worker down has been, too.
-func (h *handle) reach(ctx context.Context, offset int64) error {
+func (h *handle) injectDue(ctx context.Context, offset int64) error {
 	h.passed = max(h.passed, offset)
 	for _, f := range h.faults {
 		name := f.String()
@@ -181,18 +181,18 @@ func (h *handle) reach(ctx context.Context, offset int64) error {
 			continue
 		}
 		h.state.Faults[name]++
-		if err := h.place.store(h.state); err != nil {
+		if err := h.dir.store(h.state); err != nil {
 			return err
 		}
-		return h.happen(ctx, f)
+		return h.inject(ctx, f)
 	}
 	return nil
 }
 
-// happen lets one fault happen.
-func (h *handle) happen(ctx context.Context, f injected) error {
+// inject lets one fault happen.
+func (h *handle) inject(ctx context.Context, f injected) error {
 	message := fmt.Sprintf("injected fault %s, time %d", f, h.state.Faults[f.String()])
-	switch f.what {
+	switch f.kind {
 	case hang:
 		<-ctx.Done()
 		return fmt.Errorf("%s: %w", message, ctx.Err())
@@ -226,7 +226,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// misused is the fault of a caller that broke the port's contract.
-func misused(format string, args ...any) error {
+// callerFault is the fault of a caller that broke the port's contract.
+func callerFault(format string, args ...any) error {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
 }

@@ -9,37 +9,37 @@ import (
 	"burnish/internal/hardware"
 )
 
-// what is what happens when a fault is due.
-type what string
+// faultKind is what happens when a fault is due.
+type faultKind string
 
 const (
-	fail      what = "fail"      // a permanent fault step_failed
-	transient what = "transient" // a transient fault io_error
-	hang      what = "hang"      // nothing, until the context ends
-	crash     what = "crash"     // the worker ends as by kill -9
+	fail      faultKind = "fail"      // a permanent fault step_failed
+	transient faultKind = "transient" // a transient fault io_error
+	hang      faultKind = "hang"      // nothing, until the context ends
+	crash     faultKind = "crash"     // the worker ends as by kill -9
 )
 
 // injected is one fault of a script: once share hundredths of the device have been
 // passed in this step, and then so many times.
 type injected struct {
-	what  what
-	step  string
-	share int
-	times int
+	kind    faultKind
+	step    string
+	percent int
+	times   int
 }
 
 // String writes the fault in full; a device counts its faults under this name.
 func (f injected) String() string {
-	return fmt.Sprintf("%s:%s@%d%%x%d", f.what, f.step, f.share, f.times)
+	return fmt.Sprintf("%s:%s@%d%%x%d", f.kind, f.step, f.percent, f.times)
 }
 
 // point is the offset before which the fault comes, on a device of this size: a
 // block boundary, or the very end.
 func (f injected) point(size int64) int64 {
-	if f.share == 100 {
+	if f.percent == 100 {
 		return size
 	}
-	share := int64(f.share)
+	share := int64(f.percent)
 	at := size/100*share + size%100*share/100
 	return at / hardware.Align * hardware.Align
 }
@@ -76,8 +76,8 @@ func parseFault(part string) (injected, error) {
 	case !found:
 		return injected{}, fmt.Errorf("has no colon between kind and step: want one as fail:zero@40%%x1")
 	}
-	f := injected{what: what(kind), times: 1}
-	switch f.what {
+	f := injected{kind: faultKind(kind), times: 1}
+	switch f.kind {
 	case fail, transient, hang, crash:
 	default:
 		return injected{}, fmt.Errorf("begins with %q: want fail, transient, hang or crash before the colon", kind)
@@ -97,7 +97,7 @@ func parseFault(part string) (injected, error) {
 		if !ended || err != nil || !isNumber(number) || n > 100 {
 			return injected{}, fmt.Errorf("has %q behind the @: want a share from 0%% to 100%%, then maybe x and a number", share)
 		}
-		f.share = n
+		f.percent = n
 	}
 	if times != "" {
 		n, err := strconv.Atoi(times)

@@ -41,11 +41,11 @@ func parse(name string, given map[string]string) (settings, error) {
 				return settings{}, invalid("delay: %q is no time: want one as 200ms or 3s", value)
 			}
 		case "serial":
-			err = text(key, value, &s.serial)
+			err = parseText(key, value, &s.serial)
 		case "vendor":
-			err = text(key, value, &s.vendor)
+			err = parseText(key, value, &s.vendor)
 		case "model":
-			err = text(key, value, &s.model)
+			err = parseText(key, value, &s.model)
 		case "erase":
 			if value != "none" {
 				return settings{}, invalid("erase: %q is not known: want none, or leave it out", value)
@@ -63,8 +63,8 @@ func parse(name string, given map[string]string) (settings, error) {
 	return s, nil
 }
 
-// text takes a value that names of locks and records are made of.
-func text(key, value string, into *string) error {
+// parseText takes a value that names of locks and records are made of.
+func parseText(key, value string, into *string) error {
 	odd := func(r rune) bool { return r <= ' ' || r == '/' || r > '~' }
 	// A space inside is what real models have.
 	if value == "" || strings.TrimSpace(value) != value || strings.IndexFunc(strings.ReplaceAll(value, " ", "_"), odd) >= 0 {

@@ -37,8 +37,8 @@ func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			drive := nvmesim.Drive("S1")
-			b := newBench(t, drive)
-			found := b.enrol(0)
+			b := newDriveFixture(t, drive)
+			found := b.enroll(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Health = tt.health })
 			r := b.clean(0, found, device.CryptoErase)
 			r.wear = tt.limits
@@ -73,8 +73,8 @@ func TestWhatTenantsLeave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
 			b.site.Change(0, tt.change)
 			b.site.ClearLog()
 			r := b.clean(0, found, device.CryptoErase)
@@ -110,9 +110,9 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 		for _, dies := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, the worker dies %t", operation, dies), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, nvmesim.Drive("S1"))
-				found := b.enrol(0)
-				b.soil(0)
+				b := newDriveFixture(t, nvmesim.Drive("S1"))
+				found := b.enroll(0)
+				b.writeAsTenant(0)
 				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces[0].WriteProtected = true })
 				b.site.Rescan(0)
 				r := b.clean(0, found, operation)
@@ -131,7 +131,7 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 				require.NoError(t, err)
 				require.False(t, b.site.State(0).Namespaces[0].WriteProtected)
-				require.Zero(t, b.left(0))
+				require.Zero(t, b.tenantBlocks(0))
 				provenCommands(t, b.site, "S1")
 			})
 		}
@@ -149,10 +149,10 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
 		"a drive lies": {Opcode: nvmesim.SetFeatures, NoEffect: true},
 	}
-	check := func(t *testing.T, change func(*nvmesim.Controller)) (*bench, *run, error) {
+	check := func(t *testing.T, change func(*nvmesim.Controller)) (*driveFixture, *cleanRun, error) {
 		t.Helper()
-		b := newBench(t, nvmesim.Drive("S1"))
-		found := b.enrol(0)
+		b := newDriveFixture(t, nvmesim.Drive("S1"))
+		found := b.enroll(0)
 		b.site.Change(0, change)
 		b.site.ClearLog()
 		r := b.clean(0, found, device.CryptoErase)
@@ -201,10 +201,10 @@ func TestWriteProtectionThatStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
-			b.soil(0)
-			all := b.left(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
+			b.writeAsTenant(0)
+			all := b.tenantBlocks(0)
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Namespaces[0].WriteProtected = true
 				c.Inject = []nvmesim.Injection{inject}
@@ -216,9 +216,9 @@ func TestWriteProtectionThatStays(t *testing.T) {
 				code = device.CodeIO
 			}
 			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
-			require.Equal(t, all, b.left(0))
+			require.Equal(t, all, b.tenantBlocks(0))
 			fault(t, device.CodeWriteProtected, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
-			require.Equal(t, all, b.left(0))
+			require.Equal(t, all, b.tenantBlocks(0))
 		})
 	}
 }
@@ -244,9 +244,9 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = tt.status, 4, 3 })
 			b.site.Change(0, tt.change)
 			b.site.ClearLog()
@@ -255,7 +255,7 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 			if tt.code == "" {
 				require.NoError(t, err)
-				require.Zero(t, b.left(0))
+				require.Zero(t, b.tenantBlocks(0))
 				require.Contains(t, r.done[clean.StepSecurityCheck].Note, "put off")
 				require.Contains(t, r.done[clean.StepSanitize].Note, "TCG")
 				return
@@ -272,16 +272,16 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 	for status, code := range map[uint8]device.Code{failed: device.CodeSanitizeFailed, runs: device.CodeSanitizeRunning} {
 		t.Run("zeroes, "+string(code), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000 })
 			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
 		})
 	}
 	t.Run("zeroes, and it stands still", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, nvmesim.Drive("S1"))
-		found := b.enrol(0)
+		b := newDriveFixture(t, nvmesim.Drive("S1"))
+		found := b.enroll(0)
 		b.site.Change(0, func(c *nvmesim.Controller) {
 			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.StallAt = runs, 4, 100, 655
 		})

@@ -49,14 +49,14 @@ func TestCleanByEachOperation(t *testing.T) {
 			t.Parallel()
 			drive := nvmesim.Drive("S1")
 			drive.Sanitize.Leaves = map[device.Operation]nvmesim.Leaves{device.CryptoErase: "random", device.BlockErase: "ff"}[operation]
-			b := newBench(t, drive, nvmesim.Drive("CONTROL"))
-			found := b.enrol(0)
+			b := newDriveFixture(t, drive, nvmesim.Drive("CONTROL"))
+			found := b.enroll(0)
 			require.Equal(t, device.LayoutWhole, found.Layout)
-			b.soil(0)
-			b.soil(1)
-			control := b.left(1)
+			b.writeAsTenant(0)
+			b.writeAsTenant(1)
+			control := b.tenantBlocks(1)
 			require.Positive(t, control)
-			require.Equal(t, control, b.left(0))
+			require.Equal(t, control, b.tenantBlocks(0))
 			b.site.ClearLog()
 
 			r := b.clean(0, found, operation)
@@ -64,8 +64,8 @@ func TestCleanByEachOperation(t *testing.T) {
 			require.Equal(t, []string{clean.StepSecurityCheck, clean.StepWearCheck}, names[:2])
 			_, err := r.all(t.Context(), names...)
 			require.NoError(t, err)
-			require.Zero(t, b.left(0))
-			require.Equal(t, control, b.left(1), "the drive beside it")
+			require.Zero(t, b.tenantBlocks(0))
+			require.Equal(t, control, b.tenantBlocks(1), "the drive beside it")
 			provenCommands(t, b.site, "S1")
 			t.Logf("%v: %+v", names, r.done)
 
@@ -84,7 +84,7 @@ func TestCleanByEachOperation(t *testing.T) {
 }
 
 // sanitized runs sanitize and verify alone.
-func (r *run) sanitized(t *testing.T) (string, error) {
+func (r *cleanRun) sanitized(t *testing.T) (string, error) {
 	t.Helper()
 	return r.all(t.Context(), clean.StepSanitize, clean.StepVerify)
 }
@@ -100,9 +100,9 @@ func TestWhatASanitizeLeaves(t *testing.T) {
 			t.Parallel()
 			drive := nvmesim.Drive("S1")
 			drive.Sanitize.Leaves = leaves
-			b := newBench(t, drive)
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, drive)
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			r := b.clean(0, found, device.CryptoErase)
 			step, err := r.sanitized(t)
 			if wrong {
@@ -115,7 +115,7 @@ func TestWhatASanitizeLeaves(t *testing.T) {
 			if leaves == "readerror" {
 				require.Contains(t, r.done[clean.StepVerify].Note, "0 of 128 sampled blocks read otherwise than before, 128 could not be read")
 			} else {
-				require.Zero(t, b.left(0))
+				require.Zero(t, b.tenantBlocks(0))
 			}
 		})
 	}
@@ -126,9 +126,9 @@ func TestWhatASanitizeLeaves(t *testing.T) {
 // S2.54
 func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 	drive := nvmesim.Drive("S1")
-	b := newBench(t, drive)
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	// The tenant's runs, by the very command that ours will be, and erases nothing.
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, 4, false
@@ -150,7 +150,7 @@ func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 	}
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 	for _, c := range b.site.Log() {
 		if c.Opcode == nvmesim.SanitizeDrive {
 			require.Equal(t, nvmesim.Success, c.Status, "S2.54: none is started while one runs")
@@ -166,9 +166,9 @@ func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 // F18
 func TestACrashBetweenIntentAndCommand(t *testing.T) {
 	drive := nvmesim.Drive("S1")
-	b := newBench(t, drive)
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	// A tenant has sanitized long ago by the same command, and written since.
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, false
@@ -176,18 +176,18 @@ func TestACrashBetweenIntentAndCommand(t *testing.T) {
 	r := b.clean(0, found, device.CryptoErase)
 	crash := errors.New("crash")
 	r.stop = func(string, int64) error {
-		if len(r.kept) > 0 {
+		if len(r.evidence) > 0 {
 			return crash
 		}
 		return nil
 	}
 	require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
-	require.Contains(t, r.kept, clean.StepSanitize, "the intent is recorded first")
+	require.Contains(t, r.evidence, clean.StepSanitize, "the intent is recorded first")
 	b.site.ClearLog()
 	r.stop = nil
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 }
 
@@ -208,15 +208,15 @@ func TestAnotherSanitizeComesBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			r := b.clean(0, found, device.CryptoErase)
 			died := errors.New("died")
 			came, crash := false, tt.crash
 			r.stop = func(string, int64) error {
 				switch sanitize := b.site.State(0).Sanitize; {
-				case len(r.kept) > 0 && !came:
+				case len(r.evidence) > 0 && !came:
 					came = true
 					b.site.Change(0, func(c *nvmesim.Controller) {
 						c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, tt.command, false
@@ -239,7 +239,7 @@ func TestAnotherSanitizeComesBetween(t *testing.T) {
 			_, err := r.sanitized(t)
 			require.NoError(t, err)
 			require.True(t, came)
-			require.Zero(t, b.left(0))
+			require.Zero(t, b.tenantBlocks(0))
 			require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool {
 				return c.Opcode == nvmesim.SanitizeDrive && c.Status == nvmesim.Success
 			}), "ours was started")
@@ -253,9 +253,9 @@ func TestAnotherSanitizeComesBetween(t *testing.T) {
 // F18
 func TestWhatWasWrittenSinceIsSeen(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nvmesim.Drive("S1"))
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	r := b.clean(0, found, device.CryptoErase)
 	require.NoError(t, r.step(t.Context(), clean.StepSanitize))
 	media := hardwaretest.File(b.site.Media(0))
@@ -270,15 +270,15 @@ func TestWhatWasWrittenSinceIsSeen(t *testing.T) {
 func TestAnAnswerLost(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
-	b := newBench(t, drive)
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	r := b.clean(0, found, device.BlockErase)
 	fault(t, device.CodeIO, r.step(t.Context(), clean.StepSanitize))
 	b.site.ClearLog()
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }), "S2.54: it is followed, not started again")
 }
 
@@ -299,9 +299,9 @@ func TestADriveThatLiesIsNotBelieved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			drive := nvmesim.Drive("S1")
-			b := newBench(t, drive)
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, drive)
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Sanitize.Status, c.Sanitize.CDW10 = before.Status, before.CDW10
 				c.Sanitize.GlobalErased, c.Sanitize.IgnoresWrites = before.GlobalErased, before.IgnoresWrites
@@ -331,9 +331,9 @@ func TestNoOtherOperationAfterAFailure(t *testing.T) {
 		"no capability any more": {func(c *nvmesim.Controller) { c.SANICAP = 0 }, device.CodeCommandRefused, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			b.site.Change(0, tt.change)
 			b.site.ClearLog()
 			_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
@@ -354,8 +354,8 @@ func TestNoOtherOperationAfterAFailure(t *testing.T) {
 func TestAStalledSanitizeIsTheOperators(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Sanitize.Polls, drive.Sanitize.StallAt = 1000, 655
-	b := newBench(t, drive)
-	found := b.enrol(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
 	r := b.clean(0, found, device.CryptoErase)
 	r.stall = 300 * time.Millisecond
 	_, err := r.sanitized(t)
@@ -367,9 +367,9 @@ func TestAStalledSanitizeIsTheOperators(t *testing.T) {
 //
 // F18
 func TestMediaVerificationIsLeftFirst(t *testing.T) {
-	b := newBench(t, nvmesim.Drive("S1"))
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.Verifying, c.Sanitize.CDW10 = 2, true, 4 })
 	b.site.ClearLog()
 	_, err := b.clean(0, found, device.CryptoErase).sanitized(t)
@@ -381,7 +381,7 @@ func TestMediaVerificationIsLeftFirst(t *testing.T) {
 		}
 	}
 	require.Equal(t, []uint32{5, 4}, actions)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 }
 
 // TestZeroResumes after a stop in mid-wipe, on the same drive only.
@@ -391,9 +391,9 @@ func TestZeroResumes(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Capacity = 160 << 20
 	drive.Namespaces[0].Blocks = 160 << 20 / 512
-	b := newBench(t, drive)
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	r := b.clean(0, found, device.WriteZeroes)
 	crash := errors.New("crash")
 	r.stop = func(_ string, offset int64) error {
@@ -403,21 +403,21 @@ func TestZeroResumes(t *testing.T) {
 		return nil
 	}
 	require.ErrorIs(t, r.step(t.Context(), clean.StepZero), crash)
-	require.Positive(t, b.left(0))
+	require.Positive(t, b.tenantBlocks(0))
 	r.stop = nil
 	_, err := r.all(t.Context(), clean.StepZero, clean.StepVerify)
 	require.NoError(t, err)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 	require.Equal(t, "write_zeroes", r.done[clean.StepZero].Method)
 
 	// Another drive in the slot: nothing is sent to it.
-	b.soil(0)
+	b.writeAsTenant(0)
 	b.site.Swap(0, "S2")
-	b.soil(0)
-	all := b.left(0)
+	b.writeAsTenant(0)
+	all := b.tenantBlocks(0)
 	b.site.ClearLog()
 	fault(t, device.CodeReplaced, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
-	require.Equal(t, all, b.left(0))
+	require.Equal(t, all, b.tenantBlocks(0))
 	for _, c := range b.site.Log() {
 		require.NotContains(t, changes, c.Opcode)
 	}
@@ -436,9 +436,9 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("0x%x %d", opcode, skip), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Inject = []nvmesim.Injection{{Opcode: opcode, Skip: skip, Times: 1, AfterEffect: true, SwapTo: "S2"}}
 			})
@@ -462,10 +462,10 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 //
 // F12
 func TestSomebodyElsesUse(t *testing.T) {
-	b := newBench(t, nvmesim.Drive("S1"))
-	found := b.enrol(0)
-	b.soil(0)
-	all := b.left(0)
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	found := b.enroll(0)
+	b.writeAsTenant(0)
+	all := b.tenantBlocks(0)
 	node := b.site.Dev + "/nvme0n1"
 	for name, open := range map[string]func() (*os.File, error){
 		"claimed": func() (*os.File, error) { return os.OpenFile(node, os.O_RDONLY|os.O_EXCL, 0) },
@@ -482,7 +482,7 @@ func TestSomebodyElsesUse(t *testing.T) {
 			for _, c := range b.site.Log() {
 				require.NotContains(t, changes, c.Opcode)
 			}
-			require.Equal(t, all, b.left(0))
+			require.Equal(t, all, b.tenantBlocks(0))
 		})
 	}
 	t.Run("a second controller", func(t *testing.T) {
@@ -504,7 +504,7 @@ func TestCleanNeverEndsWithATenantsByte(t *testing.T) {
 	ended := 0
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			if walk(t, uint64(seed)) {
+			if randomClean(t, uint64(seed)) {
 				ended++
 			}
 		})

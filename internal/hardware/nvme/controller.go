@@ -22,7 +22,7 @@ import (
 // controller is one controller whose node is held open as long as its drive is.
 type controller struct {
 	*Driver
-	privileged.Place
+	privileged.DevicePath
 	pci pci.Device
 	// drive holds the node open, in this process or in the helper.
 	drive privileged.Drive
@@ -45,35 +45,37 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 		return nil, hardware.Invalid("the driver nvme needs the PCI address of the drive (--address)")
 	}
 	c := &controller{Driver: d, fence: t.Fence, options: chosen}
-	if c.pci, err = d.onBus(address); err != nil {
+	if c.pci, err = d.findController(address); err != nil {
 		return nil, err
 	}
-	if err := d.allowed(c.pci); err != nil {
+	if err := d.checkAllowed(c.pci); err != nil {
 		return nil, err
 	}
-	if c.pci, err = d.onHostsDriver(ctx, c.pci, chosen.rebind && t.Step != "", t.Fence); err != nil {
+	if c.pci, err = d.ensureHostDriver(ctx, c.pci, chosen.rebind && t.Step != "", t.Fence); err != nil {
 		return nil, err
 	}
-	if c.drive, err = d.hands.Open(ctx, address); err != nil {
+	if c.drive, err = d.executor.Open(ctx, address); err != nil {
 		return nil, err
 	}
-	c.Place = c.drive.Place()
+	c.DevicePath = c.drive.Path()
 	defer func() {
 		if err != nil {
-			c.closeInto(&err)
+			c.closeAndJoin(&err)
 		}
 	}()
 	if known.Path != "" && known.Path != address {
 		return nil, hardware.Changed("path", fmt.Sprintf("it was enrolled at %s and this is %s", known.Path, address))
 	}
-	return c, c.read(ctx)
+	return c, c.readIdentity(ctx)
 }
 
-// onBus looks at what is at a PCI address.
-func (d *Driver) onBus(address string) (pci.Device, error) { return privileged.Look(d.sys, address) }
+// findController looks at what is at a PCI address.
+func (d *Driver) findController(address string) (pci.Device, error) {
+	return privileged.FindController(d.sys, address)
+}
 
-// read asks the controller who it is, through the number that is held.
-func (c *controller) read(ctx context.Context) error {
+// readIdentity asks the controller who it is, through the number that is held.
+func (c *controller) readIdentity(ctx context.Context) error {
 	output, err := c.drive.Read(ctx, privileged.Request{Verb: privileged.IdentifyController})
 	if err != nil {
 		return asFault(err)
@@ -98,9 +100,9 @@ func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, e
 	return c.drive.Read(ctx, r)
 }
 
-// alone refuses a drive of whose subsystem another controller is, or may be, part
+// checkExclusive refuses a drive of whose subsystem another controller is, or may be, part
 // (SAFETY F12): through it somebody else could reach the same namespaces.
-func (c *controller) alone(ctx context.Context) error {
+func (c *controller) checkExclusive(ctx context.Context) error {
 	shared := func(how string) error {
 		return hardware.Refused(device.CodeTargetShared, "leave the drive one controller", "the drive at %s can be reached by another controller: %s", c.Address, how)
 	}
@@ -154,7 +156,7 @@ func (c *controller) estimates(ctx context.Context) (map[device.Operation]time.D
 	}
 	estimates := map[device.Operation]time.Duration{}
 	for operation, takes := range map[device.Operation]time.Duration{device.CryptoErase: log.CryptoErase, device.BlockErase: log.BlockErase} {
-		if takes != nvmecli.Unknown {
+		if takes != nvmecli.NoEstimate {
 			estimates[operation] = takes
 		}
 	}
@@ -181,8 +183,8 @@ func (d *Driver) digest(dev pci.Device) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// shownSerial is the serial that the kernel shows of the drive at an address.
-func (d *Driver) shownSerial(address string) string {
+// kernelSerial is the serial that the kernel shows of the drive at an address.
+func (d *Driver) kernelSerial(address string) string {
 	all, err := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", address, "nvme/nvme*/serial"))
 	if err != nil || len(all) != 1 {
 		return ""
@@ -194,8 +196,8 @@ func (d *Driver) shownSerial(address string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// closeInto closes and adds what went wrong to *err.
-func (c *controller) closeInto(err *error) {
+// closeAndJoin closes and adds what went wrong to *err.
+func (c *controller) closeAndJoin(err *error) {
 	if closeErr := c.drive.Close(); closeErr != nil {
 		*err = errors.Join(*err, closeErr)
 	}

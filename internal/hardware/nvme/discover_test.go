@@ -55,8 +55,8 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 func TestWhatADriveIs(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0", 0x8086, 0x0a54
-	b := newBench(t, drive)
-	found := b.enrol(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
 	require.Equal(t, device.Identity{
 		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.State(0).SubsystemNQN,
 		Size: 16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
@@ -99,8 +99,8 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
 			b.site.Change(0, tt.change)
 			b.site.ClearLog()
 			_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
@@ -112,35 +112,35 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 		})
 	}
 	t.Run("gone", func(t *testing.T) {
-		b := newBench(t, nvmesim.Drive("S1"))
-		found := b.enrol(0)
+		b := newDriveFixture(t, nvmesim.Drive("S1"))
+		found := b.enroll(0)
 		target := b.target(0)
 		b.site.Remove(0)
 		_, err := b.driver.Discover(t.Context(), target, found.Identity)
 		fault(t, device.CodeTargetMissing, err)
 	})
 	t.Run("renumbered", func(t *testing.T) {
-		b := newBench(t, nvmesim.Drive("S1"), nvmesim.Drive("S2"))
-		found := b.enrol(0)
-		b.soil(0)
-		b.soil(1)
-		others := b.left(1)
+		b := newDriveFixture(t, nvmesim.Drive("S1"), nvmesim.Drive("S2"))
+		found := b.enroll(0)
+		b.writeAsTenant(0)
+		b.writeAsTenant(1)
+		others := b.tenantBlocks(1)
 		b.site.Renumber(0, "nvme7")
 		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepZero, clean.StepVerify)
 		require.NoError(t, err)
-		require.Zero(t, b.left(0))
-		require.Equal(t, others, b.left(1))
+		require.Zero(t, b.tenantBlocks(0))
+		require.Equal(t, others, b.tenantBlocks(1))
 	})
 	t.Run("multipath", func(t *testing.T) {
 		drive := nvmesim.Drive("S1")
 		drive.Multipath = true
-		b := newBench(t, drive)
-		found := b.enrol(0)
+		b := newDriveFixture(t, drive)
+		found := b.enroll(0)
 		require.Equal(t, device.LayoutWhole, found.Layout)
-		b.soil(0)
+		b.writeAsTenant(0)
 		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepZero, clean.StepVerify)
 		require.NoError(t, err)
-		require.Zero(t, b.left(0))
+		require.Zero(t, b.tenantBlocks(0))
 	})
 }
 
@@ -149,10 +149,10 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 //
 // F13
 func TestWhatTheHostDoesNotAllow(t *testing.T) {
-	b := newBench(t, nvmesim.Drive("S1"))
-	found := b.enrol(0)
-	b.soil(0)
-	all := b.left(0)
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	found := b.enroll(0)
+	b.writeAsTenant(0)
+	all := b.tenantBlocks(0)
 	no := &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no", Remedy: "none"}
 	b.allow = func(pci.Device) error { return no }
 	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
@@ -169,14 +169,14 @@ func TestWhatTheHostDoesNotAllow(t *testing.T) {
 		return nil
 	}
 	require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize), no)
-	require.Equal(t, all, b.left(0))
+	require.Equal(t, all, b.tenantBlocks(0))
 }
 
 // TestAForeignSignatureIsRefusedOnce, until it is accepted by name.
 //
 // F15
 func TestAForeignSignatureIsRefusedOnce(t *testing.T) {
-	b := newBench(t, nvmesim.Drive("S1"))
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
 	label := append([]byte("LABELONE"), make([]byte, 16)...)
 	b.site.Write(0, 0x200, append(label, "LVM2 001"...))
 	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
@@ -193,7 +193,7 @@ func TestAForeignSignatureIsRefusedOnce(t *testing.T) {
 func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	one, two := nvmesim.Drive("S1"), nvmesim.Drive("S2")
 	one.VendorID, two.VendorID = 0x8086, 0x144d
-	b := newBench(t, one, two)
+	b := newDriveFixture(t, one, two)
 	found, err := b.driver.Find(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, found)
@@ -232,15 +232,15 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.ONCS = 0
-	b := newBench(t, drive)
-	found := b.enrol(0)
-	b.soil(0)
-	all := b.left(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
+	b.writeAsTenant(0)
+	all := b.tenantBlocks(0)
 	fault(t, device.CodeCommandRefused, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
-	require.Equal(t, all, b.left(0))
+	require.Equal(t, all, b.tenantBlocks(0))
 	_, err := b.clean(0, found, device.Shred).all(t.Context(), clean.StepZero, clean.StepVerify)
 	require.NoError(t, err)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 }
 
 // TestAVerifyAloneProvesNothing: without this clean's own sanitize, or after
@@ -248,9 +248,9 @@ func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 //
 // F19
 func TestAVerifyAloneProvesNothing(t *testing.T) {
-	b := newBench(t, nvmesim.Drive("S1"))
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, true
 	})
@@ -258,7 +258,7 @@ func TestAVerifyAloneProvesNothing(t *testing.T) {
 	fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify))
 	crash := errors.New("crash")
 	r.stop = func(string, int64) error {
-		if len(r.kept) > 0 {
+		if len(r.evidence) > 0 {
 			return crash
 		}
 		return nil

@@ -21,8 +21,8 @@ type handle struct {
 	writable bool
 	parts    []part
 	closed   bool
-	// zeroed: the drive's own Write Zeroes was used.
-	zeroed bool
+	// usedWriteZeroes: the drive's own Write Zeroes was used.
+	usedWriteZeroes bool
 }
 
 // part is one claimed namespace and where its bytes begin among the handle's.
@@ -37,13 +37,13 @@ type part struct {
 
 // interface checks: what a drive can.
 var (
-	_ hardware.Handle     = (*handle)(nil)
-	_ hardware.Sanitizer  = (*handle)(nil)
-	_ hardware.Namespaced = (*handle)(nil)
-	_ hardware.Wearing    = (*handle)(nil)
-	_ hardware.Secured    = (*handle)(nil)
-	_ hardware.Resetter   = (*handle)(nil)
-	_ hardware.ZeroWriter = (*handle)(nil)
+	_ hardware.Handle           = (*handle)(nil)
+	_ hardware.Sanitizer        = (*handle)(nil)
+	_ hardware.NamespaceManager = (*handle)(nil)
+	_ hardware.HealthReporter   = (*handle)(nil)
+	_ hardware.SecurityCleaner  = (*handle)(nil)
+	_ hardware.Resetter         = (*handle)(nil)
+	_ hardware.ZeroWriter       = (*handle)(nil)
 )
 
 // claim opens every disk of the drive exclusively and keeps it: admin commands alone
@@ -99,7 +99,7 @@ func (h *handle) Size() int64 {
 
 // Method says how zeroes were written: by the drive's Write Zeroes, or "o_direct".
 func (h *handle) Method() string {
-	if h.zeroed {
+	if h.usedWriteZeroes {
 		return block.MethodWriteZeroes
 	}
 	if len(h.parts) > 0 {
@@ -110,7 +110,7 @@ func (h *handle) Method() string {
 
 // ZeroAt writes zeroes by ordinary writes; see hardware.Handle.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
-	return h.each(offset, n, func(p part, at, n int64) error { return p.disk.ZeroAt(ctx, at, n) })
+	return h.eachPart(offset, n, func(p part, at, n int64) error { return p.disk.ZeroAt(ctx, at, n) })
 }
 
 // WriteZeroesAt has the drive write the zeroes; see hardware.ZeroWriter. Only a drive
@@ -119,12 +119,12 @@ func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 	if !h.c.id.Capabilities().WriteZeroes {
 		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s has no Write Zeroes (ONCS bit 3)", h.c.Address)
 	}
-	h.zeroed = true
-	return h.each(offset, n, func(p part, at, n int64) error { return p.disk.WriteZeroes(ctx, at, n) })
+	h.usedWriteZeroes = true
+	return h.eachPart(offset, n, func(p part, at, n int64) error { return p.disk.WriteZeroes(ctx, at, n) })
 }
 
-// each calls do with the piece of [offset, offset+n) on each disk.
-func (h *handle) each(offset, n int64, do func(p part, at, n int64) error) error {
+// eachPart calls do with the piece of [offset, offset+n) on each disk.
+func (h *handle) eachPart(offset, n int64, do func(p part, at, n int64) error) error {
 	if h.closed {
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
@@ -156,7 +156,7 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 		return 0, io.EOF
 	}
 	done, wanted := 0, min(int64(len(p)), h.Size()-offset)
-	err := h.each(offset, wanted, func(part part, at, n int64) error {
+	err := h.eachPart(offset, wanted, func(part part, at, n int64) error {
 		got, err := part.disk.ReadAt(p[done:done+int(n)], at)
 		done += got
 		if errors.Is(err, io.EOF) && int64(got) == n {
@@ -187,14 +187,14 @@ func (h *handle) Check(ctx context.Context) error {
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if h.writable {
-		if err := h.c.allowed(h.c.pci); err != nil {
+		if err := h.c.checkAllowed(h.c.pci); err != nil {
 			return err
 		}
 	}
-	if err := h.c.same(ctx, h.enrolled); err != nil {
+	if err := h.c.verifyIdentity(ctx, h.enrolled); err != nil {
 		return err
 	}
-	if err := h.c.alone(ctx); err != nil {
+	if err := h.c.checkExclusive(ctx); err != nil {
 		return err
 	}
 	disks, err := h.c.Disks()
@@ -223,16 +223,16 @@ func (h *handle) change(ctx context.Context, mayGoOn func() error, r privileged.
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
-	if err := h.c.drive.Change(ctx, r, h.enrolled.Serial, h.held()); err != nil {
+	if err := h.c.drive.Change(ctx, r, h.enrolled.Serial, h.heldFiles()); err != nil {
 		return asFault(err)
 	}
-	return h.c.same(ctx, h.enrolled)
+	return h.c.verifyIdentity(ctx, h.enrolled)
 }
 
-// held are the descriptors that a child keeps which changes the drive: should the
+// heldFiles are the descriptors that a child keeps which changes the drive: should the
 // worker die, they die with the child (SAFETY F1, F12).
-func (h *handle) held() privileged.Held {
-	held := privileged.Held{Fence: h.c.fence}
+func (h *handle) heldFiles() privileged.HeldFiles {
+	held := privileged.HeldFiles{Fence: h.c.fence}
 	for _, p := range h.parts {
 		held.Disks = append(held.Disks, p.disk.FD())
 	}

@@ -10,7 +10,7 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-// Health reads the drive's SMART log; see hardware.Wearing.
+// Health reads the drive's SMART log; see hardware.HealthReporter.
 func (h *handle) Health(ctx context.Context) (hardware.Health, error) {
 	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.Health})
 	if err != nil {
@@ -33,18 +33,18 @@ func (h *handle) Reset(ctx context.Context) error {
 	if h.c.noReset {
 		return nil
 	}
-	if err := h.c.firmware(ctx, h.enrolled); err != nil {
+	if err := h.c.checkFirmware(ctx, h.enrolled); err != nil {
 		return err
 	}
-	if err := h.change(ctx, always, privileged.Request{Verb: privileged.Reset}); err != nil {
+	if err := h.change(ctx, neverStop, privileged.Request{Verb: privileged.Reset}); err != nil {
 		return err
 	}
-	err := hardware.Until(ctx, resetWithin, func() (again bool, err error) {
+	err := hardware.Poll(ctx, resetTimeout, func() (again bool, err error) {
 		state, err := h.c.Attribute("state")
 		if err != nil || state == "live" {
 			return false, err
 		}
-		return true, hardware.Refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.Controller, state, resetWithin)
+		return true, hardware.Refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.Controller, state, resetTimeout)
 	})
 	if err != nil {
 		return err
@@ -52,5 +52,5 @@ func (h *handle) Reset(ctx context.Context) error {
 	return h.Check(ctx)
 }
 
-// resetWithin is how long a controller may take to live again.
-const resetWithin = 30 * time.Second
+// resetTimeout is how long a controller may take to live again.
+const resetTimeout = 30 * time.Second

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == privileged.Subcommand {
-		if err := playHelper(); err != nil {
+		if err := runAsHelper(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 const (
 	// nobody is the user without privilege.
 	nobody = 65534
-	// played names the file with what a played worker needs.
-	played = "BURNISH_PLAYED_WORKER"
+	// workerVariable names the file with what a played worker needs.
+	workerVariable = "BURNISH_PLAYED_WORKER"
 )
 
 // machine is what a played helper has beside it, and a played worker is told.
@@ -54,8 +54,8 @@ type machine struct {
 	Steps                                  []string
 }
 
-// playHelper is this test binary, setuid root, as the helper.
-func playHelper() error {
+// runAsHelper is this test binary, setuid root, as the helper.
+func runAsHelper() error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -68,35 +68,35 @@ func playHelper() error {
 	if err != nil {
 		return err
 	}
-	ambient, err := privileged.Privilege()
+	ambient, err := privileged.AcquirePrivilege()
 	if err != nil {
 		return err
 	}
-	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Proc: "/proc", Patience: time.Second, Alone: true, Ambient: ambient}}
+	s := &privileged.Server{Local: &privileged.Local{Tool: m.Tool, Sys: m.Sys, Dev: m.Dev, Proc: "/proc", Timeout: time.Second, CleanEnvironment: true, AmbientCaps: ambient}}
 	rules, err := host.LoadRootRules(filepath.Join(filepath.Dir(program), "host.yaml"))
 	if err != nil {
-		s.Unfit = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: err.Error(), Remedy: "mend it"}
+		s.StartupError = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: err.Error(), Remedy: "mend it"}
 	} else {
 		s.Allow = rules.AllowPCI
 	}
-	return privileged.Main(s)
+	return privileged.RunHelper(s)
 }
 
 // unprivileged is a site whose worker is nobody and whose helper is setuid root.
 type unprivileged struct {
-	*bench
-	dir   string
-	told  machine
-	found hardware.Discovery
+	*driveFixture
+	dir      string
+	settings machine
+	found    hardware.Discovery
 }
 
-func withoutRoot(t *testing.T, names ...string) *unprivileged {
-	b := newBench(t, nvmesim.Drive("S1"), nvmesim.Drive("CONTROL"))
-	found := b.enrol(0)
+func newUnprivileged(t *testing.T, names ...string) *unprivileged {
+	b := newDriveFixture(t, nvmesim.Drive("S1"), nvmesim.Drive("CONTROL"))
+	found := b.enroll(0)
 	dir, err := os.MkdirTemp("", "burnish-helper-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	u := &unprivileged{bench: b, dir: dir, found: found}
+	u := &unprivileged{driveFixture: b, dir: dir, found: found}
 	for _, open := range []string{dir, b.site.Dir} {
 		require.NoError(t, os.Chmod(open, 0o755))
 	}
@@ -116,10 +116,10 @@ func withoutRoot(t *testing.T, names ...string) *unprivileged {
 	}
 	// What udev would do: the namespaces are the worker's, the controllers are not.
 	require.NoError(t, os.Chown(filepath.Join(b.site.Dev, "nvme0n1"), nobody, nobody))
-	u.rules("1b36", 0o644)
-	u.told = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.State(0).Address,
+	u.writeRules("1b36", 0o644)
+	u.settings = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.State(0).Address,
 		Helper: filepath.Join(dir, "helper"), Fence: filepath.Join(dir, "tmp/fence"), Operation: device.CryptoErase, Steps: names}
-	u.tell("helper.json")
+	u.writeSettings("helper.json")
 	return u
 }
 
@@ -135,17 +135,17 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, out.Close())
 }
 
-// rules writes the host.yaml that the helper reads.
-func (u *unprivileged) rules(vendor string, mode os.FileMode) {
+// writeRules writes the host.yaml that the helper reads.
+func (u *unprivileged) writeRules(vendor string, mode os.FileMode) {
 	u.t.Helper()
 	file := filepath.Join(u.dir, "host.yaml")
 	require.NoError(u.t, os.WriteFile(file, []byte("allow: {device_spec: [{vendor_id: \""+vendor+"\"}]}\n"), 0o644))
 	require.NoError(u.t, os.Chmod(file, mode))
 }
 
-func (u *unprivileged) tell(name string) {
+func (u *unprivileged) writeSettings(name string) {
 	u.t.Helper()
-	text, err := json.Marshal(u.told)
+	text, err := json.Marshal(u.settings)
 	require.NoError(u.t, err)
 	require.NoError(u.t, os.WriteFile(filepath.Join(u.dir, name), text, 0o644))
 }
@@ -153,10 +153,10 @@ func (u *unprivileged) tell(name string) {
 // worker is the command of a worker that is nobody.
 func (u *unprivileged) worker() *exec.Cmd {
 	u.t.Helper()
-	u.tell("worker.json")
+	u.writeSettings("worker.json")
 	cmd := exec.CommandContext(u.t.Context(), filepath.Join(u.dir, "worker"), "-test.run=^TestPlayedWorker$", "-test.v")
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), played+"="+filepath.Join(u.dir, "worker.json"), "TMPDIR="+filepath.Join(u.dir, "tmp"))
+	cmd.Env = append(os.Environ(), workerVariable+"="+filepath.Join(u.dir, "worker.json"), "TMPDIR="+filepath.Join(u.dir, "tmp"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	return cmd
 }
@@ -164,7 +164,7 @@ func (u *unprivileged) worker() *exec.Cmd {
 // TestPlayedWorker is the worker that the tests below start as nobody; among them it has
 // nothing to do.
 func TestPlayedWorker(t *testing.T) {
-	file, ok := os.LookupEnv(played)
+	file, ok := os.LookupEnv(workerVariable)
 	if !ok {
 		return
 	}
@@ -186,7 +186,7 @@ func TestPlayedWorker(t *testing.T) {
 	_, err = bare.Discover(t.Context(), hardware.Target{Address: m.Address}, device.Identity{})
 	require.Contains(t, fault(t, device.CodeNotAllowed, err).Remedy, "BURNISH_NVME_HELPER")
 
-	b := &bench{t: t, driver: nvme.New(nvme.Host{Allow: allowed, Helper: m.Helper, Kernel: kernel})}
+	b := &driveFixture{t: t, driver: nvme.New(nvme.Host{Allow: allowed, Helper: m.Helper, Kernel: kernel})}
 	require.NoError(t, b.driver.Init(t.Context()))
 	fence, err := os.OpenFile(m.Fence, os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -195,8 +195,8 @@ func TestPlayedWorker(t *testing.T) {
 	target := hardware.Target{Name: "d", Driver: "nvme", Address: m.Address, Fence: fence}
 	found, err := b.driver.Discover(t.Context(), target, device.Identity{})
 	require.NoError(t, err)
-	r := &run{bench: b, target: target, enrolled: found.Identity, operation: m.Operation, verify: "full",
-		kept: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
+	r := &cleanRun{driveFixture: b, target: target, enrolled: found.Identity, operation: m.Operation, verify: "full",
+		evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 	names := m.Steps
 	if len(names) == 0 {
 		names = r.plan(*found.Capabilities)
@@ -226,21 +226,21 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := withoutRoot(t)
-			u.told.Operation = tt.operation
+			u := newUnprivileged(t)
+			u.settings.Operation = tt.operation
 			u.site.Change(0, tt.change)
 			u.site.Rescan(0)
 			defer u.udev()()
-			u.soil(0)
-			u.soil(1)
-			control := u.left(1)
-			require.Positive(t, u.left(0))
+			u.writeAsTenant(0)
+			u.writeAsTenant(1)
+			control := u.tenantBlocks(1)
+			require.Positive(t, u.tenantBlocks(0))
 			u.site.ClearLog()
 			output, err := u.worker().CombinedOutput()
 			require.NoError(t, err, "%s", output)
 			t.Logf("%s", output)
-			require.Zero(t, u.left(0))
-			require.Equal(t, control, u.left(1), "the drive beside it")
+			require.Zero(t, u.tenantBlocks(0))
+			require.Equal(t, control, u.tenantBlocks(1), "the drive beside it")
 			provenCommands(t, u.site, "S1")
 		})
 	}
@@ -269,17 +269,17 @@ func (u *unprivileged) udev() (stop func()) {
 //
 // S2.67
 func TestTheHelperHasItsOwnRules(t *testing.T) {
-	u := withoutRoot(t)
-	u.soil(0)
-	all := u.left(0)
+	u := newUnprivileged(t)
+	u.writeAsTenant(0)
+	all := u.tenantBlocks(0)
 	for name, tt := range map[string]struct {
 		change func()
 		says   string
 	}{
-		"not allowed": {func() { u.rules("8086", 0o644) }, "may not be destroyed on this host"},
-		"everybody's": {func() { u.rules("1b36", 0o666) }, "may be written by others"},
+		"not allowed": {func() { u.writeRules("8086", 0o644) }, "may not be destroyed on this host"},
+		"everybody's": {func() { u.writeRules("1b36", 0o666) }, "may be written by others"},
 		"the worker's own": {func() {
-			u.rules("1b36", 0o644)
+			u.writeRules("1b36", 0o644)
 			require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))
 		}, "belongs to uid 65534"},
 		"without privilege": {func() { require.NoError(t, os.Chmod(filepath.Join(u.dir, "helper"), 0o755)) }, "the helper has no privilege"},
@@ -288,7 +288,7 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 			tt.change()
 			defer func() {
 				require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), 0, 0))
-				u.rules("1b36", 0o644)
+				u.writeRules("1b36", 0o644)
 				require.NoError(t, os.Chmod(filepath.Join(u.dir, "helper"), 0o755|os.ModeSetuid))
 			}()
 			u.site.ClearLog()
@@ -296,7 +296,7 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 			require.Error(t, err)
 			require.Contains(t, string(output), tt.says)
 			require.Empty(t, u.site.Log(), "no drive was asked")
-			require.Equal(t, all, u.left(0))
+			require.Equal(t, all, u.tenantBlocks(0))
 		})
 	}
 }
@@ -306,7 +306,7 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 //
 // F1
 func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
-	u := withoutRoot(t, clean.StepSanitize)
+	u := newUnprivileged(t, clean.StepSanitize)
 	u.site.Change(0, func(c *nvmesim.Controller) {
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true}}
 	})
@@ -324,7 +324,7 @@ func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 	require.NoError(t, worker.Process.Kill())
 	require.Error(t, worker.Wait())
 
-	fence, err := os.OpenFile(u.told.Fence, os.O_RDWR, 0)
+	fence, err := os.OpenFile(u.settings.Fence, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer fence.Close()
 	free := func() bool { return unix.Flock(int(fence.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }
@@ -332,13 +332,13 @@ func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 	_, err = os.OpenFile(filepath.Join(u.site.Dev, "nvme0n1"), os.O_RDONLY|os.O_EXCL, 0)
 	require.ErrorIs(t, err, unix.EBUSY, "F12")
 	// The command ends; the helper is not killed.
-	for pid, words := range holding(t, u.told.Fence) {
+	for pid, words := range holding(t, u.settings.Fence) {
 		if pid != os.Getpid() && !strings.Contains(words, privileged.Subcommand) {
 			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 		}
 	}
 	require.Eventually(t, free, 10*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return len(holding(t, u.told.Fence)) == 1 }, 10*time.Second, 20*time.Millisecond, "the helper has ended")
+	require.Eventually(t, func() bool { return len(holding(t, u.settings.Fence)) == 1 }, 10*time.Second, 20*time.Millisecond, "the helper has ended")
 }
 
 // holding are the processes that have a file open, with their command lines.
@@ -366,9 +366,9 @@ func holding(t *testing.T, path string) map[int]string {
 //
 // S2.67
 func TestAKilledHelperIsReplaced(t *testing.T) {
-	u := withoutRoot(t)
-	hands := &privileged.Remote{Program: u.told.Helper}
-	drive, err := hands.Open(t.Context(), u.told.Address)
+	u := newUnprivileged(t)
+	hands := &privileged.Remote{Program: u.settings.Helper}
+	drive, err := hands.Open(t.Context(), u.settings.Address)
 	require.NoError(t, err)
 	read := privileged.Request{Verb: privileged.IdentifyController}
 	_, err = drive.Read(t.Context(), read)
@@ -387,7 +387,7 @@ func TestAKilledHelperIsReplaced(t *testing.T) {
 	}
 	require.NoError(t, drive.Close())
 	require.NoError(t, drive.Close(), "a second time")
-	drive, err = hands.Open(t.Context(), u.told.Address)
+	drive, err = hands.Open(t.Context(), u.settings.Address)
 	require.NoError(t, err)
 	_, err = drive.Read(t.Context(), read)
 	require.NoError(t, err)
@@ -399,21 +399,21 @@ func TestAKilledHelperIsReplaced(t *testing.T) {
 //
 // S2.67
 func TestFileCapabilitiesAreEnough(t *testing.T) {
-	u := withoutRoot(t)
-	require.NoError(t, os.Chmod(u.told.Helper, 0o755))
+	u := newUnprivileged(t)
+	require.NoError(t, os.Chmod(u.settings.Helper, 0o755))
 	const effective, dacOverride, sysAdmin = 1, 1 << unix.CAP_DAC_OVERRIDE, 1 << unix.CAP_SYS_ADMIN
 	words := []uint32{0x02000000 | effective, dacOverride | sysAdmin, 0, 0, 0}
 	var value []byte
 	for _, w := range words {
 		value = binary.LittleEndian.AppendUint32(value, w)
 	}
-	if err := unix.Setxattr(u.told.Helper, "security.capability", value, 0); err != nil {
+	if err := unix.Setxattr(u.settings.Helper, "security.capability", value, 0); err != nil {
 		t.Skipf("no file capabilities here: %v", err)
 	}
-	u.told.Tool = filepath.Join(u.dir, "nvme")
-	require.NoError(t, os.WriteFile(u.told.Tool, []byte("#!/bin/sh\ngrep -E 'Cap(Eff|Amb)|^Uid' /proc/self/status; env; echo \"words: $*\"; pwd\n"), 0o755))
-	u.told.Operation = ""
-	u.tell("helper.json")
+	u.settings.Tool = filepath.Join(u.dir, "nvme")
+	require.NoError(t, os.WriteFile(u.settings.Tool, []byte("#!/bin/sh\ngrep -E 'Cap(Eff|Amb)|^Uid' /proc/self/status; env; echo \"words: $*\"; pwd\n"), 0o755))
+	u.settings.Operation = ""
+	u.writeSettings("helper.json")
 	worker := u.worker()
 	worker.Env = append(worker.Env, "LD_PRELOAD_OF_MINE=1")
 	output, err := worker.CombinedOutput()
@@ -422,7 +422,7 @@ func TestFileCapabilitiesAreEnough(t *testing.T) {
 		require.Contains(t, string(output), line)
 	}
 	require.NotContains(t, string(output), "LD_PRELOAD_OF_MINE")
-	require.NotContains(t, string(output), played)
+	require.NotContains(t, string(output), workerVariable)
 
 	// Its user is the caller's here: the rules must be root's all the same.
 	require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))

@@ -12,41 +12,41 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-// cut is how a drive is cut into namespaces, by its own word.
-type cut struct {
+// namespaceLayout is how a drive is cut into namespaces, by its own word.
+type namespaceLayout struct {
 	// allocated are all that exist, active those of them that this controller shows. A
 	// detached one keeps its bytes through every wipe of the others (measured).
 	allocated, active []uint32
-	each              map[uint32]nvmecli.Namespace
+	info              map[uint32]nvmecli.Namespace
 }
 
 // namespaces asks the drive for all of them.
-func (c *controller) namespaces(ctx context.Context) (cut, error) {
-	now := cut{each: map[uint32]nvmecli.Namespace{}}
+func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
+	now := namespaceLayout{info: map[uint32]nvmecli.Namespace{}}
 	var err error
-	if now.active, err = c.list(ctx, privileged.ActiveNamespaces); err != nil {
-		return cut{}, asFault(err)
+	if now.active, err = c.listNamespaces(ctx, privileged.ActiveNamespaces); err != nil {
+		return namespaceLayout{}, asFault(err)
 	}
 	now.allocated = now.active
 	if c.id.Capabilities().ManageNamespaces {
-		now.allocated, err = c.list(ctx, privileged.AllocatedNamespaces)
+		now.allocated, err = c.listNamespaces(ctx, privileged.AllocatedNamespaces)
 		if err != nil {
-			return cut{}, asFault(err)
+			return namespaceLayout{}, asFault(err)
 		}
 	}
 	for _, nsid := range now.allocated {
 		output, err := c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: nsid, Detached: !slices.Contains(now.active, nsid)})
 		if err != nil {
-			return cut{}, asFault(err)
+			return namespaceLayout{}, asFault(err)
 		}
-		if now.each[nsid], err = nvmecli.ParseNamespace(output); err != nil {
-			return cut{}, err
+		if now.info[nsid], err = nvmecli.ParseNamespace(output); err != nil {
+			return namespaceLayout{}, err
 		}
 	}
 	return now, nil
 }
 
-func (c *controller) list(ctx context.Context, which privileged.Verb) ([]uint32, error) {
+func (c *controller) listNamespaces(ctx context.Context, which privileged.Verb) ([]uint32, error) {
 	output, err := c.query(ctx, privileged.Request{Verb: which})
 	if err != nil {
 		return nil, err
@@ -54,11 +54,11 @@ func (c *controller) list(ctx context.Context, which privileged.Verb) ([]uint32,
 	return nvmecli.ParseNamespaceList(output)
 }
 
-// sum is the bytes of all allocated namespaces.
-func (n cut) sum() (int64, error) {
+// totalBytes is the bytes of all allocated namespaces.
+func (n namespaceLayout) totalBytes() (int64, error) {
 	var sum int64
 	for _, nsid := range n.allocated {
-		bytes, err := n.each[nsid].Bytes()
+		bytes, err := n.info[nsid].Bytes()
 		if err != nil {
 			return 0, err
 		}
@@ -67,13 +67,13 @@ func (n cut) sum() (int64, error) {
 	return sum, nil
 }
 
-// protected are the write-protected ones.
-func (n cut) protected() []uint32 {
-	return slices.DeleteFunc(slices.Clone(n.allocated), func(nsid uint32) bool { return !n.each[nsid].WriteProtected })
+// writeProtected are the write-protected ones.
+func (n namespaceLayout) writeProtected() []uint32 {
+	return slices.DeleteFunc(slices.Clone(n.allocated), func(nsid uint32) bool { return !n.info[nsid].WriteProtected })
 }
 
 // describe tells an operator what is there.
-func (n cut) describe() string {
+func (n namespaceLayout) describe() string {
 	switch detached := len(n.allocated) - len(n.active); {
 	case len(n.allocated) == 0:
 		return "no namespace"
@@ -86,15 +86,15 @@ func (n cut) describe() string {
 	}
 }
 
-// layout compares with what the drive was enrolled as (SAFETY F17).
-func (n cut) layout(who device.Identity) device.Layout {
+// classify compares with what the drive was enrolled as (SAFETY F17).
+func (n namespaceLayout) classify(who device.Identity) device.Layout {
 	if len(n.allocated) == 0 {
 		return device.LayoutNone
 	}
 	if len(n.allocated) > 1 || !slices.Equal(n.allocated, n.active) {
 		return device.LayoutSplit
 	}
-	only := n.each[n.allocated[0]]
+	only := n.info[n.allocated[0]]
 	format := only.Formats[only.Format]
 	bytes, err := only.Bytes()
 	if err != nil || bytes != who.Size || format.BlockSize != who.BlockSize || format.Metadata != 0 {
@@ -103,18 +103,18 @@ func (n cut) layout(who device.Identity) device.Layout {
 	return device.LayoutWhole
 }
 
-// identify says which drive this is. What was enrolled stays: the size that a tenant
+// enrolledIdentity says which drive this is. What was enrolled stays: the size that a tenant
 // shall have, the block size, and the firmware, against which a tenant's is compared
 // (SAFETY F20). A namespace's size never tells one drive from another (F11).
-func (c *controller) identify(now cut, known device.Identity) (device.Identity, error) {
-	who := c.who()
+func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity) (device.Identity, error) {
+	who := c.identity()
 	if known != (device.Identity{}) {
 		who.Size, who.BlockSize, who.Firmware, who.Given = known.Size, known.BlockSize, known.Firmware, known.Given
 		return who, nil
 	}
 	formats := now.formats()
 	if len(formats) == 0 && c.id.Capabilities().ManageNamespaces {
-		return c.withCommonFormat(who)
+		return c.withDefaultFormat(who)
 	}
 	for _, format := range formats {
 		if format.Metadata == 0 && format.BlockSize > 0 && who.BlockSize == 0 {
@@ -128,7 +128,7 @@ func (c *controller) identify(now cut, known device.Identity) (device.Identity, 
 		who.Size = who.Capacity / who.BlockSize * who.BlockSize
 		return who, nil
 	}
-	sum, err := now.sum()
+	sum, err := now.totalBytes()
 	if err == nil && sum == 0 {
 		err = hardware.Refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
 	}
@@ -136,9 +136,9 @@ func (c *controller) identify(now cut, known device.Identity) (device.Identity, 
 	return who, err
 }
 
-// withCommonFormat is the identity of a drive without any namespace: it gets blocks of
+// withDefaultFormat is the identity of a drive without any namespace: it gets blocks of
 // 512 bytes, as drives come, where consolidate does not find another format.
-func (c *controller) withCommonFormat(who device.Identity) (device.Identity, error) {
+func (c *controller) withDefaultFormat(who device.Identity) (device.Identity, error) {
 	who.BlockSize = 512
 	who.Size = who.Capacity / who.BlockSize * who.BlockSize
 	if who.Size == 0 {
@@ -149,28 +149,28 @@ func (c *controller) withCommonFormat(who device.Identity) (device.Identity, err
 
 // formats gives the format in use of the lowest namespace, and then all that it could
 // have.
-func (n cut) formats() []nvmecli.Format {
+func (n namespaceLayout) formats() []nvmecli.Format {
 	if len(n.allocated) == 0 {
 		return nil
 	}
-	first := n.each[n.allocated[0]]
+	first := n.info[n.allocated[0]]
 	return append([]nvmecli.Format{first.Formats[first.Format]}, first.Formats...)
 }
 
-// who is the drive as its controller names it.
-func (c *controller) who() device.Identity {
+// identity is the drive as its controller names it.
+func (c *controller) identity() device.Identity {
 	return device.Identity{
 		Serial: c.id.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: c.id.Model, Firmware: c.id.Firmware,
 		Subsystem: c.id.Subsystem, Capacity: int64(min(c.id.Capacity, 1<<62)), Path: c.Address,
 	}
 }
 
-// same reads again who the drive is, and compares (SAFETY F11).
-func (c *controller) same(ctx context.Context, enrolled device.Identity) error {
-	if err := c.read(ctx); err != nil {
+// verifyIdentity reads again who the drive is, and compares (SAFETY F11).
+func (c *controller) verifyIdentity(ctx context.Context, enrolled device.Identity) error {
+	if err := c.readIdentity(ctx); err != nil {
 		return err
 	}
-	who := c.who()
+	who := c.identity()
 	who.Size, who.BlockSize = enrolled.Size, enrolled.BlockSize
 	if field := enrolled.Differs(who); field != "" {
 		return hardware.Changed(field, fmt.Sprintf("%s at %s", c.Controller, c.Address))
@@ -178,9 +178,9 @@ func (c *controller) same(ctx context.Context, enrolled device.Identity) error {
 	return nil
 }
 
-// firstUse is what only a first enrolment asks: that nobody uses the drive, and that
+// checkFirstEnrollment is what only a first enrolment asks: that nobody uses the drive, and that
 // it holds nothing that its owner may still want (SAFETY F12, F15).
-func (c *controller) firstUse(ctx context.Context, t hardware.Target) (err error) {
+func (c *controller) checkFirstEnrollment(ctx context.Context, t hardware.Target) (err error) {
 	disks, err := c.Disks()
 	if err != nil {
 		return err
@@ -190,25 +190,25 @@ func (c *controller) firstUse(ctx context.Context, t hardware.Target) (err error
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(disk.RefuseForeign(t), disk.Close()); err != nil {
+		if err := errors.Join(disk.RefuseSignatures(t), disk.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Layout says how the drive is cut now; see hardware.Namespaced.
+// Layout says how the drive is cut now; see hardware.NamespaceManager.
 func (h *handle) Layout(ctx context.Context) (device.Layout, error) {
 	now, err := h.c.namespaces(ctx)
 	if err != nil {
 		return device.LayoutUnknown, err
 	}
-	return now.layout(h.enrolled), nil
+	return now.classify(h.enrolled), nil
 }
 
-// Complete proves that the claimed disks are all that a tenant can have written to; see
-// hardware.Namespaced.
-func (h *handle) Complete(ctx context.Context) error {
+// CheckComplete proves that the claimed disks are all that a tenant can have written to; see
+// hardware.NamespaceManager.
+func (h *handle) CheckComplete(ctx context.Context) error {
 	now, err := h.c.namespaces(ctx)
 	if err != nil {
 		return err
@@ -229,8 +229,8 @@ func (h *handle) Complete(ctx context.Context) error {
 		if at < 0 {
 			return wrong("the kernel shows no disk for namespace %d of %s", nsid, h.c.Address)
 		}
-		format := now.each[nsid].Formats[now.each[nsid].Format]
-		bytes, err := now.each[nsid].Bytes()
+		format := now.info[nsid].Formats[now.info[nsid].Format]
+		bytes, err := now.info[nsid].Bytes()
 		switch {
 		case err != nil:
 			return err
@@ -238,8 +238,8 @@ func (h *handle) Complete(ctx context.Context) error {
 			return wrong("namespace %d of %s keeps %d bytes of metadata with each block, which zeroes do not reach", nsid, h.c.Address, format.Metadata)
 		case bytes != h.parts[at].disk.Size():
 			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
-		case now.each[nsid].WriteProtected:
-			return hardware.Refused(device.CodeWriteProtected, stillProtected, "namespace %d of %s is write-protected", nsid, h.c.Address)
+		case now.info[nsid].WriteProtected:
+			return hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s is write-protected", nsid, h.c.Address)
 		}
 		sum += bytes
 	}
@@ -249,14 +249,14 @@ func (h *handle) Complete(ctx context.Context) error {
 	return nil
 }
 
-// Consolidates says whether the drive manages namespaces; see hardware.Namespaced.
-func (h *handle) Consolidates() bool { return h.c.id.Capabilities().ManageNamespaces }
+// CanConsolidate says whether the drive manages namespaces; see hardware.NamespaceManager.
+func (h *handle) CanConsolidate() bool { return h.c.id.Capabilities().ManageNamespaces }
 
-// Consolidate makes one namespace of the enrolled size; see hardware.Namespaced. A
+// Consolidate makes one namespace of the enrolled size; see hardware.NamespaceManager. A
 // crash between two commands leaves fewer namespaces, or one that is not attached:
 // the next run deletes what is there and begins again.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
-	if !h.Consolidates() {
+	if !h.CanConsolidate() {
 		return hardware.Refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
 	}
 	format, err := h.formatIndex(ctx)
@@ -298,18 +298,18 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	// The kernel may have made the disk already, and may not; it is claimed next.
-	if err := h.c.same(ctx, h.enrolled); err != nil {
+	if err := h.c.verifyIdentity(ctx, h.enrolled); err != nil {
 		return err
 	}
-	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.held()); err != nil {
+	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err != nil {
 		return asFault(err)
 	}
-	return h.claimWhole(ctx)
+	return h.claimNewNamespace(ctx)
 }
 
 // formatIndex finds the LBA format to cut in: the enrolled block size, no metadata.
 func (h *handle) formatIndex(ctx context.Context) (int, error) {
-	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: privileged.Every})
+	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: privileged.AllNamespaces})
 	if err != nil {
 		return 0, asFault(err)
 	}
@@ -325,13 +325,13 @@ func (h *handle) formatIndex(ctx context.Context) (int, error) {
 	return 0, hardware.Refused(device.CodeLayout, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.Address, h.enrolled.BlockSize)
 }
 
-// claimWhole waits until the kernel shows the new namespace, claims it, and proves by
+// claimNewNamespace waits until the kernel shows the new namespace, claims it, and proves by
 // reading again that the drive is one whole.
-func (h *handle) claimWhole(ctx context.Context) error {
-	return hardware.Until(ctx, h.c.patience, func() (again bool, err error) {
+func (h *handle) claimNewNamespace(ctx context.Context) error {
+	return hardware.Poll(ctx, h.c.timeout, func() (again bool, err error) {
 		err = errors.Join(h.release(), h.claim(ctx))
 		if err == nil {
-			err = h.Complete(ctx)
+			err = h.CheckComplete(ctx)
 		}
 		return err != nil, err
 	})

@@ -33,15 +33,15 @@ func TestNamespaces(t *testing.T) {
 		for _, operation := range []device.Operation{device.WriteZeroes, device.CryptoErase} {
 			t.Run(name+" "+string(operation), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, nvmesim.Drive("S1"))
-				found := b.enrol(0)
-				b.soil(0)
+				b := newDriveFixture(t, nvmesim.Drive("S1"))
+				found := b.enroll(0)
+				b.writeAsTenant(0)
 				b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = namespaces })
 				b.site.Rescan(0)
 				r := b.clean(0, found, operation)
 				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 				require.NoError(t, err)
-				require.Zero(t, b.left(0))
+				require.Zero(t, b.tenantBlocks(0))
 				after, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
 				require.NoError(t, err)
 				require.Equal(t, device.LayoutWhole, after.Layout)
@@ -63,17 +63,17 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 	}
 	drive := nvmesim.Drive("S1")
 	two(&drive)
-	b := newBench(t, drive)
-	found := b.enrol(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
 	require.Equal(t, device.LayoutSplit, found.Layout)
 	require.Equal(t, int64(16<<20), found.Identity.Size)
-	b.soil(0)
+	b.writeAsTenant(0)
 	r := b.clean(0, found, device.WriteZeroes)
 	names := r.plan(*found.Capabilities)
 	require.NotContains(t, names, clean.StepConsolidateNamespaces)
 	_, err := r.all(t.Context(), names...)
 	require.NoError(t, err)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 
 	for name, namespaces := range map[string][]nvmesim.Namespace{
 		"none":         {},
@@ -82,15 +82,15 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 		"has metadata": {{NSID: 1, Blocks: half, Format: 2, Attached: true}, {NSID: 2, Blocks: half, Attached: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b.soil(0)
-			all := b.left(0)
+			b.writeAsTenant(0)
+			all := b.tenantBlocks(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces = namespaces })
 			b.site.Rescan(0)
 			r := b.clean(0, found, device.WriteZeroes)
 			step, err := r.all(t.Context(), names...)
 			fault(t, device.CodeLayout, err)
 			require.Equal(t, clean.StepZero, step)
-			require.Equal(t, all, b.left(0), "nothing is written")
+			require.Equal(t, all, b.tenantBlocks(0), "nothing is written")
 		})
 	}
 }
@@ -105,9 +105,9 @@ func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 		"attach": {Opcode: nvmesim.AttachNamespace, Status: nvmesim.InvalidControllers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}}
 				c.Inject = []nvmesim.Injection{injection}
@@ -122,7 +122,7 @@ func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 			r = b.clean(0, found, device.WriteZeroes)
 			_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)
 			require.NoError(t, err)
-			require.Zero(t, b.left(0))
+			require.Zero(t, b.tenantBlocks(0))
 		})
 	}
 }

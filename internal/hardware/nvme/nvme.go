@@ -51,28 +51,28 @@ type Host struct {
 
 // Driver finds and opens NVMe drives by their PCI address.
 type Driver struct {
-	host     Host
-	sys      string // where sysfs is
-	dev      string // where nodes are
-	patience time.Duration
-	// hands carry out what needs privilege; local is those that are this process's.
-	hands privileged.Hands
-	local *privileged.Local
+	host    Host
+	sys     string // where sysfs is
+	dev     string // where nodes are
+	timeout time.Duration
+	// executor carry out what needs privilege; local is those that are this process's.
+	executor privileged.Executor
+	local    *privileged.Local
 }
 
 // New returns the driver.
 func New(host Host) *Driver {
-	d := &Driver{host: host, sys: "/sys", dev: "/dev", patience: nodePatience}
+	d := &Driver{host: host, sys: "/sys", dev: "/dev", timeout: kernelTimeout}
 	if host.Kernel.Sys != "" {
 		d.sys, d.dev = host.Kernel.Sys, host.Kernel.Dev
 	}
-	d.local = &privileged.Local{Tool: host.Tool, Sys: d.sys, Dev: d.dev, Patience: nodePatience}
+	d.local = &privileged.Local{Tool: host.Tool, Sys: d.sys, Dev: d.dev, Timeout: kernelTimeout}
 	if d.local.Tool == "" {
 		d.local.Tool = "nvme"
 	}
-	d.hands = d.local
-	if host.Helper != "" && !privileged.Able() {
-		d.hands = &privileged.Remote{Program: host.Helper}
+	d.executor = d.local
+	if host.Helper != "" && !privileged.HasPrivilege() {
+		d.executor = &privileged.Remote{Program: host.Helper}
 	}
 	return d
 }
@@ -84,7 +84,7 @@ func (d *Driver) Name() string { return "nvme" }
 // (S2.3), and one on which nothing may open a controller (S2.67). Faults: tool_missing,
 // tool_too_old, tool_output, not_allowed.
 func (d *Driver) Init(ctx context.Context) error {
-	output, err := d.hands.Version(ctx)
+	output, err := d.executor.Version(ctx)
 	if f := (*privileged.Failure)(nil); errors.As(err, &f) {
 		return hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host again: nvme version must work", "nvme-cli does not work: %v", f)
 	}
@@ -98,7 +98,7 @@ func (d *Driver) Init(ctx context.Context) error {
 	if err := version.Check(); err != nil {
 		return err
 	}
-	if d.hands == privileged.Hands(d.local) && !privileged.Able() {
+	if d.executor == privileged.Executor(d.local) && !privileged.HasPrivilege() {
 		return hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is set")
 	}
 	return nil
@@ -119,7 +119,7 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 	}
 	var found []hardware.Found
 	for _, dev := range devices {
-		if dev.Class != privileged.Class || dev.Type == pci.Virtual {
+		if dev.Class != privileged.PCIClass || dev.Type == pci.Virtual {
 			continue
 		}
 		entry, matches, err := specs.Match(dev)
@@ -130,7 +130,7 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 			continue
 		}
 		found = append(found, hardware.Found{
-			Address: dev.Address, Type: Type, Serial: d.shownSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev),
+			Address: dev.Address, Type: Type, Serial: d.kernelSerial(dev.Address), OneTimeUse: entry.OneTimeUse(), Digest: d.digest(dev),
 		})
 	}
 	return found, nil
@@ -143,12 +143,12 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	defer c.closeInto(&err)
+	defer c.closeAndJoin(&err)
 	names, err := c.namespaces(ctx)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	who, err := c.identify(names, known)
+	who, err := c.enrolledIdentity(names, known)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
@@ -156,17 +156,17 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	if field := known.Differs(who); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, c.Address)
 	}
-	if err := c.alone(ctx); err != nil {
+	if err := c.checkExclusive(ctx); err != nil {
 		return hardware.Discovery{}, err
 	}
 	if first {
-		if err := c.firstUse(ctx, t); err != nil {
+		if err := c.checkFirstEnrollment(ctx, t); err != nil {
 			return hardware.Discovery{}, err
 		}
 	}
 	can := c.id.Capabilities()
 	found = hardware.Discovery{
-		Identity: who, Type: Type, Capabilities: &can, Layout: names.layout(who),
+		Identity: who, Type: Type, Capabilities: &can, Layout: names.classify(who),
 		Note: fmt.Sprintf("%s, firmware %s, %s", who.Model, who.Firmware, names.describe()),
 	}
 	if can.CryptoErase || can.BlockErase {
@@ -185,11 +185,11 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	}
 	defer func() {
 		if err != nil {
-			c.closeInto(&err)
+			c.closeAndJoin(&err)
 		}
 	}()
 	h := &handle{c: c, enrolled: enrolled, writable: writable}
-	if err := c.alone(ctx); err != nil {
+	if err := c.checkExclusive(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.drive.Lock(ctx); err != nil {
@@ -233,8 +233,8 @@ func settings(t hardware.Target) (options, error) {
 	return o, nil
 }
 
-// allowed asks the host's rules (SAFETY F13).
-func (d *Driver) allowed(dev pci.Device) error {
+// checkAllowed asks the host's rules (SAFETY F13).
+func (d *Driver) checkAllowed(dev pci.Device) error {
 	if d.host.Allow == nil {
 		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",
 			"PCI device %s may not be destroyed: this host allows nothing", dev.Address)

@@ -11,13 +11,13 @@ import (
 
 const hostDriver, guestDriver = privileged.HostDriver, hardware.GuestDriver
 
-// nodePatience is how long the kernel may take to make a node or to bind a drive.
-const nodePatience = privileged.Patience
+// kernelTimeout is how long the kernel may take to make a node or to bind a drive.
+const kernelTimeout = privileged.KernelTimeout
 
-// onHostsDriver wants the drive on the host's own driver (S2.60). Where it is not, it
+// ensureHostDriver wants the drive on the host's own driver (S2.60). Where it is not, it
 // is busy: whoever took it gives it back; or, where the operator said so, it is taken
 // back once no guest has it open (SAFETY F21).
-func (d *Driver) onHostsDriver(ctx context.Context, dev pci.Device, rebind bool, fence *os.File) (pci.Device, error) {
+func (d *Driver) ensureHostDriver(ctx context.Context, dev pci.Device, rebind bool, fence *os.File) (pci.Device, error) {
 	if dev.Driver == hostDriver {
 		return dev, nil
 	}
@@ -33,17 +33,17 @@ func (d *Driver) onHostsDriver(ctx context.Context, dev pci.Device, rebind bool,
 	if dev.Driver != "" && dev.Driver != guestDriver {
 		return dev, hardware.Busy("the drive at %s is on the driver %s, which is not taken from it", dev.Address, on)
 	}
-	if err := d.hands.Rebind(ctx, dev.Address, fence); err != nil {
+	if err := d.executor.Rebind(ctx, dev.Address, fence); err != nil {
 		return dev, err
 	}
-	return d.onNVMe(ctx, dev.Address)
+	return d.waitForHostDriver(ctx, dev.Address)
 }
 
-// onNVMe waits until the kernel's driver has taken the drive.
-func (d *Driver) onNVMe(ctx context.Context, address string) (pci.Device, error) {
+// waitForHostDriver waits until the kernel's driver has taken the drive.
+func (d *Driver) waitForHostDriver(ctx context.Context, address string) (pci.Device, error) {
 	var dev pci.Device
-	err := hardware.Until(ctx, d.patience, func() (again bool, err error) {
-		if dev, err = d.onBus(address); err != nil || dev.Driver == hostDriver {
+	err := hardware.Poll(ctx, d.timeout, func() (again bool, err error) {
+		if dev, err = d.findController(address); err != nil || dev.Driver == hostDriver {
 			return false, err
 		}
 		return true, hardware.Busy("the drive at %s did not go to the driver %s", address, hostDriver)

@@ -17,9 +17,9 @@ import (
 
 const guestAddress = "0000:01:00.0"
 
-// inGuest is a host whose one drive is on the guests' driver. The kernel that acts on
+// guestFixture is a host whose one drive is on the guests' driver. The kernel that acts on
 // what is written to sysfs is played by taken.
-func inGuest(t *testing.T, on string) (*Driver, string) {
+func guestFixture(t *testing.T, on string) (*Driver, string) {
 	t.Helper()
 	root := t.TempDir()
 	dir := filepath.Join(root, "sys/bus/pci/devices", guestAddress)
@@ -34,7 +34,7 @@ func inGuest(t *testing.T, on string) (*Driver, string) {
 	}
 	require.NoError(t, os.Symlink("../../../kernel/iommu_groups/12", filepath.Join(dir, "iommu_group")))
 	d := New(Host{Allow: func(pci.Device) error { return nil }, Kernel: block.Kernel{Proc: "/proc", Sys: filepath.Join(root, "sys"), Dev: filepath.Join(root, "dev")}})
-	d.patience = time.Second
+	d.timeout = time.Second
 	return d, root
 }
 
@@ -68,10 +68,10 @@ func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 		"a guest's": {"vfio-pci", false}, "none": {"", false}, "another kernel driver's": {"uio_pci_generic", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, root := inGuest(t, tt.on)
-			dev, err := d.onBus(guestAddress)
+			d, root := guestFixture(t, tt.on)
+			dev, err := d.findController(guestAddress)
 			require.NoError(t, err)
-			_, err = d.onHostsDriver(t.Context(), dev, tt.rebind, nil)
+			_, err = d.ensureHostDriver(t.Context(), dev, tt.rebind, nil)
 			f, ok := device.AsFault(err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, device.CodeTargetBusy, f.Code)
@@ -85,12 +85,12 @@ func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 //
 // F21
 func TestAGuestThatHasItIsNotRobbed(t *testing.T) {
-	d, root := inGuest(t, guestDriver)
+	d, root := guestFixture(t, guestDriver)
 	asked := ""
 	d.local.OpenGroup = func(path string) (int, error) { asked = path; return -1, unix.EBUSY }
-	dev, err := d.onBus(guestAddress)
+	dev, err := d.findController(guestAddress)
 	require.NoError(t, err)
-	_, err = d.onHostsDriver(t.Context(), dev, true, nil)
+	_, err = d.ensureHostDriver(t.Context(), dev, true, nil)
 	f, ok := device.AsFault(err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, device.CodeTargetBusy, f.Code)
@@ -104,9 +104,9 @@ func TestAGuestThatHasItIsNotRobbed(t *testing.T) {
 //
 // S2.60
 func TestRebindTakesItBack(t *testing.T) {
-	d, root := inGuest(t, guestDriver)
+	d, root := guestFixture(t, guestDriver)
 	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
-	dev, err := d.onBus(guestAddress)
+	dev, err := d.findController(guestAddress)
 	require.NoError(t, err)
 	probed := make(chan struct{})
 	go func() {
@@ -115,7 +115,7 @@ func TestRebindTakesItBack(t *testing.T) {
 		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Second, time.Millisecond)
 		bound(t, root, hostDriver)
 	}()
-	dev, err = d.onHostsDriver(t.Context(), dev, true, nil)
+	dev, err = d.ensureHostDriver(t.Context(), dev, true, nil)
 	<-probed
 	require.NoError(t, err)
 	require.Equal(t, hostDriver, dev.Driver)
@@ -125,7 +125,7 @@ func TestRebindTakesItBack(t *testing.T) {
 
 // TestRebindOnlyForASteps: a look changes nothing.
 func TestRebindOnlyForASteps(t *testing.T) {
-	d, root := inGuest(t, guestDriver)
+	d, root := guestFixture(t, guestDriver)
 	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
 	_, err := d.Discover(t.Context(), hardware.Target{Address: guestAddress, Settings: map[string]string{"rebind": "yes"}}, device.Identity{})
 	f, ok := device.AsFault(err)

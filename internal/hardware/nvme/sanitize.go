@@ -12,8 +12,8 @@ import (
 const (
 	// noProgress is SPROG where none is made.
 	noProgress = 65535
-	// verifying is SANS of the media verification state.
-	verifying = 5
+	// mediaVerification is SANS of the media verification state.
+	mediaVerification = 5
 )
 
 // Sanitize reads the drive's Sanitize Status log; see hardware.Sanitizer.
@@ -34,13 +34,13 @@ func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 		}
 	}
 	states := map[nvmecli.SanitizeStatus]hardware.SanitizeState{
-		nvmecli.NeverSanitized: hardware.SanitizeNever, nvmecli.SanitizeRuns: hardware.SanitizeRunning,
-		nvmecli.SanitizeDone: hardware.SanitizeDone, nvmecli.SanitizeDoneNoFree: hardware.SanitizeDone,
+		nvmecli.NeverSanitized: hardware.SanitizeNever, nvmecli.SanitizeInProgress: hardware.SanitizeRunning,
+		nvmecli.SanitizeDone: hardware.SanitizeDone, nvmecli.SanitizeDoneNoDealloc: hardware.SanitizeDone,
 		nvmecli.SanitizeFailed: hardware.SanitizeFailed,
 	}
 	return hardware.Sanitize{
 		State: states[log.Status], Progress: int64(log.Progress), GlobalErased: log.GlobalErased,
-		Command: log.CDW10, Verifying: log.State == verifying,
+		Command: log.CDW10, Verifying: log.State == mediaVerification,
 	}, nil
 }
 
@@ -73,13 +73,13 @@ func (h *handle) StartSanitize(ctx context.Context, o device.Operation) error {
 	if err != nil {
 		return err
 	}
-	return h.change(ctx, always, privileged.Request{Verb: privileged.Sanitize, Action: uint8(action)})
+	return h.change(ctx, neverStop, privileged.Request{Verb: privileged.Sanitize, Action: uint8(action)})
 }
 
-// LeaveVerification ends the media verification state; see hardware.Sanitizer.
-func (h *handle) LeaveVerification(ctx context.Context) error {
-	return h.change(ctx, always, privileged.Request{Verb: privileged.LeaveVerification})
+// ExitMediaVerification ends the media verification state; see hardware.Sanitizer.
+func (h *handle) ExitMediaVerification(ctx context.Context) error {
+	return h.change(ctx, neverStop, privileged.Request{Verb: privileged.ExitMediaVerification})
 }
 
-// always is the mayGoOn of a caller that has asked.
-func always() error { return nil }
+// neverStop is the mayGoOn of a caller that has asked.
+func neverStop() error { return nil }

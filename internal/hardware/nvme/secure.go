@@ -17,7 +17,7 @@ import (
 const notCovered = "not covered: boot partitions, RPMB, persistent memory region"
 
 // Secure looks for what a tenant may have left outside of user data, before anything
-// resets the drive; see hardware.Secured and SAFETY F20. A second run finds the same.
+// resets the drive; see hardware.SecurityCleaner and SAFETY F20. A second run finds the same.
 func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, error) {
 	note, err := h.secure(ctx, mayGoOn)
 	if f, ok := device.AsFault(err); ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeSanitizeRunning) {
@@ -32,12 +32,12 @@ func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, erro
 
 func (h *handle) secure(ctx context.Context, mayGoOn func() error) (string, error) {
 	var notes []string
-	lock, err := h.c.unlocked(ctx)
+	lock, err := h.c.checkOpal(ctx)
 	if err != nil {
 		return "", err
 	}
 	notes = append(notes, lock)
-	if err := h.c.firmware(ctx, h.enrolled); err != nil {
+	if err := h.c.checkFirmware(ctx, h.enrolled); err != nil {
 		return "", err
 	}
 	notes = append(notes, "firmware "+h.c.id.Firmware)
@@ -48,7 +48,7 @@ func (h *handle) secure(ctx context.Context, mayGoOn func() error) (string, erro
 	if len(restored) > 0 {
 		notes = append(notes, "features put back: "+strings.Join(restored, " "))
 	}
-	forgotten, err := h.forgetMetadata(ctx, mayGoOn)
+	forgotten, err := h.deleteMetadata(ctx, mayGoOn)
 	if err != nil {
 		return "", err
 	}
@@ -65,14 +65,14 @@ func (h *handle) secure(ctx context.Context, mayGoOn func() error) (string, erro
 	return strings.Join(append(notes, notCovered), "; "), nil
 }
 
-// unlocked refuses a drive that somebody has taken for their own by TCG's means: what
+// checkOpal refuses a drive that somebody has taken for their own by TCG's means: what
 // they locked cannot be erased, and what they own can be locked again.
-func (c *controller) unlocked(ctx context.Context) (string, error) {
+func (c *controller) checkOpal(ctx context.Context) (string, error) {
 	const securityCommands = 1 << 0 // OACS
 	if c.id.OACS&securityCommands == 0 {
 		return "no security commands", nil
 	}
-	output, err := c.query(ctx, privileged.Request{Verb: privileged.LevelZero})
+	output, err := c.query(ctx, privileged.Request{Verb: privileged.OpalLevel0Discovery})
 	if status, answered := privileged.StatusOf(err); answered && (status == nvmecli.StatusInvalidField || status == nvmecli.StatusInvalidOpcode) {
 		return "no TCG", nil
 	}
@@ -80,7 +80,7 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 		return "", asFault(err)
 	}
 	// Some versions print a line before the bytes, in binary form too.
-	found, err := nvmecli.ParseLevel0(output[max(0, len(output)-privileged.LevelZeroSize):])
+	found, err := nvmecli.ParseLevel0(output[max(0, len(output)-privileged.OpalLevel0Size):])
 	if err != nil {
 		return "", err
 	}
@@ -94,9 +94,9 @@ func (c *controller) unlocked(ctx context.Context) (string, error) {
 	return "TCG locking not enabled", nil
 }
 
-// firmware refuses a drive that runs another revision than it was enrolled with, or
+// checkFirmware refuses a drive that runs another revision than it was enrolled with, or
 // would after its next reset.
-func (c *controller) firmware(ctx context.Context, enrolled device.Identity) error {
+func (c *controller) checkFirmware(ctx context.Context, enrolled device.Identity) error {
 	const remedy = "have the vendor's firmware flashed, or, if this one is wanted, replace the device by itself"
 	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
 		return hardware.Refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.Address, c.id.Firmware, enrolled.Firmware)
@@ -124,11 +124,11 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 		return nil, nil
 	}
 	for _, feature := range privileged.Features() {
-		want, hasDefault, err := h.c.feature(ctx, feature, privileged.DefaultFeature)
+		want, hasDefault, err := h.c.readFeature(ctx, feature, privileged.DefaultFeature)
 		if err != nil {
 			return nil, err
 		}
-		have, saved, err := h.c.feature(ctx, feature, privileged.SavedFeature)
+		have, saved, err := h.c.readFeature(ctx, feature, privileged.SavedFeature)
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 		if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.SetFeature, Feature: feature, Value: want}); err != nil {
 			return nil, err
 		}
-		if have, _, err = h.c.feature(ctx, feature, privileged.SavedFeature); err != nil {
+		if have, _, err = h.c.readFeature(ctx, feature, privileged.SavedFeature); err != nil {
 			return nil, err
 		}
 		if have != want {
@@ -149,8 +149,8 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 	return restored, nil
 }
 
-// feature reads one value of a feature; known is false where the drive has none.
-func (c *controller) feature(ctx context.Context, feature uint8, which privileged.Verb) (value uint32, known bool, err error) {
+// readFeature reads one value of a feature; known is false where the drive has none.
+func (c *controller) readFeature(ctx context.Context, feature uint8, which privileged.Verb) (value uint32, known bool, err error) {
 	output, err := c.query(ctx, privileged.Request{Verb: which, Feature: feature})
 	if _, answered := privileged.StatusOf(err); answered {
 		return 0, false, nil
@@ -162,11 +162,11 @@ func (c *controller) feature(ctx context.Context, feature uint8, which privilege
 	return value, err == nil, err
 }
 
-// forgetMetadata deletes what hosts wrote into the controller and its active namespaces
+// deleteMetadata deletes what hosts wrote into the controller and its active namespaces
 // about themselves; that of a namespace goes with it. A drive without the feature refuses
 // to tell, and has none.
-func (h *handle) forgetMetadata(ctx context.Context, mayGoOn func() error) (forgotten int, err error) {
-	active, err := h.c.list(ctx, privileged.ActiveNamespaces)
+func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forgotten int, err error) {
+	active, err := h.c.listNamespaces(ctx, privileged.ActiveNamespaces)
 	if err != nil {
 		return 0, asFault(err)
 	}
@@ -175,13 +175,13 @@ func (h *handle) forgetMetadata(ctx context.Context, mayGoOn func() error) (forg
 		places = append(places, privileged.Request{Feature: privileged.NamespaceMetadata, NSID: nsid})
 	}
 	for _, place := range places {
-		types, err := h.c.metadata(ctx, place)
+		types, err := h.c.readMetadata(ctx, place)
 		if err != nil {
 			return 0, err
 		}
 		for _, element := range types {
 			r := place
-			r.Verb, r.Element = privileged.ForgetMetadata, element
+			r.Verb, r.Element = privileged.DeleteMetadata, element
 			if err := h.change(ctx, mayGoOn, r); err != nil {
 				return 0, err
 			}
@@ -190,7 +190,7 @@ func (h *handle) forgetMetadata(ctx context.Context, mayGoOn func() error) (forg
 		if len(types) == 0 {
 			continue
 		}
-		if types, err = h.c.metadata(ctx, place); err != nil {
+		if types, err = h.c.readMetadata(ctx, place); err != nil {
 			return 0, err
 		}
 		if len(types) > 0 {
@@ -200,8 +200,8 @@ func (h *handle) forgetMetadata(ctx context.Context, mayGoOn func() error) (forg
 	return forgotten, nil
 }
 
-// metadata gives the types of the elements of one place.
-func (c *controller) metadata(ctx context.Context, place privileged.Request) ([]uint8, error) {
+// readMetadata gives the types of the elements of one place.
+func (c *controller) readMetadata(ctx context.Context, place privileged.Request) ([]uint8, error) {
 	place.Verb = privileged.HostMetadata
 	output, err := c.query(ctx, place)
 	if _, answered := privileged.StatusOf(err); answered {
@@ -222,7 +222,7 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 	if err != nil {
 		return 0, err
 	}
-	for _, nsid := range now.protected() {
+	for _, nsid := range now.writeProtected() {
 		if !slices.Contains(now.active, nsid) { // a drive sets features of those alone that it shows
 			if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.AttachNamespace, NSID: nsid, Controller: h.c.id.ID}); err != nil {
 				return 0, err
@@ -233,7 +233,7 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 		}
 		err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.Unprotect, NSID: nsid})
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeCommandRefused {
-			return 0, hardware.Refused(device.CodeWriteProtected, stillProtected, "the write protection of namespace %d of %s cannot be ended: %s", nsid, h.c.Address, f.Message)
+			return 0, hardware.Refused(device.CodeWriteProtected, protectionRemedy, "the write protection of namespace %d of %s cannot be ended: %s", nsid, h.c.Address, f.Message)
 		}
 		if err != nil {
 			return 0, err
@@ -244,8 +244,8 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 		if now, err = h.c.namespaces(ctx); err != nil {
 			return 0, err
 		}
-		if still := now.protected(); len(still) > 0 {
-			return 0, hardware.Refused(device.CodeWriteProtected, stillProtected, "namespace %d of %s stays write-protected", still[0], h.c.Address)
+		if still := now.writeProtected(); len(still) > 0 {
+			return 0, hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s stays write-protected", still[0], h.c.Address)
 		}
 	}
 	// A crash may have come before the kernel looked.
@@ -255,16 +255,16 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 	if err := mayGoOn(); err != nil {
 		return 0, err
 	}
-	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.held()); err != nil {
+	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err != nil {
 		return 0, asFault(err)
 	}
 	// It looks a while later. A disk that stays read-only keeps off no sanitize.
-	return ended, hardware.Until(ctx, h.c.patience, func() (again bool, err error) {
+	return ended, hardware.Poll(ctx, h.c.timeout, func() (again bool, err error) {
 		err = errors.Join(h.release(), h.claim(ctx))
 		return err != nil || slices.ContainsFunc(h.parts, func(p part) bool { return p.readOnly }), err
 	})
 }
 
-// stillProtected is what helps where the drive does not let go: a protection may last
+// protectionRemedy is what helps where the drive does not let go: a protection may last
 // until the next power cycle, or for ever.
-const stillProtected = "switch the host off and on, then clean it; if it is protected still, retire it"
+const protectionRemedy = "switch the host off and on, then clean it; if it is protected still, retire it"

@@ -37,29 +37,29 @@ func TestTheExampleOfThePage(t *testing.T) {
 	example, _, found := strings.Cut(after, "\n```\n")
 	require.True(t, found)
 
-	r := newRig(t)
+	r := newFakeHost(t)
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "cardtool"), []byte(cardtool), 0o755))
 	r.write(t, "users", "0\n")
 	example = strings.ReplaceAll(example, "/usr/local/bin/cardtool", filepath.Join(r.dir, "cardtool"))
-	r.program(t, strings.ReplaceAll(example, "/sys/bus/pci", filepath.Join(r.sys, "bus/pci")))
+	r.setProgram(t, strings.ReplaceAll(example, "/sys/bus/pci", filepath.Join(r.sys, "bus/pci")))
 
 	who := r.discover(t)
 	require.Equal(t, device.Script, who.Operation)
 	require.Equal(t, "0x10de:0x20b5", who.Identity.Model)
 	h := r.open(t, true)
 	perform := func(step string) error {
-		_, err := h.(hardware.Performer).Perform(t.Context(), step, goOn)
+		_, err := h.(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
 		return err
 	}
-	refused(t, perform("verify"), device.CodeStepFailed, "10 bytes of the memory are not zero")
+	requireFault(t, perform("verify"), device.CodeStepFailed, "10 bytes of the memory are not zero")
 	r.write(t, "users", "2\n")
-	refused(t, perform("erase_device"), device.CodeTargetBusy, "a process still uses "+address)
+	requireFault(t, perform("erase_device"), device.CodeTargetBusy, "a process still uses "+address)
 	r.write(t, "users", "0\n")
-	for _, step := range who.Offers {
+	for _, step := range who.SupportedSteps {
 		require.NoError(t, perform(step), step)
 	}
-	text, err := os.ReadFile(filepath.Join(r.card(), "reset"))
+	text, err := os.ReadFile(filepath.Join(r.deviceDir(), "reset"))
 	require.NoError(t, err)
 	require.Equal(t, "1\n", string(text))
-	refused(t, perform("firmware_reflash"), device.CodeNoSuchStep, "does not offer")
+	requireFault(t, perform("firmware_reflash"), device.CodeNoSuchStep, "does not offer")
 }

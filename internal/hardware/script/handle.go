@@ -13,7 +13,7 @@ import (
 
 // handle is one opened device.
 type handle struct {
-	*card
+	*pciDevice
 	enrolled device.Identity
 	writable bool
 }
@@ -24,25 +24,25 @@ func (h *handle) Check(ctx context.Context) error {
 	return err
 }
 
-func (h *handle) check(ctx context.Context, mayGoOn func() error) (says, error) {
+func (h *handle) check(ctx context.Context, mayGoOn func() error) (identifyReply, error) {
 	told, who, err := h.identify(ctx, h.enrolled, mayGoOn)
 	if err != nil {
-		return says{}, err
+		return identifyReply{}, err
 	}
 	if field := h.enrolled.Differs(who); field != "" {
-		return says{}, hardware.Changed(field, h.pci.Address)
+		return identifyReply{}, hardware.Changed(field, h.pci.Address)
 	}
 	return told, nil
 }
 
-// Perform calls the program; see hardware.Performer.
-func (h *handle) Perform(ctx context.Context, step string, mayGoOn func() error) (note string, err error) {
+// RunStep calls the program; see hardware.StepRunner.
+func (h *handle) RunStep(ctx context.Context, step string, mayGoOn func() error) (note string, err error) {
 	if !h.writable && step != verify {
 		return "", fmt.Errorf("%s is open for reading: %s would change it", h.pci.Address, step)
 	}
 	var line []byte
 	var sum string
-	err = h.whileFree(ctx, func() error {
+	err = h.retryBusy(ctx, func() error {
 		told, err := h.check(ctx, mayGoOn)
 		if err != nil {
 			return err
@@ -57,16 +57,16 @@ func (h *handle) Perform(ctx context.Context, step string, mayGoOn func() error)
 	if err != nil {
 		return "", err
 	}
-	if note, err = parseDone(line); err != nil {
+	if note, err = parseStepReply(line); err != nil {
 		return "", h.badAnswer(step, err)
 	}
-	if finishes(step) {
+	if uninterruptible(step) {
 		// The device may have left its bus and come back.
-		if err := h.holdAgain(ctx); err != nil {
+		if err := h.reopenConfig(ctx); err != nil {
 			return "", err
 		}
 	}
-	if err := h.whileFree(ctx, func() error { return h.Check(ctx) }); err != nil {
+	if err := h.retryBusy(ctx, func() error { return h.Check(ctx) }); err != nil {
 		return "", err
 	}
 	if note != "" {
@@ -78,15 +78,15 @@ func (h *handle) Perform(ctx context.Context, step string, mayGoOn func() error)
 // busyPatience is how long somebody may use the device, busyPause the time between two
 // looks.
 const (
-	busyPatience = 20 * time.Second
-	busyPause    = time.Second
+	busyTimeout = 20 * time.Second
+	busyPause   = time.Second
 )
 
-// whileFree tries again while somebody uses the device, but not for ever: an operator
+// retryBusy tries again while somebody uses the device, but not for ever: an operator
 // must end what does not end by itself.
-func (h *handle) whileFree(ctx context.Context, try func() error) error {
-	until := time.Now().Add(h.patience)
-	pause := time.NewTicker(h.pause)
+func (h *handle) retryBusy(ctx context.Context, try func() error) error {
+	until := time.Now().Add(h.busyTimeout)
+	pause := time.NewTicker(h.busyPause)
 	defer pause.Stop()
 	for {
 		err := try()

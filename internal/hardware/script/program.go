@@ -21,13 +21,13 @@ import (
 // program is one of host.yaml's scripts, checked. Its bytes lie in sealed memory: what
 // runs is what was checked, whoever writes to the file meanwhile (SAFETY F13).
 type program struct {
-	rule  host.Script
-	bytes *os.File
-	as    *syscall.Credential // nil: this worker's own user
+	rule       host.Script
+	bytes      *os.File
+	credential *syscall.Credential // nil: this worker's own user
 }
 
-// largest bounds a program.
-const largest = 64 << 20
+// maxProgramSize bounds a program.
+const maxProgramSize = 64 << 20
 
 // program reads and checks the script of this name. The caller closes its bytes.
 func (d *Driver) program(name string) (*program, error) {
@@ -44,10 +44,10 @@ func (d *Driver) program(name string) (*program, error) {
 	}
 	p := &program{rule: rule}
 	var err error
-	if p.as, err = credential(rule); err != nil {
+	if p.credential, err = credential(rule); err != nil {
 		return nil, notAllowed("correct its uid in host.yaml, or run the worker as root", "script %s: %v", name, err)
 	}
-	if p.bytes, err = checked(rule); host.IsTransient(err) {
+	if p.bytes, err = readChecked(rule); host.IsTransient(err) {
 		return nil, fmt.Errorf("check the script %s: %w", name, err)
 	} else if err != nil {
 		return nil, notAllowed("find out who changed it; then correct the file, or its entry in host.yaml", "script %s is not what host.yaml allows: %v", name, err)
@@ -96,8 +96,8 @@ func credential(rule host.Script) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: *rule.UID, Gid: uint32(group)}, nil
 }
 
-// checked copies the script to sealed memory and checks the copy.
-func checked(rule host.Script) (_ *os.File, err error) {
+// readChecked copies the script to sealed memory and checks the copy.
+func readChecked(rule host.Script) (_ *os.File, err error) {
 	fd, err := unix.Open(rule.Path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return nil, fmt.Errorf("%s is a symbolic link; name the file itself", rule.Path)
@@ -122,22 +122,22 @@ func checked(rule host.Script) (_ *os.File, err error) {
 	case stat.Mode&0o022 != 0:
 		return nil, fmt.Errorf("%s may be written by others than its owner (mode %04o)", rule.Path, stat.Mode&0o7777)
 	}
-	text, err := io.ReadAll(io.LimitReader(file, largest+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxProgramSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", rule.Path, err)
 	}
-	if len(text) > largest {
-		return nil, fmt.Errorf("%s is larger than %d bytes", rule.Path, largest)
+	if len(text) > maxProgramSize {
+		return nil, fmt.Errorf("%s is larger than %d bytes", rule.Path, maxProgramSize)
 	}
 	sum := sha256.Sum256(text)
 	if have := hex.EncodeToString(sum[:]); have != rule.SHA256 {
 		return nil, fmt.Errorf("the SHA-256 of %s is %s", rule.Path, have)
 	}
-	return sealed(rule.Path, text)
+	return sealedCopy(rule.Path, text)
 }
 
-// sealed puts text into memory that nobody can change any more, and that can be run.
-func sealed(name string, text []byte) (_ *os.File, err error) {
+// sealedCopy puts text into memory that nobody can change any more, and that can be run.
+func sealedCopy(name string, text []byte) (_ *os.File, err error) {
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("burnish-script", flags|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 know no such flag, and need none

@@ -45,10 +45,10 @@ func TestOnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
 		"no text":           {`printf 'Ger\344t \033[1mdefekt' >&2; exit 3`, "exit status 3: Ger\uFFFDt \uFFFD[1mdefekt", device.CodeStepFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			r.write(t, "erase_device", tt.body)
-			_, err := r.perform(t, "erase_device")
-			refused(t, err, tt.code, tt.says)
+			_, err := r.runStep(t, "erase_device")
+			requireFault(t, err, tt.code, tt.says)
 			require.True(t, utf8.ValidString(err.Error()))
 		})
 	}
@@ -73,10 +73,10 @@ func TestAnswersToIdentify(t *testing.T) {
 		"a list":                {`["S1"]`, "no JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			r.write(t, "identity", tt.answer)
 			_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
-			refused(t, err, device.CodeToolOutput, tt.says)
+			requireFault(t, err, device.CodeToolOutput, tt.says)
 		})
 	}
 }
@@ -85,14 +85,14 @@ func TestAnswersToIdentify(t *testing.T) {
 //
 // F12
 func TestAUseIsWaitedFor(t *testing.T) {
-	r := newRig(t)
-	r.driver.patience = time.Minute
+	r := newFakeHost(t)
+	r.driver.busyTimeout = time.Minute
 	r.write(t, "erase_device", "echo . >>asked; [ $(wc -l <asked) -ge 3 ] || exit 75")
-	_, err := r.perform(t, "erase_device")
+	_, err := r.runStep(t, "erase_device")
 	require.NoError(t, err)
-	r = newRig(t)
+	r = newFakeHost(t)
 	r.write(t, "erase_device", "exit 75")
-	_, err = r.perform(t, "erase_device")
+	_, err = r.runStep(t, "erase_device")
 	f := hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 	require.Equal(t, device.NeedsOperator, f.Class)
 	require.Contains(t, f.Remedy, "then clean h1_"+address)
@@ -114,13 +114,13 @@ func TestACancelEndsTheProgram(t *testing.T) {
 		"that writes firmware": {"firmware_reflash", "until [ -e go ]; do sleep 0.02; done; : >written", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			h := r.open(t, true)
 			r.write(t, tt.step, "echo $$ >pid.new; mv pid.new pid; "+tt.body)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				_, err := h.(hardware.Performer).Perform(ctx, tt.step, goOn)
+				_, err := h.(hardware.StepRunner).RunStep(ctx, tt.step, neverStop)
 				ended <- err
 			}()
 			var pid int
@@ -170,48 +170,48 @@ func alive(t *testing.T, group int) (pids []string) {
 // F13
 func TestOnlyTheProgramThatTheHostDescribes(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(t *testing.T, r *rig, path string)
+		change func(t *testing.T, r *fakeHost, path string)
 		says   string
 	}{
-		"other bytes":         {func(t *testing.T, _ *rig, path string) { appendTo(t, path, "\n") }, "SHA-256"},
-		"others may write it": {func(t *testing.T, _ *rig, path string) { require.NoError(t, os.Chmod(path, 0o775)) }, "may be written by others"},
-		"another owner": {func(_ *testing.T, r *rig, _ string) {
+		"other bytes":         {func(t *testing.T, _ *fakeHost, path string) { appendTo(t, path, "\n") }, "SHA-256"},
+		"others may write it": {func(t *testing.T, _ *fakeHost, path string) { require.NoError(t, os.Chmod(path, 0o775)) }, "may be written by others"},
+		"another owner": {func(_ *testing.T, r *fakeHost, _ string) {
 			s := r.rules["gpu"]
 			s.Owner = "4242"
 			r.rules["gpu"] = s
 		}, "its owner must be 4242"},
-		"an unknown owner": {func(_ *testing.T, r *rig, _ string) {
+		"an unknown owner": {func(_ *testing.T, r *fakeHost, _ string) {
 			s := r.rules["gpu"]
 			s.Owner = "no-such-user"
 			r.rules["gpu"] = s
 		}, "no-such-user"},
-		"a link": {func(t *testing.T, _ *rig, path string) {
+		"a link": {func(t *testing.T, _ *fakeHost, path string) {
 			require.NoError(t, os.Rename(path, path+".2"))
 			require.NoError(t, os.Symlink(path+".2", path))
 		}, "symbolic link"},
-		"a folder": {func(t *testing.T, _ *rig, path string) {
+		"a folder": {func(t *testing.T, _ *fakeHost, path string) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.Mkdir(path, 0o755))
 		}, "no regular file"},
-		"a pipe": {func(t *testing.T, _ *rig, path string) {
+		"a pipe": {func(t *testing.T, _ *fakeHost, path string) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, unix.Mkfifo(path, 0o700))
 		}, "no regular file"},
-		"gone":      {func(t *testing.T, _ *rig, path string) { require.NoError(t, os.Remove(path)) }, "no such file"},
-		"too large": {func(t *testing.T, _ *rig, path string) { require.NoError(t, os.Truncate(path, largest+1)) }, "larger than"},
-		"a user that nobody knows": {func(_ *testing.T, r *rig, _ string) {
+		"gone":      {func(t *testing.T, _ *fakeHost, path string) { require.NoError(t, os.Remove(path)) }, "no such file"},
+		"too large": {func(t *testing.T, _ *fakeHost, path string) { require.NoError(t, os.Truncate(path, maxProgramSize+1)) }, "larger than"},
+		"a user that nobody knows": {func(_ *testing.T, r *fakeHost, _ string) {
 			s, uid := r.rules["gpu"], uint32(3_999_999_999)
 			s.UID = &uid
 			r.rules["gpu"] = s
 		}, "3999999999"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			h := r.open(t, true)
 			before := len(r.calls(t))
 			tt.change(t, r, r.rules["gpu"].Path)
-			_, err := h.(hardware.Performer).Perform(t.Context(), "erase_device", goOn)
-			refused(t, err, device.CodeNotAllowed, tt.says)
+			_, err := h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", neverStop)
+			requireFault(t, err, device.CodeNotAllowed, tt.says)
 			require.Len(t, r.calls(t), before)
 		})
 	}
@@ -230,13 +230,13 @@ func appendTo(t *testing.T, path, text string) {
 //
 // F13
 func TestWhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	path := r.rules["gpu"].Path
 	evil := "#!/bin/sh\n" + strings.Repeat("touch "+filepath.Join(r.dir, "evil")+"\n", 200)
 	r.write(t, "evil.sh", evil)
 	r.write(t, "erase_device", "cat evil.sh >"+path)
-	_, err := r.perform(t, "erase_device")
-	refused(t, err, device.CodeNotAllowed, "SHA-256") // by the look after it
+	_, err := r.runStep(t, "erase_device")
+	requireFault(t, err, device.CodeNotAllowed, "SHA-256") // by the look after it
 	require.NoFileExists(t, filepath.Join(r.dir, "evil"))
 	text, err := os.ReadFile(filepath.Join(r.dir, "memory"))
 	require.NoError(t, err)
@@ -246,9 +246,9 @@ func TestWhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
 // F13
 func TestAProgramGetsNothingOfTheWorkers(t *testing.T) {
 	t.Setenv("BURNISH_AMQP_URL", "amqp://user:secret@broker")
-	r := newRig(t)
+	r := newFakeHost(t)
 	r.write(t, "erase_device", "env >env; ls /proc/$$/fd >fds; pwd >cwd; id -u >uid; readlink /proc/$$/fd/0 >stdin")
-	_, err := r.perform(t, "erase_device")
+	_, err := r.runStep(t, "erase_device")
 	require.NoError(t, err)
 	got := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(r.dir, name))
@@ -268,7 +268,7 @@ func TestAProgramRunsAsItsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}
-	r := newRig(t)
+	r := newFakeHost(t)
 	for dir := r.dir; dir != "/"; dir = filepath.Dir(dir) {
 		require.NoError(t, os.Chmod(dir, 0o755), "for the other user to come here")
 	}
@@ -278,7 +278,7 @@ func TestAProgramRunsAsItsUser(t *testing.T) {
 	s.UID = &nobody
 	r.rules["gpu"] = s
 	r.write(t, "erase_device", "id -u >uid; id -G >groups; rm memory")
-	_, err := r.perform(t, "erase_device")
+	_, err := r.runStep(t, "erase_device")
 	require.NoError(t, err)
 	for file, want := range map[string]string{"uid": "65534", "groups": "65534"} {
 		text, err := os.ReadFile(filepath.Join(r.dir, file))
@@ -291,8 +291,8 @@ func TestAProgramRunsAsItsUser(t *testing.T) {
 // subprocess and sudo do, and as a daemon does; it tells its number in the file left.
 const detached = `python3 -c 'import subprocess; p = subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); open("left.new", "w").write(str(p.pid))'; mv left.new left`
 
-// left is the number of what a test's program started.
-func (r *rig) left(t *testing.T) (pid int) {
+// leftovers is the number of what a test's program started.
+func (r *fakeHost) leftovers(t *testing.T) (pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(filepath.Join(r.dir, "left"))
@@ -310,8 +310,8 @@ func (r *rig) left(t *testing.T) (pid int) {
 	return pid
 }
 
-// fenced gives the rig a fence that is locked, and a way to see whether it is.
-func (r *rig) fenced(t *testing.T) (fence *os.File, locked func() bool) {
+// withFence gives the rig a fence that is locked, and a way to see whether it is.
+func (r *fakeHost) withFence(t *testing.T) (fence *os.File, locked func() bool) {
 	t.Helper()
 	path := filepath.Join(r.dir, "fence")
 	fence, err := os.Create(path)
@@ -345,17 +345,17 @@ func holders(t *testing.T, path string) (pids []string) {
 //
 // F1
 func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
-	r := newRig(t)
-	fence, _ := r.fenced(t)
+	r := newFakeHost(t)
+	fence, _ := r.withFence(t)
 	h := r.open(t, true)
 	r.write(t, "erase_device", "exec 3>&- 4>&- 5>&-; : >began; until [ -e go ]; do sleep 0.02; done")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.(hardware.Performer).Perform(t.Context(), "erase_device", goOn)
+		_, err := h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", neverStop)
 		ended <- err
 	}()
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "began")); return err == nil }, 20*time.Second, 5*time.Millisecond)
-	config := filepath.Join(r.card(), "config")
+	config := filepath.Join(r.deviceDir(), "config")
 	require.Len(t, holders(t, fence.Name()), 1)
 	require.Len(t, holders(t, config), 1)
 	r.write(t, "go", "")
@@ -374,11 +374,11 @@ func TestNothingOutlivesItsVerb(t *testing.T) {
 		"two deep":     "setsid sh -c 'echo -n $$ >left.new; mv left.new left; sleep 600 & wait' & until [ -e left ]; do :; done",
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			r.write(t, "erase_device", start)
-			_, err := r.perform(t, "erase_device")
+			_, err := r.runStep(t, "erase_device")
 			require.NoError(t, err)
-			require.ErrorIs(t, unix.Kill(r.left(t), 0), unix.ESRCH)
+			require.ErrorIs(t, unix.Kill(r.leftovers(t), 0), unix.ESRCH)
 		})
 	}
 }
@@ -397,28 +397,28 @@ func TestWhenTheWorkerDies(t *testing.T) {
 		"a firmware is finished": {"firmware_reflash", detached + "; until [ -e go ]; do sleep 0.02; done; : >written", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			r.driver.grace = time.Second
-			fence, locked := r.fenced(t)
+			fence, locked := r.withFence(t)
 			r.write(t, tt.verb, tt.body)
 			// The worker's end is the end of its keeper's standard input.
-			c, err := r.driver.card(r.target, device.Identity{})
+			c, err := r.driver.openDevice(r.target, device.Identity{})
 			require.NoError(t, err)
 			require.NoError(t, c.lock(t.Context()))
 			p, err := r.driver.program("gpu")
 			require.NoError(t, err)
-			line, err := json.Marshal(order{
-				Args: []string{"gpu", tt.verb, address}, Env: []string{"PATH=" + os.Getenv("PATH")}, Held: 3, Grace: r.driver.grace, Finish: finishes(tt.verb),
+			line, err := json.Marshal(launchRequest{
+				Args: []string{"gpu", tt.verb, address}, Env: []string{"PATH=" + os.Getenv("PATH")}, Held: 3, Grace: r.driver.grace, Uninterruptible: uninterruptible(tt.verb),
 			})
 			require.NoError(t, err)
-			kept := exec.Command(keeper, Subcommand)
+			kept := exec.Command(supervisorBinary, Subcommand)
 			kept.ExtraFiles = []*os.File{fence, c.config, p.bytes}
 			input, err := kept.StdinPipe()
 			require.NoError(t, err)
 			require.NoError(t, kept.Start())
 			_, err = input.Write(append(line, '\n'))
 			require.NoError(t, err)
-			pid := r.left(t)
+			pid := r.leftovers(t)
 			require.NoError(t, errors.Join(fence.Close(), c.config.Close(), p.bytes.Close()))
 			require.True(t, locked())
 			r.target.Fence = nil
@@ -444,13 +444,13 @@ func TestWhenTheWorkerDies(t *testing.T) {
 // F1
 func TestOnlyWhoMayGoOn(t *testing.T) {
 	over := errors.New("another attempt has it")
-	r := newRig(t)
+	r := newFakeHost(t)
 	h := r.open(t, true)
-	_, err := h.(hardware.Performer).Perform(t.Context(), "erase_device", func() error { return over })
+	_, err := h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", func() error { return over })
 	require.ErrorIs(t, err, over)
 	require.NotContains(t, r.calls(t), "erase_device")
 	r.write(t, "erase_device", ": >began; sleep 600")
-	_, err = h.(hardware.Performer).Perform(t.Context(), "erase_device", func() error {
+	_, err = h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", func() error {
 		if _, err := os.Stat(filepath.Join(r.dir, "began")); err == nil {
 			return over
 		}
@@ -463,40 +463,40 @@ func TestOnlyWhoMayGoOn(t *testing.T) {
 //
 // F9
 func TestNothingIsStartedAfterAnAbort(t *testing.T) {
-	r := newRig(t)
-	r.driver.patience = time.Minute
+	r := newFakeHost(t)
+	r.driver.busyTimeout = time.Minute
 	h := r.open(t, true)
 	r.write(t, "firmware_reflash", ": >asked; exit 75")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	aborted := errors.New("the operator aborts")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := h.(hardware.Performer).Perform(ctx, "firmware_reflash", goOn)
+		_, err := h.(hardware.StepRunner).RunStep(ctx, "firmware_reflash", neverStop)
 		ended <- err
 	}()
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(r.dir, "asked")); return err == nil }, 20*time.Second, 5*time.Millisecond)
 	cancel(aborted)
 	require.ErrorIs(t, <-ended, aborted)
 	before := len(r.calls(t))
-	_, err := h.(hardware.Performer).Perform(ctx, "firmware_reflash", goOn)
+	_, err := h.(hardware.StepRunner).RunStep(ctx, "firmware_reflash", neverStop)
 	require.ErrorIs(t, err, aborted)
 	require.Len(t, r.calls(t), before)
 }
 
 // A look that hangs is told of, in less time than anybody waits for one.
 func TestAnIdentifyThatHangsIsAFault(t *testing.T) {
-	require.Less(t, identifyWithin+grace, time.Minute, "what a look may take")
-	r := newRig(t)
-	r.driver.identifyWithin = 200 * time.Millisecond
+	require.Less(t, identifyTimeout+grace, time.Minute, "what a look may take")
+	r := newFakeHost(t)
+	r.driver.identifyTimeout = 200 * time.Millisecond
 	r.write(t, "identify", "sleep 600")
 	_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
-	refused(t, err, device.CodeStepFailed, "it did not end within 200ms")
+	requireFault(t, err, device.CodeStepFailed, "it did not end within 200ms")
 }
 
 func TestOnlyTheEndOfALongOutputIsKept(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	r.write(t, "erase_device", "yes 'a line of what a tool says' | head -c 20000000; echo")
-	_, err := r.perform(t, "erase_device")
+	_, err := r.runStep(t, "erase_device")
 	require.NoError(t, err)
 	var kept tail
 	for range 1000 {

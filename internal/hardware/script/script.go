@@ -49,8 +49,8 @@ type Driver struct {
 	host      Host
 	openGroup func(path string) (int, error)
 	// See the constants of these names; patience and pause are busyPatience and busyPause.
-	grace, identifyWithin, patience, pause time.Duration
-	keeper                                 string // the binary that is one with Subcommand
+	grace, identifyTimeout, busyTimeout, busyPause time.Duration
+	supervisor                                     string // the binary that is one with Subcommand
 }
 
 // New returns the driver.
@@ -61,7 +61,7 @@ func New(h Host) *Driver {
 	if h.Dev == "" {
 		h.Dev = "/dev"
 	}
-	return &Driver{host: h, openGroup: hardware.OpenVFIO, grace: grace, identifyWithin: identifyWithin, patience: busyPatience, pause: busyPause, keeper: "/proc/self/exe"}
+	return &Driver{host: h, openGroup: hardware.OpenVFIO, grace: grace, identifyTimeout: identifyTimeout, busyTimeout: busyTimeout, busyPause: busyPause, supervisor: "/proc/self/exe"}
 }
 
 // Name is what `enroll --driver` takes.
@@ -70,11 +70,11 @@ func (d *Driver) Name() string { return "script" }
 // Discover has the device's program identify it, and changes nothing; see
 // hardware.Driver.
 func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (found hardware.Discovery, err error) {
-	c, err := d.card(t, known)
+	c, err := d.openDevice(t, known)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	defer c.closeInto(&err)
+	defer c.closeAndJoin(&err)
 	says, who, err := c.identify(ctx, known, nil)
 	if err != nil {
 		return hardware.Discovery{}, err
@@ -83,7 +83,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		return hardware.Discovery{}, hardware.Changed(field, c.pci.Address)
 	}
 	found = hardware.Discovery{
-		Identity: who, Operation: device.Script, Offers: says.Steps,
+		Identity: who, Operation: device.Script, SupportedSteps: says.Steps,
 		Note: fmt.Sprintf("%s by the script %s: %s", who.Model, c.script, strings.Join(says.Steps, ", ")),
 	}
 	if says.estimate > 0 {
@@ -95,14 +95,14 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 // Open holds the enrolled device and proves that it is the enrolled one and nobody
 // else's; see hardware.Driver.
 func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
-	c, err := d.card(t, enrolled)
+	c, err := d.openDevice(t, enrolled)
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{card: c, enrolled: enrolled, writable: writable}
+	h := &handle{pciDevice: c, enrolled: enrolled, writable: writable}
 	defer func() {
 		if err != nil {
-			c.closeInto(&err)
+			c.closeAndJoin(&err)
 		}
 	}()
 	if err := c.lock(ctx); err != nil {

@@ -21,23 +21,23 @@ import (
 
 // S0.31
 func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	found := r.discover(t)
 	require.Equal(t, device.Identity{
 		Serial: "S1", Vendor: "10de", Product: "20b5", Model: "A100", Firmware: "92.00", Size: 40 << 30, Capacity: 40 << 30, Path: address,
 	}, found.Identity)
 	require.Equal(t, device.Script, found.Operation)
 	require.Equal(t, map[device.Operation]time.Duration{device.Script: 20 * time.Minute}, found.Estimates)
-	require.Equal(t, []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}, found.Offers)
+	require.Equal(t, []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}, found.SupportedSteps)
 	require.Nil(t, found.Capabilities)
 	require.FileExists(t, filepath.Join(r.dir, "memory"))
 
 	h := r.open(t, true)
 	require.Equal(t, int64(40<<30), h.Size())
-	_, err := h.(hardware.Performer).Perform(t.Context(), "verify", goOn)
-	refused(t, err, device.CodeStepFailed, "the memory holds something")
-	for _, step := range found.Offers {
-		note, err := h.(hardware.Performer).Perform(t.Context(), step, goOn)
+	_, err := h.(hardware.StepRunner).RunStep(t.Context(), "verify", neverStop)
+	requireFault(t, err, device.CodeStepFailed, "the memory holds something")
+	for _, step := range found.SupportedSteps {
+		note, err := h.(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
 		require.NoError(t, err, step)
 		require.Contains(t, note, "script gpu, sha256 "+r.rules["gpu"].SHA256[:12], "what ran stands in the record")
 		require.Equal(t, step == "erase_device", strings.HasSuffix(note, ": all of it"), note)
@@ -53,7 +53,7 @@ func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 //
 // S0.31
 func TestVerbsAreSteps(t *testing.T) {
-	for _, verb := range offered {
+	for _, verb := range programSteps {
 		require.Positive(t, clean.Describe(verb).Version, verb)
 	}
 }
@@ -63,14 +63,14 @@ func TestVerbsAreSteps(t *testing.T) {
 //
 // F22
 func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	h := r.open(t, true)
 	r.write(t, "identity", identity("S1", "A100", 42949672960, "erase_device", "verify"))
-	_, err := h.(hardware.Performer).Perform(t.Context(), "firmware_reflash", goOn)
-	refused(t, err, device.CodeNoSuchStep, "does not offer firmware_reflash")
+	_, err := h.(hardware.StepRunner).RunStep(t.Context(), "firmware_reflash", neverStop)
+	requireFault(t, err, device.CodeNoSuchStep, "does not offer firmware_reflash")
 	r.write(t, "identity", `{"serial": "S1"}`)
-	_, err = h.(hardware.Performer).Perform(t.Context(), "erase_device", goOn)
-	refused(t, err, device.CodeToolOutput, "does not offer erase_device")
+	_, err = h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", neverStop)
+	requireFault(t, err, device.CodeToolOutput, "does not offer erase_device")
 	require.NotContains(t, r.calls(t), "erase_device")
 	require.NotContains(t, r.calls(t), "firmware_reflash")
 }
@@ -78,61 +78,61 @@ func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
 // S2.7
 func TestWhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(t *testing.T, r *rig)
+		change func(t *testing.T, r *fakeHost)
 		code   device.Code
 		says   string
 	}{
-		"no script":          {func(_ *testing.T, r *rig) { r.target.Settings = nil }, device.CodeInvalidSetting, "--set script=NAME"},
-		"a misspelt setting": {func(_ *testing.T, r *rig) { r.target.Settings["scirpt"] = "gpu" }, device.CodeInvalidSetting, `"scirpt"`},
-		"no address":         {func(_ *testing.T, r *rig) { r.target.Address = "" }, device.CodeInvalidSetting, "--address"},
-		"nothing there":      {func(_ *testing.T, r *rig) { r.target.Address = "0000:82:00.0" }, device.CodeTargetMissing, "0000:82:00.0"},
-		"storage":            {func(t *testing.T, r *rig) { r.attribute(t, "class", "0x010802\n") }, device.CodeInvalidSetting, "storage"},
-		"S0.13 a virtual function": {func(t *testing.T, r *rig) {
-			require.NoError(t, os.Symlink("../0000:81:00.1", filepath.Join(r.card(), "physfn")))
+		"no script":          {func(_ *testing.T, r *fakeHost) { r.target.Settings = nil }, device.CodeInvalidSetting, "--set script=NAME"},
+		"a misspelt setting": {func(_ *testing.T, r *fakeHost) { r.target.Settings["scirpt"] = "gpu" }, device.CodeInvalidSetting, `"scirpt"`},
+		"no address":         {func(_ *testing.T, r *fakeHost) { r.target.Address = "" }, device.CodeInvalidSetting, "--address"},
+		"nothing there":      {func(_ *testing.T, r *fakeHost) { r.target.Address = "0000:82:00.0" }, device.CodeTargetMissing, "0000:82:00.0"},
+		"storage":            {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "class", "0x010802\n") }, device.CodeInvalidSetting, "storage"},
+		"S0.13 a virtual function": {func(t *testing.T, r *fakeHost) {
+			require.NoError(t, os.Symlink("../0000:81:00.1", filepath.Join(r.deviceDir(), "physfn")))
 		}, device.CodeInvalidSetting, "virtual function"},
-		"one with virtual functions": {func(t *testing.T, r *rig) {
-			require.NoError(t, os.Symlink("../0000:81:00.4", filepath.Join(r.card(), "virtfn0")))
+		"one with virtual functions": {func(t *testing.T, r *fakeHost) {
+			require.NoError(t, os.Symlink("../0000:81:00.4", filepath.Join(r.deviceDir(), "virtfn0")))
 		}, device.CodeTargetShared, "1 virtual functions"},
-		"F13 not this one": {func(_ *testing.T, r *rig) {
+		"F13 not this one": {func(_ *testing.T, r *fakeHost) {
 			r.driver.host.Allow = func(d pci.Device) error {
 				return hardware.Refused(device.CodeNotAllowed, "allow it", "not %s", d.Product)
 			}
 		}, device.CodeNotAllowed, "not 20b5"},
-		"F13 nothing":                 {func(_ *testing.T, r *rig) { r.driver.host.Allow = nil }, device.CodeNotAllowed, "this host allows nothing"},
-		"F13 no such script":          {func(_ *testing.T, r *rig) { r.rules = nil }, device.CodeNotAllowed, `no script "gpu"`},
-		"F13 rules that are not read": {func(_ *testing.T, r *rig) { r.driver.host.Scripts = nil }, device.CodeNotAllowed, `no script "gpu"`},
-		"F21 a guest has it": {func(t *testing.T, r *rig) {
-			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.card(), "iommu_group")))
+		"F13 nothing":                 {func(_ *testing.T, r *fakeHost) { r.driver.host.Allow = nil }, device.CodeNotAllowed, "this host allows nothing"},
+		"F13 no such script":          {func(_ *testing.T, r *fakeHost) { r.rules = nil }, device.CodeNotAllowed, `no script "gpu"`},
+		"F13 rules that are not read": {func(_ *testing.T, r *fakeHost) { r.driver.host.Scripts = nil }, device.CodeNotAllowed, `no script "gpu"`},
+		"F21 a guest has it": {func(t *testing.T, r *fakeHost) {
+			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EBUSY
 		}, device.CodeTargetBusy, "a guest still has the device"},
-		"F12 the host has it": {func(t *testing.T, r *rig) {
-			r.attribute(t, "net/eth0/address", "\n")
+		"F12 the host has it": {func(t *testing.T, r *fakeHost) {
+			r.setAttribute(t, "net/eth0/address", "\n")
 			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth0"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net/eth0/flags"), []byte("0x1003\n"), 0o644))
 		}, device.CodeTargetBusy, "eth0 is up"},
-		"F21 a guest may have it": {func(t *testing.T, r *rig) {
-			require.NoError(t, os.Symlink("../../../drivers/vfio-pci", filepath.Join(r.card(), "driver")))
-			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.card(), "iommu_group")))
+		"F21 a guest may have it": {func(t *testing.T, r *fakeHost) {
+			require.NoError(t, os.Symlink("../../../drivers/vfio-pci", filepath.Join(r.deviceDir(), "driver")))
+			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 		}, device.CodeTargetBusy, "cannot be known"},
-		"F21 nobody lets it look": {func(t *testing.T, r *rig) {
-			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.card(), "iommu_group")))
+		"F21 nobody lets it look": {func(t *testing.T, r *fakeHost) {
+			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EACCES
 		}, device.CodeNotAllowed, "cannot be known"},
-		"F12 the host has its virtio interface": {func(t *testing.T, r *rig) {
-			r.attribute(t, "virtio1/net/eth1/address", "\n")
+		"F12 the host has its virtio interface": {func(t *testing.T, r *fakeHost) {
+			r.setAttribute(t, "virtio1/net/eth1/address", "\n")
 			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth1"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net/eth1/flags"), []byte("0x1003\n"), 0o644))
 		}, device.CodeTargetBusy, "eth1 is up"},
-		"F11 off its bus":         {func(t *testing.T, r *rig) { r.attribute(t, "config", "\xff\xff\xff\xff") }, device.CodeTargetMissing, "does not answer"},
-		"F11 not what sysfs says": {func(t *testing.T, r *rig) { r.attribute(t, "config", "\xde\x10\xb6\x20") }, device.CodeIdentityChanged, "20b6"},
+		"F11 off its bus":         {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xff\xff\xff\xff") }, device.CodeTargetMissing, "does not answer"},
+		"F11 not what sysfs says": {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xde\x10\xb6\x20") }, device.CodeIdentityChanged, "20b6"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			who := r.discover(t).Identity
 			before := len(r.calls(t))
 			tt.change(t, r)
 			_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
-			refused(t, err, tt.code, tt.says)
+			requireFault(t, err, tt.code, tt.says)
 			_, err = r.driver.Open(t.Context(), r.target, who, true)
 			require.Error(t, err)
 			require.Len(t, r.calls(t), before, "nothing was called")
@@ -142,9 +142,9 @@ func TestWhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
 
 // F21
 func TestOnlyItsOwnGroupIsAskedFor(t *testing.T) {
-	r := newRig(t)
-	require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.card(), "iommu_group")))
-	r.attribute(t, "net/eth0/address", "\n") // gone from class/net meanwhile
+	r := newFakeHost(t)
+	require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
+	r.setAttribute(t, "net/eth0/address", "\n") // gone from class/net meanwhile
 	r.discover(t)
 	require.Equal(t, []string{filepath.Join(r.dev, "vfio/7")}, r.opened)
 }
@@ -154,30 +154,30 @@ func TestOnlyItsOwnGroupIsAskedFor(t *testing.T) {
 // F11
 func TestOnlyTheEnrolledCard(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(t *testing.T, r *rig)
+		change func(t *testing.T, r *fakeHost)
 		code   device.Code
 	}{
-		"another serial": {func(t *testing.T, r *rig) {
+		"another serial": {func(t *testing.T, r *fakeHost) {
 			r.write(t, "identity", identity("S2", "A100", 42949672960, "erase_device", "verify"))
 		}, device.CodeReplaced},
-		"another model": {func(t *testing.T, r *rig) {
+		"another model": {func(t *testing.T, r *fakeHost) {
 			r.write(t, "identity", identity("S1", "H100", 42949672960, "erase_device", "verify"))
 		}, device.CodeIdentityChanged},
-		"another size": {func(t *testing.T, r *rig) {
+		"another size": {func(t *testing.T, r *fakeHost) {
 			r.write(t, "identity", identity("S1", "A100", 1, "erase_device", "verify"))
 		}, device.CodeIdentityChanged},
-		"another product": {func(t *testing.T, r *rig) {
-			r.attribute(t, "device", "0x20b7\n")
-			r.attribute(t, "config", "\xde\x10\xb7\x20")
+		"another product": {func(t *testing.T, r *fakeHost) {
+			r.setAttribute(t, "device", "0x20b7\n")
+			r.setAttribute(t, "config", "\xde\x10\xb7\x20")
 		}, device.CodeIdentityChanged},
-		"taken away": {func(t *testing.T, r *rig) { require.NoError(t, os.RemoveAll(r.card())) }, device.CodeTargetMissing},
+		"taken away": {func(t *testing.T, r *fakeHost) { require.NoError(t, os.RemoveAll(r.deviceDir())) }, device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFakeHost(t)
 			who := r.discover(t).Identity
 			h := r.open(t, true)
 			tt.change(t, r)
-			_, err := h.(hardware.Performer).Perform(t.Context(), "erase_device", goOn)
+			_, err := h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", neverStop)
 			hardwaretest.RequireFault(t, err, tt.code)
 			hardwaretest.RequireFault(t, h.Check(t.Context()), tt.code)
 			require.NoError(t, h.Close())
@@ -189,17 +189,17 @@ func TestOnlyTheEnrolledCard(t *testing.T) {
 		})
 	}
 	t.Run("another place", func(t *testing.T) {
-		r := newRig(t)
+		r := newFakeHost(t)
 		who := r.discover(t).Identity
 		who.Path = "0000:82:00.0"
 		_, err := r.driver.Open(t.Context(), r.target, who, true)
 		hardwaretest.RequireFault(t, err, device.CodeIdentityChanged)
 	})
 	t.Run("new firmware is no new card", func(t *testing.T) {
-		r := newRig(t)
+		r := newFakeHost(t)
 		h := r.open(t, true)
 		r.write(t, "firmware_reflash", `sed -i s/92.00/93.00/ identity`)
-		_, err := h.(hardware.Performer).Perform(t.Context(), "firmware_reflash", goOn)
+		_, err := h.(hardware.StepRunner).RunStep(t.Context(), "firmware_reflash", neverStop)
 		require.NoError(t, err)
 		require.NoError(t, h.Check(t.Context()))
 	})
@@ -210,27 +210,27 @@ func TestOnlyTheEnrolledCard(t *testing.T) {
 //
 // F11
 func TestACardThatWentAndCameBackIsHeldAgain(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	h := r.open(t, true)
-	card := r.card()
+	card := r.deviceDir()
 	r.write(t, "pci_reset", "cp -r "+card+" "+card+".new; rm -r "+card+"; mv "+card+".new "+card)
-	_, err := h.(hardware.Performer).Perform(t.Context(), "pci_reset", goOn)
+	_, err := h.(hardware.StepRunner).RunStep(t.Context(), "pci_reset", neverStop)
 	require.NoError(t, err)
 	require.NoError(t, h.Check(t.Context()))
 	_, err = r.driver.Open(t.Context(), r.target, r.discover(t).Identity, true)
-	refused(t, err, device.CodeTargetBusy, "locked")
+	requireFault(t, err, device.CodeTargetBusy, "locked")
 	r.write(t, "pci_reset", "rm -r "+card)
-	_, err = h.(hardware.Performer).Perform(t.Context(), "pci_reset", goOn)
+	_, err = h.(hardware.StepRunner).RunStep(t.Context(), "pci_reset", neverStop)
 	hardwaretest.RequireFault(t, err, device.CodeTargetMissing)
 }
 
 // F1
 func TestOneHolderAtATime(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	h := r.open(t, false)
 	who := r.discover(t).Identity // a look is no use
 	_, err := r.driver.Open(t.Context(), r.target, who, false)
-	refused(t, err, device.CodeTargetBusy, "locked")
+	requireFault(t, err, device.CodeTargetBusy, "locked")
 	require.NoError(t, h.Close())
 	again, err := r.driver.Open(t.Context(), r.target, who, false)
 	require.NoError(t, err)
@@ -238,14 +238,14 @@ func TestOneHolderAtATime(t *testing.T) {
 }
 
 func TestReadOnlyHandleOnlyVerifies(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	h := r.open(t, false)
 	for _, step := range []string{"erase_device", "firmware_reflash", "pci_reset"} {
-		_, err := h.(hardware.Performer).Perform(t.Context(), step, goOn)
+		_, err := h.(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
 		require.ErrorContains(t, err, "open for reading")
 	}
 	r.write(t, "memory", "")
-	_, err := h.(hardware.Performer).Perform(t.Context(), "verify", goOn)
+	_, err := h.(hardware.StepRunner).RunStep(t.Context(), "verify", neverStop)
 	require.NoError(t, err)
 	require.ErrorIs(t, h.ZeroAt(t.Context(), 0, 4096), errNoBytes)
 	_, err = h.ReadAt(make([]byte, 1), 0)
@@ -253,13 +253,13 @@ func TestReadOnlyHandleOnlyVerifies(t *testing.T) {
 }
 
 func TestAnEndedContextCallsNothing(t *testing.T) {
-	r := newRig(t)
+	r := newFakeHost(t)
 	h := r.open(t, true)
 	before := len(r.calls(t))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("it is over")
 	cancel(over)
-	_, err := h.(hardware.Performer).Perform(ctx, "erase_device", goOn)
+	_, err := h.(hardware.StepRunner).RunStep(ctx, "erase_device", neverStop)
 	require.ErrorIs(t, err, over)
 	require.Len(t, r.calls(t), before)
 }
@@ -269,7 +269,7 @@ func TestAnEndedContextCallsNothing(t *testing.T) {
 // F1
 func TestWhoMayNotGoOnStopsOnce(t *testing.T) {
 	over, ended, stops := errors.New("another attempt has it"), make(chan error, 1), 0
-	o := until(context.Background(), ended, func() error { return over }, func() { stops++; ended <- nil })
+	o := waitSupervisor(context.Background(), ended, func() error { return over }, func() { stops++; ended <- nil })
 	require.Equal(t, outcome{stopped: over}, o)
 	require.Equal(t, 1, stops)
 }

@@ -26,7 +26,7 @@ var blockMutations = []mutation{
 	{
 		rule: "F11", name: "each write first checks that the device is still the opened one",
 		file: "internal/hardware/block/device.go",
-		old:  `	if seq != d.seen.seq {`,
+		old:  `	if seq != d.info.seq {`,
 		new:  `	if seq < 0 {`,
 		pkg:  "./internal/hardware/block", run: "TestAskedAgainBeforeEveryWrite",
 	},
@@ -40,8 +40,8 @@ var blockMutations = []mutation{
 	{
 		rule: "F12", name: "the descriptor that writes holds the exclusive claim",
 		file: "internal/hardware/block/claim.go",
-		old:  `openOnce(path, flags|unix.O_EXCL)`,
-		new:  `openOnce(path, flags)`,
+		old:  `openNoFollow(path, flags|unix.O_EXCL)`,
+		new:  `openNoFollow(path, flags)`,
 		pkg:  "./internal/hardware/block", run: "cites F12",
 	},
 	{
@@ -82,7 +82,7 @@ var blockMutations = []mutation{
 	{
 		rule: "F14", name: "the file behind a loop is overwritten in place",
 		file: "internal/hardware/block/device.go",
-		old:  `behind(path, v.image.path, d.sys.overwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))`,
+		old:  `loopFileFault(path, v.image.path, d.sys.checkOverwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))`,
 		new:  `error(nil)`,
 		pkg:  "./internal/hardware/block", run: "TestNotInPlace",
 	},
@@ -110,7 +110,7 @@ var blockMutations = []mutation{
 	{
 		rule: "F12", name: "a disk that a process writes to without a claim is refused",
 		file: "internal/hardware/block/disk.go",
-		old:  `return disk.unwritten(ctx, now, fd)`,
+		old:  `return disk.checkNoWriters(ctx, now, fd)`,
 		new: `_ = disk
 	return nil`,
 		pkg: "./internal/hardware/nvme", run: "cites F12",
@@ -118,8 +118,8 @@ var blockMutations = []mutation{
 	{
 		rule: "F19", name: "a loop is read below its file's page cache",
 		file: "internal/hardware/block/handle.go",
-		old:  `below := h.subject.below(); below >= 0`,
-		new:  `below := h.subject.below(); below < -1`,
+		old:  `below := h.target.cacheFD(); below >= 0`,
+		new:  `below := h.target.cacheFD(); below < -1`,
 		pkg:  "./internal/hardware/block", run: "cites F19",
 	},
 }

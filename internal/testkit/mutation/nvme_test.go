@@ -5,7 +5,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F17", name: "a list of namespaces that may be incomplete is not accepted",
 		file: "internal/hardware/nvme/nvmecli/namespace.go",
-		old:  `if len(list) >= mostListed {`,
+		old:  `if len(list) >= maxListed {`,
 		new:  `if false {`,
 		pkg:  "./internal/hardware/nvme/nvmecli", run: "cites F17",
 	},
@@ -58,7 +58,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F18", name: "an unknown sanitize status is not accepted",
 		file: "internal/hardware/nvme/nvmecli/sanitize.go",
-		old:  `if l.Status > SanitizeDoneNoFree {`,
+		old:  `if l.Status > SanitizeDoneNoDealloc {`,
 		new:  `if false {`,
 		pkg:  "./internal/hardware/nvme/nvmecli", run: "cites F18",
 	},
@@ -79,7 +79,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F13", name: "the host's rules are checked before each command",
 		file: "internal/hardware/nvme/handle.go",
-		old:  `if err := h.c.allowed(h.c.pci); err != nil {`,
+		old:  `if err := h.c.checkAllowed(h.c.pci); err != nil {`,
 		new:  `if err := error(nil); err != nil {`,
 		pkg:  "./internal/hardware/nvme", run: "cites F13",
 	},
@@ -128,7 +128,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F20", name: "nothing resets a drive with foreign firmware",
 		file: "internal/hardware/nvme/health.go",
-		old: `	if err := h.c.firmware(ctx, h.enrolled); err != nil {
+		old: `	if err := h.c.checkFirmware(ctx, h.enrolled); err != nil {
 		return err
 	}
 `,
@@ -154,7 +154,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F21", name: "a drive is not taken from a running guest",
 		file: "internal/hardware/nvme/privileged/rebind.go",
-		old: `	if err := l.released(dev); err != nil {
+		old: `	if err := l.checkVFIOFree(dev); err != nil {
 		return err
 	}
 `,

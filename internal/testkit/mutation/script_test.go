@@ -18,7 +18,7 @@ var scriptMutations = []mutation{
 	},
 	{
 		rule: "F12", name: "no program runs while the host uses the device",
-		file: "internal/hardware/script/card.go",
+		file: "internal/hardware/script/pcidevice.go",
 		old:  `if flags&unix.IFF_UP != 0 {`,
 		new:  `if flags&unix.IFF_UP == 1<<20 {`,
 		pkg:  "./internal/hardware/script", run: "cites S2.7",
@@ -32,14 +32,14 @@ var scriptMutations = []mutation{
 	},
 	{
 		rule: "F1", name: "no process that a program started outlives its verb",
-		file: "internal/hardware/script/keeper.go",
-		old:  `return stopped, endChildren(pid)`,
+		file: "internal/hardware/script/supervisor.go",
+		old:  `return stopped, killChildren(pid)`,
 		new:  `return stopped, nil`,
 		pkg:  "./internal/hardware/script", run: "TestNothingOutlivesItsVerb/detached",
 	},
 	{
 		rule: "F22", name: "a program has succeeded only if it reports so",
-		file: "internal/hardware/script/answer.go",
+		file: "internal/hardware/script/reply.go",
 		old:  `if !answer.Done {`,
 		new:  `if false {`,
 		pkg:  "./internal/hardware/script", run: "cites F22",

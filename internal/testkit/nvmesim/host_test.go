@@ -211,7 +211,7 @@ func TestHang(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return unix.Kill(tracees[0], 0) != nil || state(tracees[0]) == "Z"
 	}, 10*time.Second, 10*time.Millisecond)
-	require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
+	require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 }
 
 // traced gives the processes that another traces.

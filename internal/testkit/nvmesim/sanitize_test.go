@@ -36,7 +36,7 @@ func TestSanitize(t *testing.T) {
 	require.Equal(t, nvmecli.NeverSanitized, l.Status)
 	require.True(t, l.GlobalErased)
 	require.EqualValues(t, 65535, l.Progress)
-	require.Equal(t, nvmecli.Unknown, l.Overwrite)
+	require.Equal(t, nvmecli.NoEstimate, l.Overwrite)
 
 	node := s.Node(0)
 	s.Fill(0, 0xaa)
@@ -48,7 +48,7 @@ func TestSanitize(t *testing.T) {
 	done(t, s, "reset", node)
 	for _, progress := range []uint16{21845, 43690} {
 		l = sanitizeLog(t, s)
-		require.Equal(t, nvmecli.SanitizeRuns, l.Status)
+		require.Equal(t, nvmecli.SanitizeInProgress, l.Status)
 		require.Equal(t, progress, l.Progress)
 		require.EqualValues(t, 4, l.CDW10)
 		b, same := all(t, s)
@@ -92,7 +92,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		s := nvmesim.New(t, drive)
 		s.Fill(0, 0xaa)
 		done(t, s, append([]string{"sanitize", s.Node(0), "-a", "2"}, args...)...)
-		require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
+		require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 		return s
 	}
 	t.Run("failed, restricted", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		for range 15 {
 			sanitizeLog(t, s)
 		}
-		require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
+		require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 		require.EqualValues(t, 20000, sanitizeLog(t, s).Progress)
 	})
 	t.Run("leaves ones", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 	})
 	t.Run("leaves everything", func(t *testing.T) {
 		s := begin(t, func(z *nvmesim.Sanitize) { z.Leaves, z.EndsWith = nvmesim.LeavesUnchanged, 4 })
-		require.Equal(t, nvmecli.SanitizeDoneNoFree, sanitizeLog(t, s).Status)
+		require.Equal(t, nvmecli.SanitizeDoneNoDealloc, sanitizeLog(t, s).Status)
 		b, same := all(t, s)
 		require.True(t, same && b == 0xaa)
 	})
@@ -153,7 +153,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 	t.Run("verification", func(t *testing.T) {
 		s := begin(t, func(z *nvmesim.Sanitize) { z.Polls = 5 })
 		s.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Verifying = true })
-		require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
+		require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 		raw := done(t, s, "get-log", s.Node(0), "-i", "0x81", "-l", "512", "-b")
 		require.EqualValues(t, 5, raw[36])
 		// nvme-cli 2.3 does not know the action, and sends nothing.
@@ -172,7 +172,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		s := nvmesim.New(t, drive)
 		done(t, s, "admin-passthru", s.Node(0), "--opcode", "0x84", "--cdw10", "0x404")
 		for range 2 {
-			require.Equal(t, nvmecli.SanitizeRuns, sanitizeLog(t, s).Status)
+			require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 		}
 		require.True(t, s.State(0).Sanitize.Verifying)
 		refused(t, s, nvmecli.StatusSanitizeInProgress, "sanitize", s.Node(0), "-a", "4")
@@ -191,7 +191,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		drive.Sanitize.Status, drive.Sanitize.CDW10, drive.Sanitize.Polls = 2, 0x200|4, 1
 		s := nvmesim.New(t, drive)
 		l := sanitizeLog(t, s)
-		require.Equal(t, nvmecli.SanitizeRuns, l.Status)
+		require.Equal(t, nvmecli.SanitizeInProgress, l.Status)
 		require.EqualValues(t, 0x204, l.CDW10)
 		require.Equal(t, nvmecli.SanitizeDone, sanitizeLog(t, s).Status)
 	})

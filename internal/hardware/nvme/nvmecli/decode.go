@@ -26,8 +26,8 @@ import (
 // one device is a few KiB.
 const MaxOutput = 1 << 20
 
-// maxTries bounds how many lines that look like the beginning of JSON are tried.
-const maxTries = 16
+// maxStarts bounds how many lines that look like the beginning of JSON are tried.
+const maxStarts = 16
 
 // reader reads the fields of one object. The first thing that is wrong is kept, and
 // everything read after it is zero.
@@ -41,10 +41,10 @@ type reader struct {
 func read(command string, output []byte) *reader {
 	r := &reader{command: command}
 	if len(output) > MaxOutput {
-		r.complain("more than %d bytes of output", MaxOutput)
+		r.fail("more than %d bytes of output", MaxOutput)
 		return r
 	}
-	for _, begin := range begins(output) {
+	for _, begin := range jsonStarts(output) {
 		d := json.NewDecoder(bytes.NewReader(output[begin:]))
 		d.UseNumber()
 		var fields map[string]any
@@ -56,24 +56,24 @@ func read(command string, output []byte) *reader {
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			// What stands behind it is a part of the object that was cut short, and must
 			// not be taken for the whole.
-			r.complain("the JSON is cut short")
+			r.fail("the JSON is cut short")
 			return r
 		}
 	}
 	if text := strings.Join(strings.Fields(string(output)), " "); text != "" {
-		r.complain("no JSON object in %s", quoted(text))
+		r.fail("no JSON object in %s", quoted(text))
 	} else {
-		r.complain("no output")
+		r.fail("no output")
 	}
 	return r
 }
 
-// begins gives the offsets at which the object may begin: each brace at the start of
+// jsonStarts gives the offsets at which the object may begin: each brace at the start of
 // a line, where nvme-cli puts it and where no inner object is; where there is none,
 // the first brace.
-func begins(output []byte) []int {
+func jsonStarts(output []byte) []int {
 	var all []int
-	for at := 0; at < len(output) && len(all) < maxTries; {
+	for at := 0; at < len(output) && len(all) < maxStarts; {
 		if output[at] == '{' {
 			all = append(all, at)
 		}
@@ -91,8 +91,8 @@ func begins(output []byte) []int {
 	return all
 }
 
-// complain keeps the first thing that is wrong.
-func (r *reader) complain(format string, args ...any) {
+// fail keeps the first thing that is wrong.
+func (r *reader) fail(format string, args ...any) {
 	if r.fault != nil {
 		return
 	}
@@ -107,37 +107,37 @@ func (r *reader) complain(format string, args ...any) {
 	}
 }
 
-// failed gives what was wrong, nil where nothing was.
-func (r *reader) failed() error {
+// err gives what was wrong, nil where nothing was.
+func (r *reader) err() error {
 	if r.fault == nil {
 		return nil
 	}
 	return r.fault
 }
 
-// need gives a field that must be there.
-func (r *reader) need(key string) any {
+// required gives a field that must be there.
+func (r *reader) required(key string) any {
 	if r.fault != nil {
 		return nil
 	}
 	v, ok := r.fields[key]
 	if !ok || v == nil {
-		r.complain("%s is missing", key)
+		r.fail("%s is missing", key)
 	}
 	return v
 }
 
 // uint reads a register of so many bits that must be there.
 func (r *reader) uint(key string, bits int) uint64 {
-	v := r.need(key)
+	v := r.required(key)
 	if r.fault != nil {
 		return 0
 	}
 	return r.number(key, v, bits)
 }
 
-// mayUint reads a register that older versions do not print; 0 where it is missing.
-func (r *reader) mayUint(key string, bits int) uint64 {
+// optionalUint reads a register that older versions do not print; 0 where it is missing.
+func (r *reader) optionalUint(key string, bits int) uint64 {
 	if v, ok := r.fields[key]; ok && v != nil && r.fault == nil {
 		return r.number(key, v, bits)
 	}
@@ -148,7 +148,7 @@ func (r *reader) mayUint(key string, bits int) uint64 {
 func (r *reader) number(key string, v any, bits int) uint64 {
 	n, err := numberOf(v, bits)
 	if err != nil {
-		r.complain("%s is %s: %s", key, told(v), err)
+		r.fail("%s is %s: %s", key, describeValue(v), err)
 	}
 	return n
 }
@@ -165,7 +165,7 @@ func (r *reader) counter(key string) uint64 {
 	case errors.Is(err, errTooLarge):
 		return math.MaxUint64
 	case err != nil:
-		r.complain("%s is %s: %s", key, told(v), err)
+		r.fail("%s is %s: %s", key, describeValue(v), err)
 	}
 	return n
 }
@@ -179,7 +179,7 @@ func (r *reader) text(key string) string {
 	}
 	s, ok := v.(string)
 	if !ok {
-		r.complain("%s is %s: want text", key, told(v))
+		r.fail("%s is %s: want text", key, describeValue(v))
 	}
 	return oneLine(strings.TrimFunc(s, func(c rune) bool { return c == 0 || unicode.IsSpace(c) }))
 }
@@ -214,13 +214,13 @@ func (r *reader) device(key string) *reader {
 			continue
 		}
 		if found != nil {
-			r.complain("it speaks of more than one device")
+			r.fail("it speaks of more than one device")
 			return r
 		}
 		found = inner
 	}
 	if found == nil {
-		r.complain("%s is missing", key)
+		r.fail("%s is missing", key)
 		return r
 	}
 	return &reader{command: r.command, fields: found}
@@ -250,7 +250,7 @@ func numberOf(v any, bits int) (uint64, error) {
 	}
 	limit := uint64(math.MaxUint64) >> (64 - bits)
 	if hex, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
-		return within(hex, 16, limit)
+		return parseUint(hex, 16, limit)
 	}
 	switch {
 	case strings.HasPrefix(text, "-") && bits == 32:
@@ -269,10 +269,10 @@ func numberOf(v any, bits int) (uint64, error) {
 		}
 		return uint64(f), nil
 	}
-	return within(text, 10, limit)
+	return parseUint(text, 10, limit)
 }
 
-func within(text string, base int, limit uint64) (uint64, error) {
+func parseUint(text string, base int, limit uint64) (uint64, error) {
 	n, err := strconv.ParseUint(text, base, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
@@ -285,11 +285,11 @@ func within(text string, base int, limit uint64) (uint64, error) {
 	return n, nil
 }
 
-// told gives a value as it may stand in one line.
-func told(v any) string {
+// describeValue gives a value as it may stand in one line.
+func describeValue(v any) string {
 	switch v := v.(type) {
 	case json.Number:
-		return short(v.String())
+		return truncate(v.String())
 	case string:
 		return quoted(v)
 	case bool:
@@ -300,10 +300,10 @@ func told(v any) string {
 	return "a list"
 }
 
-func quoted(text string) string { return strconv.Quote(short(text)) }
+func quoted(text string) string { return strconv.Quote(truncate(text)) }
 
-// short cuts what is too long for a line.
-func short(text string) string {
+// truncate cuts what is too long for a line.
+func truncate(text string) string {
 	const most = 60
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + "…"

@@ -15,12 +15,12 @@ import (
 func TestSanitizeLogInEveryForm(t *testing.T) {
 	for file, want := range map[string]nvmecli.SanitizeLog{
 		"sanitize-log-2.3-never.json":  {Progress: 65535, Status: nvmecli.NeverSanitized, CDW10: 10, State: -1},
-		"sanitize-log-2.3-runs.json":   {Progress: 22214, Status: nvmecli.SanitizeRuns, CDW10: 12, State: -1},
+		"sanitize-log-2.3-runs.json":   {Progress: 22214, Status: nvmecli.SanitizeInProgress, CDW10: 12, State: -1},
 		"sanitize-log-2.3-done.json":   {Progress: 65535, Status: nvmecli.SanitizeDone, GlobalErased: true, CDW10: 12, State: -1},
 		"sanitize-log-2.3-failed.json": {Progress: 65535, Status: nvmecli.SanitizeFailed, CDW10: 2, State: -1},
 		"sanitize-log-2.8-key-is-text.json": {
 			Progress: 65535, Status: nvmecli.SanitizeDone, GlobalErased: true, CDW10: 4, State: -1,
-			Overwrite: nvmecli.Unknown, BlockErase: 90 * time.Second, CryptoErase: 13 * time.Second,
+			Overwrite: nvmecli.NoEstimate, BlockErase: 90 * time.Second, CryptoErase: 13 * time.Second,
 		},
 		"sanitize-log-3.0-state.txt": {Progress: 65535, Status: nvmecli.SanitizeDone, GlobalErased: true, CDW10: 2, State: 5},
 	} {
@@ -28,12 +28,12 @@ func TestSanitizeLogInEveryForm(t *testing.T) {
 			got, err := nvmecli.ParseSanitizeLog(sample(t, file))
 			require.NoError(t, err)
 			if !strings.Contains(file, "2.8") {
-				want.Overwrite, want.OverwriteNoFree = got.Overwrite, got.OverwriteNoFree
-				want.BlockErase, want.BlockEraseNoFree = got.BlockErase, got.BlockEraseNoFree
-				want.CryptoErase, want.CryptoEraseNoFree = got.CryptoErase, got.CryptoEraseNoFree
+				want.Overwrite, want.OverwriteNoDealloc = got.Overwrite, got.OverwriteNoDealloc
+				want.BlockErase, want.BlockEraseNoDealloc = got.BlockErase, got.BlockEraseNoDealloc
+				want.CryptoErase, want.CryptoEraseNoDealloc = got.CryptoErase, got.CryptoEraseNoDealloc
 			}
 			require.Equal(t, want, got)
-			require.Equal(t, want.Status == nvmecli.SanitizeRuns, got.Running())
+			require.Equal(t, want.Status == nvmecli.SanitizeInProgress, got.Running())
 			require.Equal(t, want.Status == nvmecli.SanitizeDone, got.Done())
 		})
 	}
@@ -82,7 +82,7 @@ func TestStatusInEveryForm(t *testing.T) {
 			require.Equal(t, tt.erased, got.GlobalErased)
 			require.Equal(t, tt.passes, got.Passes)
 			require.Equal(t, uint32(12), got.CDW10)
-			require.Equal(t, nvmecli.Unknown, got.CryptoErase, "missing")
+			require.Equal(t, nvmecli.NoEstimate, got.CryptoErase, "missing")
 			require.Equal(t, tt.status == 1 || tt.status == 4, got.Done())
 		})
 	}
@@ -92,7 +92,7 @@ func TestStatusInEveryForm(t *testing.T) {
 	require.Equal(t, uint32(0xffffffff), got.CDW10)
 	got, err = nvmecli.ParseSanitizeLog([]byte(`{"sprog":1,"sstat":2,"cdw10_info":1,"time_block_erase":null}`))
 	require.NoError(t, err)
-	require.Equal(t, nvmecli.Unknown, got.BlockErase)
+	require.Equal(t, nvmecli.NoEstimate, got.BlockErase)
 	require.Equal(t, uint16(1), got.Progress)
 }
 

@@ -150,13 +150,13 @@ func FuzzSanitizeLog(f *testing.F) {
 			require.False(t, l.Done() || l.Running() || l.GlobalErased)
 			return
 		}
-		require.LessOrEqual(t, l.Status, nvmecli.SanitizeDoneNoFree)
+		require.LessOrEqual(t, l.Status, nvmecli.SanitizeDoneNoDealloc)
 		require.Equal(t, l.Status == 1 || l.Status == 4, l.Done())
 		require.Equal(t, l.Status == 2, l.Running())
 		require.LessOrEqual(t, l.Passes, uint8(31))
 		require.GreaterOrEqual(t, l.State, -1)
-		for _, estimate := range []time.Duration{l.Overwrite, l.BlockErase, l.CryptoErase, l.OverwriteNoFree, l.BlockEraseNoFree, l.CryptoEraseNoFree} {
-			require.True(t, estimate == nvmecli.Unknown || estimate >= 0 && estimate < 1<<32*time.Second)
+		for _, estimate := range []time.Duration{l.Overwrite, l.BlockErase, l.CryptoErase, l.OverwriteNoDealloc, l.BlockEraseNoDealloc, l.CryptoEraseNoDealloc} {
+			require.True(t, estimate == nvmecli.NoEstimate || estimate >= 0 && estimate < 1<<32*time.Second)
 		}
 	})
 }

@@ -34,24 +34,24 @@ func ParseHealth(output []byte) (Health, error) {
 	h := Health{
 		AvailableSpare: uint8(r.uint("avail_spare", 8)), SpareThreshold: uint8(r.uint("spare_thresh", 8)),
 		PercentUsed:   uint8(r.uint("percent_used", 8)),
-		Kelvin:        uint16(r.mayUint("temperature", 16)),
+		Kelvin:        uint16(r.optionalUint("temperature", 16)),
 		DataUnitsRead: r.counter("data_units_read"), DataUnitsWritten: r.counter("data_units_written"),
 		ReadCommands: r.counter("host_read_commands"), WriteCommands: r.counter("host_write_commands"),
 		BusyMinutes: r.counter("controller_busy_time"), PowerCycles: r.counter("power_cycles"),
 		PowerOnHours: r.counter("power_on_hours"), UnsafeShutdowns: r.counter("unsafe_shutdowns"),
 		MediaErrors: r.counter("media_errors"), Errors: r.counter("num_err_log_entries"),
 	}
-	warning := r.need("critical_warning")
+	warning := r.required("critical_warning")
 	if object, ok := warning.(map[string]any); ok {
 		// 2.11 and 2.12 take the byte apart, and tell it whole beside its bits.
 		if warning, ok = object["value"]; !ok {
-			r.complain("critical_warning has no value")
+			r.fail("critical_warning has no value")
 		}
 	}
 	if r.fault == nil {
 		h.CriticalWarning = uint8(r.number("critical_warning", warning, 8))
 	}
-	if err := r.failed(); err != nil {
+	if err := r.err(); err != nil {
 		return Health{}, err
 	}
 	return h, nil
@@ -85,7 +85,7 @@ func ParseFirmware(output []byte) (Firmware, error) {
 		}
 		n, err := strconv.Atoi(name)
 		if err != nil || n < 1 || n > 7 || len(name) != 1 {
-			r.complain("there is no slot %s", quoted(name))
+			r.fail("there is no slot %s", quoted(name))
 			break
 		}
 		// "2314885530819505713 (1.0.....)": in the number the eight bytes are whole, in
@@ -98,7 +98,7 @@ func ParseFirmware(output []byte) (Firmware, error) {
 		binary.LittleEndian.PutUint64(raw[:], r.number(key, number, 64))
 		f.Revisions[n] = oneLine(strings.TrimRight(string(raw[:]), " \x00"))
 	}
-	if err := r.failed(); err != nil {
+	if err := r.err(); err != nil {
 		return Firmware{}, err
 	}
 	return f, nil

@@ -39,12 +39,12 @@ func ParseController(output []byte) (Controller, error) {
 	r := read("id-ctrl", output)
 	c := Controller{
 		SANICAP: uint32(r.uint("sanicap", 32)), ONCS: uint16(r.uint("oncs", 16)), OACS: uint16(r.uint("oacs", 16)),
-		Vendor: uint16(r.mayUint("vid", 16)), ID: uint16(r.mayUint("cntlid", 16)), CMIC: uint8(r.mayUint("cmic", 8)),
-		FNA: uint8(r.mayUint("fna", 8)), FirmwareSlots: uint8(r.mayUint("frmw", 8)), Namespaces: uint32(r.mayUint("nn", 32)),
+		Vendor: uint16(r.optionalUint("vid", 16)), ID: uint16(r.optionalUint("cntlid", 16)), CMIC: uint8(r.optionalUint("cmic", 8)),
+		FNA: uint8(r.optionalUint("fna", 8)), FirmwareSlots: uint8(r.optionalUint("frmw", 8)), Namespaces: uint32(r.optionalUint("nn", 32)),
 		Serial: r.text("sn"), Model: r.text("mn"), Firmware: r.text("fr"), Subsystem: r.text("subnqn"),
-		Capacity: r.mayUint("tnvmcap", 64), Unallocated: r.mayUint("unvmcap", 64),
+		Capacity: r.optionalUint("tnvmcap", 64), Unallocated: r.optionalUint("unvmcap", 64),
 	}
-	if err := r.failed(); err != nil {
+	if err := r.err(); err != nil {
 		return Controller{}, err
 	}
 	return c, nil

@@ -36,19 +36,19 @@ type Namespace struct {
 func ParseNamespace(output []byte) (Namespace, error) {
 	r := read("id-ns", output)
 	n := Namespace{
-		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.mayUint("nuse", 64),
-		Shared: r.mayUint("nmic", 8)&1 != 0, WriteProtected: r.mayUint("nsattr", 8)&1 != 0,
+		Blocks: r.uint("nsze", 64), Capacity: r.uint("ncap", 64), Used: r.optionalUint("nuse", 64),
+		Shared: r.optionalUint("nmic", 8)&1 != 0, WriteProtected: r.optionalUint("nsattr", 8)&1 != 0,
 		NGUID: r.text("nguid"), EUI64: r.text("eui64"),
 	}
 	flbas := r.uint("flbas", 8)
-	list, ok := r.need("lbafs").([]any)
+	list, ok := r.required("lbafs").([]any)
 	if !ok {
-		r.complain("lbafs is no list")
+		r.fail("lbafs is no list")
 	}
 	for _, item := range list {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			r.complain("lbafs has something that is no format")
+			r.fail("lbafs has something that is no format")
 			break
 		}
 		one := &reader{command: r.command, fields: fields}
@@ -56,7 +56,7 @@ func ParseNamespace(output []byte) (Namespace, error) {
 		// Below 512 bytes a format is not to be used, and none has blocks of GiB.
 		switch shift := one.uint("ds", 8); {
 		case shift > 30:
-			one.complain("ds is %d: no block is as large", shift)
+			one.fail("ds is %d: no block is as large", shift)
 		case shift >= 9:
 			format.BlockSize = 1 << shift
 		}
@@ -72,9 +72,9 @@ func ParseNamespace(output []byte) (Namespace, error) {
 		n.Format |= int(flbas>>5&3) << 4
 	}
 	if n.Format >= len(n.Formats) {
-		r.complain("flbas names format %d of %d", n.Format, len(n.Formats))
+		r.fail("flbas names format %d of %d", n.Format, len(n.Formats))
 	}
-	if err := r.failed(); err != nil {
+	if err := r.err(); err != nil {
 		return Namespace{}, err
 	}
 	return n, nil
@@ -90,17 +90,17 @@ func (n Namespace) Bytes() (int64, error) {
 	r := &reader{command: "id-ns"}
 	switch {
 	case size == 0:
-		r.complain("the namespace has %d blocks of no size", n.Blocks)
+		r.fail("the namespace has %d blocks of no size", n.Blocks)
 	case n.Blocks > uint64(math.MaxInt64/size):
-		r.complain("the namespace has %d blocks of %d bytes, more than a device can hold", n.Blocks, size)
+		r.fail("the namespace has %d blocks of %d bytes, more than a device can hold", n.Blocks, size)
 	default:
 		return int64(n.Blocks) * size, nil
 	}
-	return 0, r.failed()
+	return 0, r.err()
 }
 
-// mostListed is how many namespaces one list can hold.
-const mostListed = 1024
+// maxListed is how many namespaces one list can hold.
+const maxListed = 1024
 
 // ParseNamespaceList reads the output of `nvme list-ns -o json`, with --all of the
 // allocated ones: their numbers in rising order, none twice; empty, not nil, where
@@ -108,12 +108,12 @@ const mostListed = 1024
 // listed would not be erased (SAFETY F17). Faults: tool_output.
 func ParseNamespaceList(output []byte) ([]uint32, error) {
 	r := read("list-ns", output)
-	list, ok := r.need("nsid_list").([]any)
+	list, ok := r.required("nsid_list").([]any)
 	if !ok {
-		r.complain("nsid_list is no list")
+		r.fail("nsid_list is no list")
 	}
-	if len(list) >= mostListed {
-		r.complain("%d namespaces are listed, and there may be more", len(list))
+	if len(list) >= maxListed {
+		r.fail("%d namespaces are listed, and there may be more", len(list))
 	}
 	ids := make([]uint32, 0, len(list))
 	for _, item := range list {
@@ -125,15 +125,15 @@ func ParseNamespaceList(output []byte) ([]uint32, error) {
 		}
 		id := uint32(r.number("nsid", item, 32))
 		if id == 0 || id == math.MaxUint32 {
-			r.complain("nsid is %d: no namespace has this number", id)
+			r.fail("nsid is %d: no namespace has this number", id)
 		}
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	if len(slices.Compact(slices.Clone(ids))) != len(ids) {
-		r.complain("nsid_list names a namespace twice")
+		r.fail("nsid_list names a namespace twice")
 	}
-	if err := r.failed(); err != nil {
+	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return ids, nil

@@ -324,8 +324,8 @@ func TestEstimates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3*time.Second, l.BlockErase)
 	require.Equal(t, 3*time.Second, l.CryptoErase)
-	for _, unknown := range []time.Duration{l.Overwrite, l.OverwriteNoFree, l.BlockEraseNoFree, l.CryptoEraseNoFree} {
-		require.Equal(t, nvmecli.Unknown, unknown)
+	for _, unknown := range []time.Duration{l.Overwrite, l.OverwriteNoDealloc, l.BlockEraseNoDealloc, l.CryptoEraseNoDealloc} {
+		require.Equal(t, nvmecli.NoEstimate, unknown)
 	}
 }
 

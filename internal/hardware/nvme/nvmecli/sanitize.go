@@ -13,15 +13,15 @@ type SanitizeStatus uint8
 
 // The statuses (NVM Express Base Specification, Sanitize Status log page).
 const (
-	NeverSanitized     SanitizeStatus = 0
-	SanitizeDone       SanitizeStatus = 1
-	SanitizeRuns       SanitizeStatus = 2
-	SanitizeFailed     SanitizeStatus = 3
-	SanitizeDoneNoFree SanitizeStatus = 4 // done, although nothing should have been deallocated
+	NeverSanitized        SanitizeStatus = 0
+	SanitizeDone          SanitizeStatus = 1
+	SanitizeInProgress    SanitizeStatus = 2
+	SanitizeFailed        SanitizeStatus = 3
+	SanitizeDoneNoDealloc SanitizeStatus = 4 // done, although nothing should have been deallocated
 )
 
-// Unknown is an estimate that the controller does not give.
-const Unknown time.Duration = -1
+// NoEstimate is an estimate that the controller does not give.
+const NoEstimate time.Duration = -1
 
 // SanitizeLog is the Sanitize Status log page (81h).
 type SanitizeLog struct {
@@ -38,21 +38,23 @@ type SanitizeLog struct {
 	// CDW10 is SCDW10, command dword 10 of the sanitize that the status speaks of.
 	CDW10 uint32
 	// How long each operation takes, by the controller's own estimate; or Unknown.
-	Overwrite, BlockErase, CryptoErase                   time.Duration
-	OverwriteNoFree, BlockEraseNoFree, CryptoEraseNoFree time.Duration
+	Overwrite, BlockErase, CryptoErase                            time.Duration
+	OverwriteNoDealloc, BlockEraseNoDealloc, CryptoEraseNoDealloc time.Duration
 	// State is SANS, the sanitize state; -1 where nvme-cli does not print it, as most
 	// versions do not. 5 is media verification, to be left before anything else.
 	State int
 }
 
 // Done says that a sanitize was completed: whichever it was.
-func (l SanitizeLog) Done() bool { return l.Status == SanitizeDone || l.Status == SanitizeDoneNoFree }
+func (l SanitizeLog) Done() bool {
+	return l.Status == SanitizeDone || l.Status == SanitizeDoneNoDealloc
+}
 
 // Running says that a sanitize is at work.
-func (l SanitizeLog) Running() bool { return l.Status == SanitizeRuns }
+func (l SanitizeLog) Running() bool { return l.Status == SanitizeInProgress }
 
-// numbered is how nvme-cli tells a code with its meaning: "(2) Sanitize in Progress."
-var numbered = regexp.MustCompile(`^\((\d{1,3})\) `)
+// codedText is how nvme-cli tells a code with its meaning: "(2) Sanitize in Progress."
+var codedText = regexp.MustCompile(`^\((\d{1,3})\) `)
 
 // ParseSanitizeLog reads the output of `nvme sanitize-log -o json`, of 3.0's
 // `nvme log sanitize` too. A status that the specification has no name for is a fault.
@@ -60,7 +62,7 @@ var numbered = regexp.MustCompile(`^\((\d{1,3})\) `)
 func ParseSanitizeLog(output []byte) (SanitizeLog, error) {
 	r := read("sanitize-log", output).device("sstat")
 	l := SanitizeLog{Progress: uint16(r.uint("sprog", 16)), State: -1}
-	switch sstat := r.need("sstat").(type) {
+	switch sstat := r.required("sstat").(type) {
 	case map[string]any:
 		l.parseStatus(r, sstat)
 	default:
@@ -71,25 +73,25 @@ func ParseSanitizeLog(output []byte) (SanitizeLog, error) {
 			l.GlobalErased = raw&(1<<8) != 0
 		}
 	}
-	if l.Status > SanitizeDoneNoFree {
-		r.complain("status %d is none that is known", l.Status)
+	if l.Status > SanitizeDoneNoDealloc {
+		r.fail("status %d is none that is known", l.Status)
 	}
 	if _, ok := r.fields["cdw10info"]; ok {
 		l.CDW10 = uint32(r.uint("cdw10info", 32))
 	} else {
 		l.CDW10 = uint32(r.uint("cdw10_info", 32))
 	}
-	l.Overwrite, l.OverwriteNoFree = r.estimate("time_over_write"), r.estimate("time_over_write_no_dealloc")
-	l.BlockErase, l.BlockEraseNoFree = r.estimate("time_block_erase"), r.estimate("time_block_erase_no_dealloc")
-	l.CryptoErase, l.CryptoEraseNoFree = r.estimate("time_crypto_erase"), r.estimate("time_crypto_erase_no_dealloc")
+	l.Overwrite, l.OverwriteNoDealloc = r.estimate("time_over_write"), r.estimate("time_over_write_no_dealloc")
+	l.BlockErase, l.BlockEraseNoDealloc = r.estimate("time_block_erase"), r.estimate("time_block_erase_no_dealloc")
+	l.CryptoErase, l.CryptoEraseNoDealloc = r.estimate("time_crypto_erase"), r.estimate("time_crypto_erase_no_dealloc")
 	if info, ok := r.fields["sanitize_state_information"].(map[string]any); ok {
 		if text, ok := info["sanitize_state"].(string); ok {
-			if found := numbered.FindStringSubmatch(text); found != nil {
+			if found := codedText.FindStringSubmatch(text); found != nil {
 				l.State, _ = strconv.Atoi(found[1]) // at most three digits
 			}
 		}
 	}
-	if err := r.failed(); err != nil {
+	if err := r.err(); err != nil {
 		return SanitizeLog{}, err
 	}
 	return l, nil
@@ -104,14 +106,14 @@ func (l *SanitizeLog) parseStatus(r *reader, sstat map[string]any) {
 		if !ok {
 			continue
 		}
-		match := numbered.FindStringSubmatch(text)
+		match := codedText.FindStringSubmatch(text)
 		if match == nil {
 			continue
 		}
 		code, _ := strconv.ParseUint(match[1], 10, 16) // at most three digits
 		status := SanitizeStatus(code & 7)
 		if found && status != l.Status {
-			r.complain("sstat has two statuses")
+			r.fail("sstat has two statuses")
 		}
 		l.Status, found = status, true
 	}
@@ -121,22 +123,22 @@ func (l *SanitizeLog) parseStatus(r *reader, sstat map[string]any) {
 		}
 	}
 	if !found {
-		r.complain("sstat has no status")
+		r.fail("sstat has no status")
 	}
 	inner := &reader{command: r.command, fields: sstat}
 	l.GlobalErased = inner.uint("global_erased", 16) != 0
-	l.Passes = uint8(inner.mayUint("no_cmplted_passes", 8) & 0x1f)
+	l.Passes = uint8(inner.optionalUint("no_cmplted_passes", 8) & 0x1f)
 	r.fault = cmp.Or(r.fault, inner.fault)
 }
 
 // estimate reads a time in seconds; all bits set, or missing, is Unknown.
 func (r *reader) estimate(key string) time.Duration {
 	if v, ok := r.fields[key]; !ok || v == nil {
-		return Unknown
+		return NoEstimate
 	}
 	seconds := r.uint(key, 32)
 	if seconds == math.MaxUint32 {
-		return Unknown
+		return NoEstimate
 	}
 	return time.Duration(seconds) * time.Second
 }
@@ -147,8 +149,8 @@ func ParseSanitizeState(page []byte) (int, error) {
 	const at = 36
 	if len(page) <= at {
 		r := &reader{command: "get-log"}
-		r.complain("%d bytes are no Sanitize Status log", len(page))
-		return 0, r.failed()
+		r.fail("%d bytes are no Sanitize Status log", len(page))
+		return 0, r.err()
 	}
 	return int(page[at] & 7), nil
 }

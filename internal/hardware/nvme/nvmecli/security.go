@@ -14,12 +14,12 @@ import (
 func ParseControllerList(output []byte) ([]uint16, error) {
 	const most = 2047
 	r := read("list-ctrl", output)
-	list, ok := r.need("ctrl_list").([]any)
+	list, ok := r.required("ctrl_list").([]any)
 	if !ok {
-		r.complain("ctrl_list is no list")
+		r.fail("ctrl_list is no list")
 	}
 	if len(list) >= most {
-		r.complain("%d controllers are listed, and there may be more", len(list))
+		r.fail("%d controllers are listed, and there may be more", len(list))
 	}
 	ids := make([]uint16, 0, len(list))
 	for _, item := range list {
@@ -31,7 +31,7 @@ func ParseControllerList(output []byte) ([]uint16, error) {
 		}
 		ids = append(ids, uint16(r.number("ctrl_id", item, 16)))
 	}
-	if err := r.failed(); err != nil {
+	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return ids, nil
@@ -52,8 +52,8 @@ func ParseLevel0(output []byte) (Locking, error) {
 	const header, lockingFeature = 48, 0x0002
 	r := &reader{command: "security-recv"}
 	if len(output) < header {
-		r.complain("%d bytes are no Level 0 Discovery", len(output))
-		return Locking{}, r.failed()
+		r.fail("%d bytes are no Level 0 Discovery", len(output))
+		return Locking{}, r.err()
 	}
 	// The length does not count its own four bytes.
 	length := uint64(binary.BigEndian.Uint32(output)) + 4
@@ -61,19 +61,19 @@ func ParseLevel0(output []byte) (Locking, error) {
 		if len(bytes.Trim(output, "\x00")) == 0 { // nothing answered at this protocol
 			return Locking{}, nil
 		}
-		r.complain("a Level 0 Discovery of %d bytes in %d", length, len(output))
-		return Locking{}, r.failed()
+		r.fail("a Level 0 Discovery of %d bytes in %d", length, len(output))
+		return Locking{}, r.err()
 	}
 	for rest := output[header:length]; len(rest) > 0; {
 		if len(rest) < 4 || len(rest) < 4+int(rest[3]) {
-			r.complain("a feature is cut short")
-			return Locking{}, r.failed()
+			r.fail("a feature is cut short")
+			return Locking{}, r.err()
 		}
 		code, size := binary.BigEndian.Uint16(rest), int(rest[3])
 		if code == lockingFeature {
 			if size < 1 {
-				r.complain("the locking feature is empty")
-				return Locking{}, r.failed()
+				r.fail("the locking feature is empty")
+				return Locking{}, r.err()
 			}
 			flags := rest[4]
 			const supported, enabled, locked, mbrEnabled = 1 << 0, 1 << 1, 1 << 2, 1 << 4
@@ -94,15 +94,15 @@ func ParseHostMetadata(output []byte) ([]uint8, error) {
 	const header, descriptor = 2, 4
 	r := &reader{command: "get-feature"}
 	if len(output) < header {
-		r.complain("%d bytes are no host metadata", len(output))
-		return nil, r.failed()
+		r.fail("%d bytes are no host metadata", len(output))
+		return nil, r.err()
 	}
 	var types []uint8
 	left := output[header:]
 	for range output[0] {
 		if len(left) < descriptor || len(left)-descriptor < int(binary.LittleEndian.Uint16(left[2:])) {
-			r.complain("a metadata element is cut short")
-			return nil, r.failed()
+			r.fail("a metadata element is cut short")
+			return nil, r.err()
 		}
 		types = append(types, left[0]&0x3f)
 		left = left[descriptor+int(binary.LittleEndian.Uint16(left[2:])):]
@@ -118,19 +118,19 @@ var featureValue = regexp.MustCompile(`(?i)value:\s*(0x[0-9a-f]{1,8}|[0-9]{1,10}
 func ParseFeature(output []byte) (uint32, error) {
 	r := &reader{command: "get-feature"}
 	if len(output) > MaxOutput {
-		r.complain("more than %d bytes of output", MaxOutput)
-		return 0, r.failed()
+		r.fail("more than %d bytes of output", MaxOutput)
+		return 0, r.err()
 	}
 	line := firstLine.Find(output)
 	found := featureValue.FindSubmatch(line)
 	if found == nil {
-		r.complain("no value in %s", quoted(string(line)))
-		return 0, r.failed()
+		r.fail("no value in %s", quoted(string(line)))
+		return 0, r.err()
 	}
 	n, err := strconv.ParseUint(string(found[1]), 0, 64)
 	if err != nil || n > math.MaxUint32 {
-		r.complain("%s is no value", quoted(string(found[1])))
-		return 0, r.failed()
+		r.fail("%s is no value", quoted(string(found[1])))
+		return 0, r.err()
 	}
 	return uint32(n), nil
 }

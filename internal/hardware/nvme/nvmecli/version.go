@@ -16,8 +16,8 @@ type Version struct {
 	Text string
 }
 
-// Oldest is the oldest version whose output is understood.
-var Oldest = Version{Major: 1, Minor: 16, Text: "1.16"}
+// MinVersion is the oldest version whose output is understood.
+var MinVersion = Version{Major: 1, Minor: 16, Text: "1.16"}
 
 var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[!-~]{0,40})`)
 
@@ -25,13 +25,13 @@ var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[!-
 func ParseVersion(output []byte) (Version, error) {
 	r := &reader{command: "version"}
 	if len(output) > MaxOutput {
-		r.complain("more than %d bytes of output", MaxOutput)
-		return Version{}, r.failed()
+		r.fail("more than %d bytes of output", MaxOutput)
+		return Version{}, r.err()
 	}
 	found := versionLine.FindSubmatch(output)
 	if found == nil {
-		r.complain("it tells no version: %s", quoted(string(output)))
-		return Version{}, r.failed()
+		r.fail("it tells no version: %s", quoted(string(output)))
+		return Version{}, r.err()
 	}
 	major, _ := strconv.Atoi(string(found[2])) // at most four digits
 	minor, _ := strconv.Atoi(string(found[3]))
@@ -40,12 +40,12 @@ func ParseVersion(output []byte) (Version, error) {
 
 // Check refuses a version that is older than Oldest. Faults: tool_too_old.
 func (v Version) Check() error {
-	if cmp.Or(cmp.Compare(v.Major, Oldest.Major), cmp.Compare(v.Minor, Oldest.Minor)) >= 0 {
+	if cmp.Or(cmp.Compare(v.Major, MinVersion.Major), cmp.Compare(v.Minor, MinVersion.Minor)) >= 0 {
 		return nil
 	}
 	return &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodeToolTooOld,
-		Message: fmt.Sprintf("nvme-cli is version %s, and %s or later is needed", v.Text, Oldest.Text),
+		Message: fmt.Sprintf("nvme-cli is version %s, and %s or later is needed", v.Text, MinVersion.Text),
 		Remedy:  "install a later nvme-cli on this host",
 	}
 }

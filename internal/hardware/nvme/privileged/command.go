@@ -19,10 +19,10 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-// readWithin bounds a command that only reads; it is longer than the kernel's own
+// readTimeout bounds a command that only reads; it is longer than the kernel's own
 // time-out of an admin command. One that changes something is waited for: what the
 // drive does cannot be taken back by not waiting.
-const readWithin = 90 * time.Second
+const readTimeout = 90 * time.Second
 
 // Failure is a command of nvme-cli that ended badly. Its own words are kept short.
 type Failure struct {
@@ -52,9 +52,9 @@ func StatusOf(err error) (nvmecli.Status, bool) {
 
 // read runs a command that only reads, and gives its output.
 func (l *Local) read(ctx context.Context, words ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return l.start(ctx, nil, nil, words)
+	return l.run(ctx, nil, nil, words)
 }
 
 // change runs a command that changes the drive and waits for its end, whatever becomes
@@ -64,23 +64,23 @@ func (l *Local) change(ctx context.Context, held []int, data []byte, words ...st
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return l.start(context.WithoutCancel(ctx), held, data, words)
+	return l.run(context.WithoutCancel(ctx), held, data, words)
 }
 
-// start is one program with a list of arguments, never a shell.
-func (l *Local) start(ctx context.Context, held []int, data []byte, words []string) (output []byte, err error) {
+// run is one program with a list of arguments, never a shell.
+func (l *Local) run(ctx context.Context, held []int, data []byte, words []string) (output []byte, err error) {
 	cmd := exec.CommandContext(ctx, l.Tool, words...)
 	cmd.Env, cmd.Dir = l.environment(), "/"
 	// It dies with this process and has a group of its own. Never called by a goroutine
 	// that is locked to its thread: the signal comes when the thread ends (measured).
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, AmbientCaps: l.Ambient}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, AmbientCaps: l.AmbientCaps}
 	// Long: an overloaded host may be slow to drain the pipes of a command that ended well
 	// (seen with eight cleans at once).
 	cmd.WaitDelay = 30 * time.Second
 	if data != nil {
 		cmd.Stdin = bytes.NewReader(data)
 	}
-	var stdout, stderr capped
+	var stdout, stderr limitedBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	for _, fd := range held {
 		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -100,7 +100,7 @@ func (l *Local) start(ctx context.Context, held []int, data []byte, words []stri
 	case context.Cause(ctx) != nil:
 		return nil, fmt.Errorf("nvme %s was stopped: %w", words[0], context.Cause(ctx))
 	}
-	f := &Failure{Command: words[0], Text: short(strings.Join(strings.Fields(stderr.String()), " "))}
+	f := &Failure{Command: words[0], Text: truncate(strings.Join(strings.Fields(stderr.String()), " "))}
 	f.Status, f.Answered = nvmecli.ParseStatus(stderr.Bytes())
 	if f.Text == "" {
 		f.Text = err.Error()
@@ -111,17 +111,17 @@ func (l *Local) start(ctx context.Context, held []int, data []byte, words []stri
 // environment is nvme-cli's: this process's own, or, where a caller without privilege
 // made that, none of it.
 func (l *Local) environment() []string {
-	if l.Alone {
+	if l.CleanEnvironment {
 		return []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	}
 	return append(os.Environ(), "LC_ALL=C")
 }
 
-// capped keeps what a command prints, up to a little more than is ever read.
-type capped struct{ bytes.Buffer }
+// limitedBuffer keeps what a command prints, up to a little more than is ever read.
+type limitedBuffer struct{ bytes.Buffer }
 
 // Write takes everything and keeps some.
-func (c *capped) Write(p []byte) (int, error) {
+func (c *limitedBuffer) Write(p []byte) (int, error) {
 	if room := nvmecli.MaxOutput + 1 - c.Len(); room > 0 {
 		c.Buffer.Write(p[:min(len(p), room)])
 	}
@@ -129,12 +129,12 @@ func (c *capped) Write(p []byte) (int, error) {
 }
 
 // ReadFrom reads through Write, so that the bound holds.
-func (c *capped) ReadFrom(r io.Reader) (int64, error) {
+func (c *limitedBuffer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c}, r)
 }
 
-// short cuts what is too long for a line.
-func short(text string) string {
+// truncate cuts what is too long for a line.
+func truncate(text string) string {
 	const most = 200
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + "…"

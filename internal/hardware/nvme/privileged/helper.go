@@ -11,25 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Privilege takes the whole of what the program was installed with: root for setuid
+// AcquirePrivilege takes the whole of what the program was installed with: root for setuid
 // root, else CAP_SYS_ADMIN and CAP_DAC_OVERRIDE of the file, which are given for the
 // children of this process to have.
-func Privilege() (ambient []uintptr, err error) {
+func AcquirePrivilege() (ambient []uintptr, err error) {
 	if os.Geteuid() == 0 {
 		return nil, errors.Join(syscall.Setresgid(0, 0, 0), syscall.Setresuid(0, 0, 0))
 	}
-	if !Able() {
+	if !HasPrivilege() {
 		return nil, errors.New("the helper has no privilege: setcap cap_sys_admin,cap_dac_override+ep on it, on a file system without nosuid")
 	}
 	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE}, nil
 }
 
-// Machine is this machine for a helper: with its whole privilege, an environment that no
+// LocalForHelper is this machine for a helper: with its whole privilege, an environment that no
 // caller made, and the first of these programs that is there for nvme-cli. Its error is
 // one line; what it gives then is not used.
-func Machine(tools ...string) (*Local, error) {
-	ambient, err := Privilege()
-	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Patience: Patience, Alone: true, Ambient: ambient}
+func LocalForHelper(tools ...string) (*Local, error) {
+	ambient, err := AcquirePrivilege()
+	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Timeout: KernelTimeout, CleanEnvironment: true, AmbientCaps: ambient}
 	for _, tool := range tools {
 		if _, missing := os.Stat(tool); missing == nil {
 			l.Tool = tool
@@ -42,8 +42,8 @@ func Machine(tools ...string) (*Local, error) {
 	return l, err
 }
 
-// Able says that this process may do itself what is privileged.
-func Able() bool {
+// HasPrivilege says that this process may do itself what is privileged.
+func HasPrivilege() bool {
 	if os.Geteuid() == 0 {
 		return true
 	}
@@ -53,18 +53,18 @@ func Able() bool {
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&needed == needed
 }
 
-// Socket is the helper's descriptor at which its caller is.
-const Socket = 3
+// HelperFD is the helper's descriptor at which its caller is.
+const HelperFD = 3
 
-// Main is the life of a helper: it serves the caller at Socket until that is gone. It
+// RunHelper is the life of a helper: it serves the caller at Socket until that is gone. It
 // ends by nothing else that the caller's terminal or service may send, for a command
 // that runs needs what it holds.
-func Main(s *Server) error {
+func RunHelper(s *Server) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE)
 	unix.Umask(0o022)
-	conn, err := connection(Socket)
+	conn, err := connection(HelperFD)
 	if err != nil {
-		return fmt.Errorf("a helper is started by a host worker, which passes a socket as descriptor %d: %w", Socket, err)
+		return fmt.Errorf("a helper is started by a host worker, which passes a socket as descriptor %d: %w", HelperFD, err)
 	}
 	return s.Serve(context.Background(), conn)
 }

@@ -16,8 +16,8 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Hands carry out what needs privilege.
-type Hands interface {
+// Executor carry out what needs privilege.
+type Executor interface {
 	// Version gives what nvme-cli says of itself. Fault: tool_missing.
 	Version(ctx context.Context) ([]byte, error)
 	// Open opens the controller at a PCI address, and waits a moment for one that the
@@ -32,8 +32,8 @@ type Hands interface {
 // Drive is one controller whose node is held open: for as long as it is, the kernel
 // gives its number to no other (SAFETY F11, measured).
 type Drive interface {
-	// Place is where the kernel shows it.
-	Place() Place
+	// Path is where the kernel shows it.
+	Path() DevicePath
 	// Lock takes the exclusive lock on the node (SAFETY F1). Fault: target_busy.
 	Lock(ctx context.Context) error
 	// Read carries out a verb that changes nothing and gives what nvme-cli printed. A
@@ -42,13 +42,13 @@ type Drive interface {
 	// Change carries out a verb that changes something, on the drive with this serial
 	// alone, and returns when it has ended, whatever becomes of ctx meanwhile. The
 	// command holds what is held, too.
-	Change(ctx context.Context, r Request, serial string, held Held) error
+	Change(ctx context.Context, r Request, serial string, held HeldFiles) error
 	Close() error
 }
 
-// Held are descriptors that keep others away from the drive: the file whose lock is the
+// HeldFiles are descriptors that keep others away from the drive: the file whose lock is the
 // device's fence, nil where there is none, and the disks, opened exclusively.
-type Held struct {
+type HeldFiles struct {
 	Fence *os.File
 	Disks []int
 }
@@ -59,23 +59,23 @@ type Local struct {
 	Sys  string // where sysfs is
 	Dev  string // where nodes are
 	Proc string // where the tables of mounts and swaps are; a server's only
-	// Patience is how long the kernel may take to make a node.
-	Patience time.Duration
+	// Timeout is how long the kernel may take to make a node.
+	Timeout time.Duration
 	// OpenGroup opens a VFIO group; nil opens it as a guest does.
 	OpenGroup func(path string) (int, error)
-	// Alone: nothing of this process's environment goes to nvme-cli.
-	Alone bool
-	// Ambient are the capabilities that nvme-cli needs besides those it has by its user.
-	Ambient []uintptr
+	// CleanEnvironment: nothing of this process's environment goes to nvme-cli.
+	CleanEnvironment bool
+	// AmbientCaps are the capabilities that nvme-cli needs besides those it has by its user.
+	AmbientCaps []uintptr
 }
 
-// Patience is how long the kernel may take to make a node, for who knows no better.
-const Patience = 5 * time.Second
+// KernelTimeout is how long the kernel may take to make a node, for who knows no better.
+const KernelTimeout = 5 * time.Second
 
-// Version gives what nvme-cli says of itself; see Hands.
+// Version gives what nvme-cli says of itself; see Executor.
 func (l *Local) Version(ctx context.Context) ([]byte, error) { return l.read(ctx, "version") }
 
-// Open opens the controller's node and proves that it is that of the address; see Hands.
+// Open opens the controller's node and proves that it is that of the address; see Executor.
 func (l *Local) Open(ctx context.Context, address string) (Drive, error) {
 	d, err := l.open(ctx, address)
 	if err != nil {
@@ -84,9 +84,9 @@ func (l *Local) Open(ctx context.Context, address string) (Drive, error) {
 	return d, nil
 }
 
-func (l *Local) open(ctx context.Context, address string) (*local, error) {
-	var d *local
-	err := hardware.Until(ctx, l.Patience, func() (again bool, err error) {
+func (l *Local) open(ctx context.Context, address string) (*localDrive, error) {
+	var d *localDrive
+	err := hardware.Poll(ctx, l.Timeout, func() (again bool, err error) {
 		d, err = l.openOnce(address)
 		f, ok := device.AsFault(err)
 		return ok && f.Code == device.CodeTargetMissing, err
@@ -94,7 +94,7 @@ func (l *Local) open(ctx context.Context, address string) (*local, error) {
 	return d, err
 }
 
-func (l *Local) openOnce(address string) (*local, error) {
+func (l *Local) openOnce(address string) (*localDrive, error) {
 	below := filepath.Join(l.Sys, "bus/pci/devices", address, "nvme")
 	entries, err := os.ReadDir(below)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +103,7 @@ func (l *Local) openOnce(address string) (*local, error) {
 	if len(entries) != 1 {
 		return nil, hardware.Missing("the kernel shows no controller for %s", address)
 	}
-	p := Place{Address: address, Controller: entries[0].Name(), Sys: l.Sys, Dev: l.Dev}
+	p := DevicePath{Address: address, Controller: entries[0].Name(), Sys: l.Sys, Dev: l.Dev}
 	if p.Dir, err = filepath.EvalSymlinks(filepath.Join(below, p.Controller)); err != nil {
 		return nil, hardware.Missing("the controller of %s is gone: %v", address, err)
 	}
@@ -117,27 +117,27 @@ func (l *Local) openOnce(address string) (*local, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", p.Node, err)
 	}
-	d := &local{Local: l, place: p, node: node}
-	if err := d.pinned(); err != nil {
+	d := &localDrive{Local: l, path: p, node: node}
+	if err := d.verifyNode(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// local is a controller that this process has open.
-type local struct {
+// localDrive is a controller that this process has open.
+type localDrive struct {
 	*Local
-	place Place
-	node  *os.File
+	path DevicePath
+	node *os.File
 }
 
-// Place is where the kernel shows it.
-func (d *local) Place() Place { return d.place }
+// Path is where the kernel shows it.
+func (d *localDrive) Path() DevicePath { return d.path }
 
-// pinned proves that what is open is the controller of the address, by the number that
+// verifyNode proves that what is open is the controller of the address, by the number that
 // the kernel's tables give for it now.
-func (d *local) pinned() error {
-	p := d.place
+func (d *localDrive) verifyNode() error {
+	p := d.path
 	if d.node == nil {
 		return fmt.Errorf("%s: %w", p.Node, os.ErrClosed)
 	}
@@ -148,7 +148,7 @@ func (d *local) pinned() error {
 	if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
 		return hardware.Refused(device.CodeIdentityChanged, "look at the host's /dev", "%s is no character device", p.Node)
 	}
-	number := numberOf(stat)
+	number := deviceNumber(stat)
 	now, err := filepath.EvalSymlinks(filepath.Join(p.Sys, "bus/pci/devices", p.Address, "nvme", p.Controller))
 	if err != nil || now != p.Dir {
 		return hardware.Missing("the controller %s of %s is gone", p.Controller, p.Address)
@@ -165,53 +165,53 @@ func (d *local) pinned() error {
 	return nil
 }
 
-// is proves by the kernel's tables that what is open is the drive with this serial: one
+// verifySerial proves by the kernel's tables that what is open is the drive with this serial: one
 // that was swapped has another entry there.
-func (d *local) is(serial string) error {
-	if err := d.pinned(); err != nil {
+func (d *localDrive) verifySerial(serial string) error {
+	if err := d.verifyNode(); err != nil {
 		return err
 	}
-	got, err := d.place.Attribute("serial")
+	got, err := d.path.Attribute("serial")
 	if err != nil {
 		return err
 	}
 	if serial == "" || got != serial {
-		return hardware.Changed("serial", fmt.Sprintf("%s says %q and not %q", d.place.Controller, got, serial))
+		return hardware.Changed("serial", fmt.Sprintf("%s says %q and not %q", d.path.Controller, got, serial))
 	}
 	return nil
 }
 
 // Lock takes the exclusive lock on the node; see Drive.
-func (d *local) Lock(ctx context.Context) error {
-	if err := d.pinned(); err != nil {
+func (d *localDrive) Lock(ctx context.Context) error {
+	if err := d.verifyNode(); err != nil {
 		return err
 	}
-	return hardware.Lock(ctx, int(d.node.Fd()), d.place.Node)
+	return hardware.Lock(ctx, int(d.node.Fd()), d.path.Node)
 }
 
 // Read carries out a verb that changes nothing; see Drive.
-func (d *local) Read(ctx context.Context, r Request) ([]byte, error) {
-	k, err := r.check(false)
+func (d *localDrive) Read(ctx context.Context, r Request) ([]byte, error) {
+	k, err := r.spec(false)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.pinned(); err != nil {
+	if err := d.verifyNode(); err != nil {
 		return nil, err
 	}
-	output, err := d.read(ctx, d.words(k, r)...)
+	output, err := d.read(ctx, d.argv(k, r)...)
 	if err != nil {
 		return nil, err
 	}
-	return output, d.pinned()
+	return output, d.verifyNode()
 }
 
 // Change carries out a verb that changes something; see Drive.
-func (d *local) Change(ctx context.Context, r Request, serial string, held Held) error {
-	k, err := r.check(true)
+func (d *localDrive) Change(ctx context.Context, r Request, serial string, held HeldFiles) error {
+	k, err := r.spec(true)
 	if err != nil {
 		return err
 	}
-	if err := d.is(serial); err != nil {
+	if err := d.verifySerial(serial); err != nil {
 		return err
 	}
 	keep := []int{int(d.node.Fd())}
@@ -219,23 +219,23 @@ func (d *local) Change(ctx context.Context, r Request, serial string, held Held)
 		keep = append(keep, int(held.Fence.Fd()))
 	}
 	var data []byte
-	if k.data != nil {
-		data = k.data(r)
+	if k.stdin != nil {
+		data = k.stdin(r)
 	}
-	if _, err := d.change(ctx, append(keep, held.Disks...), data, d.words(k, r)...); err != nil {
+	if _, err := d.change(ctx, append(keep, held.Disks...), data, d.argv(k, r)...); err != nil {
 		return err
 	}
-	return d.is(serial)
+	return d.verifySerial(serial)
 }
 
-// words is the command line: the command, the controller, its options.
-func (d *local) words(k kind, r Request) []string {
-	words := k.line(r)
-	return slices.Concat(words[:1], []string{d.place.Node}, words[1:])
+// argv is the command line: the command, the controller, its options.
+func (d *localDrive) argv(k verbSpec, r Request) []string {
+	words := k.argv(r)
+	return slices.Concat(words[:1], []string{d.path.Node}, words[1:])
 }
 
 // Close gives the controller's number up.
-func (d *local) Close() error {
+func (d *localDrive) Close() error {
 	if d.node == nil {
 		return nil
 	}

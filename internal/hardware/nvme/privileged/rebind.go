@@ -16,10 +16,10 @@ import (
 // HostDriver is the kernel's driver on which a drive must be to be cleaned (S2.60).
 const HostDriver = "nvme"
 
-// Rebind gives a drive to the host's driver; see Hands. Nothing is taken from another
+// Rebind gives a drive to the host's driver; see Executor. Nothing is taken from another
 // driver than the guests', and nothing from a guest (SAFETY F21).
 func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
-	dev, err := Look(l.Sys, address)
+	dev, err := FindController(l.Sys, address)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 	default:
 		return hardware.Busy("the drive at %s is on the driver %s, which is not taken from it", dev.Address, dev.Driver)
 	}
-	if err := l.released(dev); err != nil {
+	if err := l.checkVFIOFree(dev); err != nil {
 		return err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -38,7 +38,7 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 	}
 	folder := filepath.Join(l.Sys, "bus/pci")
 	if dev.Driver != "" {
-		if err := attributeTo(filepath.Join(folder, "devices", dev.Address, "driver/unbind"), dev.Address); err != nil {
+		if err := writeAttribute(filepath.Join(folder, "devices", dev.Address, "driver/unbind"), dev.Address); err != nil {
 			return err
 		}
 	}
@@ -47,24 +47,24 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 		{"drivers_probe", dev.Address},
 		{filepath.Join("devices", dev.Address, "driver_override"), "\n"},
 	} {
-		if err := attributeTo(filepath.Join(folder, write.file), write.text); err != nil {
+		if err := writeAttribute(filepath.Join(folder, write.file), write.text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// released proves that no guest has the drive.
-func (l *Local) released(dev pci.Device) error {
+// checkVFIOFree proves that no guest has the drive.
+func (l *Local) checkVFIOFree(dev pci.Device) error {
 	open := l.OpenGroup
 	if open == nil {
 		open = hardware.OpenVFIO
 	}
-	return hardware.NotInAGuest(l.Dev, dev.IOMMUGroup, "the drive at "+dev.Address, open)
+	return hardware.CheckVFIOFree(l.Dev, dev.IOMMUGroup, "the drive at "+dev.Address, open)
 }
 
-// attributeTo writes one attribute of sysfs.
-func attributeTo(file, text string) error {
+// writeAttribute writes one attribute of sysfs.
+func writeAttribute(file, text string) error {
 	err := os.WriteFile(file, []byte(text), 0o200)
 	if errors.Is(err, fs.ErrNotExist) {
 		return hardware.Missing("%s is not there: the drive or its driver is gone", file)

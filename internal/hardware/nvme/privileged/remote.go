@@ -30,18 +30,18 @@ type Remote struct {
 	Program string
 }
 
-// Version gives what nvme-cli says of itself; see Hands.
+// Version gives what nvme-cli says of itself; see Executor.
 func (r *Remote) Version(ctx context.Context) (output []byte, err error) {
 	h, err := r.start()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	_, output, err = h.ask(ctx, call{Do: doVersion}, nil)
+	_, output, err = h.request(ctx, call{Do: doVersion}, nil)
 	return output, err
 }
 
-// Rebind gives a drive to the host's driver; see Hands.
+// Rebind gives a drive to the host's driver; see Executor.
 func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) (err error) {
 	h, err := r.start()
 	if err != nil {
@@ -53,31 +53,31 @@ func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) (er
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	_, _, err = h.ask(context.WithoutCancel(ctx), c, Held{Fence: fence}.descriptors(&c))
+	_, _, err = h.request(context.WithoutCancel(ctx), c, HeldFiles{Fence: fence}.descriptors(&c))
 	return err
 }
 
-// Open has a new helper open the drive; see Hands.
+// Open has a new helper open the drive; see Executor.
 func (r *Remote) Open(ctx context.Context, address string) (Drive, error) {
 	h, err := r.start()
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := h.ask(ctx, call{Do: doOpen, Address: address}, nil)
-	if err == nil && reply.Place == nil {
-		err = h.lost(errors.New("it tells no place"))
+	reply, _, err := h.request(ctx, call{Do: doOpen, Address: address}, nil)
+	if err == nil && reply.Path == nil {
+		err = h.lostFault(errors.New("it sent no path"))
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
-	h.place = *reply.Place
+	h.path = *reply.Path
 	return h, nil
 }
 
-// helper is one process that acts, and the drive that it has open.
-type helper struct {
+// remoteDrive is one process that acts, and the drive that it has open.
+type remoteDrive struct {
 	program string
-	place   Place
+	path    DevicePath
 	ended   chan struct{}
 
 	mu     sync.Mutex
@@ -87,7 +87,7 @@ type helper struct {
 
 // start begins a helper. It has a process group of its own and does not die with this
 // process: it waits for a command that runs, and holds what that holds.
-func (r *Remote) start() (_ *helper, err error) {
+func (r *Remote) start() (_ *remoteDrive, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket for the NVMe helper: %w", err)
@@ -107,7 +107,7 @@ func (r *Remote) start() (_ *helper, err error) {
 		}
 		return nil, errors.Join(hardware.Refused(device.CodeToolMissing, "install it, see docs/nvme.md, or run the host worker as root", "the NVMe helper cannot be run: %v", errors.Join(err, closed)), conn.Close())
 	}
-	h := &helper{program: r.Program, conn: conn, ended: make(chan struct{})}
+	h := &remoteDrive{program: r.Program, conn: conn, ended: make(chan struct{})}
 	go func() {
 		defer close(h.ended)
 		_ = cmd.Wait() // what it did, it has answered
@@ -115,18 +115,18 @@ func (r *Remote) start() (_ *helper, err error) {
 	return h, nil
 }
 
-// lost is the fault of a helper that is gone: what it held it holds no more, and the
+// lostFault is the fault of a helper that is gone: what it held it holds no more, and the
 // drive must be opened anew.
-func (h *helper) lost(err error) error {
+func (h *remoteDrive) lostFault(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("it ended")
 	}
 	return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.program, err), Remedy: "it is tried again with a new one; see why in the worker's output"}
 }
 
-// ask sends one call and waits for its answer; when ctx ends before it came, the helper
+// request sends one call and waits for its answer; when ctx ends before it came, the helper
 // is given up.
-func (h *helper) ask(ctx context.Context, c call, fds []int) (reply answer, output []byte, err error) {
+func (h *remoteDrive) request(ctx context.Context, c call, fds []int) (reply answer, output []byte, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.broken != nil {
@@ -139,19 +139,19 @@ func (h *helper) ask(ctx context.Context, c call, fds []int) (reply answer, outp
 	defer stop()
 	reply, output, err = h.exchange(c, fds)
 	if err != nil {
-		h.broken = h.lost(err)
+		h.broken = h.lostFault(err)
 		if cause := context.Cause(ctx); cause != nil {
 			return reply, nil, cause
 		}
 		return reply, nil, h.broken
 	}
 	if !stop() {
-		h.broken = h.lost(context.Cause(ctx))
+		h.broken = h.lostFault(context.Cause(ctx))
 	}
 	return reply, output, reply.err()
 }
 
-func (h *helper) exchange(c call, fds []int) (reply answer, output []byte, err error) {
+func (h *remoteDrive) exchange(c call, fds []int) (reply answer, output []byte, err error) {
 	if err := send(h.conn, c, fds); err != nil {
 		return reply, nil, err
 	}
@@ -174,7 +174,7 @@ func (h *helper) exchange(c call, fds []int) (reply answer, output []byte, err e
 }
 
 // descriptors gives what is held in the order of a call, which it marks.
-func (held Held) descriptors(c *call) []int {
+func (held HeldFiles) descriptors(c *call) []int {
 	var fds []int
 	if c.Fence = held.Fence != nil; c.Fence {
 		fds = append(fds, int(held.Fence.Fd()))
@@ -182,34 +182,34 @@ func (held Held) descriptors(c *call) []int {
 	return append(fds, held.Disks...)
 }
 
-// Place is where the kernel shows the drive.
-func (h *helper) Place() Place { return h.place }
+// Path is where the kernel shows the drive.
+func (h *remoteDrive) Path() DevicePath { return h.path }
 
 // Lock has the helper lock the node; see Drive.
-func (h *helper) Lock(ctx context.Context) error {
-	_, _, err := h.ask(ctx, call{Do: doLock, Address: h.place.Address}, nil)
+func (h *remoteDrive) Lock(ctx context.Context) error {
+	_, _, err := h.request(ctx, call{Do: doLock, Address: h.path.Address}, nil)
 	return err
 }
 
 // Read has the helper carry out a verb; see Drive.
-func (h *helper) Read(ctx context.Context, r Request) ([]byte, error) {
-	_, output, err := h.ask(ctx, call{Do: doRead, Address: h.place.Address, Request: &r}, nil)
+func (h *remoteDrive) Read(ctx context.Context, r Request) ([]byte, error) {
+	_, output, err := h.request(ctx, call{Do: doRead, Address: h.path.Address, Request: &r}, nil)
 	return output, err
 }
 
 // Change has the helper carry out a verb that changes something; see Drive.
-func (h *helper) Change(ctx context.Context, r Request, serial string, held Held) error {
+func (h *remoteDrive) Change(ctx context.Context, r Request, serial string, held HeldFiles) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	c := call{Do: doChange, Address: h.place.Address, Serial: serial, Request: &r}
+	c := call{Do: doChange, Address: h.path.Address, Serial: serial, Request: &r}
 	fds := held.descriptors(&c)
-	_, _, err := h.ask(context.WithoutCancel(ctx), c, fds)
+	_, _, err := h.request(context.WithoutCancel(ctx), c, fds)
 	return err
 }
 
 // Close ends the helper, and returns when it has ended.
-func (h *helper) Close() error {
+func (h *remoteDrive) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.broken == nil || !errors.Is(h.broken, os.ErrClosed) {

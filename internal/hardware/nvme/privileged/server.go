@@ -26,14 +26,14 @@ type Server struct {
 	// Allow is the host's word on which PCI devices may be destroyed (SAFETY F13), from
 	// a file that no caller can write.
 	Allow func(pci.Device) error
-	// Unfit, where it is set, is all that anybody gets to hear.
-	Unfit error
+	// StartupError, where it is set, is all that anybody gets to hear.
+	StartupError error
 }
 
 // session is one caller with the one drive that it has opened.
 type session struct {
 	*Server
-	drive  *local
+	drive  *localDrive
 	locked bool
 }
 
@@ -79,13 +79,13 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) (err error) {
 			output, a.err = here.answer(ctx, a.call, a.files, &reply)
 		}
 		if a.err != nil {
-			output, reply = nil, wrong(a.err)
+			output, reply = nil, errorAnswer(a.err)
 		}
 		reply.Size = len(output)
 		if err := errors.Join(closeAll(a.files), send(conn, reply, nil)); err != nil {
 			return nil // the caller is gone
 		}
-		for part := range slices.Chunk(output, packet) {
+		for part := range slices.Chunk(output, maxPacket) {
 			if _, err := conn.Write(part); err != nil {
 				return nil
 			}
@@ -96,26 +96,26 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) (err error) {
 
 // answer carries out one call.
 func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *answer) (output []byte, err error) {
-	if s.Unfit != nil {
-		return nil, s.Unfit
+	if s.StartupError != nil {
+		return nil, s.StartupError
 	}
 	if (c.Request != nil) != (c.Do == doRead || c.Do == doChange) || (c.Serial != "") != (c.Do == doChange) {
-		return nil, refuse("%q is asked for with what it does not take", c.Do)
+		return nil, invalidRequest("%q is asked for with what it does not take", c.Do)
 	}
 	if len(files) > 0 && c.Do != doChange && c.Do != doRebind {
-		return nil, refuse("%q takes no descriptors", c.Do)
+		return nil, invalidRequest("%q takes no descriptors", c.Do)
 	}
 	if c.Do == doVersion {
 		return s.Local.Version(ctx)
 	}
-	if err := s.allowed(c.Address); err != nil {
+	if err := s.checkAllowed(c.Address); err != nil {
 		return nil, err
 	}
 	switch c.Do {
 	case doRebind:
-		held, err := fenced(c, files)
+		held, err := checkFence(c, files)
 		if err == nil && len(held.Disks) > 0 {
-			err = refuse("a drive that a guest may have shows no disks")
+			err = invalidRequest("a drive that a guest may have shows no disks")
 		}
 		if err != nil {
 			return nil, err
@@ -123,18 +123,18 @@ func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *a
 		return nil, s.Local.Rebind(ctx, c.Address, held.Fence)
 	case doOpen:
 		if s.drive != nil {
-			return nil, refuse("one drive is open already")
+			return nil, invalidRequest("one drive is open already")
 		}
 		if s.drive, err = s.Local.open(ctx, c.Address); err != nil {
 			s.drive = nil
 			return nil, err
 		}
-		place := s.drive.place
-		reply.Place = &place
+		path := s.drive.path
+		reply.Path = &path
 		return nil, nil
 	}
-	if s.drive == nil || s.drive.place.Address != c.Address {
-		return nil, refuse("the drive at %q is not open", c.Address)
+	if s.drive == nil || s.drive.path.Address != c.Address {
+		return nil, invalidRequest("the drive at %q is not open", c.Address)
 	}
 	switch c.Do {
 	case doLock:
@@ -144,18 +144,18 @@ func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *a
 	case doRead:
 		return s.drive.Read(ctx, *c.Request)
 	case doChange:
-		held, err := s.guarded(c, files)
+		held, err := s.checkGuarded(c, files)
 		if err != nil {
 			return nil, err
 		}
 		return nil, s.drive.Change(ctx, *c.Request, c.Serial, held)
 	}
-	return nil, refuse("%q is nothing that a helper does", c.Do)
+	return nil, invalidRequest("%q is nothing that a helper does", c.Do)
 }
 
-// allowed asks the host's rules about what is at an address now (SAFETY F13).
-func (s *session) allowed(address string) error {
-	dev, err := Look(s.Local.Sys, address)
+// checkAllowed asks the host's rules about what is at an address now (SAFETY F13).
+func (s *session) checkAllowed(address string) error {
+	dev, err := FindController(s.Local.Sys, address)
 	if err != nil {
 		return err
 	}
@@ -165,77 +165,77 @@ func (s *session) allowed(address string) error {
 	return s.Allow(dev)
 }
 
-// fenced sorts the descriptors and wants the fence among them (SAFETY F1): a file whose
+// checkFence sorts the descriptors and wants the fence among them (SAFETY F1): a file whose
 // lock nobody else has.
-func fenced(c call, files []*os.File) (Held, error) {
+func checkFence(c call, files []*os.File) (HeldFiles, error) {
 	if !c.Fence || len(files) == 0 {
-		return Held{}, refuse("nothing is changed without the device's fence")
+		return HeldFiles{}, invalidRequest("nothing is changed without the device's fence")
 	}
-	held := Held{Fence: files[0]}
+	held := HeldFiles{Fence: files[0]}
 	for _, file := range files[1:] {
 		held.Disks = append(held.Disks, int(file.Fd()))
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(held.Fence.Fd()), &stat); err != nil {
-		return Held{}, fmt.Errorf("look at the fence: %w", err)
+		return HeldFiles{}, fmt.Errorf("look at the fence: %w", err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return Held{}, refuse("what is given for the device's fence is no file")
+		return HeldFiles{}, invalidRequest("what is given for the device's fence is no file")
 	}
 	// Nothing changes for the one who holds it.
 	if err := unix.Flock(int(held.Fence.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return Held{}, hardware.Busy("the device's fence is not the caller's: %v", err)
+		return HeldFiles{}, hardware.Busy("the device's fence is not the caller's: %v", err)
 	}
 	return held, nil
 }
 
-// guarded proves that the caller keeps everybody else away: the fence, the lock on the
+// checkGuarded proves that the caller keeps everybody else away: the fence, the lock on the
 // node, and every disk that the kernel makes of the drive, opened exclusively, and in
 // no other use (SAFETY F12). What a verb does that reaches no disk needs none.
-func (s *session) guarded(c call, files []*os.File) (Held, error) {
-	held, err := fenced(c, files)
+func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
+	held, err := checkFence(c, files)
 	if err != nil {
-		return Held{}, err
+		return HeldFiles{}, err
 	}
 	if !s.locked {
-		return Held{}, refuse("nothing is changed before the controller's node is locked")
+		return HeldFiles{}, invalidRequest("nothing is changed before the controller's node is locked")
 	}
 	given := map[string]bool{}
 	for _, fd := range held.Disks {
 		var stat unix.Stat_t
 		if err := unix.Fstat(fd, &stat); err != nil {
-			return Held{}, fmt.Errorf("look at a disk: %w", err)
+			return HeldFiles{}, fmt.Errorf("look at a disk: %w", err)
 		}
 		if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
-			return Held{}, refuse("what is given for a disk is none")
+			return HeldFiles{}, invalidRequest("what is given for a disk is none")
 		}
-		given[numberOf(stat)] = true
+		given[deviceNumber(stat)] = true
 	}
-	disks, err := s.drive.place.Disks()
+	disks, err := s.drive.path.Disks()
 	if err != nil {
-		return Held{}, err
+		return HeldFiles{}, err
 	}
-	if k, known := kinds[c.Request.Verb]; known && k.bare {
+	if k, known := verbSpecs[c.Request.Verb]; known && k.noNamespaces {
 		return held, nil
 	}
 	for _, disk := range disks {
 		text, err := os.ReadFile(filepath.Join(disk.Dir, "dev"))
 		if err != nil {
-			return Held{}, hardware.Missing("the number of %s cannot be read: %v", disk.Name, err)
+			return HeldFiles{}, hardware.Missing("the number of %s cannot be read: %v", disk.Name, err)
 		}
 		number := strings.TrimSpace(string(text))
 		if !given[number] {
-			return Held{}, hardware.Busy("%s is not held by the caller", disk.Name)
+			return HeldFiles{}, hardware.Busy("%s is not held by the caller", disk.Name)
 		}
-		if err := errors.Join(claimed(disk.Node, number), unused(s.Local.Proc, disk)); err != nil {
-			return Held{}, err
+		if err := errors.Join(checkClaimed(disk.Node, number), checkUnused(s.Local.Proc, disk)); err != nil {
+			return HeldFiles{}, err
 		}
 	}
 	return held, nil
 }
 
-// claimed proves that somebody has the disk exclusively: a second claim is refused.
-func claimed(node, number string) error {
+// checkClaimed proves that somebody has the disk exclusively: a second claim is refused.
+func checkClaimed(node, number string) error {
 	fd, err := unix.Open(node, unix.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EBUSY) {
 		return nil

@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nvmesim.Main(m)) }
 
-// boundary is one server and its caller's end of the socket.
-type boundary struct {
+// helperFixture is one server and its caller's end of the socket.
+type helperFixture struct {
 	t      *testing.T
 	site   *nvmesim.Host
 	conn   *net.UnixConn
@@ -31,13 +31,13 @@ type boundary struct {
 	fence  *os.File
 	served chan error
 	// proc leads to the tables that the server sees; forbid is its rules' answer.
-	proc   string
-	forbid atomic.Pointer[device.Fault]
+	proc    string
+	refusal atomic.Pointer[device.Fault]
 }
 
-// atBoundary is a caller of a server; its drive is open and its node locked.
-func atBoundary(t *testing.T) *boundary {
-	b := &boundary{t: t, site: nvmesim.New(t, nvmesim.Drive("S1"), nvmesim.Drive("S2")), served: make(chan error, 1)}
+// newHelperFixture is a caller of a server; its drive is open and its node locked.
+func newHelperFixture(t *testing.T) *helperFixture {
+	b := &helperFixture{t: t, site: nvmesim.New(t, nvmesim.Drive("S1"), nvmesim.Drive("S2")), served: make(chan error, 1)}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	theirs, err := connection(pair[0])
@@ -47,12 +47,12 @@ func atBoundary(t *testing.T) *boundary {
 	b.proc = filepath.Join(t.TempDir(), "proc")
 	require.NoError(t, os.Symlink("/proc", b.proc))
 	b.server = &Server{
-		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Patience: time.Millisecond, Alone: true},
+		Local: &Local{Tool: b.site.Tool(), Sys: b.site.Sys, Dev: b.site.Dev, Proc: b.proc, Timeout: time.Millisecond, CleanEnvironment: true},
 		Allow: func(d pci.Device) error {
 			if d.Address != b.site.State(0).Address {
 				return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "no"}
 			}
-			if f := b.forbid.Load(); f != nil {
+			if f := b.refusal.Load(); f != nil {
 				return f
 			}
 			return nil
@@ -70,17 +70,17 @@ func atBoundary(t *testing.T) *boundary {
 	return b
 }
 
-func (b *boundary) opened() *boundary {
+func (b *helperFixture) open() *helperFixture {
 	b.t.Helper()
 	require.NoError(b.t, b.call(call{Do: doOpen, Address: b.address()}).err())
 	require.NoError(b.t, b.call(call{Do: doLock, Address: b.address()}).err())
 	return b
 }
 
-func (b *boundary) address() string { return b.site.State(0).Address }
+func (b *helperFixture) address() string { return b.site.State(0).Address }
 
-// raw sends this text and gives the answer.
-func (b *boundary) raw(text string, fds ...int) answer {
+// send sends this text and gives the answer.
+func (b *helperFixture) send(text string, fds ...int) answer {
 	b.t.Helper()
 	var oob []byte
 	if len(fds) > 0 {
@@ -93,22 +93,22 @@ func (b *boundary) raw(text string, fds ...int) answer {
 	require.NoError(b.t, err)
 	require.Empty(b.t, files, "nothing comes back")
 	for left := a.Size; left > 0; {
-		n, err := b.conn.Read(make([]byte, packet))
+		n, err := b.conn.Read(make([]byte, maxPacket))
 		require.NoError(b.t, err)
 		left -= n
 	}
 	return a
 }
 
-func (b *boundary) call(c call, fds ...int) answer {
+func (b *helperFixture) call(c call, fds ...int) answer {
 	b.t.Helper()
 	text, err := json.Marshal(c)
 	require.NoError(b.t, err)
-	return b.raw(string(text), fds...)
+	return b.send(string(text), fds...)
 }
 
 // disk opens the drive's namespace.
-func (b *boundary) disk(name string, flags int) int {
+func (b *helperFixture) disk(name string, flags int) int {
 	b.t.Helper()
 	fd, err := unix.Open(filepath.Join(b.site.Dev, name), unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
 	require.NoError(b.t, err)
@@ -116,8 +116,8 @@ func (b *boundary) disk(name string, flags int) int {
 	return fd
 }
 
-// untouched insists that no command that changes something was sent.
-func (b *boundary) untouched() {
+// requireUnchanged insists that no command that changes something was sent.
+func (b *helperFixture) requireUnchanged() {
 	b.t.Helper()
 	for _, c := range b.site.Log() {
 		require.NotContains(b.t, []uint8{nvmesim.SanitizeDrive, nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SetFeatures, nvmesim.Reset}, c.Opcode)
@@ -128,7 +128,7 @@ func (b *boundary) untouched() {
 //
 // S2.67
 func TestTheHelperTakesVerbs(t *testing.T) {
-	b := atBoundary(t).opened()
+	b := newHelperFixture(t).open()
 	at := fmt.Sprintf(`"address": %q`, b.address())
 	for name, tt := range map[string]struct{ text, says string }{
 		"no message":               {`nvme format /dev/nvme0`, "not understood"},
@@ -151,7 +151,7 @@ func TestTheHelperTakesVerbs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.site.ClearLog()
-			err := b.raw(tt.text).err()
+			err := b.send(tt.text).err()
 			require.Error(t, err)
 			require.ErrorContains(t, err, tt.says)
 			require.Empty(t, b.site.Log())
@@ -164,12 +164,12 @@ func TestTheHelperTakesVerbs(t *testing.T) {
 //
 // F13
 func TestTheHelperAsksTheHostItself(t *testing.T) {
-	b := atBoundary(t)
+	b := newHelperFixture(t)
 	require.ErrorContains(t, b.call(call{Do: doOpen, Address: b.site.State(1).Address}).err(), "no")
-	b.opened()
+	b.open()
 	read := call{Do: doRead, Address: b.address(), Request: &Request{Verb: IdentifyController}}
 	require.NoError(t, b.call(read).err())
-	b.forbid.Store(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "taken out"})
+	b.refusal.Store(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: "taken out"})
 	require.ErrorContains(t, b.call(read).err(), "taken out")
 }
 
@@ -178,7 +178,7 @@ func TestTheHelperAsksTheHostItself(t *testing.T) {
 //
 // F12, F1
 func TestTheHelperChangesNothingUnguarded(t *testing.T) {
-	b := atBoundary(t)
+	b := newHelperFixture(t)
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	require.NoError(t, b.call(call{Do: doOpen, Address: b.address()}).err())
 	fence := int(b.fence.Fd())
@@ -210,13 +210,13 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 		"another action":         {func(c *call) { c.Request = &Request{Verb: Sanitize, Action: 3} }, []int{fence, notLocked}, "is no erase"},
 		"a read as a change":     {func(c *call) { c.Request = &Request{Verb: Health} }, []int{fence, notLocked}, "in the wrong way"},
 		"a namespace of nothing": {func(c *call) { c.Request = &Request{Verb: CreateNamespace} }, []int{fence, notLocked}, "0 blocks"},
-		"all are attached":       {func(c *call) { c.Request = &Request{Verb: AttachNamespace, NSID: Every} }, []int{fence, notLocked}, "not all"},
+		"all are attached":       {func(c *call) { c.Request = &Request{Verb: AttachNamespace, NSID: AllNamespaces} }, []int{fence, notLocked}, "not all"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := erase
 			tt.change(&c)
 			require.ErrorContains(t, b.call(c, tt.fds...).err(), tt.says)
-			b.untouched()
+			b.requireUnchanged()
 		})
 	}
 	require.NoError(t, b.call(erase, fence, notLocked).err())
@@ -229,10 +229,10 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 //
 // F12
 func TestADiskThatIsOpenIsNotHeld(t *testing.T) {
-	b := atBoundary(t).opened()
+	b := newHelperFixture(t).open()
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	require.ErrorContains(t, b.call(erase, int(b.fence.Fd()), b.disk("nvme0n1", 0)).err(), "not opened exclusively")
-	b.untouched()
+	b.requireUnchanged()
 }
 
 // TestACommandOutlivesItsCaller: the helper waits for it, and its fence and disks are
@@ -240,7 +240,7 @@ func TestADiskThatIsOpenIsNotHeld(t *testing.T) {
 //
 // F1
 func TestACommandOutlivesItsCaller(t *testing.T) {
-	b := atBoundary(t).opened()
+	b := newHelperFixture(t).open()
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true}}
 	})
@@ -309,7 +309,7 @@ func holders(t *testing.T, file *os.File) (pids []int) {
 //
 // F21
 func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
-	b := atBoundary(t)
+	b := newHelperFixture(t)
 	rebind := call{Do: doRebind, Address: b.address(), Fence: true}
 	fence := int(b.fence.Fd())
 	require.ErrorContains(t, b.call(rebind).err(), "without the device's fence")
@@ -325,20 +325,20 @@ func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
 // asking alone.
 func TestEveryVerbIsOneCommandLine(t *testing.T) {
 	r := Request{NSID: 1, Detached: true, Feature: 6, Value: 1, Action: CryptoErase, Blocks: 8, Format: 1, Controller: 2}
-	for verb, k := range kinds {
+	for verb, k := range verbSpecs {
 		taken := Request{}
-		if k.takes != nil {
-			taken = k.takes(r)
+		if k.fields != nil {
+			taken = k.fields(r)
 		}
-		if verb == HostMetadata || verb == ForgetMetadata {
+		if verb == HostMetadata || verb == DeleteMetadata {
 			taken.Feature = NamespaceMetadata
 		}
 		taken.Verb = verb
-		_, err := taken.check(k.changes)
+		_, err := taken.spec(k.changes)
 		require.NoError(t, err, verb)
-		_, err = taken.check(!k.changes)
+		_, err = taken.spec(!k.changes)
 		require.Error(t, err, verb)
-		for i, word := range k.line(taken) {
+		for i, word := range k.argv(taken) {
 			form := `^--[a-z0-9-]+(=(0x)?[0-9a-f]+|=json)?$`
 			if i == 0 {
 				form = `^[a-z-]+$`
@@ -353,21 +353,21 @@ func TestMetadataIsOfOnePlace(t *testing.T) {
 	for says, r := range map[string]Request{
 		"has no namespace":        {Feature: ControllerMetadata, NSID: 1},
 		"0 is no namespace":       {Feature: NamespaceMetadata},
-		"not all":                 {Feature: NamespaceMetadata, NSID: Every},
+		"not all":                 {Feature: NamespaceMetadata, NSID: AllNamespaces},
 		"is no host metadata":     {Feature: 0x06},
 		"no element is of type 6": {Feature: ControllerMetadata, Element: 64},
 	} {
-		r.Verb = ForgetMetadata
-		_, err := r.check(true)
+		r.Verb = DeleteMetadata
+		_, err := r.spec(true)
 		require.ErrorContains(t, err, says)
 	}
-	k, err := Request{Verb: ForgetMetadata, Feature: NamespaceMetadata, NSID: 1, Element: 63}.check(true)
+	k, err := Request{Verb: DeleteMetadata, Feature: NamespaceMetadata, NSID: 1, Element: 63}.spec(true)
 	require.NoError(t, err)
-	require.Len(t, k.data(Request{Element: 63}), MetadataSize)
+	require.Len(t, k.stdin(Request{Element: 63}), MetadataSize)
 }
 
-// shows has the server see these tables of the kernel from now on.
-func (b *boundary) shows(proc string) {
+// showProc has the server see these tables of the kernel from now on.
+func (b *helperFixture) showProc(proc string) {
 	b.t.Helper()
 	require.NoError(b.t, os.Remove(b.proc))
 	require.NoError(b.t, os.Symlink(proc, b.proc))
@@ -377,7 +377,7 @@ func (b *boundary) shows(proc string) {
 //
 // F12
 func TestWhatIsInUseIsNotErased(t *testing.T) {
-	b := atBoundary(t).opened()
+	b := newHelperFixture(t).open()
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	fence, disk := int(b.fence.Fd()), b.disk("nvme0n1", unix.O_EXCL)
 	var stat unix.Stat_t
@@ -386,7 +386,7 @@ func TestWhatIsInUseIsNotErased(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, dirs, 1)
 	for name, tt := range map[string]struct{ mounts, swaps, part, holder, says string }{
-		"mounted":             {mounts: "30 1 " + numberOf(stat) + " / /mnt rw - ext4 /dev/nvme0n1 rw", says: "mounted at /mnt"},
+		"mounted":             {mounts: "30 1 " + deviceNumber(stat) + " / /mnt rw - ext4 /dev/nvme0n1 rw", says: "mounted at /mnt"},
 		"a partition mounted": {mounts: "30 1 259:77 / /mnt rw - ext4 /dev/nvme0n1p1 rw", part: "259:77", says: "mounted at /mnt"},
 		"swap":                {swaps: filepath.Join(b.site.Dev, "nvme0n1") + " partition 1 0 -2", says: "used as swap"},
 		"held":                {holder: "dm-0", says: "held by dm-0"},
@@ -396,7 +396,7 @@ func TestWhatIsInUseIsNotErased(t *testing.T) {
 			require.NoError(t, os.Mkdir(filepath.Join(proc, "self"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(proc, "self/mountinfo"), []byte(tt.mounts+"\n"), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(proc, "swaps"), []byte(tt.swaps+"\n"), 0o600))
-			b.shows(proc)
+			b.showProc(proc)
 			part, holder := filepath.Join(dirs[0], "nvme0n1p1"), filepath.Join(dirs[0], "holders", tt.holder)
 			if tt.part != "" {
 				require.NoError(t, os.Mkdir(part, 0o755))
@@ -409,9 +409,9 @@ func TestWhatIsInUseIsNotErased(t *testing.T) {
 			}
 			require.ErrorContains(t, b.call(erase, fence, disk).err(), tt.says)
 			require.NoError(t, os.RemoveAll(part))
-			b.untouched()
+			b.requireUnchanged()
 		})
 	}
-	b.shows("/proc")
+	b.showProc("/proc")
 	require.NoError(t, b.call(erase, fence, disk).err())
 }

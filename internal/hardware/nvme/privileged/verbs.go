@@ -30,7 +30,7 @@ const (
 	SanitizeState       Verb = "sanitize-state"
 	Health              Verb = "health"
 	Firmware            Verb = "firmware"
-	LevelZero           Verb = "level-0"
+	OpalLevel0Discovery Verb = "level-0"
 	DefaultFeature      Verb = "default-feature"
 	SavedFeature        Verb = "saved-feature"
 	HostMetadata        Verb = "host-metadata"
@@ -38,16 +38,16 @@ const (
 
 // The verbs that change the drive, or what the kernel shows of it.
 const (
-	SetFeature        Verb = "set-feature"
-	ForgetMetadata    Verb = "forget-metadata"
-	Unprotect         Verb = "unprotect"
-	Sanitize          Verb = "sanitize"
-	LeaveVerification Verb = "leave-verification"
-	DeleteNamespaces  Verb = "delete-namespaces"
-	CreateNamespace   Verb = "create-namespace"
-	AttachNamespace   Verb = "attach-namespace"
-	Rescan            Verb = "rescan"
-	Reset             Verb = "reset"
+	SetFeature            Verb = "set-feature"
+	DeleteMetadata        Verb = "forget-metadata"
+	Unprotect             Verb = "unprotect"
+	Sanitize              Verb = "sanitize"
+	ExitMediaVerification Verb = "leave-verification"
+	DeleteNamespaces      Verb = "delete-namespaces"
+	CreateNamespace       Verb = "create-namespace"
+	AttachNamespace       Verb = "attach-namespace"
+	Rescan                Verb = "rescan"
+	Reset                 Verb = "reset"
 )
 
 // Request is a verb with the numbers that it takes; all others are zero.
@@ -76,15 +76,15 @@ type Request struct {
 const (
 	BlockErase  = 2
 	CryptoErase = 4
-	// leave is the action that ends the media verification state.
-	leave = 5
+	// exitMediaVerification is the action that ends the media verification state.
+	exitMediaVerification = 5
 )
 
-// Every namespace, where a number is asked for.
-const Every uint32 = 0xffffffff
+// AllNamespaces namespace, where a number is asked for.
+const AllNamespaces uint32 = 0xffffffff
 
-// LevelZeroSize is how many bytes LevelZero gives at its output's end.
-const LevelZeroSize = 2048
+// OpalLevel0Size is how many bytes LevelZero gives at its output's end.
+const OpalLevel0Size = 2048
 
 // Features are those that may be read and set: they outlast a tenant, and need no data
 // and no namespace. Arbitration, power management, write cache, thermal management.
@@ -104,72 +104,72 @@ const MetadataSize = 4096
 // writeProtection is the feature that Unprotect sets to none.
 const writeProtection uint8 = 0x84
 
-// kind is what one verb is.
-type kind struct {
+// verbSpec is what one verb is.
+type verbSpec struct {
 	changes bool
-	// bare: it reaches no namespace's bytes, and none need be held for it.
-	bare bool
-	// takes gives the numbers that the verb takes, and nothing else.
-	takes func(r Request) Request
-	// wrong says what is wrong with them, "" where nothing is.
-	wrong func(r Request) string
-	// line is the command of nvme-cli, without the controller, which is its second word.
-	line func(r Request) []string
-	// data is what the command sends to the drive; nvme-cli takes it from its stdin.
-	data func(r Request) []byte
+	// noNamespaces: it reaches no namespace's bytes, and none need be held for it.
+	noNamespaces bool
+	// fields gives the numbers that the verb takes, and nothing else.
+	fields func(r Request) Request
+	// validate says what is wrong with them, "" where nothing is.
+	validate func(r Request) string
+	// argv is the command of nvme-cli, without the controller, which is its second word.
+	argv func(r Request) []string
+	// stdin is what the command sends to the drive; nvme-cli takes it from its stdin.
+	stdin func(r Request) []byte
 }
 
 const asJSON = "--output-format=json"
 
-// plain is a verb without numbers.
-func plain(words ...string) kind {
-	return kind{line: func(Request) []string { return words }}
+// readVerb is a verb without numbers.
+func readVerb(words ...string) verbSpec {
+	return verbSpec{argv: func(Request) []string { return words }}
 }
 
-// changing is a verb without numbers that changes something.
-func changing(words ...string) kind {
-	k := plain(words...)
+// changeVerb is a verb without numbers that changes something.
+func changeVerb(words ...string) verbSpec {
+	k := readVerb(words...)
 	k.changes = true
 	return k
 }
 
-func number[T uint8 | uint16 | uint32 | uint64](option string, n T) string {
+func numberOption[T uint8 | uint16 | uint32 | uint64](option string, n T) string {
 	return "--" + option + "=" + strconv.FormatUint(uint64(n), 10)
 }
 
 func featureOnly(r Request) Request { return Request{Feature: r.Feature} }
 
-func wrongFeature(r Request) string {
+func validateFeature(r Request) string {
 	if !slices.Contains(Features(), r.Feature) {
 		return fmt.Sprintf("feature 0x%02x is none of those that are put back", r.Feature)
 	}
 	return ""
 }
 
-func feature(which string) kind {
-	return kind{takes: featureOnly, wrong: wrongFeature, line: func(r Request) []string {
-		return []string{"get-feature", number("feature-id", r.Feature), "--sel=" + which}
+func featureVerb(which string) verbSpec {
+	return verbSpec{fields: featureOnly, validate: validateFeature, argv: func(r Request) []string {
+		return []string{"get-feature", numberOption("feature-id", r.Feature), "--sel=" + which}
 	}}
 }
 
-// kinds is every verb there is.
-var kinds = map[Verb]kind{
-	IdentifyController:  plain("id-ctrl", asJSON),
-	ActiveNamespaces:    plain("list-ns", asJSON),
-	AllocatedNamespaces: plain("list-ns", "--all", asJSON),
-	Controllers:         plain("list-ctrl", asJSON),
-	SanitizeLog:         plain("sanitize-log", asJSON),
-	SanitizeState:       plain("get-log", "--log-id=0x81", "--log-len=512", "--raw-binary"),
-	Health:              plain("smart-log", asJSON),
-	Firmware:            plain("fw-log", asJSON),
-	LevelZero:           plain("security-recv", "--secp=1", "--spsp=1", number("size", uint32(LevelZeroSize)), number("al", uint32(LevelZeroSize)), "--raw-binary"),
-	DefaultFeature:      feature("1"),
-	SavedFeature:        feature("2"),
+// verbSpecs is every verb there is.
+var verbSpecs = map[Verb]verbSpec{
+	IdentifyController:  readVerb("id-ctrl", asJSON),
+	ActiveNamespaces:    readVerb("list-ns", asJSON),
+	AllocatedNamespaces: readVerb("list-ns", "--all", asJSON),
+	Controllers:         readVerb("list-ctrl", asJSON),
+	SanitizeLog:         readVerb("sanitize-log", asJSON),
+	SanitizeState:       readVerb("get-log", "--log-id=0x81", "--log-len=512", "--raw-binary"),
+	Health:              readVerb("smart-log", asJSON),
+	Firmware:            readVerb("fw-log", asJSON),
+	OpalLevel0Discovery: readVerb("security-recv", "--secp=1", "--spsp=1", numberOption("size", uint32(OpalLevel0Size)), numberOption("al", uint32(OpalLevel0Size)), "--raw-binary"),
+	DefaultFeature:      featureVerb("1"),
+	SavedFeature:        featureVerb("2"),
 	IdentifyNamespace: {
-		takes: func(r Request) Request { return Request{NSID: r.NSID, Detached: r.Detached} },
-		wrong: wrongNamespace,
-		line: func(r Request) []string {
-			words := []string{"id-ns", number("namespace-id", r.NSID), asJSON}
+		fields:   func(r Request) Request { return Request{NSID: r.NSID, Detached: r.Detached} },
+		validate: validateNamespace,
+		argv: func(r Request) []string {
+			words := []string{"id-ns", numberOption("namespace-id", r.NSID), asJSON}
 			if r.Detached {
 				words = append(words, "--force")
 			}
@@ -177,27 +177,29 @@ var kinds = map[Verb]kind{
 		},
 	},
 	SetFeature: {
-		changes: true,
-		takes:   func(r Request) Request { return Request{Feature: r.Feature, Value: r.Value} },
-		wrong:   wrongFeature,
-		line: func(r Request) []string {
-			return []string{"set-feature", number("feature-id", r.Feature), number("value", r.Value), "--save"}
+		changes:  true,
+		fields:   func(r Request) Request { return Request{Feature: r.Feature, Value: r.Value} },
+		validate: validateFeature,
+		argv: func(r Request) []string {
+			return []string{"set-feature", numberOption("feature-id", r.Feature), numberOption("value", r.Value), "--save"}
 		},
 	},
 	HostMetadata: {
-		takes: func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID} },
-		wrong: wrongMetadata,
-		line:  func(r Request) []string { return append([]string{"get-feature"}, metadata(r, "--raw-binary")...) },
-	},
-	ForgetMetadata: {
-		changes: true,
-		takes:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID, Element: r.Element} },
-		wrong:   wrongMetadata,
-		line: func(r Request) []string {
-			const deleteEntries = 1 << 13 // dword 11, Element Action
-			return append([]string{"set-feature"}, metadata(r, number("value", uint32(deleteEntries)))...)
+		fields:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID} },
+		validate: validateMetadata,
+		argv: func(r Request) []string {
+			return append([]string{"get-feature"}, metadataOptions(r, "--raw-binary")...)
 		},
-		data: func(r Request) []byte {
+	},
+	DeleteMetadata: {
+		changes:  true,
+		fields:   func(r Request) Request { return Request{Feature: r.Feature, NSID: r.NSID, Element: r.Element} },
+		validate: validateMetadata,
+		argv: func(r Request) []string {
+			const deleteEntries = 1 << 13 // dword 11, Element Action
+			return append([]string{"set-feature"}, metadataOptions(r, numberOption("value", uint32(deleteEntries)))...)
+		},
+		stdin: func(r Request) []byte {
 			one := make([]byte, MetadataSize)
 			one[0], one[2] = 1, r.Element // one descriptor, without a value
 			return one
@@ -206,69 +208,69 @@ var kinds = map[Verb]kind{
 	// The write protection of one namespace, which is not among Features: it has a namespace
 	// and is never saved.
 	Unprotect: {
-		changes: true,
-		takes:   func(r Request) Request { return Request{NSID: r.NSID} },
-		wrong:   wrongOne,
-		line: func(r Request) []string {
-			return []string{"set-feature", number("feature-id", writeProtection), number("namespace-id", r.NSID), "--value=0"}
+		changes:  true,
+		fields:   func(r Request) Request { return Request{NSID: r.NSID} },
+		validate: validateOneNamespace,
+		argv: func(r Request) []string {
+			return []string{"set-feature", numberOption("feature-id", writeProtection), numberOption("namespace-id", r.NSID), "--value=0"}
 		},
 	},
 	Sanitize: {
 		changes: true,
-		takes:   func(r Request) Request { return Request{Action: r.Action} },
-		wrong: func(r Request) string {
+		fields:  func(r Request) Request { return Request{Action: r.Action} },
+		validate: func(r Request) string {
 			if r.Action != CryptoErase && r.Action != BlockErase {
 				return fmt.Sprintf("action %d is no erase", r.Action)
 			}
 			return ""
 		},
-		line: func(r Request) []string { return []string{"sanitize", number("sanact", r.Action)} },
+		argv: func(r Request) []string { return []string{"sanitize", numberOption("sanact", r.Action)} },
 	},
 	// nvme sanitize itself refuses this action in the versions that are about.
-	LeaveVerification: changing("admin-passthru", "--opcode=0x84", number("cdw10", uint32(leave))),
-	DeleteNamespaces:  changing("delete-ns", "--namespace-id=0xffffffff"),
+	ExitMediaVerification: changeVerb("admin-passthru", "--opcode=0x84", numberOption("cdw10", uint32(exitMediaVerification))),
+	DeleteNamespaces:      changeVerb("delete-ns", "--namespace-id=0xffffffff"),
 	CreateNamespace: {
 		changes: true,
-		takes:   func(r Request) Request { return Request{Blocks: r.Blocks, Format: r.Format} },
-		wrong: func(r Request) string {
+		fields:  func(r Request) Request { return Request{Blocks: r.Blocks, Format: r.Format} },
+		validate: func(r Request) string {
 			const formats = 64
 			if r.Blocks == 0 || r.Format >= formats {
 				return fmt.Sprintf("no namespace has %d blocks of format %d", r.Blocks, r.Format)
 			}
 			return ""
 		},
-		line: func(r Request) []string {
-			return []string{"create-ns", number("nsze", r.Blocks), number("ncap", r.Blocks), number("flbas", r.Format)}
+		argv: func(r Request) []string {
+			return []string{"create-ns", numberOption("nsze", r.Blocks), numberOption("ncap", r.Blocks), numberOption("flbas", r.Format)}
 		},
 	},
 	AttachNamespace: {
-		changes: true,
-		takes:   func(r Request) Request { return Request{NSID: r.NSID, Controller: r.Controller} },
-		wrong:   wrongOne,
-		line: func(r Request) []string {
-			return []string{"attach-ns", number("namespace-id", r.NSID), number("controllers", r.Controller)}
+		changes:  true,
+		fields:   func(r Request) Request { return Request{NSID: r.NSID, Controller: r.Controller} },
+		validate: validateOneNamespace,
+		argv: func(r Request) []string {
+			return []string{"attach-ns", numberOption("namespace-id", r.NSID), numberOption("controllers", r.Controller)}
 		},
 	},
-	Rescan: {changes: true, bare: true, line: func(Request) []string { return []string{"ns-rescan"} }},
-	Reset:  changing("reset"),
+	Rescan: {changes: true, noNamespaces: true, argv: func(Request) []string { return []string{"ns-rescan"} }},
+	Reset:  changeVerb("reset"),
 }
 
-// metadata are the options that name host metadata, and one more.
-func metadata(r Request, more string) []string {
-	words := []string{number("feature-id", r.Feature), number("data-len", uint32(MetadataSize)), more}
+// metadataOptions are the options that name host metadata, and one more.
+func metadataOptions(r Request, more string) []string {
+	words := []string{numberOption("feature-id", r.Feature), numberOption("data-len", uint32(MetadataSize)), more}
 	if r.NSID != 0 {
-		words = append(words, number("namespace-id", r.NSID))
+		words = append(words, numberOption("namespace-id", r.NSID))
 	}
 	return words
 }
 
-func wrongMetadata(r Request) string {
+func validateMetadata(r Request) string {
 	const types = 64
 	switch {
 	case r.Element >= types:
 		return fmt.Sprintf("no element is of type %d", r.Element)
 	case r.Feature == NamespaceMetadata:
-		return wrongOne(r)
+		return validateOneNamespace(r)
 	case r.Feature != EnhancedControllerMetadata && r.Feature != ControllerMetadata:
 		return fmt.Sprintf("feature 0x%02x is no host metadata", r.Feature)
 	case r.NSID != 0:
@@ -277,46 +279,46 @@ func wrongMetadata(r Request) string {
 	return ""
 }
 
-func wrongNamespace(r Request) string {
+func validateNamespace(r Request) string {
 	if r.NSID == 0 {
 		return "0 is no namespace"
 	}
 	return ""
 }
 
-func wrongOne(r Request) string {
-	if r.NSID == Every {
+func validateOneNamespace(r Request) string {
+	if r.NSID == AllNamespaces {
 		return "it is for one namespace, not all"
 	}
-	return wrongNamespace(r)
+	return validateNamespace(r)
 }
 
-// check finds the kind of a request, and refuses one that says more, or other, than its
+// spec finds the kind of a request, and refuses one that says more, or other, than its
 // verb takes.
-func (r Request) check(changes bool) (kind, error) {
-	k, known := kinds[r.Verb]
+func (r Request) spec(changes bool) (verbSpec, error) {
+	k, known := verbSpecs[r.Verb]
 	if !known {
-		return kind{}, refuse("there is no verb %q", r.Verb)
+		return verbSpec{}, invalidRequest("there is no verb %q", r.Verb)
 	}
 	if k.changes != changes {
-		return kind{}, refuse("the verb %q is asked for in the wrong way", r.Verb)
+		return verbSpec{}, invalidRequest("the verb %q is asked for in the wrong way", r.Verb)
 	}
 	taken := Request{}
-	if k.takes != nil {
-		taken = k.takes(r)
+	if k.fields != nil {
+		taken = k.fields(r)
 	}
 	if taken.Verb = r.Verb; taken != r {
-		return kind{}, refuse("the verb %q is given numbers that it does not take", r.Verb)
+		return verbSpec{}, invalidRequest("the verb %q is given numbers that it does not take", r.Verb)
 	}
-	if k.wrong != nil {
-		if why := k.wrong(r); why != "" {
-			return kind{}, refuse("the verb %q: %s", r.Verb, why)
+	if k.validate != nil {
+		if why := k.validate(r); why != "" {
+			return verbSpec{}, invalidRequest("the verb %q: %s", r.Verb, why)
 		}
 	}
 	return k, nil
 }
 
-// refuse is the fault of a request that is never carried out: no driver makes it.
-func refuse(format string, args ...any) *device.Fault {
+// invalidRequest is the fault of a request that is never carried out: no driver makes it.
+func invalidRequest(format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...), Remedy: "report it: nothing was done"}
 }

@@ -37,7 +37,7 @@ type call struct {
 // answer is the packet that comes back; Size bytes of output follow it in packets of
 // their own.
 type answer struct {
-	Place   *Place        `json:"place,omitempty"`
+	Path    *DevicePath   `json:"path,omitempty"`
 	Size    int           `json:"size,omitempty"`
 	Fault   *device.Fault `json:"fault,omitempty"`
 	Failure *Failure      `json:"failure,omitempty"`
@@ -45,14 +45,14 @@ type answer struct {
 }
 
 const (
-	// packet is the most that one packet holds.
-	packet = 32 << 10
-	// rights is the most descriptors that the kernel passes at once.
-	rights = 253
+	// maxPacket is the most that one packet holds.
+	maxPacket = 32 << 10
+	// maxDescriptors is the most descriptors that the kernel passes at once.
+	maxDescriptors = 253
 )
 
-// wrong gives the answer that stands for an error.
-func wrong(err error) answer {
+// errorAnswer gives the answer that stands for an error.
+func errorAnswer(err error) answer {
 	var failure *Failure
 	if fault, ok := device.AsFault(err); ok {
 		return answer{Fault: fault}
@@ -82,7 +82,7 @@ func send(conn *net.UnixConn, value any, fds []int) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > packet || len(fds) > rights {
+	if len(text) > maxPacket || len(fds) > maxDescriptors {
 		return fmt.Errorf("a message of %d bytes and %d descriptors is too large", len(text), len(fds))
 	}
 	var oob []byte
@@ -97,7 +97,7 @@ func send(conn *net.UnixConn, value any, fds []int) error {
 // descriptors, also with an error; the caller closes them. It is io.EOF where the other
 // end is gone.
 func receive(conn *net.UnixConn, into any) ([]*os.File, error) {
-	text, oob := make([]byte, packet+1), make([]byte, unix.CmsgSpace(rights*4))
+	text, oob := make([]byte, maxPacket+1), make([]byte, unix.CmsgSpace(maxDescriptors*4))
 	n, extra, flags, _, err := conn.ReadMsgUnix(text, oob)
 	files, parsed := descriptors(oob[:extra])
 	switch {
@@ -107,16 +107,16 @@ func receive(conn *net.UnixConn, into any) ([]*os.File, error) {
 		return files, io.EOF
 	case parsed != nil:
 		return files, fmt.Errorf("descriptors: %w", parsed)
-	case flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 || n > packet:
-		return files, refuse("a message is too large")
+	case flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 || n > maxPacket:
+		return files, invalidRequest("a message is too large")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text[:n]))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		return files, refuse("a message is not understood: %v", err)
+		return files, invalidRequest("a message is not understood: %v", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return files, refuse("a message has more than one value")
+		return files, invalidRequest("a message has more than one value")
 	}
 	return files, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	if err := script.Keep(); err != nil {
+	if err := script.RunSupervisor(); err != nil {
 		fmt.Fprintln(os.Stderr, "supervisor:", err)
 		os.Exit(1)
 	}

@@ -15,12 +15,12 @@ import (
 	"burnish/internal/pci"
 )
 
-// Class is the PCI class of NVMe controllers: mass storage, non-volatile memory, NVM
+// PCIClass is the PCI class of NVMe controllers: mass storage, non-volatile memory, NVM
 // Express; the last two digits are the interface and the driver that serves it.
-const Class = "010802"
+const PCIClass = "010802"
 
-// Place is where the kernel shows a controller. What is read here needs no privilege.
-type Place struct {
+// DevicePath is where the kernel shows a controller. What is read here needs no privilege.
+type DevicePath struct {
 	Address    string `json:"address"`    // on the PCI bus
 	Controller string `json:"controller"` // the kernel's: nvme0
 	Dir        string `json:"dir"`        // in sysfs, without links
@@ -29,22 +29,22 @@ type Place struct {
 	Dev        string `json:"dev"` // where nodes are
 }
 
-// Shown is a namespace that the kernel shows as a disk.
-type Shown struct {
+// Disk is a namespace that the kernel shows as a disk.
+type Disk struct {
 	Name, Dir, Node string
 	NSID            uint32
 }
 
-// Look finds the NVMe controller at a PCI address. A virtual function is refused, and
+// FindController finds the NVMe controller at a PCI address. A virtual function is refused, and
 // one that has some. Faults: target_missing, invalid_setting, target_shared.
-func Look(sys, address string) (pci.Device, error) {
+func FindController(sys, address string) (pci.Device, error) {
 	dev, found, err := pci.ReadDevice(filepath.Join(sys, "bus/pci/devices"), address)
 	switch {
 	case err != nil:
 		return pci.Device{}, err
 	case !found:
 		return pci.Device{}, hardware.Missing("there is no PCI device at %s", address)
-	case dev.Class != Class:
+	case dev.Class != PCIClass:
 		return pci.Device{}, hardware.Invalid("what is at %s is no NVMe controller (class %s)", address, dev.Class)
 	case dev.Type == pci.Virtual:
 		return pci.Device{}, hardware.Invalid("%s is a virtual function; only whole drives are cleaned", address)
@@ -55,7 +55,7 @@ func Look(sys, address string) (pci.Device, error) {
 }
 
 // Attribute reads one of the controller's attributes in sysfs.
-func (p Place) Attribute(name string) (string, error) {
+func (p DevicePath) Attribute(name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
 	if err != nil {
 		return "", hardware.Missing("%s of %s cannot be read: %v", name, p.Controller, err)
@@ -65,7 +65,7 @@ func (p Place) Attribute(name string) (string, error) {
 
 // Subsystem is the directory in sysfs of the controller's subsystem, "" where the
 // kernel shows none.
-func (p Place) Subsystem() (string, error) {
+func (p DevicePath) Subsystem() (string, error) {
 	all, err := filepath.Glob(filepath.Join(p.Sys, "class/nvme-subsystem/nvme-subsys*", p.Controller))
 	if err != nil || len(all) == 0 {
 		return "", err
@@ -81,7 +81,7 @@ var namespaceName = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
 // Disks lists every disk that the kernel makes of the drive, in the order of their
 // namespaces: below its controller, or below its subsystem, where the kernel knows more
 // than one path to it.
-func (p Place) Disks() ([]Shown, error) {
+func (p DevicePath) Disks() ([]Disk, error) {
 	dirs := []string{p.Dir}
 	subsystem, err := p.Subsystem()
 	if err != nil {
@@ -90,7 +90,7 @@ func (p Place) Disks() ([]Shown, error) {
 	if subsystem != "" {
 		dirs = append(dirs, subsystem)
 	}
-	var all []Shown
+	var all []Disk
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -100,7 +100,7 @@ func (p Place) Disks() ([]Shown, error) {
 			if !namespaceName.MatchString(entry.Name()) || entry.Type()&fs.ModeSymlink != 0 {
 				continue
 			}
-			s := Shown{Name: entry.Name(), Dir: filepath.Join(dir, entry.Name()), Node: filepath.Join(p.Dev, entry.Name())}
+			s := Disk{Name: entry.Name(), Dir: filepath.Join(dir, entry.Name()), Node: filepath.Join(p.Dev, entry.Name())}
 			if hidden, err := os.ReadFile(filepath.Join(s.Dir, "hidden")); err == nil && strings.TrimSpace(string(hidden)) == "1" {
 				continue // a path below a disk that is listed with the subsystem
 			}
@@ -116,6 +116,6 @@ func (p Place) Disks() ([]Shown, error) {
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b Shown) int { return int(int64(a.NSID) - int64(b.NSID)) })
+	slices.SortFunc(all, func(a, b Disk) int { return int(int64(a.NSID) - int64(b.NSID)) })
 	return all, nil
 }

@@ -79,20 +79,20 @@ type Sanitizer interface {
 	// StartSanitize begins one and returns at once; nothing can stop it then. Faults:
 	// sanitize_running where one runs already, command_refused.
 	StartSanitize(ctx context.Context, o device.Operation) error
-	// LeaveVerification ends the media verification state.
-	LeaveVerification(ctx context.Context) error
+	// ExitMediaVerification ends the media verification state.
+	ExitMediaVerification(ctx context.Context) error
 }
 
-// Namespaced is a Handle of a device that is cut into namespaces (S2.57, SAFETY F17).
+// NamespaceManager is a Handle of a device that is cut into namespaces (S2.57, SAFETY F17).
 // The Handle's Size and its bytes are those of all active ones, one after the other.
-type Namespaced interface {
+type NamespaceManager interface {
 	// Layout says how the device is cut, as it is now.
 	Layout(ctx context.Context) (device.Layout, error)
-	// Complete is nil if the Handle reaches every byte of every allocated namespace
+	// CheckComplete is nil if the Handle reaches every byte of every allocated namespace
 	// and their sum is the enrolled size; else it is the fault layout.
-	Complete(ctx context.Context) error
-	// Consolidates says whether the device lets itself be cut, by its own word.
-	Consolidates() bool
+	CheckComplete(ctx context.Context) error
+	// CanConsolidate says whether the device lets itself be cut, by its own word.
+	CanConsolidate() bool
 	// Consolidate deletes every namespace and makes one of the enrolled size and
 	// block size, and proves by reading again that it is there. mayGoOn is asked
 	// before each command. A second run begins again. Faults: command_refused, layout.
@@ -127,26 +127,26 @@ type Health struct {
 	PowerOn  time.Duration `json:"power_on"`
 }
 
-// Wearing is a Handle of a device that wears out (S0.32).
-type Wearing interface {
+// HealthReporter is a Handle of a device that wears out (S0.32).
+type HealthReporter interface {
 	// Health reads the device's own account of its wear.
 	Health(ctx context.Context) (Health, error)
 }
 
-// Performer is a Handle whose driver does whole steps in a way of its own (S0.31):
+// StepRunner is a Handle whose driver does whole steps in a way of its own (S0.31):
 // those that Discovery.Offers names.
-type Performer interface {
-	// Perform does the step and returns when it has ended. It proves that the device is
+type StepRunner interface {
+	// RunStep does the step and returns when it has ended. It proves that the device is
 	// the enrolled one and nobody else's, before and after. mayGoOn is asked before it
 	// begins and while it runs. Its error, and the end of ctx, stop the step, but not
 	// where what is half done would be worse. note is one line for the record. Faults:
 	// those of Open, no_such_step, step_failed, tool_output.
-	Perform(ctx context.Context, step string, mayGoOn func() error) (note string, err error)
+	RunStep(ctx context.Context, step string, mayGoOn func() error) (note string, err error)
 }
 
-// Secured is a Handle of a device on which a tenant may leave more than data (SAFETY
+// SecurityCleaner is a Handle of a device on which a tenant may leave more than data (SAFETY
 // F20).
-type Secured interface {
+type SecurityCleaner interface {
 	// Secure finds what a tenant may have left outside of user data, and puts back what
 	// can be put back. note is one line for the record. Faults: locked, firmware_changed,
 	// write_protected, command_refused.

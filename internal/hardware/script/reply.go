@@ -24,11 +24,11 @@ const (
 	pciReset        = "pci_reset"
 )
 
-// offered are the steps that a program may offer.
-var offered = []string{eraseDevice, verify, firmwareReflash, pciReset}
+// programSteps are the steps that a program may offer.
+var programSteps = []string{eraseDevice, verify, firmwareReflash, pciReset}
 
-// says is what a program says of its device.
-type says struct {
+// identifyReply is what a program says of its device.
+type identifyReply struct {
 	Serial   string   `json:"serial"`
 	Model    string   `json:"model"`
 	Firmware string   `json:"firmware"`
@@ -39,15 +39,15 @@ type says struct {
 	estimate time.Duration
 }
 
-// longest is the longest estimate that is believed: 30 days.
-const longest = 30 * 24 * time.Hour
+// maxEstimate is the longest estimate that is believed: 30 days.
+const maxEstimate = 30 * 24 * time.Hour
 
-// parseSays reads the answer to identify. Serial and model are single printable words
+// parseIdentifyReply reads the answer to identify. Serial and model are single printable words
 // or lines: records and locks are named by them.
-func parseSays(line []byte) (says, error) {
-	var s says
-	if err := strict(line, &s); err != nil {
-		return says{}, err
+func parseIdentifyReply(line []byte) (identifyReply, error) {
+	var s identifyReply
+	if err := decodeStrict(line, &s); err != nil {
+		return identifyReply{}, err
 	}
 	for _, text := range []struct {
 		name, value string
@@ -55,57 +55,57 @@ func parseSays(line []byte) (says, error) {
 	}{{"serial", s.Serial, true}, {"model", s.Model, false}, {"firmware", s.Firmware, false}} {
 		switch {
 		case text.needed && text.value == "":
-			return says{}, fmt.Errorf("it tells no %s: the device could not be told from another", text.name)
+			return identifyReply{}, fmt.Errorf("it tells no %s: the device could not be told from another", text.name)
 		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
-			return says{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
+			return identifyReply{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
 		}
 	}
 	if s.Size < 0 {
-		return says{}, fmt.Errorf("its size is %d", s.Size)
+		return identifyReply{}, fmt.Errorf("its size is %d", s.Size)
 	}
 	for i, step := range s.Steps {
 		switch {
-		case !slices.Contains(offered, step):
-			return says{}, fmt.Errorf("it offers %q, which is none of %s", step, strings.Join(offered, ", "))
+		case !slices.Contains(programSteps, step):
+			return identifyReply{}, fmt.Errorf("it offers %q, which is none of %s", step, strings.Join(programSteps, ", "))
 		case slices.Contains(s.Steps[:i], step):
-			return says{}, fmt.Errorf("it offers %s twice", step)
+			return identifyReply{}, fmt.Errorf("it offers %s twice", step)
 		}
 	}
 	if s.Estimate != "" {
 		var err error
-		if s.estimate, err = time.ParseDuration(s.Estimate); err != nil || s.estimate < 0 || s.estimate > longest {
-			return says{}, fmt.Errorf("its estimate %q is no time such as 10m, up to %s", s.Estimate, longest)
+		if s.estimate, err = time.ParseDuration(s.Estimate); err != nil || s.estimate < 0 || s.estimate > maxEstimate {
+			return identifyReply{}, fmt.Errorf("its estimate %q is no time such as 10m, up to %s", s.Estimate, maxEstimate)
 		}
 	}
 	// Not optional: a program that once forgot it would make of its device one that nothing
 	// can erase, which may be given on as it is (D4).
 	for _, step := range []string{eraseDevice, verify} {
 		if !slices.Contains(s.Steps, step) {
-			return says{}, fmt.Errorf("it does not offer %s", step)
+			return identifyReply{}, fmt.Errorf("it does not offer %s", step)
 		}
 	}
 	return s, nil
 }
 
-// parseDone reads the answer to any other verb: only what says that it is done, is.
-func parseDone(line []byte) (note string, err error) {
+// parseStepReply reads the answer to any other verb: only what says that it is done, is.
+func parseStepReply(line []byte) (note string, err error) {
 	var answer struct {
 		Done bool   `json:"done"`
 		Note string `json:"note"`
 	}
-	if err := strict(line, &answer); err != nil {
+	if err := decodeStrict(line, &answer); err != nil {
 		return "", err
 	}
 	if !answer.Done {
 		return "", errors.New("it does not say that it is done")
 	}
-	return short(answer.Note), nil
+	return oneLine(answer.Note), nil
 }
 
-// strict reads one JSON object without unknown fields.
-func strict(line []byte, into any) error {
+// decodeStrict reads one JSON object without unknown fields.
+func decodeStrict(line []byte, into any) error {
 	if len(line) == 0 || line[0] != '{' {
-		return fmt.Errorf("its last line is no JSON object: %q", short(string(line)))
+		return fmt.Errorf("its last line is no JSON object: %q", oneLine(string(line)))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
@@ -113,19 +113,19 @@ func strict(line []byte, into any) error {
 		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("there is more than one JSON object in its last line: %q", short(string(line)))
+		return fmt.Errorf("there is more than one JSON object in its last line: %q", oneLine(string(line)))
 	}
 	return nil
 }
 
 // badAnswer is the fault of a program that ended well and said something else.
-func (c *card) badAnswer(verb string, err error) error {
+func (c *pciDevice) badAnswer(verb string, err error) error {
 	return hardware.Refused(device.CodeToolOutput, "correct the script", "script %s, %s: %v", c.script, verb, err)
 }
 
-// short makes one line of what a program said, cut where it is too long: a tool may print
+// oneLine makes one line of what a program said, cut where it is too long: a tool may print
 // what no terminal and no message takes.
-func short(text string) string {
+func oneLine(text string) string {
 	const most = 300
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || unicode.IsSpace(r) {

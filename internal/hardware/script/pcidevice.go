@@ -19,10 +19,10 @@ import (
 	"burnish/internal/pci"
 )
 
-// card is a PCI device that is held by an open descriptor of its configuration space:
+// pciDevice is a PCI device that is held by an open descriptor of its configuration space:
 // where the device is taken away, also for another at the same address, that can be read
 // no more (SAFETY F11).
-type card struct {
+type pciDevice struct {
 	*Driver
 	pci    pci.Device
 	config *os.File
@@ -34,9 +34,9 @@ type card struct {
 // storage is the PCI base class of what holds data that the other drivers erase.
 const storage = "01"
 
-// card holds the device at the target's address, if this host lets it be destroyed. The
+// openDevice holds the device at the target's address, if this host lets it be destroyed. The
 // caller closes it.
-func (d *Driver) card(t hardware.Target, known device.Identity) (_ *card, err error) {
+func (d *Driver) openDevice(t hardware.Target, known device.Identity) (_ *pciDevice, err error) {
 	name, err := scriptOf(t)
 	if err != nil {
 		return nil, err
@@ -45,25 +45,25 @@ func (d *Driver) card(t hardware.Target, known device.Identity) (_ *card, err er
 	if address == "" {
 		return nil, hardware.Invalid("the driver script needs the PCI address of the device (--address)")
 	}
-	c := &card{Driver: d, script: name, target: t}
+	c := &pciDevice{Driver: d, script: name, target: t}
 	if known.Path != "" && known.Path != address {
 		return nil, hardware.Changed("path", fmt.Sprintf("it was enrolled at %s and this is %s", known.Path, address))
 	}
-	if err := c.look(address); err != nil {
+	if err := c.inspect(address); err != nil {
 		return nil, err
 	}
-	if c.config, err = c.hold(); err != nil {
+	if c.config, err = c.openConfig(); err != nil {
 		return nil, err
 	}
-	if err := c.still(); err != nil {
-		c.closeInto(&err)
+	if err := c.verifyUnchanged(); err != nil {
+		c.closeAndJoin(&err)
 		return nil, err
 	}
 	return c, nil
 }
 
-// hold opens the device's configuration space.
-func (c *card) hold() (*os.File, error) {
+// openConfig opens the device's configuration space.
+func (c *pciDevice) openConfig() (*os.File, error) {
 	file, err := os.Open(filepath.Join(c.devices(), c.pci.Address, "config"))
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
@@ -74,12 +74,12 @@ func (c *card) hold() (*os.File, error) {
 	return file, nil
 }
 
-// holdAgain holds and locks what is at the address now; the caller proves that it is the
+// reopenConfig holds and locks what is at the address now; the caller proves that it is the
 // enrolled device.
-func (c *card) holdAgain(ctx context.Context) error {
+func (c *pciDevice) reopenConfig(ctx context.Context) error {
 	var file *os.File
-	err := hardware.Until(ctx, c.patience, func() (again bool, err error) {
-		file, err = c.hold()
+	err := hardware.Poll(ctx, c.busyTimeout, func() (again bool, err error) {
+		file, err = c.openConfig()
 		f, ok := device.AsFault(err)
 		return ok && f.Code == device.CodeTargetMissing, err
 	})
@@ -95,15 +95,15 @@ func (c *card) holdAgain(ctx context.Context) error {
 	return c.lock(ctx)
 }
 
-func (c *card) lock(ctx context.Context) error {
+func (c *pciDevice) lock(ctx context.Context) error {
 	return hardware.Lock(ctx, int(c.config.Fd()), c.pci.Address)
 }
 
 func (d *Driver) devices() string { return filepath.Join(d.host.Sys, "bus/pci/devices") }
 
-// look reads what the kernel says of the device, and refuses what is not for this driver,
+// inspect reads what the kernel says of the device, and refuses what is not for this driver,
 // and what the host's rules do not allow.
-func (c *card) look(address string) error {
+func (c *pciDevice) inspect(address string) error {
 	dev, found, err := pci.ReadDevice(c.devices(), address)
 	switch {
 	case err != nil:
@@ -125,8 +125,8 @@ func (c *card) look(address string) error {
 	return c.host.Allow(dev)
 }
 
-// still proves that the descriptor is the device's that look saw.
-func (c *card) still() error {
+// verifyUnchanged proves that the descriptor is the device's that look saw.
+func (c *pciDevice) verifyUnchanged() error {
 	var ids [4]byte
 	if _, err := c.config.ReadAt(ids[:], 0); host.IsTransient(err) {
 		return fmt.Errorf("read the configuration of %s: %w", c.pci.Address, err)
@@ -144,11 +144,11 @@ func (c *card) still() error {
 	return nil
 }
 
-// unused refuses a device that a guest has, or that the host itself works with (SAFETY
+// checkUnused refuses a device that a guest has, or that the host itself works with (SAFETY
 // F12, F21).
-func (c *card) unused() error {
+func (c *pciDevice) checkUnused() error {
 	address := c.pci.Address
-	if err := c.look(address); err != nil { // as it is bound now
+	if err := c.inspect(address); err != nil { // as it is bound now
 		return err
 	}
 	if c.pci.Driver == hardware.GuestDriver {
@@ -157,7 +157,7 @@ func (c *card) unused() error {
 			return hardware.Refused(device.CodeTargetBusy, "take it from "+hardware.GuestDriver, "whether a guest has the device at %s cannot be known: %v", address, err)
 		}
 	}
-	if err := hardware.NotInAGuest(c.host.Dev, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
+	if err := hardware.CheckVFIOFree(c.host.Dev, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
 		return err
 	}
 	interfaces := c.pci.Interfaces
@@ -188,24 +188,24 @@ func (c *card) unused() error {
 }
 
 // identify has the program say who the device is.
-func (c *card) identify(ctx context.Context, known device.Identity, mayGoOn func() error) (says, device.Identity, error) {
+func (c *pciDevice) identify(ctx context.Context, known device.Identity, mayGoOn func() error) (identifyReply, device.Identity, error) {
 	// A device that a guest has is the guest's to talk to.
-	if err := c.unused(); err != nil {
-		return says{}, device.Identity{}, err
+	if err := c.checkUnused(); err != nil {
+		return identifyReply{}, device.Identity{}, err
 	}
-	if err := c.still(); err != nil {
-		return says{}, device.Identity{}, err
+	if err := c.verifyUnchanged(); err != nil {
+		return identifyReply{}, device.Identity{}, err
 	}
 	line, _, err := c.call(ctx, identify, known, mayGoOn)
 	if err != nil {
-		return says{}, device.Identity{}, err
+		return identifyReply{}, device.Identity{}, err
 	}
-	told, err := parseSays(line)
+	told, err := parseIdentifyReply(line)
 	if err != nil {
-		return says{}, device.Identity{}, c.badAnswer(identify, err)
+		return identifyReply{}, device.Identity{}, c.badAnswer(identify, err)
 	}
-	if err := c.still(); err != nil {
-		return says{}, device.Identity{}, err
+	if err := c.verifyUnchanged(); err != nil {
+		return identifyReply{}, device.Identity{}, err
 	}
 	return told, device.Identity{
 		Serial: told.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: told.Model, Firmware: told.Firmware,
@@ -213,4 +213,4 @@ func (c *card) identify(ctx context.Context, known device.Identity, mayGoOn func
 	}, nil
 }
 
-func (c *card) closeInto(err *error) { *err = errors.Join(*err, c.config.Close()) }
+func (c *pciDevice) closeAndJoin(err *error) { *err = errors.Join(*err, c.config.Close()) }

@@ -30,12 +30,12 @@ func TestNotInPlace(t *testing.T) {
 		},
 		"overlay": {
 			dir: func(t *testing.T) string {
-				needs(t, "mount")
+				requireTools(t, "mount")
 				dir := workDir(t)
 				for _, sub := range []string{"lower", "upper", "work"} {
 					require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o700))
 				}
-				return mount1(t, "overlay", "lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work", "-t", "overlay")
+				return mountDevice(t, "overlay", "lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work", "-t", "overlay")
 			},
 			says: "magic 0x794c7630",
 		},
@@ -45,11 +45,11 @@ func TestNotInPlace(t *testing.T) {
 		},
 		"data_journal_by_superblock": {
 			dir: func(t *testing.T) string {
-				needs(t, "mkfs.ext4", "tune2fs")
+				requireTools(t, "mkfs.ext4", "tune2fs")
 				file := image(t, workDir(t), 100*mib)
 				run(t, "mkfs.ext4", "-q", file)
 				run(t, "tune2fs", "-o", "journal_data", file)
-				return mount1(t, attach(t, file), "")
+				return mountDevice(t, attach(t, file), "")
 			},
 			says: "default is data=journal",
 		},
@@ -57,11 +57,11 @@ func TestNotInPlace(t *testing.T) {
 			// As chattr +j sets it, which asks for more than root; files inherit it
 			// from their directory.
 			dir: func(t *testing.T) string {
-				needs(t, "mkfs.ext4", "debugfs")
+				requireTools(t, "mkfs.ext4", "debugfs")
 				file := image(t, workDir(t), 100*mib)
 				run(t, "mkfs.ext4", "-q", file)
 				run(t, "debugfs", "-w", "-R", "set_inode_field <2> flags 0x84000", file)
-				return mount1(t, attach(t, file), "")
+				return mountDevice(t, attach(t, file), "")
 			},
 			says: "chattr +j",
 		},
@@ -87,12 +87,12 @@ func TestNotInPlace(t *testing.T) {
 			path := filepath.Join(tc.dir(t), "target")
 			before := hardwaretest.Sum(t, stamped(t, path, tc.size))
 			d := New(allowAll{})
-			_, err := d.Discover(t.Context(), at(path), device.Identity{})
+			_, err := d.Discover(t.Context(), targetAt(path), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotInPlace).Message, tc.says)
 
 			who := identityAnyway(t, path)
 			for _, writable := range []bool{true, false} {
-				h, err := d.Open(t.Context(), at(path), who, writable)
+				h, err := d.Open(t.Context(), targetAt(path), who, writable)
 				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
 				require.Nil(t, h)
 			}
@@ -103,11 +103,11 @@ func TestNotInPlace(t *testing.T) {
 
 			// A loop device over it does no better: O_DIRECT ends at the file.
 			loop := attach(t, path)
-			_, err = d.Discover(t.Context(), at(loop), device.Identity{})
+			_, err = d.Discover(t.Context(), targetAt(loop), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotInPlace).Message, "behind")
 			who.Path, who.Model = loop, modelLoop
 			for _, writable := range []bool{true, false} {
-				h, err := d.Open(t.Context(), at(loop), who, writable)
+				h, err := d.Open(t.Context(), targetAt(loop), who, writable)
 				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
 				require.Nil(t, h)
 			}
@@ -126,7 +126,7 @@ func identityAnyway(t *testing.T, path string) device.Identity {
 	sys := realSystem()
 	sys.statfs = func(fd int, stat *unix.Statfs_t) error {
 		err := unix.Fstatfs(fd, stat)
-		if !lists(t, filepath.Dir(path)) {
+		if !overwritesInPlace(t, filepath.Dir(path)) {
 			stat.Type = unix.EXT4_SUPER_MAGIC
 		}
 		return err
@@ -149,25 +149,25 @@ func TestFileSystemsThatAreNotListedAreRefusedByMagic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := enroll(t, workDir(t), 64*kib)
-			before := sums(t, []string{f.path})
+			before := checksums(t, []string{f.path})
 			f.driver.sys.statfs = func(fd int, stat *unix.Statfs_t) error {
 				err := unix.Fstatfs(fd, stat)
 				stat.Type = magic
 				return err
 			}
-			for _, known := range []device.Identity{{}, f.who} {
+			for _, known := range []device.Identity{{}, f.identity} {
 				_, err := f.driver.Discover(t.Context(), f.target, known)
 				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
 			}
-			h, err := f.driver.Open(t.Context(), f.target, f.who, true)
+			h, err := f.driver.Open(t.Context(), f.target, f.identity, true)
 			hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
 			require.Nil(t, h)
-			require.Equal(t, before, sums(t, []string{f.path}))
+			require.Equal(t, before, checksums(t, []string{f.path}))
 		})
 	}
 	f := enroll(t, workDir(t), 64*kib)
 	f.driver.sys.statfs = func(int, *unix.Statfs_t) error { return unix.EIO }
-	_, err := f.driver.Discover(t.Context(), f.target, f.who)
+	_, err := f.driver.Discover(t.Context(), f.target, f.identity)
 	hardwaretest.RequireFault(t, err, device.CodeIO)
 }
 
@@ -200,7 +200,7 @@ func TestExtentFlags(t *testing.T) {
 // F14
 func TestEveryExtentIsLookedAt(t *testing.T) {
 	// More extents than one call gives, and only the last one is shared.
-	needs(t, "xfs_io")
+	requireTools(t, "xfs_io")
 	dir := mounted(t, workDir(t), []string{"mkfs.xfs", "-q", "-m", "reflink=1"}, "")
 	f := enroll(t, dir, 64*kib)
 	const extents = 600
@@ -231,7 +231,7 @@ func TestEveryExtentIsLookedAt(t *testing.T) {
 
 // F14
 func TestAttributesAreReadAsTheKernelWritesThem(t *testing.T) {
-	needs(t, "xfs_io")
+	requireTools(t, "xfs_io")
 	f := enroll(t, mounted(t, workDir(t), []string{"mkfs.xfs", "-q"}, ""), mib)
 	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)

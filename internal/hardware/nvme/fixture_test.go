@@ -24,9 +24,9 @@ import (
 // tenant is the nonce of what the tenant wrote.
 const tenant = 7
 
-// bench is one host with emulated drives: the real nvme-cli, the real driver, the real
+// driveFixture is one host with emulated drives: the real nvme-cli, the real driver, the real
 // steps.
-type bench struct {
+type driveFixture struct {
 	t      *testing.T
 	site   *nvmesim.Host
 	driver *nvme.Driver
@@ -35,9 +35,9 @@ type bench struct {
 	specs pci.Specs
 }
 
-func newBench(t *testing.T, controllers ...nvmesim.Controller) *bench {
+func newDriveFixture(t *testing.T, controllers ...nvmesim.Controller) *driveFixture {
 	t.Helper()
-	b := &bench{t: t, site: nvmesim.New(t, controllers...)}
+	b := &driveFixture{t: t, site: nvmesim.New(t, controllers...)}
 	b.driver = nvme.New(nvme.Host{
 		Allow: func(d pci.Device) error {
 			if b.allow != nil {
@@ -52,20 +52,20 @@ func newBench(t *testing.T, controllers ...nvmesim.Controller) *bench {
 	return b
 }
 
-func (b *bench) target(i int) hardware.Target {
+func (b *driveFixture) target(i int) hardware.Target {
 	return hardware.Target{Name: "d", Driver: "nvme", Address: b.site.State(i).Address}
 }
 
-// enrol has the driver look at drive i for the first time.
-func (b *bench) enrol(i int) hardware.Discovery {
+// enroll has the driver look at drive i for the first time.
+func (b *driveFixture) enroll(i int) hardware.Discovery {
 	b.t.Helper()
 	found, err := b.driver.Discover(b.t.Context(), b.target(i), device.Identity{})
 	require.NoError(b.t, err)
 	return found
 }
 
-// soil has a tenant write stamps over all of drive i's media, whatever its namespaces.
-func (b *bench) soil(i int) {
+// writeAsTenant has a tenant write stamps over all of drive i's media, whatever its namespaces.
+func (b *driveFixture) writeAsTenant(i int) {
 	b.t.Helper()
 	media := hardwaretest.File(b.site.Media(i))
 	size, err := media.Size()
@@ -74,8 +74,8 @@ func (b *bench) soil(i int) {
 	b.site.MarkWritten(i)
 }
 
-// left counts the tenant's blocks on drive i's media.
-func (b *bench) left(i int) int {
+// tenantBlocks counts the tenant's blocks on drive i's media.
+func (b *driveFixture) tenantBlocks(i int) int {
 	b.t.Helper()
 	media := hardwaretest.File(b.site.Media(i))
 	size, err := media.Size()
@@ -85,30 +85,30 @@ func (b *bench) left(i int) int {
 	return found
 }
 
-// run is one clean as a host carries it out: the evidence and the resume point outlive
+// cleanRun is one clean as a host carries it out: the evidence and the resume point outlive
 // an attempt, as its journal does.
-type run struct {
-	*bench
+type cleanRun struct {
+	*driveFixture
 	target    hardware.Target
 	enrolled  device.Identity
 	operation device.Operation
 	verify    string
 	wear      device.WearLimits
 	stall     time.Duration
-	kept      map[string]json.RawMessage
+	evidence  map[string]json.RawMessage
 	offsets   map[string]int64
 	// stop, where it is set, is asked at each checkpoint.
 	stop func(step string, offset int64) error
 	done map[string]steps.Outcome
 }
 
-func (b *bench) clean(i int, found hardware.Discovery, operation device.Operation) *run {
-	return &run{bench: b, target: b.target(i), enrolled: found.Identity, operation: operation, verify: "full",
-		kept: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
+func (b *driveFixture) clean(i int, found hardware.Discovery, operation device.Operation) *cleanRun {
+	return &cleanRun{driveFixture: b, target: b.target(i), enrolled: found.Identity, operation: operation, verify: "full",
+		evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 }
 
 // plan is what a planner makes of the drive, as the workflow asks it.
-func (r *run) plan(can device.Capabilities) []string {
+func (r *cleanRun) plan(can device.Capabilities) []string {
 	r.t.Helper()
 	planner, err := clean.NewPlanner(clean.Catalog(), clean.Policy{})
 	require.NoError(r.t, err)
@@ -123,7 +123,7 @@ func (r *run) plan(can device.Capabilities) []string {
 }
 
 // step runs one attempt of one step.
-func (r *run) step(ctx context.Context, name string) (err error) {
+func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 	r.t.Helper()
 	all := steps.All()
 	at := slices.IndexFunc(all, func(s steps.Step) bool { return s.Name == name })
@@ -139,11 +139,11 @@ func (r *run) step(ctx context.Context, name string) (err error) {
 		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Verify: r.verify, Wear: r.wear, StallAfter: r.stall,
 		SaveEvidence: func(name string, value any) error {
 			text, err := json.Marshal(value)
-			r.kept[name] = text
+			r.evidence[name] = text
 			return err
 		},
 		LoadEvidence: func(name string, into any) (bool, error) {
-			text, ok := r.kept[name]
+			text, ok := r.evidence[name]
 			if !ok {
 				return false, nil
 			}
@@ -164,7 +164,7 @@ func (r *run) step(ctx context.Context, name string) (err error) {
 }
 
 // all runs a whole plan and gives the first error with its step.
-func (r *run) all(ctx context.Context, names ...string) (string, error) {
+func (r *cleanRun) all(ctx context.Context, names ...string) (string, error) {
 	r.t.Helper()
 	for _, name := range names {
 		if err := r.step(ctx, name); err != nil {

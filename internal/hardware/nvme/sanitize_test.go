@@ -16,9 +16,9 @@ import (
 func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Sanitize.Polls = 5
-	b := newBench(t, drive)
-	found := b.enrol(0)
-	b.soil(0)
+	b := newDriveFixture(t, drive)
+	found := b.enroll(0)
+	b.writeAsTenant(0)
 	b.site.ClearLog()
 	r := b.clean(0, found, device.BlockErase)
 	var told []int64
@@ -41,7 +41,7 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	}
 	require.Equal(t, 1, started)
 	require.GreaterOrEqual(t, polled, 6)
-	require.Zero(t, b.left(0))
+	require.Zero(t, b.tenantBlocks(0))
 }
 
 // TestACommandThatEndsWellProvesNothing: nvme-cli ends with 0, and the drive has done
@@ -51,9 +51,9 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 func TestACommandThatEndsWellProvesNothing(t *testing.T) {
 	for name, opcode := range map[string]uint8{"delete and create": nvmesim.ManageNamespace, "attach": nvmesim.AttachNamespace} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
-			b.soil(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
+			b.writeAsTenant(0)
 			b.site.Change(0, func(c *nvmesim.Controller) {
 				c.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 1 << 10, Attached: true}, {NSID: 2, Blocks: 1 << 10}}
 				c.Inject = []nvmesim.Injection{{Opcode: opcode, NoEffect: true}}

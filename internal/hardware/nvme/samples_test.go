@@ -34,9 +34,9 @@ func TestWhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 				t.Parallel()
 				drive := nvmesim.Drive("S1")
 				require.EqualValues(t, blocks, drive.Namespaces[0].Blocks)
-				b := newBench(t, drive)
-				found := b.enrol(0)
-				b.soil(0)
+				b := newDriveFixture(t, drive)
+				found := b.enroll(0)
+				b.writeAsTenant(0)
 				b.site.Change(0, func(c *nvmesim.Controller) {
 					c.Sanitize.Leaves = leaves
 					change(c)
@@ -50,7 +50,7 @@ func TestWhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 					return
 				}
 				require.NoError(t, err)
-				require.Zero(t, b.left(0))
+				require.Zero(t, b.tenantBlocks(0))
 				require.Contains(t, r.done[clean.StepVerify].Note, "128 of 128 sampled blocks read otherwise than before")
 				provenCommands(t, b.site, "S1")
 			})
@@ -65,9 +65,9 @@ func TestACrashBeforeTheSamples(t *testing.T) {
 	t.Parallel()
 	crash := errors.New("crash")
 	for at := range 3 {
-		b := newBench(t, nvmesim.Drive("S1"))
-		found := b.enrol(0)
-		b.soil(0)
+		b := newDriveFixture(t, nvmesim.Drive("S1"))
+		found := b.enroll(0)
+		b.writeAsTenant(0)
 		b.site.Change(0, func(c *nvmesim.Controller) { c.Namespaces[0].Attached, c.Sanitize.Leaves = false, "unchanged" })
 		b.site.Rescan(0)
 		r := b.clean(0, found, device.CryptoErase)

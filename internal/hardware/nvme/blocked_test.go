@@ -45,9 +45,9 @@ func TestNothingATenantLeavesKeepsACleanOff(t *testing.T) {
 		for _, operation := range tt.operations {
 			t.Run(name+", "+string(operation), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, nvmesim.Drive("S1"))
-				found := b.enrol(0)
-				b.soil(0)
+				b := newDriveFixture(t, nvmesim.Drive("S1"))
+				found := b.enroll(0)
+				b.writeAsTenant(0)
 				b.site.Change(0, tt.change)
 				b.site.Rescan(0)
 				b.site.ClearLog()
@@ -65,7 +65,7 @@ func TestNothingATenantLeavesKeepsACleanOff(t *testing.T) {
 					require.Equal(t, device.Transient, f.Class, "%v", err)
 				}
 				require.NoError(t, err)
-				require.Zero(t, b.left(0))
+				require.Zero(t, b.tenantBlocks(0))
 				provenCommands(t, b.site, "S1")
 			})
 		}
@@ -85,8 +85,8 @@ func TestADriveThatIsQuick(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nvmesim.Drive("S1"))
-			found := b.enrol(0)
+			b := newDriveFixture(t, nvmesim.Drive("S1"))
+			found := b.enroll(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Polls = 0; change(c) })
 			b.site.Rescan(0)
 			r := b.clean(0, found, device.CryptoErase)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// untilEvery is how often Until tries.
-const untilEvery = 50 * time.Millisecond
+// pollInterval is how often Until tries.
+const pollInterval = 50 * time.Millisecond
 
-// Until waits for the kernel: it calls try until that has no wish to be asked again, or
+// Poll waits for the kernel: it calls try until that has no wish to be asked again, or
 // patience is spent, and returns what the last call did, or ctx's cause where that ends
 // first.
-func Until(ctx context.Context, patience time.Duration, try func() (again bool, err error)) error {
+func Poll(ctx context.Context, patience time.Duration, try func() (again bool, err error)) error {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	pause := time.NewTicker(untilEvery)
+	pause := time.NewTicker(pollInterval)
 	defer pause.Stop()
 	for {
 		again, err := try()

@@ -11,15 +11,15 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// walk cleans one drive through random trouble and says whether it came to its end.
-func walk(t *testing.T, seed uint64) bool {
+// randomClean cleans one drive through random trouble and says whether it came to its end.
+func randomClean(t *testing.T, seed uint64) bool {
 	random := rand.New(rand.NewPCG(seed, 4))
 	pick := func(n int) int { return random.IntN(n) }
-	b := newBench(t, nvmesim.Drive("S1"))
-	found := b.enrol(0)
+	b := newDriveFixture(t, nvmesim.Drive("S1"))
+	found := b.enroll(0)
 	operation := []device.Operation{device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred}[pick(4)]
 	leaves := []nvmesim.Leaves{"random", "zero", "ff", "unchanged"}[pick(4)]
-	b.soil(0)
+	b.writeAsTenant(0)
 	const blocks = 16 << 20 / 512
 	layouts := [][]nvmesim.Namespace{
 		{{NSID: 1, Blocks: blocks, Attached: true}},
@@ -71,7 +71,7 @@ func walk(t *testing.T, seed uint64) bool {
 			}
 			_, err := r.all(t.Context(), names...)
 			if err == nil {
-				require.Zero(t, b.left(0), "seed %d: %s, the drive's sanitize leaves %s", seed, operation, leaves)
+				require.Zero(t, b.tenantBlocks(0), "seed %d: %s, the drive's sanitize leaves %s", seed, operation, leaves)
 				return true
 			}
 			if last = err; !errors.Is(err, crash) {

@@ -13,10 +13,10 @@ import (
 	"burnish/internal/hardware"
 )
 
-// unused refuses a disk that the kernel's tables show in use, it or one of its
+// checkUnused refuses a disk that the kernel's tables show in use, it or one of its
 // partitions: mounted, held by another device, or swap (SAFETY F12). That a claim is
 // refused says only that somebody has the disk; this says that it is none of these.
-func unused(proc string, disk Shown) error {
+func checkUnused(proc string, disk Disk) error {
 	dirs, err := filepath.Glob(filepath.Join(disk.Dir, "*", "partition"))
 	if err != nil {
 		return err
@@ -53,14 +53,14 @@ func unused(proc string, disk Shown) error {
 	}
 	for line := range strings.Lines(string(swaps)) {
 		var stat unix.Stat_t
-		if fields := strings.Fields(line); len(fields) > 0 && unix.Stat(fields[0], &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK && numbers[numberOf(stat)] {
+		if fields := strings.Fields(line); len(fields) > 0 && unix.Stat(fields[0], &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK && numbers[deviceNumber(stat)] {
 			return hardware.Busy("%s is used as swap", disk.Name)
 		}
 	}
 	return nil
 }
 
-// numberOf is the number of the device that a stat is of, as sysfs writes it.
-func numberOf(stat unix.Stat_t) string {
+// deviceNumber is the number of the device that a stat is of, as sysfs writes it.
+func deviceNumber(stat unix.Stat_t) string {
 	return fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // Subcommand is the one argument with which the worker's own binary is a keeper.
-const Subcommand = "script-keeper"
+const Subcommand = "script-supervisor"
 
 // A keeper stands between a worker and a program. It holds the device and its fence until
 // the program and everything that it started have ended, whatever of its descriptors they
@@ -31,34 +31,34 @@ const Subcommand = "script-keeper"
 // worker's death is, too: that is why it has no death signal of its own, which would
 // leave the program's children alone.
 
-// order is what a keeper is told, in one line.
-type order struct {
+// launchRequest is what a keeper is told, in one line.
+type launchRequest struct {
 	Args []string `json:"args"` // the program's name, verb and address
 	Env  []string `json:"env"`
 	// Held is how many descriptors from 3 on go to the program; the last is the program.
 	Held int `json:"held"`
-	// As is the user to run it as, nil the keeper's own.
-	As *syscall.Credential `json:"as,omitempty"`
+	// Credential is the user to run it as, nil the keeper's own.
+	Credential *syscall.Credential `json:"as,omitempty"`
 	// Grace is how long it may take to end when it is told to. Finish: it is not told.
-	Grace  time.Duration `json:"grace"`
-	Finish bool          `json:"finish,omitempty"`
+	Grace           time.Duration `json:"grace"`
+	Uninterruptible bool          `json:"finish,omitempty"`
 }
 
-// report is what a keeper says when everything has ended.
-type report struct {
+// exitReport is what a keeper says when everything has ended.
+type exitReport struct {
 	// Failed says why the program did not end well, in the words of os/exec; Status is its
 	// exit status, -1 where a signal ended it. Start: it could not be started.
-	Failed string        `json:"failed,omitempty"`
-	Start  syscall.Errno `json:"start,omitempty"`
-	Status int           `json:"status"`
+	Failed     string        `json:"failed,omitempty"`
+	StartErrno syscall.Errno `json:"start,omitempty"`
+	Status     int           `json:"status"`
 	// Stopped: it was told to end.
 	Stopped bool   `json:"stopped,omitempty"`
 	Stdout  string `json:"stdout,omitempty"` // the last line of each
 	Stderr  string `json:"stderr,omitempty"`
 }
 
-// Keep is this process as a keeper: it carries out the order on its standard input.
-func Keep() error {
+// RunSupervisor is this process as a keeper: it carries out the order on its standard input.
+func RunSupervisor() error {
 	// A program's death signal comes when the thread that started it ends.
 	runtime.LockOSThread()
 	// Signals for a group or a control group are the worker's business: it says when to
@@ -73,7 +73,7 @@ func Keep() error {
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
-	var o order
+	var o launchRequest
 	if err := json.Unmarshal(line, &o); err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
@@ -82,38 +82,38 @@ func Keep() error {
 		defer close(end)
 		_, _ = io.Copy(io.Discard, input) // also a broken pipe is an end
 	}()
-	done, err := o.carryOut(end)
+	done, err := o.run(end)
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(done)
 }
 
-// carryOut runs the program and returns when nothing of it runs any more.
-func (o order) carryOut(end <-chan struct{}) (report, error) {
+// run runs the program and returns when nothing of it runs any more.
+func (o launchRequest) run(end <-chan struct{}) (exitReport, error) {
 	cmd := &exec.Cmd{
 		// The child's own descriptor: also an interpreter, which opens it again, gets the
 		// sealed bytes.
 		Path: fmt.Sprintf("/proc/self/fd/%d", 2+o.Held), Args: o.Args, Env: o.Env, Dir: "/",
 		SysProcAttr: host.ChildAttr(),
 	}
-	cmd.SysProcAttr.Credential = o.As
+	cmd.SysProcAttr.Credential = o.Credential
 	for fd := range o.Held {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(3+fd), "held"))
 	}
 	var stdout, stderr tail
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
-		failed := report{Failed: err.Error(), Status: -1}
-		errors.As(err, &failed.Start)
+		failed := exitReport{Failed: err.Error(), Status: -1}
+		errors.As(err, &failed.StartErrno)
 		return failed, nil
 	}
 	stopped, err := o.wait(cmd.Process.Pid, end)
 	if err != nil {
-		return report{}, err
+		return exitReport{}, err
 	}
 	err = cmd.Wait()
-	made := report{Status: cmd.ProcessState.ExitCode(), Stopped: stopped, Stdout: stdout.lastLine(), Stderr: stderr.lastLine()}
+	made := exitReport{Status: cmd.ProcessState.ExitCode(), Stopped: stopped, Stdout: stdout.lastLine(), Stderr: stderr.lastLine()}
 	if err != nil {
 		made.Failed = err.Error()
 	}
@@ -122,13 +122,13 @@ func (o order) carryOut(end <-chan struct{}) (report, error) {
 
 // wait waits for the program's end, tells it to end where that is wanted, and ends
 // everything that it left behind.
-func (o order) wait(pid int, end <-chan struct{}) (stopped bool, err error) {
-	if o.Finish {
+func (o launchRequest) wait(pid int, end <-chan struct{}) (stopped bool, err error) {
+	if o.Uninterruptible {
 		end = nil
 	}
 	// It stays a zombie until Wait, so that its number, and its group's, is no other's.
 	exited := make(chan error, 1)
-	go func() { exited <- zombie(pid) }()
+	go func() { exited <- waitExited(pid) }()
 	select {
 	case err = <-exited:
 	case <-end:
@@ -150,11 +150,11 @@ func (o order) wait(pid int, end <-chan struct{}) (stopped bool, err error) {
 	if err != nil {
 		return stopped, err
 	}
-	return stopped, endChildren(pid)
+	return stopped, killChildren(pid)
 }
 
-// zombie returns when the child has ended, and leaves it to be waited for.
-func zombie(pid int) error {
+// waitExited returns when the child has ended, and leaves it to be waited for.
+func waitExited(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
@@ -163,9 +163,9 @@ func zombie(pid int) error {
 	}
 }
 
-// endChildren kills every child of this process but one, and who becomes one by that,
+// killChildren kills every child of this process but one, and who becomes one by that,
 // and returns when there is none.
-func endChildren(but int) error {
+func killChildren(but int) error {
 	for {
 		all, err := children(but)
 		if err != nil || len(all) == 0 {

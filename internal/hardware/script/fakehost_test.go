@@ -25,19 +25,19 @@ import (
 // TestMain is also what a worker's binary is when a driver starts it as a keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == Subcommand {
-		if err := Keep(); err != nil {
+		if err := RunSupervisor(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	os.Exit(withKeeper(m))
+	os.Exit(runTests(m))
 }
 
-// keeper is the binary that the tests' drivers have as keepers.
-var keeper = "/proc/self/exe"
+// supervisorBinary is the binary that the tests' drivers have as keepers.
+var supervisorBinary = "/proc/self/exe"
 
-func withKeeper(m *testing.M) (code int) {
+func runTests(m *testing.M) (code int) {
 	if slowStart {
 		dir, err := os.MkdirTemp("", "keeper-")
 		if err == nil {
@@ -47,8 +47,8 @@ func withKeeper(m *testing.M) (code int) {
 					code = 1
 				}
 			}()
-			keeper = filepath.Join(dir, "keeper")
-			build := exec.Command("go", "build", "-o", keeper, "burnish/internal/testkit/cmd/supervisor")
+			supervisorBinary = filepath.Join(dir, "keeper")
+			build := exec.Command("go", "build", "-o", supervisorBinary, "burnish/internal/testkit/cmd/supervisor")
 			build.Stderr = os.Stderr
 			err = build.Run()
 		}
@@ -60,8 +60,8 @@ func withKeeper(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// goOn lets everything go on.
-func goOn() error { return nil }
+// neverStop lets everything go on.
+func neverStop() error { return nil }
 
 // identity is an answer to identify.
 func identity(serial, model string, size int64, steps ...string) string {
@@ -90,8 +90,8 @@ verify) [ ! -s memory ] || { echo "the memory holds something" >&2; exit 1; }; e
 esac
 `
 
-// rig is a host with one card, in the form of sysfs, and its program.
-type rig struct {
+// fakeHost is a host with one card, in the form of sysfs, and its program.
+type fakeHost struct {
 	driver *Driver
 	sys    string
 	dev    string
@@ -102,19 +102,19 @@ type rig struct {
 	guest  error    // what opening one gives
 }
 
-func newRig(t *testing.T) *rig {
+func newFakeHost(t *testing.T) *fakeHost {
 	t.Helper()
 	base := t.TempDir()
-	r := &rig{
+	r := &fakeHost{
 		sys: filepath.Join(base, "sys"), dev: filepath.Join(base, "dev"), dir: filepath.Join(base, "card"), guest: unix.ENOENT,
 		target: hardware.Target{Name: "h1_" + address, Driver: "script", Address: address, Settings: map[string]string{"script": "gpu"}},
 	}
 	require.NoError(t, os.MkdirAll(r.dir, 0o755))
-	require.NoError(t, os.MkdirAll(r.card(), 0o755))
-	r.attribute(t, "vendor", "0x10de\n")
-	r.attribute(t, "device", "0x20b5\n")
-	r.attribute(t, "class", "0x030200\n")
-	r.attribute(t, "config", "\xde\x10\xb5\x20")
+	require.NoError(t, os.MkdirAll(r.deviceDir(), 0o755))
+	r.setAttribute(t, "vendor", "0x10de\n")
+	r.setAttribute(t, "device", "0x20b5\n")
+	r.setAttribute(t, "class", "0x030200\n")
+	r.setAttribute(t, "config", "\xde\x10\xb5\x20")
 	r.write(t, "identity", `{"serial": "S1", "model": "A100", "firmware": "92.00", "size": 42949672960, "steps": ["erase_device", "verify", "firmware_reflash", "pci_reset"], "estimate": "20m"}`)
 	r.write(t, "memory", "a tenant's")
 	r.driver = New(Host{
@@ -122,31 +122,31 @@ func newRig(t *testing.T) *rig {
 		Scripts: func() (map[string]host.Script, error) { return r.rules, nil },
 		Sys:     r.sys, Dev: r.dev,
 	})
-	r.driver.keeper = keeper
-	r.driver.grace, r.driver.patience, r.driver.pause = 500*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
+	r.driver.supervisor = supervisorBinary
+	r.driver.grace, r.driver.busyTimeout, r.driver.busyPause = 500*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
 	r.driver.openGroup = func(path string) (int, error) { r.opened = append(r.opened, path); return -1, r.guest }
-	r.program(t, fmt.Sprintf(gpu, r.dir))
+	r.setProgram(t, fmt.Sprintf(gpu, r.dir))
 	return r
 }
 
-func (r *rig) card() string { return filepath.Join(r.sys, "bus/pci/devices", address) }
+func (r *fakeHost) deviceDir() string { return filepath.Join(r.sys, "bus/pci/devices", address) }
 
-// attribute writes one of the card's in sysfs.
-func (r *rig) attribute(t *testing.T, name, text string) {
+// setAttribute writes one of the card's in sysfs.
+func (r *fakeHost) setAttribute(t *testing.T, name, text string) {
 	t.Helper()
-	path := filepath.Join(r.card(), name)
+	path := filepath.Join(r.deviceDir(), name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // write puts a file where the program works.
-func (r *rig) write(t *testing.T, name, text string) {
+func (r *fakeHost) write(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644))
 }
 
-// program makes text the card's program, as the rules have it.
-func (r *rig) program(t *testing.T, text string) {
+// setProgram makes text the card's program, as the rules have it.
+func (r *fakeHost) setProgram(t *testing.T, text string) {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(r.dir), "gpu")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
@@ -155,7 +155,7 @@ func (r *rig) program(t *testing.T, text string) {
 }
 
 // calls lists the verbs that the program was called with.
-func (r *rig) calls(t *testing.T) (verbs []string) {
+func (r *fakeHost) calls(t *testing.T) (verbs []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, "calls"))
 	if os.IsNotExist(err) {
@@ -170,7 +170,7 @@ func (r *rig) calls(t *testing.T) (verbs []string) {
 	return verbs
 }
 
-func (r *rig) discover(t *testing.T) hardware.Discovery {
+func (r *fakeHost) discover(t *testing.T) hardware.Discovery {
 	t.Helper()
 	found, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
 	require.NoError(t, err)
@@ -178,7 +178,7 @@ func (r *rig) discover(t *testing.T) hardware.Discovery {
 }
 
 // open opens the card as it was enrolled.
-func (r *rig) open(t *testing.T, writable bool) hardware.Handle {
+func (r *fakeHost) open(t *testing.T, writable bool) hardware.Handle {
 	t.Helper()
 	h, err := r.driver.Open(t.Context(), r.target, r.discover(t).Identity, writable)
 	require.NoError(t, err)
@@ -186,14 +186,14 @@ func (r *rig) open(t *testing.T, writable bool) hardware.Handle {
 	return h
 }
 
-// perform has the card's program do a step.
-func (r *rig) perform(t *testing.T, step string) (string, error) {
+// runStep has the card's program do a step.
+func (r *fakeHost) runStep(t *testing.T, step string) (string, error) {
 	t.Helper()
-	return r.open(t, true).(hardware.Performer).Perform(t.Context(), step, goOn)
+	return r.open(t, true).(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
 }
 
-// refused wants the fault with this code of what follows.
-func refused(t *testing.T, err error, code device.Code, says string) {
+// requireFault wants the fault with this code of what follows.
+func requireFault(t *testing.T, err error, code device.Code, says string) {
 	t.Helper()
 	f := hardwaretest.RequireFault(t, err, code)
 	require.Contains(t, f.Message, says)

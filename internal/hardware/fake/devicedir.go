@@ -13,11 +13,11 @@ import (
 	"burnish/internal/device"
 )
 
-// place is the directory of one device.
-type place struct{ dir string }
+// deviceDir is the directory of one device.
+type deviceDir struct{ dir string }
 
-func (p place) contents() string { return filepath.Join(p.dir, "contents") }
-func (p place) state() string    { return filepath.Join(p.dir, "state.json") }
+func (p deviceDir) contents() string { return filepath.Join(p.dir, "contents") }
+func (p deviceDir) state() string    { return filepath.Join(p.dir, "state.json") }
 
 // state is what a device remembers beside its bytes.
 type state struct {
@@ -28,9 +28,9 @@ type state struct {
 	Faults map[string]int `json:"faults"`
 }
 
-// make makes the device unless it is there. Its contents get their name only when
+// create makes the device unless it is there. Its contents get their name only when
 // they have their size: whatever stops it, half a device is never found.
-func (p place) make(size int64) (err error) {
+func (p deviceDir) create(size int64) (err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return stateFault("make", p.dir, err)
 	}
@@ -59,9 +59,9 @@ func (p place) make(size int64) (err error) {
 	return p.store(state{Faults: map[string]int{}})
 }
 
-// carry brings a piece here from where it was, as an operator's hand does, unless one
+// moveFrom brings a piece here from where it was, as an operator's hand does, unless one
 // is here already. It keeps its serial.
-func (p place) carry(from place, serial string) error {
+func (p deviceDir) moveFrom(from deviceDir, serial string) error {
 	if _, err := os.Lstat(p.dir); !errors.Is(err, fs.ErrNotExist) {
 		return stateFault("look at", p.dir, err)
 	}
@@ -82,7 +82,7 @@ func (p place) carry(from place, serial string) error {
 }
 
 // load reads the state; a device without one has had no fault yet.
-func (p place) load() (state, error) {
+func (p deviceDir) load() (state, error) {
 	s := state{Faults: map[string]int{}}
 	text, err := os.ReadFile(p.state())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func (p place) load() (state, error) {
 }
 
 // store replaces the state in one act and returns once it is on stable storage.
-func (p place) store(s state) (err error) {
+func (p deviceDir) store(s state) (err error) {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return stateFault("write", p.state(), err)

@@ -15,173 +15,173 @@ import (
 type refusal struct {
 	// dir is where the file lies; workDir if nil.
 	dir func(t *testing.T) string
-	// on makes and enrolls the target; enroll if nil.
-	on func(t *testing.T, dir string, size int64) *fixture
+	// enrollWith makes and enrolls the target; enroll if nil.
+	enrollWith func(t *testing.T, dir string, size int64) *fixture
 	// size is that of the file; oddSize if 0.
 	size int64
-	// happens does it. It returns the files whose bytes must stay as they are.
-	happens func(t *testing.T, f *fixture) []string
+	// change does it. It returns the files whose bytes must stay as they are.
+	change func(t *testing.T, f *fixture) []string
 	// The faults of Open and of Discover with the enrolled identity, of a first
 	// Discover, and of Check on a handle that was open before; "" is none.
 	open, known, first, check device.Code
-	// says stands in the fault of Check.
-	says string
+	// message stands in the fault of Check.
+	message string
 	// zero: an open handle's ZeroAt refuses even without a Check.
 	zero bool
-	// kept: the claim that Open makes keeps it from happening to an open device.
-	kept bool
+	// preventedByClaim: the claim that Open makes keeps it from happening to an open device.
+	preventedByClaim bool
 	// onlyWritable: a handle that only reads may be opened nevertheless.
 	onlyWritable bool
 }
 
 var refusals = map[string]refusal{
 	"hard_linked": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			require.NoError(t, os.Link(f.path, f.path+".2"))
 			return []string{f.path}
 		},
 		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
-		says: "2 names", zero: true,
+		message: "2 names", zero: true,
 	},
 	"renamed": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			require.NoError(t, os.Rename(f.path, f.path+".2"))
 			return []string{f.path + ".2"}
 		},
 		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeIdentityChanged,
-		says: "leads nowhere now",
+		message: "leads nowhere now",
 	},
 	"replaced": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			require.NoError(t, os.Rename(f.path, f.path+".2"))
-			stamped(t, f.path, f.who.Size)
+			stamped(t, f.path, f.identity.Size)
 			return []string{f.path, f.path + ".2"}
 		},
 		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
-		says: "names something else now",
+		message: "names something else now",
 	},
 	"removed_and_made_anew": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			require.NoError(t, os.Remove(f.path))
-			stamped(t, f.path, f.who.Size)
+			stamped(t, f.path, f.identity.Size)
 			return []string{f.path}
 		},
 		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
-		says: "was removed", zero: true,
+		message: "was removed", zero: true,
 	},
 	"symlink_at_path": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			require.NoError(t, os.Rename(f.path, f.path+".2"))
 			require.NoError(t, os.Symlink(f.path+".2", f.path))
 			return []string{f.path + ".2"}
 		},
 		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
-		says: "leads to",
+		message: "leads to",
 	},
 	"symlinked_parent": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			parent := filepath.Dir(f.path)
 			require.NoError(t, os.Rename(parent, parent+".2"))
 			require.NoError(t, os.Symlink(parent+".2", parent))
 			return []string{f.path}
 		},
 		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
-		says: "leads to",
+		message: "leads to",
 	},
 	"given_name_leads_elsewhere": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			byID := filepath.Join(f.dir, "by-id")
-			stamped(t, f.path+".2", f.who.Size)
+			stamped(t, f.path+".2", f.identity.Size)
 			require.NoError(t, os.Remove(byID))
 			require.NoError(t, os.Symlink(f.path+".2", byID))
 			return []string{f.path, f.path + ".2"}
 		},
 		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
-		says: "leads to",
+		message: "leads to",
 	},
 	"shrunk": {
-		happens: func(t *testing.T, f *fixture) []string {
-			require.NoError(t, os.Truncate(f.path, f.who.Size-hardwaretest.Block))
+		change: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Truncate(f.path, f.identity.Size-hardwaretest.Block))
 			return []string{f.path}
 		},
 		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
-		says: "(size)", zero: true,
+		message: "(size)", zero: true,
 	},
 	"grown": {
-		happens: func(t *testing.T, f *fixture) []string {
-			require.NoError(t, os.Truncate(f.path, f.who.Size+1))
+		change: func(t *testing.T, f *fixture) []string {
+			require.NoError(t, os.Truncate(f.path, f.identity.Size+1))
 			return []string{f.path}
 		},
 		open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged,
-		says: "(size)", zero: true,
+		message: "(size)", zero: true,
 	},
 	"used_as_swap": {
 		size: 8 * mib,
-		happens: func(t *testing.T, f *fixture) []string {
-			needs(t, "mkswap", "swapon")
+		change: func(t *testing.T, f *fixture) []string {
+			requireTools(t, "mkswap", "swapon")
 			run(t, "mkswap", f.path)
-			mayRun(t, "swapon", f.path)
+			runOrSkip(t, "swapon", f.path)
 			t.Cleanup(func() { run(t, "swapoff", f.path) })
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "used as swap",
+		message: "used as swap",
 	},
 	"behind_a_loop_device": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			attach(t, f.path)
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "is behind the loop device loop",
+		message: "is behind the loop device loop",
 	},
 	"mounted_through_a_loop_device": {
-		happens: func(t *testing.T, f *fixture) []string {
-			needs(t, "mkfs.ext4", "losetup", "mount")
+		change: func(t *testing.T, f *fixture) []string {
+			requireTools(t, "mkfs.ext4", "losetup", "mount")
 			run(t, "mkfs.ext4", "-q", "-F", f.path)
 			// Read-only and without its journal, so that the mount itself writes nothing.
-			mount1(t, attach(t, f.path, "--read-only"), "ro,noload")
+			mountDevice(t, attach(t, f.path, "--read-only"), "ro,noload")
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "is behind the loop device loop",
+		message: "is behind the loop device loop",
 	},
 	"mounted_as_a_file": {
-		happens: func(t *testing.T, f *fixture) []string {
-			needs(t, "mount")
+		change: func(t *testing.T, f *fixture) []string {
+			requireTools(t, "mount")
 			point := filepath.Join(f.dir, "a point")
 			require.NoError(t, os.WriteFile(point, nil, 0o600))
-			mayRun(t, "mount", "--bind", f.path, point)
+			runOrSkip(t, "mount", "--bind", f.path, point)
 			t.Cleanup(func() { run(t, "umount", point) })
 			return []string{f.path}
 		},
 		open: device.CodeTargetBusy, known: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "a point",
+		message: "a point",
 	},
 	"held_open_for_writing": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			return holdOpen(t, f.path, os.O_RDWR)
 		},
 		open: device.CodeTargetBusy, first: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "held open",
+		message: "held open",
 	},
 	"held_open_for_reading": {
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			return holdOpen(t, f.path, os.O_RDONLY)
 		},
 		open: device.CodeTargetBusy, check: device.CodeTargetBusy,
-		says: "held open", onlyWritable: true,
+		message: "held open", onlyWritable: true,
 	},
 	"reflinked": {
 		dir: func(t *testing.T) string {
 			return mounted(t, workDir(t), []string{"mkfs.xfs", "-q", "-m", "reflink=1"}, "")
 		},
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			run(t, "cp", "--reflink=always", f.path, f.path+".2")
 			return []string{f.path, f.path + ".2"}
 		},
 		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
-		says: "shares extents",
+		message: "shares extents",
 	},
 	"file_system_below_its_loop_was_reflinked": {
 		dir: func(t *testing.T) string {
@@ -190,18 +190,18 @@ var refusals = map[string]refusal{
 			require.NoError(t, os.WriteFile(inner, nil, 0o600))
 			require.NoError(t, os.Truncate(inner, 100*mib))
 			run(t, "mkfs.ext4", "-q", "-F", inner)
-			point := mount1(t, attach(t, inner), "")
+			point := mountDevice(t, attach(t, inner), "")
 			require.NoError(t, os.Symlink(outer, filepath.Join(point, "outer")))
 			return point
 		},
-		happens: func(t *testing.T, f *fixture) []string {
+		change: func(t *testing.T, f *fixture) []string {
 			outer := filepath.Join(f.dir, "outer")
 			run(t, "sync")
 			run(t, "cp", "--reflink=always", filepath.Join(outer, "inner"), filepath.Join(outer, "snapshot"))
 			return []string{f.path}
 		},
 		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
-		says: "lies on a loop device",
+		message: "lies on a loop device",
 	},
 }
 
