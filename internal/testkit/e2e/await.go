@@ -23,7 +23,7 @@ func Await(t testing.TB, within time.Duration, what string, ok func() (bool, str
 }
 
 // Closely is Await for what lasts milliseconds.
-func Closely(t testing.TB, within time.Duration, what string, ok func() (bool, string)) {
+func PollFast(t testing.TB, within time.Duration, what string, ok func() (bool, string)) {
 	t.Helper()
 	await(t, within, 500*time.Microsecond, what, ok)
 }
@@ -51,7 +51,7 @@ func await(t testing.TB, within, every time.Duration, what string, ok func() (bo
 
 // During watches for a while that something stays as it must be; the while is what
 // is tested, not a pause.
-func During(t testing.TB, length time.Duration, what string, holds func() (bool, string)) {
+func RequireThroughout(t testing.TB, length time.Duration, what string, holds func() (bool, string)) {
 	t.Helper()
 	deadline := time.Now().Add(length)
 	tick := time.NewTicker(pollEvery)
@@ -71,7 +71,7 @@ func During(t testing.TB, length time.Duration, what string, holds func() (bool,
 }
 
 // away lets a time pass in which something is gone: the time is the test's subject.
-func away(t testing.TB, length time.Duration) {
+func outage(t testing.TB, length time.Duration) {
 	t.Helper()
 	select {
 	case <-t.Context().Done():

@@ -27,14 +27,14 @@ type Cloud struct {
 	Recorder  *openstack.Recorder
 	Nova      *openstack.Scheduler
 	// NovasHost is what Nova calls the site's host; Root is the provider of that.
-	NovasHost, Root string
+	NovaHost, Root string
 
 	mu sync.Mutex
 	// guarded are the devices by the UUIDs of their providers.
-	guarded map[string]Device
-	dirty   []string
+	watched map[string]Device
+	dirtyOffers   []string
 	writes  []openstack.Change // of all providers, in their order
-	every   time.Duration      // between two sweeps of its control workers
+	sweepInterval   time.Duration      // between two sweeps of its control workers
 }
 
 // Class is the resource class of the devices here.
@@ -43,19 +43,19 @@ const Class = "CUSTOM_PCI_1B36_0010"
 // NewCloud starts a Placement beside the site.
 func NewCloud(t testing.TB, s *Site) *Cloud {
 	t.Helper()
-	c := &Cloud{Site: s, Placement: openstack.Start(t, openstack.Options{}), NovasHost: strings.ToUpper(s.Host), guarded: map[string]Device{}}
+	c := &Cloud{Site: s, Placement: openstack.Start(t, openstack.Options{}), NovaHost: strings.ToUpper(s.Host), watched: map[string]Device{}}
 	c.Recorder = openstack.Record(t, c.Placement.URL)
 	c.Nova = openstack.NewScheduler(t, c.Recorder.URL)
-	c.Root = c.Nova.Host(c.NovasHost)
-	c.Recorder.OnChange(c.write)
-	c.Recorder.OnChange(c.look)
+	c.Root = c.Nova.Host(c.NovaHost)
+	c.Recorder.OnChange(c.recordWrite)
+	c.Recorder.OnChange(c.checkOffer)
 	t.Cleanup(func() {
-		for _, what := range c.audit() {
+		for _, what := range c.checkInvariants() {
 			t.Errorf("S0.9 broken: %s", what)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, what := range c.dirty {
+		for _, what := range c.dirtyOffers {
 			t.Errorf("S2.40 broken: %s", what)
 		}
 	})
@@ -63,7 +63,7 @@ func NewCloud(t testing.TB, s *Site) *Cloud {
 }
 
 // write keeps each write that Placement took.
-func (c *Cloud) write(change openstack.Change) {
+func (c *Cloud) recordWrite(change openstack.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writes = append(c.writes, change)
@@ -72,23 +72,23 @@ func (c *Cloud) write(change openstack.Change) {
 // look is asked after each write that Placement took, before its writer hears of it: a
 // provider that may be given out must be of a device without a tenant's byte, which its
 // workflow knows to be clean and on its way back, or available already (S2.40).
-func (c *Cloud) look(change openstack.Change) {
+func (c *Cloud) checkOffer(change openstack.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d, ok := c.guarded[change.UUID]
+	d, ok := c.watched[change.UUID]
 	// What Nova itself makes anew is burned again within one sweep.
 	if !ok || !change.Allocatable() || change.By.ByScheduler {
 		return
 	}
 	file, err := os.Open(d.Path)
 	if err != nil {
-		c.dirty = append(c.dirty, err.Error())
+		c.dirtyOffers = append(c.dirtyOffers, err.Error())
 		return
 	}
 	defer file.Close()
 	_, zero, _, err := hardwaretest.Count(file, d.Size, 0)
 	if err != nil || zero != d.Blocks() {
-		c.dirty = append(c.dirty, fmt.Sprintf("%s may be given out with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
+		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be given out with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -98,48 +98,48 @@ func (c *Cloud) look(change openstack.Change) {
 		err = answer.Get(&v)
 	}
 	if err != nil || v.Dirty || v.DeviceState != device.Available && v.DeviceState != device.Cleaning {
-		c.dirty = append(c.dirty, fmt.Sprintf("%s may be given out while it is %s, dirty %v (%v)", d.Name, v.DeviceState, v.Dirty, err))
+		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be given out while it is %s, dirty %v (%v)", d.Name, v.DeviceState, v.Dirty, err))
 	}
 }
 
 // guard has the provider of a device watched: by look from now on, and by the audit at
 // the end of the test from its first write.
-func (c *Cloud) guard(provider string, d Device) {
+func (c *Cloud) watch(provider string, d Device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.guarded[provider] = d
+	c.watched[provider] = d
 }
 
 // Env is what a control worker is told of the cloud.
 func (c *Cloud) Env(more ...string) []string {
-	c.every = sweepsEvery(more)
+	c.sweepInterval = sweepInterval(more)
 	return append([]string{
 		"BURNISH_INVENTORY=placement", "BURNISH_DRIVERS=block", "OS_AUTH_TYPE=none", "OS_PLACEMENT_ENDPOINT_OVERRIDE=" + c.Recorder.URL,
 	}, more...)
 }
 
 // Own is a device of Burnish's own providers: owner self.
-func (c *Cloud) Own(t testing.TB, name string, size int64) Device {
+func (c *Cloud) OwnDevice(t testing.TB, name string, size int64) Device {
 	t.Helper()
 	d := c.Device(t, "block", name, size, 0)
-	c.guard(contract.DeviceUUID(name), d)
+	c.watch(contract.DeviceUUID(name), d)
 	return d
 }
 
 // Novas is a one-time-use device at an address, clean, with the provider that Nova made
 // for it: owner nova. It is not enrolled yet.
-func (c *Cloud) Novas(t testing.TB, address string, size int64) (d Device, provider string) {
+func (c *Cloud) NovaDevice(t testing.TB, address string, size int64) (d Device, provider string) {
 	t.Helper()
 	d = c.File(t, c.Host+"_"+strings.ToLower(address), size)
 	require.NoError(t, os.WriteFile(d.Path, make([]byte, size), 0o600))
 	d.Set = append(d.Set, "owner=nova")
-	provider = c.Nova.Device(c.Root, c.NovasHost, address, Class)
-	c.guard(provider, d)
+	provider = c.Nova.Device(c.Root, c.NovaHost, address, Class)
+	c.watch(provider, d)
 	return d, provider
 }
 
 // EnrollNovas enrols it and waits until it is available.
-func (c *Cloud) EnrollNovas(t testing.TB, d Device) {
+func (c *Cloud) EnrollNovaDevice(t testing.TB, d Device) {
 	t.Helper()
 	_, address, _ := strings.Cut(d.Name, "_")
 	args := []string{"enroll", "--host", c.Host, "--driver", d.Driver, "--address", address, "--one-time-use", "--provide"}
@@ -191,13 +191,13 @@ func (c *Cloud) AwaitReserved(t testing.TB, provider string, reserved int) {
 }
 
 // LookNow asks for a look as any Temporal client may.
-func (c *Cloud) LookNow(t testing.TB, look contract.PlacementLook) {
+func (c *Cloud) ReconcileNow(t testing.TB, look contract.PlacementLook) {
 	t.Helper()
 	require.NoError(t, c.Client.SignalWorkflow(t.Context(), contract.PlacementWorkflowID("default"), "", contract.SignalLookNow, look))
 }
 
 // Sweeps is what the cloud's workflow tells of its last sweep.
-func (c *Cloud) Sweeps(t testing.TB) contract.PlacementState {
+func (c *Cloud) State(t testing.TB) contract.PlacementState {
 	t.Helper()
 	answer, err := c.Client.QueryWorkflow(t.Context(), contract.PlacementWorkflowID("default"), "", contract.QueryPlacement)
 	require.NoError(t, err)

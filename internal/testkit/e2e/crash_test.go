@@ -16,7 +16,7 @@ import (
 
 // dirtied is a device full of the bytes of an earlier life whose clean begins. A file
 // is twice as large as a fake device: it must not be wiped before the test strikes.
-func dirtied(t *testing.T, s *Site, kind string, size int64, delay time.Duration) Device {
+func enrollDirty(t *testing.T, s *Site, kind string, size int64, delay time.Duration) Device {
 	t.Helper()
 	if kind == "block" {
 		size *= 2
@@ -29,7 +29,7 @@ func dirtied(t *testing.T, s *Site, kind string, size int64, delay time.Duration
 // wipedTwice checks the bytes at the moment of a kill against the journal: everything
 // before its offset is wiped, at most a chunk behind it, and the rest untouched. It
 // gives the bytes that the next attempt wipes again.
-func wipedTwice(t *testing.T, d Device, e Resume, nonce uint64) int64 {
+func reprocessedBytes(t *testing.T, d Device, e Resume, nonce uint64) int64 {
 	t.Helper()
 	stamped, zero, other := d.Count(t, nonce)
 	require.Zero(t, other, "half written blocks")
@@ -49,17 +49,17 @@ func TestKillWorker(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			s := newSite(t)
 			w := s.Run(t, "all")
-			d := dirtied(t, s, kind, 256*MiB, 4*time.Second)
+			d := enrollDirty(t, s, kind, 256*MiB, 4*time.Second)
 			s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 			w.Kill(t)
 			before, _ := s.Journal(t, "d1")
 			require.Equal(t, "zero", before.Step)
 			require.False(t, before.Done, "the wipe was too quick for this test")
-			again := wipedTwice(t, d, before, 1)
+			again := reprocessedBytes(t, d, before, 1)
 
 			w.Start(t)
 			var after Resume
-			Closely(t, 20*time.Second, "another attempt", func() (bool, string) {
+			PollFast(t, 20*time.Second, "another attempt", func() (bool, string) {
 				after, _ = s.Journal(t, "d1")
 				return after.Attempt > before.Attempt || after.Seq > before.Seq, fmt.Sprintf("%+v", after)
 			})
@@ -91,7 +91,7 @@ func TestVerifyDoesNotTrustTheJournal(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			w := s.Run(t, "all")
-			d := dirtied(t, s, kind, 256*MiB, 4*time.Second)
+			d := enrollDirty(t, s, kind, 256*MiB, 4*time.Second)
 			s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 			w.Kill(t)
 			before, _ := s.Journal(t, "d1")
@@ -121,14 +121,14 @@ func TestKillServerAndWorker(t *testing.T) {
 			t.Parallel()
 			s := ownServer(t)
 			w := s.Run(t, "all")
-			d := dirtied(t, s, kind, 256*MiB, 8*time.Second)
+			d := enrollDirty(t, s, kind, 256*MiB, 8*time.Second)
 			s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
 			s.Server.process.Signal(t, syscall.SIGKILL) // not waiting: a file is wiped in no time
 			w.Kill(t)
 			s.Server.Kill(t)
 			e, _ := s.Journal(t, "d1")
 			require.False(t, e.Done, "the wipe was too quick for this test")
-			wipedTwice(t, d, e, 1)
+			reprocessedBytes(t, d, e, 1)
 			require.NoError(t, s.Server.Start())
 			w.Start(t)
 			v := s.AwaitReturned(t, d, 60*time.Second)
@@ -162,7 +162,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 			what := random.IntN(3)
 			t.Logf("seed %d, strike %d: %s after the unbind or the restart, %s", seed, strike, moment,
 				[]string{"the worker", "the server", "both"}[what])
-			away(t, moment)
+			outage(t, moment)
 			if what != 0 {
 				s.Server.Kill(t)
 			}
@@ -172,7 +172,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 			if p, err := s.provider("d1"); err == nil && p.Reserved == 0 {
 				d.RequireZero(t)
 			}
-			away(t, time.Duration(random.IntN(500))*time.Millisecond)
+			outage(t, time.Duration(random.IntN(500))*time.Millisecond)
 			if what != 0 {
 				require.NoError(t, s.Server.Start())
 			}

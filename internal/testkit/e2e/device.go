@@ -151,7 +151,7 @@ func journal(t testing.TB, stateDir, name string) (Resume, bool) {
 func (s *Site) AwaitMidWipe(t testing.TB, d Device, past int64, within time.Duration) Resume {
 	t.Helper()
 	var e Resume
-	Closely(t, within, d.Name+" to be in mid-wipe", func() (bool, string) {
+	PollFast(t, within, d.Name+" to be in mid-wipe", func() (bool, string) {
 		e, _ = s.Journal(t, d.Name)
 		return e.Step == "zero" && !e.Done && e.Offset >= past && e.Offset < d.Size,
 			fmt.Sprintf("step %s, offset %d, done %v", e.Step, e.Offset, e.Done)
@@ -194,9 +194,9 @@ func (s *Site) AwaitTenant(t testing.TB, d Device, tenant string, nonce uint64, 
 
 // Undisturbed watches for a while that nobody writes to the tenant's device and that
 // it is offered to nobody.
-func (s *Site) Undisturbed(t testing.TB, d Device, nonce uint64, length time.Duration) {
+func (s *Site) RequireUntouched(t testing.TB, d Device, nonce uint64, length time.Duration) {
 	t.Helper()
-	During(t, length, d.Name+" stays as its tenant left it", func() (bool, string) {
+	RequireThroughout(t, length, d.Name+" stays as its tenant left it", func() (bool, string) {
 		stamped, zero, other := d.Count(t, nonce)
 		p, err := s.provider(d.Name)
 		return err == nil && stamped == d.Blocks() && p.Reserved == 1,

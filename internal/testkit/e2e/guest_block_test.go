@@ -16,19 +16,19 @@ import (
 // its serial.
 //
 // F11
-func TestGuestNumbersDisksAnew(t *testing.T) {
+func TestGuestRenumbersDisks(t *testing.T) {
 	t.Parallel()
 	const size = 8 * MiB
 	dir := t.TempDir()
-	l := newLab(t, withBlock,
+	l := newGuestSite(t, withBlock,
 		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{{Image: dir + "/first.img", Size: size}}},
-		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stamped(t, dir, "second", size, 1)}},
+		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "second", size, 1)}},
 	)
 	d := l.drive(t, "SECOND")
 	l.enroll(t, d, "--provide")
-	l.returned(t, d)
+	l.awaitReturned(t, d)
 	l.Bind(t, d.Name, "alice")
-	number := l.sh(t, "cat /sys/block/%s/dev", "nvme1n1")
+	number := l.shell(t, "cat /sys/block/%s/dev", "nvme1n1")
 	l.Kill()
 	d.Stamp(t, 2)
 	table, err := os.OpenFile(l.Config.Controllers[0].Namespaces[0].Image, os.O_WRONLY, 0)
@@ -39,9 +39,9 @@ func TestGuestNumbersDisksAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, table.Close())
 	l.boot(t)
-	require.NotEqual(t, number, l.sh(t, "cat /sys/block/%s/dev", "nvme1n1"))
+	require.NotEqual(t, number, l.shell(t, "cat /sys/block/%s/dev", "nvme1n1"))
 	l.Unbind(t, d.Name, "alice")
-	l.returned(t, d)
+	l.awaitReturned(t, d)
 }
 
 // SAFETY F17: blocks that keep metadata beside them, which no write of ours reaches. The
@@ -55,13 +55,13 @@ func TestGuestMetadata(t *testing.T) {
 	ns := guest.Namespace{Image: dir + "/metadata.img", Size: size, Metadata: 8}
 	// Everything: the data, and behind it the metadata.
 	require.NoError(t, os.WriteFile(ns.Image, bytes.Repeat([]byte{kept}, size), 0o600))
-	l := newLab(t, withBlock, guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{ns}})
+	l := newGuestSite(t, withBlock, guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{ns}})
 	d := l.drive(t, "METADATA")
 	if r := l.Burnish(t, l.EnrollArgs(d, "--provide")...); r.Code != 0 {
 		l.Refused(t, device.CodeNotFound, "show", d.Name)
 		return
 	}
-	v := l.ends(t, d)
+	v := l.awaitCleanEnd(t, d)
 	if v.DeviceState == device.Available {
 		left, err := os.ReadFile(ns.Image)
 		require.NoError(t, err)

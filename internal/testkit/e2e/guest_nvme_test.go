@@ -20,7 +20,7 @@ var withNVMe = guestDriver{
 	name: "nvme", method: "write_zeroes",
 	env:   map[string]string{"BURNISH_DRIVERS": "block,nvme"},
 	rules: `allow: {device_spec: [{vendor_id: "1b36", product_id: "0010"}]}`,
-	device: func(_ testing.TB, l *lab, serial string) (Device, []string) {
+	device: func(_ testing.TB, l *guestSite, serial string) (Device, []string) {
 		address := l.Address(serial)
 		return Device{Name: l.Site.Host + "_" + address}, []string{"--address", address}
 	},
@@ -44,7 +44,7 @@ func testNVMeLayouts(t *testing.T) {
 	const size = 8 * MiB
 	dir := t.TempDir()
 	namespace := func(name string, change func(*guest.Namespace)) guest.Namespace {
-		ns := stamped(t, dir, name, size, 1)
+		ns := stampedNamespace(t, dir, name, size, 1)
 		if change != nil {
 			change(&ns)
 		}
@@ -53,7 +53,7 @@ func testNVMeLayouts(t *testing.T) {
 	drive := func(serial string, namespaces ...guest.Namespace) guest.Controller {
 		return guest.Controller{Serial: serial, Subsystem: true, Namespaces: namespaces}
 	}
-	l := newLab(t, withNVMe,
+	l := newGuestSite(t, withNVMe,
 		drive("WHOLE", namespace("whole", nil)),
 		drive("BLOCKS4K", namespace("blocks4k", func(ns *guest.Namespace) { ns.BlockSize = 4096 })),
 		drive("DETACHED", namespace("attached", nil), namespace("detached", func(ns *guest.Namespace) { ns.Detached = true })),
@@ -80,7 +80,7 @@ func testNVMeLayouts(t *testing.T) {
 	// Those in order come back, by the operation that their capabilities give.
 	for _, serial := range inOrder {
 		d := l.drive(t, serial)
-		v := l.returned(t, d)
+		v := l.awaitReturned(t, d)
 		require.Equal(t, device.WriteZeroes, v.Operation, serial)
 		require.Equal(t, serial, v.Serial)
 		require.Equal(t, "NVME", v.Type, serial)
@@ -99,7 +99,7 @@ func testNVMeLayouts(t *testing.T) {
 	// as the first.
 	failed := func(serial string) Device {
 		d := l.drive(t, serial)
-		v := l.ends(t, d)
+		v := l.awaitCleanEnd(t, d)
 		require.Equal(t, device.Error, v.DeviceState, serial)
 		require.Contains(t, []string{"command_refused", "layout"}, v.Fault, "%s: %s", serial, v.LastError)
 		require.NotEmpty(t, v.Remedy)
@@ -131,16 +131,16 @@ func testNVMeLayouts(t *testing.T) {
 func testNVMeIsRenamed(t *testing.T) {
 	const size = 8 * MiB
 	dir := t.TempDir()
-	l := newLab(t, withNVMe,
-		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{stamped(t, dir, "first", size, 1)}},
-		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stamped(t, dir, "second", size, 2)}},
+	l := newGuestSite(t, withNVMe,
+		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "first", size, 1)}},
+		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "second", size, 2)}},
 	)
 	d := l.drive(t, "SECOND")
 	l.enroll(t, d, "--provide")
-	l.returned(t, d)
+	l.awaitReturned(t, d)
 	l.Bind(t, d.Name, "alice")
 	before := l.disk(t, "SECOND")
-	l.sh(t, `cd /sys/bus/pci/drivers/nvme
+	l.shell(t, `cd /sys/bus/pci/drivers/nvme
 first=%s second=%s
 echo $first >unbind && echo $second >unbind
 echo $second >bind
@@ -149,10 +149,10 @@ echo $first >bind
 until ls $first/nvme/nvme*/nvme*n* >/dev/null 2>&1; do usleep 10000; done`, l.Address("FIRST"), l.Address("SECOND"))
 	after := l.disk(t, "SECOND")
 	require.NotEqual(t, before, after)
-	l.tenant(t, "FIRST", "SECOND", size)
+	l.copyAsTenant(t, "FIRST", "SECOND", size)
 	d.RequireStamps(t, 1)
 	l.Unbind(t, d.Name, "alice")
-	l.returned(t, d)
+	l.awaitReturned(t, d)
 	Device{Name: "the other drive", Path: l.drive(t, "FIRST").Path, Size: size}.RequireStamps(t, 1)
 }
 

@@ -61,11 +61,11 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	driver, files, sum := withScript(t, address)
 	d := Device{Name: "guest1_" + address, Driver: driver.name, Path: filepath.Join(t.TempDir(), "memory"), Size: size, Set: []string{"script=card"}}
 	d.Stamp(t, 1)
-	l := startLab(t, driver, guest.Config{Cards: []guest.Card{{Address: address, Memory: d.Path, Size: size}}, Files: files})
+	l := startGuestSite(t, driver, guest.Config{Cards: []guest.Card{{Address: address, Memory: d.Path, Size: size}}, Files: files})
 
 	l.Must(t, "enroll", "--host", l.Site.Host, "--driver", driver.name, "--address", address, "--type", "GPU",
 		"--set", d.Set[0], "--one-time-use", "--provide")
-	v := l.returned(t, d)
+	v := l.awaitReturned(t, d)
 	require.Equal(t, "GPU", v.Type)
 	require.Equal(t, "CARD1", v.Serial)
 	require.True(t, v.OneTimeUse)
@@ -82,12 +82,12 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	require.Equal(t, []string{"pci_reset"}, stepNames(v.Cleans[1]))
 	require.Equal(t, fmt.Sprintf("script card, sha256 %.12s: removed and found again", sum), v.Cleans[1].Steps[0].Note)
 	l.Must(t, "provide", d.Name)
-	l.returned(t, d)
+	l.awaitReturned(t, d)
 
 	// The power fails in the midst of an erase. What slows the program down is gone with it.
 	l.Bind(t, d.Name, "alice")
 	d.Stamp(t, 2)
-	l.sh(t, `echo '{"serial": "CARD1", "bytes_per_second": %d}' >%s`, MiB, fmt.Sprintf(cardSettings, address))
+	l.shell(t, `echo '{"serial": "CARD1", "bytes_per_second": %d}' >%s`, MiB, fmt.Sprintf(cardSettings, address))
 	l.Unbind(t, d.Name, "alice")
 	Await(t, guestWithin, "an erase that is underway", func() (bool, string) {
 		left, zero, _ := d.Count(t, 2)
@@ -100,16 +100,16 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	t.Logf("the power failed with %d of %d bytes erased", int64(zero)*hardwaretest.Block, d.Size)
 	l.RequireReserved(t, d.Name, 1)
 	l.boot(t)
-	v = l.returned(t, d)
+	v = l.awaitReturned(t, d)
 	l.requireCleaned(t, v, 3, sum)
 	require.Equal(t, d.Size, v.Cleans[2].Steps[0].RedoneAtMost, "the erase began again")
 
 	// A program that is no longer what host.yaml says is not run.
 	l.Bind(t, d.Name, "bob")
 	d.Stamp(t, 3)
-	l.sh(t, "echo >>%s", cardProgram)
+	l.shell(t, "echo >>%s", cardProgram)
 	l.Unbind(t, d.Name, "bob")
-	v = l.ends(t, d)
+	v = l.awaitCleanEnd(t, d)
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNotAllowed), v.Fault, v.LastError)
 	require.Contains(t, v.LastError, "SHA-256")
@@ -121,7 +121,7 @@ func TestGuestMemoryOfACard(t *testing.T) {
 
 // requireCleaned: the clean of this number, the last, was the program's, and its records
 // say which program that was.
-func (l *lab) requireCleaned(t testing.TB, v contract.View, number int, sum string) {
+func (l *guestSite) requireCleaned(t testing.TB, v contract.View, number int, sum string) {
 	t.Helper()
 	require.Len(t, v.Cleans, number)
 	last := v.Cleans[number-1]

@@ -36,7 +36,7 @@ type guestDriver struct {
 	env   map[string]string
 	rules string
 	// device names the drive with this serial; flags are those of its enrolment.
-	device func(t testing.TB, l *lab, serial string) (d Device, flags []string)
+	device func(t testing.TB, l *guestSite, serial string) (d Device, flags []string)
 	// method is how its zeroes are written.
 	method string
 }
@@ -44,13 +44,13 @@ type guestDriver struct {
 // withBlock cleans whatever is a disk.
 var withBlock = guestDriver{
 	name: "block", inOrder: true, rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
-	device: func(t testing.TB, l *lab, serial string) (Device, []string) {
+	device: func(t testing.TB, l *guestSite, serial string) (Device, []string) {
 		return Device{Name: strings.ToLower(serial), Set: []string{"path=" + l.disk(t, serial)}}, nil
 	},
 }
 
 // lab is a site whose host is a guest.
-type lab struct {
+type guestSite struct {
 	*Site
 	*guest.Guest
 	driver guestDriver
@@ -58,13 +58,13 @@ type lab struct {
 
 // newLab boots a guest that has these drives, with control beside it. Images are below
 // the site's folder, by their names in the configuration.
-func newLab(t testing.TB, driver guestDriver, drives ...guest.Controller) *lab {
+func newGuestSite(t testing.TB, driver guestDriver, drives ...guest.Controller) *guestSite {
 	t.Helper()
-	return startLab(t, driver, guest.Config{Controllers: drives, InOrder: driver.inOrder})
+	return startGuestSite(t, driver, guest.Config{Controllers: drives, InOrder: driver.inOrder})
 }
 
 // startLab boots a guest with this hardware, with control beside it.
-func startLab(t testing.TB, driver guestDriver, config guest.Config) *lab {
+func startGuestSite(t testing.TB, driver guestDriver, config guest.Config) *guestSite {
 	t.Helper()
 	if why := guest.Missing(); why != "" {
 		t.Skipf("no guest can be made here: %s", why)
@@ -81,7 +81,7 @@ func startLab(t testing.TB, driver guestDriver, config guest.Config) *lab {
 	for name, value := range driver.env {
 		config.Env[name] = value
 	}
-	l := &lab{Site: s, driver: driver}
+	l := &guestSite{Site: s, driver: driver}
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
 	var err error
@@ -95,12 +95,12 @@ func startLab(t testing.TB, driver guestDriver, config guest.Config) *lab {
 		})
 	}
 	require.NoError(t, err)
-	l.ready(t)
+	l.awaitReady(t)
 	return l
 }
 
 // ready waits until the guest's worker polls.
-func (l *lab) ready(t testing.TB) {
+func (l *guestSite) awaitReady(t testing.TB) {
 	t.Helper()
 	booted := l.Age()
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
@@ -110,16 +110,16 @@ func (l *lab) ready(t testing.TB) {
 }
 
 // boot switches the guest on again.
-func (l *lab) boot(t testing.TB) {
+func (l *guestSite) boot(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
 	require.NoError(t, l.Boot(ctx))
-	l.ready(t)
+	l.awaitReady(t)
 }
 
 // sh runs a script in the guest.
-func (l *lab) sh(t testing.TB, script string, args ...any) string {
+func (l *guestSite) shell(t testing.TB, script string, args ...any) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
@@ -130,7 +130,7 @@ func (l *lab) sh(t testing.TB, script string, args ...any) string {
 
 // disk is the one block device of the drive with this serial, as the guest's kernel
 // names it now.
-func (l *lab) disk(t testing.TB, serial string) string {
+func (l *guestSite) disk(t testing.TB, serial string) string {
 	t.Helper()
 	disks, err := l.Disks(t.Context(), serial)
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func (l *lab) disk(t testing.TB, serial string) string {
 
 // drive is the device of the drive with this serial, whose bytes are counted in the
 // image of its first namespace.
-func (l *lab) drive(t testing.TB, serial string) Device {
+func (l *guestSite) drive(t testing.TB, serial string) Device {
 	t.Helper()
 	d, _ := l.driver.device(t, l, serial)
 	d.Driver = l.driver.name
@@ -153,13 +153,13 @@ func (l *lab) drive(t testing.TB, serial string) Device {
 }
 
 // enroll takes a drive into service.
-func (l *lab) enroll(t testing.TB, d Device, flags ...string) {
+func (l *guestSite) enroll(t testing.TB, d Device, flags ...string) {
 	t.Helper()
 	l.Enroll(t, d, append(l.flags(t, d), flags...)...)
 }
 
 // flags are what the driver wants of the enrolment of a device.
-func (l *lab) flags(t testing.TB, d Device) []string {
+func (l *guestSite) flags(t testing.TB, d Device) []string {
 	t.Helper()
 	for _, c := range l.Config.Controllers {
 		if len(c.Namespaces) > 0 && c.Namespaces[0].Image == d.Path {
@@ -172,12 +172,12 @@ func (l *lab) flags(t testing.TB, d Device) []string {
 
 // seldom is the pause between two looks here: the command line's own work takes time
 // from the guest, which is what the test waits for.
-const seldom = 500 * time.Millisecond
+const guestPollEvery = 500 * time.Millisecond
 
 // ends waits until a device's clean has ended well or badly.
-func (l *lab) ends(t testing.TB, d Device) (v contract.View) {
+func (l *guestSite) awaitCleanEnd(t testing.TB, d Device) (v contract.View) {
 	t.Helper()
-	await(t, guestWithin, seldom, "the end of the clean of "+d.Name, func() (bool, string) {
+	await(t, guestWithin, guestPollEvery, "the end of the clean of "+d.Name, func() (bool, string) {
 		var r Result
 		var err error
 		v, r, err = l.show(d.Name)
@@ -187,15 +187,15 @@ func (l *lab) ends(t testing.TB, d Device) (v contract.View) {
 }
 
 // returned is AwaitReturned for a device that must not end in error.
-func (l *lab) returned(t testing.TB, d Device) contract.View {
+func (l *guestSite) awaitReturned(t testing.TB, d Device) contract.View {
 	t.Helper()
-	v := l.ends(t, d)
+	v := l.awaitCleanEnd(t, d)
 	require.Equal(t, device.Available, v.DeviceState, "%s: %s", d.Name, v.LastError)
 	return l.AwaitReturned(t, d, guestWithin)
 }
 
 // stamped is a namespace full of the bytes of an earlier life.
-func stamped(t testing.TB, dir, name string, size int64, nonce uint64) guest.Namespace {
+func stampedNamespace(t testing.TB, dir, name string, size int64, nonce uint64) guest.Namespace {
 	t.Helper()
 	ns := guest.Namespace{Image: filepath.Join(dir, name+".img"), Size: size}
 	Device{Name: name, Path: ns.Image, Size: size}.Stamp(t, nonce)
@@ -203,7 +203,7 @@ func stamped(t testing.TB, dir, name string, size int64, nonce uint64) guest.Nam
 }
 
 // tenant copies a drive's bytes to another through the guest's own drivers.
-func (l *lab) tenant(t testing.TB, from, to string, size int64) {
+func (l *guestSite) copyAsTenant(t testing.TB, from, to string, size int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
@@ -212,11 +212,11 @@ func (l *lab) tenant(t testing.TB, from, to string, size int64) {
 
 // awaitMidWipe waits until the guest's journal of a device tells of a wipe that is
 // underway and past an offset.
-func (l *lab) awaitMidWipe(t testing.TB, d Device, past int64) Resume {
+func (l *guestSite) awaitMidWipe(t testing.TB, d Device, past int64) Resume {
 	t.Helper()
 	var stored struct{ Data Resume }
 	await(t, guestWithin, 5*pollEvery, d.Name+" to be in mid-wipe", func() (bool, string) {
-		text := l.sh(t, "cat %s 2>/dev/null; true", path.Join(guest.State, "journal", d.Name+".json"))
+		text := l.shell(t, "cat %s 2>/dev/null; true", path.Join(guest.State, "journal", d.Name+".json"))
 		stored.Data = Resume{}
 		if text != "" {
 			require.NoError(t, json.Unmarshal([]byte(text), &stored), text)
@@ -240,11 +240,11 @@ func TestGuestLosesPower(t *testing.T) {
 func testLosesPower(t *testing.T, driver guestDriver) {
 	const size, pulledSize = 2 * steps.Chunk, 24 * MiB
 	dir := t.TempDir()
-	slow, other := stamped(t, dir, "slow", size, 1), stamped(t, dir, "other", size, 2)
-	pulled, blocks4k := stamped(t, dir, "pulled", pulledSize, 3), stamped(t, dir, "blocks4k", 8*MiB, 4)
+	slow, other := stampedNamespace(t, dir, "slow", size, 1), stampedNamespace(t, dir, "other", size, 2)
+	pulled, blocks4k := stampedNamespace(t, dir, "pulled", pulledSize, 3), stampedNamespace(t, dir, "blocks4k", 8*MiB, 4)
 	slow.WriteBytesPerSecond, pulled.WriteBytesPerSecond = 12*MiB, 3*MiB
 	blocks4k.BlockSize = 4096
-	l := newLab(t, driver,
+	l := newGuestSite(t, driver,
 		guest.Controller{Serial: "SLOW", Subsystem: true, Namespaces: []guest.Namespace{slow}},
 		guest.Controller{Serial: "OTHER", Namespaces: []guest.Namespace{other}},
 		guest.Controller{Serial: "PULLED", Namespaces: []guest.Namespace{pulled}},
@@ -263,7 +263,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	})
 	require.NoError(t, l.Remove(t.Context(), l.Address("PULLED")))
 	// The kernel may let it finish what it was told, but nobody can say so.
-	require.Equal(t, device.Error, l.ends(t, gone).DeviceState)
+	require.Equal(t, device.Error, l.awaitCleanEnd(t, gone).DeviceState)
 	require.NoError(t, l.Rescan(t.Context()))
 	l.RequireReserved(t, gone.Name, 1)
 
@@ -279,24 +279,24 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	l.Config.Controllers[0].Namespaces[0].WriteBytesPerSecond = 0
 	l.Config.Controllers[2].Namespaces[0].WriteBytesPerSecond = 0
 	l.boot(t)
-	v := l.returned(t, d)
+	v := l.awaitReturned(t, d)
 	require.Len(t, v.Cleans, 1)
-	require.Positive(t, redone(v))
-	require.LessOrEqual(t, redone(v), int64(steps.Chunk))
-	l.returned(t, small)
+	require.Positive(t, reprocessed(v))
+	require.LessOrEqual(t, reprocessed(v), int64(steps.Chunk))
+	l.awaitReturned(t, small)
 
 	// What needs its operator waits for them.
 	v = l.Show(t, gone.Name)
 	require.Equal(t, device.Error, v.DeviceState)
 	l.RequireReserved(t, gone.Name, 1)
 	l.Must(t, "clean", gone.Name)
-	l.returned(t, gone)
+	l.awaitReturned(t, gone)
 
 	l.Bind(t, d.Name, "alice")
-	l.tenant(t, "OTHER", "SLOW", size)
+	l.copyAsTenant(t, "OTHER", "SLOW", size)
 	d.RequireStamps(t, 2)
 	l.Unbind(t, d.Name, "alice")
-	v = l.returned(t, d)
+	v = l.awaitReturned(t, d)
 	require.Len(t, v.Cleans, 2)
 	ran := v.Cleans[1].Steps
 	for i, step := range []string{"zero", "verify"} {
@@ -309,7 +309,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 }
 
 // redone is how many bytes the first clean may have done twice.
-func redone(v contract.View) (sum int64) {
+func reprocessed(v contract.View) (sum int64) {
 	for _, step := range v.Cleans[0].Steps {
 		sum += step.RedoneAtMost
 	}

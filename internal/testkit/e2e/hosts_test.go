@@ -19,7 +19,7 @@ import (
 // begins. The operator is told, and the clean goes on by itself when it is back.
 //
 // F8
-func TestHostSilent(t *testing.T) {
+func TestHostUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -56,19 +56,19 @@ func TestHostSilent(t *testing.T) {
 // A host that falls silent in mid-wipe: its wipe goes on where it was.
 //
 // F8
-func TestHostSilentInMidWipe(t *testing.T) {
+func TestHostUnreachableInMidWipe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "control", "BURNISH_HOST_SILENT_AFTER=3s")
 	w := s.Run(t, "host")
-	d := dirtied(t, s, "fake", 192*MiB, 6*time.Second)
+	d := enrollDirty(t, s, "fake", 192*MiB, 6*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 	w.Kill(t)
 	before, _ := s.Journal(t, "d1")
 	v := s.AwaitDevice(t, "d1", 60*time.Second, "to need an operator", func(v contract.View) bool { return v.NeedsOperator })
 	require.Equal(t, string(device.CodeHostSilent), v.Fault)
 	w.Start(t)
-	Closely(t, 20*time.Second, "the wipe to go on", func() (bool, string) {
+	PollFast(t, 20*time.Second, "the wipe to go on", func() (bool, string) {
 		e, _ := s.Journal(t, "d1")
 		if e.Updated.Equal(before.Updated) {
 			return false, fmt.Sprintf("%+v", e)
@@ -113,7 +113,7 @@ func TestGracefulStop(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			w := s.Run(t, "all", "BURNISH_STOP_TIMEOUT=10s")
-			d := dirtied(t, s, kind, 256*MiB, 8*time.Second)
+			d := enrollDirty(t, s, kind, 256*MiB, 8*time.Second)
 			s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 			began := time.Now()
 			require.Zero(t, w.Stop(t, 12*time.Second), w.Log(t))
@@ -121,7 +121,7 @@ func TestGracefulStop(t *testing.T) {
 			e, _ := s.Journal(t, "d1")
 			require.False(t, e.Done, "the wipe was too quick for this test")
 			require.False(t, e.Working, "an attempt that ended in order is no orphan")
-			require.Zero(t, wipedTwice(t, d, e, 1))
+			require.Zero(t, reprocessedBytes(t, d, e, 1))
 			w.Start(t)
 			v := s.AwaitReturned(t, d, 60*time.Second)
 			require.Len(t, v.Cleans, 1)

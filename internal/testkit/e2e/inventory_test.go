@@ -81,7 +81,7 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 				smallDisk(t, dir, 64)
 			}
 			s.Run(t, "all")
-			d := dirtied(t, s, "fake", 4*MiB, 2*time.Second)
+			d := enrollDirty(t, s, "fake", 4*MiB, 2*time.Second)
 			s.AwaitMidWipe(t, d, 0, 20*time.Second)
 			heal := tt.fail(t, dir)
 			Await(t, 20*time.Second, "the clean's last step to end", func() (bool, string) {
@@ -89,7 +89,7 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 				return e.Step == "verify" && e.Done, fmt.Sprintf("%+v", e)
 			})
 			d.RequireZero(t)
-			During(t, 3*time.Second, "nobody is offered the device", func() (bool, string) {
+			RequireThroughout(t, 3*time.Second, "nobody is offered the device", func() (bool, string) {
 				v := s.Show(t, "d1")
 				return v.DeviceState == device.Cleaning, fmt.Sprintf("%+v", v)
 			})
@@ -113,8 +113,8 @@ func TestStateDirectoryFull(t *testing.T) {
 	w.StateDir = filepath.Join(s.Dir, "small")
 	smallDisk(t, w.StateDir, 128)
 	w.Start(t)
-	d := dirtied(t, s, "block", 256*MiB, 0)
-	Closely(t, 20*time.Second, "d1 to be in mid-wipe", func() (bool, string) {
+	d := enrollDirty(t, s, "block", 256*MiB, 0)
+	PollFast(t, 20*time.Second, "d1 to be in mid-wipe", func() (bool, string) {
 		e, _ := journal(t, w.StateDir, "d1")
 		return e.Step == "zero" && e.Offset >= steps.Chunk, fmt.Sprintf("%+v", e)
 	})
@@ -176,22 +176,22 @@ func TestUsed(t *testing.T) {
 		reach func(t *testing.T, s *Site, d Device)
 		look  func(t *testing.T, s *Site)
 	}{
-		"available, hint": {reach: available, look: hint},
-		"available, bind": {reach: available, look: func(t *testing.T, s *Site) {
+		"available, hint": {reach: reachAvailable, look: signalObserved},
+		"available, bind": {reach: reachAvailable, look: func(t *testing.T, s *Site) {
 			s.Refused(t, device.CodeInUse, "bind", "d1", "--instance", Instance("bob"))
 		}},
-		"pending cleaning, hint": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: held, look: hint},
-		"pending cleaning, clean": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: held, look: func(t *testing.T, s *Site) {
+		"pending cleaning, hint": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, look: signalObserved},
+		"pending cleaning, clean": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, look: func(t *testing.T, s *Site) {
 			s.Must(t, "clean", "d1")
 		}},
-		"error, hint":  {set: []string{"fault=fail:zero@0%x9"}, reach: failed, look: hint},
-		"error, clean": {set: []string{"fault=fail:zero@0%x9"}, reach: failed, look: func(t *testing.T, s *Site) { s.Must(t, "clean", "d1") }},
+		"error, hint":  {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, look: signalObserved},
+		"error, clean": {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, look: func(t *testing.T, s *Site) { s.Must(t, "clean", "d1") }},
 		"manageable, hint": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
-			failed(t, s, d)
+			reachError(t, s, d)
 			s.Must(t, "manage", "d1")
-		}, look: hint},
+		}, look: signalObserved},
 		"manageable, provide": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
-			failed(t, s, d)
+			reachError(t, s, d)
 			s.Must(t, "manage", "d1")
 		}, look: func(t *testing.T, s *Site) { s.Must(t, "provide", "d1") }},
 	}
@@ -216,7 +216,7 @@ func TestUsed(t *testing.T) {
 				p := s.Provider(t, "d1")
 				return p.Reserved == 1 && p.Used == 1, fmt.Sprint(p)
 			})
-			During(t, time.Second, "nothing destructive", func() (bool, string) {
+			RequireThroughout(t, time.Second, "nothing destructive", func() (bool, string) {
 				stamped, zero, other := d.Count(t, 5)
 				return stamped == d.Blocks(), fmt.Sprint(stamped, zero, other)
 			})
@@ -226,17 +226,17 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-func hint(t *testing.T, s *Site) {
+func signalObserved(t *testing.T, s *Site) {
 	t.Helper()
 	s.Signal(t, "d1", contract.SignalObserved, contract.Hint{Source: "test"})
 }
 
-func available(t *testing.T, s *Site, d Device) {
+func reachAvailable(t *testing.T, s *Site, d Device) {
 	t.Helper()
 	s.AwaitReturned(t, d, 20*time.Second)
 }
 
-func held(t *testing.T, s *Site, d Device) {
+func reachHeld(t *testing.T, s *Site, d Device) {
 	t.Helper()
 	s.AwaitReturned(t, d, 20*time.Second)
 	s.Bind(t, "d1", "alice")
@@ -244,7 +244,7 @@ func held(t *testing.T, s *Site, d Device) {
 	s.AwaitState(t, "d1", 10*time.Second, device.PendingCleaning)
 }
 
-func failed(t *testing.T, s *Site, _ Device) {
+func reachError(t *testing.T, s *Site, _ Device) {
 	t.Helper()
 	s.AwaitState(t, "d1", 20*time.Second, device.Error)
 }
@@ -264,11 +264,11 @@ func TestUsedWhileCleaning(t *testing.T) {
 			if hinted {
 				delay = 15 * time.Second // a running step hears of it with its next heartbeat
 			}
-			d := dirtied(t, s, "fake", 32*MiB, delay)
+			d := enrollDirty(t, s, "fake", 32*MiB, delay)
 			s.AwaitMidWipe(t, d, 0, 20*time.Second)
 			allocate(t, s.Store(t), "d1", Instance("nova"))
 			if hinted {
-				hint(t, s)
+				signalObserved(t, s)
 			}
 			s.AwaitDevice(t, "d1", 30*time.Second, "to be the consumer's", func(v contract.View) bool {
 				require.NotEqual(t, device.Available, v.DeviceState)
@@ -281,7 +281,7 @@ func TestUsedWhileCleaning(t *testing.T) {
 			d.Stamp(t, 5)
 			p := s.Provider(t, "d1")
 			require.Equal(t, [2]int{1, 1}, [2]int{p.Reserved, p.Used})
-			During(t, 3*time.Second, "nothing destructive", func() (bool, string) {
+			RequireThroughout(t, 3*time.Second, "nothing destructive", func() (bool, string) {
 				stamped, zero, other := d.Count(t, 5)
 				return stamped == d.Blocks(), fmt.Sprint(stamped, zero, other)
 			})
@@ -290,8 +290,8 @@ func TestUsedWhileCleaning(t *testing.T) {
 
 			// Its end is the instance's unbind, not an inventory that shows no use (F6).
 			require.NoError(t, s.Store(t).UnsafeDeallocate(t.Context(), contract.DeviceUUID("d1"), Instance("nova")))
-			hint(t, s)
-			s.Undisturbed(t, d, 5, time.Second)
+			signalObserved(t, s)
+			s.RequireUntouched(t, d, 5, time.Second)
 			s.AwaitTenant(t, d, "nova", 5, time.Second)
 			s.Unbind(t, "d1", "nova")
 			s.AwaitReturned(t, d, 40*time.Second)

@@ -25,11 +25,11 @@ func TestHistoryBudget(t *testing.T) {
 	d := s.Device(t, "fake", "d1", 1*MiB, 0)
 	s.Enroll(t, d, "--provide", "--one-time-use")
 	s.AwaitReturned(t, d, 20*time.Second)
-	before := s.settled(t, "d1")
+	before := s.awaitIdle(t, "d1")
 	s.Bind(t, "d1", "alice")
 	s.Unbind(t, "d1", "alice")
 	s.AwaitReturned(t, d, 20*time.Second)
-	turnover := s.settled(t, "d1")[len(before):]
+	turnover := s.awaitIdle(t, "d1")[len(before):]
 	count := CountEvents(turnover)
 	t.Logf("%d events a turnover: %v", len(turnover), count)
 	require.LessOrEqual(t, len(turnover), 57)
@@ -41,18 +41,18 @@ func TestHistoryBudget(t *testing.T) {
 
 	run := s.Execution(t, "d1").GetRunId()
 	// It continues as new at any quiet point, in a tenant's hands too.
-	next := func() bool { s.settled(t, "d1"); return s.Execution(t, "d1").GetRunId() != run }
+	next := func() bool { s.awaitIdle(t, "d1"); return s.Execution(t, "d1").GetRunId() != run }
 	var idle []*historypb.HistoryEvent
 	for i := 0; idle == nil; i++ {
 		require.Less(t, i, 10, "no continue-as-new")
 		s.Bind(t, "d1", "alice")
 		if next() {
-			idle = s.settled(t, "d1")
+			idle = s.awaitIdle(t, "d1")
 		}
 		s.Unbind(t, "d1", "alice")
 		s.AwaitReturned(t, d, 20*time.Second)
 		if next() && idle == nil {
-			idle = s.settled(t, "d1")
+			idle = s.awaitIdle(t, "d1")
 		}
 	}
 	t.Logf("%d events after continue-as-new: %v", len(idle), CountEvents(idle))
@@ -63,7 +63,7 @@ func TestHistoryBudget(t *testing.T) {
 }
 
 // settled is the newest run's history once nothing is under way in it.
-func (s *Site) settled(t *testing.T, name string) []*historypb.HistoryEvent {
+func (s *Site) awaitIdle(t *testing.T, name string) []*historypb.HistoryEvent {
 	t.Helper()
 	var events []*historypb.HistoryEvent
 	Await(t, 20*time.Second, "the history to settle", func() (bool, string) {
@@ -127,7 +127,7 @@ func TestUpdateSentAgain(t *testing.T) {
 		_, err = unbind(fmt.Sprint("unbind-", i), bob)
 		require.NoError(t, err)
 		s.AwaitReturned(t, d, 20*time.Second)
-		s.settled(t, "d1")
+		s.awaitIdle(t, "d1")
 	}
 	now, err := bind("bind-now", bob, "request-now")
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestUpdateSentAgain(t *testing.T) {
 
 	check := func(what string) {
 		t.Helper()
-		s.Undisturbed(t, d, 3, 500*time.Millisecond)
+		s.RequireUntouched(t, d, 3, 500*time.Millisecond)
 		v := s.AwaitTenant(t, d, "bob", 3, time.Second)
 		require.Equal(t, now.Binding, v.Binding, what)
 	}
@@ -225,7 +225,7 @@ func TestSignalsInABurst(t *testing.T) {
 		v := s.AwaitReturned(t, d, 30*time.Second)
 		require.Equal(t, fmt.Sprint("burst ", i), v.Cleans[len(v.Cleans)-1].Reason)
 	}
-	s.settled(t, "d1")
+	s.awaitIdle(t, "d1")
 	runs := s.chain(t.Context(), t, "d1")
 	heard := 0
 	for _, events := range runs {
@@ -273,6 +273,6 @@ func TestCleanSignal(t *testing.T) {
 	s.Signal(t, "d1", contract.SignalObserved, contract.Hint{Source: "test"})
 	s.Signal(t, "d1", contract.SignalRefresh, nil)
 	s.Signal(t, "d1", contract.SignalClean, "not an object")
-	s.Undisturbed(t, d, 2, 2*time.Second)
+	s.RequireUntouched(t, d, 2, 2*time.Second)
 	s.AwaitTenant(t, d, "alice", 2, time.Second)
 }

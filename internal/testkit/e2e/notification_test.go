@@ -16,7 +16,7 @@ import (
 )
 
 // broker starts a RabbitMQ and Nova's Notifier, for one test.
-func broker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
+func startBroker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
 	t.Helper()
 	if why := messagebus.Missing(); why != "" {
 		t.Skip(why)
@@ -31,20 +31,20 @@ func broker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
 }
 
 // listening starts a worker that hears nothing but notifications: it does not sweep.
-func (c *Cloud) listening(t *testing.T, b *messagebus.Broker, p *messagebus.Producer) *Worker {
+func (c *Cloud) runListener(t *testing.T, b *messagebus.Broker, p *messagebus.Producer) *Worker {
 	t.Helper()
 	w := c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_AMQP_URL="+b.TransportURL())...)
-	c.hears(t, w, p, 1)
+	c.awaitListening(t, w, p, 1)
 	return w
 }
 
 // hears waits until the worker is connected to the broker for the nth time. It waits for
 // Nova to declare the exchange, which a service does when it has something to say.
-func (c *Cloud) hears(t *testing.T, w *Worker, p *messagebus.Producer, nth int) {
+func (c *Cloud) awaitListening(t *testing.T, w *Worker, p *messagebus.Producer, nth int) {
 	t.Helper()
 	// Its library may complain of a broker that was away.
 	Await(t, time.Minute, "Nova to say something", func() (bool, string) {
-		err := p.Send(messagebus.Instance("instance.update", uuid.NewString(), c.NovasHost))
+		err := p.Send(messagebus.Instance("instance.update", uuid.NewString(), c.NovaHost))
 		return err == nil, fmt.Sprint(err)
 	})
 	Await(t, time.Minute, "the worker to listen", func() (bool, string) {
@@ -54,11 +54,11 @@ func (c *Cloud) hears(t *testing.T, w *Worker, p *messagebus.Producer, nth int) 
 }
 
 // tenant gives the device to an instance, and waits until Burnish knows.
-func (c *Cloud) tenant(t *testing.T, p *messagebus.Producer, d Device, provider string, nonce uint64) (instance string) {
+func (c *Cloud) giveToTenant(t *testing.T, p *messagebus.Producer, d Device, provider string, nonce uint64) (instance string) {
 	t.Helper()
 	instance = c.Spawn(t, provider)
 	d.Stamp(t, nonce)
-	require.NoError(t, p.Send(messagebus.Instance("instance.create.end", instance, c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.create.end", instance, c.NovaHost)))
 	v := c.AwaitState(t, d.Name, time.Minute, device.Allocated)
 	require.Equal(t, instance, *v.InstanceUUID)
 	return instance
@@ -72,18 +72,18 @@ func (c *Cloud) tenant(t *testing.T, p *messagebus.Producer, d Device, provider 
 // S0.29, S0.18
 func TestNotificationsAreEnough(t *testing.T) {
 	t.Parallel()
-	b, p := broker(t)
+	b, p := startBroker(t)
 	c := NewCloud(t, newSite(t))
-	d, provider := c.Novas(t, "0000:AF:00.0", 4*MiB)
-	w := c.listening(t, b, p)
-	c.EnrollNovas(t, d)
+	d, provider := c.NovaDevice(t, "0000:AF:00.0", 4*MiB)
+	w := c.runListener(t, b, p)
+	c.EnrollNovaDevice(t, d)
 
-	first := c.tenant(t, p, d, provider, 1)
+	first := c.giveToTenant(t, p, d, provider, 1)
 	for _, event := range []string{"instance.rebuild.start", "instance.rebuild.end", "instance.power_off.end", "instance.update"} {
-		require.NoError(t, p.Send(messagebus.Instance(event, first, c.NovasHost)))
+		require.NoError(t, p.Send(messagebus.Instance(event, first, c.NovaHost)))
 	}
 	c.Destroy(t, first)
-	deleted := messagebus.Instance("instance.delete.end", first, c.NovasHost)
+	deleted := messagebus.Instance("instance.delete.end", first, c.NovaHost)
 	deleted.Timestamp = time.Now().UTC().Format("2006-01-02 15:04:05.000000")
 	require.NoError(t, p.Send(deleted, deleted))
 	v := c.AwaitState(t, d.Name, time.Minute, device.Available)
@@ -92,20 +92,20 @@ func TestNotificationsAreEnough(t *testing.T) {
 
 	require.NoError(t, b.Kill())
 	require.NoError(t, b.Restart())
-	c.hears(t, w, p, 2)
-	second := c.tenant(t, p, d, provider, 2)
+	c.awaitListening(t, w, p, 2)
+	second := c.giveToTenant(t, p, d, provider, 2)
 	// The old tenancy's end comes once more.
 	require.NoError(t, p.Send(deleted))
-	looks := c.Sweeps(t).Looks
-	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), c.NovasHost)))
-	Await(t, time.Minute, "one more look", func() (bool, string) { return c.Sweeps(t).Looks > looks, "" })
+	looks := c.State(t).Looks
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), c.NovaHost)))
+	Await(t, time.Minute, "one more look", func() (bool, string) { return c.State(t).Looks > looks, "" })
 	v = c.Show(t, d.Name)
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Len(t, v.Cleans, 2)
 	d.RequireStamps(t, 2)
 
 	c.Destroy(t, second)
-	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", second, c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", second, c.NovaHost)))
 	c.AwaitState(t, d.Name, time.Minute, device.Available)
 	d.RequireZero(t)
 	c.RequireStock(t, provider, 0)
@@ -115,16 +115,16 @@ func TestNotificationsAreEnough(t *testing.T) {
 // the source (S0.21, S0.24), on revert the destination (S0.22), and what it has never.
 //
 // S0.21, S0.22
-func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
+func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 	t.Parallel()
-	b, p := broker(t)
+	b, p := startBroker(t)
 	c := NewCloud(t, newSite(t))
-	one, pOne := c.Novas(t, "0000:01:00.0", 4*MiB)
-	two, pTwo := c.Novas(t, "0000:02:00.0", 4*MiB)
-	c.listening(t, b, p)
-	c.EnrollNovas(t, one)
-	c.EnrollNovas(t, two)
-	instance := c.tenant(t, p, one, pOne, 1)
+	one, pOne := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
+	two, pTwo := c.NovaDevice(t, "0000:02:00.0", 4*MiB)
+	c.runListener(t, b, p)
+	c.EnrollNovaDevice(t, one)
+	c.EnrollNovaDevice(t, two)
+	instance := c.giveToTenant(t, p, one, pOne, 1)
 	is := func(d Device, consumer string) contract.View {
 		t.Helper()
 		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", func(v contract.View) bool {
@@ -135,11 +135,11 @@ func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 	migrate := func(source string, from, to Device, destination string, has, brings uint64) (migration string) {
 		t.Helper()
 		migration = uuid.NewString()
-		c.swap(t, source, instance, migration)
+		c.replaceConsumer(t, source, instance, migration)
 		require.NoError(t, c.Nova.Allocate(t.Context(), destination, instance))
 		c.Nova.Burn(destination)
 		to.Stamp(t, brings)
-		require.NoError(t, p.Send(messagebus.Instance("instance.resize_finish.end", instance, c.NovasHost)))
+		require.NoError(t, p.Send(messagebus.Instance("instance.resize_finish.end", instance, c.NovaHost)))
 		is(to, instance)
 		require.Equal(t, device.Allocated, c.Show(t, from.Name).DeviceState)
 		from.RequireStamps(t, has)
@@ -148,7 +148,7 @@ func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 
 	migration := migrate(pOne, one, two, pTwo, 1, 2)
 	c.Destroy(t, migration)
-	require.NoError(t, p.Send(messagebus.Instance("instance.resize_confirm.end", instance, c.NovasHost)))
+	require.NoError(t, p.Send(messagebus.Instance("instance.resize_confirm.end", instance, c.NovaHost)))
 	c.AwaitState(t, one.Name, time.Minute, device.Available)
 	one.RequireZero(t)
 	require.Len(t, is(two, instance).Cleans, 1, "only that of the enrolment")
@@ -156,8 +156,8 @@ func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 
 	migration = migrate(pTwo, two, one, pOne, 2, 3)
 	c.Destroy(t, instance)
-	c.swap(t, pTwo, migration, instance)
-	require.NoError(t, p.Send(messagebus.Instance("instance.resize_revert.end", instance, c.NovasHost)))
+	c.replaceConsumer(t, pTwo, migration, instance)
+	require.NoError(t, p.Send(messagebus.Instance("instance.resize_revert.end", instance, c.NovaHost)))
 	c.AwaitState(t, one.Name, time.Minute, device.Available)
 	one.RequireZero(t)
 	v := c.Show(t, two.Name) // whose consumer may be told as it was seen last, the migration
@@ -168,7 +168,7 @@ func TestAMoveCleansTheSideThatIsLeft(t *testing.T) {
 
 // swap gives a burned device's allocation another consumer, as a Placement of 2025.2
 // does at once; this one has to be tricked into it (S0.25).
-func (c *Cloud) swap(t *testing.T, provider, from, to string) {
+func (c *Cloud) replaceConsumer(t *testing.T, provider, from, to string) {
 	t.Helper()
 	has, err := c.Nova.Inventory(t.Context(), provider)
 	require.NoError(t, err)
@@ -202,14 +202,14 @@ func (c *Cloud) swap(t *testing.T, provider, from, to string) {
 func TestEvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
-	from, source := c.Novas(t, "0000:01:00.0", 4*MiB)
+	from, source := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
-	c.EnrollNovas(t, from)
+	c.EnrollNovaDevice(t, from)
 	instance := c.Spawn(t, source)
 	from.Stamp(t, 1)
 	c.AwaitState(t, from.Name, time.Minute, device.Allocated)
-	sweeps := c.Sweeps(t).Sweeps
-	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.Sweeps(t).Sweeps >= sweeps+3, "" })
+	sweeps := c.State(t).Sweeps
+	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).Sweeps >= sweeps+3, "" })
 	from.RequireStamps(t, 1)
 	c.RequireStock(t, source, 1)
 	c.Destroy(t, instance)

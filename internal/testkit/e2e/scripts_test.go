@@ -100,7 +100,7 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	var out, errs testlog.Log
 	first := make(chan struct{})
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &opener{c: first}), &errs
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &firstWrite{c: first}), &errs
 	ts.Check(cmd.Start())
 	select {
 	case <-first:
@@ -114,12 +114,12 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // opener closes a channel at the first write.
-type opener struct {
+type firstWrite struct {
 	once sync.Once
 	c    chan struct{}
 }
 
-func (o *opener) Write(p []byte) (int, error) {
+func (o *firstWrite) Write(p []byte) (int, error) {
 	o.once.Do(func() { close(o.c) })
 	return len(p), nil
 }

@@ -19,7 +19,7 @@ func TestOnInterruptError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all", "BURNISH_ON_INTERRUPT=error")
-	d := dirtied(t, s, "fake", 128*MiB, 4*time.Second)
+	d := enrollDirty(t, s, "fake", 128*MiB, 4*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 	w.Kill(t)
 	e, _ := s.Journal(t, "d1")
@@ -29,7 +29,7 @@ func TestOnInterruptError(t *testing.T) {
 	require.True(t, v.NeedsOperator)
 	require.Contains(t, v.Remedy, "clean")
 	s.RequireReserved(t, "d1", 1)
-	wipedTwice(t, d, e, 1) // nothing was written by the next attempt
+	reprocessedBytes(t, d, e, 1) // nothing was written by the next attempt
 
 	s.Must(t, "clean", "d1", "--wait", "--timeout", "60s")
 	s.AwaitReturned(t, d, time.Second)
@@ -51,7 +51,7 @@ func TestCleanupTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	w := s.Run(t, "all", "BURNISH_CLEANUP_TIMEOUT=2s")
-	d := dirtied(t, s, "fake", 16*MiB, 8*time.Second)
+	d := enrollDirty(t, s, "fake", 16*MiB, 8*time.Second)
 	began := time.Now()
 	v := s.AwaitState(t, "d1", 20*time.Second, device.Error)
 	require.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
@@ -88,7 +88,7 @@ func TestCleanupTimeoutIsRunningTime(t *testing.T) {
 	w.Kill(t)
 	s.Must(t, "provide", "d1")
 	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its host", func(v contract.View) bool { return v.NeedsOperator })
-	away(t, 5*time.Second)
+	outage(t, 5*time.Second)
 	w.Start(t)
 	s.AwaitReturned(t, d, 30*time.Second)
 }
@@ -121,7 +121,7 @@ func TestAutomatedCleanOff(t *testing.T) {
 	require.True(t, v.NeedsOperator)
 	require.True(t, v.Dirty)
 	require.Equal(t, string(device.CodeAutomatedCleanOff), v.Fault)
-	s.Undisturbed(t, once, 2, time.Second)
+	s.RequireUntouched(t, once, 2, time.Second)
 	s.Refused(t, device.CodeRefused, "bind", "once", "--instance", Instance("bob"))
 	require.Contains(t, s.Must(t, "list", "--awaiting-cleaning"), "once")
 	s.Must(t, "clean", "once", "--wait", "--timeout", "30s")
@@ -162,7 +162,7 @@ func TestCleanOnEnrollOff(t *testing.T) {
 }
 
 // With cleaning on enrolment on, the operator's word does not count.
-func TestVouchIsRefused(t *testing.T) {
+func TestAssertedCleanIsIgnored(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
@@ -210,5 +210,5 @@ func TestNoErasePath(t *testing.T) {
 	v = s.Show(t, "last")
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
-	s.Undisturbed(t, last, 2, time.Second)
+	s.RequireUntouched(t, last, 2, time.Second)
 }

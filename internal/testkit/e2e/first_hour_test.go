@@ -26,14 +26,14 @@ var updatePage = flag.Bool("update-page", false, "write the answers in docs/firs
 const firstHour = "../../../docs/first-hour.md"
 
 // said is one command of a page, and what the page says that it answers.
-type said struct {
+type docCommand struct {
 	command string
 	answer  []string
 }
 
 // console reads the commands of a page's console blocks.
-func console(page string) []said {
-	var all []said
+func docCommands(page string) []docCommand {
+	var all []docCommand
 	inside := false
 	for line := range strings.Lines(page) {
 		line = strings.TrimSuffix(line, "\n")
@@ -41,7 +41,7 @@ func console(page string) []said {
 		case strings.HasPrefix(line, "```"):
 			inside = line == "```console"
 		case inside && is:
-			all = append(all, said{command: command})
+			all = append(all, docCommand{command: command})
 		case inside:
 			all[len(all)-1].answer = append(all[len(all)-1].answer, line)
 		}
@@ -56,7 +56,7 @@ func TestFirstHour(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(firstHour)
 	require.NoError(t, err)
-	commands := console(string(text))
+	commands := docCommands(string(text))
 	require.Greater(t, len(commands), 30)
 
 	dir := onDisk(t)
@@ -77,7 +77,7 @@ func TestFirstHour(t *testing.T) {
 		return
 	}
 	for i, c := range commands {
-		require.True(t, alike(c.answer, linesOf(answers[i])), "$ %s\n%s\nbut the page says\n%s", c.command, answers[i], strings.Join(c.answer, "\n"))
+		require.True(t, sameAnswer(c.answer, linesOf(answers[i])), "$ %s\n%s\nbut the page says\n%s", c.command, answers[i], strings.Join(c.answer, "\n"))
 	}
 }
 
@@ -89,7 +89,7 @@ func linesOf(text string) []string {
 }
 
 // shell runs the commands one after the other in one shell, and gives what each wrote.
-func shell(t *testing.T, dir string, commands []said, ours *strings.Replacer) []string {
+func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replacer) []string {
 	t.Helper()
 	var script strings.Builder
 	// Whatever becomes of the script, it ends what it started.
@@ -135,7 +135,7 @@ func rewrite(page string, answers []string) string {
 	return b.String()
 }
 
-func TestAlike(t *testing.T) {
+func TestSameAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		page, got string
@@ -156,7 +156,7 @@ func TestAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.alike, alike(linesOf(tt.page), linesOf(tt.got)))
+			require.Equal(t, tt.alike, sameAnswer(linesOf(tt.page), linesOf(tt.got)))
 		})
 	}
 }
@@ -175,17 +175,17 @@ var volatile = []struct{ pattern, stands string }{
 }
 
 // alike compares answers line by line; … stands for any number of lines.
-func alike(page, got []string) bool {
+func sameAnswer(page, got []string) bool {
 	if len(page) == 0 || len(got) == 0 {
 		return len(got) == 0 && (len(page) == 0 || page[0] == "…" && len(page) == 1)
 	}
 	if page[0] == "…" {
-		return alike(page[1:], got) || alike(page, got[1:])
+		return sameAnswer(page[1:], got) || sameAnswer(page, got[1:])
 	}
-	return settled(page[0]) == settled(got[0]) && alike(page[1:], got[1:])
+	return normalize(page[0]) == normalize(got[0]) && sameAnswer(page[1:], got[1:])
 }
 
-func settled(line string) string {
+func normalize(line string) string {
 	for _, v := range volatile {
 		line = regexp.MustCompile(v.pattern).ReplaceAllString(line, v.stands)
 	}

@@ -43,7 +43,7 @@ func TestTerminate(t *testing.T) {
 		require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID(d.Name), "", "test"))
 		s.Refused(t, device.CodeNotFound, "show", d.Name)
 	}
-	s.Undisturbed(t, allocated, 2, time.Second)
+	s.RequireUntouched(t, allocated, 2, time.Second)
 	s.RequireReserved(t, "cleaning", 1)
 
 	w.Kill(t)
@@ -55,7 +55,7 @@ func TestTerminate(t *testing.T) {
 	s.AwaitReturned(t, available, 20*time.Second)
 	s.AwaitReturned(t, cleaning, 30*time.Second)
 
-	s.Undisturbed(t, allocated, 2, time.Second)
+	s.RequireUntouched(t, allocated, 2, time.Second)
 	s.Refused(t, device.CodeRefused, "bind", "allocated", "--instance", Instance("bob"))
 	s.Unbind(t, "allocated", "alice")
 	s.AwaitReturned(t, allocated, 20*time.Second)
@@ -77,7 +77,7 @@ func TestEnrollAfterTerminate(t *testing.T) {
 	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "test"))
 	r := s.Burnish(t, s.EnrollArgs(d, "--provide")...)
 	t.Log(r)
-	s.Undisturbed(t, d, 2, 3*time.Second)
+	s.RequireUntouched(t, d, 2, 3*time.Second)
 	w.Kill(t)
 	w.Start(t)
 	s.AwaitTenant(t, d, "alice", 2, 20*time.Second)
@@ -107,7 +107,7 @@ func TestCancel(t *testing.T) {
 	s.RequireReserved(t, "d1", 1)
 	stamped, zero, _ := d.Count(t, 1)
 	require.NotZero(t, stamped, "the wipe went on to its end")
-	During(t, time.Second, "no byte is written after the abort", func() (bool, string) {
+	RequireThroughout(t, time.Second, "no byte is written after the abort", func() (bool, string) {
 		_, now, _ := d.Count(t, 1)
 		return now == zero, fmt.Sprintf("%d blocks are zero, %d were", now, zero)
 	})
@@ -161,11 +161,11 @@ func TestReset(t *testing.T) {
 				d.Stamp(t, 3)
 
 				reset(t, s, "d1", taskAfter(t, s, "d1", update), again)
-				s.Undisturbed(t, d, 3, 3*time.Second)
+				s.RequireUntouched(t, d, 3, 3*time.Second)
 				w.Kill(t)
 				w.Start(t)
 				s.AwaitTenant(t, d, "bob", 3, 20*time.Second)
-				s.Undisturbed(t, d, 3, time.Second)
+				s.RequireUntouched(t, d, 3, time.Second)
 				s.Unbind(t, "d1", "bob")
 				s.AwaitReturned(t, d, 20*time.Second)
 			})

@@ -20,12 +20,12 @@ import (
 // allocatable again. Nothing but the sweep tells Burnish (S0.30).
 //
 // S0.1, S0.28
-func TestNovasScenarioByTheSweepAlone(t *testing.T) {
+func TestNovaScenarioWithSweepsOnly(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
-	d, provider := c.Novas(t, "0000:AF:00.0", 4*MiB)
-	c.EnrollNovas(t, d)
+	d, provider := c.NovaDevice(t, "0000:AF:00.0", 4*MiB)
+	c.EnrollNovaDevice(t, d)
 	c.RequireStock(t, provider, 0)
 
 	for tenant := uint64(1); tenant <= 2; tenant++ { // the second: it is allocatable again
@@ -48,24 +48,24 @@ func TestNovasScenarioByTheSweepAlone(t *testing.T) {
 // A device that a fast tenant used and left between two looks is cleaned (D9, S0.9).
 //
 // S0.9
-func TestUsedAndFreedBetweenTwoLooks(t *testing.T) {
+func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
-	d, provider := c.Novas(t, "0000:01:00.0", 4*MiB)
-	c.EnrollNovas(t, d)
+	d, provider := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
+	c.EnrollNovaDevice(t, d)
 	instance := c.Spawn(t, provider)
 	d.Stamp(t, 1)
 	c.Destroy(t, instance)
 	c.RequireStock(t, provider, 1)
 	require.Equal(t, device.Available, c.Show(t, d.Name).DeviceState, "nobody looked")
-	c.LookNow(t, contract.PlacementLook{})
+	c.ReconcileNow(t, contract.PlacementLook{})
 	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned", func(v contract.View) bool {
 		return v.DeviceState == device.Available && len(v.Cleans) == 2
 	})
 	d.RequireZero(t)
 	c.RequireStock(t, provider, 0)
-	state := c.Sweeps(t)
+	state := c.State(t)
 	require.Equal(t, 1, state.Last.Mismatch, "S2.52: it is told")
 	require.Contains(t, state.Mismatches[0].What, "reserved=1 of 1, used=0")
 }
@@ -79,9 +79,9 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
-	free, pFree := c.Novas(t, "0000:01:00.0", 4*MiB)
-	used, pUsed := c.Novas(t, "0000:02:00.0", 4*MiB)
-	left, pLeft := c.Novas(t, "0000:03:00.0", 4*MiB)
+	free, pFree := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
+	used, pUsed := c.NovaDevice(t, "0000:02:00.0", 4*MiB)
+	left, pLeft := c.NovaDevice(t, "0000:03:00.0", 4*MiB)
 	tenant := uuid.NewString()
 	require.NoError(t, c.Nova.Allocate(t.Context(), pUsed, tenant)) // not burned: it was given out before
 	used.Stamp(t, 7)
@@ -118,7 +118,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	require.Contains(t, c.Must(t, "import", "--from", "placement"), "nothing to import")
 
 	c.Destroy(t, tenant)
-	c.LookNow(t, contract.PlacementLook{Hosts: []string{strings.ToUpper(c.Host)}})
+	c.ReconcileNow(t, contract.PlacementLook{Hosts: []string{strings.ToUpper(c.Host)}})
 	c.AwaitState(t, used.Name, time.Minute, device.Available)
 	used.RequireZero(t)
 }
@@ -127,20 +127,20 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 // another controller made is left alone (S2.36).
 //
 // S0.35, S2.36
-func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
+func TestForeignProvidersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
-	_, stranger := c.Novas(t, "0000:05:00.0", MiB)
+	_, stranger := c.NovaDevice(t, "0000:05:00.0", MiB)
 	tenant := c.Spawn(t, stranger)
 	c.Destroy(t, tenant)
-	own := c.Own(t, c.Host+"-d1", 4*MiB)
+	own := c.OwnDevice(t, c.Host+"-d1", 4*MiB)
 	c.Nova.Provider(uuid.NewString(), own.Name, "", Class, 0, "COMPUTE_MANAGED_PCI_DEVICE")
 	before := len(c.Recorder.Exchanges())
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=200ms")...)
 	r := c.Refused(t, device.CodeInventoryInvalid, c.EnrollArgs(own)...)
 	require.Contains(t, r.Stderr, "OWNER_CYBORG")
-	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.Sweeps(t).Sweeps >= 3, "" })
-	require.Equal(t, 1, c.Sweeps(t).Last.Unenrolled)
+	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).Sweeps >= 3, "" })
+	require.Equal(t, 1, c.State(t).Last.Unenrolled)
 	for _, e := range c.Recorder.Exchanges()[before:] {
 		require.False(t, e.Method != http.MethodGet && strings.Contains(e.Path, stranger), "%s %s", e.Method, e.Path)
 	}
@@ -151,21 +151,21 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 // dirty: it is burned again within one sweep, and stays the device that it is.
 //
 // S2.40
-func TestProviderMadeAnewIsBurnedAgain(t *testing.T) {
+func TestRecreatedProviderIsReservedAgain(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
-	d, provider := c.Novas(t, "0000:0B:00.0", 4*MiB)
+	d, provider := c.NovaDevice(t, "0000:0B:00.0", 4*MiB)
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
-	c.EnrollNovas(t, d)
+	c.EnrollNovaDevice(t, d)
 	c.Must(t, "maintain", d.Name, "--reason", "so that nothing happens")
 	c.RequireStock(t, provider, 1)
 	c.Must(t, "manage", d.Name)
-	again := c.Nova.Recreate(provider, c.Root, c.NovasHost, "0000:0B:00.0", Class)
-	c.guard(again, d)
+	again := c.Nova.Recreate(provider, c.Root, c.NovaHost, "0000:0B:00.0", Class)
+	c.watch(again, d)
 	c.AwaitReserved(t, again, 1)
 	// And the same for one that an operator retired: it is burned for ever.
 	c.Must(t, "retire", d.Name, "--reason", "worn")
-	third := c.Nova.Recreate(again, c.Root, c.NovasHost, "0000:0B:00.0", Class)
+	third := c.Nova.Recreate(again, c.Root, c.NovaHost, "0000:0B:00.0", Class)
 	c.AwaitReserved(t, third, 1)
 	c.Must(t, "forget", d.Name)
 	c.RequireStock(t, third, 1)
@@ -175,20 +175,20 @@ func TestProviderMadeAnewIsBurnedAgain(t *testing.T) {
 // Burnish left it: the sweep tells that it is another one, and the device is cleaned.
 //
 // D9
-func TestProviderMadeAnewWhileNobodyLooked(t *testing.T) {
+func TestProviderRecreatedWhileControlIsDown(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
-	d, provider := c.Novas(t, "0000:0D:00.0", 4*MiB)
+	d, provider := c.NovaDevice(t, "0000:0D:00.0", 4*MiB)
 	w := c.Worker(t, "control", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
 	w.Start(t)
 	c.Run(t, "host", c.Env()...) // it stays: one that starts has its devices looked at
-	c.EnrollNovas(t, d)
+	c.EnrollNovaDevice(t, d)
 	w.Kill(t)
 	instance := c.Spawn(t, provider)
 	d.Stamp(t, 1)
 	c.Destroy(t, instance)
-	again := c.Nova.Recreate(provider, c.Root, c.NovasHost, "0000:0D:00.0", Class)
-	c.guard(again, d)
+	again := c.Nova.Recreate(provider, c.Root, c.NovaHost, "0000:0D:00.0", Class)
+	c.watch(again, d)
 	c.RequireStock(t, again, 0)
 	w.Start(t)
 	c.AwaitReserved(t, again, 1)
@@ -204,10 +204,10 @@ func TestProviderMadeAnewWhileNobodyLooked(t *testing.T) {
 func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	t.Parallel()
 	c := NewCloud(t, newSite(t))
-	d, provider := c.Novas(t, "0000:01:00.0", 4*MiB)
+	d, provider := c.NovaDevice(t, "0000:01:00.0", 4*MiB)
 	w := c.Worker(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=500ms")...)
 	w.Start(t)
-	c.EnrollNovas(t, d)
+	c.EnrollNovaDevice(t, d)
 	instance := c.Spawn(t, provider)
 	d.Stamp(t, 1)
 	c.AwaitState(t, d.Name, time.Minute, device.Allocated)
@@ -248,20 +248,20 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 // Placement is killed in the middle of a burn and of a return, and away for 30 s (S0.6).
 //
 // S0.6, S2.96
-func TestPlacementIsAwayInMidBurnAndMidReturn(t *testing.T) {
+func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 	t.Parallel()
 	for what, after := range map[string]bool{"before the write": false, "after the write": true} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			c := NewCloud(t, newSite(t))
 			c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
-			d := c.Own(t, c.Host+"-d1", 4*MiB)
+			d := c.OwnDevice(t, c.Host+"-d1", 4*MiB)
 			c.Enroll(t, d, "--one-time-use", "--provide")
 			c.AwaitState(t, d.Name, time.Minute, device.Available)
 			id := contract.DeviceUUID(d.Name)
 
 			// In mid-burn: the bind ends burned or cleaned, never lost.
-			back := c.away(t, id, 1, after)
+			back := c.killPlacement(t, id, 1, after)
 			r := c.Burnish(t, "bind", d.Name, "--instance", Instance("one"), "--timeout", "90s")
 			back()
 			if r.Code == 0 {
@@ -278,7 +278,7 @@ func TestPlacementIsAwayInMidBurnAndMidReturn(t *testing.T) {
 			// In mid-return.
 			c.Bind(t, d.Name, "two")
 			d.Stamp(t, 4)
-			back = c.away(t, id, 2, after)
+			back = c.killPlacement(t, id, 2, after)
 			c.Unbind(t, d.Name, "two")
 			back()
 			c.AwaitState(t, d.Name, 2*time.Minute, device.Available)
@@ -290,7 +290,7 @@ func TestPlacementIsAwayInMidBurnAndMidReturn(t *testing.T) {
 
 // away has Placement killed at the nth write to a provider, before or after it took
 // effect, and its answer lost. back waits for that, and brings Placement back after 30 s.
-func (c *Cloud) away(t *testing.T, provider string, nth int, after bool) (back func()) {
+func (c *Cloud) killPlacement(t *testing.T, provider string, nth int, after bool) (back func()) {
 	t.Helper()
 	killed := make(chan struct{})
 	kill := func() { c.Placement.Kill(t); close(killed) }

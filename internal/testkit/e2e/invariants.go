@@ -24,17 +24,17 @@ import (
 // audit reads the ledgers of the guarded devices and tells what is broken (S0.9). What
 // cannot be read is broken, too: a test that takes its server away brings it back before
 // it ends.
-func (c *Cloud) audit() []string {
+func (c *Cloud) checkInvariants() []string {
 	c.mu.Lock()
-	guarded, writes := maps.Clone(c.guarded), slices.Clone(c.writes)
+	guarded, writes := maps.Clone(c.watched), slices.Clone(c.writes)
 	c.mu.Unlock()
-	ledgers, err := c.ledgers(guarded, writes)
+	ledgers, err := c.timelines(guarded, writes)
 	if err != nil {
 		return []string{"nobody can say how long a burned device was available: " + err.Error()}
 	}
 	var broken []string
 	for _, provider := range slices.Sorted(maps.Keys(ledgers)) {
-		for _, what := range ledgers[provider].broken() {
+		for _, what := range ledgers[provider].violations() {
 			broken = append(broken, guarded[provider].Name+" was "+what)
 		}
 	}
@@ -42,11 +42,11 @@ func (c *Cloud) audit() []string {
 }
 
 // ledgers puts together the ledger of each guarded provider.
-func (c *Cloud) ledgers(guarded map[string]Device, writes []openstack.Change) (map[string]ledger, error) {
+func (c *Cloud) timelines(guarded map[string]Device, writes []openstack.Change) (map[string]timeline, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own is over
 	defer cancel()
 	end := time.Now()
-	placement, err := c.past(ctx, contract.PlacementWorkflowID("default"))
+	placement, err := c.histories(ctx, contract.PlacementWorkflowID("default"))
 	if err != nil {
 		return nil, err
 	}
@@ -54,17 +54,17 @@ func (c *Cloud) ledgers(guarded map[string]Device, writes []openstack.Change) (m
 	if err != nil {
 		return nil, err
 	}
-	down := slices.Concat(downs(c.controls, end), downs(c.Server.processes, end), silences(c.Recorder.Exchanges()))
-	outages := excused(down, sweeps)
+	down := slices.Concat(downtimes(c.controls, end), downtimes(c.Server.processes, end), unanswered(c.Recorder.Exchanges()))
+	outages := mergeOutages(down, sweeps)
 	slices.SortFunc(looks, func(a, b span) int { return a.From.Compare(b.From) })
-	all := map[string]ledger{}
+	all := map[string]timeline{}
 	for provider, d := range guarded {
-		events, err := c.past(ctx, contract.WorkflowID(d.Name))
+		events, err := c.histories(ctx, contract.WorkflowID(d.Name))
 		if err != nil {
 			return nil, err
 		}
-		l := ledger{every: c.every, looks: looks, outages: outages, end: end}
-		if l.told, err = toldBy(events); err != nil {
+		l := timeline{sweepInterval: c.sweepInterval, sweeps: looks, outages: outages, end: end}
+		if l.statuses, err = statusesOf(events); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 		for _, w := range writes {
@@ -78,7 +78,7 @@ func (c *Cloud) ledgers(guarded map[string]Device, writes []openstack.Change) (m
 }
 
 // sweepsEvery reads the pause between two sweeps out of a worker's environment.
-func sweepsEvery(env []string) time.Duration {
+func sweepInterval(env []string) time.Duration {
 	every := time.Minute // where nothing is set
 	for _, pair := range env {
 		if value, ok := strings.CutPrefix(pair, "BURNISH_SWEEP_INTERVAL="); ok {
@@ -89,7 +89,7 @@ func sweepsEvery(env []string) time.Duration {
 }
 
 // past is the histories of all runs of a workflow; nothing where there is none.
-func (c *Cloud) past(ctx context.Context, id string) ([][]*historypb.HistoryEvent, error) {
+func (c *Cloud) histories(ctx context.Context, id string) ([][]*historypb.HistoryEvent, error) {
 	now, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return nil, nil
@@ -125,13 +125,13 @@ func (c *Cloud) past(ctx context.Context, id string) ([][]*historypb.HistoryEven
 // toldBy reads what a device's workflow said of itself: the search attribute by which
 // sweeps go, and the facts, which say that it is held. A workflow that ends says that
 // the device is nobody's.
-func toldBy(runs [][]*historypb.HistoryEvent) ([]told, error) {
+func statusesOf(runs [][]*historypb.HistoryEvent) ([]status, error) {
 	events := slices.Concat(runs...)
 	slices.SortStableFunc(events, func(a, b *historypb.HistoryEvent) int {
 		return cmp.Or(a.GetEventTime().AsTime().Compare(b.GetEventTime().AsTime()), cmp.Compare(a.GetEventId(), b.GetEventId()))
 	})
-	var all []told
-	var now told
+	var all []status
+	var now status
 	over := true
 	for _, e := range events {
 		var attributes, memo map[string]*commonpb.Payload
@@ -148,7 +148,7 @@ func toldBy(runs [][]*historypb.HistoryEvent) ([]told, error) {
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
 			enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
 			enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
-			next, over = told{}, true
+			next, over = status{}, true
 		}
 		if p := attributes[contract.AttrState.GetName()]; p != nil {
 			next.State = ""
@@ -169,7 +169,7 @@ func toldBy(runs [][]*historypb.HistoryEvent) ([]told, error) {
 			now = next
 		}
 	}
-	if !over && !slices.ContainsFunc(all, func(t told) bool { return t.State != "" }) {
+	if !over && !slices.ContainsFunc(all, func(t status) bool { return t.State != "" }) {
 		return nil, errors.New("its workflow told no state")
 	}
 	return all, nil

@@ -29,10 +29,10 @@ func TestKillServerPastTheHeartbeat(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
 	s.Run(t, "all")
-	d := dirtied(t, s, "fake", 320*MiB, 50*time.Second)
+	d := enrollDirty(t, s, "fake", 320*MiB, 50*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
 	s.Server.Kill(t)
-	away(t, pastHeartbeat)
+	outage(t, pastHeartbeat)
 	require.NoError(t, s.Server.Start())
 	v := s.AwaitReturned(t, d, 120*time.Second)
 	require.Len(t, v.Cleans, 1)
@@ -47,10 +47,10 @@ func TestKillServer(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
 	s.Run(t, "all")
-	d := dirtied(t, s, "fake", 256*MiB, 16*time.Second)
+	d := enrollDirty(t, s, "fake", 256*MiB, 16*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 	s.Server.Kill(t)
-	away(t, 8*time.Second)
+	outage(t, 8*time.Second)
 	require.NoError(t, s.Server.Start())
 	v := s.AwaitReturned(t, d, 90*time.Second)
 	require.Equal(t, "cleaned", v.Cleans[len(v.Cleans)-1].Outcome)
@@ -70,11 +70,11 @@ func TestPartition(t *testing.T) {
 	w := s.Worker(t, "host")
 	w.Address = proxy.Address
 	w.Start(t)
-	d := dirtied(t, s, "fake", 256*MiB, 24*time.Second)
+	d := enrollDirty(t, s, "fake", 256*MiB, 24*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
 	proxy.Partition()
-	away(t, pastHeartbeat)
-	During(t, time.Second, "nothing is returned", func() (bool, string) {
+	outage(t, pastHeartbeat)
+	RequireThroughout(t, time.Second, "nothing is returned", func() (bool, string) {
 		p := s.Provider(t, "d1")
 		return p.Reserved == 1, fmt.Sprint(p)
 	})
@@ -89,7 +89,7 @@ func TestPartition(t *testing.T) {
 
 // elsewhere is a second host with a state directory of its own that reaches the same
 // files.
-func elsewhere(t *testing.T, s *Site) *Worker {
+func secondHost(t *testing.T, s *Site) *Worker {
 	t.Helper()
 	w := s.Worker(t, "host")
 	w.Host, w.StateDir = NewHost(), filepath.Join(s.Dir, "elsewhere")
@@ -107,13 +107,13 @@ func TestFrozenInMidWipe(t *testing.T) {
 	s := newSite(t)
 	s.Run(t, "control")
 	w := s.Run(t, "host")
-	d := dirtied(t, s, "block", 256*MiB, 0)
+	d := enrollDirty(t, s, "block", 256*MiB, 0)
 	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
 	w.Freeze(t)
 	e, _ := s.Journal(t, "d1")
 	require.False(t, e.Done, "the wipe was too quick for this test")
-	other := elsewhere(t, s)
-	away(t, pastHeartbeat)
+	other := secondHost(t, s)
+	outage(t, pastHeartbeat)
 	require.EqualValues(t, 2, s.Pending(t, "d1", "zero").GetAttempt(), "the server gave up the first attempt")
 
 	s.Must(t, "retire", "d1", "--lost", "--reason", "its host does not answer")
@@ -133,7 +133,7 @@ func TestFrozenInMidWipe(t *testing.T) {
 	s.AwaitReturned(t, again, 60*time.Second)
 	s.Bind(t, "d2", "bob")
 	again.Stamp(t, 3)
-	s.Undisturbed(t, again, 3, 5*time.Second)
+	s.RequireUntouched(t, again, 3, 5*time.Second)
 	s.AwaitTenant(t, again, "bob", 3, time.Second)
 }
 
@@ -155,7 +155,7 @@ func TestFrozenBeforeTheWipe(t *testing.T) {
 	slow.Stamp(t, 1)
 	s.Enroll(t, slow, "--provide")
 	s.AwaitMidWipe(t, slow, 0, 20*time.Second)
-	d := dirtied(t, s, "block", 8*MiB, 0)
+	d := enrollDirty(t, s, "block", 8*MiB, 0)
 	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its slot", func(v contract.View) bool {
 		return v.Progress != nil && strings.Contains(v.Progress.Waiting, "place 1")
 	})
@@ -166,8 +166,8 @@ func TestFrozenBeforeTheWipe(t *testing.T) {
 	w.Freeze(t)
 	proxy.Partition()
 	d.RequireStamps(t, 1)
-	other := elsewhere(t, s)
-	away(t, pastHeartbeat)
+	other := secondHost(t, s)
+	outage(t, pastHeartbeat)
 
 	s.Must(t, "retire", "d1", "--lost", "--reason", "its host does not answer")
 	again := d
@@ -182,9 +182,9 @@ func TestFrozenBeforeTheWipe(t *testing.T) {
 		e, _ := s.Journal(t, "slow")
 		return e.Done || e.Offset == slow.Size, fmt.Sprintf("%+v", e)
 	})
-	s.Undisturbed(t, again, 3, 10*time.Second)
+	s.RequireUntouched(t, again, 3, 10*time.Second)
 	proxy.Heal()
-	s.Undisturbed(t, again, 3, 5*time.Second)
+	s.RequireUntouched(t, again, 3, 5*time.Second)
 	s.AwaitTenant(t, again, "bob", 3, time.Second)
 	require.Equal(t, device.Retired, s.Show(t, "d1").DeviceState)
 }

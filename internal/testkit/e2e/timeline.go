@@ -15,13 +15,13 @@ import (
 const (
 	// settles is the margin: what a device may take to follow its own write, or the
 	// sweep that saw it, on a machine that does much else.
-	settles = 10 * time.Second
+	margin = 10 * time.Second
 	// triesAgain is how long after an outage a call may wait until it is tried again: the
 	// longest pause between two attempts, and the time-out of one whose worker is gone.
-	triesAgain = 10 * time.Second
+	retryDelay = 10 * time.Second
 	// forgiven bounds what an outage excuses beyond its end: a request that is never made
 	// again, a sweep that is never tried again.
-	forgiven = time.Minute
+	longestExcuse = time.Minute
 	// answersWithin is how fast Placement answers where nobody holds it.
 	answersWithin = time.Second
 )
@@ -41,70 +41,70 @@ const (
 // clock of a stretch stands still. It goes on, with what was left, once what the outage
 // struck must have been tried again, so that the rest of the test counts as ever. The
 // end of a test is the end of its worker: what is still allowed then is not broken.
-type ledger struct {
-	every   time.Duration // between two sweeps; 0: there are those that somebody asks for
+type timeline struct {
+	sweepInterval   time.Duration // between two sweeps; 0: there are those that somebody asks for
 	writes  []openstack.Change
-	told    []told
-	looks   []span // at the device by a sweep, from when it was asked for
+	statuses    []status
+	sweeps   []span // at the device by a sweep, from when it was asked for
 	outages []span
 	end     time.Time
 }
 
 // told is what the device's workflow says that the device is, from a moment on.
-type told struct {
+type status struct {
 	At    time.Time
 	State device.State
 	Held  bool
 }
 
-func (t told) offered() bool { return t.State == device.Available && !t.Held }
+func (t status) available() bool { return t.State == device.Available && !t.Held }
 
 // span is the time from one moment to another.
 type span struct{ From, To time.Time }
 
 // stretch is a span in which a burned device looks available.
-type stretch struct {
+type window struct {
 	span
-	write openstack.Change // that stands when it begins
-	own   []time.Time      // Burnish's own burns in it
+	start openstack.Change // that stands when it begins
+	ownWrites   []time.Time      // Burnish's own burns in it
 }
 
 // stretches finds them all.
-func (l ledger) stretches() []stretch {
+func (l timeline) windows() []window {
 	type entry struct {
 		at    time.Time
 		write *openstack.Change
-		told  *told
+		told  *status
 	}
 	var entries []entry
 	for i, w := range l.writes {
 		entries = append(entries, entry{at: w.At, write: &l.writes[i]})
 	}
-	for i, t := range l.told {
-		entries = append(entries, entry{at: t.At, told: &l.told[i]})
+	for i, t := range l.statuses {
+		entries = append(entries, entry{at: t.At, told: &l.statuses[i]})
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
 	var (
-		all   []stretch
+		all   []window
 		write openstack.Change
-		state told
+		state status
 		in    bool
 	)
 	for _, e := range entries {
 		if e.write != nil {
 			write = *e.write
-		} else if e.told.offered() != state.offered() {
+		} else if e.told.available() != state.available() {
 			state = *e.told
 		}
-		switch is := write.Burned() && state.offered(); {
+		switch is := write.Burned() && state.available(); {
 		case is && !in:
-			all = append(all, stretch{span: span{From: e.at, To: l.end}, write: write})
+			all = append(all, window{span: span{From: e.at, To: l.end}, start: write})
 			if !write.By.ByScheduler {
-				all[len(all)-1].own = []time.Time{e.at}
+				all[len(all)-1].ownWrites = []time.Time{e.at}
 			}
 			in = true
 		case is && e.write != nil && !write.By.ByScheduler:
-			all[len(all)-1].own = append(all[len(all)-1].own, e.at)
+			all[len(all)-1].ownWrites = append(all[len(all)-1].ownWrites, e.at)
 		case !is && in:
 			all[len(all)-1].To = e.at
 			in = false
@@ -114,28 +114,28 @@ func (l ledger) stretches() []stretch {
 }
 
 // latest is when a stretch must be over, and why; zero where nothing says so yet.
-func (l ledger) latest(s stretch) (at time.Time, why string) {
+func (l timeline) deadline(s window) (at time.Time, why string) {
 	bound := func(from time.Time, length time.Duration, because string) {
-		if then := l.counted(from, length); at.IsZero() || then.Before(at) {
+		if then := l.addWithoutOutages(from, length); at.IsZero() || then.Before(at) {
 			at, why = then, because
 		}
 	}
-	if l.every > 0 {
-		bound(s.From, l.every+settles, fmt.Sprintf("a sweep comes every %s", l.every))
+	if l.sweepInterval > 0 {
+		bound(s.From, l.sweepInterval+margin, fmt.Sprintf("a sweep comes every %s", l.sweepInterval))
 	}
-	for _, own := range s.own {
-		bound(own, settles, "Burnish burned it itself at "+clock(own))
+	for _, own := range s.ownWrites {
+		bound(own, margin, "Burnish burned it itself at "+clock(own))
 	}
-	for _, look := range l.looks {
+	for _, look := range l.sweeps {
 		if look.From.After(s.From) && look.From.Before(s.To) {
-			bound(look.From, settles, "a sweep looked at it at "+clock(look.From))
+			bound(look.From, margin, "a sweep looked at it at "+clock(look.From))
 		}
 	}
 	return at, why
 }
 
 // counted is the moment by which so much time has passed since another, outages left out.
-func (l ledger) counted(from time.Time, length time.Duration) time.Time {
+func (l timeline) addWithoutOutages(from time.Time, length time.Duration) time.Time {
 	for _, o := range l.outages {
 		if !o.To.After(from) {
 			continue
@@ -150,22 +150,22 @@ func (l ledger) counted(from time.Time, length time.Duration) time.Time {
 }
 
 // broken tells each stretch that lasts too long, with all that was said.
-func (l ledger) broken() []string {
+func (l timeline) violations() []string {
 	var all []string
-	for _, s := range l.stretches() {
-		latest, why := l.latest(s)
+	for _, s := range l.windows() {
+		latest, why := l.deadline(s)
 		if latest.IsZero() || !s.To.After(latest) {
 			continue
 		}
 		all = append(all, fmt.Sprintf("available and burned from %s to %s, longer than %s allowed (%s, and a margin of %s), since reserved=%d of %d by %s %s\n%s",
-			clock(s.From), clock(s.To), latest.Sub(s.From).Round(time.Millisecond), why, settles,
-			s.write.Reserved, s.write.Total, s.write.By.Method, s.write.By.Path, l))
+			clock(s.From), clock(s.To), latest.Sub(s.From).Round(time.Millisecond), why, margin,
+			s.start.Reserved, s.start.Total, s.start.By.Method, s.start.By.Path, l))
 	}
 	return all
 }
 
 // String is the ledger as a person reads it.
-func (l ledger) String() string {
+func (l timeline) String() string {
 	type line struct {
 		at   time.Time
 		text string
@@ -182,7 +182,7 @@ func (l ledger) String() string {
 		}
 		lines = append(lines, line{w.At, text})
 	}
-	for _, t := range l.told {
+	for _, t := range l.statuses {
 		lines = append(lines, line{t.At, fmt.Sprintf("the device is %s, held %v", cmp.Or(string(t.State), "nobody's"), t.Held)})
 	}
 	for _, o := range l.outages {
@@ -193,7 +193,7 @@ func (l ledger) String() string {
 	for _, one := range lines {
 		fmt.Fprintf(&b, "  %s %s\n", clock(one.at), one.text)
 	}
-	fmt.Fprintf(&b, "  %s the end; %d sweeps looked at it", clock(l.end), len(l.looks))
+	fmt.Fprintf(&b, "  %s the end; %d sweeps looked at it", clock(l.end), len(l.sweeps))
 	return b.String()
 }
 
@@ -215,7 +215,7 @@ func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
 
 // excused puts outages in order, one after another, each with the end of the sweep that
 // it struck: a lost one is missed after its heartbeat, and the pauses between attempts grow.
-func excused(outages []span, sweeps []span) []span {
+func mergeOutages(outages []span, sweeps []span) []span {
 	var all []span
 	for _, o := range outages {
 		to := o.To
@@ -224,7 +224,7 @@ func excused(outages []span, sweeps []span) []span {
 				to = s.To
 			}
 		}
-		all = append(all, span{o.From, earlier(to, o.To.Add(forgiven))})
+		all = append(all, span{o.From, earlier(to, o.To.Add(longestExcuse))})
 	}
 	slices.SortFunc(all, func(a, b span) int { return a.From.Compare(b.From) })
 	var merged []span
@@ -239,7 +239,7 @@ func excused(outages []span, sweeps []span) []span {
 }
 
 // downs are the times before the end in which none of some programs ran.
-func downs(all []*Process, end time.Time) []span {
+func downtimes(all []*Process, end time.Time) []span {
 	var gaps []span
 	for _, p := range all {
 		if p.Alive() {
@@ -252,7 +252,7 @@ func downs(all []*Process, end time.Time) []span {
 				back = earlier(back, other.Began)
 			}
 		}
-		gaps = append(gaps, span{p.gone, later(p.gone, back).Add(triesAgain)})
+		gaps = append(gaps, span{p.gone, later(p.gone, back).Add(retryDelay)})
 	}
 	return gaps
 }
@@ -260,21 +260,21 @@ func downs(all []*Process, end time.Time) []span {
 // silences are the times in which Placement did not answer Burnish: from a request that
 // came to nothing until one about the same provider is answered, and for as long as a
 // request is held. One that is never made again is not excused for long.
-func silences(exchanges []openstack.Exchange) []span {
+func unanswered(exchanges []openstack.Exchange) []span {
 	var gaps []span
 	fails := func(e openstack.Exchange) bool { return e.Status == 0 || e.Status >= 500 }
 	for i, e := range exchanges {
 		switch {
 		case e.ByScheduler:
 		case fails(e):
-			back := e.Ended.Add(forgiven)
+			back := e.Ended.Add(longestExcuse)
 			for _, next := range exchanges[i+1:] {
 				if !next.ByScheduler && !fails(next) && next.Provider() == e.Provider() {
 					back = earlier(back, next.Ended)
 					break
 				}
 			}
-			gaps = append(gaps, span{e.Began, back.Add(triesAgain)})
+			gaps = append(gaps, span{e.Began, back.Add(retryDelay)})
 		case e.Ended.Sub(e.Began) > answersWithin:
 			gaps = append(gaps, span{e.Began, e.Ended})
 		}
