@@ -79,14 +79,10 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	if err != nil {
 		return contract.HostFacts{}, err
 	}
-	versions := map[string]int{}
-	for _, s := range h.Steps {
-		versions[s.Name] = s.Version
-	}
 	record := recordOf(after, in.Enrolment.Host)
 	record.Remembered = found
 	return contract.HostFacts{
-		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: versions, Type: d.Type,
+		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
 		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, Offers: d.SupportedSteps,
 		SeenAt: time.Now().UTC(), Record: &record,
 	}, nil

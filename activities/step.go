@@ -25,7 +25,7 @@ import (
 type Hardware struct {
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
-	Steps   []steps.Step
+	Steps   steps.List
 	Slots   *host.FairSemaphore
 	Log     *slog.Logger
 

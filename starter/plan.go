@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware/nvme/nvmecli"
 )
@@ -120,15 +121,14 @@ func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planResul
 	if err != nil {
 		return planResult{}, err
 	}
-	catalog := clean.Catalog()
-	planner, err := clean.NewPlanner(catalog, clean.Policy{})
+	planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{})
 	if err != nil {
 		return planResult{}, err
 	}
 	can := controller.Capabilities()
 	erasure, fault := planner.Erasure(policy, clean.Subject{
 		Name: controller.Serial, Type: "NVME", Capabilities: can, Layout: layoutOf(namespaces),
-		HostSteps: clean.Versions(catalog),
+		HostSteps: steps.All().Versions(),
 	})
 	if fault != nil {
 		return planResult{}, fault

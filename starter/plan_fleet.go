@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -48,7 +49,7 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 			return usagef("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
-	planner, err := clean.NewPlanner(clean.Catalog(), policy)
+	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
 	if err != nil {
 		return usagef("%s: %s", file, err)
 	}

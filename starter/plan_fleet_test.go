@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
@@ -43,7 +44,7 @@ func plannedAs(name string, s device.State, o device.Operation, steps ...string)
 // a tenant, one that can only be written over, one of the driver block, one that does
 // not answer.
 func plannable() *fakeClient {
-	known := clean.Versions(clean.Catalog())
+	known := steps.All().Versions()
 	facts := map[string]contract.HostFacts{
 		"all":  {Operation: device.CryptoErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true}, Layout: device.LayoutWhole, Steps: known},
 		"used": {Operation: device.CryptoErase, Capabilities: &device.Capabilities{CryptoErase: true, WriteZeroes: true}, Layout: device.LayoutWhole, Steps: known},
@@ -132,22 +133,22 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 //
 // S2.25
 func TestFleetOfWhatIsLeftOut(t *testing.T) {
-	known := clean.Versions(clean.Catalog())
+	known := steps.All().Versions()
 	facts := contract.HostFacts{
 		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true}, Layout: device.LayoutWhole, Steps: known,
 		Excluded: &device.Fault{Code: device.CodePolicyUnsatisfied, Message: "it cannot"},
 	}
-	steps := []string{"security_check", "wear_check", "consolidate_namespaces", "zero", "verify"}
-	v := plannedAs("d1", device.Available, device.WriteZeroes, steps...)
+	names := []string{"security_check", "wear_check", "consolidate_namespaces", "zero", "verify"}
+	v := plannedAs("d1", device.Available, device.WriteZeroes, names...)
 	plan := func(facts contract.HostFacts, policy clean.ErasePolicy) devicePlan {
-		planner, err := clean.NewPlanner(clean.Catalog(), clean.Policy{NVMe: policy})
+		planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{NVMe: policy})
 		require.NoError(t, err)
 		return planOf(planner, policy, v, facts, nil)
 	}
 	in := plan(facts, clean.ErasePolicy{})
 	require.True(t, in.Changes)
 	require.True(t, in.Satisfied)
-	require.Equal(t, steps, in.NewSteps)
+	require.Equal(t, names, in.NewSteps)
 	require.Contains(t, in.Reason, "it cannot")
 	out := plan(facts, clean.ErasePolicy{Action: clean.ActionSanitize})
 	require.False(t, out.Changes)
@@ -220,7 +221,7 @@ func TestPlanFleetOnlyReads(t *testing.T) {
 	value := &mocks.Value{}
 	value.On("Get", mock.Anything).Run(func(args mock.Arguments) {
 		text, err := converter.GetDefaultDataConverter().ToPayload(contract.HostFacts{
-			Operation: device.CryptoErase, Capabilities: &device.Capabilities{WriteZeroes: true}, Layout: device.LayoutWhole, Steps: clean.Versions(clean.Catalog()),
+			Operation: device.CryptoErase, Capabilities: &device.Capabilities{WriteZeroes: true}, Layout: device.LayoutWhole, Steps: steps.All().Versions(),
 		})
 		require.NoError(t, err)
 		require.NoError(t, converter.GetDefaultDataConverter().FromPayload(text, args.Get(0)))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
@@ -17,7 +18,7 @@ func newDrive(t *testing.T, erase clean.ErasePolicy) *world {
 	p := safePolicy()
 	p.NVMe, p.SanitizeStall, p.Wear = erase, time.Hour, device.WearLimits{PercentUsed: 80}
 	w := newWorld(t, p)
-	w.host.steps = clean.Versions(clean.Catalog())
+	w.host.steps = steps.All().Versions()
 	w.host.facts.Operation, w.host.facts.Type = "", "NVME"
 	w.host.facts.Layout = device.LayoutWhole
 	w.host.facts.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/workflows"
 	"burnish/workflows/contract"
 )
@@ -57,7 +58,7 @@ func TestReplay_EveryReleasedHistoryUnderEverySetting(t *testing.T) {
 	for name, policy := range replayPolicies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			planner, err := clean.NewPlanner(clean.Catalog(), policy)
+			planner, err := clean.NewPlanner(steps.All().Planning(), policy)
 			require.NoError(t, err)
 			replayer := worker.NewWorkflowReplayer()
 			lifecycle := &workflows.Lifecycle{Planner: planner}
@@ -80,7 +81,7 @@ func TestReplay_NoticesAnotherOrder(t *testing.T) {
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other.json")
 	require.NoError(t, os.WriteFile(other, []byte(strings.Replace(string(text), `"name": "Observe"`, `"name": "Release"`, 1)), 0o600))
-	planner, err := clean.NewPlanner(clean.Catalog(), replayPolicies()["usual"])
+	planner, err := clean.NewPlanner(steps.All().Planning(), replayPolicies()["usual"])
 	require.NoError(t, err)
 	replayer := worker.NewWorkflowReplayer()
 	lifecycle := &workflows.Lifecycle{Planner: planner}

@@ -23,6 +23,7 @@ import (
 
 	"burnish/activities"
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/workflows"
 	"burnish/workflows/contract"
@@ -140,7 +141,7 @@ func newWorldOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *wor
 // setPolicy is another worker's settings from now on.
 func (w *world) setPolicy(p clean.Policy) {
 	w.t.Helper()
-	planner, err := clean.NewPlanner(clean.Catalog(), p)
+	planner, err := clean.NewPlanner(steps.All().Planning(), p)
 	require.NoError(w.t, err)
 	w.policy, w.planner = p, planner
 }

@@ -133,6 +133,36 @@ func (p ErasePolicy) Resolve(can device.Capabilities) (device.Operation, *device
 	}
 }
 
+// Erasure is how one device is erased: the one operation that the policy chooses for it,
+// and the steps of its full clean.
+type Erasure struct {
+	Operation device.Operation
+	Steps     []Planned
+}
+
+// Erasure chooses the policy's operation for the device and plans its full clean; the
+// operation is locked in at discovery. Faults: those of ErasePolicy.Resolve and of Full,
+// and no_erase_path for a device that has no namespace and cannot create one (F17).
+func (p *Planner) Erasure(policy ErasePolicy, s Subject) (Erasure, *device.Fault) {
+	operation, fault := policy.Resolve(s.Capabilities)
+	if fault != nil {
+		return Erasure{}, fault
+	}
+	if s.Layout == device.LayoutNone && !s.Capabilities.ManageNamespaces {
+		return Erasure{}, &device.Fault{
+			Class: device.NeedsOperator, Code: device.CodeNoErasePath,
+			Message: fmt.Sprintf("%s: the device has no namespace and cannot create one (OACS bit 3)", operation),
+			Remedy:  "create one namespace of the full size with the vendor's tool, or retire the device",
+		}
+	}
+	s.Operation = operation
+	steps, fault := p.Full(s)
+	if fault != nil {
+		return Erasure{}, fault
+	}
+	return Erasure{Operation: operation, Steps: steps}, nil
+}
+
 // texts gives names as strings.
 func texts[T ~string](names ...T) []string {
 	var all []string

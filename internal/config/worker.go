@@ -16,6 +16,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/nova/brokers"
 )
 
@@ -156,7 +157,7 @@ func (w Worker) check() error {
 	if _, err := clean.Sampling(w.Verify); err != nil {
 		complain("VERIFY", "%q is neither full nor sample:N", w.Verify)
 	}
-	if _, err := clean.NewPlanner(clean.Catalog(), w.Policy()); err != nil {
+	if _, err := clean.NewPlanner(steps.All().Planning(), w.Policy()); err != nil {
 		complain("POLICY", "%s: %v", w.PolicyFile, err)
 	}
 	if w.StickyCache < 1 {

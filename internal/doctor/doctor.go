@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/host"
 )
@@ -116,7 +117,7 @@ func (m machine) all() {
 
 // control looks at what the control worker refuses to start without.
 func (m machine) control() {
-	_, err := clean.NewPlanner(clean.Catalog(), m.settings.Policy())
+	_, err := clean.NewPlanner(steps.All().Planning(), m.settings.Policy())
 	_, how := clean.Sampling(m.settings.Verify)
 	if err = errors.Join(err, how); err != nil {
 		for _, wrong := range split(err) {

@@ -13,7 +13,14 @@ import (
 // SecurityCheck looks for what a tenant may have left outside of user data, before
 // anything resets the device (SAFETY F20). A second run finds the same.
 func SecurityCheck() Step {
-	return Step{Step: clean.Describe(clean.StepSecurityCheck), Writes: true, Run: runSecurityCheck}
+	return Step{
+		Step: clean.Step{
+			Name: "security_check", Interface: "management", Phase: clean.Prepare, Priority: 100, Version: 1, Abortable: true,
+			Applies: isNVMe, Timeout: fixedBudget,
+		},
+		Writes: true,
+		Run:    runSecurityCheck,
+	}
 }
 
 func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
@@ -34,7 +41,7 @@ func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
 
 // putOff is what is kept where the check could not be: a drive at whose sanitize somebody
 // has to look first, as one runs or the last one failed. The step sanitize does.
-const deferredCheckName = clean.StepSecurityCheck
+const deferredCheckName = "security_check"
 
 // madeUp makes up for a check that was put off, before anything resets the device.
 func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) {
@@ -53,7 +60,13 @@ func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) 
 // WearCheck keeps a device that is worn out from the next tenant (S0.32). It only
 // reads.
 func WearCheck() Step {
-	return Step{Step: clean.Describe(clean.StepWearCheck), Run: runWearCheck}
+	return Step{
+		Step: clean.Step{
+			Name: "wear_check", Interface: "management", Phase: clean.Prepare, Priority: 95, Version: 1, Abortable: true,
+			Applies: isNVMe, Timeout: fixedBudget,
+		},
+		Run: runWearCheck,
+	}
 }
 
 // critical are the warnings that quarantine: spare below threshold, reliability

@@ -13,7 +13,29 @@ import (
 // already (S2.57, SAFETY F17). It erases nothing by itself: what was deleted may be
 // readable in what is made. A second run finds it done.
 func ConsolidateNamespaces() Step {
-	return Step{Step: clean.Describe(clean.StepConsolidateNamespaces), Writes: true, Run: runConsolidate}
+	return Step{
+		Step: clean.Step{
+			Name: "consolidate_namespaces", Interface: "deploy", Phase: clean.Erase, Priority: 80, Version: 1, Abortable: true,
+			Applies: needsConsolidation, Timeout: fixedBudget,
+		},
+		Writes: true,
+		Run:    runConsolidate,
+	}
+}
+
+// needsConsolidation says whether the namespaces may have to be rearranged, and can be.
+// Zeroes reach only what is in a namespace: any layout but one namespace of the full size
+// is changed into that before it is zeroed, an unknown layout too (S2.57, F17). A sanitize
+// reaches everything whatever the layout is; where it may leave no namespace, one is
+// created.
+func needsConsolidation(s clean.Subject) bool {
+	if !s.Capabilities.ManageNamespaces {
+		return false
+	}
+	if s.Operation.Sanitizes() {
+		return s.Layout == device.LayoutNone || s.Layout == device.LayoutUnknown
+	}
+	return s.Operation.Overwrites() && s.Layout != device.LayoutWhole
 }
 
 func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {

@@ -5,25 +5,47 @@ import (
 	"fmt"
 
 	"burnish/internal/clean"
+	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
 
 // EraseDevice has the device's own program erase it: a GPU's memory, what a NIC keeps
 // (S0.31). A second run begins again.
 func EraseDevice() Step {
-	return Step{Step: clean.Describe(clean.StepEraseDevice), Writes: true, Run: driverStep(clean.StepEraseDevice)}
+	return Step{
+		Step: clean.Step{
+			Name: "erase_device", Interface: "vendor", Phase: clean.Erase, Priority: 75, Version: 1, Abortable: true,
+			Applies: func(s clean.Subject) bool { return s.Operation == device.Script }, Timeout: twiceTheEstimate,
+		},
+		Writes: true,
+		Run:    driverStep("erase_device"),
+	}
 }
 
 // FirmwareReflash has the device's firmware written anew (S0.31), which a cancel does
 // not stop half-way. A second run writes it once more.
 func FirmwareReflash() Step {
-	return Step{Step: clean.Describe(clean.StepFirmwareReflash), Writes: true, Run: driverStep(clean.StepFirmwareReflash)}
+	return Step{
+		Step: clean.Step{
+			Name: "firmware_reflash", Interface: "firmware", Phase: clean.Restore, Priority: 50, Version: 1,
+			Applies: supportedByDriver("firmware_reflash"), Timeout: fixedBudget,
+		},
+		Writes: true,
+		Run:    driverStep("firmware_reflash"),
+	}
 }
 
 // PCIReset has the device reset on its bus, or switched off and on (S0.31), which a
 // cancel does not stop half-way. A second run resets it once more.
 func PCIReset() Step {
-	return Step{Step: clean.Describe(clean.StepPCIReset), Writes: true, Run: driverStep(clean.StepPCIReset)}
+	return Step{
+		Step: clean.Step{
+			Name: "pci_reset", Interface: "power", Phase: clean.Restore, Priority: 0, Version: 1,
+			Applies: supportedByDriver("pci_reset"), Timeout: fixedBudget,
+		},
+		Writes: true,
+		Run:    driverStep("pci_reset"),
+	}
 }
 
 func driverStep(step string) func(context.Context, *Work) (Outcome, error) {

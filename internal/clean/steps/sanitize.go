@@ -16,11 +16,18 @@ import (
 // counts only if this clean had recorded, before, that it would start it (SAFETY F18).
 // A second run follows the first one's.
 func Sanitize() Step {
-	return Step{Step: clean.Describe(clean.StepSanitize), Writes: true, Run: runSanitize}
+	return Step{
+		Step: clean.Step{
+			Name: "sanitize", Interface: "deploy", Phase: clean.Erase, Priority: 90, Version: 1, Abortable: true,
+			Applies: func(s clean.Subject) bool { return s.Operation.Sanitizes() }, Timeout: twiceTheEstimate,
+		},
+		Writes: true,
+		Run:    runSanitize,
+	}
 }
 
 // intentName is what the step keeps its intent under.
-const intentName = clean.StepSanitize
+const intentName = "sanitize"
 
 // intent is what is on stable storage before the command is issued. Only with it a
 // sanitize is own.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"time"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
@@ -20,7 +21,13 @@ import (
 // sanitize was this clean's, and that no sampled block reads what it read before. Of one
 // that the operator's program erased it has the program verify. The outcome says which.
 func Verify() Step {
-	return Step{Step: clean.Describe(clean.StepVerify), Run: runVerify}
+	return Step{
+		Step: clean.Step{
+			Name: "verify", Interface: "deploy", Phase: clean.Verify, Priority: 60, Version: 1, Abortable: true,
+			Applies: func(s clean.Subject) bool { return s.Operation != "" }, Timeout: verifyBudget,
+		},
+		Run: runVerify,
+	}
 }
 
 const (
@@ -28,6 +35,15 @@ const (
 	readSize   = 2 << 20
 	sampleSize = 1 << 20
 )
+
+// verifyBudget goes by the size where the device is read, and by the program's own
+// estimate where a program verifies.
+func verifyBudget(s clean.Subject) time.Duration {
+	if s.Operation == device.Script {
+		return twiceTheEstimate(s)
+	}
+	return bySize(s)
+}
 
 func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	if drive, ok := w.Device.(hardware.Resetter); ok && w.Resume == 0 {
@@ -41,7 +57,7 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	}
 	switch {
 	case w.Operation == device.Script:
-		return runOnDriver(ctx, w, clean.StepVerify)
+		return runOnDriver(ctx, w, "verify")
 	case w.Operation.Sanitizes():
 		return verifySanitize(ctx, w)
 	}

@@ -21,8 +21,8 @@ func verify(ctx context.Context, w *steps.Work) (steps.Outcome, error) {
 	return steps.Verify().Run(ctx, w)
 }
 
-// clean is a device without a byte that is not zero.
-func clean(size int64) *journal {
+// allZeroes is a device whose bytes are all zero.
+func allZeroes(size int64) *journal {
 	m := newMemory(size, zeroed)
 	m.readOnly = true
 	return &journal{memory: m}
@@ -48,7 +48,7 @@ func reads(t *testing.T, calls []string) (ranges [][2]int64) {
 func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
 	for _, size := range sizes() {
 		t.Run(fmt.Sprintf("%d bytes", size), func(t *testing.T) {
-			j := clean(size)
+			j := allZeroes(size)
 			out, err := verify(t.Context(), j.work())
 			require.NoError(t, err)
 			require.Equal(t, size, out.Bytes)
@@ -73,7 +73,7 @@ func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
 //
 // F19
 func TestNothingReadIsNoProof(t *testing.T) {
-	j := clean(0)
+	j := allZeroes(0)
 	_, err := verify(t.Context(), j.work())
 	fault, ok := device.AsFault(err)
 	require.True(t, ok, "%v", err)
@@ -92,7 +92,7 @@ func TestOneDirtyByteIsFound(t *testing.T) {
 	}
 	for _, at := range places {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			j := clean(size)
+			j := allZeroes(size)
 			j.stray[at] = 1
 			_, err := verify(t.Context(), j.work())
 			fault, ok := device.AsFault(err)
@@ -109,7 +109,7 @@ func TestOneDirtyByteIsFound(t *testing.T) {
 
 // F19
 func TestTheFirstOfManyIsTold(t *testing.T) {
-	j := clean(3 * mib)
+	j := allZeroes(3 * mib)
 	j.stray[mib+5], j.stray[mib+6], j.stray[2*mib] = 0x80, 0xff, 1
 	_, err := verify(t.Context(), j.work())
 	require.ErrorContains(t, err, fmt.Sprintf("at byte %d:", mib+5))
@@ -118,7 +118,7 @@ func TestTheFirstOfManyIsTold(t *testing.T) {
 // F2
 func TestVerifyResumes(t *testing.T) {
 	const size = 2*steps.Chunk + 777
-	j := clean(size)
+	j := allZeroes(size)
 	j.stray[0] = 1 // read by an earlier attempt, or this would fail
 	j.offset = steps.Chunk
 	out, err := verify(t.Context(), j.work())
@@ -148,11 +148,11 @@ func checkpoints(t *testing.T, calls []string) (offsets []int64) {
 // F2, S3.36
 func TestVerifyBrokenOnceAnywhere(t *testing.T) {
 	const size = steps.Chunk + 3<<20 + 777
-	whole := clean(size)
+	whole := allZeroes(size)
 	_, err := verify(t.Context(), whole.work())
 	require.NoError(t, err)
 	for i := 0; i < len(whole.calls); i++ {
-		j := clean(size)
+		j := allZeroes(size)
 		j.failAt = i + 1
 		_, err := verify(t.Context(), j.work())
 		require.ErrorIs(t, err, errInjected, whole.calls[i])
@@ -178,7 +178,7 @@ func TestVerifyAsksItsContextBeforeEachRead(t *testing.T) {
 	stop := errors.New("the worker stops")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	j := clean(mib)
+	j := allZeroes(mib)
 	_, err := verify(ctx, j.work())
 	require.ErrorIs(t, err, stop)
 	require.Empty(t, j.calls)
@@ -188,7 +188,7 @@ func TestVerifyAsksItsContextBeforeEachRead(t *testing.T) {
 func TestAShortDeviceIsNoCleanOne(t *testing.T) {
 	for _, ends := range []int64{0, 1, mib - 1, mib, 2*mib + 5, 3*mib - 1} {
 		t.Run(fmt.Sprint(ends), func(t *testing.T) {
-			j := clean(3 * mib)
+			j := allZeroes(3 * mib)
 			j.ends = ends
 			_, err := verify(t.Context(), j.work())
 			fault, ok := device.AsFault(err)
@@ -275,7 +275,7 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 		{64*mib + 1, 64, 0},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
-			j := clean(tt.size)
+			j := allZeroes(tt.size)
 			w := j.work()
 			w.Verify, w.Resume = fmt.Sprintf("sample:%d", tt.every), tt.resume
 			out, err := verify(t.Context(), w)
@@ -315,7 +315,7 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 func TestTheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
 	const size, every = 200*mib + 777, 9
 	for _, resume := range []int64{0, steps.Chunk} {
-		j := clean(size)
+		j := allZeroes(size)
 		w := j.work()
 		w.Verify, w.Resume = fmt.Sprintf("sample:%d", every), resume
 		out, err := verify(t.Context(), w)
@@ -351,7 +351,7 @@ func TestTheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
 // F19
 func TestAResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
 	for range 20 {
-		j := clean(200 * mib)
+		j := allZeroes(200 * mib)
 		w := j.work()
 		w.Verify, w.Resume = "sample:100", steps.Chunk
 		_, err := verify(t.Context(), w)
@@ -367,7 +367,7 @@ func TestAResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
 func TestSamplesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for range 20 {
-		j := clean(128 * mib)
+		j := allZeroes(128 * mib)
 		w := j.work()
 		w.Verify = "sample:16"
 		_, err := verify(t.Context(), w)
@@ -381,7 +381,7 @@ func TestSamplesDiffer(t *testing.T) {
 func TestASampleFindsDirtAtBothEnds(t *testing.T) {
 	const size = 40<<20 + 777
 	for _, at := range []int64{0, mib - 1, size - 777, size - 1} {
-		j := clean(size)
+		j := allZeroes(size)
 		j.stray[at] = 1
 		w := j.work()
 		w.Verify = "sample:1000000"
@@ -396,7 +396,7 @@ func TestVerifySettings(t *testing.T) {
 		"": "full", "full": "full", "sample:1": "full", "sample:2": "sample:2", "sample:2147483647": "sample:2147483647",
 	} {
 		t.Run("takes "+setting, func(t *testing.T) {
-			j := clean(10 * kib)
+			j := allZeroes(10 * kib)
 			w := j.work()
 			w.Verify = setting
 			out, err := verify(t.Context(), w)
@@ -406,7 +406,7 @@ func TestVerifySettings(t *testing.T) {
 	}
 	for _, setting := range []string{"none", "Full", "sample", "sample:", "sample:0", "sample:-1", "sample:2.5", "sample:x", "sample: 2", "sample:2147483648", "2", " full"} {
 		t.Run("refuses "+setting, func(t *testing.T) {
-			j := clean(10 * kib)
+			j := allZeroes(10 * kib)
 			w := j.work()
 			w.Verify = setting
 			_, err := verify(t.Context(), w)

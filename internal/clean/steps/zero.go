@@ -15,7 +15,10 @@ import (
 // before.
 func Zero() Step {
 	return Step{
-		Step:   clean.Describe(clean.StepZero),
+		Step: clean.Step{
+			Name: "zero", Interface: "deploy", Phase: clean.Erase, Priority: 70, Version: 1, Abortable: true,
+			Applies: func(s clean.Subject) bool { return s.Operation.Overwrites() }, Timeout: bySize,
+		},
 		Writes: true,
 		Run:    runZero,
 	}

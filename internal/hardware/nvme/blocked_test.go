@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/testkit/nvmesim"
 )
@@ -54,7 +53,7 @@ func TestNothingATenantLeavesKeepsACleanOff(t *testing.T) {
 				r := b.clean(0, found, operation)
 				plan := r.plan(*found.Capabilities)
 				if operation == device.WriteZeroes {
-					plan = []string{clean.StepSecurityCheck, clean.StepConsolidateNamespaces, clean.StepZero, clean.StepVerify}
+					plan = []string{"security_check", "consolidate_namespaces", "zero", "verify"}
 				}
 				var err error
 				for range 3 { // what is transient is tried again

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/testkit/nvmesim"
 )
@@ -42,7 +41,7 @@ func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Health = tt.health })
 			r := b.clean(0, found, device.CryptoErase)
 			r.wear = tt.limits
-			err := r.step(t.Context(), clean.StepWearCheck)
+			err := r.step(t.Context(), "wear_check")
 			if tt.says == "" {
 				require.NoError(t, err)
 				return
@@ -78,10 +77,10 @@ func TestWhatTenantsLeave(t *testing.T) {
 			b.site.Change(0, tt.change)
 			b.site.ClearLog()
 			r := b.clean(0, found, device.CryptoErase)
-			err := r.step(t.Context(), clean.StepSecurityCheck)
+			err := r.step(t.Context(), "security_check")
 			if tt.code == "" {
 				require.NoError(t, err)
-				require.Contains(t, r.done[clean.StepSecurityCheck].Note, tt.says)
+				require.Contains(t, r.done["security_check"].Note, tt.says)
 				require.Equal(t, b.site.State(0).Features[6].Default, b.site.State(0).Features[6].Saved)
 			} else {
 				require.Contains(t, fault(t, tt.code, err).Message, tt.says)
@@ -91,7 +90,7 @@ func TestWhatTenantsLeave(t *testing.T) {
 			}
 			if tt.code == device.CodeFirmwareChanged {
 				// A verify that an operator names by itself does not reset it either.
-				fault(t, tt.code, r.step(t.Context(), clean.StepVerify))
+				fault(t, tt.code, r.step(t.Context(), "verify"))
 				for _, c := range b.site.Log() {
 					require.NotEqual(t, nvmesim.Reset, c.Opcode)
 				}
@@ -125,9 +124,9 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 					return nil
 				}
 				if dies {
-					require.ErrorIs(t, r.step(t.Context(), clean.StepSecurityCheck), died)
+					require.ErrorIs(t, r.step(t.Context(), "security_check"), died)
 				}
-				require.NoError(t, r.step(t.Context(), clean.StepSecurityCheck))
+				require.NoError(t, r.step(t.Context(), "security_check"))
 				_, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 				require.NoError(t, err)
 				require.False(t, b.site.State(0).Namespaces[0].WriteProtected)
@@ -156,13 +155,13 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 		b.site.Change(0, change)
 		b.site.ClearLog()
 		r := b.clean(0, found, device.CryptoErase)
-		return b, r, r.step(t.Context(), clean.StepSecurityCheck)
+		return b, r, r.step(t.Context(), "security_check")
 	}
 	t.Run("deleted", func(t *testing.T) {
 		t.Parallel()
 		b, r, err := check(t, func(c *nvmesim.Controller) { c.HostMetadata, c.Metadata = true, slices.Clone(left) })
 		require.NoError(t, err)
-		require.Contains(t, r.done[clean.StepSecurityCheck].Note, "host metadata deleted: 4 elements")
+		require.Contains(t, r.done["security_check"].Note, "host metadata deleted: 4 elements")
 		require.Empty(t, b.site.State(0).Metadata)
 		provenCommands(t, b.site, "S1")
 	})
@@ -171,7 +170,7 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 			t.Parallel()
 			b, r, err := check(t, func(c *nvmesim.Controller) { c.HostMetadata = has })
 			require.NoError(t, err)
-			require.NotContains(t, r.done[clean.StepSecurityCheck].Note, "metadata")
+			require.NotContains(t, r.done["security_check"].Note, "metadata")
 			for _, c := range b.site.Log() {
 				require.NotEqual(t, nvmesim.SetFeatures, c.Opcode)
 			}
@@ -215,9 +214,9 @@ func TestWriteProtectionThatStays(t *testing.T) {
 			if inject.Errno != 0 {
 				code = device.CodeIO
 			}
-			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
+			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), "security_check"))
 			require.Equal(t, all, b.tenantBlocks(0))
-			fault(t, device.CodeWriteProtected, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
+			fault(t, device.CodeWriteProtected, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
 			require.Equal(t, all, b.tenantBlocks(0))
 		})
 	}
@@ -256,17 +255,17 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 			if tt.code == "" {
 				require.NoError(t, err)
 				require.Zero(t, b.tenantBlocks(0))
-				require.Contains(t, r.done[clean.StepSecurityCheck].Note, "put off")
-				require.Contains(t, r.done[clean.StepSanitize].Note, "TCG")
+				require.Contains(t, r.done["security_check"].Note, "put off")
+				require.Contains(t, r.done["sanitize"].Note, "TCG")
 				return
 			}
 			fault(t, tt.code, err)
-			require.Equal(t, clean.StepSanitize, step)
+			require.Equal(t, "sanitize", step)
 			for _, c := range b.site.Log() {
 				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before what is staged is known")
 			}
 			// It stays so however often the step is tried again.
-			fault(t, tt.code, r.step(t.Context(), clean.StepSanitize))
+			fault(t, tt.code, r.step(t.Context(), "sanitize"))
 		})
 	}
 	for status, code := range map[uint8]device.Code{failed: device.CodeSanitizeFailed, runs: device.CodeSanitizeRunning} {
@@ -275,7 +274,7 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 			b := newDriveFixture(t, nvmesim.Drive("S1"))
 			found := b.enroll(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls = status, 4, 1000 })
-			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepSecurityCheck))
+			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), "security_check"))
 		})
 	}
 	t.Run("zeroes, and it stands still", func(t *testing.T) {
@@ -289,7 +288,7 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 		r.stall = time.Nanosecond
 		var err error
 		for range 1000 { // its progress has to come to where it stands first
-			err = r.step(t.Context(), clean.StepSecurityCheck)
+			err = r.step(t.Context(), "security_check")
 			if f, ok := device.AsFault(err); !ok || f.Code != device.CodeSanitizeRunning {
 				break
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/testkit/nvmesim"
 	"burnish/internal/testkit/suites/hardwaretest"
@@ -61,7 +60,7 @@ func TestCleanByEachOperation(t *testing.T) {
 
 			r := b.clean(0, found, operation)
 			names := r.plan(*found.Capabilities)
-			require.Equal(t, []string{clean.StepSecurityCheck, clean.StepWearCheck}, names[:2])
+			require.Equal(t, []string{"security_check", "wear_check"}, names[:2])
 			_, err := r.all(t.Context(), names...)
 			require.NoError(t, err)
 			require.Zero(t, b.tenantBlocks(0))
@@ -69,7 +68,7 @@ func TestCleanByEachOperation(t *testing.T) {
 			provenCommands(t, b.site, "S1")
 			t.Logf("%v: %+v", names, r.done)
 
-			verified := r.done[clean.StepVerify]
+			verified := r.done["verify"]
 			require.Equal(t, found.Identity.Size, verified.Bytes)
 			if operation.Overwrites() {
 				require.Equal(t, "full", verified.Method)
@@ -86,7 +85,7 @@ func TestCleanByEachOperation(t *testing.T) {
 // sanitized runs sanitize and verify alone.
 func (r *cleanRun) sanitized(t *testing.T) (string, error) {
 	t.Helper()
-	return r.all(t.Context(), clean.StepSanitize, clean.StepVerify)
+	return r.all(t.Context(), "sanitize", "verify")
 }
 
 // TestWhatASanitizeLeaves: whatever is read afterwards is right, but what was there
@@ -108,12 +107,12 @@ func TestWhatASanitizeLeaves(t *testing.T) {
 			if wrong {
 				f := fault(t, device.CodeVerifyFailed, err)
 				require.Contains(t, f.Message, "reads what it read before the sanitize")
-				require.Equal(t, clean.StepSanitize, step)
+				require.Equal(t, "sanitize", step)
 				return
 			}
 			require.NoError(t, err)
 			if leaves == "readerror" {
-				require.Contains(t, r.done[clean.StepVerify].Note, "0 of 128 sampled blocks read otherwise than before, 128 could not be read")
+				require.Contains(t, r.done["verify"].Note, "0 of 128 sampled blocks read otherwise than before, 128 could not be read")
 			} else {
 				require.Zero(t, b.tenantBlocks(0))
 			}
@@ -181,8 +180,8 @@ func TestACrashBetweenIntentAndCommand(t *testing.T) {
 		}
 		return nil
 	}
-	require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
-	require.Contains(t, r.evidence, clean.StepSanitize, "the intent is recorded first")
+	require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
+	require.Contains(t, r.evidence, "sanitize", "the intent is recorded first")
 	b.site.ClearLog()
 	r.stop = nil
 	_, err := r.sanitized(t)
@@ -234,7 +233,7 @@ func TestAnotherSanitizeComesBetween(t *testing.T) {
 				return nil
 			}
 			if tt.crash {
-				require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), died)
+				require.ErrorIs(t, r.step(t.Context(), "sanitize"), died)
 			}
 			_, err := r.sanitized(t)
 			require.NoError(t, err)
@@ -257,11 +256,11 @@ func TestWhatWasWrittenSinceIsSeen(t *testing.T) {
 	found := b.enroll(0)
 	b.writeAsTenant(0)
 	r := b.clean(0, found, device.CryptoErase)
-	require.NoError(t, r.step(t.Context(), clean.StepSanitize))
+	require.NoError(t, r.step(t.Context(), "sanitize"))
 	media := hardwaretest.File(b.site.Media(0))
 	require.NoError(t, hardwaretest.Stamp(media, 1<<20, tenant+1))
 	b.site.MarkWritten(0)
-	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify)).Message, "written to since")
+	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify")).Message, "written to since")
 }
 
 // TestAnAnswerLost: the sanitize runs although its command seemed to fail.
@@ -274,7 +273,7 @@ func TestAnAnswerLost(t *testing.T) {
 	found := b.enroll(0)
 	b.writeAsTenant(0)
 	r := b.clean(0, found, device.BlockErase)
-	fault(t, device.CodeIO, r.step(t.Context(), clean.StepSanitize))
+	fault(t, device.CodeIO, r.step(t.Context(), "sanitize"))
 	b.site.ClearLog()
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
@@ -402,13 +401,13 @@ func TestZeroResumes(t *testing.T) {
 		}
 		return nil
 	}
-	require.ErrorIs(t, r.step(t.Context(), clean.StepZero), crash)
+	require.ErrorIs(t, r.step(t.Context(), "zero"), crash)
 	require.Positive(t, b.tenantBlocks(0))
 	r.stop = nil
-	_, err := r.all(t.Context(), clean.StepZero, clean.StepVerify)
+	_, err := r.all(t.Context(), "zero", "verify")
 	require.NoError(t, err)
 	require.Zero(t, b.tenantBlocks(0))
-	require.Equal(t, "write_zeroes", r.done[clean.StepZero].Method)
+	require.Equal(t, "write_zeroes", r.done["zero"].Method)
 
 	// Another drive in the slot: nothing is sent to it.
 	b.writeAsTenant(0)
@@ -416,7 +415,7 @@ func TestZeroResumes(t *testing.T) {
 	b.writeAsTenant(0)
 	all := b.tenantBlocks(0)
 	b.site.ClearLog()
-	fault(t, device.CodeReplaced, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
+	fault(t, device.CodeReplaced, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
 	require.Equal(t, all, b.tenantBlocks(0))
 	for _, c := range b.site.Log() {
 		require.NotContains(t, changes, c.Opcode)
@@ -475,7 +474,7 @@ func TestSomebodyElsesUse(t *testing.T) {
 			held, err := open()
 			require.NoError(t, err)
 			b.site.ClearLog()
-			for _, step := range []string{clean.StepSanitize, clean.StepZero, clean.StepConsolidateNamespaces, clean.StepSecurityCheck} {
+			for _, step := range []string{"sanitize", "zero", "consolidate_namespaces", "security_check"} {
 				fault(t, device.CodeTargetBusy, b.clean(0, found, device.CryptoErase).step(t.Context(), step))
 			}
 			require.NoError(t, held.Close())
@@ -487,7 +486,7 @@ func TestSomebodyElsesUse(t *testing.T) {
 	}
 	t.Run("a second controller", func(t *testing.T) {
 		b.site.Change(0, func(c *nvmesim.Controller) { c.CMIC, c.Others = 2, []uint16{7} })
-		fault(t, device.CodeTargetShared, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize))
+		fault(t, device.CodeTargetShared, b.clean(0, found, device.CryptoErase).step(t.Context(), "sanitize"))
 		b.site.Change(0, func(c *nvmesim.Controller) { c.CMIC, c.Others = 0, nil })
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/hardware/nvme"
 	"burnish/internal/pci"
@@ -105,7 +104,7 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 			b.site.ClearLog()
 			_, err := b.driver.Discover(t.Context(), b.target(0), found.Identity)
 			fault(t, tt.code, err)
-			fault(t, tt.code, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize))
+			fault(t, tt.code, b.clean(0, found, device.CryptoErase).step(t.Context(), "sanitize"))
 			for _, c := range b.site.Log() {
 				require.NotContains(t, changes, c.Opcode)
 			}
@@ -126,7 +125,7 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 		b.writeAsTenant(1)
 		others := b.tenantBlocks(1)
 		b.site.Renumber(0, "nvme7")
-		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepZero, clean.StepVerify)
+		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), "zero", "verify")
 		require.NoError(t, err)
 		require.Zero(t, b.tenantBlocks(0))
 		require.Equal(t, others, b.tenantBlocks(1))
@@ -138,7 +137,7 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 		found := b.enroll(0)
 		require.Equal(t, device.LayoutWhole, found.Layout)
 		b.writeAsTenant(0)
-		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepZero, clean.StepVerify)
+		_, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), "zero", "verify")
 		require.NoError(t, err)
 		require.Zero(t, b.tenantBlocks(0))
 	})
@@ -157,7 +156,7 @@ func TestWhatTheHostDoesNotAllow(t *testing.T) {
 	b.allow = func(pci.Device) error { return no }
 	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
 	require.ErrorIs(t, err, no)
-	for _, step := range []string{clean.StepSanitize, clean.StepZero, clean.StepConsolidateNamespaces} {
+	for _, step := range []string{"sanitize", "zero", "consolidate_namespaces"} {
 		require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), step), no)
 	}
 	// Taken out between the open and the command.
@@ -168,7 +167,7 @@ func TestWhatTheHostDoesNotAllow(t *testing.T) {
 		}
 		return nil
 	}
-	require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), clean.StepSanitize), no)
+	require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), "sanitize"), no)
 	require.Equal(t, all, b.tenantBlocks(0))
 }
 
@@ -236,9 +235,9 @@ func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	found := b.enroll(0)
 	b.writeAsTenant(0)
 	all := b.tenantBlocks(0)
-	fault(t, device.CodeCommandRefused, b.clean(0, found, device.WriteZeroes).step(t.Context(), clean.StepZero))
+	fault(t, device.CodeCommandRefused, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
 	require.Equal(t, all, b.tenantBlocks(0))
-	_, err := b.clean(0, found, device.Shred).all(t.Context(), clean.StepZero, clean.StepVerify)
+	_, err := b.clean(0, found, device.Shred).all(t.Context(), "zero", "verify")
 	require.NoError(t, err)
 	require.Zero(t, b.tenantBlocks(0))
 }
@@ -255,7 +254,7 @@ func TestAVerifyAloneProvesNothing(t *testing.T) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, true
 	})
 	r := b.clean(0, found, device.CryptoErase)
-	fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify))
+	fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify"))
 	crash := errors.New("crash")
 	r.stop = func(string, int64) error {
 		if len(r.evidence) > 0 {
@@ -263,10 +262,10 @@ func TestAVerifyAloneProvesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
+	require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
 	r.stop = nil
 	// No sample reads what it read, and the drive still says that all is erased.
 	b.site.Fill(0, 0x33)
 	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.GlobalErased = true })
-	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepVerify)).Message, "no record")
+	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify")).Message, "no record")
 }

@@ -110,10 +110,10 @@ func (b *driveFixture) clean(i int, found hardware.Discovery, operation device.O
 // plan is what a planner makes of the drive, as the workflow asks it.
 func (r *cleanRun) plan(can device.Capabilities) []string {
 	r.t.Helper()
-	planner, err := clean.NewPlanner(clean.Catalog(), clean.Policy{})
+	planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{})
 	require.NoError(r.t, err)
 	plan, fault := planner.Full(clean.Subject{Name: "d", NVMe: true, Operation: r.operation, Capabilities: can,
-		Size: r.enrolled.Size, HostSteps: clean.Versions(clean.Catalog())})
+		Size: r.enrolled.Size, HostSteps: steps.All().Versions()})
 	require.Nil(r.t, fault)
 	var names []string
 	for _, p := range plan {

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
@@ -306,7 +305,7 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 //
 // F1
 func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
-	u := newUnprivileged(t, clean.StepSanitize)
+	u := newUnprivileged(t, "sanitize")
 	u.site.Change(0, func(c *nvmesim.Controller) {
 		c.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true}}
 	})

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/testkit/nvmesim"
 )
@@ -70,7 +69,7 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 	b.writeAsTenant(0)
 	r := b.clean(0, found, device.WriteZeroes)
 	names := r.plan(*found.Capabilities)
-	require.NotContains(t, names, clean.StepConsolidateNamespaces)
+	require.NotContains(t, names, "consolidate_namespaces")
 	_, err := r.all(t.Context(), names...)
 	require.NoError(t, err)
 	require.Zero(t, b.tenantBlocks(0))
@@ -89,7 +88,7 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 			r := b.clean(0, found, device.WriteZeroes)
 			step, err := r.all(t.Context(), names...)
 			fault(t, device.CodeLayout, err)
-			require.Equal(t, clean.StepZero, step)
+			require.Equal(t, "zero", step)
 			require.Equal(t, all, b.tenantBlocks(0), "nothing is written")
 		})
 	}
@@ -116,7 +115,7 @@ func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 			r := b.clean(0, found, device.WriteZeroes)
 			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 			fault(t, device.CodeCommandRefused, err)
-			require.Equal(t, clean.StepConsolidateNamespaces, step)
+			require.Equal(t, "consolidate_namespaces", step)
 			// The operator has mended the drive: the next clean begins where this stopped.
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Inject = nil })
 			r = b.clean(0, found, device.WriteZeroes)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/testkit/nvmesim"
 )
@@ -46,12 +45,12 @@ func TestWhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 				step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 				if leaves == "unchanged" {
 					require.Contains(t, fault(t, device.CodeVerifyFailed, err).Message, "reads what it read before the sanitize")
-					require.Equal(t, clean.StepSanitize, step)
+					require.Equal(t, "sanitize", step)
 					return
 				}
 				require.NoError(t, err)
 				require.Zero(t, b.tenantBlocks(0))
-				require.Contains(t, r.done[clean.StepVerify].Note, "128 of 128 sampled blocks read otherwise than before")
+				require.Contains(t, r.done["verify"].Note, "128 of 128 sampled blocks read otherwise than before")
 				provenCommands(t, b.site, "S1")
 			})
 		}
@@ -78,8 +77,8 @@ func TestACrashBeforeTheSamples(t *testing.T) {
 			}
 			return nil
 		}
-		require.ErrorIs(t, r.step(t.Context(), clean.StepSanitize), crash)
+		require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
 		r.stop = nil
-		fault(t, device.CodeVerifyFailed, r.step(t.Context(), clean.StepSanitize))
+		fault(t, device.CodeVerifyFailed, r.step(t.Context(), "sanitize"))
 	}
 }

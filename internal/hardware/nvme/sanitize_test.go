@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"burnish/internal/clean"
 	"burnish/internal/device"
 	"burnish/internal/testkit/nvmesim"
 )
@@ -26,7 +25,7 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 		told = append(told, offset)
 		return nil
 	}
-	require.NoError(t, r.step(t.Context(), clean.StepSanitize))
+	require.NoError(t, r.step(t.Context(), "sanitize"))
 	require.IsIncreasing(t, told[2:], "its progress")
 	require.Positive(t, told[len(told)-1])
 	started, polled := 0, 0
@@ -59,9 +58,9 @@ func TestACommandThatEndsWellProvesNothing(t *testing.T) {
 				c.Inject = []nvmesim.Injection{{Opcode: opcode, NoEffect: true}}
 			})
 			b.site.Rescan(0)
-			step, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), clean.StepConsolidateNamespaces, clean.StepZero, clean.StepVerify)
+			step, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), "consolidate_namespaces", "zero", "verify")
 			fault(t, device.CodeLayout, err)
-			require.Equal(t, clean.StepConsolidateNamespaces, step)
+			require.Equal(t, "consolidate_namespaces", step)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/pci"
@@ -54,7 +54,7 @@ func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 // S0.31
 func TestVerbsAreSteps(t *testing.T) {
 	for _, verb := range programSteps {
-		require.Positive(t, clean.Describe(verb).Version, verb)
+		require.Contains(t, steps.All().Versions(), verb)
 	}
 }
 

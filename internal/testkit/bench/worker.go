@@ -235,7 +235,7 @@ func (t task) registerWorkflow(w worker.Worker) error {
 		w.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
 		return nil
 	}
-	planner, err := clean.NewPlanner(clean.Catalog(),
+	planner, err := clean.NewPlanner(steps.All().Planning(),
 		clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full"})
 	if err != nil {
 		return err

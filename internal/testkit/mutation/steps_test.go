@@ -11,7 +11,7 @@ var stepsMutations = []mutation{
 	},
 	{
 		rule: "F17", name: "an unknown namespace layout is consolidated before it is zeroed",
-		file: "internal/clean/catalog.go",
+		file: "internal/clean/steps/namespaces.go",
 		old:  `s.Operation.Overwrites() && s.Layout != device.LayoutWhole`,
 		new:  `s.Operation.Overwrites() && s.Layout == device.LayoutSplit`,
 		pkg:  "./internal/clean", run: "cites S2.53",

@@ -2,50 +2,19 @@ package clean_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 )
 
-func TestTheCatalogIsThatOfTheContracts(t *testing.T) {
-	type row struct {
-		name, iface string
-		phase       clean.Phase
-		priority    float64
-	}
-	var got []row
-	for _, s := range clean.Catalog() {
-		got = append(got, row{s.Name, s.Interface, s.Phase, s.Priority})
-		require.Positive(t, s.Version)
-		require.Equal(t, s.Name, clean.Describe(s.Name).Name)
-		require.Equal(t, s.Priority, clean.Describe(s.Name).Priority)
-	}
-	require.Equal(t, []row{
-		{"security_check", "management", clean.Prepare, 100},
-		{"wear_check", "management", clean.Prepare, 95},
-		{"sanitize", "deploy", clean.Erase, 90},
-		{"consolidate_namespaces", "deploy", clean.Erase, 80},
-		{"zero", "deploy", clean.Erase, 70},
-		{"erase_device", "vendor", clean.Erase, 75},
-		{"verify", "deploy", clean.Verify, 60},
-		{"firmware_reflash", "firmware", clean.Restore, 50},
-		{"pci_reset", "power", clean.Restore, 0},
-	}, got)
-	_, err := clean.NewPlanner(clean.Catalog(), clean.Policy{})
-	require.NoError(t, err, "S3.13: no ties")
-	unknown := clean.Describe("polish")
-	require.False(t, unknown.Applies(clean.Subject{Operation: device.Shred}))
-	require.Zero(t, unknown.Priority)
-}
-
-// erasure plans over the whole catalog.
+// erasure plans with every step there is.
 func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, layout device.Layout) (clean.Erasure, *device.Fault) {
 	t.Helper()
-	return planner(t, clean.Catalog(), clean.Policy{}).Erasure(policy, clean.Subject{
-		Name: "d", Type: "NVME", Capabilities: can, Layout: layout, HostSteps: clean.Versions(clean.Catalog()),
+	return planner(t, steps.All().Planning(), clean.Policy{}).Erasure(policy, clean.Subject{
+		Name: "d", Type: "NVME", Capabilities: can, Layout: layout, HostSteps: steps.All().Versions(),
 	})
 }
 
@@ -139,8 +108,8 @@ func TestNoPlanWithoutAnOperation(t *testing.T) {
 	require.Equal(t, device.CodePolicyUnsatisfied, fault.Code)
 	_, fault = erasure(t, clean.ErasePolicy{Action: "zero", Strategy: "crypto"}, can("cbw"), device.LayoutWhole)
 	require.Equal(t, device.CodeInvalidSetting, fault.Code, "S2.23")
-	p := planner(t, clean.Catalog(), clean.Policy{})
-	_, fault = p.Full(clean.Subject{Name: "d", HostSteps: clean.Versions(clean.Catalog())})
+	p := planner(t, steps.All().Planning(), clean.Policy{})
+	_, fault = p.Full(clean.Subject{Name: "d", HostSteps: steps.All().Versions()})
 	require.Equal(t, device.CodeNoErasePath, fault.Code)
 }
 
@@ -148,21 +117,10 @@ func TestNoPlanWithoutAnOperation(t *testing.T) {
 //
 // S2.75
 func TestAHostThatKnowsNoSanitize(t *testing.T) {
-	known := clean.Versions(clean.Catalog())
+	known := steps.All().Versions()
 	delete(known, "sanitize")
-	_, fault := planner(t, clean.Catalog(), clean.Policy{}).Erasure(clean.ErasePolicy{}, clean.Subject{Name: "d", Capabilities: can("c"), HostSteps: known})
+	_, fault := planner(t, steps.All().Planning(), clean.Policy{}).Erasure(clean.ErasePolicy{}, clean.Subject{Name: "d", Capabilities: can("c"), HostSteps: known})
 	require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
-}
-
-// D5
-func TestASanitizeHasTwiceItsEstimate(t *testing.T) {
-	for estimate, want := range map[time.Duration]time.Duration{
-		0: 900 * time.Second, time.Minute: 900 * time.Second, 450 * time.Second: 900 * time.Second,
-		2 * time.Hour: 4 * time.Hour,
-	} {
-		require.Equal(t, want, clean.Describe("sanitize").Timeout(clean.Subject{Estimate: estimate, Size: 1 << 50}))
-	}
-	require.Equal(t, 900*time.Second, clean.Describe("consolidate_namespaces").Timeout(clean.Subject{Size: 1 << 50}))
 }
 
 // TestStepsThatADeviceOffers: a device that a program of the operator erases has the
@@ -172,10 +130,10 @@ func TestASanitizeHasTwiceItsEstimate(t *testing.T) {
 // S0.31
 func TestStepsThatADeviceOffers(t *testing.T) {
 	byScript := func(offers ...string) clean.Subject {
-		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, Offers: offers, HostSteps: clean.Versions(clean.Catalog())}
+		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, Offers: offers, HostSteps: steps.All().Versions()}
 	}
-	plain := planner(t, clean.Catalog(), clean.Policy{})
-	resets := planner(t, clean.Catalog(), clean.Policy{Priorities: map[string]float64{"pci_reset": 20}})
+	plain := planner(t, steps.All().Planning(), clean.Policy{})
+	resets := planner(t, steps.All().Planning(), clean.Policy{Priorities: map[string]float64{"pci_reset": 20}})
 	for name, tt := range map[string]struct {
 		planner *clean.Planner
 		subject clean.Subject
@@ -186,7 +144,7 @@ func TestStepsThatADeviceOffers(t *testing.T) {
 		"a reset is off":            {plain, byScript("erase_device", "verify", "pci_reset"), []string{"erase_device", "verify"}},
 		"a reset is wanted":         {resets, byScript("pci_reset", "firmware_reflash", "verify", "erase_device"), []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}},
 		"a reset is not offered":    {resets, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
-		"offered, not erased by it": {plain, clean.Subject{Operation: device.Shred, Offers: []string{"firmware_reflash"}, HostSteps: clean.Versions(clean.Catalog())}, []string{"zero", "verify", "firmware_reflash"}},
+		"offered, not erased by it": {plain, clean.Subject{Operation: device.Shred, Offers: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify", "firmware_reflash"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, fault := tt.planner.Full(tt.subject)
@@ -203,15 +161,4 @@ func TestStepsThatADeviceOffers(t *testing.T) {
 	unable.Operation = ""
 	_, fault = resets.Full(unable)
 	require.Equal(t, device.CodeNoErasePath, fault.Code, "nothing is clean because it was reset")
-}
-
-// D5
-func TestAProgramHasTwiceItsEstimate(t *testing.T) {
-	subject := clean.Subject{Operation: device.Script, Estimate: 2 * time.Hour}
-	for _, step := range []string{"erase_device", "verify"} {
-		require.Equal(t, 4*time.Hour, clean.Describe(step).Timeout(subject), step)
-	}
-	require.Equal(t, 900*time.Second, clean.Describe("firmware_reflash").Timeout(subject))
-	require.False(t, clean.Describe("firmware_reflash").Abortable)
-	require.False(t, clean.Describe("pci_reset").Abortable)
 }
