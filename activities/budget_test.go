@@ -245,7 +245,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		server.end(serviceerror.NewNotFound("the attempt timed out"))
 		next := s.start(again(t, 2), in)
 		_, err := r.wait(t)
-		requireSoon(t, err, device.CodeLostContact)
+		requireSoon(t, err, device.CodeServerUnreachable)
 		require.False(t, next.over())
 		back()
 		_, err = next.wait(t)

@@ -131,7 +131,7 @@ func (c *Control) on(ctx context.Context, in contract.StockInput, do func(id str
 // madeAnew: a device that was kept clean has another provider than the one that Burnish
 // burned. That one was free; nothing is written to it.
 func madeAnew(in contract.StockInput) error {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInventoryNewer,
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInventoryGenerationAhead,
 		Message: "the provider of " + in.Name + " was made anew since Burnish burned it", Remedy: "none: somebody may have had it, and it is cleaned"}
 }
 

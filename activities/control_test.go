@@ -152,16 +152,16 @@ func TestS04_ReserveIsNotContentWithAnothersWrite(t *testing.T) {
 	}{
 		{"burned before the first attempt", 1, func(s *shop) { s.others(1) }, device.CodeAlreadyBurned},
 		{"given back and burned", 1, func(s *shop) { s.others(1, 0, 1) }, device.CodeAlreadyBurned},
-		{"more than one write past what is known", 2, func(s *shop) { s.others(1, 1) }, device.CodeInventoryNewer},
-		{"our write, then given back and burned", 2, func(s *shop) { s.others(1, 0, 1) }, device.CodeInventoryNewer},
-		{"our write, then given back", 2, func(s *shop) { s.others(1, 0) }, device.CodeInventoryNewer},
-		{"written since", 1, func(s *shop) { s.others(0) }, device.CodeInventoryNewer},
+		{"more than one write past what is known", 2, func(s *shop) { s.others(1, 1) }, device.CodeInventoryGenerationAhead},
+		{"our write, then given back and burned", 2, func(s *shop) { s.others(1, 0, 1) }, device.CodeInventoryGenerationAhead},
+		{"our write, then given back", 2, func(s *shop) { s.others(1, 0) }, device.CodeInventoryGenerationAhead},
+		{"written since", 1, func(s *shop) { s.others(0) }, device.CodeInventoryGenerationAhead},
 		{"in use", 1, func(s *shop) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
 		{"in use, second attempt", 2, func(s *shop) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
 		{"used and freed meanwhile", 2, func(s *shop) {
 			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 			require.NoError(t, s.store.UnsafeDeallocate(t.Context(), s.stock.UUID, "vm"))
-		}, device.CodeInventoryNewer},
+		}, device.CodeInventoryGenerationAhead},
 		{"no provider", 1, func(s *shop) { require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID)) }, device.CodeNoProvider},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestObserveBurnsFirst(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			refusal := requireFault(t, err, device.CodeInventoryNewer, false)
+			refusal := requireFault(t, err, device.CodeInventoryGenerationAhead, false)
 			require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 			require.Equal(t, before, s.now(), "it wrote what it refused")
 		})

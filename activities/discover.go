@@ -65,7 +65,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		return contract.HostFacts{}, err
 	}
 	if other != "" {
-		return contract.HostFacts{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken,
+		return contract.HostFacts{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial,
 			Message: "this physical device is already enrolled as " + other, Other: other,
 			Remedy: "if it was moved, move " + other + " " + in.Enrolment.Name + "; if not, retire one of the two"}
 	}
@@ -95,7 +95,7 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 	target, known := targetOf(in.Enrolment), in.Known
 	switch {
 	case in.MovedFrom != "":
-		if found && !in.Known.MovedTo(before.Identity) {
+		if found && !in.Known.SameHardware(before.Identity) {
 			return hardware.Discovery{}, &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
 				Message: in.Enrolment.Name + " is the name of another device of this host", Remedy: "retire and forget it first, or move to another name"}
 		}
@@ -112,13 +112,13 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	if in.MovedFrom != "" && !in.Known.MovedTo(d.Identity) {
+	if in.MovedFrom != "" && !in.Known.SameHardware(d.Identity) {
 		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
 			Message: fmt.Sprintf("what is there is not the piece of %s (serial %q, not %q)", in.MovedFrom, d.Identity.Serial, in.Known.Serial),
 			Remedy:  "enroll it as a device of its own"}
 	}
 	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
-		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.ChangedCode(field),
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.MismatchCode(field),
 			Message: "another " + field + " than enrolled: this is another device",
 			Remedy:  "put the enrolled device back, or replace " + in.Enrolment.Name}
 	}

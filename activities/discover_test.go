@@ -140,7 +140,7 @@ func TestReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 			in.Enrolment.Settings = map[string]string{"path": "/dev/sda"}
 		}, device.CodeAlreadyExists, "another settings"},
 		{"fewer settings", func(_ *site, in *contract.DiscoverInput) { in.Enrolment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
-		{"serial", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeReplaced, "another serial"},
+		{"serial", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeSerialMismatch, "another serial"},
 		{"size", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Size *= 2 }, device.CodeIdentityChanged, "another size"},
 		{"model", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Model = "other" }, device.CodeIdentityChanged, "another model"},
 	} {
@@ -168,7 +168,7 @@ func TestReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 		in.Known = s.disk.identity
 		in.Known.Serial = "S0"
 		_, err := s.discover(t, in)
-		refusal := requireFault(t, err, device.CodeReplaced, false)
+		refusal := requireFault(t, err, device.CodeSerialMismatch, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
 	t.Run("the driver is told what the host knows", func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestOnePieceHasOneName(t *testing.T) {
 		_, err := s.discover(t, s.enrolling("d1"))
 		require.NoError(t, err)
 		_, err = s.discover(t, s.enrolling("d2"))
-		refusal := requireFault(t, err, device.CodeIdentityTaken, false)
+		refusal := requireFault(t, err, device.CodeDuplicateSerial, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 		require.Contains(t, refusal.Fault.Message, "already enrolled as d1")
 		_, found, err := s.host.LoadRecord("d2")
@@ -216,7 +216,7 @@ func TestOnePieceHasOneName(t *testing.T) {
 		_, err = s.discover(t, s.enrolling("d2"))
 		require.NoError(t, err, "d1 was forgotten")
 		_, err = s.discover(t, s.enrolling("d1"))
-		requireFault(t, err, device.CodeIdentityTaken, false)
+		requireFault(t, err, device.CodeDuplicateSerial, false)
 	})
 	t.Run("by its inode", func(t *testing.T) {
 		s := newSite(t)
@@ -226,7 +226,7 @@ func TestOnePieceHasOneName(t *testing.T) {
 		_, err := s.discover(t, s.enrolling("d1"))
 		require.NoError(t, err)
 		_, err = s.discover(t, s.enrolling("d2"))
-		requireFault(t, err, device.CodeIdentityTaken, false)
+		requireFault(t, err, device.CodeDuplicateSerial, false)
 	})
 	t.Run("also of two that come at once", func(t *testing.T) {
 		for range 20 {
@@ -251,7 +251,7 @@ func TestOnePieceHasOneName(t *testing.T) {
 				one, two = two, one
 			}
 			require.NoError(t, two)
-			requireFault(t, one, device.CodeIdentityTaken, false)
+			requireFault(t, one, device.CodeDuplicateSerial, false)
 		}
 	})
 	t.Run("not known while a record is unreadable (F10)", func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestOnePieceHasOneName(t *testing.T) {
 		require.NoError(t, err)
 		corrupt(t, s.host.Dir()+"/devices/d1.json")
 		_, err = s.discover(t, s.enrolling("d2"))
-		refusal := requireFault(t, err, device.CodeStateDir, false)
+		refusal := requireFault(t, err, device.CodeStateDirError, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
 }

@@ -46,7 +46,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 			server := first(t)
 			r := ended(t, s, server, func() { server.end(cause) })
 			require.False(t, temporal.IsCanceledError(r.err), "lost contact was reported as cancelled")
-			requireSoon(t, r.err, device.CodeLostContact)
+			requireSoon(t, r.err, device.CodeServerUnreachable)
 			require.Equal(t, 20*time.Second, r.took, "the chunk was not finished")
 			e := s.entry()
 			require.EqualValues(t, 2*steps.Chunk, e.Offset)
@@ -181,7 +181,7 @@ func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
 			requireSoon(t, err, device.CodeWorkerStopping)
 		}},
 		{"contact lost", func(s *server) { s.end(serviceerror.NewNotFound("gone")) }, func(t *testing.T, err error) {
-			requireSoon(t, err, device.CodeLostContact)
+			requireSoon(t, err, device.CodeServerUnreachable)
 		}},
 	} {
 		for what, wait := range waits {
@@ -242,7 +242,7 @@ func TestWaitsForASlotInItsPlace(t *testing.T) {
 
 		// Half a minute later the first leaves, and is started again at once.
 		_, err = one.wait(t)
-		requireSoon(t, err, device.CodeSlotWait)
+		requireSoon(t, err, device.CodeWaitingForSlot)
 		require.Equal(t, 30*time.Second, one.took)
 		one = attempt(2, "d1", time.Minute)
 		one.hears(t, "waiting, place 1")

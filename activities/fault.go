@@ -35,7 +35,7 @@ func asError(err error, name string) error {
 	f, ok := device.AsFault(err)
 	var corrupt *host.CorruptError
 	if errors.As(err, &corrupt) {
-		f, ok = &device.Fault{Class: device.NeedsOperator, Code: device.CodeStateDir, Message: err.Error(),
+		f, ok = &device.Fault{Class: device.NeedsOperator, Code: device.CodeStateDirError, Message: err.Error(),
 			Remedy: "take " + corrupt.Path + " away, then clean " + corrupt.Name + ": nobody knows what became of it"}, true
 	}
 	if !ok {

@@ -62,7 +62,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			calls := s.disk.history()
 			close(goOn)
 			_, err := one.wait(t)
-			requireSoon(t, err, device.CodeLostContact)
+			requireSoon(t, err, device.CodeServerUnreachable)
 			_, err = next.wait(t)
 			require.NoError(t, err)
 			require.Equal(t, 1, s.disk.mostWriters)
@@ -103,7 +103,7 @@ func TestEndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
 		next.hears(t, "waiting for the device's last I/O to end")
 		close(goOn)
 		_, err := one.wait(t)
-		requireSoon(t, err, device.CodeLostContact)
+		requireSoon(t, err, device.CodeServerUnreachable)
 		result, err := next.wait(t)
 		require.NoError(t, err, "nobody crashed")
 		require.Zero(t, result.RedoneAtMost)
@@ -140,7 +140,7 @@ func TestManyAttemptsAtOnce(t *testing.T) {
 		}
 		refusal, ok := contract.RefusalOf(r.err)
 		require.True(t, ok, "%v", r.err)
-		require.Contains(t, []device.Code{device.CodeLostContact, device.CodeSuperseded}, refusal.Fault.Code, "%v", r.err)
+		require.Contains(t, []device.Code{device.CodeServerUnreachable, device.CodeSuperseded}, refusal.Fault.Code, "%v", r.err)
 	}
 	require.Positive(t, done)
 	require.Equal(t, 1, s.disk.mostWriters)
@@ -195,7 +195,7 @@ func TestLostFenceStopsTheStep(t *testing.T) {
 				return nil
 			})
 			_, err := s.run(first(t), s.input("zero"))
-			refusal := requireFault(t, err, device.CodeStateDir, true)
+			refusal := requireFault(t, err, device.CodeStateDirError, true)
 			require.Contains(t, refusal.Fault.Message, "fence of S1 was lost")
 			require.NotContains(t, s.disk.history(), "zero 128", "it wrote on without a fence")
 			require.EqualValues(t, steps.Chunk, s.entry().Offset, "what was written without a fence does not count")
@@ -213,7 +213,7 @@ func TestLostFenceStopsTheStep(t *testing.T) {
 			return nil
 		})
 		_, err := s.run(first(t), s.input("zero"))
-		requireFault(t, err, device.CodeStateDir, true)
+		requireFault(t, err, device.CodeStateDirError, true)
 		require.Equal(t, []string{"open", "close"}, s.disk.history())
 	})
 }
@@ -245,7 +245,7 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 		})
 		server := first(t)
 		_, err := s.run(server, s.input("zero"))
-		refusal := requireFault(t, err, device.CodeStateDir, true)
+		refusal := requireFault(t, err, device.CodeStateDirError, true)
 		require.Contains(t, refusal.Fault.Message, "could not save")
 		require.NotContains(t, s.disk.history(), "zero 128", "it went on with no resume point")
 		require.LessOrEqual(t, server.last().Offset, int64(steps.Chunk), "the server was told more than the host knows")
@@ -264,7 +264,7 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 			return nil
 		})
 		_, err := s.run(again(t, 2), s.input("zero"))
-		requireFault(t, err, device.CodeStateDir, true)
+		requireFault(t, err, device.CodeStateDirError, true)
 		require.Equal(t, []string{"open", "close"}, s.disk.history()[len(calls):])
 	})
 }

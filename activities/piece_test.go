@@ -28,7 +28,7 @@ func TestDiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
 	require.NoError(t, err)
 	s.add("d1", "S2")
 	_, err = s.discover(t, s.enrolling("d1"))
-	requireFault(t, err, device.CodeReplaced, false)
+	requireFault(t, err, device.CodeSerialMismatch, false)
 	require.Equal(t, "S1", s.record("d1").Identity.Serial)
 
 	in := s.enrolling("d1")
@@ -47,7 +47,7 @@ func TestDiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
 	require.NoError(t, err)
 	s.add("d1", "S7")
 	_, err = s.discover(t, in)
-	require.Equal(t, "d2", requireFault(t, err, device.CodeIdentityTaken, false).Fault.Other)
+	require.Equal(t, "d2", requireFault(t, err, device.CodeDuplicateSerial, false).Fault.Other)
 }
 
 // The piece of d1 is looked for at the place d2.
@@ -102,7 +102,7 @@ func TestDiscoverAtAnotherPlace(t *testing.T) {
 		_, err := s.discover(t, s.enrolling("d3"))
 		require.NoError(t, err)
 		_, err = s.discover(t, moving(s))
-		requireFault(t, err, device.CodeIdentityTaken, false)
+		requireFault(t, err, device.CodeDuplicateSerial, false)
 	})
 }
 

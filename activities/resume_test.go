@@ -253,7 +253,7 @@ func TestRecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
 			record := s.host.Dir() + "/devices/d1.json"
 			corrupt(t, record)
 			_, err := s.run(again(t, 2), s.input("zero"))
-			refusal := requireFault(t, err, device.CodeStateDir, false)
+			refusal := requireFault(t, err, device.CodeStateDirError, false)
 			require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 			require.Contains(t, refusal.Fault.Message, record)
 			require.NotEmpty(t, refusal.Fault.Remedy)
@@ -300,7 +300,7 @@ func TestOnInterruptError(t *testing.T) {
 			return nil
 		})
 		_, err := s.run(server, in)
-		requireSoon(t, err, device.CodeLostContact)
+		requireSoon(t, err, device.CodeServerUnreachable)
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
 	})
 	inBubble(t, "not after a fault that is retried", func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestOnInterruptError(t *testing.T) {
 		waits.hears(t, "waiting, place 1")
 		require.Equal(t, "nothing", s.journalled(), "a kill -9 now would be taken for a crash in mid-step")
 		_, err = waits.wait(t)
-		requireSoon(t, err, device.CodeSlotWait)
+		requireSoon(t, err, device.CodeWaitingForSlot)
 		release()
 		require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in))
 	})

@@ -405,13 +405,13 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 	case temporal.IsCanceledError(cause):
 		return temporal.NewCanceledError()
 	case errors.Is(err, host.ErrWillRetry):
-		return soon(device.CodeSlotWait, "still waiting for a slot of this host")
+		return soon(device.CodeWaitingForSlot, "still waiting for a slot of this host")
 	case errors.Is(err, errStopping), errors.Is(cause, worker.ErrWorkerShutdown):
 		return soon(device.CodeWorkerStopping, "this worker stops; the next one goes on")
 	case errors.Is(cause, activity.ErrActivityPaused), errors.Is(cause, activity.ErrActivityReset):
 		return soon(device.CodeInterrupted, "paused or reset from outside")
 	case errors.Is(err, errLostContact), ctx.Err() != nil:
-		return soon(device.CodeLostContact, "contact to the server was lost")
+		return soon(device.CodeServerUnreachable, "contact to the server was lost")
 	}
 	return asError(err, a.in.Enrolment.Name)
 }

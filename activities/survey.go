@@ -249,7 +249,7 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 	}
 	if other := v.enrolledAs(name, one.Serial); other != "" {
 		// To ask would take the other for a device that was seen twice (F23).
-		known.Code, known.Reason = device.CodeIdentityTaken, "the drive with serial "+one.Serial+" is enrolled as "+other+" already; retire and forget that, or take this address out of device_spec"
+		known.Code, known.Reason = device.CodeDuplicateSerial, "the drive with serial "+one.Serial+" is enrolled as "+other+" already; retire and forget that, or take this address out of device_spec"
 		v.refuse(known)
 		return nil
 	}
@@ -270,7 +270,7 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 		v.out.Told[name] = one.Digest
 		v.out.Counts.Enrolled++
 		return nil
-	case ok && (refusal.Fault.Class != device.Transient || refusal.Fault.Code == device.CodeTargetBusy) && refusal.Fault.Code != device.CodeHostSilent:
+	case ok && (refusal.Fault.Class != device.Transient || refusal.Fault.Code == device.CodeTargetBusy) && refusal.Fault.Code != device.CodeHostUnreachable:
 		// One that a guest or a mount has may be in use for months: its digest changes when
 		// it comes back to the host's driver.
 		known.Code, known.Reason = refusal.Fault.Code, oneLine(refusal.Fault.Error())

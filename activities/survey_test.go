@@ -172,12 +172,12 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
 	l.answer = func(name string) (contract.Result, error) {
 		if name == l.name(1) {
-			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodeForeignSignature, "it holds\na file system")
+			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodeFilesystemSignature, "it holds\na file system")
 		}
 		return contract.Result{}, nil
 	}
 	out := l.must(contract.SurveyInput{})
-	want := []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeForeignSignature, Reason: "it holds a file system; do it"}}
+	want := []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeFilesystemSignature, Reason: "it holds a file system; do it"}}
 	require.Equal(t, want, out.Refused)
 	require.Equal(t, contract.SurveyCounts{Found: 2, Enrolled: 1, Refused: 1}, out.Counts)
 	require.Equal(t, map[string]string{l.name(2): "b"}, out.Told)
@@ -443,7 +443,7 @@ func TestWhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
 	enrolled, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(2)}, enrolled)
 	require.Empty(t, hinted)
-	require.Equal(t, device.CodeIdentityTaken, out.Refused[0].Code)
+	require.Equal(t, device.CodeDuplicateSerial, out.Refused[0].Code)
 	require.Contains(t, out.Refused[0].Reason, "is enrolled as disk7 already")
 }
 

@@ -192,7 +192,7 @@ var order = []struct{ rule, state, nova, self string }{
 	{"S2.40, F4", "pending_cleaning", "odd odd = odd", "odd odd = odd"},
 	{"S2.40: it may be on its way back", "cleaning", "look odd = odd", "look odd = odd"},
 	{"S2.40", "error", "odd odd = odd", "odd odd = odd"},
-	{"S2.40: burned for ever", "retired", "odd odd = odd", "odd odd = odd"},
+	{"S2.40: permanently reserved", "retired", "odd odd = odd", "odd odd = odd"},
 }
 
 // Each state against each stock.

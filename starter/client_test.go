@@ -46,13 +46,13 @@ func TestExecutionOf(t *testing.T) {
 	facts := contract.Facts{
 		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
 		Status: device.Maintaining, Maintenance: true, MaintenanceReason: "operator", LastError: "E", LastRefusal: "F", Remedy: "R",
-		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitised: true, Operation: device.Shred, Steps: steps,
+		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
 	}
 	beats, err := converter.GetDefaultDataConverter().ToPayloads(contract.Progress{Step: "zero", Offset: 5, Size: 10, Waiting: "a slot"})
 	require.NoError(t, err)
 	e, err := executionOf(info("d1", map[string]*commonpb.Payload{
 		"DeviceState": payload(t, "cleaning"), "DeviceUuid": payload(t, "U"), "DeviceSerial": payload(t, "S"), "DeviceType": payload(t, "FAKE"),
-		"DeviceHost": payload(t, "h1"), "InstanceId": payload(t, someInstance), "CleanStep": payload(t, "zero"), "DeviceFault": payload(t, "host_silent"),
+		"DeviceHost": payload(t, "h1"), "InstanceId": payload(t, someInstance), "CleanStep": payload(t, "zero"), "DeviceFault": payload(t, "host_unreachable"),
 		"NeedsOperator": payload(t, true), "DeviceDirty": payload(t, true), "DeviceUpdated": payload(t, clock),
 	}, map[string]*commonpb.Payload{contract.MemoFacts: payload(t, facts)}), []*workflowpb.PendingActivityInfo{{
 		ActivityType:            &commonpb.ActivityType{Name: "zero"},
@@ -72,15 +72,15 @@ func TestExecutionOf(t *testing.T) {
 		StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
 		Status: device.Maintaining, DeviceState: device.Cleaning, Dirty: true, Maintenance: true, MaintenanceReason: "operator",
 		CleanStep: &steps[0], InstanceUUID: &instance, LastError: "E", LastRefusal: "F", NeedsOperator: true,
-		Fault: "host_silent", Remedy: "R", CreatedAt: clock, UpdatedAt: clock, Driver: "fake", Owner: device.OwnerNova,
-		OneTimeUse: true, NotSanitised: true, Operation: device.Shred, Steps: steps,
+		Fault: "host_unreachable", Remedy: "R", CreatedAt: clock, UpdatedAt: clock, Driver: "fake", Owner: device.OwnerNova,
+		OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
 	}, e.view)
 	require.True(t, e.running)
 	require.Equal(t, &contract.ViewProgress{
 		Percent: 50, Done: 5, Total: 10, Attempt: 2,
 		Waiting: "next attempt at 2026-03-01T12:01:00Z, after: lost contact",
 	}, e.progress(e.view, clock))
-	require.Equal(t, "waiting for a worker of host h1", e.progress(e.view, clock.Add(2*time.Minute)).Waiting)
+	require.Equal(t, "for a worker of host h1", e.progress(e.view, clock.Add(2*time.Minute)).Waiting)
 	require.Nil(t, e.pending["Observe"].progress)
 
 	_, err = executionOf(info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, 7)}, nil), nil)

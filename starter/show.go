@@ -12,21 +12,21 @@ import (
 	"burnish/workflows/contract"
 )
 
-const showUsage = `burnish show: show one device and the progress of its running step
+const showUsage = `burnish show: one device, with the running step's progress
 
 usage: burnish show NAME|UUID [flags]
 
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-If no control worker answers, it shows what the Temporal server knows, and says so on
-standard error.
+Where no control worker answers, it shows what Temporal's server knows by itself,
+and says so on standard error.
 
 example:
   burnish show h1_0000:01:00.0
 `
 
-const stepsUsage = `burnish steps: list the steps of a device's full clean, in order
+const stepsUsage = `burnish steps: the steps of a device's full clean, in order
 
 usage: burnish steps NAME [flags]
 
@@ -70,7 +70,7 @@ func (a *app) stepsCommand() *cobra.Command {
 	}
 }
 
-// withStatus gives show the device of a NAME or UUID.
+// lookAt gives show the device of a NAME or UUID.
 func (a *app) withStatus(ctx context.Context, arg string, show func(contract.View) error) error {
 	return a.withDevice(ctx, arg, func(l deviceClient, name string) error {
 		v, note, err := a.deviceStatus(ctx, l, name)
@@ -84,7 +84,7 @@ func (a *app) withStatus(ctx context.Context, arg string, show func(contract.Vie
 	})
 }
 
-// withDevice connects, and gives do the device's name, which arg is or whose UUID it is.
+// named connects, and gives do the device's name, which arg is or whose UUID it is.
 func (a *app) withDevice(ctx context.Context, arg string, do func(l deviceClient, name string) error) error {
 	name, err := canonical(arg)
 	if err != nil {
@@ -124,7 +124,7 @@ func standardUUID(s string) (string, bool) {
 	return id.String(), err == nil
 }
 
-// deviceTable is one device for people: what does not apply is left out.
+// block is one device for people: what does not apply is left out.
 func deviceTable(v contract.View) string {
 	var rows [][]string
 	add := func(key, value string) {
@@ -140,11 +140,14 @@ func deviceTable(v contract.View) string {
 	if v.Maintenance {
 		add("maintenance", v.MaintenanceReason)
 	}
-	if v.NotSanitised {
+	if v.NotSanitized {
 		add("sanitized", "no: returned without a full clean")
 	}
 	if v.InstanceUUID != nil {
-		add("binding", bindingText(v.Binding, *v.InstanceUUID))
+		add("instance", *v.InstanceUUID)
+	}
+	if v.Binding > 0 {
+		add("tenancy", strconv.Itoa(v.Binding))
 	}
 	add("claimed by", v.ClaimedBy)
 	if v.CleanStep != nil {
@@ -155,14 +158,14 @@ func deviceTable(v contract.View) string {
 	add("fault", v.Fault)
 	add("last error", v.LastError)
 	add("last refusal", v.LastRefusal)
-	add("remedy", v.Remedy)
+	add("what to do", v.Remedy)
 	add("host", v.Hostname)
 	add("type", v.Type)
 	add("driver", v.Driver)
 	add("vendor", v.Vendor)
 	add("model", v.Model)
 	add("serial", v.Serial)
-	add("method", string(v.Operation))
+	add("erased by", string(v.Operation))
 	add("one-time-use", yes(v.OneTimeUse))
 	add("owner", string(v.Owner))
 	steps := make([]string, len(v.Steps))
@@ -172,7 +175,7 @@ func deviceTable(v contract.View) string {
 	add("steps", strings.Join(steps, ", "))
 	if n := len(v.Cleans); n > 0 {
 		last := v.Cleans[n-1]
-		text := fmt.Sprintf("%s, ended %s, %s", outcomeText(last.Outcome), local(last.EndedAt), timesText(last))
+		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), roundDuration(last.Ran))
 		if last.Fault != "" {
 			text += ", fault " + string(last.Fault)
 		}
@@ -183,17 +186,12 @@ func deviceTable(v contract.View) string {
 	return columns(rows)
 }
 
-// bindingText names the binding of an instance.
-func bindingText(number int, instance string) string {
-	return fmt.Sprintf("%d of instance %s", number, instance)
-}
-
 // priority gives a step's priority as it was written.
 func priority(s contract.CleanStep) string {
 	return strconv.FormatFloat(s.Priority, 'f', -1, 64)
 }
 
-// progressLine says how far a step is, and what it waits for.
+// progressLine tells how far a step is, and what it waits for.
 func progressLine(p *contract.ViewProgress) string {
 	if p == nil {
 		return ""
@@ -206,7 +204,7 @@ func progressLine(p *contract.ViewProgress) string {
 		parts = append(parts, fmt.Sprintf("attempt %d", p.Attempt))
 	}
 	if p.Waiting != "" {
-		parts = append(parts, p.Waiting)
+		parts = append(parts, "waiting: "+p.Waiting)
 	}
 	return strings.Join(parts, ", ")
 }

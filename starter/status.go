@@ -45,7 +45,7 @@ func viewOf(name string, a attributes, facts contract.Facts) contract.View {
 		Driver:            facts.Driver,
 		Owner:             facts.Owner,
 		OneTimeUse:        facts.OneTimeUse,
-		NotSanitised:      facts.NotSanitised,
+		NotSanitized:      facts.NotSanitized,
 		Operation:         facts.Operation,
 		Steps:             facts.Steps,
 	}
@@ -66,7 +66,7 @@ func viewOf(name string, a attributes, facts contract.Facts) contract.View {
 	return normalize(v)
 }
 
-// normalize gives a View the one form in which it is shown, listed or alone: times in UTC,
+// normal gives a View the one form in which it is shown, listed or alone: times in UTC,
 // the creation's in seconds as the memo has it, and objects never null.
 func normalize(v contract.View) contract.View {
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
@@ -79,7 +79,7 @@ func normalize(v contract.View) contract.View {
 	return v
 }
 
-// deviceStatus gives one device: as its workflow tells it, with the running step's
+// look gives one device: as its workflow tells it, with the running step's
 // progress. Where no worker answers, it is what the server knows by itself, and
 // note says so.
 func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v contract.View, note string, err error) {
@@ -103,7 +103,7 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 		return contract.View{}, "", a.explain(ctx, l, name, err)
 	default:
 		v = e.view
-		note = "no control worker answered (" + reason(err) + "); this is what the Temporal server knows"
+		note = "no control worker answered (" + reason(err) + "); shown is what Temporal's server knows by itself"
 	}
 	if v.DeviceState == device.Absent {
 		return contract.View{}, "", notEnrolled(name)
@@ -112,10 +112,10 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	return v, note, nil
 }
 
-// notEnrolled says that the workflow is there, and no device.
+// neverFinished says that the workflow is there, and no device.
 func notEnrolled(name string) *failure {
 	f := noSuchDevice(name)
-	f.message, f.remedy = "its enrollment was never finished", "enroll it again"
+	f.message, f.remedy = "its enrolment was never finished", "enroll it again"
 	return f
 }
 
@@ -151,7 +151,7 @@ func (e execution) progress(v contract.View, now time.Time) *contract.ViewProgre
 			shown.Waiting += ", after: " + oneLine(p.failure)
 		}
 	case !p.started:
-		shown.Waiting = "waiting for a worker of host " + v.Hostname
+		shown.Waiting = "for a worker of host " + v.Hostname
 	}
 	return shown
 }

@@ -9,22 +9,21 @@ import (
 	"burnish/internal/device"
 )
 
-const statesUsage = `burnish states: show the state tables
+const machineUsage = `burnish machine: the states of a device, and what leads from one to the next
 
-usage: burnish states [flags]
+usage: burnish machine [flags]
 
-      --mermaid             print a Mermaid state diagram
+      --mermaid             as a Mermaid state diagram
   -o, --output table|json|yaml
 
-It needs no server. Each row of the first table is one transition: a device in state
-"from" goes to state "to" when the event happens and every condition in "when" is true;
-"then" lists what else changes.
+It needs no server. One row: in one of the states from, when event happens and all
+of when holds, the device goes to the state to, and then is what changes beside it.
 
 example:
-  burnish states --mermaid > states.mmd
+  burnish machine --mermaid > machine.mmd
 `
 
-const versionUsage = `burnish version: show this program's version
+const versionUsage = `burnish version: this program's version
 
 usage: burnish version [flags]
 
@@ -36,11 +35,11 @@ example:
   burnish version -o json
 `
 
-func (a *app) statesCommand() *cobra.Command {
+func (a *app) machineCommand() *cobra.Command {
 	var mermaid bool
 	cmd := &cobra.Command{
-		Use:  "states",
-		Long: statesUsage,
+		Use:  "machine",
+		Long: machineUsage,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !mermaid {
@@ -56,7 +55,7 @@ func (a *app) statesCommand() *cobra.Command {
 	return cmd
 }
 
-// versionInfo is this program for programs.
+// about is this program for programs.
 type versionInfo struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`

@@ -72,7 +72,7 @@ func (s *slots) Discover(ctx context.Context, t hardware.Target, known device.Id
 	case i < 0:
 		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetMissing, Message: t.Address + " is empty"}
 	case s.holds[t.Address] != "" && known == (device.Identity{}):
-		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeForeignSignature, Message: "it holds " + s.holds[t.Address]}
+		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeFilesystemSignature, Message: "it holds " + s.holds[t.Address]}
 	}
 	t.Settings = map[string]string{"size": "1MiB", "serial": "S-" + t.Address}
 	return s.Driver.Discover(ctx, t, known)
@@ -322,7 +322,7 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	state := w.await(s.Host, "the first survey", func(s contract.HostState) bool { return s.Surveys == 1 })
 	require.Equal(t, contract.SurveyCounts{Found: 3, Enrolled: 2, Refused: 1}, state.Last)
 	require.Equal(t, name(3), state.Refused[0].Name)
-	require.Equal(t, device.CodeForeignSignature, state.Refused[0].Code)
+	require.Equal(t, device.CodeFilesystemSignature, state.Refused[0].Code)
 	require.Contains(t, state.Refused[0].Reason, "it holds ext4")
 	v := w.view(name(1))
 	require.Equal(t, device.Manageable, v.DeviceState)

@@ -97,13 +97,13 @@ func (d *lifecycle) exclude(ctx workflow.Context, before contract.HostFacts) {
 	now := d.state.Host
 	f := now.Excluded
 	if f == nil && before.Layout == device.LayoutWhole && now.Layout != device.LayoutWhole {
-		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeLayout,
+		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch,
 			Message: "the device was one whole namespace and is not any more, although nobody had it", Remedy: "find out who changed it, then clean " + d.state.Name}
 	}
 	if f == nil {
 		return
 	}
-	if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
+	if illegal := d.apply(ctx, device.Event{Kind: device.IdentityChanged}); illegal == nil {
 		d.state.Fault, d.state.LastError = f, f.Message
 	}
 }

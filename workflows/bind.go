@@ -166,14 +166,14 @@ func (d *lifecycle) burn(ctx workflow.Context, in contract.BindInput) (contract.
 	f := faultOf(err)
 	// The operator's instance is only told a failure once the device is safe to be
 	// left alone: from here on the clean, or the look at a newer inventory, has it.
-	if f.Code == device.CodeInventoryNewer || f.Code == device.CodeAlreadyBurned && d.selfOwned() {
+	if f.Code == device.CodeInventoryGenerationAhead || f.Code == device.CodeAlreadyBurned && d.selfOwned() {
 		d.doubt(ctx, nil, f.Message)
 	} else {
 		d.must(ctx, device.Event{Kind: device.BurnFailed, Automated: d.settings(ctx).Automated})
 	}
 	d.state.LastError = "bind failed: " + f.Message
 	if f.Code == device.CodeTimeout {
-		f = &device.Fault{Class: device.Permanent, Code: device.CodeBurnUnknown,
+		f = &device.Fault{Class: device.Permanent, Code: device.CodeReservationUnknown,
 			Message: "the inventory did not answer in time: whether the burn worked is unknown",
 			Remedy:  "take another device; this one is cleaned by itself"}
 	}
@@ -218,7 +218,7 @@ func (d *lifecycle) burnAgain(_ string, in contract.BindInput) (contract.BindRes
 }
 
 func (d *lifecycle) bindingOver() error {
-	return d.refuse(device.CodeBindingOver, "this request had the device and its tenancy is over", "bind again with a new request")
+	return d.refuse(device.CodeBindingEnded, "this request had the device and its tenancy is over", "bind again with a new request")
 }
 
 func (d *lifecycle) selfOwned() bool { return d.state.Device.Owner != device.OwnerNova }

@@ -77,13 +77,13 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 	require.Len(t, w.shelf.writes, writes)
 
 	ok[contract.Result](w.unbind("i1"))
-	w.bind("i1", "r-i1").refused(device.CodeBindingOver)
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	w.reach(device.Available)
-	w.bind("i1", "r-i1").refused(device.CodeBindingOver)
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	w.nextRun()
-	w.bind("i1", "r-i1").refused(device.CodeBindingOver)
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "r2")).Binding)
-	w.bind("i1", "r-i1").refused(device.CodeBindingOver)
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	w.noDefect()
 }
 

@@ -34,7 +34,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 		code  device.Code
 	}{
 		{device.NeedsOperator, device.CodeInventoryInvalid}, {device.Permanent, device.CodeInUse},
-		{device.Permanent, device.CodeAlreadyBurned}, {device.NeedsOperator, device.CodeInventoryNewer},
+		{device.Permanent, device.CodeAlreadyBurned}, {device.NeedsOperator, device.CodeInventoryGenerationAhead},
 		{device.Permanent, device.CodeNoProvider}, {device.Permanent, device.CodeConflict},
 		{device.Permanent, device.CodeInternal}, {device.NeedsOperator, device.CodeRefused},
 	}
@@ -153,7 +153,7 @@ func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 			return time.Millisecond, time.Millisecond
 		}
 		bind := w.bind("i1", "r1")
-		bind.refused(device.CodeBurnUnknown)
+		bind.refused(device.CodeReservationUnknown)
 		w.host.scribble("i1")
 		w.neverOffered(1)
 		w.reach(device.Available)
@@ -299,8 +299,8 @@ func TestBindBesideALook(t *testing.T) {
 // F10
 func TestBindFindsANewerInventory(t *testing.T) {
 	for code, newer := range map[device.Code]func(*shelf){
-		device.CodeInventoryNewer: func(s *shelf) { s.allocate("c"); s.free("c") },
-		device.CodeAlreadyBurned:  func(s *shelf) { s.outsider(1) },
+		device.CodeInventoryGenerationAhead: func(s *shelf) { s.allocate("c"); s.free("c") },
+		device.CodeAlreadyBurned:            func(s *shelf) { s.outsider(1) },
 	} {
 		w := newWorld(t, safePolicy())
 		w.offered()

@@ -113,7 +113,7 @@ func (d *lifecycle) interrupted(ctx workflow.Context, err error) bool {
 		d.finishClean(ctx, "aborted", aborted(d.state.Name))
 	case f == nil:
 		return false
-	case f.Code == device.CodeInventoryNewer, f.Code == device.CodeSuperseded, f.Code == device.CodeHostRecordNewer:
+	case f.Code == device.CodeInventoryGenerationAhead, f.Code == device.CodeSuperseded:
 		d.archive(ctx, "failed", f)
 		d.doubt(ctx, nil, f.Message)
 	default:
@@ -235,7 +235,7 @@ func (d *lifecycle) discoverForClean(runCtx, ctx workflow.Context, run *contract
 		silentAfter = d.settings(ctx).HostSilentAfter
 	}
 	err := d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, silentAfter))
-	if f := faultIn(err); f != nil && f.Code == device.CodeHostSilent && d.cleanUnderWay() && !d.state.Intent.Abort {
+	if f := faultIn(err); f != nil && f.Code == device.CodeHostUnreachable && d.cleanUnderWay() && !d.state.Intent.Abort {
 		run.Silent = true
 		d.show(ctx)
 		err = d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, 0))

@@ -169,7 +169,7 @@ func (d *lifecycle) due() bool {
 	case device.Unknown, device.Cleaning:
 		return true
 	case device.PendingCleaning:
-		return !d.state.Device.Held
+		return !d.state.Device.AwaitingManualClean
 	}
 	return false
 }
@@ -217,7 +217,7 @@ func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
 		d.state.Fault, d.state.LastError = nil, ""
 	}
-	if next.Held && !was.Held {
+	if next.AwaitingManualClean && !was.AwaitingManualClean {
 		d.state.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,
 			Message: "automated cleaning is off", Remedy: "clean " + d.state.Name}
 	}
@@ -228,7 +228,7 @@ func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
 	// Whoever leaves the pool by another way than a burn must be burned all the same
 	// (S2.40). A clean and a doubt begin with that.
 	if offered(was) && !offered(next) && e.Kind != device.Burned &&
-		next.State != device.Unknown && (next.State != device.PendingCleaning || next.Held) {
+		next.State != device.Unknown && (next.State != device.PendingCleaning || next.AwaitingManualClean) {
 		d.state.Intent.Raise = true
 	}
 	return nil
@@ -236,7 +236,7 @@ func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
 
 // offered says that the reservation of such a device is 0: it is allocatable, or
 // claimed and not burned yet.
-func offered(d device.Device) bool { return d.State == device.Available && !d.HeldBack() }
+func offered(d device.Device) bool { return d.State == device.Available && !d.InMaintenance() }
 
 // must is apply for events that the calling code has already made sure of; an
 // illegal one is a defect and is told as such.
@@ -250,8 +250,8 @@ func (d *lifecycle) must(ctx workflow.Context, e device.Event) {
 // fail puts the device into error with the fault that an operator reads.
 func (d *lifecycle) fail(ctx workflow.Context, f *device.Fault) {
 	kind := device.CleanFailed
-	if f.Code == device.CodeWornOut {
-		kind = device.WornOut
+	if f.Code == device.CodeWearLimitExceeded {
+		kind = device.WearLimitExceeded
 	}
 	d.must(ctx, device.Event{Kind: kind})
 	if f.Remedy == "" {
@@ -270,7 +270,7 @@ func (d *lifecycle) doubt(ctx workflow.Context, r *contract.HostRecord, why stri
 		d.state.Device.Bindings = max(d.state.Device.Bindings, r.Binding)
 		d.state.Host.Identity = r.Identity
 	}
-	d.must(ctx, device.Event{Kind: device.Doubted})
+	d.must(ctx, device.Event{Kind: device.Invalidated})
 	d.state.Clean, d.state.Uncertain = nil, true
 	d.state.Intent.Discover, d.state.Intent.Import = true, false // the inventory's word alone does no more
 	d.state.LastError = "brought back: " + why

@@ -108,7 +108,7 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 	if err := d.discover(seldom(onHost(ctx, in.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))); err != nil {
 		f := faultOf(err)
 		d.warnOther(ctx, f)
-		if f.Code == device.CodeHostSilent {
+		if f.Code == device.CodeHostUnreachable {
 			f.Message = "no worker of host " + in.Enrolment.Host + " answered: nothing was enrolled"
 			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrolment.Host + ", or correct --host"
 		}
@@ -142,7 +142,7 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 	}
 	policy := d.settings(ctx)
 	vouched := in.Enrolment.Vouched && !policy.OnEnroll
-	if err := d.apply(ctx, device.Event{Kind: device.Enroll, Vouched: vouched}); err != nil {
+	if err := d.apply(ctx, device.Event{Kind: device.Enroll, AssertedClean: vouched}); err != nil {
 		return err
 	}
 	d.state.Enrolled = true

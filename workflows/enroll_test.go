@@ -18,13 +18,13 @@ func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 		in   func(*contract.Enrolment)
 		code device.Code
 	}{
-		"nobody polls for the host": {func(w *world) { w.host.crash() }, nil, device.CodeHostSilent},
+		"nobody polls for the host": {func(w *world) { w.host.crash() }, nil, device.CodeHostUnreachable},
 		"the host refuses it": {func(w *world) {
 			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeNotAllowed) }
 		}, nil, device.CodeNotAllowed},
 		"the host fails over and over": {func(w *world) {
-			w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDir) }
-		}, nil, device.CodeStateDir},
+			w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
+		}, nil, device.CodeStateDirError},
 		"another name": {func(*world) {}, func(e *contract.Enrolment) { e.Name = "d2" }, device.CodeInvalid},
 		"the inventory refuses it": {func(w *world) {
 			w.shelf.meddle = func(string, bool) error {
@@ -130,7 +130,7 @@ func TestEnrolOtherwiseIsRefused(t *testing.T) {
 // Before it is enrolled a device answers nothing but enroll.
 func TestEnrol_ComesFirst(t *testing.T) {
 	w := newWorld(t, safePolicy())
-	w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDir) }
+	w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 	enroll := w.enroll(false)
 	w.pass(time.Second / 2)
 	w.bind("i1", "r1").refused(device.CodeNotFound)

@@ -200,11 +200,11 @@ func (d *lifecycle) stateInWords() string {
 		return "allocated to " + dev.Binding.Instance
 	case dev.Claim != nil:
 		return "claimed by " + dev.Claim.Instance
-	case dev.State == device.Available && dev.HeldBack():
+	case dev.State == device.Available && dev.InMaintenance():
 		return "held (maintenance: " + string(dev.Maintenance) + ")"
 	case dev.Returning:
 		return "cleaning (being returned)"
-	case dev.Held:
+	case dev.AwaitingManualClean:
 		return "pending_cleaning (automated cleaning is off)"
 	}
 	return string(dev.State)
@@ -220,7 +220,7 @@ func (d *lifecycle) remedyFor(verb string, e *device.IllegalError) string {
 		}
 		return "unbind " + name + " first"
 	case device.PendingCleaning, device.Cleaning:
-		if d.state.Device.Held {
+		if d.state.Device.AwaitingManualClean {
 			return "clean " + name
 		}
 		return "wait until it is clean, or abort " + name
@@ -232,7 +232,7 @@ func (d *lifecycle) remedyFor(verb string, e *device.IllegalError) string {
 		if d.state.Device.Claim != nil {
 			return "wait, or take another device"
 		}
-		if d.state.Device.HeldBack() {
+		if d.state.Device.InMaintenance() {
 			return "maintain " + name + " --off first"
 		}
 		switch verb {

@@ -22,7 +22,7 @@ func TestSilentHost_IsToldAndWaitedFor(t *testing.T) {
 	w.pass(2 * time.Minute)
 	v := w.view()
 	require.True(t, v.NeedsOperator)
-	require.Equal(t, string(device.CodeHostSilent), v.Fault)
+	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 	require.NotEmpty(t, v.Remedy)
 	require.Equal(t, device.Cleaning, v.DeviceState)
 	zeroes := count(w.names, "zero")
@@ -311,7 +311,7 @@ func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
 	w.offered()
 	w.host.trouble = func(what string, _ int) error {
 		if what == contract.ActivityDiscover {
-			return refuse(device.Transient, device.CodeStateDir)
+			return refuse(device.Transient, device.CodeStateDirError)
 		}
 		return nil
 	}

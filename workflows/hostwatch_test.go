@@ -91,7 +91,7 @@ func TestLookNowIsOneSurvey(t *testing.T) {
 		}
 		return contract.Surveyed{
 			Told: map[string]string{"h1_0000:02:00.0": "c"}, Gone: []string{"h1_0000:01:00.0"},
-			Refused: []contract.RefusedDevice{{Name: "h1_0000:03:00.0", Driver: "nvme", Digest: "d", Code: device.CodeForeignSignature, Reason: "it holds ext4"}},
+			Refused: []contract.RefusedDevice{{Name: "h1_0000:03:00.0", Driver: "nvme", Digest: "d", Code: device.CodeFilesystemSignature, Reason: "it holds ext4"}},
 			Missing: []string{"h1_0000:01:00.0"}, Counts: contract.SurveyCounts{Found: 2, Hinted: 2, Refused: 1, Missing: 1},
 		}, nil
 	})
@@ -119,7 +119,7 @@ func TestLookNowIsOneSurvey(t *testing.T) {
 func TestTheHostIsShown(t *testing.T) {
 	l := newLookout(t, func(int, contract.SurveyInput) (contract.Surveyed, error) {
 		return contract.Surveyed{
-			Refused: []contract.RefusedDevice{{Name: "h1_0000:03:00.0", Code: device.CodeForeignSignature, Reason: "it holds ext4"}},
+			Refused: []contract.RefusedDevice{{Name: "h1_0000:03:00.0", Code: device.CodeFilesystemSignature, Reason: "it holds ext4"}},
 			Missing: []string{"h1_0000:01:00.0"}, Counts: contract.SurveyCounts{Found: 7},
 		}, nil
 	})
@@ -133,7 +133,7 @@ func TestTheHostIsShown(t *testing.T) {
 		shown = string(raw.Payload().GetData())
 	})
 	l.run(time.Hour, contract.HostInput{Host: "h1"})
-	for _, want := range []string{"7 devices found", "1 refused", "1 missing", "refused h1_0000:03:00.0: foreign_signature: it holds ext4", "missing: h1_0000:01:00.0"} {
+	for _, want := range []string{"7 devices found", "1 refused", "1 missing", "refused h1_0000:03:00.0: filesystem_signature: it holds ext4", "missing: h1_0000:01:00.0"} {
 		require.Contains(t, shown, want)
 	}
 }

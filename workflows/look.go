@@ -35,7 +35,7 @@ func (d *lifecycle) stockInput() contract.StockInput {
 // provable says that a generation past the known one means a use, or another writer:
 // nobody but Burnish writes to a provider of its own, nor to one that it holds.
 func (d *lifecycle) provable() bool {
-	held := d.state.Device.State == device.Available && d.state.Device.HeldBack()
+	held := d.state.Device.State == device.Available && d.state.Device.InMaintenance()
 	return (d.selfOwned() || held) && !d.state.Uncertain || d.kept()
 }
 
@@ -49,11 +49,11 @@ func (d *lifecycle) kept() bool {
 	}
 	switch dev.State {
 	case device.Available:
-		return dev.HeldBack()
+		return dev.InMaintenance()
 	case device.Manageable:
 		return true
 	case device.Cleaning: // returned as it is, without a clean before; or by steps that prove nothing
-		return dev.NamedSteps || dev.Returning && d.state.Clean == nil && !dev.NotSanitised
+		return dev.NamedSteps || dev.Returning && d.state.Clean == nil && !dev.NotSanitized
 	}
 	return false
 }
@@ -64,7 +64,7 @@ func (d *lifecycle) inventory(ctx, opts workflow.Context, activity string, in co
 	err := workflow.ExecuteActivity(opts, activity, in).Get(ctx, &stock)
 	if err != nil {
 		switch faultOf(err).Code {
-		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryNewer, device.CodeNoProvider:
+		case device.CodeConflict, device.CodeInUse, device.CodeAlreadyBurned, device.CodeInventoryGenerationAhead, device.CodeNoProvider:
 			// Known to have written nothing.
 		default:
 			d.state.Uncertain = true
@@ -187,7 +187,7 @@ func (d *lifecycle) lookOnce(ctx workflow.Context) error {
 func (d *lifecycle) lookFailed(ctx workflow.Context, err error) error {
 	f := faultOf(err)
 	switch {
-	case f.Code == device.CodeInventoryNewer && d.kept():
+	case f.Code == device.CodeInventoryGenerationAhead && d.kept():
 		d.state.Intent.Raise = false
 		d.doubtInPlace(ctx, f.Message)
 		return nil
@@ -216,7 +216,7 @@ func (d *lifecycle) doubtInPlace(ctx workflow.Context, why string) {
 func (d *lifecycle) lookAtHost(ctx workflow.Context) {
 	d.state.Intent.Discover = false
 	f := faultIn(d.discover(seldom(onHost(ctx, d.state.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))))
-	changes := []device.Code{device.CodeIdentityChanged, device.CodeReplaced, device.CodeTargetMissing, device.CodeIdentityTaken}
+	changes := []device.Code{device.CodeIdentityChanged, device.CodeSerialMismatch, device.CodeTargetMissing, device.CodeDuplicateSerial}
 	tells := f != nil && slices.Contains(changes, f.Code)
 	switch {
 	case d.state.Intent.Twin != "" && !tells: // a host that is silent does not say that it is not so
@@ -225,7 +225,7 @@ func (d *lifecycle) lookAtHost(ctx workflow.Context) {
 		return
 	}
 	if tells {
-		if illegal := d.apply(ctx, device.Event{Kind: device.Changed}); illegal == nil {
+		if illegal := d.apply(ctx, device.Event{Kind: device.IdentityChanged}); illegal == nil {
 			d.state.Fault = f
 		}
 	}
@@ -263,7 +263,7 @@ func (d *lifecycle) observed(ctx workflow.Context, s contract.Stock) {
 		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
 		d.state.LastError = "the inventory shows it burned and unused although it was available: it is cleaned"
 	case dev.State == device.Allocated && dev.Binding == nil:
-		d.must(ctx, device.Event{Kind: device.Unowned, Automated: d.settings(ctx).Automated})
+		d.must(ctx, device.Event{Kind: device.BindingMissing, Automated: d.settings(ctx).Automated})
 	case dev.State == device.Allocated && dev.Owner == device.OwnerNova && dev.Binding.Observed:
 		if err := d.endTenancy(ctx, device.Event{Kind: device.Released}); err != nil {
 			d.log.Error("released", "device", d.state.Name, "error", err)
@@ -429,7 +429,7 @@ func faultOf(err error) *device.Fault {
 	var late *temporal.TimeoutError
 	if errors.As(err, &late) {
 		if isScheduleToStart(late) {
-			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostSilent,
+			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
 				Message: "no worker takes this host's work", Remedy: "start burnish-worker on the host"}
 		}
 		return &device.Fault{Class: device.Transient, Code: device.CodeTimeout, Message: "no answer in time"}

@@ -331,7 +331,7 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 	}
 }
 
-// What is retired is burned for ever, also where nothing had burned it yet, and
+// What is retired is permanently reserved, also where nothing had burned it yet, and
 // again when Nova makes its provider anew.
 //
 // S2.40

@@ -174,7 +174,7 @@ func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodePolicyUnsatisfied), v.Fault)
-	require.False(t, v.NotSanitised)
+	require.False(t, v.NotSanitized)
 	require.Equal(t, 1, w.shelf.reserved)
 }
 
@@ -187,7 +187,7 @@ func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
 	w.quiet()
 	v := w.view()
 	require.Equal(t, device.Error, v.DeviceState)
-	require.Equal(t, string(device.CodeLayout), v.Fault)
+	require.Equal(t, string(device.CodeNamespaceLayoutMismatch), v.Fault)
 	require.True(t, v.Dirty)
 	require.Equal(t, 1, w.shelf.reserved)
 	w.noDefect()
@@ -202,7 +202,7 @@ func TestAWornDriveIsQuarantined(t *testing.T) {
 	w.taken("i1")
 	w.host.trouble = func(what string, _ int) error {
 		if what == "wear_check" {
-			return refuse(device.NeedsOperator, device.CodeWornOut)
+			return refuse(device.NeedsOperator, device.CodeWearLimitExceeded)
 		}
 		return nil
 	}

@@ -105,7 +105,7 @@ func (d *lifecycle) requestAbort(ctx workflow.Context, in contract.ReasonInput) 
 // abort asks the running clean to end and says what it waits for. One that waits for
 // the operator (D7) ends at once.
 func (d *lifecycle) abort(ctx workflow.Context) string {
-	if d.state.Device.State == device.PendingCleaning && d.state.Device.Held {
+	if d.state.Device.State == device.PendingCleaning && d.state.Device.AwaitingManualClean {
 		d.finishClean(ctx, "aborted", aborted(d.state.Name))
 		return "aborted"
 	}

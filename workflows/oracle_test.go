@@ -91,7 +91,7 @@ func (o *oracle) wrote(what string) {
 	}
 	s := o.w.shelf
 	v := o.w.view()
-	free := o.clean() || o.freed || o.lawful() && (v.NotSanitised || o.vouched)
+	free := o.clean() || o.freed || o.lawful() && (v.NotSanitized || o.vouched)
 	o.freed = free
 	switch what {
 	case "create":
@@ -157,7 +157,7 @@ func (o *oracle) answered(c *call) {
 		}
 		o.vouched = false
 	case contract.UpdateRetire:
-		o.over = true // burned for ever; nobody is asked any more
+		o.over = true // permanently reserved; nobody is asked any more
 	}
 }
 

@@ -178,7 +178,7 @@ func (d *lifecycle) seenElsewhere(ctx workflow.Context, serial string) error {
 	if known.Name == "" {
 		return nil
 	}
-	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken, Other: known.Name,
+	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
 		Message: "serial " + serial + " belongs to " + known.Name + " already",
 		Remedy:  "if the piece was moved, move " + known.Name + " " + d.state.Name + "; if not, find out which is which"}
 	d.warnOther(ctx, f)
@@ -189,13 +189,13 @@ func (d *lifecycle) seenElsewhere(ctx workflow.Context, serial string) error {
 // the two is the device, only an operator can find out.
 func (d *lifecycle) seenTwice() *device.Fault {
 	twin := d.state.Intent.Twin
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken, Other: twin,
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: twin,
 		Message: "its serial was seen at " + twin + " as well", Remedy: "find out which is which; then clean " + d.state.Name + ", or retire it"}
 }
 
 // warnOther has the device that a fault speaks of look for itself, now.
 func (d *lifecycle) warnOther(ctx workflow.Context, f *device.Fault) {
-	if f.Other == "" || f.Code != device.CodeIdentityTaken {
+	if f.Other == "" || f.Code != device.CodeDuplicateSerial {
 		return
 	}
 	hint := contract.Hint{Source: "seen again", Twin: d.state.Name}

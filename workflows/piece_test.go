@@ -48,7 +48,7 @@ func (w *world) swapped() {
 	w.taken("i1")
 	w.another("S2")
 	ok[contract.Result](w.unbind("i1"))
-	require.Equal(w.t, string(device.CodeReplaced), w.reach(device.Error).Fault)
+	require.Equal(w.t, string(device.CodeSerialMismatch), w.reach(device.Error).Fault)
 	require.Equal(w.t, [blocks]string{"a stranger", "a stranger", "a stranger", "a stranger"}, w.host.blocks, "nothing was written")
 }
 
@@ -119,7 +119,7 @@ func TestReplaceIsRefused(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		w.swapped()
 		w.twin = "d7"
-		r := w.replace(contract.ReplaceInput{}).refused(device.CodeIdentityTaken)
+		r := w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial)
 		require.Contains(t, r.Fault.Remedy, "move d7 d1")
 		require.Equal(t, device.Error, w.view().DeviceState)
 		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "seen again", Twin: "d1"}}}, w.told)
@@ -128,8 +128,8 @@ func TestReplaceIsRefused(t *testing.T) {
 	t.Run("the host refuses it", func(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		w.swapped()
-		w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeForeignSignature) }
-		w.replace(contract.ReplaceInput{}).refused(device.CodeForeignSignature)
+		w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeFilesystemSignature) }
+		w.replace(contract.ReplaceInput{}).refused(device.CodeFilesystemSignature)
 		require.Equal(t, device.Error, w.view().DeviceState)
 		w.noDefect()
 	})
@@ -246,7 +246,7 @@ func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 	t.Run("at another host, by a listing", func(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		w.twin = "d7"
-		w.enroll(true).refused(device.CodeIdentityTaken)
+		w.enroll(true).refused(device.CodeDuplicateSerial)
 		w.until("its end", func() bool { return !w.live })
 		require.False(t, w.shelf.there)
 		require.False(t, w.host.known)
@@ -255,10 +255,10 @@ func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 	t.Run("at this host, by its records", func(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		w.host.trouble = func(string, int) error {
-			err := device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityTaken, Message: "it is d7", Other: "d7"}
+			err := device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Message: "it is d7", Other: "d7"}
 			return refusal(err)
 		}
-		w.enroll(true).refused(device.CodeIdentityTaken)
+		w.enroll(true).refused(device.CodeDuplicateSerial)
 		require.Len(t, w.told, 1)
 		require.Equal(t, "device/d7", w.told[0].workflow)
 	})
@@ -286,11 +286,11 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		sees func(w *world)
 		want device.Code
 	}{
-		"its own host sees it too":     {func(*world) {}, device.CodeIdentityTaken},
-		"its own host does not answer": {func(w *world) { w.host.up = false }, device.CodeIdentityTaken},
+		"its own host sees it too":     {func(*world) {}, device.CodeDuplicateSerial},
+		"its own host does not answer": {func(w *world) { w.host.up = false }, device.CodeDuplicateSerial},
 		"its own host has another trouble": {func(w *world) {
 			w.host.trouble = func(string, int) error { return refuse(device.Permanent, device.CodeIO) }
-		}, device.CodeIdentityTaken},
+		}, device.CodeDuplicateSerial},
 		"its own host sees it no more": {func(w *world) {
 			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
 		}, device.CodeTargetMissing},
@@ -312,10 +312,10 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		w.signal(contract.SignalRefresh, hint)
 		w.until("the operator is called", func() bool { return w.view().NeedsOperator })
 		v := w.view()
-		require.Equal(t, []any{device.Allocated, true, string(device.CodeIdentityTaken)}, []any{v.DeviceState, v.Dirty, v.Fault})
+		require.Equal(t, []any{device.Allocated, true, string(device.CodeDuplicateSerial)}, []any{v.DeviceState, v.Dirty, v.Fault})
 		require.Contains(t, v.LastError, "d7")
 		ok[contract.Result](w.unbind("i1"))
-		require.Equal(t, string(device.CodeIdentityTaken), w.reach(device.Error).Fault)
+		require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)
 		repaired(t, w)
 	})
 	t.Run("in the middle of its clean", func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		w.stepRuns("zero")
 		w.signal(contract.SignalRefresh, hint)
 		v := w.reach(device.Error)
-		require.Equal(t, []any{string(device.CodeIdentityTaken), true}, []any{v.Fault, v.Dirty})
+		require.Equal(t, []any{string(device.CodeDuplicateSerial), true}, []any{v.Fault, v.Dirty})
 		repaired(t, w)
 	})
 }

@@ -59,7 +59,7 @@ func TestRecovery_TenantIsFoundAgain(t *testing.T) {
 	w.unbind("i2").refused(device.CodeRefused)
 	ok[contract.Result](w.unbind("i1"))
 	v = w.reach(device.Available)
-	require.False(t, v.NotSanitised)
+	require.False(t, v.NotSanitized)
 	require.True(t, w.host.clean())
 	w.noDefect()
 }

@@ -56,14 +56,14 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 		generation, provider = stock.Generation, stock.Provider
 	}
 	d.state.Clean = nil
-	if d.state.Device.HeldBack() {
+	if d.state.Device.InMaintenance() {
 		// A hold keeps it burned; `maintain --off` lowers it.
 		d.must(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
 	switch outcome, f := d.lower(ctx, generation, provider); {
 	case !d.state.Device.Returning:
-	case outcome == isFree && d.state.Device.HeldBack():
+	case outcome == isFree && d.state.Device.InMaintenance():
 		// The hold came while the write was under way: burn it again.
 		d.must(ctx, device.Event{Kind: device.Returned})
 		d.state.Intent.Raise = true
@@ -80,10 +80,10 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 func (d *lifecycle) returnFailed(ctx workflow.Context, f *device.Fault) {
 	d.state.Clean = nil
 	switch {
-	case f.Code == device.CodeInventoryNewer || f.Code == device.CodeReclaimed && d.selfOwned():
+	case f.Code == device.CodeInventoryGenerationAhead || f.Code == device.CodeReservationChanged && d.selfOwned():
 		d.doubt(ctx, nil, f.Message)
-	case f.Code == device.CodeReclaimed:
-		d.must(ctx, device.Event{Kind: device.Reclaimed})
+	case f.Code == device.CodeReservationChanged:
+		d.must(ctx, device.Event{Kind: device.ReservationChanged})
 		d.state.Fault, d.state.LastError = f, f.Message
 	default:
 		d.fail(ctx, f)
@@ -114,13 +114,13 @@ func (d *lifecycle) lower(ctx workflow.Context, generation int64, provider strin
 		}
 		switch {
 		case stock.Provider != provider:
-			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReclaimed,
+			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
 				Message: "its provider was made anew before the device was returned", Remedy: "none: it is cleaned again"}
 		case stock.Reserved == 0:
 			d.state.Intent.Look = d.state.Intent.Look || stock.Used > 0 // taken already
 			return isFree, nil
 		case stock.Generation != generation:
-			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReclaimed,
+			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
 				Message: "the reservation changed hands before the device was returned", Remedy: "none: it is cleaned again"}
 		}
 		if f := faultOf(err); f.Class == device.Permanent || f.Class == device.NeedsOperator {
@@ -138,7 +138,7 @@ func (d *lifecycle) lower(ctx workflow.Context, generation int64, provider strin
 // leavePool burns an available device before the event takes it out of the pool, so
 // that nobody is given it meanwhile; guard is asked again once it is burned. Elsewhere
 // it just applies the event.
-func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind device.Kind) error {
+func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind device.EventKind) error {
 	if d.state.Device.State != device.Available {
 		return d.apply(ctx, device.Event{Kind: kind})
 	}
@@ -211,7 +211,7 @@ func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
 	var stock contract.Stock
 	if err := d.inventory(ctx, withAnswer(ctx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
 		f := faultOf(err)
-		if f.Code == device.CodeInventoryNewer {
+		if f.Code == device.CodeInventoryGenerationAhead {
 			d.doubt(ctx, nil, "it may have been used while it was held")
 		}
 		return f

@@ -129,7 +129,7 @@ func TestRepeated_BindOfAnEndedTenancyIsOver(t *testing.T) {
 		w.nextRun()
 		require.Equal(t, 1, ok[contract.BindResult](w.send(c.verb, c.id, c.in)).Binding, "request %q", request)
 		w.onward("i9")
-		w.again(c).refused(device.CodeBindingOver)
+		w.again(c).refused(device.CodeBindingEnded)
 		w.noDefect()
 	}
 }

@@ -110,7 +110,7 @@ func TestDetachIsNoSuccess(t *testing.T) {
 	v := w.view()
 	require.Equal(t, device.Cleaning, v.DeviceState)
 	require.True(t, v.Dirty)
-	require.Equal(t, string(device.CodeHostSilent), v.Fault)
+	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 	require.Equal(t, 1, w.shelf.reserved)
 	w.noDefect()
 }

@@ -41,7 +41,7 @@ func (d *lifecycle) resolve(ctx workflow.Context) error {
 	}
 	if known.RunID != "" && known.RunID != d.state.Recalled {
 		d.state.Recalled = known.RunID
-		d.must(ctx, device.Event{Kind: device.Recalled, Instance: known.Instance})
+		d.must(ctx, device.Event{Kind: device.PreviousRunFound, Instance: known.Instance})
 	}
 	d.state.Fault = nil
 	if stock.Used > 0 {

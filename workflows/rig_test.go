@@ -106,7 +106,7 @@ func (h *rig) attempt(ctx workflow.Context, j *job) (any, error) {
 	case in.Seq == h.journal.seq && h.journal.done:
 		return h.journal.result, nil
 	case in.Identity != h.facts.Identity:
-		return nil, refuse(device.NeedsOperator, device.ChangedCode(in.Identity.Differs(h.facts.Identity)))
+		return nil, refuse(device.NeedsOperator, device.MismatchCode(in.Identity.Differs(h.facts.Identity)))
 	}
 	return h.step(ctx, j, in)
 }

@@ -62,13 +62,13 @@ func TestReusableWithoutAnErasePath(t *testing.T) {
 	w.host.facts.Operation = ""
 	ok[contract.Result](w.enroll(true))
 	v := w.reach(device.Available)
-	require.True(t, v.NotSanitised)
+	require.True(t, v.NotSanitized)
 	w.quiet()
 	require.Zero(t, w.shelf.reserved)
 	ok[contract.BindResult](w.bind("i1", "r1"))
 	ok[contract.Result](w.unbind("i1"))
 	v = w.reach(device.Available)
-	require.True(t, v.NotSanitised)
+	require.True(t, v.NotSanitized)
 	require.Empty(t, w.host.inputs)
 	w.generationsAreTheLooks()
 	w.noDefect()
@@ -106,23 +106,23 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 			v = w.reach(device.Available)
 			require.False(t, v.NeedsOperator)
 			require.Empty(t, v.Fault)
-			require.False(t, v.NotSanitised)
+			require.False(t, v.NotSanitized)
 			require.True(t, w.host.clean())
 			w.noDefect()
 		})
 	}
 }
 
-// Others return at once, not sanitised; the next full clean ends that.
+// Others return at once, not sanitized; the next full clean ends that.
 //
 // D7
-func TestReusableReturnsNotSanitised(t *testing.T) {
+func TestReusableReturnsNotSanitized(t *testing.T) {
 	w := newWorld(t, notAutomated())
 	w.taken("i1")
 	runs := len(w.host.inputs)
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Available)
-	require.True(t, v.NotSanitised)
+	require.True(t, v.NotSanitized)
 	w.quiet()
 	require.Len(t, w.host.inputs, runs)
 	require.Zero(t, w.shelf.reserved)
@@ -132,7 +132,7 @@ func TestReusableReturnsNotSanitised(t *testing.T) {
 	w.taken("i2")
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
-	require.False(t, w.view().NotSanitised)
+	require.False(t, w.view().NotSanitized)
 	w.noDefect()
 }
 

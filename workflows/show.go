@@ -115,7 +115,7 @@ func (d *lifecycle) attributes() attributes {
 // needsOperator says that the device does not get on without a person.
 func (d *lifecycle) needsOperator() bool {
 	s := d.state
-	return s.Device.State == device.Error || s.Device.Held || s.Clean != nil && s.Clean.Silent ||
+	return s.Device.State == device.Error || s.Device.AwaitingManualClean || s.Clean != nil && s.Clean.Silent ||
 		s.Device.Maintenance == device.MaintenanceQuarantined ||
 		s.Fault != nil && (s.Fault.Class == device.NeedsOperator || s.Device.State == device.Unknown)
 }
@@ -123,7 +123,7 @@ func (d *lifecycle) needsOperator() bool {
 // fault is the present one: the recorded, or that the host is silent.
 func (d *lifecycle) fault() *device.Fault {
 	if c := d.state.Clean; c != nil && c.Silent {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostSilent,
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
 			Message: "no worker of host " + d.state.Enrolment.Host + " takes the step",
 			Remedy:  "start burnish-worker on " + d.state.Enrolment.Host + "; the clean then goes on by itself"}
 	}
@@ -144,10 +144,10 @@ func (d *lifecycle) facts() contract.Facts {
 	f := contract.Facts{
 		Name: s.Name, Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
 		StdBoardInfo: d.boardInfo(), Status: s.Device.Status,
-		Maintenance: s.Device.HeldBack(), MaintenanceReason: d.maintenanceReason(),
+		Maintenance: s.Device.InMaintenance(), MaintenanceReason: d.maintenanceReason(),
 		LastError: s.LastError, LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second),
 		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
-		NotSanitised: s.Device.NotSanitised, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Told,
+		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Told,
 	}
 	if fault := d.fault(); fault != nil {
 		f.Remedy = fault.Remedy
@@ -174,7 +174,7 @@ func (d *lifecycle) boardInfo() map[string]string {
 
 func (d *lifecycle) maintenanceReason() string {
 	s := d.state
-	if !s.Device.HeldBack() {
+	if !s.Device.InMaintenance() {
 		return ""
 	}
 	reason := string(s.Device.Maintenance)
@@ -193,11 +193,11 @@ func (d *lifecycle) view() contract.View {
 		Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model, Serial: s.Host.Identity.Serial,
 		Hostname: s.Enrolment.Host, StdBoardInfo: d.boardInfo(), VendorBoardInfo: map[string]string{},
 		Status: s.Device.Status, DeviceState: s.Device.State, Dirty: s.Device.Dirty,
-		Maintenance: s.Device.HeldBack(), MaintenanceReason: d.maintenanceReason(), CleanStep: d.cleanStep(),
+		Maintenance: s.Device.InMaintenance(), MaintenanceReason: d.maintenanceReason(), CleanStep: d.cleanStep(),
 		LastError: s.LastError, LastRefusal: s.LastRefusal, NeedsOperator: d.needsOperator(),
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
-		NotSanitised: s.Device.NotSanitised, Operation: s.Host.Operation,
+		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation,
 		Steps: s.Steps,
 	}
 	if b := s.Device.Binding; b != nil {
@@ -247,7 +247,7 @@ func (d *lifecycle) verbs() []string {
 	var verbs []string
 	for _, v := range []struct {
 		name string
-		kind device.Kind
+		kind device.EventKind
 	}{
 		{contract.UpdateProvide, device.Provide}, {contract.UpdateClean, device.Clean},
 		{contract.UpdateManage, device.Manage}, {contract.UpdateRetire, device.Retire}, {contract.UpdateForget, device.Forget},

@@ -347,7 +347,7 @@ func (k *walker) hostTrouble() {
 		k.host.trouble, k.host.stubborn = nil, 0
 		k.note("host healed")
 	case 3:
-		code := []device.Code{device.CodeIO, device.CodeVerifyFailed, device.CodeStateDir}[r.IntN(3)]
+		code := []device.Code{device.CodeIO, device.CodeVerifyFailed, device.CodeStateDirError}[r.IntN(3)]
 		class := []device.Class{device.Transient, device.Permanent, device.NeedsOperator}[r.IntN(3)]
 		share := 2 + r.IntN(8)
 		k.host.trouble = func(string, int) error {

@@ -112,7 +112,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		"both: the action is named":  {clean.ErasePolicy{Action: "x", Strategy: "y"}, "clear_action"},
 		"spaces are not cut off":     {clean.ErasePolicy{Strategy: "block "}, "clear_strategy"},
 		"nothing but a line's end":   {clean.ErasePolicy{Action: "\n"}, "clear_action"},
-		"S2.23 and a useless action": {clean.ErasePolicy{Action: "sanitise", Strategy: "crypto"}, "clear_action"},
+		"S2.23 and a useless action": {clean.ErasePolicy{Action: "sanitize", Strategy: "crypto"}, "clear_action"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := tt.policy.Validate()

@@ -25,7 +25,7 @@ const (
 	Cleaning State = "cleaning"
 	// Error: an operator must act; the device stays burned.
 	Error State = "error"
-	// Retired: out of service, burned for ever.
+	// Retired: out of service, permanently reserved.
 	Retired State = "retired"
 )
 
@@ -105,9 +105,9 @@ type Device struct {
 	Binding     *Binding    `json:"binding,omitempty"`
 	Bindings    int         `json:"bindings,omitempty"` // the number of the last binding
 	Unit        Unit        `json:"unit"`
-	// NotSanitised: an edge that is no full plan cleared Dirty (D2, D4, D7);
+	// NotSanitized: an edge that is no full plan cleared Dirty (D2, D4, D7);
 	// ends with the next full plan.
-	NotSanitised bool `json:"not_sanitised,omitempty"`
+	NotSanitized bool `json:"not_sanitized,omitempty"`
 	// Returning: the device is clean and its reservation is being lowered; the
 	// only time at which reserved may be 0 in a state other than available.
 	Returning bool `json:"returning,omitempty"`
@@ -116,7 +116,7 @@ type Device struct {
 	NamedSteps bool `json:"named_steps,omitempty"`
 	// Held: automated cleaning is off; waits in pending_cleaning for the
 	// operator's clean (D7).
-	Held bool `json:"held,omitempty"`
+	AwaitingManualClean bool `json:"awaiting_manual_clean,omitempty"`
 	// LostRace: the pool took the device between the last poll and a bind (S4.13).
 	LostRace bool `json:"lost_race,omitempty"`
 
@@ -132,8 +132,8 @@ func (d Device) Allocatable() bool {
 	return d.State == Available && d.Status == Enabled && d.Maintenance == MaintenanceOff && d.Claim == nil
 }
 
-// HeldBack says that an operator's or another system's hold keeps a clean device
+// InMaintenance says that an operator's or another system's hold keeps a clean device
 // from being offered.
-func (d Device) HeldBack() bool {
+func (d Device) InMaintenance() bool {
 	return d.Status != Enabled || d.Maintenance != MaintenanceOff
 }

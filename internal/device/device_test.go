@@ -42,7 +42,7 @@ func TestSettingsThatMakeNoDifference(t *testing.T) {
 			for _, e := range allEvents() {
 				less := e
 				less.Automated = e.Automated && minds(e.Kind, "automated")
-				less.Vouched = e.Vouched && minds(e.Kind, "vouched")
+				less.AssertedClean = e.AssertedClean && minds(e.Kind, "asserted-clean")
 				if !minds(e.Kind, "instance") {
 					less.Instance = ""
 				}
@@ -65,7 +65,7 @@ func TestEveryKindOfEventIsKnownToTheWalk(t *testing.T) {
 	for _, k := range kinds() {
 		require.True(t, slices.ContainsFunc(table, func(r row) bool { return r.On == k }), "no row is for %s", k)
 	}
-	seen := map[Kind]bool{}
+	seen := map[EventKind]bool{}
 	for _, k := range kinds() {
 		require.False(t, seen[k])
 		seen[k] = true
@@ -102,13 +102,13 @@ func TestTenanciesAreNumbered(t *testing.T) {
 		number int
 	}{
 		{Event{Kind: ObservedInUse, Instance: "a"}, 1},
-		{Event{Kind: Doubted}, 1},
+		{Event{Kind: Invalidated}, 1},
 		{Event{Kind: ObservedInUse, Instance: "a"}, 1},
-		{Event{Kind: Doubted}, 1},
+		{Event{Kind: Invalidated}, 1},
 		{Event{Kind: ObservedInUse, Instance: "b"}, 2},
-		{Event{Kind: Doubted}, 2},
-		{Event{Kind: Recalled, Instance: "b"}, 2},
-		{Event{Kind: Recalled, Instance: "c"}, 3},
+		{Event{Kind: Invalidated}, 2},
+		{Event{Kind: PreviousRunFound, Instance: "b"}, 2},
+		{Event{Kind: PreviousRunFound, Instance: "c"}, 3},
 		{Event{Kind: ObservedUnused, Automated: true}, 3},
 	} {
 		d, err = Next(d, want.event)
@@ -157,7 +157,7 @@ func TestIllegalEventsAreToldWithWhatWouldBeLegal(t *testing.T) {
 func TestAllocatableNeedsAllFour(t *testing.T) {
 	for text, want := range map[string]bool{
 		"available":                         true,
-		"available not-sanitised":           true,
+		"available not-sanitized":           true,
 		"available maintaining":             false,
 		"available maintenance:taken":       false,
 		"available maintenance:operator":    false,
@@ -171,7 +171,7 @@ func TestAllocatableNeedsAllFour(t *testing.T) {
 			d, err := read(text)
 			require.NoError(t, err)
 			require.Equal(t, want, d.Allocatable())
-			require.Equal(t, strings.Contains(text, "maint"), d.HeldBack())
+			require.Equal(t, strings.Contains(text, "maint"), d.InMaintenance())
 		})
 	}
 }
@@ -259,7 +259,7 @@ func TestTheRecordKeepsItsNames(t *testing.T) {
 		State: Available, Dirty: true, Status: Enabled, Maintenance: MaintenanceTaken,
 		Claim:   &Claim{Instance: "i", Request: "r", Tag: "t", Burning: true},
 		Binding: &Binding{Number: 1, Instance: "i", Request: "r", Tag: "t", Observed: true}, Bindings: 1,
-		Unit: Unit{Number: 1, Serial: "s"}, NotSanitised: true, Returning: true, NamedSteps: true, Held: true, LostRace: true,
+		Unit: Unit{Number: 1, Serial: "s"}, NotSanitized: true, Returning: true, NamedSteps: true, AwaitingManualClean: true, LostRace: true,
 		OneTimeUse: true, Owner: OwnerNova, Cleanable: true,
 	}
 	text, err := json.Marshal(d)
@@ -268,7 +268,7 @@ func TestTheRecordKeepsItsNames(t *testing.T) {
 		"state":"available","dirty":true,"status":"enabled","maintenance":"taken",
 		"claim":{"instance":"i","request":"r","tag":"t","deadline":"0001-01-01T00:00:00Z","burning":true},
 		"binding":{"number":1,"instance":"i","request":"r","tag":"t","observed":true},"bindings":1,
-		"unit":{"number":1,"serial":"s"},"not_sanitised":true,"returning":true,"named_steps":true,"held":true,
+		"unit":{"number":1,"serial":"s"},"not_sanitized":true,"returning":true,"named_steps":true,"awaiting_manual_clean":true,
 		"lost_race":true,"one_time_use":true,"owner":"nova","cleanable":true}`, string(text))
 	var back Device
 	require.NoError(t, json.Unmarshal(text, &back))

@@ -7,60 +7,60 @@ import (
 )
 
 // Kind names an event.
-type Kind string
+type EventKind string
 
 // The events, by who causes them.
 const (
 	// The operator, or a program in the operator's name.
-	Enroll      Kind = "enroll"
-	Import      Kind = "import"
-	Provide     Kind = "provide"
-	Manage      Kind = "manage"
-	Clean       Kind = "clean"       // the full clean, again or released from D7's hold
-	CleanSteps  Kind = "clean_steps" // named steps; never clears Dirty
-	Maintain    Kind = "maintain"
-	MaintainOff Kind = "maintain_off"
-	Retire      Kind = "retire"
-	Lost        Kind = "lost" // the hardware is gone
-	Forget      Kind = "forget"
-	Replace     Kind = "replace"  // another piece of hardware took the device's place
-	Move        Kind = "move"     // the piece has another place, and goes on there
-	Override    Kind = "override" // D2
+	Enroll      EventKind = "enroll"
+	Import      EventKind = "import"
+	Provide     EventKind = "provide"
+	Manage      EventKind = "manage"
+	Clean       EventKind = "clean"       // the full clean, again or released from D7's hold
+	CleanSteps  EventKind = "clean_steps" // named steps; never clears Dirty
+	Maintain    EventKind = "maintain"
+	MaintainOff EventKind = "maintain_off"
+	Retire      EventKind = "retire"
+	Lost        EventKind = "lost" // the hardware is gone
+	Forget      EventKind = "forget"
+	Replace     EventKind = "replace"  // another piece of hardware took the device's place
+	Move        EventKind = "move"     // the piece has another place, and goes on there
+	Override    EventKind = "override" // D2
 
 	// The tenant's side.
-	ClaimEvent   Kind = "claim"
-	Unclaim      Kind = "unclaim"
-	ClaimExpired Kind = "claim_expired"
-	BurnStarted  Kind = "burn_started"
-	Burned       Kind = "burned"
-	BurnFailed   Kind = "burn_failed" // failed, or its outcome is unknown
-	LostRace     Kind = "lost_race"
-	Rebuild      Kind = "rebuild"
-	Unbind       Kind = "unbind"
+	ClaimEvent   EventKind = "claim"
+	Unclaim      EventKind = "unclaim"
+	ClaimExpired EventKind = "claim_expired"
+	BurnStarted  EventKind = "burn_started"
+	Burned       EventKind = "burned"
+	BurnFailed   EventKind = "burn_failed" // failed, or its outcome is unknown
+	LostRace     EventKind = "lost_race"
+	Rebuild      EventKind = "rebuild"
+	Unbind       EventKind = "unbind"
 
 	// The workflow's own looks and steps.
-	ObservedInUse  Kind = "observed_in_use"
-	ObservedUnused Kind = "observed_unused" // burned, and nobody uses it
-	ObservedFree   Kind = "observed_free"   // neither burned nor used
-	Released       Kind = "released"        // the observed consumer is gone
-	Unowned        Kind = "unowned"         // allocated, but no binding is recorded (S2.69)
-	Recalled       Kind = "recalled"        // an ended run tells who had it, or that nobody had
-	Doubted        Kind = "doubted"         // host or inventory knows newer than the workflow
-	Changed        Kind = "changed"         // another identity or layout
-	Taken          Kind = "taken"
-	Freed          Kind = "freed"
-	CleanStarted   Kind = "clean_started"
-	CleanDone      Kind = "clean_done" // a full plan
-	StepsDone      Kind = "steps_done" // named steps
-	CleanFailed    Kind = "clean_failed"
-	WornOut        Kind = "worn_out"  // over the limits of wear (S0.32)
-	Reclaimed      Kind = "reclaimed" // the reservation changed hands before it was lowered
-	Returned       Kind = "returned"  // reserved = 0 was read back, or a hold keeps it
+	ObservedInUse      EventKind = "observed_in_use"
+	ObservedUnused     EventKind = "observed_unused"    // burned, and nobody uses it
+	ObservedFree       EventKind = "observed_free"      // neither burned nor used
+	Released           EventKind = "released"           // the observed consumer is gone
+	BindingMissing     EventKind = "binding_missing"    // allocated, but no binding is recorded (S2.69)
+	PreviousRunFound   EventKind = "previous_run_found" // an ended run tells who had it, or that nobody had
+	Invalidated        EventKind = "invalidated"        // host or inventory knows newer than the workflow
+	IdentityChanged    EventKind = "identity_changed"   // another identity or layout
+	Taken              EventKind = "taken"
+	Freed              EventKind = "freed"
+	CleanStarted       EventKind = "clean_started"
+	CleanDone          EventKind = "clean_done" // a full plan
+	StepsDone          EventKind = "steps_done" // named steps
+	CleanFailed        EventKind = "clean_failed"
+	WearLimitExceeded  EventKind = "wear_limit_exceeded" // over the limits of wear (S0.32)
+	ReservationChanged EventKind = "reservation_changed" // the reservation changed hands before it was lowered
+	Returned           EventKind = "returned"            // reserved = 0 was read back, or a hold keeps it
 )
 
 // Event is what happened, with what the machine must know of it.
 type Event struct {
-	Kind     Kind
+	Kind     EventKind
 	Instance string
 	Request  string
 	Tag      string
@@ -68,13 +68,13 @@ type Event struct {
 	// Automated is the setting BURNISH_AUTOMATED_CLEAN when it happened (S3.6).
 	Automated bool
 	// Vouched: the operator vouches and cleaning on enrolment is off.
-	Vouched bool
+	AssertedClean bool
 }
 
 // IllegalError says that an event is not legal in a device's state.
 type IllegalError struct {
 	State State
-	Event Kind
+	Event EventKind
 	Why   string // what would have to hold, or where the event is legal
 }
 
@@ -89,7 +89,7 @@ func Next(d Device, e Event) (Device, error) { return table.next(d, e) }
 
 func (m machine) next(d Device, e Event) (Device, error) {
 	if r := m.row(d, e); r != nil {
-		return r.lead(d, e), nil
+		return r.apply(d, e), nil
 	}
 	return d, m.illegal(d, e)
 }
@@ -97,16 +97,16 @@ func (m machine) next(d Device, e Event) (Device, error) {
 // row finds the one row that holds, or nil.
 func (m machine) row(d Device, e Event) *row {
 	for i := range m {
-		if r := &m[i]; r.On == e.Kind && r.from(d.State) && r.failing(d, e) == "" {
+		if r := &m[i]; r.On == e.Kind && r.from(d.State) && r.unmet(d, e) == "" {
 			return r
 		}
 	}
 	return nil
 }
 
-func (r *row) lead(d Device, e Event) Device {
+func (r *row) apply(d Device, e Event) Device {
 	next := d.clone()
-	if r.To != stay {
+	if r.To != noChange {
 		next.State = r.To
 	}
 	for _, effect := range r.Then {
@@ -120,7 +120,7 @@ func (m machine) illegal(d Device, e Event) *IllegalError {
 	var near []string
 	for _, r := range m {
 		if r.On == e.Kind && r.from(d.State) {
-			near = append(near, r.failing(d, e))
+			near = append(near, r.unmet(d, e))
 		}
 	}
 	why := "it needs " + strings.Join(near, ", or ")
@@ -130,7 +130,7 @@ func (m machine) illegal(d Device, e Event) *IllegalError {
 	return &IllegalError{State: d.State, Event: e.Kind, Why: why}
 }
 
-func (m machine) legalIn(k Kind) []string {
+func (m machine) legalIn(k EventKind) []string {
 	var states []string
 	seen := map[State]bool{}
 	for _, row := range m {

@@ -12,12 +12,12 @@ import (
 // is found here, for any machine: the real one, or a broken copy of it.
 
 // kinds are all events.
-func kinds() []Kind {
-	return []Kind{
+func kinds() []EventKind {
+	return []EventKind{
 		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
 		ClaimEvent, Unclaim, ClaimExpired, BurnStarted, Burned, BurnFailed, LostRace, Rebuild, Unbind,
-		ObservedInUse, ObservedUnused, ObservedFree, Released, Unowned, Recalled, Doubted, Changed, Taken, Freed,
-		CleanStarted, CleanDone, StepsDone, CleanFailed, WornOut, Reclaimed, Returned,
+		ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, PreviousRunFound, Invalidated, IdentityChanged, Taken, Freed,
+		CleanStarted, CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ReservationChanged, Returned,
 	}
 }
 
@@ -32,7 +32,7 @@ func allEvents() []Event {
 		for _, instance := range []string{"", own, other} {
 			for _, automated := range []bool{false, true} {
 				for _, vouched := range []bool{false, true} {
-					all = append(all, Event{Kind: kind, Instance: instance, Automated: automated, Vouched: vouched})
+					all = append(all, Event{Kind: kind, Instance: instance, Automated: automated, AssertedClean: vouched})
 				}
 			}
 		}
@@ -44,18 +44,18 @@ func allEvents() []Event {
 // proved by TestSettingsThatMakeNoDifference.
 var alphabet = sync.OnceValue(func() []Event {
 	return slices.DeleteFunc(allEvents(), func(e Event) bool {
-		return e.Automated && !minds(e.Kind, "automated") || e.Vouched && !minds(e.Kind, "vouched") ||
+		return e.Automated && !minds(e.Kind, "automated") || e.AssertedClean && !minds(e.Kind, "asserted-clean") ||
 			e.Instance != "" && !minds(e.Kind, "instance") ||
 			// A claim and an unbind always name an instance.
-			e.Instance == "" && minds(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != Recalled
+			e.Instance == "" && minds(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != PreviousRunFound
 	})
 })
 
-func minds(k Kind, setting string) bool {
-	return slices.Contains(map[string][]Kind{
-		"automated": {ObservedUnused, ObservedFree, Freed, BurnFailed, Unowned, Unbind, Released},
-		"vouched":   {Enroll},
-		"instance":  {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, Recalled},
+func minds(k EventKind, setting string) bool {
+	return slices.Contains(map[string][]EventKind{
+		"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released},
+		"asserted-clean": {Enroll},
+		"instance":       {ClaimEvent, Unclaim, BurnStarted, Rebuild, Unbind, ObservedInUse, PreviousRunFound},
 	}[setting], k)
 }
 
@@ -67,7 +67,7 @@ const (
 	nothing   past = "nothing known"                   // imported: the inventory's record decides (D8)
 	vouchedOf past = "vouched for"                     // by the operator, at enrolment
 	tenants   past = "a tenant's or anybody's"         // a cause of dirt, and nothing since
-	sanitised past = "erased and verified"             // a full plan completed since
+	sanitized past = "erased and verified"             // a full plan completed since
 	skipped   past = "returned without a clean"        // by one of the three edges
 	overruled past = "returned by an override"         // by D2's edge
 	recorded  past = "free by the inventory's records" // imported, and found free (D8)
@@ -77,18 +77,18 @@ const (
 func (p past) after(d Device, e Event) past {
 	switch e.Kind {
 	case Enroll:
-		if e.Vouched && p == nothing {
+		if e.AssertedClean && p == nothing {
 			return vouchedOf
 		}
 		return tenants
-	case BurnStarted, Burned, ObservedInUse, ObservedUnused, Unowned, Doubted, Changed, Taken, Freed, LostRace, Reclaimed,
+	case BurnStarted, Burned, ObservedInUse, ObservedUnused, BindingMissing, Invalidated, IdentityChanged, Taken, Freed, LostRace, ReservationChanged,
 		Retire, Lost, Replace:
 		return tenants
-	case Recalled:
+	case PreviousRunFound:
 		if e.Instance != "" {
 			return tenants
 		}
-	case CleanFailed, WornOut:
+	case CleanFailed, WearLimitExceeded:
 		if d.State == Cleaning { // half-done, or not returned: nobody knows what is there
 			return tenants
 		}
@@ -101,7 +101,7 @@ func (p past) after(d Device, e Event) past {
 		}
 	case CleanDone:
 		if !d.NamedSteps {
-			return sanitised
+			return sanitized
 		}
 	case Override:
 		return overruled
@@ -191,7 +191,7 @@ func settings() []Device {
 
 // rediscovered is no event of the machine: the host's look found an erase path, or
 // that there is none any more. It may come at any time.
-const rediscovered Kind = "rediscovered"
+const rediscovered EventKind = "rediscovered"
 
 // graph is all that can be made of one absent device, by a machine.
 type graph struct {
@@ -239,7 +239,7 @@ func explore(m machine, start Device) *graph {
 				g.refused = append(g.refused, refusal{n, i})
 				continue
 			}
-			after, is := r.lead(before, e), p.after(before, e)
+			after, is := r.apply(before, e), p.after(before, e)
 			g.steps = append(g.steps, step{n, find(placeOf(after, is)), e, before, after, p, is})
 		}
 	}
@@ -283,10 +283,10 @@ var words = []struct {
 	give func(*Device)
 }{
 	{"dirty", func(d Device) bool { return d.Dirty }, func(d *Device) { d.Dirty = true }},
-	{"not-sanitised", func(d Device) bool { return d.NotSanitised }, func(d *Device) { d.NotSanitised = true }},
+	{"not-sanitized", func(d Device) bool { return d.NotSanitized }, func(d *Device) { d.NotSanitized = true }},
 	{"returning", func(d Device) bool { return d.Returning }, func(d *Device) { d.Returning = true }},
 	{"named-steps", func(d Device) bool { return d.NamedSteps }, func(d *Device) { d.NamedSteps = true }},
-	{"held", func(d Device) bool { return d.Held }, func(d *Device) { d.Held = true }},
+	{"awaiting-manual-clean", func(d Device) bool { return d.AwaitingManualClean }, func(d *Device) { d.AwaitingManualClean = true }},
 	{"lost-race", func(d Device) bool { return d.LostRace }, func(d *Device) { d.LostRace = true }},
 	{"maintaining", func(d Device) bool { return d.Status == Maintaining }, func(d *Device) { d.Status = Maintaining }},
 	{"one-time-use", func(d Device) bool { return d.OneTimeUse }, func(d *Device) { d.OneTimeUse = true }},
@@ -368,8 +368,8 @@ func describeEvent(e Event) string {
 	if minds(e.Kind, "automated") && !e.Automated {
 		text += " manual"
 	}
-	if e.Vouched {
-		text += " vouched"
+	if e.AssertedClean {
+		text += " asserted-clean"
 	}
 	return text
 }
@@ -377,10 +377,10 @@ func describeEvent(e Event) string {
 // readEvent makes an event from the words in which describeEvent writes it.
 func readEvent(text string) (Event, error) {
 	fields := strings.Fields(text)
-	if len(fields) == 0 || !slices.Contains(kinds(), Kind(fields[0])) {
+	if len(fields) == 0 || !slices.Contains(kinds(), EventKind(fields[0])) {
 		return Event{}, fmt.Errorf("%q is no event", text)
 	}
-	e := Event{Kind: Kind(fields[0]), Automated: true}
+	e := Event{Kind: EventKind(fields[0]), Automated: true}
 	for _, field := range fields[1:] {
 		instance, named := strings.CutPrefix(field, "by:")
 		switch {
@@ -388,8 +388,8 @@ func readEvent(text string) (Event, error) {
 			e.Instance = instance
 		case field == "manual":
 			e.Automated = false
-		case field == "vouched":
-			e.Vouched = true
+		case field == "asserted-clean":
+			e.AssertedClean = true
 		default:
 			return e, fmt.Errorf("%q says nothing of an event", field)
 		}

@@ -58,18 +58,18 @@ func (i Identity) Differs(other Identity) string {
 	return ""
 }
 
-// MovedTo says that other is the same piece of hardware, wherever it is: without a serial
+// SameHardware says that other is the same piece of hardware, wherever it is: without a serial
 // nobody can tell.
-func (i Identity) MovedTo(other Identity) bool {
+func (i Identity) SameHardware(other Identity) bool {
 	i.Path, i.Device, i.Inode = other.Path, other.Device, other.Inode
 	return i.Serial != "" && i.Differs(other) == ""
 }
 
-// ChangedCode is the fault of a device that differs in a field which Differs named: with
+// MismatchCode is the fault of a device that differs in a field which Differs named: with
 // another serial it is another piece of hardware (D10).
-func ChangedCode(field string) Code {
+func MismatchCode(field string) Code {
 	if field == "serial" {
-		return CodeReplaced
+		return CodeSerialMismatch
 	}
 	return CodeIdentityChanged
 }

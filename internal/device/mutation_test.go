@@ -75,7 +75,7 @@ func copyOf(m machine) machine {
 
 // rule finds the rows for an event from a state; with more than one, those with all
 // of these guards.
-func (m machine) rule(from State, on Kind, guards ...cond) []*row {
+func (m machine) rule(from State, on EventKind, guards ...cond) []*row {
 	var found []*row
 	for i := range m {
 		r := &m[i]
@@ -92,7 +92,7 @@ func (m machine) rule(from State, on Kind, guards ...cond) []*row {
 // change is one edit of a machine; it must find what it changes.
 type change func(machine)
 
-func edit(from State, on Kind, guards []cond, do func(*row) bool) change {
+func edit(from State, on EventKind, guards []cond, do func(*row) bool) change {
 	return func(m machine) {
 		done := false
 		for _, r := range m.rule(from, on, guards...) {
@@ -104,14 +104,14 @@ func edit(from State, on Kind, guards []cond, do func(*row) bool) change {
 	}
 }
 
-func dropGuard(from State, on Kind, guard cond, of ...cond) change {
+func dropGuard(from State, on EventKind, guard cond, of ...cond) change {
 	return edit(from, on, append(of, guard), func(r *row) bool {
 		r.When = slices.DeleteFunc(r.When, func(c cond) bool { return c.name == guard.name })
 		return true
 	})
 }
 
-func swapEffect(from State, on Kind, was effect, is ...effect) change {
+func swapEffect(from State, on EventKind, was effect, is ...effect) change {
 	return edit(from, on, nil, func(r *row) bool {
 		i := slices.IndexFunc(r.Then, func(e effect) bool { return e.name == was.name })
 		if i < 0 {
@@ -122,18 +122,18 @@ func swapEffect(from State, on Kind, was effect, is ...effect) change {
 	})
 }
 
-func dropEffect(from State, on Kind, was effect) change { return swapEffect(from, on, was) }
+func dropEffect(from State, on EventKind, was effect) change { return swapEffect(from, on, was) }
 
-func addEffect(from State, on Kind, is effect) change {
+func addEffect(from State, on EventKind, is effect) change {
 	return edit(from, on, nil, func(r *row) bool { r.Then = append(r.Then, is); return true })
 }
 
-func leadTo(from State, on Kind, to State, of ...cond) change {
+func leadTo(from State, on EventKind, to State, of ...cond) change {
 	return edit(from, on, of, func(r *row) bool { r.To = to; return true })
 }
 
 // dropRow makes every row for the event from the state one that never holds.
-func dropRow(from State, on Kind, of ...cond) change {
+func dropRow(from State, on EventKind, of ...cond) change {
 	return edit(from, on, of, func(r *row) bool {
 		r.From = slices.DeleteFunc(slices.Clone(r.states()), func(s State) bool { return s == from })
 		return true
@@ -141,7 +141,7 @@ func dropRow(from State, on Kind, of ...cond) change {
 }
 
 // dropEvent makes an event illegal everywhere.
-func dropEvent(on Kind) change {
+func dropEvent(on EventKind) change {
 	return func(m machine) {
 		for i := range m {
 			if m[i].On == on {

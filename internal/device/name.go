@@ -24,9 +24,9 @@ func CanonicalName(name string) (string, error) {
 	return name, nil
 }
 
-// PlaceOf reads host and address from a canonical name that NameOf made; found is
+// SplitName reads host and address from a canonical name that NameOf made; found is
 // false for any other.
-func PlaceOf(name string) (host, address string, found bool) {
+func SplitName(name string) (host, address string, found bool) {
 	cut := strings.LastIndex(name, "_")
 	if cut < 1 || !addressForm.MatchString(name[cut+1:]) {
 		return "", "", false

@@ -86,12 +86,12 @@ func proofs() []proof {
 		{name: "S2.48 no traps: allocatable again, in steps that Burnish and its operator can take", walk: noTraps},
 		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
 		{name: "S2.40 allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
-		{name: "S0.8 allocatable: a full plan completed since the last cause of dirt, or NotSanitised says that none did", walk: ofPlace(allocatableIsAccountedFor)},
+		{name: "S0.8 allocatable: a full plan completed since the last cause of dirt, or NotSanitized says that none did", walk: ofPlace(allocatableIsAccountedFor)},
 		{name: "F7 what had a tenant since is Dirty, whatever the state", walk: ofPlace(tenantsMeanDirty)},
 		{name: "F7 only a full plan and three edges clear Dirty", walk: ofStep(onlyThreeEdges)},
 		{name: "F7 named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
 		{name: "S0.1 a one-time-use device comes back by a full plan or an override alone", walk: ofPlace(oneTimeUseIsCleaned)},
-		{name: "D2 D4 D7 NotSanitised begins at an edge and ends with a full plan", walk: ofStep(notSanitisedIsKept)},
+		{name: "D2 D4 D7 NotSanitized begins at an edge and ends with a full plan", walk: ofStep(notSanitizedIsKept)},
 		{name: "S2.40 four events alone make a device allocatable", walk: ofStep(waysIntoThePool)},
 		{name: "S2.42 a claim excludes every other", walk: claimExcludes},
 		{name: "S0.27 a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
@@ -152,7 +152,7 @@ func oneRowHolds(m machine) error {
 				}
 				for _, d := range product() {
 					d.State = common[0] // guards ask for marks; rows ask for the state
-					if a.failing(d, e) == "" && b.failing(d, e) == "" {
+					if a.unmet(d, e) == "" && b.unmet(d, e) == "" {
 						return fmt.Errorf("rows %d and %d both hold for %s on %s", j, i, describeEvent(e), describe(d))
 					}
 				}
@@ -187,10 +187,10 @@ var product = sync.OnceValue(func() []Device {
 	vary(func(*Device) {},
 		func(d *Device) { d.Binding = &Binding{Instance: own} }, func(d *Device) { d.Binding = &Binding{Instance: own, Observed: true} })
 	flag(func(d *Device) { d.Dirty = true })
-	flag(func(d *Device) { d.NotSanitised = true })
+	flag(func(d *Device) { d.NotSanitized = true })
 	flag(func(d *Device) { d.Returning = true })
 	flag(func(d *Device) { d.NamedSteps = true })
-	flag(func(d *Device) { d.Held = true })
+	flag(func(d *Device) { d.AwaitingManualClean = true })
 	flag(func(d *Device) { d.LostRace = true })
 	flag(func(d *Device) { d.OneTimeUse = true })
 	flag(func(d *Device) { d.Cleanable = true })
@@ -207,7 +207,7 @@ func noRowIsDead(m machine, graphs []*graph) error {
 	for _, g := range graphs {
 		for _, s := range g.steps {
 			for i, r := range m {
-				if r.On == s.event.Kind && r.from(s.before.State) && r.failing(s.before, s.event) == "" {
+				if r.On == s.event.Kind && r.from(s.before.State) && r.unmet(s.before, s.event) == "" {
 					used[use{i, s.before.State}] = true
 				}
 			}
@@ -236,8 +236,8 @@ func everyStateIsReached(g *graph) error {
 // without giving it up, and without help from doubts or other systems. What nothing
 // can erase is out of luck where it is one-time-use (D4): there an override counts.
 func noTraps(g *graph) error {
-	luck := []Kind{
-		rediscovered, Import, Doubted, Changed, Taken, LostRace, Recalled, ObservedInUse, ObservedUnused, ObservedFree,
+	luck := []EventKind{
+		rediscovered, Import, Invalidated, IdentityChanged, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
 		Retire, Lost, Forget, Replace, Move,
 	}
 	ok := g.reaching(Device.Allocatable, func(s step) bool {

@@ -23,7 +23,7 @@ func Rows() []RowDoc {
 		for _, s := range r.states() {
 			doc.From = append(doc.From, s.String())
 		}
-		if r.To == stay {
+		if r.To == noChange {
 			doc.To = "unchanged"
 		}
 		for _, c := range r.When {
@@ -84,7 +84,7 @@ func Markdown() string {
 const legend = `
 A row without a state belongs to the state above it. *Dirty*: data of a tenant, or nobody knows whose, may be on the
 device. *Returning*: nothing is left to clean, and the reservation is being lowered; the device is available once that
-was read back. *Held*: waits for the operator's clean, because automated cleaning is off. *NotSanitised*: given back
+was read back. *Awaiting manual clean*: waits for the operator's clean, because automated cleaning is off. *NotSanitized*: given back
 without a full clean; the next one ends it.
 `
 
@@ -103,7 +103,7 @@ func Mermaid() string {
 	type edge struct{ from, to State }
 	labels := map[edge][]string{}
 	for _, r := range table {
-		if r.To == stay || r.From == nil {
+		if r.To == noChange || r.From == nil {
 			continue
 		}
 		for _, from := range r.From {

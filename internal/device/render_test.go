@@ -36,7 +36,7 @@ func TestMarkdownHasEveryRowOnce(t *testing.T) {
 		want := strings.Join([]string{from, r.Event, strings.Join(r.When, ", "), r.To, strings.Join(r.Then, ", ")}, "|")
 		require.Equal(t, 1, told[want], "%s in\n%s", want, text)
 	}
-	for _, word := range []string{"*Dirty*", "*Returning*", "*Held*", "*NotSanitised*"} {
+	for _, word := range []string{"*Dirty*", "*Returning*", "*Awaiting manual clean*", "*NotSanitized*"} {
 		require.Contains(t, text, word, "the last column's words are explained")
 	}
 }
@@ -69,7 +69,7 @@ func TestMermaidHasEveryChangeOfState(t *testing.T) {
 	}
 	count := 0
 	for _, r := range table {
-		if r.From == nil || r.To == stay {
+		if r.From == nil || r.To == noChange {
 			continue
 		}
 		for _, from := range r.From {

@@ -17,10 +17,10 @@ func allocatableIsAccountedFor(d Device, p past) string {
 		return ""
 	}
 	switch p {
-	case sanitised, vouchedOf, recorded:
+	case sanitized, vouchedOf, recorded:
 		return ""
 	case skipped, overruled:
-		return must(d.NotSanitised, "it may be handed out without a word that it was not sanitised")
+		return must(d.NotSanitized, "it may be handed out without a word that it was not sanitized")
 	}
 	return "it may be handed out"
 }
@@ -38,7 +38,7 @@ func onlyThreeEdges(s step) string {
 	}
 	return counted(
 		must(edgeOf(s.before, s.event) != "", "this is none of the three edges"),
-		must(s.after.NotSanitised, "NotSanitised is not set"))
+		must(s.after.NotSanitized, "NotSanitized is not set"))
 }
 
 func namedStepsClearNothing(s step) string {
@@ -59,21 +59,21 @@ func namedStepsClearNothing(s step) string {
 func oneTimeUseIsCleaned(d Device, p past) string {
 	return counted(
 		must(!d.OneTimeUse || p != skipped, "a one-time-use device was returned without a clean"),
-		must(!d.OneTimeUse || !d.NotSanitised || p == overruled || d.Dirty, "not sanitised, and no override said so"))
+		must(!d.OneTimeUse || !d.NotSanitized || p == overruled || d.Dirty, "not sanitized, and no override said so"))
 }
 
-func notSanitisedIsKept(s step) string {
+func notSanitizedIsKept(s step) string {
 	return counted(
-		must(!s.before.NotSanitised || s.after.NotSanitised || s.event.Kind == CleanDone, "NotSanitised ends without a full plan"),
-		must(s.before.NotSanitised || !s.after.NotSanitised || edgeOf(s.before, s.event) != "", "NotSanitised begins at no edge"),
-		must(s.event.Kind != CleanDone || !s.after.NotSanitised, "a full plan leaves it marked"))
+		must(!s.before.NotSanitized || s.after.NotSanitized || s.event.Kind == CleanDone, "NotSanitized ends without a full plan"),
+		must(s.before.NotSanitized || !s.after.NotSanitized || edgeOf(s.before, s.event) != "", "NotSanitized begins at no edge"),
+		must(s.event.Kind != CleanDone || !s.after.NotSanitized, "a full plan leaves it marked"))
 }
 
 func waysIntoThePool(s step) string {
 	if s.before.Allocatable() || !s.after.Allocatable() {
 		return ""
 	}
-	return must(slices.Contains([]Kind{Returned, MaintainOff, Unclaim, ClaimExpired}, s.event.Kind),
+	return must(slices.Contains([]EventKind{Returned, MaintainOff, Unclaim, ClaimExpired}, s.event.Kind),
 		"nothing has read back reserved = 0")
 }
 
@@ -87,7 +87,7 @@ func claimExcludes(g *graph) error {
 			}
 			continue
 		}
-		if c.Burning && !slices.Contains([]Kind{Burned, BurnFailed, Doubted, Lost, MaintainOff, rediscovered}, s.event.Kind) {
+		if c.Burning && !slices.Contains([]EventKind{Burned, BurnFailed, Invalidated, Lost, MaintainOff, rediscovered}, s.event.Kind) {
 			return fmt.Errorf("%v: the burn is under way", s)
 		}
 		switch s.event.Kind {
@@ -137,7 +137,7 @@ func bindingsComeFromBurns(s step) string {
 		return must(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another than the burn's")
 	case ObservedInUse:
 		return must(b.Observed && b.Instance == s.event.Instance, "it is bound to another than was observed")
-	case Recalled:
+	case PreviousRunFound:
 		return must(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another than was recalled")
 	}
 	return "a binding comes from nowhere"
@@ -170,7 +170,7 @@ func bindingEndsByUnbind(s step) string {
 		return must(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
 	case Retire, Lost:
 		return must(s.after.State == Retired, "it is not retired")
-	case Recalled:
+	case PreviousRunFound:
 		return must(s.before.State == Unknown, "nobody asked")
 	}
 	return fmt.Sprintf("the binding of %s ends", b.Instance)
@@ -186,7 +186,7 @@ func observedBindingEnds(s step) string {
 		return must(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
 	case Released:
 		return must(b.Observed, "nobody observed this binding")
-	case ObservedInUse, Recalled, Retire, Lost:
+	case ObservedInUse, PreviousRunFound, Retire, Lost:
 		return ""
 	}
 	return must(s.after.Binding != nil && s.after.Binding.Instance == b.Instance, "the binding of %s ends", b.Instance)
@@ -200,7 +200,7 @@ func holdsEndByTheirOwn(s step) string {
 	return counted(
 		must(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's hold ends"),
 		must(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "a hold begins"),
-		must(s.event.Kind != Maintain || s.after.HeldBack(), "it is not held"),
+		must(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not held"),
 		must(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
 		must(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "nobody took it"),
 		must(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance is not for that reason (S4.10)"),
@@ -208,15 +208,15 @@ func holdsEndByTheirOwn(s step) string {
 }
 
 func heldUntilCleaned(s step) string {
-	ends := slices.Contains([]Kind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, Unowned}, s.event.Kind)
+	ends := slices.Contains([]EventKind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing}, s.event.Kind)
 	pending := s.after.State == PendingCleaning
 	stays := s.before.State == PendingCleaning && pending
 	return counted(
-		must(!ends || !pending || s.event.Automated || s.after.Held, "it would be cleaned by itself"),
-		must(!ends || !pending || !s.event.Automated || !s.after.Held, "it waits for nobody"),
-		must(s.event.Kind != CleanStarted || !s.before.Held, "a clean begins that nobody asked for"),
-		must(!stays || !s.before.Held || s.after.Held || s.event.Kind == Clean, "it is no longer held"),
-		must(s.event.Kind != Clean || !s.before.Held || pending && !s.after.Held, "the operator's clean does not free it"))
+		must(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned by itself"),
+		must(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it waits for nobody"),
+		must(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that nobody asked for"),
+		must(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it is no longer held"),
+		must(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not free it"))
 }
 
 func cleanRuns(s step) string {
@@ -224,9 +224,9 @@ func cleanRuns(s step) string {
 	if was.State != Cleaning || is.State == Cleaning && is.Returning == was.Returning && is.NamedSteps == was.NamedSteps {
 		return ""
 	}
-	ends := []Kind{CleanDone, StepsDone, CleanFailed, WornOut, ObservedInUse, Doubted, Lost}
+	ends := []EventKind{CleanDone, StepsDone, CleanFailed, WearLimitExceeded, ObservedInUse, Invalidated, Lost}
 	if was.Returning {
-		ends = []Kind{Returned, CleanFailed, Reclaimed, ObservedInUse, Doubted, Lost}
+		ends = []EventKind{Returned, CleanFailed, ReservationChanged, ObservedInUse, Invalidated, Lost}
 	}
 	return must(slices.Contains(ends, s.event.Kind), "a step may be running")
 }
@@ -235,15 +235,15 @@ func failureNeedsOperator(s step) string {
 	was, is := s.before, s.after
 	leaves := was.State == Error && is.State != Error
 	return counted(
-		must(s.event.Kind != CleanFailed && s.event.Kind != WornOut || is.State == Error && is.HeldBack() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
-		must(s.event.Kind != WornOut || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "S0.32: it is not quarantined"),
+		must(s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
+		must(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "S0.32: it is not quarantined"),
 		must(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "S4.9: the quarantine ends what another system took"),
-		must(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WornOut, "it is quarantined without wear"),
+		must(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WearLimitExceeded, "it is quarantined without wear"),
 		must(was.Maintenance != MaintenanceQuarantined || is.Maintenance == MaintenanceQuarantined || was.State == Absent ||
-			slices.Contains([]Kind{CleanDone, Replace, Taken, MaintainOff}, s.event.Kind), "S0.32: the quarantine ends without a look at the wear"),
+			slices.Contains([]EventKind{CleanDone, Replace, Taken, MaintainOff}, s.event.Kind), "S0.32: the quarantine ends without a look at the wear"),
 		must(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
 		must(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
-		must(!leaves || slices.Contains([]Kind{Clean, Manage, Override, Taken, ObservedInUse, Doubted, Retire, Lost, Replace, Move}, s.event.Kind),
+		must(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
 			"S3.20: it leaves error by itself"),
 		must(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "S2.48: it is to be cleaned, where something can"),
 		must(!leaves || s.event.Kind != Taken || was.LostRace, "S4.12: it was no lost race"),
@@ -258,7 +258,7 @@ func mayAct(g *graph) error {
 		may := false
 		switch e.Kind {
 		case Clean:
-			may = d.State == Error && d.Cleanable || d.Held
+			may = d.State == Error && d.Cleanable || d.AwaitingManualClean
 		case Manage:
 			may = d.State == Error || d.State == Available && d.Claim == nil
 		case Override:
@@ -269,7 +269,7 @@ func mayAct(g *graph) error {
 			may = alive && d.Claim == nil
 		case Retire:
 			may = alive && d.Claim == nil && d.State != Cleaning
-		case MaintainOff, Lost, Doubted:
+		case MaintainOff, Lost, Invalidated:
 			may = alive
 		case ClaimEvent:
 			may = d.Allocatable()
@@ -277,23 +277,23 @@ func mayAct(g *graph) error {
 			may = d.State == Allocated && d.Binding != nil && d.Binding.Instance == e.Instance
 		case Released:
 			may = d.State == Allocated && d.Owner == OwnerNova && d.Binding != nil && d.Binding.Observed
-		case Unowned:
+		case BindingMissing:
 			may = d.State == Allocated && d.Binding == nil
 		case CleanStarted:
-			may = d.State == PendingCleaning && !d.Held
+			may = d.State == PendingCleaning && !d.AwaitingManualClean
 		case CleanFailed:
 			may = d.State == PendingCleaning || d.State == Cleaning
-		case CleanDone, WornOut:
+		case CleanDone, WearLimitExceeded:
 			may = full
 		case StepsDone:
 			may = d.NamedSteps
-		case Returned, Reclaimed:
+		case Returned, ReservationChanged:
 			may = d.Returning
 		case ObservedInUse:
 			may = alive && d.State != Allocated && (d.Claim == nil || !d.Claim.Burning)
 		case ObservedUnused:
 			may = d.State == Unknown || d.Allocatable()
-		case Changed:
+		case IdentityChanged:
 			may = d.State == Allocated || d.Allocatable()
 		}
 		if may {
@@ -312,9 +312,9 @@ func marksFitTheState(d Device, _ past) string {
 		must(!d.Dirty || !d.Returning, "what is returned is not Dirty"),
 		must(!d.Returning || in(Cleaning), "returning"),
 		must(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
-		must(!d.Held || in(PendingCleaning), "held"),
+		must(!d.AwaitingManualClean || in(PendingCleaning), "held"),
 		must(!d.LostRace || in(Error), "a lost race"),
-		must(d.Claim == nil || in(Available) && !d.HeldBack(), "a claim"),
+		must(d.Claim == nil || in(Available) && !d.InMaintenance(), "a claim"),
 		must(d.Binding == nil || in(Allocated, Unknown), "a binding"),
 		must(d.Maintenance != MaintenanceCleanFailed || in(Error, Retired), "maintenance for a failed clean"),
 		must(d.Status == Enabled || d.Status == Maintaining, "no status"),

@@ -15,7 +15,7 @@ func Refused(code device.Code, remedy, format string, args ...any) *device.Fault
 
 // Changed is the fault of a device that is not the enrolled one; field is what differs.
 func Changed(field, message string) *device.Fault {
-	return Refused(device.ChangedCode(field), "bring the enrolled one back, or replace the device", "not the enrolled device (%s): %s", field, message)
+	return Refused(device.MismatchCode(field), "bring the enrolled one back, or replace the device", "not the enrolled device (%s): %s", field, message)
 }
 
 // Missing is the fault of a device that is not there.

@@ -65,8 +65,8 @@ type Driver interface {
 	// enrolled before, zero at the first enrolment: a driver then also refuses
 	// foreign signatures (SAFETY F15), and the fake one makes its device. A step may
 	// be at work on the device meanwhile. Faults: invalid_setting, target_missing,
-	// not_allowed, not_in_place, target_shared, target_busy, foreign_signature,
-	// identity_changed, io_error, state_dir.
+	// not_allowed, overwrite_unsupported, target_shared, target_busy, filesystem_signature,
+	// identity_changed, io_error, state_dir_error.
 	Discover(ctx context.Context, t Target, known device.Identity) (Discovery, error)
 	// Open opens the enrolled device once, checks identity and interlocks on the
 	// descriptor that it will work through, and returns a Handle that owns it and

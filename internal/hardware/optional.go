@@ -72,7 +72,7 @@ type Sanitize struct {
 
 // Sanitizer is a Handle of a device that can erase all of itself (S2.53 to S2.56).
 type Sanitizer interface {
-	// Sanitize reads the device's status. Faults: tool_output, io_error.
+	// Sanitize reads the device's status. Faults: tool_output_invalid, io_error.
 	Sanitize(ctx context.Context) (Sanitize, error)
 	// SanitizeCommand is what Sanitize.Command will be of a sanitize by this operation.
 	SanitizeCommand(o device.Operation) (uint32, error)
@@ -140,7 +140,7 @@ type StepRunner interface {
 	// the enrolled one and nobody else's, before and after. mayGoOn is asked before it
 	// begins and while it runs. Its error, and the end of ctx, stop the step, but not
 	// where what is half done would be worse. note is one line for the record. Faults:
-	// those of Open, no_such_step, step_failed, tool_output.
+	// those of Open, no_such_step, step_failed, tool_output_invalid.
 	RunStep(ctx context.Context, step string, mayGoOn func() error) (note string, err error)
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
 
@@ -24,6 +23,9 @@ const (
 
 // someStep stands for a holder that has not described itself yet.
 const unnamedStep = "a step"
+
+// errLocked says that another open file holds the lock.
+var errLocked = errors.New("locked by another")
 
 // Fence is the right to touch one device on this host (SAFETY F1): one holder in this
 // process, and one open file on the machine that holds the lock. Close it when the
@@ -42,7 +44,7 @@ type Fence struct {
 // Waiters of this process are served in the order of asking. While it waits it calls
 // waiting at once and then every second with who holds the fence, for the caller to
 // heartbeat; it returns when ctx ends, with the cause, and never works beside the
-// holder. A state directory that fails is a transient fault state_dir.
+// holder. A state directory that fails is a transient fault state_dir_error.
 func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string)) (*Fence, error) {
 	name, err := fileName(key)
 	if err != nil {
@@ -140,10 +142,11 @@ func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*
 	}
 }
 
-// lockedError says who holds the lock of a file, as far as the file tells.
+// lockedError is errLocked with what the lock file says of its holder.
 type lockedError struct{ holder string }
 
 func (e *lockedError) Error() string { return "held by " + e.holder }
+func (e *lockedError) Unwrap() error { return errLocked }
 
 // lockFile opens path and locks it. A file that lost its name between the two is
 // given up: its lock would keep nobody out.
@@ -153,8 +156,8 @@ func lockFile(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := atomicfile.TryLock(int(file.Fd())); err != nil {
-			if errors.Is(err, atomicfile.ErrLocked) {
+		if err := flock(file); err != nil {
+			if errors.Is(err, errLocked) {
 				err = &lockedError{holder: readHolder(file)}
 			}
 			return nil, errors.Join(err, file.Close())
@@ -167,6 +170,16 @@ func lockFile(path string) (*os.File, error) {
 			return nil, errors.Join(err, closed)
 		}
 	}
+}
+
+// flock takes the exclusive lock of an open file, or is errLocked. It belongs to the
+// open file, not to the process: whoever inherits the descriptor holds it too.
+func flock(file *os.File) error {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errLocked
+	}
+	return err
 }
 
 // stillAt says whether path still names the open file.
@@ -186,7 +199,7 @@ func stillAt(file *os.File, path string) (bool, error) {
 }
 
 // Held says whether the fence still keeps everybody else out; ask before each chunk
-// and each exec. Its error, a fault state_dir, means: write nothing more. The lock
+// and each exec. Its error, a fault state_dir_error, means: write nothing more. The lock
 // file may have been deleted, or the lock been freed by a child that inherited it.
 func (f *Fence) Held() error {
 	f.mu.Lock()
@@ -200,7 +213,7 @@ func (f *Fence) Held() error {
 	}
 	if how != "" {
 		return &device.Fault{
-			Class: device.Transient, Code: device.CodeStateDir,
+			Class: device.Transient, Code: device.CodeStateDirError,
 			Message: fmt.Sprintf("the fence of %s was lost: %s", f.key, how),
 			Remedy:  "leave " + f.path + " alone; the step is tried again under a new lock",
 		}
@@ -223,18 +236,18 @@ func (f *Fence) lossReason() (how string, err error) {
 	if err != nil {
 		return "", err
 	}
-	locked := atomicfile.TryLock(int(probe.Fd()))
+	locked := flock(probe)
 	if err := probe.Close(); err != nil {
 		return "", err
 	}
 	if locked == nil {
 		return "the lock was freed", nil
 	}
-	if !errors.Is(locked, atomicfile.ErrLocked) {
+	if !errors.Is(locked, errLocked) {
 		return "", locked
 	}
 	// Nothing changes for the one who holds it; for anybody else it is busy.
-	if err := atomicfile.TryLock(int(f.file.Fd())); err != nil {
+	if err := flock(f.file); err != nil {
 		return "another holds the lock", nil
 	}
 	return "", nil

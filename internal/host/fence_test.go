@@ -285,7 +285,7 @@ func TestHeldSeesEveryLoss(t *testing.T) {
 			}
 			c.lose(t, f)
 			for range 2 {
-				fault := requireFault(t, f.Held(), device.Transient, device.CodeStateDir)
+				fault := requireFault(t, f.Held(), device.Transient, device.CodeStateDirError)
 				require.Contains(t, fault.Message, c.want)
 			}
 			require.NoError(t, f.Close())
@@ -318,9 +318,9 @@ func TestFence_StateDirFailure(t *testing.T) {
 	h := openHost(t)
 	require.NoError(t, os.Symlink("elsewhere", h.path(lockFolder, "S1")))
 	_, err := h.TryFence("S1")
-	requireFault(t, err, device.Transient, device.CodeStateDir)
+	requireFault(t, err, device.Transient, device.CodeStateDirError)
 	_, err = h.Fence(t.Context(), "S1", nil)
-	requireFault(t, err, device.Transient, device.CodeStateDir)
+	requireFault(t, err, device.Transient, device.CodeStateDirError)
 	_, err = h.Fence(t.Context(), "", nil)
 	require.ErrorContains(t, err, "empty")
 

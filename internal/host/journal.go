@@ -58,14 +58,14 @@ func (h *Host) Journal(name string) *Journal {
 // A *CorruptError means that there is a file and nothing in it may be used: log it
 // and begin the step at offset 0. The Seq is lost with it, so admit against the
 // record's instead: Admit(Entry{Seq: record.Seq}, true, …). Any other error (a fault
-// state_dir) means that the entry is not known: do not begin.
+// state_dir_error) means that the entry is not known: do not begin.
 func (j *Journal) Load() (Entry, bool, error) {
 	return load[Entry](j.folder, j.name)
 }
 
 // Save replaces the entry. When it returns nil the entry is on stable storage; after
 // an error the one before stays whole, unless the new one is whole already. A full or
-// failing disk is a transient fault state_dir.
+// failing disk is a transient fault state_dir_error.
 func (j *Journal) Save(e Entry) error {
 	e.Updated = time.Now().UTC()
 	return save(j.folder, j.name, e)

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
 
@@ -115,12 +114,12 @@ func TestKilledAtAnyMomentTheEntryIsWhole(t *testing.T) {
 	t.Logf("%d kills, %d entries", rounds, next-1)
 
 	// What the killed ones left half written is gone once a worker starts.
-	require.NoError(t, os.WriteFile(h.path(journalFolder, atomicfile.TempPrefix+"1"), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(h.path(journalFolder, unfinished+"1"), []byte("{"), 0o600))
 	require.NoError(t, h.Close())
 	again, err := Open(h.Dir(), h.Name(), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, again.Close()) }()
-	left, err := filepath.Glob(h.path(journalFolder, atomicfile.TempPrefix+"*"))
+	left, err := filepath.Glob(h.path(journalFolder, unfinished+"*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
@@ -151,7 +150,7 @@ func TestFullDiskKeepsTheOldEntry(t *testing.T) {
 	bigger.Offset++
 	bigger.Result = json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
 	for range 3 {
-		fault := requireFault(t, j.Save(bigger), device.Transient, device.CodeStateDir)
+		fault := requireFault(t, j.Save(bigger), device.Transient, device.CodeStateDirError)
 		require.Contains(t, fault.Message, "no space left")
 		require.Contains(t, fault.Remedy, h.path(journalFolder))
 	}
@@ -219,7 +218,7 @@ func TestEntryThatCannotBeReadIsNoMissingEntry(t *testing.T) {
 	h := openHost(t)
 	require.NoError(t, os.Mkdir(h.path(journalFolder, "d1"+extension), 0o700))
 	_, found, err := h.Journal("d1").Load()
-	requireFault(t, err, device.Transient, device.CodeStateDir)
+	requireFault(t, err, device.Transient, device.CodeStateDirError)
 	require.False(t, found)
 }
 

@@ -85,7 +85,7 @@ var brokenRules = []broken{
 			// It can't tell its own write from another's, and errs on the safe side.
 			before := w.stock()
 			_, _, err := b.repeat(t, w, p, known)
-			it.RequireCode(t, device.CodeInventoryNewer, err)
+			it.RequireCode(t, device.CodeInventoryGenerationAhead, err)
 			require.Equal(t, before, w.stock())
 		},
 	},

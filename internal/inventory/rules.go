@@ -54,7 +54,7 @@ func Read(ctx context.Context, s Store, uuid string) (ReservationSnapshot, error
 // its way with an older one, such as a Unreserve whose answer was lost.
 //
 // With expect, a provider that is found at a higher generation is left as it is:
-// inventory_newer, the inventory knows of a tenancy that the caller forgot (F10).
+// inventory_generation_ahead, the inventory knows of a tenancy that the caller forgot (F10).
 // What is written while EnsureReserved runs is not older news, and is told in the ReservationSnapshot.
 //
 // A repetition finds the provider burned and burns it again, one generation on. It
@@ -84,7 +84,7 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64) (R
 // ReserveForBind takes the provider out of every scheduler's sight for one new binding (S0.4)
 // in four requests: usages, stock, the write (S0.34), the read back. Used > 0 is
 // in_use; burned already is already_burned (S0.27); a generation higher than expect
-// is inventory_newer (F10); it asks in this order, and what it refuses it leaves as
+// is inventory_generation_ahead (F10); it asks in this order, and what it refuses it leaves as
 // it is. Unlike EnsureReserved it asks again each time it starts over: a device that was
 // allocated and released between the look and the write is not clean. If somebody
 // writes between our write and the read back, the provider may stay burned by us.
@@ -141,7 +141,7 @@ func ReserveForBind(ctx context.Context, s Store, uuid string, expect *int64, ma
 // inventory_unavailable nobody knows. A repetition with the same generation cannot
 // do harm: where the first one took effect it ends in conflict. The caller Looks:
 // reserved = 0 is done, the same generation is once more with it, anything else is
-// reclaimed.
+// reservation_changed.
 func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (ReservationSnapshot, error) {
 	put, err := s.PutReserved(ctx, uuid, generation, 0)
 	if err != nil {
@@ -248,7 +248,7 @@ func isAhead(generation int64, expect *int64) bool {
 func generationAhead(uuid string, generation, expect int64) error {
 	return &device.Fault{
 		Class:   device.NeedsOperator,
-		Code:    device.CodeInventoryNewer,
+		Code:    device.CodeInventoryGenerationAhead,
 		Message: fmt.Sprintf("provider %s is at generation %d, Burnish knows of none after %d", uuid, generation, expect),
 		Remedy:  "somebody wrote it, or Burnish's own records were put back to an earlier time: find out who had the device, then clean it",
 	}

@@ -203,7 +203,7 @@ func TestRaiseLeavesANewerInventoryAlone(t *testing.T) {
 	w.passingTenant()
 	before := w.stock()
 	_, err := w.raise(&known)
-	it.RequireCode(t, device.CodeInventoryNewer, err)
+	it.RequireCode(t, device.CodeInventoryGenerationAhead, err)
 	w.untouched(before)
 	require.Len(t, w.faulty.Kinds(), 1)
 
@@ -259,9 +259,9 @@ func TestBurnRefusesAndWritesNothing(t *testing.T) {
 		{"burned and newer", true, false, known(-1), false, device.CodeAlreadyBurned},
 		{"burned, nothing known", true, false, nothing, false, device.CodeAlreadyBurned},
 		{"burned before our attempt", true, false, known(0), true, device.CodeAlreadyBurned},
-		{"burned two writes past our attempt", true, false, known(-2), true, device.CodeInventoryNewer},
-		{"newer", false, false, known(-1), false, device.CodeInventoryNewer},
-		{"newer, ours or not", false, false, known(-1), true, device.CodeInventoryNewer},
+		{"burned two writes past our attempt", true, false, known(-2), true, device.CodeInventoryGenerationAhead},
+		{"newer", false, false, known(-1), false, device.CodeInventoryGenerationAhead},
+		{"newer, ours or not", false, false, known(-1), true, device.CodeInventoryGenerationAhead},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.burned, test.used)
@@ -301,10 +301,10 @@ func TestBurnAgainstOneWhoComesFirst(t *testing.T) {
 		{"allocated before the write", it.Before(it.PutReserved, 1), (*world).allocate, true, device.CodeInUse, 0},
 		{"allocated before the write, nothing known", it.Before(it.PutReserved, 1), (*world).allocate, false, device.CodeInUse, 0},
 		{"burned before the write", it.Before(it.PutReserved, 1), func(w *world) { w.put(1) }, false, device.CodeAlreadyBurned, 1},
-		{"used and left before the stock", it.Before(it.Stock, 1), (*world).passingTenant, true, device.CodeInventoryNewer, 0},
-		{"used and left before the write", it.Before(it.PutReserved, 1), (*world).passingTenant, true, device.CodeInventoryNewer, 0},
+		{"used and left before the stock", it.Before(it.Stock, 1), (*world).passingTenant, true, device.CodeInventoryGenerationAhead, 0},
+		{"used and left before the write", it.Before(it.PutReserved, 1), (*world).passingTenant, true, device.CodeInventoryGenerationAhead, 0},
 		{"written before the write, nothing known", it.Before(it.PutReserved, 1), func(w *world) { w.put(0) }, false, "", 1},
-		{"written after the write", it.After(it.PutReserved, 1), func(w *world) { w.put(1) }, true, device.CodeInventoryNewer, 1},
+		{"written after the write", it.After(it.PutReserved, 1), func(w *world) { w.put(1) }, true, device.CodeInventoryGenerationAhead, 1},
 		{"lowered and allocated after the write", it.After(it.PutReserved, 1), func(w *world) { w.put(0); w.allocate() }, false, device.CodeInUse, 0},
 		{"lowered after the write, nothing known", it.After(it.PutReserved, 1), func(w *world) { w.put(0) }, false, "", 1},
 	} {

@@ -52,7 +52,7 @@ type View struct {
 	Driver            string            `json:"driver"`
 	Owner             device.Owner      `json:"owner"`
 	OneTimeUse        bool              `json:"one_time_use"`
-	NotSanitised      bool              `json:"not_sanitised"`
+	NotSanitized      bool              `json:"not_sanitized"`
 	Operation         device.Operation  `json:"operation"`
 	Binding           int               `json:"binding"`
 	ClaimedBy         string            `json:"claimed_by,omitempty"`
@@ -80,7 +80,7 @@ type Facts struct {
 	Driver            string            `json:"driver"`
 	Owner             device.Owner      `json:"owner"`
 	OneTimeUse        bool              `json:"one_time_use,omitempty"`
-	NotSanitised      bool              `json:"not_sanitised,omitempty"`
+	NotSanitized      bool              `json:"not_sanitized,omitempty"`
 	Operation         device.Operation  `json:"operation,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
 	// Provider is the one of Nova's that the device was last seen with.

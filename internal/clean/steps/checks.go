@@ -94,6 +94,6 @@ func runWearCheck(ctx context.Context, w *Work) (Outcome, error) {
 	default:
 		return Outcome{Method: "smart_log", Note: fmt.Sprintf("%d percent of its life used, %d percent spare", now.PercentUsed, now.Spare)}, nil
 	}
-	return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeWornOut,
+	return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeWearLimitExceeded,
 		Message: "the device is worn out: " + why, Remedy: "retire or replace it; the limits stand in the policy (wear)"}
 }

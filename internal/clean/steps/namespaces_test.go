@@ -85,7 +85,7 @@ func TestAnErrorOfWriteZeroesIsFinal(t *testing.T) {
 //
 // F17
 func TestWhatIsNotCompleteIsNeitherZeroedNorVerified(t *testing.T) {
-	split := &device.Fault{Class: device.NeedsOperator, Code: device.CodeLayout, Message: "one is detached"}
+	split := &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch, Message: "one is detached"}
 	for _, operation := range []device.Operation{device.WriteZeroes, device.Shred} {
 		for _, step := range []steps.Step{steps.Zero(), steps.Verify(), steps.ConsolidateNamespaces()} {
 			d := &drive{memory: newMemory(mib, zeroed), incomplete: split}

@@ -182,7 +182,7 @@ func TestWhoHasItIsTold(t *testing.T) {
 			stranger := f.identity
 			stranger.Serial += "0"
 			_, err = f.driver.Open(t.Context(), f.target, stranger, true)
-			hardwaretest.RequireFault(t, err, device.CodeReplaced)
+			hardwaretest.RequireFault(t, err, device.CodeSerialMismatch)
 		})
 	}
 }

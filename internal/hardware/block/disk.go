@@ -86,7 +86,7 @@ func (k Kernel) system() system {
 func (d *Disk) FD() int { return d.h.fd }
 
 // RefuseSignatures refuses a disk that holds something which its owner may still want,
-// unless the operator accepts it (SAFETY F15). Faults: foreign_signature, io_error.
+// unless the operator accepts it (SAFETY F15). Faults: filesystem_signature, io_error.
 func (d *Disk) RefuseSignatures(t hardware.Target) error {
 	return refuseSignatures(d.h, d.h.path, d.h.size, t)
 }

@@ -38,7 +38,7 @@ var overwritingFileSystems = []fileSystem{
 
 // overwriteUnsupported is the fault of a file whose old bytes may outlive a pass of zeroes.
 func overwriteUnsupported(format string, args ...any) *device.Fault {
-	return hardware.Refused(device.CodeNotInPlace, "put it on ext4 without data=journal, xfs or tmpfs", format, args...)
+	return hardware.Refused(device.CodeOverwriteUnsupported, "put it on ext4 without data=journal, xfs or tmpfs", format, args...)
 }
 
 // fileSystemOf finds the file system of an open file in the allow-list.

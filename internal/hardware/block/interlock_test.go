@@ -105,12 +105,12 @@ func TestDataJournalIsReadFromTheTables(t *testing.T) {
 		code               device.Code
 	}{
 		"ordered":                      {line("ext4", "errors=remount-ro"), "rw\ndata=ordered\n", ""},
-		"by option":                    {line("ext4", "data=journal"), "rw\ndata=journal\n", device.CodeNotInPlace},
-		"by superblock":                {line("ext3", "relatime"), "rw\ndata=journal\n", device.CodeNotInPlace},
-		"unknown options":              {line("ext4", "relatime"), "", device.CodeNotInPlace},
+		"by option":                    {line("ext4", "data=journal"), "rw\ndata=journal\n", device.CodeOverwriteUnsupported},
+		"by superblock":                {line("ext3", "relatime"), "rw\ndata=journal\n", device.CodeOverwriteUnsupported},
+		"unknown options":              {line("ext4", "relatime"), "", device.CodeOverwriteUnsupported},
 		"ext2 has neither":             {line("ext2", "relatime"), "", ""},
-		"not in this mount namespace":  {"1 0 0:99 / / rw - btrfs /dev/sdz rw\n", "rw\n", device.CodeNotInPlace},
-		"second mount of the same one": {line("ext4", "relatime") + line("ext4", "data=journal"), "rw\n", device.CodeNotInPlace},
+		"not in this mount namespace":  {"1 0 0:99 / / rw - btrfs /dev/sdz rw\n", "rw\n", device.CodeOverwriteUnsupported},
+		"second mount of the same one": {line("ext4", "relatime") + line("ext4", "data=journal"), "rw\n", device.CodeOverwriteUnsupported},
 		"another form of line":         {"36 35 " + number + " / /mnt\n", "rw\n", device.CodeIO},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestDataJournalIsReadFromTheTables(t *testing.T) {
 func TestLookIntoTheDepthEnds(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	err := realSystem().checkBacking(f.path, f.identity.Device, 8)
-	hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+	hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported)
 }
 
 func TestTablesThatCannotBeReadAreFaults(t *testing.T) {

@@ -180,7 +180,7 @@ func TestWhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
 			before := checksums(t, []string{filepath.Join(dir, "target")})
 			d, target := New(allowAll{}), targetAt(loop)
 			_, err := d.Discover(t.Context(), target, device.Identity{})
-			fault := hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
+			fault := hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
 			require.Contains(t, fault.Message, "holds "+tc.name)
 			require.Contains(t, fault.Remedy, "--accept-signature "+tc.name)
 			require.Equal(t, before, checksums(t, []string{filepath.Join(dir, "target")}))

@@ -88,12 +88,12 @@ func TestNotInPlace(t *testing.T) {
 			before := hardwaretest.Sum(t, stamped(t, path, tc.size))
 			d := New(allowAll{})
 			_, err := d.Discover(t.Context(), targetAt(path), device.Identity{})
-			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotInPlace).Message, tc.says)
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported).Message, tc.says)
 
 			who := identityAnyway(t, path)
 			for _, writable := range []bool{true, false} {
 				h, err := d.Open(t.Context(), targetAt(path), who, writable)
-				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+				hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported)
 				require.Nil(t, h)
 			}
 			require.Equal(t, before, hardwaretest.Sum(t, hardwaretest.File(path)))
@@ -104,11 +104,11 @@ func TestNotInPlace(t *testing.T) {
 			// A loop device over it does no better: O_DIRECT ends at the file.
 			loop := attach(t, path)
 			_, err = d.Discover(t.Context(), targetAt(loop), device.Identity{})
-			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotInPlace).Message, "behind")
+			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported).Message, "behind")
 			who.Path, who.Model = loop, modelLoop
 			for _, writable := range []bool{true, false} {
 				h, err := d.Open(t.Context(), targetAt(loop), who, writable)
-				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+				hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported)
 				require.Nil(t, h)
 			}
 			require.Equal(t, before, hardwaretest.Sum(t, hardwaretest.File(path)))
@@ -157,10 +157,10 @@ func TestFileSystemsThatAreNotListedAreRefusedByMagic(t *testing.T) {
 			}
 			for _, known := range []device.Identity{{}, f.identity} {
 				_, err := f.driver.Discover(t.Context(), f.target, known)
-				hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+				hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported)
 			}
 			h, err := f.driver.Open(t.Context(), f.target, f.identity, true)
-			hardwaretest.RequireFault(t, err, device.CodeNotInPlace)
+			hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported)
 			require.Nil(t, h)
 			require.Equal(t, before, checksums(t, []string{f.path}))
 		})
@@ -183,12 +183,12 @@ func TestExtentFlags(t *testing.T) {
 		"merged":             {0x1000, ""},
 		"shared":             {extentShared | extentLast, device.CodeTargetShared},
 		"shared and encoded": {extentShared | extentEncoded, device.CodeTargetShared},
-		"encoded":            {extentEncoded, device.CodeNotInPlace},
-		"encrypted":          {extentDataEncrypted | extentEncoded, device.CodeNotInPlace},
-		"inline":             {extentDataInline | extentNotAligned, device.CodeNotInPlace},
-		"tail packed":        {extentDataTail | extentNotAligned, device.CodeNotInPlace},
-		"not aligned":        {extentNotAligned, device.CodeNotInPlace},
-		"unknown place":      {extentUnknown, device.CodeNotInPlace},
+		"encoded":            {extentEncoded, device.CodeOverwriteUnsupported},
+		"encrypted":          {extentDataEncrypted | extentEncoded, device.CodeOverwriteUnsupported},
+		"inline":             {extentDataInline | extentNotAligned, device.CodeOverwriteUnsupported},
+		"tail packed":        {extentDataTail | extentNotAligned, device.CodeOverwriteUnsupported},
+		"not aligned":        {extentNotAligned, device.CodeOverwriteUnsupported},
+		"unknown place":      {extentUnknown, device.CodeOverwriteUnsupported},
 		"not yet placed":     {extentDelalloc | extentUnknown, device.CodeTargetBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -244,5 +244,5 @@ func TestAttributesAreReadAsTheKernelWritesThem(t *testing.T) {
 	require.EqualValues(t, 0x80, after&^before)
 
 	require.NoError(t, attributeFault(f.path, after))
-	requireCode(t, attributeFault(f.path, after|xflagRealtime), device.CodeNotInPlace)
+	requireCode(t, attributeFault(f.path, after|xflagRealtime), device.CodeOverwriteUnsupported)
 }

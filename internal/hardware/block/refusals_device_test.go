@@ -107,7 +107,7 @@ var loopRefusals = map[string]refusal{
 			run(t, "losetup", f.loop, f.image+".2")
 			return []string{f.image, f.image + ".2"}
 		},
-		open: device.CodeReplaced, known: device.CodeReplaced, preventedByClaim: true,
+		open: device.CodeSerialMismatch, known: device.CodeSerialMismatch, preventedByClaim: true,
 	},
 	"attached_with_an_offset": {
 		change: reattached("--offset", "4096"),
@@ -194,7 +194,7 @@ var loopRefusals = map[string]refusal{
 			stamped(t, f.path, f.identity.Size)
 			return []string{f.image, f.path}
 		},
-		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
+		open: device.CodeSerialMismatch, known: device.CodeSerialMismatch, check: device.CodeIdentityChanged,
 		message: "names something else now",
 	},
 	"symlink_at_path": {
@@ -258,7 +258,7 @@ var diskRefusals = map[string]refusal{
 	},
 	"replaced": {
 		change: setAttributes(map[string]string{"device/wwid": "naa.5000c500ffffffff\n"}),
-		open:   device.CodeReplaced, known: device.CodeReplaced, check: device.CodeReplaced,
+		open:   device.CodeSerialMismatch, known: device.CodeSerialMismatch, check: device.CodeSerialMismatch,
 		message: "(serial)",
 	},
 	"another_model": {

@@ -57,7 +57,7 @@ var refusals = map[string]refusal{
 			stamped(t, f.path, f.identity.Size)
 			return []string{f.path, f.path + ".2"}
 		},
-		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
+		open: device.CodeSerialMismatch, known: device.CodeSerialMismatch, check: device.CodeIdentityChanged,
 		message: "names something else now",
 	},
 	"removed_and_made_anew": {
@@ -66,7 +66,7 @@ var refusals = map[string]refusal{
 			stamped(t, f.path, f.identity.Size)
 			return []string{f.path}
 		},
-		open: device.CodeReplaced, known: device.CodeReplaced, check: device.CodeIdentityChanged,
+		open: device.CodeSerialMismatch, known: device.CodeSerialMismatch, check: device.CodeIdentityChanged,
 		message: "was removed", zero: true,
 	},
 	"symlink_at_path": {

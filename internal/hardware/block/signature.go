@@ -212,7 +212,7 @@ func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target)
 		return nil
 	}
 	all := strings.Join(found, ",")
-	return hardware.Refused(device.CodeForeignSignature,
+	return hardware.Refused(device.CodeFilesystemSignature,
 		fmt.Sprintf("if it may be destroyed, enroll it with --accept-signature %s", all),
 		"%q holds %s", path, strings.Join(found, ", "))
 }

@@ -93,14 +93,14 @@ func TestForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 			before := checksums(t, []string{path})
 			d, target := New(allowAll{}), targetAt(path)
 			_, err := d.Discover(t.Context(), target, device.Identity{})
-			fault := hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
+			fault := hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
 			require.Contains(t, fault.Message, "holds "+tc.name)
 			require.Contains(t, fault.Remedy, "--accept-signature "+tc.name)
 			require.Equal(t, device.NeedsOperator, fault.Class)
 
 			target.AcceptSignature = "something"
 			_, err = d.Discover(t.Context(), target, device.Identity{})
-			hardwaretest.RequireFault(t, err, device.CodeForeignSignature)
+			hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature)
 			require.Equal(t, before, checksums(t, []string{path}))
 
 			moved := target
@@ -126,7 +126,7 @@ func TestEverySignatureNeedsItsName(t *testing.T) {
 	for _, accepted := range []string{"", "gpt", "iso9660", "iso", "iso9660gpt"} {
 		target.AcceptSignature = accepted
 		_, err := d.Discover(t.Context(), target, device.Identity{})
-		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeForeignSignature).Remedy, "--accept-signature iso9660,gpt")
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeFilesystemSignature).Remedy, "--accept-signature iso9660,gpt")
 	}
 	for _, accepted := range []string{"iso9660,gpt", "gpt, iso9660", "gpt,xfs,iso9660"} {
 		target.AcceptSignature = accepted

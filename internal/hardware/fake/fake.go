@@ -170,7 +170,7 @@ func verifyIdentity(enrolled, found device.Identity, wanted settings, at deviceD
 	if field == "" {
 		return nil
 	}
-	code := device.ChangedCode(field)
+	code := device.MismatchCode(field)
 	if enrolled == (device.Identity{}) {
 		code = device.CodeIdentityChanged // it was never enrolled
 	}

@@ -208,7 +208,7 @@ func TestAnotherDeviceUnderTheNameIsRefused(t *testing.T) {
 				tc.damage(t, string(contents))
 			}
 			if tc.code == "" {
-				tc.code = device.ChangedCode(name)
+				tc.code = device.MismatchCode(name)
 			}
 			now := target("d1", append([]string{"size", "8MiB"}, tc.settings...)...)
 			_, err := d.Discover(t.Context(), now, who)
@@ -375,7 +375,7 @@ func TestFaultIsCountedBeforeItHappens(t *testing.T) {
 
 	// Who cannot count must not let it happen.
 	require.NoError(t, os.Rename(filepath.Join(d.dir, "fake/d1"), filepath.Join(d.dir, "fake/moved")))
-	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, who.Size), device.CodeStateDir)
+	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, who.Size), device.CodeStateDirError)
 }
 
 // TestCrashTakesTheWorkerDownOnce runs itself as a worker that is killed.
@@ -444,9 +444,9 @@ func TestStateThatCannotBeReadIsAFault(t *testing.T) {
 	before := hardwaretest.Sum(t, contents)
 	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "fake/d1/state.json"), []byte("{"), 0o600))
 	_, err := d.Discover(t.Context(), of, who)
-	hardwaretest.RequireFault(t, err, device.CodeStateDir)
+	hardwaretest.RequireFault(t, err, device.CodeStateDirError)
 	h, err := d.Open(t.Context(), of, who, true)
-	hardwaretest.RequireFault(t, err, device.CodeStateDir)
+	hardwaretest.RequireFault(t, err, device.CodeStateDirError)
 	require.Nil(t, h)
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
 }

@@ -46,7 +46,7 @@ func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.Contains(t, fault(t, device.CodeWornOut, err).Message, tt.says)
+			require.Contains(t, fault(t, device.CodeWearLimitExceeded, err).Message, tt.says)
 		})
 	}
 }
@@ -62,8 +62,8 @@ func TestWhatTenantsLeave(t *testing.T) {
 		says   string
 	}{
 		"nothing":              {func(*nvmesim.Controller) {}, "", "TCG"},
-		"Opal owned":           {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeLocked, "owned by TCG Opal"},
-		"Opal locked":          {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeLocked, "locked true"},
+		"Opal owned":           {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeSecurityLocked, "owned by TCG Opal"},
+		"Opal locked":          {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true, Locked: true} }, device.CodeSecurityLocked, "locked true"},
 		"Opal at rest":         {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true} }, "", "TCG locking not enabled"},
 		"staged firmware":      {func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
 		"other firmware":       {func(c *nvmesim.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
@@ -235,7 +235,7 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 		code   device.Code
 	}{
 		"failed, nothing left":    {failed, func(*nvmesim.Controller) {}, ""},
-		"failed, Opal owned":      {failed, func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeLocked},
+		"failed, Opal owned":      {failed, func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true, Enabled: true} }, device.CodeSecurityLocked},
 		"failed, staged firmware": {failed, func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},
 		"runs, nothing left":      {runs, func(*nvmesim.Controller) {}, ""},
 		"runs, staged firmware":   {runs, func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged},

@@ -415,7 +415,7 @@ func TestZeroResumes(t *testing.T) {
 	b.writeAsTenant(0)
 	all := b.tenantBlocks(0)
 	b.site.ClearLog()
-	fault(t, device.CodeReplaced, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
+	fault(t, device.CodeSerialMismatch, b.clean(0, found, device.WriteZeroes).step(t.Context(), "zero"))
 	require.Equal(t, all, b.tenantBlocks(0))
 	for _, c := range b.site.Log() {
 		require.NotContains(t, changes, c.Opcode)

@@ -33,7 +33,7 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 		"not to be run":  {os.DevNull, device.CodeToolMissing, "cannot be run"},
 		"broken":         {script("echo libnvme.so.1: no such file >&2; exit 127"), device.CodeToolMissing, "libnvme.so.1"},
 		"too old":        {script("echo nvme version 1.8"), device.CodeToolTooOld, "1.16 or later is needed"},
-		"something else": {script("echo hello"), device.CodeToolOutput, "it tells no version"},
+		"something else": {script("echo hello"), device.CodeToolOutputInvalid, "it tells no version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fault(t, tt.code, nvme.New(nvme.Host{Tool: tt.tool}).Init(t.Context()))
@@ -91,7 +91,7 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 		change func(*nvmesim.Controller)
 		code   device.Code
 	}{
-		"serial":    {func(c *nvmesim.Controller) { c.Serial = "S2" }, device.CodeReplaced},
+		"serial":    {func(c *nvmesim.Controller) { c.Serial = "S2" }, device.CodeSerialMismatch},
 		"model":     {func(c *nvmesim.Controller) { c.Model = "Other" }, device.CodeIdentityChanged},
 		"subsystem": {func(c *nvmesim.Controller) { c.SubsystemNQN = "nqn.2014-08.org.nvmexpress:uuid:other" }, device.CodeIdentityChanged},
 		"capacity":  {func(c *nvmesim.Controller) { c.Capacity += 4096 }, device.CodeIdentityChanged},
@@ -179,7 +179,7 @@ func TestAForeignSignatureIsRefusedOnce(t *testing.T) {
 	label := append([]byte("LABELONE"), make([]byte, 16)...)
 	b.site.Write(0, 0x200, append(label, "LVM2 001"...))
 	_, err := b.driver.Discover(t.Context(), b.target(0), device.Identity{})
-	require.Contains(t, fault(t, device.CodeForeignSignature, err).Remedy, "--accept-signature lvm2")
+	require.Contains(t, fault(t, device.CodeFilesystemSignature, err).Remedy, "--accept-signature lvm2")
 	target := b.target(0)
 	target.AcceptSignature = "lvm2"
 	_, err = b.driver.Discover(t.Context(), target, device.Identity{})

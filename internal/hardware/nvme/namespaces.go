@@ -122,7 +122,7 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 		}
 	}
 	if who.BlockSize == 0 {
-		return who, hardware.Refused(device.CodeLayout, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.Address)
+		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.Address)
 	}
 	if c.id.Capabilities().ManageNamespaces && who.Capacity > 0 {
 		who.Size = who.Capacity / who.BlockSize * who.BlockSize
@@ -130,7 +130,7 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 	}
 	sum, err := now.totalBytes()
 	if err == nil && sum == 0 {
-		err = hardware.Refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
+		err = hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
 	}
 	who.Size = sum
 	return who, err
@@ -142,7 +142,7 @@ func (c *controller) withDefaultFormat(who device.Identity) (device.Identity, er
 	who.BlockSize = 512
 	who.Size = who.Capacity / who.BlockSize * who.BlockSize
 	if who.Size == 0 {
-		return who, hardware.Refused(device.CodeLayout, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.Address)
+		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.Address)
 	}
 	return who, nil
 }
@@ -215,7 +215,7 @@ func (h *handle) CheckComplete(ctx context.Context) error {
 	}
 	const remedy = "consolidate its namespaces with the vendor's tool, or replace the device"
 	wrong := func(format string, args ...any) error {
-		return hardware.Refused(device.CodeLayout, remedy, format, args...)
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, remedy, format, args...)
 	}
 	if len(now.allocated) == 0 {
 		return wrong("the drive at %s has no namespace", h.c.Address)
@@ -257,7 +257,7 @@ func (h *handle) CanConsolidate() bool { return h.c.id.Capabilities().ManageName
 // the next run deletes what is there and begins again.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if !h.CanConsolidate() {
-		return hardware.Refused(device.CodeLayout, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
 	}
 	format, err := h.formatIndex(ctx)
 	if err != nil {
@@ -280,7 +280,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(after.allocated) > 0 {
-		return hardware.Refused(device.CodeLayout, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.Address, len(after.allocated))
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.Address, len(after.allocated))
 	}
 	create := privileged.Request{Verb: privileged.CreateNamespace, Blocks: uint64(h.enrolled.Size / h.enrolled.BlockSize), Format: uint8(format)}
 	if err := h.change(ctx, mayGoOn, create); err != nil {
@@ -291,7 +291,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(made.allocated) != 1 {
-		return hardware.Refused(device.CodeLayout, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.Address, len(made.allocated))
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.Address, len(made.allocated))
 	}
 	attach := privileged.Request{Verb: privileged.AttachNamespace, NSID: made.allocated[0], Controller: h.c.id.ID}
 	if err := h.change(ctx, mayGoOn, attach); err != nil {
@@ -322,7 +322,7 @@ func (h *handle) formatIndex(ctx context.Context) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, hardware.Refused(device.CodeLayout, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.Address, h.enrolled.BlockSize)
+	return 0, hardware.Refused(device.CodeNamespaceLayoutMismatch, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.Address, h.enrolled.BlockSize)
 }
 
 // claimNewNamespace waits until the kernel shows the new namespace, claims it, and proves by

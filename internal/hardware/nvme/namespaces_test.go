@@ -87,7 +87,7 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 			b.site.Rescan(0)
 			r := b.clean(0, found, device.WriteZeroes)
 			step, err := r.all(t.Context(), names...)
-			fault(t, device.CodeLayout, err)
+			fault(t, device.CodeNamespaceLayoutMismatch, err)
 			require.Equal(t, "zero", step)
 			require.Equal(t, all, b.tenantBlocks(0), "nothing is written")
 		})

@@ -82,7 +82,7 @@ func (d *Driver) Name() string { return "nvme" }
 
 // Init refuses a host without nvme-cli, or with one whose output is not understood
 // (S2.3), and one on which nothing may open a controller (S2.67). Faults: tool_missing,
-// tool_too_old, tool_output, not_allowed.
+// tool_too_old, tool_output_invalid, not_allowed.
 func (d *Driver) Init(ctx context.Context) error {
 	output, err := d.executor.Version(ctx)
 	if f := (*privileged.Failure)(nil); errors.As(err, &f) {

@@ -59,7 +59,7 @@ func TestACommandThatEndsWellProvesNothing(t *testing.T) {
 			})
 			b.site.Rescan(0)
 			step, err := b.clean(0, found, device.WriteZeroes).all(t.Context(), "consolidate_namespaces", "zero", "verify")
-			fault(t, device.CodeLayout, err)
+			fault(t, device.CodeNamespaceLayoutMismatch, err)
 			require.Equal(t, "consolidate_namespaces", step)
 		})
 	}

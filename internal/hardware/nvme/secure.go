@@ -85,7 +85,7 @@ func (c *controller) checkOpal(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if found.Enabled || found.Locked || found.ShadowMBR {
-		return "", hardware.Refused(device.CodeLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
+		return "", hardware.Refused(device.CodeSecurityLocked, "revert it with the PSID printed on its label (sedutil-cli --yesIreallywanttoERASEALLmydatausingthePSID), then clean it",
 			"the drive at %s is owned by TCG Opal (enabled %t, locked %t, shadow MBR %t)", c.Address, found.Enabled, found.Locked, found.ShadowMBR)
 	}
 	if !found.Supported {

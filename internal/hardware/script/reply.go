@@ -120,7 +120,7 @@ func decodeStrict(line []byte, into any) error {
 
 // badAnswer is the fault of a program that ended well and said something else.
 func (c *pciDevice) badAnswer(verb string, err error) error {
-	return hardware.Refused(device.CodeToolOutput, "correct the script", "script %s, %s: %v", c.script, verb, err)
+	return hardware.Refused(device.CodeToolOutputInvalid, "correct the script", "script %s, %s: %v", c.script, verb, err)
 }
 
 // oneLine makes one line of what a program said, cut where it is too long: a tool may print

@@ -30,18 +30,18 @@ func TestOnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
 		body, says string
 		code       device.Code
 	}{
-		"nothing":           {"exit 0", "no JSON object", device.CodeToolOutput},
-		"words":             {"echo done; exit 0", `"done"`, device.CodeToolOutput},
-		"not done":          {`echo '{"done": false}'; exit 0`, "does not say that it is done", device.CodeToolOutput},
-		"nothing of done":   {`echo '{"note": "well"}'; exit 0`, "does not say that it is done", device.CodeToolOutput},
-		"misspelt":          {`echo '{"doen": true}'; exit 0`, "doen", device.CodeToolOutput},
-		"two":               {`echo '{"done": true} {"done": true}'; exit 0`, "more than one", device.CodeToolOutput},
-		"not the last":      {`echo '{"done": true}'; echo and then; exit 0`, "and then", device.CodeToolOutput},
-		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "no JSON object", device.CodeToolOutput},
+		"nothing":           {"exit 0", "no JSON object", device.CodeToolOutputInvalid},
+		"words":             {"echo done; exit 0", `"done"`, device.CodeToolOutputInvalid},
+		"not done":          {`echo '{"done": false}'; exit 0`, "does not say that it is done", device.CodeToolOutputInvalid},
+		"nothing of done":   {`echo '{"note": "well"}'; exit 0`, "does not say that it is done", device.CodeToolOutputInvalid},
+		"misspelt":          {`echo '{"doen": true}'; exit 0`, "doen", device.CodeToolOutputInvalid},
+		"two":               {`echo '{"done": true} {"done": true}'; exit 0`, "more than one", device.CodeToolOutputInvalid},
+		"not the last":      {`echo '{"done": true}'; echo and then; exit 0`, "and then", device.CodeToolOutputInvalid},
+		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "no JSON object", device.CodeToolOutputInvalid},
 		"done and failed":   {`echo '{"done": true}'; echo "no luck" >&2; exit 3`, "exit status 3: no luck", device.CodeStepFailed},
 		"killed":            {`echo '{"done": true}'; kill -9 $$`, "signal: killed", device.CodeStepFailed},
 		"somebody has it":   {`echo "user 12 has it" >&2; exit 75`, "user 12 has it", device.CodeTargetBusy},
-		"and more":          {`echo '{"done": true}} failed'; exit 0`, "more than one", device.CodeToolOutput},
+		"and more":          {`echo '{"done": true}} failed'; exit 0`, "more than one", device.CodeToolOutputInvalid},
 		"no text":           {`printf 'Ger\344t \033[1mdefekt' >&2; exit 3`, "exit status 3: Ger\uFFFDt \uFFFD[1mdefekt", device.CodeStepFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAnswersToIdentify(t *testing.T) {
 			r := newFakeHost(t)
 			r.write(t, "identity", tt.answer)
 			_, err := r.driver.Discover(t.Context(), r.target, device.Identity{})
-			requireFault(t, err, device.CodeToolOutput, tt.says)
+			requireFault(t, err, device.CodeToolOutputInvalid, tt.says)
 		})
 	}
 }

@@ -70,7 +70,7 @@ func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
 	requireFault(t, err, device.CodeNoSuchStep, "does not offer firmware_reflash")
 	r.write(t, "identity", `{"serial": "S1"}`)
 	_, err = h.(hardware.StepRunner).RunStep(t.Context(), "erase_device", neverStop)
-	requireFault(t, err, device.CodeToolOutput, "does not offer erase_device")
+	requireFault(t, err, device.CodeToolOutputInvalid, "does not offer erase_device")
 	require.NotContains(t, r.calls(t), "erase_device")
 	require.NotContains(t, r.calls(t), "firmware_reflash")
 }
@@ -159,7 +159,7 @@ func TestOnlyTheEnrolledCard(t *testing.T) {
 	}{
 		"another serial": {func(t *testing.T, r *fakeHost) {
 			r.write(t, "identity", identity("S2", "A100", 42949672960, "erase_device", "verify"))
-		}, device.CodeReplaced},
+		}, device.CodeSerialMismatch},
 		"another model": {func(t *testing.T, r *fakeHost) {
 			r.write(t, "identity", identity("S1", "H100", 42949672960, "erase_device", "verify"))
 		}, device.CodeIdentityChanged},

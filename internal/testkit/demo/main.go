@@ -88,7 +88,7 @@ func workPlace(ctx context.Context, wanted string) (place, note string, err erro
 		return wanted, "", nil
 	}
 	var f *device.Fault
-	if !errors.As(refused, &f) || f.Code != device.CodeNotInPlace {
+	if !errors.As(refused, &f) || f.Code != device.CodeOverwriteUnsupported {
 		return "", "", refused
 	}
 	place, err = os.MkdirTemp("/dev/shm", "burnish-demo-")

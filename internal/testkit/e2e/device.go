@@ -175,7 +175,7 @@ func (s *Site) AwaitReturned(t testing.TB, d Device, within time.Duration) contr
 	d.RequireZero(t)
 	v := s.AwaitState(t, d.Name, 10*time.Second, device.Available)
 	require.False(t, v.Dirty)
-	require.False(t, v.NotSanitised)
+	require.False(t, v.NotSanitized)
 	s.RequireReserved(t, d.Name, 0)
 	return v
 }

@@ -43,8 +43,8 @@ func TestEnrollRefusals(t *testing.T) {
 		"a path outside host.yaml":         {device.CodeNotAllowed, block(outside.Path)},
 		"a link to a path outside":         {device.CodeNotAllowed, block(link)},
 		"a file that is not there":         {device.CodeTargetMissing, block(filepath.Join(s.Files, "missing.img"))},
-		"a file that is enrolled already":  {device.CodeIdentityTaken, block(d.Path)},
-		"a serial that is enrolled":        {device.CodeIdentityTaken, []string{"--driver", "fake", "--set", "size=1MiB,serial=SAME"}},
+		"a file that is enrolled already":  {device.CodeDuplicateSerial, block(d.Path)},
+		"a serial that is enrolled":        {device.CodeDuplicateSerial, []string{"--driver", "fake", "--set", "size=1MiB,serial=SAME"}},
 		"a driver's setting that is wrong": {device.CodeInvalidSetting, []string{"--driver", "fake", "--set", "colour=red"}},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestEnrollRefusals(t *testing.T) {
 	})
 	t.Run("a host without a worker", func(t *testing.T) {
 		t.Parallel()
-		s.Refused(t, device.CodeHostSilent, "enroll", "other3", "--host", "nobody", "--driver", "fake", "--timeout", "60s")
+		s.Refused(t, device.CodeHostUnreachable, "enroll", "other3", "--host", "nobody", "--driver", "fake", "--timeout", "60s")
 		s.Refused(t, device.CodeNotFound, "show", "other3")
 	})
 	t.Run("with other settings than before", func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestReplacedFile(t *testing.T) {
 	d.Stamp(t, 9)
 	s.Must(t, "provide", "d1")
 	v := s.AwaitState(t, "d1", 20*time.Second, device.Error)
-	require.Equal(t, string(device.CodeReplaced), v.Fault)
+	require.Equal(t, string(device.CodeSerialMismatch), v.Fault)
 	d.RequireStamps(t, 9)
 	s.RequireReserved(t, "d1", 1)
 
@@ -116,7 +116,7 @@ func TestRefusedEnrolmentForgetsNothing(t *testing.T) {
 	require.NoError(t, s.Client.TerminateWorkflow(t.Context(), contract.WorkflowID("d1"), "", "test"))
 	require.NoError(t, os.Rename(d.Path, d.Path+".enrolled"))
 	d.Stamp(t, 9)
-	s.Refused(t, device.CodeReplaced, s.EnrollArgs(d, "--provide")...)
+	s.Refused(t, device.CodeSerialMismatch, s.EnrollArgs(d, "--provide")...)
 	d.RequireStamps(t, 9)
 	require.NoError(t, os.Rename(d.Path+".enrolled", d.Path))
 

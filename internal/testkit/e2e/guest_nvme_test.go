@@ -71,7 +71,7 @@ func testNVMeLayouts(t *testing.T) {
 	// name is nobody's.
 	empty, flags := withNVMe.device(t, l, "EMPTY")
 	empty.Driver = withNVMe.name
-	l.Refused(t, "layout", l.EnrollArgs(empty, flags...)...)
+	l.Refused(t, "namespace_layout_mismatch", l.EnrollArgs(empty, flags...)...)
 	l.Refused(t, device.CodeNotFound, "show", empty.Name)
 	network := Device{Name: l.Site.Host + "_0000:00:11.0", Driver: withNVMe.name}
 	r := l.Burnish(t, l.EnrollArgs(network, "--address", "0000:00:11.0")...)
@@ -101,7 +101,7 @@ func testNVMeLayouts(t *testing.T) {
 		d := l.drive(t, serial)
 		v := l.awaitCleanEnd(t, d)
 		require.Equal(t, device.Error, v.DeviceState, serial)
-		require.Contains(t, []string{"command_refused", "layout"}, v.Fault, "%s: %s", serial, v.LastError)
+		require.Contains(t, []string{"command_refused", "namespace_layout_mismatch"}, v.Fault, "%s: %s", serial, v.LastError)
 		require.NotEmpty(t, v.Remedy)
 		require.True(t, v.Dirty)
 		require.True(t, v.NeedsOperator)

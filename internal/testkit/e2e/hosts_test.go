@@ -38,10 +38,10 @@ func TestHostUnreachable(t *testing.T) {
 			require.Less(t, time.Since(began), 5*time.Second, "the tenant does not wait (S3.18)")
 			v := s.AwaitDevice(t, "d1", 15*time.Second, "to need an operator", func(v contract.View) bool { return v.NeedsOperator })
 			require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
-			require.Equal(t, string(device.CodeHostSilent), v.Fault)
+			require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 			require.Contains(t, v.Remedy, s.Host)
 			require.Equal(t, device.Cleaning, v.DeviceState)
-			require.Contains(t, s.Must(t, "list", "--needs-operator", "--fault", "host_silent"), "d1")
+			require.Contains(t, s.Must(t, "list", "--needs-operator", "--fault", "host_unreachable"), "d1")
 			d.RequireStamps(t, 2)
 			s.RequireReserved(t, "d1", 1)
 
@@ -66,7 +66,7 @@ func TestHostUnreachableInMidWipe(t *testing.T) {
 	w.Kill(t)
 	before, _ := s.Journal(t, "d1")
 	v := s.AwaitDevice(t, "d1", 60*time.Second, "to need an operator", func(v contract.View) bool { return v.NeedsOperator })
-	require.Equal(t, string(device.CodeHostSilent), v.Fault)
+	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 	w.Start(t)
 	PollFast(t, 20*time.Second, "the wipe to go on", func() (bool, string) {
 		e, _ := s.Journal(t, "d1")

@@ -94,7 +94,7 @@ func TestCleanupTimeoutIsRunningTime(t *testing.T) {
 }
 
 // With automated cleaning off a one-time-use device waits for the operator's
-// clean, any other returns at once, not sanitised.
+// clean, any other returns at once, not sanitized.
 //
 // D7, S3.6
 func TestAutomatedCleanOff(t *testing.T) {
@@ -111,7 +111,7 @@ func TestAutomatedCleanOff(t *testing.T) {
 		s.Unbind(t, d.Name, "alice")
 	}
 	v := s.AwaitState(t, "often", 10*time.Second, device.Available)
-	require.True(t, v.NotSanitised)
+	require.True(t, v.NotSanitized)
 	require.False(t, v.Dirty)
 	s.RequireReserved(t, "often", 0)
 	often.RequireStamps(t, 2)
@@ -127,13 +127,13 @@ func TestAutomatedCleanOff(t *testing.T) {
 	s.Must(t, "clean", "once", "--wait", "--timeout", "30s")
 	s.AwaitReturned(t, once, time.Second)
 
-	// The next full plan ends NotSanitised.
+	// The next full plan ends NotSanitized.
 	s.Must(t, "manage", "often")
 	s.RequireReserved(t, "often", 1)
 	s.Must(t, "clean", "often", "--steps", "zero,verify", "--wait", "--timeout", "30s")
 	v = s.Show(t, "often")
 	require.Equal(t, device.Manageable, v.DeviceState)
-	require.True(t, v.NotSanitised, "named steps are no full plan (F7)")
+	require.True(t, v.NotSanitized, "named steps are no full plan (F7)")
 	often.RequireZero(t)
 }
 
@@ -193,7 +193,7 @@ func TestNoErasePath(t *testing.T) {
 	s.RequireReserved(t, "often", 1)
 	s.Unbind(t, "often", "alice")
 	v = s.AwaitState(t, "often", 10*time.Second, device.Available)
-	require.True(t, v.NotSanitised)
+	require.True(t, v.NotSanitized)
 	s.RequireReserved(t, "often", 0)
 	often.RequireStamps(t, 2)
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,14 +15,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"burnish/internal/testkit/proc"
 )
 
 //go:embed producer.py
 var producerProgram string
 
-// Notification is one that a service of Nova sends.
+// Notification is what a service of Nova is told to say.
 type Notification struct {
 	// EventType such as "instance.delete.end".
 	EventType string `json:"event_type"`
@@ -31,7 +30,7 @@ type Notification struct {
 	Priority string `json:"priority"`
 	// Timestamp in ISO form without zone, UTC; default: now.
 	Timestamp string `json:"timestamp,omitempty"`
-	// Payload is one of Nova's versioned objects.
+	// Payload is a versioned object of Nova's.
 	Payload any `json:"payload"`
 }
 
@@ -57,29 +56,36 @@ func Payload(instance string, host, node any) map[string]any {
 	}
 }
 
-// Producer is oslo.messaging's Notifier with the settings of a service of Nova.
+// Producer is oslo.messaging's Notifier, set up as a service of Nova has it.
 type Producer struct {
-	process *proc.Process
-	in      io.Writer
+	process *exec.Cmd
+	in      io.WriteCloser
 	out     *bufio.Reader
+	errors  string
 	mu      sync.Mutex
 }
 
-// StartProducer starts a producer for a broker's transport URL. Its files are in dir. The
-// caller stops it.
-func StartProducer(dir, transportURL, exchange, topic string) (*Producer, error) {
-	cmd := exec.Command(python, "-c", producerProgram, transportURL, exchange, topic)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "LANG=C.UTF-8", "PYTHONWARNINGS=ignore"}
-	in, err := cmd.StdinPipe()
+// StartProducer starts one for a broker's transport_url. Its files lie in dir; who
+// started it stops it.
+func StartProducer(dir, transportURL, exchange, topic string) (p *Producer, err error) {
+	p = &Producer{errors: filepath.Join(dir, "producer-"+uuid.NewString()+".log")}
+	file, err := os.Create(p.errors)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
+	defer func() { err = errors.Join(err, file.Close()) }() // the program has it for itself
+	p.process = exec.Command(python, "-c", producerProgram, transportURL, exchange, topic)
+	p.process.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "LANG=C.UTF-8", "PYTHONWARNINGS=ignore"}
+	p.process.Stderr = file
+	if p.in, err = p.process.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.process.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{in: in, out: bufio.NewReader(out)}
-	if p.process, err = proc.Start("the producer", filepath.Join(dir, "producer-"+uuid.NewString()+".log"), cmd); err != nil {
+	p.out = bufio.NewReader(out)
+	if err := p.process.Start(); err != nil {
 		return nil, err
 	}
 	if _, err := p.answer(); err != nil {
@@ -88,8 +94,8 @@ func StartProducer(dir, transportURL, exchange, topic string) (*Producer, error)
 	return p, nil
 }
 
-// Send sends notifications one after the other and returns when the library has processed
-// each. Warnings of the library, such as that it dropped a notification, are errors.
+// Send sends notifications one after the other, and returns once the library has let go
+// of each. Its complaints, a notification that it dropped among them, are an error.
 func (p *Producer) Send(all ...Notification) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,21 +108,21 @@ func (p *Producer) Send(all ...Notification) error {
 			return err
 		}
 		if _, err := p.in.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("write to the producer: %w: %s", err, p.process.Tail())
+			return fmt.Errorf("the producer is gone: %w: %s", err, tail(p.errors))
 		}
-		warnings, err := p.answer()
+		complaints, err := p.answer()
 		if err != nil {
 			return err
 		}
-		if len(warnings) > 0 {
-			return fmt.Errorf("%s: oslo.messaging warns: %s", n.EventType, strings.Join(warnings, "; "))
+		if len(complaints) > 0 {
+			return fmt.Errorf("%s: oslo.messaging complains: %s", n.EventType, strings.Join(complaints, "; "))
 		}
 	}
 	return nil
 }
 
-// answer waits for the producer's next line.
-func (p *Producer) answer() (warnings []string, err error) {
+// answer waits for the producer's line.
+func (p *Producer) answer() (complaints []string, err error) {
 	type read struct {
 		line []byte
 		err  error
@@ -129,19 +135,30 @@ func (p *Producer) answer() (warnings []string, err error) {
 	select {
 	case r := <-got:
 		if r.err != nil {
-			return nil, fmt.Errorf("the producer ended: %w: %s", r.err, p.process.Tail())
+			return nil, fmt.Errorf("the producer ended: %w: %s", r.err, tail(p.errors))
 		}
 		var answer struct {
-			Warnings []string `json:"warnings"`
+			Complaints []string `json:"complaints"`
 		}
 		if err := json.Unmarshal(r.line, &answer); err != nil {
-			return nil, fmt.Errorf("the producer wrote %q: %w", r.line, err)
+			return nil, fmt.Errorf("the producer says %q: %w", r.line, err)
 		}
-		return answer.Warnings, nil
+		return answer.Complaints, nil
 	case <-time.After(time.Minute):
-		return nil, fmt.Errorf("the producer does not answer: %s", p.process.Tail())
+		return nil, fmt.Errorf("the producer does not answer: %s", tail(p.errors))
 	}
 }
 
 // Stop ends the producer.
-func (p *Producer) Stop() error { return p.process.Kill() }
+func (p *Producer) Stop() error {
+	closing := p.in.Close()
+	if err := p.process.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	// How it ended is no news: it was killed.
+	var exit *exec.ExitError
+	if err := p.process.Wait(); err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	return closing
+}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"burnish/internal/atomicfile"
+	"golang.org/x/sys/unix"
 )
 
 // world is what a site's state file holds, with its lock held.
@@ -81,7 +81,10 @@ func withState(dir string, do func(*state) error) error {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	if err := atomicfile.Lock(int(lock.Fd())); err != nil {
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
 		return fmt.Errorf("lock the site: %w", err)
 	}
 	w := &state{dir: dir}

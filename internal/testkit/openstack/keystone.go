@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The user that Keystone starts with.
+// What the user that Keystone begins with is called.
 const (
 	User     = "admin"
 	Password = "secret"
@@ -20,10 +20,10 @@ const (
 	Region   = "RegionOne"
 )
 
-// serviceUser is the user that Placement itself logs in as.
+// serviceUser is who Placement itself is.
 const serviceUser = "placement"
 
-// Keystone is a Keystone with one user in the role admin, which Placement demands.
+// Keystone is a Keystone with one user, whose role admin Placement asks for.
 type Keystone struct {
 	*Service
 	token string // of the test itself
@@ -33,7 +33,7 @@ const keystoneDatabase = "keystone.sqlite"
 
 var (
 	keystoneOnce  sync.Once
-	keystoneFiles map[string][]byte // of a Keystone that has just been set up
+	keystoneFiles map[string][]byte // of a Keystone that nobody has used yet
 )
 
 // KeystoneOptions says what kind of Keystone a test wants.
@@ -54,7 +54,7 @@ func StartKeystone(t testing.TB, o KeystoneOptions) *Keystone {
 	conf := filepath.Join(dir, "keystone.conf")
 	k := &Keystone{Service: &Service{Dir: dir, name: "keystone", command: []string{keystonePublic}}}
 	k.env = []string{"OS_KEYSTONE_CONFIG_DIR=" + dir, "OS_KEYSTONE_CONFIG_FILES=" + conf}
-	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, `[DEFAULT]
+	write(t, conf, fmt.Sprintf(`[DEFAULT]
 use_stderr = false
 [database]
 connection = sqlite:///%[1]s/%[3]s
@@ -68,7 +68,7 @@ key_repository = %[1]s/fernet
 key_repository = %[1]s/credential
 [identity]
 password_hash_rounds = 4
-`, dir, int(o.TokenLifetime.Seconds()), keystoneDatabase), 0o600))
+`, dir, int(o.TokenLifetime.Seconds()), keystoneDatabase))
 	keystoneOnce.Do(func() {
 		k.setUp(t, conf)
 		keystoneFiles = readKeystoneFiles(t, dir)
@@ -78,28 +78,27 @@ password_hash_rounds = 4
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, path), text, 0o600))
 	}
-	k.serveTest(t)
+	serve(t, k.Service)
 	k.login(t)
-	k.registerService(t, "identity", k.URL+"/v3") // Placement finds Keystone by the catalog
+	k.registerService(t, "identity", k.URL+"/v3") // Placement looks for it there
 	return k
 }
 
-// setUp creates the database and the keys, which takes most of the time of a start.
+// setUp makes database and keys, which takes most of the time of a start.
 func (k *Keystone) setUp(t testing.TB, conf string) {
 	t.Helper()
 	manage := func(args ...string) {
-		require.NoError(t, runPython(t.Context(), k.Dir, k.env, "", append([]string{keystoneManage, "--config-file", conf}, args...)...))
+		run(t, k.Dir, k.env, "", append([]string{keystoneManage, "--config-file", conf}, args...)...)
 	}
 	manage("db_sync")
-	// Otherwise a write during a read is answered 500, "database is locked".
-	require.NoError(t, runPython(t.Context(), k.Dir, nil, "", "-c",
-		`import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")`, filepath.Join(k.Dir, keystoneDatabase)))
-	var keyOwner []string
-	if os.Getuid() == 0 { // only root may, and must, name the owner of the keys
-		keyOwner = []string{"--keystone-user", "root", "--keystone-group", "root"}
+	// Else a write while it reads is answered 500, "database is locked".
+	run(t, k.Dir, nil, "", "-c", `import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")`, filepath.Join(k.Dir, keystoneDatabase))
+	var whose []string
+	if os.Getuid() == 0 { // root must say whose the keys are, and nobody else may
+		whose = []string{"--keystone-user", "root", "--keystone-group", "root"}
 	}
-	manage(append([]string{"fernet_setup"}, keyOwner...)...)
-	manage(append([]string{"credential_setup"}, keyOwner...)...)
+	manage(append([]string{"fernet_setup"}, whose...)...)
+	manage(append([]string{"credential_setup"}, whose...)...)
 	for _, user := range []string{User, serviceUser} {
 		manage("bootstrap", "--bootstrap-password", Password, "--bootstrap-username", user, "--bootstrap-project-name", Project,
 			"--bootstrap-role-name", "admin", "--bootstrap-region-id", Region)
@@ -124,8 +123,8 @@ func readKeystoneFiles(t testing.TB, dir string) map[string][]byte {
 	return all
 }
 
-// middleware is the part of Placement's configuration about Keystone. Each token is
-// checked on each request, so that a revoked one is refused at once.
+// middleware is what Placement is told of it. A token is asked about each time, so
+// that a revoked one is refused at once.
 func (k *Keystone) middleware() string {
 	return fmt.Sprintf(`[keystone_authtoken]
 www_authenticate_uri = %[1]s
@@ -140,14 +139,14 @@ token_cache_time = -1
 `, k.URL, serviceUser, Password, Project)
 }
 
-// Register puts Placement's address into the catalog.
+// Serve puts Placement's address into the catalog.
 func (k *Keystone) Register(t testing.TB, url string) {
 	t.Helper()
-	k.login(t) // the token may have expired
+	k.login(t) // the token may have ended meanwhile
 	k.registerService(t, "placement", url)
 }
 
-// registerService enters a service into the catalog.
+// list puts a service into the catalog.
 func (k *Keystone) registerService(t testing.TB, kind, url string) {
 	t.Helper()
 	var service struct {
@@ -156,14 +155,14 @@ func (k *Keystone) registerService(t testing.TB, kind, url string) {
 		} `json:"service"`
 	}
 	k.post(t, "/v3/services", map[string]any{"service": map[string]any{"name": kind, "type": kind}}, &service)
-	for _, face := range []string{"public", "internal"} {
+	for _, which := range []string{"public", "internal"} {
 		k.post(t, "/v3/endpoints", map[string]any{"endpoint": map[string]any{
-			"service_id": service.Service.ID, "interface": face, "region_id": Region, "url": url,
+			"service_id": service.Service.ID, "interface": which, "region_id": Region, "url": url,
 		}}, nil)
 	}
 }
 
-// Environment is that of a usual openrc file.
+// Environment is a usual openrc.
 func (k *Keystone) Environment() map[string]string {
 	return map[string]string{
 		"OS_AUTH_URL": k.URL + "/v3", "OS_USERNAME": User, "OS_PASSWORD": Password, "OS_PROJECT_NAME": Project,
@@ -172,7 +171,7 @@ func (k *Keystone) Environment() map[string]string {
 	}
 }
 
-// ApplicationCredential creates an application credential.
+// ApplicationCredential makes one, and gives its ID and its secret.
 func (k *Keystone) ApplicationCredential(t testing.TB, name string) (id, secret string) {
 	t.Helper()
 	k.login(t)
@@ -187,7 +186,7 @@ func (k *Keystone) ApplicationCredential(t testing.TB, name string) (id, secret 
 	return made.Credential.ID, made.Credential.Secret
 }
 
-// Revoke revokes a token. An expired one is no error.
+// Revoke makes a token no longer good; one whose time is over may be given, too.
 func (k *Keystone) Revoke(t testing.TB, token string) {
 	t.Helper()
 	k.login(t)
@@ -195,7 +194,7 @@ func (k *Keystone) Revoke(t testing.TB, token string) {
 	require.Contains(t, []int{http.StatusNoContent, http.StatusNotFound}, status, answer)
 }
 
-// SetPassword changes the user's password.
+// SetPassword gives the user another password.
 func (k *Keystone) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	k.login(t)
@@ -204,6 +203,7 @@ func (k *Keystone) SetPassword(t testing.TB, password string) {
 	require.Equal(t, http.StatusOK, status, answer)
 }
 
+// self is the user's ID.
 func (k *Keystone) userID(t testing.TB) string {
 	t.Helper()
 	var mine struct {
@@ -218,13 +218,14 @@ func (k *Keystone) userID(t testing.TB) string {
 	return mine.Token.User.ID
 }
 
-// Token issues a token for the user.
+// Token gets a new token for the user.
 func (k *Keystone) Token(t testing.TB) string {
 	t.Helper()
 	k.login(t)
 	return k.token
 }
 
+// login gets a token for the test itself.
 func (k *Keystone) login(t testing.TB) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.URL+"/v3/auth/tokens", encode(t, map[string]any{"auth": map[string]any{

@@ -25,63 +25,63 @@ type Exchange struct {
 	Token  string
 	// ByScheduler says that a Scheduler made it.
 	ByScheduler bool
-	// Status is 0 where the client received no answer.
+	// Status is 0 where no answer came back to the client.
 	Status int
 	Answer string
-	// Began is when it arrived, Ended when its answer was ready.
+	// Began and Ended are when it came, and when its answer was ready to go back.
 	Began, Ended time.Time
 }
 
-// Provider is the UUID in the path, "" where there is none.
+// Provider is the UUID that the path names, "" where it names none.
 func (e Exchange) Provider() string { return anyUUID.FindString(e.Path) }
 
-// Change is a provider's state in Placement after a successful write.
+// Change is what Placement holds of a provider after a write that it took.
 type Change struct {
 	UUID            string
 	Exists          bool // the provider
 	Stocked         bool // it has an inventory
 	Total, Reserved int
 	Generation      int64
-	// By is the write, At the time of Placement's answer.
+	// By is the write, At when Placement had answered it.
 	By Exchange
 	At time.Time
 }
 
-// Burned reports whether the provider is reserved, so that no scheduler can allocate it.
+// Burned says that a scheduler cannot give the provider out.
 func (c Change) Burned() bool { return c.Exists && c.Stocked && c.Reserved >= c.Total }
 
-// Allocatable reports whether a scheduler can allocate the provider if it is unused.
+// Allocatable says that a scheduler may give the provider out, if nobody has it.
 func (c Change) Allocatable() bool { return c.Exists && c.Stocked && c.Reserved < c.Total }
 
-// Match selects the requests of an Injection.
+// When picks requests for a Disturbance.
 type Match struct {
 	Method string // any where ""
-	Path   string // a regular expression for the path with its query
+	Path   string // a regular expression that the path with its query holds; any where ""
 	Nth    int    // the nth of them from 1; every one where 0
 }
 
-// Injection changes what happens to a request and its answer. Before and After may block.
+// Disturbance is what happens to a request and its answer. Before and After may wait:
+// that holds it.
 type Injection struct {
-	Before     func() // before Placement receives the request
-	After      func() // when Placement has answered
-	Drop       bool   // Placement never receives it, and the connection breaks
+	Before     func() // before Placement hears of it
+	After      func() // when Placement's answer is there
+	Drop       bool   // Placement never hears of it, and the connection breaks
 	LoseAnswer bool   // it takes effect, and the connection breaks
-	// Status and Body are the answer; Placement never receives the request.
+	// Status and Body answer in Placement's place, who never hears of it.
 	Status int
 	Body   string
-	// Rewrite changes Placement's answer.
+	// Rewrite changes what Placement answered.
 	Rewrite func(status int, answer string) (int, string)
 }
 
-// Recorder is a proxy before a Placement: it forwards and records every request, and
-// applies injections.
+// Recorder stands before a Placement: it passes everything, writes it down, and
+// disturbs what it is told to.
 type Recorder struct {
 	// URL is where it serves.
 	URL    string
-	server *httptest.Server
 	target string
 
-	hooks       sync.Mutex // held while hooks run, which may call the Recorder
+	hooks       sync.Mutex // held while hooks run, who may ask the Recorder
 	mu          sync.Mutex
 	exchanges   []Exchange
 	inFlight    int
@@ -100,23 +100,15 @@ type injected struct {
 
 // Record starts a Recorder before target, and ends it with the test.
 func Record(t testing.TB, target string) *Recorder {
-	r := NewRecorder(target)
-	t.Cleanup(r.Close)
-	return r
-}
-
-// NewRecorder starts a Recorder before target. The caller closes it.
-func NewRecorder(target string) *Recorder {
+	t.Helper()
 	r := &Recorder{target: target, latest: map[string]Change{}}
-	r.server = httptest.NewServer(r)
-	r.URL = r.server.URL
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	r.URL = server.URL
 	return r
 }
 
-// Close ends it.
-func (r *Recorder) Close() { r.server.Close() }
-
-// Inject applies an injection to matching requests from now on, until undo is called.
+// Disturb scripts what happens to requests from now on; undo ends it.
 func (r *Recorder) Inject(when Match, do Injection) (undo func()) {
 	s := &injected{match: when, path: regexp.MustCompile(when.Path), do: do}
 	r.mu.Lock()
@@ -129,25 +121,25 @@ func (r *Recorder) Inject(when Match, do Injection) (undo func()) {
 	}
 }
 
-// OnChange has fn called after each successful write, before its writer receives the
-// answer, one call at a time.
+// OnChange has fn called after each write that Placement took, before its writer
+// hears of it, one call at a time.
 func (r *Recorder) OnChange(fn func(Change)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.onChange = append(r.onChange, fn)
 }
 
-// Exchanges are all since the last Reset, in the order of their ends.
+// Exchanges gives all so far, in the order in which they ended.
 func (r *Recorder) Exchanges() []Exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.exchanges)
 }
 
-// Count is the number of requests since the last Reset.
+// Count says how many requests there were since the last Reset.
 func (r *Recorder) Count() int { return len(r.Exchanges()) }
 
-// Calls are the requests as `METHOD /path`, with * for each UUID.
+// Calls gives each request as `METHOD /path`, with UUIDs left out.
 func (r *Recorder) Calls() []string {
 	var calls []string
 	for _, e := range r.Exchanges() {
@@ -158,21 +150,21 @@ func (r *Recorder) Calls() []string {
 
 var anyUUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// MaxInFlight is the greatest number of concurrent requests since the last Reset.
+// MostInFlight is how many requests were under way at once, at most.
 func (r *Recorder) MaxInFlight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.maxInFlight
 }
 
-// Reset clears the exchanges and the maximum, but not the state of providers.
+// Reset forgets the exchanges and the maximum, not what is known of providers.
 func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.exchanges, r.maxInFlight = nil, r.inFlight
 }
 
-// Latest is the state of a provider after the last write that was forwarded.
+// Level is what is known of a provider from the writes that passed.
 func (r *Recorder) Latest(uuid string) (Change, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +172,7 @@ func (r *Recorder) Latest(uuid string) (Change, bool) {
 	return c, ok
 }
 
-// ServeHTTP forwards a request.
+// ServeHTTP passes a request on.
 func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	sent, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -225,13 +217,13 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	w.WriteHeader(e.Status)
 	if _, err := io.WriteString(w, e.Answer); err != nil {
-		return // the client went away
+		return // the client went away; what it missed is written down
 	}
 }
 
-// forward sends the request to Placement; the status is 0 where it does not answer.
+// pass makes the request to Placement; the status is 0 where it does not answer.
 func (r *Recorder) forward(request *http.Request, sent []byte) (int, string, http.Header) {
-	// Not the client's context: a client that gives up does not undo its request.
+	// Not the client's context: one that gives up does not call its request back.
 	on, err := http.NewRequest(request.Method, r.target+request.URL.RequestURI(), bytes.NewReader(sent))
 	if err != nil {
 		return 0, err.Error(), nil
@@ -249,15 +241,15 @@ func (r *Recorder) forward(request *http.Request, sent []byte) (int, string, htt
 	return answer.StatusCode, string(text), answer.Header
 }
 
-// breakConnection ends the connection as the death of a server does.
+// cut breaks the connection, as a program does that is killed.
 func breakConnection(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {
-		connection.Close() //nolint:errcheck // the client is to see it break
+		connection.Close() //nolint:errcheck // it is meant to break
 	}
 }
 
-// begin counts a request and selects its injection, the last one that matches.
+// begin counts a request and gives what is to happen to it: the last script that fits.
 func (r *Recorder) begin(e Exchange) Injection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,7 +276,7 @@ func (r *Recorder) end(e Exchange) {
 	r.exchanges = append(r.exchanges, e)
 }
 
-// observe records the state after a successful write and calls the hooks.
+// note keeps what a write that Placement took made of a provider, and tells the hooks.
 func (r *Recorder) observe(e Exchange) {
 	if e.Method == http.MethodGet || e.Status < 200 || e.Status > 299 {
 		return
@@ -301,8 +293,8 @@ func (r *Recorder) observe(e Exchange) {
 	}
 }
 
-// update records a change and returns the hooks to call, none for an older change: the
-// answers of two concurrent writes may overtake each other.
+// learn keeps what a write made of a provider, and gives the hooks to tell, none for
+// old news: two writes may pass at once, and their answers overtake each other.
 func (r *Recorder) update(c Change) []func(Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -314,13 +306,13 @@ func (r *Recorder) update(c Change) []func(Change) {
 	return slices.Clone(r.onChange)
 }
 
-// changeOf reads the state after a write of an inventory or of a provider.
+// written reads a write of an inventory, of all of a provider's, or of a provider.
 func changeOf(e Exchange) (Change, bool) {
 	path, _, _ := strings.Cut(e.Path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	at := slices.Index(parts, "resource_providers")
 	if at < 0 || len(parts) < at+2 {
-		return Change{}, false // a new provider has no inventory
+		return Change{}, false // a new provider has no inventory, and so nothing to tell
 	}
 	c := Change{UUID: parts[at+1], Exists: true, By: e}
 	rest := parts[at+2:]
@@ -358,18 +350,18 @@ func changeOf(e Exchange) (Change, bool) {
 	return c, true
 }
 
-// RequireDirtyIsBurned fails the test when a write leaves a dirty provider allocatable
-// (S2.40, F5).
+// RequireDirtyIsBurned fails the test at the moment when a write leaves a provider
+// allocatable that dirty says is not clean (S2.40, F5).
 func (r *Recorder) RequireDirtyIsBurned(t testing.TB, dirty func(uuid string) bool) {
 	r.OnChange(func(c Change) {
 		if dirty(c.UUID) && c.Allocatable() {
-			t.Errorf("provider %s is dirty and allocatable: reserved=%d of %d after %s %s %s",
+			t.Errorf("provider %s is dirty, and may be given out: reserved=%d of %d after %s %s %s",
 				c.UUID, c.Reserved, c.Total, c.By.Method, c.By.Path, c.By.Body)
 		}
 	})
 }
 
-// RequireCalls requires exactly these requests, in the form of Calls.
+// RequireCalls insists on these requests, as Calls gives them, in this order.
 func (r *Recorder) RequireCalls(t testing.TB, calls ...string) {
 	t.Helper()
 	require.Equal(t, calls, r.Calls())

@@ -197,7 +197,7 @@ func InPlaceDir(ctx context.Context, wanted string) (dir, reason string, err err
 		return wanted, "", nil
 	}
 	fault, ok := device.AsFault(refused)
-	if !ok || fault.Code != device.CodeNotInPlace {
+	if !ok || fault.Code != device.CodeOverwriteUnsupported {
 		return "", "", refused
 	}
 	if dir, err = os.MkdirTemp("/dev/shm", "burnish-"); err != nil {

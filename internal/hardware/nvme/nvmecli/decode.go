@@ -4,7 +4,7 @@
 //
 // Every version prints its own form: a number may be a string, a float or negative, a
 // register may be an object, a warning may stand before the JSON. What is read is told
-// in one form, and what cannot be read is a fault with the code tool_output, never a
+// in one form, and what cannot be read is a fault with the code tool_output_invalid, never a
 // zero: a capability or a status that is missing is not one that is absent.
 package nvmecli
 
@@ -101,7 +101,7 @@ func (r *reader) fail(format string, args ...any) {
 		message += "; it says " + quoted(said)
 	}
 	r.fault = &device.Fault{
-		Class: device.Permanent, Code: device.CodeToolOutput,
+		Class: device.Permanent, Code: device.CodeToolOutputInvalid,
 		Message: fmt.Sprintf("nvme %s: %s", r.command, message),
 		Remedy:  fmt.Sprintf("run nvme %s -o json by hand and see what it prints", r.command),
 	}

@@ -63,7 +63,7 @@ func oneFault(t *testing.T, err error) {
 	}
 	fault, ok := device.AsFault(err)
 	require.True(t, ok, "%v", err)
-	require.Equal(t, device.CodeToolOutput, fault.Code)
+	require.Equal(t, device.CodeToolOutputInvalid, fault.Code)
 	require.Equal(t, device.Permanent, fault.Class)
 	require.NotEmpty(t, fault.Remedy)
 	line(t, err.Error(), fault.Message, fault.Remedy)

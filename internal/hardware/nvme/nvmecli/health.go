@@ -28,7 +28,7 @@ type Health struct {
 
 // ParseHealth reads the output of `nvme smart-log -o json`. The warning, spare,
 // threshold and wear must be there: a device is not taken for a good one because they
-// are missing. Faults: tool_output.
+// are missing. Faults: tool_output_invalid.
 func ParseHealth(output []byte) (Health, error) {
 	r := read("smart-log", output)
 	h := Health{
@@ -73,7 +73,7 @@ const (
 	slot = "Firmware Rev Slot "
 )
 
-// ParseFirmware reads the output of `nvme fw-log -o json`. Faults: tool_output.
+// ParseFirmware reads the output of `nvme fw-log -o json`. Faults: tool_output_invalid.
 func ParseFirmware(output []byte) (Firmware, error) {
 	r := read("fw-log", output).device(afi)
 	info := r.uint(afi, 8)

@@ -34,7 +34,7 @@ type Controller struct {
 }
 
 // ParseController reads the output of `nvme id-ctrl -o json`. SANICAP, ONCS and OACS
-// must be there: what a device can do is not guessed. Faults: tool_output.
+// must be there: what a device can do is not guessed. Faults: tool_output_invalid.
 func ParseController(output []byte) (Controller, error) {
 	r := read("id-ctrl", output)
 	c := Controller{

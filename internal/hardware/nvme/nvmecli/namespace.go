@@ -32,7 +32,7 @@ type Namespace struct {
 	NGUID, EUI64 string
 }
 
-// ParseNamespace reads the output of `nvme id-ns -o json`. Faults: tool_output.
+// ParseNamespace reads the output of `nvme id-ns -o json`. Faults: tool_output_invalid.
 func ParseNamespace(output []byte) (Namespace, error) {
 	r := read("id-ns", output)
 	n := Namespace{
@@ -81,7 +81,7 @@ func ParseNamespace(output []byte) (Namespace, error) {
 }
 
 // Bytes gives the namespace's size in bytes: 0 where it has no blocks. A namespace
-// with blocks of no size is a fault (SAFETY F17). Faults: tool_output.
+// with blocks of no size is a fault (SAFETY F17). Faults: tool_output_invalid.
 func (n Namespace) Bytes() (int64, error) {
 	if n.Blocks == 0 {
 		return 0, nil
@@ -105,7 +105,7 @@ const maxListed = 1024
 // ParseNamespaceList reads the output of `nvme list-ns -o json`, with --all of the
 // allocated ones: their numbers in rising order, none twice; empty, not nil, where
 // there are none. A full list, behind which more may come, is a fault: what is not
-// listed would not be erased (SAFETY F17). Faults: tool_output.
+// listed would not be erased (SAFETY F17). Faults: tool_output_invalid.
 func ParseNamespaceList(output []byte) ([]uint32, error) {
 	r := read("list-ns", output)
 	list, ok := r.required("nsid_list").([]any)

@@ -27,7 +27,7 @@ func refused[T any](t *testing.T, want string, got T, err error) {
 	t.Helper()
 	fault, ok := device.AsFault(err)
 	require.True(t, ok, "%v: want %s", err, want)
-	require.Equal(t, device.CodeToolOutput, fault.Code)
+	require.Equal(t, device.CodeToolOutputInvalid, fault.Code)
 	require.Contains(t, fault.Message, want)
 	require.NotContains(t, err.Error(), "\n")
 	require.NotEmpty(t, fault.Remedy)

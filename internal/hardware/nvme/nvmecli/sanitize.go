@@ -58,7 +58,7 @@ var codedText = regexp.MustCompile(`^\((\d{1,3})\) `)
 
 // ParseSanitizeLog reads the output of `nvme sanitize-log -o json`, of 3.0's
 // `nvme log sanitize` too. A status that the specification has no name for is a fault.
-// Faults: tool_output.
+// Faults: tool_output_invalid.
 func ParseSanitizeLog(output []byte) (SanitizeLog, error) {
 	r := read("sanitize-log", output).device("sstat")
 	l := SanitizeLog{Progress: uint16(r.uint("sprog", 16)), State: -1}
@@ -144,7 +144,7 @@ func (r *reader) estimate(key string) time.Duration {
 }
 
 // ParseSanitizeState reads SANS, the sanitize state, from the raw log page 81h.
-// Faults: tool_output.
+// Faults: tool_output_invalid.
 func ParseSanitizeState(page []byte) (int, error) {
 	const at = 36
 	if len(page) <= at {

@@ -10,7 +10,7 @@ import (
 )
 
 // ParseControllerList reads the output of `nvme list-ctrl -o json`: the IDs of the
-// subsystem's controllers. A full list is a fault. Faults: tool_output.
+// subsystem's controllers. A full list is a fault. Faults: tool_output_invalid.
 func ParseControllerList(output []byte) ([]uint16, error) {
 	const most = 2047
 	r := read("list-ctrl", output)
@@ -47,7 +47,7 @@ type Locking struct {
 }
 
 // ParseLevel0 reads a Level 0 Discovery answer, as `nvme security-recv --raw-binary`
-// prints it. A drive without the feature gives the zero Locking. Faults: tool_output.
+// prints it. A drive without the feature gives the zero Locking. Faults: tool_output_invalid.
 func ParseLevel0(output []byte) (Locking, error) {
 	const header, lockingFeature = 48, 0x0002
 	r := &reader{command: "security-recv"}
@@ -89,7 +89,7 @@ func ParseLevel0(output []byte) (Locking, error) {
 
 // ParseHostMetadata reads what a host wrote into a controller or a namespace, as `nvme
 // get-feature --raw-binary` prints the features 0x7d to 0x7f, and gives the types of the
-// elements, each once (NVMe Base Specification, Host Metadata). Faults: tool_output.
+// elements, each once (NVMe Base Specification, Host Metadata). Faults: tool_output_invalid.
 func ParseHostMetadata(output []byte) ([]uint8, error) {
 	const header, descriptor = 2, 4
 	r := &reader{command: "get-feature"}
@@ -114,7 +114,7 @@ func ParseHostMetadata(output []byte) ([]uint8, error) {
 var featureValue = regexp.MustCompile(`(?i)value:\s*(0x[0-9a-f]{1,8}|[0-9]{1,10})\s*$`)
 
 // ParseFeature reads dword 0 of the answer from what `nvme get-feature` prints in its
-// first line. Faults: tool_output.
+// first line. Faults: tool_output_invalid.
 func ParseFeature(output []byte) (uint32, error) {
 	r := &reader{command: "get-feature"}
 	if len(output) > MaxOutput {

@@ -21,7 +21,7 @@ var MinVersion = Version{Major: 1, Minor: 16, Text: "1.16"}
 
 var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[!-~]{0,40})`)
 
-// ParseVersion reads the output of `nvme version`. Faults: tool_output.
+// ParseVersion reads the output of `nvme version`. Faults: tool_output_invalid.
 func ParseVersion(output []byte) (Version, error) {
 	r := &reader{command: "version"}
 	if len(output) > MaxOutput {

@@ -140,11 +140,11 @@ func (s suite) otherIdentity(t *testing.T) {
 			change(&other)
 			for _, writable := range []bool{true, false} {
 				handle, err := s.Driver.Open(t.Context(), dev.Target, other, writable)
-				require.Contains(t, RequireFault(t, err, device.ChangedCode(name)).Message, name)
+				require.Contains(t, RequireFault(t, err, device.MismatchCode(name)).Message, name)
 				require.Nil(t, handle)
 			}
 			_, err := s.Driver.Discover(t.Context(), dev.Target, other)
-			require.Contains(t, RequireFault(t, err, device.ChangedCode(name)).Message, name)
+			require.Contains(t, RequireFault(t, err, device.MismatchCode(name)).Message, name)
 		})
 	}
 	t.Run("none at all", func(t *testing.T) {
