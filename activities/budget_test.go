@@ -63,7 +63,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		pass(time.Hour)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)
-		require.Equal(t, 30*time.Second, result.Ran)
+		require.Equal(t, 30*time.Second, result.RunTime)
 	})
 	inBubble(t, "a crash costs what was journalled", func(t *testing.T) {
 		s := newSite(t)
@@ -71,7 +71,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		crashAt(t, s, first(t), s.input("zero"), steps.Chunk)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)
-		require.Equal(t, 30*time.Second, result.Ran)
+		require.Equal(t, 30*time.Second, result.RunTime)
 	})
 	inBubble(t, "a silent host's step goes on with what is left of it", func(t *testing.T) {
 		s := newSite(t)
@@ -134,7 +134,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		require.NoError(t, held.Close())
 		result, err := r.wait(t)
 		require.NoError(t, err)
-		require.Equal(t, 30*time.Second, result.Ran)
+		require.Equal(t, 30*time.Second, result.RunTime)
 	})
 	inBubble(t, "for a slot", func(t *testing.T) {
 		s := newSite(t)
@@ -149,7 +149,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		release()
 		result, err := r.wait(t)
 		require.NoError(t, err)
-		require.Equal(t, 30*time.Second, result.Ran)
+		require.Equal(t, 30*time.Second, result.RunTime)
 		require.Equal(t, 44*time.Second, r.took)
 	})
 }
@@ -197,7 +197,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		back()
 		result, err := next.wait(t)
 		require.NoError(t, err)
-		require.Less(t, result.Ran, in.Budget, "waiting was counted")
+		require.Less(t, result.RunTime, in.Budget, "waiting was counted")
 		require.Equal(t, 1, s.disk.mostHandles)
 		require.Equal(t, 1, s.disk.mostWriters)
 		after := s.disk.history()[len(calls):]

@@ -22,7 +22,7 @@ import (
 type shop struct {
 	t     *testing.T
 	store *file.Store
-	stock contract.StockInput
+	stock contract.ReservationRequest
 	// generation is the provider's when the test begins.
 	generation int64
 }
@@ -33,7 +33,7 @@ func newShop(t *testing.T, reserved int) *shop {
 	store, err := file.New(t.TempDir())
 	require.NoError(t, err)
 	s := &shop{t: t, store: store}
-	s.stock = contract.StockInput{UUID: contract.DeviceUUID("d1"), Name: "d1", Class: "CUSTOM_NVME"}
+	s.stock = contract.ReservationRequest{UUID: contract.DeviceUUID("d1"), Name: "d1", Class: "CUSTOM_NVME"}
 	v, err := inventory.EnsureProvider(t.Context(), store, inventory.Provider{UUID: s.stock.UUID, Name: "d1", Class: "CUSTOM_NVME"})
 	require.NoError(t, err)
 	if reserved == 0 {
@@ -45,7 +45,7 @@ func newShop(t *testing.T, reserved int) *shop {
 }
 
 // expecting is the input of a workflow that knows the generation.
-func (s *shop) expecting() contract.StockInput {
+func (s *shop) expecting() contract.ReservationRequest {
 	in := s.stock
 	in.Expect = &s.generation
 	return in
@@ -69,7 +69,7 @@ func (s *shop) others(reserved ...int) {
 }
 
 // call runs one attempt of a control activity over a store that fails at the points.
-func (s *shop) call(attempt int32, name string, in contract.StockInput, points ...inventorytest.Point) (contract.Stock, []inventorytest.Request, error) {
+func (s *shop) call(attempt int32, name string, in contract.ReservationRequest, points ...inventorytest.Point) (contract.ReservationSnapshot, []inventorytest.Request, error) {
 	faulty := inventorytest.NewFaulty(s.store)
 	for _, p := range points {
 		faulty.Fail(p, inventorytest.Lost())
@@ -78,19 +78,19 @@ func (s *shop) call(attempt int32, name string, in contract.StockInput, points .
 	return stock, faulty.Requests(), err
 }
 
-func (s *shop) callOver(store inventory.Store, attempt int32, name string, in contract.StockInput) (contract.Stock, error) {
+func (s *shop) callOver(store inventory.Store, attempt int32, name string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	control := &activities.Control{Store: store}
 	env := again(s.t, attempt).env()
 	env.RegisterActivityWithOptions(map[string]any{
-		contract.ActivityPublish: control.Publish, contract.ActivityReserve: control.Reserve,
-		contract.ActivityObserve: control.Observe, contract.ActivityRelease: control.Release,
-		contract.ActivityWithdraw: control.Withdraw,
+		contract.ActivityEnsureProvider: control.EnsureProvider, contract.ActivityReserveForBind: control.ReserveForBind,
+		contract.ActivityReadReservation: control.ReadReservation, contract.ActivityEnsureReserved: control.EnsureReserved, contract.ActivityUnreserve: control.Unreserve,
+		contract.ActivityDeleteProvider: control.DeleteProvider,
 	}[name], activity.RegisterOptions{Name: name})
 	value, err := env.ExecuteActivity(name, in)
 	if err != nil {
-		return contract.Stock{}, err
+		return contract.ReservationSnapshot{}, err
 	}
-	var stock contract.Stock
+	var stock contract.ReservationSnapshot
 	return stock, value.Get(&stock)
 }
 
@@ -116,11 +116,11 @@ func TestS04_ReserveIsContentWithItsOwnWrite(t *testing.T) {
 				if expect {
 					in = s.expecting()
 				}
-				_, _, err := s.call(1, contract.ActivityReserve, in, p)
+				_, _, err := s.call(1, contract.ActivityReserveForBind, in, p)
 				requireFault(t, err, device.CodeInventoryUnavailable, true)
-				stock, requests, err := s.call(2, contract.ActivityReserve, in)
+				stock, requests, err := s.call(2, contract.ActivityReserveForBind, in)
 				require.NoError(t, err)
-				require.Equal(t, contract.Stock{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
+				require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
 				require.EqualValues(t, 1, s.writes(), "one burn is one write, whatever was lost")
 				if p == inventorytest.AfterCall(3) || p == inventorytest.BeforeCall(4) || p == inventorytest.AfterCall(4) {
 					require.Len(t, requests, 2, "it found its own write and wrote again")
@@ -131,12 +131,12 @@ func TestS04_ReserveIsContentWithItsOwnWrite(t *testing.T) {
 	t.Run("and again", func(t *testing.T) {
 		s := newShop(t, 0)
 		for attempt := int32(1); attempt <= 3; attempt++ {
-			_, _, err := s.call(attempt, contract.ActivityReserve, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 1+int(attempt)%2))
+			_, _, err := s.call(attempt, contract.ActivityReserveForBind, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 1+int(attempt)%2))
 			if attempt < 3 {
 				require.Error(t, err)
 			}
 		}
-		stock, _, err := s.call(4, contract.ActivityReserve, s.expecting())
+		stock, _, err := s.call(4, contract.ActivityReserveForBind, s.expecting())
 		require.NoError(t, err)
 		require.Equal(t, s.generation+1, stock.Generation)
 	})
@@ -167,7 +167,7 @@ func TestS04_ReserveIsNotContentWithAnothersWrite(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newShop(t, 0)
 			c.others(s)
-			_, requests, err := s.call(c.attempt, contract.ActivityReserve, s.expecting())
+			_, requests, err := s.call(c.attempt, contract.ActivityReserveForBind, s.expecting())
 			requireFault(t, err, c.code, false)
 			for _, r := range requests {
 				require.NotEqual(t, inventorytest.PutReserved, r.Kind, "it wrote what it refused")
@@ -177,32 +177,27 @@ func TestS04_ReserveIsNotContentWithAnothersWrite(t *testing.T) {
 }
 
 // F4
-func TestObserveBurnsFirst(t *testing.T) {
+func TestEnsureReservedBurnsWhatIsFree(t *testing.T) {
 	t.Parallel()
-	raising := func(s *shop) contract.StockInput {
-		in := s.expecting()
-		in.Raise = true
-		return in
-	}
 	for _, p := range points(4) {
 		t.Run(p.String(), func(t *testing.T) {
 			s := newShop(t, 0)
-			_, _, err := s.call(1, contract.ActivityObserve, raising(s), p)
+			_, _, err := s.call(1, contract.ActivityEnsureReserved, s.expecting(), p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
-			stock, _, err := s.call(2, contract.ActivityObserve, raising(s))
+			stock, _, err := s.call(2, contract.ActivityEnsureReserved, s.expecting())
 			require.NoError(t, err)
-			require.Equal(t, contract.Stock{Generation: s.now().Generation, Total: 1, Reserved: 1}, stock)
+			require.Equal(t, contract.ReservationSnapshot{Generation: s.now().Generation, Total: 1, Reserved: 1}, stock)
 			require.LessOrEqual(t, s.writes(), int64(2))
 		})
 	}
 	t.Run("each attempt may have written once", func(t *testing.T) {
 		s := newShop(t, 0)
 		for attempt := int32(1); attempt <= 5; attempt++ {
-			_, _, err := s.call(attempt, contract.ActivityObserve, raising(s), inventorytest.After(inventorytest.PutReserved, 1))
+			_, _, err := s.call(attempt, contract.ActivityEnsureReserved, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1))
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 		}
 		require.EqualValues(t, 5, s.writes())
-		stock, _, err := s.call(6, contract.ActivityObserve, raising(s))
+		stock, _, err := s.call(6, contract.ActivityEnsureReserved, s.expecting())
 		require.NoError(t, err)
 		require.Equal(t, s.generation+6, stock.Generation)
 	})
@@ -219,7 +214,7 @@ func TestObserveBurnsFirst(t *testing.T) {
 			s := newShop(t, 0)
 			s.others(c.others...)
 			before := s.now()
-			_, _, err := s.call(c.attempt, contract.ActivityObserve, raising(s))
+			_, _, err := s.call(c.attempt, contract.ActivityEnsureReserved, s.expecting())
 			if !c.newer {
 				require.NoError(t, err)
 				return
@@ -232,33 +227,33 @@ func TestObserveBurnsFirst(t *testing.T) {
 	t.Run("what proves nothing is not compared", func(t *testing.T) {
 		s := newShop(t, 0)
 		s.others(0, 0, 0)
-		in := s.stock
-		in.Raise = true
-		stock, _, err := s.call(1, contract.ActivityObserve, in)
+		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
 		require.NoError(t, err)
 		require.Equal(t, 1, stock.Reserved)
 	})
 	t.Run("in use it burns all the same, and tells", func(t *testing.T) {
 		s := newShop(t, 0)
 		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
-		in := s.stock
-		in.Raise = true
-		stock, _, err := s.call(1, contract.ActivityObserve, in)
+		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
 		require.NoError(t, err)
-		require.Equal(t, contract.Stock{Generation: s.generation + 2, Total: 1, Reserved: 1, Used: 1, Consumers: []string{"vm"}}, stock)
+		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 2, Total: 1, Reserved: 1, Used: 1, Consumers: []string{"vm"}}, stock)
 	})
-	t.Run("a look writes nothing", func(t *testing.T) {
+}
+
+func TestReadReservation(t *testing.T) {
+	t.Parallel()
+	t.Run("it writes nothing", func(t *testing.T) {
 		s := newShop(t, 0)
-		stock, requests, err := s.call(1, contract.ActivityObserve, s.expecting())
+		stock, requests, err := s.call(1, contract.ActivityReadReservation, s.expecting())
 		require.NoError(t, err)
-		require.Equal(t, contract.Stock{Generation: s.generation, Total: 1}, stock)
+		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation, Total: 1}, stock)
 		require.Len(t, requests, 2)
 		require.Zero(t, s.writes())
 	})
 	for _, p := range points(2) {
-		t.Run("a look that fails "+p.String(), func(t *testing.T) {
+		t.Run("one that fails "+p.String(), func(t *testing.T) {
 			s := newShop(t, 0)
-			_, _, err := s.call(1, contract.ActivityObserve, s.stock, p)
+			_, _, err := s.call(1, contract.ActivityReadReservation, s.stock, p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			require.Zero(t, s.writes())
 		})
@@ -268,16 +263,16 @@ func TestObserveBurnsFirst(t *testing.T) {
 // F5
 func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 	t.Parallel()
-	releasing := func(s *shop) contract.StockInput {
+	releasing := func(s *shop) contract.ReservationRequest {
 		in := s.stock
 		in.Generation = s.generation
 		return in
 	}
 	t.Run("lowers", func(t *testing.T) {
 		s := newShop(t, 1)
-		stock, requests, err := s.call(1, contract.ActivityRelease, releasing(s))
+		stock, requests, err := s.call(1, contract.ActivityUnreserve, releasing(s))
 		require.NoError(t, err)
-		require.Equal(t, contract.Stock{Generation: s.generation + 1, Total: 1}, stock)
+		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 1, Total: 1}, stock)
 		require.Equal(t, []inventorytest.Request{
 			{Kind: inventorytest.PutReserved, UUID: s.stock.UUID, Generation: s.generation},
 			{Kind: inventorytest.Stock, UUID: s.stock.UUID},
@@ -286,7 +281,7 @@ func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 	for _, p := range points(2) {
 		t.Run(p.String(), func(t *testing.T) {
 			s := newShop(t, 1)
-			_, requests, err := s.call(1, contract.ActivityRelease, releasing(s), p)
+			_, requests, err := s.call(1, contract.ActivityUnreserve, releasing(s), p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			require.Equal(t, inventorytest.PutReserved, requests[0].Kind)
 			for _, r := range requests[1:] {
@@ -299,7 +294,7 @@ func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 			}
 			// The same once more, as a server that does not keep to MaximumAttempts: 1
 			// would: it lowers what it lowered, or nothing.
-			_, _, err = s.call(2, contract.ActivityRelease, releasing(s))
+			_, _, err = s.call(2, contract.ActivityUnreserve, releasing(s))
 			if p == inventorytest.BeforeCall(1) {
 				require.NoError(t, err)
 			} else {
@@ -321,7 +316,7 @@ func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 			s := newShop(t, 1)
 			others(t, s)
 			before := s.now()
-			_, _, err := s.call(1, contract.ActivityRelease, releasing(s))
+			_, _, err := s.call(1, contract.ActivityUnreserve, releasing(s))
 			requireFault(t, err, device.CodeConflict, true)
 			require.Equal(t, before, s.now(), "it lowered what somebody had since")
 		})
@@ -334,9 +329,9 @@ func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
 		t.Run("publish "+p.String(), func(t *testing.T) {
 			s := newShop(t, 1)
 			require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID))
-			_, _, err := s.call(1, contract.ActivityPublish, s.stock, p)
+			_, _, err := s.call(1, contract.ActivityEnsureProvider, s.stock, p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
-			stock, _, err := s.call(2, contract.ActivityPublish, s.stock)
+			stock, _, err := s.call(2, contract.ActivityEnsureProvider, s.stock)
 			require.NoError(t, err)
 			require.Equal(t, 1, stock.Reserved)
 			require.True(t, s.now().Burned())
@@ -345,10 +340,10 @@ func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
 	for _, p := range points(1) {
 		t.Run("withdraw "+p.String(), func(t *testing.T) {
 			s := newShop(t, 1)
-			_, _, err := s.call(1, contract.ActivityWithdraw, s.stock, p)
+			_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock, p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			for range 2 {
-				_, _, err = s.call(2, contract.ActivityWithdraw, s.stock)
+				_, _, err = s.call(2, contract.ActivityDeleteProvider, s.stock)
 				require.NoError(t, err)
 			}
 			_, err = s.store.Reservation(t.Context(), s.stock.UUID)
@@ -358,14 +353,14 @@ func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
 	t.Run("withdraw in use", func(t *testing.T) {
 		s := newShop(t, 0)
 		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
-		_, _, err := s.call(1, contract.ActivityWithdraw, s.stock)
+		_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock)
 		requireFault(t, err, device.CodeInUse, false)
 	})
 	t.Run("another's name", func(t *testing.T) {
 		s := newShop(t, 1)
 		in := s.stock
 		in.UUID = contract.DeviceUUID("d2")
-		_, _, err := s.call(1, contract.ActivityPublish, in)
+		_, _, err := s.call(1, contract.ActivityEnsureProvider, in)
 		requireFault(t, err, device.CodeInventoryInvalid, false)
 	})
 }
@@ -385,7 +380,7 @@ func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
 				want.Class = class
 				faulty := inventorytest.NewFaulty(s.store)
 				faulty.Fail(inventorytest.BeforeCall(1), wrap(&want))
-				_, err := s.callOver(faulty, 1, contract.ActivityObserve, s.stock)
+				_, err := s.callOver(faulty, 1, contract.ActivityReadReservation, s.stock)
 				refusal := requireFault(t, err, "a_code", retried)
 				require.Equal(t, contract.Refusal{Fault: want, Device: "d1"}, refusal)
 				var app *temporal.ApplicationError
@@ -398,7 +393,7 @@ func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
 		s := newShop(t, 1)
 		faulty := inventorytest.NewFaulty(s.store)
 		faulty.Fail(inventorytest.BeforeCall(1), errors.New("unforeseen"))
-		_, err := s.callOver(faulty, 1, contract.ActivityObserve, s.stock)
+		_, err := s.callOver(faulty, 1, contract.ActivityReadReservation, s.stock)
 		refusal := requireFault(t, err, device.CodeInternal, true)
 		require.Equal(t, "unforeseen", refusal.Fault.Message)
 	})
@@ -408,8 +403,8 @@ func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
 		server.end(temporal.NewCanceledError())
 		control := &activities.Control{Store: s.store}
 		env := server.env()
-		env.RegisterActivityWithOptions(control.Observe, activity.RegisterOptions{Name: contract.ActivityObserve})
-		_, err := env.ExecuteActivity(contract.ActivityObserve, s.stock)
+		env.RegisterActivityWithOptions(control.ReadReservation, activity.RegisterOptions{Name: contract.ActivityReadReservation})
+		_, err := env.ExecuteActivity(contract.ActivityReadReservation, s.stock)
 		require.True(t, temporal.IsCanceledError(err), "%v", err)
 	})
 	t.Run("an update is refused by the same error", func(t *testing.T) {

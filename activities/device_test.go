@@ -22,12 +22,12 @@ func simulated(t *testing.T, s *site, settings ...string) (contract.StepInput, h
 	t.Helper()
 	s.hands.Drivers["fake"] = fake.New(s.host.Dir(), s.host.Rules().AllowFake)
 	in := s.input("zero")
-	in.Enrolment.Driver = "fake"
-	in.Enrolment.Settings = map[string]string{"size": "8MiB"}
+	in.Enrollment.Driver = "fake"
+	in.Enrollment.Settings = map[string]string{"size": "8MiB"}
 	for i := 0; i < len(settings); i += 2 {
-		in.Enrolment.Settings[settings[i]] = settings[i+1]
+		in.Enrollment.Settings[settings[i]] = settings[i+1]
 	}
-	facts, err := s.discover(t, contract.DiscoverInput{Enrolment: in.Enrolment, UUID: contract.DeviceUUID("d1")})
+	facts, err := s.discover(t, contract.DiscoverInput{Enrollment: in.Enrollment, UUID: contract.DeviceUUID("d1")})
 	require.NoError(t, err)
 	in.Identity = facts.Identity
 	contents := hardwaretest.File(filepath.Join(s.host.Dir(), "fake", "d1", "contents"))

@@ -20,9 +20,9 @@ import (
 // the device; a second run finds the same. Refused: an unknown driver, what the host
 // does not allow, what another device's name already stands for (F23), and another
 // identity under a name that is still enrolled (F13).
-func (h *Hardware) Discover(ctx context.Context, in contract.DiscoverInput) (contract.HostFacts, error) {
+func (h *Hardware) Discover(ctx context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	facts, err := h.discover(ctx, in)
-	return facts, asError(patient(err, activity.GetInfo(ctx).Attempt, in.Enrolment.Name), in.Enrolment.Name)
+	return facts, asError(patient(err, activity.GetInfo(ctx).Attempt, in.Enrollment.Name), in.Enrollment.Name)
 }
 
 // busyLooks is how often a look may find its device in use, with the pauses of a clean's
@@ -43,48 +43,48 @@ func endItThenClean(f *device.Fault, name string) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message, Remedy: f.Remedy + ", then clean " + name}
 }
 
-func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (contract.HostFacts, error) {
-	driver, err := h.driver(in.Enrolment)
+func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
+	driver, err := h.driver(in.Enrollment)
 	if err != nil {
-		return contract.HostFacts{}, err
+		return contract.DiscoveryResult{}, err
 	}
-	before, found, err := h.Host.LoadRecord(in.Enrolment.Name)
+	before, found, err := h.Host.LoadRecord(in.Enrollment.Name)
 	if err != nil {
-		return contract.HostFacts{}, err
+		return contract.DiscoveryResult{}, err
 	}
 	found = found && !before.Forgotten
 	d, err := h.lookAt(ctx, driver, in, before, found)
 	if err != nil {
-		return contract.HostFacts{}, err
+		return contract.DiscoveryResult{}, err
 	}
 	// Two names that come at once must not both find the piece free.
 	h.taking.Lock()
 	defer h.taking.Unlock()
-	other, err := h.Host.FindOtherWith(d.Identity, in.Enrolment.Name, in.MovedFrom)
+	other, err := h.Host.FindOtherWith(d.Identity, in.Enrollment.Name, in.MovedFrom)
 	if err != nil {
-		return contract.HostFacts{}, err
+		return contract.DiscoveryResult{}, err
 	}
 	if other != "" {
-		return contract.HostFacts{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial,
+		return contract.DiscoveryResult{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial,
 			Message: "this physical device is already enrolled as " + other, Other: other,
-			Remedy: "if it was moved, move " + other + " " + in.Enrolment.Name + "; if not, retire one of the two"}
+			Remedy: "if it was moved, move " + other + " " + in.Enrollment.Name + "; if not, retire one of the two"}
 	}
 	var after host.Record
-	err = h.Host.UpdateRecord(in.Enrolment.Name, func(r *host.Record) error {
-		enrolled(r, in.Enrolment, in.UUID, d.Identity)
+	err = h.Host.UpdateRecord(in.Enrollment.Name, func(r *host.Record) error {
+		enrolled(r, in.Enrollment, in.UUID, d.Identity)
 		r.Forgotten, r.Binding = false, max(r.Binding, in.Binding)
 		after = *r
 		return nil
 	})
 	if err != nil {
-		return contract.HostFacts{}, err
+		return contract.DiscoveryResult{}, err
 	}
-	record := recordOf(after, in.Enrolment.Host)
-	record.Remembered = found
-	return contract.HostFacts{
+	record := recordOf(after, in.Enrollment.Host)
+	record.KnownBefore = found
+	return contract.DiscoveryResult{
 		Identity: d.Identity, Operation: d.Operation, Note: d.Note, Steps: h.Steps.Versions(), Type: d.Type,
-		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, Offers: d.SupportedSteps,
-		SeenAt: time.Now().UTC(), Record: &record,
+		Capabilities: d.Capabilities, Layout: d.Layout, Estimates: d.Estimates, SupportedSteps: d.SupportedSteps,
+		ObservedAt: time.Now().UTC(), Record: &record,
 	}, nil
 }
 
@@ -92,18 +92,18 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 // known one, another than the known one where it was replaced, or the known one at
 // another place where it was moved.
 func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contract.DiscoverInput, before host.Record, found bool) (hardware.Discovery, error) {
-	target, known := targetOf(in.Enrolment), in.Known
+	target, known := targetOf(in.Enrollment), in.Known
 	switch {
 	case in.MovedFrom != "":
 		if found && !in.Known.SameHardware(before.Identity) {
 			return hardware.Discovery{}, &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
-				Message: in.Enrolment.Name + " is the name of another device of this host", Remedy: "retire and forget it first, or move to another name"}
+				Message: in.Enrollment.Name + " is the name of another device of this host", Remedy: "retire and forget it first, or move to another name"}
 		}
 		target.MovedFrom, known = in.MovedFrom, device.Identity{}
 	case in.Replace:
 		known = device.Identity{}
 	case found && known == (device.Identity{}):
-		if err := sameEnrolment(before, in.Enrolment); err != nil {
+		if err := sameEnrolment(before, in.Enrollment); err != nil {
 			return hardware.Discovery{}, err
 		}
 		known = before.Identity
@@ -120,7 +120,7 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
 		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.MismatchCode(field),
 			Message: "another " + field + " than enrolled: this is another device",
-			Remedy:  "put the enrolled device back, or replace " + in.Enrolment.Name}
+			Remedy:  "put the enrolled device back, or replace " + in.Enrollment.Name}
 	}
 	return d, nil
 }
@@ -128,7 +128,7 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 // Forget has the host forget a device, so that its physical piece may be enrolled
 // under another name. The numbers stay. A second run changes nothing.
 func (h *Hardware) Forget(_ context.Context, in contract.DiscoverInput) error {
-	return asError(forget(h.Host, in.Enrolment.Name), in.Enrolment.Name)
+	return asError(forget(h.Host, in.Enrollment.Name), in.Enrollment.Name)
 }
 
 func forget(h *host.Host, name string) error {
@@ -143,12 +143,12 @@ func forget(h *host.Host, name string) error {
 }
 
 // enrolled puts into a record what a device is enrolled as.
-func enrolled(r *host.Record, e contract.Enrolment, uuid string, i device.Identity) {
+func enrolled(r *host.Record, e contract.Enrollment, uuid string, i device.Identity) {
 	r.UUID, r.Driver, r.Address, r.Settings = uuid, e.Driver, e.Address, e.Settings
 	r.Type, r.Owner, r.OneTimeUse, r.Identity = e.Type, e.Owner, e.OneTimeUse, i
 }
 
-func sameEnrolment(r host.Record, e contract.Enrolment) error {
+func sameEnrolment(r host.Record, e contract.Enrollment) error {
 	switch {
 	case r.Driver != e.Driver:
 		return enrolledWith(e.Name, "driver", r.Driver)
@@ -164,7 +164,7 @@ func enrolledWith(name, what, have string) error {
 		Remedy:  "enrol it as it was, then retire and forget it"}
 }
 
-func (h *Hardware) driver(e contract.Enrolment) (hardware.Driver, error) {
+func (h *Hardware) driver(e contract.Enrollment) (hardware.Driver, error) {
 	if !strings.EqualFold(e.Host, h.Host.Name()) {
 		return nil, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
 			Message: fmt.Sprintf("this is host %s, not %s", h.Host.Name(), e.Host), Remedy: "check BURNISH_HOST of the workers"}
@@ -178,7 +178,7 @@ func (h *Hardware) driver(e contract.Enrolment) (hardware.Driver, error) {
 	return d, nil
 }
 
-func targetOf(e contract.Enrolment) hardware.Target {
+func targetOf(e contract.Enrollment) hardware.Target {
 	return hardware.Target{Name: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings, AcceptSignature: e.AcceptSignature, Imported: e.Imported}
 }
 
@@ -191,9 +191,9 @@ func fenceKey(i device.Identity, name string) string {
 }
 
 // recordOf is the host's record as the workflow reads it.
-func recordOf(r host.Record, hostname string) contract.HostRecord {
-	return contract.HostRecord{
-		Enrolment: contract.Enrolment{
+func recordOf(r host.Record, hostname string) contract.HostDeviceRecord {
+	return contract.HostDeviceRecord{
+		Enrollment: contract.Enrollment{
 			Name: r.Name, Host: hostname, Driver: r.Driver, Type: r.Type, Address: r.Address,
 			Settings: r.Settings, Owner: r.Owner, OneTimeUse: r.OneTimeUse,
 		},

@@ -16,15 +16,15 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (s *site) discover(t *testing.T, in contract.DiscoverInput) (contract.HostFacts, error) {
+func (s *site) discover(t *testing.T, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	t.Helper()
 	env := first(t).env()
 	env.RegisterActivityWithOptions(s.hands.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
 	value, err := env.ExecuteActivity(contract.ActivityDiscover, in)
 	if err != nil {
-		return contract.HostFacts{}, err
+		return contract.DiscoveryResult{}, err
 	}
-	var facts contract.HostFacts
+	var facts contract.DiscoveryResult
 	return facts, value.Get(&facts)
 }
 
@@ -32,13 +32,13 @@ func (s *site) forget(t *testing.T, name string) error {
 	t.Helper()
 	env := first(t).env()
 	env.RegisterActivityWithOptions(s.hands.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
-	_, err := env.ExecuteActivity(contract.ActivityForget, contract.DiscoverInput{Enrolment: s.enrolment(name)})
+	_, err := env.ExecuteActivity(contract.ActivityForget, contract.DiscoverInput{Enrollment: s.enrolment(name)})
 	return err
 }
 
 // enrolling is the first look at a device.
 func (s *site) enrolling(name string) contract.DiscoverInput {
-	return contract.DiscoverInput{Enrolment: s.enrolment(name), UUID: contract.DeviceUUID(name)}
+	return contract.DiscoverInput{Enrollment: s.enrolment(name), UUID: contract.DeviceUUID(name)}
 }
 
 func (s *site) record(name string) host.Record {
@@ -53,9 +53,9 @@ func TestDiscover_RemembersAndTells(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	in := s.enrolling("d1")
-	in.Enrolment.Type, in.Enrolment.Address, in.Enrolment.OneTimeUse = "NVMe", "0000:01:00.0", true
-	in.Enrolment.Host = strings.ToUpper(in.Enrolment.Host)
-	in.Enrolment.Settings = map[string]string{"size": "1GiB"}
+	in.Enrollment.Type, in.Enrollment.Address, in.Enrollment.OneTimeUse = "NVMe", "0000:01:00.0", true
+	in.Enrollment.Host = strings.ToUpper(in.Enrollment.Host)
+	in.Enrollment.Settings = map[string]string{"size": "1GiB"}
 	in.Binding = 4
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
@@ -66,8 +66,8 @@ func TestDiscover_RemembersAndTells(t *testing.T) {
 		require.Equal(t, s.Version, facts.Steps[s.Name], s.Name)
 	}
 	require.Len(t, facts.Steps, len(steps.All()))
-	require.False(t, facts.SeenAt.IsZero())
-	require.Equal(t, &contract.HostRecord{Enrolment: in.Enrolment, Identity: s.disk.identity, Binding: 4}, facts.Record)
+	require.False(t, facts.ObservedAt.IsZero())
+	require.Equal(t, &contract.HostDeviceRecord{Enrollment: in.Enrollment, Identity: s.disk.identity, Binding: 4}, facts.Record)
 
 	r := s.record("d1")
 	require.Equal(t, contract.DeviceUUID("d1"), r.UUID)
@@ -83,9 +83,9 @@ func TestDiscover_RemembersAndTells(t *testing.T) {
 
 	again, err := s.discover(t, in)
 	require.NoError(t, err)
-	require.False(t, facts.Record.Remembered)
-	require.True(t, again.Record.Remembered)
-	again.SeenAt, again.Record.Remembered = facts.SeenAt, false
+	require.False(t, facts.Record.KnownBefore)
+	require.True(t, again.Record.KnownBefore)
+	again.ObservedAt, again.Record.KnownBefore = facts.ObservedAt, false
 	require.Equal(t, facts, again, "a second look finds the same")
 }
 
@@ -97,9 +97,9 @@ func TestDiscover_Refuses(t *testing.T) {
 		code   device.Code
 		says   string
 	}{
-		{"another host", func(in *contract.DiscoverInput) { in.Enrolment.Host = "elsewhere" }, device.CodeInvalid, "not elsewhere"},
-		{"an unknown driver", func(in *contract.DiscoverInput) { in.Enrolment.Driver = "nvme" }, device.CodeUnknownDriver, `no driver "nvme"`},
-		{"what the driver refuses", func(in *contract.DiscoverInput) { in.Enrolment.Name = "d7" }, device.CodeTargetMissing, "d7"},
+		{"another host", func(in *contract.DiscoverInput) { in.Enrollment.Host = "elsewhere" }, device.CodeInvalid, "not elsewhere"},
+		{"an unknown driver", func(in *contract.DiscoverInput) { in.Enrollment.Driver = "nvme" }, device.CodeUnknownDriver, `no driver "nvme"`},
+		{"what the driver refuses", func(in *contract.DiscoverInput) { in.Enrollment.Name = "d7" }, device.CodeTargetMissing, "d7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
@@ -108,7 +108,7 @@ func TestDiscover_Refuses(t *testing.T) {
 			_, err := s.discover(t, in)
 			refusal := requireFault(t, err, c.code, false)
 			require.Contains(t, refusal.Fault.Message, c.says)
-			require.Equal(t, in.Enrolment.Name, refusal.Device)
+			require.Equal(t, in.Enrollment.Name, refusal.Device)
 			records, err := s.host.ListRecords()
 			require.NoError(t, err)
 			require.Empty(t, records, "a refused device is remembered")
@@ -117,7 +117,7 @@ func TestDiscover_Refuses(t *testing.T) {
 	t.Run("the remedy names the drivers that there are", func(t *testing.T) {
 		s := newSite(t)
 		in := s.enrolling("d1")
-		in.Enrolment.Driver = ""
+		in.Enrollment.Driver = ""
 		_, err := s.discover(t, in)
 		require.Contains(t, requireFault(t, err, device.CodeUnknownDriver, false).Fault.Remedy, "double")
 	})
@@ -134,12 +134,12 @@ func TestReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 	}{
 		{"driver", func(s *site, in *contract.DiscoverInput) {
 			s.hands.Drivers["other"] = s.disks
-			in.Enrolment.Driver = "other"
+			in.Enrollment.Driver = "other"
 		}, device.CodeAlreadyExists, "another driver (double)"},
 		{"settings", func(_ *site, in *contract.DiscoverInput) {
-			in.Enrolment.Settings = map[string]string{"path": "/dev/sda"}
+			in.Enrollment.Settings = map[string]string{"path": "/dev/sda"}
 		}, device.CodeAlreadyExists, "another settings"},
-		{"fewer settings", func(_ *site, in *contract.DiscoverInput) { in.Enrolment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
+		{"fewer settings", func(_ *site, in *contract.DiscoverInput) { in.Enrollment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
 		{"serial", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeSerialMismatch, "another serial"},
 		{"size", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Size *= 2 }, device.CodeIdentityChanged, "another size"},
 		{"model", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Model = "other" }, device.CodeIdentityChanged, "another model"},
@@ -147,7 +147,7 @@ func TestReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
 			in := s.enrolling("d1")
-			in.Enrolment.Settings = map[string]string{"path": "/dev/sdb"}
+			in.Enrollment.Settings = map[string]string{"path": "/dev/sdb"}
 			_, err := s.discover(t, in)
 			require.NoError(t, err)
 			before := s.record("d1")
@@ -281,13 +281,13 @@ func TestForget_KeepsTheNumbers(t *testing.T) {
 		require.True(t, s.record("d1").Forgotten)
 	}
 	in := s.enrolling("d1")
-	in.Enrolment.Settings = map[string]string{"size": "2GiB"}
+	in.Enrollment.Settings = map[string]string{"size": "2GiB"}
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
 	require.False(t, s.record("d1").Forgotten)
 	got := facts.Record
 	require.Equal(t, [4]int64{5, 6, 70, 8}, [4]int64{int64(got.Binding), int64(got.Clean), got.Seq, got.Generation})
-	require.Equal(t, in.Enrolment.Settings, got.Enrolment.Settings)
+	require.Equal(t, in.Enrollment.Settings, got.Enrollment.Settings)
 
 	in.Known, in.Binding = facts.Identity, 2
 	facts, err = s.discover(t, in)

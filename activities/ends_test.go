@@ -249,7 +249,7 @@ func TestWaitsForASlotInItsPlace(t *testing.T) {
 		pass(10 * time.Second)
 		require.Equal(t, "waiting, place 2", two.last().Waiting)
 		require.Equal(t, "waiting, place 3", three.last().Waiting)
-		require.Zero(t, one.last().Ran)
+		require.Zero(t, one.last().RunTime)
 		release()
 		for _, r := range []*running{one, two, three} {
 			_, err := r.wait(t)
@@ -281,7 +281,7 @@ func TestWaitsForASlotInItsPlace(t *testing.T) {
 		for _, r := range started {
 			result, err := r.wait(t)
 			require.NoError(t, err)
-			require.Equal(t, contract.StepResult{Step: "zero", Bytes: diskSize, Method: "double", Ran: 3 * time.Second}, result)
+			require.Equal(t, contract.StepResult{Step: "zero", Bytes: diskSize, Method: "double", RunTime: 3 * time.Second}, result)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			s.disks.mu.Lock()
 			defer s.disks.mu.Unlock()
 			s.disks.disks["d1-again"] = s.disk
-			in.Enrolment.Name = "d1-again"
+			in.Enrollment.Name = "d1-again"
 			return 1
 		}, 0},
 	} {
@@ -69,7 +69,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			require.Equal(t, 1, s.disk.mostHandles)
 			require.Equal(t, []string{"flush", "close", "open"}, s.disk.history()[len(calls):len(calls)+3])
 			require.EqualValues(t, diskSize, s.disk.durableUpTo())
-			e, _, err := s.host.Journal(in.Enrolment.Name).Load()
+			e, _, err := s.host.Journal(in.Enrollment.Name).Load()
 			require.NoError(t, err)
 			require.True(t, e.Done)
 			require.Equal(t, in.Seq, e.Seq, "the end of the first was journalled over the second's")
@@ -106,7 +106,7 @@ func TestEndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
 		requireSoon(t, err, device.CodeServerUnreachable)
 		result, err := next.wait(t)
 		require.NoError(t, err, "nobody crashed")
-		require.Zero(t, result.RedoneAtMost)
+		require.Zero(t, result.ReprocessedBytesMax)
 		e := s.entry()
 		require.True(t, e.Done)
 		require.EqualValues(t, 2, e.Attempt)

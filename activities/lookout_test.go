@@ -96,7 +96,7 @@ func newLookout(t *testing.T) *lookout {
 		l.enrolled = append(l.enrolled, in)
 		result, err := contract.Result{}, error(nil)
 		if l.answer != nil {
-			result, err = l.answer(in.Enrolment.Name)
+			result, err = l.answer(in.Enrollment.Name)
 		}
 		handle := &mocks.WorkflowUpdateHandle{}
 		handle.On("Get", mock.Anything, mock.Anything).Run(func(args mock.Arguments) {
@@ -152,7 +152,7 @@ func (l *lookout) remembers(slot int, forgotten bool) {
 }
 
 // survey is one attempt of one survey.
-func (l *lookout) survey(in contract.SurveyInput, before ...contract.Surveyed) (contract.Surveyed, *server, error) {
+func (l *lookout) survey(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
 	l.t.Helper()
 	in.Host = l.site.host.Name()
 	server := first(l.t)
@@ -160,18 +160,18 @@ func (l *lookout) survey(in contract.SurveyInput, before ...contract.Surveyed) (
 	for _, b := range before {
 		env.SetHeartbeatDetails(b)
 	}
-	env.RegisterActivityWithOptions(l.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
-	value, err := env.ExecuteActivity(contract.ActivitySurvey, in)
+	env.RegisterActivityWithOptions(l.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
+	value, err := env.ExecuteActivity(contract.ActivityScanHost, in)
 	if err != nil {
-		return contract.Surveyed{}, server, err
+		return contract.ScanResult{}, server, err
 	}
-	var found contract.Surveyed
+	var found contract.ScanResult
 	require.NoError(l.t, value.Get(&found))
 	return found, server, nil
 }
 
 // must is a survey that has to work.
-func (l *lookout) must(in contract.SurveyInput) contract.Surveyed {
+func (l *lookout) must(in contract.ScanInput) contract.ScanResult {
 	l.t.Helper()
 	out, _, err := l.survey(in)
 	require.NoError(l.t, err)
@@ -183,7 +183,7 @@ func (l *lookout) told() (enrolled, hinted, asked []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, in := range l.enrolled {
-		enrolled = append(enrolled, in.Enrolment.Name)
+		enrolled = append(enrolled, in.Enrollment.Name)
 	}
 	hinted, asked = l.hinted, l.asked
 	l.enrolled, l.hinted, l.asked = nil, nil, nil
@@ -200,12 +200,12 @@ func TestWatchTellsChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in its own time", func(t *testing.T) {
 		l := newLookout(t)
-		var looks []contract.LookNow
+		var looks []contract.ScanRequest
 		var fails error
 		c := l.Client.(*mocks.Client)
 		name := l.site.host.Name()
-		call := c.On("SignalWithStartWorkflow", mock.Anything, "host/"+name, contract.SignalLookNow, mock.Anything,
-			contract.HostStartOptions(name), contract.WorkflowHost, contract.HostInput{Host: name})
+		call := c.On("SignalWithStartWorkflow", mock.Anything, "host/"+name, contract.SignalScanNow, mock.Anything,
+			contract.HostScanStartOptions(name), contract.WorkflowHostScan, contract.HostScanInput{Host: name})
 		failing := func(err error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -215,7 +215,7 @@ func TestWatchTellsChanges(t *testing.T) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if fails == nil {
-				looks = append(looks, args.Get(3).(contract.LookNow))
+				looks = append(looks, args.Get(3).(contract.ScanRequest))
 			}
 			call.ReturnArguments = mock.Arguments{nil, fails}
 		}).Return(nil, nil)
@@ -229,11 +229,11 @@ func TestWatchTellsChanges(t *testing.T) {
 		require.Equal(t, 1, strings.Count(l.site.log.String(), "away"))
 		failing(nil)
 		pass(time.Minute)
-		require.Equal(t, []contract.LookNow{{Source: "host start", Started: true}}, looks)
+		require.Equal(t, []contract.ScanRequest{{Source: "host start", WorkerStarted: true}}, looks)
 		l.eyes.sees(drive(1, "b"))
 		pass(time.Minute)
 		require.Len(t, looks, 2)
-		require.False(t, looks[1].Started)
+		require.False(t, looks[1].WorkerStarted)
 		l.eyes.sees()
 		failing(errors.New("away again"))
 		pass(time.Minute)
@@ -257,7 +257,7 @@ func TestAnOrphanedSurveyEnds(t *testing.T) {
 	r := newRecovery(t)
 	id := "host/" + r.site.host.Name()
 	r.client.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(described(isRunning,
-		pending("3", contract.ActivitySurvey, gone(r.Identity)), pending("4", contract.ActivitySurvey, r.Identity.String()), pending("5", "Other", gone(r.Identity))), nil)
+		pending("3", contract.ActivityScanHost, gone(r.Identity)), pending("4", contract.ActivityScanHost, r.Identity.String()), pending("5", "Other", gone(r.Identity))), nil)
 	r.ends(t, nil)
 	require.NoError(t, r.SurveyOrphan(t.Context(), r.site.host))
 	require.Equal(t, []string{id + " 3"}, r.endedAttempts())

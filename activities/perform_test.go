@@ -59,7 +59,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "by the program", result.Note)
 		require.Zero(t, result.Bytes)
-		require.GreaterOrEqual(t, result.Ran, 20*time.Second)
+		require.GreaterOrEqual(t, result.RunTime, 20*time.Second)
 		require.True(t, s.entry().Done)
 		_, err = s.run(again(t, 2), in)
 		require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		require.False(t, s.entry().Working, "it was no crash")
 		result, err := s.run(again(t, 2), in)
 		require.NoError(t, err)
-		require.Zero(t, result.RedoneAtMost)
+		require.Zero(t, result.ReprocessedBytesMax)
 		require.Equal(t, 2, performed(s))
 	})
 	inBubble(t, "an abort", func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		s.disk.steppingIn(nil)
 		result, err := s.run(again(t, 2), in)
 		require.NoError(t, err)
-		require.EqualValues(t, diskSize, result.RedoneAtMost, "all of it was done twice, at most")
+		require.EqualValues(t, diskSize, result.ReprocessedBytesMax, "all of it was done twice, at most")
 		require.Equal(t, 2, performed(s))
 	})
 }

@@ -123,10 +123,10 @@ func TestElsewhereFindsAnotherDeviceWithTheSerial(t *testing.T) {
 		}).Return(page, nil)
 		control := &activities.Control{Client: server}
 		env := first(t).env()
-		env.RegisterActivityWithOptions(control.Elsewhere, activity.RegisterOptions{Name: contract.ActivityElsewhere})
-		value, err := env.ExecuteActivity(contract.ActivityElsewhere, contract.ElsewhereInput{Name: "d1", Serial: "it's"})
+		env.RegisterActivityWithOptions(control.FindBySerial, activity.RegisterOptions{Name: contract.ActivityFindBySerial})
+		value, err := env.ExecuteActivity(contract.ActivityFindBySerial, contract.FindBySerialInput{Name: "d1", Serial: "it's"})
 		require.NoError(t, err)
-		var got contract.Elsewhere
+		var got contract.DeviceBySerial
 		require.NoError(t, value.Get(&got))
 		require.Equal(t, name, got.Name)
 		require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceSerial = 'it''s' AND DeviceState != 'retired' AND WorkflowId != 'device/d1'", query)

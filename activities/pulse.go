@@ -60,11 +60,11 @@ func (p *pulse) now() contract.Progress {
 func (p *pulse) start(offset int64, ran time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.progress.Offset, p.progress.Ran = offset, ran
+	p.progress.Offset, p.progress.RunTime = offset, ran
 }
 
 func (p *pulse) set(offset int64, ran time.Duration) {
-	p.tell(func(to *contract.Progress) { to.Offset, to.Ran, to.Waiting = offset, ran, "" })
+	p.tell(func(to *contract.Progress) { to.Offset, to.RunTime, to.Waiting = offset, ran, "" })
 }
 
 func (p *pulse) wait(what string) {

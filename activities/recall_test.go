@@ -21,7 +21,7 @@ import (
 )
 
 // recalls asks for the ended run of a device while the server answers so.
-func recalls(t *testing.T, name string, page *workflowservice.ListWorkflowExecutionsResponse, answer error) (contract.Recalled, string, error) {
+func recalls(t *testing.T, name string, page *workflowservice.ListWorkflowExecutionsResponse, answer error) (contract.PreviousRun, string, error) {
 	t.Helper()
 	var query string
 	server := &mocks.Client{}
@@ -32,12 +32,12 @@ func recalls(t *testing.T, name string, page *workflowservice.ListWorkflowExecut
 	}).Return(page, answer)
 	control := &activities.Control{Client: server}
 	env := first(t).env()
-	env.RegisterActivityWithOptions(control.Recall, activity.RegisterOptions{Name: contract.ActivityRecall})
-	value, err := env.ExecuteActivity(contract.ActivityRecall, name)
+	env.RegisterActivityWithOptions(control.FindPreviousRun, activity.RegisterOptions{Name: contract.ActivityFindPreviousRun})
+	value, err := env.ExecuteActivity(contract.ActivityFindPreviousRun, name)
 	if err != nil {
-		return contract.Recalled{}, query, err
+		return contract.PreviousRun{}, query, err
 	}
-	var got contract.Recalled
+	var got contract.PreviousRun
 	return got, query, value.Get(&got)
 }
 
@@ -62,14 +62,14 @@ func TestRecall_NewestRunThatWasEndedFromOutside(t *testing.T) {
 	older, newer := endedRun(t, "r1", "vm-1", at), endedRun(t, "r2", "vm-2", at.Add(time.Second))
 	for name, c := range map[string]struct {
 		runs []*workflowpb.WorkflowExecutionInfo
-		want contract.Recalled
+		want contract.PreviousRun
 	}{
 		"none":                       {},
-		"in order":                   {[]*workflowpb.WorkflowExecutionInfo{older, newer}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
-		"in the other order":         {[]*workflowpb.WorkflowExecutionInfo{newer, older}, contract.Recalled{RunID: "r2", Instance: "vm-2"}},
-		"forgotten in order since":   {[]*workflowpb.WorkflowExecutionInfo{forgotten, newer}, contract.Recalled{}},
-		"forgotten, the other order": {[]*workflowpb.WorkflowExecutionInfo{newer, forgotten}, contract.Recalled{}},
-		"the newest had none":        {[]*workflowpb.WorkflowExecutionInfo{newer, endedRun(t, "r3", "", at.Add(time.Minute))}, contract.Recalled{RunID: "r3"}},
+		"in order":                   {[]*workflowpb.WorkflowExecutionInfo{older, newer}, contract.PreviousRun{RunID: "r2", Instance: "vm-2"}},
+		"in the other order":         {[]*workflowpb.WorkflowExecutionInfo{newer, older}, contract.PreviousRun{RunID: "r2", Instance: "vm-2"}},
+		"forgotten in order since":   {[]*workflowpb.WorkflowExecutionInfo{forgotten, newer}, contract.PreviousRun{}},
+		"forgotten, the other order": {[]*workflowpb.WorkflowExecutionInfo{newer, forgotten}, contract.PreviousRun{}},
+		"the newest had none":        {[]*workflowpb.WorkflowExecutionInfo{newer, endedRun(t, "r3", "", at.Add(time.Minute))}, contract.PreviousRun{RunID: "r3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, query, err := recalls(t, "h1_0000:01:00.0", &workflowservice.ListWorkflowExecutionsResponse{Executions: c.runs}, nil)

@@ -76,8 +76,8 @@ func (r *Recovery) HostOrphans(ctx context.Context, h *host.Host) error {
 
 // SurveyOrphan ends a survey of a host that another process of this host left behind.
 func (r *Recovery) SurveyOrphan(ctx context.Context, h *host.Host) error {
-	return r.endOrphans(ctx, contract.HostWorkflowID(h.Name()), func(a *workflowpb.PendingActivityInfo) bool {
-		return a.GetActivityType().GetName() == contract.ActivitySurvey && a.GetLastWorkerIdentity() != r.Identity.String()
+	return r.endOrphans(ctx, contract.HostScanWorkflowID(h.Name()), func(a *workflowpb.PendingActivityInfo) bool {
+		return a.GetActivityType().GetName() == contract.ActivityScanHost && a.GetLastWorkerIdentity() != r.Identity.String()
 	}, func() error { return nil })
 }
 
@@ -192,7 +192,7 @@ func (r *Recovery) tell(ctx context.Context, h *host.Host, record host.Record) e
 	}
 	known := recordOf(record, h.Name())
 	_, err = r.Client.SignalWithStartWorkflow(ctx, id, contract.SignalObserved,
-		contract.Hint{Source: "host start", Host: &known, Seen: time.Now().UTC().Format(time.RFC3339Nano)},
+		contract.Hint{Source: "host start", Host: &known, ObservedAt: time.Now().UTC().Format(time.RFC3339Nano)},
 		contract.StartOptions(record.Name),
 		contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: record.Name, Recovered: &known})
 	return err

@@ -186,7 +186,7 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 		r.describes("d1", described(isRunning,
 			pending("1", "zero", gone(r.Identity)), pending("2", "verify", other.String()), pending("3", "Discover", gone(r.Identity)),
 			pending("4", "Forget", gone(r.Identity)), pending("5", "zero", r.Identity.String()),
-			scheduled(pending("6", "zero", gone(r.Identity))), pending("7", "Observe", gone(r.Identity)),
+			scheduled(pending("6", "zero", gone(r.Identity))), pending("7", "EnsureReserved", gone(r.Identity)),
 		), nil)
 		r.ends(t, nil)
 		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
@@ -206,11 +206,11 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 			return string(in.NextPageToken) == "more"
 		})).Return(listing(nil, "device/d2"), nil)
 		r.describes("d1", described(isRunning,
-			pending("1", "Observe", gone(r.Identity)), pending("2", "Release", rebooted.String()), pending("3", "Publish", "1234@somewhere@"),
-			pending("4", "Reserve", r.Identity.String()), pending("5", "Observe", other.String()),
-			pending("6", "zero", gone(r.Identity)), scheduled(pending("7", "Recall", gone(r.Identity))),
+			pending("1", "EnsureReserved", gone(r.Identity)), pending("2", "Unreserve", rebooted.String()), pending("3", "EnsureProvider", "1234@somewhere@"),
+			pending("4", "ReserveForBind", r.Identity.String()), pending("5", "EnsureReserved", other.String()),
+			pending("6", "zero", gone(r.Identity)), scheduled(pending("7", "FindPreviousRun", gone(r.Identity))),
 		), nil)
-		r.describes("d2", described(isRunning, pending("8", "Withdraw", gone(r.Identity))), nil)
+		r.describes("d2", described(isRunning, pending("8", "DeleteProvider", gone(r.Identity))), nil)
 		r.ends(t, nil)
 		require.NoError(t, r.ControlOrphans(t.Context()))
 		require.Equal(t, []string{"device/d1 1", "device/d1 2", "device/d2 8"}, r.endedAttempts())
@@ -269,7 +269,7 @@ func TestWhatFailsIsToldAndTriedAgain(t *testing.T) {
 		r := newRecovery(t)
 		r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(listing([]byte("more"), "device/d1"), nil).Once()
 		r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(nil, away)
-		r.describes("d1", described(isRunning, pending("1", "Observe", gone(r.Identity))), nil)
+		r.describes("d1", described(isRunning, pending("1", "EnsureReserved", gone(r.Identity))), nil)
 		r.ends(t, nil)
 		require.ErrorIs(t, r.ControlOrphans(t.Context()), away)
 		require.Equal(t, []string{"device/d1 1"}, r.endedAttempts(), "what was listed is ended")
@@ -329,16 +329,16 @@ func TestHostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
 			r.tells(&all, nil)
 			require.NoError(t, r.Host(t.Context(), r.site.host))
 			require.Len(t, all, 1)
-			known := &contract.HostRecord{
-				Enrolment: contract.Enrolment{Name: "d1", Host: r.site.host.Name(), Driver: "double", Settings: map[string]string{"a": "b"}},
-				Identity:  record.Identity, Binding: 3, Clean: 4, Seq: 5, Generation: 6,
+			known := &contract.HostDeviceRecord{
+				Enrollment: contract.Enrollment{Name: "d1", Host: r.site.host.Name(), Driver: "double", Settings: map[string]string{"a": "b"}},
+				Identity:   record.Identity, Binding: 3, Clean: 4, Seq: 5, Generation: 6,
 			}
 			one := all[0]
 			require.Equal(t, "device/d1", one.id)
 			require.Equal(t, contract.SignalObserved, one.signal)
 			require.Equal(t, "host start", one.hint.Source)
 			require.Equal(t, known, one.hint.Host)
-			require.NotEmpty(t, one.hint.Seen)
+			require.NotEmpty(t, one.hint.ObservedAt)
 			require.Equal(t, contract.StartOptions("d1"), one.options)
 			require.Equal(t, contract.WorkflowDeviceLifecycle, one.workflow)
 			require.Equal(t, contract.DeviceInput{Name: "d1", Recovered: known}, one.input)

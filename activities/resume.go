@@ -28,7 +28,7 @@ func (a *attempt) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmWithin)
 	defer cancel()
 	if err := a.Confirm(ctx, a.info.TaskToken, a.pulse.now()); err != nil {
-		a.Log.Warn("the server does not confirm an attempt: nothing is written", "device", a.in.Enrolment.Name, "step", a.step.Name, "error", err)
+		a.Log.Warn("the server does not confirm an attempt: nothing is written", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", err)
 		return errLostContact
 	}
 	return nil
@@ -41,7 +41,7 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 		return err
 	}
 	a.entry.Offset, a.entry.RunTime = offset, a.ran()
-	if err := a.Host.Journal(a.in.Enrolment.Name).Save(a.entry); err != nil {
+	if err := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); err != nil {
 		return err
 	}
 	a.pulse.set(offset, a.entry.RunTime)
@@ -72,7 +72,7 @@ func (a *attempt) keep(name string, value any) error {
 	kept[name] = text
 	entry := a.entry
 	entry.Evidence, entry.RunTime = kept, a.ran()
-	if err := a.Host.Journal(a.in.Enrolment.Name).Save(entry); err != nil {
+	if err := a.Host.Journal(a.in.Enrollment.Name).Save(entry); err != nil {
 		return err
 	}
 	a.entry = entry
@@ -96,7 +96,7 @@ func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err e
 	a.entry.RunTime, a.entry.Working = a.ran(), false
 	result := contract.StepResult{
 		Step: a.step.Name, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
-		Ran: a.entry.RunTime, RedoneAtMost: a.entry.Reprocessed,
+		RunTime: a.entry.RunTime, ReprocessedBytesMax: a.entry.Reprocessed,
 	}
 	if err == nil {
 		text, encodeErr := json.Marshal(result)
@@ -105,9 +105,9 @@ func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err e
 		}
 		a.entry.Done, a.entry.Result = true, text
 	}
-	if saveErr := a.Host.Journal(a.in.Enrolment.Name).Save(a.entry); saveErr != nil {
+	if saveErr := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); saveErr != nil {
 		// Unrecorded, the step would be repeated; that is always right.
-		a.Log.Warn("the end of a step was not journalled", "device", a.in.Enrolment.Name, "step", a.step.Name, "error", saveErr)
+		a.Log.Warn("the end of a step was not journalled", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", saveErr)
 	}
 	if err != nil && workCtx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(workCtx)
@@ -118,11 +118,11 @@ func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err e
 // remember writes the host's record of the device: the numbers that must never go
 // back, whatever becomes of the workflow (F10).
 func (a *attempt) remember() error {
-	return a.Host.UpdateRecord(a.in.Enrolment.Name, func(r *host.Record) error {
+	return a.Host.UpdateRecord(a.in.Enrollment.Name, func(r *host.Record) error {
 		r.Seq, r.Clean = max(r.Seq, a.in.Seq), max(r.Clean, a.in.Number)
 		r.Binding, r.Generation = max(r.Binding, a.in.Binding), a.in.Generation
 		if r.Driver == "" { // the record was lost: what comes back must be whole
-			enrolled(r, a.in.Enrolment, contract.DeviceUUID(a.in.Enrolment.Name), a.in.Identity)
+			enrolled(r, a.in.Enrollment, contract.DeviceUUID(a.in.Enrollment.Name), a.in.Identity)
 		}
 		return nil
 	})

@@ -157,7 +157,7 @@ func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 // F2
 func TestHeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
 	t.Parallel()
-	told := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}
+	told := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
 	for _, c := range []struct {
 		name string
 		told func(*contract.Progress)
@@ -227,7 +227,7 @@ func TestCorruptJournalBeginsAgainAndIsTold(t *testing.T) {
 		stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
 		corrupt(t, s.journalFile("d1"))
 		next := again(t, 2)
-		next.told = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, Ran: 20 * time.Second}
+		next.told = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, RunTime: 20 * time.Second}
 		require.EqualValues(t, 0, firstZero(t, s, next, s.input("zero")))
 		require.Contains(t, s.log.String(), "journal is unreadable")
 		require.Contains(t, s.log.String(), "device=d1")
@@ -347,7 +347,7 @@ func TestWhatCrashesCostIsCounted(t *testing.T) {
 		crashAt(t, s, again(t, 3), in, 2*steps.Chunk)
 		result, err := s.run(again(t, 4), in)
 		require.NoError(t, err)
-		require.EqualValues(t, 2*steps.Chunk+steps.Chunk/2, result.RedoneAtMost)
+		require.EqualValues(t, 2*steps.Chunk+steps.Chunk/2, result.ReprocessedBytesMax)
 		require.EqualValues(t, diskSize, result.Bytes)
 	})
 	inBubble(t, "a stop costs nothing", func(t *testing.T) {
@@ -355,6 +355,6 @@ func TestWhatCrashesCostIsCounted(t *testing.T) {
 		stopAt(t, s, first(t), s.input("zero"), 0)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)
-		require.Zero(t, result.RedoneAtMost)
+		require.Zero(t, result.ReprocessedBytesMax)
 	})
 }

@@ -75,8 +75,8 @@ func (s *site) add(name, serial string) *disk {
 }
 
 // enrolment is that of a disk.
-func (s *site) enrolment(name string) contract.Enrolment {
-	return contract.Enrolment{Name: name, Host: s.host.Name(), Driver: "double", Owner: device.OwnerSelf}
+func (s *site) enrolment(name string) contract.Enrollment {
+	return contract.Enrollment{Name: name, Host: s.host.Name(), Driver: "double", Owner: device.OwnerSelf}
 }
 
 // input is the first scheduling of a step on d1 in the clean "run/1".
@@ -86,7 +86,7 @@ func (s *site) inputFor(name, step string) contract.StepInput {
 	disk, err := s.disks.disk(name)
 	require.NoError(s.t, err)
 	return contract.StepInput{
-		Enrolment: s.enrolment(name), Identity: disk.identity, Operation: device.Shred, Step: step, Version: 1,
+		Enrollment: s.enrolment(name), Identity: disk.identity, Operation: device.Shred, Step: step, Version: 1,
 		Clean: "run/1", Number: 1, Seq: 1, Binding: 3, Generation: 7, Budget: budget,
 	}
 }
@@ -147,7 +147,7 @@ type server struct {
 	// told is what the last attempt heartbeat, if there is any.
 	told *contract.Progress
 	// surveyed is what a survey heartbeat last.
-	surveyed *contract.Surveyed
+	surveyed *contract.ScanResult
 	// stop is closed when the worker stops.
 	stop chan struct{}
 
@@ -222,7 +222,7 @@ func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 	if p, ok := details[0].(contract.Progress); ok {
 		o.server.heard(p)
 	}
-	if s, ok := details[0].(contract.Surveyed); ok {
+	if s, ok := details[0].(contract.ScanResult); ok {
 		o.server.surveyed = &s
 	}
 	o.Next.RecordHeartbeat(ctx, details...)

@@ -76,7 +76,7 @@ type attempt struct {
 }
 
 func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
-	driver, err := a.driver(a.in.Enrolment)
+	driver, err := a.driver(a.in.Enrollment)
 	if err != nil {
 		return contract.StepResult{}, err
 	}
@@ -94,7 +94,7 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 
 	waitCtx, stopWaiting := untilStop(ctx)
 	defer stopWaiting()
-	fence, err := a.Host.Fence(waitCtx, fenceKey(a.in.Identity, a.in.Enrolment.Name), func(holder string) {
+	fence, err := a.Host.Fence(waitCtx, fenceKey(a.in.Identity, a.in.Enrollment.Name), func(holder string) {
 		a.pulse.wait("waiting for the device's last I/O to end: " + holder)
 	})
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 			release()
 		}
 	}()
-	if err := fence.Describe(a.step.Name + " of " + a.in.Enrolment.Name); err != nil {
+	if err := fence.Describe(a.step.Name + " of " + a.in.Enrollment.Name); err != nil {
 		return contract.StepResult{}, err
 	}
 	handedOver = true
@@ -128,16 +128,16 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 
 // admit asks the journal, under the fence, whether this attempt may touch the device.
 func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) {
-	stored, found, err := a.Host.Journal(a.in.Enrolment.Name).Load()
+	stored, found, err := a.Host.Journal(a.in.Enrollment.Name).Load()
 	corrupt := errors.As(err, new(*host.CorruptError))
 	if corrupt {
-		a.Log.Warn("journal is unreadable: the step begins again", "device", a.in.Enrolment.Name, "error", err)
+		a.Log.Warn("journal is unreadable: the step begins again", "device", a.in.Enrollment.Name, "error", err)
 	} else if err != nil {
 		return contract.StepResult{}, false, err
 	}
 	if !found {
 		// The entry is gone and its Seq with it; the record has that too.
-		record, known, err := a.Host.LoadRecord(a.in.Enrolment.Name)
+		record, known, err := a.Host.LoadRecord(a.in.Enrollment.Name)
 		if err != nil {
 			return contract.StepResult{}, false, err
 		}
@@ -158,7 +158,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	crashed := sameStep && stored.Working && !stored.Done
 	if crashed && a.in.ErrorOnCrash {
 		return contract.StepResult{}, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInterrupted,
-			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrolment.Name + " (BURNISH_ON_INTERRUPT=error)"}
+			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrollment.Name + " (BURNISH_ON_INTERRUPT=error)"}
 	}
 	offset := host.ResumeOffset(stored, found, a.clean(), a.step.Name, a.in.Identity.Serial, a.in.Identity.Size)
 	redone := int64(0)
@@ -170,7 +170,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 		// The journal is gone; what the server was last told is the fallback (F2), but
 		// for the offset of one that is there and cannot be trusted.
 		if last, ok := a.lastHeartbeat(ctx); ok {
-			a.used = last.Ran
+			a.used = last.RunTime
 			if !corrupt {
 				offset = last.Offset
 			}
@@ -222,7 +222,7 @@ func (a *attempt) slot(ctx context.Context) (func(), error) {
 	defer cancel(nil)
 	patience := time.AfterFunc(slotPatience, func() { cancel(host.ErrWillRetry) })
 	defer patience.Stop()
-	return a.Slots.Acquire(ctx, a.in.Enrolment.Name, func(place int) {
+	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, func(place int) {
 		a.pulse.wait(fmt.Sprintf("waiting, place %d", place))
 	})
 }
@@ -317,7 +317,7 @@ func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardw
 			return handle, err
 		}
 		if !time.Now().Before(deadline) {
-			return nil, endItThenClean(f, a.in.Enrolment.Name)
+			return nil, endItThenClean(f, a.in.Enrollment.Name)
 		}
 		a.pulse.wait("waiting for another use to end: " + f.Message)
 		select {
@@ -337,7 +337,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 			err = fmt.Errorf("step %s panicked: %v", a.step.Name, p)
 		}
 	}()
-	target := targetOf(a.in.Enrolment)
+	target := targetOf(a.in.Enrollment)
 	target.Step, target.Fence = a.step.Name, fence.File()
 	handle, err := a.open(workCtx, driver, target)
 	if err != nil {
@@ -372,12 +372,12 @@ func (a *attempt) ran() time.Duration {
 func (a *attempt) timeout() error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeTimeout,
 		Message: fmt.Sprintf("%s did not end within its budget of %s", a.step.Name, a.in.Budget),
-		Remedy:  "look at the device, then clean " + a.in.Enrolment.Name + " again; BURNISH_CLEANUP_TIMEOUT sets the budget"}
+		Remedy:  "look at the device, then clean " + a.in.Enrollment.Name + " again; BURNISH_CLEANUP_TIMEOUT sets the budget"}
 }
 
 func (a *attempt) close(fence *host.Fence) {
 	if err := fence.Close(); err != nil {
-		a.Log.Warn("fence", "device", a.in.Enrolment.Name, "error", err)
+		a.Log.Warn("fence", "device", a.in.Enrollment.Name, "error", err)
 	}
 }
 
@@ -413,7 +413,7 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 	case errors.Is(err, errLostContact), ctx.Err() != nil:
 		return soon(device.CodeServerUnreachable, "contact to the server was lost")
 	}
-	return asError(err, a.in.Enrolment.Name)
+	return asError(err, a.in.Enrollment.Name)
 }
 
 // soon is a fault that the server retries at once.

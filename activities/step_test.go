@@ -149,7 +149,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		_, err := s.run(server, in)
 		require.NoError(t, err)
 		at := func(offset int64, ran time.Duration) contract.Progress {
-			return contract.Progress{Step: "zero", Seq: 4, Offset: offset, Size: diskSize, Ran: ran}
+			return contract.Progress{Step: "zero", Seq: 4, Offset: offset, Size: diskSize, RunTime: ran}
 		}
 		all := server.heartbeats()
 		require.GreaterOrEqual(t, len(all), 3)
@@ -162,7 +162,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		f, err := s.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		server := again(t, 2)
-		server.told = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}
+		server.told = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
 		in := s.input("zero")
 		in.Seq = 4
 		r := s.start(server, in)
@@ -170,7 +170,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		got := server.last()
 		require.Contains(t, got.Waiting, "waiting for the device's last I/O to end")
 		got.Waiting = ""
-		require.Equal(t, contract.Progress{Step: "zero", Seq: 4, Offset: steps.Chunk, Size: diskSize, Ran: time.Minute}, got)
+		require.Equal(t, contract.Progress{Step: "zero", Seq: 4, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}, got)
 		require.NoError(t, f.Close())
 		_, err = r.wait(t)
 		require.NoError(t, err)
@@ -184,9 +184,9 @@ func TestStep_ResultIsRecordedAndSaysWhatWasDone(t *testing.T) {
 		s.disk.takes = 10 * time.Second
 		result, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
-		require.Equal(t, contract.StepResult{Step: "zero", Bytes: diskSize, Method: "double", Ran: 30 * time.Second}, result)
+		require.Equal(t, contract.StepResult{Step: "zero", Bytes: diskSize, Method: "double", RunTime: 30 * time.Second}, result)
 		e := s.entry()
-		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","bytes":%d,"method":"double","ran":%d}`, diskSize, 30*time.Second), string(e.Result))
+		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","bytes":%d,"method":"double","run_time":%d}`, diskSize, 30*time.Second), string(e.Result))
 	})
 	inBubble(t, "verify", func(t *testing.T) {
 		s := newSite(t)
@@ -305,8 +305,8 @@ func TestStep_WrongHostOrDriver(t *testing.T) {
 		change func(*contract.StepInput)
 		code   device.Code
 	}{
-		{"host", func(in *contract.StepInput) { in.Enrolment.Host = "elsewhere" }, device.CodeInvalid},
-		{"driver", func(in *contract.StepInput) { in.Enrolment.Driver = "nvme" }, device.CodeUnknownDriver},
+		{"host", func(in *contract.StepInput) { in.Enrollment.Host = "elsewhere" }, device.CodeInvalid},
+		{"driver", func(in *contract.StepInput) { in.Enrollment.Driver = "nvme" }, device.CodeUnknownDriver},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			s := newSite(t)

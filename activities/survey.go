@@ -95,28 +95,28 @@ func Unambiguous(all []Sighting) error {
 // those that changed, went or came back to look for themselves. A second run finds
 // the first one's enrolments done. Retried, as a whole: transient faults, after all
 // else was done. Final: invalid_configuration, after which nothing was done.
-func (s *Surveyor) Survey(ctx context.Context, in contract.SurveyInput) (contract.Surveyed, error) {
+func (s *Surveyor) ScanHost(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
 	out, err := s.survey(ctx, in)
 	return out, asError(err, in.Host)
 }
 
-func (s *Surveyor) survey(ctx context.Context, in contract.SurveyInput) (contract.Surveyed, error) {
+func (s *Surveyor) survey(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
 	if !strings.EqualFold(in.Host, s.Host.Name()) {
-		return contract.Surveyed{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
+		return contract.ScanResult{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
 			Message: fmt.Sprintf("this is host %s, not %s", s.Host.Name(), in.Host), Remedy: "check BURNISH_HOST of the workers"}
 	}
 	all, err := Find(ctx, s.Drivers)
 	if err != nil {
-		return contract.Surveyed{}, err
+		return contract.ScanResult{}, err
 	}
 	if err := Unambiguous(all); err != nil {
-		return contract.Surveyed{}, err
+		return contract.ScanResult{}, err
 	}
 	records, err := s.Host.ListRecords()
 	if err != nil {
 		s.Log.Warn("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
 	}
-	v := &survey{Surveyor: s, in: in, out: contract.Surveyed{Told: map[string]string{}}, records: map[string]host.Record{}}
+	v := &survey{Surveyor: s, in: in, out: contract.ScanResult{NewDigests: map[string]string{}}, records: map[string]host.Record{}}
 	for _, r := range records {
 		v.records[r.Name] = r
 	}
@@ -132,9 +132,9 @@ func (s *Surveyor) survey(ctx context.Context, in contract.SurveyInput) (contrac
 		// For the next attempt: what was done need not be done again.
 		activity.RecordHeartbeat(ctx, v.out)
 		if errors.Is(failed, context.Canceled) {
-			return contract.Surveyed{}, failed
+			return contract.ScanResult{}, failed
 		}
-		return contract.Surveyed{}, errors.New(oneLine(failed.Error()))
+		return contract.ScanResult{}, errors.New(oneLine(failed.Error()))
 	}
 	return v.out, nil
 }
@@ -142,18 +142,18 @@ func (s *Surveyor) survey(ctx context.Context, in contract.SurveyInput) (contrac
 // survey is one attempt of one survey.
 type survey struct {
 	*Surveyor
-	in      contract.SurveyInput
+	in      contract.ScanInput
 	records map[string]host.Record
 
 	mu  sync.Mutex
-	out contract.Surveyed
+	out contract.ScanResult
 	// gone is what an earlier attempt has to be forgotten.
 	gone []string
 }
 
 // takeUp goes on from what an earlier attempt of this survey did.
 func (v *survey) takeUp(ctx context.Context) {
-	var before contract.Surveyed
+	var before contract.ScanResult
 	if !activity.HasHeartbeatDetails(ctx) {
 		return
 	}
@@ -161,17 +161,17 @@ func (v *survey) takeUp(ctx context.Context) {
 		v.Log.Warn("what the attempt before told is unreadable", "error", err)
 		return
 	}
-	v.in.Told = maps.Clone(v.in.Told)
-	if v.in.Told == nil {
-		v.in.Told = map[string]string{}
+	v.in.KnownDigests = maps.Clone(v.in.KnownDigests)
+	if v.in.KnownDigests == nil {
+		v.in.KnownDigests = map[string]string{}
 	}
-	maps.Copy(v.in.Told, before.Told)
-	for _, name := range before.Gone {
-		delete(v.in.Told, name)
+	maps.Copy(v.in.KnownDigests, before.NewDigests)
+	for _, name := range before.RemovedDigests {
+		delete(v.in.KnownDigests, name)
 	}
-	maps.Copy(v.out.Told, before.Told)
-	v.gone = before.Gone
-	v.in.Refused, v.in.Missing, v.in.Again = before.Refused, before.Missing, false
+	maps.Copy(v.out.NewDigests, before.NewDigests)
+	v.gone = before.RemovedDigests
+	v.in.Refused, v.in.Missing, v.in.RetryRefused = before.Refused, before.Missing, false
 	v.out.Counts.Enrolled, v.out.Counts.Hinted = before.Counts.Enrolled, before.Counts.Hinted
 }
 
@@ -189,14 +189,14 @@ func (v *survey) found(ctx context.Context, one Sighting) error {
 	case recorded && !record.Forgotten && record.Driver != "" && record.Driver != one.Driver:
 		return v.otherDriver(record, one, i >= 0)
 	case recorded && !record.Forgotten:
-		if v.in.Told[name] == one.Digest {
+		if v.in.KnownDigests[name] == one.Digest {
 			return nil
 		}
 		return v.hint(ctx, name, one.Digest)
-	case i >= 0 && v.in.Refused[i].Digest == one.Digest && !v.in.Again:
+	case i >= 0 && v.in.Refused[i].Digest == one.Digest && !v.in.RetryRefused:
 		v.refused(v.in.Refused[i])
 		return nil
-	case recorded && i < 0 && v.in.Told[name] == one.Digest && !v.in.Again:
+	case recorded && i < 0 && v.in.KnownDigests[name] == one.Digest && !v.in.RetryRefused:
 		v.forgotten(name, one.Digest)
 		return nil
 	case recorded:
@@ -255,7 +255,7 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, enrolWithin)
 	defer cancel()
-	result, err := v.ask(ctx, contract.EnrollInput{Enrolment: contract.Enrolment{
+	result, err := v.ask(ctx, contract.EnrollInput{Enrollment: contract.Enrollment{
 		Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
 		Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
 	}})
@@ -267,7 +267,7 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 		v.Log.Info("a device was found and enrolled", "device", name, "driver", one.Driver, "type", one.Type)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.out.Told[name] = one.Digest
+		v.out.NewDigests[name] = one.Digest
 		v.out.Counts.Enrolled++
 		return nil
 	case ok && (refusal.Fault.Class != device.Transient || refusal.Fault.Code == device.CodeTargetBusy) && refusal.Fault.Code != device.CodeHostUnreachable:
@@ -310,7 +310,7 @@ func (v *survey) hint(ctx context.Context, name, digest string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if digest != "" {
-		v.out.Told[name] = digest
+		v.out.NewDigests[name] = digest
 	}
 	v.out.Counts.Hinted++
 	return nil
@@ -349,22 +349,22 @@ func (v *survey) refused(r contract.RefusedDevice) {
 func (v *survey) forgotten(name, digest string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.in.Told[name] != digest {
-		v.out.Told[name] = digest
+	if v.in.KnownDigests[name] != digest {
+		v.out.NewDigests[name] = digest
 	}
 	v.out.Counts.Forgotten++
 }
 
 // finish brings what was found into order and counts it.
 func (v *survey) finish(all []Sighting, there map[string]bool) {
-	for name := range v.in.Told {
+	for name := range v.in.KnownDigests {
 		if !there[name] {
 			v.gone = append(v.gone, name)
-			delete(v.out.Told, name)
+			delete(v.out.NewDigests, name)
 		}
 	}
 	slices.Sort(v.gone)
-	v.out.Gone = slices.Compact(v.gone)
+	v.out.RemovedDigests = slices.Compact(v.gone)
 	slices.SortFunc(v.out.Refused, func(a, b contract.RefusedDevice) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(v.out.Missing)
 	v.out.Counts.Found, v.out.Counts.Refused, v.out.Counts.Missing = len(all), len(v.out.Refused), len(v.out.Missing)

@@ -33,27 +33,27 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 	one := drive(2, "b")
 	one.OneTimeUse, one.Address = true, strings.ToUpper("0000:0a:00.0")
 	l.eyes.sees(drive(1, "a"), one)
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	ten := l.name(10)
-	require.Equal(t, map[string]string{l.name(1): "a", ten: "b"}, out.Told)
-	require.Equal(t, contract.SurveyCounts{Found: 2, Enrolled: 2}, out.Counts)
-	slices.SortFunc(l.enrolled, func(a, b contract.EnrollInput) int { return strings.Compare(a.Enrolment.Name, b.Enrolment.Name) })
+	require.Equal(t, map[string]string{l.name(1): "a", ten: "b"}, out.NewDigests)
+	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 2}, out.Counts)
+	slices.SortFunc(l.enrolled, func(a, b contract.EnrollInput) int { return strings.Compare(a.Enrollment.Name, b.Enrollment.Name) })
 	require.Equal(t, []contract.EnrollInput{
-		{Enrolment: contract.Enrolment{Name: l.name(1), Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
-		{Enrolment: contract.Enrolment{Name: ten, Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
+		{Enrollment: contract.Enrollment{Name: l.name(1), Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
+		{Enrollment: contract.Enrollment{Name: ten, Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
 	}, l.enrolled)
 	l.told()
 
 	l.remembers(1, false)
 	l.remembers(10, false)
-	again := l.must(contract.SurveyInput{Told: out.Told})
+	again := l.must(contract.ScanInput{KnownDigests: out.NewDigests})
 	enrolled, hinted, asked := l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 	require.Empty(t, asked)
-	require.Empty(t, again.Told)
-	require.Empty(t, again.Gone)
-	require.Equal(t, contract.SurveyCounts{Found: 2}, again.Counts)
+	require.Empty(t, again.NewDigests)
+	require.Empty(t, again.RemovedDigests)
+	require.Equal(t, contract.ScanCounts{Found: 2}, again.Counts)
 }
 
 // No device is no error.
@@ -62,7 +62,7 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 func TestNoDeviceIsNoError(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
-	require.Equal(t, contract.SurveyCounts{}, l.must(contract.SurveyInput{}).Counts)
+	require.Equal(t, contract.ScanCounts{}, l.must(contract.ScanInput{}).Counts)
 }
 
 // A device that changed, or of which nothing was told yet, is asked to look for
@@ -76,12 +76,12 @@ func TestAChangedDeviceLooksForItself(t *testing.T) {
 		l.remembers(slot, false)
 	}
 	l.eyes.sees(drive(1, "a"), drive(2, "changed"), drive(3, "c"))
-	out := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a", l.name(2): "b"}})
+	out := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
 	enrolled, hinted, _ := l.told()
 	require.Empty(t, enrolled)
 	require.Equal(t, []string{l.name(2), l.name(3)}, hinted)
-	require.Equal(t, map[string]string{l.name(2): "changed", l.name(3): "c"}, out.Told)
-	require.Equal(t, contract.SurveyCounts{Found: 3, Hinted: 2}, out.Counts)
+	require.Equal(t, map[string]string{l.name(2): "changed", l.name(3): "c"}, out.NewDigests)
+	require.Equal(t, contract.ScanCounts{Found: 3, Hinted: 2}, out.Counts)
 }
 
 // One that is gone looks for itself once, is named as missing for as long as it is,
@@ -94,24 +94,24 @@ func TestAMissingDeviceIsNamed(t *testing.T) {
 	l.remembers(1, false)
 	l.remembers(2, false)
 	l.eyes.sees(drive(1, "a"))
-	out := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a", l.name(2): "b"}})
+	out := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
 	_, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(2)}, hinted)
 	require.Equal(t, []string{l.name(2)}, out.Missing)
-	require.Equal(t, []string{l.name(2)}, out.Gone)
-	require.Equal(t, contract.SurveyCounts{Found: 1, Hinted: 1, Missing: 1}, out.Counts)
+	require.Equal(t, []string{l.name(2)}, out.RemovedDigests)
+	require.Equal(t, contract.ScanCounts{Found: 1, Hinted: 1, Missing: 1}, out.Counts)
 
-	still := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a"}, Missing: out.Missing})
+	still := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
 	_, hinted, _ = l.told()
 	require.Empty(t, hinted, "once")
 	require.Equal(t, []string{l.name(2)}, still.Missing)
 
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
-	back := l.must(contract.SurveyInput{Told: map[string]string{l.name(1): "a"}, Missing: out.Missing})
+	back := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
 	_, hinted, _ = l.told()
 	require.Equal(t, []string{l.name(2)}, hinted)
 	require.Empty(t, back.Missing)
-	require.Equal(t, map[string]string{l.name(2): "b"}, back.Told)
+	require.Equal(t, map[string]string{l.name(2): "b"}, back.NewDigests)
 }
 
 // A driver that finds what is enrolled with another does not take it over. Once
@@ -124,7 +124,7 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	held := host.Record{Name: l.name(1), Driver: "double", Address: "0000:01:00.0"}
 	require.NoError(t, l.site.host.SaveRecord(held))
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	enrolled, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(2)}, enrolled, "what nobody holds is enrolled")
 	require.Empty(t, hinted)
@@ -132,7 +132,7 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 		Reason: "it is enrolled with the driver double; retire and forget it first, so that nvme can have it"}}, out.Refused)
 
 	l.remembers(2, false)
-	out = l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused})
+	out = l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
 	enrolled, hinted, _ = l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
@@ -141,7 +141,7 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 
 	held.Forgotten = true
 	require.NoError(t, l.site.host.SaveRecord(held))
-	l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused, Again: true})
+	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
 	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 }
@@ -156,7 +156,7 @@ func TestWhoIsNotMissing(t *testing.T) {
 	l.remembers(1, true)
 	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d7", Driver: "double", Address: "0000:07:00.0"}))
 	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d8", Driver: "nvme"}))
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	_, hinted, _ := l.told()
 	require.Empty(t, hinted)
 	require.Empty(t, out.Missing)
@@ -176,35 +176,35 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 		}
 		return contract.Result{}, nil
 	}
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	want := []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeFilesystemSignature, Reason: "it holds a file system; do it"}}
 	require.Equal(t, want, out.Refused)
-	require.Equal(t, contract.SurveyCounts{Found: 2, Enrolled: 1, Refused: 1}, out.Counts)
-	require.Equal(t, map[string]string{l.name(2): "b"}, out.Told)
+	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 1, Refused: 1}, out.Counts)
+	require.Equal(t, map[string]string{l.name(2): "b"}, out.NewDigests)
 	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"))
 	require.Contains(t, l.site.log.String(), l.name(1))
 	l.told()
 	l.remembers(2, false)
 	l.remembers(1, true) // as a refused enrolment leaves it
 
-	same := l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused})
+	same := l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
 	enrolled, _, asked := l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, asked)
 	require.Equal(t, want, same.Refused)
 	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"))
 
-	l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused, Again: true})
+	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
 	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled, "the worker started")
 
 	l.eyes.sees(drive(1, "other"), drive(2, "b"))
 	l.answer = nil
-	changed := l.must(contract.SurveyInput{Told: out.Told, Refused: out.Refused})
+	changed := l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
 	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled, "it changed")
 	require.Empty(t, changed.Refused)
-	require.Equal(t, map[string]string{l.name(1): "other"}, changed.Told)
+	require.Equal(t, map[string]string{l.name(1): "other"}, changed.NewDigests)
 }
 
 // A device that an operator enrolled after all is refused no more.
@@ -215,7 +215,7 @@ func TestEnrolledByTheOperator(t *testing.T) {
 	l := newLookout(t)
 	l.remembers(1, false)
 	l.eyes.sees(drive(1, "a"))
-	out := l.must(contract.SurveyInput{Refused: []contract.RefusedDevice{{Name: l.name(1), Digest: "a"}}})
+	out := l.must(contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(1), Digest: "a"}}})
 	require.Empty(t, out.Refused)
 }
 
@@ -243,18 +243,18 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 				l.ended[l.name(1)] = c.ended
 			}
 			l.eyes.sees(drive(1, "a"))
-			out := l.must(contract.SurveyInput{Again: true})
+			out := l.must(contract.ScanInput{RetryRefused: true})
 			enrolled, hinted, asked := l.told()
 			require.Equal(t, []string{l.name(1)}, asked)
 			require.Empty(t, hinted)
-			require.Equal(t, map[string]string{l.name(1): "a"}, out.Told)
+			require.Equal(t, map[string]string{l.name(1): "a"}, out.NewDigests)
 			if c.enrols {
 				require.Equal(t, []string{l.name(1)}, enrolled)
 				return
 			}
 			require.Empty(t, enrolled)
 			require.Equal(t, 1, out.Counts.Forgotten)
-			again := l.must(contract.SurveyInput{Told: out.Told})
+			again := l.must(contract.ScanInput{KnownDigests: out.NewDigests})
 			_, _, asked = l.told()
 			require.Empty(t, asked)
 			require.Equal(t, 1, again.Counts.Forgotten)
@@ -276,15 +276,15 @@ func TestAStartAsksAgain(t *testing.T) {
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
 	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 	l.ended[l.name(2)] = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-	in := contract.SurveyInput{
-		Told:    map[string]string{l.name(1): "a"},
-		Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
+	in := contract.ScanInput{
+		KnownDigests: map[string]string{l.name(1): "a"},
+		Refused:      []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
 	}
 	l.must(in)
 	enrolled, _, asked := l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, asked)
-	in.Again = true
+	in.RetryRefused = true
 	out := l.must(in)
 	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled)
@@ -302,7 +302,7 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	l.remembers(3, false)
 	l.Drivers["other"] = &finder{there: []hardware.Found{drive(2, "x")}}
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
-	_, _, err := l.survey(contract.SurveyInput{})
+	_, _, err := l.survey(contract.ScanInput{})
 	r, ok := contract.RefusalOf(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeInvalidConfig, r.Fault.Code)
@@ -339,7 +339,7 @@ func TestARetriedSurveyGoesOn(t *testing.T) {
 		}
 		return contract.Result{}, nil
 	}
-	in := contract.SurveyInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}}, Again: true}
+	in := contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}}, RetryRefused: true}
 	_, server, err := l.survey(in)
 	require.ErrorContains(t, err, "no inventory")
 	var app *temporal.ApplicationError
@@ -360,8 +360,8 @@ func TestARetriedSurveyGoesOn(t *testing.T) {
 	enrolled, hinted, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 	require.Empty(t, hinted)
-	require.Equal(t, map[string]string{l.name(1): "a", l.name(3): "c"}, out.Told)
-	require.Equal(t, contract.SurveyCounts{Found: 3, Enrolled: 2, Hinted: 1, Refused: 1, Missing: 1}, out.Counts)
+	require.Equal(t, map[string]string{l.name(1): "a", l.name(3): "c"}, out.NewDigests)
+	require.Equal(t, contract.ScanCounts{Found: 3, Enrolled: 2, Hinted: 1, Refused: 1, Missing: 1}, out.Counts)
 	require.Equal(t, device.CodePolicyUnsatisfied, out.Refused[0].Code)
 	require.Equal(t, []string{l.name(4)}, out.Missing)
 }
@@ -376,13 +376,13 @@ func TestAHintThatFails(t *testing.T) {
 	l.remembers(2, false)
 	l.eyes.sees(drive(1, "a"))
 	l.deaf = serviceerror.NewUnavailable("away")
-	_, server, err := l.survey(contract.SurveyInput{})
+	_, server, err := l.survey(contract.ScanInput{})
 	require.ErrorContains(t, err, "away")
 	require.NotContains(t, err.Error(), "\n")
-	require.Empty(t, server.surveyed.Told)
+	require.Empty(t, server.surveyed.NewDigests)
 	require.Empty(t, server.surveyed.Missing)
 	l.deaf = serviceerror.NewNotFound("no workflow")
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	require.Equal(t, []string{l.name(2)}, out.Missing, "it comes back at the next start of the worker")
 }
 
@@ -394,10 +394,10 @@ func TestTheHostForgotWhatTheWorkflowKnows(t *testing.T) {
 	l := newLookout(t)
 	l.eyes.sees(drive(1, "a"))
 	l.answer = func(string) (contract.Result, error) { return contract.Result{Already: true}, nil }
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	_, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(1)}, hinted)
-	require.Equal(t, contract.SurveyCounts{Found: 1, Hinted: 1}, out.Counts)
+	require.Equal(t, contract.ScanCounts{Found: 1, Hinted: 1}, out.Counts)
 }
 
 // An address from which no name can be made is refused by itself.
@@ -407,7 +407,7 @@ func TestAnAddressThatIsNone(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.eyes.sees(hardware.Found{Address: "10000:01:00.0", Digest: "x"}, drive(1, "a"))
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	require.Equal(t, 1, out.Counts.Enrolled)
 	require.Equal(t, device.CodeInvalid, out.Refused[0].Code)
 }
@@ -417,13 +417,13 @@ func TestAFinderThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLookout(t)
 	l.eyes.err = errors.New("no sysfs")
-	_, _, err := l.survey(contract.SurveyInput{})
+	_, _, err := l.survey(contract.ScanInput{})
 	require.ErrorContains(t, err, "the driver nvme: no sysfs")
-	in := contract.SurveyInput{Host: "elsewhere"}
+	in := contract.ScanInput{Host: "elsewhere"}
 	l.eyes.err = nil
 	env := first(t).env()
-	env.RegisterActivityWithOptions(l.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
-	_, err = env.ExecuteActivity(contract.ActivitySurvey, in)
+	env.RegisterActivityWithOptions(l.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
+	_, err = env.ExecuteActivity(contract.ActivityScanHost, in)
 	require.ErrorContains(t, err, "not elsewhere")
 }
 
@@ -439,7 +439,7 @@ func TestWhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
 	seven, eight := drive(1, "a"), drive(2, "b")
 	seven.Serial, eight.Serial = "S 7", "S8"
 	l.eyes.sees(seven, eight)
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	enrolled, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(2)}, enrolled)
 	require.Empty(t, hinted)
@@ -457,13 +457,13 @@ func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {
 	l.answer = func(string) (contract.Result, error) {
 		return contract.Result{}, refusedWith(device.Transient, device.CodeTargetBusy, "a guest has it")
 	}
-	out := l.must(contract.SurveyInput{})
+	out := l.must(contract.ScanInput{})
 	require.Equal(t, device.CodeTargetBusy, out.Refused[0].Code)
 	l.told()
-	again := l.must(contract.SurveyInput{Refused: out.Refused})
+	again := l.must(contract.ScanInput{Refused: out.Refused})
 	enrolled, _, _ := l.told()
 	require.Empty(t, enrolled)
 	l.eyes.sees(drive(1, "the host's"))
 	l.answer = func(string) (contract.Result, error) { return contract.Result{}, nil }
-	require.Equal(t, 1, l.must(contract.SurveyInput{Refused: again.Refused}).Counts.Enrolled)
+	require.Equal(t, 1, l.must(contract.ScanInput{Refused: again.Refused}).Counts.Enrolled)
 }

@@ -33,7 +33,7 @@ type Sweeper struct {
 
 // Activities are all activities of a Sweeper, by name.
 func (s *Sweeper) Activities() map[string]any {
-	return map[string]any{contract.ActivitySweep: s.Sweep, contract.ActivityCandidates: s.Candidates}
+	return map[string]any{contract.ActivityReconcileInventory: s.ReconcileInventory, contract.ActivityCandidates: s.Candidates}
 }
 
 // devicesAPage is how many devices one listing tells.
@@ -45,31 +45,31 @@ const hintsAtOnce = 8
 // Sweep compares all devices, or those of some hosts and instances, with their
 // providers. A second run finds those devices in order that have looked meanwhile.
 // Retried: an inventory or a server that does not answer.
-func (s *Sweeper) Sweep(ctx context.Context, in contract.SweepInput) (contract.Swept, error) {
+func (s *Sweeper) ReconcileInventory(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	out, err := s.sweep(ctx, in)
 	return out, asError(err, "the sweep")
 }
 
-func (s *Sweeper) sweep(ctx context.Context, in contract.SweepInput) (contract.Swept, error) {
+func (s *Sweeper) sweep(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	// Everything is read after this moment: a device that is bound later drops the hint.
 	w := &sweep{Sweeper: s, seen: time.Now().UTC(), found: map[string]bool{}, told: map[string]bool{}, was: in.Missing, turn: make(chan struct{}, hintsAtOnce)}
 	defer w.all.Wait()
 	whole := len(in.Hosts) == 0 && len(in.Instances) == 0
 	var err error
 	if w.devices, err = s.listed(ctx, in); err != nil {
-		return contract.Swept{}, err
+		return contract.ReconcileResult{}, err
 	}
 	// Something happened to those whose device it is: they need not wait until Placement
 	// told of a whole host.
 	w.namedBy(ctx, in.Instances)
 	if err := w.hinted(ctx); err != nil {
-		return contract.Swept{}, err
+		return contract.ReconcileResult{}, err
 	}
 	if err := w.foreign(ctx, whole); err != nil {
-		return contract.Swept{}, err
+		return contract.ReconcileResult{}, err
 	}
 	if err := w.own(ctx); err != nil {
-		return contract.Swept{}, err
+		return contract.ReconcileResult{}, err
 	}
 	w.missing(ctx)
 	err = w.hinted(ctx)
@@ -91,7 +91,7 @@ type known struct {
 
 // listed lists the devices. One that continues as new meanwhile may be left out: the
 // next sweep finds it.
-func (s *Sweeper) listed(ctx context.Context, in contract.SweepInput) (map[string]known, error) {
+func (s *Sweeper) listed(ctx context.Context, in contract.ReconcileInput) (map[string]known, error) {
 	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.WorkflowDeviceLifecycle)
 	var where []string
 	for attribute, values := range map[string][]string{contract.AttrHost.GetName(): in.Hosts, contract.AttrInstance.GetName(): in.Instances} {
@@ -136,7 +136,7 @@ func knownOf(e *workflowpb.WorkflowExecutionInfo) (known, error) {
 		started: e.GetStartTime().AsTime(),
 	}
 	k.uuid = contract.DeviceUUID(k.name)
-	var facts contract.Facts
+	var facts contract.StatusMemo
 	decode := converter.GetDefaultDataConverter().FromPayload
 	indexed := e.GetSearchAttributes().GetIndexedFields()
 	for key, into := range map[string]any{
@@ -149,9 +149,9 @@ func knownOf(e *workflowpb.WorkflowExecutionInfo) (known, error) {
 			}
 		}
 	}
-	if p := e.GetMemo().GetFields()[contract.MemoFacts]; p != nil {
+	if p := e.GetMemo().GetFields()[contract.MemoStatus]; p != nil {
 		if err := decode(p, &facts); err != nil {
-			return k, fmt.Errorf("%s: %w", contract.MemoFacts, err)
+			return k, fmt.Errorf("%s: %w", contract.MemoStatus, err)
 		}
 	}
 	k.owner, k.held, k.provider = facts.Owner, facts.Maintenance, facts.Provider
@@ -164,7 +164,7 @@ type sweep struct {
 	seen    time.Time
 	devices map[string]known
 	was     []string // missing before
-	out     contract.Swept
+	out     contract.ReconcileResult
 	found   map[string]bool // the devices whose provider was seen
 	told    map[string]bool // the devices that were told to look
 	all     sync.WaitGroup  // the hints that are on their way
@@ -321,7 +321,7 @@ func (w *sweep) hint(ctx context.Context, name string) {
 	activity.RecordHeartbeat(ctx) // every request tells: thousands may differ
 	w.all.Go(func() {
 		defer func() { <-w.turn }()
-		hint := contract.Hint{Source: "sweep", Seen: w.seen.Format(time.RFC3339Nano)}
+		hint := contract.Hint{Source: "sweep", ObservedAt: w.seen.Format(time.RFC3339Nano)}
 		err := w.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -365,7 +365,7 @@ func (s *Sweeper) candidates(ctx context.Context, in contract.CandidatesInput) (
 	if in.Host != "" {
 		hosts = []string{strings.ToLower(in.Host)}
 	}
-	have, err := s.listed(ctx, contract.SweepInput{Hosts: hosts})
+	have, err := s.listed(ctx, contract.ReconcileInput{Hosts: hosts})
 	if err != nil {
 		return contract.Candidates{}, err
 	}
@@ -385,8 +385,8 @@ func (s *Sweeper) candidates(ctx context.Context, in contract.CandidatesInput) (
 	}
 	slices.SortFunc(out.Devices, func(a, b contract.Candidate) int { return strings.Compare(a.Name, b.Name) })
 	most := mostCandidates
-	if in.Most > 0 {
-		most = min(in.Most, most)
+	if in.Limit > 0 {
+		most = min(in.Limit, most)
 	}
 	if len(out.Devices) > most {
 		out.Devices, out.More = out.Devices[:most], true

@@ -126,7 +126,7 @@ func listed(t *testing.T, name, host string, state device.State, owner device.Ow
 			contract.AttrState.GetName(): payload(string(state)), contract.AttrHost.GetName(): payload(host),
 			contract.AttrInstance.GetName(): payload("i-" + name),
 		}},
-		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoFacts: payload(contract.Facts{Name: name, Owner: owner, Maintenance: held})}},
+		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoStatus: payload(contract.StatusMemo{Name: name, Owner: owner, Maintenance: held})}},
 	}
 }
 
@@ -152,19 +152,19 @@ func (s *sky) sights(name string, owner device.Owner, v inventory.ReservationSna
 	s.own = append(s.own, p)
 }
 
-func (s *sky) sweep(in contract.SweepInput) (contract.Swept, error) {
+func (s *sky) sweep(in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	s.t.Helper()
 	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	env.RegisterActivityWithOptions(s.Sweep, activity.RegisterOptions{Name: contract.ActivitySweep})
-	value, err := env.ExecuteActivity(contract.ActivitySweep, in)
+	env.RegisterActivityWithOptions(s.ReconcileInventory, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
+	value, err := env.ExecuteActivity(contract.ActivityReconcileInventory, in)
 	if err != nil {
-		return contract.Swept{}, err
+		return contract.ReconcileResult{}, err
 	}
-	var out contract.Swept
+	var out contract.ReconcileResult
 	return out, value.Get(&out)
 }
 
-func (s *sky) must(in contract.SweepInput) contract.Swept {
+func (s *sky) must(in contract.ReconcileInput) contract.ReconcileResult {
 	s.t.Helper()
 	out, err := s.sweep(in)
 	require.NoError(s.t, err)
@@ -208,7 +208,7 @@ func TestWhatDiffers(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %s %d of 1 used %d", owner, o.state, stocks[i].Reserved, stocks[i].Used), func(t *testing.T) {
 					s := newSky(t)
 					s.knows("h1_0000:01:00.0", device.State(state), owner, held, stocks[i])
-					out := s.must(contract.SweepInput{})
+					out := s.must(contract.ReconcileInput{})
 					require.Equal(t, want != "=", len(s.hints) == 1, o.rule)
 					require.Equal(t, want == "odd", len(out.Mismatches) == 1, o.rule)
 					require.Equal(t, len(out.Mismatches), out.Counts.Mismatch)
@@ -228,7 +228,7 @@ func TestAnotherTotalIsOdd(t *testing.T) {
 	for _, total := range []int{0, 2} {
 		s := newSky(t)
 		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: total})
-		out := s.must(contract.SweepInput{})
+		out := s.must(contract.ReconcileInput{})
 		require.Len(t, out.Mismatches, 1)
 		require.Contains(t, out.Mismatches[0].What, "S0.14")
 	}
@@ -245,9 +245,9 @@ func TestWhatNobodyEnrolledIsLeftAlone(t *testing.T) {
 	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.sights("h1_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.sights("h2_c", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Used: 1})
-	out := s.must(contract.SweepInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Empty(t, s.hints)
-	require.Equal(t, contract.SweepCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
+	require.Equal(t, contract.ReconcileCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
 }
 
 // Only those that differ are asked to look, by a hint of the sweep's own moment.
@@ -260,14 +260,14 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.knows("h2_c", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
-	out := s.must(contract.SweepInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, []string{"h1_b"}, s.hinted())
 	hint := s.hints["h1_b"][0]
-	seen, err := time.Parse(time.RFC3339Nano, hint.Seen)
+	seen, err := time.Parse(time.RFC3339Nano, hint.ObservedAt)
 	require.NoError(t, err)
 	require.WithinRange(t, seen, began.Add(-time.Second), time.Now())
-	require.Equal(t, contract.Hint{Source: "sweep", Seen: hint.Seen}, hint, "it says nothing but when it was seen")
-	require.Equal(t, contract.SweepCounts{Providers: 3, Devices: 3, Hinted: 1}, out.Counts)
+	require.Equal(t, contract.Hint{Source: "sweep", ObservedAt: hint.ObservedAt}, hint, "it says nothing but when it was seen")
+	require.Equal(t, contract.ReconcileCounts{Providers: 3, Devices: 3, Hinted: 1}, out.Counts)
 }
 
 // A device that continues as new between two pages is listed twice and counts once, as
@@ -289,10 +289,10 @@ func TestListedTwice(t *testing.T) {
 			slices.Reverse(s.pages)
 		}
 		s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
-		out := s.must(contract.SweepInput{})
+		out := s.must(contract.ReconcileInput{})
 		require.Len(t, s.queries, 2)
 		require.Empty(t, s.hints)
-		require.Equal(t, contract.SweepCounts{Providers: 1, Devices: 1}, out.Counts)
+		require.Equal(t, contract.ReconcileCounts{Providers: 1, Devices: 1}, out.Counts)
 	}
 }
 
@@ -307,16 +307,16 @@ func TestMissingIsToldOnce(t *testing.T) {
 		s.knows(name, state, device.OwnerNova, false, inventory.ReservationSnapshot{})
 	}
 	s.foreign = nil
-	out := s.must(contract.SweepInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, []string{"h1_a", "h1_b"}, out.Missing)
 	require.Equal(t, []string{"h1_a", "h1_b"}, s.hinted())
 	require.Equal(t, 2, out.Counts.Missing)
 	s.hints = map[string][]contract.Hint{}
-	again := s.must(contract.SweepInput{Missing: out.Missing})
+	again := s.must(contract.ReconcileInput{Missing: out.Missing})
 	require.Empty(t, s.hints)
 	require.Equal(t, out.Missing, again.Missing)
 	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
-	back := s.must(contract.SweepInput{Missing: again.Missing})
+	back := s.must(contract.ReconcileInput{Missing: again.Missing})
 	require.Equal(t, []string{"h1_a"}, s.hinted(), "it is back: another one, perhaps")
 	require.Equal(t, []string{"h1_b"}, back.Missing)
 	require.Empty(t, back.Mismatches)
@@ -338,7 +338,7 @@ func TestAHintThatDidNotArrive(t *testing.T) {
 		}
 		return nil
 	}
-	require.Equal(t, 39, s.must(contract.SweepInput{}).Counts.Hinted)
+	require.Equal(t, 39, s.must(contract.ReconcileInput{}).Counts.Hinted)
 	s.deaf = func(name string) error {
 		if name >= "h1_30" {
 			return serviceerror.NewUnavailable("shard\nmoves")
@@ -346,7 +346,7 @@ func TestAHintThatDidNotArrive(t *testing.T) {
 		return nil
 	}
 	s.hints = map[string][]contract.Hint{}
-	_, err := s.sweep(contract.SweepInput{})
+	_, err := s.sweep(contract.ReconcileInput{})
 	requireFault(t, err, device.CodeInternal, true)
 	require.Regexp(t, `hinting to h1_3\d: shard moves, and to 9 more`, err.Error())
 	require.Len(t, s.hints, 40)
@@ -364,7 +364,7 @@ func TestAFleetThatFails(t *testing.T) {
 	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.foreign = s.foreign[:1]
 	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
-	_, err := s.sweep(contract.SweepInput{})
+	_, err := s.sweep(contract.ReconcileInput{})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
@@ -390,7 +390,7 @@ func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
 		case <-time.After(10 * time.Second): // it will not come
 		}
 	}
-	require.Equal(t, 2, s.must(contract.SweepInput{}).Counts.Hinted)
+	require.Equal(t, 2, s.must(contract.ReconcileInput{}).Counts.Hinted)
 	require.Equal(t, []string{"h1_a", "h1_b"}, seen)
 }
 
@@ -403,15 +403,15 @@ func TestANarrowLook(t *testing.T) {
 	s := newSky(t)
 	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.sights("h2_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
-	out := s.must(contract.SweepInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
+	out := s.must(contract.ReconcileInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
 	require.Contains(t, s.queries[0], "DeviceHost IN ('h1','o''neil')")
 	require.Contains(t, s.queries[0], " OR ")
 	require.Contains(t, s.queries[0], "InstanceId IN ('i1')")
 	require.Equal(t, [][]string{{"h1"}}, s.hosts)
-	require.Equal(t, contract.SweepCounts{Providers: 1, Devices: 1, Hinted: 1}, out.Counts)
+	require.Equal(t, contract.ReconcileCounts{Providers: 1, Devices: 1, Hinted: 1}, out.Counts)
 
 	none := newSky(t)
-	none.must(contract.SweepInput{Hosts: []string{"h9"}})
+	none.must(contract.ReconcileInput{Hosts: []string{"h9"}})
 	require.Empty(t, none.hosts, "no device there: Placement is not asked")
 }
 
@@ -425,12 +425,12 @@ func TestTheInstancesDeviceIsAskedFirst(t *testing.T) {
 	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1}) // it is free
 	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.fails = inventory.Unavailable("Placement", "wait", errors.New("gone"))
-	_, err := s.sweep(contract.SweepInput{Instances: []string{"i-h1_a"}})
+	_, err := s.sweep(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
 	require.Equal(t, []string{"h1_a"}, s.hinted(), "though Placement does not answer")
 
 	s.fails = nil
-	s.must(contract.SweepInput{Instances: []string{"i-h1_a"}})
+	s.must(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
 	require.Len(t, s.hints["h1_a"], 2, "once by each")
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
@@ -444,7 +444,7 @@ func TestManyMismatches(t *testing.T) {
 	for i := range 70 {
 		s.knows(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
 	}
-	out := s.must(contract.SweepInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, 70, out.Counts.Mismatch)
 	require.Len(t, out.Mismatches, contract.KeptMismatches)
 	require.True(t, slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
@@ -469,7 +469,7 @@ func TestCandidatesInPages(t *testing.T) {
 		require.NoError(t, value.Get(&out))
 		return out
 	}
-	page := ask(contract.CandidatesInput{Host: "H1", Most: 2})
+	page := ask(contract.CandidatesInput{Host: "H1", Limit: 2})
 	require.True(t, page.More)
 	require.Equal(t, []contract.Candidate{
 		{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:02:00.0"},
@@ -490,10 +490,10 @@ func TestAnotherProviderIsLookedAt(t *testing.T) {
 	for provider, looks := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
 		s := newSky(t)
 		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.Facts{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
+		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
 		require.NoError(t, err)
-		s.pages[0][0].Memo.Fields[contract.MemoFacts] = facts
-		out := s.must(contract.SweepInput{})
+		s.pages[0][0].Memo.Fields[contract.MemoStatus] = facts
+		out := s.must(contract.ReconcileInput{})
 		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, provider)
 		require.Empty(t, out.Mismatches)
 	}
@@ -510,7 +510,7 @@ func TestAnotherConsumerIsLookedAt(t *testing.T) {
 		burned := inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
 		s.knows("h1_a", device.Allocated, device.OwnerNova, false, burned)
 		s.knows("h1_b", device.Allocated, device.OwnerSelf, false, burned)
-		out := s.must(contract.SweepInput{})
+		out := s.must(contract.ReconcileInput{})
 		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, consumer)
 		require.Empty(t, s.hints["h1_b"])
 		require.Empty(t, out.Mismatches)

@@ -60,11 +60,11 @@ func (s *Surveyor) seen(ctx context.Context) (sum, error) {
 }
 
 func (s *Surveyor) lookNow(ctx context.Context, started bool) error {
-	look := contract.LookNow{Source: "its devices changed", Started: started}
+	look := contract.ScanRequest{Source: "its devices changed", WorkerStarted: started}
 	if started {
 		look.Source = "host start"
 	}
-	_, err := s.Client.SignalWithStartWorkflow(ctx, contract.HostWorkflowID(s.Host.Name()), contract.SignalLookNow, look,
-		contract.HostStartOptions(s.Host.Name()), contract.WorkflowHost, contract.HostInput{Host: s.Host.Name()})
+	_, err := s.Client.SignalWithStartWorkflow(ctx, contract.HostScanWorkflowID(s.Host.Name()), contract.SignalScanNow, look,
+		contract.HostScanStartOptions(s.Host.Name()), contract.WorkflowHostScan, contract.HostScanInput{Host: s.Host.Name()})
 	return err
 }

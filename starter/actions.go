@@ -308,7 +308,7 @@ func (a *app) dryRun(names []string, o action) error {
 func (a *app) actOne(ctx, limited context.Context, l deviceClient, name string, o action) error {
 	result, err := a.send(ctx, l, name, o)
 	if err == nil && o.wait {
-		result.View, err = a.await(ctx, limited, l, name, make(chan struct{}, 1))
+		result.Device, err = a.await(ctx, limited, l, name, make(chan struct{}, 1))
 	}
 	if err != nil {
 		return err
@@ -329,7 +329,7 @@ func (a *app) actMany(ctx, limited context.Context, l deviceClient, command stri
 		result, err := a.send(ctx, l, name, o)
 		<-slots
 		if err == nil && o.wait {
-			result.View, err = a.await(ctx, limited, l, name, slots)
+			result.Device, err = a.await(ctx, limited, l, name, slots)
 		}
 		if err != nil {
 			return failed(command, name, err)
@@ -346,6 +346,6 @@ func (a *app) send(ctx context.Context, l deviceClient, name string, o action) (
 	if err := l.update(rctx, name, o.update, o.input, &result); err != nil {
 		return contract.Result{}, a.explain(ctx, l, name, err)
 	}
-	result.View = normalize(result.View)
+	result.Device = normalize(result.Device)
 	return result, nil
 }

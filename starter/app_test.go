@@ -154,7 +154,7 @@ func TestUpdatesAreSentAsContracted(t *testing.T) {
 				require.Equal(t, "d1", name)
 				require.Equal(t, tt.update, update)
 				require.Equal(t, tt.input, input)
-				return contract.Result{View: in("d1", device.Manageable), Note: "a note"}, nil
+				return contract.Result{Device: in("d1", device.Manageable), Note: "a note"}, nil
 			}}
 			got := burnish(t, l, "", tt.args...)
 			require.Equal(t, exitOK, got.code, got.errors)
@@ -174,7 +174,7 @@ func TestUpdatesAreSentAsContracted(t *testing.T) {
 
 func TestNamesAreCanonical(t *testing.T) {
 	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
-		return contract.Result{Already: true, View: in("h1_0000:0a:00.0", device.Available)}, nil
+		return contract.Result{Already: true, Device: in("h1_0000:0a:00.0", device.Available)}, nil
 	}}
 	got := burnish(t, l, "", "provide", "H1_0000:0A:00.0", "h1_0000:0a:00.0")
 	require.Equal(t, exitOK, got.code, got.errors)
@@ -185,11 +185,11 @@ func TestNamesAreCanonical(t *testing.T) {
 func TestEnroll(t *testing.T) {
 	already := false
 	l := &fakeClient{onEnroll: func(got contract.EnrollInput) (contract.Result, error) {
-		require.Equal(t, contract.EnrollInput{Provide: true, Enrolment: contract.Enrolment{
+		require.Equal(t, contract.EnrollInput{Provide: true, Enrollment: contract.Enrollment{
 			Name: "h1_0000:0a:00.0", Host: "h1", Driver: "block", Type: "DISK", Address: "0000:0a:00.0",
-			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true, Vouched: true, AcceptSignature: "ext4",
+			Settings: map[string]string{"path": "/dev/sdb"}, Owner: device.OwnerNova, OneTimeUse: true, OperatorAssertsClean: true, AcceptSignature: "ext4",
 		}}, got)
-		return contract.Result{Already: already, View: in(got.Enrolment.Name, device.Manageable)}, nil
+		return contract.Result{Already: already, Device: in(got.Enrollment.Name, device.Manageable)}, nil
 	}}
 	args := []string{
 		"enroll", "--host", "H1", "--driver", "block", "--address", "0000:0A:00.0", "--set", "path=/dev/sdb,owner=nova",
@@ -213,42 +213,42 @@ func TestWait(t *testing.T) {
 	again.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "cleaned"}}
 
 	for name, tt := range map[string]struct {
-		seen []contract.View
+		seen []contract.DeviceStatus
 		args []string
 		exit int
 		out  string
 		errs string
 	}{
 		"cleaned": {
-			seen: []contract.View{in("d1", device.PendingCleaning), in("d1", device.Cleaning), in("d1", device.Available)},
+			seen: []contract.DeviceStatus{in("d1", device.PendingCleaning), in("d1", device.Cleaning), in("d1", device.Available)},
 			exit: exitOK, out: "d1: cleaned, now available\n",
 		},
 		"named steps": {
-			seen: []contract.View{in("d1", device.Cleaning), in("d1", device.Manageable)},
+			seen: []contract.DeviceStatus{in("d1", device.Cleaning), in("d1", device.Manageable)},
 			exit: exitOK, out: "d1: cleaned, now manageable\n",
 		},
 		"failed": {
-			seen: []contract.View{in("d1", device.Cleaning), failedView},
+			seen: []contract.DeviceStatus{in("d1", device.Cleaning), failedView},
 			exit: exitFailed, errs: "burnish: clean d1: verify_failed: 12 bytes were not zero; replace it\n",
 		},
 		"held": {
-			seen: []contract.View{heldView},
+			seen: []contract.DeviceStatus{heldView},
 			exit: exitFailed, errs: "burnish: clean d1: held in pending_cleaning: automated cleaning is off\n",
 		},
 		"in use": {
-			seen: []contract.View{in("d1", device.Cleaning), in("d1", device.Allocated)},
+			seen: []contract.DeviceStatus{in("d1", device.Cleaning), in("d1", device.Allocated)},
 			exit: exitFailed, errs: "burnish: clean d1: the device is in use, and was not cleaned\n",
 		},
 		"cleaned, and given out again": {
-			seen: []contract.View{in("d1", device.Cleaning), again},
+			seen: []contract.DeviceStatus{in("d1", device.Cleaning), again},
 			exit: exitOK, out: "d1: cleaned, now allocated\n",
 		},
 		"the host is silent for a while": {
-			seen: []contract.View{silentHost, silentHost, in("d1", device.Available)},
+			seen: []contract.DeviceStatus{silentHost, silentHost, in("d1", device.Available)},
 			exit: exitOK, out: "d1: cleaned, now available\n", errs: "burnish: note: d1: still waiting, but it needs an operator: host_unreachable; h1 is silent\n",
 		},
 		"too long": {
-			seen: []contract.View{in("d1", device.Cleaning)}, args: []string{"--timeout", "20ms"},
+			seen: []contract.DeviceStatus{in("d1", device.Cleaning)}, args: []string{"--timeout", "20ms"},
 			exit: exitTimeout, errs: "burnish: clean d1: not done within 20ms; it goes on; see burnish show\n",
 		},
 	} {
@@ -256,10 +256,10 @@ func TestWait(t *testing.T) {
 			looks := 0
 			l := &fakeClient{
 				onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
-					return contract.Result{View: in("d1", device.PendingCleaning)}, nil
+					return contract.Result{Device: in("d1", device.PendingCleaning)}, nil
 				},
 				onDescribe: func(string) (execution, error) { return running(in("d1", device.Cleaning)), nil },
-				onQuery: func(context.Context, string) (contract.View, error) {
+				onQuery: func(context.Context, string) (contract.DeviceStatus, error) {
 					v := tt.seen[min(looks, len(tt.seen)-1)]
 					looks++
 					return v, nil
@@ -279,16 +279,16 @@ func TestShowWithoutWorker(t *testing.T) {
 	e.pending = map[string]pending{"zero": {started: true, attempt: 2, progress: &contract.Progress{Step: "zero", Offset: 1 << 20, Size: 3 << 20}}}
 	l := &fakeClient{
 		onDescribe: func(string) (execution, error) { return e, nil },
-		onQuery: func(context.Context, string) (contract.View, error) {
-			return contract.View{}, serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down")
+		onQuery: func(context.Context, string) (contract.DeviceStatus, error) {
+			return contract.DeviceStatus{}, serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down")
 		},
 	}
 	got := burnish(t, l, "", "show", "d1", "-o", "json")
 	require.Equal(t, exitOK, got.code)
-	var v contract.View
+	var v contract.DeviceStatus
 	require.NoError(t, json.Unmarshal([]byte(got.out), &v))
 	require.Equal(t, device.Cleaning, v.DeviceState)
-	require.Equal(t, &contract.ViewProgress{Percent: 33.3, Done: 1 << 20, Total: 3 << 20, Attempt: 2}, v.Progress)
+	require.Equal(t, &contract.StatusProgress{Percent: 33.3, Done: 1 << 20, Total: 3 << 20, Attempt: 2}, v.Progress)
 	var note map[string]string
 	require.NoError(t, json.Unmarshal([]byte(got.errors), &note))
 	require.Contains(t, note["note"], "no control worker answered (no poller seen")
@@ -305,7 +305,9 @@ func TestShowByUUID(t *testing.T) {
 			asked = name
 			return running(in(name, device.Available)), nil
 		},
-		onQuery: func(_ context.Context, name string) (contract.View, error) { return in(name, device.Available), nil },
+		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) {
+			return in(name, device.Available), nil
+		},
 	}
 	got := burnish(t, l, "", "show", strings.ToUpper(contract.DeviceUUID("d1")))
 	require.Equal(t, exitOK, got.code, got.errors)
@@ -325,7 +327,7 @@ func TestShowOfNoDevice(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			l := &fakeClient{
 				onDescribe: func(string) (execution, error) { return e, nil },
-				onQuery:    func(context.Context, string) (contract.View, error) { return e.view, nil },
+				onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return e.view, nil },
 			}
 			got := burnish(t, l, "", "show", "d1")
 			require.Equal(t, ran{exitFailed, "", "burnish: show d1: " + says + "\n"}, got)
@@ -337,7 +339,7 @@ func TestSteps(t *testing.T) {
 	v := in("d1", device.Available)
 	l := &fakeClient{
 		onDescribe: func(string) (execution, error) { return running(v), nil },
-		onQuery:    func(context.Context, string) (contract.View, error) { return v, nil },
+		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
 	}
 	require.Equal(t, ran{exitOK, "[]\n", ""}, burnish(t, l, "", "steps", "d1", "-o", "json"))
 	v.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}, {Step: "verify", Priority: 60.5, Interface: "deploy"}}

@@ -63,7 +63,7 @@ func (a *app) bindCommand() *cobra.Command {
 			if err := l.update(ctx, name, contract.UpdateBind, in, &result); err != nil {
 				return err
 			}
-			result.View = normalize(result.View)
+			result.Device = normalize(result.Device)
 			return a.emit(result, func() string {
 				verb := "bound"
 				if result.Already {
@@ -101,7 +101,7 @@ func (a *app) byInstance(use, usage, update, past string) *cobra.Command {
 			if err := l.update(ctx, name, update, in, &result); err != nil {
 				return err
 			}
-			result.View = normalize(result.View)
+			result.Device = normalize(result.Device)
 			return a.emit(result, func() string { return resultLine(name, past, result) + "\n" })
 		})
 	}

@@ -24,7 +24,7 @@ func fleetOf(n int, bad ...string) *fakeClient {
 			if slices.Contains(bad, name) {
 				return contract.Result{}, refuse(name, device.Retired, device.Fault{Code: device.CodeRefused, Message: "it is retired"})
 			}
-			return contract.Result{View: in(name, device.PendingCleaning)}, nil
+			return contract.Result{Device: in(name, device.PendingCleaning)}, nil
 		},
 		onList: func(string) ([]execution, error) {
 			var found []execution
@@ -82,7 +82,7 @@ func TestManyGoOnAfterAFailure(t *testing.T) {
 func TestManyWaitTimesOut(t *testing.T) {
 	l := fleetOf(3)
 	l.onDescribe = func(name string) (execution, error) { return running(in(name, device.Cleaning)), nil }
-	l.onQuery = func(_ context.Context, name string) (contract.View, error) {
+	l.onQuery = func(_ context.Context, name string) (contract.DeviceStatus, error) {
 		if name == "d01" {
 			return in(name, device.Available), nil
 		}
@@ -161,11 +161,11 @@ func TestFleetFile(t *testing.T) {
 	l := &fakeClient{onEnroll: func(e contract.EnrollInput) (contract.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if e.Enrolment.Name == "c" {
+		if e.Enrollment.Name == "c" {
 			return contract.Result{}, refuse("c", device.Available, device.Fault{Code: device.CodeAlreadyExists, Message: "another driver"})
 		}
-		enrolled = append(enrolled, e.Enrolment.Name)
-		return contract.Result{View: in(e.Enrolment.Name, device.Manageable)}, nil
+		enrolled = append(enrolled, e.Enrollment.Name)
+		return contract.Result{Device: in(e.Enrollment.Name, device.Manageable)}, nil
 	}}
 	got := burnish(t, l, "", "enroll", "-f", file)
 	require.Equal(t, exitPartly, got.code)

@@ -30,9 +30,9 @@ type deviceClient interface {
 	// describe gives what the server itself knows of the device's present run.
 	describe(ctx context.Context, name string) (execution, error)
 	// query asks the device's workflow; a control worker must answer.
-	query(ctx context.Context, name string) (contract.View, error)
+	query(ctx context.Context, name string) (contract.DeviceStatus, error)
 	// facts asks the device's workflow what its host said of it.
-	facts(ctx context.Context, name string) (contract.HostFacts, error)
+	facts(ctx context.Context, name string) (contract.DiscoveryResult, error)
 	// list gives all runs that a visibility query finds.
 	list(ctx context.Context, query string) ([]execution, error)
 	// clouds lists those whose Placement is looked at; candidates asks one of them what
@@ -75,14 +75,14 @@ func (t *temporal) update(ctx context.Context, name, update string, input, resul
 }
 
 func (t *temporal) clouds(ctx context.Context) ([]string, error) {
-	query := "WorkflowType = " + quote(contract.WorkflowPlacement) + " AND ExecutionStatus = " + quote("Running")
+	query := "WorkflowType = " + quote(contract.WorkflowInventoryReconcile) + " AND ExecutionStatus = " + quote("Running")
 	found, err := t.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: pageSize})
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, e := range found.GetExecutions() {
-		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), contract.PlacementWorkflowID(""))
+		name := strings.TrimPrefix(e.GetExecution().GetWorkflowId(), contract.ReconcileWorkflowID(""))
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -93,7 +93,7 @@ func (t *temporal) clouds(ctx context.Context) ([]string, error) {
 func (t *temporal) candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
 	var found contract.Candidates
 	handle, err := t.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: contract.PlacementWorkflowID(cloud), UpdateName: contract.UpdateCandidates, Args: []any{in},
+		WorkflowID: contract.ReconcileWorkflowID(cloud), UpdateName: contract.UpdateCandidates, Args: []any{in},
 		WaitForStage: client.WorkflowUpdateStageAccepted,
 	})
 	if err != nil {
@@ -127,22 +127,22 @@ func (t *temporal) describe(ctx context.Context, name string) (execution, error)
 	return executionOf(answer.GetWorkflowExecutionInfo(), answer.GetPendingActivities())
 }
 
-func (t *temporal) query(ctx context.Context, name string) (contract.View, error) {
+func (t *temporal) query(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	answer, err := t.client.QueryWorkflow(ctx, contract.WorkflowID(name), "", contract.QueryDevice)
 	if err != nil {
-		return contract.View{}, err
+		return contract.DeviceStatus{}, err
 	}
-	var view contract.View
+	var view contract.DeviceStatus
 	err = answer.Get(&view)
 	return view, err
 }
 
-func (t *temporal) facts(ctx context.Context, name string) (contract.HostFacts, error) {
-	answer, err := t.client.QueryWorkflow(ctx, contract.WorkflowID(name), "", contract.QueryHostFacts)
+func (t *temporal) facts(ctx context.Context, name string) (contract.DiscoveryResult, error) {
+	answer, err := t.client.QueryWorkflow(ctx, contract.WorkflowID(name), "", contract.QueryDiscovery)
 	if err != nil {
-		return contract.HostFacts{}, err
+		return contract.DiscoveryResult{}, err
 	}
-	var facts contract.HostFacts
+	var facts contract.DiscoveryResult
 	err = answer.Get(&facts)
 	return facts, err
 }
@@ -208,7 +208,7 @@ type execution struct {
 	forgotten bool
 	// view holds what search attributes and memo tell; Binding, LastRefusal's
 	// newest and past cleans are the workflow's alone.
-	view contract.View
+	view contract.DeviceStatus
 	// pending are the activities under way, by step.
 	pending map[string]pending
 }
@@ -235,8 +235,8 @@ func executionOf(info *workflowpb.WorkflowExecutionInfo, activities []*workflowp
 	if at := info.GetCloseTime(); at != nil {
 		e.ended = at.AsTime()
 	}
-	var facts contract.Facts
-	if p, ok := info.GetMemo().GetFields()[contract.MemoFacts]; ok {
+	var facts contract.StatusMemo
+	if p, ok := info.GetMemo().GetFields()[contract.MemoStatus]; ok {
 		if err := converter.GetDefaultDataConverter().FromPayload(p, &facts); err != nil {
 			return execution{}, fmt.Errorf("the memo of %s cannot be read: %w", e.name, err)
 		}

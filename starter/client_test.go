@@ -43,7 +43,7 @@ func info(name string, fields map[string]*commonpb.Payload, memo map[string]*com
 // activity's heartbeat in the progress.
 func TestExecutionOf(t *testing.T) {
 	steps := []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}}
-	facts := contract.Facts{
+	facts := contract.StatusMemo{
 		Name: "d1", Vendor: "Acme", Model: "X", StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
 		Status: device.Maintaining, Maintenance: true, MaintenanceReason: "operator", LastError: "E", LastRefusal: "F", Remedy: "R",
 		CreatedAt: clock, Driver: "fake", Owner: device.OwnerNova, OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
@@ -54,7 +54,7 @@ func TestExecutionOf(t *testing.T) {
 		"DeviceState": payload(t, "cleaning"), "DeviceUuid": payload(t, "U"), "DeviceSerial": payload(t, "S"), "DeviceType": payload(t, "FAKE"),
 		"DeviceHost": payload(t, "h1"), "InstanceId": payload(t, someInstance), "CleanStep": payload(t, "zero"), "DeviceFault": payload(t, "host_unreachable"),
 		"NeedsOperator": payload(t, true), "DeviceDirty": payload(t, true), "DeviceUpdated": payload(t, clock),
-	}, map[string]*commonpb.Payload{contract.MemoFacts: payload(t, facts)}), []*workflowpb.PendingActivityInfo{{
+	}, map[string]*commonpb.Payload{contract.MemoStatus: payload(t, facts)}), []*workflowpb.PendingActivityInfo{{
 		ActivityType:            &commonpb.ActivityType{Name: "zero"},
 		State:                   enumspb.PENDING_ACTIVITY_STATE_SCHEDULED,
 		HeartbeatDetails:        beats,
@@ -62,12 +62,12 @@ func TestExecutionOf(t *testing.T) {
 		LastFailure:             &failurepb.Failure{Message: "lost\ncontact"},
 		NextAttemptScheduleTime: timestamppb.New(clock.Add(time.Minute)),
 	}, {
-		ActivityType:     &commonpb.ActivityType{Name: "Observe"},
+		ActivityType:     &commonpb.ActivityType{Name: "EnsureReserved"},
 		HeartbeatDetails: &commonpb.Payloads{Payloads: []*commonpb.Payload{payload(t, "no progress")}},
 	}})
 	require.NoError(t, err)
 	instance := someInstance
-	require.Equal(t, contract.View{
+	require.Equal(t, contract.DeviceStatus{
 		UUID: "U", Name: "d1", Type: "FAKE", Vendor: "Acme", Model: "X", Serial: "S", Hostname: "h1",
 		StdBoardInfo: map[string]string{"a": "b"}, VendorBoardInfo: map[string]string{"c": "d"},
 		Status: device.Maintaining, DeviceState: device.Cleaning, Dirty: true, Maintenance: true, MaintenanceReason: "operator",
@@ -76,12 +76,12 @@ func TestExecutionOf(t *testing.T) {
 		OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
 	}, e.view)
 	require.True(t, e.running)
-	require.Equal(t, &contract.ViewProgress{
+	require.Equal(t, &contract.StatusProgress{
 		Percent: 50, Done: 5, Total: 10, Attempt: 2,
 		Waiting: "next attempt at 2026-03-01T12:01:00Z, after: lost contact",
 	}, e.progress(e.view, clock))
 	require.Equal(t, "for a worker of host h1", e.progress(e.view, clock.Add(2*time.Minute)).Waiting)
-	require.Nil(t, e.pending["Observe"].progress)
+	require.Nil(t, e.pending["EnsureReserved"].progress)
 
 	_, err = executionOf(info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, 7)}, nil), nil)
 	require.ErrorContains(t, err, "DeviceState")
@@ -140,7 +140,7 @@ func TestEnrollStartsOrJoins(t *testing.T) {
 		return o.UpdateOptions.UpdateName == "enroll"
 	})).Return(handle, nil).Once()
 	handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-	_, err := (&temporal{client: &config.Connection{Client: c}}).enroll(t.Context(), contract.EnrollInput{Enrolment: contract.Enrolment{Name: "d1"}})
+	_, err := (&temporal{client: &config.Connection{Client: c}}).enroll(t.Context(), contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1"}})
 	require.NoError(t, err)
 	c.AssertExpectations(t)
 	handle.AssertExpectations(t)

@@ -79,19 +79,19 @@ func (l *lines) close() error { return nil }
 
 // seenDevice is a sight for programs.
 type watchObject struct {
-	Time          time.Time              `json:"time"`
-	Name          string                 `json:"name"`
-	UUID          string                 `json:"uuid"`
-	State         device.State           `json:"device_state"`
-	CleanStep     *contract.CleanStep    `json:"clean_step"`
-	Progress      *contract.ViewProgress `json:"progress"`
-	Rate          int64                  `json:"bytes_per_second,omitempty"`
-	Left          *float64               `json:"seconds_left,omitempty"`
-	NeedsOperator bool                   `json:"needs_operator"`
-	Fault         string                 `json:"fault"`
-	LastError     string                 `json:"last_error"`
-	Remedy        string                 `json:"remedy"`
-	Over          bool                   `json:"over"`
+	Time          time.Time                `json:"time"`
+	Name          string                   `json:"name"`
+	UUID          string                   `json:"uuid"`
+	State         device.State             `json:"device_state"`
+	CleanStep     *contract.CleanStep      `json:"clean_step"`
+	Progress      *contract.StatusProgress `json:"progress"`
+	Rate          int64                    `json:"bytes_per_second,omitempty"`
+	Left          *float64                 `json:"seconds_left,omitempty"`
+	NeedsOperator bool                     `json:"needs_operator"`
+	Fault         string                   `json:"fault"`
+	LastError     string                   `json:"last_error"`
+	Remedy        string                   `json:"remedy"`
+	Over          bool                     `json:"over"`
 }
 
 // objects is a screen for programs: one object whenever something changes.

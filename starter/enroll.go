@@ -101,7 +101,7 @@ func (a *app) enrollCommand() *cobra.Command {
 				return err
 			}
 			return a.emit(result, func() string {
-				return resultLine(in.Enrolment.Name, "enrolled", result) + "\n"
+				return resultLine(in.Enrollment.Name, "enrolled", result) + "\n"
 			})
 		})
 	}
@@ -114,9 +114,9 @@ func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInpu
 	defer cancel()
 	result, err := l.enroll(rctx, in)
 	if err != nil {
-		return contract.Result{}, a.explain(ctx, l, in.Enrolment.Name, err)
+		return contract.Result{}, a.explain(ctx, l, in.Enrollment.Name, err)
 	}
-	result.View = normalize(result.View)
+	result.Device = normalize(result.Device)
 	return result, nil
 }
 
@@ -138,7 +138,7 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 				f.exit = exitFailed
 				return failed("enroll", entry.name, f)
 			}
-			name := entry.input.Enrolment.Name
+			name := entry.input.Enrollment.Name
 			result, err := a.enroll(ctx, l, entry.input)
 			if err != nil {
 				return failed("enroll", name, err)
@@ -156,7 +156,7 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 
 // resultLine is one line on what a request came to.
 func resultLine(name, what string, r contract.Result) string {
-	line, state := name+": "+what, string(r.View.DeviceState)
+	line, state := name+": "+what, string(r.Device.DeviceState)
 	if r.Already {
 		line = name + ": already " + what
 	}

@@ -66,32 +66,32 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 	}
 	in := contract.EnrollInput{
 		Provide: e.provide,
-		Enrolment: contract.Enrolment{
-			Name:            name,
-			Host:            strings.ToLower(e.host),
-			Driver:          strings.ToLower(e.driver),
-			Type:            strings.ToUpper(e.kind),
-			Address:         strings.ToLower(e.address),
-			Owner:           device.OwnerSelf,
-			OneTimeUse:      e.oneTimeUse,
-			AcceptSignature: e.acceptSignature,
-			Vouched:         e.clean,
+		Enrollment: contract.Enrollment{
+			Name:                 name,
+			Host:                 strings.ToLower(e.host),
+			Driver:               strings.ToLower(e.driver),
+			Type:                 strings.ToUpper(e.kind),
+			Address:              strings.ToLower(e.address),
+			Owner:                device.OwnerSelf,
+			OneTimeUse:           e.oneTimeUse,
+			AcceptSignature:      e.acceptSignature,
+			OperatorAssertsClean: e.clean,
 		},
 	}
-	if in.Enrolment.Type == "" {
-		in.Enrolment.Type = typeOf(in.Enrolment.Driver)
+	if in.Enrollment.Type == "" {
+		in.Enrollment.Type = typeOf(in.Enrollment.Driver)
 	}
 	for key, value := range e.set {
 		if key != settingOwner {
-			if in.Enrolment.Settings == nil {
-				in.Enrolment.Settings = map[string]string{}
+			if in.Enrollment.Settings == nil {
+				in.Enrollment.Settings = map[string]string{}
 			}
-			in.Enrolment.Settings[key] = value
+			in.Enrollment.Settings[key] = value
 			continue
 		}
 		switch owner := device.Owner(value); owner {
 		case device.OwnerSelf, device.OwnerNova:
-			in.Enrolment.Owner = owner
+			in.Enrollment.Owner = owner
 		default:
 			return fail("owner is %q: want %s or %s", value, device.OwnerSelf, device.OwnerNova)
 		}

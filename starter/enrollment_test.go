@@ -73,13 +73,13 @@ devices:
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
 	require.NoError(t, entries[0].err)
-	e := entries[0].input.Enrolment
+	e := entries[0].input.Enrollment
 	require.Equal(t, "D1 h1 fake NVME nova", e.Name+" "+e.Host+" "+e.Driver+" "+e.Type+" "+string(e.Owner))
 	require.Equal(t, map[string]string{"size": "1024", "quiet": "true"}, e.Settings)
 	require.True(t, e.OneTimeUse && entries[0].input.Provide)
 	require.NoError(t, entries[1].err)
-	require.Equal(t, "h1_0000:01:00.0", entries[1].input.Enrolment.Name)
-	require.True(t, entries[1].input.Enrolment.Vouched)
+	require.Equal(t, "h1_0000:01:00.0", entries[1].input.Enrollment.Name)
+	require.True(t, entries[1].input.Enrollment.OperatorAssertsClean)
 }
 
 func TestParseFleetRefusesTheFile(t *testing.T) {

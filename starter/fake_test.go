@@ -26,8 +26,8 @@ type fakeClient struct {
 	onEnroll   func(contract.EnrollInput) (contract.Result, error)
 	onUpdate   func(ctx context.Context, name, update string, input any) (contract.Result, error)
 	onDescribe func(name string) (execution, error)
-	onQuery    func(ctx context.Context, name string) (contract.View, error)
-	onFacts    func(name string) (contract.HostFacts, error)
+	onQuery    func(ctx context.Context, name string) (contract.DeviceStatus, error)
+	onFacts    func(name string) (contract.DiscoveryResult, error)
 	onList     func(query string) ([]execution, error)
 	onPolled   func(queue string) (time.Time, error)
 	lastPoll   time.Time
@@ -55,7 +55,7 @@ func (f *fakeClient) update(ctx context.Context, name, update string, input, res
 	case *contract.Result:
 		*into = answer
 	case *contract.BindResult:
-		*into = contract.BindResult{Binding: answer.View.Binding, View: answer.View, Already: answer.Already}
+		*into = contract.BindResult{Binding: answer.Device.Binding, Device: answer.Device, Already: answer.Already}
 	default:
 		return fmt.Errorf("unexpected result %T", result)
 	}
@@ -66,11 +66,11 @@ func (f *fakeClient) describe(_ context.Context, name string) (execution, error)
 	return f.onDescribe(name)
 }
 
-func (f *fakeClient) query(ctx context.Context, name string) (contract.View, error) {
+func (f *fakeClient) query(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	return f.onQuery(ctx, name)
 }
 
-func (f *fakeClient) facts(_ context.Context, name string) (contract.HostFacts, error) {
+func (f *fakeClient) facts(_ context.Context, name string) (contract.DiscoveryResult, error) {
 	return f.onFacts(name)
 }
 
@@ -124,13 +124,13 @@ func burnish(t *testing.T, l deviceClient, answer string, args ...string) ran {
 }
 
 // running is what the server knows of a device.
-func running(v contract.View) execution {
+func running(v contract.DeviceStatus) execution {
 	return execution{name: v.Name, running: true, started: clock, view: v}
 }
 
 // in is a device in a state.
-func in(name string, s device.State) contract.View {
-	return normalize(contract.View{Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock})
+func in(name string, s device.State) contract.DeviceStatus {
+	return normalize(contract.DeviceStatus{Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock})
 }
 
 // refuse is a refusal as it comes out of Temporal.

@@ -99,20 +99,20 @@ func (f *filter) query() string {
 
 // keep drops what the visibility store cannot filter, what is there twice because
 // the device continued as new between two pages, and sorts by name.
-func (f *filter) keep(found []execution) []contract.View {
+func (f *filter) keep(found []execution) []contract.DeviceStatus {
 	latest := map[string]execution{}
 	for _, e := range found {
 		if before, ok := latest[e.name]; !ok || e.started.After(before.started) {
 			latest[e.name] = e
 		}
 	}
-	views := make([]contract.View, 0, len(latest))
+	views := make([]contract.DeviceStatus, 0, len(latest))
 	for _, e := range latest {
 		if (f.model == "" || e.view.Model == f.model) && (!f.oneTimeUse || e.view.OneTimeUse) {
 			views = append(views, e.view)
 		}
 	}
-	slices.SortFunc(views, func(a, b contract.View) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(views, func(a, b contract.DeviceStatus) int { return strings.Compare(a.Name, b.Name) })
 	return views
 }
 

@@ -66,7 +66,7 @@ func markDuplicates(entries []fleetEntry) {
 		if e.err != nil {
 			continue
 		}
-		name := e.input.Enrolment.Name
+		name := e.input.Enrollment.Name
 		if line, ok := lines[name]; ok {
 			entries[i].err = fmt.Errorf("line %d: %s stands on line %d already", e.line, name, line)
 			continue
@@ -97,7 +97,7 @@ func parseEntry(node ast.Node) fleetEntry {
 	if err != nil {
 		return fleetEntry{name: e.name, err: at(node, "%s", err)}
 	}
-	return fleetEntry{name: in.Enrolment.Name, line: lineOf(node), input: in}
+	return fleetEntry{name: in.Enrollment.Name, line: lineOf(node), input: in}
 }
 
 // read takes one key of a device.

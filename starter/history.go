@@ -61,22 +61,22 @@ func (a *app) historyCommand() *cobra.Command {
 }
 
 // remembered gives the device as its workflow alone knows it.
-func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (contract.View, error) {
+func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (contract.DeviceStatus, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	e, err := l.describe(rctx, name)
 	if err != nil {
-		return contract.View{}, a.explain(ctx, l, name, err)
+		return contract.DeviceStatus{}, a.explain(ctx, l, name, err)
 	}
 	if !e.running {
-		return contract.View{}, noLongerRunning(e)
+		return contract.DeviceStatus{}, noLongerRunning(e)
 	}
 	v, err := l.query(rctx, name)
 	if err != nil {
-		return contract.View{}, a.explain(ctx, l, name, err)
+		return contract.DeviceStatus{}, a.explain(ctx, l, name, err)
 	}
 	if v.DeviceState == device.Absent {
-		return contract.View{}, notEnrolled(name)
+		return contract.DeviceStatus{}, notEnrolled(name)
 	}
 	return v, nil
 }
@@ -117,10 +117,10 @@ func (p deviceHistory) table() string {
 		rows := [][]string{{"STEP", "BYTES", "METHOD", "RAN", "REDONE", "NOTE"}}
 		for _, s := range c.Steps {
 			var redone string
-			if s.RedoneAtMost > 0 {
-				redone = "at most " + size(s.RedoneAtMost)
+			if s.ReprocessedBytesMax > 0 {
+				redone = "at most " + size(s.ReprocessedBytesMax)
 			}
-			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roundDuration(s.Ran).String(), redone, s.Note})
+			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roundDuration(s.RunTime).String(), redone, s.Note})
 		}
 		b.WriteString(columns(rows))
 	}
@@ -133,7 +133,7 @@ func cleanSummaryLine(c contract.CleanSummary) string {
 	if c.Operation != "" {
 		text += " by " + string(c.Operation)
 	}
-	text += fmt.Sprintf(", from %s to %s, ran %s", local(c.StartedAt), local(c.EndedAt), roundDuration(c.Ran))
+	text += fmt.Sprintf(", from %s to %s, ran %s", local(c.StartedAt), local(c.EndedAt), roundDuration(c.RunTime))
 	if c.Fault != "" {
 		text += ", fault " + string(c.Fault)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // withPast is a device that had two tenants and three cleans.
-func withPast() contract.View {
+func withPast() contract.DeviceStatus {
 	v := in("h1_0000:01:00.0", device.Allocated)
 	v.Binding = 2
 	v.Bindings = []device.Binding{
@@ -21,12 +21,12 @@ func withPast() contract.View {
 		{Number: 2, Instance: "0d5f8c1e-7f3a-4c55-9f62-3b1c8e0a9d41", Observed: true},
 	}
 	v.Cleans = []contract.CleanSummary{
-		{Number: 1, Outcome: "failed", Operation: device.Shred, Fault: device.CodeIO, Ran: time.Second, StartedAt: clock, EndedAt: clock.Add(time.Minute)},
-		{Number: 2, Outcome: "cleaned", Operation: device.Shred, Reason: "once\nmore", Ran: 90 * time.Second, StartedAt: clock, EndedAt: clock.Add(2 * time.Minute), Steps: []contract.StepResult{
-			{Step: "zero", Bytes: 1 << 30, Method: "o_direct", Ran: 60 * time.Second, RedoneAtMost: 64 << 20},
-			{Step: "verify", Bytes: 1 << 30, Method: "full", Ran: 30 * time.Second, Note: "\x1b[31mred"},
+		{Number: 1, Outcome: "failed", Operation: device.Shred, Fault: device.CodeIO, RunTime: time.Second, StartedAt: clock, EndedAt: clock.Add(time.Minute)},
+		{Number: 2, Outcome: "cleaned", Operation: device.Shred, Reason: "once\nmore", RunTime: 90 * time.Second, StartedAt: clock, EndedAt: clock.Add(2 * time.Minute), Steps: []contract.StepResult{
+			{Step: "zero", Bytes: 1 << 30, Method: "o_direct", RunTime: 60 * time.Second, ReprocessedBytesMax: 64 << 20},
+			{Step: "verify", Bytes: 1 << 30, Method: "full", RunTime: 30 * time.Second, Note: "\x1b[31mred"},
 		}},
-		{Number: 3, Outcome: "steps_done", Ran: 0, StartedAt: clock, EndedAt: clock, Steps: []contract.StepResult{{Step: "verify"}}},
+		{Number: 3, Outcome: "steps_done", RunTime: 0, StartedAt: clock, EndedAt: clock, Steps: []contract.StepResult{{Step: "verify"}}},
 	}
 	return v
 }
@@ -35,7 +35,7 @@ func TestHistoryThatIsEmpty(t *testing.T) {
 	d := in("d1", device.Manageable)
 	l := &fakeClient{
 		onDescribe: func(string) (execution, error) { return running(d), nil },
-		onQuery:    func(context.Context, string) (contract.View, error) { return d, nil },
+		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
 	}
 	got := burnish(t, l, "", "history", "d1")
 	require.Equal(t, ran{0, "d1, now manageable\n\nno tenancy yet\n\nno clean yet\n", ""}, got)
@@ -52,7 +52,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 	absent := in("d1", device.Absent)
 	for name, tt := range map[string]struct {
 		describe func(string) (execution, error)
-		query    func(context.Context, string) (contract.View, error)
+		query    func(context.Context, string) (contract.DeviceStatus, error)
 		exit     int
 		says     string
 	}{
@@ -72,12 +72,14 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 		},
 		"never enrolled": {
 			describe: func(string) (execution, error) { return running(absent), nil },
-			query:    func(context.Context, string) (contract.View, error) { return absent, nil }, exit: exitFailed,
+			query:    func(context.Context, string) (contract.DeviceStatus, error) { return absent, nil }, exit: exitFailed,
 			says: "burnish: history d1: its enrolment was never finished; enroll it again\n",
 		},
 		"no worker": {
 			describe: func(string) (execution, error) { return running(absent), nil },
-			query:    func(ctx context.Context, _ string) (contract.View, error) { return contract.View{}, silent(ctx) }, exit: exitTimeout,
+			query: func(ctx context.Context, _ string) (contract.DeviceStatus, error) {
+				return contract.DeviceStatus{}, silent(ctx)
+			}, exit: exitTimeout,
 			says: "burnish: history d1: no control worker answered on queue burnish within 10ms, and none polls it; start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue burnish\n",
 		},
 	} {

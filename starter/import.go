@@ -108,7 +108,7 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 		if err != nil {
 			return failed("import", one.Name, usagef("%s", err))
 		}
-		in.Enrolment.Owner, in.Import, in.Provider = device.OwnerNova, true, one.Provider
+		in.Enrollment.Owner, in.Import, in.Provider = device.OwnerNova, true, one.Provider
 		if dry {
 			return done(one.Name, fmt.Sprintf("%s: would be imported: reserved=%d of %d, used=%d", one.Name, one.Reserved, one.Total, one.Used))
 		}
@@ -129,7 +129,7 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 		}
 	}
 	var all []contract.Candidate
-	in := contract.CandidatesInput{Host: host, Most: importPage}
+	in := contract.CandidatesInput{Host: host, Limit: importPage}
 	for {
 		rctx, cancel := a.requestContext(ctx)
 		found, err := l.candidates(rctx, cloud, in)

@@ -40,9 +40,9 @@ func TestImportEnrolsEveryCandidateOnce(t *testing.T) {
 	l := &fakeClient{served: []string{"default"}, importable: pages(25, 10), onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		require.NotContains(t, got, asked.Enrolment.Name)
-		got[asked.Enrolment.Name] = asked
-		return contract.Result{View: in(asked.Enrolment.Name, device.Unknown)}, nil
+		require.NotContains(t, got, asked.Enrollment.Name)
+		got[asked.Enrollment.Name] = asked
+		return contract.Result{Device: in(asked.Enrollment.Name, device.Unknown)}, nil
 	}}
 	r := burnish(t, l, "", "import", "--from", "placement")
 	require.Equal(t, exitOK, r.code, r.errors)
@@ -52,9 +52,9 @@ func TestImportEnrolsEveryCandidateOnce(t *testing.T) {
 	require.True(t, one.Import)
 	require.False(t, one.Provide)
 	require.Equal(t, "of h1_0000:03:00.0", one.Provider, "D8: what is believed is what was listed")
-	require.Equal(t, contract.Enrolment{
+	require.Equal(t, contract.Enrollment{
 		Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Driver: "nvme", Type: "NVME", Owner: device.OwnerNova, OneTimeUse: true,
-	}, one.Enrolment)
+	}, one.Enrollment)
 }
 
 // S2.84

@@ -35,7 +35,7 @@ example:
 
 // deviceList is the listing for programs.
 type deviceList struct {
-	Devices []contract.View `json:"devices"`
+	Devices []contract.DeviceStatus `json:"devices"`
 }
 
 func (a *app) listCommand() *cobra.Command {
@@ -68,7 +68,7 @@ func (a *app) listCommand() *cobra.Command {
 
 // find gives the devices that the filter names, by the listing alone: no workflow
 // is asked.
-func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.View, error) {
+func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.DeviceStatus, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	found, err := l.list(rctx, f.query())
@@ -79,7 +79,7 @@ func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.V
 }
 
 // listing is the table of a listing.
-func (a *app) listing(views []contract.View) string {
+func (a *app) listing(views []contract.DeviceStatus) string {
 	rows := [][]string{{"NAME", "STATE", "DIRTY", "HOST", "TYPE", "STEP", "INSTANCE", "NEEDS-OPERATOR", "FAULT", "AGE"}}
 	for _, v := range views {
 		var step, instance string

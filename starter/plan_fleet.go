@@ -76,7 +76,7 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 
 // planOf plans one device anew. One whose driver knows one way only keeps its
 // operation; its steps may still be ordered by other priorities.
-func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.View, facts contract.HostFacts, asked error) devicePlan {
+func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceStatus, facts contract.DiscoveryResult, asked error) devicePlan {
 	p := devicePlan{Name: v.Name, State: v.DeviceState, Operation: v.Operation, NewOperation: v.Operation, Steps: []string{}, NewSteps: []string{}}
 	for _, s := range v.Steps {
 		p.Steps = append(p.Steps, s.Step)
@@ -85,7 +85,7 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.View, f
 		p.NewSteps, p.Reason = p.Steps, "not known: "+oneLine(reason(asked))
 		return p
 	}
-	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps, Offers: facts.Offers}
+	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps, Offers: facts.SupportedSteps}
 	var erasure clean.Erasure
 	var fault *device.Fault
 	if can := facts.Capabilities; can == nil {

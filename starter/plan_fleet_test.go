@@ -31,7 +31,7 @@ func policyFile(t *testing.T, text string) string {
 }
 
 // plannedAs is a device as a listing has it, by its operation and steps.
-func plannedAs(name string, s device.State, o device.Operation, steps ...string) contract.View {
+func plannedAs(name string, s device.State, o device.Operation, steps ...string) contract.DeviceStatus {
 	v := in(name, s)
 	v.Operation = o
 	for _, step := range steps {
@@ -45,7 +45,7 @@ func plannedAs(name string, s device.State, o device.Operation, steps ...string)
 // not answer.
 func plannable() *fakeClient {
 	known := steps.All().Versions()
-	facts := map[string]contract.HostFacts{
+	facts := map[string]contract.DiscoveryResult{
 		"all":  {Operation: device.CryptoErase, Capabilities: &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true}, Layout: device.LayoutWhole, Steps: known},
 		"used": {Operation: device.CryptoErase, Capabilities: &device.Capabilities{CryptoErase: true, WriteZeroes: true}, Layout: device.LayoutWhole, Steps: known},
 		"old":  {Operation: device.Shred, Capabilities: &device.Capabilities{}, Layout: device.LayoutWhole, Steps: known},
@@ -61,11 +61,11 @@ func plannable() *fakeClient {
 				running(plannedAs("mute", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
 			}, nil
 		},
-		onFacts: func(name string) (contract.HostFacts, error) {
+		onFacts: func(name string) (contract.DiscoveryResult, error) {
 			if f, ok := facts[name]; ok {
 				return f, nil
 			}
-			return contract.HostFacts{}, errors.New("no worker\nanswers")
+			return contract.DiscoveryResult{}, errors.New("no worker\nanswers")
 		},
 	}
 }
@@ -134,13 +134,13 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 // S2.25
 func TestFleetOfWhatIsLeftOut(t *testing.T) {
 	known := steps.All().Versions()
-	facts := contract.HostFacts{
+	facts := contract.DiscoveryResult{
 		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true}, Layout: device.LayoutWhole, Steps: known,
 		Excluded: &device.Fault{Code: device.CodePolicyUnsatisfied, Message: "it cannot"},
 	}
 	names := []string{"security_check", "wear_check", "consolidate_namespaces", "zero", "verify"}
 	v := plannedAs("d1", device.Available, device.WriteZeroes, names...)
-	plan := func(facts contract.HostFacts, policy clean.ErasePolicy) devicePlan {
+	plan := func(facts contract.DiscoveryResult, policy clean.ErasePolicy) devicePlan {
 		planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{NVMe: policy})
 		require.NoError(t, err)
 		return planOf(planner, policy, v, facts, nil)
@@ -215,18 +215,18 @@ func TestPlanFleetOnlyReads(t *testing.T) {
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(mock.Arguments) { calls = append(calls, "list") }).Return(
 		&workflowservice.ListWorkflowExecutionsResponse{Executions: []*workflowpb.WorkflowExecutionInfo{
 			info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, "available")}, map[string]*commonpb.Payload{
-				contract.MemoFacts: payload(t, contract.Facts{Name: "d1", Operation: device.CryptoErase}),
+				contract.MemoStatus: payload(t, contract.StatusMemo{Name: "d1", Operation: device.CryptoErase}),
 			}),
 		}}, nil)
 	value := &mocks.Value{}
 	value.On("Get", mock.Anything).Run(func(args mock.Arguments) {
-		text, err := converter.GetDefaultDataConverter().ToPayload(contract.HostFacts{
+		text, err := converter.GetDefaultDataConverter().ToPayload(contract.DiscoveryResult{
 			Operation: device.CryptoErase, Capabilities: &device.Capabilities{WriteZeroes: true}, Layout: device.LayoutWhole, Steps: steps.All().Versions(),
 		})
 		require.NoError(t, err)
 		require.NoError(t, converter.GetDefaultDataConverter().FromPayload(text, args.Get(0)))
 	}).Return(nil)
-	c.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryHostFacts).Run(func(mock.Arguments) { calls = append(calls, "query") }).Return(value, nil)
+	c.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDiscovery).Run(func(mock.Arguments) { calls = append(calls, "query") }).Return(value, nil)
 	c.On("Close").Return()
 	l := &temporal{client: &config.Connection{Client: c}}
 	got := burnish(t, l, "", "plan", "--fleet", "-o", "json")

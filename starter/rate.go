@@ -27,7 +27,7 @@ type sample struct {
 // add takes a heartbeat that was seen at now. One that is not ahead of the last
 // begins anew: another step, or the same one after a crash.
 func (m *rateEstimator) add(beat contract.Progress, now time.Time) {
-	next := sample{beat.Offset, beat.Size, beat.Ran}
+	next := sample{beat.Offset, beat.Size, beat.RunTime}
 	if n := len(m.samples); n > 0 {
 		last := m.samples[n-1]
 		if m.step == beat.Step && last == next {

@@ -12,7 +12,7 @@ import (
 func TestMeter(t *testing.T) {
 	const mib = 1 << 20
 	beat := func(step string, done int64, ran time.Duration) contract.Progress {
-		return contract.Progress{Step: step, Offset: done * mib, Size: 1000 * mib, Ran: ran}
+		return contract.Progress{Step: step, Offset: done * mib, Size: 1000 * mib, RunTime: ran}
 	}
 	for name, tt := range map[string]struct {
 		beats []contract.Progress

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // exampleDevices is a device with everything that can be shown, and one that has almost
 // nothing.
-func exampleDevices() []contract.View {
+func exampleDevices() []contract.DeviceStatus {
 	instance := someInstance
 	full := in("h1_0000:01:00.0", device.Cleaning)
 	full.Dirty, full.NeedsOperator, full.OneTimeUse, full.NotSanitized = true, true, true, true
@@ -29,15 +29,15 @@ func exampleDevices() []contract.View {
 	full.StdBoardInfo = map[string]string{"class": "0108"}
 	full.InstanceUUID = &instance
 	full.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
-	full.Progress = &contract.ViewProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30, Waiting: "a slot, place 2", Attempt: 2}
+	full.Progress = &contract.StatusProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30, Waiting: "a slot, place 2", Attempt: 2}
 	full.Fault, full.LastError, full.LastRefusal = "host_unreachable", "h1 is silent", "manage: not possible while cleaning"
 	full.Remedy = "start the host's worker"
 	full.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}, {Step: "verify", Priority: 60, Interface: "deploy"}}
-	full.Cleans = []contract.CleanSummary{{Number: 6, Outcome: "failed", Fault: "verify_failed", Ran: 90 * time.Second, StartedAt: clock, EndedAt: clock}}
+	full.Cleans = []contract.CleanSummary{{Number: 6, Outcome: "failed", Fault: "verify_failed", RunTime: 90 * time.Second, StartedAt: clock, EndedAt: clock}}
 	full.UpdatedAt = clock.Add(-90 * time.Minute)
 	bare := in("d1", device.Manageable)
 	bare.Hostname, bare.Type, bare.UpdatedAt = "h1", "FAKE", clock.Add(-5*time.Second)
-	return []contract.View{full, bare}
+	return []contract.DeviceStatus{full, bare}
 }
 
 // The form of every answer for people and programs, as files that can be read.
@@ -48,7 +48,7 @@ func TestGolden(t *testing.T) {
 	time.Local = time.FixedZone("CET", 3600)
 	t.Cleanup(func() { time.Local = zone })
 
-	devices := map[string]contract.View{}
+	devices := map[string]contract.DeviceStatus{}
 	var found []execution
 	for _, v := range exampleDevices() {
 		devices[v.Name] = v
@@ -67,7 +67,7 @@ func TestGolden(t *testing.T) {
 		},
 	}
 	devices["p1"] = withPast()
-	l.onQuery = func(_ context.Context, name string) (contract.View, error) { return devices[name], nil }
+	l.onQuery = func(_ context.Context, name string) (contract.DeviceStatus, error) { return devices[name], nil }
 	for name, args := range map[string][]string{
 		"list.table":      {"list"},
 		"list.json":       {"list", "-o", "json"},
@@ -97,8 +97,8 @@ func TestGolden(t *testing.T) {
 // TestCreatedIsTheSameListedAndShown: a script may compare the two.
 func TestCreatedIsTheSameListedAndShown(t *testing.T) {
 	created := clock.Add(123456789 * time.Nanosecond)
-	shown := normalize(contract.View{Name: "d1", CreatedAt: created})
-	listed := viewOf("d1", attributes{}, contract.Facts{CreatedAt: created.Truncate(time.Second)})
+	shown := normalize(contract.DeviceStatus{Name: "d1", CreatedAt: created})
+	listed := viewOf("d1", attributes{}, contract.StatusMemo{CreatedAt: created.Truncate(time.Second)})
 	require.Equal(t, listed.CreatedAt, shown.CreatedAt)
 }
 

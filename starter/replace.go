@@ -58,7 +58,7 @@ func (a *app) replaceCommand() *cobra.Command {
 }
 
 func (a *app) moveCommand() *cobra.Command {
-	var to contract.Enrolment
+	var to contract.Enrollment
 	var set []string
 	cmd := &cobra.Command{Use: "move", Long: moveUsage, Args: func(_ *cobra.Command, args []string) error {
 		if len(args) != 2 {
@@ -81,13 +81,13 @@ func (a *app) moveCommand() *cobra.Command {
 		if err := completeLocation(&to); err != nil {
 			return usagef("%s", err)
 		}
-		return a.actOnNamed(cmd, args[0], "moved", action{update: contract.UpdateMove, input: contract.MoveInput{Enrolment: to}})
+		return a.actOnNamed(cmd, args[0], "moved", action{update: contract.UpdateMove, input: contract.MoveInput{Enrollment: to}})
 	}
 	return cmd
 }
 
 // placeOf fills in what the new name says of the place, and refuses what contradicts it.
-func completeLocation(to *contract.Enrolment) error {
+func completeLocation(to *contract.Enrollment) error {
 	to.Host, to.Driver, to.Address = strings.ToLower(to.Host), strings.ToLower(to.Driver), strings.ToLower(to.Address)
 	switch _, owned := to.Settings[settingOwner]; {
 	case owned:

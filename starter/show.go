@@ -43,7 +43,7 @@ func (a *app) showCommand() *cobra.Command {
 		Long: showUsage,
 		Args: oneName("NAME or UUID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStatus(cmd.Context(), args[0], func(v contract.View) error {
+			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
 				return a.emit(v, func() string { return deviceTable(v) })
 			})
 		},
@@ -56,7 +56,7 @@ func (a *app) stepsCommand() *cobra.Command {
 		Long: stepsUsage,
 		Args: oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withStatus(cmd.Context(), args[0], func(v contract.View) error {
+			return a.withStatus(cmd.Context(), args[0], func(v contract.DeviceStatus) error {
 				steps := append([]contract.CleanStep{}, v.Steps...)
 				return a.emit(steps, func() string {
 					rows := [][]string{{"STEP", "PRIORITY", "INTERFACE"}}
@@ -71,7 +71,7 @@ func (a *app) stepsCommand() *cobra.Command {
 }
 
 // lookAt gives show the device of a NAME or UUID.
-func (a *app) withStatus(ctx context.Context, arg string, show func(contract.View) error) error {
+func (a *app) withStatus(ctx context.Context, arg string, show func(contract.DeviceStatus) error) error {
 	return a.withDevice(ctx, arg, func(l deviceClient, name string) error {
 		v, note, err := a.deviceStatus(ctx, l, name)
 		if err != nil {
@@ -125,7 +125,7 @@ func standardUUID(s string) (string, bool) {
 }
 
 // block is one device for people: what does not apply is left out.
-func deviceTable(v contract.View) string {
+func deviceTable(v contract.DeviceStatus) string {
 	var rows [][]string
 	add := func(key, value string) {
 		if value != "" {
@@ -175,7 +175,7 @@ func deviceTable(v contract.View) string {
 	add("steps", strings.Join(steps, ", "))
 	if n := len(v.Cleans); n > 0 {
 		last := v.Cleans[n-1]
-		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), roundDuration(last.Ran))
+		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), roundDuration(last.RunTime))
 		if last.Fault != "" {
 			text += ", fault " + string(last.Fault)
 		}
@@ -192,7 +192,7 @@ func priority(s contract.CleanStep) string {
 }
 
 // progressLine tells how far a step is, and what it waits for.
-func progressLine(p *contract.ViewProgress) string {
+func progressLine(p *contract.StatusProgress) string {
 	if p == nil {
 		return ""
 	}

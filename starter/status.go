@@ -18,9 +18,9 @@ import (
 const queryTimeout = 3 * time.Second
 
 // viewOf builds a device's View from what its workflow wrote for listings.
-func viewOf(name string, a attributes, facts contract.Facts) contract.View {
+func viewOf(name string, a attributes, facts contract.StatusMemo) contract.DeviceStatus {
 	text := func(key interface{ GetName() string }) string { return a.text[key.GetName()] }
-	v := contract.View{
+	v := contract.DeviceStatus{
 		UUID:              text(contract.AttrUUID),
 		Name:              name,
 		Type:              text(contract.AttrType),
@@ -68,7 +68,7 @@ func viewOf(name string, a attributes, facts contract.Facts) contract.View {
 
 // normal gives a View the one form in which it is shown, listed or alone: times in UTC,
 // the creation's in seconds as the memo has it, and objects never null.
-func normalize(v contract.View) contract.View {
+func normalize(v contract.DeviceStatus) contract.DeviceStatus {
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
 	if v.StdBoardInfo == nil {
 		v.StdBoardInfo = map[string]string{}
@@ -82,15 +82,15 @@ func normalize(v contract.View) contract.View {
 // look gives one device: as its workflow tells it, with the running step's
 // progress. Where no worker answers, it is what the server knows by itself, and
 // note says so.
-func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v contract.View, note string, err error) {
+func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v contract.DeviceStatus, note string, err error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
 	e, err := l.describe(rctx, name)
 	if err != nil {
-		return contract.View{}, "", a.explain(ctx, l, name, err)
+		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
 	}
 	if !e.running {
-		return contract.View{}, "", noSuchDevice(name)
+		return contract.DeviceStatus{}, "", noSuchDevice(name)
 	}
 	qctx, cancel := context.WithTimeout(rctx, queryTimeout)
 	defer cancel()
@@ -100,13 +100,13 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	case err == nil:
 		v = normalize(v)
 	case errors.As(err, &gone), ctx.Err() != nil:
-		return contract.View{}, "", a.explain(ctx, l, name, err)
+		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
 	default:
 		v = e.view
 		note = "no control worker answered (" + reason(err) + "); shown is what Temporal's server knows by itself"
 	}
 	if v.DeviceState == device.Absent {
-		return contract.View{}, "", notEnrolled(name)
+		return contract.DeviceStatus{}, "", notEnrolled(name)
 	}
 	v.Progress = e.progress(v, a.now())
 	return v, note, nil
@@ -129,7 +129,7 @@ func reason(err error) string {
 
 // progress tells how far the device's running step is, by its last heartbeat; nil
 // where none runs.
-func (e execution) progress(v contract.View, now time.Time) *contract.ViewProgress {
+func (e execution) progress(v contract.DeviceStatus, now time.Time) *contract.StatusProgress {
 	if v.CleanStep == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (e execution) progress(v contract.View, now time.Time) *contract.ViewProgre
 	if !ok {
 		return nil
 	}
-	shown := &contract.ViewProgress{Attempt: p.attempt}
+	shown := &contract.StatusProgress{Attempt: p.attempt}
 	if p.progress != nil {
 		shown.Done, shown.Total, shown.Waiting = p.progress.Offset, p.progress.Size, p.progress.Waiting
 		if shown.Total > 0 {

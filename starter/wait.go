@@ -29,7 +29,7 @@ func (a *app) waitLimit(ctx context.Context) (context.Context, context.CancelFun
 // await returns when the device has left pending_cleaning and cleaning: nil where
 // it came out clean. limited is parent with the limit of the whole wait. slots
 // bounds the looks that run at once.
-func (a *app) await(parent, limited context.Context, l deviceClient, name string, slots chan struct{}) (contract.View, error) {
+func (a *app) await(parent, limited context.Context, l deviceClient, name string, slots chan struct{}) (contract.DeviceStatus, error) {
 	began := a.now()
 	noted := false
 	for {
@@ -65,13 +65,13 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 }
 
 // attention says why a device needs an operator, as far as it is known.
-func attention(v contract.View) string {
+func attention(v contract.DeviceStatus) string {
 	known := []string{v.Fault, v.LastError, v.Remedy}
 	return strings.Join(slices.DeleteFunc(known, func(s string) bool { return s == "" }), "; ")
 }
 
 // outcomeOf says whether a clean that was asked for is over, and how it failed.
-func cleanOutcome(v contract.View) (over bool, err error) {
+func cleanOutcome(v contract.DeviceStatus) (over bool, err error) {
 	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError, remedy: v.Remedy}
 	switch v.DeviceState {
 	case device.PendingCleaning, device.Cleaning:

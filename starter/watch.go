@@ -46,7 +46,7 @@ const (
 
 // sight is one look at one device.
 type deviceSnapshot struct {
-	contract.View
+	contract.DeviceStatus
 	rate      int64         // bytes a second, 0 where unknown
 	left      time.Duration // of the running step
 	leftKnown bool          // left is known
@@ -159,7 +159,7 @@ func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	listed := map[string]contract.View{}
+	listed := map[string]contract.DeviceStatus{}
 	for _, v := range views {
 		// The listing may lag behind what was seen of the device itself.
 		if ended, ok := w.ended[v.Name]; !ok || v.UpdatedAt.After(ended) {
@@ -188,9 +188,9 @@ func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
 	for name, v := range listed {
 		before := w.devices[name]
 		if before == nil {
-			w.devices[name] = &watched{snapshot: deviceSnapshot{View: v}}
+			w.devices[name] = &watched{snapshot: deviceSnapshot{DeviceStatus: v}}
 		} else if v.DeviceState != device.Cleaning || before.snapshot.DeviceState != device.Cleaning {
-			before.snapshot = deviceSnapshot{View: v}
+			before.snapshot = deviceSnapshot{DeviceStatus: v}
 		}
 	}
 	return false, w.screen.show(w.picture())
@@ -203,7 +203,7 @@ func isWatched(s device.State) bool {
 
 // due gives the devices to ask for one by one: those that the listing no longer has,
 // for it may be wrong, and those in cleaning, the longest unseen first.
-func (w *watcher) toDescribe(listed map[string]contract.View) []string {
+func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 	var names []string
 	for name := range w.devices {
 		if _, ok := listed[name]; !ok {
@@ -271,9 +271,9 @@ func (w *watcher) record(name string, e execution) deviceSnapshot {
 		w.devices[name] = before
 	}
 	before.polledAt = now
-	s := deviceSnapshot{View: e.view, notFound: !e.running}
+	s := deviceSnapshot{DeviceStatus: e.view, notFound: !e.running}
 	s.Name = name
-	s.Progress = e.progress(s.View, now)
+	s.Progress = e.progress(s.DeviceStatus, now)
 	if s.Progress != nil {
 		if beat := e.pending[s.CleanStep.Step].progress; beat != nil {
 			before.rate.add(*beat, now)
@@ -321,7 +321,7 @@ func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error
 	if !over {
 		return false, nil // it began again between the two looks
 	}
-	if err := w.screen.finished(deviceSnapshot{View: v}); err != nil {
+	if err := w.screen.finished(deviceSnapshot{DeviceStatus: v}); err != nil {
 		return false, err
 	}
 	return true, outcome
@@ -338,9 +338,9 @@ func (s deviceSnapshot) statusText() string {
 	case s.notFound:
 		return "gone"
 	case s.DeviceState == device.Error:
-		return strings.TrimSuffix("error: "+attention(s.View), ": ")
+		return strings.TrimSuffix("error: "+attention(s.DeviceStatus), ": ")
 	case s.NeedsOperator:
-		return state + ", needs an operator: " + attention(s.View)
+		return state + ", needs an operator: " + attention(s.DeviceStatus)
 	case s.DeviceState == device.PendingCleaning:
 		return state + ", its clean is about to begin"
 	case s.DeviceState == device.Cleaning && step == "":

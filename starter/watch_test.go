@@ -86,7 +86,7 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 			}
 			return e, nil
 		},
-		onQuery: func(_ context.Context, name string) (contract.View, error) { return present()[name].view, nil },
+		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) { return present()[name].view, nil },
 	}
 	var out, errs bytes.Buffer
 	a := &app{
@@ -113,7 +113,7 @@ func cleaningAt(name string, done, total int64, ran time.Duration, waiting strin
 	v.Hostname = "h1"
 	v.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
 	e := running(v)
-	e.pending = map[string]pending{"zero": {started: true, attempt: 1, progress: &contract.Progress{Step: "zero", Offset: done, Size: total, Ran: ran, Waiting: waiting}}}
+	e.pending = map[string]pending{"zero": {started: true, attempt: 1, progress: &contract.Progress{Step: "zero", Offset: done, Size: total, RunTime: ran, Waiting: waiting}}}
 	return e
 }
 

@@ -26,7 +26,7 @@ func cloudTasks(settings config.Worker, temporal client.Client, logger *slog.Log
 	}
 	c := &cloud{name: settings.Cloud, every: settings.SweepInterval, hosts: settings.NovaHosts, temporal: temporal, moved: make(chan struct{}, 1)}
 	tasks := []task{{"asking for a sweep of Placement", nil, func(ctx context.Context) error {
-		return c.reconcile(ctx, contract.PlacementLook{Source: "worker start", Every: &settings.SweepInterval})
+		return c.reconcile(ctx, contract.ReconcileRequest{Source: "worker start", Interval: &settings.SweepInterval})
 	}}}
 	if settings.NovaBroker != "" {
 		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications, OnConnected: c.onConnected, Log: logger}
@@ -51,20 +51,20 @@ const moveSettleTime = 5 * time.Second
 
 // look starts the cloud's workflow where there is none, which sweeps from then on whoever
 // was the first to ask, and returns once the server has the wish on its disk.
-func (c *cloud) reconcile(ctx context.Context, look contract.PlacementLook) error {
-	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.PlacementWorkflowID(c.name), contract.SignalLookNow, look,
-		contract.PlacementStartOptions(c.name), contract.WorkflowPlacement, contract.PlacementInput{Cloud: c.name, Every: c.every})
+func (c *cloud) reconcile(ctx context.Context, look contract.ReconcileRequest) error {
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.ReconcileWorkflowID(c.name), contract.SignalReconcileNow, look,
+		contract.ReconcileStartOptions(c.name), contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: c.name, Interval: c.every})
 	if err != nil {
-		return fmt.Errorf("ask %s to look: %w", contract.PlacementWorkflowID(c.name), err)
+		return fmt.Errorf("ask %s to look: %w", contract.ReconcileWorkflowID(c.name), err)
 	}
 	return nil
 }
 
 // hear has the hosts and instances looked at of which notifications speak (S0.29).
 func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error {
-	look := contract.PlacementLook{Source: "nova"}
+	look := contract.ReconcileRequest{Source: "nova"}
 	for _, e := range events {
-		look.Everywhere = look.Everywhere || e.AllHosts
+		look.Full = look.Full || e.AllHosts
 		if e.Instance != "" && !slices.Contains(look.Instances, e.Instance) {
 			look.Instances = append(look.Instances, e.Instance)
 		}
@@ -78,12 +78,12 @@ func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error 
 		}
 	}
 	if len(look.Hosts) == 0 && len(look.Instances) == 0 {
-		look.Everywhere = true
+		look.Full = true
 	}
 	if err := c.reconcile(ctx, look); err != nil {
 		return err
 	}
-	if look.Everywhere {
+	if look.Full {
 		select {
 		case c.moved <- struct{}{}:
 		default: // one more look does for all
@@ -95,7 +95,7 @@ func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error 
 // began has everything looked at, since what Nova told before this listener was bound may
 // be lost: a broker that restarts forgets a binding to an exchange that is not durable.
 func (c *cloud) onConnected(ctx context.Context) error {
-	return c.reconcile(ctx, contract.PlacementLook{Source: "listening", Everywhere: true})
+	return c.reconcile(ctx, contract.ReconcileRequest{Source: "listening", Full: true})
 }
 
 // lookAgain looks once more a while after each move, until ctx ends. What a worker that
@@ -110,7 +110,7 @@ func (c *cloud) reconcileAfterMove(ctx context.Context) error {
 		if !wait(ctx, moveSettleTime) {
 			return ctx.Err()
 		}
-		if err := c.reconcile(ctx, contract.PlacementLook{Source: "nova", Everywhere: true}); err != nil {
+		if err := c.reconcile(ctx, contract.ReconcileRequest{Source: "nova", Full: true}); err != nil {
 			return err
 		}
 	}

@@ -20,17 +20,17 @@ import (
 const every = time.Minute
 
 // heard is a cloud whose looks are written down.
-func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.PlacementLook) {
+func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.ReconcileRequest) {
 	t.Helper()
-	var looks []contract.PlacementLook
+	var looks []contract.ReconcileRequest
 	temporal := mocks.NewClient(t)
-	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalLookNow, mock.Anything, mock.Anything, contract.WorkflowPlacement, contract.PlacementInput{Cloud: "West", Every: every}).
+	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow, mock.Anything, mock.Anything, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "West", Interval: every}).
 		Run(func(args mock.Arguments) {
-			look, ok := args.Get(3).(contract.PlacementLook)
+			look, ok := args.Get(3).(contract.ReconcileRequest)
 			require.True(t, ok)
 			looks = append(looks, look)
 		}).Return(client.WorkflowRun(nil), nil).Maybe()
-	return &cloud{name: "West", every: every, hosts: hosts, temporal: temporal, moved: make(chan struct{}, 1)}, func() []contract.PlacementLook { return looks }
+	return &cloud{name: "West", every: every, hosts: hosts, temporal: temporal, moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return looks }
 }
 
 // A batch of notifications is one look at the hosts and instances of which it
@@ -44,7 +44,7 @@ func TestABatchIsOneLook(t *testing.T) {
 		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"h2"}},
 		{Type: "instance.create.end", Instance: "i2", Hosts: []string{"h1"}},
 	}))
-	require.Equal(t, []contract.PlacementLook{{Source: "nova", Hosts: []string{"h1", "h2"}, Instances: []string{"i1", "i2"}}}, looks())
+	require.Equal(t, []contract.ReconcileRequest{{Source: "nova", Hosts: []string{"h1", "h2"}, Instances: []string{"i1", "i2"}}}, looks())
 	require.Empty(t, c.moved)
 }
 
@@ -67,7 +67,7 @@ func TestAMoveIsLookedAtTwice(t *testing.T) {
 		synctest.Wait()
 		all := looks()
 		require.LessOrEqual(t, len(all), 4)
-		require.Equal(t, contract.PlacementLook{Source: "nova", Everywhere: true}, all[2])
+		require.Equal(t, contract.ReconcileRequest{Source: "nova", Full: true}, all[2])
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
@@ -82,7 +82,7 @@ func TestAStartAsksForASweep(t *testing.T) {
 	require.Len(t, tasks, 1, "no broker, no listener")
 	require.NoError(t, tasks[0].do(t.Context()))
 	interval := every
-	require.Equal(t, []contract.PlacementLook{{Source: "worker start", Every: &interval}}, looks())
+	require.Equal(t, []contract.ReconcileRequest{{Source: "worker start", Interval: &interval}}, looks())
 	require.Empty(t, cloudTasks(config.Worker{Inventory: "file"}, c.temporal, nil))
 }
 
@@ -92,5 +92,5 @@ func TestAStartAsksForASweep(t *testing.T) {
 func TestAListenerThatBeginsAsksForASweep(t *testing.T) {
 	c, looks := heard(t, nil)
 	require.NoError(t, c.onConnected(t.Context()))
-	require.Equal(t, []contract.PlacementLook{{Source: "listening", Everywhere: true}}, looks())
+	require.Equal(t, []contract.ReconcileRequest{{Source: "listening", Full: true}}, looks())
 }

@@ -28,8 +28,7 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
-	"burnish/internal/testkit/proc"
-	"burnish/internal/testkit/site"
+	"burnish/internal/testkit/e2e"
 	"burnish/internal/testkit/testlog"
 	"burnish/workflows/contract"
 )
@@ -115,7 +114,7 @@ func with(all ...*slots) newDrivers {
 func settings(t *testing.T) config.Worker {
 	t.Helper()
 	t.Setenv("BURNISH_ROLE", "all")
-	t.Setenv("BURNISH_HOST", site.NewHost())
+	t.Setenv("BURNISH_HOST", e2e.NewHost())
 	t.Setenv("BURNISH_STATE_DIR", filepath.Join(t.TempDir(), "state"))
 	t.Setenv("BURNISH_STOP_TIMEOUT", "1s")
 	w, err := config.LoadWorker()
@@ -190,7 +189,7 @@ func TestDriversBeforeDiscovery(t *testing.T) {
 //
 // S2.5
 func TestRecoveryBeforeDiscovery(t *testing.T) {
-	this, err := host.Open(t.TempDir(), site.NewHost(), nil)
+	this, err := host.Open(t.TempDir(), e2e.NewHost(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, this.Close()) })
 	require.NoError(t, this.SaveRecord(host.Record{Name: "d1", Driver: "nvme"}))
@@ -203,7 +202,7 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 			Run(func(mock.Arguments) { said <- name; do() }).Return(nil, nil)
 	}
 	signal(contract.SignalObserved, func() { <-answer })
-	signal(contract.SignalLookNow, func() {})
+	signal(contract.SignalScanNow, func() {})
 	eyes := newSlots("nvme")
 	eyes.inits = 1
 	quiet := slog.New(slog.DiscardHandler)
@@ -218,7 +217,7 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(answer)
-	require.Equal(t, contract.SignalLookNow, <-said)
+	require.Equal(t, contract.SignalScanNow, <-said)
 	require.NoError(t, stop())
 }
 
@@ -235,11 +234,10 @@ func devserver(t *testing.T) (*config.Connection, host.Identity) {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("no burnish-devserver: make build makes it")
 	}
-	server := &site.Server{Program: program, Dir: t.TempDir(), Fast: true}
-	require.NoError(t, server.Start(t.Context()))
-	t.Cleanup(func() { require.NoError(t, server.Stop()) })
-	const namespace = "worker-test"
-	require.NoError(t, server.NewNamespace(t.Context(), namespace))
+	server := e2e.NewServer(program, t.TempDir(), true)
+	require.NoError(t, server.Start())
+	t.Cleanup(server.Stop)
+	namespace := server.Namespace(t)
 	identity, err := host.NewIdentity("worker test")
 	require.NoError(t, err)
 	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
@@ -277,22 +275,16 @@ func (r *running) end() {
 	}
 }
 
-// await polls a condition. It is patient: the machine runs other tests.
-func await(t *testing.T, what string, ok func() (bool, string)) {
-	t.Helper()
-	require.NoError(t, proc.Await(t.Context(), 4*time.Minute, proc.PollEvery, what, ok))
-}
-
 // await asks the host's workflow until it says so.
-func (r *running) await(name, what string, ok func(contract.HostState) bool) contract.HostState {
+func (r *running) await(name, what string, ok func(contract.HostScanState) bool) contract.HostScanState {
 	r.t.Helper()
-	var s contract.HostState
-	await(r.t, what, func() (bool, string) {
-		value, err := r.at.QueryWorkflow(r.t.Context(), contract.HostWorkflowID(name), "", contract.QueryHost)
+	var s contract.HostScanState
+	e2e.Await(r.t, time.Minute, what, func() (bool, string) {
+		value, err := r.at.QueryWorkflow(r.t.Context(), contract.HostScanWorkflowID(name), "", contract.QueryHostScan)
 		if err != nil {
 			return false, err.Error()
 		}
-		s = contract.HostState{}
+		s = contract.HostScanState{}
 		if err := value.Get(&s); err != nil {
 			return false, err.Error()
 		}
@@ -301,11 +293,11 @@ func (r *running) await(name, what string, ok func(contract.HostState) bool) con
 	return s
 }
 
-func (r *running) view(name string) contract.View {
+func (r *running) view(name string) contract.DeviceStatus {
 	r.t.Helper()
 	value, err := r.at.QueryWorkflow(r.t.Context(), contract.WorkflowID(name), "", contract.QueryDevice)
 	require.NoError(r.t, err)
-	var v contract.View
+	var v contract.DeviceStatus
 	require.NoError(r.t, value.Get(&v))
 	return v
 }
@@ -327,8 +319,8 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	eyes := newSlots("nvme", one, found(2, "a"), foreign)
 	eyes.holds = map[string]string{foreign.Address: "ext4"}
 	w := start(t, at, identity, s, with(eyes))
-	state := w.await(s.Host, "the first survey", func(s contract.HostState) bool { return s.Surveys == 1 })
-	require.Equal(t, contract.SurveyCounts{Found: 3, Enrolled: 2, Refused: 1}, state.Last)
+	state := w.await(s.Host, "the first survey", func(s contract.HostScanState) bool { return s.Scans == 1 })
+	require.Equal(t, contract.ScanCounts{Found: 3, Enrolled: 2, Refused: 1}, state.Last)
 	require.Equal(t, name(3), state.Refused[0].Name)
 	require.Equal(t, device.CodeFilesystemSignature, state.Refused[0].Code)
 	require.Contains(t, state.Refused[0].Reason, "it holds ext4")
@@ -341,18 +333,18 @@ func TestAHostFindsItsDevices(t *testing.T) {
 
 	looks := eyes.looks(name(2))
 	eyes.sees(one, found(2, "b"), foreign)
-	w.await(s.Host, "the change to be told", func(s contract.HostState) bool { return s.Told[name(2)] == "b" })
-	await(t, "the changed device to be looked at", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
+	w.await(s.Host, "the change to be told", func(s contract.HostScanState) bool { return s.KnownDigests[name(2)] == "b" })
+	e2e.Await(t, time.Minute, "the changed device to be looked at", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
 	require.Equal(t, 1, eyes.looks(name(3)), "what was refused is not tried again")
 
 	eyes.sees(found(2, "b"), foreign)
-	w.await(s.Host, "the missing device to be named", func(s contract.HostState) bool { return slices.Equal(s.Missing, []string{name(1)}) })
-	await(t, "the missing device to say so", func() (bool, string) {
+	w.await(s.Host, "the missing device to be named", func(s contract.HostScanState) bool { return slices.Equal(s.Missing, []string{name(1)}) })
+	e2e.Await(t, time.Minute, "the missing device to say so", func() (bool, string) {
 		v := w.view(name(1))
 		return v.Fault == string(device.CodeTargetMissing) || strings.Contains(v.LastError, "is empty"), fmt.Sprintf("%+v", v)
 	})
 	eyes.sees(one, found(2, "b"), foreign)
-	w.await(s.Host, "it to be back", func(s contract.HostState) bool { return len(s.Missing) == 0 && s.Told[name(1)] == "a" })
+	w.await(s.Host, "it to be back", func(s contract.HostScanState) bool { return len(s.Missing) == 0 && s.KnownDigests[name(1)] == "a" })
 
 	for _, verb := range []string{contract.UpdateRetire, contract.UpdateForget} {
 		handle, err := at.UpdateWorkflow(t.Context(), contract.UpdateOptions(name(2), verb, contract.ReasonInput{Reason: "sold"}))
@@ -364,11 +356,11 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	eyes.holds = nil // its owner has emptied it
 	eyes.sees(one, found(2, "b"), foreign)
 	w = start(t, at, identity, s, with(eyes))
-	state = w.await(s.Host, "the survey after the start", func(s contract.HostState) bool { return s.Enrolled == 3 })
+	state = w.await(s.Host, "the survey after the start", func(s contract.HostScanState) bool { return s.Enrolled == 3 })
 	require.Equal(t, 1, state.Last.Forgotten, "the operator let it go")
 	require.Empty(t, state.Refused)
 	require.Nil(t, state.Fault)
-	await(t, "the device that was refused", func() (bool, string) {
+	e2e.Await(t, time.Minute, "the device that was refused", func() (bool, string) {
 		return w.view(name(3)).DeviceState == device.Manageable, w.log.String()
 	})
 	require.NotContains(t, w.log.String(), "level=ERROR")
@@ -382,10 +374,10 @@ func TestNoFinderNoHostWorkflow(t *testing.T) {
 	at, identity := devserver(t)
 	s := settings(t)
 	w := start(t, at, identity, s, drivers.New)
-	await(t, "the worker to start", func() (bool, string) {
+	e2e.Await(t, time.Minute, "the worker to start", func() (bool, string) {
 		return strings.Contains(w.log.String(), "worker started"), w.log.String()
 	})
 	w.end()
-	_, err := at.DescribeWorkflowExecution(t.Context(), contract.HostWorkflowID(s.Host), "")
+	_, err := at.DescribeWorkflowExecution(t.Context(), contract.HostScanWorkflowID(s.Host), "")
 	require.ErrorContains(t, err, "not found")
 }

@@ -91,8 +91,8 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	w := worker.New(temporal, contract.Queue, options)
 	lifecycle := &workflows.Lifecycle{Planner: planner}
 	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
-	w.RegisterWorkflowWithOptions(workflows.Host, workflow.RegisterOptions{Name: contract.WorkflowHost})
-	w.RegisterWorkflowWithOptions(workflows.Placement, workflow.RegisterOptions{Name: contract.WorkflowPlacement})
+	w.RegisterWorkflowWithOptions(workflows.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
+	w.RegisterWorkflowWithOptions(workflows.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
 	control := &activities.Control{Store: store, Client: temporal}
 	all := control.Activities()
 	if fleet, ok := store.(inventory.Lister); ok {
@@ -161,7 +161,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	}
 	if activities.Finders(drivers) {
 		scanner = &activities.Surveyor{Client: temporal, Host: thisHost, Drivers: drivers, Log: logger}
-		w.RegisterActivityWithOptions(scanner.Survey, activity.RegisterOptions{Name: contract.ActivitySurvey})
+		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {
 		return nil, nil, stop, err

@@ -66,7 +66,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					w.quiet()
 					require.True(t, w.host.clean())
 					require.Zero(t, w.shelf.reserved)
-					require.Equal(t, 1, count(w.names, "Reserve"))
+					require.Equal(t, 1, count(w.names, "ReserveForBind"))
 					require.Empty(t, w.view().LastError, "it is over")
 					require.Empty(t, w.view().Fault)
 					w.taken("i2")
@@ -147,7 +147,7 @@ func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 		w := newWorld(t, safePolicy())
 		w.offered()
 		w.lag = func(activity string) (time.Duration, time.Duration) {
-			if activity == contract.ActivityReserve {
+			if activity == contract.ActivityReserveForBind {
 				return late, time.Millisecond // has its effect when nobody waits any more
 			}
 			return time.Millisecond, time.Millisecond
@@ -174,7 +174,7 @@ func TestReserveAttemptThatDied(t *testing.T) {
 	w.offered()
 	first := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityReserve && first {
+		if activity == contract.ActivityReserveForBind && first {
 			first = false
 			return time.Millisecond, 365 * 24 * time.Hour
 		}
@@ -266,7 +266,7 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w.pass(time.Second)
 	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
 	bind.refused(device.CodeConflict)
-	require.Zero(t, count(w.names, "Reserve"))
+	require.Zero(t, count(w.names, "ReserveForBind"))
 	w.quiet()
 	w.noDefect()
 }
@@ -278,17 +278,17 @@ func TestBindBesideALook(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityObserve {
+		if activity == contract.ActivityReadReservation {
 			return 3 * time.Second, time.Second
 		}
 		return time.Millisecond, time.Millisecond
 	}
-	doubts := count(w.names, "Recall")
+	doubts := count(w.names, "FindPreviousRun")
 	w.signal(contract.SignalReleased, contract.Hint{})
 	w.pass(time.Millisecond)
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
 	w.pass(time.Minute)
-	require.Equal(t, doubts, count(w.names, "Recall"), "it doubted itself")
+	require.Equal(t, doubts, count(w.names, "FindPreviousRun"), "it doubted itself")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	w.noDefect()
 }
@@ -306,7 +306,7 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		w.offered()
 		newer(w.shelf)
 		w.host.scribble("i7")
-		w.recalled = contract.Recalled{RunID: "reset", Instance: "i7"}
+		w.recalled = contract.PreviousRun{RunID: "reset", Instance: "i7"}
 		w.bind("i1", "r1").refused(code)
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)

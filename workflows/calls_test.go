@@ -164,15 +164,15 @@ func (w *world) signalThen(name string, in any, then func()) {
 	})
 }
 
-func (w *world) enrolment() contract.Enrolment {
-	return contract.Enrolment{
+func (w *world) enrolment() contract.Enrollment {
+	return contract.Enrollment{
 		Name: "d1", Host: "h1", Driver: "rig", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
 		Settings: map[string]string{"path": "/dev/d1"},
 	}
 }
 
 func (w *world) enroll(provide bool) *call {
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: w.enrolment(), Provide: provide})
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Provide: provide})
 }
 
 func (w *world) bind(instance, request string) *call {
@@ -196,14 +196,14 @@ func (w *world) cleanUp(steps ...string) *call {
 }
 
 // reach waits for a state.
-func (w *world) reach(s device.State) contract.View {
+func (w *world) reach(s device.State) contract.DeviceStatus {
 	w.t.Helper()
 	w.until("state "+string(s), func() bool { return w.view().DeviceState == s })
 	return w.view()
 }
 
 // settled waits until the device is in a state in which nothing goes on by itself.
-func (w *world) settled() contract.View {
+func (w *world) settled() contract.DeviceStatus {
 	w.t.Helper()
 	w.until("rest", func() bool {
 		s := w.view().DeviceState

@@ -19,21 +19,20 @@ const maxReplans = 5
 // clean carries out one clean: look and burn first (F4), record a plan, walk it. It
 // returns when the clean ended, one way or another.
 func (d *lifecycle) clean(ctx workflow.Context) error {
-	run := d.startRun(ctx)
+	run := d.beginClean(ctx)
 	runCtx, stop := workflow.WithCancel(ctx)
 	d.stopStep = stop
 	defer func() { d.stopStep = nil; stop() }()
-	d.show(ctx)
+	d.publishStatus(ctx)
 
 	// Not beside a look, which would take the generation that this writes for another's,
 	// as this would take that of a look's burn.
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
-	in := d.stockInput()
-	in.Raise = true
-	var stock contract.Stock
-	err := d.inventory(ctx, withInventory(runCtx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock)
+	in := d.reservationRequest()
+	var stock contract.ReservationSnapshot
+	err := d.inventory(ctx, withInventory(runCtx, "observe "+d.state.Name), contract.ActivityEnsureReserved, in, &stock)
 	d.lock.Unlock()
 	if over := d.interrupted(ctx, err); over {
 		return nil
@@ -44,7 +43,7 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 		return nil
 	}
 	run.Generation, run.Provider = stock.Generation, stock.Provider
-	if d.state.Host.SeenAt.IsZero() { // brought back: nobody knows yet what it is
+	if d.state.Host.ObservedAt.IsZero() { // brought back: nobody knows yet what it is
 		if over := d.interrupted(ctx, d.discoverForClean(runCtx, ctx, run)); over {
 			return nil
 		}
@@ -61,7 +60,7 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 		}
 		result, err := d.step(runCtx, ctx, run)
 		if f := faultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans && !d.state.Intent.Abort {
-			if over := d.interrupted(ctx, d.planAgain(runCtx, ctx, run)); over {
+			if over := d.interrupted(ctx, d.replan(runCtx, ctx, run)); over {
 				return nil
 			}
 			continue
@@ -69,21 +68,21 @@ func (d *lifecycle) clean(ctx workflow.Context) error {
 		if over := d.interrupted(ctx, err); over {
 			return nil
 		}
-		run.Results, run.Ran = append(run.Results, result), run.Ran+result.Ran
-		run.Next, run.Resume, run.Silent = run.Next+1, nil, false
+		run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
+		run.Next, run.Resume, run.HostUnreachable = run.Next+1, nil, false
 	}
 	if run.Full {
 		d.archive(ctx, "cleaned", nil)
-		d.must(ctx, device.Event{Kind: device.CleanDone})
-		return d.giveBack(ctx)
+		d.applyOrReport(ctx, device.Event{Kind: device.CleanDone})
+		return d.returnToPool(ctx)
 	}
 	d.archive(ctx, "steps_done", nil)
-	d.must(ctx, device.Event{Kind: device.StepsDone})
+	d.applyOrReport(ctx, device.Event{Kind: device.StepsDone})
 	d.state.Clean = nil
 	return nil
 }
 
-func (d *lifecycle) startRun(ctx workflow.Context) *contract.CleanRun {
+func (d *lifecycle) beginClean(ctx workflow.Context) *contract.CleanRun {
 	d.state.Cleans++
 	d.state.Clean = &contract.CleanRun{
 		Number: d.state.Cleans, ID: fmt.Sprintf("%s/%d", workflow.GetInfo(ctx).FirstRunID, d.state.Cleans),
@@ -107,7 +106,7 @@ func (d *lifecycle) interrupted(ctx workflow.Context, err error) bool {
 		d.inUse = nil
 		d.archive(ctx, "in_use", nil)
 		d.state.Clean = nil
-		d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: consumer})
+		d.applyOrReport(ctx, device.Event{Kind: device.ObservedInUse, Instance: consumer})
 		d.state.LastRefusal = "not cleaned: the inventory shows the device in use by " + consumer
 	case d.state.Intent.Abort:
 		d.finishClean(ctx, "aborted", aborted(d.state.Name))
@@ -115,7 +114,7 @@ func (d *lifecycle) interrupted(ctx workflow.Context, err error) bool {
 		return false
 	case f.Code == device.CodeInventoryGenerationAhead, f.Code == device.CodeSuperseded:
 		d.archive(ctx, "failed", f)
-		d.doubt(ctx, nil, f.Message)
+		d.invalidate(ctx, nil, f.Message)
 	default:
 		d.finishClean(ctx, "failed", f)
 	}
@@ -136,7 +135,7 @@ func (d *lifecycle) archive(ctx workflow.Context, outcome string, f *device.Faul
 	}
 	s := contract.CleanSummary{
 		Number: run.Number, Reason: run.Reason, Outcome: outcome, Operation: run.Operation,
-		Steps: run.Results, Ran: run.Ran, StartedAt: run.StartedAt, EndedAt: workflow.Now(ctx).UTC(),
+		Steps: run.Results, RunTime: run.RunTime, StartedAt: run.StartedAt, EndedAt: workflow.Now(ctx).UTC(),
 	}
 	if f != nil {
 		s.Fault = f.Code
@@ -149,7 +148,7 @@ func (d *lifecycle) archive(ctx workflow.Context, outcome string, f *device.Faul
 }
 
 // decision is what a SideEffect records: worker's settings and the plan made by them.
-type decision struct {
+type recordedPlan struct {
 	Plan         []contract.Planned `json:"plan,omitempty"`
 	Fault        *device.Fault      `json:"fault,omitempty"`
 	PolicyDigest string             `json:"policy_digest"`
@@ -166,11 +165,11 @@ func (d *lifecycle) settings(ctx workflow.Context) clean.Policy {
 	return p
 }
 
-func (d *lifecycle) subject() clean.Subject {
+func (d *lifecycle) planInput() clean.Subject {
 	s := clean.Subject{
-		Name: d.state.Name, Type: d.state.Enrolment.Type, Operation: d.state.Host.Operation,
+		Name: d.state.Name, Type: d.state.Enrollment.Type, Operation: d.state.Host.Operation,
 		Size: d.state.Host.Identity.Size, HostSteps: d.state.Host.Steps,
-		Estimate: d.state.Host.Estimates[d.state.Host.Operation], Offers: d.state.Host.Offers,
+		Estimate: d.state.Host.Estimates[d.state.Host.Operation], Offers: d.state.Host.SupportedSteps,
 	}
 	if can := d.state.Host.Capabilities; can != nil {
 		// The layout stays unknown: a tenant may have changed it since the host looked.
@@ -184,19 +183,19 @@ func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *devi
 	if d.state.Host.Excluded != nil && run.Full {
 		return d.state.Host.Excluded
 	}
-	subject, named := d.subject(), d.state.Intent.Steps
+	subject, named := d.planInput(), d.state.Intent.Steps
 	full := run.Full
 	planner := d.planner
-	var made decision
+	var made recordedPlan
 	err := workflow.SideEffect(ctx, func(workflow.Context) any {
-		dec := decision{PolicyDigest: planner.Digest(), Policy: planner.Policy()}
+		dec := recordedPlan{PolicyDigest: planner.Digest(), Policy: planner.Policy()}
 		var plan []clean.Planned
 		if full {
 			plan, dec.Fault = planner.Full(subject)
 		} else {
 			plan, dec.Fault = planner.Named(subject, named)
 		}
-		dec.Plan = planned(plan, subject.HostSteps)
+		dec.Plan = toContract(plan, subject.HostSteps)
 		return dec
 	}).Get(&made)
 	if err != nil {
@@ -214,7 +213,7 @@ func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *devi
 
 // planAgain starts the clean over with the host's present steps and the same
 // locked-in operation (S3.16).
-func (d *lifecycle) planAgain(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
+func (d *lifecycle) replan(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
 	if err := d.discoverForClean(runCtx, ctx, run); err != nil {
 		return err
 	}
@@ -234,19 +233,19 @@ func (d *lifecycle) discoverForClean(runCtx, ctx workflow.Context, run *contract
 	if silentAfter == 0 {
 		silentAfter = d.settings(ctx).HostSilentAfter
 	}
-	err := d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, silentAfter))
+	err := d.discover(onHost(runCtx, d.state.Enrollment.Host, "discover "+d.state.Name, silentAfter))
 	if f := faultIn(err); f != nil && f.Code == device.CodeHostUnreachable && d.cleanUnderWay() && !d.state.Intent.Abort {
-		run.Silent = true
-		d.show(ctx)
-		err = d.discover(onHost(runCtx, d.state.Enrolment.Host, "discover "+d.state.Name, 0))
-		run.Silent = false
+		run.HostUnreachable = true
+		d.publishStatus(ctx)
+		err = d.discover(onHost(runCtx, d.state.Enrollment.Host, "discover "+d.state.Name, 0))
+		run.HostUnreachable = false
 	}
 	return err
 }
 
 // planned keeps the plan with the versions that the host's worker has: a control
 // worker of another release must not ask for steps that the host does not have.
-func planned(plan []clean.Planned, hostSteps map[string]int) []contract.Planned {
+func toContract(plan []clean.Planned, hostSteps map[string]int) []contract.Planned {
 	var out []contract.Planned
 	for _, p := range plan {
 		out = append(out, contract.Planned{
@@ -265,18 +264,18 @@ func (d *lifecycle) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (
 	for {
 		budget := p.Timeout
 		if run.Budget > 0 {
-			budget = run.Budget - run.Ran
+			budget = run.Budget - run.RunTime
 		}
 		if budget <= 0 {
 			return contract.StepResult{}, timedOut(p.Step, run.Budget)
 		}
 		d.state.Seq++
 		run.StepAt = workflow.Now(ctx).UTC()
-		d.show(ctx)
-		stepCtx := withStep(runCtx, d.state.Enrolment.Host, p.Step+" "+d.state.Name, silentAfter, budget)
+		d.publishStatus(ctx)
+		stepCtx := withStep(runCtx, d.state.Enrollment.Host, p.Step+" "+d.state.Name, silentAfter, budget)
 		var result contract.StepResult
 		err := workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
-			Enrolment: d.state.Enrolment, Identity: d.state.Host.Identity, Operation: run.Operation,
+			Enrollment: d.state.Enrollment, Identity: d.state.Host.Identity, Operation: run.Operation,
 			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.state.Seq,
 			Binding: d.state.Device.Bindings, Generation: run.Generation, Budget: budget,
 			Resume: run.Resume, ErrorOnCrash: run.ErrorOnCrash, Verify: run.Verify,
@@ -290,7 +289,7 @@ func (d *lifecycle) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (
 		if late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&got) == nil {
 			run.Resume = &got
 		}
-		run.Silent, silentAfter = true, 0
+		run.HostUnreachable, silentAfter = true, 0
 	}
 }
 

@@ -23,7 +23,7 @@ type Lifecycle struct {
 }
 
 // quietHistory is the length, in events, from which an idle device continues as new.
-const quietHistory = 200
+const continueAsNewThreshold = 200
 
 // lifecycle is one run of one device's workflow: state survives, the rest does not.
 type lifecycle struct {
@@ -36,27 +36,27 @@ type lifecycle struct {
 	// stopStep cancels the running step, nil where none runs.
 	stopStep workflow.CancelFunc
 	// inUse is a consumer that a look saw while a clean was running.
-	inUse *contract.Stock
+	inUse *contract.ReservationSnapshot
 	// signals holds those that came and were not read.
 	signals workflow.Selector
 	// working, looking, watching: a coroutine does what the state calls for, looks at
 	// inventory or host, waits for a claim's deadline. cancelled: the Cancel of this
 	// run was heard.
-	working, looking, watching, cancelled bool
+	working, reconciling, claimTimer, cancelled bool
 	// moving counts operators' calls that take the device out of the pool or put it
 	// back: set before their first blocking call, so that no claim comes between.
-	moving int
+	poolTransitions int
 	// resting: what failed for good waits a while before it is tried again.
-	resting bool
+	backingOff bool
 	// enrolling: an enrolment is under way; remembered: the host knew the device
 	// before it was asked to look.
-	enrolling, remembered bool
+	enrolling, knownToHost bool
 	// over ends the run; ended says how, nil where it ends in order.
-	over  bool
-	ended error
+	finished  bool
+	finishErr error
 	// broken ends the run as failed: a defect.
-	broken error
-	shown  shown
+	defect    error
+	published published
 }
 
 // DeviceLifecycle is one device from its enrolment to its end: it listens for
@@ -75,21 +75,21 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 		return err
 	}
 	d.listen(ctx)
-	if in.State != nil && d.shown == (shown{}) {
-		d.show(ctx) // moved here: another name's run began this state
+	if in.State != nil && d.published == (published{}) {
+		d.publishStatus(ctx) // moved here: another name's run began this state
 	}
 	for {
 		var next func()
-		err := workflow.Await(ctx, func() bool { next = d.next(ctx, root); return next != nil || d.mayEnd(ctx) })
+		err := workflow.Await(ctx, func() bool { next = d.next(ctx, root); return next != nil || d.canEndRun(ctx) })
 		switch {
 		case err != nil:
 			return err
 		case next != nil:
 			next()
-		case d.broken != nil:
-			return d.broken
-		case d.over:
-			return d.ended
+		case d.defect != nil:
+			return d.defect
+		case d.finished:
+			return d.finishErr
 		default:
 			d.state.ContinueAsNew = false
 			return workflow.NewContinueAsNewError(root, contract.WorkflowDeviceLifecycle,
@@ -108,11 +108,11 @@ func (d *lifecycle) next(ctx, root workflow.Context) func() {
 		return func() { d.cancel(ctx) }
 	case d.signals.HasPending():
 		return func() { d.signals.Select(ctx) }
-	case d.claimWaits() && !d.watching:
-		return d.start(ctx, &d.watching, d.watchClaim)
-	case d.wantsLook() && !d.looking && !d.state.Device.Returning:
-		return d.start(ctx, &d.looking, d.look)
-	case d.due() && !d.working && d.broken == nil:
+	case d.claimPending() && !d.claimTimer:
+		return d.start(ctx, &d.claimTimer, d.watchClaim)
+	case d.needsReconcile() && !d.reconciling && !d.state.Device.Returning:
+		return d.start(ctx, &d.reconciling, d.reconcile)
+	case d.workDue() && !d.working && d.defect == nil:
 		return d.start(ctx, &d.working, d.work)
 	}
 	return nil
@@ -137,32 +137,32 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*life
 			return nil, fmt.Errorf("device %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Name, in.State.Schema, contract.Schema)
 		}
 		d.state = in.State
-		d.shown = shownBefore(ctx, d.state)
+		d.published = lastPublished(ctx, d.state)
 	case in.Recovered != nil:
-		d.begin(ctx, in.Recovered.Enrolment)
+		d.newState(ctx, in.Recovered.Enrollment)
 		// Until the host has said so, nobody knows that nothing can erase it (D4).
 		d.state.Device.Cleanable = true
-		d.doubt(ctx, in.Recovered, "its workflow was gone; the host remembers it")
+		d.invalidate(ctx, in.Recovered, "its workflow was gone; the host remembers it")
 	default:
-		d.begin(ctx, contract.Enrolment{Name: in.Name})
+		d.newState(ctx, contract.Enrollment{Name: in.Name})
 		d.state.Enrolled = false
 	}
 	return d, nil
 }
 
 // begin makes the state of a device that has none yet.
-func (d *lifecycle) begin(ctx workflow.Context, e contract.Enrolment) {
+func (d *lifecycle) newState(ctx workflow.Context, e contract.Enrollment) {
 	now := workflow.Now(ctx).UTC()
 	d.state = &contract.DeviceState{
 		Schema: contract.Schema, Name: e.Name, UUID: contract.DeviceUUID(e.Name),
-		Enrolment: e, Enrolled: true, CreatedAt: now, UpdatedAt: now,
+		Enrollment: e, Enrolled: true, CreatedAt: now, UpdatedAt: now,
 		Device: device.Device{Owner: e.Owner, OneTimeUse: e.OneTimeUse},
 	}
 }
 
 // due says whether the state itself calls for work in the main coroutine.
-func (d *lifecycle) due() bool {
-	if !d.state.Enrolled || d.resting {
+func (d *lifecycle) workDue() bool {
+	if !d.state.Enrolled || d.backingOff {
 		return false
 	}
 	switch d.state.Device.State {
@@ -179,26 +179,26 @@ func (d *lifecycle) work(ctx workflow.Context) {
 	do := d.clean
 	switch {
 	case d.state.Device.State == device.Unknown:
-		do = d.resolve
+		do = d.resolveUnknown
 	case d.state.Device.Returning:
-		do = d.giveBack
+		do = d.returnToPool
 	}
-	d.broken = do(ctx)
-	d.show(ctx)
+	d.defect = do(ctx)
+	d.publishStatus(ctx)
 }
 
 // mayEnd is the one gate of continue-as-new, and of the end: nothing heard and
 // unread, nobody being answered, nothing under way.
-func (d *lifecycle) mayEnd(ctx workflow.Context) bool {
-	if d.broken != nil {
+func (d *lifecycle) canEndRun(ctx workflow.Context) bool {
+	if d.defect != nil {
 		return true
 	}
-	if !workflow.AllHandlersFinished(ctx) || d.working || d.looking || d.wantsLook() || d.due() {
+	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.needsReconcile() || d.workDue() {
 		return false
 	}
 	info := workflow.GetInfo(ctx)
-	return d.over || d.state.ContinueAsNew || info.GetContinueAsNewSuggested() ||
-		info.GetCurrentHistoryLength() > quietHistory
+	return d.finished || d.state.ContinueAsNew || info.GetContinueAsNewSuggested() ||
+		info.GetCurrentHistoryLength() > continueAsNewThreshold
 }
 
 // apply asks the machine, and keeps the books that follow from its answer.
@@ -212,7 +212,7 @@ func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
 	d.state.UpdatedAt = workflow.Now(ctx).UTC()
 	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
 		d.state.BoundAt = d.state.UpdatedAt
-		d.state.Past = lastN(append(d.state.Past, *next.Binding), contract.KeptBindings)
+		d.state.History = lastN(append(d.state.History, *next.Binding), contract.KeptBindings)
 	}
 	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
 		d.state.Fault, d.state.LastError = nil, ""
@@ -223,24 +223,24 @@ func (d *lifecycle) apply(ctx workflow.Context, e device.Event) error {
 	}
 	// What a look saw while the device was claimed had no consequence then.
 	if was.Claim != nil && next.Claim == nil && next.State == device.Available {
-		d.state.Intent.Look = true
+		d.state.Intent.ReadInventory = true
 	}
 	// Whoever leaves the pool by another way than a burn must be burned all the same
 	// (S2.40). A clean and a doubt begin with that.
-	if offered(was) && !offered(next) && e.Kind != device.Burned &&
+	if schedulable(was) && !schedulable(next) && e.Kind != device.Burned &&
 		next.State != device.Unknown && (next.State != device.PendingCleaning || next.AwaitingManualClean) {
-		d.state.Intent.Raise = true
+		d.state.Intent.EnsureReserved = true
 	}
 	return nil
 }
 
 // offered says that the reservation of such a device is 0: it is allocatable, or
 // claimed and not burned yet.
-func offered(d device.Device) bool { return d.State == device.Available && !d.InMaintenance() }
+func schedulable(d device.Device) bool { return d.State == device.Available && !d.InMaintenance() }
 
 // must is apply for events that the calling code has already made sure of; an
 // illegal one is a defect and is told as such.
-func (d *lifecycle) must(ctx workflow.Context, e device.Event) {
+func (d *lifecycle) applyOrReport(ctx workflow.Context, e device.Event) {
 	if err := d.apply(ctx, e); err != nil {
 		d.log.Error("illegal event: this is a defect of Burnish", "device", d.state.Name, "error", err)
 		d.state.LastError = err.Error()
@@ -253,7 +253,7 @@ func (d *lifecycle) fail(ctx workflow.Context, f *device.Fault) {
 	if f.Code == device.CodeWearLimitExceeded {
 		kind = device.WearLimitExceeded
 	}
-	d.must(ctx, device.Event{Kind: kind})
+	d.applyOrReport(ctx, device.Event{Kind: kind})
 	if f.Remedy == "" {
 		f.Remedy = "clean " + d.state.Name + " to try again"
 	}
@@ -263,16 +263,16 @@ func (d *lifecycle) fail(ctx workflow.Context, f *device.Fault) {
 
 // doubt makes the device unknown because host or inventory know newer than this
 // workflow; numbers that must never go back are taken over.
-func (d *lifecycle) doubt(ctx workflow.Context, r *contract.HostRecord, why string) {
+func (d *lifecycle) invalidate(ctx workflow.Context, r *contract.HostDeviceRecord, why string) {
 	if r != nil {
 		d.state.Cleans = max(d.state.Cleans, r.Clean)
 		d.state.Seq = max(d.state.Seq, r.Seq)
 		d.state.Device.Bindings = max(d.state.Device.Bindings, r.Binding)
 		d.state.Host.Identity = r.Identity
 	}
-	d.must(ctx, device.Event{Kind: device.Invalidated})
-	d.state.Clean, d.state.Uncertain = nil, true
-	d.state.Intent.Discover, d.state.Intent.Import = true, false // the inventory's word alone does no more
+	d.applyOrReport(ctx, device.Event{Kind: device.Invalidated})
+	d.state.Clean, d.state.GenerationUncertain = nil, true
+	d.state.Intent.Rediscover, d.state.Intent.Import = true, false // the inventory's word alone does no more
 	d.state.LastError = "brought back: " + why
 	d.log.Warn("device is in doubt", "device", d.state.Name, "uuid", d.state.UUID, "why", why)
 }
@@ -287,11 +287,11 @@ func (d *lifecycle) cancel(ctx workflow.Context) {
 	} else {
 		d.state.LastRefusal = "Cancel changed nothing: no clean was running; forget ends a retired device's workflow"
 	}
-	d.show(ctx)
+	d.publishStatus(ctx)
 }
 
 // claimWaits says that the device is claimed and its burn has not begun.
-func (d *lifecycle) claimWaits() bool {
+func (d *lifecycle) claimPending() bool {
 	c := d.state.Device.Claim
 	return c != nil && !c.Burning
 }
@@ -299,15 +299,15 @@ func (d *lifecycle) claimWaits() bool {
 // watchClaim lets the claim go if its deadline passes before its burn begins.
 func (d *lifecycle) watchClaim(ctx workflow.Context) {
 	deadline := d.state.Device.Claim.Deadline
-	waits := func() bool { return d.claimWaits() && d.state.Device.Claim.Deadline.Equal(deadline) }
+	waits := func() bool { return d.claimPending() && d.state.Device.Claim.Deadline.Equal(deadline) }
 	ended, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
 		Timeout:      deadline.Sub(workflow.Now(ctx)),
 		TimerOptions: workflow.TimerOptions{Summary: "claim of " + d.state.Name},
 	}, func() bool { return !waits() })
 	if err == nil && !ended && waits() {
-		d.must(ctx, device.Event{Kind: device.ClaimExpired})
+		d.applyOrReport(ctx, device.Event{Kind: device.ClaimExpired})
 		d.state.LastRefusal = "a claim expired before its burn began"
-		d.show(ctx)
+		d.publishStatus(ctx)
 	}
 }
 

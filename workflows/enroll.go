@@ -11,35 +11,35 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (d *lifecycle) mayEnroll(in contract.EnrollInput) error {
+func (d *lifecycle) validateEnroll(in contract.EnrollInput) error {
 	if !d.state.Enrolled {
 		return nil
 	}
-	have, want := d.state.Enrolment, in.Enrolment
+	have, want := d.state.Enrollment, in.Enrollment
 	switch {
 	case !strings.EqualFold(have.Host, want.Host):
-		return d.enrolledOtherwise("host", have.Host)
+		return d.enrolledDifferently("host", have.Host)
 	case have.Driver != want.Driver:
-		return d.enrolledOtherwise("driver", have.Driver)
+		return d.enrolledDifferently("driver", have.Driver)
 	case have.Address != want.Address:
-		return d.enrolledOtherwise("address", have.Address)
+		return d.enrolledDifferently("address", have.Address)
 	case have.Owner != want.Owner:
-		return d.enrolledOtherwise("owner", string(have.Owner))
+		return d.enrolledDifferently("owner", string(have.Owner))
 	case have.OneTimeUse != want.OneTimeUse:
-		return d.enrolledOtherwise("one-time-use", fmt.Sprint(have.OneTimeUse))
+		return d.enrolledDifferently("one-time-use", fmt.Sprint(have.OneTimeUse))
 	case !equal(have.Settings, want.Settings):
-		return d.enrolledOtherwise("settings", written(have.Settings))
+		return d.enrolledDifferently("settings", formatSettings(have.Settings))
 	}
 	return nil
 }
 
-func (d *lifecycle) enrolledOtherwise(what, have string) error {
+func (d *lifecycle) enrolledDifferently(what, have string) error {
 	return d.refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with another %s (%s)", what, have),
 		fmt.Sprintf("retire %s and forget it first", d.state.Name))
 }
 
 // written gives settings as an operator writes them.
-func written(settings map[string]string) string {
+func formatSettings(settings map[string]string) string {
 	var pairs []string
 	for _, key := range workflow.DeterministicKeys(settings) {
 		pairs = append(pairs, key+"="+settings[key])
@@ -67,81 +67,80 @@ func (d *lifecycle) enroll(ctx workflow.Context, in contract.EnrollInput) (contr
 	}
 	defer d.lock.Unlock()
 	if d.state.Enrolled {
-		return d.enrollAgain(ctx, in)
+		return d.enrollEnrolled(ctx, in)
 	}
 	d.enrolling = true
-	err := d.enrollOnce(ctx, in)
+	err := d.enrollNew(ctx, in)
 	d.enrolling = false
 	if err != nil {
 		// The run ends as failed: one that ends in order says that the device was
 		// forgotten.
-		d.over, d.ended = !d.state.Enrolled, d.refusal(contract.UpdateEnroll, err)
+		d.finished, d.finishErr = !d.state.Enrolled, d.refusal(contract.UpdateEnroll, err)
 		return contract.Result{}, err
 	}
-	d.over, d.ended = false, nil
-	return contract.Result{View: d.view(), Note: d.state.Host.Note}, nil
+	d.finished, d.finishErr = false, nil
+	return contract.Result{Device: d.status(), Note: d.state.Host.Note}, nil
 }
 
 // enrollAgain is an enrolment of what is enrolled: it must be the same one. What it asks
 // for besides is done: a device that its host found by itself waits for its provide.
-func (d *lifecycle) enrollAgain(ctx workflow.Context, in contract.EnrollInput) (contract.Result, error) {
-	if err := d.mayEnroll(in); err != nil {
+func (d *lifecycle) enrollEnrolled(ctx workflow.Context, in contract.EnrollInput) (contract.Result, error) {
+	if err := d.validateEnroll(in); err != nil {
 		return contract.Result{}, err
 	}
-	if !in.Provide || d.state.Device.State != device.Manageable ||
-		!since(ctx, enrolledIsProvided) {
-		return contract.Result{View: d.view(), Already: true}, nil
+	if !in.Provide || d.state.Device.State != device.Manageable {
+		return contract.Result{Device: d.status(), Already: true}, nil
 	}
 	_, err := d.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
-	return contract.Result{View: d.view(), Note: d.state.Host.Note}, err
+	return contract.Result{Device: d.status(), Note: d.state.Host.Note}, err
 }
 
-func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) error {
-	if in.Enrolment.Name != d.state.Name {
-		return d.refuse(device.CodeInvalid, "the enrolment names "+in.Enrolment.Name, "enrol each device under its own name")
+func (d *lifecycle) enrollNew(ctx workflow.Context, in contract.EnrollInput) error {
+	if in.Enrollment.Name != d.state.Name {
+		return d.refuse(device.CodeInvalid, "the enrolment names "+in.Enrollment.Name, "enrol each device under its own name")
 	}
-	d.begin(ctx, in.Enrolment)
+	d.newState(ctx, in.Enrollment)
 	d.state.Enrolled = false
 	if in.Import {
-		return d.importOnce(ctx, in.Provider)
+		return d.importNew(ctx, in.Provider)
 	}
-	if err := d.discover(seldom(onHost(ctx, in.Enrolment.Host, "discover "+d.state.Name, hostAnswersWithin))); err != nil {
+	if err := d.discover(limitedRetries(onHost(ctx, in.Enrollment.Host, "discover "+d.state.Name, hostResponseTimeout))); err != nil {
 		f := faultOf(err)
-		d.warnOther(ctx, f)
+		d.notifyOther(ctx, f)
 		if f.Code == device.CodeHostUnreachable {
-			f.Message = "no worker of host " + in.Enrolment.Host + " answered: nothing was enrolled"
-			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrolment.Host + ", or correct --host"
+			f.Message = "no worker of host " + in.Enrollment.Host + " answered: nothing was enrolled"
+			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrollment.Host + ", or correct --host"
 		}
 		return f
 	}
 	if f := d.state.Host.Excluded; f != nil { // S2.25
-		d.forgetOnHost(ctx, d.state.Enrolment)
+		d.forgetOnHost(ctx, d.state.Enrollment)
 		return f
 	}
-	if err := d.seenElsewhere(ctx, d.state.Host.Identity.Serial); err != nil {
-		d.forgetOnHost(ctx, d.state.Enrolment)
+	if err := d.checkSerialUnique(ctx, d.state.Host.Identity.Serial); err != nil {
+		d.forgetOnHost(ctx, d.state.Enrollment)
 		return err
 	}
-	stock, err := d.publish(ctx)
+	stock, err := d.ensureProvider(ctx)
 	if err != nil {
-		d.forgetOnHost(ctx, d.state.Enrolment)
+		d.forgetOnHost(ctx, d.state.Enrollment)
 		return faultOf(err)
 	}
-	var known contract.Recalled
-	if err := workflow.ExecuteActivity(withAnswer(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
-		d.forgetOnHost(ctx, d.state.Enrolment)
+	var known contract.PreviousRun
+	if err := workflow.ExecuteActivity(withClientDeadline(ctx, "recall "+d.state.Name), contract.ActivityFindPreviousRun, d.state.Name).Get(ctx, &known); err != nil {
+		d.forgetOnHost(ctx, d.state.Enrollment)
 		return faultOf(err)
 	}
-	if d.remembered || known.RunID != "" {
+	if d.knownToHost || known.RunID != "" {
 		// An earlier workflow of this device was ended from outside: what it knew of a
 		// tenant counts, and this enrolment proves nothing.
 		d.state.Enrolled = true
-		d.doubt(ctx, nil, "it was enrolled before and its workflow was ended from outside")
-		d.state.Intent.Discover = false
+		d.invalidate(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		d.state.Intent.Rediscover = false
 		return nil
 	}
 	policy := d.settings(ctx)
-	vouched := in.Enrolment.Vouched && !policy.OnEnroll
+	vouched := in.Enrollment.OperatorAssertsClean && !policy.OnEnroll
 	if err := d.apply(ctx, device.Event{Kind: device.Enroll, AssertedClean: vouched}); err != nil {
 		return err
 	}
@@ -150,7 +149,7 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 		d.observed(ctx, stock)
 		return nil
 	}
-	if in.Enrolment.Vouched && !vouched {
+	if in.Enrollment.OperatorAssertsClean && !vouched {
 		d.state.LastRefusal = "--clean was not accepted: cleaning on enrolment is on"
 	}
 	if in.Provide {
@@ -164,40 +163,40 @@ func (d *lifecycle) enrollOnce(ctx workflow.Context, in contract.EnrollInput) er
 // unknown until the inventory told what it is. Its host looks at it later; a guest may
 // have it now. Listed is the provider that the import was asked for by, "" where that is
 // not known.
-func (d *lifecycle) importOnce(ctx workflow.Context, listed string) error {
-	if d.selfOwned() {
+func (d *lifecycle) importNew(ctx workflow.Context, listed string) error {
+	if d.ownedByBurnish() {
 		return d.refuse(device.CodeInvalid, "only a device of another owner can be imported", "enrol it")
 	}
-	in := d.stockInput()
-	in.Driver = d.state.Enrolment.Driver
-	var stock contract.Stock
-	if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+	in := d.reservationRequest()
+	in.Driver = d.state.Enrollment.Driver
+	var stock contract.ReservationSnapshot
+	if err := d.inventory(ctx, withClientDeadline(ctx, "look at "+d.state.Name), contract.ActivityReadReservation, in, &stock); err != nil {
 		return faultOf(err)
 	}
-	var known contract.Recalled
-	if err := workflow.ExecuteActivity(withAnswer(ctx, "recall "+d.state.Name), contract.ActivityRecall, d.state.Name).Get(ctx, &known); err != nil {
+	var known contract.PreviousRun
+	if err := workflow.ExecuteActivity(withClientDeadline(ctx, "recall "+d.state.Name), contract.ActivityFindPreviousRun, d.state.Name).Get(ctx, &known); err != nil {
 		return faultOf(err)
 	}
-	d.state.Enrolled, d.state.Enrolment.Imported = true, true
+	d.state.Enrolled, d.state.Enrollment.Imported = true, true
 	// Until the host has said so, nobody knows that nothing can erase it (D4).
 	d.state.Device.Cleanable = true
 	if known.RunID != "" {
-		d.doubt(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		d.invalidate(ctx, nil, "it was enrolled before and its workflow was ended from outside")
 		return nil
 	}
 	if err := d.apply(ctx, device.Event{Kind: device.Import}); err != nil {
 		return err
 	}
-	d.state.Intent.Import, d.state.Intent.Discover = true, true
+	d.state.Intent.Import, d.state.Intent.Rediscover = true, true
 	d.state.Intent.ImportProvider = cmp.Or(listed, stock.Provider)
 	return nil
 }
 
 // forgetOnHost has the host forget the device, so that another may take its place. A
 // host that does not answer learns it at its next start.
-func (d *lifecycle) forgetOnHost(ctx workflow.Context, e contract.Enrolment) {
-	opts := seldom(onHost(ctx, e.Host, "forget "+e.Name, hostAnswersWithin))
-	in := contract.DiscoverInput{Enrolment: e, UUID: contract.DeviceUUID(e.Name)}
+func (d *lifecycle) forgetOnHost(ctx workflow.Context, e contract.Enrollment) {
+	opts := limitedRetries(onHost(ctx, e.Host, "forget "+e.Name, hostResponseTimeout))
+	in := contract.DiscoverInput{Enrollment: e, UUID: contract.DeviceUUID(e.Name)}
 	if err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil); err != nil {
 		d.log.Warn("the host did not forget the device now; it will at its next start", "device", e.Name, "error", err)
 	}

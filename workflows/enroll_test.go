@@ -15,7 +15,7 @@ import (
 func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func(*world)
-		in   func(*contract.Enrolment)
+		in   func(*contract.Enrollment)
 		code device.Code
 	}{
 		"nobody polls for the host": {func(w *world) { w.host.crash() }, nil, device.CodeHostUnreachable},
@@ -25,7 +25,7 @@ func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 		"the host fails over and over": {func(w *world) {
 			w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 		}, nil, device.CodeStateDirError},
-		"another name": {func(*world) {}, func(e *contract.Enrolment) { e.Name = "d2" }, device.CodeInvalid},
+		"another name": {func(*world) {}, func(e *contract.Enrollment) { e.Name = "d2" }, device.CodeInvalid},
 		"the inventory refuses it": {func(w *world) {
 			w.shelf.meddle = func(string, bool) error {
 				return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
@@ -42,7 +42,7 @@ func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 			if c.in != nil {
 				c.in(&e)
 			}
-			enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e, Provide: true})
+			enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true})
 			w.within(time.Hour, "the end", func() bool { return !w.live })
 			enroll.refused(c.code)
 			ended, is := contract.RefusalOf(w.end)
@@ -100,30 +100,30 @@ func TestEnrol_TwiceIsOnce(t *testing.T) {
 func TestEnrolOtherwiseIsRefused(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
-	for name, change := range map[string]func(*contract.Enrolment){
-		"driver":      func(e *contract.Enrolment) { e.Driver = "block" },
-		"host":        func(e *contract.Enrolment) { e.Host = "h2" },
-		"address":     func(e *contract.Enrolment) { e.Address = "0000:01:00.0" },
-		"owner":       func(e *contract.Enrolment) { e.Owner = device.OwnerNova },
-		"settings":    func(e *contract.Enrolment) { e.Settings = map[string]string{"path": "/dev/other"} },
-		"fewer":       func(e *contract.Enrolment) { e.Settings = nil },
-		"one-time":    func(e *contract.Enrolment) { e.OneTimeUse = true },
-		"more of it":  func(e *contract.Enrolment) { e.Settings = map[string]string{"path": "/dev/d1", "x": "y"} },
-		"the host up": func(e *contract.Enrolment) { e.Host, e.Driver = "H1", "other" },
+	for name, change := range map[string]func(*contract.Enrollment){
+		"driver":      func(e *contract.Enrollment) { e.Driver = "block" },
+		"host":        func(e *contract.Enrollment) { e.Host = "h2" },
+		"address":     func(e *contract.Enrollment) { e.Address = "0000:01:00.0" },
+		"owner":       func(e *contract.Enrollment) { e.Owner = device.OwnerNova },
+		"settings":    func(e *contract.Enrollment) { e.Settings = map[string]string{"path": "/dev/other"} },
+		"fewer":       func(e *contract.Enrollment) { e.Settings = nil },
+		"one-time":    func(e *contract.Enrollment) { e.OneTimeUse = true },
+		"more of it":  func(e *contract.Enrollment) { e.Settings = map[string]string{"path": "/dev/d1", "x": "y"} },
+		"the host up": func(e *contract.Enrollment) { e.Host, e.Driver = "H1", "other" },
 	} {
 		e := w.enrolment()
 		change(&e)
 		before := w.view()
-		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e, Provide: true}).refused(device.CodeAlreadyExists)
+		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
 		require.Equal(t, before, w.view(), name)
 	}
 	e := w.enrolment()
 	e.Settings = nil
-	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e}).refused(device.CodeAlreadyExists)
+	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
 	require.Contains(t, r.Fault.Message, "settings (path=/dev/d1)")
 	e = w.enrolment()
 	e.Host = "H1"
-	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e})).Already)
+	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e})).Already)
 	w.noDefect()
 }
 
@@ -148,7 +148,7 @@ func TestEnrol_ComesFirst(t *testing.T) {
 // F10
 func TestNumbersNeverGoBack(t *testing.T) {
 	w := newWorld(t, safePolicy())
-	w.host.record = contract.HostRecord{Binding: 7, Clean: 9, Seq: 40}
+	w.host.record = contract.HostDeviceRecord{Binding: 7, Clean: 9, Seq: 40}
 	w.offered()
 	require.Greater(t, w.host.inputs[0].Seq, int64(40))
 	require.Greater(t, w.host.inputs[0].Number, 9)
@@ -170,7 +170,7 @@ func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 			if imported && owner == device.OwnerSelf {
 				code = device.CodeInvalid
 			}
-			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e, Import: imported}).refused(code)
+			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
 			require.Empty(t, w.shelf.writes)
 			w.noDefect()
 		}

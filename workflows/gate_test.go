@@ -177,7 +177,7 @@ func TestCost_OfATurnover(t *testing.T) {
 			ok[contract.Result](w.unbind(instance))
 			w.reach(device.Available)
 			w.quiet()
-			require.Equal(t, []string{"Reserve", "Observe", "zero", "verify", "Release"}, w.names[names:])
+			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.names[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
 			require.Equal(t, 3, len(w.shelf.writes)-writes, "burn, look, release")
@@ -194,7 +194,7 @@ func TestCost_OfAHold(t *testing.T) {
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
 	w.quiet()
-	require.Equal(t, []string{"Observe", "Observe", "Release"}, w.names[names:])
+	require.Equal(t, []string{"EnsureReserved", "EnsureReserved", "Unreserve"}, w.names[names:])
 	w.noDefect()
 }
 
@@ -215,7 +215,7 @@ func TestCost_StateIsBounded(t *testing.T) {
 		w.quiet()
 	}
 	s := w.state() // checkHandover holds it against the bounds
-	require.Len(t, s.Past, 20)
+	require.Len(t, s.History, 20)
 	require.Len(t, s.Recent, 40)
 	cleans, err := s.Archive.Cleans()
 	require.NoError(t, err)

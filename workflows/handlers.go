@@ -15,52 +15,52 @@ import (
 // update is one verb: its guard refuses without leaving history, and is asked again
 // when the handler runs; do carries it out.
 type update[In, Out any] struct {
-	name  string
-	about string
-	guard func(*lifecycle, In) error
-	do    func(*lifecycle, workflow.Context, In) (Out, error)
+	name     string
+	about    string
+	validate func(*lifecycle, In) error
+	do       func(*lifecycle, workflow.Context, In) (Out, error)
 	// again answers a message that was carried out before, under its ID.
-	again func(d *lifecycle, id string, in In) (Out, error)
+	replayed func(d *lifecycle, id string, in In) (Out, error)
 	// first refuses where the message arrives, after the guard, and only there: nothing
 	// of it is replayed, so that it may go by what this worker knows.
-	first func(*lifecycle, In) error
+	validateOnArrival func(*lifecycle, In) error
 }
 
 // The updates. They are shared by all devices of a worker: what a device keeps of
 // each is two pointers.
 var (
 	enrollUpdate = &update[contract.EnrollInput, contract.Result]{contract.UpdateEnroll, "Enrol this device",
-		(*lifecycle).mayEnroll, (*lifecycle).enroll, already[contract.EnrollInput], nil}
+		(*lifecycle).validateEnroll, (*lifecycle).enroll, already[contract.EnrollInput], nil}
 	provideUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateProvide, "Offer a manageable device to tenants, after a clean",
-		(*lifecycle).mayProvide, (*lifecycle).provide, already[contract.ReasonInput], nil}
+		(*lifecycle).validateProvide, (*lifecycle).provide, already[contract.ReasonInput], nil}
 	claimUpdate = &update[contract.BindInput, contract.BindResult]{contract.UpdateClaim, "Hold the device for an instance until a deadline",
-		(*lifecycle).mayClaim, (*lifecycle).claim, claimAgain, nil}
+		(*lifecycle).validateClaim, (*lifecycle).claim, claimReplayed, nil}
 	burnUpdate = &update[contract.BindInput, contract.BindResult]{contract.UpdateBurn, "Burn a claimed device and give it to its instance",
-		(*lifecycle).mayBurn, (*lifecycle).burn, (*lifecycle).burnAgain, nil}
+		(*lifecycle).validateBurn, (*lifecycle).burn, (*lifecycle).burnReplayed, nil}
 	unclaimUpdate = &update[contract.BindInput, contract.Result]{contract.UpdateUnclaim, "Let a claim go before its burn",
-		(*lifecycle).mayUnclaim, (*lifecycle).unclaim, already[contract.BindInput], nil}
+		(*lifecycle).validateUnclaim, (*lifecycle).unclaim, already[contract.BindInput], nil}
 	bindUpdate = &update[contract.BindInput, contract.BindResult]{contract.UpdateBind, "Claim and burn in one",
-		(*lifecycle).mayClaim, (*lifecycle).bind, (*lifecycle).bindAgain, nil}
+		(*lifecycle).validateClaim, (*lifecycle).bind, (*lifecycle).bindReplayed, nil}
 	unbindUpdate = &update[contract.UnbindInput, contract.Result]{contract.UpdateUnbind, "End an instance's tenancy; cleaning begins by itself",
-		(*lifecycle).mayUnbind, (*lifecycle).unbind, already[contract.UnbindInput], nil}
+		(*lifecycle).validateUnbind, (*lifecycle).unbind, already[contract.UnbindInput], nil}
 	rebuildUpdate = &update[contract.UnbindInput, contract.Result]{contract.UpdateRebuild, "The instance is rebuilt in place; nothing is cleaned",
-		(*lifecycle).mayRebuild, (*lifecycle).rebuild, already[contract.UnbindInput], nil}
+		(*lifecycle).validateRebuild, (*lifecycle).rebuild, already[contract.UnbindInput], nil}
 	cleanUpdate = &update[contract.CleanInput, contract.Result]{contract.UpdateClean, "Clean a device in error, or run named steps on a manageable one",
-		(*lifecycle).mayClean, (*lifecycle).requestClean, already[contract.CleanInput], (*lifecycle).mayName}
+		(*lifecycle).validateClean, (*lifecycle).requestClean, already[contract.CleanInput], (*lifecycle).validateSteps}
 	abortUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateAbort, "End the running clean; the device goes to error",
-		(*lifecycle).mayAbort, (*lifecycle).requestAbort, already[contract.ReasonInput], nil}
+		(*lifecycle).validateAbort, (*lifecycle).requestAbort, already[contract.ReasonInput], nil}
 	manageUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateManage, "Take the device out of the pool",
-		(*lifecycle).mayManage, (*lifecycle).manage, already[contract.ReasonInput], nil}
+		(*lifecycle).validateManage, (*lifecycle).manage, already[contract.ReasonInput], nil}
 	maintainUpdate = &update[contract.MaintainInput, contract.Result]{contract.UpdateMaintain, "Set or clear the operator's hold",
-		(*lifecycle).mayMaintain, (*lifecycle).maintain, already[contract.MaintainInput], nil}
+		(*lifecycle).validateMaintain, (*lifecycle).maintain, already[contract.MaintainInput], nil}
 	retireUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateRetire, "Take the device out of service for ever",
-		(*lifecycle).mayRetire, (*lifecycle).retire, already[contract.ReasonInput], nil}
+		(*lifecycle).validateRetire, (*lifecycle).retire, already[contract.ReasonInput], nil}
 	forgetUpdate = &update[contract.ReasonInput, contract.Result]{contract.UpdateForget, "End a retired device's workflow",
-		(*lifecycle).mayForget, (*lifecycle).forget, already[contract.ReasonInput], nil}
+		(*lifecycle).validateForget, (*lifecycle).forget, already[contract.ReasonInput], nil}
 	replaceUpdate = &update[contract.ReplaceInput, contract.Result]{contract.UpdateReplace, "Another piece of hardware took the device's place",
-		(*lifecycle).mayReplace, (*lifecycle).replace, already[contract.ReplaceInput], nil}
+		(*lifecycle).validateReplace, (*lifecycle).replace, already[contract.ReplaceInput], nil}
 	moveUpdate = &update[contract.MoveInput, contract.Result]{contract.UpdateMove, "The device's piece of hardware has another place now",
-		(*lifecycle).mayMove, (*lifecycle).move, already[contract.MoveInput], (*lifecycle).mayBeCalled}
+		(*lifecycle).validateMove, (*lifecycle).move, already[contract.MoveInput], (*lifecycle).validateNewName}
 )
 
 // register sets every update and the query.
@@ -74,23 +74,23 @@ func (d *lifecycle) register(ctx workflow.Context) error {
 		handle(ctx, d, retireUpdate), handle(ctx, d, forgetUpdate),
 		handle(ctx, d, replaceUpdate), handle(ctx, d, moveUpdate),
 		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
-			func() (contract.View, error) {
-				v := d.view()
+			func() (contract.DeviceStatus, error) {
+				v := d.status()
 				var err error
-				v.Bindings = d.state.Past
+				v.Bindings = d.state.History
 				v.Cleans, err = d.state.Archive.Cleans()
 				return v, err
 			},
 			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
-		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryHostFacts,
-			func() (contract.HostFacts, error) { return d.state.Host, nil },
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDiscovery,
+			func() (contract.DiscoveryResult, error) { return d.state.Host, nil },
 			workflow.QueryHandlerOptions{Description: "What the host said of the device when it last looked"}),
 	)
 }
 
 // already is the answer to most repetitions.
 func already[In any](d *lifecycle, _ string, _ In) (contract.Result, error) {
-	return contract.Result{View: d.view(), Already: true}, nil
+	return contract.Result{Device: d.status(), Already: true}, nil
 }
 
 // handle registers one update. An update's own ID is remembered in the state with
@@ -102,30 +102,30 @@ func handle[In, Out any](ctx workflow.Context, d *lifecycle, u *update[In, Out])
 			ctx, _ = workflow.NewDisconnectedContext(ctx)
 			var none Out
 			id := workflow.GetCurrentUpdateInfo(ctx).ID
-			if before, seen := d.recent(id); seen {
+			if before, seen := d.recentUpdate(id); seen {
 				if before.Refusal != nil {
 					return none, activities.Refuse(*before.Refusal)
 				}
-				return u.again(d, id, in)
+				return u.replayed(d, id, in)
 			}
-			if err := u.guard(d, in); err != nil {
+			if err := u.validate(d, in); err != nil {
 				return none, err
 			}
-			d.remember(id, nil)
+			d.recordUpdate(id, nil)
 			out, err := u.do(d, ctx, in)
 			if err != nil {
 				err = d.refusal(u.name, err)
 				refusal, _ := contract.RefusalOf(err)
-				d.remember(id, &refusal)
+				d.recordUpdate(id, &refusal)
 				d.state.LastRefusal = refusal.Fault.Message
 			}
-			d.show(ctx)
+			d.publishStatus(ctx)
 			return out, err
 		},
 		workflow.UpdateHandlerOptions{
 			Description: u.about,
 			Validator: func(ctx workflow.Context, in In) error {
-				if _, seen := d.recent(workflow.GetCurrentUpdateInfo(ctx).ID); seen {
+				if _, seen := d.recentUpdate(workflow.GetCurrentUpdateInfo(ctx).ID); seen {
 					return nil
 				}
 				if !d.state.Enrolled && u.name != contract.UpdateEnroll {
@@ -134,13 +134,13 @@ func handle[In, Out any](ctx workflow.Context, d *lifecycle, u *update[In, Out])
 				if tooLong(in) {
 					return d.refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
 				}
-				if err := u.guard(d, in); err != nil {
+				if err := u.validate(d, in); err != nil {
 					return d.refusal(u.name, err)
 				}
-				if u.first == nil {
+				if u.validateOnArrival == nil {
 					return nil
 				}
-				return u.first(d, in)
+				return u.validateOnArrival(d, in)
 			},
 		})
 }
@@ -154,7 +154,7 @@ func tooLong(in any) bool {
 	return err != nil || len(text) > maxInput
 }
 
-func (d *lifecycle) recent(id string) (contract.RecentUpdate, bool) {
+func (d *lifecycle) recentUpdate(id string) (contract.RecentUpdate, bool) {
 	for _, u := range d.state.Recent {
 		if u.ID == id {
 			return u, true
@@ -163,7 +163,7 @@ func (d *lifecycle) recent(id string) (contract.RecentUpdate, bool) {
 	return contract.RecentUpdate{}, false
 }
 
-func (d *lifecycle) remember(id string, r *contract.Refusal) {
+func (d *lifecycle) recordUpdate(id string, r *contract.Refusal) {
 	for i := range d.state.Recent {
 		if d.state.Recent[i].ID == id {
 			d.state.Recent[i].Refusal = r
@@ -184,7 +184,7 @@ func (d *lifecycle) refuse(code device.Code, message, remedy string) error {
 // refusal gives any error the form that callers read.
 func (d *lifecycle) refusal(verb string, err error) error {
 	if e, ok := illegal(err); ok {
-		return d.refuse(device.CodeRefused, fmt.Sprintf("cannot %s a device that is %s", verb, d.stateInWords()), d.remedyFor(verb, e))
+		return d.refuse(device.CodeRefused, fmt.Sprintf("cannot %s a device that is %s", verb, d.describeState()), d.suggestRemedy(verb, e))
 	}
 	if f, ok := device.AsFault(err); ok {
 		return activities.Refuse(contract.Refusal{Fault: *f, Device: d.state.Name, State: d.state.Device.State})
@@ -193,7 +193,7 @@ func (d *lifecycle) refusal(verb string, err error) error {
 }
 
 // stateInWords is the state with what an operator must know beside it.
-func (d *lifecycle) stateInWords() string {
+func (d *lifecycle) describeState() string {
 	dev := d.state.Device
 	switch {
 	case dev.State == device.Allocated && dev.Binding != nil:
@@ -211,7 +211,7 @@ func (d *lifecycle) stateInWords() string {
 }
 
 // remedyFor says what to do instead of a verb that the state refuses.
-func (d *lifecycle) remedyFor(verb string, e *device.IllegalError) string {
+func (d *lifecycle) suggestRemedy(verb string, e *device.IllegalError) string {
 	name := d.state.Name
 	switch d.state.Device.State {
 	case device.Allocated:

@@ -27,7 +27,7 @@ type remakes struct {
 func (w *world) beforeTheLook(do func()) {
 	seen := 0
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityObserve {
+		if activity == contract.ActivityReadReservation {
 			if seen++; seen == 2 {
 				do()
 			}
@@ -71,7 +71,7 @@ func (w *world) lookedInVain() {
 
 // takeOverListed imports the device as it is, by the provider that was listed.
 func (w *world) takeOverListed(provider string) *call {
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: w.enrolment(), Import: true, Provider: provider})
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Import: true, Provider: provider})
 }
 
 // dirtyIsBurned fails the test where somebody may take the device, and Burnish offers it,

@@ -52,7 +52,7 @@ func (w *world) remade(used bool) {
 // F5
 func TestAProviderMadeAnewInAClean(t *testing.T) {
 	for _, used := range []bool{false, true} {
-		for _, when := range []string{"Observe", "zero", "verify", "before", "after"} {
+		for _, when := range []string{"EnsureReserved", "zero", "verify", "before", "after"} {
 			t.Run(fmt.Sprintf("%s, used %v", when, used), func(t *testing.T) {
 				w := novas(t)
 				w.offered()
@@ -62,7 +62,7 @@ func TestAProviderMadeAnewInAClean(t *testing.T) {
 				done := false
 				w.shelf.meddle = func(call string, after bool) error {
 					lowering := call == "PutReserved" && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
-					if !done && (when == "Observe" && call == "PutReserved" && after || lowering && after == (when == "after")) {
+					if !done && (when == "EnsureReserved" && call == "PutReserved" && after || lowering && after == (when == "after")) {
 						done = true
 						w.remade(used)
 						if after {
@@ -171,7 +171,7 @@ func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 	w.offered()
 	w.consumed("c1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityRelease {
+		if activity == contract.ActivityUnreserve {
 			return time.Millisecond, 4 * time.Second
 		}
 		return time.Millisecond, time.Millisecond
@@ -249,7 +249,7 @@ func TestTheConsumerChangesHands(t *testing.T) {
 func (w *world) takeOver(reserved int, consumers ...string) *call {
 	w.shelf.makeNovas("nova-1")
 	w.shelf.reserved, w.shelf.consumers, w.shelf.generation = reserved, consumers, 7
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: w.enrolment(), Import: true})
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Import: true})
 }
 
 // Placement's record rules; where an ended run is known, nothing vouches.
@@ -278,11 +278,11 @@ func TestImportBelievesTheInventory(t *testing.T) {
 			w := novas(t)
 			w.host.up = !c.silent
 			w.host.scribble("past")
-			w.recalled = contract.Recalled{RunID: c.recalled}
+			w.recalled = contract.PreviousRun{RunID: c.recalled}
 			imported := w.takeOver(c.reserved, c.consumer...)
 			w.sweepHint() // a sweep in mid-import changes nothing of it
 			r := ok[contract.Result](imported)
-			require.Equal(t, device.Unknown, r.View.DeviceState)
+			require.Equal(t, device.Unknown, r.Device.DeviceState)
 			w.sweepHint()
 			w.reach(c.ends)
 			w.until("burned or free", func() bool { return w.shelf.reserved == c.burned })
@@ -306,14 +306,14 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 		w := novas(t)
 		down := false
 		w.lag = func(activity string) (time.Duration, time.Duration) {
-			if activity == contract.ActivityObserve && w.view().DeviceState == device.Cleaning && !down {
+			if activity == contract.ActivityReadReservation && w.view().DeviceState == device.Cleaning && !down {
 				down = true
 				return time.Hour, time.Millisecond
 			}
 			return time.Millisecond, time.Millisecond
 		}
 		r := ok[contract.Result](w.takeOver(0))
-		require.Equal(t, device.Unknown, r.View.DeviceState)
+		require.Equal(t, device.Unknown, r.Device.DeviceState)
 		w.until("being returned", func() bool { return down })
 		if anew {
 			w.remade(true)
@@ -399,16 +399,16 @@ func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
 	w := novas(t)
 	w.offered()
 	w.consumed("c1")
-	releases := count(w.names, contract.ActivityRelease)
+	releases := count(w.names, contract.ActivityUnreserve)
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityRelease {
+		if activity == contract.ActivityUnreserve {
 			return 4 * time.Second, time.Millisecond
 		}
 		return time.Millisecond, time.Millisecond
 	}
 	w.shelf.free("c1")
 	w.sweepHint()
-	w.until("the release", func() bool { return count(w.names, contract.ActivityRelease) > releases })
+	w.until("the release", func() bool { return count(w.names, contract.ActivityUnreserve) > releases })
 	w.remade(true)
 	w.shelf.wrote = func(what string) {
 		if w.shelf.reserved == 0 && !w.host.clean() {

@@ -40,7 +40,7 @@ func (w *world) erasePolicy(erase clean.ErasePolicy) {
 	w.nextRun() // by a worker that has it
 }
 
-func ran(v contract.View) []string {
+func ran(v contract.DeviceStatus) []string {
 	var names []string
 	for _, s := range v.Cleans[len(v.Cleans)-1].Steps {
 		names = append(names, s.Step)

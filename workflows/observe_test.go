@@ -46,7 +46,7 @@ func TestClaimBeforeAnyStep(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.quiet()
-	require.Equal(t, []string{"Observe", "zero", "verify", "Release"}, w.names[names:])
+	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.names[names:])
 	// The clean's own write comes first: it voids whatever is still on its way.
 	require.Len(t, w.shelf.writes[writes:], 2)
 	require.Equal(t, 1, w.shelf.writes[writes].reserved, "burned before the first step")
@@ -164,7 +164,7 @@ func TestOldHintsAreDropped(t *testing.T) {
 	w.quiet()
 	names := len(w.names)
 	for _, h := range []contract.Hint{
-		{Binding: 1}, {Binding: 3}, {Seen: old}, {Seen: old, Binding: 2}, {Seen: "yesterday"},
+		{Binding: 1}, {Binding: 3}, {ObservedAt: old}, {ObservedAt: old, Binding: 2}, {ObservedAt: "yesterday"},
 	} {
 		w.signal(contract.SignalReleased, h)
 		w.signal(contract.SignalReleased, h)
@@ -172,7 +172,7 @@ func TestOldHintsAreDropped(t *testing.T) {
 	w.pass(time.Hour)
 	require.Len(t, w.names, names)
 	require.Equal(t, "i2", *w.view().InstanceUUID)
-	w.signal(contract.SignalReleased, contract.Hint{Binding: 2, Seen: w.clock().UTC().Format(time.RFC3339Nano)})
+	w.signal(contract.SignalReleased, contract.Hint{Binding: 2, ObservedAt: w.clock().UTC().Format(time.RFC3339Nano)})
 	w.pass(time.Minute)
 	require.Len(t, w.names, names+1)
 	require.Equal(t, "i2", *w.view().InstanceUUID)

@@ -9,7 +9,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (d *lifecycle) mayProvide(contract.ReasonInput) error {
+func (d *lifecycle) validateProvide(contract.ReasonInput) error {
 	switch d.state.Device.State {
 	case device.Available, device.Cleaning, device.PendingCleaning:
 		if !d.state.Device.NamedSteps {
@@ -21,9 +21,9 @@ func (d *lifecycle) mayProvide(contract.ReasonInput) error {
 
 func (d *lifecycle) provide(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	if d.state.Device.State != device.Manageable {
-		return contract.Result{View: d.view(), Already: true}, nil
+		return contract.Result{Device: d.status(), Already: true}, nil
 	}
-	d.state.Intent.Reason, d.state.Intent.Twin = in.Reason, ""
+	d.state.Intent.Reason, d.state.Intent.DuplicateAt = in.Reason, ""
 	if err := d.apply(ctx, device.Event{Kind: device.Provide}); err != nil {
 		return contract.Result{}, err
 	}
@@ -31,12 +31,12 @@ func (d *lifecycle) provide(ctx workflow.Context, in contract.ReasonInput) (cont
 		d.state.Fault = noErasePath(d.state.Name)
 		d.state.LastError = d.state.Fault.Message
 	}
-	return contract.Result{View: d.view()}, nil
+	return contract.Result{Device: d.status()}, nil
 }
 
 // mayClean: the operator's clean comes from error and manageable, and from a clean
 // that waits for it (S3.20, D7).
-func (d *lifecycle) mayClean(in contract.CleanInput) error {
+func (d *lifecycle) validateClean(in contract.CleanInput) error {
 	if len(in.Steps) > 0 {
 		if d.state.Device.State == device.Manageable {
 			for _, step := range in.Steps {
@@ -44,7 +44,7 @@ func (d *lifecycle) mayClean(in contract.CleanInput) error {
 					return d.refuse(device.CodeInvalid, "an empty step name", "name steps as `steps "+d.state.Name+"` lists them")
 				}
 				if _, known := d.state.Host.Steps[step]; !known {
-					return d.refuse(device.CodeNoSuchStep, "host "+d.state.Enrolment.Host+" knows no step "+step,
+					return d.refuse(device.CodeNoSuchStep, "host "+d.state.Enrollment.Host+" knows no step "+step,
 						"name one of "+strings.Join(workflow.DeterministicKeys(d.state.Host.Steps), ", "))
 				}
 			}
@@ -56,11 +56,11 @@ func (d *lifecycle) mayClean(in contract.CleanInput) error {
 
 // mayName refuses steps that the device has no use for: the clean would end in error,
 // as it does where they come by a signal.
-func (d *lifecycle) mayName(in contract.CleanInput) error {
+func (d *lifecycle) validateSteps(in contract.CleanInput) error {
 	if len(in.Steps) == 0 {
 		return nil
 	}
-	_, f := d.planner.Named(d.subject(), in.Steps)
+	_, f := d.planner.Named(d.planInput(), in.Steps)
 	if f == nil || f.Code != device.CodeNoSuchStep {
 		return nil
 	}
@@ -75,9 +75,9 @@ func (d *lifecycle) requestClean(ctx workflow.Context, in contract.CleanInput) (
 	if err := d.apply(ctx, device.Event{Kind: kind}); err != nil {
 		return contract.Result{}, err
 	}
-	d.state.Intent.Steps, d.state.Intent.Reason, d.state.Intent.Twin = in.Steps, in.Reason, ""
+	d.state.Intent.Steps, d.state.Intent.Reason, d.state.Intent.DuplicateAt = in.Steps, in.Reason, ""
 	d.state.Fault, d.state.LastError, d.state.LastRefusal = nil, "", ""
-	return contract.Result{View: d.view()}, nil
+	return contract.Result{Device: d.status()}, nil
 }
 
 func (d *lifecycle) cleanUnderWay() bool {
@@ -85,12 +85,12 @@ func (d *lifecycle) cleanUnderWay() bool {
 	return (s.State == device.PendingCleaning || s.State == device.Cleaning) && !s.Returning
 }
 
-func (d *lifecycle) mayAbort(contract.ReasonInput) error {
+func (d *lifecycle) validateAbort(contract.ReasonInput) error {
 	switch {
 	case d.state.Device.Returning:
 		return d.refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "wait a moment")
 	case !d.cleanUnderWay():
-		return d.refuse(device.CodeRefused, "no clean is running: the device is "+d.stateInWords(), "show "+d.state.Name)
+		return d.refuse(device.CodeRefused, "no clean is running: the device is "+d.describeState(), "show "+d.state.Name)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (d *lifecycle) mayAbort(contract.ReasonInput) error {
 func (d *lifecycle) requestAbort(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	already := d.state.Intent.Abort
 	note := d.abort(ctx)
-	return contract.Result{View: d.view(), Already: already, Note: note}, nil
+	return contract.Result{Device: d.status(), Already: already, Note: note}, nil
 }
 
 // abort asks the running clean to end and says what it waits for. One that waits for
@@ -119,7 +119,7 @@ func (d *lifecycle) abort(ctx workflow.Context) string {
 	return "the clean ends before its first step"
 }
 
-func (d *lifecycle) mayRetire(in contract.ReasonInput) error {
+func (d *lifecycle) validateRetire(in contract.ReasonInput) error {
 	if d.state.Device.State == device.Retired {
 		return nil
 	}
@@ -133,11 +133,11 @@ func (d *lifecycle) mayRetire(in contract.ReasonInput) error {
 // neither host nor inventory, which follows as soon as it answers.
 func (d *lifecycle) retire(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	if d.state.Device.State == device.Retired {
-		return contract.Result{View: d.view(), Already: true}, nil
+		return contract.Result{Device: d.status(), Already: true}, nil
 	}
 	// Nova burns a device a while after it gave it out, and one that is being imported
 	// is free: whatever is retired is burned.
-	raise := !d.selfOwned() && d.state.Device.State != device.Available
+	raise := !d.ownedByBurnish() && d.state.Device.State != device.Available
 	if in.Lost {
 		if d.stopStep != nil {
 			d.stopStep()
@@ -145,17 +145,17 @@ func (d *lifecycle) retire(ctx workflow.Context, in contract.ReasonInput) (contr
 		if err := d.apply(ctx, device.Event{Kind: device.Lost}); err != nil {
 			return contract.Result{}, err
 		}
-	} else if err := d.leavePool(ctx, func() error { return d.mayRetire(in) }, device.Retire); err != nil {
+	} else if err := d.reserveThen(ctx, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
 		return contract.Result{}, err
 	}
 	d.state.HoldReason, d.state.Clean = in.Reason, nil
-	d.state.Intent.Discover, d.state.Intent.Look, d.state.Intent.Import = false, false, false
-	d.state.Intent.Raise = d.state.Intent.Raise || raise
+	d.state.Intent.Rediscover, d.state.Intent.ReadInventory, d.state.Intent.Import = false, false, false
+	d.state.Intent.EnsureReserved = d.state.Intent.EnsureReserved || raise
 	d.state.Fault, d.state.LastError = nil, ""
-	return contract.Result{View: d.view()}, nil
+	return contract.Result{Device: d.status()}, nil
 }
 
-func (d *lifecycle) mayForget(contract.ReasonInput) error {
+func (d *lifecycle) validateForget(contract.ReasonInput) error {
 	return d.legal(device.Event{Kind: device.Forget})
 }
 
@@ -165,20 +165,20 @@ func (d *lifecycle) forget(ctx workflow.Context, _ contract.ReasonInput) (contra
 		return contract.Result{}, err
 	}
 	defer d.lock.Unlock()
-	view := d.view()
-	if err := d.inventory(ctx, withAnswer(ctx, "withdraw "+d.state.Name), contract.ActivityWithdraw, d.stockInput(), nil); err != nil {
+	view := d.status()
+	if err := d.inventory(ctx, withClientDeadline(ctx, "withdraw "+d.state.Name), contract.ActivityDeleteProvider, d.reservationRequest(), nil); err != nil {
 		return contract.Result{}, err
 	}
 	if err := d.apply(ctx, device.Event{Kind: device.Forget}); err != nil {
 		return contract.Result{}, err
 	}
 	d.state.Intent = contract.Intent{} // there is nothing left to look at
-	d.forgetOnHost(ctx, d.state.Enrolment)
-	d.over = true
-	return contract.Result{View: view, Note: "forgotten"}, nil
+	d.forgetOnHost(ctx, d.state.Enrollment)
+	d.finished = true
+	return contract.Result{Device: view, Note: "forgotten"}, nil
 }
 
-func (d *lifecycle) mayManage(contract.ReasonInput) error {
+func (d *lifecycle) validateManage(contract.ReasonInput) error {
 	if d.state.Device.State == device.Manageable {
 		return nil
 	}
@@ -187,15 +187,15 @@ func (d *lifecycle) mayManage(contract.ReasonInput) error {
 
 func (d *lifecycle) manage(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	if d.state.Device.State == device.Manageable {
-		return contract.Result{View: d.view(), Already: true}, nil
+		return contract.Result{Device: d.status(), Already: true}, nil
 	}
-	if err := d.leavePool(ctx, func() error { return d.mayManage(in) }, device.Manage); err != nil {
+	if err := d.reserveThen(ctx, func() error { return d.validateManage(in) }, device.Manage); err != nil {
 		return contract.Result{}, err
 	}
-	return contract.Result{View: d.view()}, nil
+	return contract.Result{Device: d.status()}, nil
 }
 
-func (d *lifecycle) mayMaintain(in contract.MaintainInput) error {
+func (d *lifecycle) validateMaintain(in contract.MaintainInput) error {
 	if in.Off {
 		return d.legal(device.Event{Kind: device.MaintainOff})
 	}
@@ -206,22 +206,22 @@ func (d *lifecycle) mayMaintain(in contract.MaintainInput) error {
 // is held, and lowered again only if nobody used it meanwhile (S2.51).
 func (d *lifecycle) maintain(ctx workflow.Context, in contract.MaintainInput) (contract.Result, error) {
 	if in.Off {
-		return d.endHold(ctx)
+		return d.endOperatorMaintenance(ctx)
 	}
 	already := d.state.Device.Status == device.Maintaining
-	if err := d.leavePool(ctx, func() error { return d.mayMaintain(in) }, device.Maintain); err != nil {
+	if err := d.reserveThen(ctx, func() error { return d.validateMaintain(in) }, device.Maintain); err != nil {
 		return contract.Result{}, err
 	}
 	d.state.HoldReason = in.Reason
-	return contract.Result{View: d.view(), Already: already}, nil
+	return contract.Result{Device: d.status(), Already: already}, nil
 }
 
-func (d *lifecycle) endHold(ctx workflow.Context) (contract.Result, error) {
+func (d *lifecycle) endOperatorMaintenance(ctx workflow.Context) (contract.Result, error) {
 	if d.state.Device.Status == device.Enabled {
-		return contract.Result{View: d.view(), Already: true}, nil
+		return contract.Result{Device: d.status(), Already: true}, nil
 	}
 	if d.state.Device.State == device.Available {
-		if err := d.rejoinPool(ctx); err != nil {
+		if err := d.endMaintenance(ctx); err != nil {
 			return contract.Result{}, err
 		}
 	}
@@ -231,7 +231,7 @@ func (d *lifecycle) endHold(ctx workflow.Context) (contract.Result, error) {
 		}
 	}
 	d.state.HoldReason = ""
-	return contract.Result{View: d.view()}, nil
+	return contract.Result{Device: d.status()}, nil
 }
 
 func noErasePath(name string) *device.Fault {

@@ -239,7 +239,7 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			w.shelf.meddle = func(string, bool) error { return lost() }
 			asked := w.clock()
 			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true}))
-			require.Equal(t, device.Retired, r.View.DeviceState)
+			require.Equal(t, device.Retired, r.Device.DeviceState)
 			require.Less(t, w.clock().Sub(asked), time.Second)
 			w.pass(time.Hour)
 			w.shelf.meddle = nil

@@ -14,15 +14,15 @@ const (
 	// wants it ≥ 30 s and more than twice the worst chunk.
 	heartbeatTimeout = 30 * time.Second
 	// answerWithin bounds inventory calls that somebody waits for.
-	answerWithin = time.Minute
+	clientDeadline = time.Minute
 	// callWithin bounds one inventory call: what a call costs whose worker is killed.
-	callWithin = 10 * time.Second
+	callTimeout = 10 * time.Second
 	// hostAnswersWithin bounds the wait for a host's worker at enrolment.
-	hostAnswersWithin = 20 * time.Second
+	hostResponseTimeout = 20 * time.Second
 	// budgetNet is what StartToClose adds to a step's own budget (F8).
-	budgetNet = time.Minute
+	startToCloseSlack = time.Minute
 	// lookAgainAfter spaces repeated looks at an inventory that does not answer.
-	lookAgainAfter = 30 * time.Second
+	backoffInterval = 30 * time.Second
 )
 
 // notRegistered is retried for ever by default (measured): it means that the
@@ -34,7 +34,7 @@ const notRegistered = "ActivityNotRegisteredError"
 func withInventory(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           contract.Queue,
-		StartToCloseTimeout: callWithin,
+		StartToCloseTimeout: callTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},
@@ -43,12 +43,12 @@ func withInventory(ctx workflow.Context, summary string) workflow.Context {
 }
 
 // withAnswer is for calls that may be repeated while somebody waits for the answer.
-func withAnswer(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithScheduleToCloseTimeout(withInventory(ctx, summary), answerWithin)
+func withClientDeadline(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithScheduleToCloseTimeout(withInventory(ctx, summary), clientDeadline)
 }
 
 // once is for the one write that lowers a reservation: never repeated unseen (F5).
-func once(ctx workflow.Context, summary string) workflow.Context {
+func noRetry(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithRetryPolicy(withInventory(ctx, summary), temporal.RetryPolicy{MaximumAttempts: 1})
 }
 
@@ -58,7 +58,7 @@ func onHost(ctx workflow.Context, host, summary string, silentAfter time.Duratio
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              contract.HostQueue(host),
 		ScheduleToStartTimeout: silentAfter,
-		StartToCloseTimeout:    answerWithin,
+		StartToCloseTimeout:    clientDeadline,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
 			NonRetryableErrorTypes: []string{notRegistered},
@@ -68,7 +68,7 @@ func onHost(ctx workflow.Context, host, summary string, silentAfter time.Duratio
 }
 
 // seldom bounds the attempts of a call that somebody waits for.
-func seldom(ctx workflow.Context) workflow.Context {
+func limitedRetries(ctx workflow.Context) workflow.Context {
 	return workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
 		InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{notRegistered},
 	})
@@ -81,7 +81,7 @@ func withStep(ctx workflow.Context, host, summary string, silentAfter, budget ti
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              contract.HostQueue(host),
 		ScheduleToStartTimeout: silentAfter,
-		StartToCloseTimeout:    budget + budgetNet,
+		StartToCloseTimeout:    budget + startToCloseSlack,
 		HeartbeatTimeout:       heartbeatTimeout,
 		WaitForCancellation:    true,
 		RetryPolicy: &temporal.RetryPolicy{

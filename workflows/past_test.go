@@ -15,8 +15,8 @@ func TestThePastIsForTheQueryAlone(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	first := ok[contract.Result](w.unbind("i1"))
-	require.Empty(t, first.View.Bindings)
-	require.Empty(t, first.View.Cleans)
+	require.Empty(t, first.Device.Bindings)
+	require.Empty(t, first.Device.Cleans)
 	w.reach(device.Available)
 	w.quiet()
 	w.state() // the next run

@@ -24,7 +24,7 @@ func (w *world) replace(in contract.ReplaceInput) *call {
 func (w *world) move(to string) *call {
 	e := w.enrolment()
 	e.Name = to
-	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrolment: e})
+	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e})
 }
 
 // A name that is none is refused, and leaves nothing behind.
@@ -71,11 +71,11 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 				}
 			}
 			answer := again(w)
-			require.Equal(t, "S2", answer.View.Serial)
-			require.True(t, answer.View.Dirty)
+			require.Equal(t, "S2", answer.Device.Serial)
+			require.True(t, answer.Device.Dirty)
 			if name == "then provide" {
-				require.Equal(t, device.Manageable, answer.View.DeviceState)
-				require.Empty(t, answer.View.Fault)
+				require.Equal(t, device.Manageable, answer.Device.DeviceState)
+				require.Empty(t, answer.Device.Fault)
 				w.nextRun()
 				ok[contract.Result](w.ask(contract.UpdateProvide))
 			}
@@ -85,7 +85,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			w.nextRun()
 			s := w.state()
 			require.Equal(t, device.Unit{Number: 2, Serial: "S2"}, s.Device.Unit)
-			require.Len(t, s.Past, 1, "the first unit's tenancy is remembered")
+			require.Len(t, s.History, 1, "the first unit's tenancy is remembered")
 			require.Equal(t, 2, w.taken("i2"), "bindings are counted on")
 			w.noDefect()
 		})
@@ -99,7 +99,7 @@ func TestReplaceLooksForItsOwnErasePath(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.swapped()
 	w.host.facts.Operation = device.BlockErase
-	require.Equal(t, device.BlockErase, ok[contract.Result](w.replace(contract.ReplaceInput{})).View.Operation)
+	require.Equal(t, device.BlockErase, ok[contract.Result](w.replace(contract.ReplaceInput{})).Device.Operation)
 	w.noDefect()
 }
 
@@ -122,7 +122,7 @@ func TestReplaceIsRefused(t *testing.T) {
 		r := w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial)
 		require.Contains(t, r.Fault.Remedy, "move d7 d1")
 		require.Equal(t, device.Error, w.view().DeviceState)
-		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "seen again", Twin: "d1"}}}, w.told)
+		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "seen again", DuplicateAt: "d1"}}}, w.told)
 		w.noDefect()
 	})
 	t.Run("the host refuses it", func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestMoveCarriesStateAndDirt(t *testing.T) {
 	require.Equal(t, enums.PARENT_CLOSE_POLICY_ABANDON, next.options.ParentClosePolicy)
 	s := next.in.State
 	require.Equal(t, []any{"d2", contract.DeviceUUID("d2"), "d2", device.Error, true, 1, 2},
-		[]any{s.Name, s.UUID, s.Enrolment.Name, s.Device.State, s.Device.Dirty, s.Device.Bindings, s.Cleans})
-	require.Len(t, s.Past, 1)
+		[]any{s.Name, s.UUID, s.Enrollment.Name, s.Device.State, s.Device.Dirty, s.Device.Bindings, s.Cleans})
+	require.Len(t, s.History, 1)
 
 	// What was handed over is a device like any other: burned first, then as before.
 	moved := newWorldOf(t, safePolicy(), next.in)
@@ -250,7 +250,7 @@ func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 		w.until("its end", func() bool { return !w.live })
 		require.False(t, w.shelf.there)
 		require.False(t, w.host.known)
-		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "seen again", Twin: "d1"}}}, w.told)
+		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "seen again", DuplicateAt: "d1"}}}, w.told)
 	})
 	t.Run("at this host, by its records", func(t *testing.T) {
 		w := newWorld(t, safePolicy())
@@ -269,7 +269,7 @@ func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 //
 // F23
 func TestSerialSeenTwiceTaints(t *testing.T) {
-	hint := contract.Hint{Source: "seen again", Twin: "d7"}
+	hint := contract.Hint{Source: "seen again", DuplicateAt: "d7"}
 	// repaired: the operator's clean, and nothing else, brings it back.
 	repaired := func(t *testing.T, w *world) {
 		t.Helper()

@@ -14,12 +14,12 @@ import (
 
 const (
 	// sweepWithin bounds one sweep, lookWithin a look at some hosts.
-	sweepWithin = 10 * time.Minute
-	lookWithin  = time.Minute
+	fullReconcileTimeout    = 10 * time.Minute
+	partialReconcileTimeout = time.Minute
 	// silentSweep is how long a sweep may be silent: it tells of every request.
-	silentSweep = 30 * time.Second
+	reconcileHeartbeat = 30 * time.Second
 	// mostHosts is how many hosts or instances one look takes; more are a sweep.
-	mostHosts = 50
+	maxHosts = 50
 )
 
 // Placement is the eye on the providers of one cloud (S0.30): after each pause, and
@@ -27,50 +27,47 @@ const (
 // hint to those whose facts differ to look for themselves. A look at some hosts does not
 // wait for a sweep. It never ends by itself; a Cancel ends it until a control worker or
 // a notification signals again.
-func Placement(ctx workflow.Context, in contract.PlacementInput) error {
-	p, err := newPlacement(in)
+func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInput) error {
+	p, err := newInventoryReconcile(in)
 	if err != nil {
 		return err
 	}
 	if err := p.register(ctx); err != nil {
 		return err
 	}
-	p.together = since(ctx, looksTogether)
-	p.show(ctx)
+	p.publishStatus(ctx)
 	for {
 		long := func() bool {
 			info := workflow.GetInfo(ctx)
-			return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > quietHistory
+			return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > continueAsNewThreshold
 		}
 		var next func()
-		err := workflow.Await(ctx, func() bool { next = p.next(ctx, long()); return next != nil || p.quiet(ctx) && long() })
+		err := workflow.Await(ctx, func() bool { next = p.next(ctx, long()); return next != nil || p.idle(ctx) && long() })
 		switch {
 		case err != nil:
 			return err
 		case next != nil:
 			next()
 		default:
-			return workflow.NewContinueAsNewError(ctx, contract.WorkflowPlacement, contract.PlacementInput{Cloud: p.state.Cloud, State: p.state})
+			return workflow.NewContinueAsNewError(ctx, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: p.state.Cloud, State: p.state})
 		}
 	}
 }
 
 // placement is one run of a cloud's workflow.
-type placement struct {
-	state   *contract.PlacementState
+type inventoryReconcile struct {
+	state   *contract.InventoryReconcileState
 	signals workflow.Selector
 	// sweeping, looking: so many coroutines do so. timing: one waits for the time of Next,
 	// which stopTimer ends.
-	sweeping, looking, timing int
-	stopTimer                 workflow.CancelFunc
-	// together: what is to be looked at waits for nothing that is under way.
-	together bool
+	reconcilingAll, reconcilingSome, timers int
+	stopTimer                               workflow.CancelFunc
 }
 
-func newPlacement(in contract.PlacementInput) (*placement, error) {
-	p := &placement{state: in.State}
+func newInventoryReconcile(in contract.InventoryReconcileInput) (*inventoryReconcile, error) {
+	p := &inventoryReconcile{state: in.State}
 	if p.state == nil {
-		p.state = &contract.PlacementState{Schema: contract.Schema, Cloud: in.Cloud, Every: max(in.Every, 0)}
+		p.state = &contract.InventoryReconcileState{Schema: contract.Schema, Cloud: in.Cloud, Interval: max(in.Interval, 0)}
 	}
 	if p.state.Schema > contract.Schema {
 		return nil, fmt.Errorf("cloud %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Cloud, p.state.Schema, contract.Schema)
@@ -78,9 +75,9 @@ func newPlacement(in contract.PlacementInput) (*placement, error) {
 	return p, nil
 }
 
-func (p *placement) register(ctx workflow.Context) error {
-	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryPlacement,
-		func() (contract.PlacementState, error) { return *p.state, nil },
+func (p *inventoryReconcile) register(ctx workflow.Context) error {
+	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryReconcile,
+		func() (contract.InventoryReconcileState, error) { return *p.state, nil },
 		workflow.QueryHandlerOptions{Description: "What the last sweep of this cloud's Placement found"})
 	if err != nil {
 		return err
@@ -93,10 +90,10 @@ func (p *placement) register(ctx workflow.Context) error {
 	// Read only where one is pending, and before the run may continue as new: so none
 	// is lost (measured, as for devices).
 	p.signals = workflow.NewSelector(ctx)
-	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalLookNow), func(c workflow.ReceiveChannel, _ bool) {
-		var look contract.PlacementLook
+	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalReconcileNow), func(c workflow.ReceiveChannel, _ bool) {
+		var look contract.ReconcileRequest
 		if c.ReceiveAsync(&look) {
-			p.hear(ctx, look)
+			p.onReconcileRequest(ctx, look)
 		}
 	})
 	return nil
@@ -104,48 +101,45 @@ func (p *placement) register(ctx workflow.Context) error {
 
 // next is what is to be done now, nil where that is nothing. A run that is long begins
 // nothing new: the next one does.
-func (p *placement) next(ctx workflow.Context, long bool) func() {
+func (p *inventoryReconcile) next(ctx workflow.Context, long bool) func() {
 	s := p.state
 	switch {
 	case p.signals.HasPending():
 		return func() { p.signals.Select(ctx) }
-	case (len(s.Hosts) > 0 || len(s.Instances) > 0) && p.canLook(ctx, long):
-		in := contract.SweepInput{Hosts: s.Hosts, Instances: s.Instances, Missing: s.Missing}
+	case (len(s.Hosts) > 0 || len(s.Instances) > 0) && p.canReconcile(ctx, long):
+		in := contract.ReconcileInput{Hosts: s.Hosts, Instances: s.Instances, Missing: s.Missing}
 		return func() {
 			s.Hosts, s.Instances = nil, nil
-			p.start(ctx, &p.looking, func(ctx workflow.Context) { p.look(ctx, in) })()
+			p.start(ctx, &p.reconcilingSome, func(ctx workflow.Context) { p.reconcileSome(ctx, in) })()
 		}
 	case long:
 		if p.stopTimer != nil {
 			return p.endTimer
 		}
-	case s.Due && p.sweeping == 0:
-		return p.start(ctx, &p.sweeping, p.sweep)
-	case s.Every > 0 && !s.Due && p.sweeping == 0 && p.timing == 0:
-		return p.start(ctx, &p.timing, p.wait)
+	case s.Requested && p.reconcilingAll == 0:
+		return p.start(ctx, &p.reconcilingAll, p.reconcileAll)
+	case s.Interval > 0 && !s.Requested && p.reconcilingAll == 0 && p.timers == 0:
+		return p.start(ctx, &p.timers, p.wait)
 	}
 	return nil
 }
 
 // looksAtOnce is how many looks may be under way.
-const looksAtOnce = 4
+const maxConcurrentReconciles = 4
 
 // canLook says whether a look may begin. A freed device waits for it, so it waits neither
 // for an earlier one nor, in a run that is long, for the end of a sweep.
-func (p *placement) canLook(ctx workflow.Context, long bool) bool {
-	if !p.together {
-		return p.looking == 0 && !long
-	}
-	return p.looking < looksAtOnce && (!long || p.sweeping > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
+func (p *inventoryReconcile) canReconcile(ctx workflow.Context, long bool) bool {
+	return p.reconcilingSome < maxConcurrentReconciles && (!long || p.reconcilingAll > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
 }
 
 // quiet says that nothing is under way and nobody waits for an answer.
-func (p *placement) quiet(ctx workflow.Context) bool {
-	return p.sweeping+p.looking+p.timing == 0 && workflow.AllHandlersFinished(ctx)
+func (p *inventoryReconcile) idle(ctx workflow.Context) bool {
+	return p.reconcilingAll+p.reconcilingSome+p.timers == 0 && workflow.AllHandlersFinished(ctx)
 }
 
 // start runs do in a coroutine of its own, which busy counts until it ends.
-func (p *placement) start(ctx workflow.Context, busy *int, do func(workflow.Context)) func() {
+func (p *inventoryReconcile) start(ctx workflow.Context, busy *int, do func(workflow.Context)) func() {
 	return func() {
 		*busy++
 		workflow.Go(ctx, func(ctx workflow.Context) {
@@ -156,17 +150,17 @@ func (p *placement) start(ctx workflow.Context, busy *int, do func(workflow.Cont
 }
 
 // hear takes over what a signal asks for.
-func (p *placement) hear(ctx workflow.Context, look contract.PlacementLook) {
+func (p *inventoryReconcile) onReconcileRequest(ctx workflow.Context, look contract.ReconcileRequest) {
 	s := p.state
-	if look.Every != nil && max(*look.Every, 0) != s.Every {
-		next := workflow.Now(ctx).Add(max(*look.Every, 0))
+	if look.Interval != nil && max(*look.Interval, 0) != s.Interval {
+		next := workflow.Now(ctx).Add(max(*look.Interval, 0))
 		// Workers with different settings must not put the next sweep off time and again.
-		if s.Every == 0 || next.Before(s.Next) {
+		if s.Interval == 0 || next.Before(s.Next) {
 			s.Next = next
 		}
-		s.Every = max(*look.Every, 0)
+		s.Interval = max(*look.Interval, 0)
 		p.endTimer()
-		p.show(ctx)
+		p.publishStatus(ctx)
 	}
 	add := func(to *[]string, what []string) {
 		for _, one := range what {
@@ -177,13 +171,13 @@ func (p *placement) hear(ctx workflow.Context, look contract.PlacementLook) {
 	}
 	add(&s.Hosts, look.Hosts)
 	add(&s.Instances, look.Instances)
-	if len(s.Hosts) > mostHosts || len(s.Instances) > mostHosts {
-		s.Hosts, s.Instances, s.Due = nil, nil, true
+	if len(s.Hosts) > maxHosts || len(s.Instances) > maxHosts {
+		s.Hosts, s.Instances, s.Requested = nil, nil, true
 	}
-	s.Due = s.Due || look.Everywhere || len(look.Hosts) == 0 && len(look.Instances) == 0
+	s.Requested = s.Requested || look.Full || len(look.Hosts) == 0 && len(look.Instances) == 0
 }
 
-func (p *placement) endTimer() {
+func (p *inventoryReconcile) endTimer() {
 	if p.stopTimer != nil {
 		p.stopTimer()
 		p.stopTimer = nil
@@ -191,7 +185,7 @@ func (p *placement) endTimer() {
 }
 
 // wait waits for the time of the next sweep.
-func (p *placement) wait(ctx workflow.Context) {
+func (p *inventoryReconcile) wait(ctx workflow.Context) {
 	until := p.state.Next
 	timer, stop := workflow.WithCancel(ctx)
 	p.stopTimer = stop
@@ -200,38 +194,38 @@ func (p *placement) wait(ctx workflow.Context) {
 	p.stopTimer = nil
 	// A sweep that was asked for meanwhile put the next one off.
 	if err == nil && !workflow.Now(ctx).Before(p.state.Next) {
-		p.state.Due = true
+		p.state.Requested = true
 	}
 }
 
 // sweep has all devices compared with their providers.
-func (p *placement) sweep(ctx workflow.Context) {
+func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 	s := p.state
-	s.Due = false
-	s.Next = workflow.Now(ctx).Add(s.Every)
-	var found contract.Swept
-	if p.act(ctx, sweepWithin, "sweep "+s.Cloud, contract.SweepInput{Missing: s.Missing}, &found) {
+	s.Requested = false
+	s.Next = workflow.Now(ctx).Add(s.Interval)
+	var found contract.ReconcileResult
+	if p.act(ctx, fullReconcileTimeout, "sweep "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
 		s.Missing, s.Mismatches, s.Last = found.Missing, found.Mismatches, found.Counts
-		s.SweptAt = workflow.Now(ctx).UTC()
-		s.Sweeps++
+		s.ReconciledAt = workflow.Now(ctx).UTC()
+		s.FullRuns++
 	}
-	p.show(ctx)
+	p.publishStatus(ctx)
 }
 
 // look has the devices of some hosts and instances compared.
-func (p *placement) look(ctx workflow.Context, in contract.SweepInput) {
+func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.ReconcileInput) {
 	s := p.state
-	var found contract.Swept
-	if p.act(ctx, lookWithin, "look at "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
-		s.Looks++
+	var found contract.ReconcileResult
+	if p.act(ctx, partialReconcileTimeout, "look at "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
+		s.PartialRuns++
 	} else {
-		s.Due = s.Due || s.Every == 0 // otherwise the next sweep comes by itself
+		s.Requested = s.Requested || s.Interval == 0 // otherwise the next sweep comes by itself
 	}
-	p.show(ctx)
+	p.publishStatus(ctx)
 }
 
 // act runs one sweep; what failed for good is shown, and the next one tries again.
-func (p *placement) act(ctx workflow.Context, within time.Duration, summary string, in contract.SweepInput, found *contract.Swept) bool {
+func (p *inventoryReconcile) act(ctx workflow.Context, within time.Duration, summary string, in contract.ReconcileInput, found *contract.ReconcileResult) bool {
 	if len(summary) > 100 {
 		summary = summary[:100]
 	}
@@ -239,14 +233,14 @@ func (p *placement) act(ctx workflow.Context, within time.Duration, summary stri
 		TaskQueue:              contract.Queue,
 		ScheduleToCloseTimeout: within,
 		StartToCloseTimeout:    within,
-		HeartbeatTimeout:       silentSweep,
+		HeartbeatTimeout:       reconcileHeartbeat,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 			NonRetryableErrorTypes: []string{notRegistered},
 		},
 		Summary: summary,
 	})
-	err := workflow.ExecuteActivity(opts, contract.ActivitySweep, in).Get(opts, found)
+	err := workflow.ExecuteActivity(opts, contract.ActivityReconcileInventory, in).Get(opts, found)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -257,9 +251,9 @@ func (p *placement) act(ctx workflow.Context, within time.Duration, summary stri
 }
 
 // candidates answers which devices could be imported.
-func (p *placement) candidates(ctx workflow.Context, in contract.CandidatesInput) (found contract.Candidates, err error) {
-	opts := withAnswer(ctx, "candidates of "+p.state.Cloud)
-	opts = workflow.WithStartToCloseTimeout(opts, answerWithin)
+func (p *inventoryReconcile) candidates(ctx workflow.Context, in contract.CandidatesInput) (found contract.Candidates, err error) {
+	opts := withClientDeadline(ctx, "candidates of "+p.state.Cloud)
+	opts = workflow.WithStartToCloseTimeout(opts, clientDeadline)
 	if err := workflow.ExecuteActivity(opts, contract.ActivityCandidates, in).Get(opts, &found); err != nil {
 		return found, err
 	}
@@ -267,18 +261,18 @@ func (p *placement) candidates(ctx workflow.Context, in contract.CandidatesInput
 }
 
 // show writes what the Web UI shows on top of the workflow.
-func (p *placement) show(ctx workflow.Context) {
+func (p *inventoryReconcile) publishStatus(ctx workflow.Context) {
 	s := p.state
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**: ", s.Cloud)
-	if s.SweptAt.IsZero() {
+	if s.ReconciledAt.IsZero() {
 		b.WriteString("no sweep yet\n\n")
 	} else {
 		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to look for themselves, %d missing, %d that disagree, %d not enrolled\n\n",
 			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled)
-		fmt.Fprintf(&b, "- last sweep: %s\n", s.SweptAt.Format(time.RFC3339))
+		fmt.Fprintf(&b, "- last sweep: %s\n", s.ReconciledAt.Format(time.RFC3339))
 	}
-	if s.Every == 0 {
+	if s.Interval == 0 {
 		b.WriteString("- sweeps only when it is asked to (BURNISH_SWEEP_INTERVAL=0)\n")
 	}
 	if s.Fault != nil {

@@ -27,40 +27,42 @@ type cloudWatch struct {
 	*testsuite.TestWorkflowEnvironment
 	t      *testing.T
 	start  time.Time
-	whole  []contract.SweepInput
-	narrow []contract.SweepInput
+	whole  []contract.ReconcileInput
+	narrow []contract.ReconcileInput
 	at     []time.Duration // when each whole sweep began
 	asked  []contract.CandidatesInput
 	// lasts is how long a sweep of the input takes.
-	lasts func(in contract.SweepInput) time.Duration
+	lasts func(in contract.ReconcileInput) time.Duration
 }
 
-type sweeper func(n int, in contract.SweepInput) (contract.Swept, error)
+type sweeper func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error)
 
-func nothingFound(int, contract.SweepInput) (contract.Swept, error) { return contract.Swept{}, nil }
+func nothingFound(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+	return contract.ReconcileResult{}, nil
+}
 
 // watchCloud makes it; do is told how many sweeps of the same kind there were.
 func watchCloud(t *testing.T, do sweeper) *cloudWatch {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	c := &cloudWatch{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
-	c.lasts = func(contract.SweepInput) time.Duration { return 0 }
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 0 }
 	c.SetTestTimeout(time.Minute)
 	c.SetWorkflowRunTimeout(0)
 	c.SetStartTime(epoch)
 	c.start = epoch
-	c.RegisterWorkflowWithOptions(workflows.Placement, workflow.RegisterOptions{Name: contract.WorkflowPlacement})
-	c.RegisterActivityWithOptions(func(context.Context, contract.SweepInput) (contract.Swept, error) {
-		return contract.Swept{}, errors.New("not scripted")
-	}, activity.RegisterOptions{Name: contract.ActivitySweep})
+	c.RegisterWorkflowWithOptions(workflows.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	c.RegisterActivityWithOptions(func(context.Context, contract.ReconcileInput) (contract.ReconcileResult, error) {
+		return contract.ReconcileResult{}, errors.New("not scripted")
+	}, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
 	c.RegisterActivityWithOptions(func(_ context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
 		c.asked = append(c.asked, in)
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityCandidates})
-	c.OnActivity(contract.ActivitySweep, mock.Anything, mock.Anything).Return(
-		func(ctx context.Context, in contract.SweepInput) (contract.Swept, error) {
+	c.OnActivity(contract.ActivityReconcileInventory, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 			if queue := activity.GetInfo(ctx).TaskQueue; queue != contract.Queue {
-				return contract.Swept{}, fmt.Errorf("queue %s", queue)
+				return contract.ReconcileResult{}, fmt.Errorf("queue %s", queue)
 			}
 			if len(in.Hosts) > 0 || len(in.Instances) > 0 {
 				c.narrow = append(c.narrow, in)
@@ -70,20 +72,20 @@ func watchCloud(t *testing.T, do sweeper) *cloudWatch {
 			c.at = append(c.at, c.Now().Sub(c.start))
 			return do(len(c.whole), in)
 		}).AfterFn(func() time.Duration {
-		return c.lasts(contract.SweepInput{})
+		return c.lasts(contract.ReconcileInput{})
 	})
 	return c
 }
 
-func (c *cloudWatch) look(after time.Duration, look contract.PlacementLook) {
-	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalLookNow, look) }, after)
+func (c *cloudWatch) look(after time.Duration, look contract.ReconcileRequest) {
+	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, look) }, after)
 }
 
-func (c *cloudWatch) state() contract.PlacementState {
+func (c *cloudWatch) state() contract.InventoryReconcileState {
 	c.t.Helper()
-	value, err := c.QueryWorkflow(contract.QueryPlacement)
+	value, err := c.QueryWorkflow(contract.QueryReconcile)
 	require.NoError(c.t, err)
-	var s contract.PlacementState
+	var s contract.InventoryReconcileState
 	require.NoError(c.t, value.Get(&s))
 	return s
 }
@@ -92,7 +94,7 @@ func (c *cloudWatch) state() contract.PlacementState {
 func (c *cloudWatch) begun() *[]string {
 	var hosts []string
 	c.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
-		var in contract.SweepInput
+		var in contract.ReconcileInput
 		require.NoError(c.t, args.Get(&in))
 		if len(in.Hosts) > 0 {
 			hosts = append(hosts, in.Hosts[0])
@@ -112,14 +114,14 @@ func (c *cloudWatch) shown() string {
 }
 
 // run runs the workflow until the moment, and gives its state then.
-func (c *cloudWatch) run(until time.Duration, in contract.PlacementInput) contract.PlacementState {
+func (c *cloudWatch) run(until time.Duration, in contract.InventoryReconcileInput) contract.InventoryReconcileState {
 	c.t.Helper()
-	var s contract.PlacementState
+	var s contract.InventoryReconcileState
 	c.RegisterDelayedCallback(func() {
 		s = c.state()
 		c.CancelWorkflow()
 	}, until)
-	c.ExecuteWorkflow(contract.WorkflowPlacement, in)
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, in)
 	require.True(c.t, c.IsWorkflowCompleted())
 	require.ErrorContains(c.t, c.GetWorkflowError(), "canceled")
 	return s
@@ -132,11 +134,11 @@ func every(d time.Duration) *time.Duration { return &d }
 // S0.30
 func TestSweepsByTheClock(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.look(time.Minute, contract.PlacementLook{Every: every(10 * time.Minute)})
-	s := c.run(45*time.Minute, contract.PlacementInput{Cloud: "c"})
+	c.look(time.Minute, contract.ReconcileRequest{Interval: every(10 * time.Minute)})
+	s := c.run(45*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute}, c.at)
-	require.Equal(t, 5, s.Sweeps)
-	require.Equal(t, epoch.Add(41*time.Minute), s.SweptAt)
+	require.Equal(t, 5, s.FullRuns)
+	require.Equal(t, epoch.Add(41*time.Minute), s.ReconciledAt)
 	require.Equal(t, epoch.Add(51*time.Minute), s.Next)
 	require.Empty(t, c.narrow)
 }
@@ -146,8 +148,8 @@ func TestSweepsByTheClock(t *testing.T) {
 // S0.30
 func TestANotificationStartsTheSweepsToo(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.look(0, contract.PlacementLook{Source: "nova", Hosts: []string{"h1"}})
-	c.run(25*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
+	c.look(0, contract.ReconcileRequest{Source: "nova", Hosts: []string{"h1"}})
+	c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
 	require.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}, c.at)
 	require.Len(t, c.narrow, 1)
 }
@@ -158,14 +160,14 @@ func TestANotificationStartsTheSweepsToo(t *testing.T) {
 func TestNoPauseIsNoTimer(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	var shown, before string
-	c.look(time.Minute, contract.PlacementLook{Every: every(time.Hour)})
+	c.look(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
 	c.RegisterDelayedCallback(func() { before = c.shown() }, 2*time.Minute)
-	c.look(3*time.Minute, contract.PlacementLook{Hosts: []string{"h1"}, Every: every(0)})
+	c.look(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}, Interval: every(0)})
 	c.RegisterDelayedCallback(func() { shown = c.shown() }, 4*time.Minute)
-	c.look(50*time.Hour, contract.PlacementLook{})
-	s := c.run(100*time.Hour, contract.PlacementInput{Cloud: "c"})
+	c.look(50*time.Hour, contract.ReconcileRequest{})
+	s := c.run(100*time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Equal(t, []time.Duration{time.Minute, 50 * time.Hour}, c.at)
-	require.Zero(t, s.Every)
+	require.Zero(t, s.Interval)
 	require.NotContains(t, before, "only when it is asked")
 	require.Contains(t, shown, "only when it is asked")
 }
@@ -194,13 +196,13 @@ func TestAnotherPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := watchCloud(t, nothingFound)
 			for at, pause := range c.looks {
-				look := contract.PlacementLook{Every: every(pause)}
+				look := contract.ReconcileRequest{Interval: every(pause)}
 				if at != time.Minute { // the first is a sweep too
 					look.Hosts = []string{"h1"}
 				}
 				w.look(at, look)
 			}
-			w.run(29*time.Minute, contract.PlacementInput{Cloud: "c"})
+			w.run(29*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 			require.Equal(t, c.want, w.at)
 		})
 	}
@@ -211,8 +213,8 @@ func TestAnotherPause(t *testing.T) {
 // S0.30
 func TestAskedForPutsTheNextOff(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.look(9*time.Minute, contract.PlacementLook{})
-	c.run(20*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
+	c.look(9*time.Minute, contract.ReconcileRequest{})
+	c.run(20*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
 	require.Equal(t, []time.Duration{0, 9 * time.Minute, 19 * time.Minute}, c.at)
 }
 
@@ -221,15 +223,15 @@ func TestAskedForPutsTheNextOff(t *testing.T) {
 // S0.29
 func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Second }
-	c.look(time.Minute, contract.PlacementLook{})
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Second }
+	c.look(time.Minute, contract.ReconcileRequest{})
 	for range 7 {
-		c.look(time.Minute+2*time.Second, contract.PlacementLook{Source: "nova"})
+		c.look(time.Minute+2*time.Second, contract.ReconcileRequest{Source: "nova"})
 	}
-	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Len(t, c.whole, 2, "one, however many asked")
-	require.Equal(t, 2, s.Sweeps)
-	require.False(t, s.Due)
+	require.Equal(t, 2, s.FullRuns)
+	require.False(t, s.Requested)
 }
 
 // A look at some hosts waits neither for a sweep nor for an earlier look, which may
@@ -239,26 +241,26 @@ func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
 // S0.29
 func TestNarrowLooksBesideASweep(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
-	c.look(time.Minute, contract.PlacementLook{})
-	c.look(2*time.Minute, contract.PlacementLook{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
-	var during contract.PlacementState
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{})
+	c.look(2*time.Minute, contract.ReconcileRequest{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
+	var during contract.InventoryReconcileState
 	c.RegisterDelayedCallback(func() { during = c.state() }, 2*time.Minute+time.Second)
 	begun := c.begun()
 	var busy []string
 	for i := range 5 {
-		c.look(3*time.Minute+time.Duration(i)*time.Second, contract.PlacementLook{Hosts: []string{fmt.Sprint("g", i)}})
+		c.look(3*time.Minute+time.Duration(i)*time.Second, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("g", i)}})
 	}
 	c.RegisterDelayedCallback(func() { busy = slices.Clone(*begun) }, 4*time.Minute)
-	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
-	require.Zero(t, during.Sweeps)
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+	require.Zero(t, during.FullRuns)
 	require.Len(t, c.whole, 1)
-	require.Equal(t, []contract.SweepInput{
+	require.Equal(t, []contract.ReconcileInput{
 		{Hosts: []string{"h1", "h2"}, Instances: []string{"abc"}}, {Hosts: []string{"g0"}}, {Hosts: []string{"g1"}}, {Hosts: []string{"g2"}},
 		{Hosts: []string{"g3", "g4"}},
 	}, c.narrow)
 	require.Equal(t, []string{"h1", "g0", "g1", "g2"}, busy)
-	require.Equal(t, 5, s.Looks)
+	require.Equal(t, 5, s.PartialRuns)
 	require.Empty(t, s.Hosts)
 	require.Empty(t, s.Instances)
 }
@@ -271,13 +273,13 @@ func TestManyHostsAreASweep(t *testing.T) {
 	for i := range 51 {
 		many = append(many, fmt.Sprint("h", i))
 	}
-	for name, look := range map[string]contract.PlacementLook{
-		"hosts": {Hosts: many}, "instances": {Instances: many}, "everywhere": {Hosts: []string{"h1"}, Everywhere: true},
+	for name, look := range map[string]contract.ReconcileRequest{
+		"hosts": {Hosts: many}, "instances": {Instances: many}, "everywhere": {Hosts: []string{"h1"}, Full: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := watchCloud(t, nothingFound)
 			c.look(time.Minute, look)
-			c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+			c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 			require.Len(t, c.whole, 1)
 			if name == "everywhere" {
 				require.Len(t, c.narrow, 1)
@@ -288,8 +290,8 @@ func TestManyHostsAreASweep(t *testing.T) {
 	}
 	t.Run("fifty", func(t *testing.T) {
 		c := watchCloud(t, nothingFound)
-		c.look(time.Minute, contract.PlacementLook{Hosts: many[:50]})
-		c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+		c.look(time.Minute, contract.ReconcileRequest{Hosts: many[:50]})
+		c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 		require.Empty(t, c.whole)
 		require.Len(t, c.narrow, 1)
 	})
@@ -301,26 +303,26 @@ func TestManyHostsAreASweep(t *testing.T) {
 // S0.30
 func TestAFailureIsShownAndTriedAgain(t *testing.T) {
 	tries := 0
-	c := watchCloud(t, func(n int, in contract.SweepInput) (contract.Swept, error) {
+	c := watchCloud(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		tries++
 		switch tries {
 		case 2:
-			return contract.Swept{}, refuse(device.NeedsOperator, device.CodeInventoryInvalid)
+			return contract.ReconcileResult{}, refuse(device.NeedsOperator, device.CodeInventoryInvalid)
 		case 3:
-			return contract.Swept{}, refuse(device.Transient, device.CodeInventoryUnavailable)
+			return contract.ReconcileResult{}, refuse(device.Transient, device.CodeInventoryUnavailable)
 		}
-		return contract.Swept{Missing: []string{"d7"}, Counts: contract.SweepCounts{Devices: 3, Missing: 1}}, nil
+		return contract.ReconcileResult{Missing: []string{"d7"}, Counts: contract.ReconcileCounts{Devices: 3, Missing: 1}}, nil
 	})
-	var failed contract.PlacementState
+	var failed contract.InventoryReconcileState
 	var shown string
 	c.RegisterDelayedCallback(func() { failed, shown = c.state(), c.shown() }, 15*time.Minute)
-	s := c.run(25*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
+	s := c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
 	require.Equal(t, device.CodeInventoryInvalid, failed.Fault.Code)
 	require.Equal(t, []string{"d7"}, failed.Missing)
-	require.Equal(t, 1, failed.Sweeps)
+	require.Equal(t, 1, failed.FullRuns)
 	require.Contains(t, shown, "the last one failed: inventory_invalid")
 	require.Nil(t, s.Fault)
-	require.Equal(t, 2, s.Sweeps)
+	require.Equal(t, 2, s.FullRuns)
 	require.Len(t, c.whole, 4)
 }
 
@@ -328,14 +330,14 @@ func TestAFailureIsShownAndTriedAgain(t *testing.T) {
 //
 // S0.29
 func TestAFailedLookIsMadeGood(t *testing.T) {
-	c := watchCloud(t, func(_ int, in contract.SweepInput) (contract.Swept, error) {
+	c := watchCloud(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
-			return contract.Swept{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
+			return contract.ReconcileResult{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
 		}
-		return contract.Swept{}, nil
+		return contract.ReconcileResult{}, nil
 	})
-	c.look(time.Minute, contract.PlacementLook{Hosts: []string{"h1"}})
-	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+	c.look(time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Len(t, c.narrow, 1)
 	require.Len(t, c.whole, 1)
 	require.Nil(t, s.Fault)
@@ -346,29 +348,29 @@ func TestAFailedLookIsMadeGood(t *testing.T) {
 //
 // S0.30
 func TestContinueAsNewLosesNothing(t *testing.T) {
-	c := watchCloud(t, func(int, contract.SweepInput) (contract.Swept, error) {
-		return contract.Swept{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.SweepCounts{Devices: 9}}, nil
+	c := watchCloud(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+		return contract.ReconcileResult{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.ReconcileCounts{Devices: 9}}, nil
 	})
-	c.lasts = func(contract.SweepInput) time.Duration { return time.Minute }
-	c.look(time.Minute, contract.PlacementLook{Every: every(time.Hour)})
+	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
 	c.RegisterDelayedCallback(func() {
 		c.SetContinueAsNewSuggested(true)
-		c.SignalWorkflow(contract.SignalLookNow, contract.PlacementLook{Hosts: []string{"h1"}})
-		c.SignalWorkflow(contract.SignalLookNow, contract.PlacementLook{Instances: []string{"i1"}, Everywhere: true})
+		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
+		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Instances: []string{"i1"}, Full: true})
 	}, time.Minute+30*time.Second)
-	c.ExecuteWorkflow(contract.WorkflowPlacement, contract.PlacementInput{Cloud: "c"})
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c"})
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, c.GetWorkflowError(), &again)
-	require.Equal(t, contract.WorkflowPlacement, again.WorkflowType.Name)
-	var in contract.PlacementInput
+	require.Equal(t, contract.WorkflowInventoryReconcile, again.WorkflowType.Name)
+	var in contract.InventoryReconcileInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	s := in.State
 	require.Equal(t, []string{"h1"}, s.Hosts)
 	require.Equal(t, []string{"i1"}, s.Instances)
-	require.True(t, s.Due)
-	require.Equal(t, time.Hour, s.Every)
+	require.True(t, s.Requested)
+	require.Equal(t, time.Hour, s.Interval)
 	require.Equal(t, []string{"d7"}, s.Missing)
-	require.Equal(t, 1, s.Sweeps)
+	require.Equal(t, 1, s.FullRuns)
 	require.Len(t, c.whole, 1, "the new run does it")
 	require.Empty(t, c.narrow)
 
@@ -376,8 +378,8 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	after := next.run(30*time.Minute, in)
 	require.Len(t, next.whole, 1)
 	require.Equal(t, []string{"d7"}, next.whole[0].Missing)
-	require.Equal(t, []contract.SweepInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.narrow)
-	require.Equal(t, 2, after.Sweeps)
+	require.Equal(t, []contract.ReconcileInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.narrow)
+	require.Equal(t, 2, after.FullRuns)
 }
 
 // In a run that is long, too, a look does not wait for the end of a sweep; the run
@@ -386,19 +388,19 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 // S0.29
 func TestALookInALongRun(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
-	c.look(time.Minute, contract.PlacementLook{})
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{})
 	c.RegisterDelayedCallback(func() { c.SetCurrentHistoryLength(201) }, 2*time.Minute)
-	c.look(3*time.Minute, contract.PlacementLook{Hosts: []string{"h1"}})
+	c.look(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	begun, early := c.begun(), 0
 	c.RegisterDelayedCallback(func() { early = len(*begun) }, 4*time.Minute)
-	c.look(7*time.Minute, contract.PlacementLook{Hosts: []string{"h2"}})
-	c.ExecuteWorkflow(contract.WorkflowPlacement, contract.PlacementInput{Cloud: "c"})
+	c.look(7*time.Minute, contract.ReconcileRequest{Hosts: []string{"h2"}})
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c"})
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, c.GetWorkflowError(), &again)
 	require.Equal(t, 1, early)
 	require.Len(t, c.narrow, 1, "without a sweep the run ends first")
-	var in contract.PlacementInput
+	var in contract.InventoryReconcileInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	require.Equal(t, []string{"h2"}, in.State.Hosts)
 }
@@ -410,16 +412,16 @@ func TestContinueAsNewKeepsTime(t *testing.T) {
 	c := watchCloud(t, nothingFound)
 	c.RegisterDelayedCallback(func() {
 		c.SetContinueAsNewSuggested(true)
-		c.SignalWorkflow(contract.SignalLookNow, contract.PlacementLook{Hosts: []string{"h1"}})
+		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	}, 20*time.Minute)
-	c.ExecuteWorkflow(contract.WorkflowPlacement, contract.PlacementInput{Cloud: "c", Every: time.Hour})
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", Interval: time.Hour})
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, c.GetWorkflowError(), &again)
 	require.Equal(t, 20*time.Minute, c.Now().Sub(epoch))
-	var in contract.PlacementInput
+	var in contract.InventoryReconcileInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	require.Equal(t, epoch.Add(time.Hour), in.State.Next)
-	require.False(t, in.State.Due, "the timer did not fire")
+	require.False(t, in.State.Requested, "the timer did not fire")
 
 	next := watchCloud(t, nothingFound)
 	next.SetStartTime(epoch.Add(20 * time.Minute))
@@ -433,11 +435,11 @@ func TestContinueAsNewKeepsTime(t *testing.T) {
 // S0.29
 func TestAStormOfSignals(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.lasts = func(contract.SweepInput) time.Duration { return time.Second }
+	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Second }
 	for i := range 100 {
-		c.look(time.Minute+time.Duration(i)*10*time.Millisecond, contract.PlacementLook{Hosts: []string{fmt.Sprint("h", i%20)}})
+		c.look(time.Minute+time.Duration(i)*10*time.Millisecond, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
 	}
-	s := c.run(time.Hour, contract.PlacementInput{Cloud: "c"})
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.LessOrEqual(t, len(c.narrow), 8)
 	require.Empty(t, s.Hosts)
 	require.Empty(t, c.whole)
@@ -448,9 +450,9 @@ func TestAStormOfSignals(t *testing.T) {
 // S0.29
 func TestACorruptLookNow(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalLookNow, "now") }, time.Minute)
-	c.look(2*time.Minute, contract.PlacementLook{})
-	require.Equal(t, 1, c.run(time.Hour, contract.PlacementInput{Cloud: "c"}).Sweeps)
+	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, "now") }, time.Minute)
+	c.look(2*time.Minute, contract.ReconcileRequest{})
+	require.Equal(t, 1, c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"}).FullRuns)
 }
 
 // What could be imported is asked of a control worker, beside a sweep.
@@ -458,19 +460,19 @@ func TestACorruptLookNow(t *testing.T) {
 // S2.84
 func TestCandidates(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.lasts = func(contract.SweepInput) time.Duration { return 5 * time.Minute }
-	c.look(time.Minute, contract.PlacementLook{})
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{})
 	u := &call{w: &world{t: t}}
 	c.RegisterDelayedCallback(func() {
 		c.UpdateWorkflow(contract.UpdateCandidates, "u1", &testsuite.TestUpdateCallback{
 			OnReject: func(err error) { u.err = err }, OnAccept: func() {},
 			OnComplete: func(out any, err error) { u.out, u.err, u.done = out, err, true },
-		}, contract.CandidatesInput{Host: "h1", After: "h1_0", Most: 7})
+		}, contract.CandidatesInput{Host: "h1", After: "h1_0", Limit: 7})
 	}, 2*time.Minute)
-	c.run(3*time.Minute, contract.PlacementInput{Cloud: "c"})
+	c.run(3*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 	require.True(t, u.done)
 	require.NoError(t, u.err)
-	require.Equal(t, []contract.CandidatesInput{{Host: "h1", After: "h1_0", Most: 7}}, c.asked)
+	require.Equal(t, []contract.CandidatesInput{{Host: "h1", After: "h1_0", Limit: 7}}, c.asked)
 	require.Equal(t, contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, u.out)
 }
 
@@ -478,15 +480,15 @@ func TestCandidates(t *testing.T) {
 //
 // S2.52
 func TestWhoIsMissingIsHandedOn(t *testing.T) {
-	c := watchCloud(t, func(n int, in contract.SweepInput) (contract.Swept, error) {
+	c := watchCloud(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
-			return contract.Swept{Missing: []string{"other"}, Mismatches: []contract.Mismatch{{Name: "x"}}}, nil
+			return contract.ReconcileResult{Missing: []string{"other"}, Mismatches: []contract.Mismatch{{Name: "x"}}}, nil
 		}
-		return contract.Swept{Missing: []string{fmt.Sprint("d", n)}}, nil
+		return contract.ReconcileResult{Missing: []string{fmt.Sprint("d", n)}}, nil
 	})
-	c.look(15*time.Minute, contract.PlacementLook{Hosts: []string{"h1"}})
-	s := c.run(25*time.Minute, contract.PlacementInput{Cloud: "c", Every: 10 * time.Minute})
-	require.Equal(t, []contract.SweepInput{{}, {Missing: []string{"d1"}}, {Missing: []string{"d2"}}}, c.whole)
+	c.look(15*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	s := c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
+	require.Equal(t, []contract.ReconcileInput{{}, {Missing: []string{"d1"}}, {Missing: []string{"d2"}}}, c.whole)
 	require.Equal(t, []string{"d3"}, s.Missing)
 	require.Empty(t, s.Mismatches)
 }
@@ -499,17 +501,17 @@ func TestTheCloudIsShown(t *testing.T) {
 	for i := range 200 {
 		missing = append(missing, fmt.Sprintf("h1_0000:%02x:00.0", i))
 	}
-	c := watchCloud(t, func(int, contract.SweepInput) (contract.Swept, error) {
-		return contract.Swept{
+	c := watchCloud(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+		return contract.ReconcileResult{
 			Missing: missing, Mismatches: []contract.Mismatch{{Name: "d8", What: "manageable, and the inventory has reserved=0 of 1, used=0"}},
-			Counts: contract.SweepCounts{Providers: 7, Devices: 9, Hinted: 2, Missing: 200, Mismatch: 1, Unenrolled: 4},
+			Counts: contract.ReconcileCounts{Providers: 7, Devices: 9, Hinted: 2, Missing: 200, Mismatch: 1, Unenrolled: 4},
 		}, nil
 	})
 	var before, shown string
 	c.RegisterDelayedCallback(func() { before = c.shown() }, time.Second)
-	c.look(time.Minute, contract.PlacementLook{})
+	c.look(time.Minute, contract.ReconcileRequest{})
 	c.RegisterDelayedCallback(func() { shown = c.shown() }, 2*time.Minute)
-	c.run(time.Hour, contract.PlacementInput{Cloud: "Cloud-1"})
+	c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "Cloud-1"})
 	require.Contains(t, before, "no sweep yet")
 	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 that disagree", "4 not enrolled",
 		"d8: manageable, and the inventory has reserved=0", missing[49], "and 150 more"} {
@@ -517,12 +519,12 @@ func TestTheCloudIsShown(t *testing.T) {
 	}
 	require.NotContains(t, shown, missing[50])
 	require.Less(t, len(shown), 8<<10)
-	require.True(t, strings.HasPrefix(contract.PlacementWorkflowID("Cloud-1"), "placement/cloud-1"))
+	require.True(t, strings.HasPrefix(contract.ReconcileWorkflowID("Cloud-1"), "placement/cloud-1"))
 }
 
 // A state that a newer worker wrote is not misread.
 func TestTheCloudsStateHasASchema(t *testing.T) {
 	c := watchCloud(t, nothingFound)
-	c.ExecuteWorkflow(contract.WorkflowPlacement, contract.PlacementInput{Cloud: "c", State: &contract.PlacementState{Schema: contract.Schema + 1}})
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
 	require.ErrorContains(t, c.GetWorkflowError(), "upgrade the control workers")
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // newer is a host's record that knows more than the workflow.
-func (w *world) newer(change func(*contract.HostRecord)) contract.Hint {
+func (w *world) newer(change func(*contract.HostDeviceRecord)) contract.Hint {
 	h := w.host.hint(w.clock())
 	change(h.Host)
 	return h
@@ -34,7 +34,7 @@ func recovered(t *testing.T, before func(*world)) *world {
 // DESIGN, Recovery: terminated with nobody on it: unknown, burned, Dirty, cleaned.
 func TestRecovery_UnusedIsCleaned(t *testing.T) {
 	w := recovered(t, (*world).offered)
-	w.recalled = contract.Recalled{RunID: "ended"}
+	w.recalled = contract.PreviousRun{RunID: "ended"}
 	w.heldMeansBurned()
 	v := w.settled()
 	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
@@ -48,7 +48,7 @@ func TestRecovery_UnusedIsCleaned(t *testing.T) {
 // Terminated with a tenant on it: the ended run tells who, and nothing is wiped.
 func TestRecovery_TenantIsFoundAgain(t *testing.T) {
 	w := recovered(t, func(w *world) { w.taken("i1") })
-	w.recalled = contract.Recalled{RunID: "ended", Instance: "i1"}
+	w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
@@ -83,7 +83,7 @@ func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := recovered(t, func(w *world) { w.taken("i1") })
 			c.lead(w)
-			w.recalled = contract.Recalled{RunID: "ended", Instance: "i1"}
+			w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 			w.settled()
 			w.pass(time.Minute)
 			ok[contract.Result](w.unbind("i1"))
@@ -132,10 +132,10 @@ func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
 // Reset to before its enrolment: the workflow knows nothing, its host remembers.
 func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
 	w := newWorld(t, safePolicy())
-	w.host.record = contract.HostRecord{Enrolment: w.enrolment(), Identity: w.host.facts.Identity, Binding: 3, Clean: 4, Seq: 9}
+	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrolment(), Identity: w.host.facts.Identity, Binding: 3, Clean: 4, Seq: 9}
 	w.host.scribble("i1")
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
-	w.recalled = contract.Recalled{RunID: "reset", Instance: "i1"}
+	w.recalled = contract.PreviousRun{RunID: "reset", Instance: "i1"}
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.GreaterOrEqual(t, v.Binding, 3)
@@ -150,8 +150,8 @@ func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
 // third.
 func TestRecovery_ListingLagsBehind(t *testing.T) {
 	w := recovered(t, func(w *world) { w.taken("i1") })
-	w.until("the first look", func() bool { return count(w.names, "Recall") == 1 && w.flying == 0 })
-	w.recalled = contract.Recalled{RunID: "ended", Instance: "i1"}
+	w.until("the first look", func() bool { return count(w.names, "FindPreviousRun") == 1 && w.flying == 0 })
+	w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0])
@@ -176,10 +176,10 @@ func TestRecovery_TerminatedInMidClean(t *testing.T) {
 //
 // F10
 func TestHostKnowsNewer(t *testing.T) {
-	for name, change := range map[string]func(*contract.HostRecord){
-		"binding": func(r *contract.HostRecord) { r.Binding += 2 },
-		"clean":   func(r *contract.HostRecord) { r.Clean += 2 },
-		"seq":     func(r *contract.HostRecord) { r.Seq += 2 },
+	for name, change := range map[string]func(*contract.HostDeviceRecord){
+		"binding": func(r *contract.HostDeviceRecord) { r.Binding += 2 },
+		"clean":   func(r *contract.HostDeviceRecord) { r.Clean += 2 },
+		"seq":     func(r *contract.HostDeviceRecord) { r.Seq += 2 },
 	} {
 		for at, lead := range map[string]func(*world){
 			"manageable": func(w *world) { ok[contract.Result](w.enroll(false)) },
@@ -218,18 +218,18 @@ func TestHostKnowsNewer(t *testing.T) {
 // F10
 func TestDoubtKeepsTheTenant(t *testing.T) {
 	for name, c := range map[string]struct {
-		recalled contract.Recalled
+		recalled contract.PreviousRun
 		want     string
 	}{
-		"no ended run":            {contract.Recalled{}, "i1"},
-		"the same tenant":         {contract.Recalled{RunID: "reset", Instance: "i1"}, "i1"},
-		"a later one, by a reset": {contract.Recalled{RunID: "reset", Instance: "i7"}, "i7"},
+		"no ended run":            {contract.PreviousRun{}, "i1"},
+		"the same tenant":         {contract.PreviousRun{RunID: "reset", Instance: "i1"}, "i1"},
+		"a later one, by a reset": {contract.PreviousRun{RunID: "reset", Instance: "i7"}, "i7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, safePolicy())
 			w.taken("i1")
 			w.recalled = c.recalled
-			w.signal(contract.SignalObserved, w.newer(func(r *contract.HostRecord) { r.Binding += 3 }))
+			w.signal(contract.SignalObserved, w.newer(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
 			w.pass(time.Minute)
 			v := w.settled()
 			require.Equal(t, device.Allocated, v.DeviceState)
@@ -245,7 +245,7 @@ func TestDoubtKeepsTheTenant(t *testing.T) {
 func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
 		w := newWorld(t, safePolicy())
-		w.recalled = contract.Recalled{RunID: "ended", Instance: instance}
+		w.recalled = contract.PreviousRun{RunID: "ended", Instance: instance}
 		w.host.scribble("i0")
 		ok[contract.Result](w.enroll(true))
 		v := w.settled()
@@ -269,7 +269,7 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 func TestRunOfAnEarlierLifeIsNoWitness(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
 		w := newWorld(t, safePolicy())
-		w.recalled = contract.Recalled{RunID: "an earlier life's", Instance: instance}
+		w.recalled = contract.PreviousRun{RunID: "an earlier life's", Instance: instance}
 		ok[contract.Result](w.enroll(true))
 		w.onward("i1")
 		w.shelf.outsider(1) // the inventory is newer: doubt
@@ -308,7 +308,7 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
 	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
-	w.signal(contract.SignalObserved, w.newer(func(r *contract.HostRecord) { r.Seq += 2 }))
+	w.signal(contract.SignalObserved, w.newer(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
 	w.pass(10 * time.Minute)
 	v := w.view()
 	require.Equal(t, device.Unknown, v.DeviceState)
@@ -327,7 +327,7 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 func TestDuplicateOfADoubtIsNothing(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.offered()
-	hint := w.newer(func(r *contract.HostRecord) { r.Seq += 2; r.Clean += 2 })
+	hint := w.newer(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
 	w.signal(contract.SignalObserved, hint)
 	w.reach(device.PendingCleaning)
 	w.reach(device.Available)
@@ -335,12 +335,12 @@ func TestDuplicateOfADoubtIsNothing(t *testing.T) {
 	require.Greater(t, w.host.inputs[2].Number, hint.Host.Clean)
 	w.taken("i1")
 	w.nextRun()
-	doubts := count(w.names, "Recall")
+	doubts := count(w.names, "FindPreviousRun")
 	for range 3 {
 		w.signal(contract.SignalObserved, hint)
 	}
 	w.pass(time.Hour)
-	require.Equal(t, doubts, count(w.names, "Recall"))
+	require.Equal(t, doubts, count(w.names, "FindPreviousRun"))
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	require.Len(t, w.host.inputs, 4)
 	w.noDefect()
@@ -352,15 +352,15 @@ func TestDuplicateOfADoubtIsNothing(t *testing.T) {
 // F10
 func TestLookThatBurnsBesideAClean(t *testing.T) {
 	record := newRig().record
-	record.Enrolment = contract.Enrolment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
+	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
 	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
 	w.shelf.there, w.shelf.generation = true, 5 // it was available
-	w.recalled = contract.Recalled{RunID: "r0"}
+	w.recalled = contract.PreviousRun{RunID: "r0"}
 	w.shelf.meddle = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
 	w.until("its rest", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
 	w.signal(contract.SignalObserved, contract.Hint{Source: "host start", Host: &record})
 	w.reach(device.Available)
-	require.Equal(t, []string{contract.ActivityPublish, contract.ActivityObserve, contract.ActivityPublish}, w.names[:3], "the look comes first, and sees it free")
+	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation, contract.ActivityEnsureProvider}, w.names[:3], "the look comes first, and sees it free")
 	cleans := w.view().Cleans
 	require.Len(t, cleans, 1)
 	require.Equal(t, "cleaned", cleans[0].Outcome)

@@ -10,25 +10,25 @@ import (
 )
 
 // lowered is how an attempt to lower a reservation ended.
-type lowered int
+type unreserveOutcome int
 
 const (
-	isFree      lowered = iota // reserved = 0 was read back
-	isReclaimed                // the reservation changed hands meanwhile
-	isBroken                   // the inventory refused for good
+	released unreserveOutcome = iota // reserved = 0 was read back
+	changed                          // the reservation changed hands meanwhile
+	failed                           // the inventory refused for good
 )
 
 // giveBack returns a device whose state says Returning: F5. `Returning` was recorded
 // before the first write, and the write uses the generation that the clean's own
 // Observe recorded.
-func (d *lifecycle) giveBack(ctx workflow.Context) error {
+func (d *lifecycle) returnToPool(ctx workflow.Context) error {
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
 	defer d.lock.Unlock()
-	if d.state.Intent.Twin != "" {
+	if d.state.Intent.DuplicateAt != "" {
 		d.state.Clean = nil
-		d.fail(ctx, d.seenTwice())
+		d.fail(ctx, d.duplicateSerialFault())
 		return nil
 	}
 	var generation int64
@@ -38,10 +38,9 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 	} else {
 		// No clean preceded (D4, D7, or a manageable device that is not dirty): look
 		// and burn first, as a clean would have.
-		in := d.stockInput()
-		in.Raise = true
-		var stock contract.Stock
-		err := d.inventory(ctx, withInventory(ctx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock)
+		in := d.reservationRequest()
+		var stock contract.ReservationSnapshot
+		err := d.inventory(ctx, withInventory(ctx, "observe "+d.state.Name), contract.ActivityEnsureReserved, in, &stock)
 		if !d.state.Device.Returning {
 			return nil
 		}
@@ -50,7 +49,7 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 			return nil
 		}
 		if stock.Used > 0 {
-			d.must(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
+			d.applyOrReport(ctx, device.Event{Kind: device.ObservedInUse, Instance: first(stock.Consumers)})
 			return nil
 		}
 		generation, provider = stock.Generation, stock.Provider
@@ -58,17 +57,17 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 	d.state.Clean = nil
 	if d.state.Device.InMaintenance() {
 		// A hold keeps it burned; `maintain --off` lowers it.
-		d.must(ctx, device.Event{Kind: device.Returned})
+		d.applyOrReport(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
-	switch outcome, f := d.lower(ctx, generation, provider); {
+	switch outcome, f := d.unreserve(ctx, generation, provider); {
 	case !d.state.Device.Returning:
-	case outcome == isFree && d.state.Device.InMaintenance():
+	case outcome == released && d.state.Device.InMaintenance():
 		// The hold came while the write was under way: burn it again.
-		d.must(ctx, device.Event{Kind: device.Returned})
-		d.state.Intent.Raise = true
-	case outcome == isFree:
-		d.must(ctx, device.Event{Kind: device.Returned})
+		d.applyOrReport(ctx, device.Event{Kind: device.Returned})
+		d.state.Intent.EnsureReserved = true
+	case outcome == released:
+		d.applyOrReport(ctx, device.Event{Kind: device.Returned})
 	default:
 		d.returnFailed(ctx, f)
 	}
@@ -80,15 +79,15 @@ func (d *lifecycle) giveBack(ctx workflow.Context) error {
 func (d *lifecycle) returnFailed(ctx workflow.Context, f *device.Fault) {
 	d.state.Clean = nil
 	switch {
-	case f.Code == device.CodeInventoryGenerationAhead || f.Code == device.CodeReservationChanged && d.selfOwned():
-		d.doubt(ctx, nil, f.Message)
+	case f.Code == device.CodeInventoryGenerationAhead || f.Code == device.CodeReservationChanged && d.ownedByBurnish():
+		d.invalidate(ctx, nil, f.Message)
 	case f.Code == device.CodeReservationChanged:
-		d.must(ctx, device.Event{Kind: device.ReservationChanged})
+		d.applyOrReport(ctx, device.Event{Kind: device.ReservationChanged})
 		d.state.Fault, d.state.LastError = f, f.Message
 	default:
 		d.fail(ctx, f)
 		// A write that lowers may still be on its way: a newer one makes it void.
-		d.state.Intent.Raise = true
+		d.state.Intent.EnsureReserved = true
 	}
 }
 
@@ -97,39 +96,39 @@ func (d *lifecycle) returnFailed(ctx workflow.Context, f *device.Fault) {
 // (F5). The generation that a look shows is compared, never used to write. The write is
 // to the provider that the generation is of: one that Nova made anew has generations of
 // its own.
-func (d *lifecycle) lower(ctx workflow.Context, generation int64, provider string) (lowered, *device.Fault) {
+func (d *lifecycle) unreserve(ctx workflow.Context, generation int64, provider string) (unreserveOutcome, *device.Fault) {
 	pause := 200 * time.Millisecond
-	look := d.stockInput()
+	look := d.reservationRequest()
 	look.Expect, look.Provider = nil, ""
 	in := look
 	in.Generation, in.Provider = generation, provider
 	for {
-		err := d.inventory(ctx, once(ctx, "release "+d.state.Name), contract.ActivityRelease, in, nil)
+		err := d.inventory(ctx, noRetry(ctx, "release "+d.state.Name), contract.ActivityUnreserve, in, nil)
 		if err == nil {
-			return isFree, nil
+			return released, nil
 		}
-		var stock contract.Stock
-		if err := d.inventory(ctx, withInventory(ctx, "look at "+d.state.Name), contract.ActivityObserve, look, &stock); err != nil {
-			return isBroken, faultOf(err)
+		var stock contract.ReservationSnapshot
+		if err := d.inventory(ctx, withInventory(ctx, "look at "+d.state.Name), contract.ActivityReadReservation, look, &stock); err != nil {
+			return failed, faultOf(err)
 		}
 		switch {
 		case stock.Provider != provider:
-			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
+			return changed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
 				Message: "its provider was made anew before the device was returned", Remedy: "none: it is cleaned again"}
 		case stock.Reserved == 0:
-			d.state.Intent.Look = d.state.Intent.Look || stock.Used > 0 // taken already
-			return isFree, nil
+			d.state.Intent.ReadInventory = d.state.Intent.ReadInventory || stock.Used > 0 // taken already
+			return released, nil
 		case stock.Generation != generation:
-			return isReclaimed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
+			return changed, &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged,
 				Message: "the reservation changed hands before the device was returned", Remedy: "none: it is cleaned again"}
 		}
 		if f := faultOf(err); f.Class == device.Permanent || f.Class == device.NeedsOperator {
 			if f.Code != device.CodeConflict {
-				return isBroken, f
+				return failed, f
 			}
 		}
 		if err := workflow.Sleep(ctx, pause); err != nil {
-			return isBroken, faultOf(err)
+			return failed, faultOf(err)
 		}
 		pause = min(2*pause, 10*time.Second)
 	}
@@ -138,15 +137,15 @@ func (d *lifecycle) lower(ctx workflow.Context, generation int64, provider strin
 // leavePool burns an available device before the event takes it out of the pool, so
 // that nobody is given it meanwhile; guard is asked again once it is burned. Elsewhere
 // it just applies the event.
-func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind device.EventKind) error {
+func (d *lifecycle) reserveThen(ctx workflow.Context, guard func() error, kind device.EventKind) error {
 	if d.state.Device.State != device.Available {
 		return d.apply(ctx, device.Event{Kind: kind})
 	}
 	if err := guard(); err != nil {
 		return err
 	}
-	d.moving++
-	defer func() { d.moving-- }()
+	d.poolTransitions++
+	defer func() { d.poolTransitions-- }()
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
@@ -157,11 +156,11 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind dev
 	if !d.state.Device.Allocatable() {
 		return d.apply(ctx, device.Event{Kind: kind})
 	}
-	in := d.stockInput()
-	var stock contract.Stock
-	if !d.selfOwned() {
+	in := d.reservationRequest()
+	var stock contract.ReservationSnapshot
+	if !d.ownedByBurnish() {
 		// Whoever had it and left since the last look left it burned (D9).
-		if err := d.inventory(ctx, withAnswer(ctx, "look at "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+		if err := d.inventory(ctx, withClientDeadline(ctx, "look at "+d.state.Name), contract.ActivityReadReservation, in, &stock); err != nil {
 			return faultOf(err)
 		}
 		if stock.Used > 0 { // and may be gone by the burn
@@ -174,10 +173,9 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind dev
 		}
 		in.Expect, in.Provider = &stock.Generation, stock.Provider
 	}
-	in.Raise = true
-	if err := d.inventory(ctx, withAnswer(ctx, "burn "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+	if err := d.inventory(ctx, withClientDeadline(ctx, "burn "+d.state.Name), contract.ActivityEnsureReserved, in, &stock); err != nil {
 		// Whether it is burned now is unknown: the device looks for itself.
-		d.state.Intent.Look = true
+		d.state.Intent.ReadInventory = true
 		return faultOf(err)
 	}
 	if stock.Used > 0 {
@@ -190,29 +188,28 @@ func (d *lifecycle) leavePool(ctx workflow.Context, guard func() error, kind dev
 	if err := d.apply(ctx, device.Event{Kind: kind}); err != nil {
 		return err
 	}
-	d.state.Intent.Raise = false // just done
+	d.state.Intent.EnsureReserved = false // just done
 	return nil
 }
 
 // rejoinPool ends the operator's hold on an available device: it must be unused, and
 // its reservation is lowered as after a clean (S2.51).
-func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
-	d.moving++
-	defer func() { d.moving-- }()
+func (d *lifecycle) endMaintenance(ctx workflow.Context) error {
+	d.poolTransitions++
+	defer func() { d.poolTransitions-- }()
 	if err := d.lock.Lock(ctx); err != nil {
 		return err
 	}
 	defer d.lock.Unlock()
-	if err := d.mayMaintain(contract.MaintainInput{Off: true}); err != nil || d.state.Device.State != device.Available {
+	if err := d.validateMaintain(contract.MaintainInput{Off: true}); err != nil || d.state.Device.State != device.Available {
 		return err
 	}
-	in := d.stockInput()
-	in.Raise = true
-	var stock contract.Stock
-	if err := d.inventory(ctx, withAnswer(ctx, "observe "+d.state.Name), contract.ActivityObserve, in, &stock); err != nil {
+	in := d.reservationRequest()
+	var stock contract.ReservationSnapshot
+	if err := d.inventory(ctx, withClientDeadline(ctx, "observe "+d.state.Name), contract.ActivityEnsureReserved, in, &stock); err != nil {
 		f := faultOf(err)
 		if f.Code == device.CodeInventoryGenerationAhead {
-			d.doubt(ctx, nil, "it may have been used while it was held")
+			d.invalidate(ctx, nil, "it may have been used while it was held")
 		}
 		return f
 	}
@@ -223,8 +220,8 @@ func (d *lifecycle) rejoinPool(ctx workflow.Context) error {
 	if err := d.apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil || !d.state.Device.Allocatable() {
 		return err
 	}
-	if outcome, f := d.lower(ctx, stock.Generation, stock.Provider); outcome != isFree {
-		d.must(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
+	if outcome, f := d.unreserve(ctx, stock.Generation, stock.Provider); outcome != released {
+		d.applyOrReport(ctx, device.Event{Kind: device.ObservedUnused, Automated: d.settings(ctx).Automated})
 		return f
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testing.T
 		require.Zero(t, w.shelf.reserved)
 		require.Len(t, w.host.inputs, 4)
 		require.Len(t, w.shelf.lowerings(), 1) // the first never reached the store
-		require.Equal(t, 2, count(w.names, "Release")-1)
+		require.Equal(t, 2, count(w.names, "Unreserve")-1)
 		w.noDefect()
 	}
 }
@@ -69,7 +69,7 @@ func TestLateReleaseIsVoid(t *testing.T) {
 	w.taken("i1")
 	slow := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityRelease && slow {
+		if activity == contract.ActivityUnreserve && slow {
 			slow = false
 			return time.Hour, time.Millisecond
 		}
@@ -187,14 +187,14 @@ func TestReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityRelease {
+		if activity == contract.ActivityUnreserve {
 			return 5 * time.Minute, time.Millisecond
 		}
 		return time.Millisecond, time.Millisecond
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
-	w.until("the release", func() bool { return count(w.names, "Release") == 2 })
+	w.until("the release", func() bool { return count(w.names, "Unreserve") == 2 })
 	w.shelf.meddle = times(1, "Usages", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.reach(device.Error)
 	w.pass(time.Hour)
@@ -210,13 +210,13 @@ func TestHoldDuringTheReturn(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	w.taken("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
-		if activity == contract.ActivityRelease {
+		if activity == contract.ActivityUnreserve {
 			return 4 * time.Second, 4 * time.Second
 		}
 		return time.Millisecond, time.Millisecond
 	}
 	ok[contract.Result](w.unbind("i1"))
-	w.until("the release", func() bool { return count(w.names, "Release") == 2 })
+	w.until("the release", func() bool { return count(w.names, "Unreserve") == 2 })
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
 	ok[contract.Result](w.maintain(false))
 	v := w.reach(device.Available)

@@ -18,8 +18,8 @@ func TestOneTimeUseIsAskedFor(t *testing.T) {
 	w := newWorld(t, safePolicy())
 	e := w.enrolment()
 	e.OneTimeUse = false
-	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e}))
-	require.False(t, r.View.OneTimeUse)
+	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+	require.False(t, r.Device.OneTimeUse)
 	w.noDefect()
 }
 
@@ -33,7 +33,7 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 	w.host.stubborn = time.Hour
 	writes, at := len(w.shelf.writes), w.clock()
 	r := ok[contract.Result](w.unbind("i1"))
-	require.Equal(t, device.PendingCleaning, r.View.DeviceState, "the answer does not wait for the clean")
+	require.Equal(t, device.PendingCleaning, r.Device.DeviceState, "the answer does not wait for the clean")
 	require.Less(t, w.clock().Sub(at), time.Second)
 	for _, write := range w.shelf.writes[writes:] {
 		require.NotZero(t, write.reserved, "nothing lowers it but a completed clean")
@@ -180,8 +180,8 @@ func TestErrorAndBack(t *testing.T) {
 	require.Equal(t, 1, w.shelf.reserved)
 	w.host.trouble = nil
 	r := ok[contract.Result](w.cleanUp())
-	require.Equal(t, device.PendingCleaning, r.View.DeviceState)
-	require.Equal(t, failed.Operation, r.View.Operation)
+	require.Equal(t, device.PendingCleaning, r.Device.DeviceState)
+	require.Equal(t, failed.Operation, r.Device.Operation)
 	w.reach(device.Available)
 	require.Zero(t, w.shelf.reserved)
 	w.noDefect()

@@ -28,10 +28,10 @@ type rig struct {
 	up    bool
 	epoch int // counts crashes: an attempt of an earlier epoch is dead
 	steps map[string]int
-	facts contract.HostFacts // Identity, Operation, Note as a Discover finds them
+	facts contract.DiscoveryResult // Identity, Operation, Note as a Discover finds them
 
 	blocks [blocks]string // who wrote it; "" is zero
-	record contract.HostRecord
+	record contract.HostDeviceRecord
 	known  bool // the record is there, and not forgotten
 	journal
 
@@ -59,7 +59,7 @@ type journal struct {
 func newRig() *rig {
 	h := &rig{
 		up: true, steps: map[string]int{"zero": 1, "verify": 1},
-		facts: contract.HostFacts{
+		facts: contract.DiscoveryResult{
 			Identity:  device.Identity{Serial: "S1", Vendor: "Acme", Model: "M1", Size: blocks * blockSize, Path: "/dev/d1"},
 			Operation: device.Shred,
 		},
@@ -132,7 +132,7 @@ func (h *rig) step(ctx workflow.Context, j *job, in contract.StepInput) (any, er
 		return nil, err
 	}
 	h.journal.open, h.journal.done = false, true
-	h.journal.result = contract.StepResult{Step: in.Step, Bytes: blocks * blockSize, Method: "rig", Ran: h.journal.ran}
+	h.journal.result = contract.StepResult{Step: in.Step, Bytes: blocks * blockSize, Method: "rig", RunTime: h.journal.ran}
 	return h.journal.result, nil
 }
 
@@ -183,7 +183,7 @@ func (h *rig) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
 			}
 		}
 		h.journal.offset++
-		j.beat = contract.Progress{Step: in.Step, Seq: in.Seq, Offset: int64(h.journal.offset) * blockSize, Size: in.Identity.Size, Ran: h.journal.ran}
+		j.beat = contract.Progress{Step: in.Step, Seq: in.Seq, Offset: int64(h.journal.offset) * blockSize, Size: in.Identity.Size, RunTime: h.journal.ran}
 		j.beats++
 	}
 	return nil
@@ -200,10 +200,10 @@ func (h *rig) discover(ctx workflow.Context, in contract.DiscoverInput) (any, er
 		return nil, refuse(device.NeedsOperator, device.CodeIdentityChanged)
 	}
 	h.known = true
-	h.record.Enrolment, h.record.Identity = in.Enrolment, h.facts.Identity
+	h.record.Enrollment, h.record.Identity = in.Enrollment, h.facts.Identity
 	h.record.Binding = max(h.record.Binding, in.Binding)
 	facts, record := h.facts, h.record
-	facts.Steps, facts.Record, facts.SeenAt = maps.Clone(h.steps), &record, workflow.Now(ctx).UTC()
+	facts.Steps, facts.Record, facts.ObservedAt = maps.Clone(h.steps), &record, workflow.Now(ctx).UTC()
 	return facts, nil
 }
 
@@ -216,7 +216,7 @@ func (h *rig) tell() {
 // hint is what the host sends when its worker starts.
 func (h *rig) hint(now time.Time) contract.Hint {
 	record := h.record
-	return contract.Hint{Source: "host start", Host: &record, Seen: now.UTC().Format(time.RFC3339Nano)}
+	return contract.Hint{Source: "host start", Host: &record, ObservedAt: now.UTC().Format(time.RFC3339Nano)}
 }
 
 // refuse is a fault as an activity returns it.

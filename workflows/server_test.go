@@ -256,24 +256,24 @@ func (w *world) control(ctx workflow.Context, j *job, deadline time.Time, settle
 func (w *world) do(name string, attempt int, arg any) (any, error) {
 	ctx := context.WithValue(w.activityContext, attemptKey{}, attempt)
 	switch in := arg.(type) {
-	case contract.StockInput:
-		act := map[string]func(context.Context, contract.StockInput) (contract.Stock, error){
-			contract.ActivityPublish: w.calls.Publish, contract.ActivityReserve: w.calls.Reserve,
-			contract.ActivityObserve: w.calls.Observe, contract.ActivityRelease: w.calls.Release,
-			contract.ActivityWithdraw: w.calls.Withdraw,
+	case contract.ReservationRequest:
+		act := map[string]func(context.Context, contract.ReservationRequest) (contract.ReservationSnapshot, error){
+			contract.ActivityEnsureProvider: w.calls.EnsureProvider, contract.ActivityReserveForBind: w.calls.ReserveForBind,
+			contract.ActivityReadReservation: w.calls.ReadReservation, contract.ActivityEnsureReserved: w.calls.EnsureReserved, contract.ActivityUnreserve: w.calls.Unreserve,
+			contract.ActivityDeleteProvider: w.calls.DeleteProvider,
 		}[name]
 		stock, err := act(ctx, in)
 		if err != nil {
 			return nil, err
 		}
 		return stock, nil
-	case contract.ElsewhereInput:
-		return contract.Elsewhere{Name: w.twin}, nil
+	case contract.FindBySerialInput:
+		return contract.DeviceBySerial{Name: w.twin}, nil
 	case string:
 		if w.recalled.RunID != "" { // scripted
 			return w.recalled, nil
 		}
-		return w.calls.Recall(ctx, in)
+		return w.calls.FindPreviousRun(ctx, in)
 	}
 	return nil, errors.New("no such activity: " + name)
 }

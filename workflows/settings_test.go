@@ -187,10 +187,10 @@ func TestCleanOnEnrolment(t *testing.T) {
 		p.OnEnroll = c.onEnroll
 		w := newWorld(t, p)
 		e := w.enrolment()
-		e.Vouched = c.vouched
-		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrolment: e}))
-		require.Equal(t, c.cleaned, r.View.Dirty)
-		require.Equal(t, device.Manageable, r.View.DeviceState)
+		e.OperatorAssertsClean = c.vouched
+		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+		require.Equal(t, c.cleaned, r.Device.Dirty)
+		require.Equal(t, device.Manageable, r.Device.DeviceState)
 		require.Equal(t, 1, w.shelf.reserved, "burned all the same")
 		ok[contract.Result](w.ask(contract.UpdateProvide))
 		w.reach(device.Available)
@@ -198,7 +198,7 @@ func TestCleanOnEnrolment(t *testing.T) {
 		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)
 		require.Zero(t, w.shelf.reserved)
 		if c.vouched && c.onEnroll {
-			require.NotEmpty(t, r.View.LastRefusal)
+			require.NotEmpty(t, r.Device.LastRefusal)
 		}
 		w.noDefect()
 	}

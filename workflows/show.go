@@ -17,15 +17,15 @@ import (
 
 // shown is what the server was last told, so that only changes are written: an
 // upsert costs a sixth of the server's time for a cycle (measured).
-type shown struct {
+type published struct {
 	Attributes attributes
-	Facts      digest
+	Memo       digest
 }
 
 // digest stands for facts, which are long.
 type digest [sha256.Size]byte
 
-func (d *lifecycle) digestOf(f contract.Facts) digest {
+func (d *lifecycle) digestOf(f contract.StatusMemo) digest {
 	text, err := json.Marshal(f)
 	if err != nil {
 		d.log.Error("facts cannot be written", "device", d.state.Name, "error", err)
@@ -41,38 +41,35 @@ type attributes struct {
 
 // shownBefore is what the run before this one had told: continue-as-new carries
 // search attributes and memo over.
-func shownBefore(ctx workflow.Context, s *contract.DeviceState) shown {
+func lastPublished(ctx workflow.Context, s *contract.DeviceState) published {
 	d := &lifecycle{state: s, log: workflow.GetLogger(ctx)}
 	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
-		return shown{}
+		return published{}
 	}
-	return shown{Attributes: d.attributes(), Facts: d.digestOf(d.facts())}
+	return published{Attributes: d.attributes(), Memo: d.digestOf(d.memo())}
 }
 
 // show is the one writer of what the Web UI and listings see. It writes search
 // attributes and memo where they changed, and the details always.
-func (d *lifecycle) show(ctx workflow.Context) {
+func (d *lifecycle) publishStatus(ctx workflow.Context) {
 	if !d.state.Enrolled {
 		return
 	}
-	if d.state.Told != d.state.Provider && since(ctx, listingsNameProvider) {
-		d.state.Told = d.state.Provider
-	}
-	attributes, facts := d.attributes(), d.facts()
+	attributes, facts := d.attributes(), d.memo()
 	digest := d.digestOf(facts)
-	factsChanged := digest != d.shown.Facts
-	if now := attributes; now != d.shown.Attributes || factsChanged {
+	factsChanged := digest != d.published.Memo
+	if now := attributes; now != d.published.Attributes || factsChanged {
 		if err := workflow.UpsertTypedSearchAttributes(ctx, now.updates(d.state.UpdatedAt)...); err != nil {
 			d.log.Error("search attributes were not written", "device", d.state.Name, "error", err)
 		} else {
-			d.shown.Attributes = now
+			d.published.Attributes = now
 		}
 	}
 	if factsChanged {
-		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoFacts: facts}); err != nil {
+		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoStatus: facts}); err != nil {
 			d.log.Error("memo was not written", "device", d.state.Name, "error", err)
 		} else {
-			d.shown.Facts = digest
+			d.published.Memo = digest
 		}
 	}
 	workflow.SetCurrentDetails(ctx, d.details())
@@ -97,8 +94,8 @@ func (a attributes) updates(at time.Time) []temporal.SearchAttributeUpdate {
 func (d *lifecycle) attributes() attributes {
 	s := d.state
 	a := attributes{
-		State: string(s.Device.State), UUID: s.UUID, Serial: s.Host.Identity.Serial, Type: s.Enrolment.Type,
-		Host: s.Enrolment.Host, NeedsOperator: d.needsOperator(), Dirty: s.Device.Dirty,
+		State: string(s.Device.State), UUID: s.UUID, Serial: s.Host.Identity.Serial, Type: s.Enrollment.Type,
+		Host: s.Enrollment.Host, NeedsOperator: d.needsOperator(), Dirty: s.Device.Dirty,
 	}
 	if b := s.Device.Binding; b != nil {
 		a.Instance = b.Instance
@@ -115,17 +112,17 @@ func (d *lifecycle) attributes() attributes {
 // needsOperator says that the device does not get on without a person.
 func (d *lifecycle) needsOperator() bool {
 	s := d.state
-	return s.Device.State == device.Error || s.Device.AwaitingManualClean || s.Clean != nil && s.Clean.Silent ||
+	return s.Device.State == device.Error || s.Device.AwaitingManualClean || s.Clean != nil && s.Clean.HostUnreachable ||
 		s.Device.Maintenance == device.MaintenanceQuarantined ||
 		s.Fault != nil && (s.Fault.Class == device.NeedsOperator || s.Device.State == device.Unknown)
 }
 
 // fault is the present one: the recorded, or that the host is silent.
 func (d *lifecycle) fault() *device.Fault {
-	if c := d.state.Clean; c != nil && c.Silent {
+	if c := d.state.Clean; c != nil && c.HostUnreachable {
 		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-			Message: "no worker of host " + d.state.Enrolment.Host + " takes the step",
-			Remedy:  "start burnish-worker on " + d.state.Enrolment.Host + "; the clean then goes on by itself"}
+			Message: "no worker of host " + d.state.Enrollment.Host + " takes the step",
+			Remedy:  "start burnish-worker on " + d.state.Enrollment.Host + "; the clean then goes on by itself"}
 	}
 	return d.state.Fault
 }
@@ -139,15 +136,15 @@ func (d *lifecycle) cleanStep() *contract.CleanStep {
 	return &contract.CleanStep{Step: p.Step, Priority: p.Priority, Interface: p.Interface}
 }
 
-func (d *lifecycle) facts() contract.Facts {
+func (d *lifecycle) memo() contract.StatusMemo {
 	s := d.state
-	f := contract.Facts{
+	f := contract.StatusMemo{
 		Name: s.Name, Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
 		StdBoardInfo: d.boardInfo(), Status: s.Device.Status,
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: d.maintenanceReason(),
 		LastError: s.LastError, LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second),
-		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
-		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Told,
+		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
+		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Provider,
 	}
 	if fault := d.fault(); fault != nil {
 		f.Remedy = fault.Remedy
@@ -163,7 +160,7 @@ func (d *lifecycle) boardInfo() map[string]string {
 			info[key] = value
 		}
 	}
-	set("address", d.state.Enrolment.Address)
+	set("address", d.state.Enrollment.Address)
 	set("path", d.state.Host.Identity.Path)
 	set("firmware", d.state.Host.Identity.Firmware)
 	if size := d.state.Host.Identity.Size; size > 0 {
@@ -186,17 +183,17 @@ func (d *lifecycle) maintenanceReason() string {
 
 // view is the device as people and programs are shown it. Progress is left to those
 // who can read a running activity's heartbeat, past tenancies and cleans to the query.
-func (d *lifecycle) view() contract.View {
+func (d *lifecycle) status() contract.DeviceStatus {
 	s := d.state
-	v := contract.View{
-		UUID: s.UUID, Name: s.Name, Type: s.Enrolment.Type,
+	v := contract.DeviceStatus{
+		UUID: s.UUID, Name: s.Name, Type: s.Enrollment.Type,
 		Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model, Serial: s.Host.Identity.Serial,
-		Hostname: s.Enrolment.Host, StdBoardInfo: d.boardInfo(), VendorBoardInfo: map[string]string{},
+		Hostname: s.Enrollment.Host, StdBoardInfo: d.boardInfo(), VendorBoardInfo: map[string]string{},
 		Status: s.Device.Status, DeviceState: s.Device.State, Dirty: s.Device.Dirty,
 		Maintenance: s.Device.InMaintenance(), MaintenanceReason: d.maintenanceReason(), CleanStep: d.cleanStep(),
 		LastError: s.LastError, LastRefusal: s.LastRefusal, NeedsOperator: d.needsOperator(),
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
-		Driver: s.Enrolment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
+		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
 		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation,
 		Steps: s.Steps,
 	}
@@ -217,7 +214,7 @@ func (d *lifecycle) view() contract.View {
 func (d *lifecycle) details() string {
 	s := d.state
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s** on %s: **%s**", s.Name, s.Enrolment.Host, d.stateInWords())
+	fmt.Fprintf(&b, "**%s** on %s: **%s**", s.Name, s.Enrollment.Host, d.describeState())
 	if s.Device.Dirty {
 		b.WriteString(", dirty")
 	}
@@ -238,12 +235,12 @@ func (d *lifecycle) details() string {
 		line("fault", string(f.Code))
 		line("what to do", f.Remedy)
 	}
-	line("possible now", strings.Join(d.verbs(), ", "))
+	line("possible now", strings.Join(d.allowedActions(), ", "))
 	return b.String()
 }
 
 // verbs lists what an operator may ask of the device now.
-func (d *lifecycle) verbs() []string {
+func (d *lifecycle) allowedActions() []string {
 	var verbs []string
 	for _, v := range []struct {
 		name string

@@ -92,7 +92,7 @@ func TestSignals_TooLong(t *testing.T) {
 	w.broken()
 	before := w.view()
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: long})
-	w.signal(contract.SignalObserved, contract.Hint{Twin: long})
+	w.signal(contract.SignalObserved, contract.Hint{DuplicateAt: long})
 	w.pass(time.Minute)
 	v := w.view()
 	require.Contains(t, v.LastRefusal, "longer than 16 KiB")

@@ -106,13 +106,13 @@ func (k *walker) note(format string, args ...any) {
 
 func (k *walker) begin() {
 	e := k.enrolment()
-	e.Vouched = k.r.IntN(3) == 0
-	if e.Vouched && !k.policy.OnEnroll {
+	e.OperatorAssertsClean = k.r.IntN(3) == 0
+	if e.OperatorAssertsClean && !k.policy.OnEnroll {
 		k.vouched = true
 	}
-	in := contract.EnrollInput{Enrolment: e, Provide: k.r.IntN(4) > 0}
+	in := contract.EnrollInput{Enrollment: e, Provide: k.r.IntN(4) > 0}
 	if k.owner == device.OwnerNova && k.r.IntN(3) == 0 {
-		in = contract.EnrollInput{Enrolment: k.enrolment(), Import: true, Provider: k.importable()}
+		in = contract.EnrollInput{Enrollment: k.enrolment(), Import: true, Provider: k.importable()}
 	}
 	c := k.world.send(contract.UpdateEnroll, "", in)
 	ok[contract.Result](c)
@@ -266,7 +266,7 @@ func (k *walker) hint() {
 	case 1:
 		h.Binding = k.r.IntN(4)
 	case 2:
-		h.Seen = k.clock().Add(-time.Duration(k.r.IntN(600)) * time.Second).Format(time.RFC3339Nano)
+		h.ObservedAt = k.clock().Add(-time.Duration(k.r.IntN(600)) * time.Second).Format(time.RFC3339Nano)
 	case 3:
 		if len(k.hints) > 0 {
 			h = k.hints[k.r.IntN(len(k.hints))]
@@ -275,7 +275,7 @@ func (k *walker) hint() {
 	name := []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh}[k.r.IntN(3)]
 	k.hints = append(k.hints, h)
 	k.signal(name, h)
-	k.note("%s from %s of %d, seen %s", name, h.Source, h.Binding, h.Seen)
+	k.note("%s from %s of %d, seen %s", name, h.Source, h.Binding, h.ObservedAt)
 }
 
 // repeat sends an earlier update again under its own ID.
@@ -454,7 +454,7 @@ func (k *walker) seldom() {
 	case 4:
 		k.send(contract.UpdateForget, contract.ReasonInput{})
 	case 5:
-		k.send(contract.UpdateEnroll, contract.EnrollInput{Enrolment: k.enrolment()})
+		k.send(contract.UpdateEnroll, contract.EnrollInput{Enrollment: k.enrolment()})
 	}
 }
 

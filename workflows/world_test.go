@@ -41,7 +41,7 @@ type world struct {
 	calls   *activities.Control
 	// lag is how long a control call takes before it has effect, and its answer after.
 	lag             func(activity string) (before, after time.Duration)
-	recalled        contract.Recalled
+	recalled        contract.PreviousRun
 	children        []child
 	nameTaken       bool // another workflow has the name of the next child
 	told            []told
@@ -65,7 +65,7 @@ type world struct {
 	events   []*event
 	attrs    temporal.SearchAttributes
 	viewText json.RawMessage
-	lastView contract.View
+	lastView contract.DeviceStatus
 	// urged is the age at which the server asks a run to continue as new; 0 is never.
 	urged time.Duration
 
@@ -370,8 +370,8 @@ func (w *world) describe() string {
 }
 
 // view is the device as `show` has it.
-func (w *world) view() contract.View {
-	var v contract.View
+func (w *world) view() contract.DeviceStatus {
+	var v contract.DeviceStatus
 	if w.env == nil {
 		return v
 	}
@@ -404,7 +404,7 @@ func (w *world) checkHandover(in contract.DeviceInput) {
 	assert.NoError(w, err)
 	_, err = s.Archive.Cleans() // which holds itself within bounds
 	assert.NoError(w, err)
-	assert.LessOrEqual(w, len(s.Past), 20)
+	assert.LessOrEqual(w, len(s.History), 20)
 	assert.LessOrEqual(w, len(s.Recent), 40)
 	assert.Less(w, len(text), 48<<10, "the state does not stay small")
 	assert.Equal(w, device.Absent == s.Device.State, !s.Enrolled)
@@ -421,7 +421,7 @@ func (w *world) scheduled(j *job) {
 	assert.Positive(w, j.opts.StartToCloseTimeout, j.name)
 	assert.NotEmpty(w, j.opts.Summary, j.name)
 	assert.NotNil(w, j.opts.RetryPolicy, j.name)
-	if j.name == contract.ActivityRelease {
+	if j.name == contract.ActivityUnreserve {
 		assert.EqualValues(w, 1, j.opts.RetryPolicy.MaximumAttempts, "F5: Release is never repeated unseen")
 	}
 	if !control {

@@ -15,10 +15,10 @@ import (
 func summary(n int) contract.CleanSummary {
 	at := time.Date(2026, 11, 3, 4, 5, 6, n*1000, time.UTC)
 	return contract.CleanSummary{
-		Number: n, Reason: "unbound", Outcome: "cleaned", Operation: "shred", Ran: time.Duration(n) * time.Second,
+		Number: n, Reason: "unbound", Outcome: "cleaned", Operation: "shred", RunTime: time.Duration(n) * time.Second,
 		Steps: []contract.StepResult{
-			{Step: "zero", Bytes: 1 << 40, Method: "o_direct", Ran: time.Hour},
-			{Step: "verify", Bytes: 1 << 40, Method: "o_direct", Note: "full", Ran: time.Hour},
+			{Step: "zero", Bytes: 1 << 40, Method: "o_direct", RunTime: time.Hour},
+			{Step: "verify", Bytes: 1 << 40, Method: "o_direct", Note: "full", RunTime: time.Hour},
 		},
 		StartedAt: at, EndedAt: at.Add(time.Minute),
 	}

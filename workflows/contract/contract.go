@@ -75,19 +75,20 @@ const (
 // QueryDevice answers with a View, QueryHostFacts with the HostFacts.
 const (
 	QueryDevice    = "device"
-	QueryHostFacts = "host_facts"
+	QueryDiscovery = "discovery"
 )
 
 // Activities of the control worker.
 const (
-	ActivityPublish  = "Publish"
-	ActivityReserve  = "Reserve"
-	ActivityObserve  = "Observe"
-	ActivityRelease  = "Release"
-	ActivityWithdraw = "Withdraw"
-	ActivityRecall   = "Recall"
+	ActivityEnsureProvider  = "EnsureProvider"
+	ActivityReserveForBind  = "ReserveForBind"
+	ActivityReadReservation = "ReadReservation"
+	ActivityEnsureReserved  = "EnsureReserved"
+	ActivityUnreserve       = "Unreserve"
+	ActivityDeleteProvider  = "DeleteProvider"
+	ActivityFindPreviousRun = "FindPreviousRun"
 	// ActivityElsewhere looks for a serial among the other devices.
-	ActivityElsewhere = "Elsewhere"
+	ActivityFindBySerial = "FindBySerial"
 )
 
 // ActivityDiscover is the host worker's look at a device; its other activities are
@@ -99,7 +100,7 @@ const (
 )
 
 // Enrolment is what an operator says of a device.
-type Enrolment struct {
+type Enrollment struct {
 	Name            string            `json:"name"`
 	Host            string            `json:"host"`
 	Driver          string            `json:"driver"`
@@ -111,7 +112,7 @@ type Enrolment struct {
 	AcceptSignature string            `json:"accept_signature,omitempty"`
 	// Vouched: the operator says that the device is clean; counts only where
 	// cleaning on enrolment is switched off.
-	Vouched bool `json:"vouched,omitempty"`
+	OperatorAssertsClean bool `json:"operator_asserts_clean,omitempty"`
 	// Imported: the device was in use before Burnish knew it, so that what a tenant left
 	// on it is no reason to refuse it (S2.84).
 	Imported bool `json:"imported,omitempty"`
@@ -121,10 +122,10 @@ type Enrolment struct {
 // inventory's word for what the device is now, and asks no host (S2.84, D8). Provider is
 // the one that Import speaks of, by its UUID; "" is the one that is found.
 type EnrollInput struct {
-	Enrolment Enrolment `json:"enrolment"`
-	Provide   bool      `json:"provide,omitempty"`
-	Import    bool      `json:"import,omitempty"`
-	Provider  string    `json:"provider,omitempty"`
+	Enrollment Enrollment `json:"enrollment"`
+	Provide    bool       `json:"provide,omitempty"`
+	Import     bool       `json:"import,omitempty"`
+	Provider   string     `json:"provider,omitempty"`
 }
 
 // BindInput is claim, burn, unclaim and bind: Deadline counts for claim alone, and
@@ -138,8 +139,8 @@ type BindInput struct {
 
 // BindResult tells the tenancy's number; 0 for a claim, which is none yet.
 type BindResult struct {
-	Binding int  `json:"binding"`
-	View    View `json:"device"`
+	Binding int          `json:"binding"`
+	Device  DeviceStatus `json:"device"`
 	// Already: the same request had been granted before.
 	Already bool `json:"already,omitempty"`
 }
@@ -173,7 +174,7 @@ type ReplaceInput struct {
 // MoveInput is where the device's piece is now, under another name: of the Enrolment
 // count Name, Address, and Host, Driver and Settings where they differ.
 type MoveInput struct {
-	Enrolment Enrolment `json:"enrolment"`
+	Enrollment Enrollment `json:"enrollment"`
 }
 
 // MaintainInput sets or, with Off, clears the operator's hold.
@@ -185,9 +186,9 @@ type MaintainInput struct {
 // Result answers an update. Already says that nothing had to change; Note is one
 // line for the operator.
 type Result struct {
-	View    View   `json:"device"`
-	Already bool   `json:"already,omitempty"`
-	Note    string `json:"note,omitempty"`
+	Device  DeviceStatus `json:"device"`
+	Already bool         `json:"already,omitempty"`
+	Note    string       `json:"note,omitempty"`
 }
 
 // Hint is the input of the signals observed, released and refresh.
@@ -195,12 +196,12 @@ type Hint struct {
 	// Source says who hints: "host start", "sweep", "nova".
 	Source string `json:"source,omitempty"`
 	// Host is what the host's record knows of the device, with "host start".
-	Host *HostRecord `json:"host,omitempty"`
+	Host *HostDeviceRecord `json:"host,omitempty"`
 	// Binding is the tenancy that the hint speaks of; 0: of none in particular.
 	Binding int `json:"binding,omitempty"`
 	// Seen is when it was seen, RFC 3339; a hint older than the present binding is
 	// dropped.
-	Seen string `json:"seen,omitempty"`
+	ObservedAt string `json:"observed_at,omitempty"`
 	// Twin is another place at which the device's serial was seen (SAFETY F23).
-	Twin string `json:"twin,omitempty"`
+	DuplicateAt string `json:"duplicate_at,omitempty"`
 }

@@ -1,11 +1,13 @@
 package contract_test
 
 import (
-	"bufio"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,32 +18,36 @@ import (
 	"burnish/workflows/contract"
 )
 
-// TestNothingIsRenamed: testdata/fields.txt holds every field that running devices
-// and their callers know. Add to it; a line that has to go breaks them.
+var update = flag.Bool("update", false, "write testdata/fields.txt")
+
+// TestNothingIsRenamed compares the messages with testdata/fields.txt, which lists every
+// field that running workflows and their callers know. Lines may be added; a line that
+// is removed breaks them.
 func TestNothingIsRenamed(t *testing.T) {
 	have := map[string]bool{}
 	for _, root := range []any{
 		contract.DeviceInput{}, contract.EnrollInput{}, contract.BindInput{}, contract.BindResult{}, contract.UnbindInput{},
 		contract.CleanInput{}, contract.ReasonInput{}, contract.MaintainInput{}, contract.Result{}, contract.Hint{},
-		contract.StepInput{}, contract.StepResult{}, contract.DiscoverInput{}, contract.HostFacts{}, contract.StockInput{},
-		contract.Stock{}, contract.Recalled{}, contract.Refusal{}, contract.View{}, contract.Facts{}, contract.Progress{},
-		contract.HostInput{}, contract.LookNow{}, contract.SurveyInput{}, contract.Surveyed{},
-		contract.PlacementInput{}, contract.PlacementLook{}, contract.SweepInput{}, contract.Swept{},
+		contract.StepInput{}, contract.StepResult{}, contract.DiscoverInput{}, contract.DiscoveryResult{}, contract.ReservationRequest{},
+		contract.ReservationSnapshot{}, contract.PreviousRun{}, contract.Refusal{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.Progress{},
+		contract.HostScanInput{}, contract.ScanRequest{}, contract.ScanInput{}, contract.ScanResult{},
+		contract.InventoryReconcileInput{}, contract.ReconcileRequest{}, contract.ReconcileInput{}, contract.ReconcileResult{},
 		contract.CandidatesInput{}, contract.Candidates{},
 	} {
 		fields(reflect.TypeOf(root), have)
 	}
-	file, err := os.Open("testdata/fields.txt")
+	lines := slices.Sorted(maps.Keys(have))
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/fields.txt", []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	}
+	text, err := os.ReadFile("testdata/fields.txt")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, file.Close()) })
-	known := map[string]bool{}
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		line := lines.Text()
-		known[line] = true
+	known := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for _, line := range known {
 		require.True(t, have[line], "%q is gone: it was renamed, or its type changed", line)
 	}
-	for field := range have {
-		require.True(t, known[field], "%q is new: add it to testdata/fields.txt", field)
+	for _, line := range lines {
+		require.Contains(t, known, line, "%q is new: add it with `go test ./workflows/contract -update`", line)
 	}
 }
 
@@ -66,7 +72,7 @@ func fields(t reflect.Type, into map[string]bool) {
 
 func TestEveryMessageFieldHasAJSONName(t *testing.T) {
 	have := map[string]bool{}
-	for _, root := range []any{contract.DeviceInput{}, contract.View{}, contract.Facts{}, contract.StepInput{}, contract.Refusal{}} {
+	for _, root := range []any{contract.DeviceInput{}, contract.DeviceStatus{}, contract.StatusMemo{}, contract.StepInput{}, contract.Refusal{}} {
 		fields(reflect.TypeOf(root), have)
 	}
 	for field := range have {

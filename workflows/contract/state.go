@@ -10,13 +10,13 @@ import (
 // with Recovered it is brought back by what its host remembers, with neither it
 // waits for its enroll update.
 type DeviceInput struct {
-	Name      string       `json:"name"`
-	State     *DeviceState `json:"state,omitempty"`
-	Recovered *HostRecord  `json:"recovered,omitempty"`
+	Name      string            `json:"name"`
+	State     *DeviceState      `json:"state,omitempty"`
+	Recovered *HostDeviceRecord `json:"recovered,omitempty"`
 }
 
 // Schema is the version of DeviceState that this build writes.
-const Schema = 1
+const Schema = 2
 
 // Bounds of what DeviceState remembers.
 const (
@@ -28,37 +28,35 @@ const (
 
 // DeviceState survives continue-as-new. Add fields, never rename one.
 type DeviceState struct {
-	Schema    int           `json:"schema"`
-	Name      string        `json:"name"`
-	UUID      string        `json:"uuid"`
-	Enrolment Enrolment     `json:"enrolment"`
-	Enrolled  bool          `json:"enrolled,omitempty"`
-	Host      HostFacts     `json:"host"`
-	Device    device.Device `json:"device"`
+	Schema     int             `json:"schema"`
+	Name       string          `json:"name"`
+	UUID       string          `json:"uuid"`
+	Enrollment Enrollment      `json:"enrollment"`
+	Enrolled   bool            `json:"enrolled,omitempty"`
+	Host       DiscoveryResult `json:"host"`
+	Device     device.Device   `json:"device"`
 	// Steps are those of a full clean, by the policy when the host last looked.
 	Steps []CleanStep `json:"steps,omitempty"`
 	// Past holds the last tenancies, the present one last (KeptBindings).
-	Past []device.Binding `json:"past,omitempty"`
+	History []device.Binding `json:"history,omitempty"`
 	// Generation is the inventory's after our last call; Uncertain says that the
 	// last write's outcome is not known, so that it proves nothing.
-	Generation int64 `json:"generation,omitempty"`
-	Uncertain  bool  `json:"uncertain,omitempty"`
+	Generation          int64 `json:"generation,omitempty"`
+	GenerationUncertain bool  `json:"generation_uncertain,omitempty"`
 	// Provider is the one that the Generation is of, where it is another's (owner nova).
 	Provider string `json:"provider,omitempty"`
-	// Told is the Provider that listings name.
-	Told string `json:"told,omitempty"`
 	// Recent holds the last updates by ID and how they ended, so that one that is
 	// sent again changes nothing, also after a continue-as-new (KeptUpdates).
 	Recent []RecentUpdate `json:"recent,omitempty"`
 	// Cleans counts cleans, Seq the schedulings of host steps; the host refuses a
 	// lower Seq than it has seen.
-	Cleans   int           `json:"cleans,omitempty"`
-	Seq      int64         `json:"seq,omitempty"`
-	Clean    *CleanRun     `json:"clean,omitempty"`
-	Archive  Archive       `json:"archive,omitempty"`
-	Intent   Intent        `json:"intent"`
-	Fault    *device.Fault `json:"fault,omitempty"`
-	Recalled string        `json:"recalled,omitempty"` // the ended run last asked for its tenant
+	Cleans        int           `json:"cleans,omitempty"`
+	Seq           int64         `json:"seq,omitempty"`
+	Clean         *CleanRun     `json:"clean,omitempty"`
+	Archive       Archive       `json:"archive,omitempty"`
+	Intent        Intent        `json:"intent"`
+	Fault         *device.Fault `json:"fault,omitempty"`
+	PreviousRunID string        `json:"previous_run_id,omitempty"` // the ended run last asked for its tenant
 
 	LastError   string    `json:"last_error,omitempty"`
 	LastRefusal string    `json:"last_refusal,omitempty"`
@@ -80,8 +78,8 @@ type RecentUpdate struct {
 // Intent is what was asked for and not yet done, besides what the state itself says.
 type Intent struct {
 	// Look: the device shall look at the inventory; Discover: at the host.
-	Look     bool `json:"look,omitempty"`
-	Discover bool `json:"discover,omitempty"`
+	ReadInventory bool `json:"read_inventory,omitempty"`
+	Rediscover    bool `json:"rediscover,omitempty"`
 	// Steps are the named steps of the clean that was asked for.
 	Steps []string `json:"steps,omitempty"`
 	// Reason is the operator's reason for the clean that was asked for.
@@ -89,20 +87,20 @@ type Intent struct {
 	// Abort: the running clean shall end.
 	Abort bool `json:"abort,omitempty"`
 	// Raise: the reservation is or may be below total and must not be.
-	Raise bool `json:"raise,omitempty"`
+	EnsureReserved bool `json:"ensure_reserved,omitempty"`
 	// Publish: the provider is to be made, burned.
-	Publish bool `json:"publish,omitempty"`
+	EnsureProvider bool `json:"ensure_provider,omitempty"`
 	// Import: what the inventory says is taken for what the device is (D8).
 	Import bool `json:"import,omitempty"`
 	// ImportProvider is the one whose word that is: no other's counts.
 	ImportProvider string `json:"import_provider,omitempty"`
 	// Twin is another place at which the device's serial was seen: until an operator
 	// cleans, provides or replaces it, the device is not returned (SAFETY F23).
-	Twin string `json:"twin,omitempty"`
+	DuplicateAt string `json:"duplicate_at,omitempty"`
 }
 
 // HostFacts is what the host said of the device when it last looked.
-type HostFacts struct {
+type DiscoveryResult struct {
 	Identity  device.Identity  `json:"identity"`
 	Operation device.Operation `json:"operation,omitempty"`
 	Type      string           `json:"type,omitempty"`
@@ -111,29 +109,29 @@ type HostFacts struct {
 	Capabilities *device.Capabilities `json:"capabilities,omitempty"`
 	Layout       device.Layout        `json:"layout,omitempty"`
 	// Offers are the steps that the device's driver has ways of its own for.
-	Offers []string `json:"offers,omitempty"`
+	SupportedSteps []string `json:"supported_steps,omitempty"`
 	// Estimates is how long the device says that an operation takes.
 	Estimates map[device.Operation]time.Duration `json:"estimates,omitempty"`
 	// Excluded says why the erase policy does not let the device be offered (S2.25).
 	Excluded *device.Fault `json:"excluded,omitempty"`
 	Note     string        `json:"note,omitempty"`
 	// Steps gives the host worker's version of each step that it knows.
-	Steps  map[string]int `json:"steps,omitempty"`
-	SeenAt time.Time      `json:"seen_at,omitzero"`
+	Steps      map[string]int `json:"steps,omitempty"`
+	ObservedAt time.Time      `json:"observed_at,omitzero"`
 	// Record is what the host remembers, for numbers that must never go back.
-	Record *HostRecord `json:"record,omitempty"`
+	Record *HostDeviceRecord `json:"record,omitempty"`
 }
 
 // HostRecord is what a host remembers of a device, whatever becomes of its workflow.
-type HostRecord struct {
-	Enrolment  Enrolment       `json:"enrolment"`
+type HostDeviceRecord struct {
+	Enrollment Enrollment      `json:"enrollment"`
 	Identity   device.Identity `json:"identity"`
 	Binding    int             `json:"binding,omitempty"`
 	Generation int64           `json:"generation,omitempty"`
 	Clean      int             `json:"clean,omitempty"`
 	Seq        int64           `json:"seq,omitempty"`
 	// Remembered: the host knew the device before it was asked to look.
-	Remembered bool `json:"remembered,omitempty"`
+	KnownBefore bool `json:"known_before,omitempty"`
 }
 
 // Planned is one step of a recorded plan.
@@ -166,14 +164,14 @@ type CleanRun struct {
 	Wear       device.WearLimits `json:"wear,omitzero"`
 	StallAfter time.Duration     `json:"stall_after,omitempty"`
 	// Ran adds up the running time of all steps, Replans how often it began again.
-	Ran     time.Duration `json:"ran,omitempty"`
+	RunTime time.Duration `json:"run_time,omitempty"`
 	Replans int           `json:"replans,omitempty"`
 	// Resume is where the step under way is known to have got.
 	Resume *Progress `json:"resume,omitempty"`
 	// Silent: nobody polls the host's queue.
-	Silent    bool      `json:"silent,omitempty"`
-	StartedAt time.Time `json:"started_at"`
-	StepAt    time.Time `json:"step_at,omitzero"` // when the present step was scheduled
+	HostUnreachable bool      `json:"host_unreachable,omitempty"`
+	StartedAt       time.Time `json:"started_at"`
+	StepAt          time.Time `json:"step_at,omitzero"` // when the present step was scheduled
 	// Results holds what each finished step reported, in the plan's order.
 	Results []StepResult `json:"results,omitempty"`
 	// Generation is the one that Observe recorded for the release (F5), Provider whose it
@@ -190,7 +188,7 @@ type CleanSummary struct {
 	Operation device.Operation `json:"operation,omitempty"`
 	Fault     device.Code      `json:"fault,omitempty"`
 	Steps     []StepResult     `json:"steps,omitempty"`
-	Ran       time.Duration    `json:"ran"`
+	RunTime   time.Duration    `json:"run_time"`
 	StartedAt time.Time        `json:"started_at"`
 	EndedAt   time.Time        `json:"ended_at"`
 }
@@ -202,21 +200,21 @@ type Progress struct {
 	Seq     int64         `json:"seq"`
 	Offset  int64         `json:"offset"`
 	Size    int64         `json:"size"`
-	Ran     time.Duration `json:"ran"`
+	RunTime time.Duration `json:"run_time"`
 	Waiting string        `json:"waiting,omitempty"`
 }
 
 // StepInput is one scheduling of a host step.
 type StepInput struct {
-	Enrolment Enrolment        `json:"enrolment"`
-	Identity  device.Identity  `json:"identity"`
-	Operation device.Operation `json:"operation,omitempty"`
-	Step      string           `json:"step"`
-	Version   int              `json:"version"`
-	Clean     string           `json:"clean"`
-	Number    int              `json:"number"`
-	Seq       int64            `json:"seq"`
-	Binding   int              `json:"binding,omitempty"`
+	Enrollment Enrollment       `json:"enrollment"`
+	Identity   device.Identity  `json:"identity"`
+	Operation  device.Operation `json:"operation,omitempty"`
+	Step       string           `json:"step"`
+	Version    int              `json:"version"`
+	Clean      string           `json:"clean"`
+	Number     int              `json:"number"`
+	Seq        int64            `json:"seq"`
+	Binding    int              `json:"binding,omitempty"`
 	// Generation is the inventory's, for the host's record.
 	Generation int64         `json:"generation,omitempty"`
 	Budget     time.Duration `json:"budget"`
@@ -232,22 +230,22 @@ type StepInput struct {
 
 // StepResult is what a step did.
 type StepResult struct {
-	Step   string        `json:"step"`
-	Bytes  int64         `json:"bytes"`
-	Method string        `json:"method,omitempty"`
-	Note   string        `json:"note,omitempty"`
-	Ran    time.Duration `json:"ran"`
+	Step    string        `json:"step"`
+	Bytes   int64         `json:"bytes"`
+	Method  string        `json:"method,omitempty"`
+	Note    string        `json:"note,omitempty"`
+	RunTime time.Duration `json:"run_time"`
 	// RedoneAtMost is how many bytes may have been done twice because of crashes.
-	RedoneAtMost int64 `json:"redone_at_most,omitempty"`
+	ReprocessedBytesMax int64 `json:"reprocessed_bytes_max,omitempty"`
 }
 
 // DiscoverInput is the host's look at a device. Known is the identity enrolled
 // before; zero at the first enrolment.
 type DiscoverInput struct {
-	Enrolment Enrolment       `json:"enrolment"`
-	UUID      string          `json:"uuid"`
-	Known     device.Identity `json:"known"`
-	Binding   int             `json:"binding,omitempty"`
+	Enrollment Enrollment      `json:"enrollment"`
+	UUID       string          `json:"uuid"`
+	Known      device.Identity `json:"known"`
+	Binding    int             `json:"binding,omitempty"`
 	// Replace: another piece than the enrolled one is what is wanted (D10).
 	Replace bool `json:"replace,omitempty"`
 	// MovedFrom is the name of the place that the piece Known had before (D10).
@@ -255,19 +253,19 @@ type DiscoverInput struct {
 }
 
 // ElsewhereInput asks for another device than Name that has the serial.
-type ElsewhereInput struct {
+type FindBySerialInput struct {
 	Name   string `json:"name"`
 	Serial string `json:"serial"`
 }
 
 // Elsewhere is the name of such a device, "" where none is known.
-type Elsewhere struct {
+type DeviceBySerial struct {
 	Name string `json:"name,omitempty"`
 }
 
 // StockInput is Publish, Reserve, Observe, Release and Withdraw. Expect is the
 // generation that the workflow knows, nil where it proves nothing.
-type StockInput struct {
+type ReservationRequest struct {
 	UUID string `json:"uuid"`
 	Name string `json:"name"`
 	// Owner nova: the provider is the one that Nova made for the device of this Name.
@@ -281,12 +279,10 @@ type StockInput struct {
 	Driver     string `json:"driver,omitempty"`
 	Expect     *int64 `json:"expect,omitempty"`
 	Generation int64  `json:"generation,omitempty"` // Release alone
-	// Raise: Observe burns the provider first (F4).
-	Raise bool `json:"raise,omitempty"`
 }
 
 // Stock is what the inventory says of a device at one moment.
-type Stock struct {
+type ReservationSnapshot struct {
 	Generation int64    `json:"generation"`
 	Total      int      `json:"total"`
 	Reserved   int      `json:"reserved"`
@@ -297,7 +293,7 @@ type Stock struct {
 }
 
 // Recalled is what an ended run of the same device tells: who had it then.
-type Recalled struct {
+type PreviousRun struct {
 	RunID    string `json:"run_id,omitempty"`
 	Instance string `json:"instance,omitempty"`
 }

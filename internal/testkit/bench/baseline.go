@@ -25,16 +25,16 @@ const renewedAt = 200
 // asked before. Time-outs are the product's too, where it has one of a kind: each is a
 // timer that the server keeps and later lets run out. Fields survive continue-as-new.
 type entity struct {
-	Enrolment  contract.Enrolment `json:"enrolment"`
-	Queue      string             `json:"queue"` // of the control activities
-	Host       contract.HostFacts `json:"host"`
-	State      device.State       `json:"state"`
-	Step       string             `json:"step,omitempty"`
-	Instance   string             `json:"instance,omitempty"`
-	Bindings   int                `json:"bindings,omitempty"`
-	Cleans     int                `json:"cleans,omitempty"`
-	Seq        int64              `json:"seq,omitempty"`
-	Generation int64              `json:"generation,omitempty"`
+	Enrolment  contract.Enrollment      `json:"enrolment"`
+	Queue      string                   `json:"queue"` // of the control activities
+	Host       contract.DiscoveryResult `json:"host"`
+	State      device.State             `json:"state"`
+	Step       string                   `json:"step,omitempty"`
+	Instance   string                   `json:"instance,omitempty"`
+	Bindings   int                      `json:"bindings,omitempty"`
+	Cleans     int                      `json:"cleans,omitempty"`
+	Seq        int64                    `json:"seq,omitempty"`
+	Generation int64                    `json:"generation,omitempty"`
 	// Least leaves out search attributes and continue-as-new.
 	Least bool `json:"least,omitempty"`
 }
@@ -100,7 +100,7 @@ func (e *entity) answer() bound {
 
 func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (bound, error) {
 	e.State = device.Unknown // nobody else's from here on
-	if err := e.inventory(ctx, contract.ActivityReserve, contract.StockInput{Expect: &e.Generation}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation}); err != nil {
 		return bound{}, err
 	}
 	e.State, e.Instance, e.Bindings = device.Allocated, in.Instance, e.Bindings+1
@@ -114,7 +114,7 @@ func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (bound, er
 
 func (e *entity) clean(ctx workflow.Context) error {
 	e.Cleans++
-	if err := e.inventory(ctx, contract.ActivityObserve, contract.StockInput{Raise: true, Expect: &e.Generation}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityEnsureReserved, contract.ReservationRequest{Expect: &e.Generation}); err != nil {
 		return err
 	}
 	e.State = device.Cleaning
@@ -123,7 +123,7 @@ func (e *entity) clean(ctx workflow.Context) error {
 			return err
 		}
 	}
-	if err := e.inventory(ctx, contract.ActivityRelease, contract.StockInput{Generation: e.Generation}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityUnreserve, contract.ReservationRequest{Generation: e.Generation}); err != nil {
 		return err
 	}
 	e.State, e.Step = device.Available, ""
@@ -141,16 +141,16 @@ func (e *entity) run(ctx workflow.Context, step string) error {
 		HeartbeatTimeout: 30 * time.Second, WaitForCancellation: true,
 	})
 	return workflow.ExecuteActivity(ctx, step, contract.StepInput{
-		Enrolment: e.Enrolment, Identity: e.Host.Identity, Operation: e.Host.Operation, Step: step,
+		Enrollment: e.Enrolment, Identity: e.Host.Identity, Operation: e.Host.Operation, Step: step,
 		Version: e.Host.Steps[step], Clean: workflow.GetInfo(ctx).FirstRunID, Number: e.Cleans, Seq: e.Seq,
 		Binding: e.Bindings, Generation: e.Generation, Budget: 15 * time.Minute, Verify: "full",
 	}).Get(ctx, nil)
 }
 
-func (e *entity) inventory(ctx workflow.Context, activity string, in contract.StockInput) error {
+func (e *entity) inventory(ctx workflow.Context, activity string, in contract.ReservationRequest) error {
 	in.UUID, in.Name = contract.DeviceUUID(e.Enrolment.Name), e.Enrolment.Name
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue, StartToCloseTimeout: 10 * time.Second})
-	var stock contract.Stock
+	var stock contract.ReservationSnapshot
 	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &stock)
 	e.Generation = stock.Generation
 	return err
@@ -177,14 +177,14 @@ func (e *entity) show(ctx workflow.Context) error {
 }
 
 func (e *entity) enroll(ctx workflow.Context) error {
-	in := contract.DiscoverInput{Enrolment: e.Enrolment, UUID: contract.DeviceUUID(e.Enrolment.Name)}
+	in := contract.DiscoverInput{Enrollment: e.Enrolment, UUID: contract.DeviceUUID(e.Enrolment.Name)}
 	opts := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: contract.HostQueue(e.Enrolment.Host), StartToCloseTimeout: time.Minute,
 	})
 	if err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, in).Get(opts, &e.Host); err != nil {
 		return err
 	}
-	if err := e.inventory(ctx, contract.ActivityPublish, contract.StockInput{Class: "CUSTOM_BENCH"}); err != nil {
+	if err := e.inventory(ctx, contract.ActivityEnsureProvider, contract.ReservationRequest{Class: "CUSTOM_BENCH"}); err != nil {
 		return err
 	}
 	return e.clean(ctx)

@@ -159,6 +159,6 @@ func TestEntity(t *testing.T) {
 		require.Equal(t, 5, upserts)
 		env.CancelWorkflow()
 	}, 3*time.Minute)
-	env.ExecuteWorkflow(entityWorkflow, entity{Enrolment: contract.Enrolment{Name: "d", Host: "h"}, Queue: contract.Queue})
+	env.ExecuteWorkflow(entityWorkflow, entity{Enrolment: contract.Enrollment{Name: "d", Host: "h"}, Queue: contract.Queue})
 	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
 }

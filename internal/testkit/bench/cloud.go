@@ -181,7 +181,7 @@ func (k *keeper) take(ctx context.Context, address string, size int64) (id strin
 	if err := os.WriteFile(k.path(name), make([]byte, size), 0o600); err != nil {
 		return "", err
 	}
-	handle, err := contract.Enroll(ctx, k.client, contract.EnrollInput{Import: true, Enrolment: contract.Enrolment{
+	handle, err := contract.Enroll(ctx, k.client, contract.EnrollInput{Import: true, Enrollment: contract.Enrollment{
 		Name: name, Host: k.host, Address: strings.ToLower(address), Driver: "block", Type: "DISK",
 		Settings: map[string]string{"path": k.path(name)}, Owner: device.OwnerNova, OneTimeUse: true,
 	}})
@@ -217,7 +217,7 @@ func (b *bench) sweeps(ctx context.Context, t testing.TB, c *cloud) (err error) 
 		return err
 	}
 	b.note("placement: a sweep looks at %d one-time-use providers of Nova's, of which %d are of enrolled devices; it is asked for by a signal to the workflow %s, when nothing has changed since the last",
-		n.providers, n.enrolled, contract.PlacementWorkflowID("default"))
+		n.providers, n.enrolled, contract.ReconcileWorkflowID("default"))
 	say(b.began, "placement: sweeps of free providers")
 	if err := b.sweep(ctx, c, k, "free", ids, freeSweepAtMost); err != nil {
 		return err
@@ -319,7 +319,7 @@ func (b *bench) sweep(ctx context.Context, c *cloud, k *keeper, are string, ids 
 }
 
 // look has the cloud's workflow sweep, and gives what it then tells.
-func (k *keeper) look(ctx context.Context) (contract.PlacementState, error) {
+func (k *keeper) look(ctx context.Context) (contract.InventoryReconcileState, error) {
 	// One that is under way began before this wish.
 	state, err := k.rest(ctx)
 	if err != nil {
@@ -328,25 +328,25 @@ func (k *keeper) look(ctx context.Context) (contract.PlacementState, error) {
 	if err := k.ask(ctx); err != nil {
 		return state, err
 	}
-	sweeps := state.Sweeps
-	return k.until(ctx, func(state contract.PlacementState) bool { return state.Sweeps > sweeps })
+	sweeps := state.FullRuns
+	return k.until(ctx, func(state contract.InventoryReconcileState) bool { return state.FullRuns > sweeps })
 }
 
 // ask asks the cloud's workflow for a sweep.
 func (k *keeper) ask(ctx context.Context) error {
-	return k.client.SignalWorkflow(ctx, contract.PlacementWorkflowID("default"), "", contract.SignalLookNow, contract.PlacementLook{Source: "bench"})
+	return k.client.SignalWorkflow(ctx, contract.ReconcileWorkflowID("default"), "", contract.SignalReconcileNow, contract.ReconcileRequest{Source: "bench"})
 }
 
 // rest waits until the cloud's workflow has swept and has nothing more to look at.
-func (k *keeper) rest(ctx context.Context) (contract.PlacementState, error) {
-	return k.until(ctx, func(state contract.PlacementState) bool { return state.Sweeps > 0 && !state.Due })
+func (k *keeper) rest(ctx context.Context) (contract.InventoryReconcileState, error) {
+	return k.until(ctx, func(state contract.InventoryReconcileState) bool { return state.FullRuns > 0 && !state.Requested })
 }
 
 // until asks the cloud's workflow until ok likes the answer. Where there is none yet it
 // goes on.
-func (k *keeper) until(ctx context.Context, ok func(contract.PlacementState) bool) (contract.PlacementState, error) {
-	ask := func() (state contract.PlacementState, err error) {
-		answer, err := k.client.QueryWorkflow(ctx, contract.PlacementWorkflowID("default"), "", contract.QueryPlacement)
+func (k *keeper) until(ctx context.Context, ok func(contract.InventoryReconcileState) bool) (contract.InventoryReconcileState, error) {
+	ask := func() (state contract.InventoryReconcileState, err error) {
+		answer, err := k.client.QueryWorkflow(ctx, contract.ReconcileWorkflowID("default"), "", contract.QueryReconcile)
 		if err != nil {
 			return state, err
 		}

@@ -42,7 +42,7 @@ func TestNoticeIn(t *testing.T) {
 	signaled(-4 * time.Second)
 	activity(-3*time.Second, time.Millisecond, "zero", host, 1)
 	signaled(10 * time.Millisecond)
-	activity(20*time.Millisecond, time.Millisecond, contract.ActivityObserve, contract.Queue, 1)
+	activity(20*time.Millisecond, time.Millisecond, contract.ActivityReadReservation, contract.Queue, 1)
 	activity(30*time.Millisecond, time.Millisecond, contract.ActivityDiscover, host, 1)
 	_, ok := noticeIn(events, host, sent)
 	require.False(t, ok, "no step yet")

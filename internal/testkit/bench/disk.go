@@ -210,7 +210,7 @@ func (w *wiper) turnover(ctx context.Context, name string) (map[string]time.Dura
 }
 
 // show is what `burnish show` tells of a device.
-func (w *wiper) show(ctx context.Context, name string) (v contract.View, err error) {
+func (w *wiper) show(ctx context.Context, name string) (v contract.DeviceStatus, err error) {
 	text, err := w.burnish(ctx, "show", name, "-o", "json")
 	if err != nil {
 		return v, err
@@ -232,7 +232,7 @@ func (w *wiper) cleaned(ctx context.Context, name string) (map[string]time.Durat
 		case device.Available:
 			took := map[string]time.Duration{}
 			for _, step := range v.Cleans[len(v.Cleans)-1].Steps {
-				took[step.Step] = step.Ran
+				took[step.Step] = step.RunTime
 			}
 			return took, nil
 		case device.Error:

@@ -25,7 +25,7 @@ type sample struct {
 	bytes   int // of the input
 	// what continue-as-new carries over beside the input
 	state device.State
-	facts *contract.Facts
+	facts *contract.StatusMemo
 }
 
 func (s *side) sample(ctx context.Context, id string, run idleRun) (sample, error) {
@@ -45,8 +45,8 @@ func (s *side) sample(ctx context.Context, id string, run idleRun) (sample, erro
 		return x, fmt.Errorf("%s continued as new without its state", id)
 	}
 	x.state = x.product.State.Device.State
-	if p := run.input.GetMemo().GetFields()[contract.MemoFacts]; p != nil {
-		x.facts = &contract.Facts{}
+	if p := run.input.GetMemo().GetFields()[contract.MemoStatus]; p != nil {
+		x.facts = &contract.StatusMemo{}
 		return x, convert.FromPayload(p, x.facts)
 	}
 	return x, nil
@@ -64,7 +64,7 @@ func (s *side) start(ctx context.Context, x sample, n int) error {
 	if x.facts != nil {
 		facts := *x.facts
 		facts.Name = name
-		options.Memo = map[string]any{contract.MemoFacts: facts}
+		options.Memo = map[string]any{contract.MemoStatus: facts}
 	}
 	if !s.product {
 		e := x.entity
@@ -73,7 +73,7 @@ func (s *side) start(ctx context.Context, x sample, n int) error {
 		return err
 	}
 	state := *x.product.State
-	state.Name, state.UUID, state.Enrolment.Name, state.Host.Identity.Serial = name, contract.DeviceUUID(name), name, name
+	state.Name, state.UUID, state.Enrollment.Name, state.Host.Identity.Serial = name, contract.DeviceUUID(name), name, name
 	_, err := s.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, State: &state})
 	return err
 }
@@ -181,7 +181,7 @@ func (x sample) describe() string {
 		if err != nil {
 			return err.Error()
 		}
-		fmt.Fprintf(&b, ": %d tenancies, %d cleans, %d updates remembered", len(st.Past), len(cleans), len(st.Recent))
+		fmt.Fprintf(&b, ": %d tenancies, %d cleans, %d updates remembered", len(st.History), len(cleans), len(st.Recent))
 	}
 	return b.String()
 }

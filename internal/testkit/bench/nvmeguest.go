@@ -164,7 +164,7 @@ func (b *bench) several(ctx context.Context, m *machine) error {
 	first, began, ended, end := all[0].StartedAt, all[0].StartedAt, all[0].EndedAt, all[0].EndedAt
 	var ran time.Duration
 	for _, c := range all {
-		ran += c.Ran
+		ran += c.RunTime
 		if c.StartedAt.Before(first) {
 			first = c.StartedAt
 		}

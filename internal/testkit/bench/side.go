@@ -49,8 +49,8 @@ type lap struct {
 	whole time.Duration // until the device was available again
 }
 
-func (s *side) enrolment(name string) contract.Enrolment {
-	e := contract.Enrolment{
+func (s *side) enrolment(name string) contract.Enrollment {
+	e := contract.Enrollment{
 		Name: name, Host: s.host, Driver: "fake", Type: "BENCH", Owner: device.OwnerSelf,
 		Settings: map[string]string{"size": fmt.Sprint(deviceSize)},
 	}
@@ -80,7 +80,7 @@ func (s *side) enroll(ctx context.Context, name string) (id string, err error) {
 	if _, err := s.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}); err != nil {
 		return "", err
 	}
-	in := contract.EnrollInput{Enrolment: s.enrolment(name), Provide: true}
+	in := contract.EnrollInput{Enrollment: s.enrolment(name), Provide: true}
 	if err := s.update(ctx, options.ID, contract.UpdateEnroll, in); err != nil {
 		return "", err
 	}

@@ -288,13 +288,13 @@ func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, 
 // idle are activities that do nothing but answer as the real ones do.
 var idle = bodies{
 	control: map[string]any{
-		contract.ActivityPublish: idleStock, contract.ActivityReserve: idleStock,
-		contract.ActivityObserve: idleStock, contract.ActivityRelease: idleStock,
+		contract.ActivityEnsureProvider: idleStock, contract.ActivityReserveForBind: idleStock,
+		contract.ActivityReadReservation: idleStock, contract.ActivityEnsureReserved: idleStock, contract.ActivityUnreserve: idleStock,
 	},
 	host: map[string]any{
-		contract.ActivityDiscover: func(_ context.Context, in contract.DiscoverInput) (contract.HostFacts, error) {
-			return contract.HostFacts{
-				Identity:  device.Identity{Serial: in.Enrolment.Name, Vendor: "Burnish", Model: "fake", Size: deviceSize},
+		contract.ActivityDiscover: func(_ context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
+			return contract.DiscoveryResult{
+				Identity:  device.Identity{Serial: in.Enrollment.Name, Vendor: "Burnish", Model: "fake", Size: deviceSize},
 				Operation: device.Shred, Steps: map[string]int{"zero": 1, "verify": 1},
 			}, nil
 		},
@@ -302,8 +302,8 @@ var idle = bodies{
 	},
 }
 
-func idleStock(_ context.Context, in contract.StockInput) (contract.Stock, error) {
-	return contract.Stock{Generation: in.Generation + 1, Total: 1}, nil
+func idleStock(_ context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+	return contract.ReservationSnapshot{Generation: in.Generation + 1, Total: 1}, nil
 }
 
 func idleStep(_ context.Context, in contract.StepInput) (contract.StepResult, error) {
@@ -338,7 +338,7 @@ type witnessed struct {
 // ExecuteActivity tells after a Release that worked.
 func (w *witnessed) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	result, err := w.Next.ExecuteActivity(ctx, in)
-	if info := activity.GetInfo(ctx); err == nil && info.ActivityType.Name == contract.ActivityRelease {
+	if info := activity.GetInfo(ctx); err == nil && info.ActivityType.Name == contract.ActivityUnreserve {
 		err = w.out.say(report{Released: info.WorkflowExecution.ID})
 	}
 	return result, err

@@ -228,19 +228,19 @@ func (s *site) quietly(args ...string) (string, error) {
 	return string(out), nil
 }
 
-func (s *site) devices() ([]contract.View, error) {
+func (s *site) devices() ([]contract.DeviceStatus, error) {
 	out, err := s.quietly("list", "-o", "json")
 	if err != nil {
 		return nil, err
 	}
 	var list struct {
-		Devices []contract.View `json:"devices"`
+		Devices []contract.DeviceStatus `json:"devices"`
 	}
 	return list.Devices, json.Unmarshal([]byte(out), &list)
 }
 
-func (s *site) device(name string) (contract.View, error) {
-	var v contract.View
+func (s *site) device(name string) (contract.DeviceStatus, error) {
+	var v contract.DeviceStatus
 	out, err := s.quietly("show", name, "-o", "json", "--timeout", "20s")
 	if err != nil {
 		return v, err

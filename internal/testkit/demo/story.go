@@ -264,7 +264,7 @@ func (s *site) clean(f file) error {
 	last := v.Cleans[len(v.Cleans)-1]
 	var twice int64
 	for _, step := range last.Steps {
-		twice += step.RedoneAtMost
+		twice += step.ReprocessedBytesMax
 	}
 	if twice > 2*steps.Chunk {
 		return fmt.Errorf("%s: the record says that up to %d bytes were done twice", f.name, twice)

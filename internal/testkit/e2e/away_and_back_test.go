@@ -11,7 +11,6 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
 
@@ -32,12 +31,12 @@ func TestKillServerPastTheHeartbeat(t *testing.T) {
 	s.Run(t, "all")
 	d := enrollDirty(t, s, "fake", 320*MiB, 50*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
-	require.NoError(t, s.Server.Kill())
+	s.Server.Kill(t)
 	outage(t, pastHeartbeat)
-	require.NoError(t, s.Server.Start(t.Context()))
+	require.NoError(t, s.Server.Start())
 	v := s.AwaitReturned(t, d, 120*time.Second)
 	require.Len(t, v.Cleans, 1)
-	require.Zero(t, v.Cleans[0].Steps[0].RedoneAtMost, "nothing crashed on the host")
+	require.Zero(t, v.Cleans[0].Steps[0].ReprocessedBytesMax, "nothing crashed on the host")
 }
 
 // S2.94–99: kill -9 of the server in mid-wipe, for longer than heartbeats are
@@ -50,9 +49,9 @@ func TestKillServer(t *testing.T) {
 	s.Run(t, "all")
 	d := enrollDirty(t, s, "fake", 256*MiB, 16*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
-	require.NoError(t, s.Server.Kill())
+	s.Server.Kill(t)
 	outage(t, 8*time.Second)
-	require.NoError(t, s.Server.Start(t.Context()))
+	require.NoError(t, s.Server.Start())
 	v := s.AwaitReturned(t, d, 90*time.Second)
 	require.Equal(t, "cleaned", v.Cleans[len(v.Cleans)-1].Outcome)
 	require.Len(t, v.Cleans, 1)
@@ -84,7 +83,7 @@ func TestPartition(t *testing.T) {
 	proxy.Heal()
 	v := s.AwaitReturned(t, d, 120*time.Second)
 	require.Len(t, v.Cleans, 1)
-	require.Zero(t, v.Cleans[0].Steps[0].RedoneAtMost, "nothing crashed")
+	require.Zero(t, v.Cleans[0].Steps[0].ReprocessedBytesMax, "nothing crashed")
 	require.True(t, w.Alive())
 }
 
@@ -93,7 +92,7 @@ func TestPartition(t *testing.T) {
 func secondHost(t *testing.T, s *Site) *Worker {
 	t.Helper()
 	w := s.Worker(t, "host")
-	w.Host, w.StateDir = site.NewHost(), filepath.Join(s.Dir, "elsewhere")
+	w.Host, w.StateDir = NewHost(), filepath.Join(s.Dir, "elsewhere")
 	w.Start(t)
 	return w
 }
@@ -157,7 +156,7 @@ func TestFrozenBeforeTheWipe(t *testing.T) {
 	s.Enroll(t, slow, "--provide")
 	s.AwaitMidWipe(t, slow, 0, 20*time.Second)
 	d := enrollDirty(t, s, "block", 8*MiB, 0)
-	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its slot", func(v contract.View) bool {
+	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its slot", func(v contract.DeviceStatus) bool {
 		return v.Progress != nil && strings.Contains(v.Progress.Waiting, "place 1")
 	})
 	Await(t, 20*time.Second, "the slot's holder to come near its end", func() (bool, string) {

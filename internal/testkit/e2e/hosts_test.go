@@ -12,7 +12,6 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
 
@@ -37,7 +36,7 @@ func TestHostUnreachable(t *testing.T) {
 			began := time.Now()
 			s.Unbind(t, "d1", "alice")
 			require.Less(t, time.Since(began), 5*time.Second, "the tenant does not wait (S3.18)")
-			v := s.AwaitDevice(t, "d1", 15*time.Second, "to need an operator", func(v contract.View) bool { return v.NeedsOperator })
+			v := s.AwaitDevice(t, "d1", 15*time.Second, "to need an operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
 			require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
 			require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 			require.Contains(t, v.Remedy, s.Host)
@@ -66,7 +65,7 @@ func TestHostUnreachableInMidWipe(t *testing.T) {
 	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 	w.Kill(t)
 	before, _ := s.Journal(t, "d1")
-	v := s.AwaitDevice(t, "d1", 60*time.Second, "to need an operator", func(v contract.View) bool { return v.NeedsOperator })
+	v := s.AwaitDevice(t, "d1", 60*time.Second, "to need an operator", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
 	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 	w.Start(t)
 	PollFast(t, 20*time.Second, "the wipe to go on", func() (bool, string) {
@@ -93,12 +92,10 @@ func TestSecondWorkerRefuses(t *testing.T) {
 		for _, role := range []string{"host", "all"} {
 			second := s.Worker(t, role)
 			second.StateDir = dir
-			require.NoError(t, second.Launch())
-			code, err := second.Wait(20 * time.Second)
-			require.NoError(t, err)
-			require.Equal(t, 1, code, "%s, role %s: %s", what, role, second.Log())
-			require.Contains(t, second.Log(), fmt.Sprintf("pid %d", first.PID()), what)
-			require.NotContains(t, second.Log(), "worker started", what)
+			second.Launch(t)
+			require.Equal(t, 1, second.Ended(t, 20*time.Second), "%s, role %s: %s", what, role, second.Log(t))
+			require.Contains(t, second.Log(t), fmt.Sprintf("pid %d", first.cmd.Process.Pid), what)
+			require.NotContains(t, second.Log(t), "worker started", what)
 		}
 	}
 	require.True(t, first.Alive())
@@ -119,7 +116,7 @@ func TestGracefulStop(t *testing.T) {
 			d := enrollDirty(t, s, kind, 256*MiB, 8*time.Second)
 			s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 			began := time.Now()
-			require.Zero(t, w.Stop(t, 12*time.Second), w.Log())
+			require.Zero(t, w.Stop(t, 12*time.Second), w.Log(t))
 			t.Logf("stopped in %.1f s", time.Since(began).Seconds())
 			e, _ := s.Journal(t, "d1")
 			require.False(t, e.Done, "the wipe was too quick for this test")
@@ -128,7 +125,7 @@ func TestGracefulStop(t *testing.T) {
 			w.Start(t)
 			v := s.AwaitReturned(t, d, 60*time.Second)
 			require.Len(t, v.Cleans, 1)
-			require.Zero(t, v.Cleans[0].Steps[0].RedoneAtMost)
+			require.Zero(t, v.Cleans[0].Steps[0].ReprocessedBytesMax)
 		})
 	}
 }
@@ -147,13 +144,11 @@ func TestTwoBindsAtOnce(t *testing.T) {
 	for round := range rounds {
 		s.AwaitReturned(t, d, 20*time.Second)
 		tenants := []string{fmt.Sprint("left", round), fmt.Sprint("right", round)}
-		results := make([]proc.Result, len(tenants))
+		results := make([]Result, len(tenants))
 		errs := make([]error, len(tenants))
 		var both sync.WaitGroup
 		for i, tenant := range tenants {
-			both.Go(func() {
-				results[i], errs[i] = s.Site.Burnish(t.Context(), "bind", "d1", "--instance", Instance(tenant))
-			})
+			both.Go(func() { results[i], errs[i] = s.burnish("bind", "d1", "--instance", Instance(tenant)) })
 		}
 		both.Wait()
 		winner := 0

@@ -22,7 +22,7 @@ func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
-	file := s.File("file", 4*MiB)
+	file := s.File(t, "file", 4*MiB)
 	file.Stamp(t, 1)
 	all := []Device{file}
 	if loop, ok := s.loop(t, "loop", 4*MiB); ok {
@@ -49,7 +49,7 @@ func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 	}
 	for _, d := range all {
 		before, _, _ := d.Count(t, 2)
-		v := s.AwaitDevice(t, d.Name, 60*time.Second, "to be in error", func(v contract.View) bool { return v.DeviceState == device.Error })
+		v := s.AwaitDevice(t, d.Name, 60*time.Second, "to be in error", func(v contract.DeviceStatus) bool { return v.DeviceState == device.Error })
 		require.Equal(t, string(device.CodeTargetBusy), v.Fault, v.LastError)
 		require.True(t, v.NeedsOperator)
 		require.True(t, v.Dirty)
@@ -72,7 +72,7 @@ func (s *Site) loop(t testing.TB, name string, size int64) (d Device, ok bool) {
 		t.Log("without a loop device: this is not root")
 		return d, false
 	}
-	under := s.File(name, size)
+	under := s.File(t, name, size)
 	under.Stamp(t, 1)
 	out, err := exec.Command("losetup", "--find", "--show", under.Path).CombinedOutput()
 	require.NoError(t, err, string(out))

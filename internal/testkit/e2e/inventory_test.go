@@ -15,7 +15,6 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/inventory/file"
-	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/suites/hardwaretest"
 	"burnish/workflows/contract"
 )
@@ -116,8 +115,7 @@ func TestStateDirectoryFull(t *testing.T) {
 	w.Start(t)
 	d := enrollDirty(t, s, "block", 256*MiB, 0)
 	PollFast(t, 20*time.Second, "d1 to be in mid-wipe", func() (bool, string) {
-		e, _, err := site.ReadJournal(w.StateDir, "d1")
-		require.NoError(t, err)
+		e, _ := journal(t, w.StateDir, "d1")
 		return e.Step == "zero" && e.Offset >= steps.Chunk, fmt.Sprintf("%+v", e)
 	})
 	empty := fill(t, w.StateDir)
@@ -126,8 +124,7 @@ func TestStateDirectoryFull(t *testing.T) {
 	require.Equal(t, device.Cleaning, v.DeviceState)
 	require.Contains(t, v.Progress.Waiting, "no space left")
 	s.RequireReserved(t, "d1", 1)
-	e, _, err := site.ReadJournal(w.StateDir, "d1")
-	require.NoError(t, err)
+	e, _ := journal(t, w.StateDir, "d1")
 	_, zero, _ := d.Count(t, 1)
 	require.LessOrEqual(t, e.Offset, int64(zero)*hardwaretest.Block, "the journal is ahead of the device")
 	empty()
@@ -210,7 +207,7 @@ func TestUsed(t *testing.T) {
 			allocate(t, s.Store(t), "d1", Instance("nova"))
 			d.Stamp(t, 5)
 			tt.look(t, s)
-			s.AwaitDevice(t, "d1", 20*time.Second, "to be the consumer's", func(v contract.View) bool {
+			s.AwaitDevice(t, "d1", 20*time.Second, "to be the consumer's", func(v contract.DeviceStatus) bool {
 				stamped, zero, other := d.Count(t, 5)
 				require.Equal(t, d.Blocks(), stamped, "%d zero and %d other blocks while it is %s", zero, other, v.DeviceState)
 				return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == Instance("nova")
@@ -273,7 +270,7 @@ func TestUsedWhileCleaning(t *testing.T) {
 			if hinted {
 				signalObserved(t, s)
 			}
-			s.AwaitDevice(t, "d1", 30*time.Second, "to be the consumer's", func(v contract.View) bool {
+			s.AwaitDevice(t, "d1", 30*time.Second, "to be the consumer's", func(v contract.DeviceStatus) bool {
 				require.NotEqual(t, device.Available, v.DeviceState)
 				return v.DeviceState == device.Allocated && *v.InstanceUUID == Instance("nova")
 			})

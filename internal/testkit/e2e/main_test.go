@@ -1,23 +1,16 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
-
-	"burnish/internal/testkit/site"
 )
 
-// root is the repository's, seen from this package's folder.
-const root = "../../.."
-
+// shared is the server of all tests that let it live.
 var (
-	programs site.Programs
-	// shared is the server of all tests that do not kill theirs.
-	shared *site.Server
+	shared   *Server
+	programs Programs
 )
 
 func TestMain(m *testing.M) {
@@ -36,16 +29,19 @@ func runAll(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if programs, err = site.Build(root, dir); err != nil {
+	defer func() {
+		if gone := os.RemoveAll(dir); err == nil {
+			err = gone
+		}
+	}()
+	if programs, err = Build(dir); err != nil {
 		return 1, err
 	}
-	shared = newServer(dir)
-	shared.Fast = true
-	if err := shared.Start(context.Background()); err != nil {
+	shared = NewServer(programs.Server, dir, true)
+	if err := shared.Start(); err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, shared.Stop()) }()
+	defer shared.Stop()
 	// Most tests wait for something most of the time.
 	if !given("test.parallel") {
 		if err := flag.Set("test.parallel", "4"); err != nil {
@@ -61,7 +57,19 @@ func given(name string) bool {
 	return found
 }
 
-// newServer is a server that is not started yet. It leaves processors to the others.
-func newServer(dir string) *site.Server {
-	return &site.Server{Program: programs.Server, Dir: dir, Env: []string{"GOMAXPROCS=2"}}
+// newSite is a site on the shared server.
+func newSite(t testing.TB) *Site {
+	t.Helper()
+	return NewSite(t, programs, shared)
+}
+
+// ownServer starts a server that the test may kill, with a site on it.
+func ownServer(t testing.TB) *Site {
+	t.Helper()
+	s := NewServer(programs.Server, t.TempDir(), false)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return NewSite(t, programs, s)
 }

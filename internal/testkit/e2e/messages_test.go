@@ -192,7 +192,7 @@ func TestSignalsInABurst(t *testing.T) {
 	d := s.Device(t, "fake", "d1", 64<<10, 0)
 	s.Enroll(t, d, "--provide", "--one-time-use")
 	s.AwaitReturned(t, d, 20*time.Second)
-	old := contract.Hint{Source: "test", Seen: "2001-01-01T00:00:00Z"}
+	old := contract.Hint{Source: "test", ObservedAt: "2001-01-01T00:00:00Z"}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range bursts {
 		s.Bind(t, "d1", fmt.Sprint("tenant", i))
@@ -263,7 +263,7 @@ func TestCleanSignal(t *testing.T) {
 	s.Signal(t, "d1", contract.SignalClean, nil)
 	s.AwaitReturned(t, d, 20*time.Second)
 	s.Signal(t, "d1", contract.SignalClean, map[string]string{"reason": "once more"})
-	v = s.AwaitDevice(t, "d1", 10*time.Second, "to refuse the clean", func(v contract.View) bool { return v.LastRefusal != "" })
+	v = s.AwaitDevice(t, "d1", 10*time.Second, "to refuse the clean", func(v contract.DeviceStatus) bool { return v.LastRefusal != "" })
 	require.Contains(t, v.LastRefusal, "available")
 	require.Equal(t, device.Available, v.DeviceState)
 	s.Bind(t, "d1", "alice")

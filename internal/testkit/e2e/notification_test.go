@@ -48,7 +48,7 @@ func (c *Cloud) awaitListening(t *testing.T, w *Worker, p *messagebus.Producer, 
 		return err == nil, fmt.Sprint(err)
 	})
 	Await(t, time.Minute, "the worker to listen", func() (bool, string) {
-		text := w.Log()
+		text := w.Log(t)
 		return strings.Count(text, "listening to Nova's notifications") >= nth, text
 	})
 }
@@ -96,9 +96,9 @@ func TestNotificationsAreEnough(t *testing.T) {
 	second := c.giveToTenant(t, p, d, provider, 2)
 	// The old tenancy's end comes once more.
 	require.NoError(t, p.Send(deleted))
-	looks := c.State(t).Looks
+	looks := c.State(t).PartialRuns
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), c.NovaHost)))
-	Await(t, time.Minute, "one more look", func() (bool, string) { return c.State(t).Looks > looks, "" })
+	Await(t, time.Minute, "one more look", func() (bool, string) { return c.State(t).PartialRuns > looks, "" })
 	v = c.Show(t, d.Name)
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Len(t, v.Cleans, 2)
@@ -125,9 +125,9 @@ func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 	c.EnrollNovaDevice(t, one)
 	c.EnrollNovaDevice(t, two)
 	instance := c.giveToTenant(t, p, one, pOne, 1)
-	is := func(d Device, consumer string) contract.View {
+	is := func(d Device, consumer string) contract.DeviceStatus {
 		t.Helper()
-		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", func(v contract.View) bool {
+		return c.AwaitDevice(t, d.Name, time.Minute, "to be "+consumer+"'s", func(v contract.DeviceStatus) bool {
 			return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == consumer
 		})
 	}
@@ -208,8 +208,8 @@ func TestEvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {
 	instance := c.Spawn(t, source)
 	from.Stamp(t, 1)
 	c.AwaitState(t, from.Name, time.Minute, device.Allocated)
-	sweeps := c.State(t).Sweeps
-	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).Sweeps >= sweeps+3, "" })
+	sweeps := c.State(t).FullRuns
+	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).FullRuns >= sweeps+3, "" })
 	from.RequireStamps(t, 1)
 	c.RequireStock(t, source, 1)
 	c.Destroy(t, instance)

@@ -59,8 +59,8 @@ func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 	c.Destroy(t, instance)
 	c.RequireStock(t, provider, 1)
 	require.Equal(t, device.Available, c.Show(t, d.Name).DeviceState, "nobody looked")
-	c.ReconcileNow(t, contract.PlacementLook{})
-	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned", func(v contract.View) bool {
+	c.ReconcileNow(t, contract.ReconcileRequest{})
+	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Available && len(v.Cleans) == 2
 	})
 	d.RequireZero(t)
@@ -93,7 +93,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	require.Equal(t, 3, strings.Count(out, "would be imported"), out)
 	for i, d := range []Device{free, used, left} {
 		// Files have no device_spec: each path is told beside the import.
-		in := contract.EnrollInput{Import: true, Enrolment: contract.Enrolment{
+		in := contract.EnrollInput{Import: true, Enrollment: contract.Enrollment{
 			Name: d.Name, Host: c.Host, Address: strings.SplitN(d.Name, "_", 2)[1], Driver: "block", Type: "DISK",
 			Settings: map[string]string{"path": d.Path}, Owner: device.OwnerNova, OneTimeUse: true,
 		}}
@@ -101,7 +101,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 		require.NoError(t, err, i)
 		var result contract.Result
 		require.NoError(t, handle.Get(t.Context(), &result), i)
-		require.Equal(t, device.Unknown, result.View.DeviceState)
+		require.Equal(t, device.Unknown, result.Device.DeviceState)
 	}
 	v := c.AwaitState(t, used.Name, time.Minute, device.Allocated)
 	require.Equal(t, tenant, *v.InstanceUUID)
@@ -118,7 +118,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	require.Contains(t, c.Must(t, "import", "--from", "placement"), "nothing to import")
 
 	c.Destroy(t, tenant)
-	c.ReconcileNow(t, contract.PlacementLook{Hosts: []string{strings.ToUpper(c.Host)}})
+	c.ReconcileNow(t, contract.ReconcileRequest{Hosts: []string{strings.ToUpper(c.Host)}})
 	c.AwaitState(t, used.Name, time.Minute, device.Available)
 	used.RequireZero(t)
 }
@@ -139,7 +139,7 @@ func TestForeignProvidersAreLeftAlone(t *testing.T) {
 	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=200ms")...)
 	r := c.Refused(t, device.CodeInventoryInvalid, c.EnrollArgs(own)...)
 	require.Contains(t, r.Stderr, "OWNER_CYBORG")
-	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).Sweeps >= 3, "" })
+	Await(t, time.Minute, "three sweeps", func() (bool, string) { return c.State(t).FullRuns >= 3, "" })
 	require.Equal(t, 1, c.State(t).Last.Unenrolled)
 	for _, e := range c.Recorder.Exchanges()[before:] {
 		require.False(t, e.Method != http.MethodGet && strings.Contains(e.Path, stranger), "%s %s", e.Method, e.Path)
@@ -235,7 +235,7 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	d.Stamp(t, 2)
 	w.Start(t)
 	c.Burnish(t, "clean", d.Name) // whatever it says
-	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", func(v contract.View) bool {
+	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == next
 	})
 	require.True(t, v.Dirty)

@@ -61,10 +61,10 @@ func TestCleanupTimeout(t *testing.T) {
 	require.NotEmpty(t, v.LastError)
 	s.RequireReserved(t, "d1", 1)
 	warned := false
-	for line := range strings.SplitSeq(w.Log(), "\n") {
+	for line := range strings.SplitSeq(w.Log(t), "\n") {
 		warned = warned || strings.Contains(line, "level=WARN") && strings.Contains(line, contract.DeviceUUID("d1")) && strings.Contains(line, "timeout")
 	}
-	require.True(t, warned, "no warning with the UUID in: %s", w.Log())
+	require.True(t, warned, "no warning with the UUID in: %s", w.Log(t))
 
 	// A longer budget is enough for what the shorter one was not.
 	require.Zero(t, w.Stop(t, 40*time.Second))
@@ -87,7 +87,7 @@ func TestCleanupTimeoutIsRunningTime(t *testing.T) {
 	s.Enroll(t, d)
 	w.Kill(t)
 	s.Must(t, "provide", "d1")
-	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its host", func(v contract.View) bool { return v.NeedsOperator })
+	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its host", func(v contract.DeviceStatus) bool { return v.NeedsOperator })
 	outage(t, 5*time.Second)
 	w.Start(t)
 	s.AwaitReturned(t, d, 30*time.Second)

@@ -50,7 +50,7 @@ func TestTerminate(t *testing.T) {
 	w.Start(t)
 	s.AwaitTenant(t, allocated, "alice", 2, 20*time.Second)
 	// What its inventory offered is unknown all the same, and cleaned (D8).
-	v := s.AwaitDevice(t, "available", 20*time.Second, "to be cleaned again", func(v contract.View) bool { return len(v.Cleans) > 0 })
+	v := s.AwaitDevice(t, "available", 20*time.Second, "to be cleaned again", func(v contract.DeviceStatus) bool { return len(v.Cleans) > 0 })
 	require.Equal(t, "cleaned", v.Cleans[0].Outcome)
 	s.AwaitReturned(t, available, 20*time.Second)
 	s.AwaitReturned(t, cleaning, 30*time.Second)
@@ -121,7 +121,7 @@ func TestCancel(t *testing.T) {
 	for range 2 {
 		run := s.Execution(t, "d1").GetRunId()
 		cancel()
-		v = s.AwaitDevice(t, "d1", 10*time.Second, "to say that it heard the Cancel", func(v contract.View) bool { return v.LastRefusal != "" })
+		v = s.AwaitDevice(t, "d1", 10*time.Second, "to say that it heard the Cancel", func(v contract.DeviceStatus) bool { return v.LastRefusal != "" })
 		require.Contains(t, v.LastRefusal, "Cancel")
 		Await(t, 10*time.Second, "a new run", func() (bool, string) {
 			now := s.Execution(t, "d1").GetRunId()

@@ -58,7 +58,7 @@ func TestTurnover(t *testing.T) {
 			for i, step := range []string{"zero", "verify"} {
 				require.Equal(t, step, last.Steps[i].Step)
 				require.Equal(t, d.Size, last.Steps[i].Bytes)
-				require.Zero(t, last.Steps[i].RedoneAtMost)
+				require.Zero(t, last.Steps[i].ReprocessedBytesMax)
 			}
 		})
 	}

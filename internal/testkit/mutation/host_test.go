@@ -57,7 +57,7 @@ var hostMutations = []mutation{
 	{
 		rule: "F6", name: "a reconciliation sends the time at which it read",
 		file: "activities/sweep.go",
-		old:  `, Seen: w.seen.Format(time.RFC3339Nano)}`,
+		old:  `, ObservedAt: w.seen.Format(time.RFC3339Nano)}`,
 		new:  `}`,
 		pkg:  "./activities", run: "TestOnlyThoseThatDifferAreHinted",
 	},
@@ -74,7 +74,7 @@ var hostMutations = []mutation{
 		rule: "S0.17", name: "Nova's provider is not deleted",
 		file: "activities/control.go",
 		old: `	if in.Owner == device.OwnerNova {
-		return contract.Stock{}, nil
+		return contract.ReservationSnapshot{}, nil
 	}
 `,
 		new: ``,

@@ -12,11 +12,8 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F4", name: "a clean reserves the device first",
 		file: "workflows/clean.go",
-		old: `	in := d.stockInput()
-	in.Raise = true
-`,
-		new: `	in := d.stockInput()
-`,
+		old:  `contract.ActivityEnsureReserved`,
+		new:  `contract.ActivityReadReservation`,
 		pkg: "./workflows", run: "cites F4",
 	},
 	{
@@ -42,7 +39,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F6", name: "a hint from before the binding is dropped",
-		file: "workflows/look.go",
+		file: "workflows/reconcile.go",
 		old:  `if err != nil || seen.Before(d.state.BoundAt) {`,
 		new:  `if err != nil || seen.IsZero() {`,
 		pkg:  "./workflows", run: "cites F6",
@@ -56,22 +53,22 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by provider at each read",
-		file: "workflows/look.go",
-		old:  `if kept && d.kept() && stock.Provider != provider && stock.Used == 0 {`,
-		new:  `if kept && d.kept() && stock.Provider == "-" && provider == "-" {`,
+		file: "workflows/reconcile.go",
+		old:  `if kept && d.knownClean() && stock.Provider != provider && stock.Used == 0 {`,
+		new:  `if kept && d.knownClean() && stock.Provider == "-" && provider == "-" {`,
 		pkg:  "./workflows", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by generation",
-		file: "workflows/look.go",
-		old:  `!d.state.Uncertain || d.kept()`,
-		new:  `!d.state.Uncertain`,
+		file: "workflows/reconcile.go",
+		old:  `!d.state.GenerationUncertain || d.knownClean()`,
+		new:  `!d.state.GenerationUncertain`,
 		pkg:  "./workflows", run: "TestUsedBetweenTheImportAndTheReturn",
 	},
 	{
 		rule: "F5", name: "reserving a device held clean notices who had it",
-		file: "workflows/look.go",
-		old: `		if !d.kept() {
+		file: "workflows/reconcile.go",
+		old: `		if !d.knownClean() {
 			in.Expect = nil
 		}
 `,
@@ -82,15 +79,15 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "D8", name: "a missing provider ends the import",
 		file: "workflows/resolve.go",
-		old:  `if f.Code == device.CodeNoProvider && since`,
-		new:  `if false && since`,
+		old:  `if f.Code == device.CodeNoProvider {`,
+		new:  `if false {`,
 		pkg:  "./workflows", run: "cites D8",
 	},
 	{
 		rule: "D8", name: "an import accepts its own provider only",
 		file: "workflows/resolve.go",
-		old:  `stock.Total == 1 && stock.Provider != imported && since`,
-		new:  `false && stock.Provider != imported && since`,
+		old:  `stock.Total == 1 && stock.Provider != imported`,
+		new:  `false && stock.Provider != imported`,
 		pkg:  "./workflows", run: "cites D8",
 	},
 	{
@@ -101,13 +98,6 @@ var lifecycleMutations = []mutation{
 		pkg:  "./workflows", run: "cites D8",
 	},
 	{
-		rule: "D8", name: "a run of an older worker keeps its order of commands",
-		file: "workflows/changes.go",
-		old:  `return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion`,
-		new:  `return change != "" || ctx == nil`,
-		pkg:  "./workflows", run: "TestReplay_EveryReleasedHistoryUnderEverySetting",
-	},
-	{
 		rule: "F4", name: "the instance found at the read also had it at the reservation",
 		file: "workflows/release.go",
 		old:  `if stock.Used > 0 { // and`,
@@ -116,7 +106,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "S0.15", name: "a device that is allocated and not reserved is reserved",
-		file: "workflows/look.go",
+		file: "workflows/reconcile.go",
 		old:  `d.state.Device.State == device.Allocated && s.Reserved < s.Total`,
 		new:  `false`,
 		pkg:  "./workflows", run: "cites S0.15",
@@ -124,22 +114,22 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "S2.40", name: "a retired device is reserved",
 		file: "workflows/operator.go",
-		old:  `d.state.Intent.Raise || raise`,
-		new:  `d.state.Intent.Raise || raise && false`,
+		old:  `d.state.Intent.EnsureReserved || raise`,
+		new:  `d.state.Intent.EnsureReserved || raise && false`,
 		pkg:  "./workflows", run: "TestRetiredIsBurned",
 	},
 	{
 		rule: "D9", name: "a bind notices a re-created provider",
 		file: "workflows/bind.go",
-		old:  `if err == nil && d.remade(stock) {`,
+		old:  `if err == nil && d.providerRecreated(stock) {`,
 		new:  `if false {`,
 		pkg:  "./workflows", run: "TestABindAfterAProviderMadeAnew",
 	},
 	{
 		rule: "D9", name: "a claim does not hide a re-created provider",
-		file: "workflows/look.go",
-		old:  `if d.remade(stock) && since(`,
-		new:  `if false && since(`,
+		file: "workflows/reconcile.go",
+		old:  `if d.providerRecreated(stock) {`,
+		new:  `if false {(`,
 		pkg:  "./workflows", run: "TestABindAfterAProviderMadeAnew",
 	},
 	{
@@ -172,7 +162,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F10", name: "the numbers in the host's record count",
-		file: "workflows/look.go",
+		file: "workflows/reconcile.go",
 		old:  `r.Seq > d.state.Seq || r.Binding`,
 		new:  `false || r.Binding`,
 		pkg:  "./workflows", run: "TestBindFindsANewerInventory TestDoubtKeepsTheTenant TestDuplicateOfADoubtIsNothing TestHostKnowsNewer TestInventoryKnowsNewer TestLookThatBurnsBesideAClean TestNumbersNeverGoBack TestRunOfAnEarlierLifeIsNoWitness TestUnknownWaitsForItsInventory",
@@ -194,15 +184,15 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F23", name: "a serial seen in a second slot is not returned",
 		file: "workflows/release.go",
-		old:  `if d.state.Intent.Twin != "" {`,
+		old:  `if d.state.Intent.DuplicateAt != "" {`,
 		new:  `if false {`,
 		pkg:  "./workflows", run: "cites F23",
 	},
 	{
 		rule: "F23", name: "an unreachable host clears no duplicate",
-		file: "workflows/look.go",
-		old:  `case d.state.Intent.Twin != "" && !tells:`,
-		new:  `case d.state.Intent.Twin != "" && f == nil:`,
+		file: "workflows/reconcile.go",
+		old:  `case d.state.Intent.DuplicateAt != "" && !tells:`,
+		new:  `case d.state.Intent.DuplicateAt != "" && f == nil:`,
 		pkg:  "./workflows", run: "cites F23",
 	},
 	{

@@ -109,7 +109,7 @@ func (s *Site) Must(ctx context.Context, args ...string) (string, error) {
 }
 
 // Show is `burnish show -o json`.
-func (s *Site) Show(ctx context.Context, name string) (v contract.View, err error) {
+func (s *Site) Show(ctx context.Context, name string) (v contract.DeviceStatus, err error) {
 	out, err := s.Must(ctx, "show", name, "-o", "json")
 	if err != nil {
 		return v, err
@@ -118,17 +118,17 @@ func (s *Site) Show(ctx context.Context, name string) (v contract.View, err erro
 }
 
 // List is `burnish list -o json`.
-func (s *Site) List(ctx context.Context) ([]contract.View, error) {
+func (s *Site) List(ctx context.Context) ([]contract.DeviceStatus, error) {
 	out, err := s.Must(ctx, "list", "-o", "json")
 	if err != nil {
 		return nil, err
 	}
-	var list struct{ Devices []contract.View }
+	var list struct{ Devices []contract.DeviceStatus }
 	return list.Devices, json.Unmarshal([]byte(out), &list)
 }
 
 // AwaitDevice polls Show until ok accepts the device. A call that fails counts as not yet.
-func (s *Site) AwaitDevice(ctx context.Context, name string, within time.Duration, what string, ok func(contract.View) bool) (v contract.View, err error) {
+func (s *Site) AwaitDevice(ctx context.Context, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) (v contract.DeviceStatus, err error) {
 	err = proc.Await(ctx, within, proc.PollEvery, name+" "+what, func() (bool, string) {
 		var err error
 		v, err = s.Show(ctx, name)
@@ -137,7 +137,7 @@ func (s *Site) AwaitDevice(ctx context.Context, name string, within time.Duratio
 	return v, err
 }
 
-func describe(v contract.View, err error) string {
+func describe(v contract.DeviceStatus, err error) string {
 	if err != nil {
 		return err.Error()
 	}
@@ -146,8 +146,8 @@ func describe(v contract.View, err error) string {
 }
 
 // AwaitState waits for one of the states.
-func (s *Site) AwaitState(ctx context.Context, name string, within time.Duration, states ...device.State) (contract.View, error) {
-	return s.AwaitDevice(ctx, name, within, fmt.Sprintf("to be %v", states), func(v contract.View) bool {
+func (s *Site) AwaitState(ctx context.Context, name string, within time.Duration, states ...device.State) (contract.DeviceStatus, error) {
+	return s.AwaitDevice(ctx, name, within, fmt.Sprintf("to be %v", states), func(v contract.DeviceStatus) bool {
 		return slices.Contains(states, v.DeviceState)
 	})
 }
@@ -173,12 +173,9 @@ func (s *Site) Provider(name string) (p Provider, err error) {
 	return p, json.Unmarshal(text, &p)
 }
 
-// Journal reads the resume point that the host keeps of a device, false where there is none.
-func (s *Site) Journal(name string) (host.Entry, bool, error) { return ReadJournal(s.State, name) }
-
-// ReadJournal is Journal of a worker with a state directory of its own.
-func ReadJournal(stateDir, name string) (e host.Entry, found bool, err error) {
-	text, err := os.ReadFile(filepath.Join(stateDir, "journal", name+".json"))
+// Journal reads the host's resume point of a device, false where there is none.
+func (s *Site) Journal(name string) (e host.Entry, found bool, err error) {
+	text, err := os.ReadFile(filepath.Join(s.State, "journal", name+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, false, nil
 	}

@@ -14,60 +14,60 @@ import (
 
 // WorkflowHost is the type of the one workflow per host that finds its devices by
 // itself (S2.6).
-const WorkflowHost = "Host"
+const WorkflowHostScan = "HostScan"
 
 // HostWorkflowID is the ID of a host's workflow.
-func HostWorkflowID(host string) string { return "host/" + strings.ToLower(host) }
+func HostScanWorkflowID(host string) string { return "host/" + strings.ToLower(host) }
 
 // SignalLookNow asks the host's workflow for one survey; its input is a LookNow.
-const SignalLookNow = "look_now"
+const SignalScanNow = "scan_now"
 
 // QueryHost answers with a HostState.
-const QueryHost = "host"
+const QueryHostScan = "host_scan"
 
 // ActivitySurvey is the host worker's look at which devices are there.
-const ActivitySurvey = "Survey"
+const ActivityScanHost = "ScanHost"
 
 // HostStartOptions are those of every start of a host's workflow.
-func HostStartOptions(host string) client.StartWorkflowOptions {
+func HostScanStartOptions(host string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID: HostWorkflowID(host), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
+		ID: HostScanWorkflowID(host), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}
 }
 
 // LookNow says that what the host sees has changed, or that its worker started.
-type LookNow struct {
+type ScanRequest struct {
 	Source string `json:"source,omitempty"`
 	// Started: the host's worker started; what was refused is tried once more.
-	Started bool `json:"started,omitempty"`
+	WorkerStarted bool `json:"worker_started,omitempty"`
 }
 
 // HostInput starts the workflow of a host; with a State it goes on from an earlier run.
-type HostInput struct {
-	Host  string     `json:"host"`
-	State *HostState `json:"state,omitempty"`
+type HostScanInput struct {
+	Host  string         `json:"host"`
+	State *HostScanState `json:"state,omitempty"`
 }
 
 // HostState survives continue-as-new. Add fields, never rename one.
-type HostState struct {
+type HostScanState struct {
 	Schema int    `json:"schema"`
 	Host   string `json:"host"`
 	// Due: a survey was asked for and is not done; Started is LookNow's.
-	Due     bool `json:"due,omitempty"`
-	Started bool `json:"started,omitempty"`
+	Requested     bool `json:"requested,omitempty"`
+	WorkerStarted bool `json:"worker_started,omitempty"`
 	// Told is what each device was last known by: name and Digest.
-	Told map[string]string `json:"told,omitempty"`
+	KnownDigests map[string]string `json:"known_digests,omitempty"`
 	// Refused are the devices that are there and could not be enrolled.
 	Refused []RefusedDevice `json:"refused,omitempty"`
 	// Missing are the enrolled devices that are not there.
 	Missing []string `json:"missing,omitempty"`
 	// Surveys counts those that were done, Enrolled the devices that they enrolled.
-	Surveys  int `json:"surveys,omitempty"`
+	Scans    int `json:"scans,omitempty"`
 	Enrolled int `json:"enrolled,omitempty"`
 	// Last is the last survey that was done, LookedAt its end.
-	Last     SurveyCounts `json:"last"`
-	LookedAt time.Time    `json:"looked_at,omitzero"`
+	Last      ScanCounts `json:"last"`
+	ScannedAt time.Time  `json:"scanned_at,omitzero"`
 	// Fault is why the last survey did not come to its end.
 	Fault *device.Fault `json:"fault,omitempty"`
 }
@@ -83,27 +83,27 @@ type RefusedDevice struct {
 }
 
 // SurveyInput is one look at which devices are there, with what the last one told.
-type SurveyInput struct {
-	Host    string            `json:"host"`
-	Told    map[string]string `json:"told,omitempty"`
-	Refused []RefusedDevice   `json:"refused,omitempty"`
-	Missing []string          `json:"missing,omitempty"`
+type ScanInput struct {
+	Host         string            `json:"host"`
+	KnownDigests map[string]string `json:"known_digests,omitempty"`
+	Refused      []RefusedDevice   `json:"refused,omitempty"`
+	Missing      []string          `json:"missing,omitempty"`
 	// Again: what was refused is tried once more.
-	Again bool `json:"again,omitempty"`
+	RetryRefused bool `json:"retry_refused,omitempty"`
 }
 
 // Surveyed is what a survey found. Told holds what is new or changed, Gone what is no
 // longer to be kept; Refused and Missing are whole.
-type Surveyed struct {
-	Told    map[string]string `json:"told,omitempty"`
-	Gone    []string          `json:"gone,omitempty"`
-	Refused []RefusedDevice   `json:"refused,omitempty"`
-	Missing []string          `json:"missing,omitempty"`
-	Counts  SurveyCounts      `json:"counts"`
+type ScanResult struct {
+	NewDigests     map[string]string `json:"new_digests,omitempty"`
+	RemovedDigests []string          `json:"removed_digests,omitempty"`
+	Refused        []RefusedDevice   `json:"refused,omitempty"`
+	Missing        []string          `json:"missing,omitempty"`
+	Counts         ScanCounts        `json:"counts"`
 }
 
 // SurveyCounts is a survey in numbers.
-type SurveyCounts struct {
+type ScanCounts struct {
 	Found    int `json:"found"`
 	Enrolled int `json:"enrolled"`
 	// Hinted counts the devices that were asked to look for themselves.
@@ -117,7 +117,7 @@ type SurveyCounts struct {
 // Enroll starts the device's workflow where there is none and sends it the update
 // enroll. It returns once the update was accepted or refused; the handle has the answer.
 func Enroll(ctx context.Context, c client.Client, in EnrollInput) (client.WorkflowUpdateHandle, error) {
-	name := in.Enrolment.Name
+	name := in.Enrollment.Name
 	return c.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: c.NewWithStartWorkflowOperation(StartOptions(name), WorkflowDeviceLifecycle, DeviceInput{Name: name}),
 		UpdateOptions:          UpdateOptions(name, UpdateEnroll, in),

@@ -12,62 +12,65 @@ import (
 
 // WorkflowPlacement is the type of the one workflow per cloud that looks at the
 // providers in its Placement (S0.30).
-const WorkflowPlacement = "Placement"
+const WorkflowInventoryReconcile = "InventoryReconcile"
 
 // PlacementWorkflowID is the ID of a cloud's workflow.
-func PlacementWorkflowID(cloud string) string { return "placement/" + strings.ToLower(cloud) }
+func ReconcileWorkflowID(cloud string) string { return "placement/" + strings.ToLower(cloud) }
 
-// QueryPlacement answers with a PlacementState.
-const QueryPlacement = "placement"
+// SignalReconcileNow asks for a reconciliation at once; its input is a ReconcileRequest.
+const SignalReconcileNow = "reconcile_now"
+
+// QueryReconcile answers with a PlacementState.
+const QueryReconcile = "inventory_reconcile"
 
 // UpdateCandidates asks which devices could be imported; it answers with Candidates.
 const UpdateCandidates = "candidates"
 
 // Activities of a control worker with a Placement.
 const (
-	ActivitySweep      = "Sweep"
-	ActivityCandidates = "Candidates"
+	ActivityReconcileInventory = "ReconcileInventory"
+	ActivityCandidates         = "Candidates"
 )
 
 // PlacementStartOptions are those of every start of a cloud's workflow.
-func PlacementStartOptions(cloud string) client.StartWorkflowOptions {
+func ReconcileStartOptions(cloud string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID: PlacementWorkflowID(cloud), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
+		ID: ReconcileWorkflowID(cloud), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}
 }
 
 // PlacementLook is the input of the signal look_now to a cloud's workflow. Without Hosts
 // and Instances it asks for a whole sweep.
-type PlacementLook struct {
+type ReconcileRequest struct {
 	Source string `json:"source,omitempty"`
 	// Hosts and Instances say where something happened: the devices of these hosts, in
 	// Burnish's names, and those that these instances have.
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
 	// Everywhere asks for a whole sweep beside that.
-	Everywhere bool `json:"everywhere,omitempty"`
+	Full bool `json:"full,omitempty"`
 	// Every is the pause between two sweeps, from now on; nil changes nothing, 0 is none.
-	Every *time.Duration `json:"every,omitempty"`
+	Interval *time.Duration `json:"interval,omitempty"`
 }
 
 // PlacementInput starts the workflow of a cloud, with the pause between two sweeps; with
 // a State it goes on from an earlier run.
-type PlacementInput struct {
-	Cloud string          `json:"cloud"`
-	Every time.Duration   `json:"every,omitempty"`
-	State *PlacementState `json:"state,omitempty"`
+type InventoryReconcileInput struct {
+	Cloud    string                   `json:"cloud"`
+	Interval time.Duration            `json:"interval,omitempty"`
+	State    *InventoryReconcileState `json:"state,omitempty"`
 }
 
 // PlacementState survives continue-as-new. Add fields, never rename one.
-type PlacementState struct {
+type InventoryReconcileState struct {
 	Schema int    `json:"schema"`
 	Cloud  string `json:"cloud"`
 	// Every is the pause between two sweeps, 0 where there is none; Next is when the next
 	// one is due, Due that one is asked for.
-	Every time.Duration `json:"every,omitempty"`
-	Next  time.Time     `json:"next,omitzero"`
-	Due   bool          `json:"due,omitempty"`
+	Interval  time.Duration `json:"interval,omitempty"`
+	Next      time.Time     `json:"next,omitzero"`
+	Requested bool          `json:"requested,omitempty"`
 	// Hosts and Instances are those at which a look is asked for and not done.
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
@@ -76,10 +79,10 @@ type PlacementState struct {
 	Missing    []string   `json:"missing,omitempty"`
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
 	// Sweeps counts whole sweeps, Looks those at some hosts.
-	Sweeps  int         `json:"sweeps,omitempty"`
-	Looks   int         `json:"looks,omitempty"`
-	Last    SweepCounts `json:"last"`
-	SweptAt time.Time   `json:"swept_at,omitzero"`
+	FullRuns     int             `json:"full_runs,omitempty"`
+	PartialRuns  int             `json:"partial_runs,omitempty"`
+	Last         ReconcileCounts `json:"last"`
+	ReconciledAt time.Time       `json:"reconciled_at,omitzero"`
 	// Fault is why the last sweep or look did not come to its end.
 	Fault *device.Fault `json:"fault,omitempty"`
 }
@@ -94,7 +97,7 @@ type Mismatch struct {
 }
 
 // SweepInput is one sweep: of everything, or, with Hosts or Instances, of their devices.
-type SweepInput struct {
+type ReconcileInput struct {
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
 	// Missing are the devices that had no provider before: they are told once.
@@ -102,14 +105,14 @@ type SweepInput struct {
 }
 
 // Swept is what a sweep found. Missing is whole where the sweep was.
-type Swept struct {
-	Missing    []string    `json:"missing,omitempty"`
-	Mismatches []Mismatch  `json:"mismatches,omitempty"`
-	Counts     SweepCounts `json:"counts"`
+type ReconcileResult struct {
+	Missing    []string        `json:"missing,omitempty"`
+	Mismatches []Mismatch      `json:"mismatches,omitempty"`
+	Counts     ReconcileCounts `json:"counts"`
 }
 
 // SweepCounts is a sweep in numbers.
-type SweepCounts struct {
+type ReconcileCounts struct {
 	// Providers counts those that were looked at, Devices the enrolled ones they were
 	// compared with, Hinted those of them that were asked to look for themselves.
 	Providers int `json:"providers"`
@@ -127,7 +130,7 @@ type SweepCounts struct {
 type CandidatesInput struct {
 	Host  string `json:"host,omitempty"`
 	After string `json:"after,omitempty"`
-	Most  int    `json:"most"`
+	Limit int    `json:"limit"`
 }
 
 // Candidates answers; More says that there are others after the last.

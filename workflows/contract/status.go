@@ -14,7 +14,7 @@ type CleanStep struct {
 }
 
 // ViewProgress is how far the running step is.
-type ViewProgress struct {
+type StatusProgress struct {
 	Percent float64 `json:"percent"`
 	Done    int64   `json:"done_bytes"`
 	Total   int64   `json:"total_bytes"`
@@ -24,7 +24,7 @@ type ViewProgress struct {
 }
 
 // View is one device as the command line, the HTTP API and the query show it.
-type View struct {
+type DeviceStatus struct {
 	UUID              string            `json:"uuid"`
 	Name              string            `json:"name"`
 	Type              string            `json:"type"`
@@ -40,7 +40,7 @@ type View struct {
 	Maintenance       bool              `json:"maintenance"`
 	MaintenanceReason string            `json:"maintenance_reason"`
 	CleanStep         *CleanStep        `json:"clean_step"`
-	Progress          *ViewProgress     `json:"progress"`
+	Progress          *StatusProgress   `json:"progress"`
 	InstanceUUID      *string           `json:"instance_uuid"`
 	LastError         string            `json:"last_error"`
 	LastRefusal       string            `json:"last_refusal"`
@@ -64,7 +64,7 @@ type View struct {
 
 // Facts is the Memo `facts`: what a listing shows beyond the search attributes. It
 // changes rarely: a normal turnover writes it not once.
-type Facts struct {
+type StatusMemo struct {
 	Name              string            `json:"name"`
 	Vendor            string            `json:"vendor,omitempty"`
 	Model             string            `json:"model,omitempty"`
@@ -88,4 +88,4 @@ type Facts struct {
 }
 
 // MemoFacts is the Memo's key.
-const MemoFacts = "facts"
+const MemoStatus = "status"
