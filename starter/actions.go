@@ -13,20 +13,20 @@ import (
 
 // manyUsage is the part of the usage that all commands on several devices share.
 const manyUsage = `      --state S[,S…], --type T, --host H, --model M, --fault CODE
-                            instead of NAMEs: all devices of which that holds
-      --dry-run             say what would be done, and send nothing
-  -y, --yes                 do not ask, also above 10 devices
+                            instead of NAMEs: all devices that match
+      --dry-run             print what would be done; send nothing
+  -y, --yes                 do not ask for confirmation above 10 devices
   -o, --output table|json|yaml
       --timeout DURATION    for each device (30s)
 
-Several devices: one line each, and a failure does not stop the rest.
+With several devices it prints one line for each. A failure does not stop the rest.
 `
 
-const provideUsage = `burnish provide: hand a manageable device to the pool, by way of a clean
+const provideUsage = `burnish provide: clean a manageable device and make it available
 
 usage: burnish provide NAME… [flags]
 
-      --wait                until the clean is over; --timeout then limits that
+      --wait                wait for the end of the clean, at most --timeout
       --reason TEXT         why; kept with the device
 ` + manyUsage + `
 example:
@@ -37,12 +37,13 @@ const cleanUsage = `burnish clean: clean a device now
 
 usage: burnish clean NAME… [flags]
 
-From error: the whole clean again. From manageable: named steps, which never make a
-device clean in the eyes of the pool. Held because automated cleaning is off: begin.
+In state error: repeats the whole clean. In state manageable: runs named steps; they
+never clear the dirty flag. In state pending_cleaning while automated cleaning is off:
+starts the clean.
 
       --steps A[,B…]        these steps alone
       --runbook R           the steps of a runbook
-      --wait                until the clean is over; --timeout then limits that
+      --wait                wait for the end of the clean, at most --timeout
       --reason TEXT         why; kept with the clean
 ` + manyUsage + `
 example:
@@ -50,7 +51,7 @@ example:
   burnish clean h1_0000:01:00.0 --wait
 `
 
-const abortUsage = `burnish abort: end the running clean; the device is then in error
+const abortUsage = `burnish abort: stop the running clean; the device goes to state error
 
 usage: burnish abort NAME… [flags]
 
@@ -70,30 +71,30 @@ example:
   burnish manage h1_0000:01:00.0
 `
 
-const maintainUsage = `burnish maintain: hold a device back from new tenants, or let it go again
+const maintainUsage = `burnish maintain: put a device on hold for new tenants, or release it
 
 usage: burnish maintain NAME… --reason R [flags]
        burnish maintain NAME… --off [flags]
 
-      --reason R            why it is held
-      --off                 end the hold
+      --reason R            why it is put on hold
+      --off                 release it
 ` + manyUsage + `
 example:
   burnish maintain --host h1 --reason "kernel upgrade" --yes
 `
 
-const retireUsage = `burnish retire: out of service, permanently reserved
+const retireUsage = `burnish retire: take a device out of service; it stays permanently reserved
 
 usage: burnish retire NAME… --reason R [flags]
 
       --reason R            why
-      --lost                the hardware is gone: its host is not asked
+      --lost                the hardware is gone; do not contact its host
 ` + manyUsage + `
 example:
   burnish retire h1_0000:01:00.0 --reason "worn out"
 `
 
-const forgetUsage = `burnish forget: end a retired device's record
+const forgetUsage = `burnish forget: delete a retired device's record
 
 usage: burnish forget NAME [flags]
 
@@ -104,7 +105,10 @@ example:
   burnish forget h1_0000:01:00.0
 `
 
-// order is what a command sends to each of its devices.
+// onHold is the result of maintain, which does not change the state.
+const onHold = "on hold"
+
+// action is what a command sends to each of its devices.
 type action struct {
 	verb   string // what would be done
 	done   string // what was done
@@ -151,7 +155,7 @@ func (a *app) cleanCommand() *cobra.Command {
 				return action{}, usagef("--steps holds an empty name")
 			}
 		}
-		past := "told to clean"
+		past := "clean requested"
 		if wait {
 			past = "cleaned"
 		}
@@ -167,7 +171,7 @@ func (a *app) cleanCommand() *cobra.Command {
 func (a *app) abortCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("abort", abortUsage, func() (action, error) {
-		return action{verb: "abort", done: "told to abort", update: contract.UpdateAbort, input: in}, nil
+		return action{verb: "abort", done: "abort requested", update: contract.UpdateAbort, input: in}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	return cmd
@@ -190,11 +194,11 @@ func (a *app) maintainCommand() *cobra.Command {
 		case in.Off && in.Reason != "":
 			return action{}, usagef("--reason and --off exclude each other")
 		case in.Off:
-			return action{verb: "let go", done: "let go", update: contract.UpdateMaintain, input: in}, nil
+			return action{verb: "release", done: "released from hold", update: contract.UpdateMaintain, input: in}, nil
 		case in.Reason == "":
-			return action{}, usagef("--reason is missing: say why it is held, or --off")
+			return action{}, usagef("--reason is missing: say why the device is put on hold, or use --off")
 		}
-		return action{verb: "hold", done: "held", update: contract.UpdateMaintain, input: in}, nil
+		return action{verb: "hold", done: onHold, update: contract.UpdateMaintain, input: in}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&in.Off, "off", false, "")
@@ -205,7 +209,7 @@ func (a *app) retireCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("retire", retireUsage, func() (action, error) {
 		if in.Reason = strings.TrimSpace(in.Reason); in.Reason == "" {
-			return action{}, usagef("--reason is missing: a retired device is permanently reserved")
+			return action{}, usagef("--reason is missing: a retired device stays permanently reserved")
 		}
 		return action{verb: "retire", done: "retired", update: contract.UpdateRetire, input: in}, nil
 	})
@@ -259,7 +263,7 @@ func (a *app) actCommand(use, usage string, read func() (action, error)) *cobra.
 	return cmd
 }
 
-// act sends the order to the devices of these names, or to those chosen.
+// actOnDevices sends the order to the devices of these names, or to those chosen.
 func (a *app) actOnDevices(ctx context.Context, command string, c *selection, names []string, o action) error {
 	limited, cancel := a.waitLimit(ctx)
 	defer cancel()
@@ -297,7 +301,7 @@ func (a *app) actOnDevices(ctx context.Context, command string, c *selection, na
 	})
 }
 
-// rehearse says what an order would do.
+// dryRun says what an order would do.
 func (a *app) dryRun(names []string, o action) error {
 	return a.forEachDevice(len(names), 1, func(i int) outcome {
 		return done(names[i], fmt.Sprintf("%s: would %s it", names[i], o.verb))

@@ -31,52 +31,52 @@ type app struct {
 	writing sync.Mutex // one line at a time, from whichever device it comes
 }
 
-const rootUsage = `burnish: passthrough devices from one tenant to the next, burned, cleaned, returned
+const rootUsage = `burnish: cleans passthrough devices between tenants
 
 usage: burnish COMMAND [flags]
 
 devices
-  enroll    take devices into service, one by flags or many from a file
-  list      all devices, or those that a filter names
-  show      one device, with the running step's progress
-  steps     the steps of a device's clean, in order
-  history   a device's past: its tenancies and its cleans
-  watch     the devices that are being cleaned, as it goes on
+  enroll    take devices into service: one by flags, or many from a file
+  list      list devices
+  show      show one device and the progress of its running step
+  steps     list the steps of a device's full clean, in order
+  history   list a device's bindings and cleans
+  watch     follow the running cleans
 tenants
-  bind      burn a device and give it to an instance
-  unbind    end an instance's tenancy; the clean begins by itself
-  rebuild   the instance keeps its device; nothing is cleaned
+  bind      reserve a device and bind it to an instance
+  unbind    end an instance's binding; the clean then starts by itself
+  rebuild   rebuild an instance; it keeps its device, and nothing is cleaned
 operators
-  provide   hand a manageable device to the pool, by way of a clean
-  clean     clean a device now: again after a failure, or by named steps
-  abort     end the running clean
+  provide   clean a manageable device and make it available
+  clean     clean a device now: again after a failure, or with named steps
+  abort     stop the running clean
   manage    take a device out of the pool
-  maintain  hold a device back, or let it go again
-  retire    out of service, permanently reserved
-  forget    end a retired device's record
-  replace   another piece of hardware took the device's place
-  move      the device's piece of hardware has another place now
-  import    take over devices that another service gives out
-about
-  plan      how devices would be erased: one from its id-ctrl, or the fleet
-  doctor    what is missing or wrong on this machine
-  machine   the states of a device, and what leads from one to the next
-  spec      whether a device_spec matches a PCI device
-  version   this program's version
+  maintain  put a device on hold, or release it
+  retire    take a device out of service; it stays permanently reserved
+  forget    delete a retired device's record
+  replace   accept new hardware in the device's slot
+  move      record that the hardware is now in another slot
+  import    enroll devices that another service already allocates
+information
+  plan      show how devices would be erased: one by its id-ctrl data, or all
+  doctor    check this machine and the server
+  states    show the state tables
+  spec      test whether a device_spec matches a PCI device
+  version   show this program's version
 
 global flags
-  -o, --output table|json|yaml   form of the output (table)
-      --timeout DURATION         limit of a single request, and of all of --wait
-                                 (30s; without --timeout, --wait has no limit)
-  -h, --help                     the usage of a command
+  -o, --output table|json|yaml   output format (table)
+      --timeout DURATION         limit for each request (30s), and for the whole of
+                                 --wait (no limit)
+  -h, --help                     help for a command
 
 environment
   TEMPORAL_ADDRESS (localhost:7233), TEMPORAL_NAMESPACE (default), TEMPORAL_TLS_…,
   TEMPORAL_API_KEY: as Temporal's own command line reads them
 
 exit codes
-  0 done, also when it was so already   1 refused or failed   2 wrong usage
-  3 some of many failed                 4 --wait or --timeout ran out
+  0 done, or nothing to do   1 refused or failed   2 wrong usage
+  3 some devices failed      4 --wait or --timeout expired
 
 example:
   burnish enroll h1_0000:01:00.0 --host h1 --driver fake --provide
@@ -150,7 +150,7 @@ func (a *app) root() *cobra.Command {
 		a.provideCommand(), a.cleanCommand(), a.abortCommand(), a.manageCommand(),
 		a.maintainCommand(), a.retireCommand(), a.forgetCommand(),
 		a.replaceCommand(), a.moveCommand(), a.importCommand(),
-		a.planCommand(), a.specCommand(), a.doctorCommand(), a.machineCommand(), a.versionCommand(),
+		a.planCommand(), a.specCommand(), a.doctorCommand(), a.statesCommand(), a.versionCommand(),
 	)
 	root.SetHelpCommand(a.helpCommand(root, usage))
 	return root
@@ -181,7 +181,7 @@ func (a *app) devices(ctx context.Context, f func(deviceClient) error) error {
 	return f(l)
 }
 
-// request bounds one request.
+// requestContext bounds one request.
 func (a *app) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, a.timeout.limit)
 }

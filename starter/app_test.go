@@ -20,7 +20,7 @@ const someInstance = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 // Every way in which a request can fail, with its exit code, its one line and its
 // object for programs.
 func TestFailures(t *testing.T) {
-	refused := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "clean is not possible\nwhile the device is available", Remedy: "manage it first"}
+	refused := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "clean is not possible\nwhile the device is in state available", Remedy: "manage it first"}
 	for name, tt := range map[string]struct {
 		err    func(context.Context) error
 		polled time.Time
@@ -33,7 +33,7 @@ func TestFailures(t *testing.T) {
 		"refused": {
 			err:  func(context.Context) error { return refuse("d1", device.Available, refused) },
 			exit: exitFailed, code: device.CodeRefused, state: "available",
-			says: []string{"clean is not possible while the device is available", "manage it first"},
+			says: []string{"clean is not possible while the device is in state available", "manage it first"},
 		},
 		"no such device": {
 			err:  func(context.Context) error { return gone() },
@@ -68,7 +68,7 @@ func TestFailures(t *testing.T) {
 		"taken up, and it takes long": {
 			err:  func(ctx context.Context) error { return acceptedNotAnswered{silent(ctx)} },
 			exit: exitTimeout, code: device.CodeTimeout,
-			says: []string{"taken up, and not done within 10ms; it goes on", "see burnish show"},
+			says: []string{"accepted; still running after 10ms", "see burnish show"},
 		},
 		"the server went away": {
 			err: silent, poll: errors.New("connection refused"),
@@ -179,7 +179,7 @@ func TestNamesAreCanonical(t *testing.T) {
 	got := burnish(t, l, "", "provide", "H1_0000:0A:00.0", "h1_0000:0a:00.0")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []string{"provide h1_0000:0a:00.0"}, l.sent, "one device under two spellings")
-	require.Equal(t, "h1_0000:0a:00.0: already provided, available\n", got.out)
+	require.Equal(t, "h1_0000:0a:00.0: already provided (state: available)\n", got.out)
 }
 
 func TestEnroll(t *testing.T) {
@@ -199,7 +199,7 @@ func TestEnroll(t *testing.T) {
 	require.Equal(t, ran{exitOK, "h1_0000:0a:00.0: enrolled, now manageable\n", ""}, got)
 	already = true
 	got = burnish(t, l, "", args...)
-	require.Equal(t, ran{exitOK, "h1_0000:0a:00.0: already enrolled, manageable\n", ""}, got)
+	require.Equal(t, ran{exitOK, "h1_0000:0a:00.0: already enrolled (state: manageable)\n", ""}, got)
 }
 
 func TestWait(t *testing.T) {
@@ -233,7 +233,7 @@ func TestWait(t *testing.T) {
 		},
 		"held": {
 			seen: []contract.DeviceStatus{heldView},
-			exit: exitFailed, errs: "burnish: clean d1: held in pending_cleaning: automated cleaning is off\n",
+			exit: exitFailed, errs: "burnish: clean d1: on hold in pending_cleaning: automated cleaning is off\n",
 		},
 		"in use": {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning), in("d1", device.Allocated)},
@@ -249,7 +249,7 @@ func TestWait(t *testing.T) {
 		},
 		"too long": {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning)}, args: []string{"--timeout", "20ms"},
-			exit: exitTimeout, errs: "burnish: clean d1: not done within 20ms; it goes on; see burnish show\n",
+			exit: exitTimeout, errs: "burnish: clean d1: still running after 20ms; see burnish show\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestShowByUUID(t *testing.T) {
 func TestShowOfNoDevice(t *testing.T) {
 	for says, e := range map[string]execution{
 		"no such device; enroll it first, or see burnish list": {name: "d1"},
-		"its enrolment was never finished; enroll it again":    running(in("d1", device.Absent)),
+		"its enrollment was never finished; enroll it again":   running(in("d1", device.Absent)),
 	} {
 		t.Run(says, func(t *testing.T) {
 			l := &fakeClient{

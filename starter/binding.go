@@ -9,28 +9,28 @@ import (
 	"burnish/workflows/contract"
 )
 
-const bindUsage = `burnish bind: burn a device and give it to an instance
+const bindUsage = `burnish bind: reserve a device and bind it to an instance
 
 usage: burnish bind NAME --instance UUID [flags]
 
       --instance UUID       the instance, in the 36-character form
-      --request ID          bind with the same ID and instance again, and the answer
-                            is the same tenancy, never a second one
-      --tag T               opaque, for the guest's metadata
+      --request ID          a repeated bind with the same ID and instance returns the
+                            same binding, never a second one
+      --tag T               opaque text for the guest's metadata
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-It returns when the device is burned: only then may the guest run.
+It returns when the device is reserved. Start the guest only after that.
 
 example:
   burnish bind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
 `
 
-const unbindUsage = `burnish unbind: end an instance's tenancy; the clean begins by itself
+const unbindUsage = `burnish unbind: end an instance's binding; the clean then starts by itself
 
 usage: burnish unbind NAME --instance UUID [flags]
 
-      --instance UUID       the instance that has it; any other is refused
+      --instance UUID       the instance that the device is bound to
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -38,11 +38,11 @@ example:
   burnish unbind h1_0000:01:00.0 --instance 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90
 `
 
-const rebuildUsage = `burnish rebuild: the instance is rebuilt and keeps its device; nothing is cleaned
+const rebuildUsage = `burnish rebuild: rebuild an instance; it keeps its device, and nothing is cleaned
 
 usage: burnish rebuild NAME --instance UUID [flags]
 
-      --instance UUID       the instance that has it; any other is refused
+      --instance UUID       the instance that the device is bound to
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -69,7 +69,7 @@ func (a *app) bindCommand() *cobra.Command {
 				if result.Already {
 					verb = "already bound"
 				}
-				return fmt.Sprintf("%s: %s to %s, tenancy %d\n", name, verb, in.Instance, result.Binding)
+				return fmt.Sprintf("%s: %s, binding %d of instance %s\n", name, verb, result.Binding, in.Instance)
 			})
 		})
 	}
@@ -109,7 +109,7 @@ func (a *app) byInstance(use, usage, update, past string) *cobra.Command {
 	return cmd
 }
 
-// tenancy is one request about one device.
+// requestFor is one request about one device.
 func (a *app) requestFor(ctx context.Context, arg string, request func(context.Context, deviceClient, string) error) error {
 	name, err := canonical(arg)
 	if err != nil {
@@ -132,8 +132,8 @@ func instance(given string) (string, error) {
 	}
 	id, ok := standardUUID(given)
 	if !ok {
-		f := usagef("--instance %q is no UUID", given)
-		f.remedy = "want 36 characters, as 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
+		f := usagef("--instance %q is not a valid UUID", given)
+		f.remedy = "give 36 characters, such as 3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 		return "", f
 	}
 	return id, nil

@@ -18,7 +18,7 @@ import (
 // parallelism bounds the requests that run at once.
 const parallelism = 8
 
-// unasked is how many devices a command takes on without asking.
+// confirmThreshold is how many devices a command takes on without asking.
 const confirmThreshold = 10
 
 // outcome is what a command on several devices came to for one of them.
@@ -46,7 +46,7 @@ func failed(command, name string, err error) outcome {
 	return outcome{Name: name, Error: f.body(), failure: &f}
 }
 
-// many does something n times, at most width at once, and tells each outcome as it
+// forEachDevice does something n times, at most width at once, and tells each outcome as it
 // comes: one line a device. A failure does not stop the rest. The error says how
 // many failed.
 func (a *app) forEachDevice(n, width int, do func(i int) outcome) error {
@@ -76,7 +76,7 @@ func (a *app) forEachDevice(n, width int, do func(i int) outcome) error {
 	}
 }
 
-// spread calls do for each of n, at most width at once, and returns after the last.
+// parallel calls do for each of n, at most width at once, and returns after the last.
 func parallel(n, width int, do func(i int)) {
 	var group sync.WaitGroup
 	next := make(chan int)
@@ -94,7 +94,7 @@ func parallel(n, width int, do func(i int)) {
 	group.Wait()
 }
 
-// tell prints one outcome for people.
+// printOutcome prints one outcome for people.
 func (a *app) printOutcome(o outcome) error {
 	switch {
 	case a.format != formatTable:
@@ -120,7 +120,7 @@ func summary(all []outcome) error {
 	f := &failure{
 		exit: exitPartly, code: failures[0].code,
 		message: fmt.Sprintf("%d of %d devices failed", len(failures), len(all)),
-		remedy:  "each one's line says what to do",
+		remedy:  "follow the advice on each line",
 	}
 	if len(failures) == len(all) {
 		f.exit = exitFailed
@@ -134,7 +134,7 @@ func summary(all []outcome) error {
 	return f
 }
 
-// choice is how a command that acts is told its devices: names, or selectors.
+// selection is how a command that acts is told its devices: names, or selectors.
 type selection struct {
 	filter
 	dryRun, yes bool
@@ -152,7 +152,7 @@ func (c *selection) names(cmd *cobra.Command, args []string) ([]string, error) {
 	case by && len(args) > 0:
 		return nil, usagef("NAMEs and --%s exclude each other", strings.Join(selectorNames, "/--"))
 	case !by && len(args) == 0:
-		return nil, usagef("NAME is missing: name devices, or choose them by --%s", strings.Join(selectorNames, ", --"))
+		return nil, usagef("NAME is missing: name devices, or select them by --%s", strings.Join(selectorNames, ", --"))
 	}
 	if err := c.check(cmd.Flags()); err != nil {
 		return nil, err
@@ -176,8 +176,8 @@ func (a *app) confirm(ctx context.Context, c *selection, verb string, n int) err
 		return nil
 	}
 	if !a.terminal() {
-		f := usagef("this would %s %d devices, and there is no terminal to ask on", verb, n)
-		f.remedy = "look with --dry-run, then say --yes"
+		f := usagef("this would %s %d devices, and there is no terminal to ask for confirmation", verb, n)
+		f.remedy = "check with --dry-run, then use --yes"
 		return f
 	}
 	_, _ = fmt.Fprintf(a.stderr, "%s %d devices? y/N ", verb, n)

@@ -44,7 +44,7 @@ func TestManyGoOnAfterAFailure(t *testing.T) {
 		errs string
 	}{
 		"all well":    {exit: exitOK},
-		"some failed": {bad: []string{"b"}, exit: exitPartly, errs: "burnish: clean b: it is retired\nburnish: clean: 1 of 3 devices failed; each one's line says what to do\n"},
+		"some failed": {bad: []string{"b"}, exit: exitPartly, errs: "burnish: clean b: it is retired\nburnish: clean: 1 of 3 devices failed; follow the advice on each line\n"},
 		"all failed":  {bad: []string{"a", "b", "c"}, exit: exitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// lifecycles is what the commands ask of Temporal. Every error is as Temporal's
+// deviceClient is what the commands ask of Temporal. Every error is as Temporal's
 // client gives it; each call lasts as long as its context lets it.
 type deviceClient interface {
 	// enroll starts the device's workflow where there is none, and enrols.
@@ -43,7 +43,7 @@ type deviceClient interface {
 	lastPolled(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error)
 	// searchAttributes gives those that the server knows, with their types.
 	searchAttributes(ctx context.Context) (map[string]enumspb.IndexedValueType, error)
-	// where gives the server's address and the namespace.
+	// endpoint gives the server's address and the namespace.
 	endpoint() (address, namespace string)
 	close()
 }
@@ -103,14 +103,14 @@ func (t *temporal) candidates(ctx context.Context, cloud string, in contract.Can
 	return found, err
 }
 
-// underWay is the error of a request that the device took up, and whose answer did
+// acceptedNotAnswered is the error of a request that the device took up, and whose answer did
 // not come in time.
 type acceptedNotAnswered struct{ error }
 
 // Unwrap gives what ended the wait.
 func (u acceptedNotAnswered) Unwrap() error { return u.error }
 
-// answer waits for the answer of an update that was taken up.
+// awaitResult waits for the answer of an update that was taken up.
 func awaitResult(ctx context.Context, handle client.WorkflowUpdateHandle, result any) error {
 	err := handle.Get(ctx, result)
 	if err != nil && timedOut(err) {

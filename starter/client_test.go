@@ -80,7 +80,7 @@ func TestExecutionOf(t *testing.T) {
 		Percent: 50, Done: 5, Total: 10, Attempt: 2,
 		Waiting: "next attempt at 2026-03-01T12:01:00Z, after: lost contact",
 	}, e.progress(e.view, clock))
-	require.Equal(t, "for a worker of host h1", e.progress(e.view, clock.Add(2*time.Minute)).Waiting)
+	require.Equal(t, "waiting for a worker of host h1", e.progress(e.view, clock.Add(2*time.Minute)).Waiting)
 	require.Nil(t, e.pending["EnsureReserved"].progress)
 
 	_, err = executionOf(info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, 7)}, nil), nil)

@@ -8,7 +8,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// lineEvery is how often a step that goes on is told in plain lines.
+// progressLineInterval is how often a step that goes on is told in plain lines.
 const progressLineInterval = 10 * time.Second
 
 // newScreen gives the screen for where the output goes.
@@ -29,7 +29,7 @@ type lines struct {
 	idleShown bool // that nothing is there was told
 }
 
-// told is what the last line of a device said.
+// printedLine is what the last line of a device said.
 type printedLine struct {
 	status  string
 	waiting string
@@ -40,7 +40,7 @@ type printedLine struct {
 func (l *lines) show(all []deviceSnapshot) error {
 	if len(all) == 0 && !l.idleShown {
 		l.idleShown = true
-		return l.print("nothing is being cleaned\n")
+		return l.print("no clean is running\n")
 	}
 	l.idleShown = len(all) == 0
 	for _, s := range all {
@@ -77,7 +77,7 @@ func (l *lines) note(text string) error {
 
 func (l *lines) close() error { return nil }
 
-// seenDevice is a sight for programs.
+// watchObject is a sight for programs.
 type watchObject struct {
 	Time          time.Time                `json:"time"`
 	Name          string                   `json:"name"`

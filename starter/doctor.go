@@ -18,19 +18,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-const doctorUsage = `burnish doctor: what is missing or wrong on this machine, and what to do
+const doctorUsage = `burnish doctor: check this machine and the server
 
 usage: burnish doctor [flags]
 
   -o, --output table|json|yaml
-      --timeout DURATION    of a single request (5s)
+      --timeout DURATION    for each request (5s)
 
-Run it as the worker's user, with the worker's environment. It looks at Temporal: the
-namespace, the search attributes, whether workers ask for work; and, where a BURNISH_
-variable is set or the default state directory is there, at what the worker needs of
-this machine: its settings, its state directory, host.yaml, the kernel, what the
-drivers need and which devices they find. It changes nothing. Exit code 0 when nothing
-is wrong, 1 otherwise; a warning is not wrong.
+Run it as the worker's user, with the worker's environment. It checks Temporal: the
+namespace, the search attributes, and that workers poll their queues. If a BURNISH_
+variable is set or the default state directory exists, it also checks what a worker needs
+on this machine: the settings, the state directory, host.yaml, the kernel, and each
+driver and its devices. It changes nothing. Exit code 0 if no check fails (a WARN is not
+a failure), otherwise 1.
 
 example:
   BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor
@@ -39,7 +39,7 @@ example:
 // doctorTimeout bounds a single request where the operator does not.
 const doctorTimeout = 5 * time.Second
 
-// aheadOfUs is how much later than ours the server's clock may be.
+// maxClockSkew is how much later than ours the server's clock may be.
 const maxClockSkew = 5 * time.Second
 
 // defaultStateDir tells a worker's machine, where no setting is in the environment.
@@ -65,7 +65,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if isWorker {
 				worker, usable = f.Settings()
 			} else {
-				f.OK("settings", "no BURNISH_ variable is set: only the server is looked at")
+				f.OK("settings", "no BURNISH_ variable is set: only the server is checked")
 			}
 			a.checkTemporal(cmd.Context(), &f, worker, usable)
 			if usable {
@@ -77,15 +77,15 @@ func (a *app) doctorCommand() *cobra.Command {
 			if cmd.Context().Err() != nil {
 				return a.explain(cmd.Context(), nil, "", cmd.Context().Err())
 			}
-			if f.Failed() {
-				return &failure{exit: exitFailed, code: device.CodeInvalid, message: "something is wrong", remedy: "do what stands behind it, and run doctor again"}
+			if f.Failures() > 0 {
+				return &failure{exit: exitFailed, code: device.CodeInvalid, message: fmt.Sprintf("%d of %d checks failed", f.Failures(), len(f)), remedy: "follow the advice on each line, then run doctor again"}
 			}
 			return nil
 		},
 	}
 }
 
-// worksHere says whether a worker is meant to run on this machine.
+// isWorkerMachine says whether a worker is meant to run on this machine.
 func isWorkerMachine() bool {
 	known, unknown := config.Given()
 	if len(known)+len(unknown) > 0 {
@@ -95,7 +95,7 @@ func isWorkerMachine() bool {
 	return err == nil
 }
 
-// examine looks at Temporal: where nothing is known of the worker, at what every
+// checkTemporal looks at Temporal: where nothing is known of the worker, at what every
 // device needs.
 func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) {
 	const check = "temporal"
@@ -107,7 +107,7 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	}
 	defer l.close()
 	address, namespace := l.endpoint()
-	f.OK(check, "%s answers, namespace %s is there", address, namespace)
+	f.OK(check, "%s answers, namespace %s exists", address, namespace)
 	a.checkAttributes(ctx, f, l)
 	a.checkQueue(ctx, f, l, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW, "start burnish-worker with BURNISH_ROLE=control or all")
 	if known && w.Role.Hosts() {
@@ -116,7 +116,7 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	}
 }
 
-// examineAttributes insists that listings and filters will work.
+// checkAttributes insists that listings and filters will work.
 func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceClient) {
 	const check = "search attributes"
 	rctx, cancel := a.requestContext(ctx)
@@ -124,7 +124,7 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 	have, err := l.searchAttributes(rctx)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
-		f.Warn(check, "see: temporal operator search-attribute list", "the server does not tell which it has: %s", fail.message)
+		f.Warn(check, "see: temporal operator search-attribute list", "the server does not list its search attributes: %s", fail.message)
 		return
 	}
 	want := contract.Attributes()
@@ -134,17 +134,17 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 		case !ok:
 			create = append(create, "--name "+name+" --type "+want[name].String())
 		case got != want[name]:
-			f.Fail(check, "use a namespace of Burnish's own", "%s is %s and must be %s", name, got, want[name])
+			f.Fail(check, "use a separate namespace for Burnish", "%s is %s and must be %s", name, got, want[name])
 		}
 	}
 	if len(create) > 0 {
 		f.Fail(check, "temporal operator search-attribute create "+strings.Join(create, " "), "%d of %d are missing", len(create), len(want))
 		return
 	}
-	f.OK(check, "all %d are there", len(want))
+	f.OK(check, "all %d exist", len(want))
 }
 
-// examineQueue insists that a worker asks for this work.
+// checkQueue insists that a worker asks for this work.
 func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, queue string, kind enumspb.TaskQueueType, start string) {
 	const check = "worker"
 	rctx, cancel := a.requestContext(ctx)
@@ -154,7 +154,7 @@ func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient
 	switch {
 	case err != nil:
 		fail := a.explain(ctx, nil, "", err)
-		f.Fail(check, fail.remedy, "the server does not tell who polls queue %s: %s", queue, fail.message)
+		f.Fail(check, fail.remedy, "the server does not list the pollers of queue %s: %s", queue, fail.message)
 	case last.IsZero():
 		f.Fail(check, start, "no worker polls queue %s", queue)
 	case ago > pollerMaxAge:
@@ -174,7 +174,7 @@ func findingsTable(findings doctor.Findings) string {
 		if f.Remedy != "" {
 			text += "; " + f.Remedy
 		}
-		fmt.Fprintf(&b, "%-8s %s\n", f.Level, oneLine(f.Check+": "+text))
+		fmt.Fprintf(&b, "%-5s %s\n", strings.ToUpper(string(f.Level)), oneLine(f.Check+": "+text))
 	}
 	return b.String()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,24 +15,23 @@ usage: burnish enroll NAME --host H --driver D [flags]
        burnish enroll --host H --driver D --address PCI [flags]
        burnish enroll -f FILE
 
-      --host H                 host that holds the device
+      --host H                 host of the device
       --driver D               block, fake, …
-      --type T                 its type (by the driver: block DISK, fake FAKE)
-      --address PCI            PCI address, as 0000:01:00.0; makes the NAME: H_PCI
+      --type T                 its type (from the driver: block DISK, fake FAKE)
+      --address PCI            PCI address, such as 0000:01:00.0; the NAME is then H_PCI
       --set k=v[,k=v…]         a setting of the driver; repeatable.
-                               owner=self|nova says who allocates the device (self)
-      --one-time-use           cleaned after each tenant, whatever the settings
-      --provide                go on to the pool at once, by way of a clean
-      --clean                  you vouch that it is clean; counts only where the
-                               cleaning on enrolment is switched off
-      --accept-signature S     the file system or other signature S found on it may
-                               be destroyed
+                               owner=self|nova: who allocates the device (self)
+      --one-time-use           clean it after every tenant, whatever the settings
+      --provide                clean it and make it available
+      --clean                  assert that it is clean; only with
+                               BURNISH_CLEAN_ON_ENROLL=false
+      --accept-signature S     a file-system signature on it that may be destroyed
   -f, --file FILE              many devices; - is the standard input
   -o, --output table|json|yaml
       --timeout DURATION       for each device (30s)
 
-A device that is enrolled already stays as it is. FILE is YAML; an entry that is
-wrong is told with its line, and the others are enrolled:
+A device that is already enrolled does not change. FILE is YAML. For an invalid entry it
+prints the line and the error; the other entries are enrolled:
 
   devices:
     - {name: d1, host: h1, driver: fake, set: {size: 64MiB}, provide: true}
@@ -154,7 +154,7 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 	return all(nil) // nothing to ask Temporal for
 }
 
-// resultLine is one line on what a request came to.
+// resultLine describes the result of a request in one line.
 func resultLine(name, what string, r contract.Result) string {
 	line, state := name+": "+what, string(r.Device.DeviceState)
 	if r.Already {
@@ -162,8 +162,10 @@ func resultLine(name, what string, r contract.Result) string {
 	}
 	switch {
 	case what == state:
-	case r.Already:
-		line += ", " + state
+	case strings.HasPrefix(r.Note, "waiting "):
+		return oneLine(line + ", " + r.Note)
+	case r.Already || what == onHold:
+		line += " (state: " + state + ")"
 	default:
 		line += ", now " + state
 	}

@@ -9,7 +9,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// enrolment is one device as an operator writes it, by flags or in a fleet file.
+// enrollment is one device as an operator writes it, by flags or in a fleet file.
 type enrollment struct {
 	name, host, driver, kind, address string
 	set                               map[string]string
@@ -37,15 +37,15 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 	case e.host == "":
 		return fail("host is missing")
 	case !hostForm.MatchString(e.host):
-		return fail("%q is no host name", e.host)
+		return fail("%q is not a valid host name", e.host)
 	case e.driver == "":
 		return fail("driver is missing")
 	case !wordForm.MatchString(e.driver):
-		return fail("%q is no driver's name", e.driver)
+		return fail("%q is not a valid driver name", e.driver)
 	case e.kind != "" && !wordForm.MatchString(e.kind):
-		return fail("%q is no type", e.kind)
+		return fail("%q is not a valid type", e.kind)
 	case e.name == "" && e.address == "":
-		return fail("NAME is missing: only a PCI address can stand for it")
+		return fail("NAME is missing: give a NAME or a PCI address")
 	}
 	name := e.name
 	if name != "" {
@@ -60,7 +60,7 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 			return fail("%w", err)
 		}
 		if name != "" && name != made {
-			return fail("NAME %s does not fit host and address, which make it %s: leave NAME out", name, made)
+			return fail("NAME %s does not fit the host and the address, which give %s: leave NAME out", name, made)
 		}
 		name = made
 	}
@@ -93,7 +93,7 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 		case device.OwnerSelf, device.OwnerNova:
 			in.Enrollment.Owner = owner
 		default:
-			return fail("owner is %q: want %s or %s", value, device.OwnerSelf, device.OwnerNova)
+			return fail("owner %q: must be one of %s, %s", value, device.OwnerSelf, device.OwnerNova)
 		}
 	}
 	return in, nil
@@ -115,7 +115,7 @@ func settings(given []string) (map[string]string, error) {
 		for _, pair := range strings.Split(settingForm.ReplaceAllString(text, "\x00$1"), "\x00") {
 			key, value, ok := strings.Cut(pair, "=")
 			if !ok || key == "" {
-				return nil, fmt.Errorf("--set wants key=value, not %q", pair)
+				return nil, fmt.Errorf("--set %q: must be key=value", pair)
 			}
 			if _, twice := set[key]; twice {
 				return nil, fmt.Errorf("--set %s is given twice", key)

@@ -19,8 +19,8 @@ func TestSettings(t *testing.T) {
 		{[]string{"path=/dev/a,b"}, map[string]string{"path": "/dev/a,b"}, ""},
 		{[]string{"a=b=c"}, map[string]string{"a": "b=c"}, ""},
 		{[]string{"a="}, map[string]string{"a": ""}, ""},
-		{[]string{"size"}, nil, `--set wants key=value, not "size"`},
-		{[]string{"=x"}, nil, `--set wants key=value, not "=x"`},
+		{[]string{"size"}, nil, `--set "size": must be key=value`},
+		{[]string{"=x"}, nil, `--set "=x": must be key=value`},
 		{[]string{"a=1", "a=2"}, nil, "--set a is given twice"},
 	} {
 		got, err := settings(tt.given)
@@ -38,18 +38,18 @@ func TestEnrolmentRefuses(t *testing.T) {
 	_, err := good.input()
 	require.NoError(t, err)
 	for want, spoil := range map[string]func(*enrollment){
-		"host is missing":        func(e *enrollment) { e.host = "" },
-		`"h 1" is no host name`:  func(e *enrollment) { e.host = "h 1" },
-		"driver is missing":      func(e *enrollment) { e.driver = "" },
-		`"f/x" is no driver`:     func(e *enrollment) { e.driver = "f/x" },
-		`"a b" is no type`:       func(e *enrollment) { e.kind = "a b" },
-		"NAME is missing":        func(e *enrollment) { e.name = "" },
-		`"d 1" is no device`:     func(e *enrollment) { e.name = "d 1" },
-		`"01:00" is no PCI`:      func(e *enrollment) { e.address = "01:00" },
-		"NAME d1 does not fit":   func(e *enrollment) { e.address = "0000:01:00.0" },
-		`owner is "me"`:          func(e *enrollment) { e.set = map[string]string{"owner": "me"} },
-		"want self or nova":      func(e *enrollment) { e.set = map[string]string{"owner": ""} },
-		"h1_0000:01:00.0: leave": func(e *enrollment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
+		"host is missing":                func(e *enrollment) { e.host = "" },
+		`"h 1" is not a valid host name`: func(e *enrollment) { e.host = "h 1" },
+		"driver is missing":              func(e *enrollment) { e.driver = "" },
+		`"f/x" is not a valid driver`:    func(e *enrollment) { e.driver = "f/x" },
+		`"a b" is not a valid type`:      func(e *enrollment) { e.kind = "a b" },
+		"NAME is missing":                func(e *enrollment) { e.name = "" },
+		`"d 1" is no device`:             func(e *enrollment) { e.name = "d 1" },
+		`"01:00" is no PCI`:              func(e *enrollment) { e.address = "01:00" },
+		"NAME d1 does not fit":           func(e *enrollment) { e.address = "0000:01:00.0" },
+		`owner "me"`:                     func(e *enrollment) { e.set = map[string]string{"owner": "me"} },
+		"must be one of self, nova":      func(e *enrollment) { e.set = map[string]string{"owner": ""} },
+		"h1_0000:01:00.0: leave":         func(e *enrollment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
 	} {
 		e := good
 		spoil(&e)
@@ -84,13 +84,13 @@ devices:
 
 func TestParseFleetRefusesTheFile(t *testing.T) {
 	for want, text := range map[string]string{
-		"want a mapping with the key devices":                    "",
-		"line 1: want a mapping with the key devices":            "- a",
+		"must be a mapping with the key devices":                 "",
+		"line 1: must be a mapping with the key devices":         "- a",
 		`line 2: unknown key "device"`:                           "devices: [{name: a}]\ndevice: []",
-		"line 1: devices: want a list":                           "devices: {}",
-		"it holds no device":                                     "devices: []",
+		"line 1: devices: must be a list":                        "devices: {}",
+		"it contains no device":                                  "devices: []",
 		"line 3":                                                 "devices:\n  - {name: a}\n - ]",
-		"it holds more than one YAML document":                   "devices: []\n---\ndevices: []",
+		"it contains more than one YAML document":                "devices: []\n---\ndevices: []",
 		`line 2: mapping key "devices" already defined at [1:1]`: "devices: []\ndevices: []",
 		`line 3: mapping key "name" already defined at [2:5]`:    "devices:\n  - name: a\n    name: b",
 	} {
@@ -102,17 +102,17 @@ func TestParseFleetRefusesTheFile(t *testing.T) {
 func TestParseFleetRefusesAnEntry(t *testing.T) {
 	for text, want := range map[string]string{
 		"{name: a, host: h1, driver: fake, size: 3}":        `line 2: unknown key "size"`,
-		"{name: a, host: h1, driver: fake, provide: maybe}": "line 2: provide: want true or false",
-		"{name: [a], host: h1, driver: fake}":               "line 2: name: want a text",
-		"{name: a, host: h1, driver: fake, set: x}":         "line 2: set: want a mapping",
-		"{name: a, host: h1, driver: fake, set: {a: [b]}}":  "line 2: set: a: want a text",
-		"{name: a, host: , driver: fake}":                   "line 2: host: want a text",
+		"{name: a, host: h1, driver: fake, provide: maybe}": "line 2: provide: must be true or false",
+		"{name: [a], host: h1, driver: fake}":               "line 2: name: must be a string",
+		"{name: a, host: h1, driver: fake, set: x}":         "line 2: set: must be a mapping",
+		"{name: a, host: h1, driver: fake, set: {a: [b]}}":  "line 2: set: a: must be a string",
+		"{name: a, host: , driver: fake}":                   "line 2: host: must be a string",
 		"{name: a, driver: fake}":                           "line 2: host is missing",
-		"just a text":                                       "line 2: want a mapping",
+		"just a text":                                       "line 2: must be a mapping",
 		"{name: x, host: h1, driver: fake, address: 00.0}":  "line 2: ",
 		"{name: a, <<: {host: h1}, driver: fake}":           "line 2: unknown key",
-		"{name: &x a, host: h1, driver: fake}":              "line 2: name: want a text",
-		"\n    name: a\n    host: h1\n    driver: f/x":      "line 3: \"f/x\" is no driver",
+		"{name: &x a, host: h1, driver: fake}":              "line 2: name: must be a string",
+		"\n    name: a\n    host: h1\n    driver: f/x":      "line 3: \"f/x\" is not a valid driver",
 	} {
 		entries, err := parseFleet([]byte("devices:\n  - " + text + "\n  - {name: last, host: h1, driver: fake}\n"))
 		require.NoError(t, err, text)
@@ -129,5 +129,5 @@ func TestParseFleetRefusesANameTwice(t *testing.T) {
 `))
 	require.NoError(t, err)
 	require.NoError(t, entries[0].err)
-	require.EqualError(t, entries[1].err, "line 3: h1_0000:0a:00.0 stands on line 2 already")
+	require.EqualError(t, entries[1].err, "line 3: h1_0000:0a:00.0 is a duplicate of line 2")
 }

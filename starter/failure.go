@@ -90,11 +90,11 @@ func (a *app) note(name, text string) {
 	_ = encode(a.stderr, a.format, compact, map[string]string{"note": oneLine(text), "device": name})
 }
 
-// polledWithin is for how long Temporal may not have heard of a worker that is
+// pollerMaxAge is for how long Temporal may not have heard of a worker that is
 // alive: its long poll, and a little more.
 const pollerMaxAge = 70 * time.Second
 
-// diagnosis bounds the look at why a request was not answered.
+// diagnosisTimeout bounds the look at why a request was not answered.
 const diagnosisTimeout = 3 * time.Second
 
 // explain turns an error of a request about a device into what the operator is
@@ -134,8 +134,8 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 		f.remedy = "set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE"
 	case errors.As(err, new(acceptedNotAnswered)):
 		f.exit, f.code = exitTimeout, device.CodeTimeout
-		f.message = fmt.Sprintf("taken up, and not done within %s; it goes on", a.timeout.limit)
-		f.remedy = "see burnish show, and whether the host's worker runs"
+		f.message = fmt.Sprintf("accepted; still running after %s", a.timeout.limit)
+		f.remedy = "see burnish show, and check that the host's worker runs"
 	case timedOut(err):
 		return a.diagnoseTimeout(parent, l, name)
 	case code(err) == codes.Unavailable:
@@ -156,7 +156,7 @@ func noSuchDevice(name string) *failure {
 	}
 }
 
-// ranOut says whether err is the end of a request's time.
+// timedOut says whether err is the end of a request's time.
 func timedOut(err error) bool {
 	var service *client.WorkflowUpdateServiceTimeoutOrCanceledError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &service) || code(err) == codes.DeadlineExceeded
@@ -171,7 +171,7 @@ func code(err error) codes.Code {
 	return codes.Unknown
 }
 
-// unanswered says why a request was not answered in its time: because Temporal is
+// diagnoseTimeout says why a request was not answered in its time: because Temporal is
 // gone, because no control worker polls, or because it takes longer.
 func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name string) *failure {
 	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: name}

@@ -20,7 +20,7 @@ import (
 // clock is the one time of all tests.
 var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// fakeLifecycles answers as Temporal would; a nil function is a call that the test
+// fakeClient answers as Temporal would; a nil function is a call that the test
 // does not expect.
 type fakeClient struct {
 	onEnroll   func(contract.EnrollInput) (contract.Result, error)

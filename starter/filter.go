@@ -44,7 +44,7 @@ func selected(flags *pflag.FlagSet) bool {
 func (f *filter) check(flags *pflag.FlagSet) error {
 	for _, s := range f.states {
 		if !slices.Contains(device.States(), device.State(s)) {
-			return usagef("there is no state %q: want one of %s", s, join(device.States()))
+			return usagef("--state %q: must be one of %s", s, join(device.States()))
 		}
 	}
 	for _, name := range selectorNames {

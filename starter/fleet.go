@@ -29,7 +29,7 @@ func parseFleet(data []byte) ([]fleetEntry, error) {
 		return nil, syntaxError(err)
 	}
 	if len(file.Docs) > 1 {
-		return nil, errors.New("it holds more than one YAML document: want one")
+		return nil, errors.New("it contains more than one YAML document")
 	}
 	var body ast.Node
 	if len(file.Docs) == 1 {
@@ -37,29 +37,29 @@ func parseFleet(data []byte) ([]fleetEntry, error) {
 	}
 	top, ok := mapping(body)
 	if !ok {
-		return nil, at(body, "want a mapping with the key devices")
+		return nil, at(body, "must be a mapping with the key devices")
 	}
 	var entries []fleetEntry
 	for _, pair := range top {
 		if key := keyOf(pair); key != "devices" {
-			return nil, at(pair.Key, "unknown key %q: the one top-level key is devices", key)
+			return nil, at(pair.Key, "unknown key %q: the only top-level key is devices", key)
 		}
 		list, ok := pair.Value.(*ast.SequenceNode)
 		if !ok {
-			return nil, at(pair.Key, "devices: want a list")
+			return nil, at(pair.Key, "devices: must be a list")
 		}
 		for _, node := range list.Values {
 			entries = append(entries, parseEntry(node))
 		}
 	}
 	if len(entries) == 0 {
-		return nil, errors.New("it holds no device")
+		return nil, errors.New("it contains no device")
 	}
 	markDuplicates(entries)
 	return entries, nil
 }
 
-// twice refuses a name that an entry before has.
+// markDuplicates refuses a name that an entry before has.
 func markDuplicates(entries []fleetEntry) {
 	lines := map[string]int{}
 	for i, e := range entries {
@@ -68,7 +68,7 @@ func markDuplicates(entries []fleetEntry) {
 		}
 		name := e.input.Enrollment.Name
 		if line, ok := lines[name]; ok {
-			entries[i].err = fmt.Errorf("line %d: %s stands on line %d already", e.line, name, line)
+			entries[i].err = fmt.Errorf("line %d: %s is a duplicate of line %d", e.line, name, line)
 			continue
 		}
 		lines[name] = e.line
@@ -79,7 +79,7 @@ func markDuplicates(entries []fleetEntry) {
 func parseEntry(node ast.Node) fleetEntry {
 	pairs, ok := mapping(node)
 	if !ok {
-		return fleetEntry{err: at(node, "want a mapping")}
+		return fleetEntry{err: at(node, "must be a mapping")}
 	}
 	var (
 		e     enrollment
@@ -110,7 +110,7 @@ func (e *enrollment) read(key string, pair *ast.MappingValueNode) error {
 	if into, ok := texts[key]; ok {
 		text, ok := scalar(pair.Value)
 		if !ok {
-			return at(pair.Key, "%s: want a text", key)
+			return at(pair.Key, "%s: must be a string", key)
 		}
 		*into = text
 		return nil
@@ -118,23 +118,23 @@ func (e *enrollment) read(key string, pair *ast.MappingValueNode) error {
 	if into, ok := truths[key]; ok {
 		truth, ok := pair.Value.(*ast.BoolNode)
 		if !ok {
-			return at(pair.Key, "%s: want true or false", key)
+			return at(pair.Key, "%s: must be true or false", key)
 		}
 		*into = truth.Value
 		return nil
 	}
 	if key != "set" {
-		return at(pair.Key, "unknown key %q: want one of name, host, driver, type, address, set, one_time_use, provide, clean, accept_signature", key)
+		return at(pair.Key, "unknown key %q: must be one of name, host, driver, type, address, set, one_time_use, provide, clean, accept_signature", key)
 	}
 	pairs, ok := mapping(pair.Value)
 	if !ok {
-		return at(pair.Key, "set: want a mapping of settings")
+		return at(pair.Key, "set: must be a mapping of settings")
 	}
 	e.set = map[string]string{}
 	for _, p := range pairs {
 		text, ok := scalar(p.Value)
 		if !ok {
-			return at(p.Key, "set: %s: want a text", keyOf(p))
+			return at(p.Key, "set: %s: must be a string", keyOf(p))
 		}
 		e.set[keyOf(p)] = text
 	}
@@ -191,7 +191,7 @@ func lineOf(node ast.Node) int {
 	return node.GetToken().Position.Line
 }
 
-// syntax gives the parser's error as one line.
+// syntaxError gives the parser's error as one line.
 func syntaxError(err error) error {
 	var e yaml.Error
 	if errors.As(err, &e) {

@@ -12,22 +12,22 @@ import (
 	"burnish/workflows/contract"
 )
 
-const historyUsage = `burnish history: a device's past: its tenancies and its cleans, the newest last
+const historyUsage = `burnish history: list a device's bindings and cleans, the newest last
 
 usage: burnish history NAME|UUID [flags]
 
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-A device remembers its last 20 tenancies and its last 20 cleans, and what each step
-of a clean did: how many bytes, by which method, in what running time, and how many
-bytes at most were done twice because of a crash. A control worker must answer.
+It lists the last 20 bindings and the last 20 cleans. For each step of a clean it shows
+the bytes, the method, the run time, the time it waited, and the most bytes that a
+crash can have caused to be processed twice. It needs a running control worker.
 
 example:
   burnish history h1_0000:01:00.0 -o json
 `
 
-// past is a device's history for programs.
+// deviceHistory is a device's history for programs.
 type deviceHistory struct {
 	Name     string                  `json:"name"`
 	UUID     string                  `json:"uuid"`
@@ -35,7 +35,7 @@ type deviceHistory struct {
 	Bindings []device.Binding        `json:"bindings"`
 	Cleans   []contract.CleanSummary `json:"cleans"`
 
-	current int // number of the tenancy that lasts; 0 for none
+	current int // number of the binding that lasts; 0 for none
 }
 
 func (a *app) historyCommand() *cobra.Command {
@@ -60,7 +60,7 @@ func (a *app) historyCommand() *cobra.Command {
 	}
 }
 
-// remembered gives the device as its workflow alone knows it.
+// queryDevice gives the device as its workflow alone knows it.
 func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (contract.DeviceStatus, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -81,13 +81,13 @@ func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (con
 	return v, nil
 }
 
-// goneBy says of a device without a workflow how it went.
+// noLongerRunning says of a device without a workflow how it went.
 func noLongerRunning(e execution) *failure {
 	f := noSuchDevice(e.name)
 	if e.forgotten {
-		f.message = "it was forgotten on " + local(e.ended)
+		f.message = "it was deleted with burnish forget on " + local(e.ended)
 	} else {
-		f.message = "its workflow was ended from outside on " + local(e.ended) + "; it comes back when its host's worker starts"
+		f.message = "its workflow was terminated on " + local(e.ended) + "; it is re-created when its host's worker starts"
 	}
 	f.remedy = "while Temporal keeps it, see: temporal workflow show --workflow-id " + contract.WorkflowID(e.name)
 	return f
@@ -98,9 +98,9 @@ func (p deviceHistory) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, now %s\n", p.Name, p.State)
 	if len(p.Bindings) == 0 {
-		b.WriteString("\nno tenancy yet\n")
+		b.WriteString("\nno binding yet\n")
 	} else {
-		rows := [][]string{{"TENANCY", "INSTANCE", "TAG", "ENDED"}}
+		rows := [][]string{{"BINDING", "INSTANCE", "TAG", "ENDED"}}
 		for _, t := range p.Bindings {
 			rows = append(rows, []string{strconv.Itoa(t.Number), t.Instance, t.Tag, yes(t.Number != p.current)})
 		}
@@ -114,11 +114,11 @@ func (p deviceHistory) table() string {
 		if len(c.Steps) == 0 {
 			continue
 		}
-		rows := [][]string{{"STEP", "BYTES", "METHOD", "RAN", "REDONE", "NOTE"}}
+		rows := [][]string{{"STEP", "BYTES", "METHOD", "RUN TIME", "REPROCESSED", "NOTE"}}
 		for _, s := range c.Steps {
 			var redone string
 			if s.ReprocessedBytesMax > 0 {
-				redone = "at most " + size(s.ReprocessedBytesMax)
+				redone = "up to " + size(s.ReprocessedBytesMax)
 			}
 			rows = append(rows, []string{s.Step, size(s.Bytes), s.Method, roundDuration(s.RunTime).String(), redone, s.Note})
 		}
@@ -127,13 +127,30 @@ func (p deviceHistory) table() string {
 	return b.String()
 }
 
-// cleanLine is one clean without its steps.
-func cleanSummaryLine(c contract.CleanSummary) string {
-	text := fmt.Sprintf("clean %d: %s", c.Number, c.Outcome)
-	if c.Operation != "" {
-		text += " by " + string(c.Operation)
+// outcomeText gives the outcome of a clean for people.
+func outcomeText(outcome string) string {
+	switch outcome {
+	case "steps_done":
+		return "finished named steps"
+	case "in_use":
+		return "stopped, the device is in use"
 	}
-	text += fmt.Sprintf(", from %s to %s, ran %s", local(c.StartedAt), local(c.EndedAt), roundDuration(c.RunTime))
+	return outcome
+}
+
+// timesText gives a clean's run time, and the time that it waited.
+func timesText(c contract.CleanSummary) string {
+	waited := max(c.EndedAt.Sub(c.StartedAt)-c.RunTime, 0)
+	return fmt.Sprintf("run time %s, waited %s", roundDuration(c.RunTime), roundDuration(waited))
+}
+
+// cleanSummaryLine is one clean without its steps.
+func cleanSummaryLine(c contract.CleanSummary) string {
+	text := fmt.Sprintf("clean %d: %s", c.Number, outcomeText(c.Outcome))
+	if c.Operation != "" {
+		text += " (method: " + string(c.Operation) + ")"
+	}
+	text += fmt.Sprintf(", from %s to %s, %s", local(c.StartedAt), local(c.EndedAt), timesText(c))
 	if c.Fault != "" {
 		text += ", fault " + string(c.Fault)
 	}

@@ -38,7 +38,7 @@ func TestHistoryThatIsEmpty(t *testing.T) {
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
 	}
 	got := burnish(t, l, "", "history", "d1")
-	require.Equal(t, ran{0, "d1, now manageable\n\nno tenancy yet\n\nno clean yet\n", ""}, got)
+	require.Equal(t, ran{0, "d1, now manageable\n\nno binding yet\n\nno clean yet\n", ""}, got)
 	got = burnish(t, l, "", "history", "d1", "-o", "json")
 	require.Zero(t, got.code)
 	var p map[string]json.RawMessage
@@ -64,16 +64,16 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 			describe: func(name string) (execution, error) {
 				return execution{name: name, forgotten: true, ended: clock}, nil
 			}, exit: exitFailed,
-			says: "burnish: history d1: it was forgotten on 2026-03-01 12:00:00 UTC; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 12:00:00 UTC; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"terminated": {
 			describe: func(name string) (execution, error) { return execution{name: name, ended: clock}, nil }, exit: exitFailed,
-			says: "burnish: history d1: its workflow was ended from outside on 2026-03-01 12:00:00 UTC; it comes back when its host's worker starts; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
+			says: "burnish: history d1: its workflow was terminated on 2026-03-01 12:00:00 UTC; it is re-created when its host's worker starts; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"never enrolled": {
 			describe: func(string) (execution, error) { return running(absent), nil },
 			query:    func(context.Context, string) (contract.DeviceStatus, error) { return absent, nil }, exit: exitFailed,
-			says: "burnish: history d1: its enrolment was never finished; enroll it again\n",
+			says: "burnish: history d1: its enrollment was never finished; enroll it again\n",
 		},
 		"no worker": {
 			describe: func(string) (execution, error) { return running(absent), nil },

@@ -13,27 +13,27 @@ import (
 	"burnish/workflows/contract"
 )
 
-const importUsage = `burnish import: take over devices that another service gives out
+const importUsage = `burnish import: enroll devices that another service already allocates
 
 usage: burnish import --from placement [flags]
        burnish import check [flags]
 
-      --from placement    every device with a one-time-use provider of Nova's that is not
-                          enrolled; owner=nova
-      --cloud C           of this cloud, where control workers serve several
-      --host H            on this host only
-      --driver D          that cleans them (nvme)
-      --type T            their type (by the driver: nvme NVME)
+      --from placement    every device that has a one-time-use provider of Nova and is not
+                          enrolled; sets owner=nova
+      --cloud C           the cloud, if control workers serve several
+      --host H            only devices on this host
+      --driver D          the driver that cleans them (nvme)
+      --type T            their type (from the driver: nvme NVME)
       --set k=v[,k=v…]    a setting of the driver; repeatable
       --dry-run           print what would be imported
   -o, --output table|json|yaml
       --timeout DURATION  for each device (30s)
 
-An imported device is unknown until Placement told what it is: allocated where it is in
-use, pending_cleaning where it is burned and unused, else available. A host whose
-device_spec allows the devices must be served by then.
+An imported device is in state unknown until Placement answers. It then becomes allocated
+if it is in use, pending_cleaning if it is reserved and unused, and otherwise available.
+Start the worker of its host first; its host.yaml must allow the device.
 
-  check    what is unknown still: exit code 0 where nothing is, else 1 and the list
+  check    list devices in state unknown: exit code 0 if there are none, otherwise 1
 
 example:
   burnish import --from placement --host h1 --dry-run
@@ -69,7 +69,7 @@ func (a *app) importCommand() *cobra.Command {
 			return err
 		}
 		if from != "placement" {
-			return usagef("--from is %q: want placement", from)
+			return usagef("--from %q: must be placement", from)
 		}
 		if e.driver == "" {
 			return usagef("--driver is empty")
@@ -79,7 +79,7 @@ func (a *app) importCommand() *cobra.Command {
 			return usagef("%s", err)
 		}
 		if _, ok := e.set[settingOwner]; ok {
-			return usagef("--set owner: what is imported from Placement is Nova's")
+			return usagef("--set owner: an imported device always has the owner nova")
 		}
 		return a.devices(cmd.Context(), func(l deviceClient) error {
 			found, err := a.candidates(cmd.Context(), l, cloud, strings.ToLower(e.host))
@@ -100,7 +100,7 @@ func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, fo
 	return a.forEachDevice(len(found), parallelism, func(i int) outcome {
 		one := found[i]
 		if one.Host == "" {
-			return done(one.Name, one.Name+": skipped: its provider's name is no HOST_ADDRESS, as Nova gives to those of devices")
+			return done(one.Name, one.Name+": skipped: its provider's name does not have Nova's form HOST_ADDRESS")
 		}
 		e := like
 		e.name, e.host, e.address, e.oneTimeUse = "", one.Host, one.Address, true
@@ -166,14 +166,14 @@ func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
 	return clouds[0], nil
 }
 
-const importCheckUsage = `burnish import check: which devices are unknown still
+const importCheckUsage = `burnish import check: list devices that are still in state unknown
 
 usage: burnish import check [flags]
 
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-Exit code 0 where nothing is unknown, else 1 and the list.
+Exit code 0 if there are none, otherwise 1.
 `
 
 func (a *app) importCheckCommand() *cobra.Command {
@@ -189,15 +189,15 @@ func (a *app) importCheckCommand() *cobra.Command {
 				}
 				err = a.emit(deviceList{Devices: views}, func() string {
 					if len(views) == 0 {
-						return "nothing is unknown\n"
+						return "no device is in state unknown\n"
 					}
 					return a.listing(views)
 				})
 				if err != nil || len(views) == 0 {
 					return err
 				}
-				return &failure{exit: exitFailed, code: device.CodeRefused, message: fmt.Sprintf("%d devices are unknown", len(views)),
-					remedy: "look at what show says of them; the inventory must answer"}
+				return &failure{exit: exitFailed, code: device.CodeRefused, message: fmt.Sprintf("%d devices are in state unknown", len(views)),
+					remedy: "see burnish show for each; the inventory must answer"}
 			})
 		},
 	}

@@ -68,9 +68,9 @@ func TestImportDryRunChangesNothing(t *testing.T) {
 // S2.84
 func TestImportWrongUse(t *testing.T) {
 	for line, want := range map[string]string{
-		"import":             `--from is "": want placement`,
-		"import --from nova": `--from is "nova": want placement`,
-		"import --from placement --set owner=self":   "what is imported from Placement is Nova's",
+		"import":             `--from "": must be placement`,
+		"import --from nova": `--from "nova": must be placement`,
+		"import --from placement --set owner=self":   "an imported device always has the owner nova",
 		"import --from placement --driver=":          "--driver is empty",
 		"import --from placement h1":                 "takes no argument",
 		"import check h1":                            "takes no argument",
@@ -98,13 +98,13 @@ func TestImportCheck(t *testing.T) {
 	}}
 	r := burnish(t, l, "", "import", "check")
 	require.Equal(t, exitOK, r.code)
-	require.Equal(t, "nothing is unknown\n", r.out)
+	require.Equal(t, "no device is in state unknown\n", r.out)
 
 	found = []execution{running(in("h1_0000:01:00.0", device.Unknown))}
 	r = burnish(t, l, "", "import", "check")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.out, "h1_0000:01:00.0")
-	require.Contains(t, r.errors, "1 devices are unknown")
+	require.Contains(t, r.errors, "1 devices are in state unknown")
 
 	r = burnish(t, l, "", "import", "check", "-o", "json")
 	require.Equal(t, exitFailed, r.code)

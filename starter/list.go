@@ -8,25 +8,25 @@ import (
 	"burnish/workflows/contract"
 )
 
-const listUsage = `burnish list: all devices, or those that a filter names
+const listUsage = `burnish list: list devices
 
 usage: burnish list [flags]
 
-      --state S[,S…]        in one of these states
-      --type T              of this type, as DISK or NVME
-      --host H              on this host
-      --model M             of exactly this model
-      --fault CODE          with this fault
-      --needs-operator      that wait for a person
-      --awaiting-cleaning   whose clean is due and does not run: pending_cleaning,
-                            and error while the device is dirty
-      --one-time-use        that may be given out once between two cleans
-      --all                 retired devices too
+      --state S[,S…]        only those in one of these states
+      --type T              only those of this type, such as DISK or NVME
+      --host H              only those on this host
+      --model M             only those of exactly this model
+      --fault CODE          only those with this fault
+      --needs-operator      only those that need an operator
+      --awaiting-cleaning   only those that wait for a clean: pending_cleaning, and
+                            error while dirty
+      --one-time-use        only those that are cleaned after every tenant
+      --all                 include retired devices
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-AGE is the time since the device last changed. A listing is a hint: a device that
-changes while it is read may be missing from it. show is exact.
+AGE is the time since the device last changed. A listing may miss a device
+that changes while the list is read. show is exact.
 
 example:
   burnish list --state error,pending_cleaning --host h1

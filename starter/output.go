@@ -35,7 +35,7 @@ func (f *format) Set(s string) error {
 		*f = g
 		return nil
 	}
-	return fmt.Errorf("want table, json or yaml")
+	return fmt.Errorf("must be one of table, json, yaml")
 }
 
 // formatOf finds -o in a command line that could not be read.
@@ -81,10 +81,10 @@ func (t *timeout) Type() string { return "duration" }
 func (t *timeout) Set(s string) error {
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("want a duration, as 30s or 5m")
+		return fmt.Errorf("must be a duration such as 30s or 5m")
 	}
 	if d <= 0 {
-		return fmt.Errorf("want more than zero")
+		return fmt.Errorf("must be more than zero")
 	}
 	t.limit, t.given = d, true
 	return nil
@@ -163,7 +163,7 @@ func age(now, t time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// roughly gives a duration without digits that nobody reads.
+// roundDuration gives a duration without digits that nobody reads.
 func roundDuration(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)

@@ -12,37 +12,36 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-const planUsage = `burnish plan: how an NVMe device would be erased, by which steps
+const planUsage = `burnish plan: show how an NVMe device would be erased, and by which steps
 
 usage: burnish plan --identify FILE [flags]
        burnish plan --fleet [--policy FILE]
 
-      --identify FILE       what nvme id-ctrl -o json printed; - is the standard input
+      --identify FILE       output of nvme id-ctrl -o json; - is the standard input
       --action A            clear_action: auto, sanitize or zero (auto)
       --strategy S          clear_strategy: auto, crypto or block (auto)
-      --namespaces N        how many namespaces the device has (1, of the full size)
-      --fleet               every enrolled device, retired ones apart: what it has now,
-                            and what it would have
-      --policy FILE         by this policy file, as BURNISH_POLICY takes it (the default
-                            policy: auto, auto)
+      --namespaces N        number of namespaces of the device (1, of the full size)
+      --fleet               every enrolled device that is not retired: its present
+                            plan, and the plan by the policy
+      --policy FILE         policy file, as for BURNISH_POLICY (default: auto, auto)
   -o, --output table|json|yaml
       --timeout DURATION    with --fleet (30s)
 
---identify needs no server and touches no device. It shows the one operation that the policy
-takes for a device with these capabilities, the steps of a full clean in their order,
-and the traits that the device has whatever the policy is. Exit code 1 where the policy
-is none or the device cannot satisfy it.
+--identify needs no server and touches no device. It shows the erase
+method that the policy selects for these capabilities, the steps of a full clean in their
+order, and the traits of the device. Exit code 1 if the policy is invalid or the device
+cannot satisfy it.
 
---fleet reads what Temporal knows of each device and changes nothing. A device of a
-driver that knows one way only, as block, keeps its operation. Devices that could not
-satisfy the policy are told with the reason; the exit code is 0.
+--fleet reads what Temporal knows about each device and changes nothing. A driver that
+has only one method, such as block, keeps it. For a device that cannot satisfy the policy
+it prints the reason; the exit code is 0.
 
 example:
   nvme id-ctrl /dev/nvme0 -o json | burnish plan --identify - --action sanitize
   burnish plan --fleet --policy new.yaml
 `
 
-// planned is a plan for programs: exactly these keys (CONTRACTS, Steps).
+// planResult is a plan for programs: exactly these keys (CONTRACTS, Steps).
 type planResult struct {
 	Operation device.Operation `json:"operation"`
 	Steps     []string         `json:"steps"`
@@ -80,14 +79,14 @@ func (a *app) planCommand() *cobra.Command {
 			}
 			actions := []clean.Action{clean.ActionAuto, clean.ActionSanitize, clean.ActionZero}
 			if !slices.Contains(actions, clean.Action(action)) {
-				return usagef("--action: %q is none of auto, sanitize, zero", action)
+				return usagef("--action %q: must be one of auto, sanitize, zero", action)
 			}
 			strategies := []clean.Strategy{clean.StrategyAuto, clean.StrategyCrypto, clean.StrategyBlock}
 			if !slices.Contains(strategies, clean.Strategy(strategy)) {
-				return usagef("--strategy: %q is none of auto, crypto, block", strategy)
+				return usagef("--strategy %q: must be one of auto, crypto, block", strategy)
 			}
 			if namespaces < 0 {
-				return usagef("--namespaces: %d is negative", namespaces)
+				return usagef("--namespaces %d: must not be negative", namespaces)
 			}
 			output, err := a.readFile(identify)
 			if err != nil {

@@ -82,7 +82,7 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 		p.Steps = append(p.Steps, s.Step)
 	}
 	if asked != nil {
-		p.NewSteps, p.Reason = p.Steps, "not known: "+oneLine(reason(asked))
+		p.NewSteps, p.Reason = p.Steps, "unknown: "+oneLine(reason(asked))
 		return p
 	}
 	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps, Offers: facts.SupportedSteps}
@@ -116,14 +116,14 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 	case p.Operation != p.NewOperation && p.Operation != "" && v.DeviceState != device.Available && v.DeviceState != device.Error:
 		p.Reason = "locked in while " + string(v.DeviceState) + ": replaced only once it is available or in error"
 	case facts.Excluded != nil:
-		p.Reason = "left out by the policy now: " + oneLine(facts.Excluded.Message)
+		p.Reason = "excluded by the present policy: " + oneLine(facts.Excluded.Message)
 	}
 	return p
 }
 
 // table is the plan for people.
 func (f fleetPlan) table() string {
-	rows := [][]string{{"NAME", "STATE", "OPERATION", "STEPS", "CHANGES", "REASON"}}
+	rows := [][]string{{"NAME", "STATE", "METHOD", "STEPS", "CHANGES", "REASON"}}
 	for _, d := range f.Devices {
 		rows = append(rows, []string{
 			d.Name, string(d.State), fromTo(orNone(string(d.Operation)), orNone(string(d.NewOperation))),

@@ -98,7 +98,7 @@ func TestFleetByTheDefaultPolicy(t *testing.T) {
 		require.Equal(t, name != "mute", d.Satisfied, name)
 		require.NotNil(t, d.Steps)
 	}
-	require.Equal(t, "not known: no worker answers", all["mute"].Reason)
+	require.Equal(t, "unknown: no worker answers", all["mute"].Reason)
 	require.Equal(t, device.CryptoErase, all["mute"].NewOperation)
 }
 

@@ -6,11 +6,11 @@ import (
 	"burnish/workflows/contract"
 )
 
-// meterSpan is the running time over which a rate is taken: long enough to smooth
+// rateWindow is the running time over which a rate is taken: long enough to smooth
 // one heartbeat, short enough to follow a disk that becomes slower towards its end.
 const rateWindow = 30 * time.Second
 
-// meter measures one device's running step by its heartbeats. It counts the step's
+// rateEstimator measures one device's running step by its heartbeats. It counts the step's
 // own running time, so that a wait for a slot or for a host slows nothing down.
 type rateEstimator struct {
 	step      string
@@ -18,7 +18,7 @@ type rateEstimator struct {
 	sampledAt time.Time
 }
 
-// mark is one heartbeat.
+// sample is one heartbeat.
 type sample struct {
 	done, total int64
 	runTime     time.Duration
@@ -59,7 +59,7 @@ func (m *rateEstimator) rate() int64 {
 	return int64(float64(last.done-first.done) / (last.runTime - first.runTime).Seconds())
 }
 
-// left gives the time that the step will still take at its present rate; ok is false
+// remaining gives the time that the step will still take at its present rate; ok is false
 // where nobody can know.
 func (m *rateEstimator) remaining(now time.Time) (d time.Duration, ok bool) {
 	rate := m.rate()

@@ -29,8 +29,8 @@ func exampleDevices() []contract.DeviceStatus {
 	full.StdBoardInfo = map[string]string{"class": "0108"}
 	full.InstanceUUID = &instance
 	full.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
-	full.Progress = &contract.StatusProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30, Waiting: "a slot, place 2", Attempt: 2}
-	full.Fault, full.LastError, full.LastRefusal = "host_unreachable", "h1 is silent", "manage: not possible while cleaning"
+	full.Progress = &contract.StatusProgress{Percent: 33.3, Done: 1 << 30, Total: 3 << 30, Waiting: "queued for a slot (2nd in line)", Attempt: 2}
+	full.Fault, full.LastError, full.LastRefusal = "host_unreachable", "host h1 is unreachable", "manage: not possible while cleaning"
 	full.Remedy = "start the host's worker"
 	full.Steps = []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}, {Step: "verify", Priority: 60, Interface: "deploy"}}
 	full.Cleans = []contract.CleanSummary{{Number: 6, Outcome: "failed", Fault: "verify_failed", RunTime: 90 * time.Second, StartedAt: clock, EndedAt: clock}}

@@ -10,16 +10,16 @@ import (
 	"burnish/workflows/contract"
 )
 
-const replaceUsage = `burnish replace: another piece of hardware took the device's place
+const replaceUsage = `burnish replace: accept new hardware in the device's slot
 
 usage: burnish replace NAME [flags]
 
-The piece that is there now becomes the device's next unit: dirty, and with the past
-of the device kept. From error, manageable and retired.
+The hardware that is in the slot now becomes the device's next unit. It is dirty, and
+the device's history is kept. Allowed in state error, manageable or retired.
 
-      --provide             go on to its first clean, and into the pool
+      --provide             clean it and make it available
       --accept-signature S[,S…]
-                            foreign signatures on it that may be lost
+                            file-system signatures on it that may be destroyed
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -27,18 +27,18 @@ example:
   burnish replace h1_0000:01:00.0 --provide
 `
 
-const moveUsage = `burnish move: the device's piece of hardware has another place now
+const moveUsage = `burnish move: record that the hardware is now in another slot
 
 usage: burnish move OLD NEW [flags]
 
-State, dirt and past go on under the name NEW; OLD ends. The host must see the same
-serial at the new place. From error and manageable. What is not given stays as it was;
-a NEW of the form HOST_ADDRESS gives both.
+The state, the dirty flag and the history are kept under the name NEW, and OLD ends. The
+host must find the same serial in the new slot. Allowed in state error or manageable. A
+flag that is not given keeps its value; a NEW of the form HOST_ADDRESS sets both.
 
-      --host H              the host where it is now
-      --driver D            the driver there
-      --address A           its PCI address there
-      --set K=V[,K=V…]      settings that differ there, as path
+      --host H              the new host
+      --driver D            the new driver
+      --address A           the new PCI address
+      --set K=V[,K=V…]      settings that differ in the new slot, such as path
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
@@ -62,7 +62,7 @@ func (a *app) moveCommand() *cobra.Command {
 	var set []string
 	cmd := &cobra.Command{Use: "move", Long: moveUsage, Args: func(_ *cobra.Command, args []string) error {
 		if len(args) != 2 {
-			return usagef("OLD and NEW are wanted, not %d names", len(args))
+			return usagef("takes OLD and NEW, not %d names", len(args))
 		}
 		return nil
 	}}
@@ -86,21 +86,21 @@ func (a *app) moveCommand() *cobra.Command {
 	return cmd
 }
 
-// placeOf fills in what the new name says of the place, and refuses what contradicts it.
+// completeLocation fills in what the new name says of the place, and refuses what contradicts it.
 func completeLocation(to *contract.Enrollment) error {
 	to.Host, to.Driver, to.Address = strings.ToLower(to.Host), strings.ToLower(to.Driver), strings.ToLower(to.Address)
 	switch _, owned := to.Settings[settingOwner]; {
 	case owned:
 		return fmt.Errorf("--set %s: a device keeps its owner when it moves", settingOwner)
 	case to.Host != "" && !hostForm.MatchString(to.Host):
-		return fmt.Errorf("%q is no host name", to.Host)
+		return fmt.Errorf("%q is not a valid host name", to.Host)
 	case to.Driver != "" && !wordForm.MatchString(to.Driver):
-		return fmt.Errorf("%q is no driver's name", to.Driver)
+		return fmt.Errorf("%q is not a valid driver name", to.Driver)
 	}
 	host, address, found := device.SplitName(to.Name)
 	if !found {
 		if to.Address != "" {
-			return fmt.Errorf("NEW %s does not fit --address %s: it is HOST_ADDRESS then", to.Name, to.Address)
+			return fmt.Errorf("NEW %s does not fit --address %s: use the form HOST_ADDRESS", to.Name, to.Address)
 		}
 		return nil
 	}
@@ -111,7 +111,7 @@ func completeLocation(to *contract.Enrollment) error {
 	return nil
 }
 
-// one sends an order to the one device that was named, and shows its answer.
+// actOnNamed sends an order to the one device that was named, and shows its answer.
 func (a *app) actOnNamed(cmd *cobra.Command, arg, past string, o action) error {
 	name, err := canonical(arg)
 	if err != nil {

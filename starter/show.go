@@ -12,21 +12,21 @@ import (
 	"burnish/workflows/contract"
 )
 
-const showUsage = `burnish show: one device, with the running step's progress
+const showUsage = `burnish show: show one device and the progress of its running step
 
 usage: burnish show NAME|UUID [flags]
 
   -o, --output table|json|yaml
       --timeout DURATION    (30s)
 
-Where no control worker answers, it shows what Temporal's server knows by itself,
-and says so on standard error.
+If no control worker answers, it shows what the Temporal server knows, and says so on
+standard error.
 
 example:
   burnish show h1_0000:01:00.0
 `
 
-const stepsUsage = `burnish steps: the steps of a device's full clean, in order
+const stepsUsage = `burnish steps: list the steps of a device's full clean, in order
 
 usage: burnish steps NAME [flags]
 
@@ -70,7 +70,7 @@ func (a *app) stepsCommand() *cobra.Command {
 	}
 }
 
-// lookAt gives show the device of a NAME or UUID.
+// withStatus gives show the device of a NAME or UUID.
 func (a *app) withStatus(ctx context.Context, arg string, show func(contract.DeviceStatus) error) error {
 	return a.withDevice(ctx, arg, func(l deviceClient, name string) error {
 		v, note, err := a.deviceStatus(ctx, l, name)
@@ -84,7 +84,7 @@ func (a *app) withStatus(ctx context.Context, arg string, show func(contract.Dev
 	})
 }
 
-// named connects, and gives do the device's name, which arg is or whose UUID it is.
+// withDevice connects, and gives do the device's name, which arg is or whose UUID it is.
 func (a *app) withDevice(ctx context.Context, arg string, do func(l deviceClient, name string) error) error {
 	name, err := canonical(arg)
 	if err != nil {
@@ -124,7 +124,7 @@ func standardUUID(s string) (string, bool) {
 	return id.String(), err == nil
 }
 
-// block is one device for people: what does not apply is left out.
+// deviceTable is one device for people: what does not apply is left out.
 func deviceTable(v contract.DeviceStatus) string {
 	var rows [][]string
 	add := func(key, value string) {
@@ -144,10 +144,7 @@ func deviceTable(v contract.DeviceStatus) string {
 		add("sanitized", "no: returned without a full clean")
 	}
 	if v.InstanceUUID != nil {
-		add("instance", *v.InstanceUUID)
-	}
-	if v.Binding > 0 {
-		add("tenancy", strconv.Itoa(v.Binding))
+		add("binding", bindingText(v.Binding, *v.InstanceUUID))
 	}
 	add("claimed by", v.ClaimedBy)
 	if v.CleanStep != nil {
@@ -158,14 +155,14 @@ func deviceTable(v contract.DeviceStatus) string {
 	add("fault", v.Fault)
 	add("last error", v.LastError)
 	add("last refusal", v.LastRefusal)
-	add("what to do", v.Remedy)
+	add("remedy", v.Remedy)
 	add("host", v.Hostname)
 	add("type", v.Type)
 	add("driver", v.Driver)
 	add("vendor", v.Vendor)
 	add("model", v.Model)
 	add("serial", v.Serial)
-	add("erased by", string(v.Operation))
+	add("method", string(v.Operation))
 	add("one-time-use", yes(v.OneTimeUse))
 	add("owner", string(v.Owner))
 	steps := make([]string, len(v.Steps))
@@ -175,7 +172,7 @@ func deviceTable(v contract.DeviceStatus) string {
 	add("steps", strings.Join(steps, ", "))
 	if n := len(v.Cleans); n > 0 {
 		last := v.Cleans[n-1]
-		text := fmt.Sprintf("%s, ended %s, ran %s", last.Outcome, local(last.EndedAt), roundDuration(last.RunTime))
+		text := fmt.Sprintf("%s, ended %s, %s", outcomeText(last.Outcome), local(last.EndedAt), timesText(last))
 		if last.Fault != "" {
 			text += ", fault " + string(last.Fault)
 		}
@@ -186,12 +183,17 @@ func deviceTable(v contract.DeviceStatus) string {
 	return columns(rows)
 }
 
+// bindingText names the binding of an instance.
+func bindingText(number int, instance string) string {
+	return fmt.Sprintf("%d of instance %s", number, instance)
+}
+
 // priority gives a step's priority as it was written.
 func priority(s contract.CleanStep) string {
 	return strconv.FormatFloat(s.Priority, 'f', -1, 64)
 }
 
-// progressLine tells how far a step is, and what it waits for.
+// progressLine says how far a step is, and what it waits for.
 func progressLine(p *contract.StatusProgress) string {
 	if p == nil {
 		return ""
@@ -204,7 +206,7 @@ func progressLine(p *contract.StatusProgress) string {
 		parts = append(parts, fmt.Sprintf("attempt %d", p.Attempt))
 	}
 	if p.Waiting != "" {
-		parts = append(parts, "waiting: "+p.Waiting)
+		parts = append(parts, p.Waiting)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -12,11 +12,11 @@ import (
 	"burnish/internal/pci"
 )
 
-const specUsage = `burnish spec: device_spec, as Nova and host.yaml have it
+const specUsage = `burnish spec: test device_spec entries of Nova and host.yaml
 
 usage: burnish spec match --spec JSON --device JSON [flags]
 
-  match    whether a spec matches a device, and with which tags
+  match    test whether a spec matches a device, and show its tags
 
 See burnish spec match --help.
 
@@ -24,21 +24,21 @@ example:
   burnish spec match --spec '{"vendor_id": "8086"}' --device '{"vendor_id": "8086"}'
 `
 
-const specMatchUsage = `burnish spec match: whether a device_spec matches a device, and with which tags
+const specMatchUsage = `burnish spec match: test whether a device_spec matches a device, and show its tags
 
 usage: burnish spec match --spec JSON --device JSON [flags]
 
-      --spec JSON     an entry of Nova's device_spec, or a list: the first that matches
-                      counts. Criteria, of which all must hold: vendor_id, product_id,
+      --spec JSON     an entry of Nova's device_spec, or a list: the first match counts.
+                      Criteria, which must all match: vendor_id, product_id,
                       address (a string, or an object of regular expressions), devname.
                       one_time_use is yes or no; every other key is a tag.
-      --device JSON   what is known of a device: address, vendor_id, product_id,
+      --device JSON   a device: address, vendor_id, product_id,
                       dev_type (type-PCI, type-PF, type-VF), parent_addr (of a VF),
-                      devname, parent_ifname; other keys are left alone
+                      devname, parent_ifname; other keys are ignored
   -o, --output table|json|yaml
 
-It needs no server. Exit code 0, whether it matches or not; 1 if the spec or the device
-is invalid, with the field. A device must say what the spec asks for.
+It needs no server. Exit code 0 whether it matches or not; 1 if the spec or the device is
+invalid, with the field. The device needs every field that the spec tests.
 
 example:
   burnish spec match --spec '{"address": "*:0a:00.*", "physical_network": "net1"}' \
@@ -59,9 +59,9 @@ func (a *app) specCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("what to do is missing: match")
+				return usagef("a command is needed: match")
 			}
-			return usagef("unknown command %q; known is match", args[0])
+			return usagef("unknown command %q: must be match", args[0])
 		},
 	}
 	cmd.AddCommand(a.specMatchCommand())

@@ -66,7 +66,7 @@ func viewOf(name string, a attributes, facts contract.StatusMemo) contract.Devic
 	return normalize(v)
 }
 
-// normal gives a View the one form in which it is shown, listed or alone: times in UTC,
+// normalize gives a View the one form in which it is shown, listed or alone: times in UTC,
 // the creation's in seconds as the memo has it, and objects never null.
 func normalize(v contract.DeviceStatus) contract.DeviceStatus {
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
@@ -79,7 +79,7 @@ func normalize(v contract.DeviceStatus) contract.DeviceStatus {
 	return v
 }
 
-// look gives one device: as its workflow tells it, with the running step's
+// deviceStatus gives one device: as its workflow tells it, with the running step's
 // progress. Where no worker answers, it is what the server knows by itself, and
 // note says so.
 func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v contract.DeviceStatus, note string, err error) {
@@ -103,7 +103,7 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 		return contract.DeviceStatus{}, "", a.explain(ctx, l, name, err)
 	default:
 		v = e.view
-		note = "no control worker answered (" + reason(err) + "); shown is what Temporal's server knows by itself"
+		note = "no control worker answered (" + reason(err) + "); this is what the Temporal server knows"
 	}
 	if v.DeviceState == device.Absent {
 		return contract.DeviceStatus{}, "", notEnrolled(name)
@@ -112,10 +112,10 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	return v, note, nil
 }
 
-// neverFinished says that the workflow is there, and no device.
+// notEnrolled says that the workflow is there, and no device.
 func notEnrolled(name string) *failure {
 	f := noSuchDevice(name)
-	f.message, f.remedy = "its enrolment was never finished", "enroll it again"
+	f.message, f.remedy = "its enrollment was never finished", "enroll it again"
 	return f
 }
 
@@ -151,7 +151,7 @@ func (e execution) progress(v contract.DeviceStatus, now time.Time) *contract.St
 			shown.Waiting += ", after: " + oneLine(p.failure)
 		}
 	case !p.started:
-		shown.Waiting = "for a worker of host " + v.Hostname
+		shown.Waiting = "waiting for a worker of host " + v.Hostname
 	}
 	return shown
 }

@@ -9,21 +9,22 @@ import (
 	"burnish/internal/device"
 )
 
-const machineUsage = `burnish machine: the states of a device, and what leads from one to the next
+const statesUsage = `burnish states: show the state tables
 
-usage: burnish machine [flags]
+usage: burnish states [flags]
 
-      --mermaid             as a Mermaid state diagram
+      --mermaid             print a Mermaid state diagram
   -o, --output table|json|yaml
 
-It needs no server. One row: in one of the states from, when event happens and all
-of when holds, the device goes to the state to, and then is what changes beside it.
+It needs no server. Each row of the first table is one transition: a device in state
+"from" goes to state "to" when the event happens and every condition in "when" is true;
+"then" lists what else changes.
 
 example:
-  burnish machine --mermaid > machine.mmd
+  burnish states --mermaid > states.mmd
 `
 
-const versionUsage = `burnish version: this program's version
+const versionUsage = `burnish version: show this program's version
 
 usage: burnish version [flags]
 
@@ -35,11 +36,11 @@ example:
   burnish version -o json
 `
 
-func (a *app) machineCommand() *cobra.Command {
+func (a *app) statesCommand() *cobra.Command {
 	var mermaid bool
 	cmd := &cobra.Command{
-		Use:  "machine",
-		Long: machineUsage,
+		Use:  "states",
+		Long: statesUsage,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !mermaid {
@@ -55,7 +56,7 @@ func (a *app) machineCommand() *cobra.Command {
 	return cmd
 }
 
-// about is this program for programs.
+// versionInfo is this program for programs.
 type versionInfo struct {
 	Version string `json:"version"`
 	Go      string `json:"go"`

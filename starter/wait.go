@@ -55,7 +55,7 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 		case errors.Is(limited.Err(), context.DeadlineExceeded) && parent.Err() == nil:
 			return v, &failure{
 				exit: exitTimeout, code: device.CodeTimeout, device: name, state: v.DeviceState,
-				message: fmt.Sprintf("not done within %s; it goes on", a.timeout.limit),
+				message: fmt.Sprintf("still running after %s", a.timeout.limit),
 				remedy:  "see burnish show",
 			}
 		default:
@@ -70,7 +70,7 @@ func attention(v contract.DeviceStatus) string {
 	return strings.Join(slices.DeleteFunc(known, func(s string) bool { return s == "" }), "; ")
 }
 
-// outcomeOf says whether a clean that was asked for is over, and how it failed.
+// cleanOutcome says whether a clean that was asked for is over, and how it failed.
 func cleanOutcome(v contract.DeviceStatus) (over bool, err error) {
 	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError, remedy: v.Remedy}
 	switch v.DeviceState {
@@ -79,13 +79,13 @@ func cleanOutcome(v contract.DeviceStatus) (over bool, err error) {
 			return false, nil
 		}
 		if f.message == "" {
-			f.message = "held in pending_cleaning: automated cleaning is off"
+			f.message = "on hold in pending_cleaning: automated cleaning is off"
 		}
 		return true, f
 	case device.Available, device.Manageable:
 		return true, nil
 	case device.Allocated:
-		// Given out again between two looks, unless its last clean says otherwise.
+		// Bound again between two polls, unless its last clean says otherwise.
 		if n := len(v.Cleans); n > 0 && (v.Cleans[n-1].Outcome == "cleaned" || v.Cleans[n-1].Outcome == "steps_done") {
 			return true, nil
 		}
@@ -96,7 +96,7 @@ func cleanOutcome(v contract.DeviceStatus) (over bool, err error) {
 		f.code = device.CodeStepFailed
 	}
 	if f.message == "" {
-		f.message = fmt.Sprintf("the device is %s", v.DeviceState)
+		f.message = fmt.Sprintf("the device is in state %s", v.DeviceState)
 	}
 	if f.remedy == "" {
 		f.remedy = "see burnish show, then clean it again"

@@ -18,33 +18,32 @@ import (
 	"burnish/workflows/contract"
 )
 
-const watchUsage = `burnish watch: the devices that are being cleaned, as it goes on
+const watchUsage = `burnish watch: follow the running cleans
 
 usage: burnish watch [NAME|UUID] [flags]
 
-  -o, --output table|json|yaml   json: one object a line, whenever something changes
-      --timeout DURATION         end after that long, with exit code 4
+  -o, --output table|json|yaml   json: one object per line for each change
+      --timeout DURATION         stop after this time, with exit code 4
 
-Without a NAME it shows every device that is being cleaned, waits for its clean, or is
-in error, and ends with Ctrl-C. With one it ends with that device's clean: exit code 0
-when the device came out clean, 1 when it did not. On a terminal it draws a bar for
-each device; elsewhere it writes a line whenever a device's state changes, and at most
-every 10 seconds while a step goes on. Rate and time left are those of the running
-step. Ctrl-C ends the watching, not the clean.
+Without a NAME it shows every device in state pending_cleaning, cleaning or error, until
+Ctrl-C. With a NAME it stops at the end of that device's clean: exit code 0 if the clean
+succeeded, 1 if not. On a terminal it draws a bar for each device. Elsewhere it prints a
+line for each change of state, and one every 10 seconds while a step runs. Rate and time
+left are those of the running step. Ctrl-C does not stop the clean.
 
 example:
   burnish watch h1_0000:01:00.0
 `
 
 const (
-	// lookEvery is the time between two rounds of looks.
+	// pollInterval is the time between two rounds of looks.
 	pollInterval = time.Second
-	// looksAtOnce bounds how many devices a round asks the server for, one by one. A
+	// maxDescribes bounds how many devices a round asks the server for, one by one. A
 	// step's heartbeat comes every 5 seconds at most: 100 devices lose nothing.
 	maxDescribes = 20
 )
 
-// sight is one look at one device.
+// deviceSnapshot is one look at one device.
 type deviceSnapshot struct {
 	contract.DeviceStatus
 	rate      int64         // bytes a second, 0 where unknown
@@ -57,7 +56,7 @@ type deviceSnapshot struct {
 type screen interface {
 	// show takes the whole present picture, sorted by name.
 	show(all []deviceSnapshot) error
-	// over tells of a device whose clean is over, once.
+	// finished tells of a device whose clean is over, once.
 	finished(s deviceSnapshot) error
 	// note tells something beside.
 	note(text string) error
@@ -120,12 +119,12 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 		}
 		return &failure{
 			exit: exitTimeout, code: device.CodeTimeout, device: name,
-			message: fmt.Sprintf("watched for %s; what is being cleaned goes on", a.timeout.limit), remedy: "see burnish list",
+			message: fmt.Sprintf("watched for %s; the cleans keep running", a.timeout.limit), remedy: "see burnish list",
 		}
 	}
 }
 
-// passing says whether a failed look may work a second later.
+// isTransient says whether a failed look may work a second later.
 func isTransient(err error) bool {
 	c := asFailure(err).code
 	return c == device.CodeUnreachable || c == device.CodeTimeout
@@ -149,7 +148,7 @@ type watched struct {
 	polledAt time.Time
 }
 
-// round looks once at everything and shows it. With one device, over says that the
+// poll looks once at everything and shows it. With one device, over says that the
 // watch ends, with err as its outcome.
 func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
 	if w.name != "" {
@@ -196,12 +195,12 @@ func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
 	return false, w.screen.show(w.picture())
 }
 
-// awaited says whether a device in this state has a place in the picture.
+// isWatched says whether a device in this state has a place in the picture.
 func isWatched(s device.State) bool {
 	return s == device.PendingCleaning || s == device.Cleaning || s == device.Error
 }
 
-// due gives the devices to ask for one by one: those that the listing no longer has,
+// toDescribe gives the devices to ask for one by one: those that the listing no longer has,
 // for it may be wrong, and those in cleaning, the longest unseen first.
 func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 	var names []string
@@ -228,7 +227,7 @@ func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 	return names[:min(len(names), maxDescribes)]
 }
 
-// lookAtSome describes devices, a few at a time. What is gone is not running.
+// describeAll describes devices, a few at a time. What is gone is not running.
 func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]execution, error) {
 	var (
 		mu     sync.Mutex
@@ -262,7 +261,7 @@ func (w *watcher) describe(ctx context.Context, name string) (execution, error) 
 	return e, nil
 }
 
-// see turns what the server knows of a device into a sight of it.
+// record turns what the server knows of a device into a sight of it.
 func (w *watcher) record(name string, e execution) deviceSnapshot {
 	now := w.now()
 	before := w.devices[name]
@@ -294,7 +293,7 @@ func (w *watcher) picture() []deviceSnapshot {
 	return all
 }
 
-// lookAtOne looks at the device that was named.
+// pollOne looks at the device that was named.
 func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error) {
 	e, err := w.describe(ctx, w.name)
 	if err != nil {
@@ -327,7 +326,7 @@ func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error
 	return true, outcome
 }
 
-// words say where the device stands, as far as no bar can.
+// statusText say where the device stands, as far as no bar can.
 func (s deviceSnapshot) statusText() string {
 	step := ""
 	if s.CleanStep != nil {
@@ -342,7 +341,7 @@ func (s deviceSnapshot) statusText() string {
 	case s.NeedsOperator:
 		return state + ", needs an operator: " + attention(s.DeviceStatus)
 	case s.DeviceState == device.PendingCleaning:
-		return state + ", its clean is about to begin"
+		return state + ", clean about to start"
 	case s.DeviceState == device.Cleaning && step == "":
 		return state + ", between steps"
 	case s.DeviceState == device.Cleaning:
@@ -351,12 +350,12 @@ func (s deviceSnapshot) statusText() string {
 	return state
 }
 
-// drawn says whether a bar tells more than words.
+// hasBar says whether a bar tells more than words.
 func (s deviceSnapshot) hasBar() bool {
 	return s.Progress != nil && s.Progress.Total > 0 && s.Progress.Waiting == "" && !s.NeedsOperator
 }
 
-// pace is the rate, and the time left.
+// rateText is the rate, and the time left.
 func (s deviceSnapshot) rateText() string {
 	var parts []string
 	if s.rate > 0 {

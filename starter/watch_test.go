@@ -149,7 +149,7 @@ func TestWatchAll(t *testing.T) {
 	}{
 		"nothing": {
 			fleet: &fleet{rounds: []map[string]execution{{"d1": standing("d1", device.Available)}, {}}},
-			out:   []string{"nothing is being cleaned"},
+			out:   []string{"no clean is running"},
 		},
 		"a whole clean": {
 			fleet: &fleet{rounds: []map[string]execution{
@@ -161,11 +161,11 @@ func TestWatchAll(t *testing.T) {
 				{"d1": standing("d1", device.Available)},
 			}},
 			out: []string{
-				"d1: pending_cleaning, its clean is about to begin",
+				"d1: pending_cleaning, clean about to start",
 				"d1: cleaning, zero, 0.0 % (0 B of 100.0 MiB)",
 				"d1: cleaning, between steps",
 				"d1: available",
-				"nothing is being cleaned",
+				"no clean is running",
 			},
 		},
 		"a step that goes on": {
@@ -184,12 +184,12 @@ func TestWatchAll(t *testing.T) {
 		},
 		"what waits is told in words": {
 			fleet: &fleet{rounds: []map[string]execution{{
-				"d1": silentHost("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "waiting, place 3"), "d4": standing("d4", device.Available),
+				"d1": silentHost("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "queued for a slot (3rd in line)"), "d4": standing("d4", device.Available),
 			}}},
 			out: []string{
-				"d1: cleaning, needs an operator: host_unreachable; start burnish-worker on h1, waiting: for a worker of host h1",
+				"d1: cleaning, needs an operator: host_unreachable; start burnish-worker on h1, waiting for a worker of host h1",
 				"d2: error: io_error; write failed; clean it again",
-				"d3: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: waiting, place 3",
+				"d3: cleaning, zero, 0.0 % (0 B of 1.0 MiB), queued for a slot (3rd in line)",
 			},
 		},
 		"an error that is over, and a device that is gone": {
@@ -202,7 +202,7 @@ func TestWatchAll(t *testing.T) {
 				"d3: cleaning, zero, 0.0 % (0 B of 1.0 MiB)",
 				"d2: manageable",
 				"d3: gone",
-				"nothing is being cleaned",
+				"no clean is running",
 			},
 		},
 		"a listing that lags ends nothing twice": {
@@ -210,29 +210,29 @@ func TestWatchAll(t *testing.T) {
 				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": running(freed)}, {"d1": running(freed)}},
 				lags:   []map[string]execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.PendingCleaning)}},
 			},
-			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned"},
+			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running"},
 		},
 		"a listing of what was over before": {
 			fleet: &fleet{
 				rounds: []map[string]execution{{"d1": running(freed)}},
 				lags:   []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}},
 			},
-			out: []string{"nothing is being cleaned"},
+			out: []string{"no clean is running"},
 		},
 		"a clean that fails": {
 			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}},
 			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: error: io_error; write failed; clean it again"},
 		},
 		"a place in the queue": {
-			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "place 3")}, {"d1": cleaningAt("d1", 0, mib, 0, "place 3")}, {"d1": cleaningAt("d1", 0, mib, 0, "place 2")}}},
+			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (2nd in line)")}}},
 			out: []string{
-				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: place 3",
-				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), waiting: place 2",
+				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), queued for a slot (3rd in line)",
+				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), queued for a slot (2nd in line)",
 			},
 		},
 		"cleaned twice": {
 			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": again}}},
-			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "nothing is being cleaned", "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
+			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running", "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 		},
 		"a listing that misses one for a moment": {
 			fleet: &fleet{
@@ -321,11 +321,11 @@ func TestWatchOne(t *testing.T) {
 		"had failed before": {rounds: []map[string]execution{{"d1": failedWith("d1")}}, exit: exitFailed, out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n"},
 		"is retired meanwhile": {
 			rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": retired}}, exit: exitFailed,
-			out: "d1: retired, needs an operator: clean it again", errs: "burnish: watch d1: step_failed: the device is retired; clean it again\n",
+			out: "d1: retired, needs an operator: clean it again", errs: "burnish: watch d1: step_failed: the device is in state retired; clean it again\n",
 		},
 		"nothing to wait for":     {rounds: []map[string]execution{{"d1": standing("d1", device.Allocated)}}, out: "d1: allocated"},
 		"no such device":          {rounds: []map[string]execution{{}}, exit: exitFailed, errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
-		"forgotten meanwhile":     {rounds: []map[string]execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, its clean is about to begin", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
+		"forgotten meanwhile":     {rounds: []map[string]execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, clean about to start", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
 		"Ctrl-C ends only itself": {rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}}, out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -384,7 +384,7 @@ func TestWatchThatFails(t *testing.T) {
 		"for good":          {broke: map[int]error{1: errors.New("boom")}, exit: exitFailed, says: "boom"},
 		"two names":         {args: []string{"d1", "d2"}, exit: exitUsage, says: "takes one NAME or UUID, not 2"},
 		"a bad name":        {args: []string{"a/b"}, exit: exitUsage, says: "a/b"},
-		"the time is over":  {args: []string{"--timeout", "1ns"}, exit: exitTimeout, says: "watched for 1ns; what is being cleaned goes on; see burnish list"},
+		"the time is over":  {args: []string{"--timeout", "1ns"}, exit: exitTimeout, says: "watched for 1ns; the cleans keep running; see burnish list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fleet{broke: tt.broke, rounds: []map[string]execution{{"d1": failedWith("d1")}, {}, {}}}

@@ -1,5 +1,5 @@
-// Package doctor finds what is missing or wrong on a machine that runs a worker. It
-// asks the worker's own code wherever there is some, reads, and changes nothing.
+// Package doctor checks a machine that runs a worker. It calls the worker's own code
+// where that exists. It only reads.
 package doctor
 
 import (
@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"burnish/internal/clean"
@@ -17,17 +16,17 @@ import (
 	"burnish/internal/host"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels. Only Wrong keeps a worker from its work.
+// The levels. Only Fail keeps a worker from working.
 const (
 	OK   Level = "ok"
-	Warn Level = "warning"
-	Fail Level = "wrong"
+	Warn Level = "warn"
+	Fail Level = "fail"
 )
 
-// Finding is one thing that was looked at, in one line: what it is, and what to do.
+// Finding is the result of one check, with its remedy.
 type Finding struct {
 	Level   Level  `json:"level"`
 	Check   string `json:"check"`
@@ -35,35 +34,41 @@ type Finding struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// Findings are in the order in which they were made.
+// Findings are in the order of the checks.
 type Findings []Finding
 
-// OK, Warn and Wrong add one.
+// OK adds a finding at level OK.
 func (f *Findings) OK(check, format string, args ...any) {
 	*f = append(*f, Finding{Level: OK, Check: check, Message: fmt.Sprintf(format, args...)})
 }
 
-// Warn adds what may be meant so.
+// Warn adds a finding that may be intended.
 func (f *Findings) Warn(check, remedy, format string, args ...any) {
 	*f = append(*f, Finding{Level: Warn, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// Wrong adds what keeps a worker from its work.
+// Fail adds a finding that keeps a worker from working.
 func (f *Findings) Fail(check, remedy, format string, args ...any) {
 	*f = append(*f, Finding{Level: Fail, Check: check, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// Bad says whether something is wrong.
-func (f Findings) Failed() bool {
-	return slices.ContainsFunc(f, func(f Finding) bool { return f.Level == Fail })
+// Failures counts the findings at level Fail.
+func (f Findings) Failures() int {
+	n := 0
+	for _, finding := range f {
+		if finding.Level == Fail {
+			n++
+		}
+	}
+	return n
 }
 
 // Settings reads the worker's settings from the environment. ok is false where they
-// cannot be used, and nothing that depends on them can be looked at.
+// are invalid; then nothing that depends on them can be checked.
 func (f *Findings) Settings() (w config.Worker, ok bool) {
 	known, unknown := config.Given()
 	for _, name := range unknown {
-		f.Warn("settings", "see burnish-worker --help", "%s is no setting", name)
+		f.Warn("settings", "see burnish-worker --help", "%s is not a valid setting", name)
 	}
 	w, err := config.LoadWorker()
 	for _, wrong := range split(err) {
@@ -72,7 +77,7 @@ func (f *Findings) Settings() (w config.Worker, ok bool) {
 	if err != nil {
 		return w, false
 	}
-	names := "none is set; defaults are used"
+	names := "none is set, defaults apply"
 	if len(known) > 0 {
 		names = strings.Join(known, ", ")
 	}
@@ -92,12 +97,12 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// Machine looks at what a worker with these settings needs of its machine.
+// Machine checks what a worker with these settings needs from its machine.
 func (f *Findings) Machine(w config.Worker) {
 	machine{Findings: f, settings: w, uid: os.Geteuid(), system: linux()}.all()
 }
 
-// machine is one look; system is what of the kernel a test replaces.
+// machine is one run of the checks; system is the part of the kernel that tests replace.
 type machine struct {
 	*Findings
 	settings config.Worker
@@ -115,7 +120,7 @@ func (m machine) all() {
 	}
 }
 
-// control looks at what the control worker refuses to start without.
+// control checks what the control worker refuses to start without.
 func (m machine) control() {
 	_, err := clean.NewPlanner(steps.All().Planning(), m.settings.Policy())
 	_, how := clean.Sampling(m.settings.Verify)
@@ -124,26 +129,26 @@ func (m machine) control() {
 			m.Fail("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
 		}
 	} else {
-		m.OK("policy", "every clean can be planned, verify is %s", m.settings.Verify)
+		m.OK("policy", "the policy is valid, verify is %s", m.settings.Verify)
 	}
 	m.inventory()
 }
 
-// leastSpace is what must be free for the records of a host: they are small, and a
-// step stops when one cannot be written.
+// leastSpace must be free for the records of a host. They are small, but a step fails
+// when one cannot be written.
 const leastSpace = 64 << 20
 
 func (m machine) stateDir() {
 	const check = "state directory"
 	dir := m.settings.StateDir
 	if err := host.CheckStateDir(dir); errors.Is(err, fs.ErrNotExist) {
-		m.Fail(check, "start burnish-worker, which makes it, or set BURNISH_STATE_DIR", "%s is not there", dir)
+		m.Fail(check, "start burnish-worker, which creates it, or set BURNISH_STATE_DIR", "%s does not exist", dir)
 		return
 	} else if err != nil {
 		m.Fail(check, "correct it, or set BURNISH_STATE_DIR", "%v", err)
 		return
 	}
-	m.OK(check, "%s belongs to uid %d alone", dir, m.uid)
+	m.OK(check, "%s is private to uid %d", dir, m.uid)
 	on, err := m.system.fileSystem(dir)
 	if err != nil {
 		m.Fail(check, "repair the file system", "%v", err)
@@ -151,9 +156,9 @@ func (m machine) stateDir() {
 	}
 	switch {
 	case on.memory:
-		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, which forgets everything when the machine restarts", dir, on.name)
+		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, which loses its contents at a restart", dir, on.name)
 	case on.remote:
-		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, whose locks another machine may break", dir, on.name)
+		m.Fail(check, "set BURNISH_STATE_DIR to a directory on a local disk", "%s is on %s, a network file system with unreliable locks", dir, on.name)
 	case on.free < leastSpace:
 		m.Fail(check, "free some space", "only %d MiB are free on the file system of %s", on.free>>20, dir)
 	default:
@@ -163,37 +168,37 @@ func (m machine) stateDir() {
 		return
 	}
 	if err := m.system.direct(dir); err != nil {
-		m.Warn("kernel", "images below it cannot be cleaned; keep them on ext4 or xfs", "%s does not take O_DIRECT: %v", dir, err)
+		m.Warn("kernel", "image files below it cannot be cleaned; keep them on ext4 or xfs", "%s does not support O_DIRECT: %v", dir, err)
 	} else {
 		m.OK("kernel", "O_DIRECT works below %s", dir)
 	}
 }
 
-// host looks at what a host's worker refuses to start without, and at what it may do.
+// host checks what a host's worker refuses to start without, and what it may do.
 func (m machine) host() {
 	if err := m.system.openat2(); err != nil {
-		m.Fail("kernel", "use Linux 5.6 or newer, and let no seccomp profile forbid openat2", "openat2 does not work: %v", err)
+		m.Fail("kernel", "use Linux 5.6 or newer, without a seccomp profile that forbids openat2", "openat2 does not work: %v", err)
 	} else {
 		m.OK("kernel", "openat2 works")
 	}
 	switch on, err := m.system.leases(); {
 	case err != nil:
-		m.Warn("kernel", "see sysctl fs.leases-enable", "it is not known whether the kernel gives leases: %v", err)
+		m.Warn("kernel", "check sysctl fs.leases-enable", "cannot read whether the kernel supports leases: %v", err)
 	case !on:
-		m.Fail("kernel", "sysctl fs.leases-enable=1", "fs.leases-enable is 0: it cannot be known who has a device open")
+		m.Fail("kernel", "sysctl fs.leases-enable=1", "fs.leases-enable is 0: other users of a device cannot be detected")
 	default:
 		m.OK("kernel", "fs.leases-enable is 1")
 	}
 	rules, err := host.WorkerRules(m.settings.HostFile, m.settings.StateDir, m.settings.Role == config.RoleAll)
 	if err != nil {
-		m.Fail("host.yaml", "correct it; until then nothing may be destroyed here", "%v", err)
+		m.Fail("host.yaml", "correct it; until then the host refuses to destroy anything", "%v", err)
 		return
 	}
 	m.allowed(rules)
 	m.drivers(rules)
 }
 
-// allowed tells what may be destroyed on this host.
+// allowed lists what may be destroyed on this host.
 func (m machine) allowed(rules *host.Rules) {
 	const check = "host.yaml"
 	paths, err := rules.Paths()
@@ -208,7 +213,7 @@ func (m machine) allowed(rules *host.Rules) {
 		where = "no host.yaml"
 	}
 	if len(paths) == 0 && len(specs) == 0 && !fake {
-		m.Warn(check, "write what may be, and name the file in BURNISH_HOST_FILE", "%s: nothing may be destroyed on this host", where)
+		m.Warn(check, "list what may be destroyed, and set BURNISH_HOST_FILE to the file", "%s: nothing may be destroyed on this host", where)
 		return
 	}
 	var what []string
@@ -222,12 +227,12 @@ func (m machine) allowed(rules *host.Rules) {
 	m.OK(check, "%s: may be destroyed: %s", where, strings.Join(what, ", "))
 	for _, pattern := range paths {
 		if strings.HasPrefix(pattern, "/dev/") && m.uid != 0 {
-			m.Fail(check, "run burnish-worker as root on this host, or take "+pattern+" out", "%s is allowed, and uid %d may not write to block devices", pattern, m.uid)
+			m.Fail(check, "run burnish-worker as root on this host, or remove "+pattern+" from host.yaml", "%s is allowed, but uid %d cannot write to block devices", pattern, m.uid)
 			continue
 		}
 		matches, err := filepath.Glob(strings.TrimSuffix(pattern, "/**"))
 		if m.settings.HostFile != "" && err == nil && len(matches) == 0 {
-			m.Warn(check, "check the spelling; patterns match resolved paths", "%s matches nothing that is there now", pattern)
+			m.Warn(check, "check the spelling; patterns match resolved paths", "%s matches no existing path", pattern)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestMachine(t *testing.T) {
 		},
 		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},
 		"an unknown inventory": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Inventory = "book" }, level: Fail, check: "inventory", says: `"book"`},
-		"no state directory":   {change: func(_ *testing.T, w *config.Worker, _ *system) { w.StateDir += "-none" }, level: Fail, check: "state directory", says: "is not there; start burnish-worker"},
+		"no state directory":   {change: func(_ *testing.T, w *config.Worker, _ *system) { w.StateDir += "-none" }, level: Fail, check: "state directory", says: "does not exist; start burnish-worker"},
 		"others may write it": {
 			change: func(t *testing.T, w *config.Worker, _ *system) { require.NoError(t, os.Chmod(w.StateDir, 0o777)) },
 			level:  Fail, check: "state directory", says: "chmod it to 0700",
@@ -91,7 +91,7 @@ func TestMachine(t *testing.T) {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {
 				s.fileSystem = func(string) (fileSystem, error) { return fileSystem{name: "tmpfs", memory: true, free: 1 << 30}, nil }
 			},
-			level: Fail, check: "state directory", says: "on tmpfs, which forgets everything",
+			level: Fail, check: "state directory", says: "on tmpfs, which loses its contents",
 		},
 		"on another machine": {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {
@@ -113,14 +113,14 @@ func TestMachine(t *testing.T) {
 		},
 		"no O_DIRECT": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.direct = func(string) error { return errors.New("EINVAL") }
-		}, level: Warn, check: "kernel", says: "does not take O_DIRECT: EINVAL"},
+		}, level: Warn, check: "kernel", says: "does not support O_DIRECT: EINVAL"},
 		"an old kernel": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.openat2 = func() error { return errors.New("function not implemented") }
 		}, level: Fail, check: "kernel", says: "Linux 5.6"},
 		"no leases": {change: func(_ *testing.T, _ *config.Worker, s *system) { s.leases = func() (bool, error) { return false, nil } }, level: Fail, check: "kernel", says: "sysctl fs.leases-enable=1"},
 		"leases not known": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.leases = func() (bool, error) { return false, os.ErrNotExist }
-		}, level: Warn, check: "kernel", says: "not known"},
+		}, level: Warn, check: "kernel", says: "cannot read whether"},
 		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"floppy"} }, level: Fail, check: "drivers", says: "known are block, fake"},
 		"no host.yaml":      {change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile += ".none" }, level: Fail, check: "host.yaml", says: "no such file"},
 		"a host.yaml that others may write": {
@@ -137,7 +137,7 @@ func TestMachine(t *testing.T) {
 			},
 			level: OK, check: "host.yaml", says: "1 PCI device specs, fake devices",
 		},
-		"a path that is not there":       {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/no/such/*]}") }, level: Warn, check: "host.yaml", says: "/no/such/* matches nothing"},
+		"a path that is not there":       {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/no/such/*]}") }, level: Warn, check: "host.yaml", says: "/no/such/* matches no existing path"},
 		"block devices, as root":         {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/dev/null]}") }, level: OK, check: "host.yaml", says: "/dev/null"},
 		"block devices, as another user": {change: func(t *testing.T, w *config.Worker, _ *system) { allow(t, *w, "allow: {paths: [/dev/null]}") }, uid: 1000, level: Fail, check: "host.yaml", says: "run burnish-worker as root"},
 	} {
@@ -153,7 +153,7 @@ func TestMachine(t *testing.T) {
 			var f Findings
 			m := machine{Findings: &f, settings: w, uid: tt.uid, system: s}
 			m.all()
-			require.Equal(t, tt.level == Fail, f.Failed(), "%+v", f)
+			require.Equal(t, tt.level == Fail, f.Failures() > 0, "%+v", f)
 			var lines []string
 			found := false
 			for _, one := range f {
@@ -187,7 +187,7 @@ func TestSettings(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "h1", w.Host)
 	require.Equal(t, Findings{
-		{Level: Warn, Check: "settings", Message: "BURNISH_STATEDIR is no setting", Remedy: "see burnish-worker --help"},
+		{Level: Warn, Check: "settings", Message: "BURNISH_STATEDIR is not a valid setting", Remedy: "see burnish-worker --help"},
 		{Level: OK, Check: "settings", Message: "role all, host h1: BURNISH_HOST"},
 	}, f)
 
@@ -196,7 +196,7 @@ func TestSettings(t *testing.T) {
 	f = nil
 	_, ok = f.Settings()
 	require.False(t, ok)
-	require.True(t, f.Failed())
+	require.True(t, f.Failures() > 0)
 	require.Len(t, f, 3)
 	require.Contains(t, f[1].Message, "BURNISH_ROLE")
 	require.Contains(t, f[2].Message, "BURNISH_STOP_TIMEOUT")

@@ -13,10 +13,10 @@ import (
 	"burnish/internal/host"
 )
 
-// driverTimeout bounds what one driver is asked.
+// driverTimeout limits the calls to one driver.
 const driverTimeout = time.Minute
 
-// drivers asks each driver what a worker's start would, and counts what it finds.
+// drivers runs each driver's checks of a worker's start, and lists its devices.
 func (m machine) drivers(rules *host.Rules) {
 	const check = "drivers"
 	drivers, err := m.system.drivers(m.settings.Drivers, drivers.Host{
@@ -45,22 +45,22 @@ func (m machine) drivers(rules *host.Rules) {
 	}
 }
 
-// initialise asks for what keeps the worker from starting.
+// initialize runs the check that a worker's start would run.
 func (m machine) initialize(name string, d hardware.Initializer) {
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()
 	err := d.Init(ctx)
 	switch f, ok := device.AsFault(err); {
 	case err == nil:
-		m.OK(name, "the driver finds what it needs on this host")
+		m.OK(name, "the driver can start on this host")
 	case ok:
 		m.Fail(name, f.Remedy, "%s", f.Message)
 	default:
-		m.Fail(name, "until then the worker does not start", "%v", err)
+		m.Fail(name, "correct it; the worker does not start before", "%v", err)
 	}
 }
 
-// programs says whether each program of the operator is what host.yaml says.
+// programs compares each of the operator's programs with host.yaml.
 func (m machine) programs(name string, d hardware.ProgramUser) {
 	all, err := d.Programs()
 	if err != nil {
@@ -68,32 +68,32 @@ func (m machine) programs(name string, d hardware.ProgramUser) {
 		return
 	}
 	if len(all) == 0 {
-		m.Warn(name, "see docs/script.md", "host.yaml allows no script, and this driver does nothing without one")
+		m.Warn(name, "see docs/script.md", "host.yaml allows no script, and this driver needs one")
 	}
 	for _, program := range slices.Sorted(maps.Keys(all)) {
 		err := all[program]
 		switch f, ok := device.AsFault(err); {
 		case err == nil:
-			m.OK(name, "%s is what host.yaml says", program)
+			m.OK(name, "%s matches host.yaml", program)
 		case ok:
 			m.Fail(name, f.Remedy, "%s", f.Message)
 		default:
-			m.Fail(name, "no device of it can be cleaned until then", "%s: %v", program, err)
+			m.Fail(name, "correct it; no device that uses it can be cleaned before", "%s: %v", program, err)
 		}
 	}
 }
 
-// find counts the devices that a driver finds by itself.
+// find lists the devices that a driver finds by itself.
 func (m machine) find(name string, d hardware.Finder) {
 	if m.uid != 0 && m.settings.NVMeHelper == "" {
-		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER", "uid %d may not send commands to drives", m.uid)
+		m.Fail(name, "run burnish-worker as root on this host, or set BURNISH_NVME_HELPER", "uid %d cannot send commands to drives", m.uid)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), driverTimeout)
 	defer cancel()
 	found, err := d.Find(ctx)
 	switch {
 	case err != nil:
-		m.Fail(name, "correct device_spec in host.yaml, or see what the device says of itself in /sys/bus/pci/devices", "%v", err)
+		m.Fail(name, "correct device_spec in host.yaml, or compare it with /sys/bus/pci/devices", "%v", err)
 	case len(found) == 0:
 		m.Warn(name, "see lspci -nn, and vendor_id, product_id and address in host.yaml", "no device matches device_spec")
 	default:
@@ -104,7 +104,7 @@ func (m machine) find(name string, d hardware.Finder) {
 		if len(found) > len(at) {
 			at = append(at, "…")
 		}
-		m.OK(name, "found by device_spec: %d (%s)", len(found), strings.Join(at, ", "))
+		m.OK(name, "device_spec matches %d devices (%s)", len(found), strings.Join(at, ", "))
 	}
 	if rule := findActivationGuard(m.system.root).rule; rule != "" {
 		var missed []string
@@ -112,21 +112,22 @@ func (m machine) find(name string, d hardware.Finder) {
 			missed = append(missed, disksWithoutRule(m.system.root, one.Address)...)
 		}
 		if len(missed) > 0 {
-			m.Warn("udev", "let a line of it match them, then: udevadm control --reload; udevadm trigger --subsystem-match=block",
+			m.Warn("udev", "add a line that matches them, then run: udevadm control --reload; udevadm trigger --subsystem-match=block",
 				"the rule of %s was not applied to %s", rule, strings.Join(missed, ", "))
 		}
 	}
 }
 
-// guarded says what keeps this host from activating what a guest left on a drive.
+// checkActivation reports whether this host could activate volumes that a guest left on
+// a drive.
 func (m machine) checkActivation() {
 	g := findActivationGuard(m.system.root)
 	switch {
 	case g.rule != "":
-		m.OK("udev", "%s keeps this host from activating what a guest left on a drive", g.rule)
+		m.OK("udev", "%s prevents the host from activating volumes that a guest left on a drive", g.rule)
 	case g.missing() != "":
 		m.Warn("udev", activationRemedy, "%s", g.missing())
 	default:
-		m.OK("udev", "neither LVM nor md would activate what a guest left on a drive")
+		m.OK("udev", "neither LVM nor md would activate volumes that a guest left on a drive")
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// guard is what keeps a host from activating, by itself, what a guest left on a drive:
-// volumes of LVM, arrays of md, file systems (SAFETY F21).
+// activationGuard is what prevents a host from activating volumes of LVM, arrays of md or
+// file systems that a guest left on a drive (F21).
 type activationGuard struct {
-	// rule is the udev rule that is in force, "" where none is.
+	// rule is the active udev rule, "" if there is none.
 	rule string
-	// open are the programs that would look at a drive without it.
+	// open are the programs that would activate volumes without it.
 	open []string
 }
 
-// Unguarded says in one line what is missing where this host would activate, by itself,
-// what a guest left on a drive; "" where a udev rule or the settings of LVM and md
-// forbid it, or nothing is there that would. root is where the machine's files are: "/".
+// AutoActivationRisk describes in one line why this host could activate volumes that a
+// guest left on a drive. It is "" if a udev rule or the settings of LVM and md prevent
+// that, or neither is installed. root is the root of the file system, "/".
 func AutoActivationRisk(root string) string {
 	if gap := findActivationGuard(root).missing(); gap != "" {
 		return gap + "; " + activationRemedy
@@ -28,22 +28,22 @@ func AutoActivationRisk(root string) string {
 	return ""
 }
 
-// gap says what is missing, "" where nothing is.
+// missing describes the gap, "" if there is none.
 func (g activationGuard) missing() string {
 	if g.rule != "" || len(g.open) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s would activate what a guest left on a drive, and neither a udev rule nor their settings forbid it",
+	return fmt.Sprintf("%s would activate volumes that a guest left on a drive; no udev rule and no setting prevents it",
 		strings.Join(g.open, " and "))
 }
 
-const activationRemedy = "put deploy/udev/59-burnish-nvme.rules in place, or set them as docs/nvme.md says"
+const activationRemedy = "install deploy/udev/59-burnish-nvme.rules, or configure LVM and md as docs/nvme.md describes"
 
-// ruleFolders are those of udev; of two files of one name the first counts.
+// ruleFolders are the folders of udev rules. Of two files with one name the first counts.
 var ruleFolders = []string{"etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d", "usr/lib/udev/rules.d", "lib/udev/rules.d"}
 
-// blkidOff is the property that keeps udev from looking into a disk, and lastRule the
-// file that asks for it: a rule that sorts behind it comes too late.
+// blkidOff is the property that stops udev from probing a disk. lastRule is the file that
+// reads it: a rule that sorts after it has no effect.
 const (
 	blkidOff = "UDEV_DISABLE_PERSISTENT_STORAGE_BLKID_FLAG"
 	lastRule = "60-persistent-storage.rules"
@@ -78,15 +78,15 @@ func findActivationGuard(root string) activationGuard {
 	return g
 }
 
-// setsGuard says whether a file of rules sets the property, and, where it is Burnish's
-// own, whether one of its lines names drives.
+// setsGuard reports whether a rules file sets the property. In Burnish's own file a line
+// must also match drives.
 func setsGuard(text string) bool {
 	return strings.Contains(text, `ENV{`+blkidOff+`}="1"`) &&
 		(!strings.Contains(text, `LABEL="burnish_nvme"`) || strings.Contains(text, `GOTO="burnish_nvme"`))
 }
 
-// LVM's filter, the patterns in it, and its own list of devices, which counts only where
-// the file of that list is there.
+// LVM's filter, the patterns in it, and its devices file, which counts only if the file
+// exists.
 var (
 	filter   = regexp.MustCompile(`\bglobal_filter\s*=\s*\[?((?:\s*"[^"]*"\s*,?)*)`)
 	patterns = regexp.MustCompile(`"([^"]*)"`)
@@ -102,7 +102,7 @@ func lvmGuarded(root string) bool {
 		}
 		if found := filter.FindStringSubmatch(text); found != nil {
 			first := func(path string) string { return firstMatch(patterns.FindAllStringSubmatch(found[1], -1), path) }
-			// One name of a drive that is accepted outweighs others that are rejected.
+			// LVM accepts a drive if it accepts any of the drive's names.
 			if first("/dev/nvme9n1") == "r" && first("/dev/disk/by-id/nvme-eui.9") != "a" {
 				return true
 			}
@@ -111,14 +111,14 @@ func lvmGuarded(root string) bool {
 	return false
 }
 
-// firstMatch gives a or r of the first pattern that matches a path, as LVM reads them;
-// "" where none does, or where one cannot be read.
+// firstMatch gives the letter (a or r) of the first pattern that matches a path, as LVM
+// does; "" if none matches or one is invalid.
 func firstMatch(patterns [][]string, path string) string {
 	for _, p := range patterns {
 		if len(p[1]) < 3 {
 			return ""
 		}
-		// Behind the first letter stands any sign, the expression, and the sign again.
+		// After the letter: a delimiter, the expression, and the delimiter again.
 		expression, err := regexp.Compile(p[1][2 : len(p[1])-1])
 		if err != nil {
 			return ""
@@ -130,21 +130,20 @@ func firstMatch(patterns [][]string, path string) string {
 	return ""
 }
 
-// mdGuarded wants -all first: of the words of AUTO the first that fits counts, and
-// whoever wrote the drive chose the names in its metadata.
+// mdGuarded requires -all as the first word of AUTO: the first matching word counts, and
+// a tenant chooses the names in the metadata.
 func mdGuarded(root string) bool {
 	for _, file := range []string{"etc/mdadm/mdadm.conf", "etc/mdadm.conf"} {
 		for line := range strings.Lines(active(filepath.Join(root, file))) {
 			if words := strings.Fields(line); len(words) > 1 && strings.EqualFold(words[0], "AUTO") {
-				return words[1] == "-all" // a second AUTO is not read
+				return words[1] == "-all" // mdadm reads only the first AUTO
 			}
 		}
 	}
 	return false
 }
 
-// active is a file without the lines that are comments; "" where it cannot be read,
-// which then guards nothing.
+// active is a file without its comments; "" if it cannot be read, and so guards nothing.
 func active(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -154,8 +153,8 @@ func active(file string) string {
 	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "#") }), "")
 }
 
-// unmarked lists the disks of a drive that udev has seen without the rule. Where udev
-// does not run nobody activates anything by it.
+// disksWithoutRule lists the disks of a drive that udev processed before the rule was
+// installed. Without a running udev there are none.
 func disksWithoutRule(root, address string) []string {
 	if _, err := os.Stat(filepath.Join(root, "run/udev/control")); err != nil {
 		return nil
@@ -165,7 +164,7 @@ func disksWithoutRule(root, address string) []string {
 	for _, file := range disks {
 		number, err := os.ReadFile(file)
 		if err != nil {
-			continue // it went away
+			continue // removed meanwhile
 		}
 		known, err := os.ReadFile(filepath.Join(root, "run/udev/data/b"+strings.TrimSpace(string(number))))
 		if err != nil || !strings.Contains("\n"+string(known), "\nE:"+blkidOff+"=1\n") {

@@ -14,20 +14,19 @@ import (
 	"burnish/internal/inventory/placement"
 )
 
-// inventoryTimeout bounds what the inventory is asked.
+// inventoryTimeout limits the request to the inventory.
 const inventoryTimeout = 30 * time.Second
 
-// inventory asks for what keeps the control worker from starting, and, where it is
-// Placement, for an answer.
+// inventory runs the checks of a control worker's start. Placement must also answer.
 func (m machine) inventory() {
 	const check = "inventory"
 	if kinds := backends.Kinds(); !slices.Contains(kinds, m.settings.Inventory) {
-		m.Fail(check, "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "there is no inventory %q", m.settings.Inventory)
+		m.Fail(check, "set BURNISH_INVENTORY to one of "+strings.Join(kinds, ", "), "unknown inventory %q", m.settings.Inventory)
 		return
 	}
 	if m.settings.Inventory != "placement" {
 		if m.settings.NovaBroker != "" {
-			m.Fail(check, "set BURNISH_INVENTORY=placement", "BURNISH_AMQP_URL: notifications say where to look in Placement")
+			m.Fail(check, "set BURNISH_INVENTORY=placement", "BURNISH_AMQP_URL needs Placement")
 			return
 		}
 		m.OK(check, "%s", m.settings.Inventory)
@@ -39,7 +38,7 @@ func (m machine) inventory() {
 		NovaHosts: m.settings.NovaHosts, Traits: m.settings.Traits, Log: slog.New(slog.DiscardHandler),
 	}})
 	if err == nil {
-		_, err = store.Reservation(ctx, uuid.NewString()) // there is none, if it answers
+		_, err = store.Reservation(ctx, uuid.NewString()) // expected: no such provider
 	}
 	switch f, ok := device.AsFault(err); {
 	case ok && f.Code == device.CodeNoProvider:
@@ -47,6 +46,6 @@ func (m machine) inventory() {
 	case ok:
 		m.Fail(check, f.Remedy, "%s", f.Message)
 	default:
-		m.Fail(check, "until then the control worker does not start", "%v", err)
+		m.Fail(check, "correct it; the control worker does not start before", "%v", err)
 	}
 }

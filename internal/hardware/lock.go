@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
 
@@ -22,8 +23,8 @@ const lockTimeout = 100 * time.Millisecond
 // back: LOCK_UN would free a child's as well (measured). Held by another, it returns
 // the transient fault target_busy; name says in it what is held.
 func Lock(ctx context.Context, fd int, name string) error {
-	err := RetryInterrupted(ctx, lockTimeout, func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err := RetryInterrupted(ctx, lockTimeout, func() error { return atomicfile.TryLock(fd) })
+	if errors.Is(err, atomicfile.ErrLocked) {
 		return &device.Fault{
 			Class:   device.Transient,
 			Code:    device.CodeTargetBusy,

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
 
@@ -36,10 +37,7 @@ type envelope struct {
 	Data json.RawMessage `json:"data"`
 }
 
-const (
-	extension  = ".json"
-	unfinished = ".tmp-"
-)
+const extension = ".json"
 
 // save makes value the content of the file of name in folder: on stable storage when
 // it returns nil, and whole or not at all otherwise. After an error the file is the
@@ -59,51 +57,10 @@ func save(folder, name string, value any) error {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
 	path := filepath.Join(folder, file+extension)
-	if err := replace(path, append(whole, '\n')); err != nil {
+	if err := atomicfile.Write(path, append(whole, '\n')); err != nil {
 		return stateDirFault(fmt.Sprintf("could not save %s: %v", path, err), folder)
 	}
 	return nil
-}
-
-// replace writes a new file beside path, flushes it, renames it over path and
-// flushes the directory. A name of its own for each new file keeps two writers from
-// writing into one.
-func replace(path string, content []byte) (err error) {
-	folder := filepath.Dir(path)
-	temp, err := os.CreateTemp(folder, unfinished)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			// On a full disk the rest of an unfinished file is what fills it.
-			err = errors.Join(err, ignoreMissing(os.Remove(temp.Name())))
-		}
-	}()
-	if _, err = temp.Write(content); err != nil {
-		return errors.Join(err, temp.Close())
-	}
-	// Before the rename: a name that points to a file whose bytes are still on their
-	// way is, after a power cut, an empty file.
-	if err = temp.Sync(); err != nil {
-		return errors.Join(err, temp.Close())
-	}
-	if err = temp.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(temp.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(folder)
-}
-
-// syncFolder makes the names in folder durable.
-func syncFolder(folder string) error {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // loaded is one durable file that was read: its value, or why there is none.
@@ -188,24 +145,6 @@ func unseal[T any](content []byte, base string) (name string, value T, reason st
 	return e.Name, whole, ""
 }
 
-// sweep removes what writers that died left unfinished. Only the one worker of the
-// directory may call it, before it writes itself.
-func removeUnfinished(folder string) error {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), unfinished) {
-			continue
-		}
-		if err := ignoreMissing(os.Remove(filepath.Join(folder, entry.Name()))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // longestName leaves room for the extension within the 255 bytes of a file name.
 const longestName = 200
 
@@ -242,11 +181,4 @@ func stateDirFault(message, folder string) *device.Fault {
 		Class: device.Transient, Code: device.CodeStateDirError, Message: message,
 		Remedy: "free space or repair the file system below " + folder + "; it is tried again",
 	}
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

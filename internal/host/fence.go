@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
 
@@ -23,9 +24,6 @@ const (
 
 // someStep stands for a holder that has not described itself yet.
 const unnamedStep = "a step"
-
-// errLocked says that another open file holds the lock.
-var errLocked = errors.New("locked by another")
 
 // Fence is the right to touch one device on this host (SAFETY F1): one holder in this
 // process, and one open file on the machine that holds the lock. Close it when the
@@ -142,11 +140,10 @@ func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*
 	}
 }
 
-// lockedError is errLocked with what the lock file says of its holder.
+// lockedError says who holds the lock of a file, as far as the file tells.
 type lockedError struct{ holder string }
 
 func (e *lockedError) Error() string { return "held by " + e.holder }
-func (e *lockedError) Unwrap() error { return errLocked }
 
 // lockFile opens path and locks it. A file that lost its name between the two is
 // given up: its lock would keep nobody out.
@@ -156,8 +153,8 @@ func lockFile(path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := flock(file); err != nil {
-			if errors.Is(err, errLocked) {
+		if err := atomicfile.TryLock(int(file.Fd())); err != nil {
+			if errors.Is(err, atomicfile.ErrLocked) {
 				err = &lockedError{holder: readHolder(file)}
 			}
 			return nil, errors.Join(err, file.Close())
@@ -170,16 +167,6 @@ func lockFile(path string) (*os.File, error) {
 			return nil, errors.Join(err, closed)
 		}
 	}
-}
-
-// flock takes the exclusive lock of an open file, or is errLocked. It belongs to the
-// open file, not to the process: whoever inherits the descriptor holds it too.
-func flock(file *os.File) error {
-	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errLocked
-	}
-	return err
 }
 
 // stillAt says whether path still names the open file.
@@ -236,18 +223,18 @@ func (f *Fence) lossReason() (how string, err error) {
 	if err != nil {
 		return "", err
 	}
-	locked := flock(probe)
+	locked := atomicfile.TryLock(int(probe.Fd()))
 	if err := probe.Close(); err != nil {
 		return "", err
 	}
 	if locked == nil {
 		return "the lock was freed", nil
 	}
-	if !errors.Is(locked, errLocked) {
+	if !errors.Is(locked, atomicfile.ErrLocked) {
 		return "", locked
 	}
 	// Nothing changes for the one who holds it; for anybody else it is busy.
-	if err := flock(f.file); err != nil {
+	if err := atomicfile.TryLock(int(f.file.Fd())); err != nil {
 		return "another holds the lock", nil
 	}
 	return "", nil

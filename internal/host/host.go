@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"burnish/internal/atomicfile"
 )
 
 const (
@@ -70,7 +72,7 @@ func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) 
 		return nil, errors.Join(err, h.Close())
 	}
 	for _, folder := range []string{journalFolder, devicesFolder} {
-		if err := removeUnfinished(h.path(folder)); err != nil {
+		if err := atomicfile.RemoveUnfinished(h.path(folder)); err != nil {
 			return nil, errors.Join(fmt.Errorf("sweep the state directory: %w", err), h.Close())
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
 
@@ -114,12 +115,12 @@ func TestKilledAtAnyMomentTheEntryIsWhole(t *testing.T) {
 	t.Logf("%d kills, %d entries", rounds, next-1)
 
 	// What the killed ones left half written is gone once a worker starts.
-	require.NoError(t, os.WriteFile(h.path(journalFolder, unfinished+"1"), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(h.path(journalFolder, atomicfile.TempPrefix+"1"), []byte("{"), 0o600))
 	require.NoError(t, h.Close())
 	again, err := Open(h.Dir(), h.Name(), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, again.Close()) }()
-	left, err := filepath.Glob(h.path(journalFolder, unfinished+"*"))
+	left, err := filepath.Glob(h.path(journalFolder, atomicfile.TempPrefix+"*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }

@@ -8,8 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 )
 
@@ -30,28 +29,16 @@ type state struct {
 
 // create makes the device unless it is there. Its contents get their name only when
 // they have their size: whatever stops it, half a device is never found.
-func (p deviceDir) create(size int64) (err error) {
+func (p deviceDir) create(size int64) error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return stateFault("make", p.dir, err)
 	}
 	if _, err := os.Lstat(p.contents()); !errors.Is(err, fs.ErrNotExist) {
 		return stateFault("look at", p.contents(), err)
 	}
-	file, err := os.CreateTemp(p.dir, "contents.*")
-	if err != nil {
-		return stateFault("make contents in", p.dir, err)
-	}
-	defer func() {
-		if gone := os.Remove(file.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, stateFault("remove", file.Name(), gone))
-		}
-	}()
-	err = errors.Join(file.Truncate(size), file.Sync(), file.Close())
-	if err == nil {
-		err = unix.Renameat2(unix.AT_FDCWD, file.Name(), unix.AT_FDCWD, p.contents(), unix.RENAME_NOREPLACE)
-	}
-	if errors.Is(err, unix.EEXIST) {
-		return nil // made by another look at the same time
+	err := atomicfile.Create(p.contents(), func(file *os.File) error { return file.Truncate(size) })
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another call created it at the same time
 	}
 	if err != nil {
 		return stateFault("make", p.contents(), err)
@@ -100,36 +87,13 @@ func (p deviceDir) load() (state, error) {
 	return s, nil
 }
 
-// store replaces the state in one act and returns once it is on stable storage.
-func (p deviceDir) store(s state) (err error) {
+// store replaces the state at once and returns when it is on stable storage.
+func (p deviceDir) store(s state) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return stateFault("write", p.state(), err)
 	}
-	file, err := os.CreateTemp(p.dir, "state.*")
-	if err != nil {
-		return stateFault("write", p.state(), err)
-	}
-	defer func() {
-		if gone := os.Remove(file.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, stateFault("remove", file.Name(), gone))
-		}
-	}()
-	_, err = file.Write(append(text, '\n'))
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return stateFault("write", p.state(), err)
-	}
-	if err := os.Rename(file.Name(), p.state()); err != nil {
-		return stateFault("write", p.state(), err)
-	}
-	dir, err := os.Open(p.dir)
-	if err != nil {
-		return stateFault("open", p.dir, err)
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return stateFault("flush", p.dir, err)
-	}
-	return nil
+	return stateFault("write", p.state(), atomicfile.Write(p.state(), append(text, '\n')))
 }
 
 // stateFault is the fault of a device's directory that cannot be used; nil stays nil.

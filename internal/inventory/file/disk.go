@@ -3,13 +3,13 @@ package file
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/inventory"
 )
 
@@ -55,7 +55,7 @@ func (s *Store) lock(ctx context.Context) (func(), error) {
 		<-s.turn
 	}
 	got := make(chan error, 1)
-	go func() { got <- flock(f) }()
+	go func() { got <- atomicfile.Lock(int(f.Fd())) }()
 	select {
 	case err := <-got:
 		if err != nil {
@@ -72,19 +72,10 @@ func (s *Store) lock(ctx context.Context) (func(), error) {
 	}
 }
 
-func flock(f *os.File) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			return os.NewSyscallError("flock", err)
-		}
-	}
-}
-
 // replace writes the file whole or leaves the old one as it is, and returns once
 // the new one is durable.
 func (s *Store) replace(path string, data []byte) error {
-	if err := writeFile(path, data); err != nil {
+	if err := atomicfile.Write(path, data); err != nil {
 		return inventory.Unavailable("inventory", diskRemedy, err)
 	}
 	return nil
@@ -92,60 +83,10 @@ func (s *Store) replace(path string, data []byte) error {
 
 // remove removes the file, durably.
 func (s *Store) remove(path string) error {
-	err := os.Remove(path)
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err := atomicfile.Remove(path); err != nil {
 		return inventory.Unavailable("inventory", diskRemedy, err)
 	}
 	return nil
-}
-
-// writeFile needs the lock: the temporary file's name is always the same, so that
-// the next write takes away what a crash left of this one.
-func writeFile(path string, data []byte) error {
-	tmp := path + ".tmp"
-	err := fill(tmp, data)
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		// What is left may be what fills the disk.
-		if rm := os.Remove(tmp); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
-			return fmt.Errorf("%w, and %w", err, rm)
-		}
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func fill(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }
 
 // readFile says whether there is a file, and reads it. One that is there and cannot

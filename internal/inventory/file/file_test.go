@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/file"
@@ -211,42 +212,72 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 }
 
 func TestFullDiskKeepsTheOldContent(t *testing.T) {
-	s, dir, path := created(t)
-	full := func(of string) { require.NoError(t, os.Symlink("/dev/full", of+".tmp")) }
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a file system that is small enough to fill")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
+		t.Skipf("cannot mount a small file system here: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	s, err := file.New(dir)
+	require.NoError(t, err)
+	require.NoError(t, s.Create(t.Context(), example))
+	ballast := filepath.Join(dir, "ballast")
+	require.ErrorIs(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600), unix.ENOSPC)
 
-	full(path)
-	_, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
+	_, err = s.PutReserved(t.Context(), example.UUID, 0, 0)
 	it.RequireCode(t, device.CodeInventoryUnavailable, err)
 	require.ErrorIs(t, err, unix.ENOSPC)
-	require.Equal(t, exampleFile, read(t, path))
-	require.NoFileExists(t, path+".tmp", "what is left may be what fills the disk")
+	require.Equal(t, exampleFile, read(t, filepath.Join(dir, example.UUID+".json")))
 
 	// A new provider: neither half of it can be written.
 	p := it.NewProvider()
-	for _, of := range []string{filepath.Join(dir, "names", p.Name+".uuid"), filepath.Join(dir, p.UUID+".json")} {
-		full(of)
+	create := func() {
 		err := s.Create(t.Context(), p)
 		it.RequireCode(t, device.CodeInventoryUnavailable, err)
 		require.ErrorIs(t, err, unix.ENOSPC)
 		_, err = s.Reservation(t.Context(), p.UUID)
 		it.RequireCode(t, device.CodeNoProvider, err)
 	}
+	create()
+	// One page is free: enough for the name, not for the provider.
+	require.NoError(t, os.Truncate(ballast, (64<<10)-3*4096))
+	create()
+	require.FileExists(t, filepath.Join(dir, "names", p.Name+".uuid"))
+	for _, folder := range []string{dir, filepath.Join(dir, "names")} {
+		left, err := filepath.Glob(filepath.Join(folder, atomicfile.TempPrefix+"*"))
+		require.NoError(t, err)
+		require.Empty(t, left, "an unfinished file fills the disk further")
+	}
 
 	// With space again the same calls go through.
+	require.NoError(t, os.Remove(ballast))
 	st, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), st.Generation)
 	require.NoError(t, s.Create(t.Context(), p))
 }
 
-func TestLeftOverOfACrashIsOverwritten(t *testing.T) {
-	s, _, path := created(t)
-	require.NoError(t, os.WriteFile(path+".tmp", []byte(exampleFile+"and much more than a record"), 0o600))
+func TestUnfinishedFilesOfACrashAreRemovedAtTheNextStart(t *testing.T) {
+	s, dir, path := created(t)
+	left := filepath.Join(dir, atomicfile.TempPrefix+"1")
+	require.NoError(t, os.WriteFile(left, []byte(exampleFile[:20]), 0o600))
 	_, err := s.PutReserved(t.Context(), example.UUID, 0, 1)
 	require.NoError(t, err)
-	_, err = s.Reservation(t.Context(), example.UUID)
+
+	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR, 0)
 	require.NoError(t, err)
-	require.NoFileExists(t, path+".tmp")
+	require.NoError(t, atomicfile.Lock(int(lock.Fd())))
+	_, err = file.New(dir)
+	require.NoError(t, err)
+	require.FileExists(t, left, "another process may be writing it")
+	require.NoError(t, lock.Close())
+
+	_, err = file.New(dir)
+	require.NoError(t, err)
+	require.NoFileExists(t, left)
+	require.FileExists(t, path)
 }
 
 func TestNamesOfAnyForm(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 )
@@ -55,15 +56,14 @@ func (s *Store) prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
+	// Where another process holds the lock, it may be writing: its files stay.
+	err = atomicfile.TryLock(int(f.Fd()))
+	if err == nil {
+		err = errors.Join(atomicfile.RemoveUnfinished(s.dir), atomicfile.RemoveUnfinished(filepath.Join(s.dir, namesDir)))
+	} else if errors.Is(err, atomicfile.ErrLocked) {
+		err = nil
 	}
-	for _, d := range []string{s.dir, filepath.Dir(s.dir)} {
-		if err := syncDir(d); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(err, f.Close(), atomicfile.SyncFolder(s.dir), atomicfile.SyncFolder(filepath.Dir(s.dir)))
 }
 
 // Create is inventory.Store's. What is there is compared by UUID and name alone: a

@@ -218,7 +218,7 @@ func TestRequestsOfASweep(t *testing.T) {
 			})
 		}
 	}
-	s.server.Fill(t, rows)
+	require.NoError(t, s.server.Fill(t.Context(), rows))
 	count := func(what string, most int) {
 		t.Helper()
 		s.recorder.Reset()
@@ -232,10 +232,10 @@ func TestRequestsOfASweep(t *testing.T) {
 	for i := range allocated {
 		allocated[i] = uuid.NewString()
 	}
-	s.server.Allocate(t, devices, allocated)
+	require.NoError(t, s.server.Allocate(t.Context(), devices, allocated))
 	count("all allocated, nothing in memory", 2*n+10)
 	count("all allocated, unchanged", n+10)
-	s.server.Deallocate(t, allocated)
+	require.NoError(t, s.server.Deallocate(t.Context(), allocated))
 	count("all free, unchanged", 20)
 	for _, id := range devices[:10] {
 		s.nova.Burn(id)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
@@ -226,8 +227,9 @@ func (b *bench) sweeps(ctx context.Context, t testing.TB, c *cloud) (err error) 
 	for i := range consumers {
 		consumers[i] = uuid.NewString()
 	}
-	c.server.Allocate(t, devices, consumers)
-	c.server.Burn(t, devices)
+	if err := errors.Join(c.server.Allocate(ctx, devices, consumers), c.server.Burn(ctx, devices)); err != nil {
+		return err
+	}
 	if _, err := k.look(ctx); err != nil {
 		return err
 	}
@@ -265,7 +267,7 @@ func (c *cloud) fill(t testing.TB, host string, n, ofHost int) (devices []string
 			Traits: []string{placement.OneTimeUse, "COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"},
 		})
 	}
-	c.server.Fill(t, rows)
+	require.NoError(t, c.server.Fill(t.Context(), rows))
 	return devices
 }
 

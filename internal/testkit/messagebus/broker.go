@@ -1,9 +1,9 @@
-// Package messagebus plays a cloud's message bus for tests: a real RabbitMQ on loopback
-// ports of its own, and a sender of notifications that is oslo.messaging itself.
+// Package messagebus is a cloud's message bus for tests: a real RabbitMQ on loopback ports
+// of its own, and a producer of notifications that uses oslo.messaging as Nova does.
 package messagebus
 
 import (
-	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -17,12 +17,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"burnish/internal/testkit/proc"
 )
 
 const python = "/usr/bin/python3"
 
-// Missing says in one line what is not installed here that a broker or a Producer
-// needs, "" where nothing is missing.
+// Missing names in one line the packages that are not installed, "" where none is missing.
 func Missing() string {
 	var missing []string
 	if server() == "" {
@@ -38,8 +39,8 @@ func Missing() string {
 	return strings.Join(missing, "; ")
 }
 
-// server is RabbitMQ's own start script. The one in /usr/sbin would change the user and
-// read the machine's settings.
+// server is the path of RabbitMQ's own start script. The one in /usr/sbin would change the
+// user and read the machine's settings.
 func server() string {
 	for _, pattern := range []string{"/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server", "/usr/lib/rabbitmq/bin/rabbitmq-server"} {
 		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
@@ -49,7 +50,7 @@ func server() string {
 	return ""
 }
 
-// Broker is a RabbitMQ of a test's own.
+// Broker is one RabbitMQ.
 type Broker struct {
 	dir                        string
 	node                       string
@@ -59,8 +60,8 @@ type Broker struct {
 	certificate, caFile        string
 
 	mu     sync.Mutex
-	epmd   *process // epmd, which finds nodes by name
-	server *process
+	epmd   *proc.Process // finds Erlang nodes by name
+	server *proc.Process
 }
 
 // Start starts a broker whose files lie in dir, and returns once it takes connections.
@@ -69,7 +70,7 @@ func Start(dir string) (*Broker, error) {
 	if why := Missing(); why != "" {
 		return nil, errors.New(why)
 	}
-	ports, err := freePorts(4)
+	ports, err := proc.FreePorts(0, 0, 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -81,15 +82,19 @@ func Start(dir string) (*Broker, error) {
 	if err := b.configure(); err != nil {
 		return nil, err
 	}
-	// Erlang would start one that nobody ends.
-	b.epmd, err = start(filepath.Join(dir, "epmd.log"), b.environment, "epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(b.epmdPort))
-	if err != nil {
+	// RabbitMQ would start an epmd that outlives it.
+	if b.epmd, err = b.start("epmd", exec.Command("epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(b.epmdPort))); err != nil {
 		return nil, err
 	}
 	if err := b.Restart(); err != nil {
 		return nil, errors.Join(err, b.Stop())
 	}
 	return b, nil
+}
+
+func (b *Broker) start(name string, cmd *exec.Cmd) (*proc.Process, error) {
+	cmd.Env = b.environment
+	return proc.Start(name, filepath.Join(b.dir, name+".log"), cmd)
 }
 
 func (b *Broker) configure() error {
@@ -114,7 +119,7 @@ ssl_options.verify = verify_none
 		}
 	}
 	in := func(name string) string { return filepath.Join(b.dir, name) }
-	// Nothing of the machine's own settings: the environment is only this.
+	// Nothing of the machine's own environment.
 	b.environment = []string{
 		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + b.dir, "LANG=C.UTF-8",
 		"ERL_EPMD_PORT=" + strconv.Itoa(b.epmdPort), "ERL_EPMD_ADDRESS=127.0.0.1",
@@ -124,39 +129,36 @@ ssl_options.verify = verify_none
 		"RABBITMQ_MNESIA_BASE=" + in("mnesia"), "RABBITMQ_LOG_BASE=" + in("log"), "RABBITMQ_LOGS=-",
 		"RABBITMQ_PID_FILE=" + in("pid"), "RABBITMQ_GENERATED_CONFIG_DIR=" + in("generated"),
 		"RABBITMQ_FEATURE_FLAGS_FILE=" + in("feature_flags"),
-		// One scheduler, which sleeps when idle: tests have other things to run.
+		// One scheduler, which sleeps when idle, so that other tests get the processors.
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}",
 		"ERL_CRASH_DUMP=/dev/null",
 	}
 	return nil
 }
 
-// URL is the broker's address as amqp://.
+// URL is the broker's address in the form amqp://.
 func (b *Broker) URL() string { return fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", b.port) }
 
-// TransportURL is the broker's address as OpenStack's services have it.
+// TransportURL is the broker's address in the form of OpenStack's services.
 func (b *Broker) TransportURL() string {
 	return fmt.Sprintf("rabbit://guest:guest@127.0.0.1:%d/", b.port)
 }
 
-// TLSURL is the broker's address with TLS. Its certificate, for localhost, is signed by
-// the authority in Authority().
+// TLSURL is the broker's address with TLS. Its certificate, for localhost, is signed by the
+// authority in CAFile.
 func (b *Broker) TLSURL() string { return fmt.Sprintf("amqps://guest:guest@localhost:%d/", b.tlsPort) }
 
-// Authority is the path of the PEM file that a client of TLSURL trusts.
+// CAFile is the PEM file that a client of TLSURL trusts.
 func (b *Broker) CAFile() string { return b.caFile }
 
-// Kill ends the broker as a power failure does. What it has not written is lost.
+// Kill ends the broker as a power failure does: it loses what it has not written.
 func (b *Broker) Kill() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.server.kill()
-	b.server = nil
-	return err
+	return b.server.KillGroup()
 }
 
-// Freeze stops the broker's processes where they are, or lets them go on: a machine that
-// hangs.
+// Freeze stops all processes of the broker with SIGSTOP, or continues them.
 func (b *Broker) Freeze(frozen bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,58 +166,57 @@ func (b *Broker) Freeze(frozen bool) error {
 	if frozen {
 		signal = syscall.SIGSTOP
 	}
-	return b.server.signal(signal)
+	return syscall.Kill(-b.server.PID(), signal)
 }
 
 // Restart starts the broker again on the same ports, with what it had written, and
-// returns once it takes connections.
+// returns when it accepts connections.
 func (b *Broker) Restart() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.server != nil {
-		if err := b.server.kill(); err != nil {
-			return err
-		}
-	}
-	log := filepath.Join(b.dir, "rabbitmq.log")
-	var err error
-	if b.server, err = start(log, b.environment, server()); err != nil {
+	if err := b.server.KillGroup(); err != nil {
 		return err
 	}
-	for until := time.Now().Add(90 * time.Second); time.Now().Before(until); {
-		if acceptsAMQP(b.port) {
-			return nil
-		}
-		if b.server.endedWithin(100 * time.Millisecond) {
-			break
-		}
+	var err error
+	if b.server, err = b.start("rabbitmq", exec.Command(server())); err != nil {
+		return err
 	}
-	return errors.Join(fmt.Errorf("the broker does not answer: %s", tail(log)), b.server.kill())
+	accepts := false
+	err = proc.Await(context.Background(), 90*time.Second, 100*time.Millisecond, "the broker to accept connections", func() (bool, string) {
+		accepts = acceptsAMQP(b.port)
+		return accepts || !b.server.Alive(), ""
+	})
+	if err != nil || !accepts {
+		return errors.Join(fmt.Errorf("start the broker: %w: %s", err, b.server.Tail()), b.server.KillGroup())
+	}
+	return nil
 }
 
-// Stop ends the broker and what belongs to it. It may be called again.
+// Stop ends the broker and epmd. It may be called again.
 func (b *Broker) Stop() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := errors.Join(b.server.kill(), b.epmd.kill())
-	b.server, b.epmd = nil, nil
-	return err
+	return errors.Join(b.server.KillGroup(), b.epmd.KillGroup())
 }
 
 // Control runs rabbitmqctl on this broker.
 func (b *Broker) Control(args ...string) error {
 	cmd := exec.Command(filepath.Join(filepath.Dir(server()), "rabbitmqctl"), append([]string{"--node", b.node}, args...)...)
 	cmd.Env = b.environment
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("rabbitmqctl %s: %w: %s", args[0], err, out)
-	}
-	return nil
+	r, err := proc.Run(cmd)
+	return errors.Join(err, r.Err())
 }
 
-// Log is what the broker wrote since it was made.
-func (b *Broker) Log() string { return tail(filepath.Join(b.dir, "rabbitmq.log")) }
+// Log is what the broker has written so far, over all restarts.
+func (b *Broker) Log() string {
+	text, err := os.ReadFile(filepath.Join(b.dir, "rabbitmq.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
 
-// greets says whether a broker answers AMQP's header there: an open port is not enough.
+// acceptsAMQP reports whether a broker answers the AMQP header: an open port is not enough.
 func acceptsAMQP(port int) bool {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
 	if err != nil {
@@ -229,33 +230,6 @@ func acceptsAMQP(port int) bool {
 	if err == nil {
 		_, err = conn.Read(first)
 	}
-	// A method frame: connection.start.
+	// 1 is a method frame: connection.start.
 	return errors.Join(err, conn.Close()) == nil && first[0] == 1
-}
-
-// freePorts are n ports that nobody listens on just now.
-func freePorts(n int) (ports []int, err error) {
-	var listeners []net.Listener
-	defer func() {
-		for _, l := range listeners {
-			err = errors.Join(err, l.Close())
-		}
-	}()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
-func tail(path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return string(bytes.TrimSpace(content[max(0, len(content)-20_000):]))
 }

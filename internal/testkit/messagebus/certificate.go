@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// certify makes a certificate for localhost that signs itself: authority is the file
-// that a client trusts, both the one with the key, too.
+// selfSign creates a self-signed certificate for localhost. The file authority is what a
+// client trusts; the file both holds the key too.
 func selfSign(dir string) (authority, both string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,12 +14,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"burnish/internal/testkit/proc"
 )
 
 //go:embed producer.py
 var producerProgram string
 
-// Notification is what a service of Nova is told to say.
+// Notification is one that a service of Nova sends.
 type Notification struct {
 	// EventType such as "instance.delete.end".
 	EventType string `json:"event_type"`
@@ -30,7 +31,7 @@ type Notification struct {
 	Priority string `json:"priority"`
 	// Timestamp in ISO form without zone, UTC; default: now.
 	Timestamp string `json:"timestamp,omitempty"`
-	// Payload is a versioned object of Nova's.
+	// Payload is one of Nova's versioned objects.
 	Payload any `json:"payload"`
 }
 
@@ -56,36 +57,29 @@ func Payload(instance string, host, node any) map[string]any {
 	}
 }
 
-// Producer is oslo.messaging's Notifier, set up as a service of Nova has it.
+// Producer is oslo.messaging's Notifier with the settings of a service of Nova.
 type Producer struct {
-	process *exec.Cmd
-	in      io.WriteCloser
+	process *proc.Process
+	in      io.Writer
 	out     *bufio.Reader
-	errors  string
 	mu      sync.Mutex
 }
 
-// StartProducer starts one for a broker's transport_url. Its files lie in dir; who
-// started it stops it.
-func StartProducer(dir, transportURL, exchange, topic string) (p *Producer, err error) {
-	p = &Producer{errors: filepath.Join(dir, "producer-"+uuid.NewString()+".log")}
-	file, err := os.Create(p.errors)
+// StartProducer starts a producer for a broker's transport URL. Its files are in dir. The
+// caller stops it.
+func StartProducer(dir, transportURL, exchange, topic string) (*Producer, error) {
+	cmd := exec.Command(python, "-c", producerProgram, transportURL, exchange, topic)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "LANG=C.UTF-8", "PYTHONWARNINGS=ignore"}
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }() // the program has it for itself
-	p.process = exec.Command(python, "-c", producerProgram, transportURL, exchange, topic)
-	p.process.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "LANG=C.UTF-8", "PYTHONWARNINGS=ignore"}
-	p.process.Stderr = file
-	if p.in, err = p.process.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.process.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	p.out = bufio.NewReader(out)
-	if err := p.process.Start(); err != nil {
+	p := &Producer{in: in, out: bufio.NewReader(out)}
+	if p.process, err = proc.Start("the producer", filepath.Join(dir, "producer-"+uuid.NewString()+".log"), cmd); err != nil {
 		return nil, err
 	}
 	if _, err := p.answer(); err != nil {
@@ -94,8 +88,8 @@ func StartProducer(dir, transportURL, exchange, topic string) (p *Producer, err 
 	return p, nil
 }
 
-// Send sends notifications one after the other, and returns once the library has let go
-// of each. Its complaints, a notification that it dropped among them, are an error.
+// Send sends notifications one after the other and returns when the library has processed
+// each. Warnings of the library, such as that it dropped a notification, are errors.
 func (p *Producer) Send(all ...Notification) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,21 +102,21 @@ func (p *Producer) Send(all ...Notification) error {
 			return err
 		}
 		if _, err := p.in.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("the producer is gone: %w: %s", err, tail(p.errors))
+			return fmt.Errorf("write to the producer: %w: %s", err, p.process.Tail())
 		}
-		complaints, err := p.answer()
+		warnings, err := p.answer()
 		if err != nil {
 			return err
 		}
-		if len(complaints) > 0 {
-			return fmt.Errorf("%s: oslo.messaging complains: %s", n.EventType, strings.Join(complaints, "; "))
+		if len(warnings) > 0 {
+			return fmt.Errorf("%s: oslo.messaging warns: %s", n.EventType, strings.Join(warnings, "; "))
 		}
 	}
 	return nil
 }
 
-// answer waits for the producer's line.
-func (p *Producer) answer() (complaints []string, err error) {
+// answer waits for the producer's next line.
+func (p *Producer) answer() (warnings []string, err error) {
 	type read struct {
 		line []byte
 		err  error
@@ -135,30 +129,19 @@ func (p *Producer) answer() (complaints []string, err error) {
 	select {
 	case r := <-got:
 		if r.err != nil {
-			return nil, fmt.Errorf("the producer ended: %w: %s", r.err, tail(p.errors))
+			return nil, fmt.Errorf("the producer ended: %w: %s", r.err, p.process.Tail())
 		}
 		var answer struct {
-			Complaints []string `json:"complaints"`
+			Warnings []string `json:"warnings"`
 		}
 		if err := json.Unmarshal(r.line, &answer); err != nil {
-			return nil, fmt.Errorf("the producer says %q: %w", r.line, err)
+			return nil, fmt.Errorf("the producer wrote %q: %w", r.line, err)
 		}
-		return answer.Complaints, nil
+		return answer.Warnings, nil
 	case <-time.After(time.Minute):
-		return nil, fmt.Errorf("the producer does not answer: %s", tail(p.errors))
+		return nil, fmt.Errorf("the producer does not answer: %s", p.process.Tail())
 	}
 }
 
 // Stop ends the producer.
-func (p *Producer) Stop() error {
-	closing := p.in.Close()
-	if err := p.process.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	// How it ended is no news: it was killed.
-	var exit *exec.ExitError
-	if err := p.process.Wait(); err != nil && !errors.As(err, &exit) {
-		return err
-	}
-	return closing
-}
+func (p *Producer) Stop() error { return p.process.Kill() }

@@ -1,8 +1,8 @@
-"""Sends notifications as Nova does, with the library and the settings that Nova has.
+"""Sends notifications with the library and the settings that Nova uses.
 
 Arguments: transport_url, control_exchange, topic. One JSON object a line on stdin:
 event_type, payload, publisher_id, priority (info, error), timestamp (ISO, optional).
-One line of JSON a notification on stdout: what oslo.messaging complained of.
+One line of JSON a notification on stdout: the warnings of oslo.messaging.
 """
 
 import datetime
@@ -15,8 +15,8 @@ import oslo_messaging
 from oslo_utils import timeutils
 
 
-class Complaints(logging.Handler):
-    """Keeps what the library logs: a notification that it drops is in no other place."""
+class Warnings(logging.Handler):
+    """Keeps what the library logs: a dropped notification is reported only there."""
 
     def __init__(self):
         super().__init__(level=logging.WARNING)
@@ -31,8 +31,8 @@ class Complaints(logging.Handler):
 
 def main():
     url, exchange, topic = sys.argv[1:]
-    complaints = Complaints()
-    logging.getLogger().addHandler(complaints)
+    warnings = Warnings()
+    logging.getLogger().addHandler(warnings)
 
     # As nova.rpc.init() and nova.config do it.
     oslo_messaging.set_transport_defaults(control_exchange=exchange)
@@ -44,17 +44,17 @@ def main():
 
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        if asked.get("timestamp"):
-            at = datetime.datetime.fromisoformat(asked["timestamp"])
+        request = json.loads(line)
+        if request.get("timestamp"):
+            at = datetime.datetime.fromisoformat(request["timestamp"])
             timeutils.set_time_override(at)
         else:
             timeutils.clear_time_override()
-        complaints.all.clear()
-        prepared = notifier.prepare(publisher_id=asked["publisher_id"])
-        send = getattr(prepared, asked["priority"])
-        send({}, asked["event_type"], asked["payload"])
-        print(json.dumps({"complaints": complaints.all}), flush=True)
+        warnings.all.clear()
+        prepared = notifier.prepare(publisher_id=request["publisher_id"])
+        send = getattr(prepared, request["priority"])
+        send({}, request["event_type"], request["payload"])
+        print(json.dumps({"warnings": warnings.all}), flush=True)
     transport.cleanup()
 
 

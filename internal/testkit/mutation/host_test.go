@@ -4,9 +4,9 @@ package mutation
 var hostMutations = []mutation{
 	{
 		rule: "F1", name: "the fence is a lock that other processes see",
-		file: "internal/host/fence.go",
-		old:  `unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)`,
-		new:  `error(nil)`,
+		file: "internal/atomicfile/lock.go",
+		old:  `return flock(fd, unix.LOCK_EX|unix.LOCK_NB)`,
+		new:  `return error(nil)`,
 		pkg:  "./internal/host", run: "cites F1",
 	},
 	{

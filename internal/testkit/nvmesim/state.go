@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
+	"burnish/internal/atomicfile"
 )
 
 // world is what a site's state file holds, with its lock held.
@@ -81,10 +81,7 @@ func withState(dir string, do func(*state) error) error {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
+	if err := atomicfile.Lock(int(lock.Fd())); err != nil {
 		return fmt.Errorf("lock the site: %w", err)
 	}
 	w := &state{dir: dir}

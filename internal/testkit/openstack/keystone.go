@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the user that Keystone begins with is called.
+// The user that Keystone starts with.
 const (
 	User     = "admin"
 	Password = "secret"
@@ -20,10 +20,10 @@ const (
 	Region   = "RegionOne"
 )
 
-// serviceUser is who Placement itself is.
+// serviceUser is the user that Placement itself logs in as.
 const serviceUser = "placement"
 
-// Keystone is a Keystone with one user, whose role admin Placement asks for.
+// Keystone is a Keystone with one user in the role admin, which Placement demands.
 type Keystone struct {
 	*Service
 	token string // of the test itself
@@ -33,7 +33,7 @@ const keystoneDatabase = "keystone.sqlite"
 
 var (
 	keystoneOnce  sync.Once
-	keystoneFiles map[string][]byte // of a Keystone that nobody has used yet
+	keystoneFiles map[string][]byte // of a Keystone that has just been set up
 )
 
 // KeystoneOptions says what kind of Keystone a test wants.
@@ -54,7 +54,7 @@ func StartKeystone(t testing.TB, o KeystoneOptions) *Keystone {
 	conf := filepath.Join(dir, "keystone.conf")
 	k := &Keystone{Service: &Service{Dir: dir, name: "keystone", command: []string{keystonePublic}}}
 	k.env = []string{"OS_KEYSTONE_CONFIG_DIR=" + dir, "OS_KEYSTONE_CONFIG_FILES=" + conf}
-	write(t, conf, fmt.Sprintf(`[DEFAULT]
+	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, `[DEFAULT]
 use_stderr = false
 [database]
 connection = sqlite:///%[1]s/%[3]s
@@ -68,7 +68,7 @@ key_repository = %[1]s/fernet
 key_repository = %[1]s/credential
 [identity]
 password_hash_rounds = 4
-`, dir, int(o.TokenLifetime.Seconds()), keystoneDatabase))
+`, dir, int(o.TokenLifetime.Seconds()), keystoneDatabase), 0o600))
 	keystoneOnce.Do(func() {
 		k.setUp(t, conf)
 		keystoneFiles = readKeystoneFiles(t, dir)
@@ -78,27 +78,28 @@ password_hash_rounds = 4
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, path), text, 0o600))
 	}
-	serve(t, k.Service)
+	k.serveTest(t)
 	k.login(t)
-	k.registerService(t, "identity", k.URL+"/v3") // Placement looks for it there
+	k.registerService(t, "identity", k.URL+"/v3") // Placement finds Keystone by the catalog
 	return k
 }
 
-// setUp makes database and keys, which takes most of the time of a start.
+// setUp creates the database and the keys, which takes most of the time of a start.
 func (k *Keystone) setUp(t testing.TB, conf string) {
 	t.Helper()
 	manage := func(args ...string) {
-		run(t, k.Dir, k.env, "", append([]string{keystoneManage, "--config-file", conf}, args...)...)
+		require.NoError(t, runPython(t.Context(), k.Dir, k.env, "", append([]string{keystoneManage, "--config-file", conf}, args...)...))
 	}
 	manage("db_sync")
-	// Else a write while it reads is answered 500, "database is locked".
-	run(t, k.Dir, nil, "", "-c", `import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")`, filepath.Join(k.Dir, keystoneDatabase))
-	var whose []string
-	if os.Getuid() == 0 { // root must say whose the keys are, and nobody else may
-		whose = []string{"--keystone-user", "root", "--keystone-group", "root"}
+	// Otherwise a write during a read is answered 500, "database is locked".
+	require.NoError(t, runPython(t.Context(), k.Dir, nil, "", "-c",
+		`import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA journal_mode=WAL")`, filepath.Join(k.Dir, keystoneDatabase)))
+	var keyOwner []string
+	if os.Getuid() == 0 { // only root may, and must, name the owner of the keys
+		keyOwner = []string{"--keystone-user", "root", "--keystone-group", "root"}
 	}
-	manage(append([]string{"fernet_setup"}, whose...)...)
-	manage(append([]string{"credential_setup"}, whose...)...)
+	manage(append([]string{"fernet_setup"}, keyOwner...)...)
+	manage(append([]string{"credential_setup"}, keyOwner...)...)
 	for _, user := range []string{User, serviceUser} {
 		manage("bootstrap", "--bootstrap-password", Password, "--bootstrap-username", user, "--bootstrap-project-name", Project,
 			"--bootstrap-role-name", "admin", "--bootstrap-region-id", Region)
@@ -123,8 +124,8 @@ func readKeystoneFiles(t testing.TB, dir string) map[string][]byte {
 	return all
 }
 
-// middleware is what Placement is told of it. A token is asked about each time, so
-// that a revoked one is refused at once.
+// middleware is the part of Placement's configuration about Keystone. Each token is
+// checked on each request, so that a revoked one is refused at once.
 func (k *Keystone) middleware() string {
 	return fmt.Sprintf(`[keystone_authtoken]
 www_authenticate_uri = %[1]s
@@ -139,14 +140,14 @@ token_cache_time = -1
 `, k.URL, serviceUser, Password, Project)
 }
 
-// Serve puts Placement's address into the catalog.
+// Register puts Placement's address into the catalog.
 func (k *Keystone) Register(t testing.TB, url string) {
 	t.Helper()
-	k.login(t) // the token may have ended meanwhile
+	k.login(t) // the token may have expired
 	k.registerService(t, "placement", url)
 }
 
-// list puts a service into the catalog.
+// registerService enters a service into the catalog.
 func (k *Keystone) registerService(t testing.TB, kind, url string) {
 	t.Helper()
 	var service struct {
@@ -155,14 +156,14 @@ func (k *Keystone) registerService(t testing.TB, kind, url string) {
 		} `json:"service"`
 	}
 	k.post(t, "/v3/services", map[string]any{"service": map[string]any{"name": kind, "type": kind}}, &service)
-	for _, which := range []string{"public", "internal"} {
+	for _, face := range []string{"public", "internal"} {
 		k.post(t, "/v3/endpoints", map[string]any{"endpoint": map[string]any{
-			"service_id": service.Service.ID, "interface": which, "region_id": Region, "url": url,
+			"service_id": service.Service.ID, "interface": face, "region_id": Region, "url": url,
 		}}, nil)
 	}
 }
 
-// Environment is a usual openrc.
+// Environment is that of a usual openrc file.
 func (k *Keystone) Environment() map[string]string {
 	return map[string]string{
 		"OS_AUTH_URL": k.URL + "/v3", "OS_USERNAME": User, "OS_PASSWORD": Password, "OS_PROJECT_NAME": Project,
@@ -171,7 +172,7 @@ func (k *Keystone) Environment() map[string]string {
 	}
 }
 
-// ApplicationCredential makes one, and gives its ID and its secret.
+// ApplicationCredential creates an application credential.
 func (k *Keystone) ApplicationCredential(t testing.TB, name string) (id, secret string) {
 	t.Helper()
 	k.login(t)
@@ -186,7 +187,7 @@ func (k *Keystone) ApplicationCredential(t testing.TB, name string) (id, secret 
 	return made.Credential.ID, made.Credential.Secret
 }
 
-// Revoke makes a token no longer good; one whose time is over may be given, too.
+// Revoke revokes a token. An expired one is no error.
 func (k *Keystone) Revoke(t testing.TB, token string) {
 	t.Helper()
 	k.login(t)
@@ -194,7 +195,7 @@ func (k *Keystone) Revoke(t testing.TB, token string) {
 	require.Contains(t, []int{http.StatusNoContent, http.StatusNotFound}, status, answer)
 }
 
-// SetPassword gives the user another password.
+// SetPassword changes the user's password.
 func (k *Keystone) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	k.login(t)
@@ -203,7 +204,6 @@ func (k *Keystone) SetPassword(t testing.TB, password string) {
 	require.Equal(t, http.StatusOK, status, answer)
 }
 
-// self is the user's ID.
 func (k *Keystone) userID(t testing.TB) string {
 	t.Helper()
 	var mine struct {
@@ -218,14 +218,13 @@ func (k *Keystone) userID(t testing.TB) string {
 	return mine.Token.User.ID
 }
 
-// Token gets a new token for the user.
+// Token issues a token for the user.
 func (k *Keystone) Token(t testing.TB) string {
 	t.Helper()
 	k.login(t)
 	return k.token
 }
 
-// login gets a token for the test itself.
 func (k *Keystone) login(t testing.TB) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, k.URL+"/v3/auth/tokens", encode(t, map[string]any{"auth": map[string]any{

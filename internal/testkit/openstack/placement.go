@@ -1,7 +1,9 @@
 package openstack
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,31 +20,50 @@ var NewTraits = []string{"HW_PCI_ONE_TIME_USE", "HW_NVME_CES", "HW_NVME_BES", "H
 type Options struct {
 	// OldTraits leaves out NewTraits, as an older Placement does.
 	OldTraits bool
-	// Keystone makes Placement ask it for each token. nil: any token is the user's
-	// name, and that of the user admin may do everything.
+	// Keystone makes Placement check each token there. Without it any token is the user's
+	// name, and the user admin may do everything.
 	Keystone *Keystone
 }
 
 // Server is a Placement.
 type Server struct{ *Service }
 
-var (
-	emptyOnce     sync.Once
-	emptyDatabase []byte // a database with tables and nothing in them
-)
+// emptyDatabase has tables and no rows. Making it takes seconds.
+var emptyDatabase struct {
+	sync.Once
+	content []byte
+	err     error
+}
 
 // Start starts a Placement with a database of its own, and ends it with the test.
 // The test is skipped where Placement is not installed.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	SkipIfMissing(t)
-	s := &Server{&Service{Dir: t.TempDir(), name: "placement", command: []string{placementAPI}}}
-	s.env = []string{"OS_PLACEMENT_CONFIG_DIR=" + s.Dir}
+	s, err := configure(t.Context(), t.TempDir(), o)
+	require.NoError(t, err)
+	s.serveTest(t)
+	return s
+}
+
+// StartPlacement starts a Placement with its files in dir. The caller closes it.
+func StartPlacement(ctx context.Context, dir string, o Options) (*Server, error) {
+	s, err := configure(ctx, dir, o)
+	if err == nil {
+		err = s.serve(ctx)
+	}
+	return s, err
+}
+
+func configure(ctx context.Context, dir string, o Options) (*Server, error) {
+	s := &Server{&Service{Dir: dir, name: "placement", command: []string{placementAPI}}}
+	s.env = []string{"OS_PLACEMENT_CONFIG_DIR=" + dir}
 	auth := "auth_strategy = noauth2"
 	if o.Keystone != nil {
 		auth = "auth_strategy = keystone\n" + o.Keystone.middleware()
 	}
-	write(t, filepath.Join(s.Dir, "placement.conf"), fmt.Sprintf(`[DEFAULT]
+	conf := filepath.Join(dir, "placement.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, `[DEFAULT]
 state_path = %s
 use_stderr = false
 [placement_database]
@@ -51,15 +72,18 @@ sqlite_synchronous = false
 sync_on_startup = false
 [api]
 %s
-`, s.Dir, s.database(), auth))
-	emptyOnce.Do(func() {
-		run(t, s.Dir, s.env, "", placementManage, "--config-file", filepath.Join(s.Dir, "placement.conf"), "db", "sync")
-		var err error
-		emptyDatabase, err = os.ReadFile(s.database())
-		require.NoError(t, err)
+`, dir, s.database(), auth), 0o600); err != nil {
+		return nil, err
+	}
+	e := &emptyDatabase
+	e.Do(func() {
+		if e.err = runPython(ctx, dir, s.env, "", placementManage, "--config-file", conf, "db", "sync"); e.err == nil {
+			e.content, e.err = os.ReadFile(s.database())
+		}
 	})
-	require.NotEmpty(t, emptyDatabase, "an earlier test could not make Placement's database")
-	require.NoError(t, os.WriteFile(s.database(), emptyDatabase, 0o600))
+	if err := errors.Join(e.err, os.WriteFile(s.database(), e.content, 0o600)); err != nil {
+		return nil, err
+	}
 	// WAL, so that a test's own rows do not meet a locked database.
 	rows := []statement{{SQL: "PRAGMA journal_mode=WAL"}}
 	if !o.OldTraits {
@@ -67,9 +91,7 @@ sync_on_startup = false
 			rows = append(rows, statement{"INSERT INTO traits (name) VALUES (?)", []any{trait}})
 		}
 	}
-	s.execute(t, rows)
-	serve(t, s.Service)
-	return s
+	return s, s.execute(ctx, rows)
 }
 
 func (s *Server) database() string { return filepath.Join(s.Dir, "placement.sqlite") }
@@ -80,13 +102,14 @@ type statement struct {
 	Values []any  `json:"values"`
 }
 
-// execute runs statements on the database, in one transaction. Each new row gets the
-// time of its making, without which Placement fails on it.
-func (s *Server) execute(t testing.TB, all []statement) {
-	t.Helper()
+// execute runs statements on the database, in one transaction. Each new row gets a
+// creation time, without which Placement fails on it.
+func (s *Server) execute(ctx context.Context, all []statement) error {
 	text, err := json.Marshal(all)
-	require.NoError(t, err)
-	run(t, s.Dir, nil, string(text), "-c", `
+	if err != nil {
+		return err
+	}
+	return runPython(ctx, s.Dir, nil, string(text), "-c", `
 import json, sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=60)
 for one in json.load(sys.stdin):
@@ -97,7 +120,7 @@ db.commit()
 `, s.database())
 }
 
-// Row is one of many providers that Fill makes.
+// Row is one provider that Fill creates.
 type Row struct {
 	UUID, Name string
 	// Root is the UUID of the provider above it, "" for one of its own.
@@ -108,11 +131,9 @@ type Row struct {
 	Consumers []string
 }
 
-// Fill makes many providers at once by writing Placement's database, total 1 each:
-// by Placement's own calls a thousand take minutes. Classes and traits must be known
-// to it already.
-func (s *Server) Fill(t testing.TB, rows []Row) {
-	t.Helper()
+// Fill creates many providers at once, total 1 each, by writing Placement's database: by
+// its API a thousand take minutes. Classes and traits must exist already.
+func (s *Server) Fill(ctx context.Context, rows []Row) error {
 	const provider = "(SELECT id FROM resource_providers WHERE uuid = ?)"
 	const class = "(SELECT id FROM resource_classes WHERE name = ?)"
 	var all []statement
@@ -137,7 +158,7 @@ func (s *Server) Fill(t testing.TB, rows []Row) {
 			add("INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES ("+provider+", ?, "+class+", 1)", r.UUID, consumer, r.Class)
 		}
 	}
-	s.execute(t, all)
+	return s.execute(ctx, all)
 }
 
 // Noauth is the environment of a client of a Placement without Keystone.
@@ -150,16 +171,9 @@ func Environment(variables map[string]string) func(string) string {
 	return func(name string) string { return variables[name] }
 }
 
-func write(t testing.TB, path, text string) {
-	t.Helper()
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-}
-
-// Allocate gives each provider to the consumer of the same index, as Fill does: by
-// rows, with the generation one higher.
-func (s *Server) Allocate(t testing.TB, providers, consumers []string) {
-	t.Helper()
-	require.Len(t, consumers, len(providers))
+// Allocate gives each provider to the consumer of the same index by writing the database;
+// the generation rises by one.
+func (s *Server) Allocate(ctx context.Context, providers, consumers []string) error {
 	all := []statement{
 		{"INSERT OR IGNORE INTO projects (id, external_id) VALUES (1, 'burnish-test')", nil},
 		{"INSERT OR IGNORE INTO users (id, external_id) VALUES (1, 'burnish-test')", nil},
@@ -172,29 +186,27 @@ func (s *Server) Allocate(t testing.TB, providers, consumers []string) {
 				[]any{consumers[i], provider}},
 			statement{"UPDATE resource_providers SET generation = generation + 1 WHERE uuid = ?", []any{provider}})
 	}
-	s.execute(t, all)
+	return s.execute(ctx, all)
 }
 
-// Burn reserves each provider, by rows, with the generation one higher.
-func (s *Server) Burn(t testing.TB, providers []string) {
-	t.Helper()
+// Burn reserves each provider by writing the database; the generation rises by one.
+func (s *Server) Burn(ctx context.Context, providers []string) error {
 	var all []statement
 	for _, provider := range providers {
 		all = append(all,
 			statement{"UPDATE inventories SET reserved = total WHERE resource_provider_id = (SELECT id FROM resource_providers WHERE uuid = ?)", []any{provider}},
 			statement{"UPDATE resource_providers SET generation = generation + 1 WHERE uuid = ?", []any{provider}})
 	}
-	s.execute(t, all)
+	return s.execute(ctx, all)
 }
 
-// Deallocate ends the consumers' allocations, by rows; the generations stay, as they
-// do where Placement is asked to.
-func (s *Server) Deallocate(t testing.TB, consumers []string) {
-	t.Helper()
+// Deallocate ends the consumers' allocations by writing the database. The generations
+// stay, as they do through Placement's API.
+func (s *Server) Deallocate(ctx context.Context, consumers []string) error {
 	var all []statement
 	for _, consumer := range consumers {
 		all = append(all, statement{"DELETE FROM allocations WHERE consumer_id = ?", []any{consumer}},
 			statement{"DELETE FROM consumers WHERE uuid = ?", []any{consumer}})
 	}
-	s.execute(t, all)
+	return s.execute(ctx, all)
 }

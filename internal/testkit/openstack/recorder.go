@@ -25,63 +25,63 @@ type Exchange struct {
 	Token  string
 	// ByScheduler says that a Scheduler made it.
 	ByScheduler bool
-	// Status is 0 where no answer came back to the client.
+	// Status is 0 where the client received no answer.
 	Status int
 	Answer string
-	// Began and Ended are when it came, and when its answer was ready to go back.
+	// Began is when it arrived, Ended when its answer was ready.
 	Began, Ended time.Time
 }
 
-// Provider is the UUID that the path names, "" where it names none.
+// Provider is the UUID in the path, "" where there is none.
 func (e Exchange) Provider() string { return anyUUID.FindString(e.Path) }
 
-// Change is what Placement holds of a provider after a write that it took.
+// Change is a provider's state in Placement after a successful write.
 type Change struct {
 	UUID            string
 	Exists          bool // the provider
 	Stocked         bool // it has an inventory
 	Total, Reserved int
 	Generation      int64
-	// By is the write, At when Placement had answered it.
+	// By is the write, At the time of Placement's answer.
 	By Exchange
 	At time.Time
 }
 
-// Burned says that a scheduler cannot give the provider out.
+// Burned reports whether the provider is reserved, so that no scheduler can allocate it.
 func (c Change) Burned() bool { return c.Exists && c.Stocked && c.Reserved >= c.Total }
 
-// Allocatable says that a scheduler may give the provider out, if nobody has it.
+// Allocatable reports whether a scheduler can allocate the provider if it is unused.
 func (c Change) Allocatable() bool { return c.Exists && c.Stocked && c.Reserved < c.Total }
 
-// When picks requests for a Disturbance.
+// Match selects the requests of an Injection.
 type Match struct {
 	Method string // any where ""
-	Path   string // a regular expression that the path with its query holds; any where ""
+	Path   string // a regular expression for the path with its query
 	Nth    int    // the nth of them from 1; every one where 0
 }
 
-// Disturbance is what happens to a request and its answer. Before and After may wait:
-// that holds it.
+// Injection changes what happens to a request and its answer. Before and After may block.
 type Injection struct {
-	Before     func() // before Placement hears of it
-	After      func() // when Placement's answer is there
-	Drop       bool   // Placement never hears of it, and the connection breaks
+	Before     func() // before Placement receives the request
+	After      func() // when Placement has answered
+	Drop       bool   // Placement never receives it, and the connection breaks
 	LoseAnswer bool   // it takes effect, and the connection breaks
-	// Status and Body answer in Placement's place, who never hears of it.
+	// Status and Body are the answer; Placement never receives the request.
 	Status int
 	Body   string
-	// Rewrite changes what Placement answered.
+	// Rewrite changes Placement's answer.
 	Rewrite func(status int, answer string) (int, string)
 }
 
-// Recorder stands before a Placement: it passes everything, writes it down, and
-// disturbs what it is told to.
+// Recorder is a proxy before a Placement: it forwards and records every request, and
+// applies injections.
 type Recorder struct {
 	// URL is where it serves.
 	URL    string
+	server *httptest.Server
 	target string
 
-	hooks       sync.Mutex // held while hooks run, who may ask the Recorder
+	hooks       sync.Mutex // held while hooks run, which may call the Recorder
 	mu          sync.Mutex
 	exchanges   []Exchange
 	inFlight    int
@@ -100,15 +100,23 @@ type injected struct {
 
 // Record starts a Recorder before target, and ends it with the test.
 func Record(t testing.TB, target string) *Recorder {
-	t.Helper()
-	r := &Recorder{target: target, latest: map[string]Change{}}
-	server := httptest.NewServer(r)
-	t.Cleanup(server.Close)
-	r.URL = server.URL
+	r := NewRecorder(target)
+	t.Cleanup(r.Close)
 	return r
 }
 
-// Disturb scripts what happens to requests from now on; undo ends it.
+// NewRecorder starts a Recorder before target. The caller closes it.
+func NewRecorder(target string) *Recorder {
+	r := &Recorder{target: target, latest: map[string]Change{}}
+	r.server = httptest.NewServer(r)
+	r.URL = r.server.URL
+	return r
+}
+
+// Close ends it.
+func (r *Recorder) Close() { r.server.Close() }
+
+// Inject applies an injection to matching requests from now on, until undo is called.
 func (r *Recorder) Inject(when Match, do Injection) (undo func()) {
 	s := &injected{match: when, path: regexp.MustCompile(when.Path), do: do}
 	r.mu.Lock()
@@ -121,25 +129,25 @@ func (r *Recorder) Inject(when Match, do Injection) (undo func()) {
 	}
 }
 
-// OnChange has fn called after each write that Placement took, before its writer
-// hears of it, one call at a time.
+// OnChange has fn called after each successful write, before its writer receives the
+// answer, one call at a time.
 func (r *Recorder) OnChange(fn func(Change)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.onChange = append(r.onChange, fn)
 }
 
-// Exchanges gives all so far, in the order in which they ended.
+// Exchanges are all since the last Reset, in the order of their ends.
 func (r *Recorder) Exchanges() []Exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.exchanges)
 }
 
-// Count says how many requests there were since the last Reset.
+// Count is the number of requests since the last Reset.
 func (r *Recorder) Count() int { return len(r.Exchanges()) }
 
-// Calls gives each request as `METHOD /path`, with UUIDs left out.
+// Calls are the requests as `METHOD /path`, with * for each UUID.
 func (r *Recorder) Calls() []string {
 	var calls []string
 	for _, e := range r.Exchanges() {
@@ -150,21 +158,21 @@ func (r *Recorder) Calls() []string {
 
 var anyUUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// MostInFlight is how many requests were under way at once, at most.
+// MaxInFlight is the greatest number of concurrent requests since the last Reset.
 func (r *Recorder) MaxInFlight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.maxInFlight
 }
 
-// Reset forgets the exchanges and the maximum, not what is known of providers.
+// Reset clears the exchanges and the maximum, but not the state of providers.
 func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.exchanges, r.maxInFlight = nil, r.inFlight
 }
 
-// Level is what is known of a provider from the writes that passed.
+// Latest is the state of a provider after the last write that was forwarded.
 func (r *Recorder) Latest(uuid string) (Change, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +180,7 @@ func (r *Recorder) Latest(uuid string) (Change, bool) {
 	return c, ok
 }
 
-// ServeHTTP passes a request on.
+// ServeHTTP forwards a request.
 func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	sent, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -217,13 +225,13 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	w.WriteHeader(e.Status)
 	if _, err := io.WriteString(w, e.Answer); err != nil {
-		return // the client went away; what it missed is written down
+		return // the client went away
 	}
 }
 
-// pass makes the request to Placement; the status is 0 where it does not answer.
+// forward sends the request to Placement; the status is 0 where it does not answer.
 func (r *Recorder) forward(request *http.Request, sent []byte) (int, string, http.Header) {
-	// Not the client's context: one that gives up does not call its request back.
+	// Not the client's context: a client that gives up does not undo its request.
 	on, err := http.NewRequest(request.Method, r.target+request.URL.RequestURI(), bytes.NewReader(sent))
 	if err != nil {
 		return 0, err.Error(), nil
@@ -241,15 +249,15 @@ func (r *Recorder) forward(request *http.Request, sent []byte) (int, string, htt
 	return answer.StatusCode, string(text), answer.Header
 }
 
-// cut breaks the connection, as a program does that is killed.
+// breakConnection ends the connection as the death of a server does.
 func breakConnection(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {
-		connection.Close() //nolint:errcheck // it is meant to break
+		connection.Close() //nolint:errcheck // the client is to see it break
 	}
 }
 
-// begin counts a request and gives what is to happen to it: the last script that fits.
+// begin counts a request and selects its injection, the last one that matches.
 func (r *Recorder) begin(e Exchange) Injection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +284,7 @@ func (r *Recorder) end(e Exchange) {
 	r.exchanges = append(r.exchanges, e)
 }
 
-// note keeps what a write that Placement took made of a provider, and tells the hooks.
+// observe records the state after a successful write and calls the hooks.
 func (r *Recorder) observe(e Exchange) {
 	if e.Method == http.MethodGet || e.Status < 200 || e.Status > 299 {
 		return
@@ -293,8 +301,8 @@ func (r *Recorder) observe(e Exchange) {
 	}
 }
 
-// learn keeps what a write made of a provider, and gives the hooks to tell, none for
-// old news: two writes may pass at once, and their answers overtake each other.
+// update records a change and returns the hooks to call, none for an older change: the
+// answers of two concurrent writes may overtake each other.
 func (r *Recorder) update(c Change) []func(Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -306,13 +314,13 @@ func (r *Recorder) update(c Change) []func(Change) {
 	return slices.Clone(r.onChange)
 }
 
-// written reads a write of an inventory, of all of a provider's, or of a provider.
+// changeOf reads the state after a write of an inventory or of a provider.
 func changeOf(e Exchange) (Change, bool) {
 	path, _, _ := strings.Cut(e.Path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	at := slices.Index(parts, "resource_providers")
 	if at < 0 || len(parts) < at+2 {
-		return Change{}, false // a new provider has no inventory, and so nothing to tell
+		return Change{}, false // a new provider has no inventory
 	}
 	c := Change{UUID: parts[at+1], Exists: true, By: e}
 	rest := parts[at+2:]
@@ -350,18 +358,18 @@ func changeOf(e Exchange) (Change, bool) {
 	return c, true
 }
 
-// RequireDirtyIsBurned fails the test at the moment when a write leaves a provider
-// allocatable that dirty says is not clean (S2.40, F5).
+// RequireDirtyIsBurned fails the test when a write leaves a dirty provider allocatable
+// (S2.40, F5).
 func (r *Recorder) RequireDirtyIsBurned(t testing.TB, dirty func(uuid string) bool) {
 	r.OnChange(func(c Change) {
 		if dirty(c.UUID) && c.Allocatable() {
-			t.Errorf("provider %s is dirty, and may be given out: reserved=%d of %d after %s %s %s",
+			t.Errorf("provider %s is dirty and allocatable: reserved=%d of %d after %s %s %s",
 				c.UUID, c.Reserved, c.Total, c.By.Method, c.By.Path, c.By.Body)
 		}
 	})
 }
 
-// RequireCalls insists on these requests, as Calls gives them, in this order.
+// RequireCalls requires exactly these requests, in the form of Calls.
 func (r *Recorder) RequireCalls(t testing.TB, calls ...string) {
 	t.Helper()
 	require.Equal(t, calls, r.Calls())

@@ -17,55 +17,68 @@ import (
 	"burnish/internal/inventory"
 )
 
-// Scheduler does to Placement what Nova does.
-type Scheduler struct {
-	t   testing.TB
+// Client does to Placement what Nova does.
+type Client struct {
 	url string
 	// Token is sent with each request.
 	Token string
 }
 
-// schedulerAgent is how a Recorder tells Nova's requests from Burnish's.
-const schedulerAgent = "nova-scheduler"
-
-// NewScheduler gives a Scheduler on a Placement, or on a Recorder before one.
-func NewScheduler(t testing.TB, url string) *Scheduler {
-	return &Scheduler{t: t, url: url, Token: "admin"}
+// Scheduler is a Client for a test, which fails where Placement refuses.
+type Scheduler struct {
+	Client
+	t testing.TB
 }
 
-// errRefused is an answer that was not hoped for.
+// schedulerAgent distinguishes Nova's requests from Burnish's in a Recorder.
+const schedulerAgent = "nova-scheduler"
+
+// NewClient is a Client of a Placement, or of a Recorder before one.
+func NewClient(url string) Client { return Client{url: url, Token: "admin"} }
+
+// NewScheduler is a Scheduler on a Placement, or on a Recorder before one.
+func NewScheduler(t testing.TB, url string) *Scheduler {
+	return &Scheduler{Client: NewClient(url), t: t}
+}
+
+// errRefused is an answer that means failure.
 var errRefused = errors.New("refused by Placement")
 
-// Do makes one request at microversion 1.39, or another that a header names, and
-// gives the answer's status and body.
-func (s *Scheduler) Do(ctx context.Context, method, path string, body, into any) (int, string, error) {
-	return request(ctx, method, s.url+path, map[string]string{
-		"X-Auth-Token": s.Token, "OpenStack-API-Version": "placement 1.39", "User-Agent": schedulerAgent,
+// Do sends one request at microversion 1.39 and returns the answer's status and body.
+func (c Client) Do(ctx context.Context, method, path string, body, into any) (int, string, error) {
+	return request(ctx, method, c.url+path, map[string]string{
+		"X-Auth-Token": c.Token, "OpenStack-API-Version": "placement 1.39", "User-Agent": schedulerAgent,
 	}, body, into)
 }
 
-// must is Do where only success will do.
-func (s *Scheduler) require(method, path string, body, into any) {
-	s.t.Helper()
-	status, answer, err := s.Do(s.t.Context(), method, path, body, into)
-	require.NoError(s.t, err)
-	require.Less(s.t, status, 300, "%s %s: %d %s", method, path, status, answer)
+// succeed is Do where a status of 300 or above is an error.
+func (c Client) succeed(ctx context.Context, method, path string, body any) error {
+	status, answer, err := c.Do(ctx, method, path, body, nil)
+	if err == nil && status >= 300 {
+		err = fmt.Errorf("%w: %s %s: %d %s", errRefused, method, path, status, answer)
+	}
+	return err
 }
 
-// Host makes a compute node's provider.
+func (s *Scheduler) require(method, path string, body any) {
+	s.t.Helper()
+	require.NoError(s.t, s.succeed(s.t.Context(), method, path, body))
+}
+
+// Host creates a compute node's provider.
 func (s *Scheduler) Host(name string) (root string) {
 	s.t.Helper()
 	root = uuid.NewString()
-	s.require(http.MethodPost, "/resource_providers", map[string]any{"name": name, "uuid": root}, nil)
+	s.require(http.MethodPost, "/resource_providers", map[string]any{"name": name, "uuid": root})
 	s.require(http.MethodPut, "/resource_providers/"+root+"/inventories", map[string]any{
 		"resource_provider_generation": 0,
 		"inventories":                  map[string]any{"VCPU": map[string]any{"total": 64}},
-	}, nil)
+	})
 	return root
 }
 
-// Device makes the provider of a one-time-use device below a host's, free, named
-// `{host}_{ADDRESS}` as Nova does, with the traits that Nova sets and more.
+// Device creates the provider of a free one-time-use device below a host's provider. It is
+// named `{host}_{ADDRESS}`, as by Nova, and has the traits that Nova sets and these.
 func (s *Scheduler) Device(root, host, address, class string, more ...string) (device string) {
 	s.t.Helper()
 	device = uuid.NewString()
@@ -74,41 +87,40 @@ func (s *Scheduler) Device(root, host, address, class string, more ...string) (d
 	return device
 }
 
-// Provider makes any provider, total 1, with what makes it somebody's. Without a
-// class it has no inventory.
+// Provider creates any provider, total 1. Without a class it has no inventory.
 func (s *Scheduler) Provider(id, name, root, class string, reserved int, traits ...string) {
 	s.t.Helper()
 	body := map[string]any{"name": name, "uuid": id}
 	if root != "" {
 		body["parent_provider_uuid"] = root
 	}
-	s.require(http.MethodPost, "/resource_providers", body, nil)
+	s.require(http.MethodPost, "/resource_providers", body)
 	generation := 0
 	if len(traits) > 0 {
 		for _, trait := range traits {
 			if strings.HasPrefix(trait, "CUSTOM_") {
-				s.require(http.MethodPut, "/traits/"+trait, nil, nil)
+				s.require(http.MethodPut, "/traits/"+trait, nil)
 			}
 		}
-		s.require(http.MethodPut, "/resource_providers/"+id+"/traits", map[string]any{"resource_provider_generation": 0, "traits": traits}, nil)
+		s.require(http.MethodPut, "/resource_providers/"+id+"/traits", map[string]any{"resource_provider_generation": 0, "traits": traits})
 		generation++
 	}
 	if class == "" {
 		return
 	}
 	if strings.HasPrefix(class, "CUSTOM_") {
-		s.require(http.MethodPut, "/resource_classes/"+class, nil, nil)
+		s.require(http.MethodPut, "/resource_classes/"+class, nil)
 	}
 	s.require(http.MethodPut, "/resource_providers/"+id+"/inventories", map[string]any{
 		"resource_provider_generation": generation,
 		"inventories":                  map[string]any{class: map[string]any{"total": 1, "reserved": reserved, "max_unit": 1}},
-	}, nil)
+	})
 }
 
-// Class makes a resource class.
+// Class creates a resource class.
 func (s *Scheduler) Class(name string) {
 	s.t.Helper()
-	s.require(http.MethodPut, "/resource_classes/"+name, nil, nil)
+	require.NoError(s.t, s.CreateClass(s.t.Context(), name))
 }
 
 // Inventory is a provider's inventory of one class.
@@ -118,13 +130,13 @@ type Inventory struct {
 	Fields     map[string]any
 }
 
-// Inventory reads a provider's inventory, of which there must be one.
-func (s *Scheduler) Inventory(ctx context.Context, provider string) (Inventory, error) {
+// Inventory reads a provider's inventory. There must be exactly one.
+func (c Client) Inventory(ctx context.Context, provider string) (Inventory, error) {
 	var answer struct {
 		Generation  int64                     `json:"resource_provider_generation"`
 		Inventories map[string]map[string]any `json:"inventories"`
 	}
-	status, text, err := s.Do(ctx, http.MethodGet, "/resource_providers/"+provider+"/inventories", nil, &answer)
+	status, text, err := c.Do(ctx, http.MethodGet, "/resource_providers/"+provider+"/inventories", nil, &answer)
 	if err != nil {
 		return Inventory{}, err
 	}
@@ -137,14 +149,14 @@ func (s *Scheduler) Inventory(ctx context.Context, provider string) (Inventory, 
 	return found, nil
 }
 
-// Allocate gives one unit of the provider to a consumer. What there is no room for is
-// inventory's conflict.
-func (s *Scheduler) Allocate(ctx context.Context, provider, consumer string) error {
-	has, err := s.Inventory(ctx, provider)
+// Allocate gives one unit of the provider to a consumer. Where none is free it returns
+// inventory.Conflict.
+func (c Client) Allocate(ctx context.Context, provider, consumer string) error {
+	has, err := c.Inventory(ctx, provider)
 	if err != nil {
 		return err
 	}
-	status, text, err := s.Do(ctx, http.MethodPut, "/allocations/"+consumer, map[string]any{
+	status, text, err := c.Do(ctx, http.MethodPut, "/allocations/"+consumer, map[string]any{
 		"allocations": map[string]any{provider: map[string]any{"resources": map[string]any{has.Class: 1}}},
 		"project_id":  "burnish-test", "user_id": "burnish-test", "consumer_generation": nil, "consumer_type": "INSTANCE",
 	}, nil)
@@ -161,44 +173,53 @@ func (s *Scheduler) Allocate(ctx context.Context, provider, consumer string) err
 }
 
 // Deallocate ends a consumer's allocations; the provider need not be named.
-func (s *Scheduler) Deallocate(ctx context.Context, _, consumer string) error {
-	status, text, err := s.Do(ctx, http.MethodDelete, "/allocations/"+consumer, nil, nil)
-	if err == nil && status != http.StatusNoContent {
-		err = fmt.Errorf("%w: %d %s", errRefused, status, text)
-	}
-	return err
+func (c Client) Deallocate(ctx context.Context, _, consumer string) error {
+	return c.succeed(ctx, http.MethodDelete, "/allocations/"+consumer, nil)
 }
 
-// Burn sets reserved = total, as Nova does once the device has an instance.
+// WriteReserved writes reserved, whatever the generation is. As Nova does, it reads the
+// generation again after a conflict.
+func (c Client) WriteReserved(ctx context.Context, provider string, reserved int) error {
+	for try := 1; ; try++ {
+		has, err := c.Inventory(ctx, provider)
+		if err != nil {
+			return err
+		}
+		has.Fields["reserved"], has.Fields["resource_provider_generation"] = reserved, has.Generation
+		status, text, err := c.Do(ctx, http.MethodPut, "/resource_providers/"+provider+"/inventories/"+has.Class, has.Fields, nil)
+		switch {
+		case err != nil || status == http.StatusOK:
+			return err
+		case status != http.StatusConflict || try == 10:
+			return fmt.Errorf("%w: %d %s", errRefused, status, text)
+		}
+	}
+}
+
+// CreateClass creates a resource class.
+func (c Client) CreateClass(ctx context.Context, name string) error {
+	return c.succeed(ctx, http.MethodPut, "/resource_classes/"+name, nil)
+}
+
+// Burn sets reserved = total, as Nova does once an instance has the device.
 func (s *Scheduler) Burn(provider string) {
 	s.t.Helper()
 	s.SetReserved(provider, 1)
 }
 
-// SetReserved writes reserved, whatever the generation is. As Nova does, it reads again
-// where somebody else wrote meanwhile.
+// SetReserved writes reserved, whatever the generation is.
 func (s *Scheduler) SetReserved(provider string, reserved int) {
 	s.t.Helper()
-	for try := 1; ; try++ {
-		has, err := s.Inventory(s.t.Context(), provider)
-		require.NoError(s.t, err)
-		has.Fields["reserved"], has.Fields["resource_provider_generation"] = reserved, has.Generation
-		status, text, err := s.Do(s.t.Context(), http.MethodPut, "/resource_providers/"+provider+"/inventories/"+has.Class, has.Fields, nil)
-		require.NoError(s.t, err)
-		if status != http.StatusConflict || try == 10 {
-			require.Equal(s.t, http.StatusOK, status, text)
-			return
-		}
-	}
+	require.NoError(s.t, s.WriteReserved(s.t.Context(), provider, reserved))
 }
 
 // Delete removes a provider.
 func (s *Scheduler) Delete(provider string) {
 	s.t.Helper()
-	s.require(http.MethodDelete, "/resource_providers/"+provider, nil, nil)
+	s.require(http.MethodDelete, "/resource_providers/"+provider, nil)
 }
 
-// Recreate is what Nova does where a provider of its own is gone: another UUID, and
+// Recreate deletes a provider and creates it again as Nova does: with another UUID and
 // reserved = 0.
 func (s *Scheduler) Recreate(provider, root, host, address, class string, more ...string) (again string) {
 	s.t.Helper()

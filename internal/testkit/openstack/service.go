@@ -1,6 +1,6 @@
-// Package openstack runs the real Placement and Keystone for tests, on loopback
-// and on files of their own, plays Nova's scheduler on them, and records and disturbs
-// what is said to them.
+// Package openstack runs the real Placement and Keystone on loopback, each with files of
+// its own. It acts as Nova's scheduler on them, and it records requests and injects faults
+// into them.
 //
 //	server := openstack.Start(t, openstack.Options{})
 //	recorder := openstack.Record(t, server.URL)
@@ -8,10 +8,9 @@
 package openstack
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,11 +19,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/proc"
 )
 
 // The programs, and the interpreter that Debian's packages are for: another may be
@@ -37,9 +37,8 @@ const (
 	keystoneManage  = "/usr/bin/keystone-manage"
 )
 
-// patient runs a program whose server holds more connections that wait for it than the 5
-// of wsgiref, which is the program's: of eight clients at once the kernel would have some
-// try again after seconds, or let them wait until they give up.
+// largeBacklog runs a program whose server queues more connections than the 5 of wsgiref:
+// with eight clients at once the kernel would let some retry after seconds, or time out.
 const largeBacklog = `
 import runpy, socketserver, sys
 socketserver.TCPServer.request_queue_size = 128
@@ -47,10 +46,10 @@ sys.argv.pop(0)
 runpy.run_path(sys.argv[0], run_name="__main__")
 `
 
-// startTimeout is long: a machine that runs other tests takes its time.
+// startTimeout is long: the machine may be running other tests.
 const startTimeout = 2 * time.Minute
 
-// Missing says in one line what is not installed here, "" where nothing is.
+// Missing names in one line the packages that are not installed, "" where none is missing.
 func Missing() string {
 	var missing []string
 	for _, needed := range [][2]string{{placementAPI, "python3-placement"}, {keystonePublic, "python3-keystone"}} {
@@ -61,7 +60,7 @@ func Missing() string {
 	return strings.Join(missing, "; ")
 }
 
-// Need skips the test, with the reason, where the services are not installed.
+// SkipIfMissing skips the test where the services are not installed.
 func SkipIfMissing(t testing.TB) {
 	t.Helper()
 	if missing := Missing(); missing != "" {
@@ -81,107 +80,80 @@ type Service struct {
 	env     []string
 
 	mu      sync.Mutex
-	process *exec.Cmd
-	ended   chan struct{}
+	process *proc.Process
 }
 
-// serve starts a program that is given --host and --port, and waits until it answers.
-func serve(t testing.TB, s *Service) *Service {
-	t.Helper()
-	// The port is free when it is chosen; another may take it before the program does.
-	for attempt := range 3 {
-		port := freePort(t)
-		s.URL = "http://127.0.0.1:" + strconv.Itoa(port)
-		if err := s.start(); err == nil {
-			t.Cleanup(func() {
-				s.Kill(t)
-				if t.Failed() {
-					t.Log(s.tail())
-				}
-			})
-			return s
-		} else if attempt == 2 {
-			require.NoError(t, err)
+// serve starts the program on a free port and waits until it answers.
+func (s *Service) serve(ctx context.Context) error {
+	// The port is free when it is chosen; another program may take it before this one does.
+	for attempt := 1; ; attempt++ {
+		ports, err := proc.FreePorts(0)
+		if err != nil {
+			return err
+		}
+		s.URL = "http://127.0.0.1:" + strconv.Itoa(ports[0])
+		if err := s.start(ctx); err == nil || attempt == 3 {
+			return err
 		}
 	}
-	return s
 }
 
-func freePort(t testing.TB) int {
+// serveTest serves until the test ends.
+func (s *Service) serveTest(t testing.TB) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	address, ok := l.Addr().(*net.TCPAddr)
-	require.True(t, ok)
-	return address.Port
+	require.NoError(t, s.serve(t.Context()))
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		if t.Failed() {
+			log := s.Log()
+			t.Log(log[max(0, len(log)-4000):])
+		}
+	})
 }
 
 // start starts the program on its port and waits until it answers.
-func (s *Service) start() error {
-	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (s *Service) start(ctx context.Context) error {
+	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
+	cmd := exec.Command(python, slices.Concat([]string{"-c", largeBacklog}, s.command, []string{"--host", "127.0.0.1", "--port", port})...)
+	cmd.Dir, cmd.Env = s.Dir, append(cleanEnvironment(), s.env...)
+	p, err := proc.Start(s.name, s.log(), cmd)
 	if err != nil {
 		return err
 	}
-	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
-	cmd := exec.Command(python, slices.Concat([]string{"-c", largeBacklog}, s.command, []string{"--host", "127.0.0.1", "--port", port})...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
-	cmd.Env = append(cleanEnvironment(), s.env...)
-	// It does not outlive the tests, whichever way they end.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait() //nolint:errcheck // it is killed; what it had to say is in its log
-		close(ended)
-	}()
 	s.mu.Lock()
-	s.process, s.ended = cmd, ended
+	s.process = p
 	s.mu.Unlock()
-	deadline := time.After(startTimeout)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		resp, err := http.Get(s.URL + "/")
+	answers := false
+	if err := proc.Await(ctx, startTimeout, 20*time.Millisecond, s.name+" to answer", func() (bool, string) {
+		answer, err := http.Get(s.URL + "/")
 		if err == nil {
-			return resp.Body.Close()
+			err = answer.Body.Close()
 		}
-		select {
-		case <-tick.C:
-		case <-ended:
-			return fmt.Errorf("%s has ended: %s", s.name, s.Log())
-		case <-deadline:
-			return fmt.Errorf("%s does not answer within %s: %s", s.name, startTimeout, s.Log())
-		}
+		answers = err == nil
+		return answers || !p.Alive(), fmt.Sprint(err)
+	}); err != nil || !answers {
+		return fmt.Errorf("start %s: %w: %s", s.name, err, p.Tail())
 	}
+	return nil
 }
 
-// Kill is kill -9, by its own pid; it returns when the program is gone.
+// Close kills the program, as Kill does.
+func (s *Service) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Kill()
+}
+
+// Kill is kill -9. It returns when the program has ended.
 func (s *Service) Kill(t testing.TB) {
 	t.Helper()
-	s.mu.Lock()
-	process, ended := s.process, s.ended
-	s.process = nil
-	s.mu.Unlock()
-	if process == nil {
-		return
-	}
-	if err := process.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
-		require.NoError(t, err)
-	}
-	select {
-	case <-ended:
-	case <-time.After(startTimeout):
-		require.Fail(t, s.name+" does not end after kill -9")
-	}
+	require.NoError(t, s.Close())
 }
 
 // Restart starts the program again after Kill, on the same port and files.
 func (s *Service) Restart(t testing.TB) {
 	t.Helper()
-	require.NoError(t, s.start())
+	require.NoError(t, s.start(t.Context()))
 }
 
 // Log is what the program has written so far.
@@ -193,34 +165,19 @@ func (s *Service) Log() string {
 	return string(text)
 }
 
-// tail is the end of the log, for a test that failed.
-func (s *Service) tail() string {
-	const most = 4000
-	text := s.Log()
-	return text[max(0, len(text)-most):]
-}
-
 func (s *Service) log() string { return filepath.Join(s.Dir, s.name+".log") }
 
-// clean is the environment without what could make the services read other files.
+// cleanEnvironment leaves out what could make the services read other files.
 func cleanEnvironment() []string {
-	var env []string
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "OS_") && !strings.HasPrefix(pair, "PYTHON") {
-			env = append(env, pair)
-		}
-	}
-	return env
+	return slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		return strings.HasPrefix(pair, "OS_") || strings.HasPrefix(pair, "PYTHON")
+	})
 }
 
-// run runs a program to its end.
-func run(t testing.TB, dir string, env []string, stdin string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), python, args...)
+// runPython runs a program to its end.
+func runPython(ctx context.Context, dir string, env []string, stdin string, args ...string) error {
+	cmd := exec.CommandContext(ctx, python, args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(cleanEnvironment(), env...), strings.NewReader(stdin)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, cmd.Run(), "%s: %s", strings.Join(args, " "), &out)
-	return out.String()
+	r, err := proc.Run(cmd)
+	return errors.Join(err, r.Err())
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/pci"
@@ -183,7 +184,7 @@ func checkFence(c call, files []*os.File) (HeldFiles, error) {
 		return HeldFiles{}, invalidRequest("what is given for the device's fence is no file")
 	}
 	// Nothing changes for the one who holds it.
-	if err := unix.Flock(int(held.Fence.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := atomicfile.TryLock(int(held.Fence.Fd())); err != nil {
 		return HeldFiles{}, hardware.Busy("the device's fence is not the caller's: %v", err)
 	}
 	return held, nil
