@@ -71,6 +71,12 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	  ($(SERVER) go test -count=1 -timeout 10m -json ./...) || died deploy/devserver; \
 	} </dev/null | bin/testsum -o $(SUMMARY) $$require
 
+# Those that start no server, emulator or guest, and need no root.
+SLOW := testkit/(e2e|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/placement|internal/nova|^burnish/worker
+.PHONY: test-unit
+test-unit: ## the tests that need neither root nor a server, in less than two minutes
+	@go test -count=1 $$(go list ./... | grep -vE '$(SLOW)')
+
 .PHONY: lint
 lint: lint-go lint-generated ## check style, layers, determinism and generated files
 
@@ -79,6 +85,7 @@ lint-go:
 	@$(TOOL) golangci-lint run ./...
 	@$(SERVER) go tool -modfile=../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	@$(TOOL) workflowcheck -config deploy/tools/workflowcheck.yaml -test=false ./workflows/...
+	@dead=$$($(TOOL) deadcode -test ./...); [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
 
 # Compares before with after rather than with the last commit, so that it also
 # tells the truth in a tree that is being worked on.
