@@ -72,7 +72,7 @@ test: build ## run every test; BURNISH_TEST_REQUIRE=all makes a skip a failure
 	} </dev/null | bin/testsum -o $(SUMMARY) $$require
 
 # Those that start no server, emulator or guest, and need no root.
-SLOW := testkit/(e2e|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/placement|internal/nova|^burnish/worker
+SLOW := testkit/(e2e|site|mutation|bench|guest|nvmesim|openstack|messagebus)|hardware/(block|nvme|script)$$|hardware/nvme/privileged|inventory/(placement|backends)|internal/nova|^burnish/worker
 .PHONY: test-unit
 test-unit: ## the tests that need neither root nor a server, in less than two minutes
 	@go test -count=1 $$(go list ./... | grep -vE '$(SLOW)')
