@@ -239,7 +239,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		s := newSite(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server, in := first(t), s.input("zero")
-		in.Budget, in.ErrorOnCrash = time.Minute, true
+		in.Budget, in.Settings.OnInterrupt = time.Minute, device.InterruptError
 		r := s.start(server, in)
 		pass(time.Second)
 		server.end(serviceerror.NewNotFound("the attempt timed out"))

@@ -51,7 +51,7 @@ func TestAttemptAsksBeforeItWrites(t *testing.T) {
 			require.NoError(t, freed(s, "S1"))
 			s.hands.Confirm = nil
 			in := s.input("zero")
-			in.ErrorOnCrash = true
+			in.Settings.OnInterrupt = device.InterruptError
 			require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in), "it was no crash (D1)")
 		})
 	}

@@ -148,7 +148,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 			require.Equal(t, 15*time.Second, r.took)
 			require.False(t, s.entry().Working)
 			in := s.input("zero")
-			in.ErrorOnCrash = true
+			in.Settings.OnInterrupt = device.InterruptError
 			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in), "it was no crash (D1)")
 		})
 	}

@@ -94,7 +94,7 @@ func TestEndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
 			return nil
 		})
 		in := s.input("zero")
-		in.ErrorOnCrash = true
+		in.Settings.OnInterrupt = device.InterruptError
 		server := first(t)
 		one := s.start(server, in)
 		<-inZero
@@ -290,7 +290,7 @@ func TestStep_PanicIsAnErrorAndFreesTheDevice(t *testing.T) {
 			s.disk.handles = 0 // a Close that panicked left one
 			s.disk.mu.Unlock()
 			in := s.input("zero")
-			in.ErrorOnCrash = true
+			in.Settings.OnInterrupt = device.InterruptError
 			_, err = s.run(again(t, 2), in)
 			require.NoError(t, err, "the slot or the fence was kept, or a crash was seen")
 		})

@@ -268,7 +268,7 @@ func TestOnInterruptError(t *testing.T) {
 	inBubble(t, "after a crash", func(t *testing.T) {
 		s := newSite(t)
 		in := s.input("zero")
-		in.ErrorOnCrash = true
+		in.Settings.OnInterrupt = device.InterruptError
 		crashAt(t, s, first(t), in, steps.Chunk)
 		opened, before := s.disk.opened(), s.entry()
 		refusal := requireFault(t, second(s.run(again(t, 2), in)), device.CodeInterrupted, false)
@@ -284,14 +284,14 @@ func TestOnInterruptError(t *testing.T) {
 	inBubble(t, "not after a graceful stop", func(t *testing.T) {
 		s := newSite(t)
 		in := s.input("zero")
-		in.ErrorOnCrash = true
+		in.Settings.OnInterrupt = device.InterruptError
 		stopAt(t, s, first(t), in, 0)
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
 	})
 	inBubble(t, "not after lost contact", func(t *testing.T) {
 		s := newSite(t)
 		in := s.input("zero")
-		in.ErrorOnCrash = true
+		in.Settings.OnInterrupt = device.InterruptError
 		server := first(t)
 		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 			if call == "zero" {
@@ -306,7 +306,7 @@ func TestOnInterruptError(t *testing.T) {
 	inBubble(t, "not after a fault that is retried", func(t *testing.T) {
 		s := newSite(t)
 		in := s.input("zero")
-		in.ErrorOnCrash = true
+		in.Settings.OnInterrupt = device.InterruptError
 		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
 			if call == "zero" && offset > 0 {
 				return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "no space"}
@@ -323,7 +323,7 @@ func TestOnInterruptError(t *testing.T) {
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
 		in := s.input("zero")
-		in.ErrorOnCrash, in.Budget = true, time.Minute
+		in.Settings.OnInterrupt, in.Budget = device.InterruptError, time.Minute
 		waits := s.start(first(t), in)
 		waits.hears(t, "waiting, place 1")
 		require.Equal(t, "nothing", s.journalled(), "a kill -9 now would be taken for a crash in mid-step")

@@ -156,7 +156,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	}
 	sameStep := found && stored.Clean == a.clean() && stored.Step == a.step.Name
 	crashed := sameStep && stored.Working && !stored.Done
-	if crashed && a.in.ErrorOnCrash {
+	if crashed && a.in.Settings.OnInterrupt == device.InterruptError {
 		return contract.StepResult{}, false, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInterrupted,
 			Message: a.step.Name + " was interrupted by a crash", Remedy: "clean " + a.in.Enrollment.Name + " (BURNISH_ON_INTERRUPT=error)"}
 	}
@@ -356,7 +356,7 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	}
 	return a.step.Run(workCtx, &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
-		Verify: a.in.Verify, Wear: a.in.Wear, StallAfter: a.in.StallAfter,
+		Settings:     a.in.Settings,
 		SaveEvidence: a.keep, LoadEvidence: a.recall,
 		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
 	})

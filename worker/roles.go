@@ -70,7 +70,7 @@ func validate(settings config.Worker) error {
 // may always be called.
 func startControl(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
-	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy())
+	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
 	if err != nil {
 		return stop, usageError{err}
 	}

@@ -206,8 +206,7 @@ func (d *lifecycle) makePlan(ctx workflow.Context, run *contract.CleanRun) *devi
 	}
 	run.Plan, run.PolicyDigest, run.Operation = made.Plan, made.PolicyDigest, d.state.Host.Operation
 	run.HostSilentAfter, run.Budget = made.Policy.HostSilentAfter, made.Policy.CleanupTimeout
-	run.ErrorOnCrash, run.Verify = made.Policy.ErrorOnInterrupt, made.Policy.Verify
-	run.Wear, run.StallAfter = made.Policy.Wear, made.Policy.SanitizeStall
+	run.Settings = made.Policy.StepSettings
 	return nil
 }
 
@@ -278,8 +277,7 @@ func (d *lifecycle) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (
 			Enrollment: d.state.Enrollment, Identity: d.state.Host.Identity, Operation: run.Operation,
 			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.state.Seq,
 			Binding: d.state.Device.Bindings, Generation: run.Generation, Budget: budget,
-			Resume: run.Resume, ErrorOnCrash: run.ErrorOnCrash, Verify: run.Verify,
-			Wear: run.Wear, StallAfter: run.StallAfter,
+			Resume: run.Resume, Settings: run.Settings,
 		}).Get(stepCtx, &result)
 		var late *temporal.TimeoutError
 		if !errors.As(err, &late) || !isScheduleToStart(late) || d.state.Intent.Abort || !d.cleanUnderWay() {

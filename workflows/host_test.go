@@ -130,12 +130,12 @@ func TestCrashResumes(t *testing.T) {
 // D1
 func TestCrashEndsInErrorWhereSoSet(t *testing.T) {
 	p := safePolicy()
-	p.ErrorOnInterrupt = true
+	p.OnInterrupt = device.InterruptError
 	w := newWorld(t, p)
 	w.taken("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
-	require.True(t, w.host.inputs[2].ErrorOnCrash)
+	require.Equal(t, device.InterruptError, w.host.inputs[2].Settings.OnInterrupt)
 	w.pass(2 * pace)
 	w.host.crash()
 	w.host.restart()
@@ -151,14 +151,14 @@ func TestCrashEndsInErrorWhereSoSet(t *testing.T) {
 // D1
 func TestSettingsAreTheCleansOwn(t *testing.T) {
 	p := safePolicy()
-	p.ErrorOnInterrupt, p.Verify, p.HostSilentAfter = true, "sample:4", 7*time.Minute
+	p.OnInterrupt, p.Verify, p.HostSilentAfter = device.InterruptError, "sample:4", 7*time.Minute
 	w := newWorld(t, p)
 	w.taken("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	for _, in := range w.host.inputs {
-		require.True(t, in.ErrorOnCrash)
-		require.Equal(t, "sample:4", in.Verify)
+		require.Equal(t, device.InterruptError, in.Settings.OnInterrupt)
+		require.Equal(t, "sample:4", in.Settings.Verify)
 	}
 	w.setPolicy(safePolicy())
 	w.nextRun()
@@ -166,8 +166,8 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	last := w.host.inputs[len(w.host.inputs)-1]
-	require.False(t, last.ErrorOnCrash)
-	require.Equal(t, "full", last.Verify)
+	require.Empty(t, last.Settings.OnInterrupt)
+	require.Equal(t, "full", last.Settings.Verify)
 	w.noDefect()
 }
 

@@ -60,8 +60,8 @@ func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
 	require.True(t, w.host.clean())
 	for _, in := range w.host.inputs {
 		require.Equal(t, device.CryptoErase, in.Operation)
-		require.Equal(t, device.WearLimits{PercentUsed: 80}, in.Wear)
-		require.Equal(t, time.Hour, in.StallAfter)
+		require.Equal(t, device.WearLimits{PercentUsed: 80}, in.Settings.Wear)
+		require.Equal(t, time.Hour, in.Settings.SanitizeStall)
 		if in.Step == "sanitize" {
 			require.Equal(t, 2*time.Hour, in.Budget, "D5: twice its own estimate")
 		}

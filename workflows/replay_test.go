@@ -16,6 +16,7 @@ import (
 
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
+	"burnish/internal/device"
 	"burnish/workflows"
 	"burnish/workflows/contract"
 )
@@ -28,7 +29,7 @@ const histories = "testdata/histories"
 // replayPolicies gives each setting another value than the default: what a worker is
 // told must never change what an earlier worker's history says.
 func replayPolicies() map[string]clean.Policy {
-	usual := clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full"}
+	usual := clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
 	change := func(by func(*clean.Policy)) clean.Policy {
 		p := usual
 		by(&p)
@@ -38,7 +39,7 @@ func replayPolicies() map[string]clean.Policy {
 		"usual":              usual,
 		"automated off":      change(func(p *clean.Policy) { p.Automated = false }),
 		"on enrol off":       change(func(p *clean.Policy) { p.OnEnroll = false }),
-		"error on interrupt": change(func(p *clean.Policy) { p.ErrorOnInterrupt = true }),
+		"error on interrupt": change(func(p *clean.Policy) { p.OnInterrupt = device.InterruptError }),
 		"silent after 1s":    change(func(p *clean.Policy) { p.HostSilentAfter = time.Second }),
 		"cleanup time-out":   change(func(p *clean.Policy) { p.CleanupTimeout = time.Minute }),
 		"sampled":            change(func(p *clean.Policy) { p.Verify = "sample:7" }),

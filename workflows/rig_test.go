@@ -114,7 +114,7 @@ func (h *rig) attempt(ctx workflow.Context, j *job) (any, error) {
 func (h *rig) step(ctx workflow.Context, j *job, in contract.StepInput) (any, error) {
 	clean := fmt.Sprint(in.Clean, " v", in.Version)
 	same := h.journal.clean == clean && h.journal.step == in.Step
-	if same && h.journal.open && in.ErrorOnCrash {
+	if same && h.journal.open && in.Settings.OnInterrupt == device.InterruptError {
 		return nil, refuse(device.NeedsOperator, device.CodeInterrupted)
 	}
 	if !same {

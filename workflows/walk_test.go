@@ -66,7 +66,9 @@ func walk(t *testing.T, seed uint64) *walker {
 	policy := safePolicy()
 	policy.Automated = r.IntN(4) > 0
 	policy.OnEnroll = r.IntN(4) > 0
-	policy.ErrorOnInterrupt = r.IntN(4) == 0
+	if r.IntN(4) == 0 {
+		policy.OnInterrupt = device.InterruptError
+	}
 	policy.HostSilentAfter = time.Duration(1+r.IntN(10)) * time.Minute
 	w := newWorld(t, policy)
 	w.oneTimeUse = r.IntN(2) == 0

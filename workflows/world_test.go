@@ -103,7 +103,7 @@ type event struct {
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func safePolicy() clean.Policy {
-	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full"}
+	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
 }
 
 // newWorld starts the workflow of device d1, not yet enrolled.

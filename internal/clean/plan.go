@@ -70,30 +70,24 @@ type Subject struct {
 	HostSteps map[string]int
 }
 
-// Policy is what the operator decides for all devices.
+// Policy is what the operator decides for all devices. The tags name the variable of the
+// environment (BURNISH_…) that sets a field; the others are in policy.yaml.
 type Policy struct {
 	// Priorities replaces steps' own; 0 switches a step off (S3.8, S3.9).
 	Priorities map[string]float64 `json:"priorities,omitempty"`
+	// HostSilentAfter is how long a step waits for its host until the operator is
+	// informed.
+	HostSilentAfter time.Duration `json:"host_silent_after" env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is told"`
 	// CleanupTimeout is the budget of running time for one whole clean; 0: each
 	// step's own (D5).
-	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty"`
-	// Automated: cleaning begins by itself when a tenancy ends (S3.6).
-	Automated bool `json:"automated"`
-	// OnEnroll: a device is taken for dirty when it is enrolled (S3.2).
-	OnEnroll bool `json:"on_enroll"`
-	// ErrorOnInterrupt: a crash in mid-clean ends in error instead of resuming (D1).
-	ErrorOnInterrupt bool `json:"error_on_interrupt,omitempty"`
-	// HostSilentAfter is how long a step waits for its host before the operator is
-	// told.
-	HostSilentAfter time.Duration `json:"host_silent_after"`
-	// Verify is "full" or "sample:N".
-	Verify string `json:"verify"`
+	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty" env:"CLEANUP_TIMEOUT" help:"running time of one whole clean; default: by step and size"`
+	// Automated: a clean begins by itself when a binding ends (S3.6).
+	Automated bool `json:"automated" env:"AUTOMATED_CLEAN" envDefault:"true" help:"clean by itself when a binding ends"`
+	// OnEnroll: a device is dirty when it is enrolled (S3.2).
+	OnEnroll bool `json:"on_enroll" env:"CLEAN_ON_ENROLL" envDefault:"true" help:"take a device for dirty when it is enrolled"`
 	// NVMe is how NVMe devices are erased (S2.8, S2.9).
 	NVMe ErasePolicy `json:"nvme,omitzero"`
-	// Wear is from when on a device is worn out (S0.32).
-	Wear device.WearLimits `json:"wear,omitzero"`
-	// SanitizeStall is how long a sanitize may stand still until an operator is called.
-	SanitizeStall time.Duration `json:"sanitize_stall,omitempty"`
+	device.StepSettings
 }
 
 // Planned is one step of a plan.

@@ -323,10 +323,10 @@ func TestTheDigestChangesWithThePolicy(t *testing.T) {
 		"timeout":            {CleanupTimeout: 1},
 		"automated":          {Automated: true},
 		"on enroll":          {OnEnroll: true},
-		"error on interrupt": {ErrorOnInterrupt: true},
+		"error on interrupt": {StepSettings: device.StepSettings{OnInterrupt: device.InterruptError}},
 		"silent after":       {HostSilentAfter: 1},
-		"verify":             {Verify: "full"},
-		"verify a sample":    {Verify: "sample:2"},
+		"verify":             {StepSettings: device.StepSettings{Verify: "full"}},
+		"verify a sample":    {StepSettings: device.StepSettings{Verify: "sample:2"}},
 		"nvme action":        {NVMe: clean.ErasePolicy{Action: "auto"}},
 		"nvme strategy":      {NVMe: clean.ErasePolicy{Strategy: "block"}},
 	}

@@ -45,10 +45,9 @@ func variableOf(field string) string {
 }
 
 func each(do func(f reflect.StructField, variable string)) {
-	t := reflect.TypeFor[Worker]()
-	for i := range t.NumField() {
-		if tag, ok := t.Field(i).Tag.Lookup("env"); ok {
-			do(t.Field(i), prefix+strings.Split(tag, ",")[0])
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Worker]()) {
+		if tag, ok := f.Tag.Lookup("env"); ok {
+			do(f, prefix+strings.Split(tag, ",")[0])
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,133 +15,158 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"burnish/internal/clean"
+	"burnish/internal/device"
 )
 
-// policyFile is what BURNISH_POLICY names. Pointers tell what was left empty from what
-// was not given.
+// policyFile is the form of the file that BURNISH_POLICY names. Empty values are nil.
 type policyFile struct {
 	Priorities map[string]*float64 `yaml:"priorities"`
-	NVMe       struct {
-		Action   *string `yaml:"clear_action"`
-		Strategy *string `yaml:"clear_strategy"`
-		Stall    *string `yaml:"sanitize_stall"`
-	} `yaml:"nvme"`
-	Wear struct {
-		PercentUsed *int `yaml:"percent_used"`
-		Spare       *int `yaml:"avail_spare"`
-	} `yaml:"wear"`
+	NVMe       map[string]ast.Node `yaml:"nvme"`
+	Wear       map[string]ast.Node `yaml:"wear"`
 }
 
-// defaultStall is how long a sanitize may stand still where the policy says nothing.
+// policyKey is a key of the section nvme or wear.
+type policyKey struct {
+	section, name string
+	byDefault     string // what holds where the key is left out
+	set           func(value string) error
+}
+
+// policyKeys lists the keys, each with where its value goes.
+func policyKeys(p *clean.Policy) []policyKey {
+	const ofDrive = "the drive's own limit"
+	return []policyKey{
+		{"nvme", "clear_action", "auto", text(&p.NVMe.Action)},
+		{"nvme", "clear_strategy", "auto", text(&p.NVMe.Strategy)},
+		{"nvme", "sanitize_stall", "10m", positiveDuration(&p.SanitizeStall)},
+		{"wear", "percent_used", ofDrive, percent(&p.Wear.PercentUsed, 255)}, // a drive counts on past 100
+		{"wear", "avail_spare", ofDrive, percent(&p.Wear.Spare, 100)},
+	}
+}
+
+// defaultStall is how long a sanitize may make no progress where the policy says nothing.
 const defaultStall = 10 * time.Minute
 
-// LoadPolicy reads what policy.yaml says of cleans: the priorities of steps, nil where
-// there are none, how NVMe devices are erased, and from when on a device is worn out.
-// Of a file whose form is right every error is told, one a line, each with its line in
-// the file; whether the steps allow the priorities is not asked here.
+// LoadPolicy reads a policy file as a worker would that is set by nothing else.
 func LoadPolicy(file string) (clean.Policy, error) {
-	none := clean.Policy{}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return none, err
-	}
-	var policy policyFile
-	if err := yaml.UnmarshalWithOptions(text, &policy, yaml.Strict()); err != nil {
-		return none, fmt.Errorf("%s: %s", file, strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0])
-	}
-	// What the decoder is silent about: a second document, and a key without a value. A
-	// step without a number must not count as 0 and switch the step off.
-	tree, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return none, fmt.Errorf("%s: %w", file, err)
-	}
-	if len(tree.Docs) > 1 {
-		return none, fmt.Errorf("%s: [%d:1] a second document begins; one is wanted", file, tree.Docs[1].Start.Position.Line)
-	}
-	var wrong []error
-	complain := func(path, format string, args ...any) {
-		at, _ := lineOf(tree, path)
-		wrong = append(wrong, fmt.Errorf("%s%s: %s", file, at, fmt.Sprintf(format, args...)))
-	}
-	made := clean.Policy{SanitizeStall: defaultStall}
-	for _, step := range slices.Sorted(maps.Keys(policy.Priorities)) {
-		priority := policy.Priorities[step]
-		if priority == nil {
-			complain("$.priorities.'"+step+"'", "%s has no priority; 0 switches a step off", step)
-			continue
-		}
-		if made.Priorities == nil {
-			made.Priorities = map[string]float64{}
-		}
-		made.Priorities[step] = *priority
-	}
-	for _, key := range []struct {
-		name  string
-		value *string
-		set   func(string)
-	}{
-		{"clear_action", policy.NVMe.Action, func(v string) { made.NVMe.Action = clean.Action(v) }},
-		{"clear_strategy", policy.NVMe.Strategy, func(v string) { made.NVMe.Strategy = clean.Strategy(v) }},
-		{"sanitize_stall", policy.NVMe.Stall, func(v string) {
-			stall, err := time.ParseDuration(v)
-			if err != nil || stall <= 0 {
-				complain("$.nvme.sanitize_stall", "sanitize_stall: %q is no positive duration, as 10m", v)
-				return
-			}
-			made.SanitizeStall = stall
-		}},
-	} {
-		path := "$.nvme." + key.name
-		_, given := lineOf(tree, path)
-		switch {
-		case key.value != nil && *key.value != "":
-			key.set(*key.value)
-		case given:
-			complain(path, "%s has no value; leave it out for %s", key.name, map[bool]string{true: "10m", false: "auto"}[key.name == "sanitize_stall"])
-		}
-	}
-	if err := made.NVMe.Validate(); err != nil {
-		var which *clean.PolicyError
-		if errors.As(err, &which) {
-			complain("$.nvme."+which.Key, "%s", err)
-		} else {
-			complain("$.nvme", "%s", err)
-		}
-	}
-	for _, key := range []struct {
-		name  string
-		value *int
-		most  int
-		into  *int
-	}{
-		// The drive counts on past 100 percent, to 255.
-		{"percent_used", policy.Wear.PercentUsed, 255, &made.Wear.PercentUsed},
-		{"avail_spare", policy.Wear.Spare, 100, &made.Wear.Spare},
-	} {
-		path := "$.wear." + key.name
-		_, given := lineOf(tree, path)
-		switch {
-		case key.value != nil && *key.value >= 1 && *key.value <= key.most:
-			*key.into = *key.value
-		case key.value != nil:
-			complain(path, "%s: %d is not within 1 to %d percent", key.name, *key.value, key.most)
-		case given:
-			complain(path, "%s has no value; leave it out for the drive's own limit", key.name)
-		}
-	}
-	return made, errors.Join(wrong...)
+	policy := clean.Policy{StepSettings: device.StepSettings{SanitizeStall: defaultStall}}
+	return policy, readPolicy(file, &policy)
 }
 
-// lineOf says where a value stands, and whether it does.
-func lineOf(tree *ast.File, path string) (string, bool) {
-	p, err := yaml.PathString(path)
+// readPolicy sets what the file says of cleans. The error has one line for each value
+// that is wrong, with its position in the file, unless the form of the file itself is
+// wrong. It does not check the priorities against the steps.
+func readPolicy(path string, policy *clean.Policy) error {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", false
+		return err
 	}
-	node, err := p.FilterFile(tree)
+	var file policyFile
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+		return fmt.Errorf("%s: %s", path, firstLine(err))
+	}
+	tree, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(tree.Docs) > 1 { // the decoder ignores it
+		return fmt.Errorf("%s: [%d:1] a second document begins; one is wanted", path, tree.Docs[1].Start.Position.Line)
+	}
+	var wrong []error
+	complain := func(key, format string, args ...any) {
+		wrong = append(wrong, fmt.Errorf("%s%s: %s", path, positionOf(tree, key), fmt.Sprintf(format, args...)))
+	}
+	for _, step := range slices.Sorted(maps.Keys(file.Priorities)) {
+		priority := file.Priorities[step]
+		if priority == nil { // it must not count as 0, which switches the step off
+			complain("priorities.'"+step+"'", "%s has no priority; 0 switches a step off", step)
+			continue
+		}
+		if policy.Priorities == nil {
+			policy.Priorities = map[string]float64{}
+		}
+		policy.Priorities[step] = *priority
+	}
+	sections := map[string]map[string]ast.Node{"nvme": file.NVMe, "wear": file.Wear}
+	for _, key := range policyKeys(policy) {
+		node, given := sections[key.section][key.name]
+		delete(sections[key.section], key.name)
+		if !given {
+			continue
+		}
+		at, value := key.section+"."+key.name, ""
+		if node != nil {
+			if err := yaml.NodeToValue(node, &value); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %s", path, firstLine(err)))
+				continue
+			}
+		}
+		if value == "" {
+			complain(at, "%s has no value; leave it out for %s", key.name, key.byDefault)
+		} else if err := key.set(value); err != nil {
+			complain(at, "%s: %s", key.name, err)
+		}
+	}
+	for _, section := range slices.Sorted(maps.Keys(sections)) {
+		for _, name := range slices.Sorted(maps.Keys(sections[section])) {
+			complain(section+".'"+name+"'", "unknown field %q", name)
+		}
+	}
+	if err := policy.NVMe.Validate(); err != nil {
+		at := "nvme"
+		var which *clean.PolicyError
+		if errors.As(err, &which) {
+			at += "." + which.Key
+		}
+		complain(at, "%s", err)
+	}
+	return errors.Join(wrong...)
+}
+
+func text[T ~string](into *T) func(string) error {
+	return func(value string) error {
+		*into = T(value)
+		return nil
+	}
+}
+
+func positiveDuration(into *time.Duration) func(string) error {
+	return func(value string) error {
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%q is not a positive duration such as 10m", value)
+		}
+		*into = d
+		return nil
+	}
+}
+
+func percent(into *int, limit int) func(string) error {
+	return func(value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > limit {
+			return fmt.Errorf("%s is not within 1 to %d percent", value, limit)
+		}
+		*into = n
+		return nil
+	}
+}
+
+func firstLine(err error) string {
+	return strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0]
+}
+
+// positionOf gives the position of a key's value, as ": [line:column]", or "" where the
+// file does not have the key.
+func positionOf(tree *ast.File, key string) string {
+	path, err := yaml.PathString("$." + key)
+	if err != nil {
+		return ""
+	}
+	node, err := path.FilterFile(tree)
 	if err != nil || node == nil {
-		return "", false
+		return ""
 	}
 	at := node.GetToken().Position
-	return fmt.Sprintf(": [%d:%d]", at.Line, at.Column), true
+	return fmt.Sprintf(": [%d:%d]", at.Line, at.Column)
 }

@@ -28,9 +28,8 @@ func TestTheErasePolicyOfAFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, err := loadPolicy(t, tt.text)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, w.Cleans.NVMe)
-			require.Equal(t, tt.want, w.Policy().NVMe)
-			require.Empty(t, w.Cleans.Priorities)
+			require.Equal(t, tt.want, w.NVMe)
+			require.Empty(t, w.Priorities)
 		})
 	}
 }
@@ -43,15 +42,15 @@ func TestAnErasePolicyThatIsNoneIsRefusedAtLoad(t *testing.T) {
 		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "[3:19]", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
 		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "[3:17]", `clear_action: "shred" is none of auto, sanitize, zero`},
 		"no such strategy":    {"nvme: {clear_strategy: overwrite}\n", "[1:24]", `clear_strategy: "overwrite" is none of auto, crypto, block`},
-		"no such key":         {"nvme:\n  clear_acton: zero\n", "[2:3]", `unknown field "clear_acton"`},
+		"no such key":         {"nvme:\n  clear_acton: zero\n", "[2:16]", `unknown field "clear_acton"`},
 		"a key twice":         {"nvme:\n  clear_action: zero\n  clear_action: auto\n", "[3:3]", "already defined"},
 		"a word for it all":   {"nvme: zero\n", "[1:7]", "string"},
 		"a list":              {"nvme:\n  clear_action: [zero]\n", "[2:17]", "cannot unmarshal"},
 		"an action of no one": {"nvme:\n  clear_action:\n", "[2:", "clear_action has no value; leave it out for auto"},
 		"an empty strategy":   {"nvme:\n  clear_strategy: \"\"\n", "[2:19]", "clear_strategy has no value"},
 		"null":                {"nvme: {clear_action: null}\n", "[1:22]", "clear_action has no value"},
-		"no duration":         {"nvme:\n  sanitize_stall: soon\n", "[2:19]", `sanitize_stall: "soon" is no positive duration, as 10m`},
-		"a stall of nothing":  {"nvme:\n  sanitize_stall: 0s\n", "[2:19]", "is no positive duration"},
+		"no duration":         {"nvme:\n  sanitize_stall: soon\n", "[2:19]", `sanitize_stall: "soon" is not a positive duration such as 10m`},
+		"a stall of nothing":  {"nvme:\n  sanitize_stall: 0s\n", "[2:19]", "is not a positive duration"},
 		"an empty stall":      {"nvme:\n  sanitize_stall:\n", "[2:", "leave it out for 10m"},
 		"wear over 255":       {"wear:\n  percent_used: 256\n", "[2:17]", "percent_used: 256 is not within 1 to 255 percent"},
 		"wear of nothing":     {"wear: {percent_used: 0}\n", "[1:22]", "is not within 1 to 255"},

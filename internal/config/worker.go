@@ -39,30 +39,24 @@ func (r Role) Hosts() bool { return r == RoleHost || r == RoleAll }
 // Worker is what a worker process is told by its environment, each variable with the
 // prefix BURNISH_ (CONTRACTS, Settings).
 type Worker struct {
-	Role             Role          `env:"ROLE" envDefault:"all" help:"control, host or all"`
-	Host             string        `env:"HOST" help:"the host's name; default: the machine's"`
-	StateDir         string        `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"where the worker keeps what must survive it"`
-	HostFile         string        `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing, in role all what lies below STATE_DIR and fake devices"`
-	PolicyFile       string        `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe devices are erased, limits of wear"`
-	Inventory        string        `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file, or placement with OpenStack's OS_* variables"`
-	NovaHosts        NameMap       `env:"NOVA_HOSTS" help:"Nova's names of hosts and Burnish's: NOVA=OURS,…; case is ignored"`
-	Traits           NameMap       `env:"TRAITS" help:"traits in place of standard ones that Placement does not know: HW_X=CUSTOM_X,…"`
-	Drivers          []string      `env:"DRIVERS" envDefault:"block,fake" help:"drivers, with commas between them"`
-	HostSilentAfter  time.Duration `env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is told"`
-	CleanupTimeout   time.Duration `env:"CLEANUP_TIMEOUT" help:"running time of one whole clean; default: by step and size"`
-	OnInterrupt      string        `env:"ON_INTERRUPT" envDefault:"resume" help:"after a crash in mid-clean: resume or error"`
-	AutomatedClean   bool          `env:"AUTOMATED_CLEAN" envDefault:"true" help:"clean by itself when a tenancy ends"`
-	CleanOnEnroll    bool          `env:"CLEAN_ON_ENROLL" envDefault:"true" help:"take a device for dirty when it is enrolled"`
+	Role       Role     `env:"ROLE" envDefault:"all" help:"control, host or all"`
+	Host       string   `env:"HOST" help:"the host's name; default: the machine's"`
+	StateDir   string   `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"where the worker keeps what must survive it"`
+	HostFile   string   `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing, in role all what lies below STATE_DIR and fake devices"`
+	PolicyFile string   `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe devices are erased, limits of wear"`
+	Inventory  string   `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file, or placement with OpenStack's OS_* variables"`
+	NovaHosts  NameMap  `env:"NOVA_HOSTS" help:"Nova's names of hosts and Burnish's: NOVA=OURS,…; case is ignored"`
+	Traits     NameMap  `env:"TRAITS" help:"traits in place of standard ones that Placement does not know: HW_X=CUSTOM_X,…"`
+	Drivers    []string `env:"DRIVERS" envDefault:"block,fake" help:"drivers, with commas between them"`
+	// Policy is what decides about cleans: variables, and what the policy file says.
+	clean.Policy
 	MaxCleansPerHost int           `env:"MAX_CLEANS_PER_HOST" envDefault:"4" help:"steps at once on this host"`
-	Verify           string        `env:"VERIFY" envDefault:"full" help:"full, or sample:N for one block in N"`
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
 	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers where the worker is not root"`
 	NovaBroker       string        `env:"AMQP_URL" help:"the RabbitMQ of Nova's notifications: amqp://, amqps://, or the transport_url of a Nova service; default: none, only the sweep"`
 	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two sweeps of Placement; 0: none, only what a notification or a signal asks for"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
-	// Cleans is what the policy file says.
-	Cleans clean.Policy
 	// Cloud names the one whose Placement is the inventory, as clouds.yaml does (OS_CLOUD).
 	Cloud string
 }
@@ -103,9 +97,9 @@ func LoadWorker() (Worker, error) {
 		return w, fmt.Errorf("BURNISH_STATE_DIR: %w", err)
 	}
 	w.StateDir = dir
-	w.Cleans.SanitizeStall = defaultStall
+	w.SanitizeStall = defaultStall
 	if w.PolicyFile != "" {
-		if w.Cleans, err = LoadPolicy(w.PolicyFile); err != nil {
+		if err := readPolicy(w.PolicyFile, &w.Policy); err != nil {
 			return w, eachLine("BURNISH_POLICY: ", err)
 		}
 	}
@@ -142,8 +136,8 @@ func (w Worker) check() error {
 	if slices.Contains(w.Drivers, "") {
 		complain("DRIVERS", "%q has an empty name", strings.Join(w.Drivers, ","))
 	}
-	if w.OnInterrupt != "resume" && w.OnInterrupt != "error" {
-		complain("ON_INTERRUPT", "%q is neither resume nor error", w.OnInterrupt)
+	if err := w.StepSettings.Validate(); err != nil {
+		wrong = append(wrong, eachLine(prefix, err))
 	}
 	if w.HostSilentAfter <= 0 {
 		complain("HOST_SILENT_AFTER", "%s is not positive", w.HostSilentAfter)
@@ -154,10 +148,7 @@ func (w Worker) check() error {
 	if w.MaxCleansPerHost < 1 || w.MaxCleansPerHost > 1000 {
 		complain("MAX_CLEANS_PER_HOST", "%d is not within 1 to 1000", w.MaxCleansPerHost)
 	}
-	if _, err := clean.Sampling(w.Verify); err != nil {
-		complain("VERIFY", "%q is neither full nor sample:N", w.Verify)
-	}
-	if _, err := clean.NewPlanner(steps.All().Planning(), w.Policy()); err != nil {
+	if _, err := clean.NewPlanner(steps.All().Planning(), w.Policy); err != nil {
 		complain("POLICY", "%s: %v", w.PolicyFile, err)
 	}
 	if w.StickyCache < 1 {
@@ -176,14 +167,6 @@ func (w Worker) check() error {
 		complain("SWEEP_INTERVAL", "%s is negative", w.SweepInterval)
 	}
 	return errors.Join(wrong...)
-}
-
-// Policy is what of the settings decides about cleans.
-func (w Worker) Policy() clean.Policy {
-	p := w.Cleans
-	p.CleanupTimeout, p.HostSilentAfter, p.Verify = w.CleanupTimeout, w.HostSilentAfter, w.Verify
-	p.Automated, p.OnEnroll, p.ErrorOnInterrupt = w.AutomatedClean, w.CleanOnEnroll, w.OnInterrupt == "error"
-	return p
 }
 
 // WorkerHelp lists every setting with its default.

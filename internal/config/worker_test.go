@@ -64,9 +64,9 @@ func settings(t *testing.T) map[string]setting {
 		"HOST_SILENT_AFTER": {"HostSilentAfter", 5 * time.Minute, "90s", 90 * time.Second,
 			duration(map[string]string{"0s": "0s is not positive", "-1s": "-1s is not positive"})},
 		"CLEANUP_TIMEOUT":     {"CleanupTimeout", time.Duration(0), "15m", 15 * time.Minute, duration(map[string]string{"-1s": "-1s is negative"})},
-		"ON_INTERRUPT":        {"OnInterrupt", "resume", "error", "error", map[string]string{"Resume": `"Resume" is neither resume nor error`}},
-		"AUTOMATED_CLEAN":     {"AutomatedClean", true, "false", false, noBool},
-		"CLEAN_ON_ENROLL":     {"CleanOnEnroll", true, "0", false, noBool},
+		"ON_INTERRUPT":        {"OnInterrupt", device.InterruptResume, "error", device.InterruptError, map[string]string{"Resume": `"Resume" is neither resume nor error`}},
+		"AUTOMATED_CLEAN":     {"Automated", true, "false", false, noBool},
+		"CLEAN_ON_ENROLL":     {"OnEnroll", true, "0", false, noBool},
 		"MAX_CLEANS_PER_HOST": {"MaxCleansPerHost", 4, "1000", 1000, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "-1": "-1", "many": `"many"`, "1.5": `"1.5"`}},
 		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", map[string]string{"half": `"half" is neither full nor sample:N`, "sample:0": "neither", "Full": "neither"}},
 		"WORKFLOW_CACHE":      {"StickyCache", 2000, "1", 1, map[string]string{"0": "0 is less than 1", "x": `"x"`}},
@@ -86,17 +86,16 @@ func fieldOf(w config.Worker, name string) any {
 // TestTheTableOfSettingsIsWhole: a variable that nobody added here has no test.
 func TestTheTableOfSettingsIsWhole(t *testing.T) {
 	table := settings(t)
-	worker := reflect.TypeFor[config.Worker]()
 	count := 0
-	for i := range worker.NumField() {
-		tag, ok := worker.Field(i).Tag.Lookup("env")
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[config.Worker]()) {
+		tag, ok := field.Tag.Lookup("env")
 		if !ok {
 			continue
 		}
 		count++
 		name, _, _ := strings.Cut(tag, ",")
 		require.Contains(t, table, name)
-		require.Equal(t, worker.Field(i).Name, table[name].field)
+		require.Equal(t, field.Name, table[name].field)
 	}
 	require.Len(t, table, count)
 }
@@ -108,7 +107,7 @@ func TestDefaults(t *testing.T) {
 	for name, s := range settings(t) {
 		require.Equal(t, s.byItself, fieldOf(w, s.field), name)
 	}
-	require.Empty(t, w.Cleans.Priorities)
+	require.Empty(t, w.Priorities)
 }
 
 // TestEmptyIsUnset: `BURNISH_X= burnish-worker` sets nothing.
@@ -194,7 +193,9 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 	only(t, nil)
 	w, err := config.LoadWorker()
 	require.NoError(t, err)
-	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, Verify: "full", SanitizeStall: 10 * time.Minute}, w.Policy())
+	require.Equal(t, clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{
+		Verify: "full", OnInterrupt: device.InterruptResume, SanitizeStall: 10 * time.Minute,
+	}}, w.Policy)
 
 	only(t, map[string]string{
 		"POLICY": "testdata/policy.yaml", "CLEANUP_TIMEOUT": "1h", "AUTOMATED_CLEAN": "false", "CLEAN_ON_ENROLL": "false",
@@ -204,10 +205,12 @@ func TestThePolicyHasEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, clean.Policy{
 		Priorities: map[string]float64{"zero": 71.5, "firmware_reflash": 0}, CleanupTimeout: time.Hour,
-		ErrorOnInterrupt: true, HostSilentAfter: time.Minute, Verify: "sample:2",
-		NVMe: clean.ErasePolicy{Action: "sanitize", Strategy: "block"},
-		Wear: device.WearLimits{PercentUsed: 80, Spare: 20}, SanitizeStall: 30 * time.Minute,
-	}, w.Policy())
+		HostSilentAfter: time.Minute, NVMe: clean.ErasePolicy{Action: "sanitize", Strategy: "block"},
+		StepSettings: device.StepSettings{
+			Verify: "sample:2", OnInterrupt: device.InterruptError,
+			Wear: device.WearLimits{PercentUsed: 80, Spare: 20}, SanitizeStall: 30 * time.Minute,
+		},
+	}, w.Policy)
 }
 
 func TestPolicyFile(t *testing.T) {
@@ -225,7 +228,7 @@ func TestPolicyFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := loadPolicy(t, tt.text)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, got.Cleans.Priorities)
+			require.Equal(t, tt.want, got.Priorities)
 		})
 	}
 }

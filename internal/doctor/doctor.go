@@ -122,9 +122,8 @@ func (m machine) all() {
 
 // control checks what the control worker refuses to start without.
 func (m machine) control() {
-	_, err := clean.NewPlanner(steps.All().Planning(), m.settings.Policy())
-	_, how := clean.Sampling(m.settings.Verify)
-	if err = errors.Join(err, how); err != nil {
+	_, err := clean.NewPlanner(steps.All().Planning(), m.settings.Policy)
+	if err = errors.Join(err, m.settings.StepSettings.Validate()); err != nil {
 		for _, wrong := range split(err) {
 			m.Fail("policy", "correct BURNISH_POLICY or BURNISH_VERIFY", "%v", wrong)
 		}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"burnish/internal/clean"
 	"burnish/internal/config"
+	"burnish/internal/device"
 	"burnish/internal/hardware/drivers"
 )
 
@@ -30,7 +32,7 @@ func worker(t *testing.T, role config.Role) config.Worker {
 	t.Helper()
 	dir := t.TempDir()
 	w := config.Worker{
-		Role: role, Host: "h1", StateDir: filepath.Join(dir, "state"), Drivers: []string{"block", "fake"}, Inventory: "file", Verify: "full",
+		Role: role, Host: "h1", StateDir: filepath.Join(dir, "state"), Drivers: []string{"block", "fake"}, Inventory: "file", Policy: clean.Policy{StepSettings: device.StepSettings{Verify: "full"}},
 		HostFile: filepath.Join(dir, "host.yaml"),
 	}
 	require.NoError(t, os.Mkdir(w.StateDir, 0o700))
@@ -59,11 +61,11 @@ func TestMachine(t *testing.T) {
 			s.openat2 = func() error { return errors.New("not asked") }
 		}, level: OK, check: "policy"},
 		"an unknown step in the policy": {
-			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Cleans.Priorities = map[string]float64{"polish": 3} },
+			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Priorities = map[string]float64{"polish": 3} },
 			level:  Fail, check: "policy", says: "polish",
 		},
 		"the erase switched off": {
-			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Cleans.Priorities = map[string]float64{"zero": 0} },
+			change: func(_ *testing.T, w *config.Worker, _ *system) { w.Priorities = map[string]float64{"zero": 0} },
 			level:  Fail, check: "policy", says: "zero",
 		},
 		"a wrong verify":       {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Verify = "some" }, level: Fail, check: "policy", says: `"some"`},

@@ -156,13 +156,9 @@ type CleanRun struct {
 	Next         int              `json:"next"` // index of the step that runs or comes next
 	// Settings of the worker that made the plan; the clean keeps them. Budget is
 	// the running time of the whole clean, 0 where each step has its own (D5).
-	HostSilentAfter time.Duration `json:"host_silent_after,omitempty"`
-	Budget          time.Duration `json:"budget,omitempty"`
-	ErrorOnCrash    bool          `json:"error_on_crash,omitempty"`
-	Verify          string        `json:"verify,omitempty"`
-	// Wear and StallAfter are the policy's (see StepInput).
-	Wear       device.WearLimits `json:"wear,omitzero"`
-	StallAfter time.Duration     `json:"stall_after,omitempty"`
+	HostSilentAfter time.Duration       `json:"host_silent_after,omitempty"`
+	Budget          time.Duration       `json:"budget,omitempty"`
+	Settings        device.StepSettings `json:"settings"`
 	// Ran adds up the running time of all steps, Replans how often it began again.
 	RunTime time.Duration `json:"run_time,omitempty"`
 	Replans int           `json:"replans,omitempty"`
@@ -219,13 +215,8 @@ type StepInput struct {
 	Generation int64         `json:"generation,omitempty"`
 	Budget     time.Duration `json:"budget"`
 	Resume     *Progress     `json:"resume,omitempty"`
-	// ErrorOnCrash: an attempt that finds an interrupted one fails (D1).
-	ErrorOnCrash bool   `json:"error_on_crash,omitempty"`
-	Verify       string `json:"verify,omitempty"`
-	// Wear limits the wear of the device, StallAfter the time that a sanitize may stand
-	// still.
-	Wear       device.WearLimits `json:"wear,omitzero"`
-	StallAfter time.Duration     `json:"stall_after,omitempty"`
+	// Settings are those that the plan recorded.
+	Settings device.StepSettings `json:"settings"`
 }
 
 // StepResult is what a step did.

@@ -82,7 +82,7 @@ func runWearCheck(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	used, spare := cmp.Or(w.Wear.PercentUsed, 100), max(w.Wear.Spare, now.SpareThreshold)
+	used, spare := cmp.Or(w.Settings.Wear.PercentUsed, 100), max(w.Settings.Wear.Spare, now.SpareThreshold)
 	var why string
 	switch {
 	case now.Critical&critical != 0:

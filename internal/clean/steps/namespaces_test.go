@@ -52,7 +52,7 @@ func (d *drive) CanConsolidate() bool { return true }
 func (d *drive) Consolidate(context.Context, func() error) error { return d.call("consolidate") }
 
 func work(d *drive, operation device.Operation) *steps.Work {
-	return &steps.Work{Device: d, Operation: operation, Enrolled: device.Identity{Size: d.size}, Verify: "full", Checkpoint: func(int64) error { return nil }}
+	return &steps.Work{Device: d, Operation: operation, Enrolled: device.Identity{Size: d.size}, Checkpoint: func(int64) error { return nil }}
 }
 
 // TestAnErrorOfWriteZeroesIsFinal: what the drive does not do is not done in

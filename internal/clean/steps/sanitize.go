@@ -226,7 +226,7 @@ func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own
 		if now.Progress != seen {
 			seen, since = now.Progress, time.Now()
 		}
-		if w.StallAfter > 0 && time.Since(since) > w.StallAfter {
+		if w.Settings.SanitizeStall > 0 && time.Since(since) > w.Settings.SanitizeStall {
 			return now, stallFault(w, now)
 		}
 		if err := w.Checkpoint(w.Enrolled.Size / 65536 * now.Progress); err != nil {
@@ -269,7 +269,7 @@ func failIfStalled(ctx context.Context, w *Work, running error) error {
 			return err
 		}
 	}
-	if w.StallAfter <= 0 {
+	if w.Settings.SanitizeStall <= 0 {
 		return running
 	}
 	var last lastProgress
@@ -280,7 +280,7 @@ func failIfStalled(ctx context.Context, w *Work, running error) error {
 	if !found || last.Progress != now.Progress {
 		return cmp.Or(w.SaveEvidence(name, lastProgress{Progress: now.Progress, Since: time.Now()}), running)
 	}
-	if time.Since(last.Since) > w.StallAfter {
+	if time.Since(last.Since) > w.Settings.SanitizeStall {
 		return stallFault(w, now)
 	}
 	return running
@@ -288,7 +288,7 @@ func failIfStalled(ctx context.Context, w *Work, running error) error {
 
 func stallFault(w *Work, now hardware.Sanitize) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
-		Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.StallAfter),
+		Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.Settings.SanitizeStall),
 		Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
 }
 

@@ -6,7 +6,6 @@ package steps
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
@@ -25,12 +24,8 @@ type Work struct {
 	Enrolled device.Identity
 	// Resume is the first byte that is not known to be done.
 	Resume int64
-	// Verify is how much a verify reads: "full" or "sample:N".
-	Verify string
-	// Wear limits the wear of a device that goes to another tenant.
-	Wear device.WearLimits
-	// StallAfter is how long a sanitize may stand still; 0: for ever.
-	StallAfter time.Duration
+	// Settings are those that the plan recorded.
+	Settings device.StepSettings
 	// Keep records a value under a name for the rest of this clean, on stable storage
 	// when it returns nil; Recall gives the last one kept, and whether there is one.
 	SaveEvidence func(name string, value any) error

@@ -110,7 +110,7 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	every, err := clean.Sampling(w.Verify)
+	every, err := w.Settings.SampleInterval()
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -124,7 +124,7 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	}
 	out := Outcome{Bytes: size, Method: "full", Note: fmt.Sprintf("%d bytes read by this attempt", read)}
 	if every > 1 {
-		out.Method = w.Verify
+		out.Method = w.Settings.Verify
 		out.Note += fmt.Sprintf(", sampled from byte %d on with seed %d", w.Resume, seed)
 	}
 	return out, nil

@@ -229,7 +229,7 @@ func TestWhatADriverMayAnswer(t *testing.T) {
 			handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
 			handle.EXPECT().ReadAt(gomock.Len(4096), int64(0)).DoAndReturn(tt.read)
 			counted := []int64{}
-			w := &steps.Work{Device: handle, Verify: "full", Checkpoint: func(offset int64) error {
+			w := &steps.Work{Device: handle, Checkpoint: func(offset int64) error {
 				counted = append(counted, offset)
 				return nil
 			}}
@@ -256,7 +256,7 @@ func TestVerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 		handle.EXPECT().ReadAt(gomock.Any(), int64(0)).DoAndReturn(func(p []byte, _ int64) (int, error) { clear(p); return len(p), nil }),
 		handle.EXPECT().Check(gomock.Any()).Return(changed),
 	)
-	_, err := verify(t.Context(), &steps.Work{Device: handle, Verify: "full", Checkpoint: func(int64) error { return nil }})
+	_, err := verify(t.Context(), &steps.Work{Device: handle, Checkpoint: func(int64) error { return nil }})
 	require.Same(t, changed, err)
 }
 
@@ -277,11 +277,11 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			j := allZeroes(tt.size)
 			w := j.work()
-			w.Verify, w.Resume = fmt.Sprintf("sample:%d", tt.every), tt.resume
+			w.Settings.Verify, w.Resume = fmt.Sprintf("sample:%d", tt.every), tt.resume
 			out, err := verify(t.Context(), w)
 			require.NoError(t, err)
 			require.Equal(t, tt.size, out.Bytes)
-			require.Equal(t, w.Verify, out.Method, "the record says that it was a sample")
+			require.Equal(t, w.Settings.Verify, out.Method, "the record says that it was a sample")
 			ranges := reads(t, j.calls)
 			sum, inGroup, seen := int64(0), map[int64]int{}, map[int64]bool{}
 			last := (tt.size - 1) / mib
@@ -317,7 +317,7 @@ func TestTheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
 	for _, resume := range []int64{0, steps.Chunk} {
 		j := allZeroes(size)
 		w := j.work()
-		w.Verify, w.Resume = fmt.Sprintf("sample:%d", every), resume
+		w.Settings.Verify, w.Resume = fmt.Sprintf("sample:%d", every), resume
 		out, err := verify(t.Context(), w)
 		require.NoError(t, err)
 		var sum, from int64
@@ -353,7 +353,7 @@ func TestAResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
 	for range 20 {
 		j := allZeroes(200 * mib)
 		w := j.work()
-		w.Verify, w.Resume = "sample:100", steps.Chunk
+		w.Settings.Verify, w.Resume = "sample:100", steps.Chunk
 		_, err := verify(t.Context(), w)
 		require.NoError(t, err)
 		first := reads(t, j.calls)[0][0]
@@ -369,7 +369,7 @@ func TestSamplesDiffer(t *testing.T) {
 	for range 20 {
 		j := allZeroes(128 * mib)
 		w := j.work()
-		w.Verify = "sample:16"
+		w.Settings.Verify = "sample:16"
 		_, err := verify(t.Context(), w)
 		require.NoError(t, err)
 		seen[fmt.Sprint(reads(t, j.calls))] = true
@@ -384,7 +384,7 @@ func TestASampleFindsDirtAtBothEnds(t *testing.T) {
 		j := allZeroes(size)
 		j.stray[at] = 1
 		w := j.work()
-		w.Verify = "sample:1000000"
+		w.Settings.Verify = "sample:1000000"
 		_, err := verify(t.Context(), w)
 		require.ErrorContains(t, err, fmt.Sprintf("verify failed at byte %d:", at))
 	}
@@ -398,7 +398,7 @@ func TestVerifySettings(t *testing.T) {
 		t.Run("takes "+setting, func(t *testing.T) {
 			j := allZeroes(10 * kib)
 			w := j.work()
-			w.Verify = setting
+			w.Settings.Verify = setting
 			out, err := verify(t.Context(), w)
 			require.NoError(t, err)
 			require.Equal(t, method, out.Method)
@@ -408,7 +408,7 @@ func TestVerifySettings(t *testing.T) {
 		t.Run("refuses "+setting, func(t *testing.T) {
 			j := allZeroes(10 * kib)
 			w := j.work()
-			w.Verify = setting
+			w.Settings.Verify = setting
 			_, err := verify(t.Context(), w)
 			fault, ok := device.AsFault(err)
 			require.True(t, ok, "%v", err)
@@ -424,11 +424,11 @@ func TestVerifySettings(t *testing.T) {
 func TestZeroThenVerify(t *testing.T) {
 	for _, size := range sizes() {
 		j := &journal{memory: newMemory(size, tenants)}
-		_, err := verify(t.Context(), &steps.Work{Device: j.memory, Verify: "full", Checkpoint: func(int64) error { return nil }})
+		_, err := verify(t.Context(), &steps.Work{Device: j.memory, Checkpoint: func(int64) error { return nil }})
 		require.ErrorContains(t, err, "at byte 0:")
 		_, err = zero(t.Context(), j.work())
 		require.NoError(t, err)
-		_, err = verify(t.Context(), &steps.Work{Device: j.memory, Verify: "full", Checkpoint: func(int64) error { return nil }})
+		_, err = verify(t.Context(), &steps.Work{Device: j.memory, Checkpoint: func(int64) error { return nil }})
 		require.NoError(t, err)
 	}
 }

@@ -131,7 +131,7 @@ func TestZeroOfNothingIsAFault(t *testing.T) {
 			t.Run(step+" "+name, func(t *testing.T) {
 				handle := hardwaremock.NewMockHandle(gomock.NewController(t))
 				handle.EXPECT().Size().Return(tt.size).AnyTimes()
-				w := &steps.Work{Device: handle, Resume: tt.resume, Verify: "full", Checkpoint: func(int64) error { return nil }}
+				w := &steps.Work{Device: handle, Resume: tt.resume, Checkpoint: func(int64) error { return nil }}
 				out, err := run(t.Context(), w)
 				fault, ok := device.AsFault(err)
 				require.True(t, ok, "%v", err)

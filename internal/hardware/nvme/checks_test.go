@@ -40,7 +40,7 @@ func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 			found := b.enroll(0)
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Health = tt.health })
 			r := b.clean(0, found, device.CryptoErase)
-			r.wear = tt.limits
+			r.settings.Wear = tt.limits
 			err := r.step(t.Context(), "wear_check")
 			if tt.says == "" {
 				require.NoError(t, err)
@@ -250,7 +250,7 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 			b.site.Change(0, tt.change)
 			b.site.ClearLog()
 			r := b.clean(0, found, device.CryptoErase)
-			r.stall = 300 * time.Millisecond
+			r.settings.SanitizeStall = 300 * time.Millisecond
 			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 			if tt.code == "" {
 				require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestASanitizeKeepsTheCheckOff(t *testing.T) {
 			c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.Polls, c.Sanitize.StallAt = runs, 4, 100, 655
 		})
 		r := b.clean(0, found, device.WriteZeroes)
-		r.stall = time.Nanosecond
+		r.settings.SanitizeStall = time.Nanosecond
 		var err error
 		for range 1000 { // its progress has to come to where it stands first
 			err = r.step(t.Context(), "security_check")

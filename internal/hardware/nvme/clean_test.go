@@ -356,7 +356,7 @@ func TestAStalledSanitizeIsTheOperators(t *testing.T) {
 	b := newDriveFixture(t, drive)
 	found := b.enroll(0)
 	r := b.clean(0, found, device.CryptoErase)
-	r.stall = 300 * time.Millisecond
+	r.settings.SanitizeStall = 300 * time.Millisecond
 	_, err := r.sanitized(t)
 	require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "stands at")
 	require.Equal(t, uint8(2), uint8(b.site.State(0).Sanitize.Status)&7, "it runs on")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,9 +91,7 @@ type cleanRun struct {
 	target    hardware.Target
 	enrolled  device.Identity
 	operation device.Operation
-	verify    string
-	wear      device.WearLimits
-	stall     time.Duration
+	settings  device.StepSettings
 	evidence  map[string]json.RawMessage
 	offsets   map[string]int64
 	// stop, where it is set, is asked at each checkpoint.
@@ -103,7 +100,7 @@ type cleanRun struct {
 }
 
 func (b *driveFixture) clean(i int, found hardware.Discovery, operation device.Operation) *cleanRun {
-	return &cleanRun{driveFixture: b, target: b.target(i), enrolled: found.Identity, operation: operation, verify: "full",
+	return &cleanRun{driveFixture: b, target: b.target(i), enrolled: found.Identity, operation: operation,
 		evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 }
 
@@ -136,7 +133,7 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, handle.Close()) }()
 	outcome, err := all[at].Run(ctx, &steps.Work{
-		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Verify: r.verify, Wear: r.wear, StallAfter: r.stall,
+		Device: handle, Operation: r.operation, Enrolled: r.enrolled, Resume: r.offsets[name], Settings: r.settings,
 		SaveEvidence: func(name string, value any) error {
 			text, err := json.Marshal(value)
 			r.evidence[name] = text

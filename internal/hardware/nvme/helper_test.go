@@ -194,7 +194,7 @@ func TestPlayedWorker(t *testing.T) {
 	target := hardware.Target{Name: "d", Driver: "nvme", Address: m.Address, Fence: fence}
 	found, err := b.driver.Discover(t.Context(), target, device.Identity{})
 	require.NoError(t, err)
-	r := &cleanRun{driveFixture: b, target: target, enrolled: found.Identity, operation: m.Operation, verify: "full",
+	r := &cleanRun{driveFixture: b, target: target, enrolled: found.Identity, operation: m.Operation,
 		evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 	names := m.Steps
 	if len(names) == 0 {

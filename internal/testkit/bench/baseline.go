@@ -143,7 +143,7 @@ func (e *entity) run(ctx workflow.Context, step string) error {
 	return workflow.ExecuteActivity(ctx, step, contract.StepInput{
 		Enrollment: e.Enrolment, Identity: e.Host.Identity, Operation: e.Host.Operation, Step: step,
 		Version: e.Host.Steps[step], Clean: workflow.GetInfo(ctx).FirstRunID, Number: e.Cleans, Seq: e.Seq,
-		Binding: e.Bindings, Generation: e.Generation, Budget: 15 * time.Minute, Verify: "full",
+		Binding: e.Bindings, Generation: e.Generation, Budget: 15 * time.Minute,
 	}).Get(ctx, nil)
 }
 
