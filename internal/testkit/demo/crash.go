@@ -4,234 +4,242 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"slices"
+	"os"
 	"syscall"
 	"time"
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/host"
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/site"
 )
 
-// rounds is how often the tenants come and go at most until a wipe is caught: on a
-// fast disk every file may be wiped before the demo looks.
+// rounds is how often a wipe is started at most until one is caught: on a fast disk every
+// file may be wiped before the demo looks.
 const rounds = 10
 
-func crash(ctx context.Context, s *site, files []file) error {
-	caught, err := s.killInMidWipe(ctx, files, func(round int) error {
+// crashWorker has the tenants leave, kills the worker in mid-wipe and starts another.
+func (d *demo) crashWorker(ctx context.Context) error {
+	caught, err := d.killInMidWipe(ctx, d.files, func(round int) error {
 		if round > 0 {
-			if err := bindAll(ctx, s, files); err != nil {
+			if err := d.bindAll(ctx); err != nil {
 				return err
 			}
 		}
 		// The files come last: theirs are the wipes that must not end unseen.
-		for _, name := range append([]string{"nic1", "nvme1"}, names(files)...) {
-			if _, err := s.burnish("unbind", name, "--instance", instance(name)); err != nil {
+		names := []string{"nic1", "nvme1"}
+		for _, f := range d.files {
+			names = append(names, f.Name)
+		}
+		for _, name := range names {
+			if err := d.unbind(ctx, name); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, s.worker)
+	}, d.worker.Process)
 	if err != nil {
 		return err
 	}
-	if _, err := s.burnish("list", "--state", "cleaning"); err != nil {
+	if err := d.burnish(ctx, "list", "--state", "cleaning"); err != nil {
 		return err
 	}
-	took, err := s.takeUp(ctx, caught)
+	took, err := d.resume(ctx, caught)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  a new worker: every wipe went on %.1f s after its start, without anybody's help\n", took.Seconds())
-	if err := s.settle(ctx, repairable); err != nil {
+	fmt.Printf("  a new worker: every wipe went on %.1f s after its start, by itself\n", took.Seconds())
+	if err := d.settle(ctx, repairable); err != nil {
 		return err
 	}
-	for _, f := range files {
-		if err := s.clean(f); err != nil {
+	for _, f := range d.files {
+		if err := d.requireClean(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// resumePoints reads the journals of the files.
-func (s *site) resumePoints(files []file) map[string]host.Entry {
-	points := map[string]host.Entry{}
-	for _, f := range files {
-		if e, ok := s.journal(f.name); ok {
-			points[f.name] = e
-		}
+// crashAll kills server and worker while a large file is wiped, and starts both again.
+func (d *demo) crashAll(ctx context.Context) error {
+	big := d.FileDevice("big", bigSize)
+	if err := big.Stamp(nonce); err != nil {
+		return err
 	}
-	return points
+	caught, err := d.killInMidWipe(ctx, []site.Device{big}, func(round int) error {
+		if round == 0 {
+			return d.enroll(ctx, big)
+		}
+		if err := d.bind(ctx, big); err != nil {
+			return err
+		}
+		return d.unbind(ctx, big.Name)
+	}, d.Server.Process, d.worker.Process)
+	if err != nil {
+		return err
+	}
+	if err := d.Server.Start(ctx); err != nil {
+		return err
+	}
+	took, err := d.resume(ctx, caught)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  server and worker again: the wipe went on %.1f s after the worker's start\n", took.Seconds())
+	if err := d.settle(ctx, repairable); err != nil {
+		return err
+	}
+	return d.requireClean(ctx, big)
 }
 
-// killInMidWipe has free start a wipe of the files, waits until one is under way, and
-// kills processes with kill -9. It names the files whose wipe was cut short, each within
-// one chunk of its journal. Where each wipe ended before it was seen, free is called
-// again, with the number of the round.
-func (s *site) killInMidWipe(ctx context.Context, files []file, free func(round int) error, victims ...*exec.Cmd) (caught []string, err error) {
+// killInMidWipe starts a wipe of the files, waits until one is under way, and kills
+// processes with kill -9. It returns the files whose wipe was interrupted, each within one
+// chunk of its journal. Where each wipe ended before it was seen, start is called again,
+// with the number of the round.
+func (d *demo) killInMidWipe(ctx context.Context, files []site.Device, start func(round int) error, victims ...*proc.Process) (caught []site.Device, err error) {
 	for round := 0; len(caught) == 0; round++ {
 		if round == rounds {
 			return nil, errors.New("every wipe ended before the kill: use larger files")
 		}
 		if round > 0 {
 			fmt.Println("  every wipe ended before the kill: once more")
-			if err := s.settle(ctx, repairable); err != nil {
+			if err := d.settle(ctx, repairable); err != nil {
 				return nil, err
 			}
 		}
-		before := s.resumePoints(files)
-		if err := free(round); err != nil {
-			return nil, err
-		}
-		if caught, err = s.freezeInMidWipe(ctx, files, before, victims); err != nil {
-			return nil, err
-		}
-	}
-	if err := kill(victims...); err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		if !slices.Contains(caught, f.name) {
-			continue
-		}
-		e, ok := s.journal(f.name)
-		if !ok {
-			return nil, fmt.Errorf("%s: its journal is gone", f.name)
-		}
-		again, err := f.zeroesFrom(e.Offset)
+		before, err := d.journals(files)
 		if err != nil {
 			return nil, err
 		}
-		if again > steps.Chunk {
-			return nil, fmt.Errorf("%s: %d bytes behind the resume point are wiped already, more than one chunk", f.name, again)
+		if err := start(round); err != nil {
+			return nil, err
+		}
+		if caught, err = d.freezeInMidWipe(ctx, files, before, victims); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range victims { // all before any is waited for
+		err = errors.Join(err, p.Signal(syscall.SIGKILL))
+	}
+	for _, p := range victims {
+		err = errors.Join(err, p.Kill())
+	}
+	if err != nil {
+		return nil, err
+	}
+	journals, err := d.journals(caught)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range caught {
+		offset := journals[f.Name].Offset
+		behind, err := zeroesFrom(f, offset)
+		if err != nil {
+			return nil, err
+		}
+		if behind > steps.Chunk {
+			return nil, fmt.Errorf("%s: %d bytes behind the resume point are wiped already, more than one chunk", f.Name, behind)
 		}
 		fmt.Printf("  kill -9: %s was wiped up to %d MiB by its journal; %.1f MiB behind that will be wiped twice (at most 64)\n",
-			f.name, e.Offset>>20, float64(again)/(1<<20))
+			f.Name, offset>>20, float64(behind)/(1<<20))
 	}
 	return caught, nil
 }
 
-// freezeInMidWipe stops the processes where a wipe of the files is under way and says
-// which are; it lets them run where each file was wiped already, by a step after the one
-// in before.
-func (s *site) freezeInMidWipe(ctx context.Context, files []file, before map[string]host.Entry, victims []*exec.Cmd) ([]string, error) {
-	inMidWipe := func() (wiped []string, over bool) {
-		now := s.resumePoints(files)
-		over = true
-		for _, f := range files {
-			e := now[f.name]
-			if e.Step == "zero" && !e.Done && e.Offset > 0 && e.Offset < f.size {
-				wiped = append(wiped, f.name)
-			}
-			over = over && e.Step == "verify" && e.Seq > before[f.name].Seq
+// journals reads the resume points of the files that have one.
+func (d *demo) journals(files []site.Device) (map[string]host.Entry, error) {
+	all := map[string]host.Entry{}
+	for _, f := range files {
+		e, found, err := d.Journal(f.Name)
+		if err != nil {
+			return nil, err
 		}
-		return wiped, over
+		if found {
+			all[f.Name] = e
+		}
 	}
-	over := false
-	if err := awaitQuickly(ctx, time.Minute, func() bool {
-		var wiped []string
-		wiped, over = inMidWipe()
-		return over || len(wiped) > 0
-	}); err != nil || over {
+	return all, nil
+}
+
+// freezeInMidWipe freezes the processes once a wipe of the files is under way, and returns
+// those files. It returns none, and freezes nothing, where each file was wiped before that,
+// by a step after the one in before.
+func (d *demo) freezeInMidWipe(ctx context.Context, files []site.Device, before map[string]host.Entry, victims []*proc.Process) ([]site.Device, error) {
+	inMidWipe := func() (wiped []site.Device, finished bool, err error) {
+		now, err := d.journals(files)
+		finished = true
+		for _, f := range files {
+			e := now[f.Name]
+			if e.Step == "zero" && !e.Done && e.Offset > 0 && e.Offset < f.Size {
+				wiped = append(wiped, f)
+			}
+			finished = finished && e.Step == "verify" && e.Seq > before[f.Name].Seq
+		}
+		return wiped, finished, err
+	}
+	finished := false
+	// Almost no pause: a wipe may last milliseconds.
+	err := proc.Await(ctx, time.Minute, 100*time.Microsecond, "a wipe to be under way", func() (bool, string) {
+		wiped, all, err := inMidWipe()
+		finished = all
+		return finished || len(wiped) > 0, fmt.Sprint(err)
+	})
+	if err != nil || finished {
 		return nil, err
 	}
 	for _, p := range victims {
-		if err := freeze(p); err != nil {
+		if err := p.Freeze(); err != nil {
 			return nil, err
 		}
 	}
-	wiped, _ := inMidWipe()
-	if len(wiped) > 0 {
-		return wiped, nil
+	wiped, _, err := inMidWipe()
+	if err != nil || len(wiped) > 0 {
+		return wiped, err
 	}
 	for _, p := range victims {
-		if err := p.Process.Signal(syscall.SIGCONT); err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, p.Thaw())
 	}
-	return nil, nil
+	return nil, err
 }
 
-// awaitQuickly polls without a pause: what it waits for lasts milliseconds.
-func awaitQuickly(ctx context.Context, limit time.Duration, done func() bool) error {
-	deadline := time.Now().Add(limit)
-	for !done() {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("no wipe was under way within %s", limit)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// freeze stops a process and returns when each of its threads stands.
-func freeze(p *exec.Cmd) error {
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	var status syscall.WaitStatus
-	for {
-		switch _, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil); {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
-			return fmt.Errorf("freeze process %d: %w", p.Process.Pid, err)
-		case !status.Stopped():
-			return fmt.Errorf("process %d ended by itself", p.Process.Pid)
-		default:
-			return nil
-		}
-	}
-}
-
-// takeUp starts a worker, waits until each wipe that was cut short has its next attempt,
-// and says how long that took.
-func (s *site) takeUp(ctx context.Context, caught []string) (time.Duration, error) {
-	began := time.Now()
-	if err := s.startWorker(); err != nil {
+// resume starts a worker, waits until each interrupted wipe has its next attempt, and
+// returns how long that took.
+func (d *demo) resume(ctx context.Context, interrupted []site.Device) (time.Duration, error) {
+	if err := d.worker.Start(ctx); err != nil {
 		return 0, err
 	}
-	err := await(ctx, 30*time.Second, "the wipes to go on", func() (bool, error) {
-		for _, name := range caught {
-			if e, ok := s.journal(name); !ok || (e.Attempt < 2 && e.Step == "zero") {
-				return false, nil
+	err := proc.Await(ctx, 30*time.Second, proc.PollEvery, "the wipes to go on", func() (bool, string) {
+		journals, err := d.journals(interrupted)
+		for _, f := range interrupted {
+			if e, found := journals[f.Name]; !found || e.Attempt < 2 && e.Step == "zero" {
+				return false, fmt.Sprintf("%s: %+v %v", f.Name, e, err)
 			}
 		}
-		return true, nil
+		return true, ""
 	})
-	return time.Since(began), err
+	return time.Since(d.worker.Started), err
 }
 
-// crashAll kills server and worker, and starts both again.
-func crashAll(ctx context.Context, s *site, big file) error {
-	if err := big.fill(true); err != nil {
-		return err
-	}
-	caught, err := s.killInMidWipe(ctx, []file{big}, func(round int) error {
-		if round == 0 {
-			return s.enroll(big)
-		}
-		if err := s.bind(big); err != nil {
-			return err
-		}
-		_, err := s.burnish("unbind", big.name, "--instance", instance(big.name))
-		return err
-	}, s.server, s.worker)
+// zeroesFrom counts the bytes that are zero from an offset on, up to the first that is
+// not: what was wiped and not yet journalled.
+func zeroesFrom(f site.Device, offset int64) (total int64, err error) {
+	in, err := os.Open(f.Path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := s.startServer(); err != nil {
-		return err
+	defer in.Close()
+	p := make([]byte, 1<<20)
+	for at := offset; at < f.Size; {
+		n, err := in.ReadAt(p, at)
+		for _, b := range p[:n] {
+			if b != 0 {
+				return total, nil
+			}
+			total++
+		}
+		if at += int64(n); err != nil && at < f.Size {
+			return total, err
+		}
 	}
-	took, err := s.takeUp(ctx, caught)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("  server and worker again: the wipe went on %.1f s after the worker's start\n", took.Seconds())
-	if err := s.settle(ctx, repairable); err != nil {
-		return err
-	}
-	return s.clean(big)
+	return total, nil
 }

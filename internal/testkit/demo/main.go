@@ -3,7 +3,7 @@
 // kinds go through bind, burn, unbind, clean and return, with a kill -9 in
 // mid-wipe; it asserts what it prints. With -up it leaves server and worker running,
 // with -down it ends them. It needs no root and touches nothing outside its folder,
-// but for the file named with -device.
+// except the file named with -device.
 package main
 
 import (
@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"time"
 
-	"burnish/internal/device"
-	"burnish/internal/hardware"
-	"burnish/internal/hardware/block"
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/site"
+	"burnish/workflows/contract"
 )
 
 func main() {
@@ -31,139 +31,110 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	switch {
-	case flag.NArg() > 0:
-		err = fmt.Errorf("%q is not known; see -help", flag.Arg(0))
-	case *up:
-		err = goUp(ctx, *bin, filepath.Join(*dir, "up"))
-	case *down:
-		err = goDown(filepath.Join(*dir, "up"))
-	default:
-		err = demonstrate(ctx, *bin, *dir, *target)
-	}
-	if err != nil {
+	if err := run(ctx, *up, *down, *target, *bin, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func demonstrate(ctx context.Context, bin, dir, target string) (err error) {
-	began := time.Now()
-	place, note, err := workPlace(ctx, filepath.Join(dir, "demo"))
+func run(ctx context.Context, up, down bool, target, bin, dir string) error {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	if note != "" {
-		fmt.Println(note)
+	programs, err := site.Built(bin)
+	switch {
+	case err != nil:
+		return err
+	case flag.NArg() > 0:
+		return fmt.Errorf("%q is not known; see -help", flag.Arg(0))
+	case up:
+		return goUp(ctx, programs, filepath.Join(dir, "up"))
+	case down:
+		return goDown(ctx, filepath.Join(dir, "up"))
 	}
-	s := &site{bin: bin, dir: place, host: "demo"}
+	return show(ctx, programs, filepath.Join(dir, "demo"), target)
+}
+
+// show runs the whole demo in an empty folder, which is gone afterwards.
+func show(ctx context.Context, programs site.Programs, wanted, target string) (err error) {
+	began := time.Now()
+	dir, reason, err := site.InPlaceDir(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		fmt.Printf("%s: %s.\nThe demo works in memory instead: %s\n", wanted, reason, dir)
+	}
+	ports, err := proc.FreePorts(0, 0)
+	if err != nil {
+		return err
+	}
+	d, err := newDemo(programs, dir, ports[0], ports[1])
+	if err != nil {
+		return err
+	}
 	defer func() {
-		err = errors.Join(err, s.stop(), os.RemoveAll(place))
+		err = errors.Join(err, d.worker.Stop(), d.Server.Stop(), os.RemoveAll(dir))
 		if err == nil {
 			fmt.Printf("\nEvery assertion held. What was started is stopped; %.0f s.\n", time.Since(began).Seconds())
 		}
 	}()
-	if err := s.start(ctx); err != nil {
+	if err := d.start(ctx); err != nil {
 		return err
 	}
-	return tell(ctx, s, target)
+	return d.tell(ctx, target)
 }
 
-// workPlace makes an empty folder on a file system that overwrites in place; where
-// the wanted one is not on such a file system it is one in memory, and says so.
-func workPlace(ctx context.Context, wanted string) (place, note string, err error) {
-	wanted, err = filepath.Abs(wanted)
-	if err != nil {
-		return "", "", err
-	}
-	if err := os.RemoveAll(wanted); err != nil {
-		return "", "", err
-	}
-	if err := os.MkdirAll(wanted, 0o700); err != nil {
-		return "", "", err
-	}
-	refused := probe(ctx, wanted)
-	if refused == nil {
-		return wanted, "", nil
-	}
-	var f *device.Fault
-	if !errors.As(refused, &f) || f.Code != device.CodeOverwriteUnsupported {
-		return "", "", refused
-	}
-	place, err = os.MkdirTemp("/dev/shm", "burnish-demo-")
-	if err != nil {
-		return "", "", fmt.Errorf("%w, and there is no place in memory either: %w", refused, err)
-	}
-	return place, fmt.Sprintf("%s: %s.\nThe demo works in memory instead: %s", wanted, f.Message, place), nil
+// demo is a site with one worker, and what it has enrolled.
+type demo struct {
+	*site.Site
+	worker   *site.Worker
+	allowed  []string // paths that may be wiped
+	enrolled int
+	files    []site.Device // the tenants' files
 }
 
-// probe asks the block driver itself whether it would wipe a file in dir.
-func probe(ctx context.Context, dir string) error {
-	path := filepath.Join(dir, "probe")
-	if err := os.WriteFile(path, make([]byte, hardware.Align), 0o600); err != nil {
+func newDemo(programs site.Programs, dir string, port, uiPort int) (*demo, error) {
+	server := &site.Server{Program: programs.Server, Dir: dir, Port: port, UIPort: uiPort}
+	s, err := site.New(programs, server, site.DefaultNamespace, "demo", dir)
+	if err != nil {
+		return nil, err
+	}
+	s.Env = os.Environ()
+	d := &demo{Site: s, worker: s.Worker("all", "BURNISH_MAX_CLEANS_PER_HOST=4")}
+	d.worker.LogFile = filepath.Join(dir, "worker.log")
+	return d, d.allow(s.Files + "/**")
+}
+
+// start starts server and worker, and shows where they are.
+func (d *demo) start(ctx context.Context) error {
+	if err := d.Server.Start(ctx); err != nil {
 		return err
 	}
-	_, err := block.New(anything{}).Discover(ctx,
-		hardware.Target{Name: "probe", Driver: "block", Settings: map[string]string{"path": path}}, device.Identity{})
-	return errors.Join(err, os.Remove(path))
+	fmt.Println(d.Server.Ready)
+	fmt.Printf("Web UI: http://127.0.0.1:%d   devices that wait for an operator, as a query there:\n  %s\n", d.Server.UIPort, contract.QueryStuck)
+	d.worker.Address = d.Server.Address
+	return d.worker.Start(ctx)
 }
 
-// anything lets the probe look at a file that it has just made.
-type anything struct{}
+// allow adds paths to what may be wiped.
+func (d *demo) allow(paths ...string) error {
+	d.allowed = append(d.allowed, paths...)
+	return d.Allow(d.allowed...)
+}
 
-func (anything) AllowPath(string) error { return nil }
-
-func goUp(ctx context.Context, bin, dir string) error {
-	dir, err := filepath.Abs(dir)
+// burnish runs the command line as an operator would, and prints it.
+func (d *demo) burnish(ctx context.Context, args ...string) error {
+	r, err := d.Burnish(ctx, args...)
 	if err != nil {
 		return err
 	}
-	s := &site{bin: bin, dir: dir, host: "demo", stays: true}
-	if running, err := s.running(); err != nil || running {
-		return errors.Join(err, errors.New("it is up already; make down ends it"))
+	text := "$ burnish"
+	for _, arg := range args {
+		text += " " + arg
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if err := s.start(ctx); err != nil {
-		return errors.Join(err, s.stop())
-	}
-	fmt.Printf(`
-Up. In this shell:
-  export TEMPORAL_ADDRESS=%s PATH=%s:$PATH
-  burnish enroll d1 --host demo --driver fake --provide
-  burnish list
-Files below %s may be enrolled with --driver block --set path=…
-make down ends it; devices and their history stay in %s.
-`, s.address, absolute(bin), filepath.Join(dir, "files"), dir)
-	return nil
-}
-
-func goDown(dir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	s := &site{dir: dir, stays: true}
-	running, err := s.running()
-	if err != nil {
-		return err
-	}
-	if !running {
-		fmt.Println("Nothing is up.")
-		return nil
-	}
-	if err := s.stop(); err != nil {
-		return err
-	}
-	fmt.Println("Down.")
-	return nil
-}
-
-func absolute(path string) string {
-	if a, err := filepath.Abs(path); err == nil {
-		return a
-	}
-	return path
+	fmt.Println(text)
+	fmt.Print(r.Stdout, r.Stderr)
+	return r.Err()
 }
