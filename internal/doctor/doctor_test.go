@@ -123,7 +123,7 @@ func TestMachine(t *testing.T) {
 		"leases not known": {change: func(_ *testing.T, _ *config.Worker, s *system) {
 			s.leases = func() (bool, error) { return false, os.ErrNotExist }
 		}, level: Warn, check: "kernel", says: "cannot read whether"},
-		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"floppy"} }, level: Fail, check: "drivers", says: "known are block, fake"},
+		"an unknown driver": {change: func(_ *testing.T, w *config.Worker, _ *system) { w.Drivers = []string{"floppy"} }, level: Fail, check: "drivers", says: "must be one of block, fake"},
 		"no host.yaml":      {change: func(_ *testing.T, w *config.Worker, _ *system) { w.HostFile += ".none" }, level: Fail, check: "host.yaml", says: "no such file"},
 		"a host.yaml that others may write": {
 			change: func(t *testing.T, w *config.Worker, _ *system) { require.NoError(t, os.Chmod(w.HostFile, 0o666)) },

@@ -2,8 +2,7 @@ package hardware
 
 import "unsafe"
 
-// AlignedBuffer returns n bytes whose first lies on a multiple of Align, as
-// O_DIRECT wants it.
+// AlignedBuffer returns n bytes that start at a multiple of Align, as O_DIRECT requires.
 func AlignedBuffer(n int) []byte {
 	raw := make([]byte, n+Align)
 	skip := 0

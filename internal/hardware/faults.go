@@ -1,34 +1,72 @@
 package hardware
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"burnish/internal/device"
 )
 
-// What drivers of disks and drives refuse in the same words.
+// Faults that several drivers return, with the same wording.
 
-// Refused is a fault that only a person can clear.
+// Refused is a fault that only an operator can clear.
 func Refused(code device.Code, remedy, format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// Changed is the fault of a device that is not the enrolled one; field is what differs.
+// Changed is the fault of a device that is not the enrolled one. field is what differs.
 func Changed(field, message string) *device.Fault {
-	return Refused(device.MismatchCode(field), "bring the enrolled one back, or replace the device", "not the enrolled device (%s): %s", field, message)
+	return Refused(device.MismatchCode(field), "put the enrolled device back, or replace the device", "not the enrolled device (%s): %s", field, message)
 }
 
 // Missing is the fault of a device that is not there.
 func Missing(format string, args ...any) *device.Fault {
-	return Refused(device.CodeTargetMissing, "put it back, or retire the device", format, args...)
+	return Refused(device.CodeTargetMissing, "put the device back, or retire it", format, args...)
 }
 
-// Invalid is the fault of an enrolment that can never work.
+// Invalid is the fault of settings that can never work.
 func Invalid(format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it with other settings"}
 }
 
-// Busy is the fault of a device that somebody uses now and may leave later.
+// Busy is the fault of a device that is in use now and may become free.
 func Busy(format string, args ...any) *device.Fault {
 	return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: fmt.Sprintf(format, args...), Remedy: "end that use"}
+}
+
+// CallerError is the fault of a caller that broke a port's contract.
+func CallerError(format string, args ...any) *device.Fault {
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
+}
+
+// IOFault is the fault of a system call that failed. Lack of space is transient: only a hole
+// of a sparse file can cause it, a hole holds no tenant's data, and once there is room the
+// same write works.
+func IOFault(doing, path string, err error) *device.Fault {
+	var inPath *fs.PathError
+	if errors.As(err, &inPath) {
+		err = inPath.Err
+	}
+	fault := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("%s %q: %v", doing, path, err)}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		fault.Class, fault.Remedy = device.Transient, "free space on its file system"
+	}
+	return fault
+}
+
+// KnownSettings refuses a setting of the target that its driver does not have, so that a
+// misspelled one is not silently ignored.
+func (t Target) KnownSettings(known ...string) error {
+	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
+		if !slices.Contains(known, key) {
+			return Invalid("the driver %s has no setting %q: must be one of %s", t.Driver, key, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }

@@ -7,45 +7,44 @@ import (
 	"burnish/internal/device"
 )
 
-// What only some drivers and devices can do. A Driver or a Handle that can
-// implements the interface; whoever needs it asks for it.
+// Interfaces that only some drivers and handles implement. A caller finds out by a type
+// assertion.
 
-// Initializer is a Driver that must find its host in order before it works
-// (init_host, S2.1, S2.3).
+// Initializer is a Driver that checks its host before it can work (init_host, S2.1, S2.3).
 type Initializer interface {
-	// Init says whether the driver can work on this host. Its error is one line that
-	// says what to install or to change; the worker does not start then.
+	// Init returns an error of one line that says what to install or to change. The worker
+	// does not start then.
 	Init(ctx context.Context) error
 }
 
-// Found is a device that a driver sees on its host, by itself.
+// Found is a device that a driver discovered by itself on its host.
 type Found struct {
-	// Address is its PCI address, as the kernel writes it.
+	// Address is the PCI address, in the kernel's form.
 	Address string
 	Type    string
-	// Serial is the device's as the host's kernel shows it; empty where it does not.
+	// Serial is what the kernel shows, or empty.
 	Serial string
-	// OneTimeUse is that of the entry of device_spec that it matches.
+	// OneTimeUse is the setting of the device_spec entry that matches.
 	OneTimeUse bool
-	// Digest changes whenever what a look at the device finds may have changed.
+	// Digest changes whenever a new Discover may give another result.
 	Digest string
 }
 
-// Finder is a Driver that finds its devices by itself (S2.6).
+// Finder is a Driver that discovers its devices by itself (S2.6).
 type Finder interface {
-	// Find lists the devices that the host's rules allow, in the order of addresses;
-	// none is no error (S2.4). It sends no device a command and changes nothing.
+	// Find lists the devices that the host's rules allow, in order of their addresses. An
+	// empty list is no error (S2.4). It sends no command to a device and changes nothing.
 	Find(ctx context.Context) ([]Found, error)
 }
 
-// ProgramUser is a Driver that runs programs of the operator.
+// ProgramUser is a Driver that runs the operator's programs.
 type ProgramUser interface {
-	// Programs gives, by name, what is wrong with each program that the host's rules
-	// allow: nil where it is what they say. It runs none.
+	// Programs checks each program that the host's rules allow, and runs none. By name, it
+	// returns what is wrong with it, or nil.
 	Programs() (map[string]error, error)
 }
 
-// SanitizeState is what became of the most recent sanitize of a device.
+// SanitizeState is the state of the device's most recent sanitize.
 type SanitizeState string
 
 // The states of a sanitize.
@@ -56,99 +55,100 @@ const (
 	SanitizeFailed  SanitizeState = "failed"
 )
 
-// Sanitize is the device's own word on its most recent sanitize, whoever began it.
+// Sanitize is what the device reports about its most recent sanitize, whoever started it.
 type Sanitize struct {
 	State SanitizeState `json:"state"`
-	// Progress is in 65,536ths while it runs. It is 65,535 when none ran, when one is
-	// done and when one failed: alone it never means success.
+	// Progress counts in 65,536ths while the sanitize runs. It is 65,535 when none ever
+	// ran, and after one ended or failed, so it never proves success by itself.
 	Progress int64 `json:"progress"`
-	// GlobalErased: nothing was written since a sanitize was done, or ever.
+	// GlobalErased: nothing was written since the last completed sanitize, or ever.
 	GlobalErased bool `json:"global_erased"`
-	// Command is dword 10 of the sanitize that State speaks of.
+	// Command is dword 10 of the sanitize that State describes.
 	Command uint32 `json:"command"`
-	// Verifying: the device waits in media verification, which must be left first.
+	// Verifying: the device is in the media verification state, which must be left first.
 	Verifying bool `json:"verifying,omitempty"`
 }
 
-// Sanitizer is a Handle of a device that can erase all of itself (S2.53 to S2.56).
+// Sanitizer is a Handle whose device can erase all of itself (S2.53 to S2.56).
 type Sanitizer interface {
 	// Sanitize reads the device's status. Faults: tool_output_invalid, io_error.
 	Sanitize(ctx context.Context) (Sanitize, error)
-	// SanitizeCommand is what Sanitize.Command will be of a sanitize by this operation.
+	// SanitizeCommand is the value that Sanitize.Command has after this operation.
 	SanitizeCommand(o device.Operation) (uint32, error)
-	// StartSanitize begins one and returns at once; nothing can stop it then. Faults:
-	// sanitize_running where one runs already, command_refused.
+	// StartSanitize starts one and returns at once. It cannot be stopped. Faults:
+	// sanitize_running if one is running already, command_refused.
 	StartSanitize(ctx context.Context, o device.Operation) error
-	// ExitMediaVerification ends the media verification state.
+	// ExitMediaVerification leaves the media verification state.
 	ExitMediaVerification(ctx context.Context) error
 }
 
-// NamespaceManager is a Handle of a device that is cut into namespaces (S2.57, SAFETY F17).
-// The Handle's Size and its bytes are those of all active ones, one after the other.
+// NamespaceManager is a Handle whose device has namespaces (S2.57, F17). The Handle's size
+// and bytes are those of all active namespaces, one after the other.
 type NamespaceManager interface {
-	// Layout says how the device is cut, as it is now.
+	// Layout reads the present layout of the namespaces.
 	Layout(ctx context.Context) (device.Layout, error)
-	// CheckComplete is nil if the Handle reaches every byte of every allocated namespace
-	// and their sum is the enrolled size; else it is the fault layout.
+	// CheckComplete returns nil if the Handle reaches every byte of every allocated
+	// namespace and their sum is the enrolled size. Fault: namespace_layout_mismatch.
 	CheckComplete(ctx context.Context) error
-	// CanConsolidate says whether the device lets itself be cut, by its own word.
+	// CanConsolidate: the device reports that it supports namespace management.
 	CanConsolidate() bool
-	// Consolidate deletes every namespace and makes one of the enrolled size and
-	// block size, and proves by reading again that it is there. mayGoOn is asked
-	// before each command. A second run begins again. Faults: command_refused, layout.
+	// Consolidate deletes every namespace, creates one of the enrolled size and block
+	// size, and reads the device again to prove that it is there. It calls mayGoOn before
+	// each command. A second run starts over. Faults: command_refused,
+	// namespace_layout_mismatch.
 	Consolidate(ctx context.Context, mayGoOn func() error) error
 }
 
-// ZeroWriter is a Handle of a device that writes zeroes by itself (S2.58).
+// ZeroWriter is a Handle whose device can write zeroes by itself (S2.58).
 type ZeroWriter interface {
-	// WriteZeroesAt has the device write zeroes to [offset, offset+n) and nowhere else;
-	// they count after Flush. Its errors are final: zeroes are not written in another
-	// way instead (S2.27). Faults: command_refused, io_error.
+	// WriteZeroesAt has the device write zeroes to [offset, offset+n) and nowhere else.
+	// They are durable after Flush. An error is final: the zeroes are not written in
+	// another way instead (S2.27). Faults: command_refused, io_error.
 	WriteZeroesAt(ctx context.Context, offset, n int64) error
 }
 
-// Resetter is a Handle of a device that can be reset without losing its place.
+// Resetter is a Handle whose device keeps its identity through a reset.
 type Resetter interface {
-	// Reset resets the device and returns when it works again; where it is configured
-	// not to, it does nothing. It refuses where a reset would change more than the
-	// device's memory of what it does: faults as Secured's.
+	// Reset resets the device and returns when it works again. If it is configured not to
+	// reset, it does nothing. It refuses a reset that would also activate what a tenant
+	// left, with the faults of SecurityCleaner.
 	Reset(ctx context.Context) error
 }
 
-// Health is what a device tells of its wear.
+// Health is what a device reports about its wear.
 type Health struct {
-	// PercentUsed is the vendor's estimate of the life that is used; it may pass 100.
+	// PercentUsed is the vendor's estimate of the used life. It may exceed 100.
 	PercentUsed int `json:"percent_used"`
-	// Spare and SpareThreshold are percent of the spare capacity.
+	// Spare and SpareThreshold are percentages of the spare capacity.
 	Spare          int `json:"avail_spare"`
 	SpareThreshold int `json:"spare_thresh"`
-	// Critical holds the critical warnings as a bit field, 0 where there is none.
+	// Critical is the bit field of critical warnings, 0 if there is none.
 	Critical uint8         `json:"critical_warning"`
 	PowerOn  time.Duration `json:"power_on"`
 }
 
 // HealthReporter is a Handle of a device that wears out (S0.32).
 type HealthReporter interface {
-	// Health reads the device's own account of its wear.
+	// Health reads what the device reports about its wear.
 	Health(ctx context.Context) (Health, error)
 }
 
-// StepRunner is a Handle whose driver does whole steps in a way of its own (S0.31):
-// those that Discovery.Offers names.
+// StepRunner is a Handle whose driver runs whole steps itself (S0.31): those in
+// Discovery.SupportedSteps.
 type StepRunner interface {
-	// RunStep does the step and returns when it has ended. It proves that the device is
-	// the enrolled one and nobody else's, before and after. mayGoOn is asked before it
-	// begins and while it runs. Its error, and the end of ctx, stop the step, but not
-	// where what is half done would be worse. note is one line for the record. Faults:
-	// those of Open, no_such_step, step_failed, tool_output_invalid.
+	// RunStep runs the step and returns when it has ended. Before and after it proves that
+	// the device is the enrolled one and that nothing else uses it. It calls mayGoOn before
+	// the step starts and while it runs. An error of mayGoOn, or the end of ctx, stops the
+	// step, unless stopping half-way would be worse. note is one line for the record.
+	// Faults: those of Open, no_such_step, step_failed, tool_output_invalid.
 	RunStep(ctx context.Context, step string, mayGoOn func() error) (note string, err error)
 }
 
-// SecurityCleaner is a Handle of a device on which a tenant may leave more than data (SAFETY
-// F20).
+// SecurityCleaner is a Handle of a device on which a tenant can leave more than user data
+// (F20).
 type SecurityCleaner interface {
-	// Secure finds what a tenant may have left outside of user data, and puts back what
-	// can be put back. note is one line for the record. Faults: locked, firmware_changed,
-	// write_protected, command_refused.
+	// Secure looks for what a tenant left outside user data, and restores what can be
+	// restored. note is one line for the record. Faults: security_locked,
+	// firmware_changed, write_protected, command_refused.
 	Secure(ctx context.Context, mayGoOn func() error) (note string, err error)
 }

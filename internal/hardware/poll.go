@@ -2,19 +2,30 @@ package hardware
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// pollInterval is how often Until tries.
-const pollInterval = 50 * time.Millisecond
+// Poll waits for the kernel: it calls try until that returns again=false or the timeout
+// has passed, and returns try's last error. If ctx ends first, it returns ctx's cause.
+func Poll(ctx context.Context, timeout time.Duration, try func() (again bool, err error)) error {
+	return poll(ctx, timeout, 50*time.Millisecond, try)
+}
 
-// Poll waits for the kernel: it calls try until that has no wish to be asked again, or
-// patience is spent, and returns what the last call did, or ctx's cause where that ends
-// first.
-func Poll(ctx context.Context, patience time.Duration, try func() (again bool, err error)) error {
-	deadline := time.NewTimer(patience)
+// RetryInterrupted calls try again while it returns EAGAIN or EINTR, in the way of Poll.
+func RetryInterrupted(ctx context.Context, timeout time.Duration, try func() error) error {
+	return poll(ctx, timeout, 10*time.Millisecond, func() (bool, error) {
+		err := try()
+		return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR), err
+	})
+}
+
+func poll(ctx context.Context, timeout, interval time.Duration, try func() (again bool, err error)) error {
+	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
-	pause := time.NewTicker(pollInterval)
+	pause := time.NewTicker(interval)
 	defer pause.Stop()
 	for {
 		again, err := try()

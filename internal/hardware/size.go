@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// units are the endings that ParseSize knows, the longest first.
+// units are the suffixes that ParseSize accepts, longest first.
 var units = []struct {
 	ending string
 	bytes  int64
@@ -15,8 +15,8 @@ var units = []struct {
 	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1},
 }
 
-// ParseSize reads a number of bytes as operators write it: "64MiB", "4096" or
-// "4096B". Only binary units are known, so that nobody has to guess what MB means.
+// ParseSize reads a number of bytes as operators write it: "64MiB", "4096" or "4096B".
+// Only binary units are allowed, because MB is ambiguous.
 func ParseSize(text string) (int64, error) {
 	number, factor := text, int64(1)
 	for _, unit := range units {
@@ -27,15 +27,15 @@ func ParseSize(text string) (int64, error) {
 	}
 	size, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || size <= 0 || number[0] == '+' {
-		return 0, fmt.Errorf("%q is no size: want a number of bytes above 0, or of KiB, MiB, GiB, TiB, as 64MiB", text)
+		return 0, fmt.Errorf("%q is not a valid size: want a positive number of bytes, KiB, MiB, GiB or TiB, such as 64MiB", text)
 	}
 	if size > math.MaxInt64/factor {
-		return 0, fmt.Errorf("%q is more than a device can hold", text)
+		return 0, fmt.Errorf("%q is larger than any device", text)
 	}
 	return size * factor, nil
 }
 
-// FormatSize writes size in the largest unit that divides it, as ParseSize reads it.
+// FormatSize writes size in the largest unit that divides it, for ParseSize to read.
 func FormatSize(size int64) string {
 	best := units[len(units)-1]
 	for _, unit := range units {

@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ZeroesLen is how many zeroes Zeroes gives: the most that one write covers.
+// ZeroesLen is the length of Zeroes, and so the most that one write covers.
 const ZeroesLen = 4 << 20
 
-// zeroes is memory that the kernel itself keeps zero: a private anonymous mapping
-// without write permission. A stray write ends the process instead of reaching a
-// tenant's device, and its pages are all the kernel's one page of zeroes, so that
-// any number of wipes costs no memory.
+// zeroes is a private anonymous mapping without write permission. A stray write crashes
+// the process instead of reaching a tenant's device. All its pages are the kernel's single
+// zero page, so it costs no memory however many wipes run.
 var zeroes = sync.OnceValues(func() ([]byte, error) {
 	mapped, err := unix.Mmap(-1, 0, ZeroesLen, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -22,8 +21,8 @@ var zeroes = sync.OnceValues(func() ([]byte, error) {
 	return mapped, nil
 })
 
-// Zeroes returns the process's one buffer of ZeroesLen zero bytes, aligned as
-// O_DIRECT wants it. It cannot be written to.
+// Zeroes returns the process's one buffer of ZeroesLen zero bytes, aligned for O_DIRECT. It
+// is read-only.
 func Zeroes() ([]byte, error) {
 	return zeroes()
 }

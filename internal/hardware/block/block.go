@@ -1,7 +1,7 @@
 // Package block erases what a path names, by one pass of zeroes written to it: whole
 // disks, loop devices over a file, and regular files, which stand in for drives where
 // there are none. Nothing but the descriptor that was checked is ever written to, and
-// whatever cannot be proved harmless is refused (SAFETY F11, F12, F14). It asks no
+// whatever cannot be proved harmless is refused (F11, F12, F14). It asks no
 // device to zero itself: an answer to that says nothing about the bytes (F16).
 package block
 
@@ -10,10 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +19,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Allow is the host's own list of what may be destroyed (SAFETY F13).
+// Allow is the host's own list of what may be destroyed (F13).
 type Allow interface {
 	// AllowPath returns nil if the host's rules let Burnish destroy what this
 	// resolved path names, else an error of one line that says why not.
@@ -99,7 +97,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	return d.openFile(ctx, given, enrolled, writable)
 }
 
-// checkAllowed asks the host's rules about a resolved path (SAFETY F13).
+// checkAllowed asks the host's rules about a resolved path (F13).
 func (d *Driver) checkAllowed(path string) error {
 	const remedy = "allow the path in the host's host.yaml, if it may be destroyed"
 	if d.rules == nil {
@@ -118,10 +116,8 @@ func (d *Driver) checkAllowed(path string) error {
 // pathSetting gives the setting path, and refuses settings that this driver does
 // not know: a misspelt one must not pass for a wish that was heard.
 func pathSetting(t hardware.Target) (string, error) {
-	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
-		if key != "path" {
-			return "", hardware.Invalid("the driver block knows no setting %q, only path", key)
-		}
+	if err := t.KnownSettings("path"); err != nil {
+		return "", err
 	}
 	given := t.Settings["path"]
 	switch {
@@ -171,7 +167,7 @@ func classify(path string) (kind, error) {
 }
 
 // openNoFollow opens a resolved path and follows no symbolic link in any of its parts
-// (SAFETY F14): RESOLVE_NO_SYMLINKS refuses linked parents as well.
+// (F14): RESOLVE_NO_SYMLINKS refuses linked parents as well.
 func openNoFollow(path string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if flags&unix.O_PATH == 0 {
@@ -191,7 +187,7 @@ func openNoFollow(path string, flags uint64) (int, error) {
 }
 
 // verifyPath proves that the enrolled path still names what is open, which is tells, and
-// that the name which the operator gave still leads to that path (SAFETY F14).
+// that the name which the operator gave still leads to that path (F14).
 func verifyPath(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
 	path, err := filepath.EvalSymlinks(given)
 	if err != nil {
@@ -207,7 +203,7 @@ func verifyPath(given, enrolled string, is func(now *unix.Stat_t) bool) (err err
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	var now unix.Stat_t
 	if err := unix.Fstat(fd, &now); err != nil {
-		return ioFault("fstat", enrolled, err)
+		return hardware.IOFault("fstat", enrolled, err)
 	}
 	if !is(&now) {
 		return hardware.Changed("path", fmt.Sprintf("%q names something else now", enrolled))

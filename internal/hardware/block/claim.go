@@ -18,7 +18,7 @@ import (
 )
 
 // checkDiskUnused refuses a disk that the kernel's tables show in use, it or one of
-// its partitions (SAFETY F12). The tables tell who it is; the claim that Open makes
+// its partitions (F12). The tables tell who it is; the claim that Open makes
 // with O_EXCL also keeps away what they do not show, as another namespace's mount.
 func (s system) checkDiskUnused(path string, n node) error {
 	if err := s.checkNotSystem(path, n); err != nil {
@@ -31,7 +31,7 @@ func (s system) checkDiskUnused(path string, n node) error {
 	for _, part := range parts {
 		holders, err := os.ReadDir(filepath.Join(part.dir, "holders"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return ioFault("list the holders of", part.name, err)
+			return hardware.IOFault("list the holders of", part.name, err)
 		}
 		if len(holders) > 0 {
 			return hardware.Busy("%q: %s is held by %s", path, part.name, holders[0].Name())
@@ -102,7 +102,7 @@ func (s system) sourceOf(m mount) uint64 {
 }
 
 // checkNotSystem refuses a disk on which the system itself lies, or this worker's state,
-// through whatever is stacked in between (SAFETY F12).
+// through whatever is stacked in between (F12).
 func (s system) checkNotSystem(path string, n node) error {
 	mounts, err := s.mounts()
 	if err != nil {
@@ -115,7 +115,7 @@ func (s system) checkNotSystem(path string, n node) error {
 			continue
 		}
 		if err != nil {
-			return ioFault("look at", place, err)
+			return hardware.IOFault("look at", place, err)
 		}
 		devs := []uint64{uint64(stat.Dev)}
 		for _, m := range mounts {
@@ -129,10 +129,10 @@ func (s system) checkNotSystem(path string, n node) error {
 				continue // of no disk, as a tmpfs
 			}
 			if err != nil {
-				return ioFault("look up the disk of", place, err)
+				return hardware.IOFault("look up the disk of", place, err)
 			}
 			if below, err := s.standsOn(dir, n.dir, 0); err != nil {
-				return ioFault("look at what lies below", dir, err)
+				return hardware.IOFault("look at what lies below", dir, err)
 			} else if below {
 				return hardware.Refused(device.CodeNotAllowed, "name another disk", "%q is the disk under %s", path, place)
 			}
@@ -168,7 +168,7 @@ func (s system) standsOn(dir, disk string, depth int) (bool, error) {
 
 // claim opens a device exclusively: the kernel's own interlock, which mounts, swap,
 // md, dm and all who ask for it respect, until the last copy of the descriptor is
-// closed (SAFETY F12). Who passes through is waited for.
+// closed (F12). Who passes through is waited for.
 func (s system) claim(ctx context.Context, path string, flags uint64) (int, error) {
 	fd := -1
 	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
@@ -206,7 +206,7 @@ func (s system) checkNoWriters(ctx context.Context, path string, ours int, is fu
 	case errors.Is(err, unix.EAGAIN) && found != nil:
 		return hardware.Busy("%q is held open for writing by process %d (%s)", path, found.pid, found.name)
 	case err != nil && ctx.Err() == nil:
-		return ioFault("look who has open", path, err)
+		return hardware.IOFault("look who has open", path, err)
 	}
 	return err
 }

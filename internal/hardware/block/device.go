@@ -103,7 +103,7 @@ func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, ta
 	}
 	// What the file behind a loop got meanwhile is not in the loop's own cache.
 	if err := unix.Fadvise(claimed, 0, 0, unix.FADV_DONTNEED); err != nil {
-		return ioFault("drop the cache of", path, err)
+		return hardware.IOFault("drop the cache of", path, err)
 	}
 	return refuseSignatures(fdReader{d.sys, claimed}, path, v.identity.Size, t)
 }
@@ -167,7 +167,7 @@ func (d *disk) openers(refusal error) (err error) {
 	return refusal
 }
 
-// check compares the identity and asks every interlock again (SAFETY F11, F12, F14).
+// check compares the identity and asks every interlock again (F11, F12, F14).
 func (d *disk) check(ctx context.Context, fd int) (err error) {
 	defer func() { err = asIdentityChange(err) }()
 	v, err := d.verifyIdentity(fd)
@@ -207,7 +207,7 @@ func (d *disk) verifyIdentity(fd int) (diskInfo, error) {
 }
 
 // checkErasable refuses a device that cannot be erased as a whole by writes of its blocks, and
-// a loop whose file does not do (SAFETY F14).
+// a loop whose file does not do (F14).
 func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 	path, size := v.identity.Path, v.identity.Size
 	switch {
@@ -265,14 +265,14 @@ func (d *disk) checkUnchanged(fd int) error {
 	path := d.enrolled.Path
 	seq, err := d.sys.diskSeq(fd)
 	if err != nil {
-		return ioFault("ask for the sequence number of", path, err)
+		return hardware.IOFault("ask for the sequence number of", path, err)
 	}
 	if seq != d.info.seq {
 		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", path))
 	}
 	size, err := d.sys.size(fd)
 	if err != nil {
-		return ioFault("ask for the size of", path, err)
+		return hardware.IOFault("ask for the size of", path, err)
 	}
 	if size != d.enrolled.Size {
 		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", path, size, d.enrolled.Size))
@@ -322,7 +322,7 @@ func (s system) checkWholePath(path string) error {
 func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
-		return diskInfo{}, ioFault("fstat", path, err)
+		return diskInfo{}, hardware.IOFault("fstat", path, err)
 	}
 	if deviceNumber(&stat) == 0 {
 		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no block device any more", path))
@@ -333,15 +333,15 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 	}
 	v := diskInfo{node: n}
 	if v.seq, err = s.diskSeq(fd); err != nil {
-		return diskInfo{}, ioFault("ask for the sequence number of", path, err)
+		return diskInfo{}, hardware.IOFault("ask for the sequence number of", path, err)
 	}
 	size, err := s.size(fd)
 	if err != nil {
-		return diskInfo{}, ioFault("ask for the size of", path, err)
+		return diskInfo{}, hardware.IOFault("ask for the size of", path, err)
 	}
 	unit, err := s.blockSize(fd)
 	if err != nil {
-		return diskInfo{}, ioFault("ask for the block size of", path, err)
+		return diskInfo{}, hardware.IOFault("ask for the block size of", path, err)
 	}
 	v.unit = int64(unit)
 	v.identity = device.Identity{Size: size, Given: given, Path: path, Device: n.dev}
@@ -350,7 +350,7 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 	}
 	k, err := s.readDiskID(n)
 	if err != nil {
-		return diskInfo{}, ioFault("read the serial of", path, err)
+		return diskInfo{}, hardware.IOFault("read the serial of", path, err)
 	}
 	if k.serial == "" {
 		return diskInfo{}, hardware.Invalid("%q tells neither a wwid nor a serial: it could not be told from another", path)

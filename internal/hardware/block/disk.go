@@ -36,7 +36,7 @@ type Disk struct {
 }
 
 // Claim opens the disk whose node is path exclusively, for as long as the Disk is
-// open (SAFETY F12), and takes its lock. The caller proves what it is. Faults:
+// open (F12), and takes its lock. The caller proves what it is. Faults:
 // target_missing, target_busy, not_allowed, io_error.
 func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk, err error) {
 	s := k.system()
@@ -86,14 +86,14 @@ func (k Kernel) system() system {
 func (d *Disk) FD() int { return d.h.fd }
 
 // RefuseSignatures refuses a disk that holds something which its owner may still want,
-// unless the operator accepts it (SAFETY F15). Faults: filesystem_signature, io_error.
+// unless the operator accepts it (F15). Faults: foreign_signature, io_error.
 func (d *Disk) RefuseSignatures(t hardware.Target) error {
 	return refuseSignatures(d.h, d.h.path, d.h.size, t)
 }
 
 // WriteZeroes has the disk itself write zeroes to [offset, offset+n), whole blocks.
 // What that is worth the caller must know: a loop device answers, and every byte stays
-// where it was (SAFETY F16, measured). An error of it is never made good by writes
+// where it was (F16, measured). An error of it is never made good by writes
 // (S2.27).
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	h := d.h
@@ -102,9 +102,9 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	}
 	switch {
 	case !h.writable:
-		return h.callerFault("%q was opened for reading only", h.path)
+		return hardware.CallerError("%q was opened for reading only", h.path)
 	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
-		return h.callerFault("%d bytes at %d are no blocks of %q, which has %d", n, offset, h.path, h.size)
+		return hardware.CallerError("%d bytes at %d are no blocks of %q, which has %d", n, offset, h.path, h.size)
 	case ctx.Err() != nil:
 		return fmt.Errorf("zero %q, stopped at %d: %w", h.path, offset, ctx.Err())
 	}
@@ -115,7 +115,7 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	extent := [2]uint64{uint64(offset), uint64(n)}
 	// Not repeated after EINTR: the kernel repeats it itself, and what it answers counts.
 	if err := ioctl(h.fd, blkZeroOut, unsafe.Pointer(&extent)); err != nil {
-		return ioFault(fmt.Sprintf("have zeroed %d bytes at %d of", n, offset), h.path, err)
+		return hardware.IOFault(fmt.Sprintf("have zeroed %d bytes at %d of", n, offset), h.path, err)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ type claimedDisk struct {
 func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
-		return diskInfo{}, ioFault("fstat", path, err)
+		return diskInfo{}, hardware.IOFault("fstat", path, err)
 	}
 	if deviceNumber(&stat) == 0 {
 		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no block device", path))
@@ -141,7 +141,7 @@ func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
 		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there any more", path)
 	}
 	if err != nil {
-		return diskInfo{}, ioFault("look up", path, err)
+		return diskInfo{}, hardware.IOFault("look up", path, err)
 	}
 	v := diskInfo{node: node{name: filepath.Base(dir), dir: dir, dev: uint64(stat.Rdev)}}
 	if own := s.nodePath(dir); own != path {
@@ -149,17 +149,17 @@ func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
 	}
 	size, err := s.size(fd)
 	if err != nil {
-		return diskInfo{}, ioFault("ask for the size of", path, err)
+		return diskInfo{}, hardware.IOFault("ask for the size of", path, err)
 	}
 	unit, err := s.blockSize(fd)
 	if err != nil {
-		return diskInfo{}, ioFault("ask for the block size of", path, err)
+		return diskInfo{}, hardware.IOFault("ask for the block size of", path, err)
 	}
 	if unit <= 0 || unit > hardware.Align {
 		return diskInfo{}, hardware.Invalid("%q has blocks of %d bytes; up to %d are known", path, unit, hardware.Align)
 	}
 	if v.seq, err = s.diskSeq(fd); err != nil {
-		return diskInfo{}, ioFault("ask for the sequence number of", path, err)
+		return diskInfo{}, hardware.IOFault("ask for the sequence number of", path, err)
 	}
 	v.unit = int64(unit)
 	v.identity = device.Identity{Size: size, Path: path, Device: v.node.dev}

@@ -97,7 +97,7 @@ func extentFault(path string, flags uint32) error {
 func checkNotRealtime(fd int, path string) error {
 	flags, err := attributes(fd)
 	if err != nil {
-		return ioFault("read the attributes of", path, err)
+		return hardware.IOFault("read the attributes of", path, err)
 	}
 	return attributeFault(path, flags)
 }

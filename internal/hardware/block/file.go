@@ -101,7 +101,7 @@ func (f *file) cacheFD() int { return -1 }
 // close: a file has the handle's descriptor only.
 func (f *file) close() error { return nil }
 
-// check compares the identity and asks every interlock again (SAFETY F14).
+// check compares the identity and asks every interlock again (F14).
 func (f *file) check(ctx context.Context, fd int) error {
 	stat, on, err := f.verifyIdentity(fd)
 	if err != nil {
@@ -174,7 +174,7 @@ func (s system) identify(fd int, given, path string) (device.Identity, *unix.Sta
 		number, err = uint32(statfs.Fsid.Val[0])^uint32(statfs.Fsid.Val[1]), nil
 	}
 	if err != nil {
-		return fail(ioFault("read the generation of", path, err))
+		return fail(hardware.IOFault("read the generation of", path, err))
 	}
 	return device.Identity{
 		Serial: fmt.Sprintf("ino-%x-%d-%08x", uint64(stat.Dev), stat.Ino, number),
@@ -191,7 +191,7 @@ func (s system) identify(fd int, given, path string) (device.Identity, *unix.Sta
 func checkRegular(fd int, path string) (*unix.Stat_t, error) {
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
-		return nil, ioFault("fstat", path, err)
+		return nil, hardware.IOFault("fstat", path, err)
 	}
 	switch {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:

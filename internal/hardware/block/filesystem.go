@@ -16,7 +16,7 @@ import (
 )
 
 // fileSystem is a kind of file system that writes new bytes where the old ones lay
-// (SAFETY F14). On any other the tenant's bytes may stay on the disk although the
+// (F14). On any other the tenant's bytes may stay on the disk although the
 // file reads all zero: measured on btrfs, where every one of them stayed.
 type fileSystem struct {
 	name  string
@@ -45,7 +45,7 @@ func overwriteUnsupported(format string, args ...any) *device.Fault {
 func (s system) fileSystemOf(fd int, path string) (fileSystem, unix.Statfs_t, error) {
 	var stat unix.Statfs_t
 	if err := retryEINTR(func() error { return s.statfs(fd, &stat) }); err != nil {
-		return fileSystem{}, stat, ioFault("statfs", path, err)
+		return fileSystem{}, stat, hardware.IOFault("statfs", path, err)
 	}
 	for _, known := range overwritingFileSystems {
 		// The type's width and sign differ between architectures; magics are 32 bits.
@@ -96,7 +96,7 @@ func (s system) checkOverwritesAt(fd int, path string, stat *unix.Stat_t, on fil
 func (s system) checkNoDataJournal(fd int, path string, dev uint64) error {
 	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
 	if err != nil {
-		return ioFault("read the flags of", path, err)
+		return hardware.IOFault("read the flags of", path, err)
 	}
 	const journalData = 0x4000 // FS_JOURNAL_DATA_FL, what chattr +j sets
 	if flags&journalData != 0 {
@@ -174,7 +174,7 @@ func (s system) checkBacking(path string, dev uint64, depth int) (err error) {
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return ioFault("fstat", below, err)
+		return hardware.IOFault("fstat", below, err)
 	}
 	on, _, err := s.fileSystemOf(fd, below)
 	if err == nil {
@@ -228,7 +228,7 @@ func (s system) mounts() ([]mount, error) {
 	name := filepath.Join(s.proc, "self/mountinfo")
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, ioFault("read", name, err)
+		return nil, hardware.IOFault("read", name, err)
 	}
 	var found []mount
 	for line := range strings.Lines(string(text)) {
@@ -267,16 +267,4 @@ func isOctal(digits string) bool {
 		}
 	}
 	return true
-}
-
-// ioFault is the fault of a call that the kernel answered with an error; one that
-// a person can clear, or that time can, is told as such.
-func ioFault(doing, path string, err error) error {
-	fault := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("%s %q: %v", doing, path, err)}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Only a hole can run out of space, and a hole holds nothing of a tenant's:
-		// once there is room the same write works.
-		fault.Class, fault.Remedy = device.Transient, "free space on its file system"
-	}
-	return fault
 }

@@ -76,13 +76,13 @@ func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit
 	}
 	h := &handle{sys: sys, target: of, fd: fd, path: path, size: enrolled.Size, unit: unit, writable: writable, zeroes: zeroes}
 	// On the descriptor that is open already: with a second one O_EXCL, locks and
-	// checks would speak of something else than the writes (SAFETY F1).
+	// checks would speak of something else than the writes (F1).
 	err = sys.direct(fd, true)
 	switch {
 	case err == nil:
 		h.direct = true
 	case !errors.Is(err, unix.EINVAL):
-		return nil, ioFault("set O_DIRECT on", path, err)
+		return nil, hardware.IOFault("set O_DIRECT on", path, err)
 	}
 	return h, nil
 }
@@ -106,13 +106,13 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return err
 	}
 	if !h.writable {
-		return h.callerFault("%q was opened for reading only", h.path)
+		return hardware.CallerError("%q was opened for reading only", h.path)
 	}
 	if offset < 0 || n < 0 || offset > h.size || n > h.size-offset {
-		return h.callerFault("%d bytes at %d lie outside %q, which has %d", n, offset, h.path, h.size)
+		return hardware.CallerError("%d bytes at %d lie outside %q, which has %d", n, offset, h.path, h.size)
 	}
 	if offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.size {
-		return h.callerFault("%d bytes at %d of %q are no whole blocks of %d", n, offset, h.path, hardware.Align)
+		return hardware.CallerError("%d bytes at %d of %q are no whole blocks of %d", n, offset, h.path, hardware.Align)
 	}
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
@@ -148,11 +148,11 @@ func (h *handle) writeOnce(offset, n int64) (int64, error) {
 // them.
 func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 	if err := h.sys.direct(h.fd, false); err != nil {
-		return 0, ioFault("clear O_DIRECT on", h.path, err)
+		return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
 	}
 	defer func() {
 		if back := h.sys.direct(h.fd, true); back != nil {
-			err = errors.Join(err, ioFault("set O_DIRECT on", h.path, back))
+			err = errors.Join(err, hardware.IOFault("set O_DIRECT on", h.path, back))
 		}
 	}()
 	for done < n {
@@ -179,13 +179,13 @@ func (h *handle) write(offset, n int64) (int64, error) {
 		// Some file systems take the flag and refuse the write, or want more than
 		// the unit.
 		if err := h.sys.direct(h.fd, false); err != nil {
-			return 0, ioFault("clear O_DIRECT on", h.path, err)
+			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
 		}
 		h.direct = false
 		return 0, nil // the caller comes again
 	}
 	if err != nil {
-		return 0, ioFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, err)
+		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, err)
 	}
 	done := int64(got)
 	if done < n {
@@ -195,7 +195,7 @@ func (h *handle) write(offset, n int64) (int64, error) {
 		}
 	}
 	if done == 0 {
-		return 0, ioFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, io.ErrShortWrite)
+		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, io.ErrShortWrite)
 	}
 	h.directWorks = h.directWorks || h.direct && aligned
 	return done, nil
@@ -208,7 +208,7 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 		return 0, err
 	}
 	if offset < 0 {
-		return 0, h.callerFault("%d is before the start of %q", offset, h.path)
+		return 0, hardware.CallerError("%d is before the start of %q", offset, h.path)
 	}
 	if err := h.dropCaches(offset, int64(len(p))); err != nil {
 		return 0, err
@@ -252,7 +252,7 @@ func (h *handle) dropCaches(offset, n int64) error {
 	for _, fd := range caches {
 		// Not a range: only whole folios are dropped, and one may be larger.
 		if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
-			return ioFault("drop the cache of", h.path, err)
+			return hardware.IOFault("drop the cache of", h.path, err)
 		}
 	}
 	h.cacheDropped, h.readUpTo = true, offset+n
@@ -277,7 +277,7 @@ func (h *handle) readSome(p []byte, offset int64) (int, error) {
 	}
 	if got <= skip {
 		// Less than a block, but not the end: what follows would not be aligned.
-		return 0, ioFault(fmt.Sprintf("read at %d of", offset), h.path, io.ErrUnexpectedEOF)
+		return 0, hardware.IOFault(fmt.Sprintf("read at %d of", offset), h.path, io.ErrUnexpectedEOF)
 	}
 	return copy(p, h.bounce[skip:got]), nil
 }
@@ -292,7 +292,7 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 	if errors.Is(err, unix.EINVAL) && h.direct {
 		// As in write: more than hardware.Align is wanted here.
 		if err := h.sys.direct(h.fd, false); err != nil {
-			return 0, ioFault("clear O_DIRECT on", h.path, err)
+			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
 		}
 		h.direct, h.cacheDropped = false, false
 		if err := h.dropCaches(offset, int64(len(p))); err != nil {
@@ -301,7 +301,7 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 		return h.read(p, offset)
 	}
 	if err != nil {
-		return 0, ioFault(fmt.Sprintf("read %d bytes at %d of", len(p), offset), h.path, err)
+		return 0, hardware.IOFault(fmt.Sprintf("read %d bytes at %d of", len(p), offset), h.path, err)
 	}
 	if got == 0 {
 		return 0, h.endedEarly(offset)
@@ -331,7 +331,7 @@ func (h *handle) sync() error {
 		return h.syncErr
 	}
 	if err := retryEINTR(func() error { return h.sys.fsync(h.fd) }); err != nil {
-		h.syncErr = ioFault("flush", h.path, err)
+		h.syncErr = hardware.IOFault("flush", h.path, err)
 		return h.syncErr
 	}
 	h.dirty = false
@@ -356,7 +356,7 @@ func (h *handle) Close() error {
 	h.fd = -1
 	err := h.target.close()
 	if closeErr := unix.Close(fd); closeErr != nil && !errors.Is(closeErr, unix.EINTR) {
-		err = errors.Join(err, ioFault("close", h.path, closeErr))
+		err = errors.Join(err, hardware.IOFault("close", h.path, closeErr))
 	}
 	return err
 }
@@ -366,9 +366,4 @@ func (h *handle) checkOpen() error {
 		return fmt.Errorf("%q: %w", h.path, os.ErrClosed)
 	}
 	return nil
-}
-
-// callerFault is the fault of a caller that broke the port's contract.
-func (h *handle) callerFault(format string, args ...any) error {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
 }

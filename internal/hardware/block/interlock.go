@@ -32,7 +32,7 @@ func inodeAt(path string) (inode, error) {
 	return inodeOf(&stat), nil
 }
 
-// checkFileUnused refuses a file that swap, a loop device or a mount uses (SAFETY F14):
+// checkFileUnused refuses a file that swap, a loop device or a mount uses (F14):
 // O_EXCL on a regular file keeps nobody away (measured under a mounted loop). own is
 // the loop device that is itself the target, "" where the file is.
 func (s system) checkFileUnused(path string, target inode, own string) error {
@@ -63,7 +63,7 @@ func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error 
 		return nil // a kernel without swap
 	}
 	if err != nil {
-		return ioFault("read", name, err)
+		return hardware.IOFault("read", name, err)
 	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
@@ -77,7 +77,7 @@ func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error 
 			continue // deleted, or out of this mount namespace: sole and the claim find it
 		}
 		if err != nil {
-			return ioFault("look at the swap", swap, err)
+			return hardware.IOFault("look at the swap", swap, err)
 		}
 		if err := look(swap, &stat); err != nil {
 			return err
@@ -96,7 +96,7 @@ type backing struct {
 func (s system) checkNotLoop(path, own string, is func(backing) bool) error {
 	attached, err := filepath.Glob(filepath.Join(s.sys, "block/loop*/loop/backing_file"))
 	if err != nil {
-		return ioFault("list the loop devices below", s.sys, err)
+		return hardware.IOFault("list the loop devices below", s.sys, err)
 	}
 	for _, file := range attached {
 		name := filepath.Base(filepath.Dir(filepath.Dir(file)))
@@ -127,7 +127,7 @@ func (s system) loopBacking(name, backingFile string) (found backing, known bool
 		case loopDetached(err):
 			return backing{}, false, nil // since it was listed
 		default:
-			return backing{}, false, ioFault("ask the loop device", name, err)
+			return backing{}, false, hardware.IOFault("ask the loop device", name, err)
 		}
 	}
 	// In a container the node is often missing or closed to us; sysfs has the name.
@@ -136,7 +136,7 @@ func (s system) loopBacking(name, backingFile string) (found backing, known bool
 	case loopDetached(err):
 		return backing{}, false, nil // since it was listed
 	case err != nil:
-		return backing{}, false, ioFault("read", backingFile, err)
+		return backing{}, false, hardware.IOFault("read", backingFile, err)
 	}
 	var stat unix.Stat_t
 	err = retryEINTR(func() error { return unix.Stat(strings.TrimSuffix(string(text), "\n"), &stat) })
@@ -185,7 +185,7 @@ func (s system) checkSingleOpener(ctx context.Context, fd int, path string, writ
 		return err
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK); err != nil && !errors.Is(err, unix.EAGAIN) {
-		return ioFault("give back the lease on", path, err)
+		return hardware.IOFault("give back the lease on", path, err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type loopImage struct {
 
 func (i *loopImage) close() error {
 	if err := unix.Close(i.fd); err != nil && !errors.Is(err, unix.EINTR) {
-		return ioFault("close", i.path, err)
+		return hardware.IOFault("close", i.path, err)
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
 	}
 	if err != nil {
-		return diskInfo{}, ioFault("ask the loop device", path, err)
+		return diskInfo{}, hardware.IOFault("ask the loop device", path, err)
 	}
 	// A file's Rdevice is 0. A device behind the loop is a target of its own.
 	if info.Rdevice != 0 {
@@ -49,7 +49,7 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 	}
 	name, err := attribute(v.node.dir, "loop/backing_file")
 	if err != nil {
-		return diskInfo{}, ioFault("read the file's name of", path, err)
+		return diskInfo{}, hardware.IOFault("read the file's name of", path, err)
 	}
 	below, err := openNoFollow(name, unix.O_RDONLY)
 	if err != nil {
@@ -101,7 +101,7 @@ func (i *loopImage) checkCovered(loop string, size int64, first bool) error {
 func (i *loopImage) checkUnchanged(sys system, fd int, loop string, enrolled device.Identity) error {
 	now, err := sys.loopStatus(fd)
 	if err != nil {
-		return ioFault("ask the loop device", loop, err)
+		return hardware.IOFault("ask the loop device", loop, err)
 	}
 	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset || now.Sizelimit != i.info.Sizelimit {
 		return hardware.Changed("inode", fmt.Sprintf("%q shows something else since it was opened", loop))

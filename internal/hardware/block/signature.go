@@ -26,7 +26,7 @@ type signature struct {
 	check func(r io.ReaderAt, at int64) (bool, error)
 }
 
-// signatureTable is what a first enrolment refuses to destroy unasked (SAFETY F15). The
+// signatureTable is what a first enrolment refuses to destroy unasked (F15). The
 // names are what `--accept-signature` takes.
 var signatureTable = []signature{
 	{name: "ext", at: 0x438, bytes: "\x53\xef", check: checkExt},
@@ -197,7 +197,7 @@ func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 }
 
 // refuseSignatures refuses a target that holds something which its owner may still want,
-// unless the operator accepts all of it by name (SAFETY F15). What a device of ours
+// unless the operator accepts all of it by name (F15). What a device of ours
 // carries that was moved here, or imported, its tenants left.
 func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target) error {
 	if t.MovedFrom != "" || t.Imported {
@@ -205,7 +205,7 @@ func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target)
 	}
 	found, err := findSignatures(&chunkReader{source: r}, size)
 	if err != nil {
-		return ioFault("read", path, err)
+		return hardware.IOFault("read", path, err)
 	}
 	names := strings.FieldsFunc(t.AcceptSignature, func(r rune) bool { return r == ',' || r == ' ' })
 	if !slices.ContainsFunc(found, func(name string) bool { return !slices.Contains(names, name) }) {

@@ -30,7 +30,7 @@ type node struct {
 var buses = []string{"scsi", "virtio", "nvme", "nvme-subsystem"}
 
 // checkWholeDisk refuses every block device that is neither a whole disk nor a loop device
-// (SAFETY F14), before it is opened: to open one has effects of its own. path must be
+// (F14), before it is opened: to open one has effects of its own. path must be
 // the kernel's own name, so that the rules, which speak of paths, cannot be passed by
 // a second node of the same device (F13).
 func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
@@ -70,7 +70,7 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 	} {
 		got, err := attribute(dir, no.attribute)
 		if err != nil {
-			return node{}, ioFault("read "+no.attribute+" of", path, err)
+			return node{}, hardware.IOFault("read "+no.attribute+" of", path, err)
 		}
 		if got != "" && got != no.want {
 			return node{}, hardware.Invalid("%q "+no.what, path, got)
@@ -83,7 +83,7 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 func (s system) checkWritable(path string, n node) error {
 	ro, err := attribute(n.dir, "ro")
 	if err != nil {
-		return ioFault("read ro of", path, err)
+		return hardware.IOFault("read ro of", path, err)
 	}
 	if ro != "" && ro != "0" {
 		return hardware.Refused(device.CodeNotAllowed, "make it writable (blockdev --setrw, losetup without --read-only)", "%q is read-only", path)
@@ -171,7 +171,7 @@ func unitSerial(page []byte) string {
 func (s system) checkSerialUnique(path string, n node, serial string) error {
 	dirs, err := filepath.Glob(filepath.Join(s.sys, "block/*"))
 	if err != nil {
-		return ioFault("list the disks below", s.sys, err)
+		return hardware.IOFault("list the disks below", s.sys, err)
 	}
 	for _, link := range dirs {
 		dir, err := filepath.EvalSymlinks(link)
@@ -179,7 +179,7 @@ func (s system) checkSerialUnique(path string, n node, serial string) error {
 			continue // gone since it was listed
 		}
 		if err != nil {
-			return ioFault("look at", link, err)
+			return hardware.IOFault("look at", link, err)
 		}
 		if dir == n.dir || !slices.Contains(buses, s.bus(dir)) {
 			continue
@@ -189,7 +189,7 @@ func (s system) checkSerialUnique(path string, n node, serial string) error {
 		}
 		other, err := s.readDiskID(node{dir: dir})
 		if err != nil {
-			return ioFault("read the serial of", dir, err)
+			return hardware.IOFault("read the serial of", dir, err)
 		}
 		if other.serial == serial {
 			return hardware.Refused(device.CodeTargetShared, "leave one path to it, or give each its own serial",
@@ -204,18 +204,18 @@ func (s system) partitions(n node) ([]node, error) {
 	all := []node{n}
 	entries, err := os.ReadDir(n.dir)
 	if err != nil {
-		return nil, ioFault("list the partitions below", n.dir, err)
+		return nil, hardware.IOFault("list the partitions below", n.dir, err)
 	}
 	for _, entry := range entries {
 		dir := filepath.Join(n.dir, entry.Name())
 		if number, err := attribute(dir, "partition"); errors.Is(err, unix.ENOTDIR) || err == nil && number == "" {
 			continue
 		} else if err != nil {
-			return nil, ioFault("look at", dir, err)
+			return nil, hardware.IOFault("look at", dir, err)
 		}
 		dev, err := s.devOf(dir)
 		if err != nil {
-			return nil, ioFault("read the number of", dir, err)
+			return nil, hardware.IOFault("read the number of", dir, err)
 		}
 		all = append(all, node{name: filepath.Base(dir), dir: dir, dev: dev})
 	}

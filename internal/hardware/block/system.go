@@ -13,7 +13,7 @@ import (
 type system struct {
 	// proc, sys and dev are where the kernel shows its tables and nodes.
 	proc, sys, dev string
-	// protectedDirs are directories whose disk is never erased (SAFETY F12).
+	// protectedDirs are directories whose disk is never erased (F12).
 	protectedDirs []string
 
 	statfs func(fd int, buf *unix.Statfs_t) error
@@ -79,7 +79,7 @@ func deviceSeq(fd int) (uint64, error) {
 }
 
 // setDirect changes O_DIRECT on the open descriptor, so that there is never a
-// second one (SAFETY F1: the writer uses the descriptor that holds the lock).
+// second one (F1: the writer uses the descriptor that holds the lock).
 func setDirect(fd int, on bool) error {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {

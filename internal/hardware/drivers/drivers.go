@@ -1,5 +1,5 @@
-// Package drivers is the list of the drivers that exist. To add one: its folder
-// below package hardware, and one line here.
+// Package drivers is the list of all drivers. To add one, create its folder below package
+// hardware and add one line here.
 package drivers
 
 import (
@@ -17,21 +17,21 @@ import (
 	"burnish/internal/pci"
 )
 
-// Host is what drivers need of the host that they work on.
+// Host is what drivers need to know of their host.
 type Host struct {
-	// StateDir is where the host worker keeps what it must not forget.
+	// StateDir is the host worker's state directory.
 	StateDir string
-	// Paths says which paths may be destroyed (SAFETY F13).
+	// Paths decides which paths may be destroyed (F13).
 	Paths block.Allow
-	// PCI says whether a PCI device may be destroyed (SAFETY F13), Specs which entries
-	// of device_spec are in force.
+	// PCI decides whether a PCI device may be destroyed (F13). Specs gives the device_spec
+	// entries in force.
 	PCI   func(pci.Device) error
 	Specs func() (pci.Specs, error)
-	// Scripts gives the operator's programs that may be run now (SAFETY F13).
+	// Scripts gives the operator's programs that may be run (F13).
 	Scripts func() (map[string]host.Script, error)
-	// NVMeHelper is the program that does for the driver nvme what needs root.
+	// NVMeHelper is the program that does what needs root for the driver nvme.
 	NVMeHelper string
-	// Fake says whether simulated devices may be used.
+	// Fake decides whether simulated devices may be used.
 	Fake func() error
 }
 
@@ -45,13 +45,13 @@ var makers = map[string]func(Host) hardware.Driver{
 	"fake":   func(h Host) hardware.Driver { return fake.New(h.StateDir, h.Fake) },
 }
 
-// Names lists the drivers that exist, in the order of the alphabet.
+// Names lists all drivers in alphabetical order.
 func Names() []string {
 	return slices.Sorted(maps.Keys(makers))
 }
 
-// Drivers makes the drivers of these names, each once. A name that is not in the
-// list is an error of one line that gives those that are.
+// New returns the drivers of these names, each once. Its error, for an unknown name, is
+// one line that lists the known ones.
 func New(names []string, host Host) (map[string]hardware.Driver, error) {
 	if err := Validate(names); err != nil {
 		return nil, err
@@ -65,11 +65,11 @@ func New(names []string, host Host) (map[string]hardware.Driver, error) {
 	return drivers, nil
 }
 
-// Known refuses, in one line, a name that no driver has.
+// Validate refuses an unknown name, in one line.
 func Validate(names []string) error {
 	for _, name := range names {
 		if makers[name] == nil {
-			return fmt.Errorf("there is no driver %q: known are %s", name, strings.Join(Names(), ", "))
+			return fmt.Errorf("there is no driver %q: must be one of %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func TestByDefaultNothingMayBeDestroyed(t *testing.T) {
 
 func TestUnknownDriverIsNamedWithTheKnownOnes(t *testing.T) {
 	_, err := drivers.New([]string{"fake", "floppy"}, drivers.Host{})
-	require.EqualError(t, err, `there is no driver "floppy": known are block, fake, nvme, script`)
+	require.EqualError(t, err, `there is no driver "floppy": must be one of block, fake, nvme, script`)
 }
 
 // notStorage is the address of a PCI device of this machine that the driver script would

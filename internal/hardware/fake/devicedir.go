@@ -3,32 +3,32 @@ package fake
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"burnish/internal/atomicfile"
 	"burnish/internal/device"
+	"burnish/internal/hardware"
 )
 
-// deviceDir is the directory of one device.
+// deviceDir is the directory that holds one device.
 type deviceDir struct{ dir string }
 
 func (p deviceDir) contents() string { return filepath.Join(p.dir, "contents") }
 func (p deviceDir) state() string    { return filepath.Join(p.dir, "state.json") }
 
-// state is what a device remembers beside its bytes.
+// state is what a device keeps besides its bytes.
 type state struct {
-	// Serial is the piece's own, where it is not what name and settings make it: a
-	// piece that came from another name, or that somebody put into the place.
+	// Serial overrides the serial of name and settings: for hardware that was moved here
+	// from another name, or that a test put into the slot.
 	Serial string `json:"serial,omitempty"`
-	// Faults counts how often each fault of the script has happened.
+	// Faults counts how often each injected fault has happened.
 	Faults map[string]int `json:"faults"`
 }
 
-// create makes the device unless it is there. Its contents get their name only when
-// they have their size: whatever stops it, half a device is never found.
+// create makes the device unless it exists. The contents get their name only once they
+// have their full size, so that an interruption never leaves half a device.
 func (p deviceDir) create(size int64) error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return stateFault("make", p.dir, err)
@@ -46,8 +46,8 @@ func (p deviceDir) create(size int64) error {
 	return p.store(state{Faults: map[string]int{}})
 }
 
-// moveFrom brings a piece here from where it was, as an operator's hand does, unless one
-// is here already. It keeps its serial.
+// moveFrom moves the hardware here from its previous directory, as an operator moves a
+// drive, unless some is here already. It keeps its serial.
 func (p deviceDir) moveFrom(from deviceDir, serial string) error {
 	if _, err := os.Lstat(p.dir); !errors.Is(err, fs.ErrNotExist) {
 		return stateFault("look at", p.dir, err)
@@ -68,7 +68,7 @@ func (p deviceDir) moveFrom(from deviceDir, serial string) error {
 	return stateFault("move", p.dir, os.Rename(from.dir, p.dir))
 }
 
-// load reads the state; a device without one has had no fault yet.
+// load reads the state. A device without a state file has had no fault yet.
 func (p deviceDir) load() (state, error) {
 	s := state{Faults: map[string]int{}}
 	text, err := os.ReadFile(p.state())
@@ -96,7 +96,7 @@ func (p deviceDir) store(s state) error {
 	return stateFault("write", p.state(), atomicfile.Write(p.state(), append(text, '\n')))
 }
 
-// stateFault is the fault of a device's directory that cannot be used; nil stays nil.
+// stateFault is the fault of a device directory that cannot be used. nil stays nil.
 func stateFault(doing, path string, err error) error {
 	if err == nil {
 		return nil
@@ -105,5 +105,5 @@ func stateFault(doing, path string, err error) error {
 	if errors.As(err, &inPath) {
 		err = inPath.Err
 	}
-	return refused(device.CodeStateDirError, "let the worker's user read and write the state directory", "%s", fmt.Sprintf("%s %q: %v", doing, path, err))
+	return hardware.Refused(device.CodeStateDirError, "let the worker's user read and write the state directory", "%s %q: %v", doing, path, err)
 }

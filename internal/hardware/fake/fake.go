@@ -1,6 +1,6 @@
-// Package fake is the driver for machines without hardware: a file stands for the
-// device, and a script says when it fails, hangs, or takes the whole worker down.
-// It keeps every promise of package hardware and passes the same suite.
+// Package fake is the driver for machines without hardware: a file stands for the device,
+// and the setting fault says when the device fails, hangs, or kills the whole worker. It
+// fulfills every contract of package hardware and passes the same test suite.
 package fake
 
 import (
@@ -18,17 +18,16 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Driver makes devices of files below one directory.
+// Driver simulates devices by files below one directory.
 type Driver struct {
 	dir   string
 	allow func() error
-	// kill ends this process as kill -9 does.
+	// kill ends this process in the way of kill -9.
 	kill func() error
 }
 
-// New returns the driver; it keeps its devices in dir/fake. allow is the host's word
-// on whether simulated devices may be used here (SAFETY F13), asked as a block
-// driver asks for a path; nil allows none.
+// New returns the driver, which keeps its devices in dir/fake. allow is the host's rule on
+// simulated devices (F13). nil allows none.
 func New(dir string, allow func() error) *Driver {
 	return &Driver{dir: dir, allow: allow, kill: func() error {
 		return unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -38,9 +37,8 @@ func New(dir string, allow func() error) *Driver {
 // Name is what `enroll --driver` takes.
 func (d *Driver) Name() string { return "fake" }
 
-// Discover finds the device that the settings describe; see hardware.Driver. At the
-// first enrolment it makes one, zero throughout, unless contents lie there already,
-// which are kept.
+// Discover finds the device that the settings describe; see hardware.Driver. The first
+// enrollment creates it, filled with zeroes, or keeps the contents that are already there.
 func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
 	place, wanted, err := d.target(t)
 	if err != nil {
@@ -74,7 +72,7 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 		return hardware.Discovery{}, err
 	}
 	if first && info.Size() != wanted.size {
-		return hardware.Discovery{}, invalid("size is %s, but %q holds %s of an earlier device", hardware.FormatSize(wanted.size), place.contents(), hardware.FormatSize(info.Size()))
+		return hardware.Discovery{}, hardware.Invalid("size is %s, but %q of an earlier device has %s", hardware.FormatSize(wanted.size), place.contents(), hardware.FormatSize(info.Size()))
 	}
 	identity := wanted.identity(info.Size(), now)
 	if err := verifyIdentity(known, identity, wanted, place); !first && err != nil {
@@ -87,8 +85,8 @@ func (d *Driver) Discover(_ context.Context, t hardware.Target, known device.Ide
 	return found, nil
 }
 
-// Open opens the device's contents and holds them exclusively until Close; see
-// hardware.Driver. t.Step is the step whose faults are due.
+// Open opens the device's contents and locks them until Close; see hardware.Driver. t.Step
+// selects the faults to inject.
 func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
 	place, wanted, err := d.target(t)
 	if err != nil {
@@ -122,7 +120,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err := hardware.Lock(ctx, int(file.Fd()), place.contents()); err != nil {
 		return nil, err
 	}
-	// Only now: whoever held the lock may have counted a fault.
+	// Read only now: the previous holder of the lock may have counted a fault.
 	if h.state, err = place.load(); err != nil {
 		return nil, err
 	}
@@ -132,11 +130,14 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	return h, nil
 }
 
-// target reads where the device lies and what it is to be.
+// target gives the device's directory and settings.
 func (d *Driver) target(t hardware.Target) (deviceDir, settings, error) {
 	name, err := device.CanonicalName(t.Name)
 	if err != nil {
-		return deviceDir{}, settings{}, invalid("%v", err)
+		return deviceDir{}, settings{}, hardware.Invalid("%v", err)
+	}
+	if err := t.KnownSettings("delay", "erase", "fault", "model", "serial", "size", "vendor"); err != nil {
+		return deviceDir{}, settings{}, err
 	}
 	wanted, err := parse(name, t.Settings)
 	if err != nil {
@@ -145,11 +146,11 @@ func (d *Driver) target(t hardware.Target) (deviceDir, settings, error) {
 	return deviceDir{dir: filepath.Join(d.dir, "fake", name)}, wanted, nil
 }
 
-// checkAllowed asks the host's rules (SAFETY F13).
+// checkAllowed asks the host's rules (F13).
 func (d *Driver) checkAllowed() error {
 	const remedy = "allow fake devices in the host's host.yaml"
 	if d.allow == nil {
-		return refused(device.CodeNotAllowed, remedy, "fake devices are not allowed on this host")
+		return hardware.Refused(device.CodeNotAllowed, remedy, "fake devices are not allowed on this host")
 	}
 	err := d.allow()
 	if err == nil {
@@ -158,10 +159,10 @@ func (d *Driver) checkAllowed() error {
 	if _, ok := device.AsFault(err); ok {
 		return err
 	}
-	return refused(device.CodeNotAllowed, remedy, "fake devices are not allowed on this host: %v", err)
+	return hardware.Refused(device.CodeNotAllowed, remedy, "fake devices are not allowed on this host: %v", err)
 }
 
-// verifyIdentity proves that what was found is the enrolled device.
+// verifyIdentity proves that the device that was found is the enrolled one.
 func verifyIdentity(enrolled, found device.Identity, wanted settings, at deviceDir) error {
 	field := enrolled.Differs(found)
 	if field == "" && found.Size != wanted.size {
@@ -174,12 +175,12 @@ func verifyIdentity(enrolled, found device.Identity, wanted settings, at deviceD
 	if enrolled == (device.Identity{}) {
 		code = device.CodeIdentityChanged // it was never enrolled
 	}
-	return refused(code, "bring the enrolled one back, or replace the device",
+	return hardware.Refused(code, "put the enrolled device back, or replace the device",
 		"not the enrolled device (%s): %q", field, at.contents())
 }
 
-// serialOf is the serial of a device whose settings name none: the same whenever
-// and wherever that name is enrolled, another for every other name.
+// serialOf is the default serial of a name: always the same for one name, and different
+// for each.
 func serialOf(name string) string {
 	return fmt.Sprintf("FAKE%X", sha256.Sum256([]byte(name)))[:16]
 }
@@ -187,31 +188,7 @@ func serialOf(name string) string {
 // missing is the fault of contents that cannot be opened.
 func missing(at deviceDir, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there", at.contents())
+		return hardware.Missing("%q does not exist", at.contents())
 	}
-	return ioFault("open", at.contents(), err)
-}
-
-// refused is a fault that only a person can clear.
-func refused(code device.Code, remedy, format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: code, Message: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-// invalid is the fault of a setting that can never work.
-func invalid(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInvalidSetting, Message: fmt.Sprintf(format, args...), Remedy: "enroll it with other settings"}
-}
-
-// ioFault is the fault of a call that the kernel answered with an error. Like a
-// sparse file of the driver block, contents can run out of space and get it back.
-func ioFault(doing, path string, err error) error {
-	var inPath *fs.PathError
-	if errors.As(err, &inPath) {
-		err = inPath.Err
-	}
-	fault := &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: fmt.Sprintf("%s %q: %v", doing, path, err)}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		fault.Class, fault.Remedy = device.Transient, "free space on its file system"
-	}
-	return fault
+	return hardware.IOFault("open", at.contents(), err)
 }

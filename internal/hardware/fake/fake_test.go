@@ -111,30 +111,30 @@ func TestSettings(t *testing.T) {
 
 func TestInvalidSettingsAreNamed(t *testing.T) {
 	for _, tc := range []struct{ key, value, says string }{
-		{"size", "64MB", `size: "64MB" is no size`},
-		{"size", "0", `size: "0" is no size`},
-		{"delay", "fast", `delay: "fast" is no time`},
-		{"delay", "-1s", `delay: "-1s" is no time`},
-		{"erase", "some", `erase: "some" is not known`},
-		{"serial", "", `serial: "" will not do`},
-		{"serial", "../x", `serial: "../x" will not do`},
-		{"serial", " S", `serial: " S" will not do`},
-		{"model", "a\nb", `model: "a\nb" will not do`},
+		{"size", "64MB", `size: "64MB" is not a valid size`},
+		{"size", "0", `size: "0" is not a valid size`},
+		{"delay", "fast", `delay: "fast" is not a valid duration`},
+		{"delay", "-1s", `delay: "-1s" is not a valid duration`},
+		{"erase", "some", `erase: "some" is not allowed`},
+		{"serial", "", `serial: "" is not allowed`},
+		{"serial", "../x", `serial: "../x" is not allowed`},
+		{"serial", " S", `serial: " S" is not allowed`},
+		{"model", "a\nb", `model: "a\nb" is not allowed`},
 		{"colour", "green", `no setting "colour"`},
 		{"fault", "", `the first fault, "", is empty`},
 		{"fault", "fail", `the first fault, "fail", has no colon`},
 		{"fault", "fail:zero;", `the second fault, "", is empty`},
 		{"fault", "fail:zero;melt:zero", `the second fault, "melt:zero", begins with "melt"`},
-		{"fault", "fail:", `the first fault, "fail:", has "" behind the colon`},
-		{"fault", "fail:Zero", `has "Zero" behind the colon`},
-		{"fault", "fail:zero@40", `has "40" behind the @`},
-		{"fault", "fail:zero@%", `has "%" behind the @`},
-		{"fault", "fail:zero@101%", `has "101%" behind the @`},
-		{"fault", "fail:zero@-1%", `has "-1%" behind the @`},
-		{"fault", "fail:zerox0", `has "0" behind the x`},
-		{"fault", "fail:zerox99999999999999999999", `behind the x`},
-		{"fault", "fail:zero@40%xtwo", `has "40%xtwo" behind the @`},
-		{"fault", "fail:zero;hang:zero;fail:zero@0%x1", `the third fault, "fail:zero@0%x1", says the same as one before it`},
+		{"fault", "fail:", `the first fault, "fail:", has "" after the colon`},
+		{"fault", "fail:Zero", `has "Zero" after the colon`},
+		{"fault", "fail:zero@40", `has "40" after the @`},
+		{"fault", "fail:zero@%", `has "%" after the @`},
+		{"fault", "fail:zero@101%", `has "101%" after the @`},
+		{"fault", "fail:zero@-1%", `has "-1%" after the @`},
+		{"fault", "fail:zerox0", `has "0" after the x`},
+		{"fault", "fail:zerox99999999999999999999", `after the x`},
+		{"fault", "fail:zero@40%xtwo", `has "40%xtwo" after the @`},
+		{"fault", "fail:zero;hang:zero;fail:zero@0%x1", `the third fault, "fail:zero@0%x1", is a duplicate`},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			d := New(t.TempDir(), allowed)
@@ -183,7 +183,7 @@ func TestContentsOutliveTheirEnrolment(t *testing.T) {
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
 
 	_, err = d.Discover(t.Context(), target("d1", "size", "9MiB"), device.Identity{})
-	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "holds 8MiB")
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "of an earlier device has 8MiB")
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
 }
 
@@ -217,7 +217,7 @@ func TestAnotherDeviceUnderTheNameIsRefused(t *testing.T) {
 			require.Contains(t, hardwaretest.RequireFault(t, err, tc.code).Message, tc.field)
 			require.Nil(t, h)
 			if name == "gone" {
-				require.NoFileExists(t, string(contents), "an enrolled device is never made anew")
+				require.NoFileExists(t, string(contents), "an enrolled device is never re-created")
 				return
 			}
 			stamped, _, _, err := hardwaretest.Count(contents, 8<<20, nonce)

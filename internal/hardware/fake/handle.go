@@ -12,7 +12,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// maxWrite is the most that one write covers.
+// maxWrite is the size of the largest single write.
 const maxWrite = 1 << 20
 
 // handle is one opened device.
@@ -25,13 +25,13 @@ type handle struct {
 	writable bool
 	zeroes   []byte
 
-	// faults are those of the step that opened it, state how often each has been.
+	// faults are those of the current step. state counts how often each has happened.
 	faults []injected
 	state  state
-	// passed is how far this handle has come.
+	// passed is the highest offset that this handle has reached.
 	passed int64
-	// opened is the context of Open: ReadAt has none of its own, and a hang within
-	// it must end with the step.
+	// opened is the context of Open. ReadAt has none of its own, and a hang in it must end
+	// with the step.
 	opened context.Context
 }
 
@@ -41,16 +41,16 @@ func (h *handle) Size() int64 { return h.enrolled.Size }
 // Method is "fake".
 func (h *handle) Method() string { return "fake" }
 
-// ZeroAt writes zeroes, as slowly as the setting delay wants it; see
-// hardware.Handle. Faults come before the first byte behind their share.
+// ZeroAt writes zeroes, slowed down by the setting delay; see hardware.Handle. A fault is
+// injected before the first byte after its percentage.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	switch {
 	case !h.writable:
-		return callerFault("%q was opened for reading only", h.dir.contents())
+		return hardware.CallerError("%q was opened for reading only", h.dir.contents())
 	case offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset:
-		return callerFault("%d bytes at %d lie outside a device of %d", n, offset, h.Size())
+		return hardware.CallerError("%d bytes at %d are outside a device of %d", n, offset, h.Size())
 	case offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.Size():
-		return callerFault("%d bytes at %d are no whole blocks of %d", n, offset, hardware.Align)
+		return hardware.CallerError("%d bytes at %d are not whole blocks of %d", n, offset, hardware.Align)
 	}
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
@@ -61,7 +61,7 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		}
 		length := h.limitToFault(offset, min(n, maxWrite))
 		if _, err := h.file.WriteAt(h.zeroes[:length], offset); err != nil {
-			return ioFault(fmt.Sprintf("write %d zeroes at %d of", length, offset), h.dir.contents(), err)
+			return hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", length, offset), h.dir.contents(), err)
 		}
 		offset, n = offset+length, n-length
 		share := float64(length) / float64(h.Size())
@@ -72,11 +72,11 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	return h.injectDue(ctx, offset)
 }
 
-// ReadAt is that of io.ReaderAt. Faults come before the first byte behind their
-// share.
+// ReadAt follows io.ReaderAt. A fault is injected before the first byte after its
+// percentage.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
-		return 0, callerFault("%d is before the start of the device", offset)
+		return 0, hardware.CallerError("%d is before the start of the device", offset)
 	}
 	done := 0
 	for {
@@ -90,7 +90,7 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 		got, err := h.file.ReadAt(p[done:done+int(h.limitToFault(at, min(int64(len(p)-done), h.Size()-at)))], at)
 		done += got
 		if err != nil && !errors.Is(err, io.EOF) {
-			return done, ioFault(fmt.Sprintf("read at %d of", at), h.dir.contents(), err)
+			return done, hardware.IOFault(fmt.Sprintf("read at %d of", at), h.dir.contents(), err)
 		}
 		if got == 0 {
 			return done, io.ErrUnexpectedEOF
@@ -113,13 +113,13 @@ func (h *handle) Flush(ctx context.Context) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	if err := h.file.Sync(); err != nil {
-		return ioFault("flush", h.dir.contents(), err)
+		return hardware.IOFault("flush", h.dir.contents(), err)
 	}
 	return nil
 }
 
-// Check proves again that the contents are the enrolled ones. Faults that are due
-// come here too, for steps that only look.
+// Check proves again that the contents are the enrolled ones. It also injects the faults
+// that are due, for steps that only check.
 func (h *handle) Check(ctx context.Context) error {
 	if err := h.verifyIdentity(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (h *handle) Close() error {
 func (h *handle) verifyIdentity() error {
 	open, err := h.file.Stat()
 	if err != nil {
-		return ioFault("look at", h.dir.contents(), err)
+		return hardware.IOFault("look at", h.dir.contents(), err)
 	}
 	now, err := h.dir.load()
 	if err != nil {
@@ -153,14 +153,13 @@ func (h *handle) verifyIdentity() error {
 		return missing(h.dir, err)
 	}
 	if !os.SameFile(open, named) {
-		return refused(device.CodeIdentityChanged, "bring the enrolled one back, or replace the device",
+		return hardware.Refused(device.CodeIdentityChanged, "put the enrolled device back, or replace the device",
 			"not the enrolled device (path): %q names another file now", h.dir.contents())
 	}
 	return nil
 }
 
-// limitToFault shortens n so that no fault that is still to come lies within
-// [offset, offset+n).
+// limitToFault shortens n so that [offset, offset+n) does not pass the next fault.
 func (h *handle) limitToFault(offset, n int64) int64 {
 	for _, f := range h.faults {
 		if point := f.point(h.Size()); point > offset && point < offset+n && h.state.Faults[f.String()] < f.times {
@@ -170,9 +169,8 @@ func (h *handle) limitToFault(offset, n int64) int64 {
 	return n
 }
 
-// injectDue notes that the step has come to offset, and lets the first fault happen
-// that is due there. It is counted on stable storage before it happens: one that
-// takes the worker down has been, too.
+// injectDue records that the step has reached offset, and injects the first fault that is
+// due there. The fault is counted on stable storage first, because it may kill the worker.
 func (h *handle) injectDue(ctx context.Context, offset int64) error {
 	h.passed = max(h.passed, offset)
 	for _, f := range h.faults {
@@ -189,9 +187,9 @@ func (h *handle) injectDue(ctx context.Context, offset int64) error {
 	return nil
 }
 
-// inject lets one fault happen.
+// inject makes one fault happen.
 func (h *handle) inject(ctx context.Context, f injected) error {
-	message := fmt.Sprintf("injected fault %s, time %d", f, h.state.Faults[f.String()])
+	message := fmt.Sprintf("injected fault %s, occurrence %d", f, h.state.Faults[f.String()])
 	switch f.kind {
 	case hang:
 		<-ctx.Done()
@@ -200,8 +198,7 @@ func (h *handle) inject(ctx context.Context, f injected) error {
 		if err := h.driver.kill(); err != nil {
 			return fmt.Errorf("%s: %w", message, err)
 		}
-		// The signal may reach this thread only after a moment, in which nothing
-		// more may happen.
+		// The signal may take a moment to reach this thread. Nothing may happen until then.
 		<-ctx.Done()
 		return fmt.Errorf("%s: %w", message, ctx.Err())
 	case transient:
@@ -211,7 +208,7 @@ func (h *handle) inject(ctx context.Context, f injected) error {
 	}
 }
 
-// wait lets a time pass unless ctx ends first.
+// wait sleeps for d unless ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -224,9 +221,4 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
-}
-
-// callerFault is the fault of a caller that broke the port's contract.
-func callerFault(format string, args ...any) error {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...)}
 }

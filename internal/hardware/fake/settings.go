@@ -10,22 +10,21 @@ import (
 	"burnish/internal/hardware"
 )
 
-// defaultSize is the size of a device whose settings name none.
+// defaultSize applies where the settings give no size.
 const defaultSize = 64 << 20
 
-// settings are what the operator gave with --set.
+// settings are the values that the operator gave with --set.
 type settings struct {
 	size                  int64
 	serial, vendor, model string
-	// delay is the time that one zero pass over the whole device takes at least; a
-	// part of a pass takes its share.
+	// delay is the minimum duration of a zero pass over the whole device. Part of a pass
+	// takes its share of it.
 	delay     time.Duration
 	eraseNone bool
 	faults    []injected
 }
 
-// parse reads the settings of the device with this name; what it does not know it
-// refuses.
+// parse reads the settings of the device with this name, and refuses unknown ones.
 func parse(name string, given map[string]string) (settings, error) {
 	s := settings{size: defaultSize, serial: serialOf(name), vendor: "Burnish", model: "fake"}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -34,11 +33,11 @@ func parse(name string, given map[string]string) (settings, error) {
 		switch key {
 		case "size":
 			if s.size, err = hardware.ParseSize(value); err != nil {
-				return settings{}, invalid("size: %v", err)
+				return settings{}, hardware.Invalid("size: %v", err)
 			}
 		case "delay":
 			if s.delay, err = time.ParseDuration(value); err != nil || s.delay < 0 {
-				return settings{}, invalid("delay: %q is no time: want one as 200ms or 3s", value)
+				return settings{}, hardware.Invalid("delay: %q is not a valid duration: want one such as 200ms or 3s", value)
 			}
 		case "serial":
 			err = parseText(key, value, &s.serial)
@@ -48,13 +47,11 @@ func parse(name string, given map[string]string) (settings, error) {
 			err = parseText(key, value, &s.model)
 		case "erase":
 			if value != "none" {
-				return settings{}, invalid("erase: %q is not known: want none, or leave it out", value)
+				return settings{}, hardware.Invalid("erase: %q is not allowed: must be none, or left out", value)
 			}
 			s.eraseNone = true
 		case "fault":
 			s.faults, err = parseScript(value)
-		default:
-			return settings{}, invalid("the driver fake knows no setting %q, only delay, erase, fault, model, serial, size and vendor", key)
 		}
 		if err != nil {
 			return settings{}, err
@@ -63,19 +60,19 @@ func parse(name string, given map[string]string) (settings, error) {
 	return s, nil
 }
 
-// parseText takes a value that names of locks and records are made of.
+// parseText reads a value that becomes part of the names of locks and records.
 func parseText(key, value string, into *string) error {
 	odd := func(r rune) bool { return r <= ' ' || r == '/' || r > '~' }
-	// A space inside is what real models have.
+	// Real models contain spaces.
 	if value == "" || strings.TrimSpace(value) != value || strings.IndexFunc(strings.ReplaceAll(value, " ", "_"), odd) >= 0 {
-		return invalid("%s: %q will not do: want printable ASCII without a slash", key, value)
+		return hardware.Invalid("%s: %q is not allowed: want printable ASCII without a slash", key, value)
 	}
 	*into = value
 	return nil
 }
 
-// identity is who the device is; where its contents lie does not belong to it, so
-// that a state directory may be moved.
+// identity is the device's identity. The path of its contents is not part of it, so that a
+// state directory can be moved.
 func (s settings) identity(size int64, now state) device.Identity {
 	serial := s.serial
 	if now.Serial != "" {
@@ -84,7 +81,7 @@ func (s settings) identity(size int64, now state) device.Identity {
 	return device.Identity{Serial: serial, Vendor: s.vendor, Model: s.model, Size: size}
 }
 
-// note is one line for the operator on how the device behaves.
+// note is one line for the operator about the device's behavior.
 func (s settings) note() string {
 	var b strings.Builder
 	b.WriteString("simulated")
@@ -100,7 +97,7 @@ func (s settings) note() string {
 	return b.String()
 }
 
-// faultsOf are the faults of one step.
+// faultsOf gives the faults of one step.
 func (s settings) faultsOf(step string) []injected {
 	var due []injected
 	for _, f := range s.faults {

@@ -67,7 +67,7 @@ func TestWhatTenantsLeave(t *testing.T) {
 		"Opal at rest":         {func(c *nvmesim.Controller) { c.Opal = nvmesim.Opal{Supported: true} }, "", "TCG locking not enabled"},
 		"staged firmware":      {func(c *nvmesim.Controller) { c.Slots.AFI = 2<<4 | 1; c.Slots.Revisions[1] = "EVIL" }, device.CodeFirmwareChanged, `"EVIL" staged in slot 2`},
 		"other firmware":       {func(c *nvmesim.Controller) { c.Firmware = "9.9.9" }, device.CodeFirmwareChanged, `runs firmware "9.9.9"`},
-		"saved features":       {func(c *nvmesim.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features put back: 0x06"},
+		"saved features":       {func(c *nvmesim.Controller) { f := c.Features[6]; f.Saved, f.Current = 0, 0; c.Features[6] = f }, "", "features restored: 0x06"},
 		"no security commands": {func(c *nvmesim.Controller) { c.OACS &^= 1 }, "", "no security commands"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,21 +19,21 @@ import (
 	"burnish/internal/pci"
 )
 
-// controller is one controller whose node is held open as long as its drive is.
+// controller is one NVMe controller. Its device node stays open for as long as it is used.
 type controller struct {
 	*Driver
 	privileged.DevicePath
 	pci pci.Device
-	// drive holds the node open, in this process or in the helper.
+	// drive has the node open, in this process or in the helper.
 	drive privileged.Drive
-	// id is what the controller said last.
+	// id is the latest answer to Identify Controller.
 	id nvmecli.Controller
-	// fence, where there is one, goes to each child that changes something.
+	// fence, if there is one, is passed to each child process that changes the drive.
 	fence *os.File
 	options
 }
 
-// controller opens the controller at the target's address and reads who it is. The
+// controller opens the controller at the target's address and reads its identity. The
 // caller closes it.
 func (d *Driver) controller(ctx context.Context, t hardware.Target, known device.Identity) (_ *controller, err error) {
 	chosen, err := settings(t)
@@ -64,17 +64,17 @@ func (d *Driver) controller(ctx context.Context, t hardware.Target, known device
 		}
 	}()
 	if known.Path != "" && known.Path != address {
-		return nil, hardware.Changed("path", fmt.Sprintf("it was enrolled at %s and this is %s", known.Path, address))
+		return nil, hardware.Changed("path", fmt.Sprintf("enrolled at %s, opened at %s", known.Path, address))
 	}
 	return c, c.readIdentity(ctx)
 }
 
-// findController looks at what is at a PCI address.
+// findController finds the NVMe controller at a PCI address.
 func (d *Driver) findController(address string) (pci.Device, error) {
 	return privileged.FindController(d.sys, address)
 }
 
-// readIdentity asks the controller who it is, through the number that is held.
+// readIdentity reads Identify Controller through the open node.
 func (c *controller) readIdentity(ctx context.Context) error {
 	output, err := c.drive.Read(ctx, privileged.Request{Verb: privileged.IdentifyController})
 	if err != nil {
@@ -84,27 +84,27 @@ func (c *controller) readIdentity(ctx context.Context) error {
 		return err
 	}
 	if c.id.Serial == "" {
-		return hardware.Invalid("the drive at %s tells no serial: it could not be told from another", c.Address)
+		return hardware.Invalid("the drive at %s reports no serial, so it cannot be told from another drive", c.Address)
 	}
 	return nil
 }
 
-// query runs a command that only reads, on the drive that is held. The identity is
-// asked of the kernel's tables: a drive that was swapped has another entry there.
+// query runs a command that only reads. It first compares the serial that the kernel
+// shows: after a swap of drives the kernel shows another one.
 func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, error) {
 	if serial, err := c.Attribute("serial"); err != nil {
 		return nil, err
 	} else if serial != c.id.Serial {
-		return nil, hardware.Changed("serial", fmt.Sprintf("%s says %q and not %q", c.Controller, serial, c.id.Serial))
+		return nil, hardware.Changed("serial", fmt.Sprintf("%s has serial %q, enrolled was %q", c.Controller, serial, c.id.Serial))
 	}
 	return c.drive.Read(ctx, r)
 }
 
-// checkExclusive refuses a drive of whose subsystem another controller is, or may be, part
-// (SAFETY F12): through it somebody else could reach the same namespaces.
+// checkExclusive refuses a drive whose subsystem has, or may have, another controller
+// (F12): somebody else could reach the same namespaces through it.
 func (c *controller) checkExclusive(ctx context.Context) error {
 	shared := func(how string) error {
-		return hardware.Refused(device.CodeTargetShared, "leave the drive one controller", "the drive at %s can be reached by another controller: %s", c.Address, how)
+		return hardware.Refused(device.CodeTargetShared, "leave the drive only one controller", "the drive at %s can be reached through another controller: %s", c.Address, how)
 	}
 	subsystem, err := c.Subsystem()
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *controller) checkExclusive(ctx context.Context) error {
 	if subsystem != "" {
 		entries, err := os.ReadDir(subsystem)
 		if err != nil {
-			return fmt.Errorf("look at the subsystem of %s: %w", c.Controller, err)
+			return fmt.Errorf("list the subsystem of %s: %w", c.Controller, err)
 		}
 		for _, entry := range entries {
 			if name := entry.Name(); isController(name) && name != c.Controller {
@@ -141,14 +141,14 @@ func (c *controller) checkExclusive(ctx context.Context) error {
 	return nil
 }
 
-// isController tells the name of a controller (nvme0) from those of namespaces and paths.
+// isController: name is that of a controller (nvme0), not of a namespace or path.
 func isController(name string) bool {
 	number, ok := strings.CutPrefix(name, "nvme")
 	_, err := strconv.Atoi(number)
 	return ok && err == nil
 }
 
-// estimates asks how long a sanitize takes.
+// estimates reads how long each sanitize takes.
 func (c *controller) estimates(ctx context.Context) (map[device.Operation]time.Duration, error) {
 	log, err := c.sanitizeLog(ctx)
 	if err != nil {
@@ -163,18 +163,18 @@ func (c *controller) estimates(ctx context.Context) (map[device.Operation]time.D
 	return estimates, nil
 }
 
-// digest changes with whatever the kernel shows of a drive: which one it is, which
-// driver it is on, how it is cut. It asks the drive nothing.
+// digest changes whenever sysfs shows another drive, driver or namespace layout. It sends
+// no command to the drive.
 func (d *Driver) digest(dev pci.Device) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, dev.Address, dev.Vendor, dev.Product, dev.Driver, len(dev.Functions))
-	controllers, _ := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", dev.Address, "nvme/nvme*")) // the pattern is right
+	controllers, _ := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", dev.Address, "nvme/nvme*")) // the pattern is valid
 	for _, dir := range controllers {
 		for _, name := range []string{"serial", "model", "firmware_rev", "state", "subsysnqn"} {
-			text, _ := os.ReadFile(filepath.Join(dir, name)) // gone: another digest, which is right
+			text, _ := os.ReadFile(filepath.Join(dir, name)) // a missing file correctly changes the digest
 			fmt.Fprintln(sum, name, strings.TrimSpace(string(text)))
 		}
-		sizes, _ := filepath.Glob(filepath.Join(dir, "nvme*n*/size")) // the pattern is right
+		sizes, _ := filepath.Glob(filepath.Join(dir, "nvme*n*/size")) // the pattern is valid
 		for _, file := range sizes {
 			text, _ := os.ReadFile(file) // as above
 			fmt.Fprintln(sum, filepath.Base(filepath.Dir(file)), strings.TrimSpace(string(text)))
@@ -183,7 +183,7 @@ func (d *Driver) digest(dev pci.Device) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// kernelSerial is the serial that the kernel shows of the drive at an address.
+// kernelSerial is the serial that sysfs shows for the drive at an address.
 func (d *Driver) kernelSerial(address string) string {
 	all, err := filepath.Glob(filepath.Join(d.sys, "bus/pci/devices", address, "nvme/nvme*/serial"))
 	if err != nil || len(all) != 1 {
@@ -191,12 +191,12 @@ func (d *Driver) kernelSerial(address string) string {
 	}
 	text, err := os.ReadFile(all[0])
 	if err != nil {
-		return "" // it is going: what there is to know the enrolment finds out
+		return "" // the drive is being removed; enrollment will report it
 	}
 	return strings.TrimSpace(string(text))
 }
 
-// closeAndJoin closes and adds what went wrong to *err.
+// closeAndJoin closes the drive and joins its error to *err.
 func (c *controller) closeAndJoin(err *error) {
 	if closeErr := c.drive.Close(); closeErr != nil {
 		*err = errors.Join(*err, closeErr)

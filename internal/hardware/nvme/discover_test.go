@@ -29,11 +29,11 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 		code device.Code
 		says string
 	}{
-		"missing":        {filepath.Join(t.TempDir(), "nvme"), device.CodeToolMissing, "cannot be run"},
-		"not to be run":  {os.DevNull, device.CodeToolMissing, "cannot be run"},
+		"missing":        {filepath.Join(t.TempDir(), "nvme"), device.CodeToolMissing, "cannot run nvme-cli"},
+		"not to be run":  {os.DevNull, device.CodeToolMissing, "cannot run nvme-cli"},
 		"broken":         {script("echo libnvme.so.1: no such file >&2; exit 127"), device.CodeToolMissing, "libnvme.so.1"},
 		"too old":        {script("echo nvme version 1.8"), device.CodeToolTooOld, "1.16 or later is needed"},
-		"something else": {script("echo hello"), device.CodeToolOutputInvalid, "it tells no version"},
+		"something else": {script("echo hello"), device.CodeToolOutputInvalid, "no version in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fault(t, tt.code, nvme.New(nvme.Host{Tool: tt.tool}).Init(t.Context()))

@@ -14,28 +14,28 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-// handle is one opened drive with every disk that the kernel makes of it.
+// handle is one opened drive with every disk that the kernel shows for it.
 type handle struct {
 	c        *controller
 	enrolled device.Identity
 	writable bool
 	parts    []part
 	closed   bool
-	// usedWriteZeroes: the drive's own Write Zeroes was used.
+	// usedWriteZeroes: the drive's own Write Zeroes command was used.
 	usedWriteZeroes bool
 }
 
-// part is one claimed namespace and where its bytes begin among the handle's.
+// part is one claimed namespace. Its bytes start at offset at of the handle.
 type part struct {
 	nsid uint32
 	node string
 	disk *block.Disk
 	at   int64
-	// readOnly: the kernel did not let it be opened for writing.
+	// readOnly: the kernel refused to open it for writing.
 	readOnly bool
 }
 
-// interface checks: what a drive can.
+// The optional interfaces of an NVMe drive.
 var (
 	_ hardware.Handle           = (*handle)(nil)
 	_ hardware.Sanitizer        = (*handle)(nil)
@@ -46,8 +46,8 @@ var (
 	_ hardware.ZeroWriter       = (*handle)(nil)
 )
 
-// claim opens every disk of the drive exclusively and keeps it: admin commands alone
-// would pass by a mount (SAFETY F12, measured). A second call opens those that came since.
+// claim opens every disk of the drive exclusively and keeps it open: admin commands alone
+// ignore mounts (F12, measured). A second call opens the disks that appeared since.
 func (h *handle) claim(ctx context.Context) error {
 	disks, err := h.c.Disks()
 	if err != nil {
@@ -61,8 +61,8 @@ func (h *handle) claim(ctx context.Context) error {
 		readOnly := false
 		disk, err := h.c.host.Kernel.Claim(ctx, s.Node, h.writable)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeNotAllowed && h.writable {
-			// A write-protected namespace cannot be opened for writing; Secure ends that, and
-			// where it cannot, Complete and the drive refuse the erase.
+			// A write-protected namespace cannot be opened for writing. Secure ends the
+			// protection; where it cannot, CheckComplete and the drive refuse the erase.
 			readOnly = true
 			disk, err = h.c.host.Kernel.Claim(ctx, s.Node, false)
 		}
@@ -79,7 +79,7 @@ func (h *handle) holds(node string) bool {
 	return slices.ContainsFunc(h.parts, func(p part) bool { return p.node == node })
 }
 
-// release gives up the disks.
+// release closes the disks.
 func (h *handle) release() (err error) {
 	for _, p := range h.parts {
 		err = errors.Join(err, p.disk.Close())
@@ -88,7 +88,7 @@ func (h *handle) release() (err error) {
 	return err
 }
 
-// Size is the bytes of all claimed namespaces; 0 where there is none.
+// Size is the sum of all claimed namespaces.
 func (h *handle) Size() int64 {
 	var size int64
 	for _, p := range h.parts {
@@ -97,7 +97,7 @@ func (h *handle) Size() int64 {
 	return size
 }
 
-// Method says how zeroes were written: by the drive's Write Zeroes, or "o_direct".
+// Method names how zeroes were written: by Write Zeroes, or "o_direct".
 func (h *handle) Method() string {
 	if h.usedWriteZeroes {
 		return block.MethodWriteZeroes
@@ -108,28 +108,28 @@ func (h *handle) Method() string {
 	return "none"
 }
 
-// ZeroAt writes zeroes by ordinary writes; see hardware.Handle.
+// ZeroAt writes zeroes with ordinary writes; see hardware.Handle.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	return h.eachPart(offset, n, func(p part, at, n int64) error { return p.disk.ZeroAt(ctx, at, n) })
 }
 
-// WriteZeroesAt has the drive write the zeroes; see hardware.ZeroWriter. Only a drive
-// that says it can (ONCS bit 3) is asked, and its error is final (SAFETY F16, S2.27).
+// WriteZeroesAt has the drive write the zeroes; see hardware.ZeroWriter. It refuses a drive
+// that does not report Write Zeroes (ONCS bit 3). An error is final (F16, S2.27).
 func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 	if !h.c.id.Capabilities().WriteZeroes {
-		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s has no Write Zeroes (ONCS bit 3)", h.c.Address)
+		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may choose one", "the drive at %s does not support Write Zeroes (ONCS bit 3)", h.c.Address)
 	}
 	h.usedWriteZeroes = true
 	return h.eachPart(offset, n, func(p part, at, n int64) error { return p.disk.WriteZeroes(ctx, at, n) })
 }
 
-// eachPart calls do with the piece of [offset, offset+n) on each disk.
+// eachPart calls do with the part of [offset, offset+n) that is on each disk.
 func (h *handle) eachPart(offset, n int64, do func(p part, at, n int64) error) error {
 	if h.closed {
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset {
-		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf("%d bytes at %d lie outside the %d of the drive at %s", n, offset, h.Size(), h.c.Address)}
+		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf("%d bytes at %d are outside the %d bytes of the drive at %s", n, offset, h.Size(), h.c.Address)}
 	}
 	for _, p := range h.parts {
 		if n == 0 {
@@ -147,7 +147,7 @@ func (h *handle) eachPart(offset, n int64, do func(p part, at, n int64) error) e
 	return nil
 }
 
-// ReadAt reads from the drive, past every cache; see hardware.Handle.
+// ReadAt reads from the drive and bypasses every cache; see hardware.Handle.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if h.closed {
 		return 0, fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
@@ -170,7 +170,7 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	return done, err
 }
 
-// Flush returns once everything written is on the drive's stable storage.
+// Flush returns once everything written is on stable storage.
 func (h *handle) Flush(ctx context.Context) error {
 	for _, p := range h.parts {
 		if err := p.disk.Flush(ctx); err != nil {
@@ -180,8 +180,8 @@ func (h *handle) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Check reads again who the drive is, that it is allowed, alone, and that no disk of it
-// is in use or was made since (SAFETY F11, F12, F13).
+// Check reads the drive's identity again, and proves that it is allowed, exclusive, and
+// that none of its disks is in use or new (F11, F12, F13).
 func (h *handle) Check(ctx context.Context) error {
 	if h.closed {
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
@@ -203,7 +203,7 @@ func (h *handle) Check(ctx context.Context) error {
 	}
 	for _, s := range disks {
 		if !h.holds(s.Node) {
-			return hardware.Busy("%s came to the drive at %s meanwhile", s.Name, h.c.Address)
+			return hardware.Busy("the new disk %s appeared on the drive at %s", s.Name, h.c.Address)
 		}
 	}
 	for _, p := range h.parts {
@@ -214,8 +214,8 @@ func (h *handle) Check(ctx context.Context) error {
 	return nil
 }
 
-// change sends a command that changes the drive: identity and interlocks before it,
-// identity after it, with everything held meanwhile, by the child too (SAFETY F11, F12).
+// change runs a command that changes the drive. It checks identity and interlocks before
+// the command, and identity after it. The command's process holds all locks too (F11, F12).
 func (h *handle) change(ctx context.Context, mayGoOn func() error, r privileged.Request) error {
 	if err := mayGoOn(); err != nil {
 		return err
@@ -229,8 +229,8 @@ func (h *handle) change(ctx context.Context, mayGoOn func() error, r privileged.
 	return h.c.verifyIdentity(ctx, h.enrolled)
 }
 
-// heldFiles are the descriptors that a child keeps which changes the drive: should the
-// worker die, they die with the child (SAFETY F1, F12).
+// heldFiles are the descriptors that a command's process inherits. If the worker dies, they
+// stay open until that process ends (F1, F12).
 func (h *handle) heldFiles() privileged.HeldFiles {
 	held := privileged.HeldFiles{Fence: h.c.fence}
 	for _, p := range h.parts {
@@ -239,7 +239,7 @@ func (h *handle) heldFiles() privileged.HeldFiles {
 	return held
 }
 
-// Close gives everything up.
+// Close closes the disks and the controller.
 func (h *handle) Close() error {
 	if h.closed {
 		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)

@@ -26,9 +26,9 @@ func (h *handle) Health(ctx context.Context) (hardware.Health, error) {
 	}, nil
 }
 
-// Reset resets the controller and waits until the kernel says that it lives again; see
-// hardware.Resetter. Firmware that a tenant has staged would come alive by it, and is
-// refused first (SAFETY F20).
+// Reset resets the controller and waits until the kernel reports it live; see
+// hardware.Resetter. A reset would activate firmware that a tenant staged, so that is
+// refused first (F20).
 func (h *handle) Reset(ctx context.Context) error {
 	if h.c.noReset {
 		return nil
@@ -44,7 +44,7 @@ func (h *handle) Reset(ctx context.Context) error {
 		if err != nil || state == "live" {
 			return false, err
 		}
-		return true, hardware.Refused(device.CodeIO, "look at the drive and at the kernel's log", "the controller %s is %q %s after its reset", h.c.Controller, state, resetTimeout)
+		return true, hardware.Refused(device.CodeIO, "check the drive and the kernel's log", "the controller %s is still %q %s after its reset", h.c.Controller, state, resetTimeout)
 	})
 	if err != nil {
 		return err
@@ -52,5 +52,5 @@ func (h *handle) Reset(ctx context.Context) error {
 	return h.Check(ctx)
 }
 
-// resetTimeout is how long a controller may take to live again.
+// resetTimeout is how long a controller may take until it is live again.
 const resetTimeout = 30 * time.Second

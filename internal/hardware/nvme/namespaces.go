@@ -12,15 +12,15 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-// namespaceLayout is how a drive is cut into namespaces, by its own word.
+// namespaceLayout is the drive's namespaces, as the drive reports them.
 type namespaceLayout struct {
-	// allocated are all that exist, active those of them that this controller shows. A
-	// detached one keeps its bytes through every wipe of the others (measured).
+	// allocated are all namespaces that exist, active those that are attached to this
+	// controller. A detached one keeps its bytes when the others are erased (measured).
 	allocated, active []uint32
 	info              map[uint32]nvmecli.Namespace
 }
 
-// namespaces asks the drive for all of them.
+// namespaces reads all namespaces from the drive.
 func (c *controller) namespaces(ctx context.Context) (namespaceLayout, error) {
 	now := namespaceLayout{info: map[uint32]nvmecli.Namespace{}}
 	var err error
@@ -54,7 +54,7 @@ func (c *controller) listNamespaces(ctx context.Context, which privileged.Verb) 
 	return nvmecli.ParseNamespaceList(output)
 }
 
-// totalBytes is the bytes of all allocated namespaces.
+// totalBytes is the sum of all allocated namespaces.
 func (n namespaceLayout) totalBytes() (int64, error) {
 	var sum int64
 	for _, nsid := range n.allocated {
@@ -67,12 +67,12 @@ func (n namespaceLayout) totalBytes() (int64, error) {
 	return sum, nil
 }
 
-// writeProtected are the write-protected ones.
+// writeProtected lists the write-protected ones.
 func (n namespaceLayout) writeProtected() []uint32 {
 	return slices.DeleteFunc(slices.Clone(n.allocated), func(nsid uint32) bool { return !n.info[nsid].WriteProtected })
 }
 
-// describe tells an operator what is there.
+// describe is for the operator.
 func (n namespaceLayout) describe() string {
 	switch detached := len(n.allocated) - len(n.active); {
 	case len(n.allocated) == 0:
@@ -86,7 +86,7 @@ func (n namespaceLayout) describe() string {
 	}
 }
 
-// classify compares with what the drive was enrolled as (SAFETY F17).
+// classify compares the layout with the enrolled identity (F17).
 func (n namespaceLayout) classify(who device.Identity) device.Layout {
 	if len(n.allocated) == 0 {
 		return device.LayoutNone
@@ -103,9 +103,9 @@ func (n namespaceLayout) classify(who device.Identity) device.Layout {
 	return device.LayoutWhole
 }
 
-// enrolledIdentity says which drive this is. What was enrolled stays: the size that a tenant
-// shall have, the block size, and the firmware, against which a tenant's is compared
-// (SAFETY F20). A namespace's size never tells one drive from another (F11).
+// enrolledIdentity is the drive's identity. From an earlier enrollment it keeps the size
+// that a tenant must get, the block size, and the firmware to compare with (F20). The size
+// of a namespace never distinguishes drives (F11).
 func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity) (device.Identity, error) {
 	who := c.identity()
 	if known != (device.Identity{}) {
@@ -122,7 +122,7 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 		}
 	}
 	if who.BlockSize == 0 {
-		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address whole", c.Address)
+		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address in full", c.Address)
 	}
 	if c.id.Capabilities().ManageNamespaces && who.Capacity > 0 {
 		who.Size = who.Capacity / who.BlockSize * who.BlockSize
@@ -136,19 +136,19 @@ func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity
 	return who, err
 }
 
-// withDefaultFormat is the identity of a drive without any namespace: it gets blocks of
-// 512 bytes, as drives come, where consolidate does not find another format.
+// withDefaultFormat is the identity of a drive without any namespace. It assumes blocks of
+// 512 bytes, the factory format; Consolidate checks that the drive has this format.
 func (c *controller) withDefaultFormat(who device.Identity) (device.Identity, error) {
 	who.BlockSize = 512
 	who.Size = who.Capacity / who.BlockSize * who.BlockSize
 	if who.Size == 0 {
-		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and does not tell its capacity", c.Address)
+		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and reports no capacity", c.Address)
 	}
 	return who, nil
 }
 
-// formats gives the format in use of the lowest namespace, and then all that it could
-// have.
+// formats lists the format in use of the lowest namespace, and after it all formats that
+// this namespace supports.
 func (n namespaceLayout) formats() []nvmecli.Format {
 	if len(n.allocated) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func (n namespaceLayout) formats() []nvmecli.Format {
 	return append([]nvmecli.Format{first.Formats[first.Format]}, first.Formats...)
 }
 
-// identity is the drive as its controller names it.
+// identity is what the controller reports.
 func (c *controller) identity() device.Identity {
 	return device.Identity{
 		Serial: c.id.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: c.id.Model, Firmware: c.id.Firmware,
@@ -165,7 +165,7 @@ func (c *controller) identity() device.Identity {
 	}
 }
 
-// verifyIdentity reads again who the drive is, and compares (SAFETY F11).
+// verifyIdentity reads the identity again and compares it (F11).
 func (c *controller) verifyIdentity(ctx context.Context, enrolled device.Identity) error {
 	if err := c.readIdentity(ctx); err != nil {
 		return err
@@ -178,8 +178,8 @@ func (c *controller) verifyIdentity(ctx context.Context, enrolled device.Identit
 	return nil
 }
 
-// checkFirstEnrollment is what only a first enrolment asks: that nobody uses the drive, and that
-// it holds nothing that its owner may still want (SAFETY F12, F15).
+// checkFirstEnrollment is for a first enrollment only: it proves that nothing uses the
+// drive, and that it holds no data of an owner (F12, F15).
 func (c *controller) checkFirstEnrollment(ctx context.Context, t hardware.Target) (err error) {
 	disks, err := c.Disks()
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *controller) checkFirstEnrollment(ctx context.Context, t hardware.Target
 	return nil
 }
 
-// Layout says how the drive is cut now; see hardware.NamespaceManager.
+// Layout reads the present layout; see hardware.NamespaceManager.
 func (h *handle) Layout(ctx context.Context) (device.Layout, error) {
 	now, err := h.c.namespaces(ctx)
 	if err != nil {
@@ -206,8 +206,8 @@ func (h *handle) Layout(ctx context.Context) (device.Layout, error) {
 	return now.classify(h.enrolled), nil
 }
 
-// CheckComplete proves that the claimed disks are all that a tenant can have written to; see
-// hardware.NamespaceManager.
+// CheckComplete proves that the claimed disks cover everything that a tenant can have
+// written; see hardware.NamespaceManager.
 func (h *handle) CheckComplete(ctx context.Context) error {
 	now, err := h.c.namespaces(ctx)
 	if err != nil {
@@ -221,7 +221,7 @@ func (h *handle) CheckComplete(ctx context.Context) error {
 		return wrong("the drive at %s has no namespace", h.c.Address)
 	}
 	if !slices.Equal(now.allocated, now.active) {
-		return wrong("the drive at %s has %d namespaces and shows %d: a detached one keeps its bytes", h.c.Address, len(now.allocated), len(now.active))
+		return wrong("the drive at %s has %d namespaces, but only %d are attached: a detached one keeps its bytes", h.c.Address, len(now.allocated), len(now.active))
 	}
 	var sum int64
 	for _, nsid := range now.allocated {
@@ -235,26 +235,26 @@ func (h *handle) CheckComplete(ctx context.Context) error {
 		case err != nil:
 			return err
 		case format.Metadata != 0:
-			return wrong("namespace %d of %s keeps %d bytes of metadata with each block, which zeroes do not reach", nsid, h.c.Address, format.Metadata)
+			return wrong("namespace %d of %s has %d bytes of metadata with each block, which zeroes do not overwrite", nsid, h.c.Address, format.Metadata)
 		case bytes != h.parts[at].disk.Size():
-			return wrong("namespace %d of %s has %d bytes, and its disk %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
+			return wrong("namespace %d of %s has %d bytes, but its disk has %d", nsid, h.c.Address, bytes, h.parts[at].disk.Size())
 		case now.info[nsid].WriteProtected:
 			return hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s is write-protected", nsid, h.c.Address)
 		}
 		sum += bytes
 	}
 	if sum <= 0 || sum != h.enrolled.Size || sum != h.Size() {
-		return wrong("the namespaces of %s have %d bytes, and it was enrolled with %d", h.c.Address, sum, h.enrolled.Size)
+		return wrong("the namespaces of %s have %d bytes, enrolled were %d", h.c.Address, sum, h.enrolled.Size)
 	}
 	return nil
 }
 
-// CanConsolidate says whether the drive manages namespaces; see hardware.NamespaceManager.
+// CanConsolidate: the drive supports namespace management; see hardware.NamespaceManager.
 func (h *handle) CanConsolidate() bool { return h.c.id.Capabilities().ManageNamespaces }
 
-// Consolidate makes one namespace of the enrolled size; see hardware.NamespaceManager. A
-// crash between two commands leaves fewer namespaces, or one that is not attached:
-// the next run deletes what is there and begins again.
+// Consolidate makes one namespace of the enrolled size; see hardware.NamespaceManager. After
+// a crash there may be fewer namespaces, or one that is not attached. The next run deletes
+// what is there and starts over.
 func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if !h.CanConsolidate() {
 		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "consolidate its namespaces with the vendor's tool", "the drive at %s cannot manage namespaces (OACS bit 3)", h.c.Address)
@@ -280,7 +280,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(after.allocated) > 0 {
-		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "look at the drive's namespaces", "all namespaces of the drive at %s were deleted and it has %d", h.c.Address, len(after.allocated))
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces", "all namespaces of the drive at %s were deleted, but %d are left", h.c.Address, len(after.allocated))
 	}
 	create := privileged.Request{Verb: privileged.CreateNamespace, Blocks: uint64(h.enrolled.Size / h.enrolled.BlockSize), Format: uint8(format)}
 	if err := h.change(ctx, mayGoOn, create); err != nil {
@@ -291,13 +291,13 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 		return err
 	}
 	if len(made.allocated) != 1 {
-		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "look at the drive's namespaces", "one namespace was made and the drive at %s has %d", h.c.Address, len(made.allocated))
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces", "one namespace was created, but the drive at %s has %d", h.c.Address, len(made.allocated))
 	}
 	attach := privileged.Request{Verb: privileged.AttachNamespace, NSID: made.allocated[0], Controller: h.c.id.ID}
 	if err := h.change(ctx, mayGoOn, attach); err != nil {
 		return err
 	}
-	// The kernel may have made the disk already, and may not; it is claimed next.
+	// The kernel may or may not have created the disk yet. claimNewNamespace waits for it.
 	if err := h.c.verifyIdentity(ctx, h.enrolled); err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	return h.claimNewNamespace(ctx)
 }
 
-// formatIndex finds the LBA format to cut in: the enrolled block size, no metadata.
+// formatIndex finds the LBA format with the enrolled block size and no metadata.
 func (h *handle) formatIndex(ctx context.Context) (int, error) {
 	output, err := h.c.query(ctx, privileged.Request{Verb: privileged.IdentifyNamespace, NSID: privileged.AllNamespaces})
 	if err != nil {
@@ -322,11 +322,11 @@ func (h *handle) formatIndex(ctx context.Context) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, hardware.Refused(device.CodeNamespaceLayoutMismatch, "replace the device", "the drive at %s has no format of %d bytes without metadata", h.c.Address, h.enrolled.BlockSize)
+	return 0, hardware.Refused(device.CodeNamespaceLayoutMismatch, "replace the device", "the drive at %s has no format with %d bytes per block and no metadata", h.c.Address, h.enrolled.BlockSize)
 }
 
-// claimNewNamespace waits until the kernel shows the new namespace, claims it, and proves by
-// reading again that the drive is one whole.
+// claimNewNamespace waits until the kernel shows the new namespace, claims it, and reads
+// the drive again to prove that this one namespace is all there is.
 func (h *handle) claimNewNamespace(ctx context.Context) error {
 	return hardware.Poll(ctx, h.c.timeout, func() (again bool, err error) {
 		err = errors.Join(h.release(), h.claim(ctx))

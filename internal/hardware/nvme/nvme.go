@@ -1,16 +1,15 @@
-// Package nvme erases NVMe drives of any vendor: by the controller's own Sanitize
-// command, by Write Zeroes, or by zeroes written to every namespace. It talks to
-// controllers through nvme-cli alone, and to namespaces through the block devices that
-// the kernel makes of them. No command goes to a drive whose identity was not read just
-// before, on a descriptor that pins the drive's number (SAFETY F11), and none that
-// changes anything goes to one that somebody else could be using (SAFETY F12).
+// Package nvme erases NVMe drives of any vendor: by the controller's own Sanitize command,
+// by Write Zeroes, or by writing zeroes to every namespace. It sends commands to
+// controllers only through nvme-cli, and accesses namespaces through the kernel's block
+// devices. Before each command it reads the drive's identity through a descriptor that
+// pins the drive's number (F11). Before each command that changes something it proves that
+// nobody else can be using the drive (F12).
 //
-// What needs root is package privileged: the controllers' nodes, and the binding of PCI
-// functions. A worker that is root does it itself. Another one has a helper do it, by
-// verbs over a socket: a copy of burnish-worker with the file capabilities
-// cap_sys_admin,cap_dac_override+ep, or setuid root, which BURNISH_NVME_HELPER names
-// (docs/nvme.md, Without root). The worker's user then needs to read and write the
-// drives' namespaces, and nothing of their controllers.
+// What needs root is in package privileged: access to the controllers' nodes, and binding
+// PCI functions. A worker that is root does it itself. Another worker has a helper do it,
+// by verbs over a socket. The helper is a copy of burnish-worker that BURNISH_NVME_HELPER
+// names, with the file capabilities cap_sys_admin,cap_dac_override+ep or setuid root (see
+// docs/nvme.md). The worker's user then needs access to the namespaces only.
 package nvme
 
 import (
@@ -33,29 +32,29 @@ import (
 // Type is the type of the devices of this driver (S2.32).
 const Type = "NVME"
 
-// Host is what the driver needs of its host; the zero Kernel is this machine's.
+// Host is what the driver needs from its host. The zero Kernel is the real one.
 type Host struct {
-	// Allow returns nil if the host's rules let Burnish destroy what is at this PCI
-	// address (SAFETY F13); without it nothing is allowed.
+	// Allow returns nil if the host's rules let Burnish destroy this PCI device (F13).
+	// nil allows nothing.
 	Allow func(pci.Device) error
-	// Specs gives the device_spec in force, by which devices are found (S2.6).
+	// Specs returns the device_spec in force, which also selects the devices to find (S2.6).
 	Specs func() (pci.Specs, error)
-	// Tool is nvme-cli's program; empty is "nvme" in the PATH.
+	// Tool is the path of nvme-cli; empty means "nvme" in the PATH.
 	Tool string
-	// Helper is the program that does what is privileged where this process may not;
-	// empty is none.
+	// Helper is the program that does what this process has no privilege for; empty means
+	// none.
 	Helper string
-	// Kernel is where the kernel shows its tables.
+	// Kernel is where sysfs, procfs and device nodes are.
 	Kernel block.Kernel
 }
 
 // Driver finds and opens NVMe drives by their PCI address.
 type Driver struct {
 	host    Host
-	sys     string // where sysfs is
-	dev     string // where nodes are
+	sys     string // path of sysfs
+	dev     string // directory of device nodes
 	timeout time.Duration
-	// executor carry out what needs privilege; local is those that are this process's.
+	// executor does what needs privilege. local is the one in this process.
 	executor privileged.Executor
 	local    *privileged.Local
 }
@@ -80,13 +79,13 @@ func New(host Host) *Driver {
 // Name is what `enroll --driver` takes.
 func (d *Driver) Name() string { return "nvme" }
 
-// Init refuses a host without nvme-cli, or with one whose output is not understood
-// (S2.3), and one on which nothing may open a controller (S2.67). Faults: tool_missing,
+// Init refuses a host without nvme-cli, with a version whose output is not understood
+// (S2.3), or without the privilege to open a controller (S2.67). Faults: tool_missing,
 // tool_too_old, tool_output_invalid, not_allowed.
 func (d *Driver) Init(ctx context.Context) error {
 	output, err := d.executor.Version(ctx)
 	if f := (*privileged.Failure)(nil); errors.As(err, &f) {
-		return hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host again: nvme version must work", "nvme-cli does not work: %v", f)
+		return hardware.Refused(device.CodeToolMissing, "reinstall nvme-cli on this host, until nvme version works", "nvme-cli does not work: %v", f)
 	}
 	if err != nil {
 		return err
@@ -99,7 +98,7 @@ func (d *Driver) Init(ctx context.Context) error {
 		return err
 	}
 	if d.executor == privileged.Executor(d.local) && !privileged.HasPrivilege() {
-		return hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is set")
+		return hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or set BURNISH_NVME_HELPER (see docs/nvme.md)", "the driver nvme needs root, and no helper is configured")
 	}
 	return nil
 }
@@ -136,8 +135,8 @@ func (d *Driver) Find(_ context.Context) ([]hardware.Found, error) {
 	return found, nil
 }
 
-// Discover looks at the drive at t.Address and changes nothing; see hardware.Driver.
-// The operation is the erase policy's to choose, by the capabilities that it finds.
+// Discover reads the drive at t.Address and changes nothing; see hardware.Driver. The erase
+// policy chooses the operation from the capabilities that it returns.
 func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (found hardware.Discovery, err error) {
 	c, err := d.controller(ctx, t, known)
 	if err != nil {
@@ -175,9 +174,9 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	return found, err
 }
 
-// Open claims every namespace of the enrolled drive and proves that the drive is the
-// enrolled one and nobody else's; see hardware.Driver. What the Handle reads and zeroes
-// are the bytes of all active namespaces, one after the other.
+// Open claims every namespace of the enrolled drive and proves that it is the enrolled one
+// and that nothing else uses it; see hardware.Driver. The Handle's bytes are those of all
+// active namespaces, one after the other.
 func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
 	c, err := d.controller(ctx, t, enrolled)
 	if err != nil {
@@ -198,42 +197,35 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	if err := h.claim(ctx); err != nil {
 		return nil, err
 	}
-	// Once more, with everything in hand.
+	// Check everything once more, now that all is locked and claimed.
 	if err := h.Check(ctx); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
-// options are the driver's settings of one device.
+// options are one device's settings.
 type options struct {
-	// rebind: take the drive back from the guests' driver (S2.60). noReset: never reset
-	// its controller before it is read back.
+	// rebind: take the drive back from the guests' driver (S2.60). noReset: do not reset
+	// the controller before reading it back.
 	rebind, noReset bool
 }
 
-// settings refuses what this driver does not know: a misspelt setting must not pass
-// for a wish that was heard.
+// settings reads the device's settings and refuses unknown ones, so that a misspelled
+// setting is not silently ignored.
 func settings(t hardware.Target) (options, error) {
-	o := options{}
+	if err := t.KnownSettings("rebind", "reset"); err != nil {
+		return options{}, err
+	}
 	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
-		value := t.Settings[key]
-		if value != "yes" && value != "no" {
-			return o, hardware.Invalid("%s is yes or no, not %q", key, value)
-		}
-		switch key {
-		case "rebind":
-			o.rebind = value == "yes"
-		case "reset":
-			o.noReset = value == "no"
-		default:
-			return o, hardware.Invalid("the driver nvme knows no setting %q, only rebind and reset", key)
+		if value := t.Settings[key]; value != "yes" && value != "no" {
+			return options{}, hardware.Invalid("the setting %s must be yes or no, not %q", key, value)
 		}
 	}
-	return o, nil
+	return options{rebind: t.Settings["rebind"] == "yes", noReset: t.Settings["reset"] == "no"}, nil
 }
 
-// checkAllowed asks the host's rules (SAFETY F13).
+// checkAllowed asks the host's rules (F13).
 func (d *Driver) checkAllowed(dev pci.Device) error {
 	if d.host.Allow == nil {
 		return hardware.Refused(device.CodeNotAllowed, "allow it in the host's host.yaml, if it may be destroyed",

@@ -135,7 +135,7 @@ func TestRebindOnlyForASteps(t *testing.T) {
 }
 
 func TestSettingsAreKnownOrRefused(t *testing.T) {
-	for text, want := range map[string]string{"rebind=maybe": "rebind is yes or no", "rebnd=yes": "no setting \"rebnd\"", "rebind=yes": "", "reset=no": ""} {
+	for text, want := range map[string]string{"rebind=maybe": "rebind must be yes or no", "rebnd=yes": "no setting \"rebnd\"", "rebind=yes": "", "reset=no": ""} {
 		t.Run(text, func(t *testing.T) {
 			key, value, _ := cutSetting(text)
 			_, err := settings(hardware.Target{Settings: map[string]string{key: value}})

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// noProgress is SPROG where none is made.
+	// noProgress is the value of SPROG when no sanitize is making progress.
 	noProgress = 65535
-	// mediaVerification is SANS of the media verification state.
+	// mediaVerification is the value of SANS in the media verification state.
 	mediaVerification = 5
 )
 
@@ -23,8 +23,8 @@ func (h *handle) Sanitize(ctx context.Context) (hardware.Sanitize, error) {
 		return hardware.Sanitize{}, err
 	}
 	if log.Running() && log.Progress == noProgress && log.State < 0 {
-		// It runs and gets nowhere: it may wait in media verification, which most versions
-		// of nvme-cli do not tell.
+		// It runs without progress, so it may be in media verification. Most versions of
+		// nvme-cli do not report that state.
 		output, err := h.c.query(ctx, privileged.Request{Verb: privileged.SanitizeState})
 		if err != nil {
 			return hardware.Sanitize{}, asFault(err)
@@ -52,8 +52,7 @@ func (c *controller) sanitizeLog(ctx context.Context) (nvmecli.SanitizeLog, erro
 	return nvmecli.ParseSanitizeLog(output)
 }
 
-// SanitizeCommand is dword 10 of the sanitize by this operation; see
-// hardware.Sanitizer.
+// SanitizeCommand is dword 10 of the sanitize for this operation; see hardware.Sanitizer.
 func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 	switch o {
 	case device.CryptoErase:
@@ -61,13 +60,13 @@ func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 	case device.BlockErase:
 		return privileged.BlockErase, nil
 	}
-	return 0, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: string(o) + " is no sanitize"}
+	return 0, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: string(o) + " is not a sanitize operation"}
 }
 
-// StartSanitize issues the one command; see hardware.Sanitizer.
+// StartSanitize sends the command; see hardware.Sanitizer.
 func (h *handle) StartSanitize(ctx context.Context, o device.Operation) error {
 	if !h.c.id.Capabilities().Supports(o) {
-		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in error a new look may choose one", "the drive at %s cannot do %s (SANICAP)", h.c.Address, o)
+		return hardware.Refused(device.CodeCommandRefused, "clean it by another operation: in state error, a refresh may choose one", "the drive at %s does not support %s (SANICAP)", h.c.Address, o)
 	}
 	action, err := h.SanitizeCommand(o)
 	if err != nil {
@@ -76,10 +75,10 @@ func (h *handle) StartSanitize(ctx context.Context, o device.Operation) error {
 	return h.change(ctx, neverStop, privileged.Request{Verb: privileged.Sanitize, Action: uint8(action)})
 }
 
-// ExitMediaVerification ends the media verification state; see hardware.Sanitizer.
+// ExitMediaVerification leaves the media verification state; see hardware.Sanitizer.
 func (h *handle) ExitMediaVerification(ctx context.Context) error {
 	return h.change(ctx, neverStop, privileged.Request{Verb: privileged.ExitMediaVerification})
 }
 
-// neverStop is the mayGoOn of a caller that has asked.
+// neverStop is the mayGoOn of a caller that checked it already.
 func neverStop() error { return nil }

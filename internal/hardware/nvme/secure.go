@@ -13,16 +13,16 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-// notCovered is what nothing here looks at, for the record (SAFETY F20).
+// notCovered lists, for the record, what is not checked (F20).
 const notCovered = "not covered: boot partitions, RPMB, persistent memory region"
 
-// Secure looks for what a tenant may have left outside of user data, before anything
-// resets the drive; see hardware.SecurityCleaner and SAFETY F20. A second run finds the same.
+// Secure looks for what a tenant left outside user data, before anything resets the drive;
+// see hardware.SecurityCleaner and F20. It can be repeated.
 func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, error) {
 	note, err := h.secure(ctx, mayGoOn)
 	if f, ok := device.AsFault(err); ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeSanitizeRunning) {
-		// What a sanitize keeps off comes after the next one, which the drive refuses while a
-		// namespace is write-protected.
+		// A sanitize that failed or is running prevents this check, which then follows the
+		// next sanitize. The drive refuses that sanitize while a namespace is write-protected.
 		if _, also := h.unprotect(ctx, mayGoOn); also != nil {
 			return "", also
 		}
@@ -46,7 +46,7 @@ func (h *handle) secure(ctx context.Context, mayGoOn func() error) (string, erro
 		return "", err
 	}
 	if len(restored) > 0 {
-		notes = append(notes, "features put back: "+strings.Join(restored, " "))
+		notes = append(notes, "features restored: "+strings.Join(restored, " "))
 	}
 	forgotten, err := h.deleteMetadata(ctx, mayGoOn)
 	if err != nil {
@@ -65,8 +65,8 @@ func (h *handle) secure(ctx context.Context, mayGoOn func() error) (string, erro
 	return strings.Join(append(notes, notCovered), "; "), nil
 }
 
-// checkOpal refuses a drive that somebody has taken for their own by TCG's means: what
-// they locked cannot be erased, and what they own can be locked again.
+// checkOpal refuses a drive that somebody took ownership of by TCG Opal. A locked range
+// cannot be erased, and the owner can lock it again.
 func (c *controller) checkOpal(ctx context.Context) (string, error) {
 	const securityCommands = 1 << 0 // OACS
 	if c.id.OACS&securityCommands == 0 {
@@ -79,7 +79,7 @@ func (c *controller) checkOpal(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", asFault(err)
 	}
-	// Some versions print a line before the bytes, in binary form too.
+	// Some versions print a line before the bytes, even in binary form.
 	found, err := nvmecli.ParseLevel0(output[max(0, len(output)-privileged.OpalLevel0Size):])
 	if err != nil {
 		return "", err
@@ -94,12 +94,12 @@ func (c *controller) checkOpal(ctx context.Context) (string, error) {
 	return "TCG locking not enabled", nil
 }
 
-// checkFirmware refuses a drive that runs another revision than it was enrolled with, or
-// would after its next reset.
+// checkFirmware refuses a drive that runs, or will run after its next reset, another
+// firmware than the enrolled one.
 func (c *controller) checkFirmware(ctx context.Context, enrolled device.Identity) error {
-	const remedy = "have the vendor's firmware flashed, or, if this one is wanted, replace the device by itself"
+	const remedy = "flash the vendor's firmware; if the present one is intended, replace the device by itself"
 	if enrolled.Firmware != "" && c.id.Firmware != enrolled.Firmware {
-		return hardware.Refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q and was enrolled with %q", c.Address, c.id.Firmware, enrolled.Firmware)
+		return hardware.Refused(device.CodeFirmwareChanged, remedy, "the drive at %s runs firmware %q, enrolled was %q", c.Address, c.id.Firmware, enrolled.Firmware)
 	}
 	output, err := c.query(ctx, privileged.Request{Verb: privileged.Firmware})
 	if err != nil {
@@ -110,14 +110,14 @@ func (c *controller) checkFirmware(ctx context.Context, enrolled device.Identity
 		return err
 	}
 	if slots.Next != 0 && slots.Next != slots.Active {
-		return hardware.Refused(device.CodeFirmwareChanged, "commit the present slot again, or have it flashed, before anything resets the drive",
+		return hardware.Refused(device.CodeFirmwareChanged, "commit the present slot again, or flash it, before anything resets the drive",
 			"the drive at %s has firmware %q staged in slot %d for its next reset", c.Address, slots.Revisions[slots.Next], slots.Next)
 	}
 	return nil
 }
 
-// restoreFeatures puts saved features back to the drive's defaults. A feature that the
-// drive does not have, or does not save, is left alone.
+// restoreFeatures sets saved features back to the drive's defaults. It skips a feature that
+// the drive does not have or does not save.
 func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (restored []string, err error) {
 	const saveAndSelect = 1 << 4 // ONCS
 	if h.c.id.ONCS&saveAndSelect == 0 {
@@ -142,14 +142,14 @@ func (h *handle) restoreFeatures(ctx context.Context, mayGoOn func() error) (res
 			return nil, err
 		}
 		if have != want {
-			return nil, hardware.Refused(device.CodeCommandRefused, "look at the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.Address, have, want)
+			return nil, hardware.Refused(device.CodeCommandRefused, "check the drive's features", "feature 0x%02x of the drive at %s stays 0x%x instead of 0x%x", feature, h.c.Address, have, want)
 		}
 		restored = append(restored, fmt.Sprintf("0x%02x", feature))
 	}
 	return restored, nil
 }
 
-// readFeature reads one value of a feature; known is false where the drive has none.
+// readFeature reads one value of a feature. known is false where the drive has none.
 func (c *controller) readFeature(ctx context.Context, feature uint8, which privileged.Verb) (value uint32, known bool, err error) {
 	output, err := c.query(ctx, privileged.Request{Verb: which, Feature: feature})
 	if _, answered := privileged.StatusOf(err); answered {
@@ -162,9 +162,9 @@ func (c *controller) readFeature(ctx context.Context, feature uint8, which privi
 	return value, err == nil, err
 }
 
-// deleteMetadata deletes what hosts wrote into the controller and its active namespaces
-// about themselves; that of a namespace goes with it. A drive without the feature refuses
-// to tell, and has none.
+// deleteMetadata deletes what hosts wrote about themselves into the controller and its
+// active namespaces. A deleted namespace's metadata disappears with it. A drive that does
+// not support the feature answers with an error, and holds none.
 func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forgotten int, err error) {
 	active, err := h.c.listNamespaces(ctx, privileged.ActiveNamespaces)
 	if err != nil {
@@ -194,13 +194,13 @@ func (h *handle) deleteMetadata(ctx context.Context, mayGoOn func() error) (forg
 			return 0, err
 		}
 		if len(types) > 0 {
-			return 0, hardware.Refused(device.CodeCommandRefused, "look at the drive's features", "host metadata (feature 0x%02x) of the drive at %s stays: types %v", place.Feature, h.c.Address, types)
+			return 0, hardware.Refused(device.CodeCommandRefused, "check the drive's features", "host metadata (feature 0x%02x) of the drive at %s cannot be deleted: types %v remain", place.Feature, h.c.Address, types)
 		}
 	}
 	return forgotten, nil
 }
 
-// readMetadata gives the types of the elements of one place.
+// readMetadata gives the types of the elements that one feature holds.
 func (c *controller) readMetadata(ctx context.Context, place privileged.Request) ([]uint8, error) {
 	place.Verb = privileged.HostMetadata
 	output, err := c.query(ctx, place)
@@ -210,20 +210,20 @@ func (c *controller) readMetadata(ctx context.Context, place privileged.Request)
 	if err != nil {
 		return nil, asFault(err)
 	}
-	// Some versions print a line before the bytes, in binary form too.
+	// Some versions print a line before the bytes, even in binary form.
 	return nvmecli.ParseHostMetadata(output[max(0, len(output)-privileged.MetadataSize):])
 }
 
-// unprotect ends the write protection of namespaces: it outlasts who asked for it, and the
-// drive refuses a sanitize as well as zeroes because of it. It comes last: the kernel
-// then looks at the disks again, which it has shown as read-only until now.
+// unprotect ends the write protection of namespaces: it survives the tenant who set it, and
+// the drive refuses a sanitize and zeroes because of it. It is the last check, because the
+// kernel then rescans the disks, which it has shown as read-only until now.
 func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int, err error) {
 	now, err := h.c.namespaces(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, nsid := range now.writeProtected() {
-		if !slices.Contains(now.active, nsid) { // a drive sets features of those alone that it shows
+		if !slices.Contains(now.active, nsid) { // features can only be set on attached namespaces
 			if err := h.change(ctx, mayGoOn, privileged.Request{Verb: privileged.AttachNamespace, NSID: nsid, Controller: h.c.id.ID}); err != nil {
 				return 0, err
 			}
@@ -248,7 +248,7 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 			return 0, hardware.Refused(device.CodeWriteProtected, protectionRemedy, "namespace %d of %s stays write-protected", still[0], h.c.Address)
 		}
 	}
-	// A crash may have come before the kernel looked.
+	// An earlier run may have crashed before the kernel rescanned.
 	if ended == 0 && !slices.ContainsFunc(h.parts, func(p part) bool { return p.readOnly }) {
 		return 0, nil
 	}
@@ -258,13 +258,13 @@ func (h *handle) unprotect(ctx context.Context, mayGoOn func() error) (ended int
 	if err := h.c.drive.Change(ctx, privileged.Request{Verb: privileged.Rescan}, h.enrolled.Serial, h.heldFiles()); err != nil {
 		return 0, asFault(err)
 	}
-	// It looks a while later. A disk that stays read-only keeps off no sanitize.
+	// The rescan takes a while. A disk that stays read-only does not prevent a sanitize.
 	return ended, hardware.Poll(ctx, h.c.timeout, func() (again bool, err error) {
 		err = errors.Join(h.release(), h.claim(ctx))
 		return err != nil || slices.ContainsFunc(h.parts, func(p part) bool { return p.readOnly }), err
 	})
 }
 
-// protectionRemedy is what helps where the drive does not let go: a protection may last
-// until the next power cycle, or for ever.
-const protectionRemedy = "switch the host off and on, then clean it; if it is protected still, retire it"
+// protectionRemedy: a write protection may last until the next power cycle, or be
+// permanent.
+const protectionRemedy = "power-cycle the host, then clean the drive; if it is still protected, retire it"

@@ -21,7 +21,7 @@ import (
 
 // pciDevice is a PCI device that is held by an open descriptor of its configuration space:
 // where the device is taken away, also for another at the same address, that can be read
-// no more (SAFETY F11).
+// no more (F11).
 type pciDevice struct {
 	*Driver
 	pci    pci.Device

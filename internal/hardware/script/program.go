@@ -19,7 +19,7 @@ import (
 )
 
 // program is one of host.yaml's scripts, checked. Its bytes lie in sealed memory: what
-// runs is what was checked, whoever writes to the file meanwhile (SAFETY F13).
+// runs is what was checked, whoever writes to the file meanwhile (F13).
 type program struct {
 	rule       host.Script
 	bytes      *os.File

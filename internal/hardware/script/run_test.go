@@ -22,7 +22,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// SAFETY F22: an exit status alone is no success, and no answer hides a failure.
+// F22: an exit status alone is no success, and no answer hides a failure.
 //
 // F22
 func TestOnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
@@ -165,7 +165,7 @@ func alive(t *testing.T, group int) (pids []string) {
 	return pids
 }
 
-// SAFETY F13: only the program that host.yaml describes runs, whoever writes to its file.
+// F13: only the program that host.yaml describes runs, whoever writes to its file.
 //
 // F13
 func TestOnlyTheProgramThatTheHostDescribes(t *testing.T) {
@@ -340,7 +340,7 @@ func holders(t *testing.T, path string) (pids []string) {
 	return pids
 }
 
-// SAFETY F1: while a verb runs, its device and the fence are held by more than the worker,
+// F1: while a verb runs, its device and the fence are held by more than the worker,
 // also where the program closes what it was given.
 //
 // F1
@@ -364,7 +364,7 @@ func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 	require.Empty(t, holders(t, config))
 }
 
-// SAFETY F1: when a verb has ended nothing that it started runs any more.
+// F1: when a verb has ended nothing that it started runs any more.
 //
 // F1
 func TestNothingOutlivesItsVerb(t *testing.T) {
@@ -383,7 +383,7 @@ func TestNothingOutlivesItsVerb(t *testing.T) {
 	}
 }
 
-// SAFETY F1: the worker is killed. What its program started is ended, and until then the
+// F1: the worker is killed. What its program started is ended, and until then the
 // fence and the device are held; a firmware is written to its end.
 //
 // F1
@@ -459,7 +459,7 @@ func TestOnlyWhoMayGoOn(t *testing.T) {
 	require.ErrorIs(t, err, over)
 }
 
-// SAFETY F9: after an abort nothing is started, whatever was waited for.
+// F9: after an abort nothing is started, whatever was waited for.
 //
 // F9
 func TestNothingIsStartedAfterAnAbort(t *testing.T) {

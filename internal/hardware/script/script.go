@@ -1,7 +1,7 @@
 // Package script has devices erased, verified, reset and flashed by programs of the
 // operator: what only a vendor's own tool can do to a GPU's memory, a NIC or an
 // accelerator (S0.31). The host says which programs there are, and what each must be,
-// byte by byte (allow.scripts of host.yaml, SAFETY F13); a device names one of them with
+// byte by byte (allow.scripts of host.yaml, F13); a device names one of them with
 // --set script=NAME.
 //
 // A program is called with a verb and the device's PCI address, and answers with one
@@ -13,7 +13,7 @@
 //	verify            likewise; so firmware_reflash and pci_reset, where identify offers
 //	                  them
 //
-// Exit status 0 alone is no success (SAFETY F22). Status 75 says that somebody still uses
+// Exit status 0 alone is no success (F22). Status 75 says that somebody still uses
 // the device. identify and verify change nothing, and identify may be called while
 // another verb is at work. Every other verb may be called again after any of them was
 // killed half-way.
@@ -22,8 +22,6 @@ package script
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +34,7 @@ import (
 // Host is what the driver needs of its host.
 type Host struct {
 	// Allow returns nil if the host's rules let Burnish destroy what is at this PCI
-	// address, Scripts gives the programs that they allow now (SAFETY F13); without them
+	// address, Scripts gives the programs that they allow now (F13); without them
 	// nothing is allowed.
 	Allow   func(pci.Device) error
 	Scripts func() (map[string]host.Script, error)
@@ -117,10 +115,8 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 // scriptOf gives the name of the device's program and refuses what this driver does not
 // know: a misspelt setting must not pass for a wish that was heard.
 func scriptOf(t hardware.Target) (string, error) {
-	for _, key := range slices.Sorted(maps.Keys(t.Settings)) {
-		if key != "script" {
-			return "", hardware.Invalid("the driver script knows no setting %q, only script", key)
-		}
+	if err := t.KnownSettings("script"); err != nil {
+		return "", err
 	}
 	name := t.Settings["script"]
 	if name == "" {

@@ -149,7 +149,7 @@ func TestOnlyItsOwnGroupIsAskedFor(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(r.dev, "vfio/7")}, r.opened)
 }
 
-// SAFETY F11: another card, or the same elsewhere, gets no verb that changes anything.
+// F11: another card, or the same elsewhere, gets no verb that changes anything.
 //
 // F11
 func TestOnlyTheEnrolledCard(t *testing.T) {

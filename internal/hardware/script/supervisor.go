@@ -27,7 +27,7 @@ const Subcommand = "script-supervisor"
 // A keeper stands between a worker and a program. It holds the device and its fence until
 // the program and everything that it started have ended, whatever of its descriptors they
 // close (Python's subprocess closes all, and so does sudo) and whether or not the worker
-// lives (SAFETY F1). It is told to end by the end of its standard input, which the
+// lives (F1). It is told to end by the end of its standard input, which the
 // worker's death is, too: that is why it has no death signal of its own, which would
 // leave the program's children alone.
 

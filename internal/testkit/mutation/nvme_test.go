@@ -19,7 +19,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F1", name: "the NVMe helper changes nothing without the fence",
 		file: "internal/hardware/nvme/privileged/server.go",
-		old:  `unix.Flock(int(held.Fence.Fd()), unix.LOCK_EX|unix.LOCK_NB)`,
+		old:  `atomicfile.TryLock(int(held.Fence.Fd()))`,
 		new:  `error(nil)`,
 		pkg:  "./internal/hardware/nvme/privileged", run: "TestTheHelperChangesNothingUnguarded",
 	},
@@ -40,7 +40,7 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F12", name: "the NVMe helper needs the disks opened exclusively",
 		file: "internal/hardware/nvme/privileged/server.go",
-		old: `	return hardware.Busy("%s is not opened exclusively by the caller", node)
+		old: `	return hardware.Busy("the caller has not opened %s exclusively", node)
 `,
 		new: `	return nil
 `,
@@ -107,8 +107,8 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F20", name: "write protection of a detached namespace ends",
 		file: "internal/hardware/nvme/secure.go",
-		old:  `if !slices.Contains(now.active, nsid) { // a drive`,
-		new:  `if false { // a drive`,
+		old:  `if !slices.Contains(now.active, nsid) { // features`,
+		new:  `if false { // features`,
 		pkg:  "./internal/hardware/nvme", run: "TestNothingATenantLeavesKeepsACleanOff",
 	},
 	{

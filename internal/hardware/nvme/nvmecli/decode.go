@@ -1,11 +1,11 @@
-// Package nvmecli reads what nvme-cli prints: the JSON of its commands, its version,
-// and the status in its error text. It runs nothing and knows nothing of a host, so
-// that a client may read a file that an operator saved.
+// Package nvmecli parses the output of nvme-cli: the JSON of its commands, its version, and
+// the status in its error text. It runs nothing and does not touch the host, so that a
+// client can parse a file that an operator saved.
 //
-// Every version prints its own form: a number may be a string, a float or negative, a
-// register may be an object, a warning may stand before the JSON. What is read is told
-// in one form, and what cannot be read is a fault with the code tool_output_invalid, never a
-// zero: a capability or a status that is missing is not one that is absent.
+// Each version of nvme-cli prints its own form: a number can be a string, a float or
+// negative, a register can be an object, and a warning can precede the JSON. All forms
+// give the same result. What cannot be parsed is the fault tool_output_invalid and never a
+// zero: a missing register does not mean that the drive lacks the capability.
 package nvmecli
 
 import (
@@ -22,15 +22,15 @@ import (
 	"burnish/internal/device"
 )
 
-// MaxOutput is how many bytes of a command's output are read; what nvme-cli prints of
-// one device is a few KiB.
+// MaxOutput is the largest output, in bytes, that is parsed. nvme-cli prints only a few KiB
+// about one device.
 const MaxOutput = 1 << 20
 
-// maxStarts bounds how many lines that look like the beginning of JSON are tried.
+// maxStarts limits how many lines that look like the start of JSON are tried.
 const maxStarts = 16
 
-// reader reads the fields of one object. The first thing that is wrong is kept, and
-// everything read after it is zero.
+// reader reads the fields of one object. It keeps the first error; everything read after it
+// is zero.
 type reader struct {
 	command string
 	fields  map[string]any
@@ -54,9 +54,9 @@ func read(command string, output []byte) *reader {
 			r.fields = fields
 			return r
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			// What stands behind it is a part of the object that was cut short, and must
-			// not be taken for the whole.
-			r.fail("the JSON is cut short")
+			// The rest is part of the truncated object, and must not be taken for the
+			// whole.
+			r.fail("the JSON ends unexpectedly")
 			return r
 		}
 	}
@@ -68,9 +68,8 @@ func read(command string, output []byte) *reader {
 	return r
 }
 
-// jsonStarts gives the offsets at which the object may begin: each brace at the start of
-// a line, where nvme-cli puts it and where no inner object is; where there is none,
-// the first brace.
+// jsonStarts lists the offsets where the object may start: each brace at the start of a
+// line, where nvme-cli puts it and where no inner object starts, or else the first brace.
 func jsonStarts(output []byte) []int {
 	var all []int
 	for at := 0; at < len(output) && len(all) < maxStarts; {
@@ -91,14 +90,14 @@ func jsonStarts(output []byte) []int {
 	return all
 }
 
-// fail keeps the first thing that is wrong.
+// fail records the first error.
 func (r *reader) fail(format string, args ...any) {
 	if r.fault != nil {
 		return
 	}
 	message := fmt.Sprintf(format, args...)
 	if said, ok := r.fields["error"].(string); ok {
-		message += "; it says " + quoted(said)
+		message += "; its error is " + quoted(said)
 	}
 	r.fault = &device.Fault{
 		Class: device.Permanent, Code: device.CodeToolOutputInvalid,
@@ -107,7 +106,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// err gives what was wrong, nil where nothing was.
+// err returns the first error.
 func (r *reader) err() error {
 	if r.fault == nil {
 		return nil
@@ -115,7 +114,7 @@ func (r *reader) err() error {
 	return r.fault
 }
 
-// required gives a field that must be there.
+// required reads a field that must exist.
 func (r *reader) required(key string) any {
 	if r.fault != nil {
 		return nil
@@ -127,7 +126,7 @@ func (r *reader) required(key string) any {
 	return v
 }
 
-// uint reads a register of so many bits that must be there.
+// uint reads a register of this many bits that must exist.
 func (r *reader) uint(key string, bits int) uint64 {
 	v := r.required(key)
 	if r.fault != nil {
@@ -136,7 +135,7 @@ func (r *reader) uint(key string, bits int) uint64 {
 	return r.number(key, v, bits)
 }
 
-// optionalUint reads a register that older versions do not print; 0 where it is missing.
+// optionalUint is uint for a register that older versions do not print. It is then 0.
 func (r *reader) optionalUint(key string, bits int) uint64 {
 	if v, ok := r.fields[key]; ok && v != nil && r.fault == nil {
 		return r.number(key, v, bits)
@@ -144,7 +143,7 @@ func (r *reader) optionalUint(key string, bits int) uint64 {
 	return 0
 }
 
-// number reads a value as a register of so many bits.
+// number reads a value as a register of this many bits.
 func (r *reader) number(key string, v any, bits int) uint64 {
 	n, err := numberOf(v, bits)
 	if err != nil {
@@ -153,8 +152,8 @@ func (r *reader) number(key string, v any, bits int) uint64 {
 	return n
 }
 
-// counter reads a 128-bit counter; 0 where it is missing, and one that is larger than
-// 64 bits is the largest there is.
+// counter reads a 128-bit counter. It is 0 if missing, and math.MaxUint64 if larger than 64
+// bits.
 func (r *reader) counter(key string) uint64 {
 	v, ok := r.fields[key]
 	if !ok || v == nil || r.fault != nil {
@@ -170,8 +169,8 @@ func (r *reader) counter(key string) uint64 {
 	return n
 }
 
-// text reads a string for one line, without the spaces and NULs that fill it up; "" where
-// it is missing.
+// text reads a string as one line, without the spaces and NULs that pad it. It is "" if
+// missing.
 func (r *reader) text(key string) string {
 	v, ok := r.fields[key]
 	if !ok || v == nil || r.fault != nil {
@@ -184,8 +183,8 @@ func (r *reader) text(key string) string {
 	return oneLine(strings.TrimFunc(s, func(c rune) bool { return c == 0 || unicode.IsSpace(c) }))
 }
 
-// oneLine gives a device's own words for a log or a terminal: what is no character, or
-// moves the cursor, is "?".
+// oneLine makes a device's text safe for a log or terminal: it replaces control characters
+// and invalid bytes by "?".
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) || c == unicode.ReplacementChar {
@@ -195,8 +194,8 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// device gives the object inside the one whose only key is the device's name; the
-// object itself where the key stands in it.
+// device returns the object that contains key: this one, or the one inside whose only key is
+// the device's name.
 func (r *reader) device(key string) *reader {
 	if r.fault != nil {
 		return r
@@ -214,7 +213,7 @@ func (r *reader) device(key string) *reader {
 			continue
 		}
 		if found != nil {
-			r.fail("it speaks of more than one device")
+			r.fail("it describes more than one device")
 			return r
 		}
 		found = inner
@@ -231,10 +230,10 @@ var (
 	errTooLarge = errors.New("it is too large")
 )
 
-// numberOf reads a whole number of so many bits from any of the forms that nvme-cli
-// has for one: a number, a string with one in decimal or hex, a float without
-// a fraction (128-bit counters up to 2.0), and for 32 bits a negative number, which is
-// an unsigned one printed as signed (2.1 to 2.3).
+// numberOf reads a whole number of this many bits from each form that nvme-cli uses: a
+// number, a string in decimal or hex, a float without a fraction (128-bit counters up to
+// version 2.0), and for 32 bits a negative number, which is an unsigned one printed as
+// signed (2.1 to 2.3).
 func numberOf(v any, bits int) (uint64, error) {
 	var text string
 	switch v := v.(type) {
@@ -285,7 +284,7 @@ func parseUint(text string, base int, limit uint64) (uint64, error) {
 	return n, nil
 }
 
-// describeValue gives a value as it may stand in one line.
+// describeValue writes a value for an error message.
 func describeValue(v any) string {
 	switch v := v.(type) {
 	case json.Number:
@@ -302,7 +301,7 @@ func describeValue(v any) string {
 
 func quoted(text string) string { return strconv.Quote(truncate(text)) }
 
-// truncate cuts what is too long for a line.
+// truncate shortens text to fit in one line.
 func truncate(text string) string {
 	const most = 60
 	if runes := []rune(text); len(runes) > most {

@@ -8,27 +8,27 @@ import (
 
 // Health is the SMART / Health Information log page (02h).
 type Health struct {
-	// CriticalWarning is the byte of that name: bit 0 spare below threshold, 1
-	// temperature, 2 reliability degraded, 3 read only, 4 backup of volatile memory
-	// failed, 5 persistent memory region unreliable.
+	// CriticalWarning bit 0: spare below threshold, 1: temperature, 2: reliability
+	// degraded, 3: read only, 4: backup of volatile memory failed, 5: persistent memory
+	// region unreliable.
 	CriticalWarning uint8
-	// AvailableSpare and SpareThreshold are percent of what was there at first.
+	// AvailableSpare and SpareThreshold are percentages of the original spare capacity.
 	AvailableSpare, SpareThreshold uint8
-	// PercentUsed is the wear by the maker's own estimate; it goes on past 100, to 255.
+	// PercentUsed is the vendor's estimate of wear. It can exceed 100, up to 255.
 	PercentUsed uint8
-	// Kelvin is the composite temperature; 0 where it is not told.
+	// Kelvin is the composite temperature; 0 if not reported.
 	Kelvin uint16
-	// What follows is 0 where it is not told, and the largest number where it is larger.
-	// DataUnitsRead and DataUnitsWritten count 1000 times 512 bytes, BusyMinutes minutes.
+	// The following are 0 if not reported, and the largest number if larger than 64 bits.
+	// DataUnitsRead and DataUnitsWritten count units of 1000 times 512 bytes.
 	DataUnitsRead, DataUnitsWritten          uint64
 	ReadCommands, WriteCommands, BusyMinutes uint64
 	PowerCycles, PowerOnHours                uint64
 	UnsafeShutdowns, MediaErrors, Errors     uint64
 }
 
-// ParseHealth reads the output of `nvme smart-log -o json`. The warning, spare,
-// threshold and wear must be there: a device is not taken for a good one because they
-// are missing. Faults: tool_output_invalid.
+// ParseHealth reads the output of `nvme smart-log -o json`. Warning, spare, threshold and
+// wear must be present, so that a worn device is not taken for a good one. Faults:
+// tool_output_invalid.
 func ParseHealth(output []byte) (Health, error) {
 	r := read("smart-log", output)
 	h := Health{
@@ -43,7 +43,7 @@ func ParseHealth(output []byte) (Health, error) {
 	}
 	warning := r.required("critical_warning")
 	if object, ok := warning.(map[string]any); ok {
-		// 2.11 and 2.12 take the byte apart, and tell it whole beside its bits.
+		// 2.11 and 2.12 print the byte's bits, and beside them the whole value.
 		if warning, ok = object["value"]; !ok {
 			r.fail("critical_warning has no value")
 		}
@@ -61,10 +61,10 @@ func ParseHealth(output []byte) (Health, error) {
 type Firmware struct {
 	// Active is the slot that the running revision was loaded from: AFI bits 2:0.
 	Active int
-	// Next is the slot that the next reset activates: AFI bits 6:4; 0 where none is
-	// staged (SAFETY F20).
+	// Next is the slot that the next reset activates: AFI bits 6:4; 0 if none is staged
+	// (F20).
 	Next int
-	// Revisions is what lies in each slot. The revision that runs is Controller's.
+	// Revisions is the firmware in each slot. The running revision is Controller.Firmware.
 	Revisions map[int]string
 }
 
@@ -88,8 +88,8 @@ func ParseFirmware(output []byte) (Firmware, error) {
 			r.fail("there is no slot %s", quoted(name))
 			break
 		}
-		// "2314885530819505713 (1.0.....)": in the number the eight bytes are whole, in
-		// the parentheses spaces became dots.
+		// "2314885530819505713 (1.0.....)": the number holds all eight bytes; in the
+		// parentheses spaces became dots.
 		number := v
 		if text, ok := v.(string); ok {
 			number, _, _ = strings.Cut(text, " ")

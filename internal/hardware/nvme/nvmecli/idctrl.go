@@ -2,18 +2,18 @@ package nvmecli
 
 import "burnish/internal/device"
 
-// Controller is what `nvme id-ctrl` tells of a controller: the Identify Controller
-// data structure (NVM Express Base Specification, Identify command, CNS 01h). Text is
-// without the spaces that fill it up, and empty where a version does not print it.
+// Controller is the output of `nvme id-ctrl`: the Identify Controller data structure (NVM
+// Express Base Specification, Identify command, CNS 01h). Text is without padding, and
+// empty if a version does not print it.
 type Controller struct {
-	Vendor    uint16 // VID, as PCI has it
+	Vendor    uint16 // VID, the PCI vendor
 	Serial    string // SN
 	Model     string // MN
-	Firmware  string // FR: the revision that runs
+	Firmware  string // FR: the running revision
 	Subsystem string // SUBNQN
-	// ID is CNTLID, which attaching a namespace asks for.
+	// ID is CNTLID, needed to attach a namespace.
 	ID uint16
-	// CMIC bit 1: the subsystem may have a second controller (SAFETY F12).
+	// CMIC bit 1: the subsystem may have a second controller (F12).
 	CMIC uint8
 	// OACS bit 1 is format, bit 2 firmware, bit 3 namespace management.
 	OACS uint16
@@ -25,16 +25,15 @@ type Controller struct {
 	FNA uint8
 	// FirmwareSlots is FRMW.
 	FirmwareSlots uint8
-	// Namespaces is NN, the highest number that a namespace may have; it does not tell
-	// how many there are.
+	// Namespaces is NN, the highest possible namespace number, not the number of
+	// namespaces.
 	Namespaces uint32
-	// Capacity is TNVMCAP, Unallocated UNVMCAP, in bytes; 0 where the controller does
-	// not tell.
+	// Capacity is TNVMCAP, Unallocated UNVMCAP, in bytes; 0 if not reported.
 	Capacity, Unallocated uint64
 }
 
-// ParseController reads the output of `nvme id-ctrl -o json`. SANICAP, ONCS and OACS
-// must be there: what a device can do is not guessed. Faults: tool_output_invalid.
+// ParseController reads the output of `nvme id-ctrl -o json`. SANICAP, ONCS and OACS must be
+// present, so that no capability is guessed. Faults: tool_output_invalid.
 func ParseController(output []byte) (Controller, error) {
 	r := read("id-ctrl", output)
 	c := Controller{
@@ -50,8 +49,7 @@ func ParseController(output []byte) (Controller, error) {
 	return c, nil
 }
 
-// Capabilities gives what the controller says that it can do about data (S2.11 to
-// S2.14).
+// Capabilities are those for erasing, as the controller reports them (S2.11 to S2.14).
 func (c Controller) Capabilities() device.Capabilities {
 	return device.Capabilities{
 		CryptoErase: c.SANICAP&(1<<0) != 0, BlockErase: c.SANICAP&(1<<1) != 0,

@@ -8,27 +8,27 @@ import (
 
 // Format is one LBA format of a namespace.
 type Format struct {
-	// BlockSize is a block's data in bytes, 0 where the format is not to be used (LBADS).
+	// BlockSize is the number of data bytes in a block; 0 if the format is unusable (LBADS).
 	BlockSize int64
-	// Metadata is a block's metadata in bytes (MS). A kernel shows no usable disk for
-	// most formats that have some.
+	// Metadata is the number of metadata bytes in a block (MS). The kernel shows no usable
+	// disk for most formats with metadata.
 	Metadata uint16
 }
 
-// Namespace is what `nvme id-ns` tells of a namespace: the Identify Namespace data
-// structure (NVM Command Set Specification, CNS 00h).
+// Namespace is the output of `nvme id-ns`: the Identify Namespace data structure (NVM
+// Command Set Specification, CNS 00h).
 type Namespace struct {
-	// Blocks is NSZE, Capacity NCAP and Used NUSE, in blocks. A namespace that is not
-	// active has no blocks.
+	// Blocks is NSZE, Capacity NCAP and Used NUSE, in blocks. An inactive namespace has no
+	// blocks.
 	Blocks, Capacity, Used uint64
-	// Format is the index in Formats of the one that is in use.
+	// Format is the index in Formats of the format in use.
 	Format  int
 	Formats []Format
-	// Shared: NMIC bit 0, another controller may reach it.
+	// Shared: another controller may reach it (NMIC bit 0).
 	Shared bool
 	// WriteProtected: NSATTR bit 0.
 	WriteProtected bool
-	// NGUID and EUI64 are as printed; all zeroes where the namespace has none.
+	// NGUID and EUI64 are as printed; all zeroes if the namespace has none.
 	NGUID, EUI64 string
 }
 
@@ -43,20 +43,20 @@ func ParseNamespace(output []byte) (Namespace, error) {
 	flbas := r.uint("flbas", 8)
 	list, ok := r.required("lbafs").([]any)
 	if !ok {
-		r.fail("lbafs is no list")
+		r.fail("lbafs is not a list")
 	}
 	for _, item := range list {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			r.fail("lbafs has something that is no format")
+			r.fail("lbafs has an element that is not a format")
 			break
 		}
 		one := &reader{command: r.command, fields: fields}
 		format := Format{Metadata: uint16(one.uint("ms", 16))}
-		// Below 512 bytes a format is not to be used, and none has blocks of GiB.
+		// A format below 512 bytes is unusable, and no block has a GiB.
 		switch shift := one.uint("ds", 8); {
 		case shift > 30:
-			one.fail("ds is %d: no block is as large", shift)
+			one.fail("ds is %d: no block is that large", shift)
 		case shift >= 9:
 			format.BlockSize = 1 << shift
 		}
@@ -66,13 +66,13 @@ func ParseNamespace(output []byte) (Namespace, error) {
 		}
 		n.Formats = append(n.Formats, format)
 	}
-	// Bits 3:0 of FLBAS, and 6:5 above them where there are more than 16 formats.
+	// FLBAS bits 3:0, and above them bits 6:5 if there are more than 16 formats.
 	n.Format = int(flbas & 0xf)
 	if len(n.Formats) > 16 {
 		n.Format |= int(flbas>>5&3) << 4
 	}
 	if n.Format >= len(n.Formats) {
-		r.fail("flbas names format %d of %d", n.Format, len(n.Formats))
+		r.fail("flbas selects format %d of %d", n.Format, len(n.Formats))
 	}
 	if err := r.err(); err != nil {
 		return Namespace{}, err
@@ -80,8 +80,8 @@ func ParseNamespace(output []byte) (Namespace, error) {
 	return n, nil
 }
 
-// Bytes gives the namespace's size in bytes: 0 where it has no blocks. A namespace
-// with blocks of no size is a fault (SAFETY F17). Faults: tool_output_invalid.
+// Bytes is the namespace's size; 0 if it has no blocks. Blocks without a size are a fault
+// (F17). Faults: tool_output_invalid.
 func (n Namespace) Bytes() (int64, error) {
 	if n.Blocks == 0 {
 		return 0, nil
@@ -90,30 +90,30 @@ func (n Namespace) Bytes() (int64, error) {
 	r := &reader{command: "id-ns"}
 	switch {
 	case size == 0:
-		r.fail("the namespace has %d blocks of no size", n.Blocks)
+		r.fail("the namespace has %d blocks without a size", n.Blocks)
 	case n.Blocks > uint64(math.MaxInt64/size):
-		r.fail("the namespace has %d blocks of %d bytes, more than a device can hold", n.Blocks, size)
+		r.fail("the namespace has %d blocks of %d bytes, more than any device", n.Blocks, size)
 	default:
 		return int64(n.Blocks) * size, nil
 	}
 	return 0, r.err()
 }
 
-// maxListed is how many namespaces one list can hold.
+// maxListed is the capacity of one list.
 const maxListed = 1024
 
-// ParseNamespaceList reads the output of `nvme list-ns -o json`, with --all of the
-// allocated ones: their numbers in rising order, none twice; empty, not nil, where
-// there are none. A full list, behind which more may come, is a fault: what is not
-// listed would not be erased (SAFETY F17). Faults: tool_output_invalid.
+// ParseNamespaceList reads the output of `nvme list-ns -o json`, also with --all: the
+// namespaces' numbers in rising order without duplicates; empty, not nil, if there are
+// none. A full list is a fault, because more may follow, and what is not listed would not be
+// erased (F17). Faults: tool_output_invalid.
 func ParseNamespaceList(output []byte) ([]uint32, error) {
 	r := read("list-ns", output)
 	list, ok := r.required("nsid_list").([]any)
 	if !ok {
-		r.fail("nsid_list is no list")
+		r.fail("nsid_list is not a list")
 	}
 	if len(list) >= maxListed {
-		r.fail("%d namespaces are listed, and there may be more", len(list))
+		r.fail("it lists %d namespaces, and there may be more", len(list))
 	}
 	ids := make([]uint32, 0, len(list))
 	for _, item := range list {
@@ -125,13 +125,13 @@ func ParseNamespaceList(output []byte) ([]uint32, error) {
 		}
 		id := uint32(r.number("nsid", item, 32))
 		if id == 0 || id == math.MaxUint32 {
-			r.fail("nsid is %d: no namespace has this number", id)
+			r.fail("nsid is %d, which is not a valid number", id)
 		}
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	if len(slices.Compact(slices.Clone(ids))) != len(ids) {
-		r.fail("nsid_list names a namespace twice")
+		r.fail("nsid_list has a duplicate")
 	}
 	if err := r.err(); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// SanitizeStatus is what became of the most recent sanitize: SSTAT bits 2:0.
+// SanitizeStatus is the status of the most recent sanitize: SSTAT bits 2:0.
 type SanitizeStatus uint8
 
 // The statuses (NVM Express Base Specification, Sanitize Status log page).
@@ -17,47 +17,47 @@ const (
 	SanitizeDone          SanitizeStatus = 1
 	SanitizeInProgress    SanitizeStatus = 2
 	SanitizeFailed        SanitizeStatus = 3
-	SanitizeDoneNoDealloc SanitizeStatus = 4 // done, although nothing should have been deallocated
+	SanitizeDoneNoDealloc SanitizeStatus = 4 // done, but blocks were deallocated against the request
 )
 
-// NoEstimate is an estimate that the controller does not give.
+// NoEstimate: the controller gives no estimate.
 const NoEstimate time.Duration = -1
 
 // SanitizeLog is the Sanitize Status log page (81h).
 type SanitizeLog struct {
-	// Progress is SPROG, in 65,536ths. It is 65,535 when no sanitize ever ran, when it
-	// is done and when it failed: alone it never means success.
+	// Progress is SPROG, in 65,536ths. It is 65,535 if no sanitize ever ran, and after one
+	// is done or has failed, so it never proves success by itself.
 	Progress uint16
-	// Status is SSTAT bits 2:0. Done is not proof of whose sanitize it was (SAFETY F18).
+	// Status is SSTAT bits 2:0. Done does not prove whose sanitize it was (F18).
 	Status SanitizeStatus
-	// GlobalErased is SSTAT bit 8: nothing was written since the last sanitize that
-	// was done, or since the device was made.
+	// GlobalErased is SSTAT bit 8: nothing was written since the last completed sanitize,
+	// or since the device was made.
 	GlobalErased bool
-	// Passes is SSTAT bits 7:3, of an overwrite.
+	// Passes is SSTAT bits 7:3, the completed passes of an overwrite.
 	Passes uint8
-	// CDW10 is SCDW10, command dword 10 of the sanitize that the status speaks of.
+	// CDW10 is SCDW10, command dword 10 of the sanitize that the status describes.
 	CDW10 uint32
-	// How long each operation takes, by the controller's own estimate; or Unknown.
+	// The controller's estimate of each operation's duration, or NoEstimate.
 	Overwrite, BlockErase, CryptoErase                            time.Duration
 	OverwriteNoDealloc, BlockEraseNoDealloc, CryptoEraseNoDealloc time.Duration
-	// State is SANS, the sanitize state; -1 where nvme-cli does not print it, as most
-	// versions do not. 5 is media verification, to be left before anything else.
+	// State is SANS, the sanitize state, or -1 if nvme-cli does not print it, as in most
+	// versions. 5 is media verification, which must be left before anything else.
 	State int
 }
 
-// Done says that a sanitize was completed: whichever it was.
+// Done: a sanitize was completed, whichever it was.
 func (l SanitizeLog) Done() bool {
 	return l.Status == SanitizeDone || l.Status == SanitizeDoneNoDealloc
 }
 
-// Running says that a sanitize is at work.
+// Running: a sanitize is in progress.
 func (l SanitizeLog) Running() bool { return l.Status == SanitizeInProgress }
 
-// codedText is how nvme-cli tells a code with its meaning: "(2) Sanitize in Progress."
+// codedText is a code with its meaning, as in "(2) Sanitize in Progress."
 var codedText = regexp.MustCompile(`^\((\d{1,3})\) `)
 
-// ParseSanitizeLog reads the output of `nvme sanitize-log -o json`, of 3.0's
-// `nvme log sanitize` too. A status that the specification has no name for is a fault.
+// ParseSanitizeLog reads the output of `nvme sanitize-log -o json`, and of `nvme log
+// sanitize` of version 3.0. A status that the specification does not define is a fault.
 // Faults: tool_output_invalid.
 func ParseSanitizeLog(output []byte) (SanitizeLog, error) {
 	r := read("sanitize-log", output).device("sstat")
@@ -74,7 +74,7 @@ func ParseSanitizeLog(output []byte) (SanitizeLog, error) {
 		}
 	}
 	if l.Status > SanitizeDoneNoDealloc {
-		r.fail("status %d is none that is known", l.Status)
+		r.fail("status %d is not defined", l.Status)
 	}
 	if _, ok := r.fields["cdw10info"]; ok {
 		l.CDW10 = uint32(r.uint("cdw10info", 32))
@@ -97,8 +97,8 @@ func ParseSanitizeLog(output []byte) (SanitizeLog, error) {
 	return l, nil
 }
 
-// parseStatus reads SSTAT from the object that nvme-cli makes of it. The code stands
-// in a text under the key "status", in 2.7 and 2.8 under the text itself.
+// parseStatus reads SSTAT from an object. The code is in a text: under the key "status", or,
+// in 2.7 and 2.8, in the key.
 func (l *SanitizeLog) parseStatus(r *reader, sstat map[string]any) {
 	found := false
 	for _, v := range sstat {
@@ -131,7 +131,7 @@ func (l *SanitizeLog) parseStatus(r *reader, sstat map[string]any) {
 	r.fault = cmp.Or(r.fault, inner.fault)
 }
 
-// estimate reads a time in seconds; all bits set, or missing, is Unknown.
+// estimate reads a time in seconds. All bits set, or missing, is NoEstimate.
 func (r *reader) estimate(key string) time.Duration {
 	if v, ok := r.fields[key]; !ok || v == nil {
 		return NoEstimate
@@ -143,13 +143,13 @@ func (r *reader) estimate(key string) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// ParseSanitizeState reads SANS, the sanitize state, from the raw log page 81h.
-// Faults: tool_output_invalid.
+// ParseSanitizeState reads SANS, the sanitize state, from the raw log page 81h. Faults:
+// tool_output_invalid.
 func ParseSanitizeState(page []byte) (int, error) {
 	const at = 36
 	if len(page) <= at {
 		r := &reader{command: "get-log"}
-		r.fail("%d bytes are no Sanitize Status log", len(page))
+		r.fail("%d bytes are not a Sanitize Status log", len(page))
 		return 0, r.err()
 	}
 	return int(page[at] & 7), nil

@@ -16,10 +16,10 @@ func ParseControllerList(output []byte) ([]uint16, error) {
 	r := read("list-ctrl", output)
 	list, ok := r.required("ctrl_list").([]any)
 	if !ok {
-		r.fail("ctrl_list is no list")
+		r.fail("ctrl_list is not a list")
 	}
 	if len(list) >= most {
-		r.fail("%d controllers are listed, and there may be more", len(list))
+		r.fail("it lists %d controllers, and there may be more", len(list))
 	}
 	ids := make([]uint16, 0, len(list))
 	for _, item := range list {
@@ -37,28 +37,28 @@ func ParseControllerList(output []byte) ([]uint16, error) {
 	return ids, nil
 }
 
-// Locking is the locking feature of a drive that follows TCG (TCG Storage Architecture
-// Core Specification, Level 0 Discovery, feature 0002h).
+// Locking is the Locking feature of TCG (TCG Storage Architecture Core Specification, Level
+// 0 Discovery, feature 0002h).
 type Locking struct {
-	// Supported: the drive can be locked. Enabled: somebody has activated that, and owns
-	// the drive. Locked: some of it cannot be read or written now. ShadowMBR: the drive
-	// shows another content than its own at start.
+	// Supported: the drive can be locked. Enabled: locking was activated, and the drive has
+	// an owner. Locked: a range cannot be read or written now. ShadowMBR: at start the
+	// drive shows other content than its own.
 	Supported, Enabled, Locked, ShadowMBR bool
 }
 
-// ParseLevel0 reads a Level 0 Discovery answer, as `nvme security-recv --raw-binary`
-// prints it. A drive without the feature gives the zero Locking. Faults: tool_output_invalid.
+// ParseLevel0 reads a Level 0 Discovery answer, as `nvme security-recv --raw-binary` prints
+// it. A drive without the feature gives the zero Locking. Faults: tool_output_invalid.
 func ParseLevel0(output []byte) (Locking, error) {
 	const header, lockingFeature = 48, 0x0002
 	r := &reader{command: "security-recv"}
 	if len(output) < header {
-		r.fail("%d bytes are no Level 0 Discovery", len(output))
+		r.fail("%d bytes are not a Level 0 Discovery", len(output))
 		return Locking{}, r.err()
 	}
-	// The length does not count its own four bytes.
+	// The length field does not count its own four bytes.
 	length := uint64(binary.BigEndian.Uint32(output)) + 4
 	if length < header || length > uint64(len(output)) {
-		if len(bytes.Trim(output, "\x00")) == 0 { // nothing answered at this protocol
+		if len(bytes.Trim(output, "\x00")) == 0 { // this security protocol is not supported
 			return Locking{}, nil
 		}
 		r.fail("a Level 0 Discovery of %d bytes in %d", length, len(output))
@@ -87,14 +87,14 @@ func ParseLevel0(output []byte) (Locking, error) {
 	return Locking{}, nil
 }
 
-// ParseHostMetadata reads what a host wrote into a controller or a namespace, as `nvme
-// get-feature --raw-binary` prints the features 0x7d to 0x7f, and gives the types of the
-// elements, each once (NVMe Base Specification, Host Metadata). Faults: tool_output_invalid.
+// ParseHostMetadata reads one of the features 0x7d to 0x7f, as `nvme get-feature
+// --raw-binary` prints it, and lists the types of its elements without duplicates (NVMe Base
+// Specification, Host Metadata). Faults: tool_output_invalid.
 func ParseHostMetadata(output []byte) ([]uint8, error) {
 	const header, descriptor = 2, 4
 	r := &reader{command: "get-feature"}
 	if len(output) < header {
-		r.fail("%d bytes are no host metadata", len(output))
+		r.fail("%d bytes are not host metadata", len(output))
 		return nil, r.err()
 	}
 	var types []uint8
@@ -113,8 +113,8 @@ func ParseHostMetadata(output []byte) ([]uint8, error) {
 
 var featureValue = regexp.MustCompile(`(?i)value:\s*(0x[0-9a-f]{1,8}|[0-9]{1,10})\s*$`)
 
-// ParseFeature reads dword 0 of the answer from what `nvme get-feature` prints in its
-// first line. Faults: tool_output_invalid.
+// ParseFeature reads the value from the first line that `nvme get-feature` prints. Faults:
+// tool_output_invalid.
 func ParseFeature(output []byte) (uint32, error) {
 	r := &reader{command: "get-feature"}
 	if len(output) > MaxOutput {
@@ -129,7 +129,7 @@ func ParseFeature(output []byte) (uint32, error) {
 	}
 	n, err := strconv.ParseUint(string(found[1]), 0, 64)
 	if err != nil || n > math.MaxUint32 {
-		r.fail("%s is no value", quoted(string(found[1])))
+		r.fail("%s is not a valid value", quoted(string(found[1])))
 		return 0, r.err()
 	}
 	return uint32(n), nil

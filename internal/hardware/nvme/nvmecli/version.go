@@ -9,14 +9,14 @@ import (
 	"burnish/internal/device"
 )
 
-// Version is nvme-cli's own.
+// Version is the version of nvme-cli.
 type Version struct {
 	Major, Minor int
-	// Text is as it was printed: "2.3", "3.0-rc.1".
+	// Text is the version as printed: "2.3", "3.0-rc.1".
 	Text string
 }
 
-// MinVersion is the oldest version whose output is understood.
+// MinVersion is the oldest version whose output can be parsed.
 var MinVersion = Version{Major: 1, Minor: 16, Text: "1.16"}
 
 var versionLine = regexp.MustCompile(`(?m)^nvme version ((\d{1,4})\.(\d{1,4})[!-~]{0,40})`)
@@ -30,7 +30,7 @@ func ParseVersion(output []byte) (Version, error) {
 	}
 	found := versionLine.FindSubmatch(output)
 	if found == nil {
-		r.fail("it tells no version: %s", quoted(string(output)))
+		r.fail("no version in %s", quoted(string(output)))
 		return Version{}, r.err()
 	}
 	major, _ := strconv.Atoi(string(found[2])) // at most four digits
@@ -38,7 +38,7 @@ func ParseVersion(output []byte) (Version, error) {
 	return Version{Major: major, Minor: minor, Text: string(found[1])}, nil
 }
 
-// Check refuses a version that is older than Oldest. Faults: tool_too_old.
+// Check refuses a version older than MinVersion. Faults: tool_too_old.
 func (v Version) Check() error {
 	if cmp.Or(cmp.Compare(v.Major, MinVersion.Major), cmp.Compare(v.Minor, MinVersion.Minor)) >= 0 {
 		return nil
@@ -46,15 +46,15 @@ func (v Version) Check() error {
 	return &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodeToolTooOld,
 		Message: fmt.Sprintf("nvme-cli is version %s, and %s or later is needed", v.Text, MinVersion.Text),
-		Remedy:  "install a later nvme-cli on this host",
+		Remedy:  "install a newer nvme-cli on this host",
 	}
 }
 
-// Status is the status that a controller answered a command with: type and code,
-// without the bits More and Do Not Retry.
+// Status is a controller's answer to a command: status type and code, without the bits More
+// and Do Not Retry.
 type Status uint16
 
-// The statuses that a caller looks for (NVM Express Base Specification, Status Code).
+// The statuses that callers check (NVM Express Base Specification, Status Code).
 const (
 	StatusInvalidOpcode      Status = 0x01
 	StatusInvalidField       Status = 0x02
@@ -64,8 +64,8 @@ const (
 	StatusSanitizeInProgress Status = 0x1d
 	StatusOutOfRange         Status = 0x80
 	StatusInvalidFirmware    Status = 0x107
-	// The firmware was committed, although nvme-cli fails; it takes a reset of the
-	// controller or of the subsystem until it runs.
+	// The firmware was committed, although nvme-cli fails. It runs after a reset of the
+	// controller or of the subsystem.
 	StatusNeedsReset           Status = 0x10b
 	StatusNeedsSubsystemReset  Status = 0x110
 	StatusNoCapacity           Status = 0x115
@@ -79,9 +79,9 @@ var (
 	statusCode = regexp.MustCompile(`\(0x([0-9a-fA-F]{1,8})\)`)
 )
 
-// ParseStatus finds the controller's status in what nvme-cli wrote to stderr. The words
-// differ by version, so only the hex in the line's last parentheses counts. False: the
-// controller did not answer; the error is one of the host.
+// ParseStatus finds the controller's status in the stderr of nvme-cli. The text differs
+// between versions, so only the hex in the line's last parentheses counts. ok is false if
+// the controller did not answer, because the error is the host's.
 func ParseStatus(stderr []byte) (Status, bool) {
 	if len(stderr) > MaxOutput {
 		return 0, false

@@ -19,21 +19,21 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-// readTimeout bounds a command that only reads; it is longer than the kernel's own
-// time-out of an admin command. One that changes something is waited for: what the
-// drive does cannot be taken back by not waiting.
+// readTimeout bounds a command that only reads. It is longer than the kernel's own
+// time-out of an admin command. A command that changes something has no time-out: giving
+// up on it would not stop the drive.
 const readTimeout = 90 * time.Second
 
-// Failure is a command of nvme-cli that ended badly. Its own words are kept short.
+// Failure is a command of nvme-cli that failed. Its error text is kept short.
 type Failure struct {
 	Command string `json:"command"`
-	// Status is the controller's answer, where it gave one.
+	// Status is the controller's answer. Answered: there was one.
 	Status   nvmecli.Status `json:"status,omitempty"`
 	Answered bool           `json:"answered,omitempty"`
 	Text     string         `json:"text,omitempty"`
 }
 
-// Error gives the command and what was said.
+// Error names the command and its error.
 func (f *Failure) Error() string {
 	if f.Answered {
 		return fmt.Sprintf("the drive refused %s (status 0x%x)", f.Command, uint16(f.Status))
@@ -41,7 +41,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("nvme %s failed: %s", f.Command, f.Text)
 }
 
-// StatusOf gives what a controller answered, and whether it did.
+// StatusOf gives the controller's answer, if err holds one.
 func StatusOf(err error) (nvmecli.Status, bool) {
 	var f *Failure
 	if !errors.As(err, &f) {
@@ -50,16 +50,16 @@ func StatusOf(err error) (nvmecli.Status, bool) {
 	return f.Status, f.Answered
 }
 
-// read runs a command that only reads, and gives its output.
+// read runs a command that only reads, and returns its output.
 func (l *Local) read(ctx context.Context, words ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return l.run(ctx, nil, nil, words)
 }
 
-// change runs a command that changes the drive and waits for its end, whatever becomes
-// of ctx meanwhile; held are descriptors that the child shall keep as long as it lives
-// (SAFETY F1, F12), data what it reads on its stdin.
+// change runs a command that changes the drive, and waits for its end even after ctx ends.
+// The child inherits the descriptors in held and keeps them for as long as it lives (F1,
+// F12). It reads data from its stdin.
 func (l *Local) change(ctx context.Context, held []int, data []byte, words ...string) ([]byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -67,14 +67,15 @@ func (l *Local) change(ctx context.Context, held []int, data []byte, words ...st
 	return l.run(context.WithoutCancel(ctx), held, data, words)
 }
 
-// run is one program with a list of arguments, never a shell.
+// run runs nvme-cli with a list of arguments, never through a shell.
 func (l *Local) run(ctx context.Context, held []int, data []byte, words []string) (output []byte, err error) {
 	cmd := exec.CommandContext(ctx, l.Tool, words...)
 	cmd.Env, cmd.Dir = l.environment(), "/"
-	// It dies with this process and has a group of its own. Never called by a goroutine
-	// that is locked to its thread: the signal comes when the thread ends (measured).
+	// The child dies with this process and has its own process group. Never call this from
+	// a goroutine that is locked to its thread: the death signal is sent when that thread
+	// ends (measured).
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, AmbientCaps: l.AmbientCaps}
-	// Long: an overloaded host may be slow to drain the pipes of a command that ended well
+	// Long, because a busy host can be slow to drain the pipes of a command that succeeded
 	// (seen with eight cleans at once).
 	cmd.WaitDelay = 30 * time.Second
 	if data != nil {
@@ -94,7 +95,7 @@ func (l *Local) run(ctx context.Context, held []int, data []byte, words []string
 	err = cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host", "nvme-cli cannot be run: %v", err)
+		return nil, hardware.Refused(device.CodeToolMissing, "install nvme-cli on this host", "cannot run nvme-cli: %v", err)
 	case err == nil:
 		return stdout.Bytes(), nil
 	case context.Cause(ctx) != nil:
@@ -108,8 +109,8 @@ func (l *Local) run(ctx context.Context, held []int, data []byte, words []string
 	return nil, f
 }
 
-// environment is nvme-cli's: this process's own, or, where a caller without privilege
-// made that, none of it.
+// environment is the environment of nvme-cli: that of this process, or, in a helper whose
+// caller made that, a fixed one.
 func (l *Local) environment() []string {
 	if l.CleanEnvironment {
 		return []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -117,10 +118,10 @@ func (l *Local) environment() []string {
 	return append(os.Environ(), "LC_ALL=C")
 }
 
-// limitedBuffer keeps what a command prints, up to a little more than is ever read.
+// limitedBuffer keeps a command's output up to slightly more than the parsers accept.
 type limitedBuffer struct{ bytes.Buffer }
 
-// Write takes everything and keeps some.
+// Write accepts everything and discards what exceeds the limit.
 func (c *limitedBuffer) Write(p []byte) (int, error) {
 	if room := nvmecli.MaxOutput + 1 - c.Len(); room > 0 {
 		c.Buffer.Write(p[:min(len(p), room)])
@@ -128,12 +129,12 @@ func (c *limitedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom reads through Write, so that the bound holds.
+// ReadFrom goes through Write, so that the limit holds.
 func (c *limitedBuffer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c}, r)
 }
 
-// truncate cuts what is too long for a line.
+// truncate shortens text to fit in one line.
 func truncate(text string) string {
 	const most = 200
 	if runes := []rune(text); len(runes) > most {

@@ -16,10 +16,10 @@ import (
 )
 
 // PCIClass is the PCI class of NVMe controllers: mass storage, non-volatile memory, NVM
-// Express; the last two digits are the interface and the driver that serves it.
+// Express. The last two digits are the programming interface.
 const PCIClass = "010802"
 
-// DevicePath is where the kernel shows a controller. What is read here needs no privilege.
+// DevicePath locates a controller in the kernel. Its methods need no privilege.
 type DevicePath struct {
 	Address    string `json:"address"`    // on the PCI bus
 	Controller string `json:"controller"` // the kernel's: nvme0
@@ -35,8 +35,9 @@ type Disk struct {
 	NSID            uint32
 }
 
-// FindController finds the NVMe controller at a PCI address. A virtual function is refused, and
-// one that has some. Faults: target_missing, invalid_setting, target_shared.
+// FindController finds the NVMe controller at a PCI address. It refuses a virtual function,
+// and a function that has virtual functions. Faults: target_missing, invalid_setting,
+// target_shared.
 func FindController(sys, address string) (pci.Device, error) {
 	dev, found, err := pci.ReadDevice(filepath.Join(sys, "bus/pci/devices"), address)
 	switch {
@@ -45,42 +46,41 @@ func FindController(sys, address string) (pci.Device, error) {
 	case !found:
 		return pci.Device{}, hardware.Missing("there is no PCI device at %s", address)
 	case dev.Class != PCIClass:
-		return pci.Device{}, hardware.Invalid("what is at %s is no NVMe controller (class %s)", address, dev.Class)
+		return pci.Device{}, hardware.Invalid("the device at %s is not an NVMe controller (class %s)", address, dev.Class)
 	case dev.Type == pci.Virtual:
 		return pci.Device{}, hardware.Invalid("%s is a virtual function; only whole drives are cleaned", address)
 	case len(dev.Functions) > 0:
-		return pci.Device{}, hardware.Refused(device.CodeTargetShared, "switch its virtual functions off", "%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
+		return pci.Device{}, hardware.Refused(device.CodeTargetShared, "disable its virtual functions", "%s has %d virtual functions, which reach the same drive", address, len(dev.Functions))
 	}
 	return dev, nil
 }
 
-// Attribute reads one of the controller's attributes in sysfs.
+// Attribute reads one of the controller's sysfs attributes.
 func (p DevicePath) Attribute(name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
 	if err != nil {
-		return "", hardware.Missing("%s of %s cannot be read: %v", name, p.Controller, err)
+		return "", hardware.Missing("cannot read %s of %s: %v", name, p.Controller, err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Subsystem is the directory in sysfs of the controller's subsystem, "" where the
-// kernel shows none.
+// Subsystem is the sysfs directory of the controller's subsystem, or "" if the kernel shows
+// none.
 func (p DevicePath) Subsystem() (string, error) {
 	all, err := filepath.Glob(filepath.Join(p.Sys, "class/nvme-subsystem/nvme-subsys*", p.Controller))
 	if err != nil || len(all) == 0 {
 		return "", err
 	}
 	if len(all) > 1 {
-		return "", hardware.Refused(device.CodeTargetShared, "look at /sys/class/nvme-subsystem", "%s is in more than one subsystem", p.Controller)
+		return "", hardware.Refused(device.CodeTargetShared, "check /sys/class/nvme-subsystem", "%s is in more than one subsystem", p.Controller)
 	}
 	return filepath.EvalSymlinks(filepath.Dir(all[0]))
 }
 
 var namespaceName = regexp.MustCompile(`^nvme[0-9]+n[0-9]+$`)
 
-// Disks lists every disk that the kernel makes of the drive, in the order of their
-// namespaces: below its controller, or below its subsystem, where the kernel knows more
-// than one path to it.
+// Disks lists every disk of the drive by namespace number. The kernel shows a disk below the
+// controller, or below the subsystem if it knows several paths to the drive.
 func (p DevicePath) Disks() ([]Disk, error) {
 	dirs := []string{p.Dir}
 	subsystem, err := p.Subsystem()
@@ -94,7 +94,7 @@ func (p DevicePath) Disks() ([]Disk, error) {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, hardware.Missing("the disks of %s cannot be listed: %v", p.Controller, err)
+			return nil, hardware.Missing("cannot list the disks of %s: %v", p.Controller, err)
 		}
 		for _, entry := range entries {
 			if !namespaceName.MatchString(entry.Name()) || entry.Type()&fs.ModeSymlink != 0 {
@@ -102,11 +102,11 @@ func (p DevicePath) Disks() ([]Disk, error) {
 			}
 			s := Disk{Name: entry.Name(), Dir: filepath.Join(dir, entry.Name()), Node: filepath.Join(p.Dev, entry.Name())}
 			if hidden, err := os.ReadFile(filepath.Join(s.Dir, "hidden")); err == nil && strings.TrimSpace(string(hidden)) == "1" {
-				continue // a path below a disk that is listed with the subsystem
+				continue // one path to a disk that is listed below the subsystem
 			}
 			text, err := os.ReadFile(filepath.Join(s.Dir, "nsid"))
 			if err != nil {
-				return nil, hardware.Missing("the namespace of %s cannot be read: %v", s.Name, err)
+				return nil, hardware.Missing("cannot read the namespace of %s: %v", s.Name, err)
 			}
 			nsid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 			if err != nil {

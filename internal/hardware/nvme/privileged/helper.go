@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AcquirePrivilege takes the whole of what the program was installed with: root for setuid
-// root, else CAP_SYS_ADMIN and CAP_DAC_OVERRIDE of the file, which are given for the
-// children of this process to have.
+// AcquirePrivilege takes all the privilege that the program was installed with: root if it
+// is setuid root, else the file's CAP_SYS_ADMIN and CAP_DAC_OVERRIDE, which are returned so
+// that child processes get them as ambient capabilities.
 func AcquirePrivilege() (ambient []uintptr, err error) {
 	if os.Geteuid() == 0 {
 		return nil, errors.Join(syscall.Setresgid(0, 0, 0), syscall.Setresuid(0, 0, 0))
@@ -24,9 +24,9 @@ func AcquirePrivilege() (ambient []uintptr, err error) {
 	return []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE}, nil
 }
 
-// LocalForHelper is this machine for a helper: with its whole privilege, an environment that no
-// caller made, and the first of these programs that is there for nvme-cli. Its error is
-// one line; what it gives then is not used.
+// LocalForHelper is the Local of a helper: full privilege, an environment that no caller
+// controls, and the first of these tools that exists as nvme-cli. Its error is one line; the
+// Local must not be used then.
 func LocalForHelper(tools ...string) (*Local, error) {
 	ambient, err := AcquirePrivilege()
 	l := &Local{Sys: "/sys", Dev: "/dev", Proc: "/proc", Timeout: KernelTimeout, CleanEnvironment: true, AmbientCaps: ambient}
@@ -36,13 +36,13 @@ func LocalForHelper(tools ...string) (*Local, error) {
 			return l, err
 		}
 		if l.Tool == "" {
-			l.Tool = tool // that this one is missing will be told
+			l.Tool = tool // running it will report that it is missing
 		}
 	}
 	return l, err
 }
 
-// HasPrivilege says that this process may do itself what is privileged.
+// HasPrivilege: this process has the privilege to act itself.
 func HasPrivilege() bool {
 	if os.Geteuid() == 0 {
 		return true
@@ -53,12 +53,12 @@ func HasPrivilege() bool {
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&needed == needed
 }
 
-// HelperFD is the helper's descriptor at which its caller is.
+// HelperFD is the descriptor of the helper's socket to its caller.
 const HelperFD = 3
 
-// RunHelper is the life of a helper: it serves the caller at Socket until that is gone. It
-// ends by nothing else that the caller's terminal or service may send, for a command
-// that runs needs what it holds.
+// RunHelper runs a helper: it serves the caller at HelperFD until the caller closes the
+// socket. It ignores the signals of the caller's terminal or service, because a running
+// command needs the descriptors that it holds.
 func RunHelper(s *Server) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGPIPE)
 	unix.Umask(0o022)

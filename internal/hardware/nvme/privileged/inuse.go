@@ -13,9 +13,9 @@ import (
 	"burnish/internal/hardware"
 )
 
-// checkUnused refuses a disk that the kernel's tables show in use, it or one of its
-// partitions: mounted, held by another device, or swap (SAFETY F12). That a claim is
-// refused says only that somebody has the disk; this says that it is none of these.
+// checkUnused refuses a disk if the kernel's tables show that it or one of its partitions is
+// mounted, held by another device, or swap (F12). A refused claim proves only that someone
+// has the disk; this proves that it is none of these.
 func checkUnused(proc string, disk Disk) error {
 	dirs, err := filepath.Glob(filepath.Join(disk.Dir, "*", "partition"))
 	if err != nil {
@@ -26,7 +26,7 @@ func checkUnused(proc string, disk Disk) error {
 		dir = filepath.Dir(dir)
 		number, err := os.ReadFile(filepath.Join(dir, "dev"))
 		if err != nil {
-			return hardware.Missing("the number of %s cannot be read: %v", disk.Name, err)
+			return hardware.Missing("cannot read the device number of %s: %v", disk.Name, err)
 		}
 		numbers[strings.TrimSpace(string(number))] = true
 		holders, err := os.ReadDir(filepath.Join(dir, "holders"))
@@ -39,7 +39,7 @@ func checkUnused(proc string, disk Disk) error {
 	}
 	mounts, err := os.ReadFile(filepath.Join(proc, "self/mountinfo"))
 	if err != nil {
-		return fmt.Errorf("look at the mounts: %w", err)
+		return fmt.Errorf("read the mounts: %w", err)
 	}
 	for line := range strings.Lines(string(mounts)) {
 		const number, point = 2, 4
@@ -49,7 +49,7 @@ func checkUnused(proc string, disk Disk) error {
 	}
 	swaps, err := os.ReadFile(filepath.Join(proc, "swaps"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look at the swaps: %w", err)
+		return fmt.Errorf("read the swaps: %w", err)
 	}
 	for line := range strings.Lines(string(swaps)) {
 		var stat unix.Stat_t
@@ -60,7 +60,7 @@ func checkUnused(proc string, disk Disk) error {
 	return nil
 }
 
-// deviceNumber is the number of the device that a stat is of, as sysfs writes it.
+// deviceNumber is the device number in stat, in the form of sysfs.
 func deviceNumber(stat unix.Stat_t) string {
 	return fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))
 }

@@ -16,70 +16,70 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Executor carry out what needs privilege.
+// Executor does what needs privilege.
 type Executor interface {
-	// Version gives what nvme-cli says of itself. Fault: tool_missing.
+	// Version returns the output of nvme version. Fault: tool_missing.
 	Version(ctx context.Context) ([]byte, error)
-	// Open opens the controller at a PCI address, and waits a moment for one that the
-	// kernel is about to show. Faults: target_missing, not_allowed, identity_changed.
+	// Open opens the controller at a PCI address. It waits a moment for the kernel to
+	// show one. Faults: target_missing, not_allowed, identity_changed.
 	Open(ctx context.Context, address string) (Drive, error)
-	// Rebind takes the drive at a PCI address from the guests' driver and gives it to
-	// the host's, once no guest has it; fence is what the caller holds. It does not wait
-	// for the driver. Faults: target_busy, target_missing, not_allowed.
+	// Rebind takes the drive at a PCI address from the guests' driver and gives it to the
+	// host's, if no guest has it. fence is the caller's. It does not wait until the driver
+	// has bound the drive. Faults: target_busy, target_missing, not_allowed.
 	Rebind(ctx context.Context, address string, fence *os.File) error
 }
 
-// Drive is one controller whose node is held open: for as long as it is, the kernel
-// gives its number to no other (SAFETY F11, measured).
+// Drive is one controller with its node open. While it is open, the kernel gives its number
+// to no other controller (F11, measured).
 type Drive interface {
-	// Path is where the kernel shows it.
+	// Path locates it in the kernel.
 	Path() DevicePath
-	// Lock takes the exclusive lock on the node (SAFETY F1). Fault: target_busy.
+	// Lock takes the exclusive lock on the node (F1). Fault: target_busy.
 	Lock(ctx context.Context) error
-	// Read carries out a verb that changes nothing and gives what nvme-cli printed. A
-	// command that failed is a *Failure.
+	// Read runs a verb that changes nothing, and returns the output of nvme-cli. The error
+	// of a failed command is a *Failure.
 	Read(ctx context.Context, r Request) ([]byte, error)
-	// Change carries out a verb that changes something, on the drive with this serial
-	// alone, and returns when it has ended, whatever becomes of ctx meanwhile. The
-	// command holds what is held, too.
+	// Change runs a verb that changes something, only if the drive has this serial. It
+	// returns when the command has ended, even after ctx ends. The command's process
+	// inherits held.
 	Change(ctx context.Context, r Request, serial string, held HeldFiles) error
 	Close() error
 }
 
-// HeldFiles are descriptors that keep others away from the drive: the file whose lock is the
-// device's fence, nil where there is none, and the disks, opened exclusively.
+// HeldFiles are the descriptors that keep others away from the drive: the file whose lock
+// is the device's fence, or nil, and the disks, opened exclusively.
 type HeldFiles struct {
 	Fence *os.File
 	Disks []int
 }
 
-// Local acts in this process.
+// Local is the Executor in this process.
 type Local struct {
-	Tool string // nvme-cli's program
-	Sys  string // where sysfs is
-	Dev  string // where nodes are
-	Proc string // where the tables of mounts and swaps are; a server's only
-	// Timeout is how long the kernel may take to make a node.
+	Tool string // path of nvme-cli
+	Sys  string // path of sysfs
+	Dev  string // directory of device nodes
+	Proc string // path of procfs, for a Server only
+	// Timeout is how long the kernel may take to create a node.
 	Timeout time.Duration
-	// OpenGroup opens a VFIO group; nil opens it as a guest does.
+	// OpenGroup opens a VFIO group; nil means hardware.OpenVFIO.
 	OpenGroup func(path string) (int, error)
-	// CleanEnvironment: nothing of this process's environment goes to nvme-cli.
+	// CleanEnvironment: nvme-cli gets nothing of this process's environment.
 	CleanEnvironment bool
-	// AmbientCaps are the capabilities that nvme-cli needs besides those it has by its user.
+	// AmbientCaps are the capabilities that nvme-cli needs in addition to its user's.
 	AmbientCaps []uintptr
 }
 
-// KernelTimeout is how long the kernel may take to make a node, for who knows no better.
+// KernelTimeout is the default of Local.Timeout.
 const KernelTimeout = 5 * time.Second
 
-// Version gives what nvme-cli says of itself; see Executor.
+// Version returns the output of nvme version; see Executor.
 func (l *Local) Version(ctx context.Context) ([]byte, error) { return l.read(ctx, "version") }
 
-// Open opens the controller's node and proves that it is that of the address; see Executor.
+// Open opens the controller's node and proves that it is the one at address; see Executor.
 func (l *Local) Open(ctx context.Context, address string) (Drive, error) {
 	d, err := l.open(ctx, address)
 	if err != nil {
-		return nil, err // and no Drive that is nil inside
+		return nil, err // not a nil *localDrive in a non-nil interface
 	}
 	return d, nil
 }
@@ -98,7 +98,7 @@ func (l *Local) openOnce(address string) (*localDrive, error) {
 	below := filepath.Join(l.Sys, "bus/pci/devices", address, "nvme")
 	entries, err := os.ReadDir(below)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for the controller of %s: %w", address, err)
+		return nil, fmt.Errorf("list the controllers of %s: %w", address, err)
 	}
 	if len(entries) != 1 {
 		return nil, hardware.Missing("the kernel shows no controller for %s", address)
@@ -113,7 +113,7 @@ func (l *Local) openOnce(address string) (*localDrive, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
 		return nil, hardware.Missing("%s is not there: %v", p.Node, err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or with a helper (BURNISH_NVME_HELPER)", "%s may not be opened", p.Node)
+		return nil, hardware.Refused(device.CodeNotAllowed, "run the host worker as root, or with a helper (BURNISH_NVME_HELPER)", "no permission to open %s", p.Node)
 	case err != nil:
 		return nil, fmt.Errorf("open %s: %w", p.Node, err)
 	}
@@ -131,11 +131,11 @@ type localDrive struct {
 	node *os.File
 }
 
-// Path is where the kernel shows it.
+// Path locates it in the kernel.
 func (d *localDrive) Path() DevicePath { return d.path }
 
-// verifyNode proves that what is open is the controller of the address, by the number that
-// the kernel's tables give for it now.
+// verifyNode proves, by device number, that the open node belongs to the controller that
+// sysfs now shows at the address.
 func (d *localDrive) verifyNode() error {
 	p := d.path
 	if d.node == nil {
@@ -143,10 +143,10 @@ func (d *localDrive) verifyNode() error {
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(d.node.Fd()), &stat); err != nil {
-		return fmt.Errorf("look at %s: %w", p.Node, err)
+		return fmt.Errorf("stat %s: %w", p.Node, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return hardware.Refused(device.CodeIdentityChanged, "look at the host's /dev", "%s is no character device", p.Node)
+		return hardware.Refused(device.CodeIdentityChanged, "check the host's /dev", "%s is not a character device", p.Node)
 	}
 	number := deviceNumber(stat)
 	now, err := filepath.EvalSymlinks(filepath.Join(p.Sys, "bus/pci/devices", p.Address, "nvme", p.Controller))
@@ -159,14 +159,14 @@ func (d *localDrive) verifyNode() error {
 			return err
 		}
 		if got != want {
-			return hardware.Changed("device", fmt.Sprintf("%s of %s is %q and not %q", name, p.Controller, got, want))
+			return hardware.Changed("device", fmt.Sprintf("%s of %s is %q instead of %q", name, p.Controller, got, want))
 		}
 	}
 	return nil
 }
 
-// verifySerial proves by the kernel's tables that what is open is the drive with this serial: one
-// that was swapped has another entry there.
+// verifySerial proves by sysfs that the open drive has this serial. After a swap sysfs
+// shows another one.
 func (d *localDrive) verifySerial(serial string) error {
 	if err := d.verifyNode(); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (d *localDrive) verifySerial(serial string) error {
 		return err
 	}
 	if serial == "" || got != serial {
-		return hardware.Changed("serial", fmt.Sprintf("%s says %q and not %q", d.path.Controller, got, serial))
+		return hardware.Changed("serial", fmt.Sprintf("%s has serial %q instead of %q", d.path.Controller, got, serial))
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (d *localDrive) Lock(ctx context.Context) error {
 	return hardware.Lock(ctx, int(d.node.Fd()), d.path.Node)
 }
 
-// Read carries out a verb that changes nothing; see Drive.
+// Read runs a verb that changes nothing; see Drive.
 func (d *localDrive) Read(ctx context.Context, r Request) ([]byte, error) {
 	k, err := r.spec(false)
 	if err != nil {
@@ -205,7 +205,7 @@ func (d *localDrive) Read(ctx context.Context, r Request) ([]byte, error) {
 	return output, d.verifyNode()
 }
 
-// Change carries out a verb that changes something; see Drive.
+// Change runs a verb that changes something; see Drive.
 func (d *localDrive) Change(ctx context.Context, r Request, serial string, held HeldFiles) error {
 	k, err := r.spec(true)
 	if err != nil {
@@ -228,13 +228,13 @@ func (d *localDrive) Change(ctx context.Context, r Request, serial string, held 
 	return d.verifySerial(serial)
 }
 
-// argv is the command line: the command, the controller, its options.
+// argv is the command line: the command, the controller's node, its options.
 func (d *localDrive) argv(k verbSpec, r Request) []string {
 	words := k.argv(r)
 	return slices.Concat(words[:1], []string{d.path.Node}, words[1:])
 }
 
-// Close gives the controller's number up.
+// Close closes the node, which frees the controller's number.
 func (d *localDrive) Close() error {
 	if d.node == nil {
 		return nil

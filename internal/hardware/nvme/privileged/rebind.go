@@ -13,11 +13,11 @@ import (
 	"burnish/internal/pci"
 )
 
-// HostDriver is the kernel's driver on which a drive must be to be cleaned (S2.60).
+// HostDriver is the kernel driver that a drive must be bound to for cleaning (S2.60).
 const HostDriver = "nvme"
 
-// Rebind gives a drive to the host's driver; see Executor. Nothing is taken from another
-// driver than the guests', and nothing from a guest (SAFETY F21).
+// Rebind binds a drive to the host's driver; see Executor. It takes a drive only from the
+// guests' driver, and only if no guest has it (F21).
 func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 	dev, err := FindController(l.Sys, address)
 	if err != nil {
@@ -28,7 +28,7 @@ func (l *Local) Rebind(ctx context.Context, address string, _ *os.File) error {
 		return nil
 	case "", hardware.GuestDriver:
 	default:
-		return hardware.Busy("the drive at %s is on the driver %s, which is not taken from it", dev.Address, dev.Driver)
+		return hardware.Busy("the drive at %s is on the driver %s; Burnish rebinds only from %s", dev.Address, dev.Driver, hardware.GuestDriver)
 	}
 	if err := l.checkVFIOFree(dev); err != nil {
 		return err
@@ -63,11 +63,11 @@ func (l *Local) checkVFIOFree(dev pci.Device) error {
 	return hardware.CheckVFIOFree(l.Dev, dev.IOMMUGroup, "the drive at "+dev.Address, open)
 }
 
-// writeAttribute writes one attribute of sysfs.
+// writeAttribute writes one sysfs attribute.
 func writeAttribute(file, text string) error {
 	err := os.WriteFile(file, []byte(text), 0o200)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hardware.Missing("%s is not there: the drive or its driver is gone", file)
+		return hardware.Missing("%s does not exist: the drive or its driver is gone", file)
 	}
 	if err != nil {
 		return fmt.Errorf("write %q to %s: %w", strings.TrimSpace(text), file, err)

@@ -20,17 +20,17 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-// Subcommand is the one argument of a helper.
+// Subcommand is the only argument of a helper.
 const Subcommand = "nvme-helper"
 
-// Remote has a helper act: a program with privilege that serves at its descriptor 3.
-// Each opened drive has a helper of its own, which ends with it.
+// Remote is the Executor by a helper: a privileged program that serves at its descriptor 3.
+// Each opened drive has its own helper process, which ends with it.
 type Remote struct {
-	// Program is the helper's.
+	// Program is the helper's path.
 	Program string
 }
 
-// Version gives what nvme-cli says of itself; see Executor.
+// Version returns the output of nvme version; see Executor.
 func (r *Remote) Version(ctx context.Context) (output []byte, err error) {
 	h, err := r.start()
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *Remote) Version(ctx context.Context) (output []byte, err error) {
 	return output, err
 }
 
-// Rebind gives a drive to the host's driver; see Executor.
+// Rebind binds a drive to the host's driver; see Executor.
 func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) (err error) {
 	h, err := r.start()
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) (er
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	c := call{Do: doRebind, Address: address}
-	// What is begun is waited for.
+	// Once started, it is waited for.
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (r *Remote) Rebind(ctx context.Context, address string, fence *os.File) (er
 	return err
 }
 
-// Open has a new helper open the drive; see Executor.
+// Open starts a helper that opens the drive; see Executor.
 func (r *Remote) Open(ctx context.Context, address string) (Drive, error) {
 	h, err := r.start()
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Remote) Open(ctx context.Context, address string) (Drive, error) {
 	return h, nil
 }
 
-// remoteDrive is one process that acts, and the drive that it has open.
+// remoteDrive is one helper process and the drive that it has open.
 type remoteDrive struct {
 	program string
 	path    DevicePath
@@ -85,12 +85,12 @@ type remoteDrive struct {
 	broken error
 }
 
-// start begins a helper. It has a process group of its own and does not die with this
-// process: it waits for a command that runs, and holds what that holds.
+// start starts a helper. It has its own process group and does not die with this process:
+// it waits for a running command, and keeps the descriptors of that command open.
 func (r *Remote) start() (_ *remoteDrive, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("make a socket for the NVMe helper: %w", err)
+		return nil, fmt.Errorf("create a socket for the NVMe helper: %w", err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "helper")
 	conn, err := connection(pair[0])
@@ -103,29 +103,29 @@ func (r *Remote) start() (_ *remoteDrive, err error) {
 	err = cmd.Start()
 	if closed := theirs.Close(); err != nil || closed != nil {
 		if cmd.Process != nil {
-			go func() { _ = cmd.Wait() }() // it ends by itself: its caller is gone
+			go func() { _ = cmd.Wait() }() // it ends because its caller closed the socket
 		}
-		return nil, errors.Join(hardware.Refused(device.CodeToolMissing, "install it, see docs/nvme.md, or run the host worker as root", "the NVMe helper cannot be run: %v", errors.Join(err, closed)), conn.Close())
+		return nil, errors.Join(hardware.Refused(device.CodeToolMissing, "install the helper (see docs/nvme.md), or run the host worker as root", "cannot run the NVMe helper: %v", errors.Join(err, closed)), conn.Close())
 	}
 	h := &remoteDrive{program: r.Program, conn: conn, ended: make(chan struct{})}
 	go func() {
 		defer close(h.ended)
-		_ = cmd.Wait() // what it did, it has answered
+		_ = cmd.Wait() // its answers reported all errors
 	}()
 	return h, nil
 }
 
-// lostFault is the fault of a helper that is gone: what it held it holds no more, and the
-// drive must be opened anew.
+// lostFault is the fault of a helper that is gone. It no longer holds anything, so the drive
+// must be opened again.
 func (h *remoteDrive) lostFault(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("it ended")
 	}
-	return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.program, err), Remedy: "it is tried again with a new one; see why in the worker's output"}
+	return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: fmt.Sprintf("the NVMe helper %s was lost: %v", h.program, err), Remedy: "none: Burnish retries with a new helper; the worker's output shows why it was lost"}
 }
 
-// request sends one call and waits for its answer; when ctx ends before it came, the helper
-// is given up.
+// request sends one call and waits for the answer. If ctx ends first, the helper is given
+// up.
 func (h *remoteDrive) request(ctx context.Context, c call, fds []int) (reply answer, output []byte, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +135,7 @@ func (h *remoteDrive) request(ctx context.Context, c call, fds []int) (reply ans
 	if err := context.Cause(ctx); err != nil {
 		return reply, nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = h.conn.SetDeadline(time.Unix(1, 0)) }) // a connection that is closed needs none
+	stop := context.AfterFunc(ctx, func() { _ = h.conn.SetDeadline(time.Unix(1, 0)) }) // fails only on a closed connection
 	defer stop()
 	reply, output, err = h.exchange(c, fds)
 	if err != nil {
@@ -160,7 +160,7 @@ func (h *remoteDrive) exchange(c call, fds []int) (reply answer, output []byte, 
 		return reply, nil, err
 	}
 	if reply.Size < 0 || reply.Size > nvmecli.MaxOutput+1 {
-		return reply, nil, fmt.Errorf("its output has %d bytes", reply.Size)
+		return reply, nil, fmt.Errorf("an output of %d bytes is not valid", reply.Size)
 	}
 	output = make([]byte, reply.Size)
 	for at := 0; at < reply.Size; {
@@ -173,7 +173,7 @@ func (h *remoteDrive) exchange(c call, fds []int) (reply answer, output []byte, 
 	return reply, output, nil
 }
 
-// descriptors gives what is held in the order of a call, which it marks.
+// descriptors lists what is held in the order of a call, and sets c.Fence.
 func (held HeldFiles) descriptors(c *call) []int {
 	var fds []int
 	if c.Fence = held.Fence != nil; c.Fence {
@@ -182,7 +182,7 @@ func (held HeldFiles) descriptors(c *call) []int {
 	return append(fds, held.Disks...)
 }
 
-// Path is where the kernel shows the drive.
+// Path locates the drive in the kernel.
 func (h *remoteDrive) Path() DevicePath { return h.path }
 
 // Lock has the helper lock the node; see Drive.
@@ -191,13 +191,13 @@ func (h *remoteDrive) Lock(ctx context.Context) error {
 	return err
 }
 
-// Read has the helper carry out a verb; see Drive.
+// Read has the helper run a verb that changes nothing; see Drive.
 func (h *remoteDrive) Read(ctx context.Context, r Request) ([]byte, error) {
 	_, output, err := h.request(ctx, call{Do: doRead, Address: h.path.Address, Request: &r}, nil)
 	return output, err
 }
 
-// Change has the helper carry out a verb that changes something; see Drive.
+// Change has the helper run a verb that changes something; see Drive.
 func (h *remoteDrive) Change(ctx context.Context, r Request, serial string, held HeldFiles) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (h *remoteDrive) Change(ctx context.Context, r Request, serial string, held
 	return err
 }
 
-// Close ends the helper, and returns when it has ended.
+// Close closes the socket and waits until the helper has ended.
 func (h *remoteDrive) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,27 +19,27 @@ import (
 	"burnish/internal/pci"
 )
 
-// Server carries out what a caller without privilege asks for. It believes nothing that
-// it can see for itself: the drive is opened, and the disks are looked for, by the
-// server, and the host's rules are asked again before each call.
+// Server acts for a caller without privilege. It trusts the caller in nothing that it can
+// check itself: it opens the drive, finds the disks, and applies the host's rules before
+// each call.
 type Server struct {
 	Local *Local
-	// Allow is the host's word on which PCI devices may be destroyed (SAFETY F13), from
-	// a file that no caller can write.
+	// Allow is the host's rule on PCI devices (F13), from a file that no caller can write.
+	// nil allows none.
 	Allow func(pci.Device) error
-	// StartupError, where it is set, is all that anybody gets to hear.
+	// StartupError, if set, is the answer to every call.
 	StartupError error
 }
 
-// session is one caller with the one drive that it has opened.
+// session is one caller with its one open drive.
 type session struct {
 	*Server
 	drive  *localDrive
 	locked bool
 }
 
-// Serve answers one caller until it is gone. A command that changes something is waited
-// for even then, with everything held that it holds; one that reads is ended.
+// Serve answers one caller until that is gone. Even then a command that changes something
+// is waited for, with everything held that it needs. A command that reads is stopped.
 func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) (err error) {
 	ctx, gone := context.WithCancelCause(ctx)
 	defer gone(nil)
@@ -57,7 +57,7 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) (err error) {
 			_, wellFormed := device.AsFault(a.err)
 			if a.err != nil && !wellFormed {
 				gone(io.EOF)
-				_ = closeAll(a.files) // nobody is there any more
+				_ = closeAll(a.files) // no caller is left to report to
 				return
 			}
 			calls <- a
@@ -68,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) (err error) {
 		if here.drive != nil {
 			err = errors.Join(err, here.drive.Close())
 		}
-		for a := range calls { // until the reader has ended
+		for a := range calls { // until the reading goroutine ends
 			err = errors.Join(err, closeAll(a.files))
 		}
 	}()
@@ -95,16 +95,16 @@ func (s *Server) Serve(ctx context.Context, conn *net.UnixConn) (err error) {
 	return nil
 }
 
-// answer carries out one call.
+// answer executes one call.
 func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *answer) (output []byte, err error) {
 	if s.StartupError != nil {
 		return nil, s.StartupError
 	}
 	if (c.Request != nil) != (c.Do == doRead || c.Do == doChange) || (c.Serial != "") != (c.Do == doChange) {
-		return nil, invalidRequest("%q is asked for with what it does not take", c.Do)
+		return nil, invalidRequest("the call %q has fields that it does not take", c.Do)
 	}
 	if len(files) > 0 && c.Do != doChange && c.Do != doRebind {
-		return nil, invalidRequest("%q takes no descriptors", c.Do)
+		return nil, invalidRequest("the call %q takes no descriptors", c.Do)
 	}
 	if c.Do == doVersion {
 		return s.Local.Version(ctx)
@@ -116,7 +116,7 @@ func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *a
 	case doRebind:
 		held, err := checkFence(c, files)
 		if err == nil && len(held.Disks) > 0 {
-			err = invalidRequest("a drive that a guest may have shows no disks")
+			err = invalidRequest("a rebind takes no disks")
 		}
 		if err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *a
 		return nil, s.Local.Rebind(ctx, c.Address, held.Fence)
 	case doOpen:
 		if s.drive != nil {
-			return nil, invalidRequest("one drive is open already")
+			return nil, invalidRequest("a drive is open already")
 		}
 		if s.drive, err = s.Local.open(ctx, c.Address); err != nil {
 			s.drive = nil
@@ -151,10 +151,10 @@ func (s *session) answer(ctx context.Context, c call, files []*os.File, reply *a
 		}
 		return nil, s.drive.Change(ctx, *c.Request, c.Serial, held)
 	}
-	return nil, invalidRequest("%q is nothing that a helper does", c.Do)
+	return nil, invalidRequest("there is no call %q", c.Do)
 }
 
-// checkAllowed asks the host's rules about what is at an address now (SAFETY F13).
+// checkAllowed applies the host's rules to the device that is now at address (F13).
 func (s *session) checkAllowed(address string) error {
 	dev, err := FindController(s.Local.Sys, address)
 	if err != nil {
@@ -166,11 +166,11 @@ func (s *session) checkAllowed(address string) error {
 	return s.Allow(dev)
 }
 
-// checkFence sorts the descriptors and wants the fence among them (SAFETY F1): a file whose
-// lock nobody else has.
+// checkFence sorts the descriptors, and proves that the first one is a file whose lock the
+// caller has (F1).
 func checkFence(c call, files []*os.File) (HeldFiles, error) {
 	if !c.Fence || len(files) == 0 {
-		return HeldFiles{}, invalidRequest("nothing is changed without the device's fence")
+		return HeldFiles{}, invalidRequest("a change needs the device's fence")
 	}
 	held := HeldFiles{Fence: files[0]}
 	for _, file := range files[1:] {
@@ -178,37 +178,37 @@ func checkFence(c call, files []*os.File) (HeldFiles, error) {
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(held.Fence.Fd()), &stat); err != nil {
-		return HeldFiles{}, fmt.Errorf("look at the fence: %w", err)
+		return HeldFiles{}, fmt.Errorf("stat the fence: %w", err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return HeldFiles{}, invalidRequest("what is given for the device's fence is no file")
+		return HeldFiles{}, invalidRequest("the descriptor of the device's fence is not a regular file")
 	}
-	// Nothing changes for the one who holds it.
+	// If the caller has the lock, this does not change it.
 	if err := atomicfile.TryLock(int(held.Fence.Fd())); err != nil {
-		return HeldFiles{}, hardware.Busy("the device's fence is not the caller's: %v", err)
+		return HeldFiles{}, hardware.Busy("the caller does not hold the device's fence: %v", err)
 	}
 	return held, nil
 }
 
-// checkGuarded proves that the caller keeps everybody else away: the fence, the lock on the
-// node, and every disk that the kernel makes of the drive, opened exclusively, and in
-// no other use (SAFETY F12). What a verb does that reaches no disk needs none.
+// checkGuarded proves that the caller keeps everyone else away: it has the fence and the
+// lock on the node, and every disk of the drive is opened exclusively and not otherwise in
+// use (F12). A verb that reaches no namespace needs no disks.
 func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
 	held, err := checkFence(c, files)
 	if err != nil {
 		return HeldFiles{}, err
 	}
 	if !s.locked {
-		return HeldFiles{}, invalidRequest("nothing is changed before the controller's node is locked")
+		return HeldFiles{}, invalidRequest("a change needs the lock on the controller's node")
 	}
 	given := map[string]bool{}
 	for _, fd := range held.Disks {
 		var stat unix.Stat_t
 		if err := unix.Fstat(fd, &stat); err != nil {
-			return HeldFiles{}, fmt.Errorf("look at a disk: %w", err)
+			return HeldFiles{}, fmt.Errorf("stat a disk: %w", err)
 		}
 		if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
-			return HeldFiles{}, invalidRequest("what is given for a disk is none")
+			return HeldFiles{}, invalidRequest("the descriptor of a disk is not a block device")
 		}
 		given[deviceNumber(stat)] = true
 	}
@@ -222,11 +222,11 @@ func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
 	for _, disk := range disks {
 		text, err := os.ReadFile(filepath.Join(disk.Dir, "dev"))
 		if err != nil {
-			return HeldFiles{}, hardware.Missing("the number of %s cannot be read: %v", disk.Name, err)
+			return HeldFiles{}, hardware.Missing("cannot read the device number of %s: %v", disk.Name, err)
 		}
 		number := strings.TrimSpace(string(text))
 		if !given[number] {
-			return HeldFiles{}, hardware.Busy("%s is not held by the caller", disk.Name)
+			return HeldFiles{}, hardware.Busy("the caller does not hold %s", disk.Name)
 		}
 		if err := errors.Join(checkClaimed(disk.Node, number), checkUnused(s.Local.Proc, disk)); err != nil {
 			return HeldFiles{}, err
@@ -235,17 +235,17 @@ func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
 	return held, nil
 }
 
-// checkClaimed proves that somebody has the disk exclusively: a second claim is refused.
+// checkClaimed proves that the disk is opened exclusively, because a second claim fails.
 func checkClaimed(node, number string) error {
 	fd, err := unix.Open(node, unix.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EBUSY) {
 		return nil
 	}
 	if err != nil {
-		return hardware.Busy("%s (%s) cannot be looked at: %v", node, number, err)
+		return hardware.Busy("cannot check who holds %s (%s): %v", node, number, err)
 	}
 	if err := unix.Close(fd); err != nil {
 		return fmt.Errorf("close %s: %w", node, err)
 	}
-	return hardware.Busy("%s is not opened exclusively by the caller", node)
+	return hardware.Busy("the caller has not opened %s exclusively", node)
 }

@@ -131,21 +131,21 @@ func TestTheHelperTakesVerbs(t *testing.T) {
 	b := newHelperFixture(t).open()
 	at := fmt.Sprintf(`"address": %q`, b.address())
 	for name, tt := range map[string]struct{ text, says string }{
-		"no message":               {`nvme format /dev/nvme0`, "not understood"},
+		"no message":               {`nvme format /dev/nvme0`, "cannot be decoded"},
 		"two values":               {`{"do": "version"} {}`, "more than one value"},
-		"something else":           {`{"do": "shell", ` + at + `}`, "nothing that a helper does"},
+		"something else":           {`{"do": "shell", ` + at + `}`, "there is no call"},
 		"an argument":              {`{"do": "version", "args": ["--help"]}`, "unknown field"},
 		"a verb without a request": {`{"do": "read", ` + at + `}`, "does not take"},
 		"an unknown verb":          {`{"do": "read", ` + at + `, "request": {"verb": "format"}}`, `no verb "format"`},
 		"no verb":                  {`{"do": "read", ` + at + `, "request": {}}`, `no verb ""`},
 		"an option for a verb":     {`{"do": "read", ` + at + `, "request": {"verb": "health --raw-binary"}}`, "no verb"},
 		"an argument of a verb":    {`{"do": "read", ` + at + `, "request": {"verb": "health", "args": "x"}}`, "unknown field"},
-		"text for a number":        {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace", "nsid": "1 --force"}}`, "not understood"},
+		"text for a number":        {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace", "nsid": "1 --force"}}`, "cannot be decoded"},
 		"a number too many":        {`{"do": "read", ` + at + `, "request": {"verb": "health", "nsid": 1}}`, "numbers that it does not take"},
-		"a number too large":       {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace", "nsid": 4294967296}}`, "not understood"},
-		"no namespace":             {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace"}}`, "0 is no namespace"},
-		"another feature":          {`{"do": "read", ` + at + `, "request": {"verb": "saved-feature", "feature": 132}}`, "none of those"},
-		"a change as a read":       {`{"do": "read", ` + at + `, "request": {"verb": "sanitize", "action": 4}}`, "in the wrong way"},
+		"a number too large":       {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace", "nsid": 4294967296}}`, "cannot be decoded"},
+		"no namespace":             {`{"do": "read", ` + at + `, "request": {"verb": "identify-namespace"}}`, "0 is not a namespace"},
+		"another feature":          {`{"do": "read", ` + at + `, "request": {"verb": "saved-feature", "feature": 132}}`, "may be restored"},
+		"a change as a read":       {`{"do": "read", ` + at + `, "request": {"verb": "sanitize", "action": 4}}`, "needs the other method"},
 		"another drive":            {`{"do": "read", "address": "0000:02:00.0", "request": {"verb": "health"}}`, "no"},
 		"a path for an address":    {`{"do": "read", "address": "../../../etc", "request": {"verb": "health"}}`, ""},
 	} {
@@ -183,7 +183,7 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 	require.NoError(t, b.call(call{Do: doOpen, Address: b.address()}).err())
 	fence := int(b.fence.Fd())
 	notLocked := b.disk("nvme0n1", unix.O_EXCL)
-	require.ErrorContains(t, b.call(erase, fence, notLocked).err(), "before the controller's node is locked")
+	require.ErrorContains(t, b.call(erase, fence, notLocked).err(), "needs the lock on the controller's node")
 	require.NoError(t, b.call(call{Do: doLock, Address: b.address()}).err())
 
 	fd := b.disk("nvme1n1", unix.O_EXCL)
@@ -198,17 +198,17 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 		fds    []int
 		says   string
 	}{
-		"no descriptors":         {func(*call) {}, nil, "without the device's fence"},
-		"no fence":               {func(c *call) { c.Fence = false }, []int{notLocked}, "without the device's fence"},
-		"a disk for the fence":   {func(*call) {}, []int{notLocked, notLocked}, "is no file"},
-		"another's fence":        {func(*call) {}, []int{int(another.Fd()), notLocked}, "is not the caller's"},
-		"no disk":                {func(*call) {}, []int{fence}, "nvme0n1 is not held"},
-		"another drive's disk":   {func(*call) {}, []int{fence, fd}, "nvme0n1 is not held"},
-		"a disk that is none":    {func(*call) {}, []int{fence, null}, "is none"},
-		"another serial":         {func(c *call) { c.Serial = "S2" }, []int{fence, notLocked}, `says "S1" and not "S2"`},
+		"no descriptors":         {func(*call) {}, nil, "needs the device's fence"},
+		"no fence":               {func(c *call) { c.Fence = false }, []int{notLocked}, "needs the device's fence"},
+		"a disk for the fence":   {func(*call) {}, []int{notLocked, notLocked}, "is not a regular file"},
+		"another's fence":        {func(*call) {}, []int{int(another.Fd()), notLocked}, "does not hold the device's fence"},
+		"no disk":                {func(*call) {}, []int{fence}, "does not hold nvme0n1"},
+		"another drive's disk":   {func(*call) {}, []int{fence, fd}, "does not hold nvme0n1"},
+		"a disk that is none":    {func(*call) {}, []int{fence, null}, "is not a block device"},
+		"another serial":         {func(c *call) { c.Serial = "S2" }, []int{fence, notLocked}, `has serial "S1" instead of "S2"`},
 		"no serial":              {func(c *call) { c.Serial = "" }, []int{fence, notLocked}, "does not take"},
-		"another action":         {func(c *call) { c.Request = &Request{Verb: Sanitize, Action: 3} }, []int{fence, notLocked}, "is no erase"},
-		"a read as a change":     {func(c *call) { c.Request = &Request{Verb: Health} }, []int{fence, notLocked}, "in the wrong way"},
+		"another action":         {func(c *call) { c.Request = &Request{Verb: Sanitize, Action: 3} }, []int{fence, notLocked}, "is not an erase"},
+		"a read as a change":     {func(c *call) { c.Request = &Request{Verb: Health} }, []int{fence, notLocked}, "needs the other method"},
 		"a namespace of nothing": {func(c *call) { c.Request = &Request{Verb: CreateNamespace} }, []int{fence, notLocked}, "0 blocks"},
 		"all are attached":       {func(c *call) { c.Request = &Request{Verb: AttachNamespace, NSID: AllNamespaces} }, []int{fence, notLocked}, "not all"},
 	} {
@@ -231,7 +231,7 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 func TestADiskThatIsOpenIsNotHeld(t *testing.T) {
 	b := newHelperFixture(t).open()
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
-	require.ErrorContains(t, b.call(erase, int(b.fence.Fd()), b.disk("nvme0n1", 0)).err(), "not opened exclusively")
+	require.ErrorContains(t, b.call(erase, int(b.fence.Fd()), b.disk("nvme0n1", 0)).err(), "has not opened")
 	b.requireUnchanged()
 }
 
@@ -312,11 +312,11 @@ func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
 	b := newHelperFixture(t)
 	rebind := call{Do: doRebind, Address: b.address(), Fence: true}
 	fence := int(b.fence.Fd())
-	require.ErrorContains(t, b.call(rebind).err(), "without the device's fence")
-	require.ErrorContains(t, b.call(rebind, fence, fence).err(), "shows no disks")
+	require.ErrorContains(t, b.call(rebind).err(), "needs the device's fence")
+	require.ErrorContains(t, b.call(rebind, fence, fence).err(), "takes no disks")
 	require.NoError(t, b.call(rebind, fence).err(), "it is on the host's driver")
 	b.site.BindDriver(0, "uio")
-	require.ErrorContains(t, b.call(rebind, fence).err(), "is not taken from it")
+	require.ErrorContains(t, b.call(rebind, fence).err(), "Burnish rebinds only from vfio-pci")
 	rebind.Address = b.site.State(1).Address
 	require.ErrorContains(t, b.call(rebind, fence).err(), "no")
 }
@@ -351,11 +351,11 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 // TestMetadataIsOfOnePlace: a controller's has no namespace, and a namespace's has one.
 func TestMetadataIsOfOnePlace(t *testing.T) {
 	for says, r := range map[string]Request{
-		"has no namespace":        {Feature: ControllerMetadata, NSID: 1},
-		"0 is no namespace":       {Feature: NamespaceMetadata},
-		"not all":                 {Feature: NamespaceMetadata, NSID: AllNamespaces},
-		"is no host metadata":     {Feature: 0x06},
-		"no element is of type 6": {Feature: ControllerMetadata, Element: 64},
+		"has no namespace":           {Feature: ControllerMetadata, NSID: 1},
+		"0 is not a namespace":       {Feature: NamespaceMetadata},
+		"not all":                    {Feature: NamespaceMetadata, NSID: AllNamespaces},
+		"is not host metadata":       {Feature: 0x06},
+		"there is no element type 6": {Feature: ControllerMetadata, Element: 64},
 	} {
 		r.Verb = DeleteMetadata
 		_, err := r.spec(true)

@@ -1,11 +1,10 @@
-// Package privileged is all that the driver nvme does with a controller's node and with
-// the binding of PCI functions: the part of it that needs root (S2.67). What may be
-// asked of it is a verb with numbers; no text of the caller's ever becomes part of a
-// command line. [Local] acts in this process, which then must be root; [Remote] has a
-// helper act, which [Server] is the other end of, and needs no privilege itself. Both
-// keep a controller's node open from before its identity is looked at until after the
-// last command (SAFETY F11), and children have the descriptors of those they work for
-// as long as they live (F1, F12).
+// Package privileged is the part of the driver nvme that needs root: it uses controllers'
+// nodes and binds PCI functions (S2.67). A request is a verb with numbers; no text of a
+// caller ever becomes part of a command line. [Local] acts in this process, which must be
+// root. [Remote] has a helper act, in which [Server] answers; it needs no privilege itself.
+// Both keep a controller's node open from before its identity is checked until after the
+// last command (F11). A command's process inherits the descriptors that keep others away
+// (F1, F12).
 package privileged
 
 import (
@@ -16,7 +15,7 @@ import (
 	"burnish/internal/device"
 )
 
-// Verb is one thing that may be asked of a controller.
+// Verb is one operation on a controller.
 type Verb string
 
 // The verbs that only read.
@@ -30,19 +29,19 @@ const (
 	SanitizeState       Verb = "sanitize-state"
 	Health              Verb = "health"
 	Firmware            Verb = "firmware"
-	OpalLevel0Discovery Verb = "level-0"
+	OpalLevel0Discovery Verb = "opal-level-0"
 	DefaultFeature      Verb = "default-feature"
 	SavedFeature        Verb = "saved-feature"
 	HostMetadata        Verb = "host-metadata"
 )
 
-// The verbs that change the drive, or what the kernel shows of it.
+// The verbs that change the drive, or the kernel's view of it.
 const (
 	SetFeature            Verb = "set-feature"
-	DeleteMetadata        Verb = "forget-metadata"
+	DeleteMetadata        Verb = "delete-metadata"
 	Unprotect             Verb = "unprotect"
 	Sanitize              Verb = "sanitize"
-	ExitMediaVerification Verb = "leave-verification"
+	ExitMediaVerification Verb = "exit-media-verification"
 	DeleteNamespaces      Verb = "delete-namespaces"
 	CreateNamespace       Verb = "create-namespace"
 	AttachNamespace       Verb = "attach-namespace"
@@ -50,72 +49,71 @@ const (
 	Reset                 Verb = "reset"
 )
 
-// Request is a verb with the numbers that it takes; all others are zero.
+// Request is a verb with its numbers. Numbers that it does not take are zero.
 type Request struct {
 	Verb Verb `json:"verb"`
-	// NSID is a namespace's number, Detached whether one that is not attached may be
-	// asked for.
+	// NSID is the number of a namespace. Detached allows one that is not attached.
 	NSID     uint32 `json:"nsid,omitempty"`
 	Detached bool   `json:"detached,omitempty"`
-	// Feature is one of Features, Value what it shall be; of host metadata it is one of
-	// those, and Element the type of what is forgotten.
+	// Feature is one of Features with the new Value, or a host metadata feature with the
+	// type of the Element to delete.
 	Feature uint8  `json:"feature,omitempty"`
 	Value   uint32 `json:"value,omitempty"`
 	Element uint8  `json:"element,omitempty"`
 	// Action is CryptoErase or BlockErase.
 	Action uint8 `json:"action,omitempty"`
-	// Blocks is the size of a namespace, Format the number of its LBA format.
+	// Blocks is the size of a new namespace, Format the index of its LBA format.
 	Blocks uint64 `json:"blocks,omitempty"`
 	Format uint8  `json:"format,omitempty"`
-	// Controller is the controller's own number.
+	// Controller is the controller's CNTLID.
 	Controller uint16 `json:"controller,omitempty"`
 }
 
-// The sanitize actions: dword 10 of the command, with every other bit clear. AUSE,
-// which would let a failed sanitize be left, is never set (SAFETY F12).
+// The sanitize actions: dword 10 of the command, with every other bit clear. AUSE, which
+// would allow leaving a failed sanitize, is never set (F12).
 const (
 	BlockErase  = 2
 	CryptoErase = 4
-	// exitMediaVerification is the action that ends the media verification state.
+	// exitMediaVerification is the action that leaves the media verification state.
 	exitMediaVerification = 5
 )
 
-// AllNamespaces namespace, where a number is asked for.
+// AllNamespaces is the NSID for all namespaces.
 const AllNamespaces uint32 = 0xffffffff
 
-// OpalLevel0Size is how many bytes LevelZero gives at its output's end.
+// OpalLevel0Size is the size of the answer at the end of OpalLevel0Discovery's output.
 const OpalLevel0Size = 2048
 
-// Features are those that may be read and set: they outlast a tenant, and need no data
-// and no namespace. Arbitration, power management, write cache, thermal management.
+// Features are those that may be read and set. They survive a tenant, and need neither data
+// nor a namespace: arbitration, power management, write cache, thermal management.
 func Features() []uint8 { return []uint8{0x01, 0x02, 0x06, 0x10} }
 
-// The host metadata: what a host may write into a controller, and into a namespace, for
-// whoever asks over the drive's own management interface.
+// The host metadata features: what a host can write into a controller or a namespace, for
+// readers on the drive's management interface.
 const (
 	EnhancedControllerMetadata uint8 = 0x7d
 	ControllerMetadata         uint8 = 0x7e
 	NamespaceMetadata          uint8 = 0x7f
 )
 
-// MetadataSize is how many bytes HostMetadata gives at its output's end.
+// MetadataSize is the size of the data at the end of HostMetadata's output.
 const MetadataSize = 4096
 
-// writeProtection is the feature that Unprotect sets to none.
+// writeProtection is the feature that Unprotect clears.
 const writeProtection uint8 = 0x84
 
-// verbSpec is what one verb is.
+// verbSpec describes one verb.
 type verbSpec struct {
 	changes bool
-	// noNamespaces: it reaches no namespace's bytes, and none need be held for it.
+	// noNamespaces: the verb reaches no namespace's data, so that no disk need be held.
 	noNamespaces bool
-	// fields gives the numbers that the verb takes, and nothing else.
+	// fields copies the numbers that the verb takes, and no others.
 	fields func(r Request) Request
-	// validate says what is wrong with them, "" where nothing is.
+	// validate says what is wrong with the numbers, or "".
 	validate func(r Request) string
-	// argv is the command of nvme-cli, without the controller, which is its second word.
+	// argv is the command of nvme-cli without the controller's node, its second word.
 	argv func(r Request) []string
-	// stdin is what the command sends to the drive; nvme-cli takes it from its stdin.
+	// stdin is the data that nvme-cli reads from its stdin and sends to the drive.
 	stdin func(r Request) []byte
 }
 
@@ -141,7 +139,7 @@ func featureOnly(r Request) Request { return Request{Feature: r.Feature} }
 
 func validateFeature(r Request) string {
 	if !slices.Contains(Features(), r.Feature) {
-		return fmt.Sprintf("feature 0x%02x is none of those that are put back", r.Feature)
+		return fmt.Sprintf("feature 0x%02x is not one that may be restored", r.Feature)
 	}
 	return ""
 }
@@ -152,7 +150,7 @@ func featureVerb(which string) verbSpec {
 	}}
 }
 
-// verbSpecs is every verb there is.
+// verbSpecs are all verbs.
 var verbSpecs = map[Verb]verbSpec{
 	IdentifyController:  readVerb("id-ctrl", asJSON),
 	ActiveNamespaces:    readVerb("list-ns", asJSON),
@@ -205,8 +203,7 @@ var verbSpecs = map[Verb]verbSpec{
 			return one
 		},
 	},
-	// The write protection of one namespace, which is not among Features: it has a namespace
-	// and is never saved.
+	// Write protection is not among Features, because it is per namespace and not saved.
 	Unprotect: {
 		changes:  true,
 		fields:   func(r Request) Request { return Request{NSID: r.NSID} },
@@ -220,13 +217,13 @@ var verbSpecs = map[Verb]verbSpec{
 		fields:  func(r Request) Request { return Request{Action: r.Action} },
 		validate: func(r Request) string {
 			if r.Action != CryptoErase && r.Action != BlockErase {
-				return fmt.Sprintf("action %d is no erase", r.Action)
+				return fmt.Sprintf("action %d is not an erase", r.Action)
 			}
 			return ""
 		},
 		argv: func(r Request) []string { return []string{"sanitize", numberOption("sanact", r.Action)} },
 	},
-	// nvme sanitize itself refuses this action in the versions that are about.
+	// nvme sanitize itself refuses this action in common versions.
 	ExitMediaVerification: changeVerb("admin-passthru", "--opcode=0x84", numberOption("cdw10", uint32(exitMediaVerification))),
 	DeleteNamespaces:      changeVerb("delete-ns", "--namespace-id=0xffffffff"),
 	CreateNamespace: {
@@ -235,7 +232,7 @@ var verbSpecs = map[Verb]verbSpec{
 		validate: func(r Request) string {
 			const formats = 64
 			if r.Blocks == 0 || r.Format >= formats {
-				return fmt.Sprintf("no namespace has %d blocks of format %d", r.Blocks, r.Format)
+				return fmt.Sprintf("a namespace cannot have %d blocks of format %d", r.Blocks, r.Format)
 			}
 			return ""
 		},
@@ -255,7 +252,7 @@ var verbSpecs = map[Verb]verbSpec{
 	Reset:  changeVerb("reset"),
 }
 
-// metadataOptions are the options that name host metadata, and one more.
+// metadataOptions are the options that select host metadata, and one more.
 func metadataOptions(r Request, more string) []string {
 	words := []string{numberOption("feature-id", r.Feature), numberOption("data-len", uint32(MetadataSize)), more}
 	if r.NSID != 0 {
@@ -268,11 +265,11 @@ func validateMetadata(r Request) string {
 	const types = 64
 	switch {
 	case r.Element >= types:
-		return fmt.Sprintf("no element is of type %d", r.Element)
+		return fmt.Sprintf("there is no element type %d", r.Element)
 	case r.Feature == NamespaceMetadata:
 		return validateOneNamespace(r)
 	case r.Feature != EnhancedControllerMetadata && r.Feature != ControllerMetadata:
-		return fmt.Sprintf("feature 0x%02x is no host metadata", r.Feature)
+		return fmt.Sprintf("feature 0x%02x is not host metadata", r.Feature)
 	case r.NSID != 0:
 		return "a controller's metadata has no namespace"
 	}
@@ -281,34 +278,34 @@ func validateMetadata(r Request) string {
 
 func validateNamespace(r Request) string {
 	if r.NSID == 0 {
-		return "0 is no namespace"
+		return "0 is not a namespace"
 	}
 	return ""
 }
 
 func validateOneNamespace(r Request) string {
 	if r.NSID == AllNamespaces {
-		return "it is for one namespace, not all"
+		return "it takes one namespace, not all"
 	}
 	return validateNamespace(r)
 }
 
-// spec finds the kind of a request, and refuses one that says more, or other, than its
-// verb takes.
+// spec finds the specification of the request's verb, and refuses a request with other
+// numbers than the verb takes.
 func (r Request) spec(changes bool) (verbSpec, error) {
 	k, known := verbSpecs[r.Verb]
 	if !known {
 		return verbSpec{}, invalidRequest("there is no verb %q", r.Verb)
 	}
 	if k.changes != changes {
-		return verbSpec{}, invalidRequest("the verb %q is asked for in the wrong way", r.Verb)
+		return verbSpec{}, invalidRequest("the verb %q needs the other method: Read or Change", r.Verb)
 	}
 	taken := Request{}
 	if k.fields != nil {
 		taken = k.fields(r)
 	}
 	if taken.Verb = r.Verb; taken != r {
-		return verbSpec{}, invalidRequest("the verb %q is given numbers that it does not take", r.Verb)
+		return verbSpec{}, invalidRequest("the verb %q has numbers that it does not take", r.Verb)
 	}
 	if k.validate != nil {
 		if why := k.validate(r); why != "" {
@@ -318,7 +315,7 @@ func (r Request) spec(changes bool) (verbSpec, error) {
 	return k, nil
 }
 
-// invalidRequest is the fault of a request that is never carried out: no driver makes it.
+// invalidRequest is the fault of a request that no driver sends. It is not executed.
 func invalidRequest(format string, args ...any) *device.Fault {
-	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...), Remedy: "report it: nothing was done"}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf(format, args...), Remedy: "report this bug: nothing was done"}
 }

@@ -14,7 +14,7 @@ import (
 	"burnish/internal/device"
 )
 
-// What a caller may want of its helper: these and nothing else.
+// The calls that a helper answers.
 const (
 	doVersion = "version"
 	doOpen    = "open"
@@ -24,8 +24,8 @@ const (
 	doRebind  = "rebind"
 )
 
-// call is one packet to the helper. Its descriptors are the fence, where Fence says so,
-// and then the disks.
+// call is one packet to the helper. It carries the descriptors of the fence, if Fence is
+// set, and then of the disks.
 type call struct {
 	Do      string   `json:"do"`
 	Address string   `json:"address,omitempty"`
@@ -34,8 +34,7 @@ type call struct {
 	Request *Request `json:"request,omitempty"`
 }
 
-// answer is the packet that comes back; Size bytes of output follow it in packets of
-// their own.
+// answer is the reply packet. Size bytes of output follow it in packets of their own.
 type answer struct {
 	Path    *DevicePath   `json:"path,omitempty"`
 	Size    int           `json:"size,omitempty"`
@@ -45,13 +44,13 @@ type answer struct {
 }
 
 const (
-	// maxPacket is the most that one packet holds.
+	// maxPacket is the size of the largest packet.
 	maxPacket = 32 << 10
-	// maxDescriptors is the most descriptors that the kernel passes at once.
+	// maxDescriptors is how many descriptors the kernel passes at once.
 	maxDescriptors = 253
 )
 
-// errorAnswer gives the answer that stands for an error.
+// errorAnswer turns an error into an answer.
 func errorAnswer(err error) answer {
 	var failure *Failure
 	if fault, ok := device.AsFault(err); ok {
@@ -63,7 +62,7 @@ func errorAnswer(err error) answer {
 	return answer{Error: err.Error()}
 }
 
-// err is the error that an answer stands for.
+// err turns an answer back into an error.
 func (a answer) err() error {
 	switch {
 	case a.Fault != nil:
@@ -76,7 +75,7 @@ func (a answer) err() error {
 	return nil
 }
 
-// send writes one packet, with descriptors.
+// send writes one packet with descriptors.
 func send(conn *net.UnixConn, value any, fds []int) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -93,9 +92,9 @@ func send(conn *net.UnixConn, value any, fds []int) error {
 	return err
 }
 
-// receive reads one packet, which must be a value of exactly this form, and gives its
-// descriptors, also with an error; the caller closes them. It is io.EOF where the other
-// end is gone.
+// receive reads one packet, which must contain exactly one JSON value without unknown
+// fields. It returns the packet's descriptors even with an error, and the caller closes
+// them. The error is io.EOF if the other end is gone.
 func receive(conn *net.UnixConn, into any) ([]*os.File, error) {
 	text, oob := make([]byte, maxPacket+1), make([]byte, unix.CmsgSpace(maxDescriptors*4))
 	n, extra, flags, _, err := conn.ReadMsgUnix(text, oob)
@@ -113,7 +112,7 @@ func receive(conn *net.UnixConn, into any) ([]*os.File, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text[:n]))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		return files, invalidRequest("a message is not understood: %v", err)
+		return files, invalidRequest("a message cannot be decoded: %v", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return files, invalidRequest("a message has more than one value")
@@ -133,7 +132,7 @@ func descriptors(oob []byte) (files []*os.File, err error) {
 	return files, err
 }
 
-// closeAll closes what was passed.
+// closeAll closes the received descriptors.
 func closeAll(files []*os.File) (err error) {
 	for _, file := range files {
 		err = errors.Join(err, file.Close())
@@ -141,7 +140,7 @@ func closeAll(files []*os.File) (err error) {
 	return err
 }
 
-// connection makes a connection of a socket, which it takes.
+// connection turns the socket fd into a connection, and takes it over.
 func connection(fd int) (_ *net.UnixConn, err error) {
 	file := os.NewFile(uintptr(fd), "helper")
 	if file == nil {
