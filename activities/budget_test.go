@@ -44,10 +44,10 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		s.disk.takes = 10 * time.Second
 		in := s.input("zero")
 		in.Budget = 25 * time.Second
-		stopAt(t, s, first(t), in, 0)
+		stopAtOffset(t, s, first(t), in, 0)
 		require.Equal(t, 10*time.Second, s.entry().RunTime)
 		pass(time.Hour)
-		stopAt(t, s, again(t, 2), in, steps.Chunk)
+		stopAtOffset(t, s, again(t, 2), in, steps.Chunk)
 		require.Equal(t, 20*time.Second, s.entry().RunTime)
 		pass(time.Hour)
 		r := s.start(again(t, 3), in)
@@ -59,7 +59,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 	inBubble(t, "and is reported", func(t *testing.T) {
 		s := newSite(t)
 		s.disk.takes = 10 * time.Second
-		stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
+		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		pass(time.Hour)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 	inBubble(t, "a crash costs what was journalled", func(t *testing.T) {
 		s := newSite(t)
 		s.disk.takes = 10 * time.Second
-		crashAt(t, s, first(t), s.input("zero"), steps.Chunk)
+		crashAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Second, result.RunTime)
@@ -76,7 +76,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 	inBubble(t, "a silent host's step goes on with what is left of it", func(t *testing.T) {
 		s := newSite(t)
 		s.disk.takes = 10 * time.Second
-		stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
+		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		in := s.input("zero")
 		in.Seq, in.Budget = 2, 25*time.Second
 		r := s.start(first(t), in)
@@ -88,7 +88,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		inBubble(t, "nothing left: "+budget.String(), func(t *testing.T) {
 			s := newSite(t)
 			s.disk.takes = 10 * time.Second
-			stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
+			stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 			opened := s.disk.opened()
 			in := s.input("zero")
 			in.Budget = budget
@@ -245,7 +245,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		server.end(serviceerror.NewNotFound("the attempt timed out"))
 		next := s.start(again(t, 2), in)
 		_, err := r.wait(t)
-		requireSoon(t, err, device.CodeServerUnreachable)
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
 		require.False(t, next.over())
 		back()
 		_, err = next.wait(t)

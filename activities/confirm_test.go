@@ -16,11 +16,11 @@ import (
 )
 
 // F1
-func TestAttemptAsksBeforeItWrites(t *testing.T) {
+func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "once, with the device in hand", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 0)
+		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		before := len(s.disk.history())
 		var calls []string
 		var told []any
@@ -46,7 +46,7 @@ func TestAttemptAsksBeforeItWrites(t *testing.T) {
 			s := newSite(t)
 			s.hands.Confirm = func(context.Context, []byte, ...any) error { return answer }
 			_, err := s.run(first(t), s.input("zero"))
-			requireSoon(t, err, device.CodeServerUnreachable)
+			requireRetriedNow(t, err, device.CodeServerUnreachable)
 			require.Equal(t, []string{"open", "close"}, s.disk.history(), "it wrote")
 			require.NoError(t, freed(s, "S1"))
 			s.hands.Confirm = nil
@@ -67,7 +67,7 @@ func TestAttemptAsksBeforeItWrites(t *testing.T) {
 		}
 		r := s.start(first(t), s.input("zero"))
 		_, err := r.wait(t)
-		requireSoon(t, err, device.CodeServerUnreachable)
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
 		require.Equal(t, 10*time.Second, r.took)
 		require.Equal(t, []string{"open", "close"}, s.disk.history())
 	})

@@ -40,7 +40,7 @@ func (c *Control) Activities() map[string]any {
 // again; another's provider is never made, only burned. Retried: an inventory that does
 // not answer.
 func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.on(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
+	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		if in.Owner == device.OwnerNova {
 			return inventory.EnsureReserved(ctx, c.Store, id, nil)
 		}
@@ -52,7 +52,7 @@ func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationReq
 // first answer was lost finds its own write and is content. Final: in use, burned
 // by somebody else, a generation that is newer than the workflow.
 func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.on(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
+	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		return inventory.ReserveForBind(ctx, c.Store, id, in.Expect, activity.GetInfo(ctx).Attempt > 1)
 	})
 }
@@ -60,13 +60,13 @@ func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationReq
 // ReadReservation reads the device's provider. It writes nothing and may be repeated at
 // will.
 func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.on(ctx, in, func(id string) (inventory.ReservationSnapshot, error) { return inventory.Read(ctx, c.Store, id) })
+	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) { return inventory.Read(ctx, c.Store, id) })
 }
 
 // EnsureReserved burns the device's provider where it is not, and reads it back (F4). It
 // may be repeated at will.
 func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
-	return c.on(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
+	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		expect := in.Expect
 		if earlier := activity.GetInfo(ctx).Attempt - 1; expect != nil && earlier > 0 && in.Provider == "" {
 			// Each earlier attempt may have written once before its answer was lost. To a
@@ -101,7 +101,7 @@ func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationReq
 
 // on makes calls on the device's provider: its own, or the one that another service made
 // for it. Where that was re-created since it was found, it is looked for once more.
-func (c *Control) on(ctx context.Context, in contract.ReservationRequest, do func(id string) (inventory.ReservationSnapshot, error)) (contract.ReservationSnapshot, error) {
+func (c *Control) withProvider(ctx context.Context, in contract.ReservationRequest, do func(id string) (inventory.ReservationSnapshot, error)) (contract.ReservationSnapshot, error) {
 	if c.Real && in.Driver == "fake" { // SAFETY F13
 		return contract.ReservationSnapshot{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
 			Message: "a fake device has no place in a real inventory", Remedy: "enrol it where BURNISH_INVENTORY=file"}, in.Name)

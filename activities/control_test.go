@@ -19,7 +19,7 @@ import (
 )
 
 // shop is one provider in an inventory that fails as scripted.
-type shop struct {
+type inventoryFixture struct {
 	t     *testing.T
 	store *file.Store
 	stock contract.ReservationRequest
@@ -28,11 +28,11 @@ type shop struct {
 }
 
 // newShop makes a provider with reserved = 0, as an available device has it, or 1.
-func newShop(t *testing.T, reserved int) *shop {
+func newInventoryFixture(t *testing.T, reserved int) *inventoryFixture {
 	t.Helper()
 	store, err := file.New(t.TempDir())
 	require.NoError(t, err)
-	s := &shop{t: t, store: store}
+	s := &inventoryFixture{t: t, store: store}
 	s.stock = contract.ReservationRequest{UUID: contract.DeviceUUID("d1"), Name: "d1", Class: "CUSTOM_NVME"}
 	v, err := inventory.EnsureProvider(t.Context(), store, inventory.Provider{UUID: s.stock.UUID, Name: "d1", Class: "CUSTOM_NVME"})
 	require.NoError(t, err)
@@ -45,14 +45,14 @@ func newShop(t *testing.T, reserved int) *shop {
 }
 
 // expecting is the input of a workflow that knows the generation.
-func (s *shop) expecting() contract.ReservationRequest {
+func (s *inventoryFixture) expecting() contract.ReservationRequest {
 	in := s.stock
 	in.Expect = &s.generation
 	return in
 }
 
 // now is what the inventory says, whatever it fails at.
-func (s *shop) now() inventory.ReservationSnapshot {
+func (s *inventoryFixture) now() inventory.ReservationSnapshot {
 	s.t.Helper()
 	v, err := inventory.Read(s.t.Context(), s.store, s.stock.UUID)
 	require.NoError(s.t, err)
@@ -60,7 +60,7 @@ func (s *shop) now() inventory.ReservationSnapshot {
 }
 
 // others lets somebody else write reserved.
-func (s *shop) others(reserved ...int) {
+func (s *inventoryFixture) others(reserved ...int) {
 	s.t.Helper()
 	for _, r := range reserved {
 		_, err := s.store.PutReserved(s.t.Context(), s.stock.UUID, s.now().Generation, r)
@@ -69,7 +69,7 @@ func (s *shop) others(reserved ...int) {
 }
 
 // call runs one attempt of a control activity over a store that fails at the points.
-func (s *shop) call(attempt int32, name string, in contract.ReservationRequest, points ...inventorytest.Point) (contract.ReservationSnapshot, []inventorytest.Request, error) {
+func (s *inventoryFixture) call(attempt int32, name string, in contract.ReservationRequest, points ...inventorytest.Point) (contract.ReservationSnapshot, []inventorytest.Request, error) {
 	faulty := inventorytest.NewFaulty(s.store)
 	for _, p := range points {
 		faulty.Fail(p, inventorytest.Lost())
@@ -78,7 +78,7 @@ func (s *shop) call(attempt int32, name string, in contract.ReservationRequest, 
 	return stock, faulty.Requests(), err
 }
 
-func (s *shop) callOver(store inventory.Store, attempt int32, name string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func (s *inventoryFixture) callOver(store inventory.Store, attempt int32, name string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	control := &activities.Control{Store: store}
 	env := again(s.t, attempt).env()
 	env.RegisterActivityWithOptions(map[string]any{
@@ -104,14 +104,14 @@ func points(calls int) []inventorytest.Point {
 }
 
 // writes counts the writes that reached the store.
-func (s *shop) writes() int64 { return s.now().Generation - s.generation }
+func (s *inventoryFixture) writes() int64 { return s.now().Generation - s.generation }
 
-func TestS04_ReserveIsContentWithItsOwnWrite(t *testing.T) {
+func TestReserveForBindAcceptsItsOwnEarlierWrite(t *testing.T) {
 	t.Parallel()
 	for _, expect := range []bool{true, false} {
 		for _, p := range points(4) {
 			t.Run(fmt.Sprintf("%s, expecting %v", p, expect), func(t *testing.T) {
-				s := newShop(t, 0)
+				s := newInventoryFixture(t, 0)
 				in := s.stock
 				if expect {
 					in = s.expecting()
@@ -129,7 +129,7 @@ func TestS04_ReserveIsContentWithItsOwnWrite(t *testing.T) {
 		}
 	}
 	t.Run("and again", func(t *testing.T) {
-		s := newShop(t, 0)
+		s := newInventoryFixture(t, 0)
 		for attempt := int32(1); attempt <= 3; attempt++ {
 			_, _, err := s.call(attempt, contract.ActivityReserveForBind, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 1+int(attempt)%2))
 			if attempt < 3 {
@@ -142,30 +142,30 @@ func TestS04_ReserveIsContentWithItsOwnWrite(t *testing.T) {
 	})
 }
 
-func TestS04_ReserveIsNotContentWithAnothersWrite(t *testing.T) {
+func TestReserveForBindRejectsAnothersWrite(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		attempt int32
-		others  func(*shop)
+		others  func(*inventoryFixture)
 		code    device.Code
 	}{
-		{"burned before the first attempt", 1, func(s *shop) { s.others(1) }, device.CodeAlreadyBurned},
-		{"given back and burned", 1, func(s *shop) { s.others(1, 0, 1) }, device.CodeAlreadyBurned},
-		{"more than one write past what is known", 2, func(s *shop) { s.others(1, 1) }, device.CodeInventoryGenerationAhead},
-		{"our write, then given back and burned", 2, func(s *shop) { s.others(1, 0, 1) }, device.CodeInventoryGenerationAhead},
-		{"our write, then given back", 2, func(s *shop) { s.others(1, 0) }, device.CodeInventoryGenerationAhead},
-		{"written since", 1, func(s *shop) { s.others(0) }, device.CodeInventoryGenerationAhead},
-		{"in use", 1, func(s *shop) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
-		{"in use, second attempt", 2, func(s *shop) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
-		{"used and freed meanwhile", 2, func(s *shop) {
+		{"burned before the first attempt", 1, func(s *inventoryFixture) { s.others(1) }, device.CodeAlreadyBurned},
+		{"given back and burned", 1, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeAlreadyBurned},
+		{"more than one write past what is known", 2, func(s *inventoryFixture) { s.others(1, 1) }, device.CodeInventoryGenerationAhead},
+		{"our write, then given back and burned", 2, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeInventoryGenerationAhead},
+		{"our write, then given back", 2, func(s *inventoryFixture) { s.others(1, 0) }, device.CodeInventoryGenerationAhead},
+		{"written since", 1, func(s *inventoryFixture) { s.others(0) }, device.CodeInventoryGenerationAhead},
+		{"in use", 1, func(s *inventoryFixture) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
+		{"in use, second attempt", 2, func(s *inventoryFixture) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
+		{"used and freed meanwhile", 2, func(s *inventoryFixture) {
 			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 			require.NoError(t, s.store.UnsafeDeallocate(t.Context(), s.stock.UUID, "vm"))
 		}, device.CodeInventoryGenerationAhead},
-		{"no provider", 1, func(s *shop) { require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID)) }, device.CodeNoProvider},
+		{"no provider", 1, func(s *inventoryFixture) { require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID)) }, device.CodeNoProvider},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newShop(t, 0)
+			s := newInventoryFixture(t, 0)
 			c.others(s)
 			_, requests, err := s.call(c.attempt, contract.ActivityReserveForBind, s.expecting())
 			requireFault(t, err, c.code, false)
@@ -177,11 +177,11 @@ func TestS04_ReserveIsNotContentWithAnothersWrite(t *testing.T) {
 }
 
 // F4
-func TestEnsureReservedBurnsWhatIsFree(t *testing.T) {
+func TestEnsureReservedReservesAFreeProvider(t *testing.T) {
 	t.Parallel()
 	for _, p := range points(4) {
 		t.Run(p.String(), func(t *testing.T) {
-			s := newShop(t, 0)
+			s := newInventoryFixture(t, 0)
 			_, _, err := s.call(1, contract.ActivityEnsureReserved, s.expecting(), p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			stock, _, err := s.call(2, contract.ActivityEnsureReserved, s.expecting())
@@ -191,7 +191,7 @@ func TestEnsureReservedBurnsWhatIsFree(t *testing.T) {
 		})
 	}
 	t.Run("each attempt may have written once", func(t *testing.T) {
-		s := newShop(t, 0)
+		s := newInventoryFixture(t, 0)
 		for attempt := int32(1); attempt <= 5; attempt++ {
 			_, _, err := s.call(attempt, contract.ActivityEnsureReserved, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1))
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
@@ -211,7 +211,7 @@ func TestEnsureReservedBurnsWhatIsFree(t *testing.T) {
 		{attempt: 3, others: []int{1, 0}}, {attempt: 3, others: []int{1, 0, 1}, newer: true},
 	} {
 		t.Run(fmt.Sprintf("attempt %d after %d writes", c.attempt, len(c.others)), func(t *testing.T) {
-			s := newShop(t, 0)
+			s := newInventoryFixture(t, 0)
 			s.others(c.others...)
 			before := s.now()
 			_, _, err := s.call(c.attempt, contract.ActivityEnsureReserved, s.expecting())
@@ -225,14 +225,14 @@ func TestEnsureReservedBurnsWhatIsFree(t *testing.T) {
 		})
 	}
 	t.Run("what proves nothing is not compared", func(t *testing.T) {
-		s := newShop(t, 0)
+		s := newInventoryFixture(t, 0)
 		s.others(0, 0, 0)
 		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
 		require.NoError(t, err)
 		require.Equal(t, 1, stock.Reserved)
 	})
 	t.Run("in use it burns all the same, and tells", func(t *testing.T) {
-		s := newShop(t, 0)
+		s := newInventoryFixture(t, 0)
 		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
 		require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestEnsureReservedBurnsWhatIsFree(t *testing.T) {
 func TestReadReservation(t *testing.T) {
 	t.Parallel()
 	t.Run("it writes nothing", func(t *testing.T) {
-		s := newShop(t, 0)
+		s := newInventoryFixture(t, 0)
 		stock, requests, err := s.call(1, contract.ActivityReadReservation, s.expecting())
 		require.NoError(t, err)
 		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation, Total: 1}, stock)
@@ -252,7 +252,7 @@ func TestReadReservation(t *testing.T) {
 	})
 	for _, p := range points(2) {
 		t.Run("one that fails "+p.String(), func(t *testing.T) {
-			s := newShop(t, 0)
+			s := newInventoryFixture(t, 0)
 			_, _, err := s.call(1, contract.ActivityReadReservation, s.stock, p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			require.Zero(t, s.writes())
@@ -261,15 +261,15 @@ func TestReadReservation(t *testing.T) {
 }
 
 // F5
-func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
+func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 	t.Parallel()
-	releasing := func(s *shop) contract.ReservationRequest {
+	releasing := func(s *inventoryFixture) contract.ReservationRequest {
 		in := s.stock
 		in.Generation = s.generation
 		return in
 	}
 	t.Run("lowers", func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newInventoryFixture(t, 1)
 		stock, requests, err := s.call(1, contract.ActivityUnreserve, releasing(s))
 		require.NoError(t, err)
 		require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 1, Total: 1}, stock)
@@ -280,7 +280,7 @@ func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 	})
 	for _, p := range points(2) {
 		t.Run(p.String(), func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newInventoryFixture(t, 1)
 			_, requests, err := s.call(1, contract.ActivityUnreserve, releasing(s), p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			require.Equal(t, inventorytest.PutReserved, requests[0].Kind)
@@ -303,9 +303,9 @@ func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 			require.EqualValues(t, 1, s.writes())
 		})
 	}
-	for name, others := range map[string]func(*testing.T, *shop){
-		"burned by another": func(_ *testing.T, s *shop) { s.others(1) },
-		"used and freed": func(t *testing.T, s *shop) {
+	for name, others := range map[string]func(*testing.T, *inventoryFixture){
+		"burned by another": func(_ *testing.T, s *inventoryFixture) { s.others(1) },
+		"used and freed": func(t *testing.T, s *inventoryFixture) {
 			s.others(0)
 			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 			require.NoError(t, s.store.UnsafeDeallocate(t.Context(), s.stock.UUID, "vm"))
@@ -313,7 +313,7 @@ func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newInventoryFixture(t, 1)
 			others(t, s)
 			before := s.now()
 			_, _, err := s.call(1, contract.ActivityUnreserve, releasing(s))
@@ -323,11 +323,11 @@ func TestReleaseIsOneWriteWithTheGenerationGiven(t *testing.T) {
 	}
 }
 
-func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
+func TestEnsureAndDeleteProviderMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, p := range points(5) {
 		t.Run("publish "+p.String(), func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newInventoryFixture(t, 1)
 			require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID))
 			_, _, err := s.call(1, contract.ActivityEnsureProvider, s.stock, p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
@@ -339,7 +339,7 @@ func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
 	}
 	for _, p := range points(1) {
 		t.Run("withdraw "+p.String(), func(t *testing.T) {
-			s := newShop(t, 1)
+			s := newInventoryFixture(t, 1)
 			_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock, p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
 			for range 2 {
@@ -351,13 +351,13 @@ func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
 		})
 	}
 	t.Run("withdraw in use", func(t *testing.T) {
-		s := newShop(t, 0)
+		s := newInventoryFixture(t, 0)
 		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 		_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock)
 		requireFault(t, err, device.CodeInUse, false)
 	})
 	t.Run("another's name", func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newInventoryFixture(t, 1)
 		in := s.stock
 		in.UUID = contract.DeviceUUID("d2")
 		_, _, err := s.call(1, contract.ActivityEnsureProvider, in)
@@ -365,7 +365,7 @@ func TestStock_PublishAndWithdrawMayBeRepeated(t *testing.T) {
 	})
 }
 
-func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
+func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 	t.Parallel()
 	full := device.Fault{Code: "a_code", Message: "what happened", Remedy: "what to do"}
 	for class, retried := range map[device.Class]bool{device.Transient: true, device.Permanent: false, device.NeedsOperator: false} {
@@ -375,7 +375,7 @@ func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
 			"joined":  func(err error) error { return errors.Join(errors.New("close"), err) },
 		} {
 			t.Run(fmt.Sprint(class, name), func(t *testing.T) {
-				s := newShop(t, 1)
+				s := newInventoryFixture(t, 1)
 				want := full
 				want.Class = class
 				faulty := inventorytest.NewFaulty(s.store)
@@ -390,7 +390,7 @@ func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
 		}
 	}
 	t.Run("an error that is no fault is tried again", func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newInventoryFixture(t, 1)
 		faulty := inventorytest.NewFaulty(s.store)
 		faulty.Fail(inventorytest.BeforeCall(1), errors.New("unforeseen"))
 		_, err := s.callOver(faulty, 1, contract.ActivityReadReservation, s.stock)
@@ -398,7 +398,7 @@ func TestFault_ClassSaysWhetherTheServerRetries(t *testing.T) {
 		require.Equal(t, "unforeseen", refusal.Fault.Message)
 	})
 	t.Run("cancelled is cancelled", func(t *testing.T) {
-		s := newShop(t, 1)
+		s := newInventoryFixture(t, 1)
 		server := first(t)
 		server.end(temporal.NewCanceledError())
 		control := &activities.Control{Store: s.store}

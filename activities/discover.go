@@ -22,24 +22,24 @@ import (
 // identity under a name that is still enrolled (F13).
 func (h *Hardware) Discover(ctx context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	facts, err := h.discover(ctx, in)
-	return facts, asError(patient(err, activity.GetInfo(ctx).Attempt, in.Enrollment.Name), in.Enrollment.Name)
+	return facts, asError(escalateBusy(err, activity.GetInfo(ctx).Attempt, in.Enrollment.Name), in.Enrollment.Name)
 }
 
 // busyLooks is how often a look may find its device in use, with the pauses of a clean's
 // retries about half a minute.
-const busyLooks = 6
+const maxBusyAttempts = 6
 
 // patient makes of a use that does not end by itself what an operator must end.
-func patient(err error, attempt int32, name string) error {
+func escalateBusy(err error, attempt int32, name string) error {
 	f, ok := device.AsFault(err)
-	if !ok || f.Code != device.CodeTargetBusy || attempt < busyLooks {
+	if !ok || f.Code != device.CodeTargetBusy || attempt < maxBusyAttempts {
 		return err
 	}
-	return endItThenClean(f, name)
+	return busyFault(f, name)
 }
 
 // endItThenClean is the fault of a device that somebody has used for too long.
-func endItThenClean(f *device.Fault, name string) *device.Fault {
+func busyFault(f *device.Fault, name string) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message, Remedy: f.Remedy + ", then clean " + name}
 }
 
@@ -53,13 +53,13 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 		return contract.DiscoveryResult{}, err
 	}
 	found = found && !before.Forgotten
-	d, err := h.lookAt(ctx, driver, in, before, found)
+	d, err := h.discoverAt(ctx, driver, in, before, found)
 	if err != nil {
 		return contract.DiscoveryResult{}, err
 	}
 	// Two names that come at once must not both find the piece free.
-	h.taking.Lock()
-	defer h.taking.Unlock()
+	h.enrolling.Lock()
+	defer h.enrolling.Unlock()
 	other, err := h.Host.FindOtherWith(d.Identity, in.Enrollment.Name, in.MovedFrom)
 	if err != nil {
 		return contract.DiscoveryResult{}, err
@@ -71,7 +71,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	}
 	var after host.Record
 	err = h.Host.UpdateRecord(in.Enrollment.Name, func(r *host.Record) error {
-		enrolled(r, in.Enrollment, in.UUID, d.Identity)
+		writeEnrollment(r, in.Enrollment, in.UUID, d.Identity)
 		r.Forgotten, r.Binding = false, max(r.Binding, in.Binding)
 		after = *r
 		return nil
@@ -91,7 +91,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 // lookAt has the driver look, and proves that it saw the piece that is wanted: the
 // known one, another than the known one where it was replaced, or the known one at
 // another place where it was moved.
-func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contract.DiscoverInput, before host.Record, found bool) (hardware.Discovery, error) {
+func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in contract.DiscoverInput, before host.Record, found bool) (hardware.Discovery, error) {
 	target, known := targetOf(in.Enrollment), in.Known
 	switch {
 	case in.MovedFrom != "":
@@ -103,7 +103,7 @@ func (h *Hardware) lookAt(ctx context.Context, driver hardware.Driver, in contra
 	case in.Replace:
 		known = device.Identity{}
 	case found && known == (device.Identity{}):
-		if err := sameEnrolment(before, in.Enrollment); err != nil {
+		if err := checkSameEnrollment(before, in.Enrollment); err != nil {
 			return hardware.Discovery{}, err
 		}
 		known = before.Identity
@@ -143,22 +143,22 @@ func forget(h *host.Host, name string) error {
 }
 
 // enrolled puts into a record what a device is enrolled as.
-func enrolled(r *host.Record, e contract.Enrollment, uuid string, i device.Identity) {
+func writeEnrollment(r *host.Record, e contract.Enrollment, uuid string, i device.Identity) {
 	r.UUID, r.Driver, r.Address, r.Settings = uuid, e.Driver, e.Address, e.Settings
 	r.Type, r.Owner, r.OneTimeUse, r.Identity = e.Type, e.Owner, e.OneTimeUse, i
 }
 
-func sameEnrolment(r host.Record, e contract.Enrollment) error {
+func checkSameEnrollment(r host.Record, e contract.Enrollment) error {
 	switch {
 	case r.Driver != e.Driver:
-		return enrolledWith(e.Name, "driver", r.Driver)
+		return enrollmentDiffers(e.Name, "driver", r.Driver)
 	case !maps.Equal(r.Settings, e.Settings):
-		return enrolledWith(e.Name, "settings", fmt.Sprint(r.Settings))
+		return enrollmentDiffers(e.Name, "settings", fmt.Sprint(r.Settings))
 	}
 	return nil
 }
 
-func enrolledWith(name, what, have string) error {
+func enrollmentDiffers(name, what, have string) error {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
 		Message: fmt.Sprintf("this host remembers %s with another %s (%s)", name, what, have),
 		Remedy:  "enrol it as it was, then retire and forget it"}

@@ -32,13 +32,13 @@ func (s *site) forget(t *testing.T, name string) error {
 	t.Helper()
 	env := first(t).env()
 	env.RegisterActivityWithOptions(s.hands.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
-	_, err := env.ExecuteActivity(contract.ActivityForget, contract.DiscoverInput{Enrollment: s.enrolment(name)})
+	_, err := env.ExecuteActivity(contract.ActivityForget, contract.DiscoverInput{Enrollment: s.enrollment(name)})
 	return err
 }
 
 // enrolling is the first look at a device.
 func (s *site) enrolling(name string) contract.DiscoverInput {
-	return contract.DiscoverInput{Enrollment: s.enrolment(name), UUID: contract.DeviceUUID(name)}
+	return contract.DiscoverInput{Enrollment: s.enrollment(name), UUID: contract.DeviceUUID(name)}
 }
 
 func (s *site) record(name string) host.Record {
@@ -49,7 +49,7 @@ func (s *site) record(name string) host.Record {
 	return r
 }
 
-func TestDiscover_RemembersAndTells(t *testing.T) {
+func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	in := s.enrolling("d1")
@@ -89,7 +89,7 @@ func TestDiscover_RemembersAndTells(t *testing.T) {
 	require.Equal(t, facts, again, "a second look finds the same")
 }
 
-func TestDiscover_Refuses(t *testing.T) {
+func TestDiscoverRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -124,7 +124,7 @@ func TestDiscover_Refuses(t *testing.T) {
 }
 
 // F13
-func TestReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
+func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -197,7 +197,7 @@ func TestReenrolmentAsAnotherDeviceIsRefused(t *testing.T) {
 }
 
 // F23
-func TestOnePieceHasOneName(t *testing.T) {
+func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 	t.Parallel()
 	t.Run("by its serial", func(t *testing.T) {
 		s := newSite(t)
@@ -266,7 +266,7 @@ func TestOnePieceHasOneName(t *testing.T) {
 	})
 }
 
-func TestForget_KeepsTheNumbers(t *testing.T) {
+func TestForgetKeepsTheNumbers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	require.NoError(t, s.forget(t, "d1"), "an unknown device is forgotten already")

@@ -62,7 +62,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			calls := s.disk.history()
 			close(goOn)
 			_, err := one.wait(t)
-			requireSoon(t, err, device.CodeServerUnreachable)
+			requireRetriedNow(t, err, device.CodeServerUnreachable)
 			_, err = next.wait(t)
 			require.NoError(t, err)
 			require.Equal(t, 1, s.disk.mostWriters)
@@ -81,7 +81,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 // journals last must be there before the successor looks.
 //
 // F1
-func TestEndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
+func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		s := newSite(t)
@@ -103,7 +103,7 @@ func TestEndIsJournalledBeforeTheFenceIsFree(t *testing.T) {
 		next.hears(t, "waiting for the device's last I/O to end")
 		close(goOn)
 		_, err := one.wait(t)
-		requireSoon(t, err, device.CodeServerUnreachable)
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
 		result, err := next.wait(t)
 		require.NoError(t, err, "nobody crashed")
 		require.Zero(t, result.ReprocessedBytesMax)
@@ -255,7 +255,7 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 	})
 	inBubble(t, "nothing is written where nothing can be journalled", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 0)
+		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		calls := s.disk.history()
 		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 			if call == "open" {
@@ -269,7 +269,7 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 	})
 }
 
-func TestStep_PanicIsAnErrorAndFreesTheDevice(t *testing.T) {
+func TestAPanicIsAnErrorAndFreesTheDevice(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestStep_PanicIsAnErrorAndFreesTheDevice(t *testing.T) {
 	}
 }
 
-func TestStep_ErrorOfEveryCallFreesTheDevice(t *testing.T) {
+func TestAnErrorOfAnyCallFreesTheDevice(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {

@@ -36,16 +36,16 @@ type Recovery struct {
 // remembers. A workflow that is gone is started again with what the host remembers; a device
 // whose workflow ended by itself was forgotten, and is forgotten here too. What
 // failed is in the error; call again.
-func (r *Recovery) Host(ctx context.Context, h *host.Host) error {
+func (r *Recovery) ReportHostStart(ctx context.Context, h *host.Host) error {
 	records, err := h.ListRecords()
 	if err != nil {
 		r.Log.Error("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
 	}
-	return sideBySide(records, func(record host.Record) error {
+	return forEach(records, func(record host.Record) error {
 		if record.Forgotten {
 			return nil
 		}
-		if err := r.tell(ctx, h, record); err != nil {
+		if err := r.reportTo(ctx, h, record); err != nil {
 			return fmt.Errorf("telling %s: %w", record.Name, err)
 		}
 		return nil
@@ -55,7 +55,7 @@ func (r *Recovery) Host(ctx context.Context, h *host.Host) error {
 // HostOrphans ends the attempts on a host's queue that another process of this host
 // left behind, each once the device's fence is free. There is one worker a host, so
 // that every attempt that is not this process's own is nobody's.
-func (r *Recovery) HostOrphans(ctx context.Context, h *host.Host) error {
+func (r *Recovery) EndHostOrphans(ctx context.Context, h *host.Host) error {
 	records, err := h.ListRecords()
 	if err != nil {
 		r.Log.Warn("some records are unreadable", "error", err)
@@ -64,18 +64,18 @@ func (r *Recovery) HostOrphans(ctx context.Context, h *host.Host) error {
 	for _, s := range steps.All() {
 		known[s.Name] = true
 	}
-	return sideBySide(records, func(record host.Record) error {
+	return forEach(records, func(record host.Record) error {
 		if record.Forgotten {
 			return nil
 		}
 		return r.endOrphans(ctx, contract.WorkflowID(record.Name), func(a *workflowpb.PendingActivityInfo) bool {
 			return known[a.GetActivityType().GetName()] && a.GetLastWorkerIdentity() != r.Identity.String()
-		}, func() error { return r.freeFence(ctx, h, record) })
+		}, func() error { return r.waitForFence(ctx, h, record) })
 	})
 }
 
 // SurveyOrphan ends a survey of a host that another process of this host left behind.
-func (r *Recovery) SurveyOrphan(ctx context.Context, h *host.Host) error {
+func (r *Recovery) EndOrphanedScan(ctx context.Context, h *host.Host) error {
 	return r.endOrphans(ctx, contract.HostScanWorkflowID(h.Name()), func(a *workflowpb.PendingActivityInfo) bool {
 		return a.GetActivityType().GetName() == contract.ActivityScanHost && a.GetLastWorkerIdentity() != r.Identity.String()
 	}, func() error { return nil })
@@ -84,7 +84,7 @@ func (r *Recovery) SurveyOrphan(ctx context.Context, h *host.Host) error {
 // ControlOrphans ends the control attempts that processes of this machine left behind
 // which are gone. It looks at devices that are between two states; what else a
 // killed worker had in hand costs its short time-out.
-func (r *Recovery) ControlOrphans(ctx context.Context) error {
+func (r *Recovery) EndControlOrphans(ctx context.Context) error {
 	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s IN ('%s','%s','%s')",
 		contract.WorkflowDeviceLifecycle, contract.AttrState.GetName(), device.PendingCleaning, device.Cleaning, device.Unknown)
 	var ids, failed = []string{}, []error{}
@@ -102,7 +102,7 @@ func (r *Recovery) ControlOrphans(ctx context.Context) error {
 		}
 	}
 	mine := (&Control{}).Activities()
-	return errors.Join(append(failed, sideBySide(ids, func(id string) error {
+	return errors.Join(append(failed, forEach(ids, func(id string) error {
 		return r.endOrphans(ctx, id, func(a *workflowpb.PendingActivityInfo) bool {
 			_, control := mine[a.GetActivityType().GetName()]
 			return control && r.Identity.Exited(a.GetLastWorkerIdentity())
@@ -110,7 +110,7 @@ func (r *Recovery) ControlOrphans(ctx context.Context) error {
 	}))...)
 }
 
-func (r *Recovery) freeFence(ctx context.Context, h *host.Host, record host.Record) error {
+func (r *Recovery) waitForFence(ctx context.Context, h *host.Host, record host.Record) error {
 	fence, err := h.Fence(ctx, fenceKey(record.Identity, record.Name), func(holder string) {
 		r.Log.Info("waiting for the last I/O of a killed worker", "device", record.Name, "holder", holder)
 	})
@@ -121,12 +121,12 @@ func (r *Recovery) freeFence(ctx context.Context, h *host.Host, record host.Reco
 }
 
 func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool, ready func() error) error {
-	all, err := r.orphans(ctx, id, orphaned)
+	all, err := r.findOrphans(ctx, id, orphaned)
 	if err == nil && len(all) > 0 {
 		if err = ready(); err == nil {
 			// Once more: what was waited for may have taken longer than the attempt's
 			// time-out, and then the one that followed has its ID.
-			all, err = r.orphans(ctx, id, orphaned)
+			all, err = r.findOrphans(ctx, id, orphaned)
 		}
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*wor
 	}
 	for _, a := range all {
 		err := r.Client.CompleteActivityByID(ctx, r.Namespace, id, "", a.GetActivityId(), nil,
-			soon(device.CodeWorkerRestarted, "the worker was restarted"))
+			retryNow(device.CodeWorkerRestarted, "the worker was restarted"))
 		if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
 			return fmt.Errorf("orphans of %s: %w", id, err)
 		}
@@ -145,7 +145,7 @@ func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*wor
 
 // orphans are the attempts of a workflow that the server believes to be running and
 // that are orphaned.
-func (r *Recovery) orphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool) ([]*workflowpb.PendingActivityInfo, error) {
+func (r *Recovery) findOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool) ([]*workflowpb.PendingActivityInfo, error) {
 	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return nil, nil
@@ -164,7 +164,7 @@ func (r *Recovery) orphans(ctx context.Context, id string, orphaned func(*workfl
 
 // sideBySide calls do for each, a few at a time: one that waits must not keep all
 // others waiting.
-func sideBySide[T any](all []T, do func(T) error) error {
+func forEach[T any](all []T, do func(T) error) error {
 	failed := make([]error, len(all))
 	places := make(chan struct{}, 64)
 	var wait sync.WaitGroup
@@ -179,7 +179,7 @@ func sideBySide[T any](all []T, do func(T) error) error {
 	return errors.Join(failed...)
 }
 
-func (r *Recovery) tell(ctx context.Context, h *host.Host, record host.Record) error {
+func (r *Recovery) reportTo(ctx context.Context, h *host.Host, record host.Record) error {
 	id := contract.WorkflowID(record.Name)
 	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
 	var gone *serviceerror.NotFound

@@ -124,7 +124,7 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, unix.Flock(int(orphan.Fd()), unix.LOCK_EX))
 		done := make(chan error, 1)
-		go func() { done <- r.HostOrphans(t.Context(), r.site.host) }()
+		go func() { done <- r.EndHostOrphans(t.Context(), r.site.host) }()
 		pass(time.Minute)
 		require.Empty(t, r.endedAttempts(), "ended while the device is in use")
 		require.Contains(t, r.site.log.String(), "waiting for the last I/O of a killed worker")
@@ -145,7 +145,7 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- r.HostOrphans(ctx, r.site.host) }()
+		go func() { done <- r.EndHostOrphans(ctx, r.site.host) }()
 		pass(time.Second)
 		require.Equal(t, []string{"device/d2 17", "device/d3 17"}, r.endedAttempts())
 		cancel()
@@ -161,7 +161,7 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		held, err := r.site.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		done := make(chan error, 1)
-		go func() { done <- r.HostOrphans(t.Context(), r.site.host) }()
+		go func() { done <- r.EndHostOrphans(t.Context(), r.site.host) }()
 		pass(time.Minute)
 		require.NoError(t, held.Close())
 		require.NoError(t, <-done)
@@ -189,7 +189,7 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 			scheduled(pending("6", "zero", gone(r.Identity))), pending("7", "EnsureReserved", gone(r.Identity)),
 		), nil)
 		r.ends(t, nil)
-		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
 		require.Equal(t, []string{"device/d1 1", "device/d1 2", "device/d1 3", "device/d1 4"}, r.endedAttempts(),
 			"there is one worker a host: only its own attempts live")
 	})
@@ -212,7 +212,7 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 		), nil)
 		r.describes("d2", described(isRunning, pending("8", "DeleteProvider", gone(r.Identity))), nil)
 		r.ends(t, nil)
-		require.NoError(t, r.ControlOrphans(t.Context()))
+		require.NoError(t, r.EndControlOrphans(t.Context()))
 		require.Equal(t, []string{"device/d1 1", "device/d1 2", "device/d2 8"}, r.endedAttempts())
 	})
 }
@@ -226,7 +226,7 @@ func listing(token []byte, ids ...string) *workflowservice.ListWorkflowExecution
 }
 
 // F2
-func TestWhatFailsIsToldAndTriedAgain(t *testing.T) {
+func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	away := serviceerror.NewUnavailable("connection refused")
 	t.Run("an attempt that the server no longer knows", func(t *testing.T) {
@@ -234,25 +234,25 @@ func TestWhatFailsIsToldAndTriedAgain(t *testing.T) {
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity)), pending("2", "Discover", gone(r.Identity))), nil)
 		r.ends(t, serviceerror.NewNotFound("no such attempt"))
-		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
 		require.Len(t, r.endedAttempts(), 2)
 	})
 	t.Run("a workflow that is gone", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", nil, serviceerror.NewNotFound("no such workflow"))
-		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
 	})
 	t.Run("the server does not take an end", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity))), nil)
 		r.ends(t, away).Once()
-		err := r.HostOrphans(t.Context(), r.site.host)
+		err := r.EndHostOrphans(t.Context(), r.site.host)
 		require.ErrorIs(t, err, away)
 		require.ErrorContains(t, err, "device/d1")
 		r.ends(t, nil)
-		require.NoError(t, r.HostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
 		require.Len(t, r.endedAttempts(), 2)
 	})
 	t.Run("one of several", func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestWhatFailsIsToldAndTriedAgain(t *testing.T) {
 		r.describes("d1", nil, away)
 		r.describes("d2", described(isRunning, pending("1", "zero", gone(r.Identity))), nil)
 		r.ends(t, nil)
-		require.ErrorIs(t, r.HostOrphans(t.Context(), r.site.host), away)
+		require.ErrorIs(t, r.EndHostOrphans(t.Context(), r.site.host), away)
 		require.Equal(t, []string{"device/d2 1"}, r.endedAttempts())
 	})
 	t.Run("the listing", func(t *testing.T) {
@@ -271,13 +271,13 @@ func TestWhatFailsIsToldAndTriedAgain(t *testing.T) {
 		r.client.On("ListWorkflow", mock.Anything, mock.Anything).Return(nil, away)
 		r.describes("d1", described(isRunning, pending("1", "EnsureReserved", gone(r.Identity))), nil)
 		r.ends(t, nil)
-		require.ErrorIs(t, r.ControlOrphans(t.Context()), away)
+		require.ErrorIs(t, r.EndControlOrphans(t.Context()), away)
 		require.Equal(t, []string{"device/d1 1"}, r.endedAttempts(), "what was listed is ended")
 	})
 }
 
 // told is one device's workflow that was told, or started.
-type told struct {
+type hostStartReport struct {
 	id, signal string
 	hint       contract.Hint
 	options    client.StartWorkflowOptions
@@ -287,12 +287,12 @@ type told struct {
 
 // tells writes down whom the worker told what. The server takes it, but for the
 // workflows that refuse.
-func (r *recovery) tells(all *[]told, refusing map[string]error) {
+func (r *recovery) tells(all *[]hostStartReport, refusing map[string]error) {
 	var mu sync.Mutex
 	write := func(args mock.Arguments) {
 		mu.Lock()
 		defer mu.Unlock()
-		one := told{id: args.String(1), signal: args.String(2), workflow: args.Get(5)}
+		one := hostStartReport{id: args.String(1), signal: args.String(2), workflow: args.Get(5)}
 		one.hint, _ = args.Get(3).(contract.Hint)
 		one.options, _ = args.Get(4).(client.StartWorkflowOptions)
 		one.input, _ = args.Get(6).(contract.DeviceInput)
@@ -309,7 +309,7 @@ func (r *recovery) tells(all *[]told, refusing map[string]error) {
 }
 
 // F10
-func TestHostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
+func TestReportHostStartSendsEachRecord(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]struct {
 		run *workflowservice.DescribeWorkflowExecutionResponse
@@ -325,9 +325,9 @@ func TestHostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
 			r := newRecovery(t)
 			record := r.remembers(t, "d1", "S1")
 			r.describes("d1", answer.run, answer.err)
-			var all []told
+			var all []hostStartReport
 			r.tells(&all, nil)
-			require.NoError(t, r.Host(t.Context(), r.site.host))
+			require.NoError(t, r.ReportHostStart(t.Context(), r.site.host))
 			require.Len(t, all, 1)
 			known := &contract.HostDeviceRecord{
 				Enrollment: contract.Enrollment{Name: "d1", Host: r.site.host.Name(), Driver: "double", Settings: map[string]string{"a": "b"}},
@@ -349,11 +349,11 @@ func TestHostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil).Once()
-		require.NoError(t, r.Host(t.Context(), r.site.host))
+		require.NoError(t, r.ReportHostStart(t.Context(), r.site.host))
 		record := r.site.record("d1")
 		require.True(t, record.Forgotten)
 		require.EqualValues(t, 5, record.Seq, "the numbers stay")
-		require.NoError(t, r.Host(t.Context(), r.site.host), "the forgotten are not asked for")
+		require.NoError(t, r.ReportHostStart(t.Context(), r.site.host), "the forgotten are not asked for")
 	})
 	t.Run("an error on one does not stop the others", func(t *testing.T) {
 		away := serviceerror.NewUnavailable("connection refused")
@@ -365,9 +365,9 @@ func TestHostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
 		r.describes("d2", described(isRunning), nil)
 		r.describes("d3", described(isRunning), nil)
 		refused := errors.New("refused")
-		var all []told
+		var all []hostStartReport
 		r.tells(&all, map[string]error{"device/d2": refused})
-		err := r.Host(t.Context(), r.site.host)
+		err := r.ReportHostStart(t.Context(), r.site.host)
 		require.ErrorIs(t, err, away)
 		require.ErrorIs(t, err, refused)
 		require.ErrorContains(t, err, "telling d1")
@@ -381,9 +381,9 @@ func TestHostStartTellsEachDeviceWhatTheHostRemembers(t *testing.T) {
 		r.remembers(t, "d2", "S2")
 		corrupt(t, r.site.host.Dir()+"/devices/d1.json")
 		r.describes("d2", described(isRunning), nil)
-		var all []told
+		var all []hostStartReport
 		r.tells(&all, nil)
-		require.NoError(t, r.Host(t.Context(), r.site.host))
+		require.NoError(t, r.ReportHostStart(t.Context(), r.site.host))
 		require.Len(t, all, 1)
 		require.Contains(t, r.site.log.String(), "d1.json cannot be trusted")
 	})

@@ -25,9 +25,9 @@ func (a *attempt) confirm(ctx context.Context) error {
 	if a.Confirm == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
-	if err := a.Confirm(ctx, a.info.TaskToken, a.pulse.now()); err != nil {
+	if err := a.Confirm(ctx, a.info.TaskToken, a.heartbeats.now()); err != nil {
 		a.Log.Warn("the server does not confirm an attempt: nothing is written", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", err)
 		return errLostContact
 	}
@@ -40,11 +40,11 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 	if err := fence.Held(); err != nil {
 		return err
 	}
-	a.entry.Offset, a.entry.RunTime = offset, a.ran()
+	a.entry.Offset, a.entry.RunTime = offset, a.runTime()
 	if err := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); err != nil {
 		return err
 	}
-	a.pulse.set(offset, a.entry.RunTime)
+	a.heartbeats.set(offset, a.entry.RunTime)
 	if err := context.Cause(workCtx); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 }
 
 // keep journals a value for the rest of the clean, under the fence.
-func (a *attempt) keep(name string, value any) error {
+func (a *attempt) saveEvidence(name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("keep %s: %w", name, err)
@@ -71,7 +71,7 @@ func (a *attempt) keep(name string, value any) error {
 	}
 	kept[name] = text
 	entry := a.entry
-	entry.Evidence, entry.RunTime = kept, a.ran()
+	entry.Evidence, entry.RunTime = kept, a.runTime()
 	if err := a.Host.Journal(a.in.Enrollment.Name).Save(entry); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (a *attempt) keep(name string, value any) error {
 }
 
 // recall gives what this clean kept under a name.
-func (a *attempt) recall(name string, into any) (bool, error) {
+func (a *attempt) loadEvidence(name string, into any) (bool, error) {
 	text, ok := a.entry.Evidence[name]
 	if !ok {
 		return false, nil
@@ -92,8 +92,8 @@ func (a *attempt) recall(name string, into any) (bool, error) {
 }
 
 // conclude journals how the attempt ended. Nobody crashed.
-func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
-	a.entry.RunTime, a.entry.Working = a.ran(), false
+func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
+	a.entry.RunTime, a.entry.Working = a.runTime(), false
 	result := contract.StepResult{
 		Step: a.step.Name, Bytes: outcome.Bytes, Method: outcome.Method, Note: outcome.Note,
 		RunTime: a.entry.RunTime, ReprocessedBytesMax: a.entry.Reprocessed,
@@ -117,12 +117,12 @@ func (a *attempt) conclude(workCtx context.Context, outcome steps.Outcome, err e
 
 // remember writes the host's record of the device: the numbers that must never go
 // back, whatever becomes of the workflow (F10).
-func (a *attempt) remember() error {
+func (a *attempt) saveRecord() error {
 	return a.Host.UpdateRecord(a.in.Enrollment.Name, func(r *host.Record) error {
 		r.Seq, r.Clean = max(r.Seq, a.in.Seq), max(r.Clean, a.in.Number)
 		r.Binding, r.Generation = max(r.Binding, a.in.Binding), a.in.Generation
 		if r.Driver == "" { // the record was lost: what comes back must be whole
-			enrolled(r, a.in.Enrollment, contract.DeviceUUID(a.in.Enrollment.Name), a.in.Identity)
+			writeEnrollment(r, a.in.Enrollment, contract.DeviceUUID(a.in.Enrollment.Name), a.in.Identity)
 		}
 		return nil
 	})

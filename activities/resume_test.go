@@ -29,7 +29,7 @@ func corrupt(t *testing.T, path string) {
 }
 
 // stopAt runs an attempt whose worker stops while the chunk at offset is written.
-func stopAt(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
+func stopAtOffset(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
 	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
 		if call == "zero" && at == offset {
@@ -38,12 +38,12 @@ func stopAt(t *testing.T, s *site, server *server, in contract.StepInput, offset
 		return nil
 	})
 	_, err := s.run(server, in)
-	requireSoon(t, err, device.CodeWorkerStopping)
+	requireRetriedNow(t, err, device.CodeWorkerStopping)
 	s.disk.steppingIn(nil)
 }
 
 // crashAt leaves the journal as a kill -9 does while the chunk at offset is written.
-func crashAt(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
+func crashAtOffset(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
 	var then host.Entry
 	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
@@ -85,7 +85,7 @@ func TestGoesOnFromTheJournal(t *testing.T) {
 	for _, chunks := range []int64{0, 1, 2} {
 		inBubble(t, "", func(t *testing.T) {
 			s := newSite(t)
-			stopAt(t, s, first(t), s.input("zero"), chunks*steps.Chunk)
+			stopAtOffset(t, s, first(t), s.input("zero"), chunks*steps.Chunk)
 			done := min((chunks+1)*steps.Chunk, diskSize)
 			require.Equal(t, done, s.entry().Offset)
 			require.Equal(t, done, s.disk.durableUpTo())
@@ -121,7 +121,7 @@ func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			s := newSite(t)
-			stopAt(t, s, first(t), s.input("zero"), 0)
+			stopAtOffset(t, s, first(t), s.input("zero"), 0)
 			e := s.entry()
 			if c.stored != nil {
 				c.stored(&e)
@@ -141,7 +141,7 @@ func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 0)
+		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		for i := range s.hands.Steps {
 			s.hands.Steps[i].Version = 2
 		}
@@ -155,7 +155,7 @@ func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 }
 
 // F2
-func TestHeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
+func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 	t.Parallel()
 	told := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
 	for _, c := range []struct {
@@ -200,7 +200,7 @@ func TestHeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
 	})
 	inBubble(t, "the journal is nearer to the device", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 0)
+		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server := again(t, 2)
 		further := told
 		further.Offset = 2 * steps.Chunk
@@ -209,7 +209,7 @@ func TestHeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
 	})
 	inBubble(t, "a journal of another clean is no lost journal", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 0)
+		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server, in := again(t, 2), s.input("zero")
 		in.Clean, in.Seq = "run/2", 2
 		p := told
@@ -219,12 +219,12 @@ func TestHeartbeatIsTheFallbackOfALostJournal(t *testing.T) {
 }
 
 // F2
-func TestCorruptJournalBeginsAgainAndIsTold(t *testing.T) {
+func TestACorruptJournalStartsTheStepOver(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "with a heartbeat", func(t *testing.T) {
 		s := newSite(t)
 		s.disk.takes = 10 * time.Second
-		stopAt(t, s, first(t), s.input("zero"), steps.Chunk)
+		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		corrupt(t, s.journalFile("d1"))
 		next := again(t, 2)
 		next.told = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, RunTime: 20 * time.Second}
@@ -247,7 +247,7 @@ func TestRecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
 		inBubble(t, "", func(t *testing.T) {
 			s := newSite(t)
 			if journal {
-				stopAt(t, s, first(t), s.input("zero"), 0)
+				stopAtOffset(t, s, first(t), s.input("zero"), 0)
 			}
 			opened := s.disk.opened()
 			record := s.host.Dir() + "/devices/d1.json"
@@ -269,9 +269,9 @@ func TestOnInterruptError(t *testing.T) {
 		s := newSite(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
-		crashAt(t, s, first(t), in, steps.Chunk)
+		crashAtOffset(t, s, first(t), in, steps.Chunk)
 		opened, before := s.disk.opened(), s.entry()
-		refusal := requireFault(t, second(s.run(again(t, 2), in)), device.CodeInterrupted, false)
+		refusal := requireFault(t, errorOf(s.run(again(t, 2), in)), device.CodeInterrupted, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 		require.Equal(t, opened, s.disk.opened(), "the device was touched")
 		require.Equal(t, before, s.entry())
@@ -285,7 +285,7 @@ func TestOnInterruptError(t *testing.T) {
 		s := newSite(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
-		stopAt(t, s, first(t), in, 0)
+		stopAtOffset(t, s, first(t), in, 0)
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
 	})
 	inBubble(t, "not after lost contact", func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestOnInterruptError(t *testing.T) {
 			return nil
 		})
 		_, err := s.run(server, in)
-		requireSoon(t, err, device.CodeServerUnreachable)
+		requireRetriedNow(t, err, device.CodeServerUnreachable)
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
 	})
 	inBubble(t, "not after a fault that is retried", func(t *testing.T) {
@@ -328,23 +328,23 @@ func TestOnInterruptError(t *testing.T) {
 		waits.hears(t, "waiting, place 1")
 		require.Equal(t, "nothing", s.journalled(), "a kill -9 now would be taken for a crash in mid-step")
 		_, err = waits.wait(t)
-		requireSoon(t, err, device.CodeWaitingForSlot)
+		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		release()
 		require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in))
 	})
 }
 
-func second(_ contract.StepResult, err error) error { return err }
+func errorOf(_ contract.StepResult, err error) error { return err }
 
 // F2
-func TestWhatCrashesCostIsCounted(t *testing.T) {
+func TestBytesThatACrashRepeatsAreCounted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "one chunk each, the last one less", func(t *testing.T) {
 		s := newSite(t)
 		in := s.input("zero")
-		crashAt(t, s, again(t, 1), in, 0)
-		crashAt(t, s, again(t, 2), in, steps.Chunk)
-		crashAt(t, s, again(t, 3), in, 2*steps.Chunk)
+		crashAtOffset(t, s, again(t, 1), in, 0)
+		crashAtOffset(t, s, again(t, 2), in, steps.Chunk)
+		crashAtOffset(t, s, again(t, 3), in, 2*steps.Chunk)
 		result, err := s.run(again(t, 4), in)
 		require.NoError(t, err)
 		require.EqualValues(t, 2*steps.Chunk+steps.Chunk/2, result.ReprocessedBytesMax)
@@ -352,7 +352,7 @@ func TestWhatCrashesCostIsCounted(t *testing.T) {
 	})
 	inBubble(t, "a stop costs nothing", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 0)
+		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)
 		require.Zero(t, result.ReprocessedBytesMax)

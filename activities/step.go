@@ -29,7 +29,7 @@ type Hardware struct {
 	Slots   *host.FairSemaphore
 	Log     *slog.Logger
 
-	taking sync.Mutex // between the look whether a piece is taken and the taking
+	enrolling sync.Mutex // between the look whether a piece is taken and the taking
 	// Confirm asks the server whether an attempt is still the one, with a heartbeat;
 	// only tests leave it out.
 	Confirm func(ctx context.Context, token []byte, details ...any) error
@@ -38,13 +38,13 @@ type Hardware struct {
 // slotPatience is how long an attempt waits for a slot before it leaves, keeps its
 // place and is retried: well below what StartToClose has over the budget, which a
 // step that began late would otherwise not be given whole.
-const slotPatience = 30 * time.Second
+const maxSlotWait = 30 * time.Second
 
 // confirmWithin bounds the wait for the server's word.
-const confirmWithin = 10 * time.Second
+const confirmTimeout = 10 * time.Second
 
 // retryAtOnce overrides the retry policy's pause where nothing is gained by one.
-const retryAtOnce = 20 * time.Millisecond
+const retryNowDelay = 20 * time.Millisecond
 
 // Step gives the activity of one step. It holds the device's fence for as long as
 // anything touches the device, waits for a slot of the host, and runs the step from
@@ -65,11 +65,11 @@ func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInpu
 // attempt is one attempt of one scheduling of one step.
 type attempt struct {
 	*Hardware
-	step  steps.Step
-	in    contract.StepInput
-	info  activity.Info
-	pulse *pulse
-	entry host.Entry
+	step       steps.Step
+	in         contract.StepInput
+	info       activity.Info
+	heartbeats *heartbeater
+	entry      host.Entry
 	// since is when the running time of this attempt began (F8).
 	since time.Time
 	used  time.Duration // by earlier attempts
@@ -89,13 +89,13 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 		progress = contract.Progress{Step: a.step.Name, Size: a.in.Identity.Size}
 	}
 	progress.Seq = a.in.Seq
-	a.pulse = startPulse(ctx, progress)
-	defer a.pulse.stop()
+	a.heartbeats = startHeartbeats(ctx, progress)
+	defer a.heartbeats.stop()
 
-	waitCtx, stopWaiting := untilStop(ctx)
+	waitCtx, stopWaiting := cancelOnStop(ctx)
 	defer stopWaiting()
 	fence, err := a.Host.Fence(waitCtx, fenceKey(a.in.Identity, a.in.Enrollment.Name), func(holder string) {
-		a.pulse.wait("waiting for the device's last I/O to end: " + holder)
+		a.heartbeats.wait("waiting for the device's last I/O to end: " + holder)
 	})
 	if err != nil {
 		return contract.StepResult{}, err
@@ -110,7 +110,7 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	if result, done, err := a.admit(ctx); done || err != nil {
 		return result, err
 	}
-	release, err := a.slot(waitCtx)
+	release, err := a.acquireSlot(waitCtx)
 	if err != nil {
 		return contract.StepResult{}, err
 	}
@@ -191,7 +191,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	if found && stored.EvidenceOf == a.in.Clean {
 		a.entry.Evidence = stored.Evidence
 	}
-	a.pulse.start(offset, a.used)
+	a.heartbeats.start(offset, a.used)
 	return contract.StepResult{}, false, nil
 }
 
@@ -217,18 +217,18 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 
 // slot waits for one of the host's slots. A wait spends no budget, so that an
 // attempt whose StartToClose comes near leaves, keeps its place, and is retried.
-func (a *attempt) slot(ctx context.Context) (func(), error) {
+func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	patience := time.AfterFunc(slotPatience, func() { cancel(host.ErrWillRetry) })
+	patience := time.AfterFunc(maxSlotWait, func() { cancel(host.ErrWillRetry) })
 	defer patience.Stop()
 	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, func(place int) {
-		a.pulse.wait(fmt.Sprintf("waiting, place %d", place))
+		a.heartbeats.wait(fmt.Sprintf("waiting, place %d", place))
 	})
 }
 
 // untilStop ends with the worker's stop too: what only waits need not be waited for.
-func untilStop(ctx context.Context) (context.Context, func()) {
+func cancelOnStop(ctx context.Context) (context.Context, func()) {
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
@@ -249,7 +249,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		done()
 		return contract.StepResult{}, a.timeout()
 	}
-	if err := a.remember(); err != nil {
+	if err := a.saveRecord(); err != nil {
 		done()
 		return contract.StepResult{}, err
 	}
@@ -259,7 +259,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	timer := time.AfterFunc(remaining, func() { stop(a.timeout()) })
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, func() {
-		if atOnce(context.Cause(ctx)) {
+		if stopNow(context.Cause(ctx)) {
 			stop(context.Cause(ctx))
 		}
 	})()
@@ -275,7 +275,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		// Under the fence to the last: once it is free the journal is another's.
 		defer done()
 		outcome, err := a.perform(ctx, workCtx, driver, fence)
-		result, err := a.conclude(workCtx, outcome, err)
+		result, err := a.journalResult(workCtx, outcome, err)
 		ended <- end{result, err}
 	}()
 	select {
@@ -302,12 +302,12 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 
 // busyPatience is how long a device may be in use by somebody else before that needs an
 // operator: a guest that was told to go takes a while.
-const busyPatience = 20 * time.Second
+const busyTimeout = 20 * time.Second
 
 // open opens the device. While somebody else uses it, it waits for the end of that, but
 // not for ever: a mount does not end by itself.
 func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target) (hardware.Handle, error) {
-	deadline := time.Now().Add(busyPatience)
+	deadline := time.Now().Add(busyTimeout)
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
@@ -317,9 +317,9 @@ func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardw
 			return handle, err
 		}
 		if !time.Now().Before(deadline) {
-			return nil, endItThenClean(f, a.in.Enrollment.Name)
+			return nil, busyFault(f, a.in.Enrollment.Name)
 		}
-		a.pulse.wait("waiting for another use to end: " + f.Message)
+		a.heartbeats.wait("waiting for another use to end: " + f.Message)
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -357,12 +357,12 @@ func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, 
 	return a.step.Run(workCtx, &steps.Work{
 		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
 		Settings:     a.in.Settings,
-		SaveEvidence: a.keep, LoadEvidence: a.recall,
+		SaveEvidence: a.saveEvidence, LoadEvidence: a.loadEvidence,
 		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
 	})
 }
 
-func (a *attempt) ran() time.Duration {
+func (a *attempt) runTime() time.Duration {
 	if a.since.IsZero() {
 		return a.used
 	}
@@ -389,7 +389,7 @@ var (
 // atOnce says whether the end of an activity's context must stop the step in the
 // middle of a chunk: what the operator or the worker's end asks for. Lost contact
 // lets it finish its chunk (F3).
-func atOnce(cause error) bool {
+func stopNow(cause error) bool {
 	return temporal.IsCanceledError(cause) || errors.Is(cause, activity.ErrActivityPaused) ||
 		errors.Is(cause, activity.ErrActivityReset) || errors.Is(cause, context.DeadlineExceeded) ||
 		errors.Is(cause, worker.ErrWorkerShutdown)
@@ -405,21 +405,21 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 	case temporal.IsCanceledError(cause):
 		return temporal.NewCanceledError()
 	case errors.Is(err, host.ErrWillRetry):
-		return soon(device.CodeWaitingForSlot, "still waiting for a slot of this host")
+		return retryNow(device.CodeWaitingForSlot, "still waiting for a slot of this host")
 	case errors.Is(err, errStopping), errors.Is(cause, worker.ErrWorkerShutdown):
-		return soon(device.CodeWorkerStopping, "this worker stops; the next one goes on")
+		return retryNow(device.CodeWorkerStopping, "this worker stops; the next one goes on")
 	case errors.Is(cause, activity.ErrActivityPaused), errors.Is(cause, activity.ErrActivityReset):
-		return soon(device.CodeInterrupted, "paused or reset from outside")
+		return retryNow(device.CodeInterrupted, "paused or reset from outside")
 	case errors.Is(err, errLostContact), ctx.Err() != nil:
-		return soon(device.CodeServerUnreachable, "contact to the server was lost")
+		return retryNow(device.CodeServerUnreachable, "contact to the server was lost")
 	}
 	return asError(err, a.in.Enrollment.Name)
 }
 
 // soon is a fault that the server retries at once.
-func soon(code device.Code, message string) error {
+func retryNow(code device.Code, message string) error {
 	return temporal.NewApplicationErrorWithOptions(message, string(code), temporal.ApplicationErrorOptions{
-		NextRetryDelay: retryAtOnce,
+		NextRetryDelay: retryNowDelay,
 		Details:        []any{contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: code, Message: message}}},
 	})
 }

@@ -177,7 +177,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 	})
 }
 
-func TestStep_ResultIsRecordedAndSaysWhatWasDone(t *testing.T) {
+func TestAResultIsRecorded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)
@@ -198,7 +198,7 @@ func TestStep_ResultIsRecordedAndSaysWhatWasDone(t *testing.T) {
 	})
 }
 
-func TestStep_DoneIsNotDoneAgain(t *testing.T) {
+func TestAFinishedStepIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newSite(t)
@@ -283,7 +283,7 @@ func TestSupersededEvenWhereTheJournalIsGone(t *testing.T) {
 	}
 }
 
-func TestS316_OtherVersionIsPlannedAgain(t *testing.T) {
+func TestAnotherVersionIsPlannedAgain(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{0, 2} {
 		inBubble(t, fmt.Sprint(version), func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestS316_OtherVersionIsPlannedAgain(t *testing.T) {
 	}
 }
 
-func TestStep_WrongHostOrDriver(t *testing.T) {
+func TestAnotherHostOrDriverIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string

@@ -13,23 +13,23 @@ import (
 const WatchInterval = 10 * time.Second
 
 // sum stands for all that a host sees.
-type sum [sha256.Size]byte
+type findingsDigest [sha256.Size]byte
 
 // Watch tells the host's workflow that the worker started, which starts the workflow
 // where there is none, and then each time that what the host sees has changed. It
 // returns when ctx ends; what fails is logged when it begins, and tried again.
-func (s *Surveyor) Watch(ctx context.Context, every time.Duration) {
+func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	var (
-		told    sum
+		told    findingsDigest
 		started bool
 		trouble string
 	)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		seen, err := s.seen(ctx)
+		seen, err := s.digest(ctx)
 		if err == nil && (!started || seen != told) {
-			if err = s.lookNow(ctx, !started); err == nil {
+			if err = s.requestScan(ctx, !started); err == nil {
 				told, started = seen, true
 			}
 		}
@@ -50,16 +50,16 @@ func (s *Surveyor) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (s *Surveyor) seen(ctx context.Context) (sum, error) {
-	all, err := Find(ctx, s.Drivers)
+func (s *HostScanner) digest(ctx context.Context) (findingsDigest, error) {
+	all, err := FindDevices(ctx, s.Drivers)
 	if err != nil {
-		return sum{}, err
+		return findingsDigest{}, err
 	}
 	text, err := json.Marshal(all)
 	return sha256.Sum256(text), err
 }
 
-func (s *Surveyor) lookNow(ctx context.Context, started bool) error {
+func (s *HostScanner) requestScan(ctx context.Context, started bool) error {
 	look := contract.ScanRequest{Source: "its devices changed", WorkerStarted: started}
 	if started {
 		look.Source = "host start"

@@ -208,7 +208,7 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	recovery := &activities.Recovery{Client: c, Log: quiet}
 	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
-	tasks := hostTasks(recovery, this, &activities.Surveyor{Client: c, Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
+	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: c, Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
 	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {

@@ -135,7 +135,7 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 			return err
 		}
 		stops = append(stops, runTasks(ctx, logger, append(cloudTasks(settings, temporal.Client, logger),
-			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.ControlOrphans})...))
+			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})...))
 	}
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	select {
@@ -149,21 +149,21 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 
 // hostTasks take up what a killed worker of this host left, and then find devices,
 // where there are scanner: discovery comes after the first round of recovery (S2.5).
-func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.Surveyor, every time.Duration) []task {
+func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner, every time.Duration) []task {
 	told := make(chan struct{})
 	var once sync.Once
 	tasks := []task{
 		{"telling the devices that the host started", nil, func(ctx context.Context) error {
 			defer once.Do(func() { close(told) })
-			return recovery.Host(ctx, thisHost)
+			return recovery.ReportHostStart(ctx, thisHost)
 		}},
-		{"ending orphaned steps", orphanCheckDelays, func(ctx context.Context) error { return recovery.HostOrphans(ctx, thisHost) }},
+		{"ending orphaned steps", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndHostOrphans(ctx, thisHost) }},
 	}
 	if scanner == nil {
 		return tasks
 	}
 	return append(tasks,
-		task{"ending an orphaned survey", orphanCheckDelays, func(ctx context.Context) error { return recovery.SurveyOrphan(ctx, thisHost) }},
+		task{"ending an orphaned survey", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndOrphanedScan(ctx, thisHost) }},
 		task{"watching for devices", nil, func(ctx context.Context) error {
 			select {
 			case <-told:

@@ -97,7 +97,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	all := control.Activities()
 	if fleet, ok := store.(inventory.Lister); ok {
 		control.Real = true
-		maps.Copy(all, (&activities.Sweeper{Client: temporal, Fleet: fleet, Log: logger}).Activities())
+		maps.Copy(all, (&activities.Reconciler{Client: temporal, Fleet: fleet, Log: logger}).Activities())
 	}
 	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
@@ -115,7 +115,7 @@ type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver
 // startHost becomes the one worker of its host, finds the host in order, and takes the
 // host's steps. The stop that it returns may always be called. The surveyor is nil
 // where no driver finds devices by itself.
-func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.Surveyor, stop func() error, err error) {
+func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
@@ -142,7 +142,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	if err := initDrivers(drivers); err != nil {
 		return nil, nil, stop, err
 	}
-	if open := doctor.AutoActivationRisk("/"); open != "" && activities.Finders(drivers) {
+	if open := doctor.AutoActivationRisk("/"); open != "" && activities.AnyFinder(drivers) {
 		logger.Warn(open)
 	}
 	hardwareActivities := &activities.Hardware{
@@ -159,8 +159,8 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	for _, step := range hardwareActivities.Steps {
 		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
-	if activities.Finders(drivers) {
-		scanner = &activities.Surveyor{Client: temporal, Host: thisHost, Drivers: drivers, Log: logger}
+	if activities.AnyFinder(drivers) {
+		scanner = &activities.HostScanner{Client: temporal, Host: thisHost, Drivers: drivers, Log: logger}
 		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {
@@ -188,9 +188,9 @@ func initDrivers(drivers map[string]hardware.Driver) error {
 			}
 		}
 	}
-	all, err := activities.Find(ctx, drivers)
+	all, err := activities.FindDevices(ctx, drivers)
 	if err != nil {
 		return err
 	}
-	return activities.Unambiguous(all)
+	return activities.CheckUnambiguous(all)
 }

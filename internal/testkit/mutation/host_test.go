@@ -26,7 +26,7 @@ var hostMutations = []mutation{
 	{
 		rule: "F3", name: "lost contact to the server is never reported as cancelled",
 		file: "activities/step.go",
-		old:  `return soon(device.CodeLostContact, "contact to the server was lost")`,
+		old:  `return retryNow(device.CodeLostContact, "contact to the server was lost")`,
 		new:  `return temporal.NewCanceledError()`,
 		pkg:  "./activities", run: "cites F3",
 	},
@@ -56,19 +56,19 @@ var hostMutations = []mutation{
 	},
 	{
 		rule: "F6", name: "a reconciliation sends the time at which it read",
-		file: "activities/sweep.go",
-		old:  `, ObservedAt: w.seen.Format(time.RFC3339Nano)}`,
+		file: "activities/reconcile.go",
+		old:  `, ObservedAt: w.startedAt.Format(time.RFC3339Nano)}`,
 		new:  `}`,
 		pkg:  "./activities", run: "TestOnlyThoseThatDifferAreHinted",
 	},
 	{
 		rule: "F6", name: "a missing provider is reported once",
-		file: "activities/sweep.go",
-		old: `		if !slices.Contains(w.was, name) {
+		file: "activities/reconcile.go",
+		old: `		if !slices.Contains(w.missingBefore, name) {
 `,
 		new: `		{
 `,
-		pkg: "./activities", run: "TestMissingIsToldOnce",
+		pkg: "./activities", run: "TestAMissingProviderIsHintedOnce",
 	},
 	{
 		rule: "S0.17", name: "Nova's provider is not deleted",

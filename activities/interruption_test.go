@@ -46,7 +46,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 			server := first(t)
 			r := ended(t, s, server, func() { server.end(cause) })
 			require.False(t, temporal.IsCanceledError(r.err), "lost contact was reported as cancelled")
-			requireSoon(t, r.err, device.CodeServerUnreachable)
+			requireRetriedNow(t, r.err, device.CodeServerUnreachable)
 			require.Equal(t, 20*time.Second, r.took, "the chunk was not finished")
 			e := s.entry()
 			require.EqualValues(t, 2*steps.Chunk, e.Offset)
@@ -65,7 +65,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 		s := newSite(t)
 		server := first(t)
 		r := ended(t, s, server, func() { close(server.stop) })
-		requireSoon(t, r.err, device.CodeWorkerStopping)
+		requireRetriedNow(t, r.err, device.CodeWorkerStopping)
 		require.Equal(t, 20*time.Second, r.took)
 		e := s.entry()
 		require.EqualValues(t, 2*steps.Chunk, e.Offset)
@@ -74,7 +74,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 	})
 	inBubble(t, "the last chunk is not lost", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 2*steps.Chunk)
+		stopAtOffset(t, s, first(t), s.input("zero"), 2*steps.Chunk)
 		require.EqualValues(t, diskSize, s.entry().Offset)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 		s := newSite(t)
 		server := first(t)
 		r := ended(t, s, server, func() { close(server.stop); server.end(worker.ErrWorkerShutdown) })
-		requireSoon(t, r.err, device.CodeWorkerStopping)
+		requireRetriedNow(t, r.err, device.CodeWorkerStopping)
 		require.Equal(t, 15*time.Second, r.took)
 		e := s.entry()
 		require.EqualValues(t, steps.Chunk, e.Offset)
@@ -144,7 +144,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 			s := newSite(t)
 			server := first(t)
 			r := ended(t, s, server, func() { server.end(c.cause) })
-			requireSoon(t, r.err, device.CodeInterrupted)
+			requireRetriedNow(t, r.err, device.CodeInterrupted)
 			require.Equal(t, 15*time.Second, r.took)
 			require.False(t, s.entry().Working)
 			in := s.input("zero")
@@ -154,7 +154,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 	}
 }
 
-func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
+func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	waits := map[string]func(t *testing.T, s *site) (end func()){
 		"for the device": func(t *testing.T, s *site) func() {
@@ -178,10 +178,10 @@ func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
 			require.True(t, temporal.IsCanceledError(err), "%v", err)
 		}},
 		{"worker stops", func(s *server) { close(s.stop) }, func(t *testing.T, err error) {
-			requireSoon(t, err, device.CodeWorkerStopping)
+			requireRetriedNow(t, err, device.CodeWorkerStopping)
 		}},
 		{"contact lost", func(s *server) { s.end(serviceerror.NewNotFound("gone")) }, func(t *testing.T, err error) {
-			requireSoon(t, err, device.CodeServerUnreachable)
+			requireRetriedNow(t, err, device.CodeServerUnreachable)
 		}},
 	} {
 		for what, wait := range waits {
@@ -207,7 +207,7 @@ func TestStep_WhatOnlyWaitsEndsAtOnce(t *testing.T) {
 }
 
 // S2.65
-func TestWaitsForASlotInItsPlace(t *testing.T) {
+func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
 		s := newSite(t)
@@ -242,7 +242,7 @@ func TestWaitsForASlotInItsPlace(t *testing.T) {
 
 		// Half a minute later the first leaves, and is started again at once.
 		_, err = one.wait(t)
-		requireSoon(t, err, device.CodeWaitingForSlot)
+		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		require.Equal(t, 30*time.Second, one.took)
 		one = attempt(2, "d1", time.Minute)
 		one.hears(t, "waiting, place 1")

@@ -54,7 +54,7 @@ func endedRun(t *testing.T, id, instance string, closed time.Time) *workflowpb.W
 	return run
 }
 
-func TestRecall_NewestRunThatWasEndedFromOutside(t *testing.T) {
+func TestFindPreviousRun(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	forgotten := endedRun(t, "r4", "", at.Add(time.Hour))

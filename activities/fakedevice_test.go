@@ -43,7 +43,7 @@ func verifying(in contract.StepInput) contract.StepInput {
 	return in
 }
 
-func TestStep_WipesAFakeDevice(t *testing.T) {
+func TestStepsEraseAFakeDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero, then verify", func(t *testing.T) {
 		s := newSite(t)
@@ -141,7 +141,7 @@ func TestIdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
 	})
 	inBubble(t, "before zero goes on", func(t *testing.T) {
 		s := newSite(t)
-		stopAt(t, s, first(t), s.input("zero"), 0)
+		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		calls, in := s.disk.history(), s.input("zero")
 		s.disk.identity.Serial = "S9" // another drive in the same slot
 		_, err := s.run(again(t, 2), in)

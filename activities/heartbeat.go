@@ -14,32 +14,32 @@ import (
 // sent; a goroutine of its own keeps a server that does not answer from slowing the
 // step. The first beat waits a moment for something to tell, because the next one
 // that is sent comes a throttle's length later.
-type pulse struct {
+type heartbeater struct {
 	mu       sync.Mutex
 	progress contract.Progress
-	told     chan struct{} // capacity 1: there is something to tell
-	ended    chan struct{} // closed by stop
-	quiet    chan struct{} // closed after the last beat
+	changed  chan struct{} // capacity 1: there is something to tell
+	stopped  chan struct{} // closed by stop
+	finished chan struct{} // closed after the last beat
 }
 
 // lastBeat bounds how long stop waits for a beat that is on its way.
-const lastBeat = time.Second
+const finalTimeout = time.Second
 
-func startPulse(ctx context.Context, p contract.Progress) *pulse {
-	beat := &pulse{progress: p, told: make(chan struct{}, 1), ended: make(chan struct{}), quiet: make(chan struct{})}
+func startHeartbeats(ctx context.Context, p contract.Progress) *heartbeater {
+	beat := &heartbeater{progress: p, changed: make(chan struct{}, 1), stopped: make(chan struct{}), finished: make(chan struct{})}
 	go func() {
-		defer close(beat.quiet)
+		defer close(beat.finished)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
 			select {
-			case <-beat.ended:
+			case <-beat.stopped:
 				return
-			case <-beat.told:
+			case <-beat.changed:
 			case <-tick.C:
 			}
 			select {
-			case <-beat.ended: // between two that are ready, select does not choose
+			case <-beat.stopped: // between two that are ready, select does not choose
 				return
 			default:
 			}
@@ -49,7 +49,7 @@ func startPulse(ctx context.Context, p contract.Progress) *pulse {
 	return beat
 }
 
-func (p *pulse) now() contract.Progress {
+func (p *heartbeater) now() contract.Progress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.progress
@@ -57,36 +57,36 @@ func (p *pulse) now() contract.Progress {
 
 // start is set without a beat: what comes next, a wait or the first checkpoint, has
 // more to tell.
-func (p *pulse) start(offset int64, ran time.Duration) {
+func (p *heartbeater) start(offset int64, ran time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.progress.Offset, p.progress.RunTime = offset, ran
 }
 
-func (p *pulse) set(offset int64, ran time.Duration) {
-	p.tell(func(to *contract.Progress) { to.Offset, to.RunTime, to.Waiting = offset, ran, "" })
+func (p *heartbeater) set(offset int64, ran time.Duration) {
+	p.update(func(to *contract.Progress) { to.Offset, to.RunTime, to.Waiting = offset, ran, "" })
 }
 
-func (p *pulse) wait(what string) {
-	p.tell(func(to *contract.Progress) { to.Waiting = what })
+func (p *heartbeater) wait(what string) {
+	p.update(func(to *contract.Progress) { to.Waiting = what })
 }
 
-func (p *pulse) tell(change func(*contract.Progress)) {
+func (p *heartbeater) update(change func(*contract.Progress)) {
 	p.mu.Lock()
 	change(&p.progress)
 	p.mu.Unlock()
 	select {
-	case p.told <- struct{}{}:
+	case p.changed <- struct{}{}:
 	default: // it will tell the latest anyway
 	}
 }
 
 // stop ends the beats, once. One that is on its way is waited for, within bounds: the end of
 // the activity would cut it off, which the SDK tells the operator as a warning.
-func (p *pulse) stop() {
-	close(p.ended)
+func (p *heartbeater) stop() {
+	close(p.stopped)
 	select {
-	case <-p.quiet:
-	case <-time.After(lastBeat):
+	case <-p.finished:
+	case <-time.After(finalTimeout):
 	}
 }

@@ -15,21 +15,21 @@ import (
 // A look that waits for a device's other use does not wait for ever: a clean hangs on it.
 //
 // F12
-func TestALookAtADeviceInUseEnds(t *testing.T) {
+func TestDiscoverOfADeviceInUseEnds(t *testing.T) {
 	busy := &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: "it is mounted", Remedy: "end that use"}
-	for attempt := int32(1); attempt < busyLooks; attempt++ {
-		require.Equal(t, error(busy), patient(busy, attempt, "d1"))
+	for attempt := int32(1); attempt < maxBusyAttempts; attempt++ {
+		require.Equal(t, error(busy), escalateBusy(busy, attempt, "d1"))
 	}
-	f, ok := device.AsFault(patient(busy, busyLooks, "d1"))
+	f, ok := device.AsFault(escalateBusy(busy, maxBusyAttempts, "d1"))
 	require.True(t, ok)
 	require.Equal(t, device.Fault{Class: device.NeedsOperator, Code: device.CodeTargetBusy, Message: "it is mounted", Remedy: "end that use, then clean d1"}, *f)
 	for _, other := range []error{nil, errors.New("no"), &device.Fault{Class: device.Transient, Code: device.CodeIO}} {
-		require.Equal(t, other, patient(other, 100, "d1"))
+		require.Equal(t, other, escalateBusy(other, 100, "d1"))
 	}
 }
 
 // What is no text would be refused by the server's wire, and the attempt be lost.
-func TestAFaultsMessageIsText(t *testing.T) {
+func TestAFaultsMessageIsValidUTF8(t *testing.T) {
 	err := Refuse(contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "Ger\xe4t"}})
 	var application *temporal.ApplicationError
 	require.ErrorAs(t, err, &application)

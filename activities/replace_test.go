@@ -21,7 +21,7 @@ import (
 // from then on remembered.
 //
 // D10
-func TestDiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
+func TestDiscoverAcceptsOtherHardwareOnlyWithReplace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, err := s.discover(t, s.enrolling("d1"))
@@ -53,7 +53,7 @@ func TestDiscoverTakesAnotherPieceOnlyWithReplace(t *testing.T) {
 // The piece of d1 is looked for at the place d2.
 //
 // D10
-func TestDiscoverAtAnotherPlace(t *testing.T) {
+func TestDiscoverAtAnotherSlot(t *testing.T) {
 	t.Parallel()
 	moving := func(s *site) contract.DiscoverInput {
 		in := s.enrolling("d2")
@@ -107,7 +107,7 @@ func TestDiscoverAtAnotherPlace(t *testing.T) {
 }
 
 // F23
-func TestElsewhereFindsAnotherDeviceWithTheSerial(t *testing.T) {
+func TestFindBySerial(t *testing.T) {
 	t.Parallel()
 	for name, ids := range map[string][]string{"": nil, "d7": {"device/d7"}} {
 		var query string

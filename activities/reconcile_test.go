@@ -32,8 +32,8 @@ import (
 )
 
 // sky is a fleet of providers and a server's listing of devices, as scripted.
-type sky struct {
-	*activities.Sweeper
+type reconcileFixture struct {
+	*activities.Reconciler
 	t       *testing.T
 	pages   [][]*workflowpb.WorkflowExecutionInfo
 	foreign []inventory.ProviderSnapshot
@@ -51,11 +51,11 @@ type sky struct {
 	most    atomic.Int64 // hints under way together
 }
 
-func newSky(t *testing.T) *sky {
+func newReconcileFixture(t *testing.T) *reconcileFixture {
 	t.Helper()
-	s := &sky{t: t, hints: map[string][]contract.Hint{}, deaf: func(string) error { return nil }, after: func() {}}
+	s := &reconcileFixture{t: t, hints: map[string][]contract.Hint{}, deaf: func(string) error { return nil }, after: func() {}}
 	c := &mocks.Client{}
-	s.Sweeper = &activities.Sweeper{Client: c, Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s.Reconciler = &activities.Reconciler{Client: c, Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 		s.queries = append(s.queries, in.GetQuery())
 		page := len(in.GetNextPageToken())
@@ -83,7 +83,7 @@ func newSky(t *testing.T) *sky {
 	return s
 }
 
-func (s *sky) ListNova(_ context.Context, hosts []string, at func(), each func(inventory.ProviderSnapshot) error) error {
+func (s *reconcileFixture) ListNova(_ context.Context, hosts []string, at func(), each func(inventory.ProviderSnapshot) error) error {
 	s.hosts = append(s.hosts, hosts)
 	at()
 	for _, p := range s.foreign {
@@ -98,7 +98,7 @@ func (s *sky) ListNova(_ context.Context, hosts []string, at func(), each func(i
 	return s.fails
 }
 
-func (s *sky) ListOwn(_ context.Context, uuids []string, at func(), each func(inventory.ProviderSnapshot) error) error {
+func (s *reconcileFixture) ListOwn(_ context.Context, uuids []string, at func(), each func(inventory.ProviderSnapshot) error) error {
 	s.asked = uuids
 	at()
 	for _, p := range s.own {
@@ -131,7 +131,7 @@ func listed(t *testing.T, name, host string, state device.State, owner device.Ow
 }
 
 // knows adds a device with its provider.
-func (s *sky) knows(name string, state device.State, owner device.Owner, held bool, v inventory.ReservationSnapshot) {
+func (s *reconcileFixture) adds(name string, state device.State, owner device.Owner, held bool, v inventory.ReservationSnapshot) {
 	host, _, _ := strings.Cut(name, "_")
 	if len(s.pages) == 0 {
 		s.pages = [][]*workflowpb.WorkflowExecutionInfo{nil}
@@ -140,7 +140,7 @@ func (s *sky) knows(name string, state device.State, owner device.Owner, held bo
 	s.sights(name, owner, v)
 }
 
-func (s *sky) sights(name string, owner device.Owner, v inventory.ReservationSnapshot) {
+func (s *reconcileFixture) sights(name string, owner device.Owner, v inventory.ReservationSnapshot) {
 	host, _, _ := strings.Cut(name, "_")
 	p := inventory.ProviderSnapshot{Host: host, ReservationSnapshot: v}
 	if owner == device.OwnerNova {
@@ -152,7 +152,7 @@ func (s *sky) sights(name string, owner device.Owner, v inventory.ReservationSna
 	s.own = append(s.own, p)
 }
 
-func (s *sky) sweep(in contract.ReconcileInput) (contract.ReconcileResult, error) {
+func (s *reconcileFixture) sweep(in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	s.t.Helper()
 	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
 	env.RegisterActivityWithOptions(s.ReconcileInventory, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
@@ -164,14 +164,14 @@ func (s *sky) sweep(in contract.ReconcileInput) (contract.ReconcileResult, error
 	return out, value.Get(&out)
 }
 
-func (s *sky) must(in contract.ReconcileInput) contract.ReconcileResult {
+func (s *reconcileFixture) must(in contract.ReconcileInput) contract.ReconcileResult {
 	s.t.Helper()
 	out, err := s.sweep(in)
 	require.NoError(s.t, err)
 	return out
 }
 
-func (s *sky) hinted() []string {
+func (s *reconcileFixture) hinted() []string {
 	var names []string
 	for name := range s.hints {
 		names = append(names, name)
@@ -198,7 +198,7 @@ var order = []struct{ rule, state, nova, self string }{
 // Each state against each stock.
 //
 // S2.52, S2.40, S0.9, S0.15, S0.16, D9
-func TestWhatDiffers(t *testing.T) {
+func TestWhichSnapshotsAreMismatches(t *testing.T) {
 	t.Parallel()
 	stocks := []inventory.ReservationSnapshot{{Total: 1}, {Total: 1, Used: 1}, {Total: 1, Reserved: 1}, {Total: 1, Reserved: 1, Used: 1}}
 	for _, o := range order {
@@ -206,8 +206,8 @@ func TestWhatDiffers(t *testing.T) {
 		for owner, row := range map[device.Owner]string{device.OwnerNova: o.nova, device.OwnerSelf: o.self} {
 			for i, want := range strings.Fields(row) {
 				t.Run(fmt.Sprintf("%s %s %d of 1 used %d", owner, o.state, stocks[i].Reserved, stocks[i].Used), func(t *testing.T) {
-					s := newSky(t)
-					s.knows("h1_0000:01:00.0", device.State(state), owner, held, stocks[i])
+					s := newReconcileFixture(t)
+					s.adds("h1_0000:01:00.0", device.State(state), owner, held, stocks[i])
 					out := s.must(contract.ReconcileInput{})
 					require.Equal(t, want != "=", len(s.hints) == 1, o.rule)
 					require.Equal(t, want == "odd", len(out.Mismatches) == 1, o.rule)
@@ -223,11 +223,11 @@ func TestWhatDiffers(t *testing.T) {
 // One device has one provider with total=1; anything else is told.
 //
 // S0.14
-func TestAnotherTotalIsOdd(t *testing.T) {
+func TestAnotherTotalIsAMismatch(t *testing.T) {
 	t.Parallel()
 	for _, total := range []int{0, 2} {
-		s := newSky(t)
-		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: total})
+		s := newReconcileFixture(t)
+		s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: total})
 		out := s.must(contract.ReconcileInput{})
 		require.Len(t, out.Mismatches, 1)
 		require.Contains(t, out.Mismatches[0].What, "S0.14")
@@ -238,10 +238,10 @@ func TestAnotherTotalIsOdd(t *testing.T) {
 // so is one that belongs to the other owner.
 //
 // S0.35, S0.17
-func TestWhatNobodyEnrolledIsLeftAlone(t *testing.T) {
+func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
-	s.knows("h1_a", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
+	s := newReconcileFixture(t)
+	s.adds("h1_a", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
 	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.sights("h1_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.sights("h2_c", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Used: 1})
@@ -255,11 +255,11 @@ func TestWhatNobodyEnrolledIsLeftAlone(t *testing.T) {
 // F6, S0.30, D11
 func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
+	s := newReconcileFixture(t)
 	began := time.Now()
-	s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
-	s.knows("h2_c", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
+	s.adds("h2_c", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
 	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, []string{"h1_b"}, s.hinted())
 	hint := s.hints["h1_b"][0]
@@ -277,7 +277,7 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 func TestListedTwice(t *testing.T) {
 	t.Parallel()
 	for _, newerFirst := range []bool{false, true} {
-		s := newSky(t)
+		s := newReconcileFixture(t)
 		old := listed(t, "h1_a", "h1", device.Allocated, device.OwnerNova, false)
 		newer := listed(t, "h1_a", "h1", device.Available, device.OwnerNova, false)
 		newer.StartTime = timestamppb.New(time.Unix(2000, 0))
@@ -300,11 +300,11 @@ func TestListedTwice(t *testing.T) {
 // back looks. What is retired or unknown is never missing.
 //
 // S2.52
-func TestMissingIsToldOnce(t *testing.T) {
+func TestAMissingProviderIsHintedOnce(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
+	s := newReconcileFixture(t)
 	for name, state := range map[string]device.State{"h1_a": device.Available, "h1_b": device.Error, "h1_r": device.Retired, "h1_u": device.Unknown} {
-		s.knows(name, state, device.OwnerNova, false, inventory.ReservationSnapshot{})
+		s.adds(name, state, device.OwnerNova, false, inventory.ReservationSnapshot{})
 	}
 	s.foreign = nil
 	out := s.must(contract.ReconcileInput{})
@@ -326,11 +326,11 @@ func TestMissingIsToldOnce(t *testing.T) {
 // all others are told all the same.
 //
 // S0.30
-func TestAHintThatDidNotArrive(t *testing.T) {
+func TestAFailedHintFailsTheReconciliation(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
+	s := newReconcileFixture(t)
 	for i := range 40 {
-		s.knows(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+		s.adds(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	}
 	s.deaf = func(name string) error {
 		if name == "h1_03" {
@@ -357,11 +357,11 @@ func TestAHintThatDidNotArrive(t *testing.T) {
 // because of it, and those alone are hinted to who were seen to differ.
 //
 // S0.30
-func TestAFleetThatFails(t *testing.T) {
+func TestAReconciliationFailsWithItsInventory(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
-	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s := newReconcileFixture(t)
+	s.adds("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.foreign = s.foreign[:1]
 	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
 	_, err := s.sweep(contract.ReconcileInput{})
@@ -372,11 +372,11 @@ func TestAFleetThatFails(t *testing.T) {
 // Who is seen to be free is told at once, not when a long sweep has seen all.
 //
 // S0.29
-func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
+func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
-	s.knows("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	s.knows("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s := newReconcileFixture(t)
+	s.adds("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	told := make(chan string, 2)
 	s.deaf = func(name string) error {
 		told <- name
@@ -398,10 +398,10 @@ func TestAHintDoesNotWaitForTheSweep(t *testing.T) {
 // those, alone; a quote in a name does not end the query's.
 //
 // S0.29
-func TestANarrowLook(t *testing.T) {
+func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
-	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
+	s := newReconcileFixture(t)
+	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.sights("h2_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
 	out := s.must(contract.ReconcileInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
 	require.Contains(t, s.queries[0], "DeviceHost IN ('h1','o''neil')")
@@ -410,7 +410,7 @@ func TestANarrowLook(t *testing.T) {
 	require.Equal(t, [][]string{{"h1"}}, s.hosts)
 	require.Equal(t, contract.ReconcileCounts{Providers: 1, Devices: 1, Hinted: 1}, out.Counts)
 
-	none := newSky(t)
+	none := newReconcileFixture(t)
 	none.must(contract.ReconcileInput{Hosts: []string{"h9"}})
 	require.Empty(t, none.hosts, "no device there: Placement is not asked")
 }
@@ -419,11 +419,11 @@ func TestANarrowLook(t *testing.T) {
 // is, and once; others that the instance never had are not.
 //
 // S0.29
-func TestTheInstancesDeviceIsAskedFirst(t *testing.T) {
+func TestDevicesOfTheGivenInstancesAreHintedFirst(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
-	s.knows("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1}) // it is free
-	s.knows("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
+	s := newReconcileFixture(t)
+	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1}) // it is free
+	s.adds("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.fails = inventory.Unavailable("Placement", "wait", errors.New("gone"))
 	_, err := s.sweep(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
@@ -438,11 +438,11 @@ func TestTheInstancesDeviceIsAskedFirst(t *testing.T) {
 // What is told one by one is bounded, in the order of names.
 //
 // S2.52
-func TestManyMismatches(t *testing.T) {
+func TestMismatchesAreBounded(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
+	s := newReconcileFixture(t)
 	for i := range 70 {
-		s.knows(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
+		s.adds(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
 	}
 	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, 70, out.Counts.Mismatch)
@@ -455,8 +455,8 @@ func TestManyMismatches(t *testing.T) {
 // S2.84
 func TestCandidatesInPages(t *testing.T) {
 	t.Parallel()
-	s := newSky(t)
-	s.knows("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+	s := newReconcileFixture(t)
+	s.adds("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	for _, name := range []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0", ""} {
 		s.sights(name, device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	}
@@ -485,11 +485,11 @@ func TestCandidatesInPages(t *testing.T) {
 // looks for itself, free as it is: who had it in between left no trace there.
 //
 // S2.40, D9
-func TestAnotherProviderIsLookedAt(t *testing.T) {
+func TestAnotherProviderIsHinted(t *testing.T) {
 	t.Parallel()
 	for provider, looks := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
-		s := newSky(t)
-		s.knows("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
+		s := newReconcileFixture(t)
+		s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
 		require.NoError(t, err)
 		s.pages[0][0].Memo.Fields[contract.MemoStatus] = facts
@@ -503,13 +503,13 @@ func TestAnotherProviderIsLookedAt(t *testing.T) {
 // time: it looks for itself. Of our own providers the allocations are nobody's business.
 //
 // S0.22, S0.21
-func TestAnotherConsumerIsLookedAt(t *testing.T) {
+func TestAnotherConsumerIsHinted(t *testing.T) {
 	t.Parallel()
 	for consumer, looks := range map[string]bool{"i-h1_a": false, "another": true} {
-		s := newSky(t)
+		s := newReconcileFixture(t)
 		burned := inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
-		s.knows("h1_a", device.Allocated, device.OwnerNova, false, burned)
-		s.knows("h1_b", device.Allocated, device.OwnerSelf, false, burned)
+		s.adds("h1_a", device.Allocated, device.OwnerNova, false, burned)
+		s.adds("h1_b", device.Allocated, device.OwnerSelf, false, burned)
 		out := s.must(contract.ReconcileInput{})
 		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, consumer)
 		require.Empty(t, s.hints["h1_b"])

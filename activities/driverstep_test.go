@@ -72,7 +72,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		pass(5500 * time.Millisecond)
 		close(server.stop)
 		_, err := r.wait(t)
-		requireSoon(t, err, device.CodeWorkerStopping)
+		requireRetriedNow(t, err, device.CodeWorkerStopping)
 		require.Equal(t, 6*time.Second, r.took)
 		require.False(t, s.entry().Working, "it was no crash")
 		result, err := s.run(again(t, 2), in)

@@ -29,7 +29,7 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 // S2.6, D14
 func TestNewDevicesAreEnrolled(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	one := drive(2, "b")
 	one.OneTimeUse, one.Address = true, strings.ToUpper("0000:0a:00.0")
 	l.eyes.sees(drive(1, "a"), one)
@@ -61,7 +61,7 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 // S2.4
 func TestNoDeviceIsNoError(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	require.Equal(t, contract.ScanCounts{}, l.must(contract.ScanInput{}).Counts)
 }
 
@@ -69,9 +69,9 @@ func TestNoDeviceIsNoError(t *testing.T) {
 // itself; nothing else is said to it.
 //
 // F6
-func TestAChangedDeviceLooksForItself(t *testing.T) {
+func TestAChangedDeviceIsHinted(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	for slot := 1; slot <= 3; slot++ {
 		l.remembers(slot, false)
 	}
@@ -88,9 +88,9 @@ func TestAChangedDeviceLooksForItself(t *testing.T) {
 // and looks again when it is back, whatever its digest.
 //
 // F6
-func TestAMissingDeviceIsNamed(t *testing.T) {
+func TestAMissingDeviceIsReportedAndHintedOnce(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.remembers(1, false)
 	l.remembers(2, false)
 	l.eyes.sees(drive(1, "a"))
@@ -120,7 +120,7 @@ func TestAMissingDeviceIsNamed(t *testing.T) {
 // S2.31
 func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	held := host.Record{Name: l.name(1), Driver: "double", Address: "0000:01:00.0"}
 	require.NoError(t, l.site.host.SaveRecord(held))
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
@@ -150,9 +150,9 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 // forgotten, one without an address.
 //
 // S2.6
-func TestWhoIsNotMissing(t *testing.T) {
+func TestDevicesThatAreNotMissing(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.remembers(1, true)
 	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d7", Driver: "double", Address: "0000:07:00.0"}))
 	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d8", Driver: "nvme"}))
@@ -168,7 +168,7 @@ func TestWhoIsNotMissing(t *testing.T) {
 // F15, S2.25
 func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
 	l.answer = func(name string) (contract.Result, error) {
 		if name == l.name(1) {
@@ -212,7 +212,7 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 // F15
 func TestEnrolledByTheOperator(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.remembers(1, false)
 	l.eyes.sees(drive(1, "a"))
 	out := l.must(contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(1), Digest: "a"}}})
@@ -237,7 +237,7 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLookout(t)
+			l := newScanFixture(t)
 			l.remembers(1, true)
 			if c.ended != 0 {
 				l.ended[l.name(1)] = c.ended
@@ -267,9 +267,9 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 // may since have been enrolled and let go by the operator.
 //
 // S2.6
-func TestAStartAsksAgain(t *testing.T) {
+func TestAHostStartTriesRefusedDevicesAgain(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	for slot := 1; slot <= 2; slot++ {
 		l.remembers(slot, true)
 	}
@@ -298,7 +298,7 @@ func TestAStartAsksAgain(t *testing.T) {
 // S2.30
 func TestTwoDriversOneDevice(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.remembers(3, false)
 	l.Drivers["other"] = &finder{there: []hardware.Found{drive(2, "x")}}
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
@@ -317,17 +317,17 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 
-	require.ErrorContains(t, activities.Unambiguous([]activities.Sighting{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "nvme", Found: drive(1, "b")}}), "two devices")
-	require.NoError(t, activities.Unambiguous([]activities.Sighting{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "other", Found: drive(2, "a")}}))
+	require.ErrorContains(t, activities.CheckUnambiguous([]activities.FoundDevice{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "nvme", Found: drive(1, "b")}}), "two devices")
+	require.NoError(t, activities.CheckUnambiguous([]activities.FoundDevice{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "other", Found: drive(2, "a")}}))
 }
 
 // A transient failure fails the attempt after all else was done; the next attempt
 // does only what is left.
 //
 // S2.6
-func TestARetriedSurveyGoesOn(t *testing.T) {
+func TestARetriedScanContinues(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.remembers(4, false)
 	l.eyes.sees(drive(1, "a"), drive(2, "b"), drive(3, "c"))
 	l.answer = func(name string) (contract.Result, error) {
@@ -371,7 +371,7 @@ func TestARetriedSurveyGoesOn(t *testing.T) {
 // S2.6
 func TestAHintThatFails(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.remembers(1, false)
 	l.remembers(2, false)
 	l.eyes.sees(drive(1, "a"))
@@ -389,9 +389,9 @@ func TestAHintThatFails(t *testing.T) {
 // A workflow that knows the device where the host does not: the host has to look.
 //
 // S2.6
-func TestTheHostForgotWhatTheWorkflowKnows(t *testing.T) {
+func TestADeviceThatOnlyItsWorkflowKnowsIsHinted(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.eyes.sees(drive(1, "a"))
 	l.answer = func(string) (contract.Result, error) { return contract.Result{Already: true}, nil }
 	out := l.must(contract.ScanInput{})
@@ -403,9 +403,9 @@ func TestTheHostForgotWhatTheWorkflowKnows(t *testing.T) {
 // An address from which no name can be made is refused by itself.
 //
 // S2.6
-func TestAnAddressThatIsNone(t *testing.T) {
+func TestAnInvalidAddressIsRefused(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.eyes.sees(hardware.Found{Address: "10000:01:00.0", Digest: "x"}, drive(1, "a"))
 	out := l.must(contract.ScanInput{})
 	require.Equal(t, 1, out.Counts.Enrolled)
@@ -413,9 +413,9 @@ func TestAnAddressThatIsNone(t *testing.T) {
 }
 
 // S2.6
-func TestAFinderThatFails(t *testing.T) {
+func TestAScanFailsWithItsFinder(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.eyes.err = errors.New("no sysfs")
 	_, _, err := l.survey(contract.ScanInput{})
 	require.ErrorContains(t, err, "the driver nvme: no sysfs")
@@ -431,9 +431,9 @@ func TestAFinderThatFails(t *testing.T) {
 // time would take it for one that was seen at two places.
 //
 // F23
-func TestWhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
+func TestASerialOfAnotherDriversDeviceIsRefused(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "disk7", Driver: "block", Identity: device.Identity{Serial: "S_7"}}))
 	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "gone", Driver: "block", Identity: device.Identity{Serial: "S8"}, Forgotten: true}))
 	seven, eight := drive(1, "a"), drive(2, "b")
@@ -452,7 +452,7 @@ func TestWhatAnotherDriverHasIsNotAskedFor(t *testing.T) {
 // S2.60
 func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
+	l := newScanFixture(t)
 	l.eyes.sees(drive(1, "a guest's"))
 	l.answer = func(string) (contract.Result, error) {
 		return contract.Result{}, refusedWith(device.Transient, device.CodeTargetBusy, "a guest has it")

@@ -61,8 +61,8 @@ func drive(slot int, digest string) hardware.Found {
 }
 
 // lookout is a site whose driver finds, with what the server would say.
-type lookout struct {
-	*activities.Surveyor
+type scanFixture struct {
+	*activities.HostScanner
 	t    *testing.T
 	site *site
 	eyes *finder
@@ -79,12 +79,12 @@ type lookout struct {
 	asked    []string
 }
 
-func newLookout(t *testing.T) *lookout {
+func newScanFixture(t *testing.T) *scanFixture {
 	t.Helper()
 	s := newSite(t)
-	l := &lookout{t: t, site: s, eyes: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
+	l := &scanFixture{t: t, site: s, eyes: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
 	c := &mocks.Client{}
-	l.Surveyor = &activities.Surveyor{
+	l.HostScanner = &activities.HostScanner{
 		Client: c, Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
@@ -119,7 +119,7 @@ func newLookout(t *testing.T) *lookout {
 }
 
 // describe says how the workflows of devices ended, as of now.
-func (l *lookout) describe(c *mocks.Client) {
+func (l *scanFixture) describe(c *mocks.Client) {
 	for slot := range 10 {
 		id := "device/" + l.name(slot)
 		call := c.On("DescribeWorkflowExecution", mock.Anything, id, "")
@@ -138,12 +138,12 @@ func (l *lookout) describe(c *mocks.Client) {
 }
 
 // name is that of the drive in a slot.
-func (l *lookout) name(slot int) string {
+func (l *scanFixture) name(slot int) string {
 	return fmt.Sprintf("%s_0000:%02x:00.0", l.site.host.Name(), slot)
 }
 
 // remembers makes the host remember the drive in a slot.
-func (l *lookout) remembers(slot int, forgotten bool) {
+func (l *scanFixture) remembers(slot int, forgotten bool) {
 	l.t.Helper()
 	require.NoError(l.t, l.site.host.SaveRecord(host.Record{
 		Name: l.name(slot), Driver: "nvme", Address: drive(slot, "").Address, Forgotten: forgotten,
@@ -152,7 +152,7 @@ func (l *lookout) remembers(slot int, forgotten bool) {
 }
 
 // survey is one attempt of one survey.
-func (l *lookout) survey(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
+func (l *scanFixture) survey(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
 	l.t.Helper()
 	in.Host = l.site.host.Name()
 	server := first(l.t)
@@ -171,7 +171,7 @@ func (l *lookout) survey(in contract.ScanInput, before ...contract.ScanResult) (
 }
 
 // must is a survey that has to work.
-func (l *lookout) must(in contract.ScanInput) contract.ScanResult {
+func (l *scanFixture) must(in contract.ScanInput) contract.ScanResult {
 	l.t.Helper()
 	out, _, err := l.survey(in)
 	require.NoError(l.t, err)
@@ -179,7 +179,7 @@ func (l *lookout) must(in contract.ScanInput) contract.ScanResult {
 }
 
 // told is what was sent since the last call: enrolments, hints and questions, sorted.
-func (l *lookout) told() (enrolled, hinted, asked []string) {
+func (l *scanFixture) told() (enrolled, hinted, asked []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, in := range l.enrolled {
@@ -196,10 +196,10 @@ func (l *lookout) told() (enrolled, hinted, asked []string) {
 // and logged once.
 //
 // S2.6
-func TestWatchTellsChanges(t *testing.T) {
+func TestWatchReportsChanges(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in its own time", func(t *testing.T) {
-		l := newLookout(t)
+		l := newScanFixture(t)
 		var looks []contract.ScanRequest
 		var fails error
 		c := l.Client.(*mocks.Client)
@@ -252,25 +252,25 @@ func TestWatchTellsChanges(t *testing.T) {
 // A survey that a killed worker left is ended, so that it is tried again at once.
 //
 // F2
-func TestAnOrphanedSurveyEnds(t *testing.T) {
+func TestAnOrphanedScanEnds(t *testing.T) {
 	t.Parallel()
 	r := newRecovery(t)
 	id := "host/" + r.site.host.Name()
 	r.client.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(described(isRunning,
 		pending("3", contract.ActivityScanHost, gone(r.Identity)), pending("4", contract.ActivityScanHost, r.Identity.String()), pending("5", "Other", gone(r.Identity))), nil)
 	r.ends(t, nil)
-	require.NoError(t, r.SurveyOrphan(t.Context(), r.site.host))
+	require.NoError(t, r.EndOrphanedScan(t.Context(), r.site.host))
 	require.Equal(t, []string{id + " 3"}, r.endedAttempts())
 }
 
 // Only a driver that finds makes a host look by itself.
 //
 // S2.6
-func TestFinders(t *testing.T) {
+func TestAnyFinder(t *testing.T) {
 	t.Parallel()
-	l := newLookout(t)
-	require.True(t, activities.Finders(l.Drivers))
+	l := newScanFixture(t)
+	require.True(t, activities.AnyFinder(l.Drivers))
 	others := maps.Clone(l.Drivers)
 	delete(others, "nvme")
-	require.False(t, activities.Finders(others))
+	require.False(t, activities.AnyFinder(others))
 }

@@ -24,7 +24,7 @@ import (
 
 // Surveyor finds the devices of its host by itself, by those of its drivers that are
 // a hardware.Finder, and has them enrolled (S2.6).
-type Surveyor struct {
+type HostScanner struct {
 	Client  client.Client
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
@@ -32,16 +32,16 @@ type Surveyor struct {
 }
 
 // enrolWithin bounds one enrolment.
-const enrolWithin = 4 * time.Minute
+const enrollTimeout = 4 * time.Minute
 
 // Sighting is a device that a driver found by itself.
-type Sighting struct {
+type FoundDevice struct {
 	Driver string
 	hardware.Found
 }
 
 // Finders says whether one of the drivers finds its devices by itself.
-func Finders(drivers map[string]hardware.Driver) bool {
+func AnyFinder(drivers map[string]hardware.Driver) bool {
 	for _, d := range drivers {
 		if _, ok := d.(hardware.Finder); ok {
 			return true
@@ -52,8 +52,8 @@ func Finders(drivers map[string]hardware.Driver) bool {
 
 // Find has every driver that can find its devices, in the order of addresses. It
 // changes nothing, and sends no device a command.
-func Find(ctx context.Context, drivers map[string]hardware.Driver) ([]Sighting, error) {
-	all := []Sighting{}
+func FindDevices(ctx context.Context, drivers map[string]hardware.Driver) ([]FoundDevice, error) {
+	all := []FoundDevice{}
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
 		finder, ok := drivers[name].(hardware.Finder)
 		if !ok {
@@ -65,17 +65,17 @@ func Find(ctx context.Context, drivers map[string]hardware.Driver) ([]Sighting, 
 		}
 		for _, f := range found {
 			f.Address = strings.ToLower(f.Address)
-			all = append(all, Sighting{Driver: name, Found: f})
+			all = append(all, FoundDevice{Driver: name, Found: f})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Sighting) int { return strings.Compare(a.Address, b.Address) })
+	slices.SortStableFunc(all, func(a, b FoundDevice) int { return strings.Compare(a.Address, b.Address) })
 	return all, nil
 }
 
 // Unambiguous refuses an address at which two drivers find a device, or one driver
 // two: the fault invalid_configuration, which names them (S2.30). The sightings are
 // in the order of addresses.
-func Unambiguous(all []Sighting) error {
+func CheckUnambiguous(all []FoundDevice) error {
 	for i := 1; i < len(all); i++ {
 		a, b := all[i-1], all[i]
 		if a.Address != b.Address {
@@ -95,38 +95,38 @@ func Unambiguous(all []Sighting) error {
 // those that changed, went or came back to look for themselves. A second run finds
 // the first one's enrolments done. Retried, as a whole: transient faults, after all
 // else was done. Final: invalid_configuration, after which nothing was done.
-func (s *Surveyor) ScanHost(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
-	out, err := s.survey(ctx, in)
+func (s *HostScanner) ScanHost(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
+	out, err := s.scan(ctx, in)
 	return out, asError(err, in.Host)
 }
 
-func (s *Surveyor) survey(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
+func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
 	if !strings.EqualFold(in.Host, s.Host.Name()) {
 		return contract.ScanResult{}, &device.Fault{Class: device.Permanent, Code: device.CodeInvalid,
 			Message: fmt.Sprintf("this is host %s, not %s", s.Host.Name(), in.Host), Remedy: "check BURNISH_HOST of the workers"}
 	}
-	all, err := Find(ctx, s.Drivers)
+	all, err := FindDevices(ctx, s.Drivers)
 	if err != nil {
 		return contract.ScanResult{}, err
 	}
-	if err := Unambiguous(all); err != nil {
+	if err := CheckUnambiguous(all); err != nil {
 		return contract.ScanResult{}, err
 	}
 	records, err := s.Host.ListRecords()
 	if err != nil {
 		s.Log.Warn("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
 	}
-	v := &survey{Surveyor: s, in: in, out: contract.ScanResult{NewDigests: map[string]string{}}, records: map[string]host.Record{}}
+	v := &hostScan{HostScanner: s, in: in, out: contract.ScanResult{NewDigests: map[string]string{}}, records: map[string]host.Record{}}
 	for _, r := range records {
 		v.records[r.Name] = r
 	}
-	v.takeUp(ctx)
+	v.resume(ctx)
 	there := map[string]bool{}
 	for _, one := range all {
-		there[v.nameOf(one)] = true
+		there[v.deviceName(one)] = true
 	}
-	failed := sideBySide(all, func(one Sighting) error { return v.found(ctx, one) })
-	failed = errors.Join(failed, sideBySide(records, func(r host.Record) error { return v.missed(ctx, r, there) }))
+	failed := forEach(all, func(one FoundDevice) error { return v.handleFound(ctx, one) })
+	failed = errors.Join(failed, forEach(records, func(r host.Record) error { return v.reportMissing(ctx, r, there) }))
 	v.finish(all, there)
 	if failed != nil {
 		// For the next attempt: what was done need not be done again.
@@ -140,8 +140,8 @@ func (s *Surveyor) survey(ctx context.Context, in contract.ScanInput) (contract.
 }
 
 // survey is one attempt of one survey.
-type survey struct {
-	*Surveyor
+type hostScan struct {
+	*HostScanner
 	in      contract.ScanInput
 	records map[string]host.Record
 
@@ -152,7 +152,7 @@ type survey struct {
 }
 
 // takeUp goes on from what an earlier attempt of this survey did.
-func (v *survey) takeUp(ctx context.Context) {
+func (v *hostScan) resume(ctx context.Context) {
 	var before contract.ScanResult
 	if !activity.HasHeartbeatDetails(ctx) {
 		return
@@ -176,51 +176,51 @@ func (v *survey) takeUp(ctx context.Context) {
 }
 
 // nameOf is the name that a found device has or would have.
-func (v *survey) nameOf(one Sighting) string {
+func (v *hostScan) deviceName(one FoundDevice) string {
 	return strings.ToLower(v.Host.Name() + "_" + one.Address)
 }
 
 // found deals with one device that is there.
-func (v *survey) found(ctx context.Context, one Sighting) error {
-	name := v.nameOf(one)
+func (v *hostScan) handleFound(ctx context.Context, one FoundDevice) error {
+	name := v.deviceName(one)
 	record, recorded := v.records[name]
 	i := slices.IndexFunc(v.in.Refused, func(r contract.RefusedDevice) bool { return r.Name == name })
 	switch {
 	case recorded && !record.Forgotten && record.Driver != "" && record.Driver != one.Driver:
-		return v.otherDriver(record, one, i >= 0)
+		return v.keepOtherDriver(record, one, i >= 0)
 	case recorded && !record.Forgotten:
 		if v.in.KnownDigests[name] == one.Digest {
 			return nil
 		}
 		return v.hint(ctx, name, one.Digest)
 	case i >= 0 && v.in.Refused[i].Digest == one.Digest && !v.in.RetryRefused:
-		v.refused(v.in.Refused[i])
+		v.addRefused(v.in.Refused[i])
 		return nil
 	case recorded && i < 0 && v.in.KnownDigests[name] == one.Digest && !v.in.RetryRefused:
-		v.forgotten(name, one.Digest)
+		v.addForgotten(name, one.Digest)
 		return nil
 	case recorded:
-		again, err := v.neverEnrolled(ctx, name, i >= 0)
+		again, err := v.enrollmentWasRefused(ctx, name, i >= 0)
 		if err != nil {
 			return err
 		}
 		if !again {
-			v.forgotten(name, one.Digest)
+			v.addForgotten(name, one.Digest)
 			return nil
 		}
 	}
-	return v.enrol(ctx, name, one)
+	return v.enroll(ctx, name, one)
 }
 
 // otherDriver leaves a device to the driver that it is enrolled with: one driver takes
 // another's place only where no device is held by both (S2.31).
-func (v *survey) otherDriver(record host.Record, one Sighting, before bool) error {
+func (v *hostScan) keepOtherDriver(record host.Record, one FoundDevice, before bool) error {
 	r := contract.RefusedDevice{Name: record.Name, Driver: one.Driver, Digest: one.Digest, Code: device.CodeInvalidConfig,
 		Reason: fmt.Sprintf("it is enrolled with the driver %s; retire and forget it first, so that %s can have it", record.Driver, one.Driver)}
 	if before {
-		v.refused(r)
+		v.addRefused(r)
 	} else {
-		v.refuse(r)
+		v.reportRefused(r)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (v *survey) otherDriver(record host.Record, one Sighting, before bool) erro
 // neverEnrolled says of a device that the host forgot that its enrolment was refused:
 // such a run ends as failed, and one that an operator let go in order. Where the server
 // knows no run, what was known before counts.
-func (v *survey) neverEnrolled(ctx context.Context, name string, before bool) (bool, error) {
+func (v *hostScan) enrollmentWasRefused(ctx context.Context, name string, before bool) (bool, error) {
 	run, err := v.Client.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return before, nil
@@ -240,22 +240,22 @@ func (v *survey) neverEnrolled(ctx context.Context, name string, before bool) (b
 }
 
 // enrol has a new device enrolled, manageable.
-func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
+func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) error {
 	known := contract.RefusedDevice{Name: name, Driver: one.Driver, Digest: one.Digest}
 	if _, err := device.NameOf(v.Host.Name(), one.Address); err != nil {
 		known.Code, known.Reason = device.CodeInvalid, err.Error()
-		v.refuse(known)
+		v.reportRefused(known)
 		return nil
 	}
-	if other := v.enrolledAs(name, one.Serial); other != "" {
+	if other := v.findSameSerial(name, one.Serial); other != "" {
 		// To ask would take the other for a device that was seen twice (F23).
 		known.Code, known.Reason = device.CodeDuplicateSerial, "the drive with serial "+one.Serial+" is enrolled as "+other+" already; retire and forget that, or take this address out of device_spec"
-		v.refuse(known)
+		v.reportRefused(known)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, enrolWithin)
+	ctx, cancel := context.WithTimeout(ctx, enrollTimeout)
 	defer cancel()
-	result, err := v.ask(ctx, contract.EnrollInput{Enrollment: contract.Enrollment{
+	result, err := v.requestEnrollment(ctx, contract.EnrollInput{Enrollment: contract.Enrollment{
 		Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
 		Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
 	}})
@@ -274,7 +274,7 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 		// One that a guest or a mount has may be in use for months: its digest changes when
 		// it comes back to the host's driver.
 		known.Code, known.Reason = refusal.Fault.Code, oneLine(refusal.Fault.Error())
-		v.refuse(known)
+		v.reportRefused(known)
 		return nil
 	}
 	return fmt.Errorf("enrolling %s: %w", name, err)
@@ -282,7 +282,7 @@ func (v *survey) enrol(ctx context.Context, name string, one Sighting) error {
 
 // enrolledAs names the other device of this host with this serial, as one that was
 // enrolled by another driver. Drivers differ in what they make of spaces.
-func (v *survey) enrolledAs(name, serial string) string {
+func (v *hostScan) findSameSerial(name, serial string) string {
 	same := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "_", " ")), "_") }
 	for _, r := range v.records {
 		if r.Name != name && !r.Forgotten && serial != "" && same(r.Identity.Serial) == same(serial) {
@@ -292,7 +292,7 @@ func (v *survey) enrolledAs(name, serial string) string {
 	return ""
 }
 
-func (v *survey) ask(ctx context.Context, in contract.EnrollInput) (result contract.Result, err error) {
+func (v *hostScan) requestEnrollment(ctx context.Context, in contract.EnrollInput) (result contract.Result, err error) {
 	handle, err := contract.Enroll(ctx, v.Client, in)
 	if err != nil {
 		return result, err
@@ -302,7 +302,7 @@ func (v *survey) ask(ctx context.Context, in contract.EnrollInput) (result contr
 
 // hint has the device look for itself: nothing that is seen here moves its state (F6).
 // One without a workflow is brought back when the host's worker starts.
-func (v *survey) hint(ctx context.Context, name, digest string) error {
+func (v *hostScan) hint(ctx context.Context, name, digest string) error {
 	err := v.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalRefresh, contract.Hint{Source: "survey"})
 	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
 		return fmt.Errorf("hinting to %s: %w", name, err)
@@ -317,7 +317,7 @@ func (v *survey) hint(ctx context.Context, name, digest string) error {
 }
 
 // missed hints to a device of this host that is not there any more, once.
-func (v *survey) missed(ctx context.Context, r host.Record, there map[string]bool) error {
+func (v *hostScan) reportMissing(ctx context.Context, r host.Record, there map[string]bool) error {
 	if _, finds := v.Drivers[r.Driver].(hardware.Finder); !finds || r.Forgotten || r.Address == "" || there[r.Name] {
 		return nil
 	}
@@ -334,19 +334,19 @@ func (v *survey) missed(ctx context.Context, r host.Record, there map[string]boo
 }
 
 // refuse logs and keeps a device that was not enrolled just now.
-func (v *survey) refuse(r contract.RefusedDevice) {
+func (v *hostScan) reportRefused(r contract.RefusedDevice) {
 	v.Log.Warn("a device was found and is not enrolled", "device", r.Name, "driver", r.Driver, "fault", string(r.Code), "error", r.Reason)
-	v.refused(r)
+	v.addRefused(r)
 }
 
-func (v *survey) refused(r contract.RefusedDevice) {
+func (v *hostScan) addRefused(r contract.RefusedDevice) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.out.Refused = append(v.out.Refused, r)
 }
 
 // forgotten leaves a device alone that an operator let go.
-func (v *survey) forgotten(name, digest string) {
+func (v *hostScan) addForgotten(name, digest string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.in.KnownDigests[name] != digest {
@@ -356,7 +356,7 @@ func (v *survey) forgotten(name, digest string) {
 }
 
 // finish brings what was found into order and counts it.
-func (v *survey) finish(all []Sighting, there map[string]bool) {
+func (v *hostScan) finish(all []FoundDevice, there map[string]bool) {
 	for name := range v.in.KnownDigests {
 		if !there[name] {
 			v.gone = append(v.gone, name)

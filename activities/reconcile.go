@@ -25,54 +25,54 @@ import (
 
 // Sweeper compares what the server knows of the devices with their providers, and hints
 // to those whose facts differ; it moves no state and writes no provider (F6, S2.52).
-type Sweeper struct {
+type Reconciler struct {
 	Client client.Client
 	Fleet  inventory.Lister
 	Log    *slog.Logger
 }
 
 // Activities are all activities of a Sweeper, by name.
-func (s *Sweeper) Activities() map[string]any {
+func (s *Reconciler) Activities() map[string]any {
 	return map[string]any{contract.ActivityReconcileInventory: s.ReconcileInventory, contract.ActivityCandidates: s.Candidates}
 }
 
 // devicesAPage is how many devices one listing tells.
-const devicesAPage = 1000
+const devicesPerPage = 1000
 
 // hintsAtOnce bounds the signals that are under way together.
-const hintsAtOnce = 8
+const maxConcurrentHints = 8
 
 // Sweep compares all devices, or those of some hosts and instances, with their
 // providers. A second run finds those devices in order that have looked meanwhile.
 // Retried: an inventory or a server that does not answer.
-func (s *Sweeper) ReconcileInventory(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
-	out, err := s.sweep(ctx, in)
+func (s *Reconciler) ReconcileInventory(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+	out, err := s.reconcile(ctx, in)
 	return out, asError(err, "the sweep")
 }
 
-func (s *Sweeper) sweep(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	// Everything is read after this moment: a device that is bound later drops the hint.
-	w := &sweep{Sweeper: s, seen: time.Now().UTC(), found: map[string]bool{}, told: map[string]bool{}, was: in.Missing, turn: make(chan struct{}, hintsAtOnce)}
-	defer w.all.Wait()
+	w := &reconciliation{Reconciler: s, startedAt: time.Now().UTC(), found: map[string]bool{}, hintedDevices: map[string]bool{}, missingBefore: in.Missing, hintSlots: make(chan struct{}, maxConcurrentHints)}
+	defer w.pendingHints.Wait()
 	whole := len(in.Hosts) == 0 && len(in.Instances) == 0
 	var err error
-	if w.devices, err = s.listed(ctx, in); err != nil {
+	if w.devices, err = s.listDevices(ctx, in); err != nil {
 		return contract.ReconcileResult{}, err
 	}
 	// Something happened to those whose device it is: they need not wait until Placement
 	// told of a whole host.
-	w.namedBy(ctx, in.Instances)
-	if err := w.hinted(ctx); err != nil {
+	w.markByInstance(ctx, in.Instances)
+	if err := w.waitForHints(ctx); err != nil {
 		return contract.ReconcileResult{}, err
 	}
-	if err := w.foreign(ctx, whole); err != nil {
+	if err := w.compareNovaProviders(ctx, whole); err != nil {
 		return contract.ReconcileResult{}, err
 	}
-	if err := w.own(ctx); err != nil {
+	if err := w.compareOwnProviders(ctx); err != nil {
 		return contract.ReconcileResult{}, err
 	}
-	w.missing(ctx)
-	err = w.hinted(ctx)
+	w.reportMissing(ctx)
+	err = w.waitForHints(ctx)
 	slices.SortFunc(w.out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) })
 	w.out.Mismatches = w.out.Mismatches[:min(len(w.out.Mismatches), contract.KeptMismatches)]
 	w.out.Counts.Devices, w.out.Counts.Missing = len(w.devices), len(w.out.Missing)
@@ -80,7 +80,7 @@ func (s *Sweeper) sweep(ctx context.Context, in contract.ReconcileInput) (contra
 }
 
 // known is what the server's listing tells of one device; it may be a moment old.
-type known struct {
+type listedDevice struct {
 	name, uuid, host, instance string
 	provider                   string // of Nova's, that it was last seen with
 	state                      device.State
@@ -91,7 +91,7 @@ type known struct {
 
 // listed lists the devices. One that continues as new meanwhile may be left out: the
 // next sweep finds it.
-func (s *Sweeper) listed(ctx context.Context, in contract.ReconcileInput) (map[string]known, error) {
+func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput) (map[string]listedDevice, error) {
 	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.WorkflowDeviceLifecycle)
 	var where []string
 	for attribute, values := range map[string][]string{contract.AttrHost.GetName(): in.Hosts, contract.AttrInstance.GetName(): in.Instances} {
@@ -106,15 +106,15 @@ func (s *Sweeper) listed(ctx context.Context, in contract.ReconcileInput) (map[s
 	if len(where) > 0 {
 		query += " AND (" + strings.Join(where, " OR ") + ")"
 	}
-	all := map[string]known{}
-	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: devicesAPage}
+	all := map[string]listedDevice{}
+	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: devicesPerPage}
 	for {
 		page, err := s.Client.ListWorkflow(ctx, request)
 		if err != nil {
 			return nil, fmt.Errorf("list the devices: %w", err)
 		}
 		for _, e := range page.GetExecutions() {
-			k, err := knownOf(e)
+			k, err := parseListedDevice(e)
 			if err != nil {
 				s.Log.Warn("a device tells nothing that can be read", "workflow", e.GetExecution().GetWorkflowId(), "error", err)
 				continue
@@ -130,8 +130,8 @@ func (s *Sweeper) listed(ctx context.Context, in contract.ReconcileInput) (map[s
 	}
 }
 
-func knownOf(e *workflowpb.WorkflowExecutionInfo) (known, error) {
-	k := known{
+func parseListedDevice(e *workflowpb.WorkflowExecutionInfo) (listedDevice, error) {
+	k := listedDevice{
 		name:    strings.TrimPrefix(e.GetExecution().GetWorkflowId(), contract.WorkflowID("")),
 		started: e.GetStartTime().AsTime(),
 	}
@@ -159,25 +159,25 @@ func knownOf(e *workflowpb.WorkflowExecutionInfo) (known, error) {
 }
 
 // sweep is one attempt of one sweep.
-type sweep struct {
-	*Sweeper
-	seen    time.Time
-	devices map[string]known
-	was     []string // missing before
-	out     contract.ReconcileResult
-	found   map[string]bool // the devices whose provider was seen
-	told    map[string]bool // the devices that were told to look
-	all     sync.WaitGroup  // the hints that are on their way
-	turn    chan struct{}   // of which there are hintsAtOnce
+type reconciliation struct {
+	*Reconciler
+	startedAt     time.Time
+	devices       map[string]listedDevice
+	missingBefore []string // missing before
+	out           contract.ReconcileResult
+	found         map[string]bool // the devices whose provider was seen
+	hintedDevices map[string]bool // the devices that were told to look
+	pendingHints  sync.WaitGroup  // the hints that are on their way
+	hintSlots     chan struct{}   // of which there are hintsAtOnce
 
-	mu     sync.Mutex
-	hints  int   // that arrived
-	failed error // of the first that did not
-	others int   // that did not either
+	mu          sync.Mutex
+	hints       int   // that arrived
+	failed      error // of the first that did not
+	hintsFailed int   // that did not either
 }
 
 // namedBy finds the devices of Nova's that instances have.
-func (w *sweep) namedBy(ctx context.Context, instances []string) {
+func (w *reconciliation) markByInstance(ctx context.Context, instances []string) {
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
 		if k := w.devices[name]; k.owner == device.OwnerNova && k.state == device.Allocated && slices.Contains(instances, k.instance) {
 			w.hint(ctx, name)
@@ -186,7 +186,7 @@ func (w *sweep) namedBy(ctx context.Context, instances []string) {
 }
 
 // foreign compares the devices for which another service made the providers.
-func (w *sweep) foreign(ctx context.Context, whole bool) error {
+func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) error {
 	var hosts []string
 	for _, k := range w.devices {
 		if k.owner == device.OwnerNova && !slices.Contains(hosts, k.host) {
@@ -213,7 +213,7 @@ func (w *sweep) foreign(ctx context.Context, whole bool) error {
 }
 
 // own compares the devices whose providers are Burnish's own.
-func (w *sweep) own(ctx context.Context) error {
+func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 	names := map[string]string{}
 	var ids []string
 	for name, k := range w.devices {
@@ -235,19 +235,19 @@ func (w *sweep) own(ctx context.Context) error {
 	})
 }
 
-func (w *sweep) compare(ctx context.Context, k known, s inventory.ProviderSnapshot) {
+func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
-	what, odd := k.differs(s)
-	if what == "" && !slices.Contains(w.was, k.name) { // one that is back looks at who it is
+	what, odd := k.mismatch(s)
+	if what == "" && !slices.Contains(w.missingBefore, k.name) { // one that is back looks at who it is
 		return
 	}
 	w.hint(ctx, k.name)
 	if odd {
-		w.mismatch(k.name, what)
+		w.reportMismatch(k.name, what)
 	}
 }
 
-func (w *sweep) mismatch(name, what string) {
+func (w *reconciliation) reportMismatch(name, what string) {
 	w.out.Counts.Mismatch++
 	w.out.Mismatches = append(w.out.Mismatches, contract.Mismatch{Name: name, What: what})
 	w.Log.Warn("state and reservation disagree: the device looks for itself", "device", name, "what", what)
@@ -255,7 +255,7 @@ func (w *sweep) mismatch(name, what string) {
 
 // differs says what of a device's facts the inventory contradicts, "" where nothing; odd
 // is what no tenancy explains (S2.52).
-func (k known) differs(s inventory.ProviderSnapshot) (what string, odd bool) {
+func (k listedDevice) mismatch(s inventory.ProviderSnapshot) (what string, odd bool) {
 	v := s.ReservationSnapshot
 	is := fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d", k.state, v.Reserved, v.Total, v.Used)
 	offered := v.Reserved < v.Total
@@ -296,13 +296,13 @@ func (k known) differs(s inventory.ProviderSnapshot) (what string, odd bool) {
 }
 
 // missing names the devices that have no provider, and hints to those that had one before.
-func (w *sweep) missing(ctx context.Context) {
+func (w *reconciliation) reportMissing(ctx context.Context) {
 	for name, k := range w.devices {
 		if w.found[name] || k.state == device.Retired || k.state == device.Unknown {
 			continue
 		}
 		w.out.Missing = append(w.out.Missing, name)
-		if !slices.Contains(w.was, name) {
+		if !slices.Contains(w.missingBefore, name) {
 			w.hint(ctx, name)
 			w.Log.Warn("a device has no provider any more", "device", name, "state", string(k.state))
 		}
@@ -312,16 +312,16 @@ func (w *sweep) missing(ctx context.Context) {
 
 // hint has a device look for itself, once, and at once: it may be free, and a sweep long.
 // It waits where many are on their way.
-func (w *sweep) hint(ctx context.Context, name string) {
-	if w.told[name] {
+func (w *reconciliation) hint(ctx context.Context, name string) {
+	if w.hintedDevices[name] {
 		return
 	}
-	w.told[name] = true
-	w.turn <- struct{}{}
+	w.hintedDevices[name] = true
+	w.hintSlots <- struct{}{}
 	activity.RecordHeartbeat(ctx) // every request tells: thousands may differ
-	w.all.Go(func() {
-		defer func() { <-w.turn }()
-		hint := contract.Hint{Source: "sweep", ObservedAt: w.seen.Format(time.RFC3339Nano)}
+	w.pendingHints.Go(func() {
+		defer func() { <-w.hintSlots }()
+		hint := contract.Hint{Source: "sweep", ObservedAt: w.startedAt.Format(time.RFC3339Nano)}
 		err := w.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -332,40 +332,40 @@ func (w *sweep) hint(ctx context.Context, name string) {
 		case w.failed == nil:
 			w.failed = fmt.Errorf("hinting to %s: %w", name, err)
 		default:
-			w.others++
+			w.hintsFailed++
 		}
 	})
 }
 
 // hinted waits until every hint has arrived, and says which did not.
-func (w *sweep) hinted(ctx context.Context) error {
-	w.all.Wait()
+func (w *reconciliation) waitForHints(ctx context.Context) error {
+	w.pendingHints.Wait()
 	w.out.Counts.Hinted = w.hints
 	switch {
 	case w.failed == nil, ctx.Err() != nil:
 		return ctx.Err()
-	case w.others > 0:
-		return fmt.Errorf("%s, and to %d more", oneLine(w.failed.Error()), w.others)
+	case w.hintsFailed > 0:
+		return fmt.Errorf("%s, and to %d more", oneLine(w.failed.Error()), w.hintsFailed)
 	}
 	return errors.New(oneLine(w.failed.Error()))
 }
 
 // mostCandidates bounds one answer, which goes through the server.
-const mostCandidates = 2000
+const maxCandidates = 2000
 
 // Candidates lists the one-time-use providers of devices that are not enrolled (S2.84).
 // It changes nothing.
-func (s *Sweeper) Candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
+func (s *Reconciler) Candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
 	out, err := s.candidates(ctx, in)
 	return out, asError(err, "the import")
 }
 
-func (s *Sweeper) candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
+func (s *Reconciler) candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
 	var hosts []string
 	if in.Host != "" {
 		hosts = []string{strings.ToLower(in.Host)}
 	}
-	have, err := s.listed(ctx, contract.ReconcileInput{Hosts: hosts})
+	have, err := s.listDevices(ctx, contract.ReconcileInput{Hosts: hosts})
 	if err != nil {
 		return contract.Candidates{}, err
 	}
@@ -384,7 +384,7 @@ func (s *Sweeper) candidates(ctx context.Context, in contract.CandidatesInput) (
 		return contract.Candidates{}, err
 	}
 	slices.SortFunc(out.Devices, func(a, b contract.Candidate) int { return strings.Compare(a.Name, b.Name) })
-	most := mostCandidates
+	most := maxCandidates
 	if in.Limit > 0 {
 		most = min(in.Limit, most)
 	}

@@ -75,7 +75,7 @@ func (s *site) add(name, serial string) *disk {
 }
 
 // enrolment is that of a disk.
-func (s *site) enrolment(name string) contract.Enrollment {
+func (s *site) enrollment(name string) contract.Enrollment {
 	return contract.Enrollment{Name: name, Host: s.host.Name(), Driver: "double", Owner: device.OwnerSelf}
 }
 
@@ -86,7 +86,7 @@ func (s *site) inputFor(name, step string) contract.StepInput {
 	disk, err := s.disks.disk(name)
 	require.NoError(s.t, err)
 	return contract.StepInput{
-		Enrollment: s.enrolment(name), Identity: disk.identity, Operation: device.Shred, Step: step, Version: 1,
+		Enrollment: s.enrollment(name), Identity: disk.identity, Operation: device.Shred, Step: step, Version: 1,
 		Clean: "run/1", Number: 1, Seq: 1, Binding: 3, Generation: 7, Budget: budget,
 	}
 }
@@ -351,7 +351,7 @@ func requireFault(t *testing.T, err error, code device.Code, retried bool) contr
 }
 
 // requireSoon insists that the server starts the next attempt at once.
-func requireSoon(t *testing.T, err error, code device.Code) {
+func requireRetriedNow(t *testing.T, err error, code device.Code) {
 	t.Helper()
 	requireFault(t, err, code, true)
 	var app *temporal.ApplicationError
