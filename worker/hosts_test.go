@@ -28,7 +28,8 @@ import (
 	"burnish/internal/hardware"
 	"burnish/internal/hardware/drivers"
 	"burnish/internal/host"
-	"burnish/internal/testkit/e2e"
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/testlog"
 	"burnish/workflows/contract"
 )
@@ -114,7 +115,7 @@ func with(all ...*slots) newDrivers {
 func settings(t *testing.T) config.Worker {
 	t.Helper()
 	t.Setenv("BURNISH_ROLE", "all")
-	t.Setenv("BURNISH_HOST", e2e.NewHost())
+	t.Setenv("BURNISH_HOST", site.NewHost())
 	t.Setenv("BURNISH_STATE_DIR", filepath.Join(t.TempDir(), "state"))
 	t.Setenv("BURNISH_STOP_TIMEOUT", "1s")
 	w, err := config.LoadWorker()
@@ -189,7 +190,7 @@ func TestDriversBeforeDiscovery(t *testing.T) {
 //
 // S2.5
 func TestRecoveryBeforeDiscovery(t *testing.T) {
-	this, err := host.Open(t.TempDir(), e2e.NewHost(), nil)
+	this, err := host.Open(t.TempDir(), site.NewHost(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, this.Close()) })
 	require.NoError(t, this.SaveRecord(host.Record{Name: "d1", Driver: "nvme"}))
@@ -234,10 +235,11 @@ func devserver(t *testing.T) (*config.Connection, host.Identity) {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("no burnish-devserver: make build makes it")
 	}
-	server := e2e.NewServer(program, t.TempDir(), true)
-	require.NoError(t, server.Start())
-	t.Cleanup(server.Stop)
-	namespace := server.Namespace(t)
+	server := &site.Server{Program: program, Dir: t.TempDir(), Fast: true}
+	require.NoError(t, server.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	const namespace = "worker-test"
+	require.NoError(t, server.NewNamespace(t.Context(), namespace))
 	identity, err := host.NewIdentity("worker test")
 	require.NoError(t, err)
 	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
@@ -275,11 +277,17 @@ func (r *running) end() {
 	}
 }
 
+// await polls a condition. It is patient: the machine runs other tests.
+func await(t *testing.T, what string, ok func() (bool, string)) {
+	t.Helper()
+	require.NoError(t, proc.Await(t.Context(), 4*time.Minute, proc.PollEvery, what, ok))
+}
+
 // await asks the host's workflow until it says so.
 func (r *running) await(name, what string, ok func(contract.HostScanState) bool) contract.HostScanState {
 	r.t.Helper()
 	var s contract.HostScanState
-	e2e.Await(r.t, time.Minute, what, func() (bool, string) {
+	await(r.t, what, func() (bool, string) {
 		value, err := r.at.QueryWorkflow(r.t.Context(), contract.HostScanWorkflowID(name), "", contract.QueryHostScan)
 		if err != nil {
 			return false, err.Error()
@@ -334,12 +342,12 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	looks := eyes.looks(name(2))
 	eyes.sees(one, found(2, "b"), foreign)
 	w.await(s.Host, "the change to be told", func(s contract.HostScanState) bool { return s.KnownDigests[name(2)] == "b" })
-	e2e.Await(t, time.Minute, "the changed device to be looked at", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
+	await(t, "the changed device to be looked at", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
 	require.Equal(t, 1, eyes.looks(name(3)), "what was refused is not tried again")
 
 	eyes.sees(found(2, "b"), foreign)
 	w.await(s.Host, "the missing device to be named", func(s contract.HostScanState) bool { return slices.Equal(s.Missing, []string{name(1)}) })
-	e2e.Await(t, time.Minute, "the missing device to say so", func() (bool, string) {
+	await(t, "the missing device to say so", func() (bool, string) {
 		v := w.view(name(1))
 		return v.Fault == string(device.CodeTargetMissing) || strings.Contains(v.LastError, "is empty"), fmt.Sprintf("%+v", v)
 	})
@@ -360,7 +368,7 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	require.Equal(t, 1, state.Last.Forgotten, "the operator let it go")
 	require.Empty(t, state.Refused)
 	require.Nil(t, state.Fault)
-	e2e.Await(t, time.Minute, "the device that was refused", func() (bool, string) {
+	await(t, "the device that was refused", func() (bool, string) {
 		return w.view(name(3)).DeviceState == device.Manageable, w.log.String()
 	})
 	require.NotContains(t, w.log.String(), "level=ERROR")
@@ -374,7 +382,7 @@ func TestNoFinderNoHostWorkflow(t *testing.T) {
 	at, identity := devserver(t)
 	s := settings(t)
 	w := start(t, at, identity, s, drivers.New)
-	e2e.Await(t, time.Minute, "the worker to start", func() (bool, string) {
+	await(t, "the worker to start", func() (bool, string) {
 		return strings.Contains(w.log.String(), "worker started"), w.log.String()
 	})
 	w.end()

@@ -11,6 +11,7 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
+	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
 
@@ -31,9 +32,9 @@ func TestKillServerPastTheHeartbeat(t *testing.T) {
 	s.Run(t, "all")
 	d := enrollDirty(t, s, "fake", 320*MiB, 50*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
-	s.Server.Kill(t)
+	require.NoError(t, s.Server.Kill())
 	outage(t, pastHeartbeat)
-	require.NoError(t, s.Server.Start())
+	require.NoError(t, s.Server.Start(t.Context()))
 	v := s.AwaitReturned(t, d, 120*time.Second)
 	require.Len(t, v.Cleans, 1)
 	require.Zero(t, v.Cleans[0].Steps[0].ReprocessedBytesMax, "nothing crashed on the host")
@@ -49,9 +50,9 @@ func TestKillServer(t *testing.T) {
 	s.Run(t, "all")
 	d := enrollDirty(t, s, "fake", 256*MiB, 16*time.Second)
 	s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
-	s.Server.Kill(t)
+	require.NoError(t, s.Server.Kill())
 	outage(t, 8*time.Second)
-	require.NoError(t, s.Server.Start())
+	require.NoError(t, s.Server.Start(t.Context()))
 	v := s.AwaitReturned(t, d, 90*time.Second)
 	require.Equal(t, "cleaned", v.Cleans[len(v.Cleans)-1].Outcome)
 	require.Len(t, v.Cleans, 1)
@@ -92,7 +93,7 @@ func TestPartition(t *testing.T) {
 func secondHost(t *testing.T, s *Site) *Worker {
 	t.Helper()
 	w := s.Worker(t, "host")
-	w.Host, w.StateDir = NewHost(), filepath.Join(s.Dir, "elsewhere")
+	w.Host, w.StateDir = site.NewHost(), filepath.Join(s.Dir, "elsewhere")
 	w.Start(t)
 	return w
 }

@@ -11,6 +11,7 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
+	"burnish/internal/host"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
@@ -29,7 +30,7 @@ func enrollDirty(t *testing.T, s *Site, kind string, size int64, delay time.Dura
 // wipedTwice checks the bytes at the moment of a kill against the journal: everything
 // before its offset is wiped, at most a chunk behind it, and the rest untouched. It
 // gives the bytes that the next attempt wipes again.
-func reprocessedBytes(t *testing.T, d Device, e Resume, nonce uint64) int64 {
+func reprocessedBytes(t *testing.T, d Device, e host.Entry, nonce uint64) int64 {
 	t.Helper()
 	stamped, zero, other := d.Count(t, nonce)
 	require.Zero(t, other, "half written blocks")
@@ -58,12 +59,12 @@ func TestKillWorker(t *testing.T) {
 			again := reprocessedBytes(t, d, before, 1)
 
 			w.Start(t)
-			var after Resume
+			var after host.Entry
 			PollFast(t, 20*time.Second, "another attempt", func() (bool, string) {
 				after, _ = s.Journal(t, "d1")
 				return after.Attempt > before.Attempt || after.Seq > before.Seq, fmt.Sprintf("%+v", after)
 			})
-			took := after.Updated.Sub(w.Began)
+			took := after.Updated.Sub(w.Started)
 			require.Equal(t, before.Seq, after.Seq, "the same scheduling goes on")
 			require.Equal(t, before.Attempt+1, after.Attempt)
 			require.Less(t, took, 2*time.Second, "from the worker's start to the next attempt")
@@ -123,13 +124,13 @@ func TestKillServerAndWorker(t *testing.T) {
 			w := s.Run(t, "all")
 			d := enrollDirty(t, s, kind, 256*MiB, 8*time.Second)
 			s.AwaitMidWipe(t, d, steps.Chunk, 30*time.Second)
-			s.Server.process.Signal(t, syscall.SIGKILL) // not waiting: a file is wiped in no time
+			require.NoError(t, s.Server.Signal(syscall.SIGKILL)) // not waiting: a file is wiped in no time
 			w.Kill(t)
-			s.Server.Kill(t)
+			require.NoError(t, s.Server.Kill())
 			e, _ := s.Journal(t, "d1")
 			require.False(t, e.Done, "the wipe was too quick for this test")
 			reprocessedBytes(t, d, e, 1)
-			require.NoError(t, s.Server.Start())
+			require.NoError(t, s.Server.Start(t.Context()))
 			w.Start(t)
 			v := s.AwaitReturned(t, d, 60*time.Second)
 			require.Len(t, v.Cleans, 1)
@@ -164,17 +165,17 @@ func TestKillAtAnyMoment(t *testing.T) {
 				[]string{"the worker", "the server", "both"}[what])
 			outage(t, moment)
 			if what != 0 {
-				s.Server.Kill(t)
+				require.NoError(t, s.Server.Kill())
 			}
 			if what != 1 {
 				w.Kill(t)
 			}
-			if p, err := s.provider("d1"); err == nil && p.Reserved == 0 {
+			if p, err := s.Site.Provider("d1"); err == nil && p.Reserved == 0 {
 				d.RequireZero(t)
 			}
 			outage(t, time.Duration(random.IntN(500))*time.Millisecond)
 			if what != 0 {
-				require.NoError(t, s.Server.Start())
+				require.NoError(t, s.Server.Start(t.Context()))
 			}
 			if what != 1 {
 				w.Start(t)

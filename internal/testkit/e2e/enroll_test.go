@@ -139,7 +139,7 @@ func TestTakenOutOfHostYAML(t *testing.T) {
 	s.Must(t, "provide", "d1")
 	v := s.AwaitState(t, "d1", 20*time.Second, device.Error)
 	require.Equal(t, string(device.CodeNotAllowed), v.Fault)
-	require.Contains(t, v.Remedy, s.Rules())
+	require.Contains(t, v.Remedy, s.HostFile())
 	d.RequireStamps(t, 1)
 	s.Allow(t, s.Files+"/**")
 	s.Must(t, "clean", "d1", "--wait", "--timeout", "30s")

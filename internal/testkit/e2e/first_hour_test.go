@@ -1,37 +1,35 @@
 package e2e
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"burnish/internal/testkit/testlog"
+	"burnish/internal/testkit/proc"
 )
 
-var updatePage = flag.Bool("update-page", false, "write the answers in docs/first-hour.md anew")
+var updatePage = flag.Bool("update-page", false, "write the output in docs/first-hour.md again")
 
 const firstHour = "../../../docs/first-hour.md"
 
-// said is one command of a page, and what the page says that it answers.
+// docCommand is one command of a page, with the output that the page shows.
 type docCommand struct {
 	command string
 	answer  []string
 }
 
-// console reads the commands of a page's console blocks.
+// docCommands reads the commands of a page's console blocks.
 func docCommands(page string) []docCommand {
 	var all []docCommand
 	inside := false
@@ -60,10 +58,12 @@ func TestFirstHour(t *testing.T) {
 	require.Greater(t, len(commands), 30)
 
 	dir := onDisk(t)
+	ports, err := proc.FreePorts(0, 0)
+	require.NoError(t, err)
 	ours := []string{
 		"/var/lib/burnish", filepath.Join(dir, "lib"), "/var/log/burnish", filepath.Join(dir, "log"),
-		"/etc/burnish", filepath.Join(dir, "etc"), "/srv/pool", inPlace(t, filepath.Join(dir, "pool")),
-		"7233", freePort(t), "8233", freePort(t),
+		"/etc/burnish", filepath.Join(dir, "etc"), "/srv/pool", inPlaceDir(t, filepath.Join(dir, "pool")),
+		"7233", strconv.Itoa(ports[0]), "8233", strconv.Itoa(ports[1]),
 	}
 	theirs := slices.Clone(ours)
 	slices.Reverse(theirs)
@@ -99,19 +99,17 @@ func shell(t *testing.T, dir string, commands []docCommand, ours *strings.Replac
 	}
 	file := filepath.Join(dir, "script")
 	require.NoError(t, os.WriteFile(file, []byte(script.String()), 0o600))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", file)
+	cmd := exec.Command("bash", file)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + filepath.Dir(programs.Burnish) + ":" + filepath.Dir(programs.Server) + ":" + os.Getenv("PATH"), "HOME=" + dir, "TZ=UTC"}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 20 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var out testlog.Log
-	cmd.Stdout, cmd.Stderr = &out, &out
-	require.NoError(t, cmd.Run(), out.String())
-	answers := strings.Split(out.String(), "=====\n")[1:]
-	require.Len(t, answers, len(commands), out.String())
+	p, err := proc.Start("the page's shell", filepath.Join(dir, "output"), cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Stop()) })
+	code, err := p.Wait(3 * time.Minute)
+	require.NoError(t, err, p.Log())
+	require.Zero(t, code, p.Log())
+	answers := strings.Split(p.Log(), "=====\n")[1:]
+	require.Len(t, answers, len(commands), p.Log())
 	return answers
 }
 
@@ -139,7 +137,7 @@ func TestSameAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		page, got string
-		alike     bool
+		same      bool
 	}{
 		"the same":                       {"a\nb", "a\nb", true},
 		"nothing":                        {"", "", true},
@@ -156,13 +154,13 @@ func TestSameAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.alike, sameAnswer(linesOf(tt.page), linesOf(tt.got)))
+			require.Equal(t, tt.same, sameAnswer(linesOf(tt.page), linesOf(tt.got)))
 		})
 	}
 }
 
 // volatile is what differs from one run to the next.
-var volatile = []struct{ pattern, stands string }{
+var volatile = []struct{ pattern, name string }{
 	{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`, "TIME"},
 	{`\d+ MiB free`, "N MiB free"},
 	{`(\d+m)?\d+(\.\d+)?(ms|µs|s)\b|\b\d+m\b`, "SECONDS"},
@@ -174,7 +172,7 @@ var volatile = []struct{ pattern, stands string }{
 	{` +`, " "},
 }
 
-// alike compares answers line by line; … stands for any number of lines.
+// sameAnswer compares answers line by line; … stands for any number of lines.
 func sameAnswer(page, got []string) bool {
 	if len(page) == 0 || len(got) == 0 {
 		return len(got) == 0 && (len(page) == 0 || page[0] == "…" && len(page) == 1)
@@ -187,7 +185,7 @@ func sameAnswer(page, got []string) bool {
 
 func normalize(line string) string {
 	for _, v := range volatile {
-		line = regexp.MustCompile(v.pattern).ReplaceAllString(line, v.stands)
+		line = regexp.MustCompile(v.pattern).ReplaceAllString(line, v.name)
 	}
 	return strings.TrimSpace(line)
 }
@@ -210,14 +208,4 @@ func onDisk(t *testing.T) string {
 		t.Skip("every folder for temporary files is in memory")
 	}
 	return dir
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return port
 }

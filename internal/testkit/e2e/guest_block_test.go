@@ -20,28 +20,28 @@ func TestGuestRenumbersDisks(t *testing.T) {
 	t.Parallel()
 	const size = 8 * MiB
 	dir := t.TempDir()
-	l := newGuestSite(t, withBlock,
+	g := newGuestSite(t, withBlock,
 		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{{Image: dir + "/first.img", Size: size}}},
 		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "second", size, 1)}},
 	)
-	d := l.drive(t, "SECOND")
-	l.enroll(t, d, "--provide")
-	l.awaitReturned(t, d)
-	l.Bind(t, d.Name, "alice")
-	number := l.shell(t, "cat /sys/block/%s/dev", "nvme1n1")
-	l.Kill()
+	d := g.drive(t, "SECOND")
+	g.enroll(t, d, "--provide")
+	g.awaitReturned(t, d)
+	g.Bind(t, d.Name, "alice")
+	number := g.shell(t, "cat /sys/block/%s/dev", "nvme1n1")
+	g.Kill()
 	d.Stamp(t, 2)
-	table, err := os.OpenFile(l.Config.Controllers[0].Namespaces[0].Image, os.O_WRONLY, 0)
+	table, err := os.OpenFile(g.Config.Controllers[0].Namespaces[0].Image, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	// One partition of 64 blocks from block 64 on.
 	entry := append(make([]byte, 446), 0, 0, 0, 0, 0x83, 0, 0, 0, 64, 0, 0, 0, 64, 0, 0, 0)
 	_, err = table.WriteAt(append(append(entry, make([]byte, 48)...), 0x55, 0xaa), 0)
 	require.NoError(t, err)
 	require.NoError(t, table.Close())
-	l.boot(t)
-	require.NotEqual(t, number, l.shell(t, "cat /sys/block/%s/dev", "nvme1n1"))
-	l.Unbind(t, d.Name, "alice")
-	l.awaitReturned(t, d)
+	g.boot(t)
+	require.NotEqual(t, number, g.shell(t, "cat /sys/block/%s/dev", "nvme1n1"))
+	g.Unbind(t, d.Name, "alice")
+	g.awaitReturned(t, d)
 }
 
 // SAFETY F17: blocks that keep metadata beside them, which no write of ours reaches. The
@@ -55,13 +55,13 @@ func TestGuestMetadata(t *testing.T) {
 	ns := guest.Namespace{Image: dir + "/metadata.img", Size: size, Metadata: 8}
 	// Everything: the data, and behind it the metadata.
 	require.NoError(t, os.WriteFile(ns.Image, bytes.Repeat([]byte{kept}, size), 0o600))
-	l := newGuestSite(t, withBlock, guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{ns}})
-	d := l.drive(t, "METADATA")
-	if r := l.Burnish(t, l.EnrollArgs(d, "--provide")...); r.Code != 0 {
-		l.Refused(t, device.CodeNotFound, "show", d.Name)
+	g := newGuestSite(t, withBlock, guest.Controller{Serial: "METADATA", Namespaces: []guest.Namespace{ns}})
+	d := g.drive(t, "METADATA")
+	if r := g.Burnish(t, g.EnrollArgs(d, "--provide")...); r.Code != 0 {
+		g.Refused(t, device.CodeNotFound, "show", d.Name)
 		return
 	}
-	v := l.awaitCleanEnd(t, d)
+	v := g.awaitCleanEnd(t, d)
 	if v.DeviceState == device.Available {
 		left, err := os.ReadFile(ns.Image)
 		require.NoError(t, err)

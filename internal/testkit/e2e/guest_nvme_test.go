@@ -20,9 +20,9 @@ var withNVMe = guestDriver{
 	name: "nvme", method: "write_zeroes",
 	env:   map[string]string{"BURNISH_DRIVERS": "block,nvme"},
 	rules: `allow: {device_spec: [{vendor_id: "1b36", product_id: "0010"}]}`,
-	device: func(_ testing.TB, l *guestSite, serial string) (Device, []string) {
-		address := l.Address(serial)
-		return Device{Name: l.Site.Host + "_" + address}, []string{"--address", address}
+	device: func(_ testing.TB, g *guestSite, serial string) (Device, []string) {
+		address := g.Address(serial)
+		return Device{Name: g.Site.Host + "_" + address}, []string{"--address", address}
 	},
 }
 
@@ -53,7 +53,7 @@ func testNVMeLayouts(t *testing.T) {
 	drive := func(serial string, namespaces ...guest.Namespace) guest.Controller {
 		return guest.Controller{Serial: serial, Subsystem: true, Namespaces: namespaces}
 	}
-	l := newGuestSite(t, withNVMe,
+	g := newGuestSite(t, withNVMe,
 		drive("WHOLE", namespace("whole", nil)),
 		drive("BLOCKS4K", namespace("blocks4k", func(ns *guest.Namespace) { ns.BlockSize = 4096 })),
 		drive("DETACHED", namespace("attached", nil), namespace("detached", func(ns *guest.Namespace) { ns.Detached = true })),
@@ -64,23 +64,23 @@ func testNVMeLayouts(t *testing.T) {
 
 	inOrder, others := []string{"WHOLE", "BLOCKS4K"}, []string{"DETACHED", "TWO", "METADATA"}
 	for _, serial := range slices.Concat(others, inOrder) {
-		l.enroll(t, l.drive(t, serial), "--provide")
+		g.enroll(t, g.drive(t, serial), "--provide")
 	}
 
 	// A drive without a namespace has nothing to address, and what device_spec does not
 	// name is nobody's.
-	empty, flags := withNVMe.device(t, l, "EMPTY")
+	empty, flags := withNVMe.device(t, g, "EMPTY")
 	empty.Driver = withNVMe.name
-	l.Refused(t, "namespace_layout_mismatch", l.EnrollArgs(empty, flags...)...)
-	l.Refused(t, device.CodeNotFound, "show", empty.Name)
-	network := Device{Name: l.Site.Host + "_0000:00:11.0", Driver: withNVMe.name}
-	r := l.Burnish(t, l.EnrollArgs(network, "--address", "0000:00:11.0")...)
+	g.Refused(t, "namespace_layout_mismatch", g.EnrollArgs(empty, flags...)...)
+	g.Refused(t, device.CodeNotFound, "show", empty.Name)
+	network := Device{Name: g.Site.Host + "_0000:00:11.0", Driver: withNVMe.name}
+	r := g.Burnish(t, g.EnrollArgs(network, "--address", "0000:00:11.0")...)
 	require.Equal(t, 1, r.Code, r)
 
 	// Those in order come back, by the operation that their capabilities give.
 	for _, serial := range inOrder {
-		d := l.drive(t, serial)
-		v := l.awaitReturned(t, d)
+		d := g.drive(t, serial)
+		v := g.awaitReturned(t, d)
 		require.Equal(t, device.WriteZeroes, v.Operation, serial)
 		require.Equal(t, serial, v.Serial)
 		require.Equal(t, "NVME", v.Type, serial)
@@ -98,22 +98,22 @@ func testNVMeLayouts(t *testing.T) {
 	// The others end in error and stay out of the inventory's offers; a second clean ends
 	// as the first.
 	failed := func(serial string) Device {
-		d := l.drive(t, serial)
-		v := l.awaitCleanEnd(t, d)
+		d := g.drive(t, serial)
+		v := g.awaitCleanEnd(t, d)
 		require.Equal(t, device.Error, v.DeviceState, serial)
 		require.Contains(t, []string{"command_refused", "namespace_layout_mismatch"}, v.Fault, "%s: %s", serial, v.LastError)
 		require.NotEmpty(t, v.Remedy)
 		require.True(t, v.Dirty)
 		require.True(t, v.NeedsOperator)
-		l.RequireReserved(t, d.Name, 1)
+		g.RequireReserved(t, d.Name, 1)
 		return d
 	}
 	for _, serial := range others {
 		failed(serial)
 	}
-	l.Burnish(t, "clean", failed("DETACHED").Name, "--wait", "--timeout", "60s")
+	g.Burnish(t, "clean", failed("DETACHED").Name, "--wait", "--timeout", "60s")
 	failed("DETACHED")
-	for _, c := range l.Config.Controllers[2:] {
+	for _, c := range g.Config.Controllers[2:] {
 		for i, ns := range c.Namespaces {
 			data := int64(size)
 			if ns.Metadata > 0 {
@@ -131,29 +131,29 @@ func testNVMeLayouts(t *testing.T) {
 func testNVMeIsRenamed(t *testing.T) {
 	const size = 8 * MiB
 	dir := t.TempDir()
-	l := newGuestSite(t, withNVMe,
+	g := newGuestSite(t, withNVMe,
 		guest.Controller{Serial: "FIRST", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "first", size, 1)}},
 		guest.Controller{Serial: "SECOND", Namespaces: []guest.Namespace{stampedNamespace(t, dir, "second", size, 2)}},
 	)
-	d := l.drive(t, "SECOND")
-	l.enroll(t, d, "--provide")
-	l.awaitReturned(t, d)
-	l.Bind(t, d.Name, "alice")
-	before := l.disk(t, "SECOND")
-	l.shell(t, `cd /sys/bus/pci/drivers/nvme
+	d := g.drive(t, "SECOND")
+	g.enroll(t, d, "--provide")
+	g.awaitReturned(t, d)
+	g.Bind(t, d.Name, "alice")
+	before := g.disk(t, "SECOND")
+	g.shell(t, `cd /sys/bus/pci/drivers/nvme
 first=%s second=%s
 echo $first >unbind && echo $second >unbind
 echo $second >bind
 until ls $second/nvme/nvme*/nvme*n* >/dev/null 2>&1; do usleep 10000; done
 echo $first >bind
-until ls $first/nvme/nvme*/nvme*n* >/dev/null 2>&1; do usleep 10000; done`, l.Address("FIRST"), l.Address("SECOND"))
-	after := l.disk(t, "SECOND")
+until ls $first/nvme/nvme*/nvme*n* >/dev/null 2>&1; do usleep 10000; done`, g.Address("FIRST"), g.Address("SECOND"))
+	after := g.disk(t, "SECOND")
 	require.NotEqual(t, before, after)
-	l.copyAsTenant(t, "FIRST", "SECOND", size)
+	g.copyAsTenant(t, "FIRST", "SECOND", size)
 	d.RequireStamps(t, 1)
-	l.Unbind(t, d.Name, "alice")
-	l.awaitReturned(t, d)
-	Device{Name: "the other drive", Path: l.drive(t, "FIRST").Path, Size: size}.RequireStamps(t, 1)
+	g.Unbind(t, d.Name, "alice")
+	g.awaitReturned(t, d)
+	Device{Name: "the other drive", Path: g.drive(t, "FIRST").Path, Size: size}.RequireStamps(t, 1)
 }
 
 // stepNames are those of a clean, in the order in which they ran.

@@ -12,6 +12,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/guest"
+	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/suites/hardwaretest"
 	"burnish/workflows/contract"
 )
@@ -27,7 +28,7 @@ const (
 func withScript(t testing.TB, address string) (driver guestDriver, files []guest.File, sum string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cardmemory")
-	require.NoError(t, build(root, "./internal/testkit/cmd/cardmemory", path))
+	require.NoError(t, site.Compile(root, "./internal/testkit/cmd/cardmemory", path))
 	program, err := os.ReadFile(path)
 	require.NoError(t, err)
 	binary := sha256.Sum256(program)
@@ -61,67 +62,67 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	driver, files, sum := withScript(t, address)
 	d := Device{Name: "guest1_" + address, Driver: driver.name, Path: filepath.Join(t.TempDir(), "memory"), Size: size, Set: []string{"script=card"}}
 	d.Stamp(t, 1)
-	l := startGuestSite(t, driver, guest.Config{Cards: []guest.Card{{Address: address, Memory: d.Path, Size: size}}, Files: files})
+	g := startGuestSite(t, driver, guest.Config{Cards: []guest.Card{{Address: address, Memory: d.Path, Size: size}}, Files: files})
 
-	l.Must(t, "enroll", "--host", l.Site.Host, "--driver", driver.name, "--address", address, "--type", "GPU",
+	g.Must(t, "enroll", "--host", g.Site.Host, "--driver", driver.name, "--address", address, "--type", "GPU",
 		"--set", d.Set[0], "--one-time-use", "--provide")
-	v := l.awaitReturned(t, d)
+	v := g.awaitReturned(t, d)
 	require.Equal(t, "GPU", v.Type)
 	require.Equal(t, "CARD1", v.Serial)
 	require.True(t, v.OneTimeUse)
-	l.requireCleaned(t, v, 1, sum)
+	g.requireCleaned(t, v, 1, sum)
 
 	// A reset alone takes the card off its bus and finds it again.
-	l.Must(t, "manage", d.Name)
-	l.RequireReserved(t, d.Name, 1)
-	l.Must(t, "clean", d.Name, "--steps", "pci_reset", "--wait", "--timeout", guestWithin.String())
-	v = l.Show(t, d.Name)
+	g.Must(t, "manage", d.Name)
+	g.RequireReserved(t, d.Name, 1)
+	g.Must(t, "clean", d.Name, "--steps", "pci_reset", "--wait", "--timeout", guestWithin.String())
+	v = g.Show(t, d.Name)
 	require.Equal(t, device.Manageable, v.DeviceState)
 	require.Len(t, v.Cleans, 2)
 	require.Equal(t, "steps_done", v.Cleans[1].Outcome)
 	require.Equal(t, []string{"pci_reset"}, stepNames(v.Cleans[1]))
 	require.Equal(t, fmt.Sprintf("script card, sha256 %.12s: removed and found again", sum), v.Cleans[1].Steps[0].Note)
-	l.Must(t, "provide", d.Name)
-	l.awaitReturned(t, d)
+	g.Must(t, "provide", d.Name)
+	g.awaitReturned(t, d)
 
 	// The power fails in the midst of an erase. What slows the program down is gone with it.
-	l.Bind(t, d.Name, "alice")
+	g.Bind(t, d.Name, "alice")
 	d.Stamp(t, 2)
-	l.shell(t, `echo '{"serial": "CARD1", "bytes_per_second": %d}' >%s`, MiB, fmt.Sprintf(cardSettings, address))
-	l.Unbind(t, d.Name, "alice")
+	g.shell(t, `echo '{"serial": "CARD1", "bytes_per_second": %d}' >%s`, MiB, fmt.Sprintf(cardSettings, address))
+	g.Unbind(t, d.Name, "alice")
 	Await(t, guestWithin, "an erase that is underway", func() (bool, string) {
 		left, zero, _ := d.Count(t, 2)
 		require.Positive(t, left, "the erase was too quick for this test")
 		return zero > 0, fmt.Sprint(left, " blocks left")
 	})
-	l.Kill()
+	g.Kill()
 	left, zero, _ := d.Count(t, 2)
 	require.Positive(t, left, "the erase was too quick for this test")
 	t.Logf("the power failed with %d of %d bytes erased", int64(zero)*hardwaretest.Block, d.Size)
-	l.RequireReserved(t, d.Name, 1)
-	l.boot(t)
-	v = l.awaitReturned(t, d)
-	l.requireCleaned(t, v, 3, sum)
+	g.RequireReserved(t, d.Name, 1)
+	g.boot(t)
+	v = g.awaitReturned(t, d)
+	g.requireCleaned(t, v, 3, sum)
 	require.Equal(t, d.Size, v.Cleans[2].Steps[0].ReprocessedBytesMax, "the erase began again")
 
 	// A program that is no longer what host.yaml says is not run.
-	l.Bind(t, d.Name, "bob")
+	g.Bind(t, d.Name, "bob")
 	d.Stamp(t, 3)
-	l.shell(t, "echo >>%s", cardProgram)
-	l.Unbind(t, d.Name, "bob")
-	v = l.awaitCleanEnd(t, d)
+	g.shell(t, "echo >>%s", cardProgram)
+	g.Unbind(t, d.Name, "bob")
+	v = g.awaitCleanEnd(t, d)
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNotAllowed), v.Fault, v.LastError)
 	require.Contains(t, v.LastError, "SHA-256")
 	require.NotEmpty(t, v.Remedy)
 	require.True(t, v.Dirty)
-	l.RequireReserved(t, d.Name, 1)
+	g.RequireReserved(t, d.Name, 1)
 	d.RequireStamps(t, 3)
 }
 
 // requireCleaned: the clean of this number, the last, was the program's, and its records
 // say which program that was.
-func (l *guestSite) requireCleaned(t testing.TB, v contract.DeviceStatus, number int, sum string) {
+func (g *guestSite) requireCleaned(t testing.TB, v contract.DeviceStatus, number int, sum string) {
 	t.Helper()
 	require.Len(t, v.Cleans, number)
 	last := v.Cleans[number-1]
@@ -130,7 +131,7 @@ func (l *guestSite) requireCleaned(t testing.TB, v contract.DeviceStatus, number
 	require.Equal(t, []string{"erase_device", "verify"}, stepNames(last))
 	for i, did := range []string{"written", "read, all zero"} {
 		step := last.Steps[i]
-		require.Equal(t, l.driver.method, step.Method)
+		require.Equal(t, g.driver.method, step.Method)
 		require.Equal(t, fmt.Sprintf("script card, sha256 %.12s: %d bytes %s", sum, 16*MiB, did), step.Note)
 	}
 }

@@ -14,7 +14,9 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
+	"burnish/internal/host"
 	"burnish/internal/testkit/guest"
+	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/suites/hardwaretest"
 	"burnish/workflows/contract"
 )
@@ -36,7 +38,7 @@ type guestDriver struct {
 	env   map[string]string
 	rules string
 	// device names the drive with this serial; flags are those of its enrolment.
-	device func(t testing.TB, l *guestSite, serial string) (d Device, flags []string)
+	device func(t testing.TB, g *guestSite, serial string) (d Device, flags []string)
 	// method is how its zeroes are written.
 	method string
 }
@@ -44,26 +46,26 @@ type guestDriver struct {
 // withBlock cleans whatever is a disk.
 var withBlock = guestDriver{
 	name: "block", inOrder: true, rules: `allow: {paths: ["/dev/nvme*n*"]}`, method: "o_direct",
-	device: func(t testing.TB, l *guestSite, serial string) (Device, []string) {
-		return Device{Name: strings.ToLower(serial), Set: []string{"path=" + l.disk(t, serial)}}, nil
+	device: func(t testing.TB, g *guestSite, serial string) (Device, []string) {
+		return Device{Name: strings.ToLower(serial), Set: []string{"path=" + g.disk(t, serial)}}, nil
 	},
 }
 
-// lab is a site whose host is a guest.
+// guestSite is a site whose host is a guest.
 type guestSite struct {
 	*Site
 	*guest.Guest
 	driver guestDriver
 }
 
-// newLab boots a guest that has these drives, with control beside it. Images are below
+// newGuestSite boots a guest that has these drives, with control beside it. Images are below
 // the site's folder, by their names in the configuration.
 func newGuestSite(t testing.TB, driver guestDriver, drives ...guest.Controller) *guestSite {
 	t.Helper()
 	return startGuestSite(t, driver, guest.Config{Controllers: drives, InOrder: driver.inOrder})
 }
 
-// startLab boots a guest with this hardware, with control beside it.
+// startGuestSite boots a guest with this hardware, with control beside it.
 func startGuestSite(t testing.TB, driver guestDriver, config guest.Config) *guestSite {
 	t.Helper()
 	if why := guest.Missing(); why != "" {
@@ -73,7 +75,7 @@ func startGuestSite(t testing.TB, driver guestDriver, config guest.Config) *gues
 	s.Host = "guest1"
 	s.Run(t, "control")
 	_, port, _ := strings.Cut(s.Server.Address, ":")
-	config.Dir, config.Worker, config.HostYAML = t.TempDir(), s.programs.Worker, driver.rules
+	config.Dir, config.Worker, config.HostYAML = t.TempDir(), programs.Worker, driver.rules
 	config.Env = map[string]string{
 		"TEMPORAL_ADDRESS": guest.Host + ":" + port, "TEMPORAL_NAMESPACE": s.Namespace,
 		"BURNISH_ROLE": "host", "BURNISH_HOST": s.Host,
@@ -81,58 +83,58 @@ func startGuestSite(t testing.TB, driver guestDriver, config guest.Config) *gues
 	for name, value := range driver.env {
 		config.Env[name] = value
 	}
-	l := &guestSite{Site: s, driver: driver}
+	g := &guestSite{Site: s, driver: driver}
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
 	var err error
-	l.Guest, err = guest.Start(ctx, config)
-	if l.Guest != nil {
+	g.Guest, err = guest.Start(ctx, config)
+	if g.Guest != nil {
 		t.Cleanup(func() {
-			l.Guest.Kill()
+			g.Guest.Kill()
 			if t.Failed() {
-				t.Logf("the guest's console:\n%s\nits worker:\n%s", l.Console(), l.WorkerLog())
+				t.Logf("the guest's console:\n%s\nits worker:\n%s", g.Console(), g.WorkerLog())
 			}
 		})
 	}
 	require.NoError(t, err)
-	l.awaitReady(t)
-	return l
+	g.awaitReady(t)
+	return g
 }
 
-// ready waits until the guest's worker polls.
-func (l *guestSite) awaitReady(t testing.TB) {
+// awaitReady waits until the guest's worker polls.
+func (g *guestSite) awaitReady(t testing.TB) {
 	t.Helper()
-	booted := l.Age()
+	booted := g.Age()
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
-	require.NoError(t, l.WaitReady(ctx))
-	t.Logf("booted in %.1f s, its worker polled %.1f s later", booted.Seconds(), (l.Age() - booted).Seconds())
+	require.NoError(t, g.WaitReady(ctx))
+	t.Logf("booted in %.1f s, its worker polled %.1f s later", booted.Seconds(), (g.Age() - booted).Seconds())
 }
 
-// boot switches the guest on again.
-func (l *guestSite) boot(t testing.TB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
-	defer cancel()
-	require.NoError(t, l.Boot(ctx))
-	l.awaitReady(t)
-}
-
-// sh runs a script in the guest.
-func (l *guestSite) shell(t testing.TB, script string, args ...any) string {
+// boot starts the guest again.
+func (g *guestSite) boot(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
-	out, err := l.Guest.Run(ctx, fmt.Sprintf(script, args...))
+	require.NoError(t, g.Boot(ctx))
+	g.awaitReady(t)
+}
+
+// shell runs a script in the guest.
+func (g *guestSite) shell(t testing.TB, script string, args ...any) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
+	defer cancel()
+	out, err := g.Guest.Run(ctx, fmt.Sprintf(script, args...))
 	require.NoError(t, err)
 	return strings.TrimSpace(out.Stdout)
 }
 
 // disk is the one block device of the drive with this serial, as the guest's kernel
 // names it now.
-func (l *guestSite) disk(t testing.TB, serial string) string {
+func (g *guestSite) disk(t testing.TB, serial string) string {
 	t.Helper()
-	disks, err := l.Disks(t.Context(), serial)
+	disks, err := g.Disks(t.Context(), serial)
 	require.NoError(t, err)
 	require.Len(t, disks, 1, serial)
 	return disks[0]
@@ -140,11 +142,11 @@ func (l *guestSite) disk(t testing.TB, serial string) string {
 
 // drive is the device of the drive with this serial, whose bytes are counted in the
 // image of its first namespace.
-func (l *guestSite) drive(t testing.TB, serial string) Device {
+func (g *guestSite) drive(t testing.TB, serial string) Device {
 	t.Helper()
-	d, _ := l.driver.device(t, l, serial)
-	d.Driver = l.driver.name
-	for _, c := range l.Config.Controllers {
+	d, _ := g.driver.device(t, g, serial)
+	d.Driver = g.driver.name
+	for _, c := range g.Config.Controllers {
 		if c.Serial == serial {
 			d.Path, d.Size = c.Namespaces[0].Image, c.Namespaces[0].Size
 		}
@@ -153,48 +155,47 @@ func (l *guestSite) drive(t testing.TB, serial string) Device {
 }
 
 // enroll takes a drive into service.
-func (l *guestSite) enroll(t testing.TB, d Device, flags ...string) {
+func (g *guestSite) enroll(t testing.TB, d Device, flags ...string) {
 	t.Helper()
-	l.Enroll(t, d, append(l.flags(t, d), flags...)...)
+	g.Enroll(t, d, append(g.flags(t, d), flags...)...)
 }
 
 // flags are what the driver wants of the enrolment of a device.
-func (l *guestSite) flags(t testing.TB, d Device) []string {
+func (g *guestSite) flags(t testing.TB, d Device) []string {
 	t.Helper()
-	for _, c := range l.Config.Controllers {
+	for _, c := range g.Config.Controllers {
 		if len(c.Namespaces) > 0 && c.Namespaces[0].Image == d.Path {
-			_, flags := l.driver.device(t, l, c.Serial)
+			_, flags := g.driver.device(t, g, c.Serial)
 			return flags
 		}
 	}
 	return nil
 }
 
-// seldom is the pause between two looks here: the command line's own work takes time
-// from the guest, which is what the test waits for.
+// guestPollEvery is longer than usual: each poll takes processor time from the guest, for
+// which the test waits.
 const guestPollEvery = 500 * time.Millisecond
 
-// ends waits until a device's clean has ended well or badly.
-func (l *guestSite) awaitCleanEnd(t testing.TB, d Device) (v contract.DeviceStatus) {
+// awaitCleanEnd waits until a device's clean has ended well or badly.
+func (g *guestSite) awaitCleanEnd(t testing.TB, d Device) (v contract.DeviceStatus) {
 	t.Helper()
-	await(t, guestWithin, guestPollEvery, "the end of the clean of "+d.Name, func() (bool, string) {
-		var r Result
+	poll(t, guestWithin, guestPollEvery, "the end of the clean of "+d.Name, func() (bool, string) {
 		var err error
-		v, r, err = l.show(d.Name)
-		return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprint(r, err)
+		v, err = g.Site.Site.Show(t.Context(), d.Name)
+		return err == nil && (v.DeviceState == device.Available || v.DeviceState == device.Error), fmt.Sprintf("%+v %v", v, err)
 	})
 	return v
 }
 
-// returned is AwaitReturned for a device that must not end in error.
-func (l *guestSite) awaitReturned(t testing.TB, d Device) contract.DeviceStatus {
+// awaitReturned is AwaitReturned for a device that must not end in error.
+func (g *guestSite) awaitReturned(t testing.TB, d Device) contract.DeviceStatus {
 	t.Helper()
-	v := l.awaitCleanEnd(t, d)
+	v := g.awaitCleanEnd(t, d)
 	require.Equal(t, device.Available, v.DeviceState, "%s: %s", d.Name, v.LastError)
-	return l.AwaitReturned(t, d, guestWithin)
+	return g.AwaitReturned(t, d, guestWithin)
 }
 
-// stamped is a namespace full of the bytes of an earlier life.
+// stampedNamespace is a namespace full of the bytes of an earlier tenant.
 func stampedNamespace(t testing.TB, dir, name string, size int64, nonce uint64) guest.Namespace {
 	t.Helper()
 	ns := guest.Namespace{Image: filepath.Join(dir, name+".img"), Size: size}
@@ -202,22 +203,22 @@ func stampedNamespace(t testing.TB, dir, name string, size int64, nonce uint64) 
 	return ns
 }
 
-// tenant copies a drive's bytes to another through the guest's own drivers.
-func (l *guestSite) copyAsTenant(t testing.TB, from, to string, size int64) {
+// copyAsTenant copies a drive's bytes to another through the guest's own drivers.
+func (g *guestSite) copyAsTenant(t testing.TB, from, to string, size int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), guestWithin)
 	defer cancel()
-	require.NoError(t, l.Copy(ctx, l.disk(t, from), l.disk(t, to), size))
+	require.NoError(t, g.Copy(ctx, g.disk(t, from), g.disk(t, to), size))
 }
 
-// awaitMidWipe waits until the guest's journal of a device tells of a wipe that is
-// underway and past an offset.
-func (l *guestSite) awaitMidWipe(t testing.TB, d Device, past int64) Resume {
+// awaitMidWipe waits until the guest's journal of a device shows a running wipe past an
+// offset.
+func (g *guestSite) awaitMidWipe(t testing.TB, d Device, past int64) host.Entry {
 	t.Helper()
-	var stored struct{ Data Resume }
-	await(t, guestWithin, 5*pollEvery, d.Name+" to be in mid-wipe", func() (bool, string) {
-		text := l.shell(t, "cat %s 2>/dev/null; true", path.Join(guest.State, "journal", d.Name+".json"))
-		stored.Data = Resume{}
+	var stored struct{ Data host.Entry }
+	poll(t, guestWithin, 5*proc.PollEvery, d.Name+" to be in mid-wipe", func() (bool, string) {
+		text := g.shell(t, "cat %s 2>/dev/null; true", path.Join(guest.State, "journal", d.Name+".json"))
+		stored.Data = host.Entry{}
 		if text != "" {
 			require.NoError(t, json.Unmarshal([]byte(text), &stored), text)
 		}
@@ -244,59 +245,59 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	pulled, blocks4k := stampedNamespace(t, dir, "pulled", pulledSize, 3), stampedNamespace(t, dir, "blocks4k", 8*MiB, 4)
 	slow.WriteBytesPerSecond, pulled.WriteBytesPerSecond = 12*MiB, 3*MiB
 	blocks4k.BlockSize = 4096
-	l := newGuestSite(t, driver,
+	g := newGuestSite(t, driver,
 		guest.Controller{Serial: "SLOW", Subsystem: true, Namespaces: []guest.Namespace{slow}},
 		guest.Controller{Serial: "OTHER", Namespaces: []guest.Namespace{other}},
 		guest.Controller{Serial: "PULLED", Namespaces: []guest.Namespace{pulled}},
 		guest.Controller{Serial: "BLOCKS4K", Namespaces: []guest.Namespace{blocks4k}},
 	)
-	d, gone, small := l.drive(t, "SLOW"), l.drive(t, "PULLED"), l.drive(t, "BLOCKS4K")
+	d, gone, small := g.drive(t, "SLOW"), g.drive(t, "PULLED"), g.drive(t, "BLOCKS4K")
 	untouched := Device{Name: "the other drive", Path: other.Image, Size: size}
-	l.enroll(t, small, "--provide")
+	g.enroll(t, small, "--provide")
 
 	// One drive is pulled out in mid-wipe, and put back.
-	l.enroll(t, gone, "--provide")
+	g.enroll(t, gone, "--provide")
 	Await(t, guestWithin, "the wipe of the drive to be pulled", func() (bool, string) {
 		left, zero, _ := gone.Count(t, 3)
 		require.Positive(t, left, "the wipe was too quick for this test")
 		return zero > 0, fmt.Sprint(left, " blocks left")
 	})
-	require.NoError(t, l.Remove(t.Context(), l.Address("PULLED")))
+	require.NoError(t, g.Remove(t.Context(), g.Address("PULLED")))
 	// The kernel may let it finish what it was told, but nobody can say so.
-	require.Equal(t, device.Error, l.awaitCleanEnd(t, gone).DeviceState)
-	require.NoError(t, l.Rescan(t.Context()))
-	l.RequireReserved(t, gone.Name, 1)
+	require.Equal(t, device.Error, g.awaitCleanEnd(t, gone).DeviceState)
+	require.NoError(t, g.Rescan(t.Context()))
+	g.RequireReserved(t, gone.Name, 1)
 
 	// Then the power.
-	l.enroll(t, d, "--provide")
-	before := l.awaitMidWipe(t, d, steps.Chunk)
-	l.Kill()
+	g.enroll(t, d, "--provide")
+	before := g.awaitMidWipe(t, d, steps.Chunk)
+	g.Kill()
 	left, zero, half := d.Count(t, 1)
 	require.Positive(t, left, "the wipe was too quick for this test")
 	require.Equal(t, d.Blocks(), left+zero+half)
 	require.GreaterOrEqual(t, int64(zero)*hardwaretest.Block, before.Offset, "the journal is ahead of the device")
-	l.RequireReserved(t, d.Name, 1)
-	l.Config.Controllers[0].Namespaces[0].WriteBytesPerSecond = 0
-	l.Config.Controllers[2].Namespaces[0].WriteBytesPerSecond = 0
-	l.boot(t)
-	v := l.awaitReturned(t, d)
+	g.RequireReserved(t, d.Name, 1)
+	g.Config.Controllers[0].Namespaces[0].WriteBytesPerSecond = 0
+	g.Config.Controllers[2].Namespaces[0].WriteBytesPerSecond = 0
+	g.boot(t)
+	v := g.awaitReturned(t, d)
 	require.Len(t, v.Cleans, 1)
 	require.Positive(t, reprocessed(v))
 	require.LessOrEqual(t, reprocessed(v), int64(steps.Chunk))
-	l.awaitReturned(t, small)
+	g.awaitReturned(t, small)
 
 	// What needs its operator waits for them.
-	v = l.Show(t, gone.Name)
+	v = g.Show(t, gone.Name)
 	require.Equal(t, device.Error, v.DeviceState)
-	l.RequireReserved(t, gone.Name, 1)
-	l.Must(t, "clean", gone.Name)
-	l.awaitReturned(t, gone)
+	g.RequireReserved(t, gone.Name, 1)
+	g.Must(t, "clean", gone.Name)
+	g.awaitReturned(t, gone)
 
-	l.Bind(t, d.Name, "alice")
-	l.copyAsTenant(t, "OTHER", "SLOW", size)
+	g.Bind(t, d.Name, "alice")
+	g.copyAsTenant(t, "OTHER", "SLOW", size)
 	d.RequireStamps(t, 2)
-	l.Unbind(t, d.Name, "alice")
-	v = l.awaitReturned(t, d)
+	g.Unbind(t, d.Name, "alice")
+	v = g.awaitReturned(t, d)
 	require.Len(t, v.Cleans, 2)
 	ran := v.Cleans[1].Steps
 	for i, step := range []string{"zero", "verify"} {
@@ -308,7 +309,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	untouched.RequireStamps(t, 2)
 }
 
-// redone is how many bytes the first clean may have done twice.
+// reprocessed is how many bytes the first clean may have processed twice.
 func reprocessed(v contract.DeviceStatus) (sum int64) {
 	for _, step := range v.Cleans[0].Steps {
 		sum += step.ReprocessedBytesMax

@@ -12,6 +12,7 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
 
@@ -92,10 +93,12 @@ func TestSecondWorkerRefuses(t *testing.T) {
 		for _, role := range []string{"host", "all"} {
 			second := s.Worker(t, role)
 			second.StateDir = dir
-			second.Launch(t)
-			require.Equal(t, 1, second.Ended(t, 20*time.Second), "%s, role %s: %s", what, role, second.Log(t))
-			require.Contains(t, second.Log(t), fmt.Sprintf("pid %d", first.cmd.Process.Pid), what)
-			require.NotContains(t, second.Log(t), "worker started", what)
+			require.NoError(t, second.Launch())
+			code, err := second.Wait(20 * time.Second)
+			require.NoError(t, err)
+			require.Equal(t, 1, code, "%s, role %s: %s", what, role, second.Log())
+			require.Contains(t, second.Log(), fmt.Sprintf("pid %d", first.PID()), what)
+			require.NotContains(t, second.Log(), "worker started", what)
 		}
 	}
 	require.True(t, first.Alive())
@@ -116,7 +119,7 @@ func TestGracefulStop(t *testing.T) {
 			d := enrollDirty(t, s, kind, 256*MiB, 8*time.Second)
 			s.AwaitMidWipe(t, d, steps.Chunk, 20*time.Second)
 			began := time.Now()
-			require.Zero(t, w.Stop(t, 12*time.Second), w.Log(t))
+			require.Zero(t, w.Stop(t, 12*time.Second), w.Log())
 			t.Logf("stopped in %.1f s", time.Since(began).Seconds())
 			e, _ := s.Journal(t, "d1")
 			require.False(t, e.Done, "the wipe was too quick for this test")
@@ -144,11 +147,13 @@ func TestTwoBindsAtOnce(t *testing.T) {
 	for round := range rounds {
 		s.AwaitReturned(t, d, 20*time.Second)
 		tenants := []string{fmt.Sprint("left", round), fmt.Sprint("right", round)}
-		results := make([]Result, len(tenants))
+		results := make([]proc.Result, len(tenants))
 		errs := make([]error, len(tenants))
 		var both sync.WaitGroup
 		for i, tenant := range tenants {
-			both.Go(func() { results[i], errs[i] = s.burnish("bind", "d1", "--instance", Instance(tenant)) })
+			both.Go(func() {
+				results[i], errs[i] = s.Site.Burnish(t.Context(), "bind", "d1", "--instance", Instance(tenant))
+			})
 		}
 		both.Wait()
 		winner := 0

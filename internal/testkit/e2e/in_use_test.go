@@ -22,7 +22,7 @@ func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
-	file := s.File(t, "file", 4*MiB)
+	file := s.File("file", 4*MiB)
 	file.Stamp(t, 1)
 	all := []Device{file}
 	if loop, ok := s.loop(t, "loop", 4*MiB); ok {
@@ -72,7 +72,7 @@ func (s *Site) loop(t testing.TB, name string, size int64) (d Device, ok bool) {
 		t.Log("without a loop device: this is not root")
 		return d, false
 	}
-	under := s.File(t, name, size)
+	under := s.File(name, size)
 	under.Stamp(t, 1)
 	out, err := exec.Command("losetup", "--find", "--show", under.Path).CombinedOutput()
 	require.NoError(t, err, string(out))

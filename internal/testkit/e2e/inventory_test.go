@@ -15,6 +15,7 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/inventory/file"
+	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/suites/hardwaretest"
 	"burnish/workflows/contract"
 )
@@ -115,7 +116,8 @@ func TestStateDirectoryFull(t *testing.T) {
 	w.Start(t)
 	d := enrollDirty(t, s, "block", 256*MiB, 0)
 	PollFast(t, 20*time.Second, "d1 to be in mid-wipe", func() (bool, string) {
-		e, _ := journal(t, w.StateDir, "d1")
+		e, _, err := site.ReadJournal(w.StateDir, "d1")
+		require.NoError(t, err)
 		return e.Step == "zero" && e.Offset >= steps.Chunk, fmt.Sprintf("%+v", e)
 	})
 	empty := fill(t, w.StateDir)
@@ -124,7 +126,8 @@ func TestStateDirectoryFull(t *testing.T) {
 	require.Equal(t, device.Cleaning, v.DeviceState)
 	require.Contains(t, v.Progress.Waiting, "no space left")
 	s.RequireReserved(t, "d1", 1)
-	e, _ := journal(t, w.StateDir, "d1")
+	e, _, err := site.ReadJournal(w.StateDir, "d1")
+	require.NoError(t, err)
 	_, zero, _ := d.Count(t, 1)
 	require.LessOrEqual(t, e.Offset, int64(zero)*hardwaretest.Block, "the journal is ahead of the device")
 	empty()

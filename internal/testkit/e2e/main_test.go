@@ -1,16 +1,23 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
+
+	"burnish/internal/testkit/site"
 )
 
-// shared is the server of all tests that let it live.
+// root is the repository's, seen from this package's folder.
+const root = "../../.."
+
 var (
-	shared   *Server
-	programs Programs
+	programs site.Programs
+	// shared is the server of all tests that do not kill theirs.
+	shared *site.Server
 )
 
 func TestMain(m *testing.M) {
@@ -29,19 +36,16 @@ func runAll(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	defer func() {
-		if gone := os.RemoveAll(dir); err == nil {
-			err = gone
-		}
-	}()
-	if programs, err = Build(dir); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if programs, err = site.Build(root, dir); err != nil {
 		return 1, err
 	}
-	shared = NewServer(programs.Server, dir, true)
-	if err := shared.Start(); err != nil {
+	shared = newServer(dir)
+	shared.Fast = true
+	if err := shared.Start(context.Background()); err != nil {
 		return 1, err
 	}
-	defer shared.Stop()
+	defer func() { err = errors.Join(err, shared.Stop()) }()
 	// Most tests wait for something most of the time.
 	if !given("test.parallel") {
 		if err := flag.Set("test.parallel", "4"); err != nil {
@@ -57,19 +61,7 @@ func given(name string) bool {
 	return found
 }
 
-// newSite is a site on the shared server.
-func newSite(t testing.TB) *Site {
-	t.Helper()
-	return NewSite(t, programs, shared)
-}
-
-// ownServer starts a server that the test may kill, with a site on it.
-func ownServer(t testing.TB) *Site {
-	t.Helper()
-	s := NewServer(programs.Server, t.TempDir(), false)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return NewSite(t, programs, s)
+// newServer is a server that is not started yet. It leaves processors to the others.
+func newServer(dir string) *site.Server {
+	return &site.Server{Program: programs.Server, Dir: dir, Env: []string{"GOMAXPROCS=2"}}
 }

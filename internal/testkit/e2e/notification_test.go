@@ -48,7 +48,7 @@ func (c *Cloud) awaitListening(t *testing.T, w *Worker, p *messagebus.Producer, 
 		return err == nil, fmt.Sprint(err)
 	})
 	Await(t, time.Minute, "the worker to listen", func() (bool, string) {
-		text := w.Log(t)
+		text := w.Log()
 		return strings.Count(text, "listening to Nova's notifications") >= nth, text
 	})
 }

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
-	"burnish/internal/testkit/testlog"
+	"burnish/internal/testkit/proc"
+	"burnish/workflows/contract"
 )
 
 // The command line as its users type it, script by script, against a real server and
@@ -92,64 +92,54 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 // interrupted is `interrupted PROGRAM ARGS…`: the program gets Ctrl-C once it has
 // written something, and then ends with exit code 0.
 func interrupted(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(programs.Burnish), args[0]), args[1:]...)
+	cmd := exec.Command(filepath.Join(filepath.Dir(programs.Burnish), args[0]), args[1:]...)
 	for _, name := range []string{"PATH", "HOME", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TZ"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
-	var out, errs testlog.Log
-	first := make(chan struct{})
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &firstWrite{c: first}), &errs
-	ts.Check(cmd.Start())
-	select {
-	case <-first:
-	case <-ctx.Done():
-	}
-	ts.Check(cmd.Process.Signal(os.Interrupt))
-	err := cmd.Wait()
-	fmt.Fprint(ts.Stdout(), out.String())
-	fmt.Fprint(ts.Stderr(), errs.String())
+	out, err := os.Create(ts.MkAbs("interrupted.stdout"))
 	ts.Check(err)
+	cmd.Stdout = out
+	p, err := proc.Start(args[0], ts.MkAbs("interrupted.stderr"), cmd)
+	ts.Check(err)
+	ts.Check(out.Close())
+	ts.Defer(func() { ts.Check(p.Kill()) })
+	ts.Check(proc.Await(context.Background(), 30*time.Second, proc.PollEvery, "the first output", func() (bool, string) {
+		return ts.ReadFile("interrupted.stdout") != "", p.Log()
+	}))
+	ts.Check(p.Signal(syscall.SIGINT))
+	code, err := p.Wait(30 * time.Second)
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), ts.ReadFile("interrupted.stdout"))
+	fmt.Fprint(ts.Stderr(), p.Log())
+	if code != 0 {
+		ts.Fatalf("exit code %d: %s", code, p.Log())
+	}
 }
 
-// opener closes a channel at the first write.
-type firstWrite struct {
-	once sync.Once
-	c    chan struct{}
-}
-
-func (o *firstWrite) Write(p []byte) (int, error) {
-	o.once.Do(func() { close(o.c) })
-	return len(p), nil
-}
-
-// awaitLine is `await NAME STATE`, or `await NAME FIELD=TEXT` of `show`'s table.
+// awaitLine is `await NAME STATE`, or `await NAME FIELD=TEXT` of `show`'s table, or `await
+// NAME reserved=N` of the inventory's file, which may follow the state.
 func awaitLine(ts *testscript.TestScript, s *Site, args []string) {
-	deadline := time.Now().Add(30 * time.Second)
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		v, r, err := s.show(args[0])
-		ts.Check(err)
-		what, text, field := strings.Cut(args[1], "=")
-		seen := map[string]string{"fault": v.Fault, "step": "", "last_refusal": v.LastRefusal}
+	field, text, isField := strings.Cut(args[1], "=")
+	_, err := s.Site.AwaitDevice(context.Background(), args[0], 30*time.Second, "to be "+args[1], func(v contract.DeviceStatus) bool {
+		if !isField {
+			return v.DeviceState == device.State(args[1])
+		}
+		p, err := s.Site.Provider(args[0])
+		if field == "reserved" {
+			return err == nil && fmt.Sprint(p.Reserved) == text
+		}
+		seen := map[string]string{"fault": v.Fault, "last_refusal": v.LastRefusal}
 		if v.CleanStep != nil {
 			seen["step"] = v.CleanStep.Step
 		}
-		if r.Code == 0 && (!field && v.DeviceState == device.State(args[1]) || field && strings.Contains(seen[what], text)) {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("not %s: %v", args[1], r)
-		}
-		<-tick.C
-	}
+		return strings.Contains(seen[field], text)
+	})
+	ts.Check(err)
 }
 
 // reservedLine is `reserved NAME N`, of the inventory's file.
 func reservedLine(ts *testscript.TestScript, s *Site, args []string) {
-	p, err := s.provider(args[0])
+	p, err := s.Site.Provider(args[0])
 	ts.Check(err)
 	if fmt.Sprint(p.Reserved) != args[1] {
 		ts.Fatalf("%s: reserved %d, want %s", args[0], p.Reserved, args[1])

@@ -61,10 +61,10 @@ func TestCleanupTimeout(t *testing.T) {
 	require.NotEmpty(t, v.LastError)
 	s.RequireReserved(t, "d1", 1)
 	warned := false
-	for line := range strings.SplitSeq(w.Log(t), "\n") {
+	for line := range strings.SplitSeq(w.Log(), "\n") {
 		warned = warned || strings.Contains(line, "level=WARN") && strings.Contains(line, contract.DeviceUUID("d1")) && strings.Contains(line, "timeout")
 	}
-	require.True(t, warned, "no warning with the UUID in: %s", w.Log(t))
+	require.True(t, warned, "no warning with the UUID in: %s", w.Log())
 
 	// A longer budget is enough for what the shorter one was not.
 	require.Zero(t, w.Stop(t, 40*time.Second))

@@ -1,133 +1,294 @@
 package e2e
 
 import (
-	"testing"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/openstack"
-	"burnish/workflows/contract"
+	"burnish/internal/testkit/proc"
 )
 
-// at is a second of a made-up day.
-func at(seconds float64) time.Time {
-	return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
-}
+// How long a reserved device may look available (S0.9, D9).
+const (
+	// margin is what a device may take to follow its own write, or the sweep that saw it,
+	// on a busy machine.
+	margin = 10 * time.Second
+	// retryDelay is how long after an outage a call may wait for its next attempt: the
+	// longest pause between two attempts, and the time-out of one whose worker is gone.
+	retryDelay = 10 * time.Second
+	// longestExcuse bounds what an outage excuses beyond its end: a request that is never
+	// made again, a sweep that is never tried again.
+	longestExcuse = time.Minute
+	// answersWithin is how fast Placement answers where no test delays it.
+	answersWithin = time.Second
+)
 
-func wrote(seconds float64, reserved int, byNova bool) openstack.Change {
-	return openstack.Change{Exists: true, Stocked: true, Total: 1, Reserved: reserved, At: at(seconds), By: openstack.Exchange{ByScheduler: byNova}}
-}
-
-// The assertion of S0.9 itself: what is broken, and what is not.
+// timeline is the history of one device and its provider in a test: the writes that the
+// Recorder saw, and what the server's histories keep of the device's workflow and of the
+// sweeps. It is read when the test is over: nothing is polled, and no moment is missed.
 //
-// S0.9
-func TestTimelineViolations(t *testing.T) {
-	t.Parallel()
-	const nova, burnish = true, false
-	free, burned := wrote(0, 0, burnish), wrote(10, 1, nova)
-	available := status{At: at(1), State: device.Available}
-	between := func(from, to float64) span { return span{at(from), at(to)} }
-	for what, c := range map[string]struct {
-		ledger timeline
-		broken int
-	}{
-		"burned by Nova, for longer than a sweep": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned}, statuses: []status{available}}, 1},
-		"the test ends before":                    {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned}, statuses: []status{available}, end: at(15.9)}, 0},
-		"it is cleaned within a sweep": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
-			statuses: []status{available, {At: at(15), State: device.PendingCleaning}}}, 0},
-		"it is cleaned too late": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
-			statuses: []status{available, {At: at(22), State: device.PendingCleaning}}}, 1},
-		"two short stretches are not a long one": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned, wrote(14, 0, nova), wrote(15, 1, nova), wrote(19, 0, nova)},
-			statuses: []status{available}}, 0},
-		"back to available without being lowered": {timeline{sweepInterval: time.Hour, writes: []openstack.Change{free, wrote(10, 1, burnish)},
-			statuses: []status{available, {At: at(10.1), State: device.Cleaning}, {At: at(20), State: device.Available}}}, 1},
-		"held": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, wrote(10, 1, burnish)},
-			statuses: []status{available, {At: at(10.1), State: device.Available, Held: true}}}, 0},
-		"the hold ends, and it is not lowered": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, wrote(10, 1, burnish)},
-			statuses: []status{available, {At: at(10.1), State: device.Available, Held: true}, {At: at(20), State: device.Available}}}, 1},
-		"a bind: claimed until its burn is read back": {timeline{writes: []openstack.Change{free, wrote(10, 1, burnish)},
-			statuses: []status{available, {At: at(12), State: device.Allocated}}}, 0},
-		"a bind that never ends":          {timeline{sweepInterval: time.Hour, writes: []openstack.Change{free, wrote(10, 1, burnish)}, statuses: []status{available}}, 1},
-		"nobody sweeps, and nobody is to": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available}}, 0},
-		"the sweep that was asked for did not tell": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available},
-			sweeps: []span{between(9, 10.5), between(30, 31)}}, 1},
-		"the sweep was asked for just now": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available},
-			sweeps: []span{between(9, 10.5), between(96, 97)}}, 0},
-		"all is away until it is cleaned": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
-			statuses: []status{available, {At: at(60), State: device.PendingCleaning}}, outages: []span{between(11, 58)}}, 0},
-		"an outage is over": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
-			statuses: []status{available, {At: at(70), State: device.PendingCleaning}}, outages: []span{between(2, 9), between(11, 30), between(31, 58)}}, 1},
-		"its provider is gone": {timeline{sweepInterval: time.Second, statuses: []status{available},
-			writes: []openstack.Change{free, burned, {At: at(11), By: openstack.Exchange{ByScheduler: true}}}}, 0},
-	} {
-		l := c.ledger
-		if l.end.IsZero() {
-			l.end = at(100)
+// A window is a time in which the device is available, not in maintenance, and reserved. It
+// may last for one sweep interval, or until the next sweep that is asked for. What Burnish
+// reserved itself needs no sweep, so that only the margin is allowed: a bind, whose device is
+// available and claimed until its reservation is read back, and a device that becomes
+// available with the reservation that Burnish itself raised.
+//
+// While the control worker, the server or Placement is down Burnish can notice nothing: the
+// time of an outage does not count. It counts again, with what was left, once whatever the
+// outage interrupted must have been tried again. The end of a test is the end of its
+// worker: a window that may still be open then is not a violation.
+type timeline struct {
+	sweepInterval time.Duration // 0: only sweeps that are asked for
+	writes        []openstack.Change
+	statuses      []status
+	sweeps        []span // of the device's host, each from when it was asked for
+	outages       []span
+	end           time.Time
+}
+
+// status is what the device's workflow publishes, from a moment on.
+type status struct {
+	At          time.Time
+	State       device.State
+	Maintenance bool
+}
+
+func (s status) available() bool { return s.State == device.Available && !s.Maintenance }
+
+// span is the time from one moment to another.
+type span struct{ From, To time.Time }
+
+// window is a span in which a reserved device looks available.
+type window struct {
+	span
+	start     openstack.Change // the write that stands when it begins
+	ownWrites []time.Time      // of Burnish itself, in the window
+}
+
+// windows finds them all.
+func (l timeline) windows() []window {
+	type entry struct {
+		at     time.Time
+		write  *openstack.Change
+		status *status
+	}
+	var entries []entry
+	for i, w := range l.writes {
+		entries = append(entries, entry{at: w.At, write: &l.writes[i]})
+	}
+	for i, t := range l.statuses {
+		entries = append(entries, entry{at: t.At, status: &l.statuses[i]})
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
+	var (
+		all   []window
+		write openstack.Change
+		state status
+		in    bool
+	)
+	for _, e := range entries {
+		if e.write != nil {
+			write = *e.write
+		} else if e.status.available() != state.available() {
+			state = *e.status
 		}
-		require.Len(t, l.violations(), c.broken, "%s: %s", what, l)
-	}
-}
-
-// A Burnish that does not sweep, although it should, is seen by the audit of any test.
-//
-// S0.9
-func TestInvariantCheckSeesAMissingSweep(t *testing.T) {
-	t.Parallel()
-	c := NewCloud(t, newSite(t))
-	c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0")...)
-	c.sweepInterval = 100 * time.Millisecond
-	d, provider := c.NovaDevice(t, "0000:01:00.0", MiB)
-	c.EnrollNovaDevice(t, d)
-	c.Destroy(t, c.Spawn(t, provider))
-	require.Empty(t, c.checkInvariants(), "not yet")
-	var broken []string
-	await(t, time.Minute, time.Second, "the audit to see it", func() (bool, string) {
-		broken = c.checkInvariants()
-		return len(broken) > 0, ""
-	})
-	require.Len(t, broken, 1)
-	require.Contains(t, broken[0], d.Name+" was available and burned")
-	require.Contains(t, broken[0], "a sweep comes every 100ms")
-
-	// It stays in the ledger when it is over.
-	c.ReconcileNow(t, contract.ReconcileRequest{})
-	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned", func(v contract.DeviceStatus) bool {
-		return v.DeviceState == device.Available && len(v.Cleans) == 2
-	})
-	require.Len(t, c.checkInvariants(), 1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.watched, provider) // the test's own end must not see it
-}
-
-// An outage excuses what it struck, and no more.
-//
-// S0.9
-func TestOutagesAreExcused(t *testing.T) {
-	t.Parallel()
-	const provider, other = "/resource_providers/11111111-1111-1111-1111-111111111111", "/resource_providers/22222222-2222-2222-2222-222222222222"
-	asked := func(from, to float64, path string, status int) openstack.Exchange {
-		return openstack.Exchange{Path: path, Status: status, Began: at(from), Ended: at(to)}
-	}
-	require.Equal(t, []span{{at(10), at(45)}}, unanswered([]openstack.Exchange{
-		asked(1, 1.1, provider, 200), asked(10, 10.1, provider, 0), asked(12, 12.1, other, 200), asked(34.9, 35, provider+"/usages", 409), asked(40, 40.1, provider, 200),
-	}), "until it is answered about the same provider")
-	require.Equal(t, []span{{at(10), at(81)}}, unanswered([]openstack.Exchange{asked(10, 11, provider, 503)}), "not for ever")
-	require.Equal(t, []span{{at(10), at(12)}}, unanswered([]openstack.Exchange{asked(10, 12, provider, 200)}), "held")
-
-	require.Equal(t, []span{{at(10), at(40)}, {at(50), at(61)}},
-		mergeOutages([]span{{at(50), at(61)}, {at(12), at(25)}, {at(10), at(20)}}, []span{{at(1), at(2)}, {at(24), at(40)}, {at(70), at(80)}}), "a sweep that it struck")
-	require.Equal(t, []span{{at(10), at(80)}}, mergeOutages([]span{{at(10), at(20)}}, []span{{at(5), at(500)}}), "not for ever")
-
-	ran := func(from, to float64) *Process {
-		p := &Process{Began: at(from), gone: at(to), ended: make(chan struct{})}
-		if to > 0 {
-			close(p.ended)
+		switch is := write.Burned() && state.available(); {
+		case is && !in:
+			all = append(all, window{span: span{From: e.at, To: l.end}, start: write})
+			if !write.By.ByScheduler {
+				all[len(all)-1].ownWrites = []time.Time{e.at}
+			}
+			in = true
+		case is && e.write != nil && !write.By.ByScheduler:
+			all[len(all)-1].ownWrites = append(all[len(all)-1].ownWrites, e.at)
+		case !is && in:
+			all[len(all)-1].To = e.at
+			in = false
 		}
-		return p
 	}
-	require.Equal(t, []span{{at(10), at(25)}, {at(30), at(110)}}, downtimes([]*Process{ran(0, 10), ran(15, 30)}, at(100)))
-	require.Equal(t, []span{{at(10), at(20)}}, downtimes([]*Process{ran(0, 10), ran(5, 0)}, at(100)), "another runs")
+	return all
+}
+
+// deadline is when a window must be over, and why; zero where there is no bound yet.
+func (l timeline) deadline(s window) (at time.Time, why string) {
+	bound := func(from time.Time, length time.Duration, because string) {
+		if then := l.addWithoutOutages(from, length); at.IsZero() || then.Before(at) {
+			at, why = then, because
+		}
+	}
+	if l.sweepInterval > 0 {
+		bound(s.From, l.sweepInterval+margin, fmt.Sprintf("a sweep comes every %s", l.sweepInterval))
+	}
+	for _, own := range s.ownWrites {
+		bound(own, margin, "Burnish itself reserved it at "+clock(own))
+	}
+	for _, sweep := range l.sweeps {
+		if sweep.From.After(s.From) && sweep.From.Before(s.To) {
+			bound(sweep.From, margin, "a sweep of its host was asked for at "+clock(sweep.From))
+		}
+	}
+	return at, why
+}
+
+// addWithoutOutages is the moment at which so much time has passed since another, without
+// the time of outages.
+func (l timeline) addWithoutOutages(from time.Time, length time.Duration) time.Time {
+	for _, o := range l.outages {
+		if !o.To.After(from) {
+			continue
+		}
+		before := max(0, o.From.Sub(from))
+		if before >= length {
+			break
+		}
+		from, length = o.To, length-before
+	}
+	return from.Add(length)
+}
+
+// violations describes each window that lasts too long, with the whole timeline.
+func (l timeline) violations() []string {
+	var all []string
+	for _, s := range l.windows() {
+		latest, why := l.deadline(s)
+		if latest.IsZero() || !s.To.After(latest) {
+			continue
+		}
+		all = append(all, fmt.Sprintf("available and reserved from %s to %s, longer than %s allowed (%s, and a margin of %s), since reserved=%d of %d by %s %s\n%s",
+			clock(s.From), clock(s.To), latest.Sub(s.From).Round(time.Millisecond), why, margin,
+			s.start.Reserved, s.start.Total, s.start.By.Method, s.start.By.Path, l))
+	}
+	return all
+}
+
+// String is the timeline as a person reads it.
+func (l timeline) String() string {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var lines []line
+	for _, w := range l.writes {
+		who := "Burnish"
+		if w.By.ByScheduler {
+			who = "Nova"
+		}
+		text := fmt.Sprintf("reserved=%d of %d by %s: %s %s", w.Reserved, w.Total, who, w.By.Method, w.By.Path)
+		if !w.Exists || !w.Stocked {
+			text = fmt.Sprintf("the inventory was deleted by %s: %s %s", who, w.By.Method, w.By.Path)
+		}
+		lines = append(lines, line{w.At, text})
+	}
+	for _, t := range l.statuses {
+		lines = append(lines, line{t.At, fmt.Sprintf("the device is %s, maintenance %v", cmp.Or(string(t.State), "not enrolled"), t.Maintenance)})
+	}
+	for _, o := range l.outages {
+		lines = append(lines, line{o.From, fmt.Sprintf("an outage until %s", clock(o.To))})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
+	var b strings.Builder
+	for _, one := range lines {
+		fmt.Fprintf(&b, "  %s %s\n", clock(one.at), one.text)
+	}
+	fmt.Fprintf(&b, "  %s the end; %d sweeps of its host", clock(l.end), len(l.sweeps))
+	return b.String()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
+
+// mergeOutages sorts and merges outages, each with the end of the sweep that it interrupted:
+// a lost sweep is noticed after its heartbeat time-out, and the pauses between attempts grow.
+func mergeOutages(outages []span, sweeps []span) []span {
+	var all []span
+	for _, o := range outages {
+		to := o.To
+		for _, s := range sweeps {
+			if !s.From.After(o.To) && s.To.After(to) {
+				to = s.To
+			}
+		}
+		all = append(all, span{o.From, earlier(to, o.To.Add(longestExcuse))})
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.From.Compare(b.From) })
+	var merged []span
+	for _, o := range all {
+		if n := len(merged); n > 0 && !o.From.After(merged[n-1].To) {
+			merged[n-1].To = later(merged[n-1].To, o.To)
+			continue
+		}
+		merged = append(merged, o)
+	}
+	return merged
+}
+
+// lifetimes are the times in which processes ran; To is zero for one that still runs.
+func lifetimes(all []*proc.Process) []span {
+	var spans []span
+	for _, p := range all {
+		spans = append(spans, span{p.Started, p.Ended()})
+	}
+	return spans
+}
+
+// downtimes are the times before the end in which a process had ended and no other had
+// taken over its work.
+func downtimes(lifetimes []span, end time.Time) []span {
+	var gaps []span
+	for i, p := range lifetimes {
+		if p.To.IsZero() {
+			continue
+		}
+		// What it was working on is tried again a while later, also where another runs.
+		back := end
+		for j, other := range lifetimes {
+			if i != j && (other.To.IsZero() || other.To.After(p.To)) {
+				back = earlier(back, other.From)
+			}
+		}
+		gaps = append(gaps, span{p.To, later(p.To, back).Add(retryDelay)})
+	}
+	return gaps
+}
+
+// unanswered are the times in which Placement did not answer Burnish: from a request that
+// failed until one about the same provider is answered, and the whole time of a slow
+// request. A request that is never made again is excused for longestExcuse.
+func unanswered(exchanges []openstack.Exchange) []span {
+	var gaps []span
+	fails := func(e openstack.Exchange) bool { return e.Status == 0 || e.Status >= 500 }
+	for i, e := range exchanges {
+		switch {
+		case e.ByScheduler:
+		case fails(e):
+			back := e.Ended.Add(longestExcuse)
+			for _, next := range exchanges[i+1:] {
+				if !next.ByScheduler && !fails(next) && next.Provider() == e.Provider() {
+					back = earlier(back, next.Ended)
+					break
+				}
+			}
+			gaps = append(gaps, span{e.Began, back.Add(retryDelay)})
+		case e.Ended.Sub(e.Began) > answersWithin:
+			gaps = append(gaps, span{e.Began, e.Ended})
+		}
+	}
+	return gaps
 }

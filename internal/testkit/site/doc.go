@@ -11,5 +11,5 @@
 //	err = w.Start(ctx)                                      // w.Kill, w.Stop, w.Freeze: see package proc
 //	out, err := s.Burnish(ctx, "list")                      // Result with the exit code; s.Must fails on it
 //	v, err := s.Show(ctx, "d1")
-//	v, err = s.AwaitDevice(ctx, "d1", time.Minute, "to be clean", func(v contract.View) bool { return !v.Dirty })
+//	v, err = s.AwaitDevice(ctx, "d1", time.Minute, "to be clean", func(v contract.DeviceStatus) bool { return !v.Dirty })
 package site

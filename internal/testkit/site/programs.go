@@ -32,7 +32,7 @@ func Build(root, dir string) (Programs, error) {
 	if err != nil {
 		return p, err
 	}
-	if err := errors.Join(build(root, "./starter", p.Burnish), build(root, "./worker", p.Worker)); err != nil {
+	if err := errors.Join(Compile(root, "./starter", p.Burnish), Compile(root, "./worker", p.Worker)); err != nil {
 		return p, err
 	}
 	if server := os.Getenv("BURNISH_DEVSERVER"); server != "" {
@@ -52,11 +52,12 @@ func Build(root, dir string) (Programs, error) {
 		p.Server = ready
 		return p, nil
 	}
-	return p, build(sources, ".", p.Server)
+	return p, Compile(sources, ".", p.Server)
 }
 
-// build uses the flags of `make build`, so that both share one build cache.
-func build(in, pkg, out string) error {
+// Compile builds the package pkg, as seen from the folder in, with the flags of `make
+// build`, so that both share one build cache.
+func Compile(in, pkg, out string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, pkg)
 	cmd.Dir = in
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -173,9 +173,12 @@ func (s *Site) Provider(name string) (p Provider, err error) {
 	return p, json.Unmarshal(text, &p)
 }
 
-// Journal reads the host's resume point of a device, false where there is none.
-func (s *Site) Journal(name string) (e host.Entry, found bool, err error) {
-	text, err := os.ReadFile(filepath.Join(s.State, "journal", name+".json"))
+// Journal reads the resume point that the host keeps of a device, false where there is none.
+func (s *Site) Journal(name string) (host.Entry, bool, error) { return ReadJournal(s.State, name) }
+
+// ReadJournal is Journal of a worker with a state directory of its own.
+func ReadJournal(stateDir, name string) (e host.Entry, found bool, err error) {
+	text, err := os.ReadFile(filepath.Join(stateDir, "journal", name+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, false, nil
 	}

@@ -21,28 +21,28 @@ import (
 	"burnish/workflows/contract"
 )
 
-// audit reads the ledgers of the guarded devices and tells what is broken (S0.9). What
-// cannot be read is broken, too: a test that takes its server away brings it back before
-// it ends.
+// checkInvariants describes each window of a watched device that lasted too long (S0.9). A
+// timeline that cannot be read is a violation too: a test that stops its server starts it
+// again before it ends.
 func (c *Cloud) checkInvariants() []string {
 	c.mu.Lock()
-	guarded, writes := maps.Clone(c.watched), slices.Clone(c.writes)
+	watched, writes := maps.Clone(c.watched), slices.Clone(c.writes)
 	c.mu.Unlock()
-	ledgers, err := c.timelines(guarded, writes)
+	timelines, err := c.timelines(watched, writes)
 	if err != nil {
-		return []string{"nobody can say how long a burned device was available: " + err.Error()}
+		return []string{"it is unknown how long a reserved device was available: " + err.Error()}
 	}
-	var broken []string
-	for _, provider := range slices.Sorted(maps.Keys(ledgers)) {
-		for _, what := range ledgers[provider].violations() {
-			broken = append(broken, guarded[provider].Name+" was "+what)
+	var all []string
+	for _, provider := range slices.Sorted(maps.Keys(timelines)) {
+		for _, violation := range timelines[provider].violations() {
+			all = append(all, watched[provider].Name+" was "+violation)
 		}
 	}
-	return broken
+	return all
 }
 
-// ledgers puts together the ledger of each guarded provider.
-func (c *Cloud) timelines(guarded map[string]Device, writes []openstack.Change) (map[string]timeline, error) {
+// timelines reads the timeline of each watched provider.
+func (c *Cloud) timelines(watched map[string]Device, writes []openstack.Change) (map[string]timeline, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own is over
 	defer cancel()
 	end := time.Now()
@@ -50,20 +50,20 @@ func (c *Cloud) timelines(guarded map[string]Device, writes []openstack.Change) 
 	if err != nil {
 		return nil, err
 	}
-	sweeps, looks, err := sweepsOf(placement, c.Host, end)
+	sweeps, ofHost, err := sweepsOf(placement, c.Host, end)
 	if err != nil {
 		return nil, err
 	}
-	down := slices.Concat(downtimes(c.controls, end), downtimes(c.Server.processes, end), unanswered(c.Recorder.Exchanges()))
+	down := slices.Concat(downtimes(lifetimes(c.Controls()), end), downtimes(lifetimes(c.Server.Processes), end), unanswered(c.Recorder.Exchanges()))
 	outages := mergeOutages(down, sweeps)
-	slices.SortFunc(looks, func(a, b span) int { return a.From.Compare(b.From) })
+	slices.SortFunc(ofHost, func(a, b span) int { return a.From.Compare(b.From) })
 	all := map[string]timeline{}
-	for provider, d := range guarded {
+	for provider, d := range watched {
 		events, err := c.histories(ctx, contract.WorkflowID(d.Name))
 		if err != nil {
 			return nil, err
 		}
-		l := timeline{sweepInterval: c.sweepInterval, sweeps: looks, outages: outages, end: end}
+		l := timeline{sweepInterval: c.sweepInterval, sweeps: ofHost, outages: outages, end: end}
 		if l.statuses, err = statusesOf(events); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -77,7 +77,7 @@ func (c *Cloud) timelines(guarded map[string]Device, writes []openstack.Change) 
 	return all, nil
 }
 
-// sweepsEvery reads the pause between two sweeps out of a worker's environment.
+// sweepInterval reads the pause between two sweeps out of a worker's environment.
 func sweepInterval(env []string) time.Duration {
 	every := time.Minute // where nothing is set
 	for _, pair := range env {
@@ -88,7 +88,7 @@ func sweepInterval(env []string) time.Duration {
 	return every
 }
 
-// past is the histories of all runs of a workflow; nothing where there is none.
+// histories are those of all runs of a workflow; none where there is no such workflow.
 func (c *Cloud) histories(ctx context.Context, id string) ([][]*historypb.HistoryEvent, error) {
 	now, err := c.Client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
@@ -122,9 +122,9 @@ func (c *Cloud) histories(ctx context.Context, id string) ([][]*historypb.Histor
 	return histories, nil
 }
 
-// toldBy reads what a device's workflow said of itself: the search attribute by which
-// sweeps go, and the facts, which say that it is held. A workflow that ends says that
-// the device is nobody's.
+// statusesOf reads what a device's workflow published: the search attribute that sweeps
+// read, and the memo, which says whether the device is in maintenance. At the end of the
+// workflow the device is no longer enrolled.
 func statusesOf(runs [][]*historypb.HistoryEvent) ([]status, error) {
 	events := slices.Concat(runs...)
 	slices.SortStableFunc(events, func(a, b *historypb.HistoryEvent) int {
@@ -132,13 +132,13 @@ func statusesOf(runs [][]*historypb.HistoryEvent) ([]status, error) {
 	})
 	var all []status
 	var now status
-	over := true
+	finished := true
 	for _, e := range events {
 		var attributes, memo map[string]*commonpb.Payload
 		next := now
-		over = false
+		finished = false
 		switch e.GetEventType() {
-		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: // a run that goes on takes them over
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: // with the values of the run before
 			started := e.GetWorkflowExecutionStartedEventAttributes()
 			attributes, memo = started.GetSearchAttributes().GetIndexedFields(), started.GetMemo().GetFields()
 		case enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
@@ -148,7 +148,7 @@ func statusesOf(runs [][]*historypb.HistoryEvent) ([]status, error) {
 		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
 			enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
 			enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
-			next, over = status{}, true
+			next, finished = status{}, true
 		}
 		if p := attributes[contract.AttrState.GetName()]; p != nil {
 			next.State = ""
@@ -161,7 +161,7 @@ func statusesOf(runs [][]*historypb.HistoryEvent) ([]status, error) {
 			if err := converter.GetDefaultDataConverter().FromPayload(p, &facts); err != nil {
 				return nil, fmt.Errorf("its facts: %w", err)
 			}
-			next.Held = facts.Maintenance
+			next.Maintenance = facts.Maintenance
 		}
 		if next != now {
 			next.At = e.GetEventTime().AsTime()
@@ -169,15 +169,15 @@ func statusesOf(runs [][]*historypb.HistoryEvent) ([]status, error) {
 			now = next
 		}
 	}
-	if !over && !slices.ContainsFunc(all, func(t status) bool { return t.State != "" }) {
-		return nil, errors.New("its workflow told no state")
+	if !finished && !slices.ContainsFunc(all, func(t status) bool { return t.State != "" }) {
+		return nil, errors.New("its workflow published no state")
 	}
 	return all, nil
 }
 
 // sweepsOf finds the sweeps in the histories of the cloud's workflow, each from when it
-// was asked for until it ended: all of them, and those that look at the devices of a host.
-func sweepsOf(runs [][]*historypb.HistoryEvent, host string, end time.Time) (all, looks []span, err error) {
+// was asked for until it ended: all of them, and those that include a host.
+func sweepsOf(runs [][]*historypb.HistoryEvent, host string, end time.Time) (all, ofHost []span, err error) {
 	for _, events := range runs {
 		ended := map[int64]time.Time{}
 		for _, e := range events {
@@ -205,9 +205,9 @@ func sweepsOf(runs [][]*historypb.HistoryEvent, host string, end time.Time) (all
 				return nil, nil, fmt.Errorf("the input of a sweep: %w", err)
 			}
 			if len(in.Hosts) == 0 && len(in.Instances) == 0 || slices.Contains(in.Hosts, strings.ToLower(host)) {
-				looks = append(looks, sweep)
+				ofHost = append(ofHost, sweep)
 			}
 		}
 	}
-	return all, looks, nil
+	return all, ofHost, nil
 }

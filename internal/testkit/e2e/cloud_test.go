@@ -18,23 +18,23 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Cloud is a site whose inventory is a real Placement. What Burnish and the Scheduler,
-// which stands for Nova, ask of it goes through the Recorder. Every test with a cloud
-// asserts of the guarded providers what look and audit say.
+// Cloud is a site whose inventory is a real Placement. The requests of Burnish and of the
+// Scheduler, which stands for Nova, go through the Recorder. Every test with a cloud
+// asserts checkOffer and checkInvariants of the watched providers.
 type Cloud struct {
 	*Site
 	Placement *openstack.Server
 	Recorder  *openstack.Recorder
 	Nova      *openstack.Scheduler
-	// NovasHost is what Nova calls the site's host; Root is the provider of that.
+	// NovaHost is Nova's name of the site's host; Root is the provider of that.
 	NovaHost, Root string
 
 	mu sync.Mutex
-	// guarded are the devices by the UUIDs of their providers.
-	watched map[string]Device
+	// watched are the devices by the UUIDs of their providers.
+	watched       map[string]Device
 	dirtyOffers   []string
-	writes  []openstack.Change // of all providers, in their order
-	sweepInterval   time.Duration      // between two sweeps of its control workers
+	writes        []openstack.Change // of all providers, in their order
+	sweepInterval time.Duration      // between two sweeps of its control workers
 }
 
 // Class is the resource class of the devices here.
@@ -51,32 +51,32 @@ func NewCloud(t testing.TB, s *Site) *Cloud {
 	c.Recorder.OnChange(c.checkOffer)
 	t.Cleanup(func() {
 		for _, what := range c.checkInvariants() {
-			t.Errorf("S0.9 broken: %s", what)
+			t.Errorf("reserved and available for too long: %s", what)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, what := range c.dirtyOffers {
-			t.Errorf("S2.40 broken: %s", what)
+			t.Errorf("allocatable and dirty: %s", what)
 		}
 	})
 	return c
 }
 
-// write keeps each write that Placement took.
+// recordWrite keeps each write that Placement accepted.
 func (c *Cloud) recordWrite(change openstack.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writes = append(c.writes, change)
 }
 
-// look is asked after each write that Placement took, before its writer hears of it: a
-// provider that may be given out must be of a device without a tenant's byte, which its
-// workflow knows to be clean and on its way back, or available already (S2.40).
+// checkOffer runs after each write that Placement accepted, before the writer gets the
+// answer: a provider that may be allocated must be of a device without a tenant's byte, whose
+// workflow says that it is clean and is being returned, or available (S2.40).
 func (c *Cloud) checkOffer(change openstack.Change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d, ok := c.watched[change.UUID]
-	// What Nova itself makes anew is burned again within one sweep.
+	// A provider that Nova itself re-creates is reserved within one sweep.
 	if !ok || !change.Allocatable() || change.By.ByScheduler {
 		return
 	}
@@ -88,7 +88,7 @@ func (c *Cloud) checkOffer(change openstack.Change) {
 	defer file.Close()
 	_, zero, _, err := hardwaretest.Count(file, d.Size, 0)
 	if err != nil || zero != d.Blocks() {
-		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be given out with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
+		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated with %d of %d blocks zero (%v)", d.Name, zero, d.Blocks(), err))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -98,19 +98,19 @@ func (c *Cloud) checkOffer(change openstack.Change) {
 		err = answer.Get(&v)
 	}
 	if err != nil || v.Dirty || v.DeviceState != device.Available && v.DeviceState != device.Cleaning {
-		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be given out while it is %s, dirty %v (%v)", d.Name, v.DeviceState, v.Dirty, err))
+		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated while it is %s, dirty %v (%v)", d.Name, v.DeviceState, v.Dirty, err))
 	}
 }
 
-// guard has the provider of a device watched: by look from now on, and by the audit at
-// the end of the test from its first write.
+// watch has checkOffer check a provider from now on, and checkInvariants from its first
+// write on.
 func (c *Cloud) watch(provider string, d Device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watched[provider] = d
 }
 
-// Env is what a control worker is told of the cloud.
+// Env is a control worker's environment.
 func (c *Cloud) Env(more ...string) []string {
 	c.sweepInterval = sweepInterval(more)
 	return append([]string{
@@ -118,7 +118,7 @@ func (c *Cloud) Env(more ...string) []string {
 	}, more...)
 }
 
-// Own is a device of Burnish's own providers: owner self.
+// OwnDevice is a device of Burnish's own providers: owner self.
 func (c *Cloud) OwnDevice(t testing.TB, name string, size int64) Device {
 	t.Helper()
 	d := c.Device(t, "block", name, size, 0)
@@ -126,11 +126,11 @@ func (c *Cloud) OwnDevice(t testing.TB, name string, size int64) Device {
 	return d
 }
 
-// Novas is a one-time-use device at an address, clean, with the provider that Nova made
-// for it: owner nova. It is not enrolled yet.
+// NovaDevice is a one-time-use device at an address, clean, with the provider that Nova
+// made for it: owner nova. It is not enrolled yet.
 func (c *Cloud) NovaDevice(t testing.TB, address string, size int64) (d Device, provider string) {
 	t.Helper()
-	d = c.File(t, c.Host+"_"+strings.ToLower(address), size)
+	d = c.File(c.Host+"_"+strings.ToLower(address), size)
 	require.NoError(t, os.WriteFile(d.Path, make([]byte, size), 0o600))
 	d.Set = append(d.Set, "owner=nova")
 	provider = c.Nova.Device(c.Root, c.NovaHost, address, Class)
@@ -138,7 +138,7 @@ func (c *Cloud) NovaDevice(t testing.TB, address string, size int64) (d Device, 
 	return d, provider
 }
 
-// EnrollNovas enrols it and waits until it is available.
+// EnrollNovaDevice enrolls it and waits until it is available.
 func (c *Cloud) EnrollNovaDevice(t testing.TB, d Device) {
 	t.Helper()
 	_, address, _ := strings.Cut(d.Name, "_")
@@ -150,7 +150,7 @@ func (c *Cloud) EnrollNovaDevice(t testing.TB, d Device) {
 	c.AwaitState(t, d.Name, time.Minute, "available")
 }
 
-// Spawn is Nova that gives the device to a new instance, and burns it a while later.
+// Spawn has Nova allocate the device to a new instance, and then reserve it.
 func (c *Cloud) Spawn(t testing.TB, provider string) (instance string) {
 	t.Helper()
 	instance = uuid.NewString()
@@ -159,13 +159,13 @@ func (c *Cloud) Spawn(t testing.TB, provider string) (instance string) {
 	return instance
 }
 
-// Destroy is Nova that deletes the instance; it tells nobody.
+// Destroy has Nova delete the instance, without a notification.
 func (c *Cloud) Destroy(t testing.TB, instance string) {
 	t.Helper()
 	require.NoError(t, c.Nova.Deallocate(t.Context(), "", instance))
 }
 
-// RequireStock says what must stand in Placement.
+// RequireStock asserts what stands in Placement.
 func (c *Cloud) RequireStock(t testing.TB, provider string, reserved int) {
 	t.Helper()
 	require.Equal(t, [2]int{1, reserved}, c.Stock(t, provider), "total and reserved of %s", provider)
@@ -190,13 +190,13 @@ func (c *Cloud) AwaitReserved(t testing.TB, provider string, reserved int) {
 	})
 }
 
-// LookNow asks for a look as any Temporal client may.
+// ReconcileNow asks for a sweep as any Temporal client may.
 func (c *Cloud) ReconcileNow(t testing.TB, look contract.ReconcileRequest) {
 	t.Helper()
 	require.NoError(t, c.Client.SignalWorkflow(t.Context(), contract.ReconcileWorkflowID("default"), "", contract.SignalReconcileNow, look))
 }
 
-// Sweeps is what the cloud's workflow tells of its last sweep.
+// State is what the cloud's workflow says of its last sweep.
 func (c *Cloud) State(t testing.TB) contract.InventoryReconcileState {
 	t.Helper()
 	answer, err := c.Client.QueryWorkflow(t.Context(), contract.ReconcileWorkflowID("default"), "", contract.QueryReconcile)

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/testkit/proc"
+)
+
+// patience is how many times its limit a wait may take: limits are written for an idle
+// machine, and a suite with its servers and guests on two processors is not idle. A test
+// of how quick something is asserts a bound of its own.
+const patience = 4
+
+// Await polls until ok is true, and fails the test with the last state seen where that
+// takes too long.
+func Await(t testing.TB, within time.Duration, what string, ok func() (bool, string)) {
+	t.Helper()
+	poll(t, within, proc.PollEvery, what, ok)
+}
+
+// PollFast is Await for a state that lasts milliseconds.
+func PollFast(t testing.TB, within time.Duration, what string, ok func() (bool, string)) {
+	t.Helper()
+	poll(t, within, 500*time.Microsecond, what, ok)
+}
+
+func poll(t testing.TB, within, every time.Duration, what string, ok func() (bool, string)) {
+	t.Helper()
+	require.NoError(t, proc.Await(t.Context(), patience*within, every, what, ok))
+}
+
+// RequireThroughout asserts that something stays true for a while.
+func RequireThroughout(t testing.TB, length time.Duration, what string, holds func() (bool, string)) {
+	t.Helper()
+	deadline := time.Now().Add(length)
+	poll(t, length, proc.PollEvery, what, func() (bool, string) {
+		ok, seen := holds()
+		require.True(t, ok, "%s: %s", what, seen)
+		return time.Now().After(deadline), ""
+	})
+}
+
+// outage lets the time pass in which something is down.
+func outage(t testing.TB, length time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+	case <-time.After(length):
+	}
+}

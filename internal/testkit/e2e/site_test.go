@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory/file"
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/site"
+	"burnish/workflows/contract"
+)
+
+// Site is a site of one test: what fails ends the test, what is started ends with it.
+type Site struct {
+	*site.Site
+	Client client.Client
+}
+
+// newSite is a site on the shared server.
+func newSite(t testing.TB) *Site {
+	t.Helper()
+	return siteOn(t, shared)
+}
+
+// ownServer starts a server that the test may kill, with a site on it.
+func ownServer(t testing.TB) *Site {
+	t.Helper()
+	s := newServer(t.TempDir())
+	require.NoError(t, s.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	return siteOn(t, s)
+}
+
+// siteOn makes a site with a namespace, a folder and a host name of its own.
+func siteOn(t testing.TB, server *site.Server) *Site {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	host := site.NewHost()
+	require.NoError(t, server.NewNamespace(t.Context(), host))
+	s, err := site.New(programs, server, host, host, dir)
+	require.NoError(t, err)
+	s.Files = inPlaceDir(t, s.Files)
+	c, err := server.Dial(s.Namespace)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	own := &Site{Site: s, Client: c}
+	own.Allow(t, s.Files+"/**")
+	return own
+}
+
+// inPlaceDir gives a folder whose file system overwrites in place: the wanted one, or else
+// one in memory.
+func inPlaceDir(t testing.TB, wanted string) string {
+	t.Helper()
+	dir, _, err := site.InPlaceDir(t.Context(), wanted)
+	if err != nil {
+		t.Skipf("no file system here overwrites in place: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// Allow makes host.yaml allow these paths, and fake devices.
+func (s *Site) Allow(t testing.TB, paths ...string) {
+	t.Helper()
+	require.NoError(t, s.Site.Allow(paths...))
+}
+
+// Burnish runs the command line.
+func (s *Site) Burnish(t testing.TB, args ...string) proc.Result {
+	t.Helper()
+	r, err := s.Site.Burnish(context.WithoutCancel(t.Context()), args...) // in a cleanup too
+	require.NoError(t, err)
+	return r
+}
+
+// Must is Burnish that must succeed; it gives what was printed.
+func (s *Site) Must(t testing.TB, args ...string) string {
+	t.Helper()
+	r := s.Burnish(t, args...)
+	require.Zero(t, r.Code, r)
+	return r.Stdout
+}
+
+// Refused is a call that must end with exit code 1 and this fault code, in JSON as
+// programs read it.
+func (s *Site) Refused(t testing.TB, code device.Code, args ...string) proc.Result {
+	t.Helper()
+	r := s.Burnish(t, append(args, "-o", "json")...)
+	require.Equal(t, 1, r.Code, r)
+	var failure struct {
+		Error struct {
+			Code                    device.Code
+			Device, Message, Remedy string
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.Stderr), &failure), r)
+	require.Equal(t, code, failure.Error.Code, r)
+	require.NotEmpty(t, failure.Error.Message, r)
+	require.NotEmpty(t, failure.Error.Remedy, r)
+	return r
+}
+
+// Show is `burnish show -o json`.
+func (s *Site) Show(t testing.TB, name string) contract.DeviceStatus {
+	t.Helper()
+	v, err := s.Site.Show(t.Context(), name)
+	require.NoError(t, err)
+	return v
+}
+
+// AwaitDevice polls `burnish show` until ok accepts the device.
+func (s *Site) AwaitDevice(t testing.TB, name string, within time.Duration, what string, ok func(contract.DeviceStatus) bool) contract.DeviceStatus {
+	t.Helper()
+	v, err := s.Site.AwaitDevice(t.Context(), name, patience*within, what, ok)
+	require.NoError(t, err)
+	return v
+}
+
+// AwaitState waits for one of the states.
+func (s *Site) AwaitState(t testing.TB, name string, within time.Duration, states ...device.State) contract.DeviceStatus {
+	t.Helper()
+	v, err := s.Site.AwaitState(t.Context(), name, patience*within, states...)
+	require.NoError(t, err)
+	return v
+}
+
+// Instance is a tenant's UUID, the same for the same word.
+func Instance(word string) string { return site.Instance(word) }
+
+// Bind gives the device to a tenant.
+func (s *Site) Bind(t testing.TB, name, tenant string) {
+	t.Helper()
+	s.Must(t, "bind", name, "--instance", Instance(tenant))
+}
+
+// Unbind takes the device from its tenant.
+func (s *Site) Unbind(t testing.TB, name, tenant string) {
+	t.Helper()
+	s.Must(t, "unbind", name, "--instance", Instance(tenant))
+}
+
+// Provider reads the inventory's file of a device.
+func (s *Site) Provider(t testing.TB, name string) site.Provider {
+	t.Helper()
+	p, err := s.Site.Provider(name)
+	require.NoError(t, err)
+	return p
+}
+
+// RequireReserved asserts what stands in the inventory's file.
+func (s *Site) RequireReserved(t testing.TB, name string, reserved int) {
+	t.Helper()
+	p := s.Provider(t, name)
+	require.Equal(t, [3]int{1, reserved, 0}, [3]int{p.Total, p.Reserved, p.Used}, "total, reserved and used of %s", name)
+}
+
+// Store opens the inventory beside the worker that has it open.
+func (s *Site) Store(t testing.TB) *file.Store {
+	t.Helper()
+	store, err := file.New(filepath.Join(s.State, "inventory"))
+	require.NoError(t, err)
+	return store
+}
+
+// Worker is a worker of one test.
+type Worker struct{ *site.Worker }
+
+// Worker makes a worker of the site that is not started yet.
+func (s *Site) Worker(t testing.TB, role string, env ...string) *Worker {
+	t.Helper()
+	w := &Worker{s.Site.Worker(role, env...)}
+	t.Cleanup(func() {
+		require.NoError(t, w.Process.Kill())
+		if t.Failed() && w.Process != nil {
+			t.Logf("the end of the log of the %s worker of %s:\n%s", w.Role, w.Host, w.Tail())
+		}
+	})
+	return w
+}
+
+// Run is Worker, started.
+func (s *Site) Run(t testing.TB, role string, env ...string) *Worker {
+	t.Helper()
+	w := s.Worker(t, role, env...)
+	w.Start(t)
+	return w
+}
+
+// Start starts the worker, or starts it again, and returns when it polls.
+func (w *Worker) Start(t testing.TB) {
+	t.Helper()
+	require.NoError(t, w.Worker.Start(t.Context()))
+}
+
+// Kill is kill -9.
+func (w *Worker) Kill(t testing.TB) {
+	t.Helper()
+	require.NoError(t, w.Process.Kill())
+}
+
+// Freeze is SIGSTOP.
+func (w *Worker) Freeze(t testing.TB) {
+	t.Helper()
+	require.NoError(t, w.Process.Freeze())
+}
+
+// Thaw is SIGCONT.
+func (w *Worker) Thaw(t testing.TB) {
+	t.Helper()
+	require.NoError(t, w.Process.Thaw())
+}
+
+// Stop is SIGTERM; it gives the exit code.
+func (w *Worker) Stop(t testing.TB, within time.Duration) int {
+	t.Helper()
+	require.NoError(t, w.Signal(syscall.SIGTERM))
+	code, err := w.Wait(within)
+	require.NoError(t, err)
+	return code
+}
