@@ -17,54 +17,79 @@ import (
 const realTool = "/usr/sbin/nvme"
 
 const (
-	// prefix is how a site's directory begins.
+	// dirPrefix is how the name of a host's directory begins.
 	dirPrefix = "burnish-nvme-"
-	// owner is the file in it that is locked as long as the test lives.
+	// ownerFile is the file in it that is locked as long as the host exists.
 	ownerFile = "owner"
 )
 
-// Site is a host with NVMe controllers. Its methods fail the test where they cannot do
-// what they say. They may be called while commands run.
-type Host struct {
-	// Dir has everything; Sys and Dev are where the kernel would show /sys and /dev.
+// ErrUnavailable means that this machine has no loop devices, device nodes or nvme-cli.
+var ErrUnavailable = errors.New("no NVMe controller can be emulated here")
+
+// Emulation is the files of a host with NVMe controllers. Dir has everything; Sys and Dev
+// are what the kernel would show below /sys and /dev.
+type Emulation struct {
 	Dir, Sys, Dev string
 
+	owner *os.File
+}
+
+// Host is an Emulation that a test controls. Its methods fail the test on an error, and
+// may be called while commands run.
+type Host struct {
+	*Emulation
 	t testing.TB
 }
 
-// New makes a site with these controllers, named nvme0, nvme1 and so on, each with the
-// driver nvme. It is gone with the test. Where loop devices, device nodes or nvme-cli
-// cannot be had, the test is skipped.
+// New creates a host with these controllers, named nvme0, nvme1 and so on, each bound to
+// the driver nvme. It ends with the test, which is skipped where emulation is unavailable.
 func New(t testing.TB, controllers ...Controller) *Host {
 	t.Helper()
-	if err := checkPrerequisites(); err != nil {
-		t.Skipf("no NVMe controller can be emulated here: %v", err)
+	e, err := Create(controllers...)
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		t.Skip(err)
+	case err != nil:
+		t.Fatalf("create the host: %v", err)
 	}
-	removeLeftovers(os.TempDir())
-	dir, held, err := createDir()
-	if err != nil {
-		t.Fatalf("make a site: %v", err)
-	}
-	s := &Host{Dir: dir, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), t: t}
 	t.Cleanup(func() {
-		if err := errors.Join(detachAll(dir), os.RemoveAll(dir), held.Close()); err != nil {
-			t.Errorf("remove the site: %v", err)
+		if err := e.Close(); err != nil {
+			t.Errorf("remove the host: %v", err)
 		}
 	})
-	if err := s.create(controllers); err != nil {
-		t.Fatalf("make a site: %v", err)
-	}
-	if err := checkDeviceNodes(filepath.Join(s.Dev, "probe")); err != nil {
-		t.Skipf("no NVMe controller can be emulated here: %v", err)
-	}
-	return s
+	return &Host{e, t}
 }
 
-// possible says why a site cannot be, before anything is made.
+// Create is New outside of a test. The caller closes it.
+func Create(controllers ...Controller) (*Emulation, error) {
+	if err := checkPrerequisites(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	removeLeftovers(os.TempDir())
+	dir, owner, err := createDir()
+	if err != nil {
+		return nil, err
+	}
+	e := &Emulation{Dir: dir, Sys: filepath.Join(dir, "sys"), Dev: filepath.Join(dir, "dev"), owner: owner}
+	if err := e.create(controllers); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	if err := checkDeviceNodes(filepath.Join(e.Dev, "probe")); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, err), e.Close())
+	}
+	return e, nil
+}
+
+// Close frees the loop devices and removes all files.
+func (e *Emulation) Close() error {
+	return errors.Join(detachAll(e.Dir), os.RemoveAll(e.Dir), e.owner.Close())
+}
+
+// checkPrerequisites checks what can be checked before anything is created.
 func checkPrerequisites() error {
 	switch _, err := os.Stat(realTool); {
 	case !traceable:
-		return errors.New("this processor's calls cannot be answered")
+		return errors.New("system calls cannot be intercepted on this processor")
 	case err != nil:
 		return fmt.Errorf("nvme-cli: %w", err)
 	case os.Geteuid() != 0:
@@ -73,7 +98,7 @@ func checkPrerequisites() error {
 	return unix.Access("/dev/loop-control", unix.R_OK|unix.W_OK)
 }
 
-// usable says whether a node in this place can be opened.
+// checkDeviceNodes checks that a device node at path can be opened.
 func checkDeviceNodes(path string) error {
 	if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
 		return fmt.Errorf("make a device node: %w", err)
@@ -85,7 +110,7 @@ func checkDeviceNodes(path string) error {
 	return errors.Join(err, os.Remove(path))
 }
 
-// own makes a site's directory and locks it.
+// createDir creates a host's directory and locks it.
 func createDir() (dir string, held *os.File, err error) {
 	if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
 		return "", nil, err
@@ -93,7 +118,7 @@ func createDir() (dir string, held *os.File, err error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", nil, err
 	}
-	// It gets its name when it is locked, so that sweep cannot come between.
+	// The file gets its name once it is locked, so that removeLeftovers cannot take it.
 	if held, err = os.Create(filepath.Join(dir, "new")); err != nil {
 		return "", nil, err
 	}
@@ -101,7 +126,7 @@ func createDir() (dir string, held *os.File, err error) {
 	return dir, held, err
 }
 
-// sweep frees what a test left that was killed.
+// removeLeftovers removes the hosts of tests that were killed.
 func removeLeftovers(temp string) {
 	if real, err := filepath.EvalSymlinks(temp); err == nil {
 		temp = real
@@ -117,13 +142,13 @@ func removeLeftovers(temp string) {
 		}
 		if unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			dir := filepath.Dir(file)
-			_ = errors.Join(detachAll(dir), os.RemoveAll(dir)) // Whoever comes next tries again.
+			_ = errors.Join(detachAll(dir), os.RemoveAll(dir)) // the next test tries again
 		}
 		_ = held.Close()
 	}
 }
 
-func (s *Host) create(controllers []Controller) error {
+func (s *Emulation) create(controllers []Controller) error {
 	for _, name := range []string{"sys", "dev", "media"} {
 		if err := os.Mkdir(filepath.Join(s.Dir, name), 0o755); err != nil {
 			return err
@@ -153,8 +178,8 @@ func (s *Host) create(controllers []Controller) error {
 	})
 }
 
-// program is what plays nvme: this test program itself, or, where that is slow to start,
-// one that is built once.
+// emulatorBinary is the program that runs in place of nvme: this test program, or, where
+// that is slow to start, one that is built once.
 var emulatorBinary = sync.OnceValues(func() (string, error) {
 	if !slowStart {
 		return os.Executable()
@@ -169,13 +194,12 @@ var emulatorBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// built is the program that program has built, "" where it has not.
+// builtEmulator is the path of the program that emulatorBinary built, "" for none.
 var builtEmulator string
 
-// buildPrefix names the built programs in the folder for temporary files.
 const buildPrefix = "burnish-emulate-"
 
-// complete fills in what a controller needs to be one.
+// complete sets the fields that a controller must have.
 func (c *Controller) complete(i int) {
 	for _, name := range []struct {
 		field *string
@@ -203,9 +227,9 @@ func (c *Controller) complete(i int) {
 }
 
 // Tool is the path of the program to run in place of nvme.
-func (s *Host) Tool() string { return filepath.Join(s.Dir, "nvme") }
+func (s *Emulation) Tool() string { return filepath.Join(s.Dir, "nvme") }
 
-// Node is the path of controller i's node, as it is named now.
+// Node is the present path of controller i's node.
 func (s *Host) Node(i int) string {
 	s.t.Helper()
 	var name string
@@ -216,9 +240,9 @@ func (s *Host) Node(i int) string {
 	return filepath.Join(s.Dev, name)
 }
 
-// Media is the path of the file with all bytes of the drive in slot i, allocated or
-// not. What is written to it reaches a namespace's node only while nobody holds that
-// open; what is written to a node is in it when the writer has synced or closed.
+// Media is the path of the file with all bytes of the drive in slot i, allocated or not.
+// A write to it reaches a namespace's node only while no process has the node open; a write
+// to a node reaches the file when the writer has synced or closed.
 func (s *Host) Media(i int) string {
 	s.t.Helper()
 	var path string
@@ -229,8 +253,8 @@ func (s *Host) Media(i int) string {
 	return path
 }
 
-// Fill writes this byte over the whole media of drive i, as a tenant would: what is
-// not allocated too. The drive no longer says that it is erased.
+// Fill writes this byte over the whole media of drive i, allocated or not, as a tenant
+// would. The drive no longer reports that it is erased.
 func (s *Host) Fill(i int, b byte) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error {
@@ -243,7 +267,7 @@ func (s *Host) Fill(i int, b byte) {
 	})
 }
 
-// Write writes to the media of drive i, from an offset on, as a tenant would.
+// Write writes to the media of drive i at an offset, as a tenant would.
 func (s *Host) Write(i int, offset int64, data []byte) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error {
@@ -260,14 +284,14 @@ func (s *Host) Write(i int, offset int64, data []byte) {
 	})
 }
 
-// Dirtied makes drive i say that something was written since it was erased. Writes to
-// its nodes do so by themselves, when they were synced.
+// MarkWritten makes drive i report that it was written to since it was erased. Synced
+// writes to its nodes have the same effect.
 func (s *Host) MarkWritten(i int) {
 	s.t.Helper()
 	s.Change(i, func(c *Controller) { c.Sanitize.GlobalErased = false })
 }
 
-// Look gives controller i as it is now.
+// State is controller i as it is now.
 func (s *Host) State(i int) Controller {
 	s.t.Helper()
 	var c Controller
@@ -278,8 +302,8 @@ func (s *Host) State(i int) Controller {
 	return c
 }
 
-// Change edits controller i between two commands. The host sees another namespace, or
-// another name, only after a rescan, and another Address never.
+// Change edits controller i between two commands. The host sees changed namespaces only
+// after a rescan. Address cannot be changed.
 func (s *Host) Change(i int, change func(*Controller)) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error {
@@ -293,21 +317,20 @@ func (s *Host) Change(i int, change func(*Controller)) {
 	})
 }
 
-// Rescan makes the host look at controller i again.
+// Rescan makes the host rescan controller i.
 func (s *Host) Rescan(i int) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error { return w.rescan(one) })
 }
 
-// Swap puts another drive into slot i, like the first but for its serial number and
-// what change makes of it; its media is all zeros. The first one's media file stays.
+// Swap puts another drive into slot i: a copy of the first with another serial number and
+// these changes, whose media is all zeros. The first one's media file stays.
 func (s *Host) Swap(i int, serial string, change ...func(*Controller)) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error { return w.swap(one, i, serial, change...) })
 }
 
-// Renumber removes controller i and finds it again under another name, as a rescan of
-// the bus may.
+// Renumber removes controller i and adds it under another name, as a rescan of the bus may.
 func (s *Host) Renumber(i int, name string) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error {
@@ -320,25 +343,25 @@ func (s *Host) Renumber(i int, name string) {
 	})
 }
 
-// Remove takes controller i from the bus: its slot is empty. Insert puts it back.
+// Remove removes controller i from the bus. Insert puts it back.
 func (s *Host) Remove(i int) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error { return w.unplug(one) })
 }
 
-// Insert puts back what Remove took.
+// Insert puts back a removed controller.
 func (s *Host) Insert(i int) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error { return errors.Join(w.plug(one), w.bind(one, nvmeDriver)) })
 }
 
-// BindDriver gives controller i to a driver: "nvme", "vfio-pci", or "" for none.
+// BindDriver binds controller i to a driver: "nvme", "vfio-pci", or "" for none.
 func (s *Host) BindDriver(i int, driver string) {
 	s.t.Helper()
 	s.change(i, func(w *state, one *slot) error { return w.bind(one, driver) })
 }
 
-// Log gives every command that was answered so far, in order.
+// Log is every command that was answered so far, in order.
 func (s *Host) Log() []Command {
 	s.t.Helper()
 	all, err := readLog(s.Dir)
@@ -348,7 +371,7 @@ func (s *Host) Log() []Command {
 	return all
 }
 
-// Forget empties the log.
+// ClearLog empties the log.
 func (s *Host) ClearLog() {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.Dir, logFile), nil, 0o600); err != nil {
@@ -365,7 +388,7 @@ func (s *Host) change(i int, do func(*state, *slot) error) {
 		return do(w, w.Slots[i])
 	})
 	if err != nil {
-		s.t.Fatalf("change the site: %v", err)
+		s.t.Fatalf("change the host: %v", err)
 	}
 }
 
