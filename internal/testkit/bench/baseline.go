@@ -14,18 +14,17 @@ import (
 // entityWorkflow is the baseline's workflow type.
 const entityWorkflow = "Entity"
 
-// renewedAt is the history's length from which the entity continues as new: that of
-// the product.
-const renewedAt = 200
+// maxHistory is the length at which the entity continues as new, as the product does.
+const maxHistory = 200
 
-// entity is the baseline: what an entity workflow of a day's work would be. It has
-// the product's two updates of a turnover, its five activities on the same two kinds
-// of queue with the same inputs, its search attributes at the same moments and its
-// continue-as-new; it has no machine, no plan, no faults, no memory of what was
-// asked before. Time-outs are the product's too, where it has one of a kind: each is a
-// timer that the server keeps and later lets run out. Fields survive continue-as-new.
+// entity is the baseline: an entity workflow as one would write it in a day. It has the
+// product's two updates of a turnover, its five activities on the same two kinds of queue
+// with the same inputs, its search attributes at the same moments and its continue-as-new.
+// It has no state table, no plan, no faults and no record of earlier requests. Its timeouts
+// are the product's, because each is a timer that the server keeps. All fields survive
+// continue-as-new.
 type entity struct {
-	Enrolment  contract.Enrollment      `json:"enrolment"`
+	Enrollment contract.Enrollment      `json:"enrollment"`
 	Queue      string                   `json:"queue"` // of the control activities
 	Host       contract.DiscoveryResult `json:"host"`
 	State      device.State             `json:"state"`
@@ -35,18 +34,18 @@ type entity struct {
 	Cleans     int                      `json:"cleans,omitempty"`
 	Seq        int64                    `json:"seq,omitempty"`
 	Generation int64                    `json:"generation,omitempty"`
-	// Least leaves out search attributes and continue-as-new.
-	Least bool `json:"least,omitempty"`
+	// Bare leaves out search attributes and continue-as-new.
+	Bare bool `json:"bare,omitempty"`
 }
 
-// bound answers the entity's updates and its query.
-type bound struct {
+// entityStatus is the result of the entity's updates and its query.
+type entityStatus struct {
 	Binding  int          `json:"binding,omitempty"`
 	Instance string       `json:"instance,omitempty"`
 	State    device.State `json:"state"`
 }
 
-// Entity enrols its device in its first run and then turns over for ever.
+// Entity enrolls its device in its first run and then turns over without end.
 func Entity(ctx workflow.Context, e entity) error {
 	if err := e.listen(ctx); err != nil {
 		return err
@@ -58,7 +57,7 @@ func Entity(ctx workflow.Context, e entity) error {
 	}
 	for {
 		renew := func() bool {
-			return !e.Least && workflow.GetInfo(ctx).GetCurrentHistoryLength() > renewedAt &&
+			return !e.Bare && workflow.GetInfo(ctx).GetCurrentHistoryLength() > maxHistory &&
 				(e.State == device.Available || e.State == device.Allocated) && workflow.AllHandlersFinished(ctx)
 		}
 		if err := workflow.Await(ctx, func() bool { return e.State == device.PendingCleaning || renew() }); err != nil {
@@ -76,40 +75,40 @@ func Entity(ctx workflow.Context, e entity) error {
 func (e *entity) listen(ctx workflow.Context) error {
 	return errors.Join(
 		workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateBind, e.bind, workflow.UpdateHandlerOptions{
-			Validator: func(contract.BindInput) error { return e.must(e.State == device.Available) },
+			Validator: func(contract.BindInput) error { return e.require(e.State == device.Available) },
 		}),
 		workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateUnbind, e.unbind, workflow.UpdateHandlerOptions{
 			Validator: func(in contract.UnbindInput) error {
-				return e.must(e.State == device.Allocated && in.Instance == e.Instance)
+				return e.require(e.State == device.Allocated && in.Instance == e.Instance)
 			},
 		}),
-		workflow.SetQueryHandler(ctx, contract.QueryDevice, func() (bound, error) { return e.answer(), nil }),
+		workflow.SetQueryHandler(ctx, contract.QueryDevice, func() (entityStatus, error) { return e.status(), nil }),
 	)
 }
 
-func (e *entity) must(ok bool) error {
+func (e *entity) require(ok bool) error {
 	if !ok {
-		return errors.New("not now: the device is " + string(e.State))
+		return errors.New("the device is " + string(e.State))
 	}
 	return nil
 }
 
-func (e *entity) answer() bound {
-	return bound{Binding: e.Bindings, Instance: e.Instance, State: e.State}
+func (e *entity) status() entityStatus {
+	return entityStatus{Binding: e.Bindings, Instance: e.Instance, State: e.State}
 }
 
-func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (bound, error) {
-	e.State = device.Unknown // nobody else's from here on
+func (e *entity) bind(ctx workflow.Context, in contract.BindInput) (entityStatus, error) {
+	e.State = device.Unknown // refuses other binds from here on
 	if err := e.inventory(ctx, contract.ActivityReserveForBind, contract.ReservationRequest{Expect: &e.Generation}); err != nil {
-		return bound{}, err
+		return entityStatus{}, err
 	}
 	e.State, e.Instance, e.Bindings = device.Allocated, in.Instance, e.Bindings+1
-	return e.answer(), e.show(ctx)
+	return e.status(), e.publish(ctx)
 }
 
-func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (bound, error) {
+func (e *entity) unbind(ctx workflow.Context, _ contract.UnbindInput) (entityStatus, error) {
 	e.State, e.Instance = device.PendingCleaning, ""
-	return e.answer(), e.show(ctx)
+	return e.status(), e.publish(ctx)
 }
 
 func (e *entity) clean(ctx workflow.Context) error {
@@ -127,28 +126,28 @@ func (e *entity) clean(ctx workflow.Context) error {
 		return err
 	}
 	e.State, e.Step = device.Available, ""
-	return e.show(ctx)
+	return e.publish(ctx)
 }
 
 func (e *entity) run(ctx workflow.Context, step string) error {
 	e.Step = step
-	if err := e.show(ctx); err != nil {
+	if err := e.publish(ctx); err != nil {
 		return err
 	}
 	e.Seq++
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: contract.HostQueue(e.Enrolment.Host), StartToCloseTimeout: 16 * time.Minute,
+		TaskQueue: contract.HostQueue(e.Enrollment.Host), StartToCloseTimeout: 16 * time.Minute,
 		HeartbeatTimeout: 30 * time.Second, WaitForCancellation: true,
 	})
 	return workflow.ExecuteActivity(ctx, step, contract.StepInput{
-		Enrollment: e.Enrolment, Identity: e.Host.Identity, Operation: e.Host.Operation, Step: step,
+		Enrollment: e.Enrollment, Identity: e.Host.Identity, Operation: e.Host.Operation, Step: step,
 		Version: e.Host.Steps[step], Clean: workflow.GetInfo(ctx).FirstRunID, Number: e.Cleans, Seq: e.Seq,
 		Binding: e.Bindings, Generation: e.Generation, Budget: 15 * time.Minute,
 	}).Get(ctx, nil)
 }
 
 func (e *entity) inventory(ctx workflow.Context, activity string, in contract.ReservationRequest) error {
-	in.UUID, in.Name = contract.DeviceUUID(e.Enrolment.Name), e.Enrolment.Name
+	in.UUID, in.Name = contract.DeviceUUID(e.Enrollment.Name), e.Enrollment.Name
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: e.Queue, StartToCloseTimeout: 10 * time.Second})
 	var stock contract.ReservationSnapshot
 	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &stock)
@@ -156,9 +155,9 @@ func (e *entity) inventory(ctx workflow.Context, activity string, in contract.Re
 	return err
 }
 
-// show writes the product's search attributes.
-func (e *entity) show(ctx workflow.Context) error {
-	if e.Least {
+// publish writes the product's search attributes.
+func (e *entity) publish(ctx workflow.Context) error {
+	if e.Bare {
 		return nil
 	}
 	word := func(key temporal.SearchAttributeKeyKeyword, value string) temporal.SearchAttributeUpdate {
@@ -168,18 +167,18 @@ func (e *entity) show(ctx workflow.Context) error {
 		return key.ValueSet(value)
 	}
 	return workflow.UpsertTypedSearchAttributes(ctx,
-		word(contract.AttrState, string(e.State)), word(contract.AttrUUID, contract.DeviceUUID(e.Enrolment.Name)),
-		word(contract.AttrSerial, e.Host.Identity.Serial), word(contract.AttrType, e.Enrolment.Type),
-		word(contract.AttrHost, e.Enrolment.Host), word(contract.AttrInstance, e.Instance),
+		word(contract.AttrState, string(e.State)), word(contract.AttrUUID, contract.DeviceUUID(e.Enrollment.Name)),
+		word(contract.AttrSerial, e.Host.Identity.Serial), word(contract.AttrType, e.Enrollment.Type),
+		word(contract.AttrHost, e.Enrollment.Host), word(contract.AttrInstance, e.Instance),
 		word(contract.AttrStep, e.Step), word(contract.AttrFault, ""),
 		contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(e.State != device.Available),
 		contract.AttrUpdated.ValueSet(workflow.Now(ctx)))
 }
 
 func (e *entity) enroll(ctx workflow.Context) error {
-	in := contract.DiscoverInput{Enrollment: e.Enrolment, UUID: contract.DeviceUUID(e.Enrolment.Name)}
+	in := contract.DiscoverInput{Enrollment: e.Enrollment, UUID: contract.DeviceUUID(e.Enrollment.Name)}
 	opts := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: contract.HostQueue(e.Enrolment.Host), StartToCloseTimeout: time.Minute,
+		TaskQueue: contract.HostQueue(e.Enrollment.Host), StartToCloseTimeout: time.Minute,
 	})
 	if err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, in).Get(opts, &e.Host); err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"testing"
 	"time"
 
@@ -50,33 +51,50 @@ func TestVerdict(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := ratioOf(around(100*c.factor, c.n), around(100, c.n), 0.5)
-			m := timed("x", "ms", 0, 0, r).ratioAtMost(1.15)
+			r := quantileRatio(around(100*c.factor, c.n), around(100, c.n), 0.5)
+			m := compared("x", "ms", 0, 0, r).ratioAtMost(1.15)
 			require.Equal(t, c.expected, m.Verdict, "%+v", r)
 		})
 	}
-	require.Equal(t, broken, timed("x", "/s", 0, 0, ratioOfRounds([]float64{8, 8, 8, 8}, []float64{10, 10, 10, 10})).ratioAtLeast(0.9).Verdict)
-	require.Equal(t, unsure, timed("x", "/s", 0, 0, ratioOfRounds([]float64{8, 8, 8}, []float64{10, 10, 10})).ratioAtLeast(0.9).Verdict)
-	require.Equal(t, unsure, timed("x", "/s", 0, 0, ratioOfRounds([]float64{8, 8, 8, 10}, []float64{10, 10, 10, 10})).ratioAtLeast(0.9).Verdict)
+	require.Equal(t, broken, compared("x", "/s", 0, 0, pairedRatio([]float64{8, 8, 8, 8}, []float64{10, 10, 10, 10})).ratioAtLeast(0.9).Verdict)
+	require.Equal(t, unsure, compared("x", "/s", 0, 0, pairedRatio([]float64{8, 8, 8}, []float64{10, 10, 10})).ratioAtLeast(0.9).Verdict)
+	require.Equal(t, unsure, compared("x", "/s", 0, 0, pairedRatio([]float64{8, 8, 8, 10}, []float64{10, 10, 10, 10})).ratioAtLeast(0.9).Verdict)
 	require.Equal(t, broken, counted("x", "KiB", 49, 30).atMost(48).Verdict)
 	require.Equal(t, holds, counted("x", "KiB", 48, 30).atMost(48).Verdict)
 }
 
-func TestBox(t *testing.T) {
-	count := func(b box) (n int) {
+// Each measurement is taken once a round, in random order, and its values are kept by name.
+func TestInterleave(t *testing.T) {
+	var order []string
+	measure := func(name string) measurement {
+		return func(context.Context) (values, error) {
+			order = append(order, name)
+			return values{"n": float64(len(order))}, nil
+		}
+	}
+	got, err := interleave(t.Context(), exactly(20), measure("a"), measure("b"), everyNth(4, measure("c")))
+	require.NoError(t, err)
+	require.Equal(t, []int{20, 20, 5}, []int{len(got[0]["n"]), len(got[1]["n"]), len(got[2]["n"])})
+	require.Contains(t, order[:25], "b")
+	_, err = interleave(t.Context(), exactly(1), func(context.Context) (values, error) { return nil, context.Canceled })
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestTimeBox(t *testing.T) {
+	count := func(b timeBox) (n int) {
 		for range b.rounds {
 			n++
 		}
 		return n
 	}
-	require.Equal(t, 3, count(box{fewest: 3, most: 9}), "no time: the fewest")
-	require.Equal(t, 9, count(box{fewest: 3, most: 9, time: time.Hour}), "time enough: the most")
+	require.Equal(t, 3, count(timeBox{min: 3, max: 9}), "no time: the minimum")
+	require.Equal(t, 9, count(timeBox{min: 3, max: 9, time: time.Hour}), "enough time: the maximum")
 }
 
 func TestTable(t *testing.T) {
 	r := result{Notes: []string{"a note"}}
-	r.Measures = append(r.Measures,
-		timed("slow", "ms", 118.04, 12.345, ratio{value: 9.56, low: 9, high: 10, sure: true}).ratioAtMost(1.15),
+	r.Figures = append(r.Figures,
+		compared("slow", "ms", 118.04, 12.345, ratio{value: 9.56, low: 9, high: 10, reliable: true}).ratioAtMost(1.15),
 		counted("few", "", 4, 4).atMost(15))
 	require.Equal(t, []string{"slow"}, r.broken())
 	var table, text bytes.Buffer
@@ -111,24 +129,24 @@ func TestFootprint(t *testing.T) {
 	for range 3 {
 		run = append(run, turnover...)
 	}
-	f, cycles := footprintOf(run)
-	require.Equal(t, 2, cycles)
+	f, turnovers := footprintOf(run)
+	require.Equal(t, 2, turnovers)
 	require.InDelta(t, 7, f.events, 1e-9)
 	require.InDelta(t, 3, f.activities, 1e-9)
 	require.InDelta(t, 2, f.upserts, 1e-9)
-	require.NoError(t, alike(f, f))
-	require.Error(t, alike(f, footprint{activities: 3, upserts: 3}))
-	_, cycles = footprintOf(run[:5])
-	require.Zero(t, cycles, "one bind is no whole turnover")
+	require.NoError(t, sameWork(f, f))
+	require.Error(t, sameWork(f, footprint{activities: 3, upserts: 3}))
+	_, turnovers = footprintOf(run[:5])
+	require.Zero(t, turnovers, "one bind is no whole turnover")
 }
 
-// The baseline turns over as the product does: nobody binds what is allocated, and
-// five upserts tell of it.
+// The baseline turns over as the product does: an allocated device cannot be bound, and
+// a turnover has five upserts.
 func TestEntity(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	env.RegisterWorkflowWithOptions(Entity, workflow.RegisterOptions{Name: entityWorkflow})
-	for _, all := range []map[string]any{idle.control, idle.host} {
+	for _, all := range []map[string]any{noops.control, noops.host} {
 		for name, do := range all {
 			env.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
 		}
@@ -153,12 +171,12 @@ func TestEntity(t *testing.T) {
 	env.RegisterDelayedCallback(func() {
 		value, err := env.QueryWorkflow(contract.QueryDevice)
 		require.NoError(t, err)
-		var b bound
-		require.NoError(t, value.Get(&b))
-		require.Equal(t, bound{Binding: 1, State: device.Available}, b)
+		var s entityStatus
+		require.NoError(t, value.Get(&s))
+		require.Equal(t, entityStatus{Binding: 1, State: device.Available}, s)
 		require.Equal(t, 5, upserts)
 		env.CancelWorkflow()
 	}, 3*time.Minute)
-	env.ExecuteWorkflow(entityWorkflow, entity{Enrolment: contract.Enrollment{Name: "d", Host: "h"}, Queue: contract.Queue})
+	env.ExecuteWorkflow(entityWorkflow, entity{Enrollment: contract.Enrollment{Name: "d", Host: "h"}, Queue: contract.Queue})
 	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -14,48 +13,22 @@ import (
 
 // footprint is what one turnover leaves in the history, on average over whole ones.
 type footprint struct {
-	events, activities, upserts, tasks, markers, bytes float64
+	events, activities, upserts, tasks, bytes float64
 }
 
-// idleRun is the run of an idle device just after it continued as new.
-type idleRun struct {
-	events int64
-	input  *historypb.WorkflowExecutionStartedEventAttributes
+// footprint is that of the newest run with at least two whole turnovers.
+func (v *variant) footprint(ctx context.Context, id string) (f footprint, err error) {
+	err = v.runs(ctx, id, func(events []*historypb.HistoryEvent) bool {
+		var turnovers int
+		f, turnovers = footprintOf(events)
+		return turnovers >= 2
+	})
+	return f, err
 }
 
-// history reads one run, "" for the present one.
-func (s *side) history(ctx context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
-	var events []*historypb.HistoryEvent
-	for pages := s.client.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); pages.HasNext(); {
-		e, err := pages.Next()
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, e)
-	}
-	return events, nil
-}
-
-// footprint looks at the newest run of a device that had more than one turnover.
-func (s *side) footprint(ctx context.Context, id string) (footprint, error) {
-	for run := ""; ; {
-		events, err := s.history(ctx, id, run)
-		if err != nil {
-			return footprint{}, err
-		}
-		if f, cycles := footprintOf(events); cycles >= 2 {
-			return f, nil
-		}
-		started := events[0].GetWorkflowExecutionStartedEventAttributes()
-		if run = started.GetContinuedExecutionRunId(); run == "" {
-			return footprint{}, fmt.Errorf("%s: no run had two turnovers", id)
-		}
-	}
-}
-
-// footprintOf counts from the first bind to the last: whole turnovers, wherever the
-// run began and ended.
-func footprintOf(events []*historypb.HistoryEvent) (f footprint, cycles int) {
+// footprintOf counts from the first bind to the last: whole turnovers, wherever the run
+// began and ended.
+func footprintOf(events []*historypb.HistoryEvent) (f footprint, turnovers int) {
 	var binds []int
 	for i, e := range events {
 		request := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
@@ -63,10 +36,10 @@ func footprintOf(events []*historypb.HistoryEvent) (f footprint, cycles int) {
 			binds = append(binds, i)
 		}
 	}
-	if cycles = len(binds) - 1; cycles < 1 {
+	if turnovers = len(binds) - 1; turnovers < 1 {
 		return f, 0
 	}
-	for _, e := range events[binds[0]:binds[cycles]] {
+	for _, e := range events[binds[0]:binds[turnovers]] {
 		f.events++
 		f.bytes += float64(e.Size())
 		switch e.GetEventType() {
@@ -76,18 +49,16 @@ func footprintOf(events []*historypb.HistoryEvent) (f footprint, cycles int) {
 			f.upserts++
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 			f.tasks++
-		case enumspb.EVENT_TYPE_MARKER_RECORDED:
-			f.markers++
 		}
 	}
-	for _, n := range []*float64{&f.events, &f.activities, &f.upserts, &f.tasks, &f.markers, &f.bytes} {
-		*n /= float64(cycles)
+	for _, n := range []*float64{&f.events, &f.activities, &f.upserts, &f.tasks, &f.bytes} {
+		*n /= float64(turnovers)
 	}
-	return f, cycles
+	return f, turnovers
 }
 
-// alike says whether the baseline still does what the product does.
-func alike(product, baseline footprint) error {
+// sameWork checks that the baseline still does what the product does.
+func sameWork(product, baseline footprint) error {
 	if product.activities != baseline.activities || product.upserts != baseline.upserts {
 		return fmt.Errorf("a turnover of the product has %.2g activities and %.2g upserts, one of the baseline %.2g and %.2g: bring baseline.go up to date",
 			product.activities, product.upserts, baseline.activities, baseline.upserts)
@@ -95,75 +66,40 @@ func alike(product, baseline footprint) error {
 	return nil
 }
 
-// idle turns a device over until it continues as new with nothing to do, and looks at
+// idleHistory turns a device over until it continues as new with nothing to do, and reads
 // the run that it then waits in.
-func (s *side) idle(ctx context.Context, id string) (idleRun, error) {
-	before, _, err := s.settled(ctx, id)
+func (v *variant) idleHistory(ctx context.Context, id string) ([]*historypb.HistoryEvent, error) {
+	before, err := v.settled(ctx, id)
 	if err != nil {
-		return idleRun{}, err
+		return nil, err
 	}
-	renewed := func() (bool, error) {
-		run, length, err := s.settled(ctx, id)
-		if err != nil || run == before {
-			return false, err
+	// continued is nil where the device is in the same run as before.
+	continued := func() ([]*historypb.HistoryEvent, error) {
+		now, err := v.settled(ctx, id)
+		if err != nil || now.run == before.run {
+			return nil, err
 		}
-		events, err := s.history(ctx, id, run)
-		if err != nil {
-			return false, err
+		events, err := v.history(ctx, id, now.run)
+		if err == nil && int64(len(events)) != now.length {
+			err = errors.New("the history of an idle device grows")
 		}
-		if int64(len(events)) != length {
-			return false, errors.New("an idle device's history grows")
-		}
-		return true, nil
+		return events, err
 	}
 	const most = 40
 	for range most {
-		instance, err := s.bind(ctx, id)
+		instance, err := v.bind(ctx, id)
 		if err != nil {
-			return idleRun{}, err
+			return nil, err
 		}
-		done, err := renewed()
-		if err != nil {
-			return idleRun{}, err
+		if events, err := continued(); events != nil || err != nil {
+			return events, err
 		}
-		if !done {
-			if err := s.unbind(ctx, id, instance); err != nil {
-				return idleRun{}, err
-			}
-			if done, err = renewed(); err != nil {
-				return idleRun{}, err
-			}
+		if err := v.unbindAndClean(ctx, id, instance); err != nil {
+			return nil, err
 		}
-		if done {
-			events, err := s.history(ctx, id, "")
-			if err != nil {
-				return idleRun{}, err
-			}
-			return idleRun{events: int64(len(events)), input: events[0].GetWorkflowExecutionStartedEventAttributes()}, nil
+		if events, err := continued(); events != nil || err != nil {
+			return events, err
 		}
 	}
-	return idleRun{}, fmt.Errorf("%s did not continue as new within %d turnovers", id, most)
-}
-
-// settled waits until the run's history has stood still for a while, with nothing under
-// way.
-func (s *side) settled(ctx context.Context, id string) (run string, length int64, err error) {
-	const still = 100 * time.Millisecond
-	for deadline := time.Now().Add(cycleWithin); time.Now().Before(deadline); {
-		d, err := s.client.DescribeWorkflowExecution(ctx, id, "")
-		if err != nil {
-			return "", 0, err
-		}
-		info := d.GetWorkflowExecutionInfo()
-		if info.GetExecution().GetRunId() == run && info.GetHistoryLength() == length && d.GetPendingWorkflowTask() == nil && len(d.GetPendingActivities()) == 0 {
-			return run, length, nil
-		}
-		run, length = info.GetExecution().GetRunId(), info.GetHistoryLength()
-		select {
-		case <-ctx.Done():
-			return "", 0, ctx.Err()
-		case <-time.After(still):
-		}
-	}
-	return "", 0, fmt.Errorf("%s does not come to rest", id)
+	return nil, fmt.Errorf("%s did not continue as new within %d turnovers", id, most)
 }

@@ -1,11 +1,12 @@
 // Command bench measures what a turnover (bind, unbind, clean, available) costs as a
-// DeviceLifecycle, against a bare entity workflow of one file (baseline.go) on the
-// same real server and disk, and fails when a bound of docs/bench.md is broken. The
-// devices are simulated and so small that erasing them takes no time: what is left
-// is the orchestration. It needs bin/burnish-devserver; its workers are child
-// processes of its own, the same for product and baseline. Beside that it measures what
-// wiping costs, files against dd, NVMe drives against nvme-cli and blkdiscard, and what a
-// real Placement and Nova's notifications cost.
+// DeviceLifecycle, compared with a bare entity workflow of one file (baseline.go) on the
+// same real server and disk. It fails when a bound of docs/bench.md is broken. The devices
+// are simulated and so small that erasing them takes no time: what is left is the
+// orchestration. It needs the programs of `make build`. Product and baseline each run in a
+// worker process, which is this program again.
+//
+// Beside that it measures what wiping costs, files compared with dd and NVMe drives with
+// nvme-cli and blkdiscard, and what a real Placement and Nova's notifications cost.
 package main
 
 import (
@@ -19,13 +20,15 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"burnish/internal/testkit/nvmesim"
 )
 
 // workerCommand is the first argument of a child that is a worker process.
 const workerCommand = "worker"
+
+// parts are the values of -only.
+var parts = []string{"turnover", "disk", "nvme", "placement"}
 
 func main() {
 	if code, ok := nvmesim.RunIfEmulated(); ok {
@@ -41,9 +44,8 @@ func main() {
 
 // options are the flags.
 type options struct {
-	quick                      bool
-	output, bin, dir, profiles string
-	only                       string
+	quick                            bool
+	only, output, bin, dir, profiles string
 }
 
 func run(args []string) error {
@@ -55,7 +57,7 @@ func run(args []string) error {
 	flags.BoolVar(&o.quick, "quick", false, "a short run: it shows that everything works; its figures are rough")
 	flags.StringVar(&o.only, "only", "", "one of "+strings.Join(parts, ", ")+"; all without it")
 	flags.StringVar(&o.output, "o", "table", "table or json")
-	flags.StringVar(&o.bin, "bin", "bin", "the folder with burnish-devserver")
+	flags.StringVar(&o.bin, "bin", "bin", "the folder with the programs of make build")
 	flags.StringVar(&o.dir, "dir", "run", "the folder to work in; its disk is part of what is measured")
 	flags.StringVar(&o.profiles, "profiles", "", "write profiles of the workers into this folder")
 	if err := flags.Parse(args); err != nil {
@@ -66,16 +68,16 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r, failed := o.bench(ctx)
-	if failed != nil && len(r.Measures) == 0 {
-		return failed
+	r, err := o.measure(ctx)
+	if err != nil && len(r.Figures) == 0 {
+		return err
 	}
 	write := r.writeTable
 	if o.output == "json" {
 		write = r.writeJSON
 	}
-	// What was measured before something failed is told too.
-	if err := errors.Join(failed, write(os.Stdout)); err != nil {
+	// After a failure the figures so far are written too.
+	if err := errors.Join(err, write(os.Stdout)); err != nil {
 		return err
 	}
 	if broken := r.broken(); len(broken) > 0 {
@@ -84,8 +86,8 @@ func run(args []string) error {
 	return nil
 }
 
-// bench measures in a folder of its own, which it removes.
-func (o options) bench(ctx context.Context) (r result, err error) {
+// measure works in a folder of its own, which it removes.
+func (o options) measure(ctx context.Context) (r result, err error) {
 	for _, dir := range []string{o.dir, o.profiles} {
 		if dir == "" {
 			continue
@@ -102,13 +104,11 @@ func (o options) bench(ctx context.Context) (r result, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return r, err
 	}
-	b := newBench(o, dir)
+	b, err := newBench(o, dir)
+	if err != nil {
+		return r, err
+	}
 	defer func() { err = errors.Join(err, b.stop()) }()
-	err = b.measure(ctx)
+	err = b.run(ctx, o.only)
 	return b.result, err
-}
-
-// say tells a person who waits how far it is.
-func say(began time.Time, format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 }

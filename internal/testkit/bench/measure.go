@@ -3,129 +3,101 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// laps are the turnovers of one side in one measurement.
-type laps struct{ bind, whole []float64 } // milliseconds
-
-func (l *laps) add(x lap) {
-	l.bind = append(l.bind, float64(x.bind)/float64(time.Millisecond))
-	l.whole = append(l.whole, float64(x.whole)/float64(time.Millisecond))
+// timeBox bounds the rounds of a measurement: at least min, then until the time is over,
+// at most max.
+type timeBox struct {
+	min, max int
+	time     time.Duration
 }
 
-// box is how much is measured: at least the fewest rounds, and then until the time is
-// over or the most are done.
-type box struct {
-	fewest, most int
-	time         time.Duration
-}
+// exactly is n rounds.
+func exactly(n int) timeBox { return timeBox{min: n, max: n} }
 
-// rounds counts the rounds that fit into the box.
-func (b box) rounds(yield func(int) bool) {
+func (b timeBox) rounds(yield func(int) bool) {
 	began := time.Now()
-	for n := 0; n < b.most && (n < b.fewest || time.Since(began) < b.time); n++ {
+	for n := 0; n < b.max && (n < b.min || time.Since(began) < b.time); n++ {
 		if !yield(n) {
 			return
 		}
 	}
 }
 
-// latency turns one device a side over, one at a time. The sides take turns, in a new
-// order each time, so that what else the machine does meets all of them alike; those
-// behind the first two, which no bound is about, come every fourth time only.
-func latency(ctx context.Context, sides []*side, ids []string, b box) ([]laps, error) {
-	all := make([]laps, len(sides))
-	for n := range b.rounds {
-		now := sides
-		if n%4 > 0 {
-			now = sides[:2]
-		}
-		for _, i := range rand.Perm(len(now)) {
-			l, err := sides[i].cycle(ctx, ids[i])
-			if err != nil {
-				return nil, err
-			}
-			all[i].add(l)
-		}
+// values are the results of one measurement by name, series those of all its rounds.
+type (
+	values map[string]float64
+	series map[string][]float64
+)
+
+// measurement measures once.
+type measurement func(ctx context.Context) (values, error)
+
+// interleave takes all measurements in each round, in a new random order, so that whatever
+// else the machine does affects all alike.
+func interleave(ctx context.Context, b timeBox, all ...measurement) ([]series, error) {
+	results := make([]series, len(all))
+	for i := range results {
+		results[i] = series{}
 	}
-	return all, nil
-}
-
-// load is one round of many devices at once.
-type load struct {
-	perSecond float64
-	// Processor time a turnover, in milliseconds.
-	server, workers float64
-}
-
-// throughput turns the fleet of each side over until a budget of turnovers is spent,
-// one side after the other and round by round.
-func throughput(ctx context.Context, srv *server, sides []*side, fleets [][]string, b box, cycles int) ([][]load, error) {
-	all := make([][]load, len(sides))
 	for range b.rounds {
-		for _, i := range rand.Perm(len(sides)) {
-			l, err := rush(ctx, srv, sides[i], fleets[i], cycles)
+		for _, i := range rand.Perm(len(all)) {
+			v, err := all[i](ctx)
 			if err != nil {
 				return nil, err
 			}
-			all[i] = append(all[i], l)
+			for name, value := range v {
+				results[i][name] = append(results[i][name], value)
+			}
 		}
 	}
-	return all, nil
+	return results, nil
 }
 
-func rush(ctx context.Context, srv *server, s *side, fleet []string, cycles int) (load, error) {
-	usage := func() (server, workers time.Duration, err error) {
-		server, err = srv.cpu()
-		workers, err2 := s.workers.cpu()
-		return server, workers, errors.Join(err, err2)
+// everyNth takes a measurement in the first of n rounds and skips it in the others.
+func everyNth(n int, m measurement) measurement {
+	round := 0
+	return func(ctx context.Context) (values, error) {
+		round++
+		if (round-1)%n != 0 {
+			return nil, nil
+		}
+		return m(ctx)
 	}
-	server, workers, err := usage()
-	if err != nil {
-		return load{}, err
+}
+
+// parallel runs do n times concurrently. It returns when all have ended, with the first of
+// the errors: mostly they have one cause.
+func parallel(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
 	}
-	began := time.Now()
-	var taken atomic.Int64
-	err = together(len(fleet), func(i int) error {
-		for taken.Add(1) <= int64(cycles) {
-			if _, err := s.cycle(ctx, fleet[i]); err != nil {
+	all.Wait()
+	return cmp.Or(errs...)
+}
+
+// parallelAtMost is parallel with at most so many at a time.
+func parallelAtMost(atOnce, n int, do func(i int) error) error {
+	return parallel(atOnce, func(first int) error {
+		for i := first; i < n; i += atOnce {
+			if err := do(i); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	took := time.Since(began)
-	server2, workers2, err2 := usage()
-	if err := errors.Join(err, err2); err != nil {
-		return load{}, err
-	}
-	each := float64(cycles) * float64(time.Millisecond)
-	return load{
-		perSecond: float64(cycles) / took.Seconds(),
-		server:    float64(server2-server) / each, workers: float64(workers2-workers) / each,
-	}, nil
 }
 
-// together runs do n times at once; it returns when all have ended, with one of the
-// errors: they mostly have one cause.
-func together(n int, do func(i int) error) error {
-	failed := make([]error, n)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { failed[i] = do(i) })
-	}
-	all.Wait()
-	return cmp.Or(failed...)
-}
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// quantile is that of unsorted values, between the two nearest ones where it is none.
+// quantile interpolates between the two nearest of unsorted values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -139,18 +111,18 @@ func quantile(values []float64, q float64) float64 {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// ratio is that of product to baseline, and what the noise leaves of it: it lies
-// between low and high, which is sure only where there were enough measurements.
+// ratio is that of product to baseline with its confidence interval, which is reliable
+// only after enough measurements.
 type ratio struct {
 	value, low, high float64
-	sure             bool
+	reliable         bool
 }
 
-// ratioOf compares one quantile of both, with the 95 % interval of a bootstrap.
-func ratioOf(product, baseline []float64, q float64) ratio {
+// quantileRatio compares one quantile, with the 95 % interval of a bootstrap.
+func quantileRatio(product, baseline []float64, q float64) ratio {
 	const draws = 1000
 	random := rand.New(rand.NewPCG(1, 1))
-	again := func(values []float64) []float64 {
+	resample := func(values []float64) []float64 {
 		drawn := make([]float64, len(values))
 		for i := range drawn {
 			drawn[i] = values[random.IntN(len(values))]
@@ -159,22 +131,22 @@ func ratioOf(product, baseline []float64, q float64) ratio {
 	}
 	var all []float64
 	for range draws {
-		all = append(all, quantile(again(product), q)/quantile(again(baseline), q))
+		all = append(all, quantile(resample(product), q)/quantile(resample(baseline), q))
 	}
 	const enough = 30
 	return ratio{
 		value: quantile(product, q) / quantile(baseline, q), low: quantile(all, 0.025), high: quantile(all, 0.975),
-		sure: min(len(product), len(baseline)) >= enough,
+		reliable: min(len(product), len(baseline)) >= enough,
 	}
 }
 
-// ratioOfRounds compares values of rounds that were measured side by side: the median
-// of their ratios, between the least and the greatest.
-func ratioOfRounds(product, baseline []float64) ratio {
+// pairedRatio compares values of the same rounds: the median of their ratios, between the
+// least and the greatest.
+func pairedRatio(product, baseline []float64) ratio {
 	var all []float64
 	for i := range product {
 		all = append(all, product[i]/baseline[i])
 	}
 	const enough = 4
-	return ratio{value: median(all), low: slices.Min(all), high: slices.Max(all), sure: len(all) >= enough}
+	return ratio{value: median(all), low: slices.Min(all), high: slices.Max(all), reliable: len(all) >= enough}
 }

@@ -4,184 +4,174 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/client"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
+	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
 
-// sample is a device that was turned over many times, as the fleet of the memory
-// measurement will be: its input is what its last continue-as-new carried over.
+// sample is a device after many turnovers: what its last continue-as-new carried over. The
+// idle devices of the memory measurement are copies of it.
 type sample struct {
 	product contract.DeviceInput
 	entity  entity
 	bytes   int // of the input
-	// what continue-as-new carries over beside the input
-	state device.State
-	facts *contract.StatusMemo
+	state   device.State
+	memo    *contract.StatusMemo
 }
 
-func (s *side) sample(ctx context.Context, id string, run idleRun) (sample, error) {
-	payloads := run.input.GetInput()
-	var x sample
-	x.bytes = payloads.Size()
+func newSample(v *variant, id string, run *historypb.WorkflowExecutionStartedEventAttributes) (x sample, err error) {
 	convert := converter.GetDefaultDataConverter()
-	if !s.product {
-		err := convert.FromPayloads(payloads, &x.entity)
+	x.bytes = run.GetInput().Size()
+	if !v.Product {
+		err := convert.FromPayloads(run.GetInput(), &x.entity)
 		x.state = x.entity.State
 		return x, err
 	}
-	if err := convert.FromPayloads(payloads, &x.product); err != nil {
+	if err := convert.FromPayloads(run.GetInput(), &x.product); err != nil {
 		return x, err
 	}
 	if x.product.State == nil {
 		return x, fmt.Errorf("%s continued as new without its state", id)
 	}
 	x.state = x.product.State.Device.State
-	if p := run.input.GetMemo().GetFields()[contract.MemoStatus]; p != nil {
-		x.facts = &contract.StatusMemo{}
-		return x, convert.FromPayload(p, x.facts)
+	if payload := run.GetMemo().GetFields()[contract.MemoStatus]; payload != nil {
+		x.memo = &contract.StatusMemo{}
+		err = convert.FromPayload(payload, x.memo)
 	}
-	return x, nil
+	return x, err
 }
 
-// start starts the copy of a sample under another name, as if it had continued as new.
-func (s *side) start(ctx context.Context, x sample, n int) error {
-	name := fmt.Sprintf("%s-idle-%d", s.name, n)
+// startCopy starts a copy of a sample under another name, as if it had continued as new.
+func (v *variant) startCopy(ctx context.Context, x sample, n int) error {
+	name := fmt.Sprintf("%s-idle-%d", v.name, n)
 	options := contract.StartOptions(name)
-	options.TaskQueue = s.queue
-	attributes := contract.AttrState.ValueSet(string(x.state))
-	options.TypedSearchAttributes = temporal.NewSearchAttributes(attributes, contract.AttrUUID.ValueSet(contract.DeviceUUID(name)),
-		contract.AttrSerial.ValueSet(name), contract.AttrType.ValueSet("BENCH"), contract.AttrHost.ValueSet(s.host),
+	options.TaskQueue = v.Queue
+	options.TypedSearchAttributes = temporal.NewSearchAttributes(
+		contract.AttrState.ValueSet(string(x.state)), contract.AttrUUID.ValueSet(contract.DeviceUUID(name)),
+		contract.AttrSerial.ValueSet(name), contract.AttrType.ValueSet("BENCH"), contract.AttrHost.ValueSet(v.Host),
 		contract.AttrNeedsOperator.ValueSet(false), contract.AttrDirty.ValueSet(false), contract.AttrUpdated.ValueSet(time.Now()))
-	if x.facts != nil {
-		facts := *x.facts
-		facts.Name = name
-		options.Memo = map[string]any{contract.MemoStatus: facts}
+	if x.memo != nil {
+		memo := *x.memo
+		memo.Name = name
+		options.Memo = map[string]any{contract.MemoStatus: memo}
 	}
-	if !s.product {
+	if !v.Product {
 		e := x.entity
-		e.Enrolment.Name, e.Host.Identity.Serial = name, name
-		_, err := s.client.ExecuteWorkflow(ctx, options, entityWorkflow, e)
+		e.Enrollment.Name, e.Host.Identity.Serial = name, name
+		_, err := v.client.ExecuteWorkflow(ctx, options, entityWorkflow, e)
 		return err
 	}
 	state := *x.product.State
 	state.Name, state.UUID, state.Enrollment.Name, state.Host.Identity.Serial = name, contract.DeviceUUID(name), name, name
-	_, err := s.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, State: &state})
+	_, err := v.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, State: &state})
 	return err
 }
 
-// footing is what one idle device takes of its worker's memory.
-type footing struct {
-	devices int
-	// KiB: perDevice is heap and stack; live is the part of heap that is objects, not
-	// room between them.
-	perDevice, heap, live, stack float64
-}
-
-// idleMemory starts a worker with nothing to do and gives it a fleet of idle devices
-// by a sample, all of which it keeps in memory.
-func (b *bench) idleMemory(ctx context.Context, s side, x sample) (f footing, err error) {
-	dir := filepath.Join(b.dir, "memory-"+s.name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return f, err
-	}
-	// In memory: what is asked here is not how fast the server writes.
-	srv, err := startServer(b.program(), "", dir)
-	if err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, srv.end()) }()
-	t := task{Product: s.product, Queue: s.queue, Host: s.host, Address: srv.address, Dir: dir, Cache: b.cache(), Slots: 1}
-	if b.profiles != "" {
-		t.HeapProfile = filepath.Join(b.profiles, s.name+".heap")
-	}
-	if s.workers, err = startWorkers(s.name, dir, t); err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, s.workers.end()) }()
-	if s.client, err = client.Dial(client.Options{HostPort: srv.address, Logger: silent{}}); err != nil {
-		return f, err
-	}
-	defer s.client.Close()
-	before, err := s.workers.measure(ctx, true)
-	if err != nil {
-		return f, err
-	}
-	deadline := time.Now().Add(b.idleTime)
-	for f.devices < b.idle && time.Now().Before(deadline) {
-		// By the hundred: a queue of first tasks would only grow.
-		const batch = 100
-		err := together(batch, func(i int) error { return s.start(ctx, x, f.devices+i) })
-		if err != nil {
-			return f, err
-		}
-		f.devices += batch
-		if err := s.allCached(ctx, f.devices); err != nil {
-			return f, err
-		}
-	}
-	after, err := s.workers.measure(ctx, true)
-	if err != nil {
-		return f, err
-	}
-	each := func(after, before uint64) float64 {
-		return (float64(after) - float64(before)) / 1024 / float64(f.devices)
-	}
-	f.heap, f.live, f.stack = each(after.Heap, before.Heap), each(after.Live, before.Live), each(after.Stack, before.Stack)
-	f.perDevice = f.heap + f.stack
-	return f, nil
-}
-
-// allCached waits until the worker has every device in memory.
-func (s *side) allCached(ctx context.Context, devices int) error {
-	var m memory
-	for deadline := time.Now().Add(cycleWithin); time.Now().Before(deadline); {
-		var err error
-		if m, err = s.workers.measure(ctx, false); err != nil || m.Cached == int64(devices) {
+// idleMemory measures a worker's memory for each idle device: product, then baseline.
+func (b *bench) idleMemory(ctx context.Context, variants []*variant, samples []sample) error {
+	var used []deviceMemory
+	for i, x := range samples {
+		b.progress("memory: idle devices of variant %s", variants[i].name)
+		m, err := b.memoryOf(ctx, variants[i], x)
+		if err := errors.Join(err, b.stop()); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
+		used = append(used, m)
 	}
-	return fmt.Errorf("%d of %d devices are in the worker's memory", m.Cached, devices)
+	b.note("memory: %d idle devices (baseline: %d), all of them in the worker's cache of %d; each with %s (baseline: %s)",
+		used[0].devices, used[1].devices, b.cacheSize(), samples[0], samples[1])
+	b.add(
+		counted("worker's memory an idle device", "KiB", used[0].heap+used[0].stack, used[1].heap+used[1].stack).atMost(maxIdleMemory),
+		counted("  of it heap", "KiB", used[0].heap, used[1].heap),
+		counted("  of that in live objects", "KiB", used[0].live, used[1].live),
+		counted("  of it stacks", "KiB", used[0].stack, used[1].stack),
+	)
+	return nil
 }
 
-// silent is a Temporal logger that says nothing.
-type silent struct{}
+// cacheSize holds all idle devices, with room to spare.
+func (b *bench) cacheSize() int { return b.idle + b.idle/10 }
 
-// Debug is log.Logger's.
-func (silent) Debug(string, ...any) {}
+// deviceMemory is what one idle device takes of its worker's memory, in KiB. live is the
+// part of the heap that is objects, not free space between them.
+type deviceMemory struct {
+	devices           int
+	heap, live, stack float64
+}
 
-// Info is log.Logger's.
-func (silent) Info(string, ...any) {}
+// memoryOf starts a worker and gives it idle devices, which it all keeps in its cache.
+func (b *bench) memoryOf(ctx context.Context, of *variant, x sample) (m deviceMemory, err error) {
+	v := &variant{name: "memory-" + of.name, task: task{Product: of.Product, Queue: of.Queue, Host: of.Host, Cache: b.cacheSize(), Slots: 1}}
+	dir, err := b.folder(v.name)
+	if err != nil {
+		return m, err
+	}
+	// In memory: the speed of the server's disk is not measured here.
+	server := &site.Server{Program: b.programs.Server, Dir: dir, InMemory: true}
+	b.atEnd(func() error { return server.Process.Stop() })
+	if err := server.Start(ctx); err != nil {
+		return m, err
+	}
+	v.Address = server.Address
+	if b.profiles != "" {
+		v.HeapProfile = filepath.Join(b.profiles, of.name+".heap")
+	}
+	if err := b.startVariant(ctx, v); err != nil {
+		return m, err
+	}
+	before, err := v.worker.usedMemory(ctx, true)
+	if err != nil {
+		return m, err
+	}
+	for deadline := time.Now().Add(b.idleTime); m.devices < b.idle && time.Now().Before(deadline); {
+		// In batches: otherwise the queue of first workflow tasks would only grow.
+		const batch = 100
+		if err := parallel(batch, func(i int) error { return v.startCopy(ctx, x, m.devices+i) }); err != nil {
+			return m, err
+		}
+		m.devices += batch
+		if err := v.awaitCached(ctx, m.devices); err != nil {
+			return m, err
+		}
+	}
+	after, err := v.worker.usedMemory(ctx, true)
+	each := func(after, before uint64) float64 {
+		return (float64(after) - float64(before)) / 1024 / float64(m.devices)
+	}
+	m.heap, m.live, m.stack = each(after.Heap, before.Heap), each(after.Live, before.Live), each(after.Stack, before.Stack)
+	return m, err
+}
 
-// Warn is log.Logger's.
-func (silent) Warn(string, ...any) {}
+// awaitCached waits until the worker's cache holds so many devices.
+func (v *variant) awaitCached(ctx context.Context, n int) error {
+	var failed error
+	err := proc.Await(ctx, turnoverWithin, 10*time.Millisecond, fmt.Sprintf("%d devices in the worker's cache", n), func() (bool, string) {
+		m, err := v.worker.usedMemory(ctx, false)
+		failed = err
+		return err != nil || m.Cached == int64(n), fmt.Sprint(m.Cached)
+	})
+	return errors.Join(err, failed)
+}
 
-// Error is log.Logger's.
-func (silent) Error(string, ...any) {}
-
-// describe says what the sample has been through.
-func (x sample) describe() string {
+// String says what the device has been through.
+func (x sample) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.1f KiB of state", float64(x.bytes)/1024)
-	if st := x.product.State; st != nil {
-		cleans, err := st.Archive.Cleans()
+	if s := x.product.State; s != nil {
+		cleans, err := s.Archive.Cleans()
 		if err != nil {
 			return err.Error()
 		}
-		fmt.Fprintf(&b, ": %d tenancies, %d cleans, %d updates remembered", len(st.History), len(cleans), len(st.Recent))
+		fmt.Fprintf(&b, ": %d bindings, %d cleans, %d updates recorded", len(s.History), len(cleans), len(s.Recent))
 	}
 	return b.String()
 }

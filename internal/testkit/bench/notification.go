@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -16,209 +15,175 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/testkit/messagebus"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/site"
 	"burnish/workflows/contract"
 )
 
-// notifications measures the time from Nova's instance.delete.end, as oslo.messaging
-// sends it through a RabbitMQ, to the start of the first step of the clean on the host.
-func (b *bench) notifications(ctx context.Context, c *cloud) (err error) {
-	if why := messagebus.Missing(); why != "" {
-		b.note("placement: notifications are skipped: %s", why)
+// notified is one device, and Nova that allocates it, deallocates it and notifies.
+type notified struct {
+	*installation
+	nova         openstack.Client
+	producer     *messagebus.Producer
+	novaHost     string
+	provider, id string // the device's provider and workflow
+}
+
+// notificationLatency measures the time from Nova's instance.delete.end, sent by
+// oslo.messaging through a RabbitMQ, to the start of the clean's first step on the host.
+func (b *bench) notificationLatency(ctx context.Context, c *cloud) error {
+	if missing := messagebus.Missing(); missing != "" {
+		b.note("placement: notifications are skipped: %s", missing)
 		return nil
 	}
+	b.progress("placement: notifications")
 	dir, err := os.MkdirTemp(b.dir, "rabbit-")
 	if err != nil {
 		return err
 	}
-	say(b.began, "placement: notifications")
 	broker, err := messagebus.Start(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, broker.Stop()) }()
-	producer, err := messagebus.StartProducer(dir, broker.TransportURL(), "nova", "versioned_notifications")
+	b.atEnd(broker.Stop)
+	n := &notified{nova: c.nova}
+	if n.producer, err = messagebus.StartProducer(dir, broker.TransportURL(), "nova", "versioned_notifications"); err != nil {
+		return err
+	}
+	b.atEnd(n.producer.Stop)
+	if n.installation, err = b.installOn(ctx, c, "notice", "BURNISH_AMQP_URL="+broker.TransportURL()); err != nil {
+		return err
+	}
+	if err := n.prepare(ctx, c.server); err != nil {
+		return err
+	}
+	if _, err := interleave(ctx, exactly(1), n.round(false)); err != nil { // it fills caches
+		return err
+	}
+	idle, err := interleave(ctx, exactly(b.notifications), n.round(false))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, producer.Stop()) }()
-	k, err := b.keeper("notice", c, "BURNISH_AMQP_URL="+broker.TransportURL())
+	b.note("placement: %d rounds on one device, beside %d other providers, without a sweep; the time runs from before oslo.messaging sends instance.delete.end, by the server's clock on this machine, to the attempt's start in the history",
+		b.notifications, b.providers)
+	started := idle[0]["started"]
+	b.noteSlowest(idle[0], "")
+	b.add(
+		single("instance.delete.end to the first clean step, p95", "ms", quantile(started, 0.95)).atMost(maxFirstStep),
+		single("  median", "ms", median(started)), single("  greatest", "ms", slices.Max(started)),
+		single("  median until the device is signaled", "ms", median(idle[0]["signaled"])),
+		single("  median until the step is scheduled", "ms", median(idle[0]["scheduled"])),
+	)
+	busy, err := interleave(ctx, exactly(max(1, b.notifications/4)), n.round(true))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, k.end()) }()
-	n := &notices{keeper: k, cloud: c, producer: producer, name: strings.ToUpper(k.host)}
-	if err := n.heard(ctx); err != nil {
-		return err
-	}
-	// What listening begins with is no part of what is measured.
-	if _, err := n.look(ctx); err != nil {
-		return err
-	}
-	if _, err := n.rest(ctx); err != nil {
-		return err
-	}
-	address := addressOf(0)
-	n.provider = c.nova.Device(c.nova.Host(n.name), n.name, address, novasClass)
-	if n.id, err = k.take(ctx, address, 1<<20); err != nil {
-		return err
-	}
-	var all []notice
-	for round := range b.clouds.rounds + 1 {
-		one, err := n.round(ctx, false)
-		if err != nil {
-			return err
-		}
-		if round > 0 { // the first fills caches
-			all = append(all, one)
-		}
-	}
-	b.note("placement: %d rounds on one device, beside %d other providers; no sweep; the time runs from before oslo.messaging is told to send instance.delete.end, by the server's clock on this machine, to the attempt's start in the history",
-		len(all), b.clouds.providers)
-	of := func(all []notice, value func(notice) time.Duration) (values []float64) {
-		for _, one := range all {
-			values = append(values, float64(value(one))/float64(time.Millisecond))
-		}
-		return values
-	}
-	slowest := func(all []notice, what string) {
-		n := slices.MaxFunc(all, func(a, b notice) int { return cmp.Compare(a.started, b.started) })
-		b.note("placement: in the slowest round%s the device was told after %d ms, the step scheduled after %d ms, and begun after %d ms",
-			what, n.told.Milliseconds(), n.scheduled.Milliseconds(), n.started.Milliseconds())
-	}
-	whole := of(all, func(n notice) time.Duration { return n.started })
-	slowest(all, "")
-	b.add(alone("instance.delete.end to the first clean step, p95", "ms", quantile(whole, 0.95)).atMost(firstStepAtMost))
-	b.add(alone("  median", "ms", median(whole)))
-	b.add(alone("  greatest", "ms", slices.Max(whole)))
-	b.add(alone("  median until the device is told", "ms", median(of(all, func(n notice) time.Duration { return n.told }))))
-	b.add(alone("  median until the step is scheduled", "ms", median(of(all, func(n notice) time.Duration { return n.scheduled }))))
-	var within []notice
-	for range max(1, b.clouds.rounds/4) {
-		one, err := n.round(ctx, true)
-		if err != nil {
-			return err
-		}
-		within = append(within, one)
-		if _, err := n.rest(ctx); err != nil {
-			return err
-		}
-	}
-	b.note("placement: %d more rounds in the middle of a sweep of %d providers", len(within), b.clouds.providers)
-	slowest(within, " of those")
-	beside := of(within, func(n notice) time.Duration { return n.started })
-	b.add(alone("  in the middle of a sweep, median", "ms", median(beside)))
-	b.add(alone("  in the middle of a sweep, greatest", "ms", slices.Max(beside)))
+	started = busy[0]["started"]
+	b.note("placement: %d more rounds in the middle of a sweep of %d providers", len(started), b.providers)
+	b.noteSlowest(busy[0], " of those")
+	b.add(single("  in the middle of a sweep, median", "ms", median(started)), single("  in the middle of a sweep, greatest", "ms", slices.Max(started)))
 	return nil
 }
 
-// notices are the rounds of one device.
-type notices struct {
-	*keeper
-	cloud              *cloud
-	producer           *messagebus.Producer
-	name, provider, id string // Nova's name of the host; the device's workflow
+func (b *bench) noteSlowest(s series, which string) {
+	n := slices.Index(s["started"], slices.MaxFunc(s["started"], cmp.Compare))
+	b.note("placement: in the slowest round%s the device was signaled after %.0f ms, the step scheduled after %.0f ms, and started after %.0f ms",
+		which, s["signaled"][n], s["scheduled"][n], s["started"][n])
 }
 
-// heard waits until the worker listens. It waits for Nova to declare the exchange, which
-// a service does when it has something to say.
-func (n *notices) heard(ctx context.Context) error {
-	if err := n.producer.Send(messagebus.Instance("instance.update", uuid.NewString(), n.name)); err != nil {
+// prepare waits until the worker listens and enrolls the device.
+func (n *notified) prepare(ctx context.Context, server *openstack.Server) error {
+	n.novaHost = strings.ToUpper(n.Host)
+	// The worker waits until Nova declares the exchange, which it does with its first message.
+	if err := n.producer.Send(messagebus.Instance("instance.update", uuid.NewString(), n.novaHost)); err != nil {
 		return err
 	}
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(startWithin); ; {
-		text, err := os.ReadFile(n.worker.log)
-		if err != nil {
-			return err
+	if err := n.worker.Await(ctx, site.StartWithin, func(log string) bool {
+		return strings.Contains(log, "listening to Nova's notifications")
+	}); err != nil {
+		return err
+	}
+	// Listening starts with a reconciliation, which is not measured.
+	if _, err := n.reconcile(ctx); err != nil {
+		return err
+	}
+	root := openstack.Row{UUID: uuid.NewString(), Name: n.novaHost, Class: "VCPU"}
+	row := deviceRow(root, addressOf(0))
+	if err := server.Fill(ctx, []openstack.Row{root, row}); err != nil {
+		return err
+	}
+	n.provider = row.UUID
+	var err error
+	n.id, err = n.importDevice(ctx, addressOf(0))
+	return err
+}
+
+// round is one binding: Nova allocates and reserves the device and deallocates it again,
+// where wanted while a reconciliation runs. It measures the stages in milliseconds.
+func (n *notified) round(reconciling bool) measurement {
+	return func(ctx context.Context) (values, error) {
+		instance := uuid.NewString()
+		if err := n.nova.Allocate(ctx, n.provider, instance); err != nil {
+			return nil, err
 		}
-		if strings.Contains(string(text), "listening to Nova's notifications") {
-			return nil
+		if err := errors.Join(n.nova.WriteReserved(ctx, n.provider, 1),
+			n.producer.Send(messagebus.Instance("instance.create.end", instance, n.novaHost)),
+			n.await(ctx, n.id, device.Allocated, turnoverWithin, pollEvery)); err != nil {
+			return nil, err
 		}
-		if time.Now().After(deadline) {
-			return n.worker.failed(errors.New("it does not listen to Nova's notifications"))
+		if _, err := n.settled(ctx, n.id); err != nil {
+			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		if err := n.nova.Deallocate(ctx, n.provider, instance); err != nil {
+			return nil, err
 		}
+		if reconciling {
+			if err := n.requestReconcile(ctx); err != nil {
+				return nil, err
+			}
+		}
+		sent := time.Now()
+		if err := errors.Join(n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.novaHost)), n.awaitAvailable(ctx, n.id)); err != nil {
+			return nil, err
+		}
+		var stages values
+		err := n.runs(ctx, n.id, func(events []*historypb.HistoryEvent) bool { // the run may have ended with the clean
+			stages = stagesOf(events, contract.HostQueue(n.Host), sent)
+			return stages != nil
+		})
+		if err == nil && reconciling {
+			_, err = n.reconciled(ctx, 1)
+		}
+		return stages, err
 	}
 }
 
-// round is one tenancy: Nova gives the device out and burns it, and takes it back; where it
-// is wished, while a sweep has begun.
-func (n *notices) round(ctx context.Context, sweeping bool) (notice, error) {
-	instance := uuid.NewString()
-	if err := n.cloud.nova.Allocate(ctx, n.provider, instance); err != nil {
-		return notice{}, err
-	}
-	n.cloud.nova.Burn(n.provider)
-	if err := n.producer.Send(messagebus.Instance("instance.create.end", instance, n.name)); err != nil {
-		return notice{}, err
-	}
-	if err := n.await(ctx, n.id, device.Allocated); err != nil {
-		return notice{}, err
-	}
-	if _, _, err := n.settled(ctx, n.id); err != nil {
-		return notice{}, err
-	}
-	if err := n.cloud.nova.Deallocate(ctx, n.provider, instance); err != nil {
-		return notice{}, err
-	}
-	if sweeping {
-		if err := n.ask(ctx); err != nil {
-			return notice{}, err
-		}
-	}
-	sent := time.Now()
-	if err := n.producer.Send(messagebus.Instance("instance.delete.end", instance, n.name)); err != nil {
-		return notice{}, err
-	}
-	if err := n.awaitFree(ctx, n.id); err != nil {
-		return notice{}, err
-	}
-	for run := ""; ; {
-		events, err := n.history(ctx, n.id, run)
-		if err != nil {
-			return notice{}, err
-		}
-		if one, ok := noticeIn(events, contract.HostQueue(n.host), sent); ok {
-			return one, nil
-		}
-		// The run may have ended with the clean.
-		if run = events[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId(); run == "" {
-			return notice{}, fmt.Errorf("%s: no step began after the notification", n.id)
-		}
-	}
-}
-
-// notice is what came after a notification, and how long after it.
-type notice struct {
-	told      time.Duration // the device was asked to look
-	scheduled time.Duration // the first step of the clean was given to the host
-	started   time.Duration // its attempt began there
-}
-
-// noticeIn finds the first step of a clean that was given to a host's queue after a time.
-// A step that was tried again tells only its last attempt: that is none.
-func noticeIn(events []*historypb.HistoryEvent, queue string, since time.Time) (n notice, ok bool) {
-	var step int64
+// stagesOf finds the first step of a clean on a host's queue after a time, and how long
+// after it the device was "signaled", the step "scheduled" and its attempt "started". It is
+// nil without such a step, or after a second attempt, whose history lacks the first.
+func stagesOf(events []*historypb.HistoryEvent, queue string, since time.Time) values {
+	stages, step := values{"signaled": 0}, int64(0)
 	for _, e := range events {
 		after := e.GetEventTime().AsTime().Sub(since)
-		if s := e.GetWorkflowExecutionSignaledEventAttributes(); s.GetSignalName() == contract.SignalObserved && after > 0 && n.told == 0 {
-			n.told = after
+		if after <= 0 {
+			continue
+		}
+		if s := e.GetWorkflowExecutionSignaledEventAttributes(); s.GetSignalName() == contract.SignalObserved && stages["signaled"] == 0 {
+			stages["signaled"] = milliseconds(after)
 		}
 		s := e.GetActivityTaskScheduledEventAttributes()
-		if step == 0 && after > 0 && s.GetTaskQueue().GetName() == queue && isStep(s.GetActivityType().GetName()) {
-			step, n.scheduled = e.GetEventId(), after
+		if step == 0 && s.GetTaskQueue().GetName() == queue && isStep(s.GetActivityType().GetName()) {
+			step, stages["scheduled"] = e.GetEventId(), milliseconds(after)
 		}
 		if s := e.GetActivityTaskStartedEventAttributes(); step != 0 && s.GetScheduledEventId() == step {
-			n.started = after
-			return n, s.GetAttempt() == 1
+			if s.GetAttempt() != 1 {
+				return nil
+			}
+			stages["started"] = milliseconds(after)
+			return stages
 		}
 	}
-	return n, false
+	return nil
 }
 
 func isStep(activity string) bool {

@@ -37,25 +37,24 @@ import (
 	"burnish/workflows/contract"
 )
 
-// task is what a worker process is started for: which workflow it runs over which
-// activities.
+// task is what a worker process runs: one workflow with its activities.
 type task struct {
-	// Product: DeviceLifecycle; otherwise the baseline's Entity.
+	// Product means DeviceLifecycle, otherwise the baseline's Entity.
 	Product bool `json:"product,omitempty"`
-	// Real: the product's activities; otherwise such as do nothing.
+	// Real means the product's activities, otherwise activities that do nothing.
 	Real    bool   `json:"real,omitempty"`
 	Queue   string `json:"queue"`
 	Host    string `json:"host"`
 	Address string `json:"address"`
 	Dir     string `json:"dir"`
-	// Cache is how many workflows are kept in memory, Slots how many steps the host
-	// runs at once.
+	// Cache is the size of the workflow cache, Slots how many steps the host runs
+	// concurrently.
 	Cache int `json:"cache"`
 	Slots int `json:"slots"`
-	// Placement is the URL of the inventory, a file's where it is empty.
+	// Placement is the URL of the inventory; "" means a file inventory.
 	Placement string `json:"placement,omitempty"`
-	// Where profiles go, none if it is empty: of the processor until the end, of the
-	// heap with each sweep.
+	// Files for profiles: of the processor until the end, of the heap at each garbage
+	// collection that is asked for. "" means none.
 	CPUProfile  string `json:"cpu_profile,omitempty"`
 	HeapProfile string `json:"heap_profile,omitempty"`
 }
@@ -63,13 +62,13 @@ type task struct {
 // report is a line that a worker process writes to its parent.
 type report struct {
 	Ready bool `json:"ready,omitempty"`
-	// Released is the workflow whose device has just been given back.
+	// Released is the workflow whose device has just been released.
 	Released string  `json:"released,omitempty"`
 	Memory   *memory `json:"memory,omitempty"`
 	Error    string  `json:"error,omitempty"`
 }
 
-// memory is what a worker process has in use.
+// memory is what a worker process uses.
 type memory struct {
 	Heap   uint64 `json:"heap"`
 	Live   uint64 `json:"live"`
@@ -77,8 +76,8 @@ type memory struct {
 	Cached int64  `json:"cached"`
 }
 
-// workerMain is a worker process: it works until stdin ends, and answers each line
-// that it reads there, true or false, with its memory, swept or not.
+// workerMain is the worker process. It runs until stdin ends and answers each line there,
+// true or false, with its memory, after garbage collection or not.
 func workerMain(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	text := flags.String("task", "", "the task, as JSON")
@@ -89,26 +88,26 @@ func workerMain(args []string, in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal([]byte(*text), &t); err != nil {
 		return fmt.Errorf("the task: %w", err)
 	}
-	say := &speaker{to: json.NewEncoder(out)}
-	if err := t.serve(in, say); err != nil {
-		return errors.Join(err, say.say(report{Error: err.Error()}))
+	reports := &publisher{to: json.NewEncoder(out)}
+	if err := t.serve(in, reports); err != nil {
+		return errors.Join(err, reports.publish(report{Error: err.Error()}))
 	}
 	return nil
 }
 
-// speaker writes reports one at a time.
-type speaker struct {
+// publisher writes reports one at a time.
+type publisher struct {
 	mu sync.Mutex
 	to *json.Encoder
 }
 
-func (s *speaker) say(r report) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.to.Encode(r)
+func (p *publisher) publish(r report) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.to.Encode(r)
 }
 
-func (t task) serve(in io.Reader, out *speaker) (err error) {
+func (t task) serve(in io.Reader, out *publisher) (err error) {
 	if t.CPUProfile != "" {
 		file, err := os.Create(t.CPUProfile)
 		if err != nil {
@@ -121,8 +120,8 @@ func (t task) serve(in io.Reader, out *speaker) (err error) {
 	}
 	config.SetDefaultGOGC()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	var cached gauge
-	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: tlog.NewStructuredLogger(logger), MetricsHandler: metrics{cached: &cached}})
+	var cached atomic.Int64
+	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: tlog.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{client.MetricsNopHandler, &cached}})
 	if err != nil {
 		return err
 	}
@@ -132,22 +131,22 @@ func (t task) serve(in io.Reader, out *speaker) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := out.say(report{Ready: true}); err != nil {
+	if err := out.publish(report{Ready: true}); err != nil {
 		return err
 	}
 	for {
-		var swept bool
-		if _, err := fmt.Fscanln(in, &swept); errors.Is(err, io.EOF) {
+		var gc bool
+		if _, err := fmt.Fscanln(in, &gc); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		m := inUse(swept)
-		m.Cached = cached.value.Load()
-		if err := out.say(report{Memory: &m}); err != nil {
+		m := usedMemory(gc)
+		m.Cached = cached.Load()
+		if err := out.publish(report{Memory: &m}); err != nil {
 			return err
 		}
-		if swept {
+		if gc {
 			if err := t.writeHeapProfile(); err != nil {
 				return err
 			}
@@ -166,10 +165,10 @@ func (t task) writeHeapProfile() error {
 	return errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
 }
 
-// inUse is what the process uses, swept: after garbage was collected as often as it
-// takes stacks to shrink to what they need.
-func inUse(swept bool) memory {
-	if swept {
+// usedMemory measures this process. gc collects garbage first, so often that stacks have
+// shrunk.
+func usedMemory(gc bool) memory {
+	if gc {
 		for range 5 {
 			runtime.GC()
 		}
@@ -180,8 +179,8 @@ func inUse(swept bool) memory {
 }
 
 // start starts the two workers of a burnish-worker in role all, with its options
-// (worker/roles.go), whichever workflow and activities they serve.
-func (t task) start(c client.Client, out *speaker, logger *slog.Logger) (stop func() error, err error) {
+// (worker/roles.go).
+func (t task) start(c client.Client, out *publisher, logger *slog.Logger) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() error {
 		var failed []error
@@ -200,7 +199,7 @@ func (t task) start(c client.Client, out *speaker, logger *slog.Logger) (stop fu
 	worker.SetStickyWorkflowCacheSize(t.Cache)
 	base := worker.Options{
 		WorkerStopTimeout: time.Second, DisableRegistrationAliasing: true,
-		Interceptors: []interceptor.WorkerInterceptor{&witness{out: out}},
+		Interceptors: []interceptor.WorkerInterceptor{&observer{out: out}},
 	}
 	controlOptions, hostOptions := base, base
 	controlOptions.StickyScheduleToStartTimeout = 2 * time.Second
@@ -209,22 +208,22 @@ func (t task) start(c client.Client, out *speaker, logger *slog.Logger) (stop fu
 	hostOptions.MaxConcurrentActivityExecutionSize = 1000
 	hostOptions.DefaultHeartbeatThrottleInterval = 5 * time.Second
 	hostOptions.MaxHeartbeatThrottleInterval = 5 * time.Second
-	control, hands := worker.New(c, t.Queue, controlOptions), worker.New(c, contract.HostQueue(t.Host), hostOptions)
+	control, hardware := worker.New(c, t.Queue, controlOptions), worker.New(c, contract.HostQueue(t.Host), hostOptions)
 
 	if err := t.registerWorkflow(control); err != nil {
 		return stop, err
 	}
-	bodies := idle
+	all := noops
 	if t.Real {
 		var closeHost func() error
-		if bodies, closeHost, err = t.real(c, logger); err != nil {
+		if all, closeHost, err = t.real(c, logger); err != nil {
 			return stop, err
 		}
 		stops = append(stops, closeHost)
 	}
-	register(control, bodies.control)
-	register(hands, bodies.host)
-	if err := run(hands); err != nil {
+	register(control, all.control)
+	register(hardware, all.host)
+	if err := run(hardware); err != nil {
 		return stop, err
 	}
 	return stop, run(control)
@@ -245,8 +244,8 @@ func (t task) registerWorkflow(w worker.Worker) error {
 	return nil
 }
 
-// bodies are activities by name, for the two queues.
-type bodies struct{ control, host map[string]any }
+// activitySet is the activities of the two queues by name.
+type activitySet struct{ control, host map[string]any }
 
 func register(w worker.Worker, all map[string]any) {
 	for name, do := range all {
@@ -254,42 +253,42 @@ func register(w worker.Worker, all map[string]any) {
 	}
 }
 
-// real is what the product does: a file inventory, or a Placement, and a host's journal,
-// each write on stable storage, and simulated devices or files.
-func (t task) real(c client.Client, logger *slog.Logger) (bodies, func() error, error) {
+// real is the product's activities, with a file inventory or Placement, a host's journal on
+// stable storage, and simulated devices or files.
+func (t task) real(c client.Client, logger *slog.Logger) (activitySet, func() error, error) {
 	kind, options := "file", backends.Options{Dir: filepath.Join(t.Dir, "inventory")}
 	if t.Placement != "" {
 		kind, options = "placement", backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(t.Placement), Log: logger}}
 	}
 	store, err := backends.Open(context.Background(), kind, options)
 	if err != nil {
-		return bodies{}, nil, err
+		return activitySet{}, nil, err
 	}
 	this, err := host.Open(t.Dir, t.Host, host.DefaultRules(t.Dir), host.WithCluster(t.Address))
 	if err != nil {
-		return bodies{}, nil, err
+		return activitySet{}, nil, err
 	}
 	drivers, err := drivers.New([]string{"fake", "block"}, drivers.Host{StateDir: this.Dir(), Paths: this.Rules(), Fake: this.Rules().AllowFake})
 	if err != nil {
-		return bodies{}, nil, errors.Join(err, this.Close())
+		return activitySet{}, nil, errors.Join(err, this.Close())
 	}
 	control := &activities.Control{Store: store, Client: c, Real: t.Placement != ""}
-	hands := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(t.Slots), Log: logger}
-	b := bodies{
+	hardware := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(t.Slots), Log: logger}
+	b := activitySet{
 		control: control.Activities(),
-		host:    map[string]any{contract.ActivityDiscover: hands.Discover},
+		host:    map[string]any{contract.ActivityDiscover: hardware.Discover},
 	}
-	for _, step := range hands.Steps {
-		b.host[step.Name] = hands.Step(step)
+	for _, step := range hardware.Steps {
+		b.host[step.Name] = hardware.Step(step)
 	}
 	return b, this.Close, nil
 }
 
-// idle are activities that do nothing but answer as the real ones do.
-var idle = bodies{
+// noops do nothing and return what the real activities would.
+var noops = activitySet{
 	control: map[string]any{
-		contract.ActivityEnsureProvider: idleStock, contract.ActivityReserveForBind: idleStock,
-		contract.ActivityReadReservation: idleStock, contract.ActivityEnsureReserved: idleStock, contract.ActivityUnreserve: idleStock,
+		contract.ActivityEnsureProvider: noopInventory, contract.ActivityReserveForBind: noopInventory,
+		contract.ActivityReadReservation: noopInventory, contract.ActivityEnsureReserved: noopInventory, contract.ActivityUnreserve: noopInventory,
 	},
 	host: map[string]any{
 		contract.ActivityDiscover: func(_ context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
@@ -298,76 +297,68 @@ var idle = bodies{
 				Operation: device.Shred, Steps: map[string]int{"zero": 1, "verify": 1},
 			}, nil
 		},
-		"zero": idleStep, "verify": idleStep,
+		"zero": noopStep, "verify": noopStep,
 	},
 }
 
-func idleStock(_ context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
+func noopInventory(_ context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return contract.ReservationSnapshot{Generation: in.Generation + 1, Total: 1}, nil
 }
 
-func idleStep(_ context.Context, in contract.StepInput) (contract.StepResult, error) {
+func noopStep(_ context.Context, in contract.StepInput) (contract.StepResult, error) {
 	return contract.StepResult{Step: in.Step, Bytes: in.Identity.Size, Method: "none"}, nil
 }
 
-// witness tells the parent when a device is given back, so that it need not ask all
-// the time.
-type witness struct {
+// observer reports each release of a device to the parent, which need not poll for it.
+type observer struct {
 	interceptor.WorkerInterceptorBase
-	out *speaker
+	out *publisher
 }
 
-// InterceptWorkflow leaves workflows alone: what wraps them would add to the stack that
-// each keeps.
-func (*witness) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+// InterceptWorkflow returns next: a wrapper would add to the stack of each workflow.
+func (*observer) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return next
 }
 
 // InterceptActivity is called by the SDK for each attempt.
-func (w *witness) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	i := &witnessed{out: w.out}
+func (o *observer) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	i := &observedActivity{out: o.out}
 	i.Next = next
 	return i
 }
 
-type witnessed struct {
+type observedActivity struct {
 	interceptor.ActivityInboundInterceptorBase
-	out *speaker
+	out *publisher
 }
 
-// ExecuteActivity tells after a Release that worked.
-func (w *witnessed) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+// ExecuteActivity reports each successful Release.
+func (w *observedActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	result, err := w.Next.ExecuteActivity(ctx, in)
 	if info := activity.GetInfo(ctx); err == nil && info.ActivityType.Name == contract.ActivityUnreserve {
-		err = w.out.say(report{Released: info.WorkflowExecution.ID})
+		err = w.out.publish(report{Released: info.WorkflowExecution.ID})
 	}
 	return result, err
 }
 
-// gauge keeps the last value of a metric.
-type gauge struct{ value atomic.Int64 }
-
-// Update is client.MetricsGauge's.
-func (g *gauge) Update(v float64) { g.value.Store(int64(v)) }
-
-// metrics drops what the SDK measures, but for the size of the workflow cache.
-type metrics struct{ cached *gauge }
+// cacheMetrics drops all metrics of the SDK except the size of the workflow cache.
+type cacheMetrics struct {
+	client.MetricsHandler
+	cached *atomic.Int64
+}
 
 // WithTags is client.MetricsHandler's.
-func (m metrics) WithTags(map[string]string) client.MetricsHandler { return m }
-
-// Counter is client.MetricsHandler's.
-func (metrics) Counter(name string) client.MetricsCounter {
-	return client.MetricsNopHandler.Counter(name)
-}
-
-// Timer is client.MetricsHandler's.
-func (metrics) Timer(name string) client.MetricsTimer { return client.MetricsNopHandler.Timer(name) }
+func (m cacheMetrics) WithTags(map[string]string) client.MetricsHandler { return m }
 
 // Gauge is client.MetricsHandler's.
-func (m metrics) Gauge(name string) client.MetricsGauge {
+func (m cacheMetrics) Gauge(name string) client.MetricsGauge {
 	if name == "temporal_sticky_cache_size" {
-		return m.cached
+		return gaugeFunc(func(v float64) { m.cached.Store(int64(v)) })
 	}
-	return client.MetricsNopHandler.Gauge(name)
+	return m.MetricsHandler.Gauge(name)
 }
+
+type gaugeFunc func(float64)
+
+// Update is client.MetricsGauge's.
+func (f gaugeFunc) Update(v float64) { f(v) }

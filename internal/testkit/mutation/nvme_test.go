@@ -13,8 +13,9 @@ var nvmeMutations = []mutation{
 		rule: "F17", name: "a block size of zero is a fault",
 		file: "internal/hardware/nvme/nvmecli/namespace.go",
 		old:  `case size == 0:`,
-		new:  `case n.Blocks == 0:`,
-		pkg:  "./internal/hardware/nvme/nvmecli", run: "cites F17",
+		new: `case size == 0:
+		return 0, nil`,
+		pkg: "./internal/hardware/nvme/nvmecli", run: "cites F17",
 	},
 	{
 		rule: "F1", name: "the NVMe helper changes nothing without the fence",

@@ -13,9 +13,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// The first step counts, not a look at the device before it, nor what came before the
+// The first step counts, not the discovery before it, nor what came before the
 // notification.
-func TestNoticeIn(t *testing.T) {
+func TestStagesOf(t *testing.T) {
 	sent := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var events []*historypb.HistoryEvent
 	add := func(at time.Duration, e *historypb.HistoryEvent) int64 {
@@ -44,22 +44,18 @@ func TestNoticeIn(t *testing.T) {
 	signaled(10 * time.Millisecond)
 	activity(20*time.Millisecond, time.Millisecond, contract.ActivityReadReservation, contract.Queue, 1)
 	activity(30*time.Millisecond, time.Millisecond, contract.ActivityDiscover, host, 1)
-	_, ok := noticeIn(events, host, sent)
-	require.False(t, ok, "no step yet")
+	require.Nil(t, stagesOf(events, host, sent), "no step yet")
 	before := len(events)
 	activity(40*time.Millisecond, 5*time.Millisecond, "zero", host, 1)
 	activity(60*time.Millisecond, 5*time.Millisecond, "verify", host, 1)
-	n, ok := noticeIn(events, host, sent)
-	require.True(t, ok)
-	require.Equal(t, notice{told: 10 * time.Millisecond, scheduled: 40 * time.Millisecond, started: 45 * time.Millisecond}, n)
+	require.Equal(t, values{"signaled": 10, "scheduled": 40, "started": 45}, stagesOf(events, host, sent))
 	events = events[:before]
 	activity(40*time.Millisecond, time.Minute, "zero", host, 2)
-	_, ok = noticeIn(events, host, sent)
-	require.False(t, ok, "when the first attempt began is not told")
+	require.Nil(t, stagesOf(events, host, sent), "the start of the first attempt is not in the history")
 }
 
-// What has no baseline has no ratio, and its bound counts all the same.
-func TestAlone(t *testing.T) {
-	require.Equal(t, broken, alone("x", "ms", 1001).atMost(1000).Verdict)
-	require.Equal(t, holds, alone("x", "", 0).atMost(0).Verdict)
+// A figure without a baseline has no ratio, but may have a bound.
+func TestFigureWithoutBaseline(t *testing.T) {
+	require.Equal(t, broken, single("x", "ms", 1001).atMost(1000).Verdict)
+	require.Equal(t, holds, single("x", "", 0).atMost(0).Verdict)
 }
