@@ -135,8 +135,8 @@ var lifecycleMutations = []mutation{
 	{
 		name: "no continue-as-new while a reconciliation runs",
 		file: "workflows/placement.go",
-		old:  `return p.sweeping+p.looking+p.timing == 0`,
-		new:  `return p.looking+p.timing == 0`,
+		old:  `return p.reconcilingAll+p.reconcilingSome+p.timers == 0`,
+		new:  `return p.reconcilingSome+p.timers == 0`,
 		pkg:  "./workflows", run: "TestContinueAsNewKeepsTime TestContinueAsNewLosesNothing",
 	},
 	{
