@@ -23,7 +23,7 @@ const grace = 5 * time.Second
 func TestBudgetIsRunningTime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "an attempt ends itself", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		in := s.input("zero")
 		in.Budget = 25 * time.Second
@@ -40,7 +40,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.NoError(t, freed(s, "S1"))
 	})
 	inBubble(t, "ran adds up over attempts, and what lies between costs nothing", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		in := s.input("zero")
 		in.Budget = 25 * time.Second
@@ -57,7 +57,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.Equal(t, 25*time.Second, s.entry().RunTime)
 	})
 	inBubble(t, "and is reported", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		pass(time.Hour)
@@ -66,7 +66,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.Equal(t, 30*time.Second, result.RunTime)
 	})
 	inBubble(t, "a crash costs what was journalled", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		crashAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		result, err := s.run(again(t, 2), s.input("zero"))
@@ -74,7 +74,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.Equal(t, 30*time.Second, result.RunTime)
 	})
 	inBubble(t, "a silent host's step goes on with what is left of it", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		in := s.input("zero")
@@ -86,7 +86,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 	})
 	for _, budget := range []time.Duration{0, 20 * time.Second} {
 		inBubble(t, "nothing left: "+budget.String(), func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			s.disk.takes = 10 * time.Second
 			stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 			opened := s.disk.opened()
@@ -106,7 +106,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 func TestStepThatIsPlannedAgainHasItsWholeBudget(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero was done, then verify was outdated", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		_, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestStepThatIsPlannedAgainHasItsWholeBudget(t *testing.T) {
 func TestWaitingCostsNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "for the device", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		held, err := s.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		require.Equal(t, 30*time.Second, result.RunTime)
 	})
 	inBubble(t, "for a slot", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		s.hands.Slots = host.NewFairSemaphore(1)
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
@@ -156,7 +156,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 
 // hangsAt makes the disk's I/O at an offset hang, whatever becomes of its context,
 // until the function that it returns is called.
-func hangsAt(t *testing.T, s *site, offset int64) (back func()) {
+func hangsAt(t *testing.T, s *testHost, offset int64) (back func()) {
 	returns := make(chan struct{})
 	back = sync.OnceFunc(func() { close(returns) })
 	t.Cleanup(back) // a test that failed must not hang as well
@@ -175,7 +175,7 @@ func hangsAt(t *testing.T, s *site, offset int64) (back func()) {
 func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "past the budget", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		in := s.input("zero")
 		in.Budget = time.Minute
@@ -207,7 +207,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		require.NoError(t, freed(s, "S1"))
 	})
 	inBubble(t, "back within the grace", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		in := s.input("zero")
 		in.Budget = time.Minute
@@ -221,7 +221,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		require.False(t, s.entry().Working)
 	})
 	inBubble(t, "a slot is held as long", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.hands.Slots = host.NewFairSemaphore(1)
 		s.add("d2", "S2")
 		back := hangsAt(t, s, 0)
@@ -236,7 +236,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		require.NoError(t, err)
 	})
 	inBubble(t, "a hang whose contact was lost is no crash (D1)", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server, in := first(t), s.input("zero")
 		in.Budget, in.Settings.OnInterrupt = time.Minute, device.InterruptError
@@ -252,7 +252,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		requireNotInterrupted(t, err)
 	})
 	inBubble(t, "cancelled, a hang is waited for", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server, in := first(t), s.input("zero")
 		r := s.start(server, in)

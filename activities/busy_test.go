@@ -15,7 +15,7 @@ import (
 //
 // F12
 func TestDeviceInUse(t *testing.T) {
-	busyUntil := func(s *site, until time.Time) {
+	busyUntil := func(s *testHost, until time.Time) {
 		s.disk.on = func(call string, _ int64, _ context.Context) error {
 			if call == "open" && time.Now().Before(until) {
 				return &device.Fault{Class: device.Transient, Code: device.CodeTargetBusy, Message: "it is mounted", Remedy: "end that use"}
@@ -24,7 +24,7 @@ func TestDeviceInUse(t *testing.T) {
 		}
 	}
 	inBubble(t, "for a while", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		busyUntil(s, time.Now().Add(15*time.Second))
 		server := first(t)
 		began := time.Now()
@@ -39,7 +39,7 @@ func TestDeviceInUse(t *testing.T) {
 		require.True(t, told)
 	})
 	inBubble(t, "for ever", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		busyUntil(s, time.Now().Add(time.Hour))
 		_, err := s.run(first(t), s.input("zero"))
 		refusal := requireFault(t, err, device.CodeTargetBusy, false)

@@ -19,7 +19,7 @@ import (
 func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "once, with the device in hand", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		before := len(s.disk.history())
 		var calls []string
@@ -43,7 +43,7 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 		"it was cancelled":                  temporal.NewCanceledError(),
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			s.hands.Confirm = func(context.Context, []byte, ...any) error { return answer }
 			_, err := s.run(first(t), s.input("zero"))
 			requireRetriedNow(t, err, device.CodeServerUnreachable)
@@ -56,7 +56,7 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 		})
 	}
 	inBubble(t, "and does not wait for ever", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.hands.Confirm = func(ctx context.Context, _ []byte, _ ...any) error {
 			select {
 			case <-ctx.Done():

@@ -16,7 +16,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-func (s *site) discover(t *testing.T, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
+func (s *testHost) discover(t *testing.T, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	t.Helper()
 	env := first(t).env()
 	env.RegisterActivityWithOptions(s.hands.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
@@ -28,7 +28,7 @@ func (s *site) discover(t *testing.T, in contract.DiscoverInput) (contract.Disco
 	return facts, value.Get(&facts)
 }
 
-func (s *site) forget(t *testing.T, name string) error {
+func (s *testHost) forget(t *testing.T, name string) error {
 	t.Helper()
 	env := first(t).env()
 	env.RegisterActivityWithOptions(s.hands.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
@@ -37,11 +37,11 @@ func (s *site) forget(t *testing.T, name string) error {
 }
 
 // enrolling is the first look at a device.
-func (s *site) enrolling(name string) contract.DiscoverInput {
+func (s *testHost) enrolling(name string) contract.DiscoverInput {
 	return contract.DiscoverInput{Enrollment: s.enrollment(name), UUID: contract.DeviceUUID(name)}
 }
 
-func (s *site) record(name string) host.Record {
+func (s *testHost) record(name string) host.Record {
 	s.t.Helper()
 	r, found, err := s.host.LoadRecord(name)
 	require.NoError(s.t, err)
@@ -51,7 +51,7 @@ func (s *site) record(name string) host.Record {
 
 func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newTestHost(t)
 	in := s.enrolling("d1")
 	in.Enrollment.Type, in.Enrollment.Address, in.Enrollment.OneTimeUse = "NVMe", "0000:01:00.0", true
 	in.Enrollment.Host = strings.ToUpper(in.Enrollment.Host)
@@ -102,7 +102,7 @@ func TestDiscoverRefuses(t *testing.T) {
 		{"what the driver refuses", func(in *contract.DiscoverInput) { in.Enrollment.Name = "d7" }, device.CodeTargetMissing, "d7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			in := s.enrolling("d1")
 			c.change(&in)
 			_, err := s.discover(t, in)
@@ -115,7 +115,7 @@ func TestDiscoverRefuses(t *testing.T) {
 		})
 	}
 	t.Run("the remedy names the drivers that there are", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.enrolling("d1")
 		in.Enrollment.Driver = ""
 		_, err := s.discover(t, in)
@@ -128,24 +128,24 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		change func(s *site, in *contract.DiscoverInput)
+		change func(s *testHost, in *contract.DiscoverInput)
 		code   device.Code
 		says   string
 	}{
-		{"driver", func(s *site, in *contract.DiscoverInput) {
+		{"driver", func(s *testHost, in *contract.DiscoverInput) {
 			s.hands.Drivers["other"] = s.disks
 			in.Enrollment.Driver = "other"
 		}, device.CodeAlreadyExists, "another driver (double)"},
-		{"settings", func(_ *site, in *contract.DiscoverInput) {
+		{"settings", func(_ *testHost, in *contract.DiscoverInput) {
 			in.Enrollment.Settings = map[string]string{"path": "/dev/sda"}
 		}, device.CodeAlreadyExists, "another settings"},
-		{"fewer settings", func(_ *site, in *contract.DiscoverInput) { in.Enrollment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
-		{"serial", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeSerialMismatch, "another serial"},
-		{"size", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Size *= 2 }, device.CodeIdentityChanged, "another size"},
-		{"model", func(s *site, _ *contract.DiscoverInput) { s.disk.identity.Model = "other" }, device.CodeIdentityChanged, "another model"},
+		{"fewer settings", func(_ *testHost, in *contract.DiscoverInput) { in.Enrollment.Settings = nil }, device.CodeAlreadyExists, "another settings"},
+		{"serial", func(s *testHost, _ *contract.DiscoverInput) { s.disk.identity.Serial = "S9" }, device.CodeSerialMismatch, "another serial"},
+		{"size", func(s *testHost, _ *contract.DiscoverInput) { s.disk.identity.Size *= 2 }, device.CodeIdentityChanged, "another size"},
+		{"model", func(s *testHost, _ *contract.DiscoverInput) { s.disk.identity.Model = "other" }, device.CodeIdentityChanged, "another model"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			in := s.enrolling("d1")
 			in.Enrollment.Settings = map[string]string{"path": "/dev/sdb"}
 			_, err := s.discover(t, in)
@@ -163,7 +163,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 		})
 	}
 	t.Run("the workflow knows the identity", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.enrolling("d1")
 		in.Known = s.disk.identity
 		in.Known.Serial = "S0"
@@ -172,7 +172,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
 	t.Run("the driver is told what the host knows", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		var known []device.Identity
 		s.disks.found = func(_ hardware.Target, k device.Identity) error { known = append(known, k); return nil }
 		for range 2 {
@@ -185,7 +185,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 		require.Equal(t, []device.Identity{{}, s.disk.identity, {}}, known)
 	})
 	t.Run("new firmware is the same device", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		_, err := s.discover(t, s.enrolling("d1"))
 		require.NoError(t, err)
 		s.disk.identity.Firmware = "2.0"
@@ -200,7 +200,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 	t.Parallel()
 	t.Run("by its serial", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.add("d2", "S1")
 		_, err := s.discover(t, s.enrolling("d1"))
 		require.NoError(t, err)
@@ -219,7 +219,7 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 		requireFault(t, err, device.CodeDuplicateSerial, false)
 	})
 	t.Run("by its inode", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		for i, name := range []string{"d1", "d2"} {
 			s.add(name, "").identity = device.Identity{Path: fmt.Sprint("/srv/", i), Device: 1, Inode: 12, Size: mib}
 		}
@@ -230,7 +230,7 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 	})
 	t.Run("also of two that come at once", func(t *testing.T) {
 		for range 20 {
-			s := newSite(t)
+			s := newTestHost(t)
 			s.add("d2", "S1")
 			var both sync.WaitGroup
 			both.Add(2)
@@ -255,7 +255,7 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 		}
 	})
 	t.Run("not known while a record is unreadable (F10)", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.add("d2", "S2")
 		_, err := s.discover(t, s.enrolling("d1"))
 		require.NoError(t, err)
@@ -268,7 +268,7 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 
 func TestForgetKeepsTheNumbers(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newTestHost(t)
 	require.NoError(t, s.forget(t, "d1"), "an unknown device is forgotten already")
 	_, err := s.discover(t, s.enrolling("d1"))
 	require.NoError(t, err)

@@ -35,10 +35,10 @@ func (h *diskHandle) RunStep(ctx context.Context, step string, mayGoOn func() er
 	return "by the program", nil
 }
 
-// programs is a site whose disk a program erases; of size 0, as a NIC's.
-func programs(t *testing.T, size int64) (*site, contract.StepInput) {
+// programs is a host whose disk a program erases; of size 0, as a NIC's.
+func programs(t *testing.T, size int64) (*testHost, contract.StepInput) {
 	t.Helper()
-	s := newSite(t)
+	s := newTestHost(t)
 	s.disk.identity.Size = size
 	s.disk.takes = 20 * time.Second
 	in := s.input("erase_device")
@@ -121,7 +121,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 }
 
 // performed counts the calls of the program.
-func performed(s *site) (n int) {
+func performed(s *testHost) (n int) {
 	for _, call := range s.disk.history() {
 		if call == "perform erase_device" {
 			n++

@@ -18,7 +18,7 @@ import (
 const nonce = 7
 
 // simulated enrols d1 as a fake device of 8 MiB that a tenant has filled.
-func simulated(t *testing.T, s *site, settings ...string) (contract.StepInput, hardwaretest.File) {
+func simulated(t *testing.T, s *testHost, settings ...string) (contract.StepInput, hardwaretest.File) {
 	t.Helper()
 	s.hands.Drivers["fake"] = fake.New(s.host.Dir(), s.host.Rules().AllowFake)
 	in := s.input("zero")
@@ -46,7 +46,7 @@ func verifying(in contract.StepInput) contract.StepInput {
 func TestStepsEraseAFakeDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero, then verify", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in, contents := simulated(t, s)
 		result, err := s.run(first(t), in)
 		require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 		require.NoError(t, err)
 	})
 	inBubble(t, "a fault that passes", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in, contents := simulated(t, s, "fault", "transient:zero@40%x2")
 		for _, attempt := range []int32{1, 2} {
 			_, err := s.run(again(t, attempt), in)
@@ -68,14 +68,14 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 		hardwaretest.RequireCount(t, contents, nonce, 0, blocks, 0)
 	})
 	inBubble(t, "a fault that stays", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in, _ := simulated(t, s, "fault", "fail:zero@40%")
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeStepFailed, false)
 		require.False(t, s.entry().Done)
 	})
 	inBubble(t, "a hang that heeds its context ends with the budget (F8)", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in, _ := simulated(t, s, "fault", "hang:zero@40%")
 		in.Budget = time.Minute
 		r := s.start(first(t), in)
@@ -84,7 +84,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 		require.Equal(t, in.Budget, r.took)
 	})
 	inBubble(t, "what the host does not allow (F13)", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in, contents := simulated(t, s)
 		s.hands.Drivers["fake"] = fake.New(s.host.Dir(), nil)
 		_, err := s.run(first(t), in)
@@ -98,7 +98,7 @@ func TestOneDirtyByteFailsTheVerify(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]int64{"the first": 0, "one in the middle": 5<<20 + 17, "the last": 8<<20 - 1} {
 		inBubble(t, name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			in, contents := simulated(t, s)
 			_, err := s.run(first(t), in)
 			require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestOneDirtyByteFailsTheVerify(t *testing.T) {
 		})
 	}
 	inBubble(t, "what the double holds back", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.dirtyByte = diskSize - mib - 1
 		_, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestOneDirtyByteFailsTheVerify(t *testing.T) {
 		requireFault(t, err, device.CodeVerifyFailed, false)
 	})
 	inBubble(t, "what was never wiped", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		_, err := s.run(first(t), s.input("verify"))
 		requireFault(t, err, device.CodeVerifyFailed, false)
 	})
@@ -130,7 +130,7 @@ func TestOneDirtyByteFailsTheVerify(t *testing.T) {
 func TestIdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "before verify", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in, contents := simulated(t, s)
 		_, err := s.run(first(t), in)
 		require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestIdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
 	inBubble(t, "before zero goes on", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		calls, in := s.disk.history(), s.input("zero")
 		s.disk.identity.Serial = "S9" // another drive in the same slot
@@ -149,7 +149,7 @@ func TestIdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
 		require.Equal(t, []string{"open"}, s.disk.history()[len(calls):])
 	})
 	inBubble(t, "while zero runs", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.input("zero")
 		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
 			if call == "zero" && offset > 0 {

@@ -25,13 +25,13 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		second func(s *site, in *contract.StepInput) int32 // its attempt
+		second func(s *testHost, in *contract.StepInput) int32 // its attempt
 		resume int64
 	}{
-		{"two attempts of one scheduling", func(*site, *contract.StepInput) int32 { return 2 }, steps.Chunk},
-		{"two schedulings", func(_ *site, in *contract.StepInput) int32 { in.Seq = 2; return 1 }, steps.Chunk},
-		{"two cleans", func(_ *site, in *contract.StepInput) int32 { in.Seq, in.Clean = 2, "run/2"; return 1 }, 0},
-		{"two names of one serial", func(s *site, in *contract.StepInput) int32 {
+		{"two attempts of one scheduling", func(*testHost, *contract.StepInput) int32 { return 2 }, steps.Chunk},
+		{"two schedulings", func(_ *testHost, in *contract.StepInput) int32 { in.Seq = 2; return 1 }, steps.Chunk},
+		{"two cleans", func(_ *testHost, in *contract.StepInput) int32 { in.Seq, in.Clean = 2, "run/2"; return 1 }, 0},
+		{"two names of one serial", func(s *testHost, in *contract.StepInput) int32 {
 			s.disks.mu.Lock()
 			defer s.disks.mu.Unlock()
 			s.disks.disks["d1-again"] = s.disk
@@ -42,7 +42,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 		// On real time, for the race detector.
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newTestHost(t)
 			inZero, goOn := make(chan struct{}), make(chan struct{})
 			var once sync.Once
 			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
@@ -84,7 +84,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		s := newSite(t)
+		s := newTestHost(t)
 		inZero, goOn := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
@@ -116,7 +116,7 @@ func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
 // F1
 func TestManyAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newTestHost(t)
 	s.hands.Slots = host.NewFairSemaphore(8)
 	s.disk.steppingIn(func(string, int64, context.Context) error { return s.fenced("S1") })
 	var all []*running
@@ -162,7 +162,7 @@ func delay(t *testing.T, d time.Duration) context.Context {
 func TestFenceOfAnotherProcessIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "a child of a killed worker", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		file, err := os.OpenFile(s.lockFile("S1"), os.O_RDWR|os.O_CREATE, 0o600)
 		require.NoError(t, err)
 		require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
@@ -187,7 +187,7 @@ func TestLostFenceStopsTheStep(t *testing.T) {
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
 				if call == "zero" && offset == steps.Chunk {
 					return lose(t, s.lockFile("S1"))
@@ -205,7 +205,7 @@ func TestLostFenceStopsTheStep(t *testing.T) {
 		})
 	}
 	inBubble(t, "before the first write", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 			if call == "open" {
 				return os.Remove(s.lockFile("S1"))
@@ -235,7 +235,7 @@ func unsavable(t *testing.T, path string) (repair func()) {
 func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		var repair func()
 		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
 			if call == "zero" && offset == steps.Chunk {
@@ -254,7 +254,7 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
 	})
 	inBubble(t, "nothing is written where nothing can be journalled", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		calls := s.disk.history()
 		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
@@ -273,7 +273,7 @@ func TestAPanicIsAnErrorAndFreesTheDevice(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			s.hands.Slots = host.NewFairSemaphore(1)
 			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 				if call == at {
@@ -301,7 +301,7 @@ func TestAnErrorOfAnyCallFreesTheDevice(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			s.hands.Slots = host.NewFairSemaphore(1)
 			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 				if call == at {

@@ -35,8 +35,8 @@ import (
 // budget is that of every step here unless a test says otherwise.
 const budget = time.Hour
 
-// site is one host with its worker's activities and one disk, d1.
-type site struct {
+// testHost is one host with its worker's activities and one disk, d1.
+type testHost struct {
 	t     *testing.T
 	host  *host.Host
 	hands *activities.Hardware
@@ -47,8 +47,8 @@ type site struct {
 
 var sites atomic.Int64
 
-// newSite makes a site with one slot more than it has disks.
-func newSite(t *testing.T) *site {
+// newTestHost makes a host with one slot more than it has disks.
+func newTestHost(t *testing.T) *testHost {
 	t.Helper()
 	dir := t.TempDir()
 	// A name of its own: one host name has one worker on a machine.
@@ -56,7 +56,7 @@ func newSite(t *testing.T) *site {
 	h, err := host.Open(dir, name, host.DefaultRules(dir))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	s := &site{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &testlog.Log{}}
+	s := &testHost{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &testlog.Log{}}
 	s.hands = &activities.Hardware{
 		Host: h, Drivers: map[string]hardware.Driver{"double": s.disks}, Steps: steps.All(),
 		Slots: host.NewFairSemaphore(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
@@ -66,7 +66,7 @@ func newSite(t *testing.T) *site {
 }
 
 // add puts another disk into the host. Whoever touches it must hold its fence.
-func (s *site) add(name, serial string) *disk {
+func (s *testHost) add(name, serial string) *disk {
 	d := newDisk(serial)
 	s.disks.mu.Lock()
 	s.disks.disks[name] = d
@@ -75,14 +75,14 @@ func (s *site) add(name, serial string) *disk {
 }
 
 // enrolment is that of a disk.
-func (s *site) enrollment(name string) contract.Enrollment {
+func (s *testHost) enrollment(name string) contract.Enrollment {
 	return contract.Enrollment{Name: name, Host: s.host.Name(), Driver: "double", Owner: device.OwnerSelf}
 }
 
 // input is the first scheduling of a step on d1 in the clean "run/1".
-func (s *site) input(step string) contract.StepInput { return s.inputFor("d1", step) }
+func (s *testHost) input(step string) contract.StepInput { return s.inputFor("d1", step) }
 
-func (s *site) inputFor(name, step string) contract.StepInput {
+func (s *testHost) inputFor(name, step string) contract.StepInput {
 	disk, err := s.disks.disk(name)
 	require.NoError(s.t, err)
 	return contract.StepInput{
@@ -92,7 +92,7 @@ func (s *site) inputFor(name, step string) contract.StepInput {
 }
 
 // entry is what the journal of d1 says now.
-func (s *site) entry() host.Entry {
+func (s *testHost) entry() host.Entry {
 	s.t.Helper()
 	e, found, err := s.host.Journal("d1").Load()
 	require.NoError(s.t, err)
@@ -102,7 +102,7 @@ func (s *site) entry() host.Entry {
 
 // journalled gives what the journal of d1 says in one line. It may be called from a
 // disk's own goroutine.
-func (s *site) journalled() string {
+func (s *testHost) journalled() string {
 	e, found, err := s.host.Journal("d1").Load()
 	switch {
 	case err != nil:
@@ -122,7 +122,7 @@ func (s *site) journalled() string {
 }
 
 // fenced says that nobody else gets the fence of a serial.
-func (s *site) fenced(serial string) error {
+func (s *testHost) fenced(serial string) error {
 	f, err := s.host.TryFence(serial)
 	if err == nil {
 		return errors.Join(errors.New("the fence of "+serial+" is free"), f.Close())
@@ -133,9 +133,9 @@ func (s *site) fenced(serial string) error {
 	return err
 }
 
-func (s *site) lockFile(serial string) string { return filepath.Join(s.host.Dir(), "lock", serial) }
+func (s *testHost) lockFile(serial string) string { return filepath.Join(s.host.Dir(), "lock", serial) }
 
-func (s *site) journalFile(name string) string {
+func (s *testHost) journalFile(name string) string {
 	return filepath.Join(s.host.Dir(), "journal", name+".json")
 }
 
@@ -257,7 +257,7 @@ func (s *server) last() contract.Progress {
 }
 
 // run carries out one attempt of a step.
-func (s *site) run(server *server, in contract.StepInput) (contract.StepResult, error) {
+func (s *testHost) run(server *server, in contract.StepInput) (contract.StepResult, error) {
 	i := slices.IndexFunc(s.hands.Steps, func(step steps.Step) bool { return step.Name == in.Step })
 	if i < 0 {
 		return contract.StepResult{}, errors.New("no step " + in.Step)
@@ -281,7 +281,7 @@ type running struct {
 	took   time.Duration
 }
 
-func (s *site) start(server *server, in contract.StepInput) *running {
+func (s *testHost) start(server *server, in contract.StepInput) *running {
 	r := &running{server: server, done: make(chan struct{})}
 	began := time.Now()
 	go func() {

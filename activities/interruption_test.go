@@ -21,7 +21,7 @@ import (
 
 // ended runs a step of three chunks of ten seconds each and does end five seconds
 // into the second.
-func ended(t *testing.T, s *site, server *server, end func()) *running {
+func ended(t *testing.T, s *testHost, server *server, end func()) *running {
 	t.Helper()
 	s.disk.takes = 10 * time.Second
 	r := s.start(server, s.input("zero"))
@@ -42,7 +42,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 		"a cause that nobody knows":            errors.New("something"),
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			server := first(t)
 			r := ended(t, s, server, func() { server.end(cause) })
 			require.False(t, temporal.IsCanceledError(r.err), "lost contact was reported as cancelled")
@@ -62,7 +62,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 func TestWorkerStopFinishesItsChunk(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in order", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		server := first(t)
 		r := ended(t, s, server, func() { close(server.stop) })
 		requireRetriedNow(t, r.err, device.CodeWorkerStopping)
@@ -73,7 +73,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 		require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
 	})
 	inBubble(t, "the last chunk is not lost", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 2*steps.Chunk)
 		require.EqualValues(t, diskSize, s.entry().Offset)
 		result, err := s.run(again(t, 2), s.input("zero"))
@@ -81,7 +81,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 		require.EqualValues(t, diskSize, result.Bytes)
 	})
 	inBubble(t, "at once, when its patience ended", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		server := first(t)
 		r := ended(t, s, server, func() { close(server.stop); server.end(worker.ErrWorkerShutdown) })
 		requireRetriedNow(t, r.err, device.CodeWorkerStopping)
@@ -96,7 +96,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in mid-chunk", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		server := first(t)
 		r := ended(t, s, server, func() { server.end(temporal.NewCanceledError()) })
 		require.True(t, temporal.IsCanceledError(r.err), "%v", r.err)
@@ -108,7 +108,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 		require.NoError(t, freed(s, "S1"))
 	})
 	inBubble(t, "while I/O is under way that no context stops", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server := first(t)
 		r := s.start(server, s.input("zero"))
@@ -123,7 +123,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 		require.False(t, s.entry().Working)
 	})
 	inBubble(t, "too late: the step was done", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		server := first(t)
 		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
 			if call == "close" {
@@ -141,7 +141,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 		cause error
 	}{{"paused", activity.ErrActivityPaused}, {"reset", activity.ErrActivityReset}} {
 		inBubble(t, c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			server := first(t)
 			r := ended(t, s, server, func() { server.end(c.cause) })
 			requireRetriedNow(t, r.err, device.CodeInterrupted)
@@ -156,13 +156,13 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 
 func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	waits := map[string]func(t *testing.T, s *site) (end func()){
-		"for the device": func(t *testing.T, s *site) func() {
+	waits := map[string]func(t *testing.T, s *testHost) (end func()){
+		"for the device": func(t *testing.T, s *testHost) func() {
 			f, err := s.host.Fence(t.Context(), "S1", nil)
 			require.NoError(t, err)
 			return func() { require.NoError(t, f.Close()) }
 		},
-		"for a slot": func(t *testing.T, s *site) func() {
+		"for a slot": func(t *testing.T, s *testHost) func() {
 			s.hands.Slots = host.NewFairSemaphore(1)
 			release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 			require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 	} {
 		for what, wait := range waits {
 			inBubble(t, c.name+" waiting "+what, func(t *testing.T) {
-				s := newSite(t)
+				s := newTestHost(t)
 				over := wait(t, s)
 				server := first(t)
 				r := s.start(server, s.input("zero"))
@@ -210,7 +210,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.hands.Slots = host.NewFairSemaphore(1)
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
@@ -258,7 +258,7 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 		require.Equal(t, []string{"d1", "d2", "d3"}, order)
 	})
 	inBubble(t, "no more than there are slots", func(t *testing.T) {
-		s := newSite(t) // two slots
+		s := newTestHost(t) // two slots
 		s.disk.takes = time.Second
 		var started []*running
 		for i := range 5 {

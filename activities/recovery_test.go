@@ -29,11 +29,11 @@ import (
 	"burnish/workflows/contract"
 )
 
-// recovery is a worker that starts on a site, with what the server would say.
+// recovery is a worker that starts on a host, with what the server would say.
 type recovery struct {
 	*activities.Recovery
-	site   *site
-	client *mocks.Client
+	fixture *testHost
+	client  *mocks.Client
 
 	mu    sync.Mutex
 	ended []string // workflow and activity ID of each attempt that was ended
@@ -47,10 +47,10 @@ func gone(this host.Identity) string {
 
 func newRecovery(t *testing.T) *recovery {
 	t.Helper()
-	s := newSite(t)
+	s := newTestHost(t)
 	this, err := host.NewIdentity("this worker")
 	require.NoError(t, err)
-	r := &recovery{site: s, client: &mocks.Client{}}
+	r := &recovery{fixture: s, client: &mocks.Client{}}
 	r.Recovery = &activities.Recovery{
 		Client: r.client, Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
@@ -60,11 +60,11 @@ func newRecovery(t *testing.T) *recovery {
 // remembers makes the host remember a device.
 func (r *recovery) remembers(t *testing.T, name, serial string) host.Record {
 	t.Helper()
-	require.NoError(t, r.site.host.SaveRecord(host.Record{
+	require.NoError(t, r.fixture.host.SaveRecord(host.Record{
 		Name: name, UUID: contract.DeviceUUID(name), Driver: "double", Settings: map[string]string{"a": "b"},
 		Identity: device.Identity{Serial: serial, Size: diskSize}, Binding: 3, Clean: 4, Seq: 5, Generation: 6,
 	}))
-	return r.site.record(name)
+	return r.fixture.record(name)
 }
 
 func pending(id, step, worker string) *workflowpb.PendingActivityInfo {
@@ -120,18 +120,18 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("17", "zero", gone(r.Identity))), nil)
 		r.ends(t, nil)
-		orphan, err := os.OpenFile(r.site.lockFile("S1"), os.O_RDWR|os.O_CREATE, 0o600)
+		orphan, err := os.OpenFile(r.fixture.lockFile("S1"), os.O_RDWR|os.O_CREATE, 0o600)
 		require.NoError(t, err)
 		require.NoError(t, unix.Flock(int(orphan.Fd()), unix.LOCK_EX))
 		done := make(chan error, 1)
-		go func() { done <- r.EndHostOrphans(t.Context(), r.site.host) }()
+		go func() { done <- r.EndHostOrphans(t.Context(), r.fixture.host) }()
 		pass(time.Minute)
 		require.Empty(t, r.endedAttempts(), "ended while the device is in use")
-		require.Contains(t, r.site.log.String(), "waiting for the last I/O of a killed worker")
+		require.Contains(t, r.fixture.log.String(), "waiting for the last I/O of a killed worker")
 		require.NoError(t, orphan.Close())
 		require.NoError(t, <-done)
 		require.Equal(t, []string{"device/d1 17"}, r.endedAttempts())
-		require.NoError(t, freed(r.site, "S1"))
+		require.NoError(t, freed(r.fixture, "S1"))
 	})
 	inBubble(t, "one that waits does not keep others waiting", func(t *testing.T) {
 		r := newRecovery(t)
@@ -141,11 +141,11 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 			r.describes(name, described(isRunning, pending("17", "zero", gone(r.Identity))), nil)
 		}
 		r.ends(t, nil)
-		held, err := r.site.host.Fence(t.Context(), "S1", nil)
+		held, err := r.fixture.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- r.EndHostOrphans(ctx, r.site.host) }()
+		go func() { done <- r.EndHostOrphans(ctx, r.fixture.host) }()
 		pass(time.Second)
 		require.Equal(t, []string{"device/d2 17", "device/d3 17"}, r.endedAttempts())
 		cancel()
@@ -158,10 +158,10 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		r.describes("d1", described(isRunning, pending("17", "zero", gone(r.Identity))), nil).Once()
 		r.describes("d1", described(isRunning, pending("17", "zero", r.Identity.String())), nil)
 		r.ends(t, nil)
-		held, err := r.site.host.Fence(t.Context(), "S1", nil)
+		held, err := r.fixture.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		done := make(chan error, 1)
-		go func() { done <- r.EndHostOrphans(t.Context(), r.site.host) }()
+		go func() { done <- r.EndHostOrphans(t.Context(), r.fixture.host) }()
 		pass(time.Minute)
 		require.NoError(t, held.Close())
 		require.NoError(t, <-done)
@@ -182,14 +182,14 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 		other.Machine = "elsewhere"
 		r.remembers(t, "d1", "S1")
 		r.remembers(t, "d2", "S2")
-		require.NoError(t, r.site.host.UpdateRecord("d2", func(to *host.Record) error { to.Forgotten = true; return nil }))
+		require.NoError(t, r.fixture.host.UpdateRecord("d2", func(to *host.Record) error { to.Forgotten = true; return nil }))
 		r.describes("d1", described(isRunning,
 			pending("1", "zero", gone(r.Identity)), pending("2", "verify", other.String()), pending("3", "Discover", gone(r.Identity)),
 			pending("4", "Forget", gone(r.Identity)), pending("5", "zero", r.Identity.String()),
 			scheduled(pending("6", "zero", gone(r.Identity))), pending("7", "EnsureReserved", gone(r.Identity)),
 		), nil)
 		r.ends(t, nil)
-		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.fixture.host))
 		require.Equal(t, []string{"device/d1 1", "device/d1 2", "device/d1 3", "device/d1 4"}, r.endedAttempts(),
 			"there is one worker a host: only its own attempts live")
 	})
@@ -234,25 +234,25 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity)), pending("2", "Discover", gone(r.Identity))), nil)
 		r.ends(t, serviceerror.NewNotFound("no such attempt"))
-		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.fixture.host))
 		require.Len(t, r.endedAttempts(), 2)
 	})
 	t.Run("a workflow that is gone", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", nil, serviceerror.NewNotFound("no such workflow"))
-		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.fixture.host))
 	})
 	t.Run("the server does not take an end", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity))), nil)
 		r.ends(t, away).Once()
-		err := r.EndHostOrphans(t.Context(), r.site.host)
+		err := r.EndHostOrphans(t.Context(), r.fixture.host)
 		require.ErrorIs(t, err, away)
 		require.ErrorContains(t, err, "device/d1")
 		r.ends(t, nil)
-		require.NoError(t, r.EndHostOrphans(t.Context(), r.site.host))
+		require.NoError(t, r.EndHostOrphans(t.Context(), r.fixture.host))
 		require.Len(t, r.endedAttempts(), 2)
 	})
 	t.Run("one of several", func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 		r.describes("d1", nil, away)
 		r.describes("d2", described(isRunning, pending("1", "zero", gone(r.Identity))), nil)
 		r.ends(t, nil)
-		require.ErrorIs(t, r.EndHostOrphans(t.Context(), r.site.host), away)
+		require.ErrorIs(t, r.EndHostOrphans(t.Context(), r.fixture.host), away)
 		require.Equal(t, []string{"device/d2 1"}, r.endedAttempts())
 	})
 	t.Run("the listing", func(t *testing.T) {
@@ -327,10 +327,10 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			r.describes("d1", answer.run, answer.err)
 			var all []hostStartReport
 			r.tells(&all, nil)
-			require.NoError(t, r.ReportHostStart(t.Context(), r.site.host))
+			require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
 			require.Len(t, all, 1)
 			known := &contract.HostDeviceRecord{
-				Enrollment: contract.Enrollment{Name: "d1", Host: r.site.host.Name(), Driver: "double", Settings: map[string]string{"a": "b"}},
+				Enrollment: contract.Enrollment{Name: "d1", Host: r.fixture.host.Name(), Driver: "double", Settings: map[string]string{"a": "b"}},
 				Identity:   record.Identity, Binding: 3, Clean: 4, Seq: 5, Generation: 6,
 			}
 			one := all[0]
@@ -342,18 +342,18 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			require.Equal(t, contract.StartOptions("d1"), one.options)
 			require.Equal(t, contract.WorkflowDeviceLifecycle, one.workflow)
 			require.Equal(t, contract.DeviceInput{Name: "d1", Recovered: known}, one.input)
-			require.Equal(t, record, r.site.record("d1"))
+			require.Equal(t, record, r.fixture.record("d1"))
 		})
 	}
 	t.Run("a workflow that ended by itself was forgotten", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil).Once()
-		require.NoError(t, r.ReportHostStart(t.Context(), r.site.host))
-		record := r.site.record("d1")
+		require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
+		record := r.fixture.record("d1")
 		require.True(t, record.Forgotten)
 		require.EqualValues(t, 5, record.Seq, "the numbers stay")
-		require.NoError(t, r.ReportHostStart(t.Context(), r.site.host), "the forgotten are not asked for")
+		require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host), "the forgotten are not asked for")
 	})
 	t.Run("an error on one does not stop the others", func(t *testing.T) {
 		away := serviceerror.NewUnavailable("connection refused")
@@ -367,7 +367,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		refused := errors.New("refused")
 		var all []hostStartReport
 		r.tells(&all, map[string]error{"device/d2": refused})
-		err := r.ReportHostStart(t.Context(), r.site.host)
+		err := r.ReportHostStart(t.Context(), r.fixture.host)
 		require.ErrorIs(t, err, away)
 		require.ErrorIs(t, err, refused)
 		require.ErrorContains(t, err, "telling d1")
@@ -379,12 +379,12 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.remembers(t, "d2", "S2")
-		corrupt(t, r.site.host.Dir()+"/devices/d1.json")
+		corrupt(t, r.fixture.host.Dir()+"/devices/d1.json")
 		r.describes("d2", described(isRunning), nil)
 		var all []hostStartReport
 		r.tells(&all, nil)
-		require.NoError(t, r.ReportHostStart(t.Context(), r.site.host))
+		require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
 		require.Len(t, all, 1)
-		require.Contains(t, r.site.log.String(), "d1.json cannot be trusted")
+		require.Contains(t, r.fixture.log.String(), "d1.json cannot be trusted")
 	})
 }

@@ -23,7 +23,7 @@ import (
 // D10
 func TestDiscoverAcceptsOtherHardwareOnlyWithReplace(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newTestHost(t)
 	_, err := s.discover(t, s.enrolling("d1"))
 	require.NoError(t, err)
 	s.add("d1", "S2")
@@ -55,13 +55,13 @@ func TestDiscoverAcceptsOtherHardwareOnlyWithReplace(t *testing.T) {
 // D10
 func TestDiscoverAtAnotherSlot(t *testing.T) {
 	t.Parallel()
-	moving := func(s *site) contract.DiscoverInput {
+	moving := func(s *testHost) contract.DiscoverInput {
 		in := s.enrolling("d2")
 		in.Known, in.MovedFrom = s.disk.identity, "d1"
 		return in
 	}
-	enrolled := func(t *testing.T, serial string) *site {
-		s := newSite(t)
+	enrolled := func(t *testing.T, serial string) *testHost {
+		s := newTestHost(t)
 		_, err := s.discover(t, s.enrolling("d1"))
 		require.NoError(t, err)
 		s.add("d2", serial)

@@ -29,7 +29,7 @@ func corrupt(t *testing.T, path string) {
 }
 
 // stopAt runs an attempt whose worker stops while the chunk at offset is written.
-func stopAtOffset(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
+func stopAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
 	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
 		if call == "zero" && at == offset {
@@ -43,7 +43,7 @@ func stopAtOffset(t *testing.T, s *site, server *server, in contract.StepInput, 
 }
 
 // crashAt leaves the journal as a kill -9 does while the chunk at offset is written.
-func crashAtOffset(t *testing.T, s *site, server *server, in contract.StepInput, offset int64) {
+func crashAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
 	var then host.Entry
 	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
@@ -64,7 +64,7 @@ func crashAtOffset(t *testing.T, s *site, server *server, in contract.StepInput,
 }
 
 // firstZero is where a step began to write, -1 if it did not.
-func firstZero(t *testing.T, s *site, server *server, in contract.StepInput) int64 {
+func firstZero(t *testing.T, s *testHost, server *server, in contract.StepInput) int64 {
 	t.Helper()
 	at := int64(-1)
 	s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
@@ -84,7 +84,7 @@ func TestGoesOnFromTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, chunks := range []int64{0, 1, 2} {
 		inBubble(t, "", func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			stopAtOffset(t, s, first(t), s.input("zero"), chunks*steps.Chunk)
 			done := min((chunks+1)*steps.Chunk, diskSize)
 			require.Equal(t, done, s.entry().Offset)
@@ -120,7 +120,7 @@ func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 		{name: "another scheduling of it", in: func(in *contract.StepInput) { in.Seq = 2 }, want: steps.Chunk},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			stopAtOffset(t, s, first(t), s.input("zero"), 0)
 			e := s.entry()
 			if c.stored != nil {
@@ -140,7 +140,7 @@ func TestResumesOnlyWhatCountsTheSameBytes(t *testing.T) {
 func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		for i := range s.hands.Steps {
 			s.hands.Steps[i].Version = 2
@@ -173,7 +173,7 @@ func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 		{name: "before the start", told: func(p *contract.Progress) { p.Offset = -mib }},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			s.disk.durableBefore(steps.Chunk)
 			server, in, p := again(t, 2), s.input("zero"), told
 			if c.told != nil {
@@ -189,7 +189,7 @@ func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 		})
 	}
 	inBubble(t, "an attempt's heartbeat is newer than what the workflow kept", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.durableBefore(2 * steps.Chunk)
 		server, in, older := again(t, 2), s.input("zero"), told
 		in.Resume = &older
@@ -199,7 +199,7 @@ func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 		require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, server, in))
 	})
 	inBubble(t, "the journal is nearer to the device", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server := again(t, 2)
 		further := told
@@ -208,7 +208,7 @@ func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, server, s.input("zero")))
 	})
 	inBubble(t, "a journal of another clean is no lost journal", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server, in := again(t, 2), s.input("zero")
 		in.Clean, in.Seq = "run/2", 2
@@ -222,7 +222,7 @@ func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 func TestACorruptJournalStartsTheStepOver(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "with a heartbeat", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		corrupt(t, s.journalFile("d1"))
@@ -234,7 +234,7 @@ func TestACorruptJournalStartsTheStepOver(t *testing.T) {
 		require.Equal(t, 50*time.Second, s.entry().RunTime, "running time that was told counts (F8)")
 	})
 	inBubble(t, "without", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		corrupt(t, s.journalFile("d1"))
 		require.EqualValues(t, 0, firstZero(t, s, again(t, 2), s.input("zero")))
 	})
@@ -245,7 +245,7 @@ func TestRecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
 	t.Parallel()
 	for _, journal := range []bool{true, false} {
 		inBubble(t, "", func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			if journal {
 				stopAtOffset(t, s, first(t), s.input("zero"), 0)
 			}
@@ -266,7 +266,7 @@ func TestRecordThatCannotBeTrustedNeedsTheOperator(t *testing.T) {
 func TestOnInterruptError(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "after a crash", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
 		crashAtOffset(t, s, first(t), in, steps.Chunk)
@@ -282,14 +282,14 @@ func TestOnInterruptError(t *testing.T) {
 		require.EqualValues(t, 0, firstZero(t, s, first(t), in))
 	})
 	inBubble(t, "not after a graceful stop", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
 		stopAtOffset(t, s, first(t), in, 0)
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
 	})
 	inBubble(t, "not after lost contact", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
 		server := first(t)
@@ -304,7 +304,7 @@ func TestOnInterruptError(t *testing.T) {
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
 	})
 	inBubble(t, "not after a fault that is retried", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
 		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
@@ -318,7 +318,7 @@ func TestOnInterruptError(t *testing.T) {
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in))
 	})
 	inBubble(t, "not after a wait for a slot, however it ends", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.hands.Slots = host.NewFairSemaphore(1)
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
@@ -340,7 +340,7 @@ func errorOf(_ contract.StepResult, err error) error { return err }
 func TestBytesThatACrashRepeatsAreCounted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "one chunk each, the last one less", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		in := s.input("zero")
 		crashAtOffset(t, s, again(t, 1), in, 0)
 		crashAtOffset(t, s, again(t, 2), in, steps.Chunk)
@@ -351,7 +351,7 @@ func TestBytesThatACrashRepeatsAreCounted(t *testing.T) {
 		require.EqualValues(t, diskSize, result.Bytes)
 	})
 	inBubble(t, "a stop costs nothing", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		result, err := s.run(again(t, 2), s.input("zero"))
 		require.NoError(t, err)

@@ -39,8 +39,8 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 2}, out.Counts)
 	slices.SortFunc(l.enrolled, func(a, b contract.EnrollInput) int { return strings.Compare(a.Enrollment.Name, b.Enrollment.Name) })
 	require.Equal(t, []contract.EnrollInput{
-		{Enrollment: contract.Enrollment{Name: l.name(1), Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
-		{Enrollment: contract.Enrollment{Name: ten, Host: l.site.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
+		{Enrollment: contract.Enrollment{Name: l.name(1), Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
+		{Enrollment: contract.Enrollment{Name: ten, Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
 	}, l.enrolled)
 	l.told()
 
@@ -122,7 +122,7 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	held := host.Record{Name: l.name(1), Driver: "double", Address: "0000:01:00.0"}
-	require.NoError(t, l.site.host.SaveRecord(held))
+	require.NoError(t, l.fixture.host.SaveRecord(held))
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
 	out := l.must(contract.ScanInput{})
 	enrolled, hinted, _ := l.told()
@@ -137,10 +137,10 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 	require.Len(t, out.Refused, 1)
-	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"), "told once")
+	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"), "told once")
 
 	held.Forgotten = true
-	require.NoError(t, l.site.host.SaveRecord(held))
+	require.NoError(t, l.fixture.host.SaveRecord(held))
 	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
 	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled)
@@ -154,8 +154,8 @@ func TestDevicesThatAreNotMissing(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	l.remembers(1, true)
-	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d7", Driver: "double", Address: "0000:07:00.0"}))
-	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "d8", Driver: "nvme"}))
+	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "d7", Driver: "double", Address: "0000:07:00.0"}))
+	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "d8", Driver: "nvme"}))
 	out := l.must(contract.ScanInput{})
 	_, hinted, _ := l.told()
 	require.Empty(t, hinted)
@@ -181,8 +181,8 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	require.Equal(t, want, out.Refused)
 	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 1, Refused: 1}, out.Counts)
 	require.Equal(t, map[string]string{l.name(2): "b"}, out.NewDigests)
-	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"))
-	require.Contains(t, l.site.log.String(), l.name(1))
+	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"))
+	require.Contains(t, l.fixture.log.String(), l.name(1))
 	l.told()
 	l.remembers(2, false)
 	l.remembers(1, true) // as a refused enrolment leaves it
@@ -192,7 +192,7 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	require.Empty(t, enrolled)
 	require.Empty(t, asked)
 	require.Equal(t, want, same.Refused)
-	require.Equal(t, 1, strings.Count(l.site.log.String(), "is not enrolled"))
+	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"))
 
 	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
 	enrolled, _, _ = l.told()
@@ -434,8 +434,8 @@ func TestAScanFailsWithItsFinder(t *testing.T) {
 func TestASerialOfAnotherDriversDeviceIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "disk7", Driver: "block", Identity: device.Identity{Serial: "S_7"}}))
-	require.NoError(t, l.site.host.SaveRecord(host.Record{Name: "gone", Driver: "block", Identity: device.Identity{Serial: "S8"}, Forgotten: true}))
+	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "disk7", Driver: "block", Identity: device.Identity{Serial: "S_7"}}))
+	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "gone", Driver: "block", Identity: device.Identity{Serial: "S8"}, Forgotten: true}))
 	seven, eight := drive(1, "a"), drive(2, "b")
 	seven.Serial, eight.Serial = "S 7", "S8"
 	l.eyes.sees(seven, eight)

@@ -63,9 +63,9 @@ func drive(slot int, digest string) hardware.Found {
 // lookout is a site whose driver finds, with what the server would say.
 type scanFixture struct {
 	*activities.HostScanner
-	t    *testing.T
-	site *site
-	eyes *finder
+	t       *testing.T
+	fixture *testHost
+	eyes    *finder
 
 	mu sync.Mutex
 	// answer is that of the enrolment of a device; nil enrols.
@@ -81,8 +81,8 @@ type scanFixture struct {
 
 func newScanFixture(t *testing.T) *scanFixture {
 	t.Helper()
-	s := newSite(t)
-	l := &scanFixture{t: t, site: s, eyes: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
+	s := newTestHost(t)
+	l := &scanFixture{t: t, fixture: s, eyes: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
 	c := &mocks.Client{}
 	l.HostScanner = &activities.HostScanner{
 		Client: c, Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
@@ -139,13 +139,13 @@ func (l *scanFixture) describe(c *mocks.Client) {
 
 // name is that of the drive in a slot.
 func (l *scanFixture) name(slot int) string {
-	return fmt.Sprintf("%s_0000:%02x:00.0", l.site.host.Name(), slot)
+	return fmt.Sprintf("%s_0000:%02x:00.0", l.fixture.host.Name(), slot)
 }
 
 // remembers makes the host remember the drive in a slot.
 func (l *scanFixture) remembers(slot int, forgotten bool) {
 	l.t.Helper()
-	require.NoError(l.t, l.site.host.SaveRecord(host.Record{
+	require.NoError(l.t, l.fixture.host.SaveRecord(host.Record{
 		Name: l.name(slot), Driver: "nvme", Address: drive(slot, "").Address, Forgotten: forgotten,
 		Identity: device.Identity{Serial: fmt.Sprint("S", slot), Size: diskSize},
 	}))
@@ -154,7 +154,7 @@ func (l *scanFixture) remembers(slot int, forgotten bool) {
 // survey is one attempt of one survey.
 func (l *scanFixture) survey(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
 	l.t.Helper()
-	in.Host = l.site.host.Name()
+	in.Host = l.fixture.host.Name()
 	server := first(l.t)
 	env := server.env()
 	for _, b := range before {
@@ -203,7 +203,7 @@ func TestWatchReportsChanges(t *testing.T) {
 		var looks []contract.ScanRequest
 		var fails error
 		c := l.Client.(*mocks.Client)
-		name := l.site.host.Name()
+		name := l.fixture.host.Name()
 		call := c.On("SignalWithStartWorkflow", mock.Anything, "host/"+name, contract.SignalScanNow, mock.Anything,
 			contract.HostScanStartOptions(name), contract.WorkflowHostScan, contract.HostScanInput{Host: name})
 		failing := func(err error) {
@@ -226,7 +226,7 @@ func TestWatchReportsChanges(t *testing.T) {
 		go func() { defer close(ended); l.Watch(ctx, 10*time.Second) }()
 		pass(55 * time.Second)
 		require.Empty(t, looks)
-		require.Equal(t, 1, strings.Count(l.site.log.String(), "away"))
+		require.Equal(t, 1, strings.Count(l.fixture.log.String(), "away"))
 		failing(nil)
 		pass(time.Minute)
 		require.Equal(t, []contract.ScanRequest{{Source: "host start", WorkerStarted: true}}, looks)
@@ -242,7 +242,7 @@ func TestWatchReportsChanges(t *testing.T) {
 		require.Len(t, looks, 3, "a change that could not be told is told later")
 		l.eyes.breaks(errors.New("no sysfs"))
 		pass(time.Minute)
-		require.Contains(t, l.site.log.String(), "no sysfs")
+		require.Contains(t, l.fixture.log.String(), "no sysfs")
 		require.Len(t, looks, 3)
 		stop()
 		<-ended
@@ -255,11 +255,11 @@ func TestWatchReportsChanges(t *testing.T) {
 func TestAnOrphanedScanEnds(t *testing.T) {
 	t.Parallel()
 	r := newRecovery(t)
-	id := "host/" + r.site.host.Name()
+	id := "host/" + r.fixture.host.Name()
 	r.client.On("DescribeWorkflowExecution", mock.Anything, id, "").Return(described(isRunning,
 		pending("3", contract.ActivityScanHost, gone(r.Identity)), pending("4", contract.ActivityScanHost, r.Identity.String()), pending("5", "Other", gone(r.Identity))), nil)
 	r.ends(t, nil)
-	require.NoError(t, r.EndOrphanedScan(t.Context(), r.site.host))
+	require.NoError(t, r.EndOrphanedScan(t.Context(), r.fixture.host))
 	require.Equal(t, []string{id + " 3"}, r.endedAttempts())
 }
 

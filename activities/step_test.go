@@ -17,7 +17,7 @@ import (
 
 // traced runs one step and tells, call by call, what the device was asked and what
 // the journal said at that moment.
-func traced(t *testing.T, s *site, server *server, in contract.StepInput) []string {
+func traced(t *testing.T, s *testHost, server *server, in contract.StepInput) []string {
 	t.Helper()
 	var lines []string
 	s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
@@ -40,7 +40,7 @@ func traced(t *testing.T, s *site, server *server, in contract.StepInput) []stri
 func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		require.Equal(t, []string{
 			"open 0: nothing",
 			"zero 0: working at 0", "flush 0: working at 0",
@@ -53,7 +53,7 @@ func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 		require.NoError(t, freed(s, "S1"))
 	})
 	inBubble(t, "verify", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.durableBefore(diskSize)
 		require.Equal(t, []string{
 			"open 0: nothing",
@@ -66,7 +66,7 @@ func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 }
 
 // freed says that the fence is free and takes nothing.
-func freed(s *site, serial string) error {
+func freed(s *testHost, serial string) error {
 	synctest.Wait()
 	f, err := s.host.TryFence(serial)
 	if err != nil {
@@ -79,7 +79,7 @@ func freed(s *site, serial string) error {
 func TestJournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "in mid-step", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		var during host.Entry
 		s.disk.steppingIn(func(call string, offset int64, _ context.Context) (err error) {
@@ -106,7 +106,7 @@ func TestJournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		require.NoError(t, s.host.SaveRecord(host.Record{Name: "d1", Driver: "double", Binding: 5, Clean: 1, Seq: 4, Identity: s.disk.identity}))
 		var before host.Record
 		s.disk.steppingIn(func(call string, _ int64, _ context.Context) (err error) {
@@ -125,7 +125,7 @@ func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 		require.EqualValues(t, 11, before.Generation)
 	})
 	inBubble(t, "a record that was lost", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		_, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
 		r, found, err := s.host.LoadRecord("d1")
@@ -141,7 +141,7 @@ func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 func TestHeartbeatsCarryProgress(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		server := first(t)
 		in := s.input("zero")
@@ -158,7 +158,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		}, all[:3], "the last offset is told by the result")
 	})
 	inBubble(t, "what was told before is told until more is known", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		f, err := s.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		server := again(t, 2)
@@ -180,7 +180,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 func TestAResultIsRecorded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		result, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestAResultIsRecorded(t *testing.T) {
 		require.JSONEq(t, fmt.Sprintf(`{"step":"zero","bytes":%d,"method":"double","run_time":%d}`, diskSize, 30*time.Second), string(e.Result))
 	})
 	inBubble(t, "verify", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.durableBefore(diskSize)
 		result, err := s.run(first(t), s.input("verify"))
 		require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestAResultIsRecorded(t *testing.T) {
 func TestAFinishedStepIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero", func(t *testing.T) {
-		s := newSite(t)
+		s := newTestHost(t)
 		s.disk.takes = time.Second
 		before, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestSupersededNeverOpensTheDevice(t *testing.T) {
 		{name: "a later scheduling", seq: 6, attempt: 1},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			e := stored
 			if c.stored != nil {
 				c.stored(&e)
@@ -266,7 +266,7 @@ func TestSupersededEvenWhereTheJournalIsGone(t *testing.T) {
 		corrupt bool
 	}{{"gone", false}, {"corrupt", true}} {
 		inBubble(t, c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			require.NoError(t, s.host.SaveRecord(host.Record{Name: "d1", Driver: "double", Seq: 5}))
 			if c.corrupt {
 				corrupt(t, s.journalFile("d1"))
@@ -287,7 +287,7 @@ func TestAnotherVersionIsPlannedAgain(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{0, 2} {
 		inBubble(t, fmt.Sprint(version), func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			in := s.input("zero")
 			in.Version = version
 			_, err := s.run(first(t), in)
@@ -309,7 +309,7 @@ func TestAnotherHostOrDriverIsRefused(t *testing.T) {
 		{"driver", func(in *contract.StepInput) { in.Enrollment.Driver = "nvme" }, device.CodeUnknownDriver},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestHost(t)
 			in := s.input("zero")
 			c.change(&in)
 			_, err := s.run(first(t), in)

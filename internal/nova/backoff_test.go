@@ -14,7 +14,7 @@ import (
 func TestBeginningsAreSpaced(t *testing.T) {
 	for name, fails := range map[string]bool{"it fails": true, "the consumer is cancelled": false} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestQueue(t)
 			s.novaRuns()
 			var h heard
 			l := s.listener(h.handle)

@@ -23,7 +23,7 @@ import (
 //
 // S0.29
 func TestDeletedInstanceIsHeard(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	s.exchange = "nova"
 	p := s.novaRuns()
 	var h heard
@@ -54,7 +54,7 @@ func TestDeletedInstanceIsHeard(t *testing.T) {
 func TestNovaIsNeverRefused(t *testing.T) {
 	for name, listenerFirst := range map[string]bool{"Nova first": false, "listener first": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
+			s := newTestQueue(t)
 			var h heard
 			l := s.listener(h.handle)
 			if listenerFirst {
@@ -105,7 +105,7 @@ func TestNovaIsNeverRefused(t *testing.T) {
 
 // TestADurableExchangeServesToo: an operator may have set amqp_durable_queues.
 func TestADurableExchangeServesToo(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	ch := s.channel()
 	require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", true, false, false, false, nil))
 	var h heard
@@ -116,7 +116,7 @@ func TestADurableExchangeServesToo(t *testing.T) {
 
 // TestABrokerThatDiedForgotTheBindings: kill -9, and a new one on the same disk.
 func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
@@ -149,7 +149,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 
 // TestAHandlerThatFailsGetsItAgain, later, and not in a hot loop.
 func TestAHandlerThatFailsGetsItAgain(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	var calls []time.Time
@@ -182,7 +182,7 @@ func TestAHandlerThatFailsGetsItAgain(t *testing.T) {
 
 // TestACrashBeforeTheAckLosesNothing: the process dies in its Handle.
 func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 
 // TestWhatComesWhileWeAreAwayWaits, in batches of at most prefetch.
 func TestWhatComesWhileWeAreAwayWaits(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	stop := s.listen(s.listener(h.handle))
@@ -247,7 +247,7 @@ func TestWhatComesWhileWeAreAwayWaits(t *testing.T) {
 
 // TestTwoListenersShare: each notification goes to one of them.
 func TestTwoListenersShare(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var a, b heard
 	la, lb := s.listener(a.handle), s.listener(b.handle)
@@ -269,7 +269,7 @@ func TestTwoListenersShare(t *testing.T) {
 
 // TestPoisonIsDropped: told once a kind, counted, and never in the way.
 func TestPoisonIsDropped(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
@@ -299,7 +299,7 @@ func TestPoisonIsDropped(t *testing.T) {
 
 // TestWhatSaysNothingOfDevicesIsIgnored, of a real Notifier's too.
 func TestWhatSaysNothingOfDevicesIsIgnored(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
@@ -318,7 +318,7 @@ func TestWhatSaysNothingOfDevicesIsIgnored(t *testing.T) {
 
 // TestBindingsThatWereLost: someone deletes Nova's exchange, and Nova makes it anew.
 func TestBindingsThatWereLost(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
@@ -336,7 +336,7 @@ func TestBindingsThatWereLost(t *testing.T) {
 
 // TestAQueueThatWasDeleted is there again.
 func TestAQueueThatWasDeleted(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
@@ -351,7 +351,7 @@ func TestAQueueThatWasDeleted(t *testing.T) {
 
 // TestTheQueueFillsNoBroker: it is bounded, and goes when nobody comes.
 func TestTheQueueFillsNoBroker(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
@@ -369,7 +369,7 @@ func TestTheQueueFillsNoBroker(t *testing.T) {
 	require.Len(t, h.all(), 5)
 	require.Equal(t, ids[7], h.all()[0].Instance, "the oldest are dropped")
 
-	abandoned := newSite(t)
+	abandoned := newTestQueue(t)
 	abandoned.exchange = s.exchange
 	l = abandoned.listener(h.handle)
 	l.Expires = 500 * time.Millisecond
@@ -388,7 +388,7 @@ func refused(err error, code int) bool {
 
 // TestAQueueWithOtherLimitsServesToo: another release of ours declared it.
 func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	_, err := s.channel().QueueDeclare(s.queue, true, false, false, false, nil)
 	require.NoError(t, err)
@@ -402,7 +402,7 @@ func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
 
 // TestBrokersAndTLS: the first two are not there, the third speaks TLS.
 func TestBrokersAndTLS(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)
@@ -422,7 +422,7 @@ func TestBrokersAndTLS(t *testing.T) {
 
 // TestWrongPassword: it may be put right, so it is told and tried again.
 func TestWrongPassword(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	l := s.listener(func(context.Context, []nova.Event) error { return nil })
 	l.URL = strings.Replace(s.broker.URL(), "guest:guest", "burnish:mistaken", 1)
 	s.run(l)
@@ -433,7 +433,7 @@ func TestWrongPassword(t *testing.T) {
 // TestRightsThatAreEnough: those that docs/openstack.md gives a user of Burnish's own, and
 // the limits that it gives to Nova's own queues.
 func TestRightsThatAreEnough(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	user, own := s.queue, "^"+s.queue+"$"
 	require.NoError(t, s.broker.Control("add_user", user, "secret"))
@@ -470,7 +470,7 @@ func TestSettingsThatNeverWork(t *testing.T) {
 
 // TestTheEndIsNotHeldUp by a broker that hangs, nor by one that is not there.
 func TestTheEndIsNotHeldUp(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	s.novaRuns()
 	var called atomic.Bool
 	l := s.listener(func(context.Context, []nova.Event) error { called.Store(true); return nil })

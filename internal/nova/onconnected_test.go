@@ -14,7 +14,7 @@ import (
 
 // TestBeginningThatFailsIsBegunAgain: nothing is taken from the queue before it worked.
 func TestBeginningThatFailsIsBegunAgain(t *testing.T) {
-	s := newSite(t)
+	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
 	l := s.listener(h.handle)

@@ -115,7 +115,7 @@ func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
 // runSample runs the sample as an operator does. Its cleaning command notes the name that
 // it was given, and fails, or waits, as long as there is a file of that name: flags are
 // those that are there from the start.
-func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *testlog.Log) {
+func runSample(t *testing.T, s *testQueue, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *testlog.Log) {
 	t.Helper()
 	dir, out, _ = startSample(t, s, d.serve(t), poll, flags...)
 	return dir, out
@@ -123,7 +123,7 @@ func runSample(t *testing.T, s *site, d *oneDevice, poll time.Duration, flags ..
 
 // startSample is runSample for any Placement; again kills it, and starts another in its
 // place.
-func startSample(t *testing.T, s *site, placement string, poll time.Duration, flags ...string) (dir string, out *testlog.Log, again func()) {
+func startSample(t *testing.T, s *testQueue, placement string, poll time.Duration, flags ...string) (dir string, out *testlog.Log, again func()) {
 	t.Helper()
 	dir, out = t.TempDir(), &testlog.Log{}
 	write := func(name, text string, mode os.FileMode) string {
@@ -167,12 +167,12 @@ func cleaned(dir string) []string {
 	return strings.Fields(string(text))
 }
 
-func needsSample(t *testing.T) *site {
+func needsSample(t *testing.T) *testQueue {
 	t.Helper()
 	if _, err := os.Stat("/usr/lib/python3/dist-packages/keystoneauth1"); err != nil {
 		t.Skip("no keystoneauth1 (package python3-keystoneauth1)")
 	}
-	s := newSite(t)
+	s := newTestQueue(t)
 	s.exchange = "nova" // the sample knows no other
 	return s
 }

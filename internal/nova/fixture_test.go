@@ -88,8 +88,8 @@ func theBroker(t *testing.T) *messagebus.Broker {
 	return shared.broker
 }
 
-// site is a test's own corner of the broker.
-type site struct {
+// testQueue is an exchange and a queue of one test on the shared broker.
+type testQueue struct {
 	t        *testing.T
 	broker   *messagebus.Broker
 	exchange string
@@ -97,20 +97,20 @@ type site struct {
 	log      *testlog.Log
 }
 
-func newSite(t *testing.T) *site {
+func newTestQueue(t *testing.T) *testQueue {
 	name := uuid.NewString()[:8]
-	return &site{t: t, broker: theBroker(t), exchange: "nova-" + name, queue: "burnish-" + name, log: &testlog.Log{}}
+	return &testQueue{t: t, broker: theBroker(t), exchange: "nova-" + name, queue: "burnish-" + name, log: &testlog.Log{}}
 }
 
 // novaRuns is a producer that has said something, so that its exchange is there.
-func (s *site) novaRuns() *messagebus.Producer {
+func (s *testQueue) novaRuns() *messagebus.Producer {
 	s.t.Helper()
 	p := s.producer()
 	require.NoError(s.t, p.Send(messagebus.Instance("instance.power_on.end", uuid.NewString(), "h1")))
 	return p
 }
 
-func (s *site) producer() *messagebus.Producer {
+func (s *testQueue) producer() *messagebus.Producer {
 	s.t.Helper()
 	p, err := messagebus.StartProducer(s.t.TempDir(), s.broker.TransportURL(), s.exchange, "versioned_notifications")
 	require.NoError(s.t, err)
@@ -119,7 +119,7 @@ func (s *site) producer() *messagebus.Producer {
 }
 
 // channel is a client of its own, beside listeners and producers.
-func (s *site) channel() *amqp.Channel {
+func (s *testQueue) channel() *amqp.Channel {
 	s.t.Helper()
 	conn, err := amqp.Dial(s.broker.URL())
 	require.NoError(s.t, err)
@@ -134,14 +134,14 @@ func (s *site) channel() *amqp.Channel {
 }
 
 // publish sends bodies as they are.
-func (s *site) publish(ch *amqp.Channel, bodies ...[]byte) {
+func (s *testQueue) publish(ch *amqp.Channel, bodies ...[]byte) {
 	s.t.Helper()
 	for _, one := range bodies {
 		require.NoError(s.t, ch.Publish(s.exchange, "versioned_notifications.info", false, false, amqp.Publishing{Body: one}))
 	}
 }
 
-func (s *site) listener(handle func(context.Context, []nova.Event) error) *nova.Listener {
+func (s *testQueue) listener(handle func(context.Context, []nova.Event) error) *nova.Listener {
 	return &nova.Listener{
 		URL: s.broker.URL(), Exchange: s.exchange, Queue: s.queue, Handle: handle, Pause: 50 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
@@ -149,7 +149,7 @@ func (s *site) listener(handle func(context.Context, []nova.Event) error) *nova.
 }
 
 // run starts a listener, and gives back what stops it and waits for its end.
-func (s *site) run(l *nova.Listener) (stop func()) {
+func (s *testQueue) run(l *nova.Listener) (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -168,14 +168,14 @@ func (s *site) run(l *nova.Listener) (stop func()) {
 }
 
 // listen runs a listener until it is connected.
-func (s *site) listen(l *nova.Listener) (stop func()) {
+func (s *testQueue) listen(l *nova.Listener) (stop func()) {
 	s.t.Helper()
 	stop = s.run(l)
 	s.connected(l)
 	return stop
 }
 
-func (s *site) connected(l *nova.Listener) {
+func (s *testQueue) connected(l *nova.Listener) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return l.Counts().Connected }, soon, 5*time.Millisecond, "log: %s", s.log)
 }
