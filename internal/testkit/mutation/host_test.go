@@ -26,7 +26,7 @@ var hostMutations = []mutation{
 	{
 		rule: "F3", name: "lost contact to the server is never reported as cancelled",
 		file: "activities/step.go",
-		old:  `return retryNow(device.CodeLostContact, "contact to the server was lost")`,
+		old:  `return retryNow(device.CodeServerUnreachable, "contact to the server was lost")`,
 		new:  `return temporal.NewCanceledError()`,
 		pkg:  "./activities", run: "cites F3",
 	},
