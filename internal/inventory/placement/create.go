@@ -74,13 +74,13 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 	})
 	if errors.Is(err, errDuplicate) {
 		// Made between the look and now. Who has it is seen the next time.
-		s.names.drop()
+		s.cache.dropNames()
 		return inventory.Conflict(p.UUID, 0)
 	}
 	if err != nil {
 		return err
 	}
-	s.names.add(namedProvider{made.UUID, made.Name})
+	s.cache.addName(namedProvider{made.UUID, made.Name})
 	generation, err := s.setTraits(ctx, p.UUID, int64(made.Generation), known)
 	if err != nil {
 		return err
@@ -315,7 +315,7 @@ func (s *Store) Delete(ctx context.Context, uuid string) error {
 	})
 	switch {
 	case err == nil:
-		s.forget(uuid)
+		s.cache.forget(uuid)
 		return nil
 	case isCode(err, device.CodeNoProvider):
 		return nil

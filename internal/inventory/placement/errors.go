@@ -67,7 +67,7 @@ func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 			fmt.Sprintf("OpenStack refuses Burnish's credentials (%d): %s", said.status, said.detail),
 			"mend the OS_* variables or clouds.yaml, or give the user the role that Placement asks for (admin)")
 	case said.status == http.StatusNotFound && said.fromPlacement && what.uuid != "" && strings.Contains(said.detail, what.uuid):
-		s.forget(what.uuid)
+		s.cache.forget(what.uuid)
 		return inventory.NoProvider(what.uuid)
 	case said.status == http.StatusNotFound, said.status == http.StatusTooManyRequests,
 		said.status == http.StatusRequestTimeout, said.status >= http.StatusInternalServerError:

@@ -56,7 +56,7 @@ func (s *Store) listNovaOnHosts(ctx context.Context, hosts []string) ([]resource
 	}
 	var all []resourceproviders.ResourceProvider
 	for _, host := range hosts {
-		trees := s.index.trees(strings.ToLower(host))
+		trees := s.cache.rootsOf(strings.ToLower(host))
 		if len(trees) == 0 {
 			return s.listNova(ctx, "")
 		}
@@ -141,7 +141,7 @@ type row struct {
 func (v *listing) add(p resourceproviders.ResourceProvider, name, host string) {
 	r := &row{listedGeneration: int64(p.Generation)}
 	r.UUID, r.Name, r.Device, r.Host = p.UUID, p.Name, name, host
-	r.inventory, r.current = v.store.memory.at(p.UUID, r.listedGeneration)
+	r.inventory, r.current = v.store.cache.inventory(p.UUID, r.listedGeneration)
 	v.rows = append(v.rows, r)
 }
 
@@ -320,7 +320,7 @@ func (v *listing) readUsage(ctx context.Context, r *row) (inventory.Usage, error
 		if r.current && r.inventory.generation == u.Generation {
 			return u, nil
 		}
-		if known, ok := v.store.memory.at(r.UUID, u.Generation); ok {
+		if known, ok := v.store.cache.inventory(r.UUID, u.Generation); ok {
 			r.inventory, r.current = known, true
 			return u, nil
 		}

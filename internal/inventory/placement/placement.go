@@ -83,9 +83,7 @@ type Store struct {
 	conn    *connection
 	warned  map[string]bool // what was told once
 
-	memory inventoryCache
-	index  providerIndex
-	names  nameCache
+	cache *cache
 }
 
 // connection is a client that Placement's versions were checked through.
@@ -109,9 +107,7 @@ func Open(ctx context.Context, settings Settings) (*Store, error) {
 		log: settings.Log, timeout: settings.Timeout,
 		novaHosts: map[string]string{}, traits: maps.Clone(settings.Traits),
 		dialing: make(chan struct{}, 1), warned: map[string]bool{},
-		memory: inventoryCache{by: map[string]cachedInventory{}},
-		index:  providerIndex{turn: make(chan struct{}, 1), gone: map[string]int64{}, roots: map[string][]string{}},
-		names:  nameCache{turn: make(chan struct{}, 1)},
+		cache: newCache(),
 	}
 	for nova, ours := range settings.NovaHosts {
 		s.novaHosts[strings.ToLower(nova)] = strings.ToLower(ours)

@@ -132,7 +132,7 @@ func (s *Store) readInventory(ctx context.Context, uuid string) (cachedInventory
 	one := cachedInventory{generation: found.generation}
 	for _, one = range found.records {
 	}
-	s.memory.keep(uuid, one)
+	s.cache.keep(uuid, one)
 	return one, nil
 }
 
@@ -184,7 +184,7 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
 	}
-	known, ok := s.memory.at(uuid, generation)
+	known, ok := s.cache.inventory(uuid, generation)
 	if !ok || known.class == "" {
 		var err error
 		if known, err = s.readInventory(ctx, uuid); err != nil {
@@ -221,15 +221,9 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		}
 		// Whether the write took effect is not always known, what was read is old
 		// news in any case.
-		s.memory.drop(uuid)
+		s.cache.dropInventory(uuid)
 		return inventory.Reservation{}, err
 	}
-	s.memory.keep(uuid, written)
+	s.cache.keep(uuid, written)
 	return written.reservation(), nil
-}
-
-// forget takes a provider that is not there out of all that is remembered.
-func (s *Store) forget(uuid string) {
-	s.memory.drop(uuid)
-	s.index.forget(uuid)
 }

@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sync"
 
 	"burnish/internal/inventory"
 )
 
-// seen is a provider's inventory as it was read, or written, at one generation. It
-// is true for as long as that is the present one.
+// cachedInventory is a provider's inventory as it was read, or written, at one
+// generation. It is true for as long as that is the provider's present one.
 type cachedInventory struct {
 	generation      int64
 	class           string
@@ -44,8 +43,8 @@ func (b body) ToResourceProviderUpdateInventoriesMap() (map[string]any, error) {
 // ToResourceProviderUpdateTraitsMap is gophercloud's.
 func (b body) ToResourceProviderUpdateTraitsMap() (map[string]any, error) { return b, nil }
 
-// record reads one inventory's fields. What is missing is an error, never 0: a
-// reserved that was not said must not look like a device that is free.
+// record reads one inventory's fields. A missing field is an error, never 0: without
+// reserved, the device must not look free.
 func record(class string, generation int64, fields map[string]any) (cachedInventory, error) {
 	s := cachedInventory{generation: generation, class: class, fields: fields}
 	for name, into := range map[string]*int{"total": &s.total, "reserved": &s.reserved} {
@@ -68,39 +67,4 @@ func record(class string, generation int64, fields map[string]any) (cachedInvent
 		s.ratio = v
 	}
 	return s, nil
-}
-
-// memory is what was last read or written of each provider's inventory.
-type inventoryCache struct {
-	mu sync.Mutex
-	by map[string]cachedInventory
-}
-
-// keep remembers what was read last, also where its generation is lower: Placement's
-// database may have been put back to an earlier time.
-func (m *inventoryCache) keep(uuid string, s cachedInventory) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.by[uuid] = s
-}
-
-// at gives what is known of the provider at exactly this generation.
-func (m *inventoryCache) at(uuid string, generation int64) (cachedInventory, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s, ok := m.by[uuid]
-	return s, ok && s.generation == generation
-}
-
-// class gives the class that the provider last had, "" if unknown.
-func (m *inventoryCache) class(uuid string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.by[uuid].class
-}
-
-func (m *inventoryCache) drop(uuid string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.by, uuid)
 }

@@ -3,11 +3,8 @@ package placement
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
@@ -38,37 +35,23 @@ func (s *Store) deviceOf(provider string) novaDevice {
 	return novaDevice{name: host + lower[at:], host: host}
 }
 
-// index finds foreign providers by their devices.
-type providerIndex struct {
-	turn chan struct{} // held by who reads the list
-
-	mu      sync.Mutex
-	started int64 // how many lists were begun
-	done    int64 // the number of the last list that is in here
-	devices map[string][]namedProvider
-	// gone are providers that were not there, with the number of lists begun by then:
-	// a list that was under way may show them still.
-	gone  map[string]int64
-	roots map[string][]string // the root providers of a host
-}
-
 // Find is inventory.NovaProviders's. A device that is not in the list of before costs a
 // new one; callers who wait at the same time share it.
 func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, error) {
 	name = strings.ToLower(name)
-	found, since := s.index.find(name)
+	found, since := s.cache.byDevice(name)
 	if len(found) != 1 {
 		if err := s.refresh(ctx, since); err != nil {
 			return inventory.Provider{}, err
 		}
-		found, _ = s.index.find(name)
+		found, _ = s.cache.byDevice(name)
 	}
 	switch len(found) {
 	case 0:
 		return inventory.Provider{}, inventory.NoProvider("of the one-time-use device " + name)
 	case 1:
 		p := found[0]
-		return inventory.Provider{UUID: p.uuid, Name: p.name, Class: s.memory.class(p.uuid)}, nil
+		return inventory.Provider{UUID: p.uuid, Name: p.name, Class: s.cache.class(p.uuid)}, nil
 	default:
 		return inventory.Provider{}, inventory.Invalid(
 			fmt.Sprintf("providers %s (%s) and %s (%s) are both for device %s", found[0].uuid, found[0].name, found[1].uuid, found[1].name, name),
@@ -76,26 +59,19 @@ func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, erro
 	}
 }
 
-// refresh reads the list anew, unless one that began after the number since is
-// there by the time that it is this caller's turn.
+// refresh reads the list of Nova's providers again, unless one that began after the
+// list with this number is there by the time that it is the caller's turn.
 func (s *Store) refresh(ctx context.Context, since int64) error {
-	select {
-	case s.index.turn <- struct{}{}:
-	case <-ctx.Done():
-		return unavailable(ctx, ctx.Err())
-	}
-	defer func() { <-s.index.turn }()
-	if s.index.newer(since) {
-		return nil
-	}
-	_, err := s.listNova(ctx, "")
-	return err
+	return s.readOnce(ctx, func() bool { return s.cache.devicesAfter(since) }, func() error {
+		_, err := s.listNova(ctx, "")
+		return err
+	})
 }
 
 // foreign lists the one-time-use providers that are not ours, all, which the index
 // is then made of, or those of the tree that a provider is in.
 func (s *Store) listNova(ctx context.Context, inTree string) ([]resourceproviders.ResourceProvider, error) {
-	number := s.index.begin()
+	number := s.cache.beginList()
 	bearing, own := s.trait(OneTimeUse), s.trait(OwnTrait)
 	all, err := s.list(ctx, bearing+",!"+own, inTree)
 	if unknownTrait(err, own) && !unknownTrait(err, bearing) {
@@ -111,7 +87,7 @@ func (s *Store) listNova(ctx context.Context, inTree string) ([]resourceprovider
 		return nil, err
 	}
 	if inTree == "" {
-		s.index.fill(number, s, all)
+		s.cache.fillDevices(number, all, s.deviceOf)
 	}
 	return all, nil
 }
@@ -138,68 +114,4 @@ func (s *Store) list(ctx context.Context, required, inTree string) ([]resourcepr
 		return nil, err
 	}
 	return *answer.Providers, nil
-}
-
-// find gives a device's providers, and the number of lists begun so far.
-func (x *providerIndex) find(name string) ([]namedProvider, int64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.devices[name]), x.started
-}
-
-func (x *providerIndex) newer(than int64) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.done > than
-}
-
-func (x *providerIndex) begin() int64 {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.started++
-	return x.started
-}
-
-// fill puts a whole list in, unless a later one is there.
-func (x *providerIndex) fill(number int64, s *Store, all []resourceproviders.ResourceProvider) {
-	devices, roots := map[string][]namedProvider{}, map[string][]string{}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if number < x.done {
-		return
-	}
-	for _, p := range all {
-		if since, gone := x.gone[p.UUID]; gone && number <= since {
-			continue
-		}
-		d := s.deviceOf(p.Name)
-		devices[d.name] = append(devices[d.name], namedProvider{p.UUID, p.Name})
-		if d.host != "" && p.RootProviderUUID != "" && !slices.Contains(roots[d.host], p.RootProviderUUID) {
-			roots[d.host] = append(roots[d.host], p.RootProviderUUID)
-		}
-	}
-	x.devices, x.roots, x.done = devices, roots, number
-	maps.DeleteFunc(x.gone, func(_ string, since int64) bool { return since < number })
-}
-
-// forget notes that a provider is not there.
-func (x *providerIndex) forget(uuid string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.gone[uuid] = x.started
-	for name, providers := range x.devices {
-		left := slices.DeleteFunc(slices.Clone(providers), func(p namedProvider) bool { return p.uuid == uuid })
-		if len(left) == 0 {
-			delete(x.devices, name)
-		} else if len(left) < len(providers) {
-			x.devices[name] = left
-		}
-	}
-}
-
-// trees gives the root providers of a host, none where they are not known.
-func (x *providerIndex) trees(host string) []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.roots[host])
 }
