@@ -3,27 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"burnish/internal/clean"
 	"burnish/internal/device"
+	"burnish/internal/yamlfile"
 )
-
-// policyFile is the form of the file that BURNISH_POLICY names. Empty values are nil.
-type policyFile struct {
-	Priorities map[string]*float64 `yaml:"priorities"`
-	NVMe       map[string]ast.Node `yaml:"nvme"`
-	Wear       map[string]ast.Node `yaml:"wear"`
-}
 
 // policyKey is a key of the section nvme or wear.
 type policyKey struct {
@@ -54,73 +41,76 @@ func LoadPolicy(file string) (clean.Policy, error) {
 }
 
 // readPolicy sets what the file says of cleans. The error has one line for each value
-// that is wrong, with its position in the file, unless the form of the file itself is
-// wrong. It does not check the priorities against the steps.
+// that is wrong, with its line in the file. It does not check the priorities against
+// the steps.
 func readPolicy(path string, policy *clean.Policy) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	var file policyFile
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
-		return fmt.Errorf("%s: %s", path, firstLine(err))
+	r := &yamlfile.Reader{}
+	given := map[string]yamlfile.Node{}
+	for section, node := range r.Mapping(r.Parse(text), "the policy", "priorities", "nvme", "wear") {
+		given[section] = node
+		if section == "priorities" {
+			readPriorities(r, node, policy)
+			continue
+		}
+		var known []string
+		for _, key := range policyKeys(policy) {
+			if key.section == section {
+				known = append(known, key.name)
+			}
+		}
+		for name, value := range r.Mapping(node, section, known...) {
+			given[section+"."+name] = value
+		}
 	}
-	tree, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	for _, key := range policyKeys(policy) {
+		node, ok := given[key.section+"."+key.name]
+		if !ok {
+			continue
+		}
+		before, value := len(r.Problems()), ""
+		if !node.Nothing() {
+			value = r.Scalar(node, key.name)
+		}
+		switch {
+		case len(r.Problems()) > before:
+		case value == "":
+			r.Problem(node, "%s has no value; leave it out for %s", key.name, key.byDefault)
+		default:
+			if err := key.set(value); err != nil {
+				r.Problem(node, "%s: %s", key.name, err)
+			}
+		}
 	}
-	if len(tree.Docs) > 1 { // the decoder ignores it
-		return fmt.Errorf("%s: [%d:1] a second document begins; one is wanted", path, tree.Docs[1].Start.Position.Line)
+	if err := policy.NVMe.Validate(); err != nil {
+		at := given["nvme"]
+		var which *clean.PolicyError
+		if errors.As(err, &which) {
+			at = given["nvme."+which.Key]
+		}
+		r.Problem(at, "%s", err)
 	}
 	var wrong []error
-	complain := func(key, format string, args ...any) {
-		wrong = append(wrong, fmt.Errorf("%s%s: %s", path, positionOf(tree, key), fmt.Sprintf(format, args...)))
+	for _, problem := range r.Problems() {
+		wrong = append(wrong, fmt.Errorf("%s: %s", path, problem))
 	}
-	for _, step := range slices.Sorted(maps.Keys(file.Priorities)) {
-		priority := file.Priorities[step]
-		if priority == nil { // it must not count as 0, which switches the step off
-			complain("priorities.'"+step+"'", "%s has no priority; 0 switches a step off", step)
+	return errors.Join(wrong...)
+}
+
+func readPriorities(r *yamlfile.Reader, node yamlfile.Node, policy *clean.Policy) {
+	for step, value := range r.Mapping(node, "priorities") {
+		if value.Nothing() { // it must not count as 0, which switches the step off
+			r.Problem(value, "%s has no priority; 0 switches a step off", step)
 			continue
 		}
 		if policy.Priorities == nil {
 			policy.Priorities = map[string]float64{}
 		}
-		policy.Priorities[step] = *priority
+		policy.Priorities[step] = r.Number(value, "the priority of "+step)
 	}
-	sections := map[string]map[string]ast.Node{"nvme": file.NVMe, "wear": file.Wear}
-	for _, key := range policyKeys(policy) {
-		node, given := sections[key.section][key.name]
-		delete(sections[key.section], key.name)
-		if !given {
-			continue
-		}
-		at, value := key.section+"."+key.name, ""
-		if node != nil {
-			if err := yaml.NodeToValue(node, &value); err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %s", path, firstLine(err)))
-				continue
-			}
-		}
-		if value == "" {
-			complain(at, "%s has no value; leave it out for %s", key.name, key.byDefault)
-		} else if err := key.set(value); err != nil {
-			complain(at, "%s: %s", key.name, err)
-		}
-	}
-	for _, section := range slices.Sorted(maps.Keys(sections)) {
-		for _, name := range slices.Sorted(maps.Keys(sections[section])) {
-			complain(section+".'"+name+"'", "unknown field %q", name)
-		}
-	}
-	if err := policy.NVMe.Validate(); err != nil {
-		at := "nvme"
-		var which *clean.PolicyError
-		if errors.As(err, &which) {
-			at += "." + which.Key
-		}
-		complain(at, "%s", err)
-	}
-	return errors.Join(wrong...)
 }
 
 func text[T ~string](into *T) func(string) error {
@@ -150,23 +140,4 @@ func percent(into *int, limit int) func(string) error {
 		*into = n
 		return nil
 	}
-}
-
-func firstLine(err error) string {
-	return strings.SplitN(yaml.FormatError(err, false, false), "\n", 2)[0]
-}
-
-// positionOf gives the position of a key's value, as ": [line:column]", or "" where the
-// file does not have the key.
-func positionOf(tree *ast.File, key string) string {
-	path, err := yaml.PathString("$." + key)
-	if err != nil {
-		return ""
-	}
-	node, err := path.FilterFile(tree)
-	if err != nil || node == nil {
-		return ""
-	}
-	at := node.GetToken().Position
-	return fmt.Sprintf(": [%d:%d]", at.Line, at.Column)
 }

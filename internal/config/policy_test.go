@@ -39,23 +39,23 @@ func TestTheErasePolicyOfAFile(t *testing.T) {
 // S2.23
 func TestAnErasePolicyThatIsNoneIsRefusedAtLoad(t *testing.T) {
 	for name, tt := range map[string]struct{ text, line, says string }{
-		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "[3:19]", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
-		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "[3:17]", `clear_action: "shred" is none of auto, sanitize, zero`},
-		"no such strategy":    {"nvme: {clear_strategy: overwrite}\n", "[1:24]", `clear_strategy: "overwrite" is none of auto, crypto, block`},
-		"no such key":         {"nvme:\n  clear_acton: zero\n", "[2:16]", `unknown field "clear_acton"`},
-		"a key twice":         {"nvme:\n  clear_action: zero\n  clear_action: auto\n", "[3:3]", "already defined"},
-		"a word for it all":   {"nvme: zero\n", "[1:7]", "string"},
-		"a list":              {"nvme:\n  clear_action: [zero]\n", "[2:17]", "cannot unmarshal"},
-		"an action of no one": {"nvme:\n  clear_action:\n", "[2:", "clear_action has no value; leave it out for auto"},
-		"an empty strategy":   {"nvme:\n  clear_strategy: \"\"\n", "[2:19]", "clear_strategy has no value"},
-		"null":                {"nvme: {clear_action: null}\n", "[1:22]", "clear_action has no value"},
-		"no duration":         {"nvme:\n  sanitize_stall: soon\n", "[2:19]", `sanitize_stall: "soon" is not a positive duration such as 10m`},
-		"a stall of nothing":  {"nvme:\n  sanitize_stall: 0s\n", "[2:19]", "is not a positive duration"},
-		"an empty stall":      {"nvme:\n  sanitize_stall:\n", "[2:", "leave it out for 10m"},
-		"wear over 255":       {"wear:\n  percent_used: 256\n", "[2:17]", "percent_used: 256 is not within 1 to 255 percent"},
-		"wear of nothing":     {"wear: {percent_used: 0}\n", "[1:22]", "is not within 1 to 255"},
-		"spare over all":      {"wear:\n  avail_spare: 101\n", "[2:16]", "avail_spare: 101 is not within 1 to 100 percent"},
-		"an empty limit":      {"wear:\n  avail_spare:\n", "[2:", "avail_spare has no value; leave it out for the drive's own limit"},
+		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "line 3: ", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
+		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "line 3: ", `clear_action: "shred" is none of auto, sanitize, zero`},
+		"no such strategy":    {"nvme: {clear_strategy: overwrite}\n", "line 1: ", `clear_strategy: "overwrite" is none of auto, crypto, block`},
+		"no such key":         {"nvme:\n  clear_acton: zero\n", "line 2: ", `unknown key "clear_acton" in nvme: must be one of clear_action, clear_strategy, sanitize_stall`},
+		"a key twice":         {"nvme:\n  clear_action: zero\n  clear_action: auto\n", "line 3: ", "already defined"},
+		"a word for it all":   {"nvme: zero\n", "line 1: ", "nvme must be a mapping, not text"},
+		"a list":              {"nvme:\n  clear_action: [zero]\n", "line 2: ", "clear_action must be text, not a list"},
+		"an action of no one": {"nvme:\n  clear_action:\n", "line 2: ", "clear_action has no value; leave it out for auto"},
+		"an empty strategy":   {"nvme:\n  clear_strategy: \"\"\n", "line 2: ", "clear_strategy has no value"},
+		"null":                {"nvme: {clear_action: null}\n", "line 1: ", "clear_action has no value"},
+		"no duration":         {"nvme:\n  sanitize_stall: soon\n", "line 2: ", `sanitize_stall: "soon" is not a positive duration such as 10m`},
+		"a stall of nothing":  {"nvme:\n  sanitize_stall: 0s\n", "line 2: ", "is not a positive duration"},
+		"an empty stall":      {"nvme:\n  sanitize_stall:\n", "line 2: ", "leave it out for 10m"},
+		"wear over 255":       {"wear:\n  percent_used: 256\n", "line 2: ", "percent_used: 256 is not within 1 to 255 percent"},
+		"wear of nothing":     {"wear: {percent_used: 0}\n", "line 1: ", "is not within 1 to 255"},
+		"spare over all":      {"wear:\n  avail_spare: 101\n", "line 2: ", "avail_spare: 101 is not within 1 to 100 percent"},
+		"an empty limit":      {"wear:\n  avail_spare:\n", "line 2: ", "avail_spare has no value; leave it out for the drive's own limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadPolicy(t, tt.text)
@@ -74,7 +74,7 @@ func TestEachErrorOfAPolicyHasItsLine(t *testing.T) {
 	require.Error(t, err)
 	lines := strings.Split(err.Error(), "\n")
 	require.Len(t, lines, 3)
-	for i, want := range []string{"verify has no priority", "zero has no priority", "[6:19]: clear_strategy: crypto is impossible"} {
+	for i, want := range []string{"zero has no priority", "verify has no priority", "line 6: clear_strategy: crypto is impossible"} {
 		require.True(t, strings.HasPrefix(lines[i], "BURNISH_POLICY: "), lines[i])
 		require.Contains(t, lines[i], want)
 	}

@@ -236,20 +236,20 @@ func TestPolicyFile(t *testing.T) {
 // TestPolicyFileIsStrict: what is not understood is refused, with its line.
 func TestPolicyFileIsStrict(t *testing.T) {
 	for name, tt := range map[string]struct{ text, line, says string }{
-		"an unknown key":      {"# remark\nprio: {zero: 5}\n", "[2:1]", `unknown field "prio"`},
-		"a known one, twice":  {"priorities: {zero: 5}\npriorities: {zero: 6}\n", "[2:1]", "already defined"},
-		"a step, twice":       {"priorities:\n  zero: 5\n  zero: 6\n", "[3:3]", "already defined"},
-		"words":               {"priorities:\n  zero: five\n", "[2:9]", "cannot unmarshal string"},
-		"yes or no":           {"priorities:\n  zero: true\n", "[2:9]", "cannot unmarshal bool"},
-		"no priority":         {"priorities:\n  zero: 5\n  wear_check:\n  x: 6\n", "[3:", "wear_check has no priority"},
-		"null":                {"priorities: {wear_check: null}\n", "[1:26]", "wear_check has no priority"},
-		"deeper than wanted":  {"priorities:\n  zero: 5\n  sub: {a: 1}\n", "[3:8]", "cannot unmarshal"},
-		"a list":              {"priorities: [zero]\n", "[1:13]", "sequence was used where mapping is expected"},
-		"a list of all":       {"- priorities\n", "[1:1]", "sequence was used"},
-		"a word":              {"priorities\n", "[1:1]", "string was used"},
-		"a tab":               {"priorities:\n\tzero: 1\n", "[2:1]", "cannot start any token"},
-		"more than there are": {"priorities:\n  zero: 1e400\n", "[2:9]", "cannot unmarshal"},
-		"a second document":   {"priorities: {zero: 5}\n---\npriorities: {zero: 0}\n", "[2:1]", "second document"},
+		"an unknown key":      {"# remark\nprio: {zero: 5}\n", "line 2: ", `unknown key "prio" in the policy: must be one of priorities, nvme, wear`},
+		"a known one, twice":  {"priorities: {zero: 5}\npriorities: {zero: 6}\n", "line 2: ", "already defined"},
+		"a step, twice":       {"priorities:\n  zero: 5\n  zero: 6\n", "line 3: ", "already defined"},
+		"words":               {"priorities:\n  zero: five\n", "line 2: ", "the priority of zero must be a number, not text"},
+		"yes or no":           {"priorities:\n  zero: true\n", "line 2: ", "must be a number, not true or false"},
+		"no priority":         {"priorities:\n  zero: 5\n  wear_check:\n  x: 6\n", "line 3: ", "wear_check has no priority"},
+		"null":                {"priorities: {wear_check: null}\n", "line 1: ", "wear_check has no priority"},
+		"deeper than wanted":  {"priorities:\n  zero: 5\n  sub: {a: 1}\n", "line 3: ", "the priority of sub must be a number, not a mapping"},
+		"a list":              {"priorities: [zero]\n", "line 1: ", "priorities must be a mapping, not a list"},
+		"a list of all":       {"- priorities\n", "line 1: ", "the policy must be a mapping, not a list"},
+		"a word":              {"priorities\n", "line 1: ", "the policy must be a mapping, not text"},
+		"a tab":               {"priorities:\n\tzero: 1\n", "line 2: ", "cannot start any token"},
+		"more than there are": {"priorities:\n  zero: 1e400\n", "line 2: ", "must be a number"},
+		"a second document":   {"priorities: {zero: 5}\n---\npriorities: {zero: 0}\n", "line 3: ", "second document"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadPolicy(t, tt.text)
