@@ -157,8 +157,7 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	for _, in := range w.host.inputs {
-		require.Equal(t, device.InterruptError, in.Settings.OnInterrupt)
-		require.Equal(t, "sample:4", in.Settings.Verify)
+		require.Equal(t, p.StepSettings, in.Settings)
 	}
 	w.setPolicy(safePolicy())
 	w.nextRun()

@@ -14,8 +14,9 @@ import (
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/testkit/hardwaremock"
 )
+
+//go:generate go tool mockgen -destination=mock_test.go -package=steps_test -write_package_comment=false burnish/internal/hardware Handle
 
 func verify(ctx context.Context, w *steps.Work) (steps.Outcome, error) {
 	return steps.Verify().Run(ctx, w)
@@ -225,7 +226,7 @@ func TestWhatADriverMayAnswer(t *testing.T) {
 		"an unread buffer's own bytes": {func([]byte, int64) (int, error) { return 0, io.EOF }, "verify failed at byte 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			handle := hardwaremock.NewMockHandle(gomock.NewController(t))
+			handle := NewMockHandle(gomock.NewController(t))
 			handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
 			handle.EXPECT().ReadAt(gomock.Len(4096), int64(0)).DoAndReturn(tt.read)
 			counted := []int64{}
@@ -250,14 +251,11 @@ func TestWhatADriverMayAnswer(t *testing.T) {
 // F11
 func TestVerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 	changed := &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another serial"}
-	handle := hardwaremock.NewMockHandle(gomock.NewController(t))
-	handle.EXPECT().Size().Return(int64(4096)).AnyTimes()
-	gomock.InOrder(
-		handle.EXPECT().ReadAt(gomock.Any(), int64(0)).DoAndReturn(func(p []byte, _ int64) (int, error) { clear(p); return len(p), nil }),
-		handle.EXPECT().Check(gomock.Any()).Return(changed),
-	)
-	_, err := verify(t.Context(), &steps.Work{Device: handle, Checkpoint: func(int64) error { return nil }})
+	j := allZeroes(4096)
+	j.err, j.failAt = changed, 3
+	_, err := verify(t.Context(), j.work())
 	require.Same(t, changed, err)
+	require.Equal(t, []string{"read 0+4096", "checkpoint 4096", "check"}, j.calls)
 }
 
 // TestASampleReadsFirstLastAndOneOfEach: of every group of N blocks one is read,

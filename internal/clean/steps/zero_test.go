@@ -8,11 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/mock/gomock"
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	"burnish/internal/testkit/hardwaremock"
 )
 
 // sizes are sizes with and without odd ends, in blocks, chunks and bytes.
@@ -129,15 +127,14 @@ func TestZeroOfNothingIsAFault(t *testing.T) {
 	} {
 		for step, run := range map[string]func(context.Context, *steps.Work) (steps.Outcome, error){"zero": zero, "verify": verify} {
 			t.Run(step+" "+name, func(t *testing.T) {
-				handle := hardwaremock.NewMockHandle(gomock.NewController(t))
-				handle.EXPECT().Size().Return(tt.size).AnyTimes()
-				w := &steps.Work{Device: handle, Resume: tt.resume, Checkpoint: func(int64) error { return nil }}
-				out, err := run(t.Context(), w)
+				j := &journal{memory: &memory{size: tt.size}, offset: tt.resume}
+				out, err := run(t.Context(), j.work())
 				fault, ok := device.AsFault(err)
 				require.True(t, ok, "%v", err)
 				require.Equal(t, tt.code, fault.Code)
 				require.Equal(t, device.NeedsOperator, fault.Class)
 				require.Zero(t, out)
+				require.Empty(t, j.calls, "the device is left alone")
 			})
 		}
 	}
@@ -149,16 +146,11 @@ func TestZeroOfNothingIsAFault(t *testing.T) {
 // F11
 func TestZeroIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 	changed := &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another serial"}
-	handle := hardwaremock.NewMockHandle(gomock.NewController(t))
-	handle.EXPECT().Size().Return(mib).AnyTimes()
-	handle.EXPECT().Method().Return("mock").AnyTimes()
-	gomock.InOrder(
-		handle.EXPECT().ZeroAt(gomock.Any(), int64(0), mib).Return(nil),
-		handle.EXPECT().Flush(gomock.Any()).Return(nil),
-		handle.EXPECT().Check(gomock.Any()).Return(changed),
-	)
-	out, err := zero(t.Context(), &steps.Work{Device: handle, Checkpoint: func(int64) error { return nil }})
+	j := &journal{memory: newMemory(mib, tenants)}
+	j.err, j.failAt = changed, 4
+	out, err := zero(t.Context(), j.work())
 	require.Same(t, changed, err)
+	require.Equal(t, []string{"zero 0+1048576", "flush", "checkpoint 1048576", "check"}, j.calls)
 	require.Zero(t, out)
 }
 
