@@ -45,14 +45,14 @@ type testHost struct {
 	log   *testlog.Log
 }
 
-var sites atomic.Int64
+var testHosts atomic.Int64
 
 // newTestHost makes a host with one slot more than it has disks.
 func newTestHost(t *testing.T) *testHost {
 	t.Helper()
 	dir := t.TempDir()
 	// A name of its own: one host name has one worker on a machine.
-	name := fmt.Sprintf("act-%d-%d", os.Getpid(), sites.Add(1))
+	name := fmt.Sprintf("act-%d-%d", os.Getpid(), testHosts.Add(1))
 	h, err := host.Open(dir, name, host.DefaultRules(dir))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })

@@ -40,7 +40,7 @@ func TestAStepIsAddedByAddingItToTheList(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "from the host's report to the result", func(t *testing.T) {
 		var got device.StepSettings
-		s := newSite(t)
+		s := newTestHost(t)
 		s.hands.Steps = append(steps.All(), readFirstBlock(&got))
 
 		found, err := s.discover(t, contract.DiscoverInput{Enrollment: s.enrollment("d1"), UUID: contract.DeviceUUID("d1")})
