@@ -1,0 +1,457 @@
+package device
+
+import "slices"
+
+// observer is a table of observations; there is one, and the tests' broken copies of it.
+type observer []observation
+
+// observation is one line of the second table: exactly one holds for each device and
+// Snapshot.
+type observation struct {
+	Ask   []Question
+	From  []State // nil: every state but absent and retired
+	When  []fact
+	Event EventKind // "" for none
+	Then  []follow
+	Why   Reason
+}
+
+// fact is a condition on a device and what was observed of it.
+type fact struct {
+	name  string
+	holds func(Device, Snapshot) bool
+}
+
+// follow is a FollowUp, and the condition under which a row has it.
+type follow struct {
+	name string
+	does FollowUp
+	when func(Device, Snapshot) bool // nil: always
+}
+
+func (r observation) states() []State { return row{From: r.From}.states() }
+
+func (r observation) holds(d Device, s Snapshot) bool {
+	return slices.Contains(r.Ask, s.Question) && slices.Contains(r.states(), d.State) &&
+		!slices.ContainsFunc(r.When, func(f fact) bool { return !f.holds(d, s) })
+}
+
+// of makes a fact of a condition of the first table.
+func of(c cond) fact {
+	return fact{c.name, func(d Device, _ Snapshot) bool { return c.holds(d, Event{}) }}
+}
+
+func isNot(f fact, name string) fact {
+	return fact{name, func(d Device, s Snapshot) bool { return !f.holds(d, s) }}
+}
+
+func anyOf(name string, facts ...fact) fact {
+	return fact{name, func(d Device, s Snapshot) bool {
+		return slices.ContainsFunc(facts, func(f fact) bool { return f.holds(d, s) })
+	}}
+}
+
+func allOf(name string, facts ...fact) fact {
+	return fact{name, func(d Device, s Snapshot) bool {
+		return !slices.ContainsFunc(facts, func(f fact) bool { return !f.holds(d, s) })
+	}}
+}
+
+func answer(name string, a Answer) fact {
+	return fact{name, func(_ Device, s Snapshot) bool { return s.Answer == a }}
+}
+
+// What the inventory says.
+var (
+	answered = answer("answered", Answered)
+	inUse    = fact{"used > 0", func(_ Device, s Snapshot) bool { return s.Answer == Answered && s.Inventory.Used > 0 }}
+	unused   = fact{"used = 0", func(_ Device, s Snapshot) bool { return s.Answer == Answered && s.Inventory.Used == 0 }}
+	open     = fact{"reserved < total", func(_ Device, s Snapshot) bool { return s.Inventory.Reserved < s.Inventory.Total }}
+	closed   = isNot(open, "reserved = total")
+	single   = fact{"total = 1", func(_ Device, s Snapshot) bool { return s.Inventory.Total == 1 }}
+	notOne   = isNot(single, "total is not 1")
+	free     = allOf("reserved = 0 of 1", fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Reserved == 0 }}, single)
+	notFree  = isNot(free, "not free")
+
+	noAnswer = fact{"the call failed", func(_ Device, s Snapshot) bool { return s.Answer != Answered }}
+	missing  = answer("no provider", ProviderMissing)
+	ahead    = answer("generation ahead", GenerationAhead)
+	notAhead = allOf("the call failed, not for the generation", noAnswer, isNot(ahead, ""))
+
+	providerKnown = fact{"a provider is known", func(_ Device, s Snapshot) bool { return s.Known.Provider != "" }}
+	otherConsumer = fact{"another consumer than the observed binding", func(d Device, s Snapshot) bool {
+		return observedByNova.holds(d, Event{}) && len(s.Inventory.Consumers) > 0 && !slices.Contains(s.Inventory.Consumers, d.Binding.Instance)
+	}}
+	noOtherConsumer = isNot(otherConsumer, "no other consumer")
+)
+
+// What the device is, beside its state.
+var (
+	ownedByNova  = fact{"owner nova", func(d Device, _ Snapshot) bool { return d.Owner == OwnerNova }}
+	ownedHere    = isNot(ownedByNova, "owner self")
+	allocatable  = fact{"allocatable", func(d Device, _ Snapshot) bool { return d.Allocatable() }}
+	withheld     = isNot(allocatable, "not allocatable")
+	boundHere    = allOf("a binding that was not observed", of(bound), isNot(of(observedByNova), ""))
+	cleanStarted = fact{"the clean has begun", func(_ Device, s Snapshot) bool { return s.CleanStarted }}
+	notStarted   = isNot(cleanStarted, "the clean has not begun")
+
+	// keptClean is asked twice: of the device when the question was asked, and now.
+	keptNow = fact{"kept clean", func(d Device, s Snapshot) bool { return s.Known.KeepsClean(d) }}
+
+	// recreatedWhileKept and recreatedWhileOffered: the provider was free for a while.
+	recreatedWhileKept = fact{"provider re-created while kept clean", func(d Device, s Snapshot) bool {
+		return s.Question == AskRecheck && s.keptClean && s.Known.KeepsClean(d) && s.Inventory.Provider != s.Known.Provider
+	}}
+	recreatedWhileOffered = fact{"provider re-created while allocatable", func(d Device, s Snapshot) bool {
+		return s.Question == AskRecheck && d.Allocatable() && s.Known.recreated(d, s.Inventory)
+	}}
+	recreated = fact{"provider re-created", func(d Device, s Snapshot) bool { return s.Known.recreated(d, s.Inventory) }}
+	sameOne   = isNot(recreated, "the same provider")
+	// unexplained: none of our writes explains the generation. An answer to our own write is
+	// explained by it; a clean begins with such a write.
+	unexplained = fact{"generation not explained", func(d Device, s Snapshot) bool {
+		return s.Question == AskRecheck && s.detects && s.Inventory.Generation > s.Known.Generation &&
+			!d.BeingCleaned() && d.State != Retired
+	}}
+	sameKept = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered), "provider not re-created while clean")
+	credible = isNot(anyOf("", recreatedWhileKept, recreatedWhileOffered, unexplained), "provider and generation explained")
+
+	// usedUnseen: it is reserved although it was offered, and not because we just reserved
+	// it to leave the pool (D9).
+	usedUnseen = fact{"reserved = total though allocatable", func(d Device, s Snapshot) bool {
+		return s.Question != AskToLeave && d.Allocatable() && s.Inventory.Reserved >= s.Inventory.Total
+	}}
+	seenAll = isNot(usedUnseen, "not (reserved = total though allocatable)")
+	// exposed: a scheduler could allocate what is not allocatable (S2.40).
+	exposed = fact{"reserved < total though not allocatable", func(d Device, s Snapshot) bool {
+		return s.Inventory.Reserved < s.Inventory.Total && !d.Allocatable() && !d.Returning && d.Claim == nil
+	}}
+	notExposed = isNot(exposed, "reserved as it must be")
+)
+
+// What became of the write that lowers the reservation. Known holds the generation that
+// was written with, and the provider of it.
+var (
+	otherProvider = fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Provider != s.Known.Provider }}
+	lowered       = fact{"reserved = 0", func(d Device, s Snapshot) bool {
+		return s.Answer == Answered && !otherProvider.holds(d, s) && s.Inventory.Reserved == 0
+	}}
+	changedHands = fact{"another provider or generation", func(d Device, s Snapshot) bool {
+		return s.Answer == Answered && !lowered.holds(d, s) && (otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)
+	}}
+	unwritten = fact{"the generation is the same", func(d Device, s Snapshot) bool {
+		return s.Answer == Answered && !lowered.holds(d, s) && !changedHands.holds(d, s)
+	}}
+	refused       = fact{"the write was refused for good", func(_ Device, s Snapshot) bool { return s.Refused }}
+	notRefused    = isNot(refused, "the write may be repeated")
+	notLowered    = isNot(lowered, "not lowered")
+	repeatable    = allOf("the generation is the same, the write may be repeated", unwritten, notRefused)
+	lostWrite     = isNot(anyOf("", lowered, repeatable), "changed, refused or no answer")
+	failedForGood = anyOf("refused or no answer", allOf("", unwritten, refused), notAhead)
+)
+
+// What the host says.
+func host(name string, is ...HostResult) fact {
+	return fact{name, func(_ Device, s Snapshot) bool { return slices.Contains(is, s.Host) }}
+}
+
+var (
+	duplicate    = fact{"", func(_ Device, s Snapshot) bool { return s.Duplicate }}
+	otherDevice  = anyOf("another device, none, or a serial seen twice", host("", HostOther, HostAbsent), duplicate)
+	unfit        = allOf("unfit, no serial seen twice", host("", HostUnfit), isNot(duplicate, ""))
+	enrolledOne  = allOf("the enrolled device", host("", HostSame), isNot(duplicate, ""))
+	hostNoAnswer = allOf("failed or silent", host("", HostFailed, HostSilent, HostNotAsked), isNot(duplicate, ""))
+)
+
+// What is to be done.
+var (
+	reserveIt     = follow{"reserve it", EnsureReserved, nil}
+	reserveOpen   = follow{"reserve it if reserved < total", EnsureReserved, open.holds}
+	reserveUnless = follow{"reserve it unless it is returning", EnsureReserved, func(d Device, _ Snapshot) bool { return d.Dirty || d.Binding != nil }}
+	readIfUsed    = follow{"read again if used > 0", ReadAgain, inUse.holds}
+)
+
+func does(all ...FollowUp) []follow {
+	var f []follow
+	for _, one := range all {
+		f = append(f, follow{string(one), one, nil})
+	}
+	return f
+}
+
+func ask(q ...Question) []Question { return q }
+func given(f ...fact) []fact       { return f }
+func todo(f ...follow) []follow    { return f }
+
+// exceptFor is every state but absent and these.
+func exceptFor(states ...State) []State {
+	return slices.DeleteFunc(States(), func(s State) bool { return slices.Contains(states, s) })
+}
+
+// reads are the questions whose answer says how the device stands in the inventory.
+var reads = ask(AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance)
+
+// observations is the second table.
+var observations = slices.Concat(standingRows, failedReadRows, cleanRows, unreserveRows, bindRows, resolveRows, reconcileRows, hostRows)
+
+// standingRows: how the device stands in the inventory.
+//
+// SAFETY F28 belongs to the rows of recheck; F27 adds the host's look to the ones that
+// lead to a lower reservation.
+var standingRows = observer{
+	{reads, in(PendingCleaning, Cleaning), given(inUse, of(notReturn), cleanStarted), "", does(StopClean),
+		"the inventory shows the device in use: the running clean stops first"},
+	{reads, in(PendingCleaning, Cleaning), given(inUse, of(notReturn), notStarted), ObservedInUse, todo(reserveOpen),
+		"the inventory shows the device in use: it is not cleaned"},
+	{reads, in(Cleaning), given(inUse, of(returning)), "", nil,
+		"the device is being returned: the write that lowers its reservation shows whether it is in use"},
+	{reads, in(Allocated), given(inUse, of(bound), otherConsumer), ObservedInUse, todo(reserveOpen),
+		"the inventory shows another consumer than the binding's"},
+	{reads, in(Allocated), given(inUse, of(bound), noOtherConsumer), "", todo(reserveOpen),
+		"the device is in use, as recorded"},
+	{reads, in(Allocated), given(inUse, of(unbound)), ObservedInUse, todo(reserveOpen),
+		"the inventory shows the device in use, and no binding is recorded"},
+	{reads, in(Available), given(inUse, of(burning)), "", nil,
+		"a bind is under way: its own answer shows whether the device is in use"},
+	{reads, in(Available), given(inUse, of(notBurning)), ObservedInUse, todo(reserveOpen),
+		"the inventory shows the device in use"},
+	{reads, in(Unknown, Manageable, Error), given(inUse), ObservedInUse, todo(reserveOpen),
+		"the inventory shows the device in use"},
+	{reads, in(Retired), given(inUse), "", nil,
+		"a retired device stays reserved, whoever uses it"},
+
+	{ask(AskRecheck), in(Manageable, Available, Cleaning), given(unused, recreatedWhileKept), Invalidated, does(StopClean),
+		"its provider was re-created while it was kept clean: somebody may have used it"},
+	{ask(AskRecheck), in(Available), given(unused, recreatedWhileOffered), ObservedUnused, nil,
+		"its provider was re-created although it was available: it is cleaned"},
+	{ask(AskRecheck), in(Unknown, Manageable, Available, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, nil,
+		"the inventory is newer than this workflow"},
+
+	{reads, in(Available), given(unused, credible, usedUnseen), ObservedUnused, nil,
+		"the inventory shows it reserved and unused although it was available: it is cleaned"},
+	{reads, in(Available), given(unused, credible, seenAll, exposed), "", todo(reserveIt),
+		"the inventory offers the device although it is not allocatable: it is reserved again"},
+	{reads, in(Available), given(unused, credible, seenAll, notExposed), "", does(Proceed),
+		"the inventory shows what is expected"},
+	{reads, in(Allocated), given(unused, credible, of(unbound)), BindingMissing, nil,
+		"the device is unused and no binding is recorded"},
+	{reads, in(Allocated), given(unused, credible, of(observedByNova)), Released, nil,
+		"the observed consumer is gone"},
+	{reads, in(Allocated), given(unused, credible, boundHere, exposed), "", todo(reserveIt),
+		"the inventory offers the device although it is bound: it is reserved again"},
+	{reads, in(Allocated), given(unused, credible, boundHere, notExposed), "", nil,
+		"only the unbind of its instance ends this binding"},
+	{reads, in(Unknown, Manageable, PendingCleaning, Cleaning, Error, Retired), given(unused, credible, exposed), "", todo(reserveIt),
+		"the inventory offers the device although it is not allocatable: it is reserved again"},
+	{reads, in(Unknown, Manageable, PendingCleaning, Cleaning, Error, Retired), given(unused, credible, notExposed), "", nil,
+		"the inventory shows what is expected"},
+}
+
+// failedReadRows: a read or a reservation that failed.
+var failedReadRows = observer{
+	{ask(AskRecheck, AskReserve), nil, given(ahead, keptNow), Invalidated, does(StopClean),
+		"another writer changed the provider of a device that is kept clean"},
+	{ask(AskRecheck), nil, given(missing, providerKnown), "", does(AwaitProvider),
+		"the device has no provider; reconciliation reports when there is one"},
+	{ask(AskReserve), nil, given(missing, providerKnown), "", does(AwaitProvider, RetryLater),
+		"the device has no provider, and must be reserved as soon as there is one"},
+	{ask(AskRecheck, AskReserve), in(Retired), given(missing, providerKnown), "", does(AwaitProvider, StopReserving),
+		"a retired device without a provider cannot be allocated"},
+	{ask(AskRecheck, AskReserve), exceptFor(), given(noAnswer, isNot(allOf("", ahead, keptNow), "not kept clean"), isNot(allOf("", missing, providerKnown), "not a known provider that is gone")), "", does(RetryLater),
+		"the inventory did not answer"},
+	{ask(AskBeforeLeaving), exceptFor(), given(noAnswer), "", nil,
+		"the inventory did not answer: the device stays where it is"},
+	{ask(AskToLeave), exceptFor(), given(noAnswer), "", does(ReadAgain),
+		"whether the device is reserved now is unknown"},
+	{ask(AskEndMaintenance), nil, given(ahead), Invalidated, nil,
+		"it may have been used while it was in maintenance"},
+	{ask(AskEndMaintenance), in(Retired), given(ahead), "", nil,
+		"the device was retired meanwhile"},
+	{ask(AskEndMaintenance), exceptFor(), given(notAhead), "", nil,
+		"the inventory did not answer: the maintenance goes on"},
+}
+
+// cleanRows: the first call of a clean (SAFETY F4).
+var cleanRows = observer{
+	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), inUse), ObservedInUse, nil,
+		"not cleaned: the inventory shows the device in use"},
+	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), unused), "", does(Proceed),
+		"the device is reserved and unused"},
+	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), ahead), Invalidated, nil,
+		"the inventory is newer than this workflow"},
+	{ask(AskClean), in(PendingCleaning, Cleaning), given(of(notReturn), notAhead), CleanFailed, nil,
+		"the inventory does not let the clean begin"},
+	{ask(AskClean), in(Cleaning), given(of(returning)), "", nil,
+		"the clean ended meanwhile"},
+	{ask(AskClean), exceptFor(PendingCleaning, Cleaning), nil, "", nil,
+		"the clean ended meanwhile"},
+}
+
+// unreserveRows: the return to the pool (SAFETY F5).
+//
+// SAFETY F27: the host's look will come before the write. F30: the rows of a device that
+// has left returning will reserve it again.
+var unreserveRows = observer{
+	{ask(AskReturn), in(Cleaning), given(of(returning), inUse), ObservedInUse, nil,
+		"the inventory shows the device in use"},
+	{ask(AskReturn), in(Cleaning), given(of(returning), unused), "", does(Proceed),
+		"the device is reserved and unused: its reservation may be lowered"},
+	{ask(AskReturn), in(Cleaning), given(of(returning), ahead), Invalidated, nil,
+		"the inventory is newer than this workflow"},
+	{ask(AskReturn), in(Cleaning), given(of(returning), notAhead), CleanFailed, todo(reserveIt),
+		"the inventory does not let the device be returned"},
+
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), lowered, of(notInMaintenance)), Returned, todo(readIfUsed),
+		"the reservation is lowered"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), lowered, of(inMaintenance)), Returned, todo(reserveIt, readIfUsed),
+		"maintenance began while the reservation was lowered: it is reserved again"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), changedHands, ownedHere), Invalidated, nil,
+		"somebody else wrote the reservation before the device was returned"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), changedHands, ownedByNova), ReservationChanged, nil,
+		"the reservation changed before the device was returned: it is cleaned again"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), repeatable), "", does(RepeatWrite),
+		"the write did not take effect"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), ahead), Invalidated, nil,
+		"the inventory is newer than this workflow"},
+	{ask(AskUnreserve), in(Cleaning), given(of(returning), failedForGood), CleanFailed, todo(reserveIt),
+		"the inventory refuses the return: a newer write voids what may still be under way"},
+
+	{ask(AskUnreserve), in(Available), given(lowered), "", todo(readIfUsed),
+		"the reservation is lowered"},
+	{ask(AskUnreserve), in(Available), given(allocatable, repeatable), "", does(RepeatWrite),
+		"the write did not take effect"},
+	{ask(AskUnreserve), in(Available), given(allocatable, lostWrite), ObservedUnused, nil,
+		"whether the reservation is lowered is unknown: the device is cleaned"},
+	{ask(AskUnreserve), in(Available), given(withheld, notLowered), "", nil,
+		"the device is not offered any more"},
+
+	{ask(AskReturn, AskUnreserve), in(Cleaning), given(of(notReturn)), "", nil,
+		"the return ended meanwhile"},
+	{ask(AskUnreserve), exceptFor(Cleaning, Available), nil, "", nil,
+		"the return ended meanwhile"},
+	{ask(AskReturn), exceptFor(Cleaning), nil, "", nil,
+		"the return ended meanwhile"},
+}
+
+// bindRows: the reservation for an instance (S0.4 to S0.6).
+var bindRows = observer{
+	{ask(AskBind), in(Available), given(of(burning), answered, sameOne), Burned, nil,
+		"the device is reserved for its instance"},
+	{ask(AskBind), in(Available), given(of(burning), answered, recreated), BurnFailed, nil,
+		"its provider was re-created although it was available: who used it before is not known"},
+	{ask(AskBind), in(Available), given(of(burning), ahead), Invalidated, nil,
+		"the inventory is newer than this workflow"},
+	{ask(AskBind), in(Available), given(of(burning), answer("already reserved", AlreadyReserved), ownedHere), Invalidated, nil,
+		"somebody else reserved the device, or this workflow forgot a binding"},
+	{ask(AskBind), in(Available), given(of(burning), notAhead, isNot(allOf("", answer("", AlreadyReserved), ownedHere), "not reserved before")), BurnFailed, nil,
+		"whether the device is reserved for its instance is unknown: it is cleaned"},
+	{ask(AskBind), in(Available), given(of(notBurning)), "", nil,
+		"the claim ended meanwhile"},
+	{ask(AskBind), exceptFor(Available), nil, "", nil,
+		"the claim ended meanwhile"},
+}
+
+// resolveRows: an unknown device, and one that is imported (D8).
+//
+// SAFETY F24 belongs here: the witness will decide between these events, and without one
+// the device waits for its operator.
+var resolveRows = observer{
+	{ask(AskResolve), in(Unknown), given(inUse), ObservedInUse, nil,
+		"the inventory shows the device in use"},
+	{ask(AskResolve), in(Unknown), given(unused), ObservedUnused, nil,
+		"the inventory shows no use"},
+	{ask(AskResolve), in(Unknown), given(noAnswer), "", does(RetryLater),
+		"the inventory did not answer"},
+	{ask(AskImport), in(Unknown), given(inUse), ObservedInUse, todo(reserveOpen),
+		"the inventory shows the device in use"},
+	{ask(AskImport), in(Unknown), given(unused, free, fact{"the imported provider", isImported}), ObservedFree, todo(reserveUnless),
+		"the inventory shows the imported provider free"},
+	{ask(AskImport), in(Unknown), given(unused, free, isNot(fact{"", isImported}, "another provider than the imported one")), ObservedUnused, todo(reserveIt),
+		"its provider was re-created while it was imported: it is cleaned"},
+	{ask(AskImport), in(Unknown), given(unused, notFree), ObservedUnused, todo(reserveOpen),
+		"the inventory shows the device reserved and unused: it is cleaned"},
+	{ask(AskImport), in(Unknown), given(missing), "", does(EndImport, RetryLater),
+		"the imported provider is gone"},
+	{ask(AskImport), in(Unknown), given(noAnswer, isNot(missing, "not for a missing provider")), "", does(RetryLater),
+		"the inventory did not answer"},
+	{ask(AskResolve, AskImport), exceptFor(Unknown), nil, "", nil,
+		"the device was resolved meanwhile"},
+}
+
+func isImported(_ Device, s Snapshot) bool { return s.Inventory.Provider == s.Imported }
+
+// What the published status shows: no claim, no returning, no dirty flag.
+var (
+	recreatedFree = allOf("owner nova, unused, provider re-created", ownedByNova, allOf("", unused, recreated))
+	notRecreated  = isNot(recreatedFree, "not (owner nova, unused, provider re-created)")
+	asBound       = allOf("used > 0, reserved = total, no other consumer", inUse, allOf("", closed, noOtherConsumer))
+	notAsBound    = allOf("unused, not reserved, or another consumer", answered, isNot(asBound, ""))
+)
+
+// reconcileRows: the published status against the inventory (S2.52). A mismatch is what no
+// binding explains.
+var reconcileRows = observer{
+	{ask(AskReconcile), in(Unknown), nil, "", nil,
+		"an unknown device resolves itself"},
+	{ask(AskReconcile), in(Retired), given(missing), "", nil,
+		"a retired device without a provider cannot be allocated"},
+	{ask(AskReconcile), exceptFor(Unknown, Retired), given(missing), "", does(RequestRecheck),
+		"the device has no provider"},
+	{ask(AskReconcile), exceptFor(Unknown), given(noAnswer, isNot(missing, "not for a missing provider")), "", nil,
+		"the inventory did not answer"},
+	{ask(AskReconcile), exceptFor(Unknown), given(answered, notOne), "", does(RequestRecheck, ReportMismatch),
+		"one device has one provider with total = 1"},
+	{ask(AskReconcile), in(Allocated), given(single, ownedByNova, notAsBound), "", does(RequestRecheck),
+		"the device was released, is not reserved, or has another consumer"},
+	{ask(AskReconcile), in(Allocated), given(single, ownedByNova, asBound), "", nil,
+		"the device is in use, as recorded"},
+	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, open), "", does(RequestRecheck, ReportMismatch),
+		"the inventory offers the device although it is bound"},
+	{ask(AskReconcile), in(Allocated), given(answered, single, ownedHere, closed), "", nil,
+		"only the unbind of its instance ends this binding"},
+	{ask(AskReconcile), in(Available), given(single, recreatedFree), "", does(RequestRecheck),
+		"its provider was re-created"},
+	{ask(AskReconcile), in(Available), given(single, notRecreated, inUse), "", does(RequestRecheck),
+		"the device is in use"},
+	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), open), "", nil,
+		"the inventory shows what is expected"},
+	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(notInMaintenance), closed), "", does(RequestRecheck, ReportMismatch),
+		"the device is reserved although it is available"},
+	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(inMaintenance), open), "", does(RequestRecheck, ReportMismatch),
+		"the inventory offers the device although it is in maintenance"},
+	{ask(AskReconcile), in(Available), given(single, notRecreated, unused, of(inMaintenance), closed), "", nil,
+		"the inventory shows what is expected"},
+	{ask(AskReconcile), in(Manageable, PendingCleaning, Cleaning, Error, Retired), given(single, inUse), "", does(RequestRecheck, ReportMismatch),
+		"the device is in use, and no binding is recorded"},
+	{ask(AskReconcile), in(Cleaning), given(single, unused, open), "", does(RequestRecheck),
+		"the inventory offers the device: it is being returned, or must be reserved"},
+	{ask(AskReconcile), in(Manageable, PendingCleaning, Error, Retired), given(single, unused, open), "", does(RequestRecheck, ReportMismatch),
+		"the inventory offers the device although it is not allocatable"},
+	{ask(AskReconcile), in(Manageable, PendingCleaning, Cleaning, Error, Retired), given(single, unused, closed), "", nil,
+		"the inventory shows what is expected"},
+}
+
+// hostRows: the host's discovery.
+//
+// SAFETY F27 belongs here: an available device whose discovery does not succeed will be
+// reserved.
+var hostRows = observer{
+	{ask(AskHost), in(Unknown, Manageable, Allocated, Error), given(otherDevice), IdentityChanged, nil,
+		"the host found another device, none, or its serial twice"},
+	{ask(AskHost), in(Available), given(otherDevice, of(notBurning)), IdentityChanged, nil,
+		"the host found another device, none, or its serial twice"},
+	{ask(AskHost), in(Available), given(unfit, of(notBurning)), IdentityChanged, nil,
+		"the erase policy excludes the device, or its layout changed while nobody had it"},
+	{ask(AskHost), in(Available), given(of(burning), isNot(anyOf("", enrolledOne, hostNoAnswer), "not the enrolled device as it was")), "", nil,
+		"a bind is under way: its clean looks again"},
+	{ask(AskHost), in(PendingCleaning, Cleaning), given(otherDevice), "", nil,
+		"the running clean checks the identity by itself"},
+	{ask(AskHost), in(Retired), given(otherDevice), "", nil,
+		"a retired device has no identity to keep"},
+	{ask(AskHost), exceptFor(Available), given(unfit), "", nil,
+		"only an available device leaves the pool for this"},
+	{ask(AskHost), exceptFor(), given(enrolledOne), "", nil,
+		"the host found the enrolled device"},
+	{ask(AskHost), exceptFor(), given(hostNoAnswer), "", nil,
+		"the host says nothing of the identity"},
+}

@@ -1,0 +1,365 @@
+package device
+
+import "slices"
+
+// Question says why the inventory, or the host, was asked. The same answer can mean
+// different things: a reservation that is full is what a clean wants, and a sign of an
+// unseen use on a device that is available.
+type Question string
+
+// The questions.
+const (
+	// AskRecheck reads the inventory because somebody reported a change.
+	AskRecheck Question = "recheck"
+	// AskReserve reserves the device in the inventory: it must not be schedulable.
+	AskReserve Question = "reserve"
+	// AskBeforeLeaving reads the inventory before an available device leaves the pool.
+	AskBeforeLeaving Question = "before leaving the pool"
+	// AskToLeave reserves an available device so that it can leave the pool.
+	AskToLeave Question = "leave the pool"
+	// AskEndMaintenance reserves a device again before its maintenance ends.
+	AskEndMaintenance Question = "end maintenance"
+	// AskClean is the first call of a clean: it reserves the device and reads its use.
+	AskClean Question = "clean"
+	// AskReturn reserves a device that goes to the pool without a clean before.
+	AskReturn Question = "return"
+	// AskUnreserve is the write that lowers the reservation, or the read after one whose
+	// outcome is unknown.
+	AskUnreserve Question = "unreserve"
+	// AskBind reserves a claimed device for its instance.
+	AskBind Question = "bind"
+	// AskResolve reserves a device whose state is unknown.
+	AskResolve Question = "resolve"
+	// AskImport reads the inventory for a device that is being imported.
+	AskImport Question = "import"
+	// AskReconcile compares the published status of a device with the inventory. Its
+	// answer is never an event: it only asks the device to re-check itself.
+	AskReconcile Question = "reconcile"
+	// AskHost asks the device's host to discover it again.
+	AskHost Question = "host"
+)
+
+// Questions lists every question, in the order of the table.
+func Questions() []Question {
+	return []Question{
+		AskRecheck, AskReserve, AskBeforeLeaving, AskToLeave, AskEndMaintenance, AskClean, AskReturn, AskUnreserve, AskBind,
+		AskResolve, AskImport, AskReconcile, AskHost,
+	}
+}
+
+// Answer is how an inventory call ended.
+type Answer string
+
+// The answers.
+const (
+	// NotAsked: the question was not to the inventory.
+	NotAsked Answer = ""
+	// Answered: the call succeeded, and Inventory holds its result.
+	Answered Answer = "answered"
+	// ProviderMissing: the inventory has no provider for the device.
+	ProviderMissing Answer = "provider missing"
+	// GenerationAhead: the inventory refused a write, because its generation, or its
+	// provider, is not the expected one.
+	GenerationAhead Answer = "generation ahead"
+	// AlreadyReserved: a bind found the device reserved.
+	AlreadyReserved Answer = "already reserved"
+	// Failed: any other error. A write may or may not have taken effect.
+	Failed Answer = "failed"
+)
+
+// AnswerOf gives the Answer that a fault's code stands for.
+func AnswerOf(c Code) Answer {
+	switch c {
+	case CodeNoProvider:
+		return ProviderMissing
+	case CodeInventoryGenerationAhead:
+		return GenerationAhead
+	case CodeAlreadyBurned:
+		return AlreadyReserved
+	}
+	return Failed
+}
+
+// Inventory is what the inventory says of a device at one moment.
+type Inventory struct {
+	Generation int64
+	Total      int
+	Reserved   int
+	Used       int
+	Consumers  []string
+	// Provider is the provider's UUID where Nova owns it, else "".
+	Provider string
+}
+
+// UnknownConsumer is the instance of a use whose consumer the inventory does not name.
+const UnknownConsumer = "an unknown consumer"
+
+// Consumer names the first consumer of a device that is in use.
+func (i Inventory) Consumer() string {
+	if len(i.Consumers) == 0 {
+		return UnknownConsumer
+	}
+	return i.Consumers[0]
+}
+
+// HostResult is how the host's discovery of the device ended.
+type HostResult string
+
+// The results of a discovery.
+const (
+	// HostNotAsked: the question was not to the host.
+	HostNotAsked HostResult = ""
+	// HostSame: the enrolled device is there.
+	HostSame HostResult = "same"
+	// HostOther: another serial, identity or a serial that another device has.
+	HostOther HostResult = "other"
+	// HostAbsent: nothing is there.
+	HostAbsent HostResult = "absent"
+	// HostUnfit: the enrolled device is there, but the erase policy excludes it or its
+	// namespace layout changed while nobody had it.
+	HostUnfit HostResult = "unfit"
+	// HostFailed: the discovery failed in another way, and says nothing of the identity.
+	HostFailed HostResult = "failed"
+	// HostSilent: no worker of the host took the discovery.
+	HostSilent HostResult = "silent"
+)
+
+// HostResultOf gives the result of a discovery that ended with the fault, or with nil.
+func HostResultOf(f *Fault) HostResult {
+	if f == nil {
+		return HostSame
+	}
+	switch f.Code {
+	case CodeIdentityChanged, CodeSerialMismatch, CodeDuplicateSerial:
+		return HostOther
+	case CodeTargetMissing:
+		return HostAbsent
+	case CodeHostUnreachable:
+		return HostSilent
+	}
+	return HostFailed
+}
+
+// Witness says who has the device by a record outside Temporal (SAFETY F24). No row of
+// the table uses it yet.
+type Witness string
+
+// What a witness says.
+const (
+	// WitnessNone: there is no record, or it cannot be read.
+	WitnessNone Witness = ""
+	// WitnessFree: the record says that no instance has the device.
+	WitnessFree Witness = "free"
+	// WitnessBound: the record names an instance.
+	WitnessBound Witness = "bound"
+)
+
+// Known is what a device's workflow recorded of the inventory after its last call.
+type Known struct {
+	Generation int64
+	// Provider is the one that the Generation is of, where Nova owns it.
+	Provider string
+	// Uncertain: the outcome of the last write is not known, so that the generation
+	// proves nothing.
+	Uncertain bool
+	// CleanRecorded: a clean has recorded its own generation, from which it returns.
+	CleanRecorded bool
+}
+
+// KeepsClean says that the device is clean, and stays so for as long as the provider that
+// Nova made for it is the one that Burnish reserved, at the known generation. A provider
+// that was re-created was free for a while, so that somebody may have used the device.
+func (k Known) KeepsClean(d Device) bool {
+	if k.Provider == "" || d.Dirty {
+		return false
+	}
+	switch d.State {
+	case Available:
+		return d.InMaintenance()
+	case Manageable:
+		return true
+	case Cleaning: // returned without a clean before it, or running steps that prove nothing
+		return d.NamedSteps || d.Returning && !k.CleanRecorded && !d.NotSanitized
+	}
+	return false
+}
+
+// DetectsForeignWrites says that a generation past the known one means another writer:
+// only Burnish writes to a provider of its own, and to one that it keeps reserved.
+//
+// SAFETY F28 will extend it to available devices of Nova's.
+func (k Known) DetectsForeignWrites(d Device) bool {
+	reserved := d.State == Available && d.InMaintenance()
+	return (d.Owner != OwnerNova || reserved) && !k.Uncertain || k.KeepsClean(d)
+}
+
+// Expects gives what a write must find: the generation, nil where any will do, and the
+// provider, "" where any will do.
+func (k Known) Expects(d Device) (generation *int64, provider string) {
+	if k.DetectsForeignWrites(d) && (k.Generation > 0 || k.Provider != "") {
+		g := k.Generation
+		generation = &g
+	}
+	if k.KeepsClean(d) {
+		provider = k.Provider
+	}
+	return generation, provider
+}
+
+// After gives what is known once a call was answered. The provider of an available device
+// is kept when another one answers: the device must re-check itself (readAgain), and what
+// was known until then is what it compares with.
+func (k Known) After(d Device, i Inventory) (known Known, readAgain bool) {
+	readAgain = k.recreated(d, i)
+	known = Known{Generation: i.Generation, Provider: i.Provider, CleanRecorded: k.CleanRecorded}
+	if readAgain {
+		known.Provider = k.Provider
+	}
+	return known, readAgain
+}
+
+// recreated says that an available device has another provider than the one that it was
+// offered by: who used the device before that one was made left no trace in it (D9).
+func (k Known) recreated(d Device, i Inventory) bool {
+	return d.State == Available && k.Provider != "" && i.Provider != k.Provider
+}
+
+// Snapshot is one observation: the question, what was known when it was asked, and the
+// answer of inventory or host. Ask begins one.
+type Snapshot struct {
+	Question  Question
+	Known     Known
+	Answer    Answer
+	Inventory Inventory
+	Host      HostResult
+	// CleanStarted: the clean under way has begun, so that a use stops its running step
+	// before it becomes an event.
+	CleanStarted bool
+	// Refused (AskUnreserve): the inventory refused the write for good.
+	Refused bool
+	// Imported (AskImport) is the provider that the import was asked for.
+	Imported string
+	// Duplicate (AskHost): the serial was seen at another name (SAFETY F23).
+	Duplicate bool
+	// Witness (AskResolve, AskImport, AskReconcile): see SAFETY F24.
+	Witness Witness
+
+	// What held when the question was asked; the device may have changed since.
+	detects, keptClean bool
+}
+
+// Ask begins the Snapshot of a question about the device. It must be called before the
+// inventory is, because an answer is judged by what was true when it was asked for. With
+// AskUnreserve, Known holds the generation and the provider that were written with.
+func Ask(q Question, d Device, k Known) Snapshot {
+	return Snapshot{Question: q, Known: k, detects: k.DetectsForeignWrites(d), keptClean: k.KeepsClean(d)}
+}
+
+// Answered is the Snapshot with the inventory's answer.
+func (s Snapshot) Answered(i Inventory) Snapshot {
+	s.Answer, s.Inventory = Answered, i
+	return s
+}
+
+// Failed is the Snapshot of a call that ended with a fault of this code.
+func (s Snapshot) Failed(c Code) Snapshot {
+	s.Answer, s.Inventory = AnswerOf(c), Inventory{}
+	return s
+}
+
+// FollowUp is something to do because of an observation, beside its event.
+type FollowUp string
+
+// The follow-ups.
+const (
+	// EnsureReserved: the reservation must be raised to the total.
+	EnsureReserved FollowUp = "reserve it"
+	// ReadAgain: read the inventory again.
+	ReadAgain FollowUp = "read the inventory again"
+	// RequestRecheck (AskReconcile): signal the device to re-check itself.
+	RequestRecheck FollowUp = "ask the device to re-check"
+	// ReportMismatch (AskReconcile): no binding explains the difference.
+	ReportMismatch FollowUp = "report a mismatch"
+	// StopClean: cancel the running step and wait for it. Where there is no event, the
+	// clean then asks its own question.
+	StopClean FollowUp = "stop the running clean"
+	// RetryLater: ask again after a pause.
+	RetryLater FollowUp = "ask again later"
+	// RepeatWrite (AskUnreserve): write once more with the same generation.
+	RepeatWrite FollowUp = "repeat the write with the same generation"
+	// Proceed: the operation that asked goes on.
+	Proceed FollowUp = "go on"
+	// AwaitProvider: do not read again until reconciliation finds a provider.
+	AwaitProvider FollowUp = "wait until there is a provider"
+	// StopReserving: nothing is left that must be reserved.
+	StopReserving FollowUp = "stop reserving it"
+	// EndImport: the import's source is gone; resolve the device as any unknown one.
+	EndImport FollowUp = "end the import"
+)
+
+// Reason says in one line, for operators, why an observation means what it means.
+type Reason string
+
+// Observation is what follows from a Snapshot. Event is "" where no event does; Instance
+// goes with it. An event that depends on automated cleaning (see UsesAutomated) needs that
+// setting from the caller.
+type Observation struct {
+	Event    EventKind
+	Instance string
+	Then     []FollowUp
+}
+
+// Needs says whether the observation has this follow-up.
+func (o Observation) Needs(f FollowUp) bool { return slices.Contains(o.Then, f) }
+
+// Differs says that the observation has any consequence.
+func (o Observation) Differs() bool {
+	return o.Event != "" || slices.ContainsFunc(o.Then, func(f FollowUp) bool { return f != Proceed })
+}
+
+// UsesAutomated says that Next minds Event.Automated of events of this kind.
+func (k EventKind) UsesAutomated() bool {
+	switch k {
+	case ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released:
+		return true
+	}
+	return false
+}
+
+// BeingCleaned says that a clean is due or running; not that the device is returning.
+func (d Device) BeingCleaned() bool {
+	return (d.State == PendingCleaning || d.State == Cleaning) && !d.Returning
+}
+
+// Observe says what an observation of inventory or host means for the device as it is
+// now. It changes nothing and decides by one row of the table. Only the workflow, import,
+// recovery and reconciliation call it, and nothing else interprets reserved, used, a
+// generation, a provider or an identity.
+func Observe(d Device, s Snapshot) (Observation, Reason) { return observations.observe(d, s) }
+
+func (m observer) observe(d Device, s Snapshot) (Observation, Reason) {
+	r := m.row(d, s)
+	if r == nil {
+		return Observation{}, "nothing is known of such a device"
+	}
+	o := Observation{Event: r.Event}
+	if r.Event == ObservedInUse {
+		o.Instance = s.Inventory.Consumer()
+	}
+	for _, f := range r.Then {
+		if f.when == nil || f.when(d, s) {
+			o.Then = append(o.Then, f.does)
+		}
+	}
+	return o, r.Why
+}
+
+// row finds the one row that holds, or nil.
+func (m observer) row(d Device, s Snapshot) *observation {
+	for i := range m {
+		if m[i].holds(d, s) {
+			return &m[i]
+		}
+	}
+	return nil
+}
