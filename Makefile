@@ -17,7 +17,7 @@ MODULES := . deploy/devserver deploy/tools
 WALKS   ?= 5000
 # What -fuzztime takes: so many inputs to each parser, about half a minute; or 60s.
 FUZZ    ?= 100000x
-PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova
+PARSERS := ./internal/hardware/nvme/nvmecli ./internal/pci ./internal/nova ./workflows/client
 
 # Seconds that each part of `make check` may take on two cores.
 BUDGETS := tidy-check:300 build:900 lint:420 test:1500 demo:180

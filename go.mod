@@ -12,6 +12,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.12.1
+	github.com/temporalio/sqlparser v0.1.0
 	github.com/vbauerster/mpb/v8 v8.9.3
 	go.temporal.io/api v1.63.5
 	go.temporal.io/sdk v1.50.0

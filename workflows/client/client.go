@@ -1,0 +1,183 @@
+package client
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	enumspb "go.temporal.io/api/enums/v1"
+	sdk "go.temporal.io/sdk/client"
+
+	"burnish/workflows/contract"
+)
+
+// Client talks to the workflows of one namespace.
+type Client struct {
+	temporal sdk.Client
+}
+
+// New gives a Client over a connection, which stays the caller's to close.
+func New(temporal sdk.Client) *Client { return &Client{temporal: temporal} }
+
+// Enroll enrolls a device. It starts the device's workflow if there is none.
+func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
+	name := in.Enrollment.Name
+	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdk.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
+		UpdateOptions:          updateOptions(contract.WorkflowID(name), contract.UpdateEnroll, in),
+	})
+	if err != nil {
+		return contract.Result{}, err
+	}
+	return awaitResult[contract.Result](ctx, handle)
+}
+
+// Provide cleans a manageable device and makes it available.
+func (c *Client) Provide(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateProvide, in)
+}
+
+// Clean starts a clean.
+func (c *Client) Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateClean, in)
+}
+
+// Abort stops the running clean.
+func (c *Client) Abort(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateAbort, in)
+}
+
+// Manage takes a device out of the pool.
+func (c *Client) Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateManage, in)
+}
+
+// Maintain puts a device on hold, or releases it.
+func (c *Client) Maintain(ctx context.Context, name string, in contract.MaintainInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateMaintain, in)
+}
+
+// Retire takes a device out of service.
+func (c *Client) Retire(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateRetire, in)
+}
+
+// Forget ends the workflow of a retired device.
+func (c *Client) Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateForget, in)
+}
+
+// Replace accepts new hardware in the device's slot.
+func (c *Client) Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateReplace, in)
+}
+
+// Move records that the device's hardware is in another slot, under another name.
+func (c *Client) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateMove, in)
+}
+
+// Bind reserves a device and binds it to an instance.
+func (c *Client) Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+	result, err := update[contract.BindResult](ctx, c, contract.WorkflowID(name), contract.UpdateBind, in)
+	result.Device = normalize(result.Device)
+	return result, err
+}
+
+// Unbind ends the binding of an instance.
+func (c *Client) Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateUnbind, in)
+}
+
+// Rebuild keeps the device bound while its instance is rebuilt.
+func (c *Client) Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	return c.request(ctx, name, contract.UpdateRebuild, in)
+}
+
+// Candidates asks a cloud's workflow which devices could be imported.
+func (c *Client) Candidates(ctx context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+	return update[contract.Candidates](ctx, c, contract.ReconcileWorkflowID(cloud), contract.UpdateCandidates, in)
+}
+
+// Query asks the device's workflow for its status. A control worker must answer.
+func (c *Client) Query(ctx context.Context, name string) (contract.DeviceStatus, error) {
+	status, err := query[contract.DeviceStatus](ctx, c, contract.WorkflowID(name), contract.QueryDevice)
+	return normalize(status), err
+}
+
+// Discovery asks the device's workflow for the result of the host's last discovery.
+func (c *Client) Discovery(ctx context.Context, name string) (contract.DiscoveryResult, error) {
+	return query[contract.DiscoveryResult](ctx, c, contract.WorkflowID(name), contract.QueryDiscovery)
+}
+
+// HostScanState asks a host's workflow for its state.
+func (c *Client) HostScanState(ctx context.Context, host string) (contract.HostScanState, error) {
+	return query[contract.HostScanState](ctx, c, contract.HostScanWorkflowID(host), contract.QueryHostScan)
+}
+
+// ReconcileState asks a cloud's workflow for its state.
+func (c *Client) ReconcileState(ctx context.Context, cloud string) (contract.InventoryReconcileState, error) {
+	return query[contract.InventoryReconcileState](ctx, c, contract.ReconcileWorkflowID(cloud), contract.QueryReconcile)
+}
+
+// request sends an update to a device.
+func (c *Client) request(ctx context.Context, name, request string, in any) (contract.Result, error) {
+	result, err := update[contract.Result](ctx, c, contract.WorkflowID(name), request, in)
+	result.Device = normalize(result.Device)
+	return result, err
+}
+
+func update[R any](ctx context.Context, c *Client, workflow, name string, in any) (R, error) {
+	handle, err := c.temporal.UpdateWorkflow(ctx, updateOptions(workflow, name, in))
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return awaitResult[R](ctx, handle)
+}
+
+// awaitResult waits for the result of an accepted update.
+func awaitResult[R any](ctx context.Context, handle sdk.WorkflowUpdateHandle) (R, error) {
+	var result R
+	err := handle.Get(ctx, &result)
+	if err != nil && TimedOut(err) {
+		err = acceptedError{err}
+	}
+	return result, err
+}
+
+func query[R any](ctx context.Context, c *Client, workflow, name string) (R, error) {
+	var result R
+	value, err := c.temporal.QueryWorkflow(ctx, workflow, "", name)
+	if err == nil {
+		err = value.Get(&result)
+	}
+	return result, err
+}
+
+// updateOptions gives every call its own update ID. Temporal answers a repeated ID with
+// the first outcome, also with its failure, and forgets it at continue-as-new;
+// idempotency is in the device's state. The call waits until the update is accepted or
+// refused and the handle for its result, so that a request that no worker accepted can be
+// told from one that takes long.
+func updateOptions(workflow, name string, in any) sdk.UpdateWorkflowOptions {
+	return sdk.UpdateWorkflowOptions{
+		WorkflowID:   workflow,
+		UpdateID:     name + "-" + uuid.NewString(),
+		UpdateName:   name,
+		Args:         []any{in},
+		WaitForStage: sdk.WorkflowUpdateStageAccepted,
+	}
+}
+
+// DeviceStart are the start options of a device's workflow; name is canonical.
+func DeviceStart(name string) sdk.StartWorkflowOptions {
+	return startOptions(contract.WorkflowID(name))
+}
+
+// startOptions are those of every workflow of Burnish: one that runs is kept.
+func startOptions(workflow string) sdk.StartWorkflowOptions {
+	return sdk.StartWorkflowOptions{
+		ID: workflow, TaskQueue: contract.Queue, WorkflowTaskTimeout: contract.TaskTimeout,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}
+}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	sdk "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/mocks"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// FindBySerial reads on while what the server found has another serial or is the device
+// itself.
+func TestFindBySerialComparesItself(t *testing.T) {
+	temporal := mocks.NewClient(t)
+	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
+		NextPageToken: []byte("more"),
+		Executions: []*workflowpb.WorkflowExecutionInfo{
+			run(t, "d1", `S1\`, device.Available), run(t, "d2", `S1"`, device.Available), run(t, "d3", `S1\`, device.Retired),
+		},
+	}, nil).Once()
+	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
+		Executions: []*workflowpb.WorkflowExecutionInfo{run(t, "d4", `S1\`, device.Available)},
+	}, nil).Once()
+	found, err := New(temporal).FindBySerial(t.Context(), `S1\`, "d1")
+	require.NoError(t, err)
+	require.Equal(t, "d4", found)
+}
+
+// A device without a serial has no duplicate, and the server is not asked.
+func TestFindBySerialOfNone(t *testing.T) {
+	found, err := New(mocks.NewClient(t)).FindBySerial(t.Context(), "", "d1")
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+// A request that the device accepted is told from one that no worker accepted.
+func TestAccepted(t *testing.T) {
+	late := sdk.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded)
+	temporal := mocks.NewClient(t)
+	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, late).Once()
+	_, err := New(temporal).Provide(t.Context(), "d1", contract.ReasonInput{})
+	require.True(t, TimedOut(err))
+	require.False(t, Accepted(err))
+
+	handle := mocks.NewWorkflowUpdateHandle(t)
+	handle.On("Get", mock.Anything, mock.Anything).Return(late)
+	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil).Once()
+	_, err = New(temporal).Provide(t.Context(), "d1", contract.ReasonInput{})
+	require.True(t, TimedOut(err))
+	require.True(t, Accepted(err))
+}
+
+func TestFault(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		code device.Code
+	}{
+		"a refusal":      {&device.Fault{Code: device.CodeRefused}, device.CodeRefused},
+		"no namespace":   {serviceerror.NewNamespaceNotFound("n"), device.CodeUnreachable},
+		"denied":         {serviceerror.NewPermissionDenied("no", ""), device.CodeUnreachable},
+		"no server":      {serviceerror.NewUnavailable("down"), device.CodeUnreachable},
+		"a busy server":  {serviceerror.NewResourceExhausted(0, "busy"), device.CodeUnreachable},
+		"no workflow":    {serviceerror.NewNotFound("none"), ""},
+		"another":        {errors.New("another"), ""},
+		"out of time":    {context.DeadlineExceeded, ""},
+		"an application": {&device.Fault{Code: device.CodeStepFailed, Message: "m"}, device.CodeStepFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusal, ok := Fault(tt.err)
+			require.Equal(t, tt.code != "", ok)
+			require.Equal(t, tt.code, refusal.Fault.Code)
+		})
+	}
+}
+
+// A hint to a device without a workflow is no error.
+func TestHint(t *testing.T) {
+	temporal := mocks.NewClient(t)
+	temporal.On("SignalWorkflow", mock.Anything, "device/d1", "", contract.SignalRefresh, mock.Anything).Return(serviceerror.NewNotFound("none")).Once()
+	found, err := New(temporal).Hint(t.Context(), "d1", contract.SignalRefresh, contract.Hint{})
+	require.NoError(t, err)
+	require.False(t, found)
+	temporal.On("SignalWorkflow", mock.Anything, "device/d1", "", contract.SignalRefresh, mock.Anything).Return(nil).Once()
+	found, err = New(temporal).Hint(t.Context(), "d1", contract.SignalRefresh, contract.Hint{})
+	require.NoError(t, err)
+	require.True(t, found)
+}
+
+// A cloud's workflow is started with the interval, and the request follows as a signal.
+func TestReconcileNow(t *testing.T) {
+	temporal := mocks.NewClient(t)
+	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow, contract.ReconcileRequest{Source: "nova"},
+		startOptions("placement/west"), contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "West", Interval: time.Minute}).Return(nil, nil).Once()
+	require.NoError(t, New(temporal).ReconcileNow(t.Context(), "West", time.Minute, contract.ReconcileRequest{Source: "nova"}))
+}

@@ -1,0 +1,176 @@
+package client
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/converter"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// Execution is what the Temporal server knows about a run of a device's workflow. It
+// needs no worker.
+type Execution struct {
+	Name    string
+	RunID   string
+	Running bool
+	Started time.Time
+	// Ended is when a run that is not running ended; Forgotten is set if the device was
+	// deleted in order, and Failed if it was never enrolled.
+	Ended     time.Time
+	Forgotten bool
+	Failed    bool
+	// Status is what search attributes and memo contain. It has no binding number and no
+	// history: only the workflow knows those.
+	Status contract.DeviceStatus
+	// Memo is the rest of the memo.
+	Memo contract.StatusMemo
+	// Pending are the running activities, by the name of the step.
+	Pending map[string]Pending
+	// Err is set if attributes or memo cannot be read.
+	Err error
+
+	attributesErr error
+}
+
+// Pending is one running activity.
+type Pending struct {
+	Progress *contract.Progress // its last heartbeat
+	Started  bool               // a worker has it
+	Attempt  int32
+	Failure  string    // of the previous attempt
+	Next     time.Time // of the next attempt
+}
+
+// executionOf reads one run.
+func executionOf(info *workflowpb.WorkflowExecutionInfo, activities []*workflowpb.PendingActivityInfo) Execution {
+	e := Execution{
+		Name:    strings.TrimPrefix(info.GetExecution().GetWorkflowId(), contract.WorkflowID("")),
+		RunID:   info.GetExecution().GetRunId(),
+		Running: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		Started: info.GetStartTime().AsTime(),
+		Pending: map[string]Pending{},
+
+		Forgotten: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
+		Failed:    info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
+	}
+	if at := info.GetCloseTime(); at != nil {
+		e.Ended = at.AsTime()
+	}
+	if p, ok := info.GetMemo().GetFields()[contract.MemoStatus]; ok {
+		if err := converter.GetDefaultDataConverter().FromPayload(p, &e.Memo); err != nil {
+			e.Err = fmt.Errorf("the memo of %s cannot be read: %w", e.Name, err)
+		}
+	}
+	var err error
+	if e.Status, err = statusOf(e.Name, info.GetSearchAttributes().GetIndexedFields(), e.Memo); err != nil {
+		e.attributesErr = fmt.Errorf("the search attributes of %s cannot be read: %w", e.Name, err)
+		e.Err = e.attributesErr
+	}
+	for _, a := range activities {
+		p := Pending{
+			Started: a.GetState() != enumspb.PENDING_ACTIVITY_STATE_SCHEDULED,
+			Attempt: a.GetAttempt(),
+			Failure: a.GetLastFailure().GetMessage(),
+		}
+		if at := a.GetNextAttemptScheduleTime(); at != nil {
+			p.Next = at.AsTime()
+		}
+		// The heartbeat of an activity that is not a step is not a Progress.
+		var beat contract.Progress
+		if d := a.GetHeartbeatDetails(); d != nil && converter.GetDefaultDataConverter().FromPayloads(d, &beat) == nil {
+			p.Progress = &beat
+		}
+		e.Pending[a.GetActivityType().GetName()] = p
+	}
+	return e
+}
+
+// statusOf builds a device's status from search attributes and memo.
+func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.StatusMemo) (contract.DeviceStatus, error) {
+	var instance, step string
+	v := contract.DeviceStatus{
+		Name: name, UUID: contract.DeviceUUID(name),
+		Vendor: memo.Vendor, Model: memo.Model, StdBoardInfo: memo.StdBoardInfo, VendorBoardInfo: memo.VendorBoardInfo,
+		Status: memo.Status, Maintenance: memo.Maintenance, MaintenanceReason: memo.MaintenanceReason,
+		LastError: memo.LastError, LastRefusal: memo.LastRefusal, Remedy: memo.Remedy, CreatedAt: memo.CreatedAt,
+		Driver: memo.Driver, Owner: memo.Owner, OneTimeUse: memo.OneTimeUse, NotSanitized: memo.NotSanitized,
+		Operation: memo.Operation, Steps: memo.Steps,
+	}
+	for key, into := range map[interface{ GetName() string }]any{
+		contract.AttrState: &v.DeviceState, contract.AttrUUID: &v.UUID, contract.AttrSerial: &v.Serial,
+		contract.AttrType: &v.Type, contract.AttrHost: &v.Hostname, contract.AttrInstance: &instance,
+		contract.AttrStep: &step, contract.AttrFault: &v.Fault, contract.AttrNeedsOperator: &v.NeedsOperator,
+		contract.AttrDirty: &v.Dirty, contract.AttrUpdated: &v.UpdatedAt,
+	} {
+		if p, ok := fields[key.GetName()]; ok {
+			if err := converter.GetDefaultDataConverter().FromPayload(p, into); err != nil {
+				return contract.DeviceStatus{}, fmt.Errorf("%s: %w", key.GetName(), err)
+			}
+		}
+	}
+	if instance != "" {
+		v.InstanceUUID = &instance
+	}
+	if step != "" {
+		v.CleanStep = &contract.CleanStep{Step: step}
+		for _, s := range memo.Steps {
+			if s.Step == step {
+				v.CleanStep = &s
+			}
+		}
+	}
+	return normalize(v), nil
+}
+
+// normalize gives a status one form, listed or alone: times in UTC, the creation in
+// seconds as in the memo, and objects that are never null.
+func normalize(v contract.DeviceStatus) contract.DeviceStatus {
+	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
+	if v.StdBoardInfo == nil {
+		v.StdBoardInfo = map[string]string{}
+	}
+	if v.VendorBoardInfo == nil {
+		v.VendorBoardInfo = map[string]string{}
+	}
+	return v
+}
+
+// Progress is how far the device's running step is, by its last heartbeat; nil if none
+// runs. v is the device's status, of the workflow or of the execution itself.
+func (e Execution) Progress(v contract.DeviceStatus, now time.Time) *contract.StatusProgress {
+	if v.CleanStep == nil {
+		return nil
+	}
+	p, ok := e.Pending[v.CleanStep.Step]
+	if !ok {
+		return nil
+	}
+	shown := &contract.StatusProgress{Attempt: p.Attempt}
+	if p.Progress != nil {
+		shown.Done, shown.Total, shown.Waiting = p.Progress.Offset, p.Progress.Size, p.Progress.Waiting
+		if shown.Total > 0 {
+			shown.Percent = math.Floor(1000*float64(shown.Done)/float64(shown.Total)) / 10
+		}
+	}
+	switch {
+	case p.Next.After(now):
+		shown.Waiting = "next attempt at " + p.Next.UTC().Format(time.RFC3339)
+		if p.Failure != "" {
+			shown.Waiting += ", after: " + strings.Join(strings.Fields(p.Failure), " ")
+		}
+	case !p.Started:
+		shown.Waiting = "waiting for a worker of host " + v.Hostname
+	}
+	return shown
+}
+
+// Absent reports whether the workflow runs, but its device was never enrolled.
+func (e Execution) Absent() bool { return e.Status.DeviceState == device.Absent }

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/api/serviceerror"
+	sdk "go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// acceptedError is the error of a request that the device accepted, and whose result did
+// not arrive in time.
+type acceptedError struct{ error }
+
+// Unwrap gives what ended the wait.
+func (e acceptedError) Unwrap() error { return e.error }
+
+// Accepted reports whether the request behind err was accepted and still runs.
+func Accepted(err error) bool { return errors.As(err, new(acceptedError)) }
+
+// TimedOut reports whether err is the end of a request's time.
+func TimedOut(err error) bool {
+	var service *sdk.WorkflowUpdateServiceTimeoutOrCanceledError
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &service) || code(err) == codes.DeadlineExceeded
+}
+
+// Fault reads what a device refused, or why Temporal could not answer. Message and remedy
+// are for operators. ok is false for an error that says neither: it is internal, or see
+// [NotFound], [TimedOut] and [Accepted].
+func Fault(err error) (refusal contract.Refusal, ok bool) {
+	var (
+		noNamespace *serviceerror.NamespaceNotFound
+		denied      *serviceerror.PermissionDenied
+	)
+	unreachable := func(message, remedy string) (contract.Refusal, bool) {
+		return contract.Refusal{Fault: device.Fault{Class: device.Transient, Code: device.CodeUnreachable, Message: message, Remedy: remedy}}, true
+	}
+	if fault, ok := device.AsFault(err); ok {
+		return contract.Refusal{Fault: *fault}, true
+	}
+	if refusal, ok := contract.RefusalOf(err); ok {
+		return refusal, true
+	}
+	switch {
+	case errors.As(err, &noNamespace):
+		return unreachable(fmt.Sprintf("Temporal has no namespace %q", noNamespace.Namespace), "create it, or set TEMPORAL_NAMESPACE")
+	case errors.As(err, &denied):
+		return unreachable("Temporal refuses these credentials: "+err.Error(), "set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE")
+	case code(err) == codes.Unavailable:
+		return unreachable("Temporal does not answer: "+err.Error(), "start it, or set TEMPORAL_ADDRESS")
+	case code(err) == codes.ResourceExhausted:
+		return unreachable("Temporal is too busy: "+err.Error(), "try again")
+	}
+	return contract.Refusal{}, false
+}
+
+// code gives the gRPC code of an error of Temporal's services.
+func code(err error) codes.Code {
+	var s serviceerror.ServiceError
+	if errors.As(err, &s) {
+		return s.Status().Code()
+	}
+	return codes.Unknown
+}

@@ -1,0 +1,58 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"burnish/workflows/contract"
+)
+
+// RequestClean asks for a clean by a signal, as any Temporal client may. It returns when
+// the server has stored it; a clean that the state does not allow is recorded as the
+// device's last refusal.
+func (c *Client) RequestClean(ctx context.Context, name string, in contract.CleanInput) error {
+	return c.temporal.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalClean, in)
+}
+
+// Hint sends a hint by one of the signals observed, released and refresh. found is false
+// if the device has no workflow.
+func (c *Client) Hint(ctx context.Context, name, signal string, hint contract.Hint) (found bool, err error) {
+	err = c.temporal.SignalWorkflow(ctx, contract.WorkflowID(name), "", signal, hint)
+	if NotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Recover tells a device's workflow what its host's record contains. It starts the
+// workflow from the record if there is none.
+func (c *Client) Recover(ctx context.Context, record contract.HostDeviceRecord, observed time.Time) error {
+	name := record.Enrollment.Name
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.WorkflowID(name), contract.SignalObserved,
+		contract.Hint{Source: "host start", Host: &record, ObservedAt: observed.UTC().Format(time.RFC3339Nano)},
+		DeviceStart(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name, Recovered: &record})
+	return err
+}
+
+// ScanNow asks a host's workflow for a scan, and starts the workflow if there is none.
+func (c *Client) ScanNow(ctx context.Context, host string, in contract.ScanRequest) error {
+	id := contract.HostScanWorkflowID(host)
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalScanNow, in,
+		startOptions(id), contract.WorkflowHostScan, contract.HostScanInput{Host: host})
+	return err
+}
+
+// ReconcileNow asks a cloud's workflow to reconcile, and starts the workflow if there is
+// none. It then reconciles at this interval.
+func (c *Client) ReconcileNow(ctx context.Context, cloud string, interval time.Duration, in contract.ReconcileRequest) error {
+	id := contract.ReconcileWorkflowID(cloud)
+	_, err := c.temporal.SignalWithStartWorkflow(ctx, id, contract.SignalReconcileNow, in,
+		startOptions(id), contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: cloud, Interval: interval})
+	return err
+}
+
+// NotFound reports whether a workflow does not exist or has ended.
+func NotFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }

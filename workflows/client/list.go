@@ -1,0 +1,181 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// pageSize is how many workflows one request of a listing returns.
+const pageSize = 500
+
+// Describe gives what the server knows about the newest run of a device's workflow, with
+// the progress of its running step.
+func (c *Client) Describe(ctx context.Context, name string) (Execution, error) {
+	answer, err := c.temporal.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
+	if err != nil {
+		return Execution{}, err
+	}
+	e := executionOf(answer.GetWorkflowExecutionInfo(), answer.GetPendingActivities())
+	return e, e.Err
+}
+
+// PendingActivities gives the running activities of a workflow; none if it has ended.
+func (c *Client) PendingActivities(ctx context.Context, workflow string) ([]*workflowpb.PendingActivityInfo, error) {
+	answer, err := c.temporal.DescribeWorkflowExecution(ctx, workflow, "")
+	if NotFound(err) {
+		return nil, nil
+	}
+	return answer.GetPendingActivities(), err
+}
+
+// List gives the devices that the filter selects. It is a hint: the listing lags behind,
+// and a device that continues as new while it is read may be missing.
+func (c *Client) List(ctx context.Context, f Filter) ([]Execution, error) {
+	var all []Execution
+	err := c.Pages(ctx, f, func(page []Execution) error {
+		for _, e := range page {
+			if e.Err != nil {
+				return e.Err
+			}
+		}
+		all = append(all, page...)
+		return nil
+	})
+	return all, err
+}
+
+// Pages calls do with each page of the devices that the filter selects. A device that
+// cannot be read has Err set.
+func (c *Client) Pages(ctx context.Context, f Filter, do func([]Execution) error) error {
+	return c.pages(ctx, f.Query(), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+		var page []Execution
+		for _, info := range infos {
+			if e := executionOf(info, nil); e.Err != nil || f.selects(e.Status) {
+				page = append(page, e)
+			}
+		}
+		return false, do(page)
+	})
+}
+
+// pages calls do with each page of a query's runs, until do is done.
+func (c *Client) pages(ctx context.Context, query string, do func([]*workflowpb.WorkflowExecutionInfo) (done bool, err error)) error {
+	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: pageSize}
+	for {
+		page, err := c.temporal.ListWorkflow(ctx, request)
+		if err != nil {
+			return err
+		}
+		if done, err := do(page.GetExecutions()); done || err != nil {
+			return err
+		}
+		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			return nil
+		}
+	}
+}
+
+// FindBySerial gives another device than name that has the serial and is not retired, ""
+// if none is known. A listing lags behind: "" proves nothing.
+func (c *Client) FindBySerial(ctx context.Context, serial, name string) (string, error) {
+	if serial == "" {
+		return "", nil
+	}
+	found := ""
+	f := Filter{Serial: serial, NotState: device.Retired}
+	err := c.pages(ctx, f.Query(), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+		for _, info := range infos {
+			if e := executionOf(info, nil); e.Name != name && f.selects(e.Status) {
+				found = e.Name
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("look for serial %q: %w", serial, err)
+	}
+	return found, nil
+}
+
+// FindPreviousRun gives the newest run of a device's workflow that was terminated, reset
+// or canceled, and the instance that the device was bound to. It is empty if there is no
+// such run, or if the device was forgotten since.
+func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {
+	query := one("WorkflowId", contract.WorkflowID(name)) + " AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Completed')"
+	var runs []Execution
+	err := c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+		for _, info := range infos {
+			if e := executionOf(info, nil); e.Name == name {
+				runs = append(runs, e)
+			}
+		}
+		return false, nil
+	})
+	slices.SortFunc(runs, func(a, b Execution) int { return b.Ended.Compare(a.Ended) })
+	for _, run := range runs {
+		if err != nil || run.Forgotten {
+			break
+		}
+		if err = run.attributesErr; err != nil {
+			break
+		}
+		if run.Status.InstanceUUID != nil {
+			return contract.PreviousRun{RunID: run.RunID, Instance: *run.Status.InstanceUUID}, nil
+		}
+		if run.Status.DeviceState != device.Unknown { // a run in state unknown knew no more
+			return contract.PreviousRun{RunID: run.RunID}, nil
+		}
+	}
+	if err != nil {
+		return contract.PreviousRun{}, fmt.Errorf("find the previous run of %s: %w", name, err)
+	}
+	return contract.PreviousRun{}, nil
+}
+
+// Clouds lists the clouds whose workflow runs.
+func (c *Client) Clouds(ctx context.Context) ([]string, error) {
+	var names []string
+	err := c.pages(ctx, running(contract.WorkflowInventoryReconcile), func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
+		for _, info := range infos {
+			name := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), contract.ReconcileWorkflowID(""))
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		return false, nil
+	})
+	return names, err
+}
+
+// LastPoll is when a worker last polled a task queue; zero if none has.
+func (c *Client) LastPoll(ctx context.Context, queue string, kind enumspb.TaskQueueType) (time.Time, error) {
+	answer, err := c.temporal.DescribeTaskQueue(ctx, queue, kind)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var last time.Time
+	for _, poller := range answer.GetPollers() {
+		if at := poller.GetLastAccessTime().AsTime(); at.After(last) {
+			last = at
+		}
+	}
+	return last, nil
+}
+
+// SearchAttributes gives the search attributes of a namespace, with their types.
+func (c *Client) SearchAttributes(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error) {
+	answer, err := c.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	return answer.GetCustomAttributes(), err
+}
