@@ -29,7 +29,7 @@ func CheckVFIOFree(dev, group, what string, open func(path string) (int, error))
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
 		return nil // the group is not available to guests
 	case errors.Is(err, unix.EACCES):
-		return Refused(device.CodeNotAllowed, "let the worker's user open the VFIO group", "cannot check whether a guest has %s: %v of VFIO group %s", what, err, group)
+		return Refused(device.CodeNotAllowed, "let the worker's user open the VFIO group", "cannot check whether a guest has %s: open VFIO group %s: %v", what, group, err)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EPERM):
 		return Busy("a guest still has %s (VFIO group %s): %v", what, group, err)
 	case err != nil:

@@ -1,8 +1,8 @@
-// Package block erases what a path names, by one pass of zeroes written to it: whole
-// disks, loop devices over a file, and regular files, which stand in for drives where
-// there are none. Nothing but the descriptor that was checked is ever written to, and
-// whatever cannot be proved harmless is refused (F11, F12, F14). It asks no
-// device to zero itself: an answer to that says nothing about the bytes (F16).
+// Package block erases what a path names by one pass of zeroes: whole disks, loop devices
+// over a file, and regular files, which stand in for drives on machines without any. It
+// writes only through the descriptor that it checked, and refuses what it cannot prove to
+// be safe (F11, F12, F14). It asks no device to zero itself, because the answer would prove
+// nothing about the bytes (F16).
 package block
 
 import (
@@ -32,9 +32,9 @@ type Driver struct {
 	sys   system
 }
 
-// New returns the driver. rules are asked at each Discover and, before anything is
-// opened for writing, at each Open; without rules everything is refused. Besides the
-// system's own directories those in keep are never on a disk that is erased.
+// New returns the driver. It applies rules at each Discover and before each Open for
+// writing; nil rules refuse everything. A disk that holds one of the system's own
+// directories, or one of keep, is never erased.
 func New(rules Allow, keep ...string) *Driver {
 	d := &Driver{rules: rules, sys: realSystem()}
 	d.sys.protectedDirs = append(d.sys.protectedDirs, keep...)
@@ -44,8 +44,8 @@ func New(rules Allow, keep ...string) *Driver {
 // Name is what `enroll --driver` takes.
 func (d *Driver) Name() string { return "block" }
 
-// Discover resolves the setting path and looks at what it names; see
-// hardware.Driver. The resolved path, and no other, is what Open will open (F14).
+// Discover resolves the setting path and inspects the target; see hardware.Driver. Open will
+// open the resolved path and no other (F14).
 func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
 	given, err := pathSetting(t)
 	if err != nil {
@@ -56,7 +56,7 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		return hardware.Discovery{}, err
 	}
 	if known.Path != "" && known.Path != path {
-		return hardware.Discovery{}, hardware.Changed("path", fmt.Sprintf("%q leads to %q and was enrolled as %q", given, path, known.Path))
+		return hardware.Discovery{}, hardware.Changed("path", fmt.Sprintf("%q leads to %q, enrolled was %q", given, path, known.Path))
 	}
 	if err := d.checkAllowed(path); err != nil {
 		return hardware.Discovery{}, err
@@ -97,7 +97,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	return d.openFile(ctx, given, enrolled, writable)
 }
 
-// checkAllowed asks the host's rules about a resolved path (F13).
+// checkAllowed applies the host's rules to a resolved path (F13).
 func (d *Driver) checkAllowed(path string) error {
 	const remedy = "allow the path in the host's host.yaml, if it may be destroyed"
 	if d.rules == nil {
@@ -113,8 +113,7 @@ func (d *Driver) checkAllowed(path string) error {
 	return hardware.Refused(device.CodeNotAllowed, remedy, "%q may not be destroyed: %v", path, err)
 }
 
-// pathSetting gives the setting path, and refuses settings that this driver does
-// not know: a misspelt one must not pass for a wish that was heard.
+// pathSetting reads the setting path and refuses all others.
 func pathSetting(t hardware.Target) (string, error) {
 	if err := t.KnownSettings("path"); err != nil {
 		return "", err
@@ -129,8 +128,8 @@ func pathSetting(t hardware.Target) (string, error) {
 	return given, nil
 }
 
-// resolve follows every symbolic link in given. It is called for the given name
-// only; what it returns is opened without following any.
+// resolve follows every symbolic link in given. It is called only for the path in the
+// settings; what it returns is opened without following links.
 func resolve(given string) (string, error) {
 	path, err := filepath.EvalSymlinks(given)
 	if err != nil {
@@ -147,8 +146,8 @@ const (
 	kindDevice
 )
 
-// classify tells without opening it what a resolved path names: to open a device has
-// effects of its own. The opener proves the kind again on its descriptor.
+// classify finds out what a resolved path names without opening it, because opening a device
+// has side effects. Whoever opens it checks again on the descriptor.
 func classify(path string) (kind, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -166,13 +165,13 @@ func classify(path string) (kind, error) {
 	}
 }
 
-// openNoFollow opens a resolved path and follows no symbolic link in any of its parts
-// (F14): RESOLVE_NO_SYMLINKS refuses linked parents as well.
+// openNoFollow opens a resolved path without following a symbolic link in any part of it
+// (F14): RESOLVE_NO_SYMLINKS covers its parents too.
 func openNoFollow(path string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if flags&unix.O_PATH == 0 {
-		// What became a FIFO meanwhile must not hang the worker. To a regular file
-		// O_NONBLOCK means nothing.
+		// If the path has become a FIFO, opening it must not block. O_NONBLOCK has no
+		// effect on a regular file.
 		how.Flags |= unix.O_NONBLOCK | unix.O_NOCTTY
 	}
 	var fd int
@@ -186,15 +185,15 @@ func openNoFollow(path string, flags uint64) (int, error) {
 	return fd, nil
 }
 
-// verifyPath proves that the enrolled path still names what is open, which is tells, and
-// that the name which the operator gave still leads to that path (F14).
+// verifyPath proves that the enrolled path still names the open target, which is recognizes,
+// and that the path in the settings still resolves to it (F14).
 func verifyPath(given, enrolled string, is func(now *unix.Stat_t) bool) (err error) {
 	path, err := filepath.EvalSymlinks(given)
 	if err != nil {
-		return hardware.Changed("path", fmt.Sprintf("%q leads nowhere now: %v", given, err))
+		return hardware.Changed("path", fmt.Sprintf("%q cannot be resolved now: %v", given, err))
 	}
 	if path != enrolled {
-		return hardware.Changed("path", fmt.Sprintf("%q leads to %q now and was enrolled as %q", given, path, enrolled))
+		return hardware.Changed("path", fmt.Sprintf("%q leads to %q now, enrolled was %q", given, path, enrolled))
 	}
 	fd, err := openNoFollow(enrolled, unix.O_PATH)
 	if err != nil {
@@ -211,7 +210,7 @@ func verifyPath(given, enrolled string, is func(now *unix.Stat_t) bool) (err err
 	return nil
 }
 
-// openFault says for the operator why a path cannot be had.
+// openFault explains to the operator why a path cannot be opened.
 func openFault(path string, err error) error {
 	cause := err
 	var inPath *fs.PathError
@@ -220,9 +219,9 @@ func openFault(path string, err error) error {
 	}
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENXIO):
-		return hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, cause)
+		return hardware.Missing("%q does not exist: %v", path, cause)
 	case errors.Is(err, unix.ELOOP):
-		return hardware.Changed("path", fmt.Sprintf("a symbolic link stands in %q", path))
+		return hardware.Changed("path", fmt.Sprintf("%q contains a symbolic link", path))
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return hardware.Refused(device.CodeNotAllowed, "let the worker's user open it", "%q cannot be opened: %v", path, cause)
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ETXTBSY), errors.Is(err, unix.EWOULDBLOCK):
@@ -232,7 +231,7 @@ func openFault(path string, err error) error {
 	}
 }
 
-// retryEINTR repeats call while a signal cuts it short.
+// retryEINTR repeats call while a signal interrupts it.
 func retryEINTR(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {

@@ -162,8 +162,8 @@ func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
 		"fifo":         {fifo, "neither a regular file", device.CodeInvalidSetting},
 		"char device":  {"/dev/null", "neither a regular file", device.CodeInvalidSetting},
 		"empty file":   {empty, "is empty", device.CodeInvalidSetting},
-		"missing":      {filepath.Join(dir, "nothing"), "is not there", device.CodeTargetMissing},
-		"below a file": {filepath.Join(plain, "x"), "is not there", device.CodeTargetMissing},
+		"missing":      {filepath.Join(dir, "nothing"), "does not exist", device.CodeTargetMissing},
+		"below a file": {filepath.Join(plain, "x"), "does not exist", device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(allowAll{}).Discover(t.Context(), targetAt(tc.path), device.Identity{})

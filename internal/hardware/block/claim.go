@@ -17,9 +17,9 @@ import (
 	"burnish/internal/hardware"
 )
 
-// checkDiskUnused refuses a disk that the kernel's tables show in use, it or one of
-// its partitions (F12). The tables tell who it is; the claim that Open makes
-// with O_EXCL also keeps away what they do not show, as another namespace's mount.
+// checkDiskUnused refuses a disk if the kernel's tables show it or one of its partitions in
+// use (F12). The tables show who uses it. The O_EXCL claim of Open also excludes users that
+// the tables do not show here, such as a mount in another namespace.
 func (s system) checkDiskUnused(path string, n node) error {
 	if err := s.checkNotSystem(path, n); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (s system) checkDiskUnused(path string, n node) error {
 	})
 }
 
-// deviceNumber is the number of the device that a stat is of, 0 where it is of none.
+// deviceNumber is the number of the block device in stat, or 0.
 func deviceNumber(stat *unix.Stat_t) uint64 {
 	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
 		return 0
@@ -78,8 +78,8 @@ func findByNumber(parts []node, dev uint64) (node, bool) {
 	return parts[at], true
 }
 
-// mountedOf finds the disk or partition that is mounted by m. A btrfs has a number of
-// its own; what it was mounted from tells one of its devices.
+// mountedOf finds the disk or partition that m mounts. A btrfs has its own number, so the
+// source of the mount counts too.
 func (s system) mountedOf(m mount, parts []node) (node, bool) {
 	for _, part := range parts {
 		if m.number == formatNumber(part.dev) {
@@ -89,20 +89,20 @@ func (s system) mountedOf(m mount, parts []node) (node, bool) {
 	return findByNumber(parts, s.sourceOf(m))
 }
 
-// sourceOf is the number of the device that m was mounted from, 0 where there is none.
+// sourceOf is the number of the device that m was mounted from, or 0.
 func (s system) sourceOf(m mount) uint64 {
 	if !strings.HasPrefix(m.source, s.dev+"/") {
 		return 0
 	}
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Stat(m.source, &stat) }); err != nil {
-		return 0 // an old name of it; its number is compared as well
+		return 0 // the device was renamed; its number is compared as well
 	}
 	return deviceNumber(&stat)
 }
 
-// checkNotSystem refuses a disk on which the system itself lies, or this worker's state,
-// through whatever is stacked in between (F12).
+// checkNotSystem refuses a disk that holds the system or this worker's state, also below
+// stacked devices (F12).
 func (s system) checkNotSystem(path string, n node) error {
 	mounts, err := s.mounts()
 	if err != nil {
@@ -115,7 +115,7 @@ func (s system) checkNotSystem(path string, n node) error {
 			continue
 		}
 		if err != nil {
-			return hardware.IOFault("look at", place, err)
+			return hardware.IOFault("stat", place, err)
 		}
 		devs := []uint64{uint64(stat.Dev)}
 		for _, m := range mounts {
@@ -126,22 +126,22 @@ func (s system) checkNotSystem(path string, n node) error {
 		for _, dev := range devs {
 			dir, err := s.deviceDir(dev)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // of no disk, as a tmpfs
+				continue // not on a disk, such as a tmpfs
 			}
 			if err != nil {
-				return hardware.IOFault("look up the disk of", place, err)
+				return hardware.IOFault("find the disk of", place, err)
 			}
 			if below, err := s.standsOn(dir, n.dir, 0); err != nil {
-				return hardware.IOFault("look at what lies below", dir, err)
+				return hardware.IOFault("list the devices below", dir, err)
 			} else if below {
-				return hardware.Refused(device.CodeNotAllowed, "name another disk", "%q is the disk under %s", path, place)
+				return hardware.Refused(device.CodeNotAllowed, "enroll another disk", "%q is the disk below %s", path, place)
 			}
 		}
 	}
 	return nil
 }
 
-// standsOn tells whether the device dir is disk, a partition of it, or stands upon it.
+// standsOn: the device dir is the disk, one of its partitions, or stacked on one of them.
 func (s system) standsOn(dir, disk string, depth int) (bool, error) {
 	const deepest = 32
 	if dir == disk || filepath.Dir(dir) == disk {
@@ -166,9 +166,9 @@ func (s system) standsOn(dir, disk string, depth int) (bool, error) {
 	return false, nil
 }
 
-// claim opens a device exclusively: the kernel's own interlock, which mounts, swap,
-// md, dm and all who ask for it respect, until the last copy of the descriptor is
-// closed (F12). Who passes through is waited for.
+// claim opens a device exclusively. Mounts, swap, md, dm and everyone else who opens with
+// O_EXCL respect this until the last copy of the descriptor is closed (F12). It waits for a
+// user who has it open only for a moment.
 func (s system) claim(ctx context.Context, path string, flags uint64) (int, error) {
 	fd := -1
 	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
@@ -184,16 +184,16 @@ func (s system) claim(ctx context.Context, path string, flags uint64) (int, erro
 	return fd, err
 }
 
-// writer is a process that has the target open and may write to it.
+// writer is a process that has the target open for writing.
 type writer struct {
 	pid  int
 	name string
 }
 
-// checkNoWriters refuses a target that another descriptor than ours may be written
-// through: O_EXCL keeps away only those who ask for it, and a guest does not. is
-// tells the target. It sees only the processes that this worker may look at: the claim
-// is what counts, and this finds some of those who did not make one.
+// checkNoWriters refuses a target that another descriptor could write to: O_EXCL excludes
+// only those who use it too, and a guest does not. is recognizes the target. Only processes
+// that this worker may inspect are found, so the claim is the real protection; this finds
+// some of those who made no claim.
 func (s system) checkNoWriters(ctx context.Context, path string, ours int, is func(*unix.Statx_t) bool) error {
 	var found *writer
 	err := hardware.RetryInterrupted(ctx, s.busyTimeout, func() (err error) {
@@ -206,13 +206,13 @@ func (s system) checkNoWriters(ctx context.Context, path string, ours int, is fu
 	case errors.Is(err, unix.EAGAIN) && found != nil:
 		return hardware.Busy("%q is held open for writing by process %d (%s)", path, found.pid, found.name)
 	case err != nil && ctx.Err() == nil:
-		return hardware.IOFault("look who has open", path, err)
+		return hardware.IOFault("find out who has open", path, err)
 	}
 	return err
 }
 
-// findWriter finds the first process with a descriptor, other than ours, that is of the
-// target and may be written through.
+// findWriter finds the first process that could write to the target through a descriptor
+// other than ours.
 func (s system) findWriter(ours int, is func(*unix.Statx_t) bool) (*writer, error) {
 	entries, err := os.ReadDir(s.proc)
 	if err != nil {
@@ -233,10 +233,10 @@ func (s system) findWriter(ours int, is func(*unix.Statx_t) bool) (*writer, erro
 				continue
 			}
 			var stat unix.Statx_t
-			// Never asks another machine: a dead NFS server must not hang a step.
+			// DONT_SYNC never asks another machine: a dead NFS server must not hang a step.
 			err := unix.Statx(unix.AT_FDCWD, filepath.Join(dir, "fd", each.Name()), unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &stat)
 			if err != nil || !is(&stat) {
-				continue // closed since, or of a file system that answers nothing: no disk
+				continue // closed meanwhile, or on a file system that does not answer, which is no disk
 			}
 			writes, err := mayWrite(filepath.Join(dir, "fdinfo", each.Name()))
 			if err != nil {
@@ -254,13 +254,13 @@ func (s system) findWriter(ours int, is func(*unix.Statx_t) bool) (*writer, erro
 	return nil, nil
 }
 
-// notReadable tells that a process or a descriptor has ended since it was listed, or that it
-// belongs to another user and may not be looked at.
+// notReadable: a process or descriptor ended after it was listed, or belongs to another user
+// and cannot be inspected.
 func notReadable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrPermission)
 }
 
-// mayWrite reads from fdinfo whether a descriptor was opened for writing.
+// mayWrite: fdinfo says that the descriptor was opened for writing.
 func mayWrite(name string) (bool, error) {
 	text, err := os.ReadFile(name)
 	if notReadable(err) {

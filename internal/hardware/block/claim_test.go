@@ -41,7 +41,7 @@ func TestTablesAreReadAsTheKernelWritesThem(t *testing.T) {
 			mountinfo: "1 0 0:99 / / rw - tmpfs none rw\n", swaps: "Filename Type\n%DEV/sda partition 1 0 -2\n",
 			code: device.CodeTargetBusy, says: "sda is used as swap",
 		},
-		"another form": {mountinfo: "1 0 8:1 / /mnt\n", code: device.CodeIO, says: "line of another form"},
+		"another form": {mountinfo: "1 0 8:1 / /mnt\n", code: device.CodeIO, says: "line of unknown form"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newDisk(t, mib, "scsi", disks["scsi"].attributes)
@@ -79,7 +79,7 @@ func TestDiskUnderTheSystemByItsMount(t *testing.T) {
 	})
 	_, err := f.driver.Discover(t.Context(), f.target, f.identity)
 	fault := hardwaretest.RequireFault(t, err, device.CodeNotAllowed)
-	require.Contains(t, fault.Message, "is the disk under /")
+	require.Contains(t, fault.Message, "is the disk below /")
 	require.Equal(t, device.NeedsOperator, fault.Class)
 }
 
@@ -90,7 +90,7 @@ func TestDeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
 	run(t, "mkfs.ext4", "-q", "-F", f.loop)
 	state := filepath.Join(mountDevice(t, f.loop, "noload,ro"), ".")
 	_, err := New(allowAll{}, state).Discover(t.Context(), targetAt(f.loop), device.Identity{})
-	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "is the disk under "+state)
+	require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, "is the disk below "+state)
 	_, err = New(allowAll{}).Discover(t.Context(), targetAt(f.loop), device.Identity{})
 	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 }

@@ -11,8 +11,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// disk is a whole disk or a loop device as a target, as it was when its descriptor
-// was opened.
+// disk is a whole disk or a loop device as a target.
 type disk struct {
 	sys      system
 	rules    func(path string) error
@@ -23,19 +22,19 @@ type disk struct {
 	info diskInfo
 }
 
-// diskInfo is what one look through an open descriptor shows of a device.
+// diskInfo describes a block device, read through an open descriptor.
 type diskInfo struct {
 	node     node
 	identity device.Identity
-	// seq is what deviceSeq gives.
+	// seq is the disk sequence number, see deviceSeq.
 	seq uint64
-	// unit is the device's own block.
+	// unit is the device's logical block size.
 	unit int64
-	// image is the file behind a loop device, nil for a disk.
+	// image is the file behind a loop device, or nil.
 	image *loopImage
 }
 
-// close gives up the file behind a loop.
+// close closes the file behind a loop device.
 func (v diskInfo) close() error {
 	if v.image == nil {
 		return nil
@@ -43,8 +42,8 @@ func (v diskInfo) close() error {
 	return v.image.close()
 }
 
-// discoverDevice looks at a block device and changes nothing. It claims the device
-// only at the first enrolment: later a step of ours may be at work on it.
+// discoverDevice inspects a block device and changes nothing. It claims the device only at
+// the first enrollment, because later one of our own steps may be running on it.
 func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, path string, known device.Identity) (found hardware.Discovery, err error) {
 	first := known == (device.Identity{})
 	if !first {
@@ -69,7 +68,7 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	if field := known.Differs(v.identity); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, fmt.Sprintf("%q", path))
 	}
-	// As if for writing: what may not be destroyed is not enrolled either.
+	// Checked as for writing: what may not be destroyed is not enrolled either.
 	target := &disk{sys: d.sys, rules: d.checkAllowed, given: given, enrolled: v.identity, writable: true, info: v}
 	if err := target.checkErasable(v, fd, first); err != nil {
 		return hardware.Discovery{}, err
@@ -77,7 +76,7 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	if err := target.checkUnused(v); err != nil {
 		return hardware.Discovery{}, err
 	}
-	note := fmt.Sprintf("a whole disk (%s): one pass of zeroes by writes to what it shows; spare blocks keep what they hold", d.sys.bus(v.node.dir))
+	note := fmt.Sprintf("a whole disk (%s): one pass of zeroes over all addressable blocks; spare blocks are not erased", d.sys.bus(v.node.dir))
 	if v.image != nil {
 		note = fmt.Sprintf("a loop device over %q on %s: one pass of zeroes by writes", v.image.path, v.image.on.name)
 	}
@@ -89,8 +88,8 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	return hardware.Discovery{Identity: v.identity, Operation: device.Shred, Note: note}, nil
 }
 
-// checkFirstEnrollment is what only a first enrolment asks: that nobody has claimed the device or
-// writes to it, and that it holds nothing that its owner may still want (F15).
+// checkFirstEnrollment is for a first enrollment only: it proves that nobody has claimed the
+// device or writes to it, and that it holds no data of an owner (F15).
 func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, target *disk, v diskInfo, fd int) (err error) {
 	path := v.identity.Path
 	claimed, err := d.sys.claim(ctx, path, unix.O_RDONLY)
@@ -101,15 +100,15 @@ func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, ta
 	if err := target.checkNoWriters(ctx, v, fd); err != nil {
 		return err
 	}
-	// What the file behind a loop got meanwhile is not in the loop's own cache.
+	// The loop's cache may lack what was written to its file meanwhile.
 	if err := unix.Fadvise(claimed, 0, 0, unix.FADV_DONTNEED); err != nil {
 		return hardware.IOFault("drop the cache of", path, err)
 	}
 	return refuseSignatures(fdReader{d.sys, claimed}, path, v.identity.Size, t)
 }
 
-// openDevice claims the enrolled device, locks it, and lets nobody have it before
-// every check has passed on that one descriptor.
+// openDevice claims the enrolled device and locks it. It returns a Handle only after every
+// check has passed on that one descriptor.
 func (d *Driver) openDevice(ctx context.Context, given string, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
 	defer func() { err = asIdentityChange(err) }()
 	if err := d.sys.checkWholePath(enrolled.Path); err != nil {
@@ -136,7 +135,7 @@ func (d *Driver) openDevice(ctx context.Context, given string, enrolled device.I
 		return nil, err
 	}
 	if image := target.info.image; image != nil {
-		// A worker that has the file itself enrolled locks the file.
+		// A worker that enrolled the file itself locks the file.
 		if err := hardware.Lock(ctx, image.fd, image.path); err != nil {
 			return nil, err
 		}
@@ -147,8 +146,8 @@ func (d *Driver) openDevice(ctx context.Context, given string, enrolled device.I
 	return newHandle(d.sys, target, fd, enrolled, target.info.unit, writable)
 }
 
-// openers says more of a device that could not be claimed: that it is another one, or
-// who has it, where the tables tell.
+// openers explains why a device could not be claimed: it is another device, or in a use that
+// the kernel's tables show.
 func (d *disk) openers(refusal error) (err error) {
 	if fault, ok := device.AsFault(refusal); !ok || fault.Code != device.CodeTargetBusy {
 		return refusal
@@ -167,7 +166,7 @@ func (d *disk) openers(refusal error) (err error) {
 	return refusal
 }
 
-// check compares the identity and asks every interlock again (F11, F12, F14).
+// check compares the identity and repeats every interlock (F11, F12, F14).
 func (d *disk) check(ctx context.Context, fd int) (err error) {
 	defer func() { err = asIdentityChange(err) }()
 	v, err := d.verifyIdentity(fd)
@@ -176,9 +175,9 @@ func (d *disk) check(ctx context.Context, fd int) (err error) {
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	if v.seq != d.info.seq {
-		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", d.enrolled.Path))
+		return hardware.Changed("device", fmt.Sprintf("%q was replaced after it was opened", d.enrolled.Path))
 	}
-	// The number that is held: the enrolled one is a file's, or may have changed.
+	// Compare with the open device's number: the enrolled one is a file's, or may have changed.
 	if err := verifyPath(d.given, d.enrolled.Path, func(now *unix.Stat_t) bool { return deviceNumber(now) == v.node.dev }); err != nil {
 		return err
 	}
@@ -191,8 +190,8 @@ func (d *disk) check(ctx context.Context, fd int) (err error) {
 	return d.checkNoWriters(ctx, v, fd)
 }
 
-// verifyIdentity proves that the descriptor is of the enrolled device, and shows it. The caller
-// closes what it gets.
+// verifyIdentity proves that the descriptor is of the enrolled device. The caller closes the
+// diskInfo.
 func (d *disk) verifyIdentity(fd int) (diskInfo, error) {
 	v, err := d.sys.inspect(fd, d.given, d.enrolled.Path)
 	if err == nil {
@@ -206,17 +205,17 @@ func (d *disk) verifyIdentity(fd int) (diskInfo, error) {
 	return v, nil
 }
 
-// checkErasable refuses a device that cannot be erased as a whole by writes of its blocks, and
-// a loop whose file does not do (F14).
+// checkErasable refuses a device that writes of its blocks cannot erase as a whole, and a
+// loop device whose file is not overwritten in place (F14).
 func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 	path, size := v.identity.Path, v.identity.Size
 	switch {
 	case size <= 0:
 		return hardware.Invalid("%q has no bytes", path)
 	case v.unit <= 0 || v.unit > hardware.Align:
-		return hardware.Invalid("%q has blocks of %d bytes; up to %d are known", path, v.unit, hardware.Align)
+		return hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, v.unit, hardware.Align)
 	case size%v.unit != 0:
-		return hardware.Invalid("%q has %d bytes, which are no whole blocks of %d: nobody reaches its end", path, size, v.unit)
+		return hardware.Invalid("%q has %d bytes, which is not a multiple of its blocks of %d, so its end cannot be erased", path, size, v.unit)
 	case v.image == nil:
 		return d.sys.checkSerialUnique(path, v.node, v.identity.Serial)
 	}
@@ -231,8 +230,8 @@ func (d *disk) checkErasable(v diskInfo, fd int, first bool) error {
 	return loopFileFault(path, v.image.path, d.sys.checkOverwritesAt(v.image.fd, v.image.path, v.image.stat, v.image.on, 1))
 }
 
-// checkUnused asks the kernel's tables about the device, its partitions, and the file
-// behind a loop.
+// checkUnused refuses a device that the kernel's tables show in use, including its
+// partitions and the file behind a loop device.
 func (d *disk) checkUnused(v diskInfo) error {
 	if err := d.sys.checkDiskUnused(v.identity.Path, v.node); err != nil {
 		return err
@@ -243,8 +242,8 @@ func (d *disk) checkUnused(v diskInfo) error {
 	return loopFileFault(v.identity.Path, v.image.path, d.sys.checkFileUnused(v.image.path, inodeOf(v.image.stat), v.node.name))
 }
 
-// checkNoWriters proves that nobody else may write to the device, to one of its partitions
-// or to the file behind it.
+// checkNoWriters proves that nobody else can write to the device, one of its partitions, or
+// the file behind it.
 func (d *disk) checkNoWriters(ctx context.Context, v diskInfo, fd int) error {
 	parts, err := d.sys.partitions(v.node)
 	if err != nil {
@@ -259,23 +258,23 @@ func (d *disk) checkNoWriters(ctx context.Context, v diskInfo, fd int) error {
 	})
 }
 
-// checkUnchanged is the part of check that costs next to nothing, for use before every
-// single write: the number of what the device is, its size, and a loop's file.
+// checkUnchanged is the cheap part of check, for use before each single write: the disk
+// sequence number, the size, and a loop's file.
 func (d *disk) checkUnchanged(fd int) error {
 	path := d.enrolled.Path
 	seq, err := d.sys.diskSeq(fd)
 	if err != nil {
-		return hardware.IOFault("ask for the sequence number of", path, err)
+		return hardware.IOFault("read the sequence number of", path, err)
 	}
 	if seq != d.info.seq {
-		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", path))
+		return hardware.Changed("device", fmt.Sprintf("%q was replaced after it was opened", path))
 	}
 	size, err := d.sys.size(fd)
 	if err != nil {
-		return hardware.IOFault("ask for the size of", path, err)
+		return hardware.IOFault("read the size of", path, err)
 	}
 	if size != d.enrolled.Size {
-		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", path, size, d.enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes, enrolled were %d", path, size, d.enrolled.Size))
 	}
 	if d.info.image == nil {
 		return nil
@@ -283,7 +282,7 @@ func (d *disk) checkUnchanged(fd int) error {
 	return d.info.image.checkUnchanged(d.sys, fd, path, d.enrolled)
 }
 
-// cacheFD is the file behind a loop: reads of the loop come from that file's cache.
+// cacheFD is the file behind a loop device, whose cache serves reads of the loop.
 func (d *disk) cacheFD() int {
 	if d.info.image == nil {
 		return -1
@@ -291,11 +290,11 @@ func (d *disk) cacheFD() int {
 	return d.info.image.fd
 }
 
-// close gives up the file behind a loop.
+// close closes the file behind a loop device.
 func (d *disk) close() error { return d.info.close() }
 
-// asIdentityChange tells of an enrolled device that it is not the enrolled one where it has
-// become what could never have been enrolled.
+// asIdentityChange: if an enrolled device has become something that can never be enrolled, it
+// is no longer the enrolled device.
 func asIdentityChange(err error) error {
 	if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeInvalidSetting {
 		return hardware.Changed("kind", fault.Message)
@@ -303,29 +302,29 @@ func asIdentityChange(err error) error {
 	return err
 }
 
-// checkWholePath tells without opening it whether path names a device that may be opened.
+// checkWholePath checks, without opening it, that path names a device that may be opened.
 func (s system) checkWholePath(path string) error {
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Lstat(path, &stat) }); err != nil {
 		return openFault(path, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return hardware.Changed("path", fmt.Sprintf("%q is no block device any more", path))
+		return hardware.Changed("path", fmt.Sprintf("%q is no longer a block device", path))
 	}
 	_, err := s.checkWholeDisk(path, uint64(stat.Rdev))
 	return err
 }
 
-// inspect reads who an open block device is. Its tables in sysfs are found by the number
-// of the descriptor, which the descriptor keeps from being given to another (F11).
-// The caller closes the view, also after an error.
+// inspect reads the identity of an open block device. It finds the device in sysfs by the
+// descriptor's number, which the open descriptor keeps from being reused (F11). The caller
+// closes the diskInfo, also after an error.
 func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
 		return diskInfo{}, hardware.IOFault("fstat", path, err)
 	}
 	if deviceNumber(&stat) == 0 {
-		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no block device any more", path))
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no longer a block device", path))
 	}
 	n, err := s.checkWholeDisk(path, uint64(stat.Rdev))
 	if err != nil {
@@ -333,15 +332,15 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 	}
 	v := diskInfo{node: n}
 	if v.seq, err = s.diskSeq(fd); err != nil {
-		return diskInfo{}, hardware.IOFault("ask for the sequence number of", path, err)
+		return diskInfo{}, hardware.IOFault("read the sequence number of", path, err)
 	}
 	size, err := s.size(fd)
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("ask for the size of", path, err)
+		return diskInfo{}, hardware.IOFault("read the size of", path, err)
 	}
 	unit, err := s.blockSize(fd)
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("ask for the block size of", path, err)
+		return diskInfo{}, hardware.IOFault("read the block size of", path, err)
 	}
 	v.unit = int64(unit)
 	v.identity = device.Identity{Size: size, Given: given, Path: path, Device: n.dev}
@@ -353,7 +352,7 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 		return diskInfo{}, hardware.IOFault("read the serial of", path, err)
 	}
 	if k.serial == "" {
-		return diskInfo{}, hardware.Invalid("%q tells neither a wwid nor a serial: it could not be told from another", path)
+		return diskInfo{}, hardware.Invalid("%q has neither a wwid nor a serial, so it cannot be told from another disk", path)
 	}
 	v.identity.Serial, v.identity.Vendor, v.identity.Model, v.identity.Firmware = k.serial, k.vendor, k.model, k.firmware
 	return v, nil

@@ -130,16 +130,16 @@ func TestWhatIsNoWholeDiskIsRefused(t *testing.T) {
 		says       string
 		code       device.Code
 	}{
-		"partition":            {says: "is a partition, and only whole disks", attributes: map[string]string{"partition": "1\n"}},
+		"partition":            {says: "is a partition, but only whole disks", attributes: map[string]string{"partition": "1\n"}},
 		"device-mapper volume": {says: "is a device-mapper volume", attributes: map[string]string{"dm/name": "vg-lv\n"}},
 		"md array":             {says: "is an md array", attributes: map[string]string{"md/level": "raid1\n"}},
 		"bcache":               {says: "is a bcache device", attributes: map[string]string{"bcache/state": "clean\n"}},
-		"ram":                  {says: "is no disk that tells who it is", bus: "none"},
+		"ram":                  {says: "is not a disk with an identity of its own", bus: "none"},
 		"sd card":              {says: `bus "mmc"`, bus: "mmc"},
 		"optical":              {says: "a SCSI device of type 5", attributes: map[string]string{"device/type": "5\n"}},
 		"host-managed zones":   {says: "is zoned (host-managed)", attributes: map[string]string{"queue/zoned": "host-managed\n"}},
 		"one path of another":  {says: "is hidden", attributes: map[string]string{"hidden": "1\n"}},
-		"metadata":             {says: "keeps 8 bytes of metadata", attributes: map[string]string{"metadata_bytes": "8\n"}},
+		"metadata":             {says: "has 8 bytes of metadata", attributes: map[string]string{"metadata_bytes": "8\n"}},
 		"no serial":            {says: "neither a wwid nor a serial", attributes: map[string]string{"device/wwid": "", "device/vpd_pg80": ""}},
 		"serial of zeroes":     {says: "neither a wwid nor a serial", attributes: map[string]string{"device/wwid": "0000\n", "device/vpd_pg80": ""}},
 		"read-only":            {says: "is read-only", attributes: map[string]string{"ro": "1\n"}, code: device.CodeNotAllowed},
@@ -149,7 +149,7 @@ func TestWhatIsNoWholeDiskIsRefused(t *testing.T) {
 		"blocks of 8192": {says: "has blocks of 8192 bytes", prepare: func(_ *testing.T, f *fixture) {
 			f.driver.sys.blockSize = func(int) (int, error) { return 8192, nil }
 		}},
-		"part of a block": {says: "no whole blocks", prepare: func(_ *testing.T, f *fixture) {
+		"part of a block": {says: "not a multiple of its blocks", prepare: func(_ *testing.T, f *fixture) {
 			f.driver.sys.size = func(int) (int64, error) { return mib - 512, nil }
 			f.driver.sys.blockSize = func(int) (int, error) { return 4096, nil }
 		}},
@@ -260,10 +260,10 @@ func TestAskedAgainBeforeEveryWrite(t *testing.T) {
 	}{
 		"another medium in the disk": {"disk", func(sys *system) {
 			sys.diskSeq = func(int) (uint64, error) { return 1 << 40, nil }
-		}, "another one since it was opened"},
+		}, "was replaced after it was opened"},
 		"another file behind the loop": {"loop", func(sys *system) {
 			sys.diskSeq = func(int) (uint64, error) { return 1 << 40, nil }
-		}, "another one since it was opened"},
+		}, "was replaced after it was opened"},
 		"disk shrunk": {"disk", func(sys *system) {
 			sys.size = func(int) (int64, error) { return evenSize - 512, nil }
 		}, "(size)"},
@@ -273,14 +273,14 @@ func TestAskedAgainBeforeEveryWrite(t *testing.T) {
 				info.Offset = 512
 				return info, err
 			}
-		}, "shows something else"},
+		}, "was attached to something else"},
 		"file of the loop": {"loop", func(sys *system) {
 			sys.loopStatus = func(fd int) (*unix.LoopInfo64, error) {
 				info, err := unix.IoctlLoopGetStatus64(fd)
 				info.Inode++
 				return info, err
 			}
-		}, "shows something else"},
+		}, "was attached to something else"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := enrollKind(t, tc.kind, evenSize)

@@ -14,30 +14,30 @@ import (
 	"burnish/internal/hardware"
 )
 
-// MethodWriteZeroes is how WriteZeroes erases, for the record.
+// MethodWriteZeroes is the Method of an erase by WriteZeroes.
 const MethodWriteZeroes = "write_zeroes"
 
 // blkZeroOut is the ioctl BLKZEROOUT (linux/fs.h).
 const blkZeroOut = 0x127f
 
-// Kernel is where the kernel shows its tables and nodes, and which places are never
-// on a disk that is erased. The zero value is this machine's.
+// Kernel says where procfs, sysfs and device nodes are, and which directories' disks are
+// never erased. The zero value is the real machine.
 type Kernel struct {
 	Proc, Sys, Dev string
 	ProtectedDirs  []string
 }
 
-// Disk is one whole disk for a driver that knows by other means which disk it is: an
-// NVMe namespace. It is claimed, locked and in nobody's use when Claim returns it, and
-// works as the Handle of this package's own driver does.
+// Disk is one whole disk, for a driver that verifies the disk's identity itself: an NVMe
+// namespace. When Claim returns it, it is claimed, locked and not in use. It behaves as this
+// package's own Handle.
 type Disk struct {
 	hardware.Handle
 	h *handle
 }
 
-// Claim opens the disk whose node is path exclusively, for as long as the Disk is
-// open (F12), and takes its lock. The caller proves what it is. Faults:
-// target_missing, target_busy, not_allowed, io_error.
+// Claim opens the disk at the node path exclusively and locks it, until the Disk is closed
+// (F12). The caller verifies its identity. Faults: target_missing, target_busy, not_allowed,
+// io_error.
 func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk, err error) {
 	s := k.system()
 	flags := uint64(unix.O_RDONLY)
@@ -71,7 +71,7 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk,
 	return &Disk{Handle: made, h: h}, nil
 }
 
-// system is what this package asks the kernel by.
+// system gives the access to the kernel.
 func (k Kernel) system() system {
 	s := realSystem()
 	if k.Sys != "" {
@@ -81,20 +81,18 @@ func (k Kernel) system() system {
 	return s
 }
 
-// FD is the descriptor that has the claim, for a child that shall keep it. It is the
-// Disk's own: do not close it.
+// FD is the descriptor that has the claim, for a child process to inherit. Do not close it.
 func (d *Disk) FD() int { return d.h.fd }
 
-// RefuseSignatures refuses a disk that holds something which its owner may still want,
-// unless the operator accepts it (F15). Faults: foreign_signature, io_error.
+// RefuseSignatures refuses a disk with data that its owner may still want, unless the
+// operator accepts it (F15). Faults: filesystem_signature, io_error.
 func (d *Disk) RefuseSignatures(t hardware.Target) error {
 	return refuseSignatures(d.h, d.h.path, d.h.size, t)
 }
 
-// WriteZeroes has the disk itself write zeroes to [offset, offset+n), whole blocks.
-// What that is worth the caller must know: a loop device answers, and every byte stays
-// where it was (F16, measured). An error of it is never made good by writes
-// (S2.27).
+// WriteZeroes has the disk write zeroes to [offset, offset+n), in whole blocks. The caller
+// must know whether the disk does so: a loop device reports success and keeps every byte
+// (F16, measured). After an error the zeroes are not written in another way (S2.27).
 func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	h := d.h
 	if err := h.checkOpen(); err != nil {
@@ -104,7 +102,7 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	case !h.writable:
 		return hardware.CallerError("%q was opened for reading only", h.path)
 	case offset < 0 || n <= 0 || offset > h.size || n > h.size-offset || offset%h.unit != 0 || n%h.unit != 0:
-		return hardware.CallerError("%d bytes at %d are no blocks of %q, which has %d", n, offset, h.path, h.size)
+		return hardware.CallerError("%d bytes at %d are not blocks of %q, which has %d bytes", n, offset, h.path, h.size)
 	case ctx.Err() != nil:
 		return fmt.Errorf("zero %q, stopped at %d: %w", h.path, offset, ctx.Err())
 	}
@@ -113,67 +111,67 @@ func (d *Disk) WriteZeroes(ctx context.Context, offset, n int64) error {
 	}
 	h.dirty, h.cacheDropped = true, false
 	extent := [2]uint64{uint64(offset), uint64(n)}
-	// Not repeated after EINTR: the kernel repeats it itself, and what it answers counts.
+	// Not repeated after EINTR: the kernel does that itself, and its answer is final.
 	if err := ioctl(h.fd, blkZeroOut, unsafe.Pointer(&extent)); err != nil {
-		return hardware.IOFault(fmt.Sprintf("have zeroed %d bytes at %d of", n, offset), h.path, err)
+		return hardware.IOFault(fmt.Sprintf("write zeroes by the device, %d bytes at %d of", n, offset), h.path, err)
 	}
 	return nil
 }
 
-// claimedDisk is the subject of a Disk.
+// claimedDisk is the openTarget of a Disk.
 type claimedDisk struct {
 	sys      system
 	info     diskInfo
 	writable bool
 }
 
-// inspectClaimed reads what an open disk is.
+// inspectClaimed reads the number, size and block size of an open disk.
 func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
 		return diskInfo{}, hardware.IOFault("fstat", path, err)
 	}
 	if deviceNumber(&stat) == 0 {
-		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no block device", path))
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is not a block device", path))
 	}
 	dir, err := s.deviceDir(uint64(stat.Rdev))
 	if errors.Is(err, fs.ErrNotExist) {
-		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there any more", path)
+		return diskInfo{}, hardware.Missing("%q no longer exists", path)
 	}
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("look up", path, err)
+		return diskInfo{}, hardware.IOFault("find", path, err)
 	}
 	v := diskInfo{node: node{name: filepath.Base(dir), dir: dir, dev: uint64(stat.Rdev)}}
 	if own := s.nodePath(dir); own != path {
-		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is the node of %q", path, own))
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is a node of %q", path, own))
 	}
 	size, err := s.size(fd)
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("ask for the size of", path, err)
+		return diskInfo{}, hardware.IOFault("read the size of", path, err)
 	}
 	unit, err := s.blockSize(fd)
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("ask for the block size of", path, err)
+		return diskInfo{}, hardware.IOFault("read the block size of", path, err)
 	}
 	if unit <= 0 || unit > hardware.Align {
-		return diskInfo{}, hardware.Invalid("%q has blocks of %d bytes; up to %d are known", path, unit, hardware.Align)
+		return diskInfo{}, hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, unit, hardware.Align)
 	}
 	if v.seq, err = s.diskSeq(fd); err != nil {
-		return diskInfo{}, hardware.IOFault("ask for the sequence number of", path, err)
+		return diskInfo{}, hardware.IOFault("read the sequence number of", path, err)
 	}
 	v.unit = int64(unit)
 	v.identity = device.Identity{Size: size, Path: path, Device: v.node.dev}
 	return v, nil
 }
 
-// check proves that the disk is the one that was opened, and that nobody uses it.
+// check proves that the disk is still the one that was opened, and not in use.
 func (c *claimedDisk) check(ctx context.Context, fd int) error {
 	now, err := c.sys.inspectClaimed(fd, c.info.identity.Path)
 	if err != nil {
 		return err
 	}
 	if now.seq != c.info.seq || now.node.dir != c.info.node.dir {
-		return hardware.Changed("device", fmt.Sprintf("%q is another one since it was opened", c.info.identity.Path))
+		return hardware.Changed("device", fmt.Sprintf("%q was replaced after it was opened", c.info.identity.Path))
 	}
 	if c.writable {
 		if err := c.sys.checkWritable(c.info.identity.Path, c.info.node); err != nil {
@@ -187,14 +185,14 @@ func (c *claimedDisk) check(ctx context.Context, fd int) error {
 	return disk.checkNoWriters(ctx, now, fd)
 }
 
-// checkUnchanged compares what costs next to nothing, before each write.
+// checkUnchanged is the cheap check before each write.
 func (c *claimedDisk) checkUnchanged(fd int) error {
 	disk := disk{sys: c.sys, enrolled: c.info.identity, info: diskInfo{seq: c.info.seq}}
 	return disk.checkUnchanged(fd)
 }
 
-// cacheFD: a disk has no cache but its own.
+// cacheFD: no other cache is below a disk.
 func (c *claimedDisk) cacheFD() int { return -1 }
 
-// close has nothing to give up.
+// close has nothing else to close.
 func (c *claimedDisk) close() error { return nil }

@@ -9,7 +9,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// The kernel's fiemap and fsxattr interfaces, which package unix does not have.
+// The kernel's fiemap and fsxattr interfaces, which package unix lacks.
 const (
 	iocFiemap     = 0xc020660b // FS_IOC_FIEMAP
 	iocGetXattr   = 0x801c581f // FS_IOC_FSGETXATTR
@@ -44,15 +44,15 @@ type fiemap struct {
 	extents       [256]fiemapExtent
 }
 
-// eachExtent calls look with the flags of every extent of the file, after what is
-// cached of it was written out.
+// eachExtent calls look with the flags of every extent of the file, after flushing the
+// file's cached writes.
 func eachExtent(fd int, path string, look func(flags uint32) error) error {
 	var m fiemap
 	for start := uint64(0); ; {
 		m.start, m.length = start, ^uint64(0)-start
 		m.flags, m.mapped, m.count = fiemapSync, 0, uint32(len(m.extents))
 		if err := ioctl(fd, iocFiemap, unsafe.Pointer(&m)); err != nil {
-			return overwriteUnsupported("the extents of %q cannot be known: %v", path, err)
+			return overwriteUnsupported("cannot read the extents of %q: %v", path, err)
 		}
 		if m.mapped == 0 {
 			return nil
@@ -73,27 +73,27 @@ func eachExtent(fd int, path string, look func(flags uint32) error) error {
 	}
 }
 
-// extentFault says why an extent with these flags does not do: another file has
-// the same bytes and would keep them, or they are not written where they lie.
+// extentFault refuses an extent whose bytes another file shares and would keep, or that is
+// not overwritten in place.
 func extentFault(path string, flags uint32) error {
 	switch {
 	case flags&extentShared != 0:
 		return hardware.Refused(device.CodeTargetShared, "copy it without --reflink and remove its clones", "%q shares extents with another file, which would keep the bytes", path)
 	case flags&extentDelalloc != 0:
-		// The look began by writing everything out: somebody has written since.
+		// eachExtent flushed all writes, so somebody has written since.
 		return hardware.Busy("%q is being written to", path)
 	case flags&(extentEncoded|extentDataEncrypted) != 0:
 		return overwriteUnsupported("%q is stored encoded (compressed or encrypted)", path)
 	case flags&(extentDataInline|extentDataTail|extentNotAligned) != 0:
 		return overwriteUnsupported("%q is stored inside its file system's own records", path)
 	case flags&extentUnknown != 0:
-		return overwriteUnsupported("%q has bytes of which nobody knows where they lie", path)
+		return overwriteUnsupported("%q has bytes at an unknown location", path)
 	}
 	return nil
 }
 
-// checkNotRealtime refuses files of an xfs realtime section: a zoned one writes
-// somewhere else each time, and its extents do not show it.
+// checkNotRealtime refuses files in an xfs realtime section. A zoned one writes to a new
+// location each time, which its extents do not show.
 func checkNotRealtime(fd int, path string) error {
 	flags, err := attributes(fd)
 	if err != nil {
@@ -104,12 +104,12 @@ func checkNotRealtime(fd int, path string) error {
 
 func attributeFault(path string, flags uint32) error {
 	if flags&xflagRealtime != 0 {
-		return overwriteUnsupported("%q lies in the realtime section of an xfs", path)
+		return overwriteUnsupported("%q is in the realtime section of an xfs", path)
 	}
 	return nil
 }
 
-// attributes are the flags of the kernel's fsxattr.
+// attributes reads the fsxattr flags.
 func attributes(fd int) (uint32, error) {
 	var a struct {
 		xflags, extsize, nextents, projid, cowextsize uint32
@@ -119,10 +119,10 @@ func attributes(fd int) (uint32, error) {
 	return a.xflags, err
 }
 
-// generation tells a file from a later one with the same inode number, where the
-// file system keeps such a thing.
+// generation distinguishes a file from a later one with the same inode number, if the file
+// system supports it.
 func generation(fd int) (uint32, error) {
-	// The request's number speaks of a long, the kernel writes an int.
+	// The request number encodes a long, but the kernel writes an int.
 	var number [2]uint32
 	err := ioctl(fd, iocGetVersion, unsafe.Pointer(&number))
 	return number[0], err

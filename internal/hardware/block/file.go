@@ -13,8 +13,7 @@ import (
 // modelFile is the model of every regular file.
 const modelFile = "file"
 
-// file is a regular file as a target: the names that it has to keep and the
-// identity that it was enrolled with.
+// file is a regular file as a target.
 type file struct {
 	sys      system
 	given    string
@@ -22,7 +21,7 @@ type file struct {
 	writable bool
 }
 
-// discoverFile looks at a regular file and changes nothing.
+// discoverFile inspects a regular file and changes nothing.
 func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, path string, known device.Identity) (found hardware.Discovery, err error) {
 	fd, err := openNoFollow(path, unix.O_RDONLY)
 	if err != nil {
@@ -49,7 +48,7 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 		return hardware.Discovery{}, err
 	}
 	if first {
-		// Later a step of ours may be at work on it, which holds it open.
+		// Only now: later one of our own steps may have it open.
 		if err := d.sys.checkSingleOpener(ctx, fd, path, false); err != nil {
 			return hardware.Discovery{}, err
 		}
@@ -64,8 +63,8 @@ func (d *Driver) discoverFile(ctx context.Context, t hardware.Target, given, pat
 	}, nil
 }
 
-// openFile opens the enrolled file, locks it, and lets nobody have it before every
-// check has passed on that one descriptor.
+// openFile opens the enrolled file and locks it. It returns a Handle only after every check
+// has passed on that one descriptor.
 func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
 	flags := uint64(unix.O_RDONLY)
 	if writable {
@@ -82,7 +81,7 @@ func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Ide
 	}()
 
 	target := &file{sys: d.sys, given: given, enrolled: enrolled, writable: writable}
-	// Who the file is comes before who has it: a busy stranger is a stranger.
+	// Identity first: the fault of another file must not be that it is busy.
 	if _, _, err := target.verifyIdentity(fd); err != nil {
 		return nil, err
 	}
@@ -95,13 +94,13 @@ func (d *Driver) openFile(ctx context.Context, given string, enrolled device.Ide
 	return newHandle(d.sys, target, fd, enrolled, hardware.Align, writable)
 }
 
-// cacheFD: O_DIRECT passes the one cache that a file has.
+// cacheFD: O_DIRECT bypasses a file's only cache.
 func (f *file) cacheFD() int { return -1 }
 
-// close: a file has the handle's descriptor only.
+// close has nothing else to close.
 func (f *file) close() error { return nil }
 
-// check compares the identity and asks every interlock again (F14).
+// check compares the identity and repeats every interlock (F14).
 func (f *file) check(ctx context.Context, fd int) error {
 	stat, on, err := f.verifyIdentity(fd)
 	if err != nil {
@@ -132,9 +131,9 @@ func (f *file) verifyIdentity(fd int) (*unix.Stat_t, fileSystem, error) {
 	return stat, on, nil
 }
 
-// checkUnchanged is the part of check that costs next to nothing, for use before every
-// single write: a file that shrank would grow again by a write, one with a second
-// name belongs to somebody else as well.
+// checkUnchanged is the cheap part of check, for use before each single write. A write would
+// make a file grow again that shrank, and a file with a second name belongs to somebody else
+// as well.
 func (f *file) checkUnchanged(fd int) error {
 	stat, err := checkRegular(fd, f.enrolled.Path)
 	if err != nil {
@@ -142,14 +141,14 @@ func (f *file) checkUnchanged(fd int) error {
 	}
 	switch {
 	case stat.Size != f.enrolled.Size:
-		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes and was enrolled with %d", f.enrolled.Path, stat.Size, f.enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("%q has %d bytes, enrolled were %d", f.enrolled.Path, stat.Size, f.enrolled.Size))
 	case inodeOf(stat) != inode{dev: f.enrolled.Device, ino: f.enrolled.Inode}:
 		return hardware.Changed("inode", fmt.Sprintf("%q", f.enrolled.Path))
 	}
 	return nil
 }
 
-// identify reads from an open descriptor who the file is.
+// identify reads the identity of an open file.
 func (s system) identify(fd int, given, path string) (device.Identity, *unix.Stat_t, fileSystem, error) {
 	fail := func(err error) (device.Identity, *unix.Stat_t, fileSystem, error) {
 		return device.Identity{}, nil, fileSystem{}, err
@@ -165,10 +164,9 @@ func (s system) identify(fd int, given, path string) (device.Identity, *unix.Sta
 	if err != nil {
 		return fail(err)
 	}
-	// An inode's number passes to the next file as soon as this one is removed
-	// (measured on ext4), so its generation belongs to the serial. tmpfs has none,
-	// but never gives a number twice; its own random number tells it from the tmpfs
-	// of another host.
+	// The number of a removed inode is reused at once (measured on ext4), so the serial
+	// includes its generation. tmpfs has no generation but never reuses a number; its random
+	// file system ID distinguishes it from the tmpfs of another host.
 	number, err := generation(fd)
 	if errors.Is(err, unix.ENOTTY) {
 		number, err = uint32(statfs.Fsid.Val[0])^uint32(statfs.Fsid.Val[1]), nil
@@ -195,7 +193,7 @@ func checkRegular(fd int, path string) (*unix.Stat_t, error) {
 	}
 	switch {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, hardware.Changed("path", fmt.Sprintf("%q is no regular file any more", path))
+		return nil, hardware.Changed("path", fmt.Sprintf("%q is no longer a regular file", path))
 	case stat.Nlink == 0:
 		return nil, hardware.Changed("path", fmt.Sprintf("%q was removed", path))
 	case stat.Nlink > 1:

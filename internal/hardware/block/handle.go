@@ -14,60 +14,60 @@ import (
 	"burnish/internal/hardware"
 )
 
-// The ways in which a handle writes, for the record.
+// The methods of writing.
 const (
 	methodDirect   = "o_direct"
 	methodBuffered = "buffered"
 )
 
-// bounceLen is the size of the aligned buffer for reads that are not aligned.
+// bounceLen is the size of the buffer for unaligned reads.
 const bounceLen = 1 << 20
 
-// openTarget is the kind of thing that a handle has open.
+// openTarget is what a handle has open.
 type openTarget interface {
-	// check asks identity and every interlock again.
+	// check repeats the checks of identity and interlocks.
 	check(ctx context.Context, fd int) error
-	// checkUnchanged is asked before every write and must cost next to nothing.
+	// checkUnchanged runs before every write, so it must be cheap.
 	checkUnchanged(fd int) error
-	// cacheFD is the descriptor of what has a cache of its own under the target, as the
-	// file behind a loop device; -1 where there is none.
+	// cacheFD is the descriptor of a file below the target that has its own cache, such as
+	// the file behind a loop device, or -1.
 	cacheFD() int
-	// close gives up what the subject holds besides the handle's descriptor.
+	// close closes what is open besides the handle's descriptor.
 	close() error
 }
 
-// handle is one opened target: the one descriptor that was checked, that holds the
-// lock, and through which all is read and written.
+// handle is one opened target. Its one descriptor was checked, holds the lock, and serves
+// all reads and writes.
 type handle struct {
 	sys    system
 	target openTarget
 	fd     int // -1 when closed
 	path   string
 	size   int64
-	// unit is what O_DIRECT takes: hardware.Align on files, a device's own block.
+	// unit is the smallest direct write: hardware.Align for files, a device's own block.
 	unit     int64
 	writable bool
 
 	zeroes []byte
 	bounce []byte
-	// direct: past the page cache. It ends for good if the first write is refused.
+	// direct: O_DIRECT is set. It is cleared for good if the first write is refused.
 	direct bool
-	// directWorks: a direct write has succeeded, so that a later refusal is an error of
-	// the device and not a matter of alignment.
+	// directWorks: a direct write has succeeded, so a later refusal is an error of the
+	// device and not of alignment.
 	directWorks bool
 	// dirty: written since the last fsync.
 	dirty bool
-	// cacheDropped: no cache holds what was there before the last write. What lies from
-	// fresh on was not read since.
+	// cacheDropped: no cache holds data from before the last write. Nothing from readUpTo on
+	// was read since.
 	cacheDropped bool
 	readUpTo     int64
-	// syncErr is the first error of an fsync. The kernel tells each error once and
-	// drops the pages: the next fsync would return nil for bytes that are lost.
+	// syncErr is the first error of fsync. The kernel reports each error once and drops the
+	// pages, so the next fsync would return nil although bytes are lost.
 	syncErr error
 }
 
-// newHandle takes over fd and of if it returns no error. unit is the least that
-// O_DIRECT takes there.
+// newHandle takes over fd and of if it returns no error. unit is the smallest size for
+// O_DIRECT.
 func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit int64, writable bool) (hardware.Handle, error) {
 	path := enrolled.Path
 	zeroes, err := hardware.Zeroes()
@@ -75,8 +75,8 @@ func newHandle(sys system, of openTarget, fd int, enrolled device.Identity, unit
 		return nil, err
 	}
 	h := &handle{sys: sys, target: of, fd: fd, path: path, size: enrolled.Size, unit: unit, writable: writable, zeroes: zeroes}
-	// On the descriptor that is open already: with a second one O_EXCL, locks and
-	// checks would speak of something else than the writes (F1).
+	// Set on the open descriptor: O_EXCL, locks and checks would not cover the writes of a
+	// second one (F1).
 	err = sys.direct(fd, true)
 	switch {
 	case err == nil:
@@ -98,9 +98,9 @@ func (h *handle) Method() string {
 	return methodBuffered
 }
 
-// ZeroAt writes zeroes to [offset, offset+n) and never past the end; see
-// hardware.Handle. Before each write of at most 4 MiB it looks at ctx and at the
-// file. What was written when it returns an error is written.
+// ZeroAt writes zeroes to [offset, offset+n) and never past the end; see hardware.Handle. It
+// checks ctx and the target before each write of at most 4 MiB. After an error, earlier
+// writes have been done.
 func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	if err := h.checkOpen(); err != nil {
 		return err
@@ -109,10 +109,10 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 		return hardware.CallerError("%q was opened for reading only", h.path)
 	}
 	if offset < 0 || n < 0 || offset > h.size || n > h.size-offset {
-		return hardware.CallerError("%d bytes at %d lie outside %q, which has %d", n, offset, h.path, h.size)
+		return hardware.CallerError("%d bytes at %d are outside %q, which has %d bytes", n, offset, h.path, h.size)
 	}
 	if offset%hardware.Align != 0 || n%hardware.Align != 0 && offset+n != h.size {
-		return hardware.CallerError("%d bytes at %d of %q are no whole blocks of %d", n, offset, h.path, hardware.Align)
+		return hardware.CallerError("%d bytes at %d of %q are not whole blocks of %d", n, offset, h.path, hardware.Align)
 	}
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
@@ -130,12 +130,12 @@ func (h *handle) ZeroAt(ctx context.Context, offset, n int64) error {
 	return nil
 }
 
-// writeOnce writes some of [offset, offset+n), in whole blocks but for the tail, and
-// says how much.
+// writeOnce writes the start of [offset, offset+n), in whole blocks except for the tail, and
+// returns how much it wrote.
 func (h *handle) writeOnce(offset, n int64) (int64, error) {
 	if tail := n % h.unit; h.direct && tail != 0 {
-		// O_DIRECT would refuse the tail, and a write padded to a whole block would
-		// make the file grow (measured). So it goes through the cache, alone.
+		// O_DIRECT would refuse the tail, and padding it to a block would make the file
+		// grow (measured). So the tail alone is written through the cache.
 		if n != tail {
 			return h.write(offset, n-tail)
 		}
@@ -144,7 +144,7 @@ func (h *handle) writeOnce(offset, n int64) (int64, error) {
 	return h.write(offset, n)
 }
 
-// writeTail writes the last bytes buffered, on the same descriptor, and waits for
+// writeTail writes the last bytes through the cache, on the same descriptor, and flushes
 // them.
 func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 	if err := h.sys.direct(h.fd, false); err != nil {
@@ -165,8 +165,8 @@ func (h *handle) writeTail(offset, n int64) (done int64, err error) {
 	return done, h.sync()
 }
 
-// write is one pwrite of zeroes. A short one counts in whole blocks, so that the
-// next one is aligned again; to write a zero twice does no harm.
+// write is one pwrite of zeroes. A short write counts in whole blocks, so that the next one
+// is aligned. Writing a zero twice does no harm.
 func (h *handle) write(offset, n int64) (int64, error) {
 	var got int
 	h.dirty, h.cacheDropped = true, false
@@ -176,13 +176,13 @@ func (h *handle) write(offset, n int64) (int64, error) {
 	})
 	aligned := n%h.unit == 0
 	if errors.Is(err, unix.EINVAL) && h.direct && aligned && !h.directWorks {
-		// Some file systems take the flag and refuse the write, or want more than
-		// the unit.
+		// Some file systems accept the flag but refuse the write, or need larger blocks
+		// than unit.
 		if err := h.sys.direct(h.fd, false); err != nil {
 			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
 		}
 		h.direct = false
-		return 0, nil // the caller comes again
+		return 0, nil // the caller repeats the write
 	}
 	if err != nil {
 		return 0, hardware.IOFault(fmt.Sprintf("write %d zeroes at %d of", n, offset), h.path, err)
@@ -191,7 +191,7 @@ func (h *handle) write(offset, n int64) (int64, error) {
 	if done < n {
 		done -= done % h.unit
 		if !aligned {
-			done = int64(got) // the tail itself, buffered: any byte will do
+			done = int64(got) // the tail needs no alignment
 		}
 	}
 	if done == 0 {
@@ -201,8 +201,8 @@ func (h *handle) write(offset, n int64) (int64, error) {
 	return done, nil
 }
 
-// ReadAt reads past the page cache; see hardware.Handle. Aligned buffers at aligned
-// offsets are filled without a copy.
+// ReadAt bypasses the page cache; see hardware.Handle. It fills an aligned buffer at an
+// aligned offset without a copy.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	if err := h.checkOpen(); err != nil {
 		return 0, err
@@ -227,11 +227,10 @@ func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// dropCaches sees to it that the next read of the range comes from the device and from
-// no cache: neither its own, where reads go through it, nor that of what lies below,
-// which O_DIRECT above does not pass (a loop reads its file's cache). All is dropped
-// before the first read, and before one of what was read already; what the kernel
-// reads ahead meanwhile comes from the device as well, and stays.
+// dropCaches makes the next read of the range come from the device, not from a cache: its
+// own if reads are buffered, or that of the file behind a loop device, which O_DIRECT on the
+// loop does not bypass. It drops everything before the first read, and before a range is
+// read again. What the kernel reads ahead meanwhile comes from the device too.
 func (h *handle) dropCaches(offset, n int64) error {
 	caches := make([]int, 0, 2)
 	if !h.direct {
@@ -250,7 +249,7 @@ func (h *handle) dropCaches(offset, n int64) error {
 		}
 	}
 	for _, fd := range caches {
-		// Not a range: only whole folios are dropped, and one may be larger.
+		// Not a range: the kernel drops only whole folios, which may be larger.
 		if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
 			return hardware.IOFault("drop the cache of", h.path, err)
 		}
@@ -259,8 +258,7 @@ func (h *handle) dropCaches(offset, n int64) error {
 	return nil
 }
 
-// readSome reads at least one byte into p, which is not empty and begins before
-// the end.
+// readSome reads at least one byte into p. p is not empty and starts before the end.
 func (h *handle) readSome(p []byte, offset int64) (int, error) {
 	skip := int(offset % hardware.Align)
 	whole := len(p) / hardware.Align * hardware.Align
@@ -276,13 +274,13 @@ func (h *handle) readSome(p []byte, offset int64) (int, error) {
 		return 0, err
 	}
 	if got <= skip {
-		// Less than a block, but not the end: what follows would not be aligned.
+		// A partial block before the end: the rest would not be aligned.
 		return 0, hardware.IOFault(fmt.Sprintf("read at %d of", offset), h.path, io.ErrUnexpectedEOF)
 	}
 	return copy(p, h.bounce[skip:got]), nil
 }
 
-// read is one aligned pread. It gives less at the end of the file.
+// read is one aligned pread. It is short at the end of the target.
 func (h *handle) read(p []byte, offset int64) (int, error) {
 	var got int
 	err := retryEINTR(func() (err error) {
@@ -290,7 +288,7 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 		return err
 	})
 	if errors.Is(err, unix.EINVAL) && h.direct {
-		// As in write: more than hardware.Align is wanted here.
+		// As in write: this file system needs larger blocks.
 		if err := h.sys.direct(h.fd, false); err != nil {
 			return 0, hardware.IOFault("clear O_DIRECT on", h.path, err)
 		}
@@ -311,11 +309,11 @@ func (h *handle) read(p []byte, offset int64) (int, error) {
 
 // endedEarly is the fault of a target that ends before its enrolled size.
 func (h *handle) endedEarly(offset int64) error {
-	return hardware.Changed("size", fmt.Sprintf("%q ends at %d and was enrolled with %d bytes", h.path, offset, h.size))
+	return hardware.Changed("size", fmt.Sprintf("%q ends at %d, enrolled were %d bytes", h.path, offset, h.size))
 }
 
-// Flush returns once everything written is on stable storage. After one failure it
-// never returns nil again: only a new handle, and writing again, can make up for it.
+// Flush returns once everything written is on stable storage. After a failure it always
+// fails: only writing again through a new handle helps.
 func (h *handle) Flush(ctx context.Context) error {
 	if err := h.checkOpen(); err != nil {
 		return err
@@ -338,7 +336,7 @@ func (h *handle) sync() error {
 	return nil
 }
 
-// Check proves again that this is the enrolled target and that nobody uses it.
+// Check proves again that this is the enrolled target and that nothing else uses it.
 func (h *handle) Check(ctx context.Context) error {
 	if err := h.checkOpen(); err != nil {
 		return err
@@ -346,12 +344,12 @@ func (h *handle) Check(ctx context.Context) error {
 	return h.target.check(ctx, h.fd)
 }
 
-// Close gives up the descriptor and with it the lock.
+// Close closes the descriptor, which releases the lock.
 func (h *handle) Close() error {
 	if err := h.checkOpen(); err != nil {
 		return err
 	}
-	// Never twice: the number may be another file's by then.
+	// Close it only once: the number may be another file's by then.
 	fd := h.fd
 	h.fd = -1
 	err := h.target.close()

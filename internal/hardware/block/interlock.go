@@ -15,15 +15,14 @@ import (
 	"burnish/internal/hardware"
 )
 
-// inode is what identifies a file while it exists.
+// inode identifies a file while it exists.
 type inode struct{ dev, ino uint64 }
 
 func inodeOf(stat *unix.Stat_t) inode {
 	return inode{dev: uint64(stat.Dev), ino: stat.Ino}
 }
 
-// inodeAt is the inode that a path names now. It follows symbolic links, and opens
-// nothing.
+// inodeAt is the inode that a path names now. It follows symbolic links and opens nothing.
 func inodeAt(path string) (inode, error) {
 	var stat unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Stat(path, &stat) }); err != nil {
@@ -32,9 +31,9 @@ func inodeAt(path string) (inode, error) {
 	return inodeOf(&stat), nil
 }
 
-// checkFileUnused refuses a file that swap, a loop device or a mount uses (F14):
-// O_EXCL on a regular file keeps nobody away (measured under a mounted loop). own is
-// the loop device that is itself the target, "" where the file is.
+// checkFileUnused refuses a file that swap, a loop device or a mount uses (F14), because
+// O_EXCL on a regular file excludes nobody (measured below a mounted loop). own is the loop
+// device that is the target itself, or "".
 func (s system) checkFileUnused(path string, target inode, own string) error {
 	if err := s.checkNotSwap(path, target); err != nil {
 		return err
@@ -68,16 +67,16 @@ func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error 
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || !strings.HasPrefix(fields[0], "/") {
-			continue // the heading
+			continue // the header line
 		}
 		swap := unescape(fields[0])
 		var stat unix.Stat_t
 		err := retryEINTR(func() error { return unix.Stat(swap, &stat) })
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted, or out of this mount namespace: sole and the claim find it
+			continue // deleted, or in another mount namespace: checkSingleOpener and claim find it
 		}
 		if err != nil {
-			return hardware.IOFault("look at the swap", swap, err)
+			return hardware.IOFault("stat the swap", swap, err)
 		}
 		if err := look(swap, &stat); err != nil {
 			return err
@@ -86,13 +85,13 @@ func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error 
 	return nil
 }
 
-// backing is what lies behind a loop device: a file, or the device dev.
+// backing is what a loop device is attached to: a file, or the device dev.
 type backing struct {
 	file inode
 	dev  uint64
 }
 
-// checkNotLoop asks every loop device but own for what is behind it.
+// checkNotLoop refuses a target that is behind any loop device except own.
 func (s system) checkNotLoop(path, own string, is func(backing) bool) error {
 	attached, err := filepath.Glob(filepath.Join(s.sys, "block/loop*/loop/backing_file"))
 	if err != nil {
@@ -114,8 +113,8 @@ func (s system) checkNotLoop(path, own string, is func(backing) bool) error {
 	return nil
 }
 
-// loopBacking is what lies behind a loop device; known is false where the loop is
-// gone, or where neither its node nor its file can be had here: sole still finds it.
+// loopBacking reads what is behind a loop device. known is false if the loop was detached, or
+// if neither its node nor its file is accessible here; checkSingleOpener still finds it.
 func (s system) loopBacking(name, backingFile string) (found backing, known bool, err error) {
 	fd, err := unix.Open(filepath.Join(s.dev, name), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err == nil {
@@ -125,16 +124,16 @@ func (s system) loopBacking(name, backingFile string) (found backing, known bool
 		case err == nil:
 			return backing{inode{dev: info.Device, ino: info.Inode}, info.Rdevice}, true, nil
 		case loopDetached(err):
-			return backing{}, false, nil // since it was listed
+			return backing{}, false, nil // detached after it was listed
 		default:
-			return backing{}, false, hardware.IOFault("ask the loop device", name, err)
+			return backing{}, false, hardware.IOFault("read the status of the loop device", name, err)
 		}
 	}
-	// In a container the node is often missing or closed to us; sysfs has the name.
+	// In a container the node is often missing or not accessible. sysfs has the file's name.
 	text, err := os.ReadFile(backingFile)
 	switch {
 	case loopDetached(err):
-		return backing{}, false, nil // since it was listed
+		return backing{}, false, nil // detached after it was listed
 	case err != nil:
 		return backing{}, false, hardware.IOFault("read", backingFile, err)
 	}
@@ -143,14 +142,14 @@ func (s system) loopBacking(name, backingFile string) (found backing, known bool
 	return backing{inodeOf(&stat), uint64(stat.Rdev)}, err == nil, nil
 }
 
-// loopDetached says that a loop device lost its file, or went away, after it was listed: the
-// kernel has ENODEV for an attribute that was open already.
+// loopDetached: the loop device lost its file, or was removed, after it was listed. An
+// attribute that was open already then gives ENODEV.
 func loopDetached(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
 }
 
-// checkNotMounted refuses a file that is itself mounted somewhere, as containers do with
-// single files: another world then knows it by another name.
+// checkNotMounted refuses a file that is bind-mounted itself, as containers do with single
+// files.
 func (s system) checkNotMounted(path string, target inode) error {
 	mounts, err := s.mountsOf(target.dev)
 	if err != nil {
@@ -159,7 +158,7 @@ func (s system) checkNotMounted(path string, target inode) error {
 	for _, m := range mounts {
 		found, err := inodeAt(m.point)
 		if err != nil {
-			continue // covered by another mount or gone: nothing is reached through it
+			continue // covered by another mount, or gone: the file cannot be reached through it
 		}
 		if found == target {
 			return hardware.Busy("%q is mounted at %q", path, m.point)
@@ -168,10 +167,10 @@ func (s system) checkNotMounted(path string, target inode) error {
 	return nil
 }
 
-// checkSingleOpener proves that nobody else has the file open: for writing where ours is a
-// reading descriptor, at all where it is a writing one. It asks for a lease and
-// gives it back at once; the kernel grants one only then. This finds the guest that
-// runs on the file, and everything that the tables above do not show here.
+// checkSingleOpener proves that nobody else has the file open: for writing if our descriptor
+// reads, or at all if it writes. It takes a lease, which the kernel grants only then, and
+// returns it at once. This finds a guest that runs on the file, and what the tables above do
+// not show here.
 func (s system) checkSingleOpener(ctx context.Context, fd int, path string, writable bool) error {
 	wanted := unix.F_RDLCK
 	if writable {
@@ -190,7 +189,7 @@ func (s system) checkSingleOpener(ctx context.Context, fd int, path string, writ
 	return nil
 }
 
-// leaseFault says what it means that the kernel refused a lease.
+// leaseFault explains why the kernel refused a lease.
 func leaseFault(path string, err error) error {
 	switch {
 	case err == nil:
@@ -198,10 +197,10 @@ func leaseFault(path string, err error) error {
 	case errors.Is(err, unix.EAGAIN):
 		return hardware.Busy("%q is held open by another process", path)
 	case errors.Is(err, unix.EACCES):
-		return hardware.Refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "it cannot be known who else has %q open: it belongs to another user", path)
+		return hardware.Refused(device.CodeNotAllowed, "let the worker's user own it, or give the worker CAP_LEASE", "cannot check who else has %q open: it belongs to another user", path)
 	case errors.Is(err, unix.EINVAL):
-		return hardware.Refused(device.CodeNotAllowed, "set the kernel's fs.leases-enable to 1", "it cannot be known who else has %q open: this host gives no leases", path)
+		return hardware.Refused(device.CodeNotAllowed, "set the kernel's fs.leases-enable to 1", "cannot check who else has %q open: this host grants no leases", path)
 	default:
-		return fmt.Errorf("look who has %q open: %w", path, err)
+		return fmt.Errorf("check who has %q open: %w", path, err)
 	}
 }

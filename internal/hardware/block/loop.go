@@ -15,9 +15,9 @@ import (
 // modelLoop is the model of every loop device.
 const modelLoop = "loop"
 
-// loopImage is the file behind a loop device: its inode is the loop's identity (SAFETY
-// F14), because what is erased are that file's bytes. It is open for reading as long
-// as the loop is, so that its number stays its own and its cache can be dropped.
+// loopImage is the file behind a loop device. Its inode is the loop's identity (F14), because
+// its bytes are what is erased. It stays open for reading as long as the loop, so that its
+// inode number is not reused and its cache can be dropped.
 type loopImage struct {
 	fd   int
 	path string
@@ -33,7 +33,7 @@ func (i *loopImage) close() error {
 	return nil
 }
 
-// addLoopImage adds to the view of a loop device the file behind it.
+// addLoopImage adds the file behind a loop device to its diskInfo.
 func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 	path := v.identity.Path
 	info, err := s.loopStatus(fd)
@@ -41,11 +41,11 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 		return diskInfo{}, hardware.Refused(device.CodeTargetMissing, "attach its file again, or retire the device", "%q has no file behind it", path)
 	}
 	if err != nil {
-		return diskInfo{}, hardware.IOFault("ask the loop device", path, err)
+		return diskInfo{}, hardware.IOFault("read the status of the loop device", path, err)
 	}
-	// A file's Rdevice is 0. A device behind the loop is a target of its own.
+	// Rdevice is 0 for a file. A device behind the loop must be enrolled itself.
 	if info.Rdevice != 0 {
-		return diskInfo{}, hardware.Invalid("%q stands on another device: enroll that one", path)
+		return diskInfo{}, hardware.Invalid("%q is attached to another device: enroll that one", path)
 	}
 	name, err := attribute(v.node.dir, "loop/backing_file")
 	if err != nil {
@@ -70,7 +70,7 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 	return v, nil
 }
 
-// loopFileFault tells of a fault of the file which loop has it.
+// loopFileFault adds the loop device to a fault of its file.
 func loopFileFault(loop, file string, err error) error {
 	fault, ok := device.AsFault(err)
 	if !ok {
@@ -82,36 +82,36 @@ func loopFileFault(loop, file string, err error) error {
 	return &device.Fault{Class: fault.Class, Code: fault.Code, Remedy: fault.Remedy, Message: fmt.Sprintf("the file behind %s: %s", filepath.Base(loop), fault.Message)}
 }
 
-// checkCovered proves that the loop shows every byte of its file: of what it leaves out the
-// file would keep all.
+// checkCovered proves that the loop shows every byte of its file, because hidden bytes would
+// not be erased.
 func (i *loopImage) checkCovered(loop string, size int64, first bool) error {
 	limit := int64(i.info.Sizelimit)
 	if i.info.Offset == 0 && (limit == 0 || limit == i.stat.Size) && size == i.stat.Size {
 		return nil
 	}
-	message := fmt.Sprintf("%q shows %d bytes from %d on of its file, which has %d", loop, size, i.info.Offset, i.stat.Size)
+	message := fmt.Sprintf("%q shows %d bytes from offset %d of its file, which has %d", loop, size, i.info.Offset, i.stat.Size)
 	if first {
-		return hardware.Invalid("%s: attach all of it, a multiple of 512 bytes, without offset or size limit", message)
+		return hardware.Invalid("%s: attach the whole file, a multiple of 512 bytes, without offset or size limit", message)
 	}
 	return hardware.Changed("size", message)
 }
 
-// checkUnchanged proves on the open descriptors that the loop still shows this very file,
-// and the file is still as it was: a second name, or another size, is somebody else's.
+// checkUnchanged proves, on the open descriptors, that the loop still shows this file, and
+// that the file has the same size and only one name.
 func (i *loopImage) checkUnchanged(sys system, fd int, loop string, enrolled device.Identity) error {
 	now, err := sys.loopStatus(fd)
 	if err != nil {
-		return hardware.IOFault("ask the loop device", loop, err)
+		return hardware.IOFault("read the status of the loop device", loop, err)
 	}
 	if now.Device != i.info.Device || now.Inode != i.info.Inode || now.Offset != i.info.Offset || now.Sizelimit != i.info.Sizelimit {
-		return hardware.Changed("inode", fmt.Sprintf("%q shows something else since it was opened", loop))
+		return hardware.Changed("inode", fmt.Sprintf("%q was attached to something else after it was opened", loop))
 	}
 	stat, err := checkRegular(i.fd, i.path)
 	if err != nil {
 		return loopFileFault(loop, i.path, err)
 	}
 	if stat.Size != enrolled.Size {
-		return hardware.Changed("size", fmt.Sprintf("the file behind %q has %d bytes and was enrolled with %d", loop, stat.Size, enrolled.Size))
+		return hardware.Changed("size", fmt.Sprintf("the file behind %q has %d bytes, enrolled were %d", loop, stat.Size, enrolled.Size))
 	}
 	return nil
 }

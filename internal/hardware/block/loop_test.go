@@ -125,8 +125,8 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		code device.Code
 		says string
 	}{
-		"offset":              {mib, []string{"--offset", "512"}, device.CodeInvalidSetting, "shows 1048064 bytes from 512 on"},
-		"size limit":          {mib, []string{"--sizelimit", "512"}, device.CodeInvalidSetting, "shows 512 bytes from 0 on"},
+		"offset":              {mib, []string{"--offset", "512"}, device.CodeInvalidSetting, "shows 1048064 bytes from offset 512"},
+		"size limit":          {mib, []string{"--sizelimit", "512"}, device.CodeInvalidSetting, "shows 512 bytes from offset 0"},
 		"part of a sector":    {mib + 100, nil, device.CodeInvalidSetting, "of its file, which has 1048676"},
 		"part of a block":     {mib + 512, []string{"--sector-size", "4096"}, device.CodeInvalidSetting, ""},
 		"read-only":           {mib, []string{"--read-only"}, device.CodeNotAllowed, "is read-only"},
@@ -150,7 +150,7 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		upper := attach(t, f.loop)
 		_, err := New(allowAll{}).Discover(t.Context(), targetAt(upper), device.Identity{})
-		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "stands on another device")
+		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "is attached to another device")
 	})
 	t.Run("detached under the look", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)

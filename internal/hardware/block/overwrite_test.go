@@ -77,7 +77,7 @@ func TestNotInPlace(t *testing.T) {
 				outer := mounted(t, workDir(t), []string{"mkfs.btrfs", "-q"}, "")
 				return mounted(t, outer, ext4, "")
 			},
-			says: "lies on a loop device",
+			says: "is on a loop device",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

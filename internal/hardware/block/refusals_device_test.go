@@ -174,7 +174,7 @@ var loopRefusals = map[string]refusal{
 			return []string{f.image}
 		},
 		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeIdentityChanged,
-		message: "leads nowhere now",
+		message: "cannot be resolved now",
 	},
 	"node_of_another_device": {
 		change: func(t *testing.T, f *fixture) []string {
@@ -254,7 +254,7 @@ var diskRefusals = map[string]refusal{
 			return []string{f.image}
 		},
 		open: device.CodeNotAllowed, known: device.CodeNotAllowed, first: device.CodeNotAllowed, check: device.CodeNotAllowed,
-		message: "the disk under /",
+		message: "the disk below /",
 	},
 	"replaced": {
 		change: setAttributes(map[string]string{"device/wwid": "naa.5000c500ffffffff\n"}),
@@ -290,7 +290,7 @@ var diskRefusals = map[string]refusal{
 			return []string{f.image}
 		},
 		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeTargetMissing,
-		message: "is not there",
+		message: "does not exist",
 	},
 	"grown":  {change: resized(4096), open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged, message: "(size)", zero: true},
 	"shrunk": {change: resized(-512), open: device.CodeIdentityChanged, known: device.CodeIdentityChanged, check: device.CodeIdentityChanged, message: "(size)", zero: true},

@@ -49,7 +49,7 @@ var refusals = map[string]refusal{
 			return []string{f.path + ".2"}
 		},
 		open: device.CodeTargetMissing, known: device.CodeTargetMissing, first: device.CodeTargetMissing, check: device.CodeIdentityChanged,
-		message: "leads nowhere now",
+		message: "cannot be resolved now",
 	},
 	"replaced": {
 		change: func(t *testing.T, f *fixture) []string {
@@ -201,7 +201,7 @@ var refusals = map[string]refusal{
 			return []string{f.path}
 		},
 		open: device.CodeTargetShared, known: device.CodeTargetShared, first: device.CodeTargetShared, check: device.CodeTargetShared,
-		message: "lies on a loop device",
+		message: "is on a loop device",
 	},
 }
 

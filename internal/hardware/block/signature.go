@@ -13,21 +13,21 @@ import (
 	"burnish/internal/hardware"
 )
 
-// signature is a run of bytes at a fixed place by which one kind of content is known.
+// signature recognizes one kind of content by bytes at a fixed offset.
 type signature struct {
 	name string
-	// at is the offset from the start, or, where negative, from the end, which is
-	// first rounded down to a multiple of round.
+	// at is the offset from the start. A negative one counts from the end, rounded down to
+	// a multiple of round.
 	at    int64
 	round int64
 	bytes string
-	// check, where set, looks at what else must hold, with the bytes around: a magic
-	// of two bytes stands in random data as well.
+	// check, if set, looks at other bytes that must match too: a magic number of two bytes
+	// also occurs in random data.
 	check func(r io.ReaderAt, at int64) (bool, error)
 }
 
-// signatureTable is what a first enrolment refuses to destroy unasked (F15). The
-// names are what `--accept-signature` takes.
+// signatureTable is what a first enrollment refuses to destroy without consent (F15). The
+// names are values of `--accept-signature`.
 var signatureTable = []signature{
 	{name: "ext", at: 0x438, bytes: "\x53\xef", check: checkExt},
 	{name: "xfs", at: 0, bytes: "XFSB"},
@@ -55,7 +55,7 @@ var signatureTable = []signature{
 	{name: "lvm2", at: 0x618, bytes: "LVM2 001", check: checkLVM},
 	{name: "bcache", at: 0x1018, bytes: "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"},
 	{name: "luks", at: 0, bytes: "LUKS\xba\xbe"},
-	{name: "luks", at: 0x4000, bytes: "SKUL\xba\xbe"}, // LUKS2's second header, at its usual place
+	{name: "luks", at: 0x4000, bytes: "SKUL\xba\xbe"}, // LUKS2's second header, at its usual offset
 
 	{name: "gpt", at: 0x200, bytes: "EFI PART"},
 	{name: "gpt", at: 0x1000, bytes: "EFI PART"},
@@ -64,15 +64,15 @@ var signatureTable = []signature{
 	{name: "dos", at: 0x1fe, bytes: "\x55\xaa", check: checkDOS},
 }
 
-// swapMagics stand in the last ten bytes of the first page; those of a hibernated
-// machine too, whose memory is then in there.
+// swapMagics are the last ten bytes of a swap's first page, or of a hibernated machine's
+// memory image.
 var swapMagics = []string{"SWAP-SPACE", "SWAPSPACE2", "S1SUSPEND\x00", "S2SUSPEND\x00", "ULSUSPEND\x00", "LINHIB0001"}
 
-// pageSizes are those of the machines on which a swap may have been made.
+// pageSizes are the page sizes of machines that may have made a swap.
 var pageSizes = []int64{4 << 10, 8 << 10, 16 << 10, 64 << 10}
 
-// findSignatures names the kinds of content that r holds, each once, in the order of
-// the table. What is shorter than a magic's place does not hold it.
+// findSignatures names the kinds of content in r, in the order of the table, without
+// duplicates.
 func findSignatures(r io.ReaderAt, size int64) ([]string, error) {
 	var found []string
 	add := func(name string) {
@@ -117,13 +117,13 @@ func findSignatures(r io.ReaderAt, size int64) ([]string, error) {
 	return found, nil
 }
 
-// holds tells whether these bytes stand at this place.
+// holds: r has these bytes at this offset.
 func holds(r io.ReaderAt, at int64, text string) (bool, error) {
 	p, err := peek(r, at, len(text))
 	return err == nil && string(p) == text, err
 }
 
-// peek reads n bytes; a place outside gives fewer, and no error.
+// peek reads n bytes. Outside of r it returns fewer, without an error.
 func peek(r io.ReaderAt, at int64, n int) ([]byte, error) {
 	if at < 0 {
 		return nil, nil
@@ -136,7 +136,7 @@ func peek(r io.ReaderAt, at int64, n int) ([]byte, error) {
 	return p[:got], nil
 }
 
-// checkExt: at least one inode and one block, and a block size that exists.
+// checkExt wants at least one inode and one block, and a valid block size.
 func checkExt(r io.ReaderAt, at int64) (bool, error) {
 	p, err := peek(r, at-0x38, 0x38)
 	if err != nil || len(p) < 0x38 {
@@ -146,14 +146,14 @@ func checkExt(r io.ReaderAt, at int64) (bool, error) {
 	return number(0) > 0 && number(4) > 0 && number(0x18) <= 6, nil
 }
 
-// checkLVM: the label begins in the same sector.
+// checkLVM wants the label at the start of the same sector.
 func checkLVM(r io.ReaderAt, at int64) (bool, error) {
 	return holds(r, at-0x18, "LABELONE")
 }
 
-// checkDOS: four entries with a possible flag, at least one of them in use, and not
-// only the one that protects a gpt. A boot sector ends in the same two bytes and has
-// its program where a table has its entries.
+// checkDOS wants four entries with valid flags, of which at least one is in use and is not
+// the protective entry of a GPT. A boot sector ends in the same two bytes, but has its
+// program where a table has its entries.
 func checkDOS(r io.ReaderAt, at int64) (bool, error) {
 	const entry = 16
 	table, err := peek(r, at-4*entry, 4*entry)
@@ -172,8 +172,8 @@ func checkDOS(r io.ReaderAt, at int64) (bool, error) {
 	return used, nil
 }
 
-// holdsZFS looks for an uberblock in the four labels, two at each end: any one is
-// enough to import the pool.
+// holdsZFS looks for an uberblock in the four labels, two at each end. Any one is enough to
+// import the pool.
 func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 	const label, ring, slot = 256 << 10, 128 << 10, 1 << 10
 	number := binary.LittleEndian.AppendUint64(nil, 0x00bab10c)
@@ -196,9 +196,9 @@ func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 	return false, nil
 }
 
-// refuseSignatures refuses a target that holds something which its owner may still want,
-// unless the operator accepts all of it by name (F15). What a device of ours
-// carries that was moved here, or imported, its tenants left.
+// refuseSignatures refuses a target with data that its owner may still want, unless the
+// operator accepts all of it by name (F15). If the device was moved here or imported, its
+// tenants wrote the data.
 func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target) error {
 	if t.MovedFrom != "" || t.Imported {
 		return nil
@@ -217,14 +217,14 @@ func refuseSignatures(r io.ReaderAt, path string, size int64, t hardware.Target)
 		"%q holds %s", path, strings.Join(found, ", "))
 }
 
-// chunkReader reads in pieces of 256 KiB and keeps them: the places of signatures lie close
-// together, and each read of a disk takes its time.
+// chunkReader reads chunks of 256 KiB and caches them, because the offsets of signatures are
+// close together and each read of a disk is slow.
 type chunkReader struct {
 	source io.ReaderAt
 	cache  map[int64]chunk
 }
 
-// chunk is what a read of one gave, as far as it got.
+// chunk is the result of one read.
 type chunk struct {
 	data []byte
 	err  error
@@ -232,7 +232,7 @@ type chunk struct {
 
 const chunkSize = 256 << 10
 
-// ReadAt is that of io.ReaderAt.
+// ReadAt implements io.ReaderAt.
 func (p *chunkReader) ReadAt(into []byte, offset int64) (n int, err error) {
 	for n < len(into) {
 		at := offset + int64(n)
@@ -246,7 +246,7 @@ func (p *chunkReader) ReadAt(into []byte, offset int64) (n int, err error) {
 		case got > 0:
 		case errors.Is(piece.err, io.EOF):
 			return n, io.EOF
-		default: // it is only these bytes that must be readable
+		default: // read only these bytes, because the rest of the chunk need not be readable
 			more, err := p.source.ReadAt(into[n:], at)
 			return n + more, err
 		}
@@ -254,7 +254,7 @@ func (p *chunkReader) ReadAt(into []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// chunkAt gives the piece that begins at at. One that is not whole has an error.
+// chunkAt gives the chunk that starts at at. It has an error if it is not full.
 func (p *chunkReader) chunkAt(at int64) chunk {
 	if known, ok := p.cache[at]; ok {
 		return known
@@ -271,13 +271,13 @@ func (p *chunkReader) chunkAt(at int64) chunk {
 	return p.cache[at]
 }
 
-// fdReader reads a descriptor, through the cache, as an io.ReaderAt.
+// fdReader is an io.ReaderAt that reads a descriptor through the cache.
 type fdReader struct {
 	sys system
 	fd  int
 }
 
-// ReadAt is that of io.ReaderAt.
+// ReadAt implements io.ReaderAt.
 func (d fdReader) ReadAt(p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
 		var got int

@@ -16,7 +16,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// node is a whole disk or a loop device, as the kernel's tables show it.
+// node is a whole disk or a loop device in the kernel's tables.
 type node struct {
 	name string // the kernel's: sda
 	dir  string // in sysfs, without links
@@ -24,23 +24,22 @@ type node struct {
 	loop bool
 }
 
-// buses are those whose disks are hardware of their own and tell who they are. All
-// else that is a block device is made of others (dm, md, bcache), of memory (ram,
-// zram) or of another machine (nbd, rbd), and is no drive.
+// buses are those of physical or virtual disks with an identity of their own. Every other
+// block device is made of other devices (dm, md, bcache), of memory (ram, zram), or is on
+// another machine (nbd, rbd).
 var buses = []string{"scsi", "virtio", "nvme", "nvme-subsystem"}
 
-// checkWholeDisk refuses every block device that is neither a whole disk nor a loop device
-// (F14), before it is opened: to open one has effects of its own. path must be
-// the kernel's own name, so that the rules, which speak of paths, cannot be passed by
-// a second node of the same device (F13).
+// checkWholeDisk refuses every block device except whole disks and loop devices (F14), before
+// it is opened, because opening one has side effects. path must be the kernel's own name:
+// through a second node of the same device the rules on paths could be evaded (F13).
 func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 	dir, err := s.deviceDir(dev)
 	if err != nil {
-		return node{}, hardware.Refused(device.CodeTargetMissing, "put it back, or retire the device", "%q is not there: %v", path, err)
+		return node{}, hardware.Missing("%q does not exist: %v", path, err)
 	}
 	n := node{name: filepath.Base(dir), dir: dir, dev: dev}
 	if _, err := os.Stat(filepath.Join(dir, "partition")); err == nil {
-		return node{}, hardware.Invalid("%q is a partition, and only whole disks are erased: enroll %s", path, s.nodePath(filepath.Dir(dir)))
+		return node{}, hardware.Invalid("%q is a partition, but only whole disks are erased: enroll %s", path, s.nodePath(filepath.Dir(dir)))
 	}
 	if own := s.nodePath(dir); path != own {
 		return node{}, hardware.Invalid("%q is a second name of %q", path, own)
@@ -58,15 +57,15 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 		}
 	}
 	if bus := s.bus(dir); !slices.Contains(buses, bus) {
-		return node{}, hardware.Invalid("%q is no disk that tells who it is (bus %q)", path, bus)
+		return node{}, hardware.Invalid("%q is not a disk with an identity of its own (bus %q)", path, bus)
 	}
 	for _, no := range []struct{ attribute, want, what string }{
-		{"device/type", "0", "is no disk but a SCSI device of type %s"},
+		{"device/type", "0", "is not a disk but a SCSI device of type %s"},
 		{"queue/zoned", "none", "is zoned (%s) and cannot be overwritten in place"},
-		{"metadata_bytes", "0", "keeps %s bytes of metadata with each block, which writes do not reach"},
+		{"metadata_bytes", "0", "has %s bytes of metadata with each block, which writes do not overwrite"},
 		// The same on older kernels (measured on 6.1).
-		{"integrity/format", "none", "keeps metadata (%s) with each block, which writes do not reach"},
-		{"hidden", "0", "is hidden (%s): one path of another disk"},
+		{"integrity/format", "none", "has metadata (%s) with each block, which writes do not overwrite"},
+		{"hidden", "0", "is hidden (%s): it is one path to another disk"},
 	} {
 		got, err := attribute(dir, no.attribute)
 		if err != nil {
@@ -79,7 +78,7 @@ func (s system) checkWholeDisk(path string, dev uint64) (node, error) {
 	return n, s.checkWritable(path, n)
 }
 
-// checkWritable refuses a device that takes no writes.
+// checkWritable refuses a read-only device.
 func (s system) checkWritable(path string, n node) error {
 	ro, err := attribute(n.dir, "ro")
 	if err != nil {
@@ -91,12 +90,12 @@ func (s system) checkWritable(path string, n node) error {
 	return nil
 }
 
-// nodePath is the kernel's own name below /dev of a directory in sysfs.
+// nodePath is the kernel's own name in /dev for a sysfs directory.
 func (s system) nodePath(dir string) string {
 	return filepath.Join(s.dev, strings.ReplaceAll(filepath.Base(dir), "!", "/"))
 }
 
-// bus names what a disk is attached to, "" where it is no hardware.
+// bus is the bus that a disk is attached to, or "" if it is not hardware.
 func (s system) bus(dir string) string {
 	link, err := os.Readlink(filepath.Join(dir, "device/subsystem"))
 	if err != nil {
@@ -105,8 +104,7 @@ func (s system) bus(dir string) string {
 	return filepath.Base(link)
 }
 
-// attribute reads one value of sysfs, without the blanks around it; what is not
-// there is "".
+// attribute reads one sysfs attribute without surrounding blanks. It is "" if missing.
 func attribute(dir, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	switch {
@@ -118,12 +116,12 @@ func attribute(dir, name string) (string, error) {
 	return strings.Trim(string(text), " \t\n\x00"), nil
 }
 
-// diskID is what a disk tells of itself.
+// diskID is what a disk reports about itself.
 type diskID struct{ serial, vendor, model, firmware string }
 
-// readDiskID reads who a disk is. Its serial is what no other disk has: of a SCSI
-// disk the wwid, or the serial of its unit; of an NVMe namespace that of its drive; of
-// a virtio disk the one that its host gave it. All zeroes are no serial.
+// readDiskID reads a disk's identity. The serial must be unique: a SCSI disk's wwid or unit
+// serial, the serial of an NVMe namespace's drive, or the serial that the host gave a virtio
+// disk. All zeroes count as no serial.
 func (s system) readDiskID(n node) (diskID, error) {
 	var k diskID
 	var err error
@@ -156,7 +154,8 @@ func (s system) readDiskID(n node) (diskID, error) {
 	return k, err
 }
 
-// unitSerial is the serial in SCSI's page 0x80: four bytes, the last its length.
+// unitSerial is the serial in SCSI's page 0x80: a header of four bytes with the length, then
+// the serial.
 func unitSerial(page []byte) string {
 	const head = 4
 	if len(page) < head {
@@ -166,8 +165,8 @@ func unitSerial(page []byte) string {
 	return strings.Join(strings.Fields(strings.Trim(string(text), "\x00")), "_")
 }
 
-// checkSerialUnique refuses a disk whose serial another one has as well: a second path to the
-// same disk, a second namespace of the same drive, or two that nobody can tell apart.
+// checkSerialUnique refuses a disk if another one has the same serial: it is a second path to
+// the same disk, a second namespace of the same drive, or cannot be distinguished.
 func (s system) checkSerialUnique(path string, n node, serial string) error {
 	dirs, err := filepath.Glob(filepath.Join(s.sys, "block/*"))
 	if err != nil {
@@ -176,16 +175,16 @@ func (s system) checkSerialUnique(path string, n node, serial string) error {
 	for _, link := range dirs {
 		dir, err := filepath.EvalSymlinks(link)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // gone since it was listed
+			continue // removed after it was listed
 		}
 		if err != nil {
-			return hardware.IOFault("look at", link, err)
+			return hardware.IOFault("resolve", link, err)
 		}
 		if dir == n.dir || !slices.Contains(buses, s.bus(dir)) {
 			continue
 		}
 		if hidden, err := attribute(dir, "hidden"); err == nil && hidden == "1" {
-			continue // a path below this very disk, and without a node
+			continue // one path to this very disk, without a node
 		}
 		other, err := s.readDiskID(node{dir: dir})
 		if err != nil {
@@ -199,7 +198,7 @@ func (s system) checkSerialUnique(path string, n node, serial string) error {
 	return nil
 }
 
-// partitions is a disk with its partitions.
+// partitions lists a disk and its partitions.
 func (s system) partitions(n node) ([]node, error) {
 	all := []node{n}
 	entries, err := os.ReadDir(n.dir)
@@ -211,7 +210,7 @@ func (s system) partitions(n node) ([]node, error) {
 		if number, err := attribute(dir, "partition"); errors.Is(err, unix.ENOTDIR) || err == nil && number == "" {
 			continue
 		} else if err != nil {
-			return nil, hardware.IOFault("look at", dir, err)
+			return nil, hardware.IOFault("read", dir, err)
 		}
 		dev, err := s.devOf(dir)
 		if err != nil {
@@ -222,7 +221,7 @@ func (s system) partitions(n node) ([]node, error) {
 	return all, nil
 }
 
-// devOf reads a block device's number from its directory in sysfs.
+// devOf reads a block device's number from its sysfs directory.
 func (s system) devOf(dir string) (uint64, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "dev"))
 	if err != nil {
@@ -232,7 +231,7 @@ func (s system) devOf(dir string) (uint64, error) {
 	major, err := strconv.ParseUint(first, 10, 32)
 	minor, minorErr := strconv.ParseUint(second, 10, 32)
 	if err := errors.Join(err, minorErr); err != nil {
-		return 0, fmt.Errorf("%q is no number of a device: %w", text, err)
+		return 0, fmt.Errorf("%q is not a device number: %w", text, err)
 	}
 	return unix.Mkdev(uint32(major), uint32(minor)), nil
 }

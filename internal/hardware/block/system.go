@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system is what this package asks of the kernel where a test must be able to
-// answer instead.
+// system is this package's access to the kernel. Tests replace parts of it.
 type system struct {
-	// proc, sys and dev are where the kernel shows its tables and nodes.
+	// proc, sys and dev are the paths of procfs, sysfs and device nodes.
 	proc, sys, dev string
 	// protectedDirs are directories whose disk is never erased (F12).
 	protectedDirs []string
@@ -23,15 +22,15 @@ type system struct {
 	pwrite func(fd int, p []byte, offset int64) (int, error)
 	fsync  func(fd int) error
 
-	// What the kernel says of an open block device.
+	// Queries of an open block device.
 	size       func(fd int) (int64, error)
 	blockSize  func(fd int) (int, error)
 	diskSeq    func(fd int) (uint64, error)
 	loopStatus func(fd int) (*unix.LoopInfo64, error)
 
-	// busyTimeout is how long a lease or a claim may be refused before the target counts
-	// as in use. Others pass through in milliseconds: another look by this worker, a
-	// backup that reads names.
+	// busyTimeout is how long a lease or a claim may be refused before the target counts as
+	// in use. Others have it open for milliseconds only: another discovery by this worker, or
+	// a backup that reads names.
 	busyTimeout time.Duration
 }
 
@@ -52,23 +51,22 @@ func realSystem() system {
 	}
 }
 
-// deviceSize is the number of bytes of a block device.
+// deviceSize is a block device's size in bytes.
 func deviceSize(fd int) (int64, error) {
 	var size uint64
 	err := ioctl(fd, unix.BLKGETSIZE64, unsafe.Pointer(&size))
 	return int64(size), err
 }
 
-// deviceBlock is the logical block of a block device: the least that it takes.
+// deviceBlock is a block device's logical block size.
 func deviceBlock(fd int) (int, error) {
 	var size int32
 	err := ioctl(fd, unix.BLKSSZGET, unsafe.Pointer(&size))
 	return int(size), err
 }
 
-// deviceSeq numbers everything that a block device has ever been since the machine
-// started: a loop over another file, or another medium, has another number. It is 0
-// on kernels before 5.15, which do not count.
+// deviceSeq is the disk sequence number, which changes when a loop gets another file or a
+// drive another medium. It is 0 on kernels before 5.15, which do not have it.
 func deviceSeq(fd int) (uint64, error) {
 	var seq uint64
 	err := ioctl(fd, unix.BLKGETDISKSEQ, unsafe.Pointer(&seq))
@@ -78,8 +76,8 @@ func deviceSeq(fd int) (uint64, error) {
 	return seq, err
 }
 
-// setDirect changes O_DIRECT on the open descriptor, so that there is never a
-// second one (F1: the writer uses the descriptor that holds the lock).
+// setDirect changes O_DIRECT on the open descriptor, so that the writer never needs a second
+// one (F1).
 func setDirect(fd int, on bool) error {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {

@@ -18,7 +18,7 @@ type handle struct {
 	writable bool
 }
 
-// Check proves that the device is the enrolled one and nobody else's.
+// Check proves that the device is the enrolled one and that nothing else uses it.
 func (h *handle) Check(ctx context.Context) error {
 	_, err := h.check(ctx, nil)
 	return err
@@ -38,7 +38,7 @@ func (h *handle) check(ctx context.Context, mayGoOn func() error) (identifyReply
 // RunStep calls the program; see hardware.StepRunner.
 func (h *handle) RunStep(ctx context.Context, step string, mayGoOn func() error) (note string, err error) {
 	if !h.writable && step != verify {
-		return "", fmt.Errorf("%s is open for reading: %s would change it", h.pci.Address, step)
+		return "", fmt.Errorf("%s was opened for reading only, and %s would change it", h.pci.Address, step)
 	}
 	var line []byte
 	var sum string
@@ -61,7 +61,7 @@ func (h *handle) RunStep(ctx context.Context, step string, mayGoOn func() error)
 		return "", h.badAnswer(step, err)
 	}
 	if uninterruptible(step) {
-		// The device may have left its bus and come back.
+		// The device may have left the bus and returned.
 		if err := h.reopenConfig(ctx); err != nil {
 			return "", err
 		}
@@ -75,15 +75,15 @@ func (h *handle) RunStep(ctx context.Context, step string, mayGoOn func() error)
 	return fmt.Sprintf("script %s, sha256 %.12s%s", h.script, sum, note), nil
 }
 
-// busyPatience is how long somebody may use the device, busyPause the time between two
-// looks.
+// busyTimeout is how long the device may be in use before an operator is called, busyPause
+// the time between two checks.
 const (
 	busyTimeout = 20 * time.Second
 	busyPause   = time.Second
 )
 
-// retryBusy tries again while somebody uses the device, but not for ever: an operator
-// must end what does not end by itself.
+// retryBusy repeats try while the device is in use, until busyTimeout. Then an operator must
+// end the use.
 func (h *handle) retryBusy(ctx context.Context, try func() error) error {
 	until := time.Now().Add(h.busyTimeout)
 	pause := time.NewTicker(h.busyPause)
@@ -105,21 +105,21 @@ func (h *handle) retryBusy(ctx context.Context, try func() error) error {
 	}
 }
 
-// Size is what the program told, 0 where it told nothing.
+// Size is what the program reported, or 0.
 func (h *handle) Size() int64 { return h.enrolled.Size }
 
-// Method names the program, for the record.
+// Method is the name of the driver.
 func (h *handle) Method() string { return "script" }
 
-// errNoBytes: the device's bytes are its program's business.
-var errNoBytes = errors.New("a device of the driver script has no bytes that a host can address")
+// errNoBytes: only the program can reach the device's bytes.
+var errNoBytes = errors.New("the driver script cannot address the bytes of a device")
 
-// ZeroAt, ReadAt and Flush are not for such devices.
+// ZeroAt, ReadAt and Flush are not supported.
 func (h *handle) ZeroAt(context.Context, int64, int64) error { return errNoBytes }
 
 func (h *handle) ReadAt([]byte, int64) (int, error) { return 0, errNoBytes }
 
 func (h *handle) Flush(context.Context) error { return nil }
 
-// Close lets the device go.
+// Close closes the configuration space, which releases the lock.
 func (h *handle) Close() error { return h.config.Close() }

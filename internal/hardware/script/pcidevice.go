@@ -19,22 +19,22 @@ import (
 	"burnish/internal/pci"
 )
 
-// pciDevice is a PCI device that is held by an open descriptor of its configuration space:
-// where the device is taken away, also for another at the same address, that can be read
-// no more (F11).
+// pciDevice is a PCI device with an open descriptor of its configuration space. Once the
+// device is removed, the descriptor cannot be read any more, even if another device is now
+// at the same address (F11).
 type pciDevice struct {
 	*Driver
 	pci    pci.Device
 	config *os.File
-	// script is the name of its program; target says what was enrolled.
+	// script is the name of its program, target the enrolled device.
 	script string
 	target hardware.Target
 }
 
-// storage is the PCI base class of what holds data that the other drivers erase.
+// storage is the PCI base class of storage, which other drivers erase.
 const storage = "01"
 
-// openDevice holds the device at the target's address, if this host lets it be destroyed. The
+// openDevice opens the device at the target's address, if this host allows to destroy it. The
 // caller closes it.
 func (d *Driver) openDevice(t hardware.Target, known device.Identity) (_ *pciDevice, err error) {
 	name, err := scriptOf(t)
@@ -47,7 +47,7 @@ func (d *Driver) openDevice(t hardware.Target, known device.Identity) (_ *pciDev
 	}
 	c := &pciDevice{Driver: d, script: name, target: t}
 	if known.Path != "" && known.Path != address {
-		return nil, hardware.Changed("path", fmt.Sprintf("it was enrolled at %s and this is %s", known.Path, address))
+		return nil, hardware.Changed("path", fmt.Sprintf("enrolled at %s, opened at %s", known.Path, address))
 	}
 	if err := c.inspect(address); err != nil {
 		return nil, err
@@ -67,15 +67,15 @@ func (c *pciDevice) openConfig() (*os.File, error) {
 	file, err := os.Open(filepath.Join(c.devices(), c.pci.Address, "config"))
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-		return nil, hardware.Missing("the PCI device at %s cannot be held: %v", c.pci.Address, err)
+		return nil, hardware.Missing("cannot open the configuration of the PCI device at %s: %v", c.pci.Address, err)
 	case err != nil:
-		return nil, fmt.Errorf("hold the PCI device at %s: %w", c.pci.Address, err)
+		return nil, fmt.Errorf("open the configuration of the PCI device at %s: %w", c.pci.Address, err)
 	}
 	return file, nil
 }
 
-// reopenConfig holds and locks what is at the address now; the caller proves that it is the
-// enrolled device.
+// reopenConfig opens and locks the device that is at the address now. The caller proves that
+// it is the enrolled one.
 func (c *pciDevice) reopenConfig(ctx context.Context) error {
 	var file *os.File
 	err := hardware.Poll(ctx, c.busyTimeout, func() (again bool, err error) {
@@ -88,7 +88,7 @@ func (c *pciDevice) reopenConfig(ctx context.Context) error {
 	}
 	before := c.config
 	c.config = file
-	// Its lock goes first: where it is the same device, it is the same lock.
+	// Release the old lock first: on the same device it is the same lock.
 	if err := before.Close(); err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func (c *pciDevice) lock(ctx context.Context) error {
 
 func (d *Driver) devices() string { return filepath.Join(d.host.Sys, "bus/pci/devices") }
 
-// inspect reads what the kernel says of the device, and refuses what is not for this driver,
-// and what the host's rules do not allow.
+// inspect reads the device from sysfs, and refuses one that this driver does not handle or
+// that the host's rules do not allow.
 func (c *pciDevice) inspect(address string) error {
 	dev, found, err := pci.ReadDevice(c.devices(), address)
 	switch {
@@ -111,11 +111,11 @@ func (c *pciDevice) inspect(address string) error {
 	case !found:
 		return hardware.Missing("there is no PCI device at %s", address)
 	case strings.HasPrefix(dev.Class, storage):
-		return hardware.Invalid("what is at %s is storage (class %s): the drivers nvme and block erase it and prove it", address, dev.Class)
+		return hardware.Invalid("the device at %s is storage (class %s): the drivers nvme and block erase storage and prove it", address, dev.Class)
 	case dev.Type == pci.Virtual:
 		return hardware.Invalid("%s is a virtual function; only whole devices are cleaned", address)
 	case len(dev.Functions) > 0:
-		return hardware.Refused(device.CodeTargetShared, "switch its virtual functions off", "%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
+		return hardware.Refused(device.CodeTargetShared, "disable its virtual functions", "%s has %d virtual functions, which reach the same device", address, len(dev.Functions))
 	}
 	c.pci = dev
 	if c.host.Allow == nil {
@@ -125,36 +125,35 @@ func (c *pciDevice) inspect(address string) error {
 	return c.host.Allow(dev)
 }
 
-// verifyUnchanged proves that the descriptor is the device's that look saw.
+// verifyUnchanged proves that the descriptor is of the device that inspect saw.
 func (c *pciDevice) verifyUnchanged() error {
 	var ids [4]byte
 	if _, err := c.config.ReadAt(ids[:], 0); host.IsTransient(err) {
 		return fmt.Errorf("read the configuration of %s: %w", c.pci.Address, err)
 	} else if err != nil {
-		return hardware.Missing("the PCI device at %s was taken away: %v", c.pci.Address, err)
+		return hardware.Missing("the PCI device at %s was removed: %v", c.pci.Address, err)
 	}
 	if ids == [4]byte{0xff, 0xff, 0xff, 0xff} {
-		return hardware.Missing("the PCI device at %s does not answer: it fell off its bus", c.pci.Address)
+		return hardware.Missing("the PCI device at %s does not answer: it left the bus", c.pci.Address)
 	}
 	for i, want := range []string{c.pci.Vendor, c.pci.Product} {
 		if have := fmt.Sprintf("%04x", binary.LittleEndian.Uint16(ids[2*i:])); have != want {
-			return hardware.Changed([]string{"vendor", "product"}[i], fmt.Sprintf("%s says %s and not %s", c.pci.Address, have, want))
+			return hardware.Changed([]string{"vendor", "product"}[i], fmt.Sprintf("%s has %s instead of %s", c.pci.Address, have, want))
 		}
 	}
 	return nil
 }
 
-// checkUnused refuses a device that a guest has, or that the host itself works with (SAFETY
-// F12, F21).
+// checkUnused refuses a device that a guest has, or that the host itself uses (F12, F21).
 func (c *pciDevice) checkUnused() error {
 	address := c.pci.Address
-	if err := c.inspect(address); err != nil { // as it is bound now
+	if err := c.inspect(address); err != nil { // its present driver and IOMMU group
 		return err
 	}
 	if c.pci.Driver == hardware.GuestDriver {
-		// Without the group's node a guest may have the device by another way.
+		// Without the group's node a guest may have the device in another way.
 		if _, err := os.Stat(filepath.Join(c.host.Dev, "vfio", cmp.Or(c.pci.IOMMUGroup, "-"))); err != nil {
-			return hardware.Refused(device.CodeTargetBusy, "take it from "+hardware.GuestDriver, "whether a guest has the device at %s cannot be known: %v", address, err)
+			return hardware.Refused(device.CodeTargetBusy, "unbind it from "+hardware.GuestDriver, "cannot check whether a guest has the device at %s: %v", address, err)
 		}
 	}
 	if err := hardware.CheckVFIOFree(c.host.Dev, c.pci.IOMMUGroup, "the device at "+address, c.openGroup); err != nil {
@@ -163,7 +162,7 @@ func (c *pciDevice) checkUnused() error {
 	interfaces := c.pci.Interfaces
 	virtio, err := filepath.Glob(filepath.Join(c.devices(), address, "virtio*/net/*"))
 	if err != nil {
-		return fmt.Errorf("look for interfaces of %s: %w", address, err)
+		return fmt.Errorf("list the network interfaces of %s: %w", address, err)
 	}
 	for _, folder := range virtio {
 		interfaces = append(interfaces, filepath.Base(folder))
@@ -171,14 +170,14 @@ func (c *pciDevice) checkUnused() error {
 	for _, name := range interfaces {
 		text, err := os.ReadFile(filepath.Join(c.host.Sys, "class/net", name, "flags"))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it went away, or has another name: the next look finds that
+			continue // removed or renamed meanwhile; the next check sees that
 		}
 		if err != nil {
-			return fmt.Errorf("look whether %s is up: %w", name, err)
+			return fmt.Errorf("check whether %s is up: %w", name, err)
 		}
 		flags, err := strconv.ParseUint(strings.TrimSpace(string(text)), 0, 32)
 		if err != nil {
-			return fmt.Errorf("look whether %s is up: %w", name, err)
+			return fmt.Errorf("check whether %s is up: %w", name, err)
 		}
 		if flags&unix.IFF_UP != 0 {
 			return hardware.Busy("the host itself uses the device at %s: its interface %s is up", address, name)
@@ -187,9 +186,9 @@ func (c *pciDevice) checkUnused() error {
 	return nil
 }
 
-// identify has the program say who the device is.
+// identify has the program report the device's identity.
 func (c *pciDevice) identify(ctx context.Context, known device.Identity, mayGoOn func() error) (identifyReply, device.Identity, error) {
-	// A device that a guest has is the guest's to talk to.
+	// If a guest has the device, even identify must not reach it.
 	if err := c.checkUnused(); err != nil {
 		return identifyReply{}, device.Identity{}, err
 	}

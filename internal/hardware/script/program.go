@@ -18,15 +18,15 @@ import (
 	"burnish/internal/host"
 )
 
-// program is one of host.yaml's scripts, checked. Its bytes lie in sealed memory: what
-// runs is what was checked, whoever writes to the file meanwhile (F13).
+// program is one of host.yaml's scripts after all checks. Its bytes are in sealed memory, so
+// that what runs is what was checked, even if the file changes meanwhile (F13).
 type program struct {
 	rule       host.Script
 	bytes      *os.File
-	credential *syscall.Credential // nil: this worker's own user
+	credential *syscall.Credential // nil means this worker's own user
 }
 
-// maxProgramSize bounds a program.
+// maxProgramSize is the size of the largest program.
 const maxProgramSize = 64 << 20
 
 // program reads and checks the script of this name. The caller closes its bytes.
@@ -50,7 +50,7 @@ func (d *Driver) program(name string) (*program, error) {
 	if p.bytes, err = readChecked(rule); host.IsTransient(err) {
 		return nil, fmt.Errorf("check the script %s: %w", name, err)
 	} else if err != nil {
-		return nil, notAllowed("find out who changed it; then correct the file, or its entry in host.yaml", "script %s is not what host.yaml allows: %v", name, err)
+		return nil, notAllowed("find out who changed it; then correct the file, or its entry in host.yaml", "script %s does not match host.yaml: %v", name, err)
 	}
 	return p, nil
 }
@@ -76,14 +76,14 @@ func notAllowed(remedy, format string, args ...any) error {
 	return hardware.Refused(device.CodeNotAllowed, remedy, format, args...)
 }
 
-// credential is the user that a script runs as.
+// credential is the user that a script runs as, nil for the worker's own.
 func credential(rule host.Script) (*syscall.Credential, error) {
 	own := os.Geteuid()
 	if rule.UID == nil || int(*rule.UID) == own {
 		return nil, nil
 	}
 	if own != 0 {
-		return nil, fmt.Errorf("it runs as uid %d, and this worker, uid %d, cannot become that", *rule.UID, own)
+		return nil, fmt.Errorf("it must run as uid %d, which this worker (uid %d) cannot switch to", *rule.UID, own)
 	}
 	who, err := user.LookupId(strconv.FormatUint(uint64(*rule.UID), 10))
 	if err != nil {
@@ -91,12 +91,12 @@ func credential(rule host.Script) (*syscall.Credential, error) {
 	}
 	group, err := strconv.ParseUint(who.Gid, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("the group of uid %d: %w", *rule.UID, err)
+		return nil, fmt.Errorf("read the group of uid %d: %w", *rule.UID, err)
 	}
 	return &syscall.Credential{Uid: *rule.UID, Gid: uint32(group)}, nil
 }
 
-// readChecked copies the script to sealed memory and checks the copy.
+// readChecked copies the script to sealed memory and checks it.
 func readChecked(rule host.Script) (_ *os.File, err error) {
 	fd, err := unix.Open(rule.Path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) {
@@ -109,18 +109,18 @@ func readChecked(rule host.Script) (_ *os.File, err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, fmt.Errorf("look at %s: %w", rule.Path, err)
+		return nil, fmt.Errorf("stat %s: %w", rule.Path, err)
 	}
 	owner, err := uidOf(rule.Owner)
 	switch {
 	case err != nil:
 		return nil, err
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, fmt.Errorf("%s is no regular file", rule.Path)
+		return nil, fmt.Errorf("%s is not a regular file", rule.Path)
 	case stat.Uid != owner:
-		return nil, fmt.Errorf("%s belongs to uid %d, and its owner must be %s", rule.Path, stat.Uid, rule.Owner)
+		return nil, fmt.Errorf("%s belongs to uid %d, but its owner must be %s", rule.Path, stat.Uid, rule.Owner)
 	case stat.Mode&0o022 != 0:
-		return nil, fmt.Errorf("%s may be written by others than its owner (mode %04o)", rule.Path, stat.Mode&0o7777)
+		return nil, fmt.Errorf("%s can be written by others than its owner (mode %04o)", rule.Path, stat.Mode&0o7777)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, maxProgramSize+1))
 	if err != nil {
@@ -136,15 +136,15 @@ func readChecked(rule host.Script) (_ *os.File, err error) {
 	return sealedCopy(rule.Path, text)
 }
 
-// sealedCopy puts text into memory that nobody can change any more, and that can be run.
+// sealedCopy puts text into executable memory that cannot be changed any more.
 func sealedCopy(name string, text []byte) (_ *os.File, err error) {
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("burnish-script", flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 know no such flag, and need none
+	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 neither have nor need this flag
 		fd, err = unix.MemfdCreate("burnish-script", flags)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make memory for %s: %w", name, err)
+		return nil, fmt.Errorf("allocate memory for %s: %w", name, err)
 	}
 	file := os.NewFile(uintptr(fd), name)
 	defer func() {
@@ -161,7 +161,7 @@ func sealedCopy(name string, text []byte) (_ *os.File, err error) {
 	return file, nil
 }
 
-// uidOf takes a name or a number. root is 0 also where there is no database of users.
+// uidOf reads a user name or number. root is 0 even without a user database.
 func uidOf(owner string) (uint32, error) {
 	if owner == "root" {
 		return 0, nil

@@ -15,7 +15,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// The verbs of a program: the first is no step, the others have their steps' names.
+// The verbs of a program. identify is not a step; the others are named as their steps.
 const (
 	identify        = "identify"
 	eraseDevice     = "erase_device"
@@ -24,10 +24,10 @@ const (
 	pciReset        = "pci_reset"
 )
 
-// programSteps are the steps that a program may offer.
+// programSteps are the steps that a program can support.
 var programSteps = []string{eraseDevice, verify, firmwareReflash, pciReset}
 
-// identifyReply is what a program says of its device.
+// identifyReply is a program's answer to identify.
 type identifyReply struct {
 	Serial   string   `json:"serial"`
 	Model    string   `json:"model"`
@@ -39,11 +39,11 @@ type identifyReply struct {
 	estimate time.Duration
 }
 
-// maxEstimate is the longest estimate that is believed: 30 days.
+// maxEstimate is the longest estimate that is accepted: 30 days.
 const maxEstimate = 30 * 24 * time.Hour
 
-// parseIdentifyReply reads the answer to identify. Serial and model are single printable words
-// or lines: records and locks are named by them.
+// parseIdentifyReply reads the answer to identify. Serial, model and firmware must be short
+// printable lines, because records and locks are named by them.
 func parseIdentifyReply(line []byte) (identifyReply, error) {
 	var s identifyReply
 	if err := decodeStrict(line, &s); err != nil {
@@ -55,7 +55,7 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 	}{{"serial", s.Serial, true}, {"model", s.Model, false}, {"firmware", s.Firmware, false}} {
 		switch {
 		case text.needed && text.value == "":
-			return identifyReply{}, fmt.Errorf("it tells no %s: the device could not be told from another", text.name)
+			return identifyReply{}, fmt.Errorf("its answer has no %s, so the device cannot be told from another", text.name)
 		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
 			return identifyReply{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
 		}
@@ -66,7 +66,7 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 	for i, step := range s.Steps {
 		switch {
 		case !slices.Contains(programSteps, step):
-			return identifyReply{}, fmt.Errorf("it offers %q, which is none of %s", step, strings.Join(programSteps, ", "))
+			return identifyReply{}, fmt.Errorf("it offers the step %q: must be one of %s", step, strings.Join(programSteps, ", "))
 		case slices.Contains(s.Steps[:i], step):
 			return identifyReply{}, fmt.Errorf("it offers %s twice", step)
 		}
@@ -74,11 +74,11 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 	if s.Estimate != "" {
 		var err error
 		if s.estimate, err = time.ParseDuration(s.Estimate); err != nil || s.estimate < 0 || s.estimate > maxEstimate {
-			return identifyReply{}, fmt.Errorf("its estimate %q is no time such as 10m, up to %s", s.Estimate, maxEstimate)
+			return identifyReply{}, fmt.Errorf("its estimate %q is not a valid duration: want one such as 10m, at most %s", s.Estimate, maxEstimate)
 		}
 	}
-	// Not optional: a program that once forgot it would make of its device one that nothing
-	// can erase, which may be given on as it is (D4).
+	// Required: if the program left them out by mistake, nothing could erase its device,
+	// and the device could be returned as it is (D4).
 	for _, step := range []string{eraseDevice, verify} {
 		if !slices.Contains(s.Steps, step) {
 			return identifyReply{}, fmt.Errorf("it does not offer %s", step)
@@ -87,7 +87,7 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 	return s, nil
 }
 
-// parseStepReply reads the answer to any other verb: only what says that it is done, is.
+// parseStepReply reads the answer to any other verb. Only "done": true is success.
 func parseStepReply(line []byte) (note string, err error) {
 	var answer struct {
 		Done bool   `json:"done"`
@@ -97,7 +97,7 @@ func parseStepReply(line []byte) (note string, err error) {
 		return "", err
 	}
 	if !answer.Done {
-		return "", errors.New("it does not say that it is done")
+		return "", errors.New("its answer does not have \"done\": true")
 	}
 	return oneLine(answer.Note), nil
 }
@@ -105,7 +105,7 @@ func parseStepReply(line []byte) (note string, err error) {
 // decodeStrict reads one JSON object without unknown fields.
 func decodeStrict(line []byte, into any) error {
 	if len(line) == 0 || line[0] != '{' {
-		return fmt.Errorf("its last line is no JSON object: %q", oneLine(string(line)))
+		return fmt.Errorf("its last line is not a JSON object: %q", oneLine(string(line)))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
@@ -113,18 +113,18 @@ func decodeStrict(line []byte, into any) error {
 		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("there is more than one JSON object in its last line: %q", oneLine(string(line)))
+		return fmt.Errorf("its last line has more than one JSON object: %q", oneLine(string(line)))
 	}
 	return nil
 }
 
-// badAnswer is the fault of a program that ended well and said something else.
+// badAnswer is the fault of a program that succeeded with an invalid answer.
 func (c *pciDevice) badAnswer(verb string, err error) error {
 	return hardware.Refused(device.CodeToolOutputInvalid, "correct the script", "script %s, %s: %v", c.script, verb, err)
 }
 
-// oneLine makes one line of what a program said, cut where it is too long: a tool may print
-// what no terminal and no message takes.
+// oneLine makes a program's output safe for a terminal and a message: one printable line, not
+// too long.
 func oneLine(text string) string {
 	const most = 300
 	text = strings.Map(func(r rune) rune {

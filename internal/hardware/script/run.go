@@ -17,27 +17,25 @@ import (
 )
 
 const (
-	// grace is how long a program that was told to end (SIGTERM) may take until it is
-	// killed.
+	// grace is the time between SIGTERM and SIGKILL.
 	grace = 10 * time.Second
-	// identifyTimeout bounds what only asks: with the grace it is less than anybody who
-	// waits for a look has patience.
+	// identifyTimeout limits identify. With grace it is shorter than the time that callers
+	// of Discover wait.
 	identifyTimeout = 30 * time.Second
-	// stopCheckInterval is how often it is asked, while a program runs, whether it may go on.
+	// stopCheckInterval is how often mayGoOn is called while a program runs.
 	stopCheckInterval = 2 * time.Second
 )
 
-// busyStatus is the exit status of a program whose device is still in use (EX_TEMPFAIL of
-// sysexits.h).
+// busyStatus is the exit status for a device that is in use (EX_TEMPFAIL of sysexits.h).
 const busyStatus = 75
 
-// uninterruptible says that a verb is not told to end half-way: a firmware half written, or a
-// device that is off its bus, is worse than a late end.
+// uninterruptible: the verb is not stopped half-way, because half-written firmware, or a
+// device that is off the bus, is worse than a late end.
 func uninterruptible(verb string) bool { return verb == firmwareReflash || verb == pciReset }
 
-// call runs the device's program with a verb and gives the last line that it printed, and
-// the SHA-256 of what ran. mayGoOn, where there is one, is asked before the program starts
-// and while it runs. Nothing of it runs any more when call returns.
+// call runs the device's program with a verb, and returns its last line of output and the
+// SHA-256 of the program. mayGoOn, if not nil, is called before the program starts and while
+// it runs. When call returns, the program and all its children have ended.
 func (c *pciDevice) call(ctx context.Context, verb string, who device.Identity, mayGoOn func() error) (line []byte, sum string, err error) {
 	p, err := c.program(c.script)
 	if err != nil {
@@ -75,7 +73,7 @@ func (c *pciDevice) call(ctx context.Context, verb string, who device.Identity, 
 	case host.IsTransient(made.StartErrno):
 		return nil, "", fmt.Errorf("start the script %s: %w", c.script, made.StartErrno)
 	case made.Status == busyStatus:
-		return nil, "", hardware.Busy("the device at %s is in use, says the script %s: %s", c.pci.Address, c.script, oneLine(made.Stderr))
+		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script, oneLine(made.Stderr))
 	case made.Failed != "":
 		why := made.Failed
 		if made.Stderr != "" {
@@ -86,14 +84,14 @@ func (c *pciDevice) call(ctx context.Context, verb string, who device.Identity, 
 	return []byte(made.Stdout), p.rule.SHA256, nil
 }
 
-// stepFailed is the fault of a program that did not do what it was called for.
+// stepFailed is the fault of a program that failed.
 func (c *pciDevice) stepFailed(verb, why string) error {
-	return hardware.Refused(device.CodeStepFailed, "see on the host what "+c.script+" "+verb+" does, then clean "+c.target.Name,
+	return hardware.Refused(device.CodeStepFailed, "find out on the host why "+c.script+" "+verb+" fails, then clean "+c.target.Name,
 		"script %s, %s of %s: %s", c.script, verb, c.pci.Address, oneLine(why))
 }
 
-// supervise has a keeper carry out the order. Where ctx ends, or the caller may not go on, the
-// program is told to end, and that is the error, when it has ended.
+// supervise runs the program in a supervisor process. If ctx ends, or mayGoOn fails, the
+// supervisor stops the program; when it has ended, that reason is the error.
 func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.File, mayGoOn func() error) (made exitReport, err error) {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -101,7 +99,7 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 	}
 	for _, file := range held {
 		if file.Fd() == ^uintptr(0) {
-			return exitReport{}, fmt.Errorf("start the keeper of the script %s: %s: %w", c.script, file.Name(), os.ErrClosed)
+			return exitReport{}, fmt.Errorf("start the supervisor of the script %s: %s: %w", c.script, file.Name(), os.ErrClosed)
 		}
 	}
 	var answer, words bytes.Buffer
@@ -111,20 +109,20 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 	}
 	input, err := cmd.StdinPipe()
 	if err != nil {
-		return exitReport{}, fmt.Errorf("start the keeper of the script %s: %w", c.script, err)
+		return exitReport{}, fmt.Errorf("start the supervisor of the script %s: %w", c.script, err)
 	}
 	if err := cmd.Start(); err != nil {
-		return exitReport{}, fmt.Errorf("start the keeper of the script %s: %w", c.script, err)
+		return exitReport{}, fmt.Errorf("start the supervisor of the script %s: %w", c.script, err)
 	}
-	_, writeErr := input.Write(append(line, '\n')) // one that ended at once says why
+	_, writeErr := input.Write(append(line, '\n')) // if the supervisor ended at once, its stderr says why
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	why := waitSupervisor(ctx, ended, mayGoOn, func() { _ = input.Close() }) // closed again by Wait
 	if err := errors.Join(writeErr, why.ended); err != nil {
-		return exitReport{}, fmt.Errorf("the keeper of the script %s: %w: %s", c.script, err, oneLine(words.String()))
+		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w: %s", c.script, err, oneLine(words.String()))
 	}
 	if err := json.Unmarshal(answer.Bytes(), &made); err != nil {
-		return exitReport{}, fmt.Errorf("the keeper of the script %s: %w", c.script, err)
+		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w", c.script, err)
 	}
 	if why.stopped != nil && made.Stopped {
 		return exitReport{}, why.stopped
@@ -132,20 +130,20 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 	return made, nil
 }
 
-// outcome is how a keeper ended, and why it was told to, if it was.
+// outcome is how the supervisor ended, and why it was asked to stop, if it was.
 type outcome struct{ ended, stopped error }
 
-// waitSupervisor waits for the keeper's end, and calls stop once where ctx ends, or the caller may
-// not go on.
+// waitSupervisor waits until the supervisor ends. It calls stop once, when ctx ends or mayGoOn
+// fails.
 func waitSupervisor(ctx context.Context, ended <-chan error, mayGoOn func() error, stop func()) (o outcome) {
 	asks := time.NewTicker(stopCheckInterval)
 	defer asks.Stop()
-	over := ctx.Done() // nil where it has no end, and once it was heard
+	over := ctx.Done() // nil if ctx never ends, and after the first reason to stop
 	for {
 		select {
 		case o.ended = <-ended:
 			return o
-		case <-over: // never again after the first reason to stop
+		case <-over:
 			o.stopped = context.Cause(ctx)
 		case <-asks.C:
 			if mayGoOn == nil || o.stopped != nil {

@@ -30,14 +30,14 @@ func TestOnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
 		body, says string
 		code       device.Code
 	}{
-		"nothing":           {"exit 0", "no JSON object", device.CodeToolOutputInvalid},
+		"nothing":           {"exit 0", "not a JSON object", device.CodeToolOutputInvalid},
 		"words":             {"echo done; exit 0", `"done"`, device.CodeToolOutputInvalid},
-		"not done":          {`echo '{"done": false}'; exit 0`, "does not say that it is done", device.CodeToolOutputInvalid},
-		"nothing of done":   {`echo '{"note": "well"}'; exit 0`, "does not say that it is done", device.CodeToolOutputInvalid},
+		"not done":          {`echo '{"done": false}'; exit 0`, "does not have", device.CodeToolOutputInvalid},
+		"nothing of done":   {`echo '{"note": "well"}'; exit 0`, "does not have", device.CodeToolOutputInvalid},
 		"misspelt":          {`echo '{"doen": true}'; exit 0`, "doen", device.CodeToolOutputInvalid},
 		"two":               {`echo '{"done": true} {"done": true}'; exit 0`, "more than one", device.CodeToolOutputInvalid},
 		"not the last":      {`echo '{"done": true}'; echo and then; exit 0`, "and then", device.CodeToolOutputInvalid},
-		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "no JSON object", device.CodeToolOutputInvalid},
+		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "not a JSON object", device.CodeToolOutputInvalid},
 		"done and failed":   {`echo '{"done": true}'; echo "no luck" >&2; exit 3`, "exit status 3: no luck", device.CodeStepFailed},
 		"killed":            {`echo '{"done": true}'; kill -9 $$`, "signal: killed", device.CodeStepFailed},
 		"somebody has it":   {`echo "user 12 has it" >&2; exit 75`, "user 12 has it", device.CodeTargetBusy},
@@ -70,7 +70,7 @@ func TestAnswersToIdentify(t *testing.T) {
 		"a size below zero":     {`{"serial": "S1", "size": -1}`, "-1"},
 		"an estimate of words":  {`{"serial": "S1", "estimate": "long"}`, `"long"`},
 		"an estimate of years":  {`{"serial": "S1", "estimate": "10000h"}`, "10000h"},
-		"a list":                {`["S1"]`, "no JSON object"},
+		"a list":                {`["S1"]`, "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeHost(t)
@@ -174,7 +174,7 @@ func TestOnlyTheProgramThatTheHostDescribes(t *testing.T) {
 		says   string
 	}{
 		"other bytes":         {func(t *testing.T, _ *fakeHost, path string) { appendTo(t, path, "\n") }, "SHA-256"},
-		"others may write it": {func(t *testing.T, _ *fakeHost, path string) { require.NoError(t, os.Chmod(path, 0o775)) }, "may be written by others"},
+		"others may write it": {func(t *testing.T, _ *fakeHost, path string) { require.NoError(t, os.Chmod(path, 0o775)) }, "can be written by others"},
 		"another owner": {func(_ *testing.T, r *fakeHost, _ string) {
 			s := r.rules["gpu"]
 			s.Owner = "4242"
@@ -192,11 +192,11 @@ func TestOnlyTheProgramThatTheHostDescribes(t *testing.T) {
 		"a folder": {func(t *testing.T, _ *fakeHost, path string) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.Mkdir(path, 0o755))
-		}, "no regular file"},
+		}, "is not a regular file"},
 		"a pipe": {func(t *testing.T, _ *fakeHost, path string) {
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, unix.Mkfifo(path, 0o700))
-		}, "no regular file"},
+		}, "is not a regular file"},
 		"gone":      {func(t *testing.T, _ *fakeHost, path string) { require.NoError(t, os.Remove(path)) }, "no such file"},
 		"too large": {func(t *testing.T, _ *fakeHost, path string) { require.NoError(t, os.Truncate(path, maxProgramSize+1)) }, "larger than"},
 		"a user that nobody knows": {func(_ *testing.T, r *fakeHost, _ string) {

@@ -1,22 +1,20 @@
-// Package script has devices erased, verified, reset and flashed by programs of the
-// operator: what only a vendor's own tool can do to a GPU's memory, a NIC or an
-// accelerator (S0.31). The host says which programs there are, and what each must be,
-// byte by byte (allow.scripts of host.yaml, F13); a device names one of them with
-// --set script=NAME.
+// Package script has the operator's programs erase, verify, reset and flash devices: work
+// that only a vendor's own tool can do, such as erasing the memory of a GPU, NIC or
+// accelerator (S0.31). The host's rules list the programs with their checksums (allow.scripts
+// of host.yaml, F13). A device selects one of them with --set script=NAME.
 //
-// A program is called with a verb and the device's PCI address, and answers with one
-// JSON object in the last line that it prints:
+// A program is called with a verb and the device's PCI address. The last line that it prints
+// is its answer, one JSON object:
 //
 //	identify          {"serial": "…", "model": "…", "firmware": "…", "size": BYTES,
 //	                   "steps": ["erase_device", "verify"], "estimate": "10m"}
 //	erase_device      {"done": true, "note": "…"}
-//	verify            likewise; so firmware_reflash and pci_reset, where identify offers
+//	verify            the same; also firmware_reflash and pci_reset, if identify lists
 //	                  them
 //
-// Exit status 0 alone is no success (F22). Status 75 says that somebody still uses
-// the device. identify and verify change nothing, and identify may be called while
-// another verb is at work. Every other verb may be called again after any of them was
-// killed half-way.
+// Exit status 0 alone is not success (F22). Status 75 means that the device is in use.
+// identify and verify must not change anything, and identify may be called while another
+// verb runs. Every other verb must be safe to call again after any verb was killed.
 package script
 
 import (
@@ -31,24 +29,23 @@ import (
 	"burnish/internal/pci"
 )
 
-// Host is what the driver needs of its host.
+// Host is what the driver needs from its host.
 type Host struct {
-	// Allow returns nil if the host's rules let Burnish destroy what is at this PCI
-	// address, Scripts gives the programs that they allow now (F13); without them
-	// nothing is allowed.
+	// Allow returns nil if the host's rules let Burnish destroy this PCI device. Scripts
+	// returns the programs that the rules allow (F13). nil allows nothing.
 	Allow   func(pci.Device) error
 	Scripts func() (map[string]host.Script, error)
-	// Sys and Dev are where the kernel shows devices and nodes; empty is this machine's.
+	// Sys and Dev are the paths of sysfs and of device nodes; empty means the real ones.
 	Sys, Dev string
 }
 
-// Driver has programs of the operator work on PCI devices.
+// Driver works on PCI devices by running the operator's programs.
 type Driver struct {
 	host      Host
 	openGroup func(path string) (int, error)
-	// See the constants of these names; patience and pause are busyPatience and busyPause.
+	// See the constants of these names.
 	grace, identifyTimeout, busyTimeout, busyPause time.Duration
-	supervisor                                     string // the binary that is one with Subcommand
+	supervisor                                     string // the binary that supports Subcommand
 }
 
 // New returns the driver.
@@ -65,8 +62,7 @@ func New(h Host) *Driver {
 // Name is what `enroll --driver` takes.
 func (d *Driver) Name() string { return "script" }
 
-// Discover has the device's program identify it, and changes nothing; see
-// hardware.Driver.
+// Discover has the program identify the device, and changes nothing; see hardware.Driver.
 func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.Identity) (found hardware.Discovery, err error) {
 	c, err := d.openDevice(t, known)
 	if err != nil {
@@ -90,8 +86,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	return found, nil
 }
 
-// Open holds the enrolled device and proves that it is the enrolled one and nobody
-// else's; see hardware.Driver.
+// Open opens the enrolled device and proves that it is the enrolled one and that nothing else
+// uses it; see hardware.Driver.
 func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (_ hardware.Handle, err error) {
 	c, err := d.openDevice(t, enrolled)
 	if err != nil {
@@ -112,8 +108,7 @@ func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Id
 	return h, nil
 }
 
-// scriptOf gives the name of the device's program and refuses what this driver does not
-// know: a misspelt setting must not pass for a wish that was heard.
+// scriptOf reads the name of the device's program, and refuses unknown settings.
 func scriptOf(t hardware.Target) (string, error) {
 	if err := t.KnownSettings("script"); err != nil {
 		return "", err

@@ -113,11 +113,11 @@ func TestWhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
 		"F21 a guest may have it": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../../../drivers/vfio-pci", filepath.Join(r.deviceDir(), "driver")))
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
-		}, device.CodeTargetBusy, "cannot be known"},
+		}, device.CodeTargetBusy, "cannot check whether"},
 		"F21 nobody lets it look": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EACCES
-		}, device.CodeNotAllowed, "cannot be known"},
+		}, device.CodeNotAllowed, "cannot check whether"},
 		"F12 the host has its virtio interface": {func(t *testing.T, r *fakeHost) {
 			r.setAttribute(t, "virtio1/net/eth1/address", "\n")
 			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth1"), 0o755))
@@ -242,7 +242,7 @@ func TestReadOnlyHandleOnlyVerifies(t *testing.T) {
 	h := r.open(t, false)
 	for _, step := range []string{"erase_device", "firmware_reflash", "pci_reset"} {
 		_, err := h.(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
-		require.ErrorContains(t, err, "open for reading")
+		require.ErrorContains(t, err, "opened for reading only")
 	}
 	r.write(t, "memory", "")
 	_, err := h.(hardware.StepRunner).RunStep(t.Context(), "verify", neverStop)

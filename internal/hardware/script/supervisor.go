@@ -21,66 +21,66 @@ import (
 	"burnish/internal/host"
 )
 
-// Subcommand is the one argument with which the worker's own binary is a keeper.
+// Subcommand is the argument with which the worker's own binary runs as a supervisor.
 const Subcommand = "script-supervisor"
 
-// A keeper stands between a worker and a program. It holds the device and its fence until
-// the program and everything that it started have ended, whatever of its descriptors they
-// close (Python's subprocess closes all, and so does sudo) and whether or not the worker
-// lives (F1). It is told to end by the end of its standard input, which the
-// worker's death is, too: that is why it has no death signal of its own, which would
-// leave the program's children alone.
+// A supervisor is a process between the worker and a program. It holds the device and its
+// fence until the program and all its children have ended, even if they close their inherited
+// descriptors (as Python's subprocess and sudo do), and even if the worker dies (F1). The end
+// of its standard input tells it to stop the program. The worker's death closes that too, so
+// the supervisor needs no death signal, which would not reach the program's children.
 
-// launchRequest is what a keeper is told, in one line.
+// launchRequest is the one line of input to a supervisor.
 type launchRequest struct {
 	Args []string `json:"args"` // the program's name, verb and address
 	Env  []string `json:"env"`
-	// Held is how many descriptors from 3 on go to the program; the last is the program.
+	// Held is the number of descriptors, from 3 on, that the program inherits. The last one
+	// is the program itself.
 	Held int `json:"held"`
-	// Credential is the user to run it as, nil the keeper's own.
+	// Credential is the user to run as, nil for the supervisor's own.
 	Credential *syscall.Credential `json:"as,omitempty"`
-	// Grace is how long it may take to end when it is told to. Finish: it is not told.
+	// Grace is the time between SIGTERM and SIGKILL. Uninterruptible: neither is sent.
 	Grace           time.Duration `json:"grace"`
 	Uninterruptible bool          `json:"finish,omitempty"`
 }
 
-// exitReport is what a keeper says when everything has ended.
+// exitReport is the supervisor's output when everything has ended.
 type exitReport struct {
-	// Failed says why the program did not end well, in the words of os/exec; Status is its
-	// exit status, -1 where a signal ended it. Start: it could not be started.
+	// Failed is the error of os/exec, or empty. Status is the exit status, -1 after a
+	// signal. StartErrno: the program could not be started.
 	Failed     string        `json:"failed,omitempty"`
 	StartErrno syscall.Errno `json:"start,omitempty"`
 	Status     int           `json:"status"`
-	// Stopped: it was told to end.
+	// Stopped: the program was asked to stop.
 	Stopped bool   `json:"stopped,omitempty"`
 	Stdout  string `json:"stdout,omitempty"` // the last line of each
 	Stderr  string `json:"stderr,omitempty"`
 }
 
-// RunSupervisor is this process as a keeper: it carries out the order on its standard input.
+// RunSupervisor runs this process as a supervisor, with the request on its standard input.
 func RunSupervisor() error {
-	// A program's death signal comes when the thread that started it ends.
+	// A child's death signal is sent when the thread that started it ends.
 	runtime.LockOSThread()
-	// Signals for a group or a control group are the worker's business: it says when to
-	// end. Not ignored, for a program would inherit that.
+	// Signals to a process group or control group do not concern the supervisor: the worker
+	// decides when to stop. They are caught and not ignored, because children inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGPIPE)
-	// Whoever loses their parent becomes a child of this process.
+	// Orphans become children of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
+		return fmt.Errorf("become the reaper of orphans: %w", err)
 	}
 	input := bufio.NewReader(os.Stdin)
 	line, err := input.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("read the order: %w", err)
+		return fmt.Errorf("read the request: %w", err)
 	}
 	var o launchRequest
 	if err := json.Unmarshal(line, &o); err != nil {
-		return fmt.Errorf("read the order: %w", err)
+		return fmt.Errorf("read the request: %w", err)
 	}
 	end := make(chan struct{})
 	go func() {
 		defer close(end)
-		_, _ = io.Copy(io.Discard, input) // also a broken pipe is an end
+		_, _ = io.Copy(io.Discard, input) // a broken pipe is an end too
 	}()
 	done, err := o.run(end)
 	if err != nil {
@@ -89,11 +89,11 @@ func RunSupervisor() error {
 	return json.NewEncoder(os.Stdout).Encode(done)
 }
 
-// run runs the program and returns when nothing of it runs any more.
+// run runs the program and returns when it and all its children have ended.
 func (o launchRequest) run(end <-chan struct{}) (exitReport, error) {
 	cmd := &exec.Cmd{
-		// The child's own descriptor: also an interpreter, which opens it again, gets the
-		// sealed bytes.
+		// By the child's own descriptor, so that an interpreter that opens it again gets the
+		// sealed bytes too.
 		Path: fmt.Sprintf("/proc/self/fd/%d", 2+o.Held), Args: o.Args, Env: o.Env, Dir: "/",
 		SysProcAttr: host.ChildAttr(),
 	}
@@ -120,13 +120,13 @@ func (o launchRequest) run(end <-chan struct{}) (exitReport, error) {
 	return made, nil
 }
 
-// wait waits for the program's end, tells it to end where that is wanted, and ends
-// everything that it left behind.
+// wait waits until the program ends, stops it on request, and ends everything that it left
+// running.
 func (o launchRequest) wait(pid int, end <-chan struct{}) (stopped bool, err error) {
 	if o.Uninterruptible {
 		end = nil
 	}
-	// It stays a zombie until Wait, so that its number, and its group's, is no other's.
+	// It stays a zombie until Wait, so that its number and its group's are not reused.
 	exited := make(chan error, 1)
 	go func() { exited <- waitExited(pid) }()
 	select {
@@ -153,7 +153,7 @@ func (o launchRequest) wait(pid int, end <-chan struct{}) (stopped bool, err err
 	return stopped, killChildren(pid)
 }
 
-// waitExited returns when the child has ended, and leaves it to be waited for.
+// waitExited returns when the child has ended, and leaves it a zombie.
 func waitExited(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -163,8 +163,8 @@ func waitExited(pid int) error {
 	}
 }
 
-// killChildren kills every child of this process but one, and who becomes one by that,
-// and returns when there is none.
+// killChildren kills all children of this process except one, also those that it inherits
+// meanwhile, and returns when they have ended.
 func killChildren(but int) error {
 	for {
 		all, err := children(but)
@@ -175,7 +175,7 @@ func killChildren(but int) error {
 			if err := kill(pid, unix.SIGKILL); err != nil {
 				return err
 			}
-			// One that does not end, in the midst of its I/O, is waited for.
+			// A child may be blocked in I/O. It is waited for.
 			for {
 				if _, err = unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
 					break
@@ -188,7 +188,7 @@ func killChildren(but int) error {
 	}
 }
 
-// children lists those of this process but one.
+// children lists the children of this process except one.
 func children(but int) (pids []int, err error) {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -203,7 +203,7 @@ func children(but int) (pids []int, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// The name may hold anything, also a parenthesis.
+		// The process name may contain anything, also a parenthesis.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err == nil && len(fields) > 1 && fields[1] == self && pid != but {
@@ -216,18 +216,18 @@ func children(but int) (pids []int, err error) {
 func kill(who int, signal syscall.Signal) error {
 	err := unix.Kill(who, signal)
 	if errors.Is(err, unix.ESRCH) {
-		return nil // nobody is left
+		return nil // it has ended
 	}
 	return err
 }
 
-// tailSize is how much is kept of what a program prints, and its longest answer.
+// tailSize is how much of a program's output is kept, and so the size of its longest answer.
 const tailSize = 16 << 10
 
 // tail keeps the end of what is written to it.
 type tail struct{ kept []byte }
 
-// Write takes everything.
+// Write accepts everything.
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if len(t.kept) > 2*tailSize {
