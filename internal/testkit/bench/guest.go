@@ -185,7 +185,7 @@ func (b *bench) boot(ctx context.Context, programs ...string) (*machine, error) 
 		},
 	})
 	if m.Guest != nil {
-		b.atEnd(func() error { m.Kill(); return nil })
+		b.atEnd(m.Kill)
 	}
 	if err != nil {
 		return nil, err

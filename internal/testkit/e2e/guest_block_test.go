@@ -29,7 +29,7 @@ func TestGuestRenumbersDisks(t *testing.T) {
 	g.awaitReturned(t, d)
 	g.Bind(t, d.Name, "alice")
 	number := g.shell(t, "cat /sys/block/%s/dev", "nvme1n1")
-	g.Kill()
+	require.NoError(t, g.Kill())
 	d.Stamp(t, 2)
 	table, err := os.OpenFile(g.Config.Controllers[0].Namespaces[0].Image, os.O_WRONLY, 0)
 	require.NoError(t, err)

@@ -95,7 +95,7 @@ func TestGuestMemoryOfACard(t *testing.T) {
 		require.Positive(t, left, "the erase was too quick for this test")
 		return zero > 0, fmt.Sprint(left, " blocks left")
 	})
-	g.Kill()
+	require.NoError(t, g.Kill())
 	left, zero, _ := d.Count(t, 2)
 	require.Positive(t, left, "the erase was too quick for this test")
 	t.Logf("the power failed with %d of %d bytes erased", int64(zero)*hardwaretest.Block, d.Size)

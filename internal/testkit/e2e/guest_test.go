@@ -90,7 +90,7 @@ func startGuestSite(t testing.TB, driver guestDriver, config guest.Config) *gues
 	g.Guest, err = guest.Start(ctx, config)
 	if g.Guest != nil {
 		t.Cleanup(func() {
-			g.Guest.Kill()
+			require.NoError(t, g.Guest.Kill())
 			if t.Failed() {
 				t.Logf("the guest's console:\n%s\nits worker:\n%s", g.Console(), g.WorkerLog())
 			}
@@ -271,7 +271,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 	// Then the power.
 	g.enroll(t, d, "--provide")
 	before := g.awaitMidWipe(t, d, steps.Chunk)
-	g.Kill()
+	require.NoError(t, g.Kill())
 	left, zero, half := d.Count(t, 1)
 	require.Positive(t, left, "the wipe was too quick for this test")
 	require.Equal(t, d.Blocks(), left+zero+half)

@@ -15,7 +15,7 @@ const (
 	State = "/var/lib/burnish"
 	// HostFile holds Config.HostYAML.
 	HostFile = "/etc/burnish/host.yaml"
-	// NVMe is the real nvme-cli; the shell there would find nothing else by its name.
+	// NVMe is the real nvme-cli.
 	NVMe = "/usr/sbin/nvme"
 	// Host is the address under which the guest reaches this machine's loopback.
 	Host = "10.0.2.2"
@@ -36,13 +36,13 @@ type Config struct {
 	// BURNISH_STATE_DIR; a guest without a worker is a bare machine.
 	Worker string
 	Env    map[string]string
-	// Programs are of this machine, and have the same paths in the guest, with the
-	// libraries that they are linked to.
+	// Programs of this machine are copied to the same paths in the guest, with their
+	// libraries.
 	Programs []string
 	// HostYAML is the text of HostFile; it belongs to root.
 	HostYAML string
-	// Files are further files of the first file system: root's, and as they are here
-	// again after each boot.
+	// Files are further files of the initial file system. They belong to root, and each boot
+	// restores them.
 	Files []File
 	// MemoryMB is 768 where it is 0.
 	MemoryMB int
@@ -52,7 +52,7 @@ type Config struct {
 type Controller struct {
 	Serial string
 	// Address is where its function 0 sits, as 0000:00:05.0: on bus 0, in slots 02 to 0f.
-	// "" gives the first free slot from 05 on; Guest.Address tells it.
+	// "" means the first free slot from 05 on; see Guest.Address.
 	Address string
 	// Subsystem puts the controller into an NVMe subsystem of its own. Without one its
 	// namespaces can be neither shared nor detached.
@@ -62,7 +62,7 @@ type Controller struct {
 	Options string
 }
 
-// Namespace is one namespace of a controller; they count from 1.
+// Namespace is one namespace of a controller. The first has the number 1.
 type Namespace struct {
 	// Image is the file that holds its bytes, made with Size where it is missing. Each
 	// block's metadata lies behind all blocks.
@@ -72,19 +72,18 @@ type Namespace struct {
 	BlockSize, Metadata int
 	// Detached and Shared are of namespaces in a subsystem.
 	Detached, Shared bool
-	// WriteBytesPerSecond makes writes slow, so that a test can strike in their midst.
+	// WriteBytesPerSecond makes writes slow, so that a test can interrupt them.
 	WriteBytesPerSecond int64
 	// Options are further properties of the emulated namespace.
 	Options string
 }
 
-// Card is a PCI card with memory, as a GPU is one: QEMU's ivshmem, whose BAR 2 is its
-// memory.
+// Card is a PCI card with memory, such as a GPU: QEMU's ivshmem, whose BAR 2 is its memory.
 type Card struct {
-	// Address is as a Controller's.
+	// Address has the form of a Controller's.
 	Address string
-	// Memory is the file that holds the memory's bytes, as they are at each moment and
-	// also without power. It is made with Size, a power of two, where it is missing.
+	// Memory is the file that holds the memory's bytes, with and without power. It is made
+	// with Size, a power of two, where it is missing.
 	Memory string
 	Size   int64
 }
@@ -101,21 +100,22 @@ var addressForm = regexp.MustCompile(`^0000:00:0([2-9a-f])\.0$`)
 // firstSlot is where those without an address begin.
 const firstSlot = 5
 
-// settle checks the configuration, and gives each controller and card its address.
-func (c *Config) settle() error {
+// complete checks the configuration, gives each controller and card its address, and makes
+// the files that are missing.
+func (c *Config) complete() error {
 	for i, one := range c.Controllers {
 		if one.Serial == "" || strings.ContainsAny(one.Serial+one.Options, " \t\n") {
 			return fmt.Errorf("controller %d: the serial %q or the options %q are empty or hold blanks", i, one.Serial, one.Options)
 		}
 	}
-	if err := c.place(); err != nil {
+	if err := c.assignAddresses(); err != nil {
 		return err
 	}
-	return c.images()
+	return c.makeImages()
 }
 
-// place gives an address to those that have none.
-func (c *Config) place() error {
+// assignAddresses gives an address to those that have none.
+func (c *Config) assignAddresses() error {
 	var all []*string
 	for i := range c.Controllers {
 		all = append(all, &c.Controllers[i].Address)
@@ -126,7 +126,7 @@ func (c *Config) place() error {
 	taken := map[string]bool{}
 	for _, address := range all {
 		if *address != "" && (!addressForm.MatchString(*address) || taken[*address]) {
-			return fmt.Errorf("the address %q is of another form, or taken", *address)
+			return fmt.Errorf("the address %q has another form, or is used twice", *address)
 		}
 		taken[*address] = true
 	}
@@ -146,13 +146,13 @@ func (c *Config) place() error {
 	return nil
 }
 
-// images makes the files of cards and namespaces that have none yet.
-func (c *Config) images() error {
+// makeImages makes the files of cards and namespaces that have none yet.
+func (c *Config) makeImages() error {
 	for _, one := range c.Cards {
 		if strings.Contains(one.Memory, ",") {
 			return fmt.Errorf("card %s: the memory's path %q holds a comma", one.Address, one.Memory)
 		}
-		if err := sized(one.Memory, one.Size); err != nil {
+		if err := sparseFile(one.Memory, one.Size); err != nil {
 			return fmt.Errorf("card %s: %w", one.Address, err)
 		}
 	}
@@ -164,7 +164,7 @@ func (c *Config) images() error {
 			if !one.Subsystem && (ns.Detached || ns.Shared) {
 				return fmt.Errorf("namespace %d of %s: only those in a subsystem can be detached or shared", i+1, one.Serial)
 			}
-			if err := sized(ns.Image, ns.Size); err != nil {
+			if err := sparseFile(ns.Image, ns.Size); err != nil {
 				return fmt.Errorf("namespace %d of %s: %w", i+1, one.Serial, err)
 			}
 		}
@@ -172,8 +172,8 @@ func (c *Config) images() error {
 	return nil
 }
 
-// sized makes a sparse file of this size, or proves that there is one.
-func sized(path string, size int64) error {
+// sparseFile makes a file of this size without any block, or checks the size of the one there is.
+func sparseFile(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"burnish/internal/testkit/proc"
 )
 
 //go:embed init.sh
@@ -26,18 +28,18 @@ type content struct {
 	known   map[string]bool
 }
 
-// below makes the directories above name.
-func (c content) below(name string) {
+// parents makes the directories above name.
+func (c content) parents(name string) {
 	dir := path.Dir(name)
 	if dir == "." || dir == "/" || c.known[dir] {
 		return
 	}
-	c.below(dir)
+	c.parents(dir)
 	c.directory(dir)
 }
 
 func (c content) directory(name string) {
-	c.below(name)
+	c.parents(name)
 	if !c.known[name] {
 		c.known[name] = true
 		c.archive.directory(name[1:], 0o755)
@@ -45,16 +47,16 @@ func (c content) directory(name string) {
 }
 
 func (c content) file(name string, mode os.FileMode, text []byte) {
-	c.below(name)
+	c.parents(name)
 	if !c.known[name] {
 		c.known[name] = true
 		c.archive.file(name[1:], mode, text)
 	}
 }
 
-// copy puts a file of this machine under a name there.
+// copy puts a file of this machine under a name into the guest.
 func (c content) copy(name string, mode os.FileMode, from string) error {
-	text, err := read(from)
+	text, err := os.ReadFile(from)
 	if err == nil {
 		c.file(name, mode, text)
 	}
@@ -62,7 +64,7 @@ func (c content) copy(name string, mode os.FileMode, from string) error {
 }
 
 // writeImage writes a guest's first file system to file.
-func (n needs) writeImage(file string, config Config) (err error) {
+func (p parts) writeImage(file string, config Config) (err error) {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -76,18 +78,18 @@ func (n needs) writeImage(file string, config Config) (err error) {
 	c.file("/init", 0o755, initScript)
 	c.directory("/bin")
 	c.archive.link("bin/sh", "busybox")
-	modules, err := n.load()
+	modules, err := p.moduleFiles()
 	if err != nil {
 		return err
 	}
-	copies := map[string]string{"/bin/busybox": n.busybox, NVMe: n.nvme}
+	copies := map[string]string{"/bin/busybox": p.busybox, NVMe: p.nvme}
 	var list strings.Builder
 	for _, module := range modules {
 		name := path.Join("/lib/modules", filepath.Base(module))
-		copies[name] = filepath.Join(n.modules, module)
+		copies[name] = filepath.Join(p.modules, module)
 		fmt.Fprintln(&list, name)
 	}
-	for _, program := range append([]string{n.nvme}, config.Programs...) {
+	for _, program := range append([]string{p.nvme}, config.Programs...) {
 		linked, err := libraries(program)
 		if err != nil {
 			return err
@@ -149,12 +151,10 @@ func environment(env map[string]string) []byte {
 }
 
 // makeState makes the disk that survives.
-func (n needs) makeState(file string) error {
-	if err := sized(file, stateMB<<20); err != nil {
+func (p parts) makeState(file string) error {
+	if err := sparseFile(file, stateMB<<20); err != nil {
 		return err
 	}
-	if out, err := exec.Command(n.mkfs, "-q", "-F", file).CombinedOutput(); err != nil {
-		return fmt.Errorf("mkfs.ext4: %w: %s", err, out)
-	}
-	return nil
+	r, err := proc.Run(exec.Command(p.mkfs, "-q", "-F", file))
+	return errors.Join(err, r.Err())
 }

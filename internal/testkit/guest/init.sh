@@ -16,16 +16,15 @@ ip addr add 10.0.2.15/24 dev eth0
 ip route add default via 10.0.2.2
 hostname guest
 
-# Until the lines to the outside and the disk are there: drivers look for them in the
-# background.
+# Wait for the serial lines and the disk: drivers find them in the background.
 for device in /dev/vport0p1 /dev/vport0p2 /dev/vda; do
 	until [ -e "$device" ]; do usleep 10000; done
 done
 mount -t ext4 -o data=ordered,barrier=1,errors=panic /dev/vda /var/lib/burnish || echo "guest: no state"
 chmod 700 /var/lib/burnish
 
-# Where asked to, drives come one after the other, so that each boot numbers their
-# disks alike: a line is an address and how many disks there are once it is there.
+# Bind the drives one after the other if asked to, so that each boot gives their disks the
+# same numbers: a line is an address and the number of disks once it is bound.
 if [ -e /etc/in-order ]; then
 	while read -r address disks; do
 		echo "$address" >/sys/bus/pci/drivers/nvme/unbind
@@ -36,38 +35,29 @@ if [ -e /etc/in-order ]; then
 	done </etc/in-order
 fi
 
-# The worker, started again whenever /run/worker.start appears. One that found no server
-# is started again at once, as an init system would: an emulated machine beside busy
-# ones may take longer to reach it than a worker waits.
+# The worker. One that found no server is started again, as an init system would do it: an
+# emulated machine on a busy host may take longer to reach the server than a worker waits.
 supervise() {
 	exec </dev/null >/dev/vport0p2 2>&1
-	failed=0
-	while :; do
+	for attempt in 1 2 3 4 5 6; do
 		(
 			set -a
 			. /etc/burnish/env
 			set +a
 			exec /usr/bin/burnish-worker
-		) &
-		echo $! >/run/worker.pid
-		wait $!
+		)
 		code=$?
-		rm -f /run/worker.pid
-		if [ $code = 1 ] && [ $((failed += 1)) -le 5 ]; then
-			echo "guest: the worker refused to start; once more"
-			continue
-		fi
-		echo "guest: the worker ended with exit code $code"
-		until [ -e /run/worker.start ]; do usleep 20000; done
-		rm -f /run/worker.start
+		[ $code = 1 ] || break
+		echo "guest: the worker refused to start"
 	done
+	echo "guest: the worker ended with exit code $code"
 }
 if [ -e /usr/bin/burnish-worker ]; then
 	supervise &
 fi
 
-# Commands from outside, one at a time: a line is a number and a script in base64, the
-# answer the number, the exit code, and what was said and complained.
+# Commands from outside, one at a time: a line is a number and a script in base64; the
+# answer is the number, the exit code, stdout and stderr.
 exec 3<>/dev/vport0p1
 echo "0 0 o e" >&3
 while :; do

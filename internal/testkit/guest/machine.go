@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// The slots of what is neither controller nor card, behind all of theirs.
+// The slots of everything that is neither controller nor card.
 const (
 	slotLines = 0x10 + iota
 	slotNetwork
 	slotState
 )
 
-// quiet keeps the kernel from what only costs time in emulation, as a plain processor
-// does. A program that always lies at the same addresses is translated once: that
-// halves the time of everything that runs nvme-cli. What the kernel has to complain of
-// still comes to the console.
-const quiet = "console=ttyS0 loglevel=5 panic=-1 mitigations=off no5lvl nokaslr norandmaps tsc=reliable random.trust_cpu=on cryptomgr.notests"
+// kernelOptions leave out what only costs time in emulation. A program that always lies at
+// the same addresses is translated once, which halves the time of everything that runs
+// nvme-cli. The kernel's warnings still come to the console.
+const kernelOptions = "console=ttyS0 loglevel=5 panic=-1 mitigations=off no5lvl nokaslr norandmaps tsc=reliable random.trust_cpu=on cryptomgr.notests"
 
 // arguments is the emulator's command line. The descriptor 3 is the agent's line.
 func (g *Guest) arguments() []string {
@@ -27,7 +26,7 @@ func (g *Guest) arguments() []string {
 	args := []string{
 		"-machine", "q35", "-accel", "tcg", "-cpu", "qemu64,+rdrand", "-smp", "1", "-m", fmt.Sprint(memory),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-kernel", g.needs.kernel, "-initrd", g.path("initramfs"), "-append", quiet,
+		"-kernel", g.parts.kernel, "-initrd", g.path("initramfs"), "-append", kernelOptions,
 		"-chardev", "file,id=console,append=on,path=" + g.path("console.log"), "-serial", "chardev:console",
 		"-device", fmt.Sprintf("virtio-serial-pci,addr=%#x", slotLines),
 		"-chardev", "socket,id=agent,fd=3", "-device", "virtserialport,chardev=agent,nr=1",

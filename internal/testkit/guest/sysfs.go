@@ -7,7 +7,7 @@ import (
 )
 
 // Disks are the block devices of the controller with this serial, as the kernel names
-// them now, in the order of their numbers; a path below another device is none.
+// them now, in the order of their numbers, without the hidden paths of a multipath device.
 func (g *Guest) Disks(ctx context.Context, serial string) ([]string, error) {
 	out, err := g.Run(ctx, `cd /sys/block
 for disk in nvme*; do
@@ -26,8 +26,8 @@ true`)
 	return disks, nil
 }
 
-// Remove takes a controller out of the kernel's hands, as pulling it does; Rescan finds
-// again what is there.
+// Remove removes a controller from the kernel, as pulling the drive does; Rescan brings it
+// back.
 func (g *Guest) Remove(ctx context.Context, address string) error {
 	_, err := g.Run(ctx, "echo 1 >/sys/bus/pci/devices/"+address+"/remove")
 	return err

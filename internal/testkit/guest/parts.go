@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,29 +12,31 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"burnish/internal/testkit/proc"
 )
 
 const emulator = "qemu-system-x86_64"
 
-// needs is where on this machine lies what a guest is made of.
-type needs struct {
+// parts is where the parts of a guest lie on this machine.
+type parts struct {
 	emulator, mkfs, busybox, nvme string
-	// kernel is the image; modules its folder below /lib/modules.
+	// kernel is the image; modules is its folder below /lib/modules.
 	kernel, modules string
 }
 
-// Missing says in one line what is not installed here that a guest needs, "" where
+// Missing names in one line what a guest needs and is not installed here; it is "" where
 // nothing is missing.
 func Missing() string {
-	if _, err := find(); err != nil {
+	if _, err := findParts(); err != nil {
 		return strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return ""
 }
 
-func find() (n needs, err error) {
+func findParts() (p parts, err error) {
 	if runtime.GOARCH != "amd64" {
-		return n, fmt.Errorf("a guest is an amd64 machine, and this one is %s", runtime.GOARCH)
+		return p, fmt.Errorf("a guest is an amd64 machine, and this one is %s", runtime.GOARCH)
 	}
 	var missing []error
 	program := func(name, ofPackage string) string {
@@ -47,38 +48,38 @@ func find() (n needs, err error) {
 		missing = append(missing, fmt.Errorf("no %s (package %s)", name, ofPackage))
 		return ""
 	}
-	n = needs{
+	p = parts{
 		emulator: program(emulator, "qemu-system-x86"), mkfs: program("mkfs.ext4", "e2fsprogs"),
 		busybox: program("busybox", "busybox-static"), nvme: program("nvme", "nvme-cli"),
 	}
-	if n.busybox != "" {
-		if static, err := isStatic(n.busybox); err != nil || !static {
-			missing = append(missing, errors.Join(fmt.Errorf("%s is not static (package busybox-static)", n.busybox), err))
+	if p.busybox != "" {
+		if static, err := isStatic(p.busybox); err != nil || !static {
+			missing = append(missing, errors.Join(fmt.Errorf("%s is not static (package busybox-static)", p.busybox), err))
 		}
 	}
-	// The newest by name is good enough: any will do.
+	// The newest by name: any will do.
 	kernels, err := filepath.Glob("/boot/vmlinuz-*-cloud-amd64")
 	slices.Sort(kernels)
 	for _, kernel := range slices.Backward(kernels) {
-		modules := filepath.Join("/lib/modules", strings.TrimPrefix(filepath.Base(kernel), "vmlinuz-"))
-		if _, err := os.Stat(filepath.Join(modules, "modules.dep")); err == nil {
-			n.kernel, n.modules = kernel, modules
+		folder := filepath.Join("/lib/modules", strings.TrimPrefix(filepath.Base(kernel), "vmlinuz-"))
+		if _, err := os.Stat(filepath.Join(folder, "modules.dep")); err == nil {
+			p.kernel, p.modules = kernel, folder
 			break
 		}
 	}
-	if n.kernel == "" {
+	if p.kernel == "" {
 		missing = append(missing, errors.New("no kernel with modules (package linux-image-cloud-amd64)"), err)
 	}
-	return n, errors.Join(missing...)
+	return p, errors.Join(missing...)
 }
 
-// isStatic says whether a program needs no interpreter, and so no library.
+// isStatic reports whether a program needs no interpreter, and so no library.
 func isStatic(path string) (bool, error) {
 	program, err := elf.Open(path)
 	if err != nil {
 		return false, err
 	}
-	static := !slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+	static := !slices.ContainsFunc(program.Progs, func(segment *elf.Prog) bool { return segment.Type == elf.PT_INTERP })
 	return static, program.Close()
 }
 
@@ -86,25 +87,25 @@ var libraryLine = regexp.MustCompile(`(?m)(?:=> )?(/\S+) \(0x[0-9a-f]+\)$`)
 
 // libraries are the files that a program is linked to, its interpreter among them.
 func libraries(path string) ([]string, error) {
-	out, err := exec.Command("ldd", path).CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("ldd %s: %w: %s", path, err, out)
+	r, err := proc.Run(exec.Command("ldd", path))
+	if err := errors.Join(err, r.Err()); err != nil {
+		return nil, err
 	}
 	var all []string
-	for _, found := range libraryLine.FindAllStringSubmatch(string(out), -1) {
+	for _, found := range libraryLine.FindAllStringSubmatch(r.Stdout, -1) {
 		all = append(all, found[1])
 	}
 	return all, nil
 }
 
-// wanted are the modules of a guest's network, disk and lines to the outside, by name.
-// What is built into the kernel has no file and is left out.
-var wanted = []string{"virtio_pci", "virtio_console", "virtio_blk", "virtio_net"}
+// modules are those of a guest's network, disk and serial lines, by name. What is built
+// into the kernel has no file and is left out.
+var modules = []string{"virtio_pci", "virtio_console", "virtio_blk", "virtio_net"}
 
-// load lists the files of the wanted modules below n.modules, each behind what it
+// load lists the files of the wanted modules below p.modules, each behind what it
 // depends on.
-func (n needs) load() ([]string, error) {
-	table, err := os.Open(filepath.Join(n.modules, "modules.dep"))
+func (p parts) moduleFiles() ([]string, error) {
+	table, err := os.Open(filepath.Join(p.modules, "modules.dep"))
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func (n needs) load() ([]string, error) {
 		}
 		order = append(order, file)
 	}
-	for _, name := range wanted {
+	for _, name := range modules {
 		for file := range depends {
 			if base := filepath.Base(file); base == name+".ko" {
 				add(file)
@@ -139,13 +140,4 @@ func (n needs) load() ([]string, error) {
 		}
 	}
 	return order, nil
-}
-
-// read gives a file's content with the path that led there resolved.
-func read(path string) ([]byte, error) {
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s, which a guest needs, is gone: %w", path, err)
-	}
-	return content, err
 }
