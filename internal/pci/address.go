@@ -25,14 +25,14 @@ var parts = [4]part{{"domain", 4, 0xFFFF}, {"bus", 2, 0xFF}, {"slot", 2, 0x1F}, 
 // pciAddress is an address in its four fields: hexadecimal, padded, lower case.
 type pciAddress [4]string
 
-// hexadecimal reads a number as Nova does: blanks around it, a leading 0x and capitals
-// are taken, leading zeroes need not be there. It gives width digits in lower case.
+// hexadecimal reads a number as Nova does: it accepts blanks around it, a leading 0x,
+// capitals and missing leading zeroes. The result has width digits in lower case.
 func hexadecimal(text string, width int, largest uint64) (digits, why string) {
 	trimmed := strings.ToLower(strings.TrimSpace(text))
 	n, err := strconv.ParseUint(strings.TrimPrefix(trimmed, "0x"), 16, 64)
 	switch {
 	case err != nil && !isDigits(strings.TrimPrefix(trimmed, "0x")):
-		return "", strconv.Quote(text) + " is no hexadecimal number"
+		return "", strconv.Quote(text) + " is not a hexadecimal number"
 	case err != nil || n > largest:
 		return "", strconv.Quote(text) + " is more than " + strings.ToUpper(strconv.FormatUint(largest, 16))
 	}
@@ -44,13 +44,13 @@ func isDigits(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// splitAddress takes domain:bus:slot.function apart. Fewer fields are aligned to the right;
-// what is not there is "".
+// splitAddress splits domain:bus:slot.function. Fewer fields are aligned to the right;
+// a missing field is "".
 func splitAddress(text string) (fields pciAddress, why string) {
 	before, function, _ := strings.Cut(text, ".")
 	left := strings.Split(before, ":")
 	if len(left) > 3 {
-		return pciAddress{}, strconv.Quote(text) + " has more than three fields before the function; want domain:bus:slot.function"
+		return pciAddress{}, strconv.Quote(text) + " has more than three fields before the function; it must be domain:bus:slot.function"
 	}
 	copy(fields[3-len(left):3], left)
 	fields[3] = function
@@ -66,7 +66,7 @@ func parseExact(field, text string) (pciAddress, error) {
 	for i, p := range parts {
 		digits, why := hexadecimal(fields[i], p.width, p.max)
 		if why != "" {
-			return pciAddress{}, invalid(field, "%q is no PCI address: %s %s; want domain:bus:slot.function, as 0000:01:00.0", text, p.name, why)
+			return pciAddress{}, invalid(field, "%q is not a PCI address: %s %s; it must be domain:bus:slot.function, such as 0000:01:00.0", text, p.name, why)
 		}
 		fields[i] = digits
 	}
@@ -75,14 +75,14 @@ func parseExact(field, text string) (pciAddress, error) {
 
 // criterion is the address of a spec.
 type criterion interface {
-	// any says that every address matches, and so does a device without one.
+	// any says that every device matches, also one without an address.
 	any() bool
 	// single says that it names one address by all four fields.
 	single() bool
 	match(pciAddress) bool
 }
 
-// glob is a string address: each field a number, or any.
+// glob is an address given as a string: each field is a number, or the wildcard.
 type glob pciAddress
 
 var anyAddress = glob{wildcard, wildcard, wildcard, wildcard}
@@ -93,7 +93,7 @@ func parseGlob(text string) (glob, error) {
 		return glob{}, invalid("address", "%s", why)
 	}
 	for i, p := range parts {
-		// A blank function is no any in Nova, unlike a blank field before it.
+		// In Nova a blank function does not mean any, unlike a blank field before it.
 		if blank := strings.TrimSpace(fields[i]) == ""; fields[i] == "" || blank && i < 3 {
 			fields[i] = wildcard
 		}
@@ -123,7 +123,8 @@ func (g glob) match(at pciAddress) bool {
 	return true
 }
 
-// expressions is an object address: a regular expression for each field, nil is any.
+// expressions is an address given as an object: a regular expression for each field;
+// nil matches any value.
 type expressions struct {
 	fields [4]*regexp.Regexp
 	one    bool
@@ -151,10 +152,10 @@ func parseExpressions(text json.RawMessage) (*expressions, error) {
 		}
 	}
 	for _, key := range sortedKeys(given) {
-		// Nova would overlook it, and the spec would match more than was meant.
-		return nil, invalid("address."+quoteKey(key), "is unknown; known are domain, bus, slot, function")
+		// Nova ignores it, so the spec would match more devices than intended.
+		return nil, invalid("address."+quoteKey(key), "is unknown: must be one of domain, bus, slot, function")
 	}
-	// Only a whole address names a device in sysfs, where Nova looks for it.
+	// Only a complete address is the name of a device in sysfs, where Nova looks it up.
 	if at, err := parseExact("address", source[0]+":"+source[1]+":"+source[2]+"."+source[3]); err == nil {
 		e.one = at == source
 	}
@@ -173,20 +174,20 @@ func (e *expressions) match(at pciAddress) bool {
 	return true
 }
 
-// prefix compiles an expression that must match at the beginning of a field, and need
-// not reach to its end. Python and Go read some expressions differently; those are
-// refused, so that a spec never matches here what it does not match in Nova.
+// prefix compiles an expression that must match at the beginning of a field, not all of
+// it. Expressions that Python and Go read differently are refused, so that a spec never
+// matches a device here that it does not match in Nova.
 func prefix(field, text string) (*regexp.Regexp, error) {
 	if why := notPortable(text); why != "" {
 		return nil, invalid(field, "%q %s", text, why)
 	}
-	// By itself first: a)|(b becomes valid within parentheses.
+	// Without the parentheses first: a)|(b is valid only within them.
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, notValid(field, text, err)
 	}
 	if repeatsEmptyMatch(tree) {
-		return nil, invalid(field, "%q repeats what has no length, as $*; Python does not take it", text)
+		return nil, invalid(field, "%q repeats an expression of no length, such as $*; Python refuses it", text)
 	}
 	compiled, err := regexp.Compile(`\A(?:` + text + `)`)
 	if err != nil {
@@ -201,10 +202,10 @@ func notValid(field, text string, err error) error {
 	if errors.As(err, &fault) {
 		why = ": " + fault.Code.String()
 	}
-	return invalid(field, "%q is no valid expression%s", text, why)
+	return invalid(field, "%q is not a valid expression%s", text, why)
 }
 
-// notPortable says what in an expression Python does not know or reads otherwise.
+// notPortable says which part of an expression Python refuses or reads differently.
 func notPortable(text string) string {
 	for i := 0; i < len(text); i++ {
 		rest := text[i:]
@@ -214,20 +215,20 @@ func notPortable(text string) string {
 				return "ends in a lone \\"
 			}
 			if c := text[i]; isLetter(c) && !strings.ContainsRune("dDsSwWbBAafnrtvx", rune(c)) || '0' <= c && c <= '9' {
-				return "has " + rest[:2] + ", which is not the same everywhere"
+				return "has " + rest[:2] + ", which Python and Go read differently"
 			}
 			if strings.HasPrefix(rest, `\x{`) {
-				return `has \x{, which is not the same everywhere`
+				return `has \x{, which Python and Go read differently`
 			}
 		case strings.HasPrefix(rest, "[:"):
-			return "has [:, which is not the same everywhere"
+			return "has [:, which Python and Go read differently"
 		case strings.HasPrefix(rest, "{,"):
-			return "has {, which is not the same everywhere; write {0,"
+			return "has {, which Python and Go read differently; write {0,"
 		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:"):
 			if i == 0 && strings.HasPrefix(rest, "(?i)") {
 				continue
 			}
-			return "has a group that begins with (? and is not the same everywhere"
+			return "has a group that begins with (?, which Python and Go read differently"
 		}
 	}
 	return ""

@@ -17,7 +17,7 @@ const (
 	Virtual  Type = "type-VF"
 )
 
-// Device is one PCI function. What is not known is "", nil or 0, but NUMANode -1.
+// Device is one PCI function. An unknown field is "", nil or 0, or -1 for NUMANode.
 type Device struct {
 	Address string // domain:bus:slot.function, as the kernel writes it
 	Vendor  string // four hexadecimal digits in lower case
@@ -38,8 +38,8 @@ type Device struct {
 }
 
 // ParseDevice reads a device from a JSON object with Nova's keys: address, vendor_id,
-// product_id, dev_type, parent_addr, devname, parent_ifname. All are optional, null is
-// as good as absent, and others are left alone. An error is *Invalid.
+// product_id, dev_type, parent_addr, devname, parent_ifname. All are optional, null
+// counts as absent, and other keys are ignored. An error is *Invalid.
 func ParseDevice(text []byte) (Device, error) {
 	given, err := object(text, "")
 	if err != nil {
@@ -90,14 +90,14 @@ func ParseDevice(text []byte) (Device, error) {
 	case kind == "":
 		d.Type = Whole
 	case !slices.Contains([]Type{Whole, Physical, Virtual}, d.Type):
-		return Device{}, invalid("dev_type", "%q is unknown; known are type-PCI, type-PF, type-VF", kind)
+		return Device{}, invalid("dev_type", "%q is unknown: must be one of type-PCI, type-PF, type-VF", kind)
 	case d.Type != Virtual && d.Parent != "":
 		return Device{}, invalid("parent_addr", "only a type-VF has a parent, not a %s", kind)
 	}
 	return d, nil
 }
 
-// identifier reads a vendor or a product of a device; "" stays.
+// identifier normalizes a vendor or product ID of a device; "" stays.
 func identifier(field, text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -109,7 +109,7 @@ func identifier(field, text string) (string, error) {
 	return digits, nil
 }
 
-// canonical gives the one spelling of an address; "" stays.
+// canonical normalizes an address; "" stays.
 func canonical(field, text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -126,9 +126,9 @@ func (p pciAddress) String() string {
 	return p[0] + ":" + p[1] + ":" + p[2] + "." + p[3]
 }
 
-// domainTooLong says that the domain has more than four digits, as those that the kernel
-// makes up for disks behind a volume management controller: no spec can name it, and
-// Nova never takes such a device.
+// domainTooLong says that the domain has more than four digits, as the kernel gives it
+// to disks behind a volume management controller (VMD). No spec can name such a device
+// and Nova never uses it.
 func domainTooLong(address string) bool {
 	return strings.IndexByte(address, ':') > 4
 }

@@ -11,9 +11,9 @@ import (
 
 // Invalid is why a spec or a device cannot be used.
 type Invalid struct {
-	// Entry is the place in a list of specs, from 1; 0 where there is no list.
+	// Entry is the position in a list of specs, from 1; 0 where there is no list.
 	Entry int
-	// Field is the key at fault, as vendor_id or address.bus; "" is the whole.
+	// Field is the invalid key, such as vendor_id or address.bus; "" is the whole spec.
 	Field  string
 	Reason string
 }
@@ -34,56 +34,56 @@ func invalid(field, format string, args ...any) *Invalid {
 	return &Invalid{Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// object reads one JSON object. A key that stands there twice is an error: which of
-// the two counts is nothing to guess at. The keys of the errors begin with prefix.
+// object reads one JSON object. A duplicate key is an error: either value may be the
+// one that was meant. The keys in errors begin with prefix.
 func object(text []byte, prefix string) (map[string]json.RawMessage, error) {
 	whole := prefix
 	if prefix != "" {
 		prefix += "."
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, invalid(whole, "is empty; want a JSON object")
+		return nil, invalid(whole, "is empty; it must be a JSON object")
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	first, err := d.Token()
 	if err != nil {
-		return nil, invalid(whole, "is no JSON: %s", reason(err))
+		return nil, invalid(whole, "is not JSON: %s", reason(err))
 	}
 	if first != json.Delim('{') {
-		return nil, invalid(whole, "is no JSON object")
+		return nil, invalid(whole, "is not a JSON object")
 	}
 	fields := make(map[string]json.RawMessage)
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
-			return nil, invalid(whole, "is no JSON: %s", reason(err))
+			return nil, invalid(whole, "is not JSON: %s", reason(err))
 		}
 		key, ok := token.(string)
 		if !ok {
-			return nil, invalid(whole, "is no JSON: a key is no string")
+			return nil, invalid(whole, "is not JSON: a key is not a string")
 		}
 		if _, twice := fields[key]; twice {
-			return nil, invalid(prefix+quoteKey(key), "stands there twice")
+			return nil, invalid(prefix+quoteKey(key), "is a duplicate key")
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil, invalid(prefix+quoteKey(key), "is no JSON: %s", reason(err))
+			return nil, invalid(prefix+quoteKey(key), "is not JSON: %s", reason(err))
 		}
 		fields[key] = value
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, invalid(whole, "is no JSON: %s", reason(err))
+		return nil, invalid(whole, "is not JSON: %s", reason(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, invalid(whole, "has something after the object")
+		return nil, invalid(whole, "has more text after the object")
 	}
 	return fields, nil
 }
 
-// reason gives the decoder's words; its bare "EOF" says too little.
+// reason gives the decoder's message; its bare "EOF" says too little.
 func reason(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return "it ends too early"
+		return "unexpected end"
 	}
 	return err.Error()
 }
@@ -105,7 +105,7 @@ func quoteKey(key string) string {
 	return key
 }
 
-// kind names a JSON value for people; a short one is its own name.
+// kind describes a JSON value; a short one is shown as it is.
 func kind(value json.RawMessage) string {
 	switch {
 	case value[0] == '{':
@@ -113,7 +113,7 @@ func kind(value json.RawMessage) string {
 	case value[0] == '[':
 		return "a list"
 	case len(value) > 32:
-		return "so long a value"
+		return "a longer value"
 	}
 	return string(value)
 }

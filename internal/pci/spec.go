@@ -61,7 +61,7 @@ func ParseSpec(text []byte) (Spec, error) {
 			return Spec{}, invalid("devname", "is empty")
 		}
 		if hasPlace {
-			return Spec{}, invalid("devname", "excludes address; give one of them")
+			return Spec{}, invalid("devname", "excludes address; give only one of them")
 		}
 	}
 	if value, ok := given[oneTimeUse]; ok {
@@ -69,13 +69,13 @@ func ParseSpec(text []byte) (Spec, error) {
 		if err != nil {
 			return Spec{}, err
 		}
-		// Nova's tag is a string, whatever was written.
+		// Nova stores the tag as a string, whatever form it was given in.
 		given[oneTimeUse] = json.RawMessage(fmt.Sprintf("%q", fmt.Sprint(yes)))
 	}
 	return s, s.checkPolicy()
 }
 
-// oneTimeUse is the key that Nova keeps among the tags and yet knows (S0.2).
+// oneTimeUse is a tag that Nova interprets (S0.2).
 const oneTimeUse = "one_time_use"
 
 func pop(fields map[string]json.RawMessage, key string) (json.RawMessage, bool) {
@@ -126,11 +126,11 @@ func parseBool(field string, value json.RawMessage) (bool, error) {
 	case "no", "false", "0":
 		return false, nil
 	}
-	return false, invalid(field, "%s is neither yes nor no; want yes, no, true, false, 1 or 0", kind(value))
+	return false, invalid(field, "must be one of yes, no, true, false, 1, 0, not %s", kind(value))
 }
 
-// checkPolicy knows the words of Cyborg's policy, and the one pair that contradicts
-// itself (S2.8, S2.9, S2.23).
+// checkPolicy checks Cyborg's policy: the values, and the one pair of them that is
+// contradictory (S2.8, S2.9, S2.23).
 func (s Spec) checkPolicy() error {
 	chosen := make(map[string]string)
 	for _, policy := range [][]string{
@@ -147,28 +147,28 @@ func (s Spec) checkPolicy() error {
 			return err
 		}
 		if !slices.Contains(known, text) {
-			return invalid(key, "%q is unknown; known are %s", text, strings.Join(known, ", "))
+			return invalid(key, "%q is unknown: must be one of %s", text, strings.Join(known, ", "))
 		}
 		chosen[key] = text
 	}
 	if chosen["clear_action"] == "zero" && chosen["clear_strategy"] == "crypto" {
-		return invalid("clear_strategy", "crypto cannot be had with clear_action zero")
+		return invalid("clear_strategy", "crypto is impossible with clear_action zero")
 	}
 	return nil
 }
 
-// Narrows says whether the spec has a criterion that some device does not meet.
+// Narrows says whether there is a device that the spec does not match.
 func (s Spec) Narrows() bool {
 	return s.address == nil || s.vendor != wildcard || s.product != wildcard || s.devname != "" || !s.address.any()
 }
 
-// OneTimeUse says whether the devices of this spec are burned after one tenancy;
+// OneTimeUse says whether the devices of this spec stay reserved after one binding;
 // absent means no (S0.2).
 func (s Spec) OneTimeUse() bool {
 	return string(s.tags[oneTimeUse]) == `"true"`
 }
 
-// Tags gives every key that is no criterion, with its value as it was written; but
+// Tags gives every key that is not a criterion, with its value as written, except for
 // one_time_use, which is "true" or "false". It is never nil.
 func (s Spec) Tags() map[string]json.RawMessage {
 	tags := make(map[string]json.RawMessage, len(s.tags))
@@ -176,10 +176,10 @@ func (s Spec) Tags() map[string]json.RawMessage {
 	return tags
 }
 
-// Match says whether all criteria hold for d. A single address is that of a physical
-// function, where d names it as its parent, and then matches d too; and so does the
-// interface of a physical function. It is an error, *Invalid, if d lacks what the spec
-// asks for, or if it is a virtual function and the spec has one_time_use (S0.13).
+// Match says whether all criteria hold for d. A spec that names one address, or a
+// network interface, of a physical function matches its virtual functions too. The
+// error, *Invalid, says that d lacks a field that the spec requires, or that d is a
+// virtual function and the spec has one_time_use (S0.13).
 func (s Spec) Match(d Device) (bool, error) {
 	if s.address == nil || domainTooLong(d.Address) {
 		return false, nil
@@ -194,7 +194,7 @@ func (s Spec) Match(d Device) (bool, error) {
 		{"address", !s.address.any(), d.Address},
 	} {
 		if want.asked && want.have == "" {
-			return false, invalid(want.field, "the device has none, and the spec asks for it")
+			return false, invalid(want.field, "the device has none, and the spec requires it")
 		}
 	}
 	at, err := s.matchAddress(d)
@@ -206,7 +206,7 @@ func (s Spec) Match(d Device) (bool, error) {
 		(s.product == wildcard || s.product == d.Product) &&
 		(s.devname == "" || slices.Contains(d.Interfaces, s.devname) || slices.Contains(d.ParentInterfaces, s.devname))
 	if _, given := s.tags[oneTimeUse]; ok && given && (d.Type == Virtual || d.Parent != "") {
-		return false, invalid(oneTimeUse, "is for whole devices only, and this one is a virtual function")
+		return false, invalid(oneTimeUse, "is only for physical devices, and this one is a virtual function")
 	}
 	return ok, nil
 }
@@ -226,7 +226,7 @@ func (s Spec) matchAddress(d Device) (bool, error) {
 	return err == nil && s.address.match(parent), err
 }
 
-// Specs is a list of entries; the first that matches counts.
+// Specs is a list of entries; the first one that matches counts.
 type Specs []Spec
 
 // ParseSpecs reads one entry, or a list of them. In a list the error names the entry.
@@ -240,7 +240,7 @@ func ParseSpecs(text []byte) (Specs, error) {
 	}
 	var entries []json.RawMessage
 	if err := json.Unmarshal(text, &entries); err != nil {
-		return nil, invalid("", "is no JSON: %s", reason(err))
+		return nil, invalid("", "is not JSON: %s", reason(err))
 	}
 	specs := make(Specs, 0, len(entries))
 	for i, entry := range entries {
@@ -281,8 +281,8 @@ type Selected struct {
 	Spec   Spec
 }
 
-// Select gives those of devices that match, in their order (S2.6). The error joins
-// what is wrong with single devices, each with its address; those are left out.
+// Select gives the devices that match, in their order (S2.6). The error joins the
+// errors of single devices, each with its address; these devices are left out.
 func (l Specs) Select(devices []Device) ([]Selected, error) {
 	var (
 		chosen []Selected

@@ -98,26 +98,26 @@ func TestCriteriaOfASpec(t *testing.T) {
 // S2.7
 func TestInvalidSpecsNameTheField(t *testing.T) {
 	for what, c := range map[string]struct{ spec, field, reason string }{
-		"vendor is empty":               {`{"vendor_id": ""}`, "vendor_id", `"" is no hexadecimal number`},
+		"vendor is empty":               {`{"vendor_id": ""}`, "vendor_id", `"" is not a hexadecimal number`},
 		"vendor is a number":            {`{"vendor_id": 8086}`, "vendor_id", "must be a string, not 8086"},
 		"vendor is null":                {`{"vendor_id": null}`, "vendor_id", "must be a string, not null"},
 		"vendor is a list":              {`{"vendor_id": ["8086"]}`, "vendor_id", "must be a string, not a list"},
-		"vendor is no number":           {`{"vendor_id": "intel"}`, "vendor_id", `"intel" is no hexadecimal number`},
-		"vendor is a glob":              {`{"vendor_id": "80*"}`, "vendor_id", "no hexadecimal"},
-		"vendor has a sign":             {`{"vendor_id": "-1"}`, "vendor_id", "no hexadecimal"},
-		"vendor is 0x alone":            {`{"vendor_id": "0x"}`, "vendor_id", "no hexadecimal"},
+		"vendor is no number":           {`{"vendor_id": "intel"}`, "vendor_id", `"intel" is not a hexadecimal number`},
+		"vendor is a glob":              {`{"vendor_id": "80*"}`, "vendor_id", "not a hexadecimal"},
+		"vendor has a sign":             {`{"vendor_id": "-1"}`, "vendor_id", "not a hexadecimal"},
+		"vendor is 0x alone":            {`{"vendor_id": "0x"}`, "vendor_id", "not a hexadecimal"},
 		"vendor is too large":           {`{"vendor_id": "10000"}`, "vendor_id", `"10000" is more than FFFF`},
-		"vendor is any, with blanks":    {`{"vendor_id": " * "}`, "vendor_id", "no hexadecimal"},
-		"expression repeats an end":     {`{"address": {"bus": "0a$*"}}`, "address.bus", "repeats what has no length"},
-		"expression repeats an edge":    {`{"address": {"bus": "(0|\\b{2})a"}}`, "address.bus", "repeats what has no length"},
-		"product is empty":              {`{"product_id": ""}`, "product_id", "no hexadecimal"},
+		"vendor is any, with blanks":    {`{"vendor_id": " * "}`, "vendor_id", "not a hexadecimal"},
+		"expression repeats an end":     {`{"address": {"bus": "0a$*"}}`, "address.bus", "repeats an expression of no length"},
+		"expression repeats an edge":    {`{"address": {"bus": "(0|\\b{2})a"}}`, "address.bus", "repeats an expression of no length"},
+		"product is empty":              {`{"product_id": ""}`, "product_id", "not a hexadecimal"},
 		"product is a number":           {`{"product_id": 1}`, "product_id", "must be a string"},
 		"product is too large":          {`{"product_id": "0x1FFFF"}`, "product_id", "is more than FFFF"},
 		"product is far too large":      {`{"product_id": "ffffffffffffffffffff"}`, "product_id", "is more than FFFF"},
 		"address is a number":           {`{"address": 0}`, "address", "must be a string or an object, not 0"},
 		"address is null":               {`{"address": null}`, "address", "must be a string or an object, not null"},
 		"address is a list":             {`{"address": []}`, "address", "not a list"},
-		"wildcard within a field":       {`{"address": "0000:0*:00.1"}`, "address", `bus "0*" is no hexadecimal number; * stands for a whole field only`},
+		"wildcard within a field":       {`{"address": "0000:0*:00.1"}`, "address", `bus "0*" is not a hexadecimal number; * stands for a whole field only`},
 		"wildcard within the function":  {`{"address": "0000:0a:00.1*"}`, "address", "function"},
 		"two wildcards":                 {`{"address": "0000:**:00.1"}`, "address", "bus"},
 		"a class":                       {`{"address": "0000:0a:00.[0-3]"}`, "address", "function"},
@@ -128,44 +128,44 @@ func TestInvalidSpecsNameTheField(t *testing.T) {
 		"function too large":            {`{"address": "0000:0a:00.8"}`, "address", `function "8" is more than 7`},
 		"two dots":                      {`{"address": "0000:0a:00.1.2"}`, "address", "function"},
 		"function of blanks":            {`{"address": "0a:00. "}`, "address", "function"},
-		"expression is bad":             {`{"address": {"bus": "["}}`, "address.bus", `"[" is no valid expression: missing closing ]`},
-		"expression closes too much":    {`{"address": {"domain": "a)|(b"}}`, "address.domain", "no valid expression"},
+		"expression is bad":             {`{"address": {"bus": "["}}`, "address.bus", `"[" is not a valid expression: missing closing ]`},
+		"expression closes too much":    {`{"address": {"domain": "a)|(b"}}`, "address.domain", "not a valid expression"},
 		"expression is a number":        {`{"address": {"slot": 0}}`, "address.slot", "must be a string"},
 		"expression is null":            {`{"address": {"function": null}}`, "address.function", "must be a string"},
-		"expression of nothing":         {`{"address": {"func": "0"}}`, "address.func", "unknown; known are domain, bus, slot, function"},
-		"expression twice":              {`{"address": {"bus": "0", "bus": "1"}}`, "address.bus", "twice"},
-		"expression looks ahead":        {`{"address": {"bus": "(?=0)"}}`, "address.bus", "not the same everywhere"},
-		"expression of Go":              {`{"address": {"bus": "[[:xdigit:]]+"}}`, "address.bus", "not the same everywhere"},
-		"expression of Go, a number":    {`{"address": {"bus": "\\x{30}a"}}`, "address.bus", "not the same everywhere"},
-		"expression of Go, octal":       {`{"address": {"bus": "\\60a"}}`, "address.bus", "not the same everywhere"},
-		"expression of Go, property":    {`{"address": {"bus": "\\pN"}}`, "address.bus", "not the same everywhere"},
+		"expression of nothing":         {`{"address": {"func": "0"}}`, "address.func", "unknown: must be one of domain, bus, slot, function"},
+		"expression twice":              {`{"address": {"bus": "0", "bus": "1"}}`, "address.bus", "duplicate"},
+		"expression looks ahead":        {`{"address": {"bus": "(?=0)"}}`, "address.bus", "which Python and Go read differently"},
+		"expression of Go":              {`{"address": {"bus": "[[:xdigit:]]+"}}`, "address.bus", "which Python and Go read differently"},
+		"expression of Go, a number":    {`{"address": {"bus": "\\x{30}a"}}`, "address.bus", "which Python and Go read differently"},
+		"expression of Go, octal":       {`{"address": {"bus": "\\60a"}}`, "address.bus", "which Python and Go read differently"},
+		"expression of Go, property":    {`{"address": {"bus": "\\pN"}}`, "address.bus", "which Python and Go read differently"},
 		"expression of Python, repeat":  {`{"address": {"bus": "0{,3}"}}`, "address.bus", "write {0,"},
 		"expression ends early":         {`{"address": {"bus": "0\\"}}`, "address.bus", "lone"},
 		"devname and address":           {`{"devname": "eth0", "address": "0a:00.1"}`, "devname", "excludes address"},
 		"devname and object address":    {`{"devname": "eth0", "address": {"bus": "0a"}}`, "devname", "excludes address"},
 		"devname is empty":              {`{"devname": ""}`, "devname", "is empty"},
 		"devname is a number":           {`{"devname": 1}`, "devname", "must be a string"},
-		"one_time_use maybe":            {`{"one_time_use": "maybe"}`, "one_time_use", `"maybe" is neither yes nor no`},
-		"one_time_use empty":            {`{"one_time_use": ""}`, "one_time_use", "neither"},
-		"one_time_use null":             {`{"one_time_use": null}`, "one_time_use", "null is neither"},
-		"one_time_use on":               {`{"one_time_use": "on"}`, "one_time_use", "neither"},
-		"one_time_use 2":                {`{"one_time_use": 2}`, "one_time_use", "2 is neither"},
-		"one_time_use a list":           {`{"one_time_use": ["yes"]}`, "one_time_use", "a list is neither"},
-		"S2.8 clear_action":             {`{"clear_action": "erase"}`, "clear_action", `"erase" is unknown; known are auto, sanitize, zero`},
-		"S2.9 clear_strategy":           {`{"clear_strategy": "shred"}`, "clear_strategy", `"shred" is unknown; known are auto, crypto, block`},
-		"S2.23 zero with crypto":        {`{"clear_action": "zero", "clear_strategy": "crypto"}`, "clear_strategy", "cannot be had with clear_action zero"},
-		"a key twice":                   {`{"vendor_id": "8086", "vendor_id": "8087"}`, "vendor_id", "twice"},
-		"a tag twice":                   {`{"a": 1, "a": 1}`, "a", "twice"},
-		"a key of two lines, twice":     {"{\"a\\nb\": 1, \"a\\nb\": 1}", `"a\nb"`, "twice"},
-		"a value that is cut off":       {`{"vendor_id": "80`, "vendor_id", "is no JSON"},
-		"a value that is none":          {`{"vendor_id": yes}`, "vendor_id", "is no JSON"},
+		"one_time_use maybe":            {`{"one_time_use": "maybe"}`, "one_time_use", `must be one of yes, no, true, false, 1, 0, not "maybe"`},
+		"one_time_use empty":            {`{"one_time_use": ""}`, "one_time_use", "must be one of yes, no, true, false, 1, 0"},
+		"one_time_use null":             {`{"one_time_use": null}`, "one_time_use", "1, 0, not null"},
+		"one_time_use on":               {`{"one_time_use": "on"}`, "one_time_use", "must be one of yes, no, true, false, 1, 0"},
+		"one_time_use 2":                {`{"one_time_use": 2}`, "one_time_use", "1, 0, not 2"},
+		"one_time_use a list":           {`{"one_time_use": ["yes"]}`, "one_time_use", "1, 0, not a list"},
+		"clear_action":                  {`{"clear_action": "erase"}`, "clear_action", `"erase" is unknown: must be one of auto, sanitize, zero`},
+		"clear_strategy":                {`{"clear_strategy": "shred"}`, "clear_strategy", `"shred" is unknown: must be one of auto, crypto, block`},
+		"zero with crypto":              {`{"clear_action": "zero", "clear_strategy": "crypto"}`, "clear_strategy", "is impossible with clear_action zero"},
+		"a key twice":                   {`{"vendor_id": "8086", "vendor_id": "8087"}`, "vendor_id", "duplicate"},
+		"a tag twice":                   {`{"a": 1, "a": 1}`, "a", "duplicate"},
+		"a key of two lines, twice":     {"{\"a\\nb\": 1, \"a\\nb\": 1}", `"a\nb"`, "duplicate"},
+		"a value that is cut off":       {`{"vendor_id": "80`, "vendor_id", "is not JSON"},
+		"a value that is none":          {`{"vendor_id": yes}`, "vendor_id", "is not JSON"},
 		"nothing":                       {``, "", "is empty"},
 		"blanks":                        {` `, "", "is empty"},
-		"no object":                     {`"vendor_id"`, "", "is no JSON object"},
-		"null":                          {`null`, "", "is no JSON object"},
-		"a word":                        {`vendor`, "", "is no JSON"},
-		"an object that does not end":   {`{"vendor_id": "8086"`, "", "it ends too early"},
-		"an object with something more": {`{} {}`, "", "something after the object"},
+		"no object":                     {`"vendor_id"`, "", "is not a JSON object"},
+		"null":                          {`null`, "", "is not a JSON object"},
+		"a word":                        {`vendor`, "", "is not JSON"},
+		"an object that does not end":   {`{"vendor_id": "8086"`, "", "unexpected end"},
+		"an object with something more": {`{} {}`, "", "more text after the object"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, err := ParseSpec([]byte(c.spec))
@@ -299,13 +299,13 @@ func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 	_, _, err = specs.Match(device(t, `{"vendor_id": "1"}`))
-	require.EqualError(t, err, "entry 2: product_id: the device has none, and the spec asks for it")
+	require.EqualError(t, err, "entry 2: product_id: the device has none, and the spec requires it")
 
 	specs, err = ParseSpecs([]byte(`{"vendor_id": "8086"}`))
 	require.NoError(t, err)
 	require.Len(t, specs, 1)
 	_, _, err = specs.Match(device(t, `{}`))
-	require.EqualError(t, err, "vendor_id: the device has none, and the spec asks for it")
+	require.EqualError(t, err, "vendor_id: the device has none, and the spec requires it")
 
 	specs, err = ParseSpecs([]byte(`[]`))
 	require.NoError(t, err)
@@ -315,9 +315,9 @@ func TestTheFirstEntryThatMatchesCounts(t *testing.T) {
 
 	for text, want := range map[string]string{
 		`[{}, {"address": "0*"}]`: "entry 2: address: ",
-		`[{}, 1]`:                 "entry 2: is no JSON object",
-		`[{}`:                     "is no JSON: ",
-		`[{}] x`:                  "is no JSON: ",
+		`[{}, 1]`:                 "entry 2: is not a JSON object",
+		`[{}`:                     "is not JSON: ",
+		`[{}] x`:                  "is not JSON: ",
 		``:                        "is empty",
 		`{"vendor_id": 1}`:        "vendor_id: ",
 	} {
@@ -334,22 +334,22 @@ func TestDevicesOfASpec(t *testing.T) {
 	require.Equal(t, Virtual, device(t, `{"parent_addr": "0000:0a:00.0"}`).Type)
 	require.Equal(t, Physical, device(t, `{"dev_type": "type-PF"}`).Type)
 	for what, c := range map[string]struct{ device, field, reason string }{
-		"no JSON":             {`x`, "", "is no JSON"},
-		"a list":              {`[]`, "", "is no JSON object"},
+		"no JSON":             {`x`, "", "is not JSON"},
+		"a list":              {`[]`, "", "is not a JSON object"},
 		"vendor is a number":  {`{"vendor_id": 8086}`, "vendor_id", "must be a string"},
 		"vendor is empty":     {`{"vendor_id": ""}`, "vendor_id", "is empty"},
-		"vendor is any":       {`{"vendor_id": "*"}`, "vendor_id", "no hexadecimal"},
+		"vendor is any":       {`{"vendor_id": "*"}`, "vendor_id", "not a hexadecimal"},
 		"product too large":   {`{"product_id": "12345"}`, "product_id", "more than FFFF"},
-		"address of three":    {`{"address": "0a:00.1"}`, "address", "want domain:bus:slot.function"},
+		"address of three":    {`{"address": "0a:00.1"}`, "address", "it must be domain:bus:slot.function"},
 		"address of five":     {`{"address": "0:0:0a:00.1"}`, "address", "more than three"},
 		"address without .":   {`{"address": "0000:0a:00"}`, "address", "function"},
 		"address is any":      {`{"address": "*:*:*.*"}`, "address", "domain"},
 		"a domain of five":    {`{"address": "10000:01:00.0"}`, "address", "more than FFFF"},
-		"parent is strange":   {`{"parent_addr": "eth0"}`, "parent_addr", "no PCI address"},
-		"type is strange":     {`{"dev_type": "VF"}`, "dev_type", "known are type-PCI, type-PF, type-VF"},
+		"parent is strange":   {`{"parent_addr": "eth0"}`, "parent_addr", "not a PCI address"},
+		"type is strange":     {`{"dev_type": "VF"}`, "dev_type", "must be one of type-PCI, type-PF, type-VF"},
 		"a PF with a parent":  {`{"dev_type": "type-PF", "parent_addr": "0000:0a:00.0"}`, "parent_addr", "only a type-VF"},
 		"devname is a number": {`{"devname": 0}`, "devname", "must be a string"},
-		"vendor twice":        {`{"vendor_id": "1", "vendor_id": "2"}`, "vendor_id", "twice"},
+		"vendor twice":        {`{"vendor_id": "1", "vendor_id": "2"}`, "vendor_id", "duplicate"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, err := ParseDevice([]byte(c.device))
@@ -420,7 +420,7 @@ func TestSelect(t *testing.T) {
 	specs, err := ParseSpecs([]byte(`[{"address": "04:00.0", "n": 1}, {"vendor_id": "8086", "one_time_use": true}]`))
 	require.NoError(t, err)
 	chosen, err := specs.Select(devices)
-	require.EqualError(t, err, "device 0000:03:00.0: entry 2: one_time_use: is for whole devices only, and this one is a virtual function")
+	require.EqualError(t, err, "device 0000:03:00.0: entry 2: one_time_use: is only for physical devices, and this one is a virtual function")
 	require.ErrorAs(t, err, new(*Invalid))
 	require.Len(t, chosen, 2)
 	require.Equal(t, devices[0], chosen[0].Device)

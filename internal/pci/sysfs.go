@@ -18,18 +18,17 @@ import (
 // Devices is where Linux lists its PCI devices.
 const Devices = "/sys/bus/pci/devices"
 
-// Scan reads the devices that folder lists, which is Devices or a folder of the same
-// form, sorted by address (S2.6). It opens attributes for reading and links, and
-// nothing else. A device that vanishes meanwhile is left out; one whose address another
-// takes meanwhile is read anew, so that no entry is made up of two devices. Without
-// devices, or without the folder, the list is empty (S2.4). The error joins what is
-// wrong with single devices, each with its address; the others are in the list.
+// Scan reads the devices in folder, which is Devices or a folder of the same form, and
+// sorts them by address (S2.6). It only reads attributes and links. A device that
+// disappears meanwhile is left out. If another device takes an address meanwhile, the
+// address is read again, so that no entry mixes two devices. Without devices, or without
+// the folder, the list is empty (S2.4). The error joins the errors of single devices,
+// each with its address; the list holds the others.
 func Scan(folder string) ([]Device, error) {
 	return (&scanner{folder: folder}).scan()
 }
 
-// ReadDevice reads the one device that folder lists under address, as Scan does; false where
-// there is none.
+// ReadDevice reads the device at address, as Scan does; false where there is none.
 func ReadDevice(folder, address string) (Device, bool, error) {
 	d, found, err := (&scanner{folder: folder}).device(address)
 	if err != nil {
@@ -38,8 +37,8 @@ func ReadDevice(folder, address string) (Device, bool, error) {
 	return d, found, nil
 }
 
-// scanner is one scan; opened, where it is set, is called with each device once its
-// directory is held and nothing in it is read.
+// scanner is one scan. Tests set opened, which is called with each device after its
+// directory is opened and before anything in it is read.
 type scanner struct {
 	folder string
 	opened func(address string)
@@ -80,7 +79,7 @@ func byAddress(a, b Device) int {
 	return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
 }
 
-// setParentInterfaces tells virtual functions the interfaces of their physical ones.
+// setParentInterfaces gives virtual functions the interfaces of their physical function.
 func setParentInterfaces(devices []Device) {
 	interfaces := make(map[string][]string)
 	for _, d := range devices {
@@ -93,12 +92,12 @@ func setParentInterfaces(devices []Device) {
 	}
 }
 
-// maxReads bounds how often a device is read that changes as it is read.
+// maxReads bounds how often a device that changes meanwhile is read.
 const maxReads = 3
 
 func (s *scanner) device(address string) (d Device, found bool, err error) {
 	if !kernelAddress.MatchString(address) {
-		return Device{}, false, errors.New("its name is no PCI address")
+		return Device{}, false, errors.New("its name is not a PCI address")
 	}
 	link := filepath.Join(s.folder, address)
 	for range maxReads {
@@ -115,14 +114,14 @@ func (s *scanner) device(address string) (d Device, found bool, err error) {
 	return Device{}, false, err
 }
 
-// isGone says whether err is what reading something gives that is no longer there: sysfs
-// has ENODEV for attributes that were open already.
+// isGone says whether err means that the file no longer exists. sysfs returns ENODEV for
+// an attribute that is open already.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }
 
-// read reads one device through its directory, which it holds: what takes the address
-// later has a directory of its own.
+// read reads one device through its open directory: a device that takes the address
+// later has another directory.
 func (s *scanner) read(link, address string) (d Device, err error) {
 	root, err := os.OpenRoot(link)
 	if err != nil {
@@ -145,8 +144,8 @@ func (s *scanner) read(link, address string) (d Device, err error) {
 			d.Functions = append(d.Functions, dir.address(name))
 		}
 	}
-	// Last, for every device has one: where it can still be read, what was not there
-	// before was not there, and was not gone already.
+	// Last, because every device has a class: if it can still be read, an attribute that
+	// was missing above does not exist, and the device is not gone.
 	d.Class = dir.hex("class", 6)
 	slices.SortFunc(d.Functions, func(a, b string) int { return byAddress(Device{Address: a}, Device{Address: b}) })
 	switch {
@@ -158,14 +157,14 @@ func (s *scanner) read(link, address string) (d Device, err error) {
 	return d, dir.err
 }
 
-// attributes reads those of one device. The first error stays, and what its methods
-// return after it is not used.
+// attributes reads the attributes of one device. It keeps the first error; after that,
+// the results of its methods are meaningless.
 type attributes struct {
 	root *os.Root
 	err  error
 }
 
-// largestAttribute is a page: sysfs has no longer ones.
+// largestAttribute is one page, the limit in sysfs.
 const largestAttribute = 4096
 
 func (a *attributes) text(name string) (text string, there bool) {
@@ -205,7 +204,7 @@ func (a *attributes) hex(name string, width int) string {
 	return digits
 }
 
-// number reads a decimal number; absent is what not every device has.
+// number reads a decimal number that not every device has; absent is the default.
 func (a *attributes) number(name string, absent int) int {
 	text, there := a.text(name)
 	if !there {
@@ -213,12 +212,12 @@ func (a *attributes) number(name string, absent int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		a.err = fmt.Errorf("%s: %q is no number", name, text)
+		a.err = fmt.Errorf("%s: %q is not a number", name, text)
 	}
 	return n
 }
 
-// link gives the last name of what a link leads to; "" where there is no such link.
+// link gives the last element of a link's target; "" where there is no link.
 func (a *attributes) link(name string) string {
 	if a.err != nil {
 		return ""
@@ -238,7 +237,7 @@ func (a *attributes) link(name string) string {
 func (a *attributes) address(name string) string {
 	to := a.link(name)
 	if to != "" && !kernelAddress.MatchString(to) {
-		a.err = fmt.Errorf("the link %s leads to %q, which is no PCI address", name, to)
+		a.err = fmt.Errorf("the link %s leads to %q, which is not a PCI address", name, to)
 	}
 	return to
 }

@@ -130,7 +130,7 @@ func TestABrokenDeviceIsTold(t *testing.T) {
 		"no vendor":      {"vendor", "", "vendor"},
 		"a long vendor":  {"vendor", "0x18086\n", `vendor: "0x18086" is more than FFFF`},
 		"no class":       {"class", "/", "class"},
-		"a strange node": {"numa_node", "one", `numa_node: "one" is no number`},
+		"a strange node": {"numa_node", "one", `numa_node: "one" is not a number`},
 		"a strange link": {"physfn", "->../eth0", `physfn leads to "eth0"`},
 		"no link":        {"driver", "i40e", "driver"},
 		"strange VFs":    {"virtfn0", "->../eth0", `virtfn0 leads to "eth0"`},
@@ -156,7 +156,7 @@ func TestABrokenDeviceIsTold(t *testing.T) {
 	devices, err := Scan(tr.devices())
 	require.ErrorContains(t, err, "PCI device 0000:01:00.0: read device: ")
 	require.ErrorContains(t, err, "PCI device 0000:02:00.0: read class: ")
-	require.ErrorContains(t, err, "PCI device eth0: its name is no PCI address")
+	require.ErrorContains(t, err, "PCI device eth0: its name is not a PCI address")
 	require.Empty(t, devices)
 }
 

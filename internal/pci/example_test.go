@@ -1,0 +1,52 @@
+package pci_test
+
+import (
+	"fmt"
+
+	"burnish/internal/pci"
+)
+
+// A device_spec as an operator writes it for Nova: the first entry that a device
+// matches counts.
+func ExampleSpecs_Match() {
+	specs, err := pci.ParseSpecs([]byte(`[
+		{"vendor_id": "8086", "product_id": "0a54", "address": "0000:0a:00.*", "one_time_use": "yes"},
+		{"vendor_id": "10de"}
+	]`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, device := range []pci.Device{
+		{Address: "0000:0a:00.0", Vendor: "8086", Product: "0a54"},
+		{Address: "0000:0b:00.0", Vendor: "8086", Product: "0a54"},
+		{Address: "0000:41:00.0", Vendor: "10de", Product: "2235"},
+	} {
+		spec, matches, err := specs.Match(device)
+		fmt.Println(device.Address, "matches:", matches, "one-time-use:", spec.OneTimeUse(), err)
+	}
+	// Output:
+	// 0000:0a:00.0 matches: true one-time-use: true <nil>
+	// 0000:0b:00.0 matches: false one-time-use: false <nil>
+	// 0000:41:00.0 matches: true one-time-use: false <nil>
+}
+
+// An address may hold a regular expression for each field. It matches at the
+// beginning of the field.
+func ExampleParseSpec() {
+	spec, err := pci.ParseSpec([]byte(`{"address": {"domain": "0000", "bus": "[0-3]", "slot": ".*", "function": "0"}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, address := range []string{"0000:1f:00.0", "0000:41:00.0"} {
+		matches, err := spec.Match(pci.Device{Address: address})
+		fmt.Println(address, matches, err)
+	}
+	_, err = pci.ParseSpec([]byte(`{"address": "0000:0*:00.0"}`))
+	fmt.Println(err)
+	// Output:
+	// 0000:1f:00.0 true <nil>
+	// 0000:41:00.0 false <nil>
+	// address: bus "0*" is not a hexadecimal number; * stands for a whole field only
+}
