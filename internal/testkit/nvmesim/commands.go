@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// do carries a command out.
+// dispatch runs a command.
 func (w *state) dispatch(s *slot, c *call) error {
 	if c.Status = s.allowed(c); c.Status != Success {
 		return nil
@@ -41,11 +41,10 @@ func (w *state) dispatch(s *slot, c *call) error {
 		s.securitySend(c)
 		return nil
 	}
-	c.Status = InvalidOpcode
-	return nil
+	return c.refuse(InvalidOpcode)
 }
 
-// allowed refuses what a sanitize, at work or failed, keeps from being done.
+// allowed refuses commands that are not permitted during a sanitize or after a failed one.
 func (s *slot) allowed(c *call) Status {
 	refusal := Success
 	switch {
@@ -65,8 +64,8 @@ func (s *slot) allowed(c *call) Status {
 	return refusal
 }
 
-// reset is a controller level reset: what was staged runs, and features are as saved.
-// A sanitize goes on.
+// reset is a controller level reset: staged firmware is activated and features take their
+// saved values. A sanitize continues.
 func (s *slot) reset() {
 	f := &s.Controller.Slots
 	if next := f.AFI >> 4 & 7; next != 0 {
@@ -82,11 +81,10 @@ func (s *slot) reset() {
 	}
 }
 
-// manage is namespace management: it creates and deletes.
+// manage is the command Namespace Management.
 func (w *state) manage(s *slot, c *call) error {
 	if s.Controller.OACS&(1<<3) == 0 {
-		c.Status = InvalidOpcode
-		return nil
+		return c.refuse(InvalidOpcode)
 	}
 	switch c.CDW[0] & 0xf {
 	case 0:
@@ -94,20 +92,17 @@ func (w *state) manage(s *slot, c *call) error {
 	case 1:
 		return w.deleteNamespace(s, c)
 	}
-	c.Status = InvalidField
-	return nil
+	return c.refuse(InvalidField)
 }
 
-// create gives a namespace the lowest extent that is free. The bytes that lie there
-// are whatever was there before.
+// createNamespace allocates the lowest free extent. It keeps the bytes that are there.
 func (s *slot) createNamespace(c *call) error {
 	data, err := c.readData()
 	if err != nil {
 		return err
 	}
 	if len(data) < 384 {
-		c.Status = InvalidField
-		return nil
+		return c.refuse(InvalidField)
 	}
 	n := Namespace{Blocks: binary.LittleEndian.Uint64(data), Format: int(data[26] & 0xf), CSI: uint8(c.CDW[1] >> 24)}
 	for n.NSID = 1; s.namespace(n.NSID) != nil; {
@@ -115,44 +110,38 @@ func (s *slot) createNamespace(c *call) error {
 	}
 	switch {
 	case n.Format >= len(s.Controller.Formats):
-		c.Status = InvalidFormat
-		return nil
+		return c.refuse(InvalidFormat)
 	case n.Blocks == 0 || binary.LittleEndian.Uint64(data[8:]) > n.Blocks:
-		c.Status = InvalidField
-		return nil
+		return c.refuse(InvalidField)
 	case n.NSID > s.Controller.NN:
-		c.Status = NoNamespaceNumber
-		return nil
+		return c.refuse(NoNamespaceNumber)
 	case n.Blocks > s.Size/s.blockSize(&n):
-		c.Status = NoCapacity
-		return nil
+		return c.refuse(NoCapacity)
 	}
 	n.Offset = s.freeExtent(s.bytes(&n), s.Controller.Namespaces)
 	if n.Offset+s.bytes(&n) > s.Size {
-		c.Status = NoCapacity
-		return nil
+		return c.refuse(NoCapacity)
 	}
 	s.Controller.Namespaces = append(s.Controller.Namespaces, n)
 	return c.setResult(n.NSID)
 }
 
-// remove deletes a namespace, or all; their bytes stay on the media.
+// deleteNamespace deletes one namespace or all. Their bytes stay on the media.
 func (w *state) deleteNamespace(s *slot, c *call) error {
 	all := s.Controller.Namespaces
 	switch {
 	case c.NSID == everyNamespace:
 		s.Controller.Namespaces = nil
 	case s.namespace(c.NSID) == nil:
-		c.Status = InvalidNamespace
-		return nil
+		return c.refuse(InvalidNamespace)
 	default:
 		s.Controller.Namespaces = slices.DeleteFunc(all, func(n Namespace) bool { return n.NSID == c.NSID })
 	}
 	return w.showNamespaces(s)
 }
 
-// follow makes the host see the namespaces, if it does so by itself. What the
-// controller did is kept first, as it is by one whose host dies.
+// showNamespaces updates sysfs and dev, unless the controller needs a rescan. The state is
+// saved first, as on a controller whose host dies.
 func (w *state) showNamespaces(s *slot) error {
 	if s.Controller.NodesOnRescan {
 		return nil
@@ -162,8 +151,7 @@ func (w *state) showNamespaces(s *slot) error {
 
 func (w *state) attachOrDetach(s *slot, c *call) error {
 	if s.Controller.OACS&(1<<3) == 0 {
-		c.Status = InvalidOpcode
-		return nil
+		return c.refuse(InvalidOpcode)
 	}
 	data, err := c.readData()
 	if err != nil {
@@ -171,18 +159,16 @@ func (w *state) attachOrDetach(s *slot, c *call) error {
 	}
 	n := s.namespace(c.NSID)
 	if n == nil {
-		c.Status = InvalidNamespace
-		return nil
+		return c.refuse(InvalidNamespace)
 	}
 	ids := parseControllerList(data)
 	known := w.controllers(s)
 	if len(ids) == 0 || slices.ContainsFunc(ids, func(id uint16) bool { return !slices.Contains(known, id) }) {
-		c.Status = InvalidControllers
-		return nil
+		return c.refuse(InvalidControllers)
 	}
 	attach := c.CDW[0]&0xf == 0
 	if !slices.Contains(ids, s.Controller.CNTLID) {
-		return nil // Another host's.
+		return nil // another host's controller
 	}
 	switch {
 	case attach && n.Attached:
@@ -196,7 +182,7 @@ func (w *state) attachOrDetach(s *slot, c *call) error {
 	return nil
 }
 
-// idsIn reads a controller list.
+// parseControllerList reads a controller list.
 func parseControllerList(data []byte) []uint16 {
 	if len(data) < 2 {
 		return nil
@@ -209,7 +195,7 @@ func parseControllerList(data []byte) []uint16 {
 	return ids
 }
 
-// featureWriteProtect is a feature of a namespace: whether it is write protected.
+// featureWriteProtect is the write protection of a namespace.
 const featureWriteProtect = 0x84
 
 func (s *slot) getFeature(c *call) error {
@@ -221,8 +207,7 @@ func (s *slot) getFeature(c *call) error {
 	if id == featureWriteProtect {
 		n := s.namespace(c.NSID)
 		if n == nil {
-			c.Status = InvalidNamespace
-			return nil
+			return c.refuse(InvalidNamespace)
 		}
 		if n.WriteProtected {
 			value.Current, value.Saved = 1, 1
@@ -230,8 +215,7 @@ func (s *slot) getFeature(c *call) error {
 	} else {
 		var ok bool
 		if value, ok = s.Controller.Features[id]; !ok {
-			c.Status = InvalidField
-			return nil
+			return c.refuse(InvalidField)
 		}
 	}
 	var fill error
@@ -253,8 +237,7 @@ func (s *slot) getFeature(c *call) error {
 		}
 		return errors.Join(fill, c.setResult(can))
 	}
-	c.Status = InvalidField
-	return nil
+	return c.refuse(InvalidField)
 }
 
 func (s *slot) setFeature(c *call) error {
@@ -265,12 +248,10 @@ func (s *slot) setFeature(c *call) error {
 	if id == featureWriteProtect {
 		n := s.namespace(c.NSID)
 		if n == nil {
-			c.Status = InvalidNamespace
-			return nil
+			return c.refuse(InvalidNamespace)
 		}
 		if !n.Attached {
-			c.Status = InvalidField
-			return nil
+			return c.refuse(InvalidField)
 		}
 		n.WriteProtected = c.CDW[1]&7 != 0
 		return nil
@@ -278,11 +259,9 @@ func (s *slot) setFeature(c *call) error {
 	value, ok := s.Controller.Features[id]
 	switch {
 	case !ok:
-		c.Status = InvalidField
-		return nil
+		return c.refuse(InvalidField)
 	case save && value.NotSaveable:
-		c.Status = FeatureNotSaveable
-		return nil
+		return c.refuse(FeatureNotSaveable)
 	case save:
 		value.Saved = c.CDW[1]
 	}
@@ -291,11 +270,10 @@ func (s *slot) setFeature(c *call) error {
 	return c.setResult(0)
 }
 
-// download keeps the image's beginning: its first eight bytes are its revision.
+// downloadFirmware keeps the first eight bytes of the image, which are its revision.
 func (s *slot) downloadFirmware(c *call) error {
 	if s.Controller.OACS&(1<<2) == 0 {
-		c.Status = InvalidOpcode
-		return nil
+		return c.refuse(InvalidOpcode)
 	}
 	data, err := c.readData()
 	if err == nil && c.CDW[1] == 0 {
@@ -304,20 +282,17 @@ func (s *slot) downloadFirmware(c *call) error {
 	return err
 }
 
-// commit stores the downloaded image, or runs a slot, as its action says.
+// commitFirmware stores the downloaded image or activates a slot.
 func (s *slot) commitFirmware(c *call) error {
 	f := &s.Controller.Slots
 	place, action := uint8(c.CDW[0]&7), c.CDW[0]>>3&7
 	switch {
 	case s.Controller.OACS&(1<<2) == 0:
-		c.Status = InvalidOpcode
-		return nil
+		return c.refuse(InvalidOpcode)
 	case action > 3:
-		c.Status = InvalidField
-		return nil
+		return c.refuse(InvalidField)
 	case action < 2 && len(s.Image) == 0:
-		c.Status = InvalidImage
-		return nil
+		return c.refuse(InvalidImage)
 	}
 	if place == 0 {
 		place = 1
@@ -327,8 +302,7 @@ func (s *slot) commitFirmware(c *call) error {
 		s.Image = nil
 	}
 	if f.Revisions[place-1] == "" {
-		c.Status = InvalidSlot
-		return nil
+		return c.refuse(InvalidSlot)
 	}
 	switch action {
 	case 1, 2:
@@ -341,7 +315,7 @@ func (s *slot) commitFirmware(c *call) error {
 	return nil
 }
 
-// receive is what security protocols 0 and 1 tell.
+// securityReceive answers for security protocols 0 and 1.
 func (s *slot) securityReceive(c *call) error {
 	opal := s.Controller.Opal
 	protocol, specific := c.CDW[0]>>24, c.CDW[0]>>8&0xffff
@@ -371,8 +345,7 @@ func (s *slot) securitySend(c *call) {
 	}
 }
 
-// discovery is the answer to a TCG level 0 discovery: a header, and the features TPer,
-// locking and Opal 2.
+// discovery is a TCG Level 0 Discovery: a header and the features TPer, Locking and Opal 2.
 func (o Opal) discovery() []byte {
 	big := binary.BigEndian
 	answer := make([]byte, 48)

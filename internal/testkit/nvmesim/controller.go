@@ -1,27 +1,25 @@
-// Package nvmesim plays NVMe controllers for tests: the unmodified nvme-cli runs under
-// ptrace and what it asks of a controller is answered from a file. A Site has the sysfs
-// and dev trees that a kernel would show of them, with loop devices as namespaces. So
-// the text that is parsed, and the order in which commands are sent, are those of the
-// real tool; only the drive is missing.
+// Package nvmesim emulates NVMe controllers for tests: the unmodified nvme-cli runs under
+// ptrace, and its commands are answered from a file. A Host has the sysfs and dev trees of
+// these controllers, with loop devices as namespaces. So the parsed output and the order of
+// commands are those of the real tool; only the drive is emulated.
 //
-// A test package that uses it calls Main from its TestMain, makes a Site with New, and
-// runs what Site.Tool names in place of nvme:
+// A test package that uses it calls Main in its TestMain, creates a Host with New and runs
+// Host.Tool in place of nvme:
 //
 //	func TestMain(m *testing.M) { os.Exit(nvmesim.Main(m)) }
 //
-//	s := nvmesim.New(t, nvmesim.Drive("SERIAL"))
-//	exec.Command(s.Tool(), "id-ctrl", s.Node(0), "-o", "json")
+//	h := nvmesim.New(t, nvmesim.Drive("SERIAL"))
+//	exec.Command(h.Tool(), "id-ctrl", h.Node(0), "-o", "json")
 //
-// What it does not play: reading and writing go to the loop devices, so a sanitize at
-// work refuses neither, and a node that is held open may show cached bytes after it, as
-// a kernel's does. A kill of the emulator amid a command may lose its last effect.
+// Limits: reads and writes go to the loop devices, so a running sanitize refuses neither,
+// and an open node may show cached bytes after it, as with a kernel. Killing the emulator
+// during a command may lose the command's last effect.
 package nvmesim
 
-// Status is what a controller answers a command with: type and code. Bit 14 is Do Not
-// Retry.
+// Status is the status of a completed command: type and code. Bit 14 is Do Not Retry.
 type Status uint16
 
-// The statuses that the emulator itself gives.
+// The statuses that the emulator uses.
 const (
 	Success            Status = 0
 	InvalidOpcode      Status = 0x4001
@@ -58,17 +56,15 @@ const (
 	SanitizeDrive    uint8 = 0x84
 )
 
-// What is no admin command but a call to the driver stands in the log, and may be
-// injected, under these numbers.
+// Other calls of the driver have these numbers in the log and in injections.
 const (
 	Reset          uint8 = 0xf0
 	SubsystemReset uint8 = 0xf1
 	Rescan         uint8 = 0xf2
 )
 
-// Controller is one controller, the drive behind it and the slot that it is in. New
-// fills in a name that is empty; a capability is what is written here, none where
-// nothing is. Drive gives one that can do everything.
+// Controller is one controller, its drive and its slot. New fills in empty names. A
+// capability is present only if it is set; Drive has all.
 type Controller struct {
 	// Address is the PCI address; VendorID and ProductID are those of the function.
 	Address             string
@@ -77,8 +73,8 @@ type Controller struct {
 
 	Serial, Model, Firmware string
 	SubsystemNQN            string
-	// CNTLID is the controller's number in the subsystem, Others the numbers of the
-	// subsystem's controllers that this host does not see.
+	// CNTLID is the controller's number in the subsystem, Others are those of its controllers
+	// that this host does not see.
 	CNTLID uint16
 	Others []uint16
 
@@ -88,8 +84,8 @@ type Controller struct {
 	FNA, FRMW  uint8
 	// NN is the highest number that a namespace may have.
 	NN uint32
-	// Capacity is the drive's size in bytes (TNVMCAP). With 0 the controller does not
-	// tell, and the media is as large as the Namespaces need.
+	// Capacity is the drive's size in bytes (TNVMCAP). With 0 the controller does not report
+	// it, and the media is as large as the Namespaces need.
 	Capacity uint64
 
 	Formats    []Format
@@ -99,19 +95,18 @@ type Controller struct {
 	Health   Health
 	Slots    Firmware
 	Opal     Opal
-	// Features are those of the controller by their number; another one is refused.
-	// Number 0x84 is answered from a namespace's WriteProtected.
+	// Features are those of the controller by number; others are refused. Number 0x84 is
+	// answered from a namespace's WriteProtected.
 	Features map[uint8]Feature
-	// HostMetadata: the controller has the features 0x7d to 0x7f. Metadata is what hosts
-	// have written there.
+	// HostMetadata: the controller has the features 0x7d to 0x7f, with the elements Metadata.
 	HostMetadata bool
 	Metadata     []Element
 
-	// Multipath: namespaces stand below the subsystem, as with the kernel's native
-	// multipath, and below the controller only a hidden path.
+	// Multipath: namespaces are below the subsystem, as with the kernel's native multipath,
+	// and the controller has only hidden paths.
 	Multipath bool
-	// NodesOnRescan: a namespace that is attached, detached or deleted comes and goes
-	// in sysfs and dev only with a rescan or a reset.
+	// NodesOnRescan: sysfs and dev follow attached, detached and deleted namespaces only
+	// after a rescan or a reset.
 	NodesOnRescan bool
 
 	Inject []Injection
@@ -123,8 +118,8 @@ type Format struct {
 	Metadata  uint16
 }
 
-// Namespace is an allocated namespace. One that has another command set than NVM, or
-// none of whose sectors a kernel would show, has no disk, or one without size.
+// Namespace is an allocated namespace. The kernel shows no disk, or one without size, for
+// another command set than NVM or a format with metadata.
 type Namespace struct {
 	NSID   uint32
 	Blocks uint64
@@ -134,55 +129,51 @@ type Namespace struct {
 	WriteProtected bool
 	// CSI is the command set: 0 NVM, 1 key value, 2 zoned.
 	CSI uint8
-	// Offset is where the namespace lies on the media, in bytes. New gives each the
-	// lowest place that is free.
+	// Offset is the place on the media, in bytes. New uses the lowest free one.
 	Offset uint64
 }
 
-// Leaves is what a sanitize makes of the media.
+// Leaves is the content of the media after a sanitize.
 type Leaves string
 
-// What a sanitize may leave behind.
+// The contents that a sanitize may leave.
 const (
 	LeavesZeros     Leaves = "zero"
 	LeavesOnes      Leaves = "ff"
 	LeavesRandom    Leaves = "random"
 	LeavesUnchanged Leaves = "unchanged"
-	// LeavesUnreadable: reading fails with EIO until something is written behind.
+	// LeavesUnreadable: reads fail with EIO until a later block is written.
 	LeavesUnreadable Leaves = "readerror"
 )
 
-// Sanitize is the drive's sanitize: its status as it is, and how one goes.
+// Sanitize is the present state of the drive's sanitize, and how the next one behaves.
 type Sanitize struct {
-	// Status is SSTAT bits 2:0, CDW10 of the sanitize that it speaks of. 2 is one that
-	// runs already, begun by somebody else.
+	// Status is SSTAT bits 2:0 of the sanitize that CDW10 started. 2 means that it runs.
 	Status       uint8
 	CDW10        uint32
 	GlobalErased bool
-	// Unaware: writes leave GlobalErased as it is, which is a lie.
+	// IgnoresWrites: a faulty drive, on which writes do not clear GlobalErased.
 	IgnoresWrites bool
-	// Verifying: the drive waits in media verification; only sanitize with action 5
-	// leads out of it.
+	// Verifying: the drive is in media verification, which only action 5 ends.
 	Verifying bool
-	// FailureLeft: the drive waits no longer for what is to be done about a failed one.
-	// Where it does, only another sanitize is let in, and, if CDW10 allowed that, action 1.
+	// FailureLeft: the failed sanitize was acknowledged. Until then only another sanitize is
+	// permitted, and, if CDW10 allowed it, action 1.
 	FailureLeft bool
 
-	// Polls is how many readings of the log find a sanitize at work; the next finds
-	// that it ended.
+	// Polls is how many reads of the log show a running sanitize; the next shows its end.
 	Polls int
-	// StallAt: from this progress on it stands still; 0 is not at all.
+	// StallAt is the progress at which it stalls; 0 means that it does not.
 	StallAt uint16
-	// FailIt: it ends with status 3. EndsWith is another status for one that is done: 4.
+	// FailIt: it ends with status 3. EndsWith replaces the status of success, as by 4.
 	FailIt   bool
 	EndsWith uint8
-	// Leaves is what the media is afterwards, zeros where it is empty.
+	// Leaves is the content afterwards; "" means zeros.
 	Leaves Leaves
-	// Seconds are the drive's estimates; 0xffffffff is unknown.
+	// The drive's estimates in seconds; 0xffffffff is unknown.
 	EstimateOverwrite, EstimateBlock, EstimateCrypto uint32
 }
 
-// Health is what the SMART log tells.
+// Health is the content of the SMART log.
 type Health struct {
 	PercentUsed, Spare, SpareThreshold uint8
 	CriticalWarning                    uint8
@@ -191,18 +182,18 @@ type Health struct {
 	Kelvin                             uint16
 }
 
-// Firmware is what the firmware log tells.
+// Firmware is the content of the firmware log.
 type Firmware struct {
-	// AFI: bits 2:0 the slot that runs, 6:4 the one that runs after the next reset.
+	// AFI: bits 2:0 are the active slot, 6:4 the slot after the next reset.
 	AFI uint8
 	// Revisions are those of slots 1 to 7.
 	Revisions [7]string
-	// CommitStatus is what a commit for the next reset is answered with, such as
-	// NeedsReset; it is carried out all the same.
+	// CommitStatus is the status of a successful commit for the next reset, such as
+	// NeedsReset.
 	CommitStatus Status
 }
 
-// Opal is what a TCG discovery tells of locking.
+// Opal is the locking state in a TCG discovery.
 type Opal struct {
 	Supported, Enabled, Locked, MBREnabled bool
 }
@@ -214,37 +205,36 @@ type Feature struct {
 	NotSaveable bool
 }
 
-// Element is one element of host metadata; NSID is 0 where it is the controller's.
+// Element is one element of host metadata; NSID 0 means the controller's.
 type Element struct {
 	Feature, Type uint8
 	NSID          uint32
 }
 
-// Injection makes a command end otherwise than it would.
+// Injection changes how a command ends.
 type Injection struct {
 	Opcode uint8
-	// Where Mask is not 0 only commands match whose dword 10 under it is CDW10.
+	// With a Mask other than 0, only commands with dword 10 & Mask == CDW10 match.
 	CDW10, Mask uint32
-	// Skip is how many commands that match are let through first, Times how many are
-	// met then; 0 is all.
+	// Skip is how many matching commands are not affected at first, Times how many are
+	// affected then; 0 means all.
 	Skip, Times int
 	Status      Status
-	// Errno, where it is not 0, is what the call fails with instead of a status.
+	// Errno other than 0 is the error of the call, which then has no status.
 	Errno int
-	// AfterEffect: the command is carried out, and then answered so.
+	// AfterEffect: the command takes effect before it fails.
 	AfterEffect bool
-	// Lie: nothing is done, and the answer is success.
+	// NoEffect: the command reports success but does nothing.
 	NoEffect bool
-	// Kill: nvme and what emulates it die in place of an answer. Hang: no answer comes.
+	// Kill: nvme and its emulator die. Hang: the command does not return.
 	Kill, Hang bool
-	// SwapTo: when the command has been answered, another drive with this serial number
-	// is in the slot.
+	// SwapTo: after the command, another drive with this serial number is in the slot.
 	SwapTo string
 }
 
-// Drive gives a controller with all that a good drive has: sanitize by crypto and block
-// erase, namespace management, firmware and security commands; 16 MiB, all of it one
-// namespace with blocks of 512 bytes that nobody wrote to.
+// Drive is a controller with all capabilities: sanitize by crypto and block erase, namespace
+// management, firmware and security commands. It has 16 MiB in one namespace with blocks of
+// 512 bytes, which was never written to.
 func Drive(serial string) Controller {
 	const size = 16 << 20
 	return Controller{

@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// variable names the site in the environment of a test binary that is to be nvme.
+// hostVariable is the environment variable with the host's directory in a process that runs
+// as nvme.
 const hostVariable = "BURNISH_NVME_EMULATOR"
 
-// The calls of the nvme driver that are answered.
+// The ioctls of the nvme driver that are answered.
 const (
 	ioctlID             = 0x4e40
 	ioctlAdmin          = 0xc0484e41
@@ -24,8 +25,8 @@ const (
 	ioctlAdmin64        = 0xc0504e47
 )
 
-// Main is what TestMain calls: it runs the tests, or, where Site.Tool began this
-// process, it is nvme. It gives the code to exit with.
+// Main is for a TestMain: it runs the tests, or, in a process that Tool started, it runs as
+// nvme. It returns the exit code.
 func Main(m interface{ Run() int }) int {
 	if code, ok := RunIfEmulated(); ok {
 		return code
@@ -37,8 +38,8 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
-// RunIfEmulated is for a TestMain that does more: false where this process is to run
-// tests; else it was nvme, and is to exit with the code.
+// RunIfEmulated is Main for a program that does more: emulated is false in a process that is
+// not nvme. Otherwise the process exits with the code.
 func RunIfEmulated() (code int, emulated bool) {
 	dir, ok := os.LookupEnv(hostVariable)
 	if !ok {
@@ -54,13 +55,13 @@ func RunIfEmulated() (code int, emulated bool) {
 	return e.exit(code)
 }
 
-// emulator is the life of one nvme.
+// emulator is one run of nvme.
 type emulator struct {
 	dir string
 	err error
 }
 
-// broken is the exit code of an emulator that could not do its work.
+// exitBroken is the exit code after an error of the emulator itself.
 const exitBroken = 70
 
 func (e *emulator) exit(code int) (int, bool) {
@@ -71,7 +72,7 @@ func (e *emulator) exit(code int) (int, bool) {
 	return code, true
 }
 
-// answer is what an ioctl on the file at path gives; false: the kernel is to be asked.
+// answer returns the result of an ioctl on the file at path, or false for the kernel's own.
 func (e *emulator) answer(p tracee, path string, request uint32, argument uint64) (int64, bool) {
 	if filepath.Dir(path) != filepath.Join(e.dir, "dev") {
 		return 0, false
@@ -136,10 +137,10 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 	return int64(c.Status), true
 }
 
-// identity stands for the call that asks for a namespace's number.
+// namespaceNumber stands for NVME_IOCTL_ID, which returns a namespace's number.
 const namespaceNumber uint8 = 0xff
 
-// injected gives what is to happen to the command, nil where nothing is.
+// injectionFor is the injection that applies to the command, or nil.
 func (s *slot) injectionFor(c *call) *Injection {
 	all := s.Controller.Inject
 	for i := range all {
@@ -151,23 +152,23 @@ func (s *slot) injectionFor(c *call) *Injection {
 			one.Skip--
 			continue
 		}
-		met := *one
+		applied := *one
 		if one.Times == 1 {
 			s.Controller.Inject = slices.Delete(slices.Clone(all), i, i+1)
 		} else if one.Times > 1 {
 			one.Times--
 		}
-		return &met
+		return &applied
 	}
 	return nil
 }
 
-// plain says that the injection leaves the command as it is.
+// changesNothing reports whether the command runs and ends as without the injection.
 func (i Injection) changesNothing() bool {
 	return i.Status == Success && i.Errno == 0 && !i.Kill && !i.Hang && !i.NoEffect
 }
 
-// carryOut does what the command says, or what the injection makes of it.
+// execute runs the command as changed by the injection.
 func (w *state) execute(s *slot, c *call, instead Injection) error {
 	if instead.changesNothing() || instead.AfterEffect {
 		if err := w.dispatch(s, c); err != nil {
@@ -180,7 +181,7 @@ func (w *state) execute(s *slot, c *call, instead Injection) error {
 	return nil
 }
 
-// call is a command in the memory of nvme.
+// call is a command in the memory of the nvme process.
 type call struct {
 	Command
 	process  tracee
@@ -192,7 +193,7 @@ type call struct {
 	returnValue int64
 }
 
-// most is how much data one command may carry.
+// maxData is the most data of one command.
 const maxData = 4 << 20
 
 // decode reads struct nvme_passthru_cmd, or the one with a result of 64 bits.
@@ -215,17 +216,23 @@ func (c *call) decode(request uint32) error {
 	return nil
 }
 
-// take reads the data that the command brings.
+// refuse ends the command with a status.
+func (c *call) refuse(status Status) error {
+	c.Status = status
+	return nil
+}
+
+// readData reads the data buffer.
 func (c *call) readData() ([]byte, error) { return c.process.read(c.dataAddress, c.dataLength) }
 
-// give fills the data that the command asks for; what is left of it is zeros.
+// writeData fills the data buffer, up to its end with zeros.
 func (c *call) writeData(data []byte) error {
 	whole := make([]byte, c.dataLength)
 	copy(whole, data)
 	return c.process.write(c.dataAddress, whole)
 }
 
-// result writes dword 0 of the completion.
+// setResult writes dword 0 of the completion.
 func (c *call) setResult(value uint32) error {
 	raw := binary.LittleEndian.AppendUint64(nil, uint64(value))
 	if c.result64 {

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// everyNamespace is the number that stands for all.
+// everyNamespace is the NSID that means all namespaces.
 const everyNamespace = 0xffffffff
 
-// page is a data structure that a controller tells.
+// page is a data structure that a controller returns.
 type page []byte
 
 func (p page) u16(at int, v uint16) { binary.LittleEndian.PutUint16(p[at:], v) }
 func (p page) u32(at int, v uint32) { binary.LittleEndian.PutUint32(p[at:], v) }
 func (p page) u64(at int, v uint64) { binary.LittleEndian.PutUint64(p[at:], v) }
 
-// text fills a field with text and, behind it, spaces.
+// text fills a field with text and spaces.
 func (p page) text(at, size int, text string) {
 	for i := range size {
 		p[at+i] = ' '
@@ -24,13 +24,12 @@ func (p page) text(at, size int, text string) {
 	copy(p[at:at+size], text)
 }
 
-// identify answers by the CNS value.
+// identify is the command Identify, by CNS value.
 func (w *state) identify(s *slot, c *call) error {
 	const highest = everyNamespace - 2
 	listed := func(which func(Namespace) bool) error {
 		if c.NSID > highest {
-			c.Status = InvalidNamespace
-			return nil
+			return c.refuse(InvalidNamespace)
 		}
 		return c.writeData(s.namespaceList(c.NSID, which))
 	}
@@ -45,8 +44,7 @@ func (w *state) identify(s *slot, c *call) error {
 	case 0x03:
 		n := s.namespace(c.NSID)
 		if n == nil || !n.Attached {
-			c.Status = InvalidNamespace
-			return nil
+			return c.refuse(InvalidNamespace)
 		}
 		return c.writeData(s.descriptors(n))
 	case 0x10, 0x11, 0x12, 0x13:
@@ -61,8 +59,7 @@ func (w *state) identify(s *slot, c *call) error {
 		case 0x12:
 			n := s.namespace(c.NSID)
 			if n == nil {
-				c.Status = InvalidNamespace
-				return nil
+				return c.refuse(InvalidNamespace)
 			}
 			var ids []uint16
 			if n.Attached {
@@ -72,11 +69,10 @@ func (w *state) identify(s *slot, c *call) error {
 		}
 		return c.writeData(controllerList(w.controllers(s), from))
 	}
-	c.Status = InvalidField
-	return nil
+	return c.refuse(InvalidField)
 }
 
-// list is a namespace list: those above a number.
+// namespaceList is a list of the namespaces above a number.
 func (s *slot) namespaceList(above uint32, which func(Namespace) bool) page {
 	var ids []uint32
 	for _, n := range s.Controller.Namespaces {
@@ -146,13 +142,11 @@ func (s *slot) controllerData() page {
 	return p
 }
 
-// tellNamespace tells of an active namespace, or of an allocated one; zeros of one
-// that is neither.
+// identifyNamespace describes an active or an allocated namespace. Any other one is zeros.
 func (s *slot) identifyNamespace(c *call, active bool) error {
 	manages := s.Controller.OACS&(1<<3) != 0
 	if c.NSID == 0 || c.NSID > s.Controller.NN && (c.NSID != everyNamespace || !manages) {
-		c.Status = InvalidNamespace
-		return nil
+		return c.refuse(InvalidNamespace)
 	}
 	p := make(page, 4096)
 	n := s.namespace(c.NSID)
@@ -184,7 +178,7 @@ func (s *slot) identifyNamespace(c *call, active bool) error {
 	return c.writeData(p)
 }
 
-// nguid makes a number for a namespace from the drive's.
+// nguid is derived from the drive's serial number.
 func (s *slot) nguid(n *Namespace) []byte {
 	id := make([]byte, 16)
 	for i, b := range []byte(s.Controller.Serial) {
@@ -209,7 +203,7 @@ const (
 	logSanitize = 0x81
 )
 
-// log answers by the log's number, from the offset on that is asked for.
+// log is the command Get Log Page.
 func (w *state) log(s *slot, c *call) error {
 	var p page
 	switch c.CDW[0] & 0xff {
@@ -223,16 +217,14 @@ func (w *state) log(s *slot, c *call) error {
 		p = make(page, 4096)
 	case logSanitize:
 		if s.Controller.SANICAP == 0 {
-			c.Status = InvalidLogPage
-			return nil
+			return c.refuse(InvalidLogPage)
 		}
 		if err := w.advanceSanitize(s); err != nil {
 			return err
 		}
 		p = s.sanitizeLog()
 	default:
-		c.Status = InvalidLogPage
-		return nil
+		return c.refuse(InvalidLogPage)
 	}
 	offset := uint64(c.CDW[2]) | uint64(c.CDW[3])<<32
 	return c.writeData(p[min(offset, uint64(len(p))):])

@@ -14,7 +14,7 @@ import (
 // readOnly is the flag of a loop device that refuses writes.
 const readOnly = 1
 
-// attach gives a loop device the part of a file that a namespace is.
+// attach shows a part of a file as a loop device.
 func attach(file string, offset, size uint64, blockSize int, flags uint32) (int, error) {
 	behind, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func attach(file string, offset, size uint64, blockSize int, flags uint32) (int,
 	config := unix.LoopConfig{Fd: uint32(behind.Fd()), Size: uint32(blockSize)}
 	config.Info = unix.LoopInfo64{Offset: offset, Sizelimit: size, Flags: flags}
 	copy(config.Info.File_name[:63], file)
-	const tries = 64 // Another process may take the one that is free.
+	const tries = 64 // another process may take the free one
 	for range tries {
 		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
@@ -50,9 +50,8 @@ func attach(file string, offset, size uint64, blockSize int, flags uint32) (int,
 	return 0, errors.New("no loop device stays free")
 }
 
-// detach frees a loop device, if what it shows still lies below dir. One that is open
-// has no bytes any more, as a disk that the kernel removed, and is freed when it is
-// closed.
+// detach frees a loop device whose file is below dir. An open one loses its bytes, as a disk
+// that the kernel removed, and is freed when it is closed.
 func detach(dir string, number int) error {
 	if !strings.HasPrefix(loopFile(number), dir+"/") {
 		return nil
@@ -68,14 +67,14 @@ func detach(dir string, number int) error {
 	return errors.Join(err, loop.Close())
 }
 
-// empty takes its bytes from a loop device: it begins far behind its file.
+// detachBytes moves the start of a loop device far beyond the end of its file.
 func detachBytes(loop int) error {
 	info, err := unix.IoctlLoopGetStatus64(loop)
 	if err != nil {
 		return err
 	}
 	info.Offset, info.Sizelimit = 1<<50, 0
-	const tries = 100 // It is refused while a page of the old bytes is in use.
+	const tries = 100 // refused while a page of the old bytes is in use
 	for range tries {
 		if err = unix.IoctlLoopSetStatus64(loop, info); !errors.Is(err, unix.EAGAIN) {
 			break
@@ -84,7 +83,7 @@ func detachBytes(loop int) error {
 	return err
 }
 
-// detachAll frees every loop device that shows something below dir.
+// detachAll frees every loop device whose file is below dir.
 func detachAll(dir string) error {
 	all, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -101,7 +100,7 @@ func detachAll(dir string) error {
 	return err
 }
 
-// loopFile is the name of the file behind a loop device; "" where there is none.
+// loopFile is the backing file of a loop device, "" for none.
 func loopFile(number int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/sys/block/loop%d/loop/backing_file", number))
 	if err != nil {
@@ -112,7 +111,7 @@ func loopFile(number int) string {
 
 func loopNode(number int) string { return fmt.Sprintf("/dev/loop%d", number) }
 
-// loopDevice is the number of a loop device's node.
+// loopDevice is the device number of a loop device.
 func loopDevice(number int) (uint64, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(loopNode(number), &stat); err != nil {

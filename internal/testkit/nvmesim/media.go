@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grain is what the extents of namespaces are a multiple of.
+// extentAlignment is that of the extents of namespaces.
 const extentAlignment = 4096
 
 func (w *state) media(s *slot) string { return filepath.Join(w.dir, "media", s.Media) }
 
-// insert puts a new drive into the slot: its namespaces get their places, and its media
-// is there, all zeros.
+// insert puts a new drive into the slot. It places the namespaces and creates the media,
+// all zeros.
 func (w *state) insert(s *slot, index int) error {
 	c := &s.Controller
 	s.Size = c.Capacity
@@ -50,8 +50,8 @@ func (w *state) insert(s *slot, index int) error {
 	return w.recordMediaTime(s)
 }
 
-// free finds the lowest place with so many bytes beside the namespaces that are given.
-// It may end behind the media.
+// freeExtent is the lowest offset with so many free bytes beside these namespaces. The extent
+// may end after the media.
 func (s *slot) freeExtent(size uint64, beside []Namespace) uint64 {
 	type extent struct{ from, to uint64 }
 	var taken []extent
@@ -78,7 +78,7 @@ func (s *slot) unallocated() uint64 {
 	return left
 }
 
-// clean keeps the media's time of change: another one later says that it was written.
+// recordMediaTime keeps the media's modification time, in order to detect later writes.
 func (w *state) recordMediaTime(s *slot) error {
 	var stat unix.Stat_t
 	if err := unix.Stat(w.media(s), &stat); err != nil {
@@ -88,7 +88,7 @@ func (w *state) recordMediaTime(s *slot) error {
 	return nil
 }
 
-// look clears GlobalErased if the media was written to.
+// detectWrites clears GlobalErased if the media was written to.
 func (w *state) detectWrites(s *slot) error {
 	before := s.MediaTime
 	if err := w.recordMediaTime(s); err != nil {
@@ -100,7 +100,7 @@ func (w *state) detectWrites(s *slot) error {
 	return nil
 }
 
-// erase makes the media what a sanitize leaves.
+// erase gives the media the content that a sanitize leaves.
 func (w *state) erase(s *slot, leaves Leaves) error {
 	path, size := w.media(s), int64(s.Size)
 	switch leaves {
@@ -131,7 +131,7 @@ func fill(path string, size int64, leaves Leaves) error {
 		return err
 	}
 	chunk := make([]byte, 1<<20)
-	var key [32]byte               // another one each time, as a crypto erase has it
+	var key [32]byte               // a new one each time, as with a crypto erase
 	_, _ = cryptorand.Read(key[:]) // It never fails.
 	random := rand.NewChaCha8(key)
 	for i := range chunk {

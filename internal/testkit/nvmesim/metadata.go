@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// featureNamespaceMetadata is the host metadata of a namespace; the two before it are the
-// controller's.
+// featureNamespaceMetadata is the host metadata of a namespace; the two features before it
+// are the controller's.
 const featureNamespaceMetadata = 0x7f
 
 func isMetadata(feature uint8) bool { return feature >= 0x7d && feature <= featureNamespaceMetadata }
 
-// holder is the namespace that a feature's elements are of, 0 for the controller.
+// metadataOwner is the namespace of a feature's elements, 0 for the controller.
 func (c *call) metadataOwner(feature uint8) uint32 {
 	if feature == featureNamespaceMetadata {
 		return c.NSID
@@ -19,7 +19,7 @@ func (c *call) metadataOwner(feature uint8) uint32 {
 	return 0
 }
 
-// hasMetadata refuses a place that has no elements.
+// hasMetadata refuses a feature that has no elements.
 func (s *slot) hasMetadata(c *call, feature uint8) bool {
 	switch {
 	case !s.Controller.HostMetadata:
@@ -30,7 +30,7 @@ func (s *slot) hasMetadata(c *call, feature uint8) bool {
 	return c.Status == Success
 }
 
-// metadata answers with every element of one place, each with a value.
+// metadata returns every element of a feature, each with a value.
 func (s *slot) metadata(c *call, feature uint8) error {
 	if !s.hasMetadata(c, feature) {
 		return nil
@@ -56,8 +56,7 @@ func (s *slot) setMetadata(c *call, feature uint8) error {
 		return err
 	}
 	if len(data) != 4096 {
-		c.Status = InvalidField
-		return nil
+		return c.refuse(InvalidField)
 	}
 	left := data[2:]
 	for range data[0] {
@@ -69,8 +68,7 @@ func (s *slot) setMetadata(c *call, feature uint8) error {
 		case 1:
 			s.Controller.Metadata = slices.DeleteFunc(s.Controller.Metadata, func(had Element) bool { return had == e })
 		default:
-			c.Status = InvalidField
-			return nil
+			return c.refuse(InvalidField)
 		}
 	}
 	return c.setResult(0)

@@ -26,39 +26,34 @@ func (s *slot) sanitizing() bool {
 	return s.Controller.Sanitize.Status == sanitizeRunning || s.Controller.Sanitize.Verifying
 }
 
-// failed says that the drive waits in the failure state.
+// failed reports whether the drive is in the failure state.
 func (s *slot) failed() bool {
 	return s.Controller.Sanitize.Status == sanitizeFailed && !s.Controller.Sanitize.FailureLeft
 }
 
-// sanitize begins a sanitize, or leaves a state that one led to.
+// sanitize starts a sanitize, or leaves the state after one.
 func (w *state) sanitize(s *slot, c *call) error {
 	now := &s.Controller.Sanitize
 	action := c.CDW[0] & 7
 	bit := map[uint32]uint32{cryptoErase: 1 << 0, blockErase: 1 << 1, overwrite: 1 << 2}[action]
 	switch {
 	case s.Controller.SANICAP == 0:
-		c.Status = InvalidOpcode
-		return nil
+		return c.refuse(InvalidOpcode)
 	case action == exitVerification && now.Verifying:
 		now.Verifying = false
 		return w.finishSanitize(s)
 	case s.sanitizing():
-		c.Status = SanitizeInProgress
-		return nil
+		return c.refuse(SanitizeInProgress)
 	case action == exitFailure:
 		if s.failed() && now.CDW10&allowUnrestricted == 0 {
-			c.Status = SanitizeFailed
-			return nil
+			return c.refuse(SanitizeFailed)
 		}
 		now.FailureLeft = true
 		return nil
 	case s.Controller.SANICAP&bit == 0:
-		c.Status = InvalidField
-		return nil
+		return c.refuse(InvalidField)
 	case s.protected():
-		c.Status = WriteProtected
-		return nil
+		return c.refuse(WriteProtected)
 	}
 	now.Status, now.CDW10, now.GlobalErased = sanitizeRunning, c.CDW[0], false
 	now.FailureLeft = false
@@ -75,7 +70,7 @@ func (s *slot) protected() bool {
 	return false
 }
 
-// poll is what a reading of the log finds: one step further.
+// advanceSanitize is one step, at each read of the log.
 func (w *state) advanceSanitize(s *slot) error {
 	now := &s.Controller.Sanitize
 	if now.Status != sanitizeRunning || now.Verifying {
@@ -102,7 +97,7 @@ func (w *state) advanceSanitize(s *slot) error {
 	return w.finishSanitize(s)
 }
 
-// finish is the end of one that is done.
+// finishSanitize is the end of a successful sanitize.
 func (w *state) finishSanitize(s *slot) error {
 	now := &s.Controller.Sanitize
 	now.Status, now.GlobalErased = sanitizeDone, true
@@ -112,7 +107,7 @@ func (w *state) finishSanitize(s *slot) error {
 	return w.recordMediaTime(s)
 }
 
-// progress is how far it would be, in 65,536ths.
+// progress is in 65,536ths, without a stall.
 func (s *slot) progress() uint16 {
 	return uint16(min(65535, 65536*s.Polls/(s.Controller.Sanitize.Polls+1)))
 }

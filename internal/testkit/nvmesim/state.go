@@ -13,7 +13,7 @@ import (
 	"burnish/internal/atomicfile"
 )
 
-// world is what a site's state file holds, with its lock held.
+// state is the content of a host's state file, while its lock is held.
 type state struct {
 	dir   string
 	Slots []*slot
@@ -22,7 +22,7 @@ type state struct {
 // slot is a PCI function and the drive in it.
 type slot struct {
 	Controller Controller
-	// Name is the controller's below dev: "nvme0". It is kept while no driver is bound.
+	// Name is the controller's below dev: "nvme0". It stays while no driver is bound.
 	Name   string
 	Driver string
 	// Subsystem is the number of the subsystem while the nvme driver is bound.
@@ -30,40 +30,41 @@ type slot struct {
 	// Media is the drive's file below the directory media, Size its bytes.
 	Media string
 	Size  uint64
-	// Written is the media's time of change when the drive last was known as clean.
+	// MediaTime is the media's modification time when the drive last was known as erased.
 	MediaTime int64
 	Disks     []disk
 
-	// Polled counts the readings of the log since the sanitize began.
+	// Polls counts the reads of the log since the sanitize began.
 	Polls int
-	// Image is the beginning of the firmware that was downloaded.
+	// Image is the start of the downloaded firmware.
 	Image []byte
 }
 
 // disk is a namespace as the kernel shows it.
 type disk struct {
 	NSID uint32
-	// Instance is the number behind the n, which need not be the NSID.
+	// Instance is the number after the n, which need not be the NSID.
 	Instance int
-	// Name is the disk's: nvme0n1; "" of a path whose head is another controller's.
+	// Name is the disk's, such as nvme0n1; "" for a path whose head belongs to another
+	// controller.
 	Name string
-	// Hidden is the path of a multipath head: nvme0c0n1.
+	// Hidden is the path of a multipath head, such as nvme0c0n1.
 	Hidden string
 	Loop   int
-	// Shows is the namespace as it was when the kernel looked.
+	// Namespace is what the kernel has seen of it.
 	Namespace Namespace
 }
 
 // Command is one command that was answered.
 type Command struct {
-	// Path is the node that it was sent to, Serial the drive's that answered.
+	// Path is the node, Serial the serial number of the drive.
 	Path, Serial string
 	Opcode       uint8
 	NSID         uint32
 	// CDW are dwords 10 to 15.
 	CDW    [6]uint32
 	Status Status
-	// Errno is the error of a call that no controller answered.
+	// Errno is the error of a call without a status.
 	Errno int
 }
 
@@ -73,8 +74,8 @@ const (
 	lockFile  = "lock"
 )
 
-// locked runs do with the state of the site under its lock, and keeps what do makes of
-// it, also where it fails: what it did is done.
+// withState runs do with the state under the host's lock. It saves the state also after an
+// error: what do did until then has happened.
 func withState(dir string, do func(*state) error) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -82,17 +83,17 @@ func withState(dir string, do func(*state) error) error {
 	}
 	defer func() { _ = lock.Close() }()
 	if err := atomicfile.Lock(int(lock.Fd())); err != nil {
-		return fmt.Errorf("lock the site: %w", err)
+		return fmt.Errorf("lock the host: %w", err)
 	}
 	w := &state{dir: dir}
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // A site that is being made.
+	case errors.Is(err, fs.ErrNotExist): // a host that is being created
 	case err != nil:
 		return err
 	default:
 		if err := json.Unmarshal(text, w); err != nil {
-			return fmt.Errorf("read the site: %w", err)
+			return fmt.Errorf("read the host's state: %w", err)
 		}
 	}
 	return errors.Join(do(w), w.save())
@@ -110,7 +111,7 @@ func (w *state) save() error {
 	return os.Rename(next, filepath.Join(w.dir, stateFile))
 }
 
-// note writes a command to the log.
+// appendLog adds a command to the log.
 func (w *state) appendLog(c Command) error {
 	line, err := json.Marshal(c)
 	if err != nil {
@@ -124,7 +125,6 @@ func (w *state) appendLog(c Command) error {
 	return errors.Join(err, log.Close())
 }
 
-// noted reads the log.
 func readLog(dir string) ([]Command, error) {
 	log, err := os.Open(filepath.Join(dir, logFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +146,7 @@ func readLog(dir string) ([]Command, error) {
 	return all, lines.Err()
 }
 
-// at finds what a node's name stands for now: a controller, or one of its namespaces.
+// find is the controller or namespace that a node's name stands for at present.
 func (w *state) find(name string) (s *slot, nsid uint32) {
 	for _, s := range w.Slots {
 		if s.Driver != nvmeDriver {
@@ -164,8 +164,7 @@ func (w *state) find(name string) (s *slot, nsid uint32) {
 	return nil, 0
 }
 
-// subsystem gives the slots with the same subsystem as s that the nvme driver has, in
-// the order of their names.
+// subsystem is the slots of the same subsystem that are bound to nvme, in the order of names.
 func (w *state) subsystem(s *slot) []*slot {
 	var all []*slot
 	for _, other := range w.Slots {
@@ -177,7 +176,7 @@ func (w *state) subsystem(s *slot) []*slot {
 	return all
 }
 
-// number is the one in the controller's name.
+// number is that in the controller's name.
 func (s *slot) number() int {
 	var n int
 	if _, err := fmt.Sscanf(s.Name, "nvme%d", &n); err != nil {
@@ -200,5 +199,5 @@ func (s *slot) blockSize(n *Namespace) uint64 {
 	return uint64(s.Controller.Formats[n.Format].BlockSize)
 }
 
-// bytes is how much of the media a namespace has.
+// bytes is the size of a namespace.
 func (s *slot) bytes(n *Namespace) uint64 { return n.Blocks * s.blockSize(n) }

@@ -18,7 +18,7 @@ const (
 	subsystems = "devices/virtual/nvme-subsystem"
 )
 
-// tree writes below sys and dev, and keeps the first thing that goes wrong.
+// tree writes below sys and dev and keeps the first error.
 type tree struct {
 	dir string
 	err error
@@ -35,14 +35,14 @@ func (t *tree) check(err error) {
 
 func (t *tree) directory(name string) { t.check(os.MkdirAll(t.sys(name), 0o755)) }
 
-// attribute writes a file as sysfs has it: with a newline.
+// attribute writes a file with a newline, as in sysfs.
 func (t *tree) attribute(name, format string, args ...any) {
 	t.directory(filepath.Dir(name))
 	t.check(os.WriteFile(t.sys(name), fmt.Appendf(nil, format+"\n", args...), 0o644))
 }
 
-// link makes a relative symlink, as sysfs has them. One that is there was left by an
-// nvme that was killed on the way; so it is with nodes.
+// link makes a relative symlink, as in sysfs. It replaces one that a killed nvme left; node
+// does the same.
 func (t *tree) link(name, target string) {
 	t.directory(filepath.Dir(name))
 	relative, err := filepath.Rel(filepath.Dir(t.sys(name)), t.sys(target))
@@ -79,7 +79,7 @@ func (s *slot) subsystemPath() string {
 	return fmt.Sprintf("%s/nvme-subsys%d", subsystems, s.Subsystem)
 }
 
-// plug shows the PCI function, with no driver.
+// plug shows the PCI function without a driver.
 func (w *state) plug(s *slot) error {
 	t := &tree{dir: w.dir}
 	c := s.Controller
@@ -99,7 +99,7 @@ func (w *state) plug(s *slot) error {
 	return t.err
 }
 
-// unplug is what becomes of the function when the kernel removes it.
+// unplug removes the PCI function.
 func (w *state) unplug(s *slot) error {
 	err := w.bind(s, "")
 	t := &tree{dir: w.dir, err: err}
@@ -107,7 +107,7 @@ func (w *state) unplug(s *slot) error {
 	return t.err
 }
 
-// bind gives the function to a driver, or to none.
+// bind binds the function to a driver, "" for none.
 func (w *state) bind(s *slot, driver string) error {
 	t := &tree{dir: w.dir}
 	if s.Driver == nvmeDriver {
@@ -143,7 +143,7 @@ func (w *state) showController(s *slot) error {
 	t.attribute(s.sysPath()+"/state", "live")
 	t.attribute(s.sysPath()+"/transport", "pcie")
 	for _, directory := range []string{s.sysPath(), s.subsystemPath()} {
-		// The kernel leaves the spaces that fill these up.
+		// The kernel keeps the padding.
 		t.attribute(directory+"/serial", "%-20s", c.Serial)
 		t.attribute(directory+"/model", "%-40s", c.Model)
 		t.attribute(directory+"/firmware_rev", "%-8s", c.Firmware)
@@ -156,7 +156,7 @@ func (w *state) showController(s *slot) error {
 	if name := "class/nvme-subsystem/" + filepath.Base(s.subsystemPath()); t.err == nil && len(w.subsystem(s)) == 1 {
 		t.link(name, s.subsystemPath())
 	}
-	// The null device: nvme-cli asks for no more than a character device.
+	// The null device: nvme-cli only checks for a character device.
 	t.node(s.Name, unix.S_IFCHR, unix.Mkdev(1, 3))
 	t.check(w.scan(s))
 	return t.err
@@ -175,7 +175,7 @@ func (w *state) hideController(s *slot) error {
 	return t.err
 }
 
-// rescan makes the host look at a controller again.
+// rescan updates what the host shows of a controller.
 func (w *state) rescan(s *slot) error {
 	if s.Driver != nvmeDriver {
 		return nil
@@ -186,7 +186,7 @@ func (w *state) rescan(s *slot) error {
 	return t.err
 }
 
-// scan makes the disks what the namespaces are, as a rescan of the kernel does.
+// scan makes the disks match the namespaces.
 func (w *state) scan(s *slot) error {
 	var err error
 	for _, d := range slices.Clone(s.Disks) {
@@ -204,8 +204,8 @@ func (w *state) scan(s *slot) error {
 	return err
 }
 
-// whole says that a disk has all that it is shown by; it has not where an nvme was
-// killed while it showed or hid the disk.
+// complete reports whether all files of a disk exist. Some are missing if an nvme was killed
+// while it showed or hid the disk.
 func (w *state) complete(d disk) bool {
 	t := &tree{dir: w.dir}
 	paths := []string{t.sys("block/" + cmp.Or(d.Hidden, d.Name))}
@@ -220,8 +220,8 @@ func (w *state) complete(d disk) bool {
 	return d.Name == "" || d.Loop >= 0 && strings.HasPrefix(loopFile(d.Loop), w.dir+"/")
 }
 
-// instance gives a namespace its number in the subsystem, the lowest that is free, and
-// says whether another controller has it already.
+// instance is a namespace's number in the subsystem, the lowest free one, unless the
+// namespace is shared with another controller.
 func (w *state) instance(s *slot, nsid uint32) (number int, shared bool) {
 	taken := map[int]bool{}
 	for _, other := range w.subsystem(s) {
@@ -254,7 +254,7 @@ func (w *state) showDisk(s *slot, n *Namespace) error {
 			d.Name = ""
 		}
 	}
-	// What is begun is known, so that it can be taken back if this process is killed.
+	// Saved before the disk is shown, so that it can be hidden if this process is killed.
 	s.Disks = append(s.Disks, d)
 	t.check(w.save())
 	if d.Hidden != "" {
@@ -313,7 +313,7 @@ func (t *tree) diskAttributes(home string, s *slot, n *Namespace, sectors uint64
 	t.link(home+"/subsystem", "class/block")
 }
 
-// diskLinks are the places below sys that lead to a disk.
+// diskLinks makes the links below sys that lead to a disk.
 func (t *tree) diskLinks(home, device string) {
 	name := filepath.Base(home)
 	t.link("block/"+name, home)

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traceable says that this processor's registers are known here.
+// traceable: the registers of this processor are known.
 const traceable = true
 
-// tracee is the memory of a process that stands still.
+// tracee is the memory of a stopped process.
 type tracee int
 
 func (p tracee) read(address uint64, size int) ([]byte, error) {
@@ -42,10 +42,10 @@ func (p tracee) write(address uint64, data []byte) error {
 	return err
 }
 
-// trace runs nvme to its end. Each ioctl goes to answer first; where that has one, the
-// kernel does not see the call, and nvme gets the value.
+// trace runs nvme to its end. Each ioctl goes to answer first. If that returns true, the
+// kernel does not see the call and nvme gets the value.
 func trace(args []string, answer func(p tracee, path string, request uint32, argument uint64) (int64, bool)) (code int, err error) {
-	// One thread alone may trace a process, and nvme dies with it.
+	// Only the thread that started nvme may trace it, and nvme dies with that thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	nvme := exec.Command(realTool, args...)
@@ -55,7 +55,7 @@ func trace(args []string, answer func(p tracee, path string, request uint32, arg
 		return 0, err
 	}
 	pid := nvme.Process.Pid
-	defer func() { _ = nvme.Process.Release() }() // The loop below waits for it.
+	defer func() { _ = nvme.Process.Release() }() // wait reaps it
 	if _, err := wait(pid); err != nil {
 		return 0, err
 	}
