@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func TestEveryMutationHasItsPlace(t *testing.T) {
 				tests[m.pkg], err = parseTests(filepath.Join(root, m.pkg))
 				require.NoError(t, err)
 			}
-			_, err = tests[m.pkg].pattern(m.run)
+			_, _, err = tests[m.pkg].resolve(m.run)
 			require.NoError(t, err, "in %s", m.pkg)
 		})
 	}
@@ -60,45 +61,97 @@ func TestEveryMutationHasItsPlace(t *testing.T) {
 // TestEveryMutationIsNoticed runs the tests of each mutation without it, where they must
 // pass, and with it, where one must fail. A panic or a time-out is an error of the table.
 func TestEveryMutationIsNoticed(t *testing.T) {
-	r := &runner{dir: t.TempDir(), once: map[string]func() (string, error){}, green: map[string]func() (time.Duration, error){}}
+	packages := map[string]*pkg{}
+	for _, m := range mutations {
+		if packages[m.pkg] == nil {
+			tests, err := parseTests(filepath.Join(root, m.pkg))
+			require.NoError(t, err)
+			packages[m.pkg] = newPackage(t.Context(), m.pkg, filepath.Join(t.TempDir(), "test"), tests)
+		}
+		names, sub, err := packages[m.pkg].tests.resolve(m.run)
+		require.NoError(t, err)
+		if sub == "" {
+			packages[m.pkg].wanted = append(packages[m.pkg].wanted, names...)
+		}
+	}
 	slots := make(chan struct{}, atOnce)
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			require.NoError(t, r.check(t.Context(), t.TempDir(), m))
+			require.NoError(t, packages[m.pkg].check(t.Context(), t.TempDir(), m))
 		})
 	}
 }
 
-// runner compiles each package without mutations once, and runs each set of its tests once.
-type runner struct {
-	dir string
+// pkg is the tests of one package.
+type pkg struct {
+	tests  testsOf
+	wanted []string // all that mutations name, without subtests
 
-	mu    sync.Mutex
-	once  map[string]func() (binary string, err error)      // by package
-	green map[string]func() (took time.Duration, err error) // by package and pattern
+	// binary is the path of the tests without a mutation, compiled once.
+	binary func() (string, error)
+	// green runs all wanted tests once: the time of each that passed.
+	green func() (map[string]time.Duration, error)
 }
 
-func (r *runner) check(ctx context.Context, dir string, m mutation) error {
-	tests, err := parseTests(filepath.Join(root, m.pkg))
+func newPackage(ctx context.Context, path, binary string, tests testsOf) *pkg {
+	p := &pkg{tests: tests}
+	p.binary = sync.OnceValues(func() (string, error) { return binary, compile(ctx, binary, path) })
+	p.green = sync.OnceValues(func() (map[string]time.Duration, error) { return p.run(ctx, path, pattern(p.wanted, "")) })
+	return p
+}
+
+// run runs tests without a mutation. All must pass, and none may be skipped.
+func (p *pkg) run(ctx context.Context, path, pattern string) (map[string]time.Duration, error) {
+	binary, err := p.binary()
+	if err != nil {
+		return nil, err
+	}
+	out, err := runTests(ctx, binary, path, pattern, 10*time.Minute)
+	if err != nil {
+		return nil, fmt.Errorf("without a mutation: %w\n%s", err, out)
+	}
+	if strings.Contains(out, "--- SKIP: ") { // or one of its subtests
+		return nil, fmt.Errorf("without a mutation a test is skipped:\n%s", out)
+	}
+	passed := map[string]time.Duration{}
+	for _, found := range regexp.MustCompile(`(?m)^--- PASS: (\S+) \(([0-9.]+s)\)$`).FindAllStringSubmatch(out, -1) {
+		if passed[found[1]], err = time.ParseDuration(found[2]); err != nil {
+			return nil, err
+		}
+	}
+	return passed, nil
+}
+
+func (p *pkg) check(ctx context.Context, dir string, m mutation) error {
+	names, sub, err := p.tests.resolve(m.run)
 	if err != nil {
 		return err
 	}
-	pattern, err := tests.pattern(m.run)
+	passed, err := map[string]time.Duration(nil), error(nil)
+	if sub == "" {
+		passed, err = p.green()
+	} else {
+		passed, err = p.run(ctx, m.pkg, pattern(names, sub))
+	}
 	if err != nil {
 		return err
 	}
-	took, err := r.unchanged(ctx, m.pkg, pattern)
-	if err != nil {
-		return fmt.Errorf("without the mutation: %w", err)
+	limit := 30 * time.Second
+	for _, name := range names {
+		took, ok := passed[name]
+		if !ok {
+			return fmt.Errorf("%s did not run without the mutation", name)
+		}
+		limit += 10 * took
 	}
 	binary, err := compileMutant(ctx, dir, m)
 	if err != nil {
 		return err
 	}
-	out, err := runTests(ctx, binary, m.pkg, pattern, 30*time.Second+10*took)
+	out, err := runTests(ctx, binary, m.pkg, pattern(names, sub), limit)
 	switch {
 	case err == nil:
 		return fmt.Errorf("every test passed with the mutation:\n%s", out)
@@ -108,39 +161,6 @@ func (r *runner) check(ctx context.Context, dir string, m mutation) error {
 		return fmt.Errorf("no test failed: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// unchanged says how long the tests take without a mutation. All must run and pass.
-func (r *runner) unchanged(ctx context.Context, pkg, pattern string) (time.Duration, error) {
-	r.mu.Lock()
-	if r.once[pkg] == nil {
-		binary := filepath.Join(r.dir, strings.ReplaceAll(pkg, "/", "_"))
-		r.once[pkg] = sync.OnceValues(func() (string, error) { return binary, compile(ctx, binary, pkg) })
-	}
-	binary := r.once[pkg]
-	key := pkg + " " + pattern
-	if r.green[key] == nil {
-		r.green[key] = sync.OnceValues(func() (time.Duration, error) {
-			binary, err := binary()
-			if err != nil {
-				return 0, err
-			}
-			start := time.Now()
-			out, err := runTests(ctx, binary, pkg, pattern, 5*time.Minute)
-			switch {
-			case err != nil:
-				return 0, fmt.Errorf("%w\n%s", err, out)
-			case strings.Contains(out, "--- SKIP: "): // or one of its subtests
-				return 0, fmt.Errorf("a test was skipped:\n%s", out)
-			case !hasLine(out, "--- PASS: "):
-				return 0, fmt.Errorf("no test ran:\n%s", out)
-			}
-			return time.Since(start), nil
-		})
-	}
-	green := r.green[key]
-	r.mu.Unlock()
-	return green()
 }
 
 // compileMutant compiles the tests with the mutation by an overlay: the tree is not touched.
@@ -193,4 +213,20 @@ func runTests(ctx context.Context, binary, pkg, pattern string, limit time.Durat
 // hasLine says whether a line of out starts so. A panic that a test only logs is indented.
 func hasLine(out, start string) bool {
 	return strings.HasPrefix(out, start) || strings.Contains(out, "\n"+start)
+}
+
+// TestEveryMarkedRuleHasAMutation reads the rules that docs/safety.md marks with (M).
+func TestEveryMarkedRuleHasAMutation(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
+	require.NoError(t, err)
+	rules := map[string]bool{}
+	for _, m := range mutations {
+		rules[m.rule] = true
+	}
+	marked := regexp.MustCompile(`(?m)^\| (F\d+) \(M\) \|(.*)$`).FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, marked)
+	for _, rule := range marked {
+		planned := strings.Contains(rule[2], "*Planned.*")
+		require.Equal(t, !planned, rules[rule[1]], "rule %s has a mutation, planned: %v", rule[1], planned)
+	}
 }

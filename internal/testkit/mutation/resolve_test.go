@@ -1,6 +1,7 @@
 package mutation
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -48,55 +49,62 @@ func parseTests(dir string) (testsOf, error) {
 	return tests, nil
 }
 
-// pattern turns what a mutation's run names into a value of -test.run.
-func (tests testsOf) pattern(run string) (string, error) {
+// resolve finds the tests that a mutation's run names, and the pattern of their subtests.
+func (tests testsOf) resolve(run string) (names []string, sub string, err error) {
 	if number, cites := strings.CutPrefix(run, "cites "); cites {
-		var names []string
 		for name, cited := range tests {
 			if slices.Contains(cited, number) {
 				names = append(names, name)
 			}
 		}
 		if len(names) == 0 {
-			return "", fmt.Errorf("no test cites %s", number)
+			return nil, "", fmt.Errorf("no test cites %s", number)
 		}
 		slices.Sort(names)
-		return "^(" + strings.Join(names, "|") + ")$", nil
+		return names, "", nil
 	}
-	names := strings.Fields(run)
-	if len(names) == 0 {
-		return "", fmt.Errorf("no test is named")
+	fields := strings.Fields(run)
+	if len(fields) == 0 {
+		return nil, "", errors.New("no test is named")
 	}
-	for i, name := range names {
-		name, sub, _ := strings.Cut(name, "/")
+	for _, field := range fields {
+		var name string
+		name, sub, _ = strings.Cut(field, "/")
 		if _, ok := tests[name]; !ok {
-			return "", fmt.Errorf("there is no %s", name)
+			return nil, "", fmt.Errorf("there is no %s", name)
 		}
-		if sub == "" {
-			continue
+		if sub != "" && len(fields) > 1 {
+			return nil, "", fmt.Errorf("%s: a subtest can only be named alone", field)
 		}
-		if len(names) > 1 {
-			return "", fmt.Errorf("%s: a subtest can only be named alone", names[i])
-		}
-		return "^" + name + "$/" + sub, nil
+		names = append(names, name)
 	}
-	return "^(" + strings.Join(names, "|") + ")$", nil
+	return names, sub, nil
 }
 
-func TestPattern(t *testing.T) {
+// pattern is the value of -test.run for these tests.
+func pattern(names []string, sub string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	all := "^(" + strings.Join(names, "|") + ")$"
+	if sub != "" {
+		all += "/" + sub
+	}
+	return all
+}
+
+func TestResolve(t *testing.T) {
 	tests := testsOf{"TestA": {"F1", "S2.84"}, "TestB": {"F1"}, "TestC": nil}
 	for run, want := range map[string]string{
 		"cites F1":    "^(TestA|TestB)$",
 		"cites S2.84": "^(TestA)$",
-		"TestC TestA": "^(TestC|TestA)$",
-		"TestA/x/y.*": "^TestA$/x/y.*",
+		"TestC TestA": "^(TestA|TestC)$",
+		"TestA/x/y.*": "^(TestA)$/x/y.*",
 	} {
-		pattern, err := tests.pattern(run)
+		names, sub, err := tests.resolve(run)
 		require.NoError(t, err)
-		require.Equal(t, want, pattern)
+		require.Equal(t, want, pattern(names, sub))
 	}
-	for _, run := range []string{"", "cites F9", "TestD", "TestA TestD", "TestA/x TestB"} {
-		_, err := tests.pattern(run)
+	for _, run := range []string{"", "cites F9", "TestD", "TestA TestD", "TestA/x TestB", "TestA TestB/x"} {
+		_, _, err := tests.resolve(run)
 		require.Error(t, err, run)
 	}
 }
