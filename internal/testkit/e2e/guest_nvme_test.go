@@ -33,9 +33,9 @@ var withNVMe = guestDriver{
 func TestGuestNVMe(t *testing.T) {
 	t.Parallel()
 	// The same as with the driver block, by the drive's own Write Zeroes.
-	t.Run("F2: loses power", func(t *testing.T) { testLosesPower(t, withNVMe) })
-	t.Run("F17: layouts", testNVMeLayouts)
-	t.Run("F11: renamed", testNVMeIsRenamed)
+	t.Run("loses power", func(t *testing.T) { testLosesPower(t, withNVMe) })
+	t.Run("layouts", testNVMeLayouts)
+	t.Run("renamed", testNVMeIsRenamed)
 }
 
 // S2.16, S2.27, SAFETY F17: what the drives say of themselves decides how they are

@@ -21,13 +21,13 @@ import (
 // Fixture is what a driver's test gives to Run.
 type Fixture struct {
 	Driver hardware.Driver
-	// New makes a fresh device of size bytes that nobody enrolled yet.
+	// New makes a device of size bytes that is not enrolled.
 	New func(t *testing.T, size int64) Device
-	// Sizes are sizes that New can make; Run tests with each. Devices without odd
-	// tails give their own; the default has some.
+	// Sizes are sizes that New can make; Run tests with each. The default includes some
+	// that end within a block.
 	Sizes []int64
-	// Write is the most that one write of the driver covers, after which it looks at
-	// its context; the default is hardware.ZeroesLen.
+	// Write is the most that one write of the driver covers, after which it checks its
+	// context; the default is hardware.ZeroesLen.
 	Write int64
 }
 
@@ -38,16 +38,15 @@ type Device struct {
 	Backdoor Backdoor
 }
 
-// Backdoor reads and writes a device's bytes without the driver, and tells how many
-// there are.
+// Backdoor reads and writes a device's bytes without the driver, and knows their number.
 type Backdoor interface {
 	io.ReaderAt
 	io.WriterAt
 	Size() (int64, error)
 }
 
-// File is the Backdoor to the file of this name. It opens the file anew for each
-// call and closes it, because a driver may refuse a file that somebody has open.
+// File is the Backdoor to the file of this name. It opens and closes the file for each
+// call, because a driver may refuse a file that is open elsewhere.
 type File string
 
 // ReadAt reads as os.File does.
@@ -103,7 +102,7 @@ func RequireFault(t *testing.T, err error, code device.Code) *device.Fault {
 	t.Helper()
 	require.Error(t, err)
 	fault, ok := device.AsFault(err)
-	require.True(t, ok, "no fault but: %v", err)
+	require.True(t, ok, "not a fault: %v", err)
 	require.Equal(t, code, fault.Code, "%v", err)
 	require.NotEmpty(t, fault.Class)
 	require.NotContains(t, fault.Error(), "\n", "a fault is one line")

@@ -11,9 +11,8 @@ import (
 // devices with blocks of 4096 bytes carry eight stamps in each.
 const Block = 512
 
-// magic begins and ends each stamp and has no zero byte: a block's first and last
-// byte, and a device's last byte alone behind its last whole block, show whether
-// they were wiped.
+// magic begins and ends each stamp and has no zero byte: the first and the last byte of a
+// block, and even one byte behind a device's last whole block, show whether they were wiped.
 const magic = "BURNISH!"
 
 // stampLen is magic, LBA, nonce and magic again; a block repeats it.
@@ -31,9 +30,9 @@ func stamp(p []byte, lba, nonce uint64) {
 	}
 }
 
-// Stamp writes LBA and nonce into every block of the first size bytes of w, as a
-// tenant's data would stand there: a wipe that is partial, misplaced or on the
-// wrong device shows in Count. A last block that is cut short is stamped too.
+// Stamp writes LBA and nonce into every block of the first size bytes of w, in place of a
+// tenant's data: Count then shows a wipe that is partial, misplaced or on the wrong device.
+// An incomplete last block is stamped too.
 func Stamp(w io.WriterAt, size int64, nonce uint64) error {
 	p := make([]byte, 256*Block)
 	for offset := int64(0); offset < size; offset += int64(len(p)) {
@@ -50,7 +49,7 @@ func Stamp(w io.WriterAt, size int64, nonce uint64) error {
 
 // Count reads the first size bytes of r and counts its blocks: those that carry
 // exactly their own stamp with this nonce, those that are all zero, and all
-// others: half wiped, moved, of another nonce. A last block that is cut short counts.
+// others: half wiped, moved, of another nonce. An incomplete last block counts.
 func Count(r io.ReaderAt, size int64, nonce uint64) (stamped, zero, other int, err error) {
 	var want, nothing [Block]byte
 	p, allZero := make([]byte, 256*Block), make([]byte, 256*Block)
@@ -81,7 +80,7 @@ func Count(r io.ReaderAt, size int64, nonce uint64) (stamped, zero, other int, e
 }
 
 // Find reads the first size bytes of r and counts the blocks that carry any stamp with
-// this nonce, wherever they lie: what is left of a device in what lies below it.
+// this nonce, at whatever address: what is left of a device on the storage below it.
 func Find(r io.ReaderAt, size int64, nonce uint64) (found int, err error) {
 	p := make([]byte, 2048*Block)
 	for offset := int64(0); offset < size; offset += int64(len(p)) {

@@ -15,7 +15,7 @@ import (
 // MiB is 1,048,576 bytes.
 const MiB = 1 << 20
 
-// nonce stands in the stamps of the suite.
+// nonce is in the stamps of the suite.
 const nonce = 0x5eed
 
 // defaultSizes end on a block, on a sector, on a byte, and just past one write.
@@ -27,7 +27,7 @@ var defaultSizes = []int64{
 	511,
 }
 
-// Run checks that a driver keeps the promises of package hardware.
+// Run checks that a driver does what package hardware promises.
 func Run(t *testing.T, fixture Fixture) {
 	if fixture.Sizes == nil {
 		fixture.Sizes = defaultSizes
@@ -37,18 +37,18 @@ func Run(t *testing.T, fixture Fixture) {
 	}
 	s := suite{fixture}
 	t.Run("settings", s.settings)
-	t.Run("F11_discovery_changes_nothing_and_repeats", s.discovery)
-	t.Run("F11_another_identity_is_refused", s.otherIdentity)
-	t.Run("F1_one_holder_at_a_time", s.oneHolder)
+	t.Run("discovery_changes_nothing_and_repeats", s.discovery) // F11
+	t.Run("another_identity_is_refused", s.otherIdentity)       // F11
+	t.Run("one_holder_at_a_time", s.oneHolder)                  // F1
 	t.Run("read_only_handle_never_writes", s.readOnly)
 	t.Run("cancel_stops_between_two_writes", s.cancel)
 	t.Run("closed_handle_does_nothing", s.closed)
 	for _, size := range fixture.Sizes {
 		t.Run(fmt.Sprintf("size_%d", size), func(t *testing.T) {
-			t.Run("F14_whole_device_and_nothing_past_it", func(t *testing.T) { s.whole(t, size) })
-			t.Run("F14_exactly_the_range", func(t *testing.T) { s.ranges(t, size) })
+			t.Run("whole_device_and_nothing_past_it", func(t *testing.T) { s.whole(t, size) }) // F14
+			t.Run("exactly_the_range", func(t *testing.T) { s.ranges(t, size) })               // F14
 			t.Run("ranges_outside_are_refused", func(t *testing.T) { s.outside(t, size) })
-			t.Run("F19_reads_every_byte", func(t *testing.T) { s.reads(t, size) })
+			t.Run("reads_every_byte", func(t *testing.T) { s.reads(t, size) }) // F19
 		})
 	}
 }
@@ -118,7 +118,7 @@ func (s suite) discovery(t *testing.T) {
 	require.Equal(t, identity, again.Identity)
 	require.Equal(t, before, Sum(t, dev.Backdoor))
 
-	// While a step holds the device, others may still look at it.
+	// While a step holds the device, others may still discover it.
 	handle := s.open(t, dev, identity, true)
 	again, err = s.Driver.Discover(t.Context(), dev.Target, identity)
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func (s suite) otherIdentity(t *testing.T) {
 		require.Nil(t, handle)
 	})
 	require.Equal(t, before, Sum(t, dev.Backdoor))
-	s.open(t, dev, identity, true) // and no refusal left the device held
+	s.open(t, dev, identity, true) // no refusal keeps the device open
 }
 
 func (s suite) oneHolder(t *testing.T) {
@@ -166,7 +166,7 @@ func (s suite) oneHolder(t *testing.T) {
 			require.Equal(t, device.Transient, RequireFault(t, err, device.CodeTargetBusy).Class)
 			require.Nil(t, other)
 		}
-		require.NoError(t, handle.Check(t.Context()), "who was refused has changed nothing")
+		require.NoError(t, handle.Check(t.Context()), "the refused call changed nothing")
 		require.NoError(t, handle.Close())
 	}
 	require.Equal(t, before, Sum(t, dev.Backdoor))
@@ -192,7 +192,7 @@ func (s suite) cancel(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, handle.ZeroAt(ended, 0, size), context.Canceled)
-	require.Equal(t, before, Sum(t, dev.Backdoor), "a context that has ended lets nothing through")
+	require.Equal(t, before, Sum(t, dev.Backdoor), "nothing is written once the context has ended")
 
 	stopped := false
 	for asks := int64(1); asks < 64 && !stopped; asks++ {
@@ -207,15 +207,15 @@ func (s suite) cancel(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotZero(t, stamped, "it went on although its context had ended")
+		require.NotZero(t, stamped, "it wrote on after its context had ended")
 		require.Zero(t, zero%(hardware.Align/Block), "it stops between two writes")
-		// What is zero is the beginning: a journal may go on from there.
+		// The zero blocks are the first ones: a journal may go on from there.
 		_, begun, _, countErr := Count(dev.Backdoor, int64(zero)*Block, nonce)
 		require.NoError(t, countErr)
 		require.Equal(t, zero, begun)
 		stopped = true
 	}
-	require.True(t, stopped, "it never looked at its context between two writes")
+	require.True(t, stopped, "it never checks its context between two writes")
 
 	require.NoError(t, handle.ZeroAt(t.Context(), 0, size), "the next attempt goes on")
 	require.NoError(t, handle.Flush(t.Context()))

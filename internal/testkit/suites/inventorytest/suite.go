@@ -57,24 +57,24 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		name string
 		run  func(*testing.T, Fixture)
 	}{
-		{"S2.40_BurnedFromCreation", burnedFromCreation},
+		{"ReservedFromCreation", burnedFromCreation}, // S2.40
 		{"CreateIsIdempotent", createIsIdempotent},
 		{"NameClash", nameClash},
 		{"NoProvider", noProvider},
-		{"F5_EveryPutRaisesTheGenerationByOne", putRaisesGeneration},
-		{"F5_ConflictWritesNothing", conflictWritesNothing},
-		{"F4_AllocationRaisesTheGeneration", allocationRaisesGeneration},
+		{"EveryPutRaisesTheGenerationByOne", putRaisesGeneration},     // F5
+		{"ConflictWritesNothing", conflictWritesNothing},              // F5
+		{"AllocationRaisesTheGeneration", allocationRaisesGeneration}, // F4
 		{"DeallocationDoesNotRaiseTheGeneration", deallocationKeepsGeneration},
-		{"S0.1_TakenProviderIsNotAllocated", reservedIsNotAllocated},
-		{"F4_BurnWhileAllocated", burnWhileAllocated},
+		{"ReservedProviderIsNotAllocated", reservedIsNotAllocated}, // S0.1
+		{"ReserveWhileAllocated", burnWhileAllocated},              // F4
 		{"PutBeyondTotal", putBeyondTotal},
 		{"DeleteAndDeleteAgain", deleteProvider},
 		{"DeleteInUse", deleteInUse},
 		{"EightWritersLoseNoUpdate", concurrentWriters},
-		{"LookUnderWritersIsOneMoments", readUnderWriters},
-		{"S0.27_OneOfEightBurnsWins", concurrentReservations},
+		{"ReadUnderWritersIsConsistent", readUnderWriters},
+		{"OneOfEightReservationsWins", concurrentReservations}, // S0.27
 		{"EndedContext", endedContext},
-		{"F4F5_OneTenancyByTheRules", oneTenancy},
+		{"OneBindingByTheRules", oneTenancy}, // F4, F5
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newFixture(t)) })
 	}
