@@ -14,7 +14,7 @@ var lifecycleMutations = []mutation{
 		file: "workflows/clean.go",
 		old:  `contract.ActivityEnsureReserved`,
 		new:  `contract.ActivityReadReservation`,
-		pkg: "./workflows", run: "cites F4",
+		pkg:  "./workflows", run: "cites F4",
 	},
 	{
 		rule: "F5", name: "reserved is lowered only with the recorded generation",
