@@ -15,15 +15,15 @@ import (
 	"burnish/workflows/contract"
 )
 
-// What is away for a while and comes back. The file's name puts the longest tests
-// first: the others run beside them.
+// A server, a network or a worker is away for a while and comes back. The file's name puts
+// the longest tests first: the others run beside them.
 
 // pastHeartbeat is longer than the time-out of heartbeats, after which the server
 // gives a step to another attempt.
 const pastHeartbeat = 34 * time.Second
 
-// The server is away for longer than the heartbeat time-out: its first act is to
-// give the step to another attempt, while the first still runs.
+// The server is down for longer than the heartbeat time-out. When it is back it gives the
+// step to another attempt at once, while the first attempt still runs.
 //
 // F3
 func TestKillServerPastTheHeartbeat(t *testing.T) {
@@ -41,7 +41,7 @@ func TestKillServerPastTheHeartbeat(t *testing.T) {
 }
 
 // S2.94–99: kill -9 of the server in mid-wipe, for longer than heartbeats are
-// throttled; the step goes on meanwhile or takes up again.
+// throttled; the step goes on meanwhile or is resumed.
 //
 // F2
 func TestKillServer(t *testing.T) {
@@ -58,9 +58,9 @@ func TestKillServer(t *testing.T) {
 	require.Len(t, v.Cleans, 1)
 }
 
-// A cut between host and server for longer than the heartbeat time-out; the control
-// worker is not cut off. The wipe stops, since nobody can be told, and goes on by
-// itself.
+// The network between host and server is cut for longer than the heartbeat time-out; the
+// control worker keeps its connection. The wipe stops, since the host cannot report it, and
+// goes on by itself afterwards.
 //
 // F3
 func TestPartition(t *testing.T) {
@@ -80,7 +80,7 @@ func TestPartition(t *testing.T) {
 		return p.Reserved == 1, fmt.Sprint(p)
 	})
 	e, _ := s.Journal(t, "d1")
-	require.Less(t, e.Offset, d.Size, "a step that nobody can call off went on to its end")
+	require.Less(t, e.Offset, d.Size, "a step that could not be cancelled went on to its end")
 	proxy.Heal()
 	v := s.AwaitReturned(t, d, 120*time.Second)
 	require.Len(t, v.Cleans, 1)
@@ -88,8 +88,7 @@ func TestPartition(t *testing.T) {
 	require.True(t, w.Alive())
 }
 
-// elsewhere is a second host with a state directory of its own that reaches the same
-// files.
+// secondHost is a host with a state directory of its own that has access to the same files.
 func secondHost(t *testing.T, s *Site) *Worker {
 	t.Helper()
 	w := s.Worker(t, "host")
@@ -124,10 +123,10 @@ func TestFrozenInMidWipe(t *testing.T) {
 	enroll := append(s.EnrollArgs(again, "--provide"), "--host", other.Host)
 	s.Refused(t, device.CodeTargetBusy, enroll...)
 	_, now, _ := d.Count(t, 1)
-	require.Equal(t, zero, now, "somebody wrote beside the stopped worker")
+	require.Equal(t, zero, now, "another worker wrote while the first was stopped")
 
 	w.Thaw(t)
-	Await(t, 30*time.Second, "the woken worker to let go of the device", func() (bool, string) {
+	Await(t, 30*time.Second, "the resumed worker to release the device", func() (bool, string) {
 		r := s.Burnish(t, enroll...)
 		return r.Code == 0, r.String()
 	})
@@ -151,7 +150,7 @@ func TestFrozenBeforeTheWipe(t *testing.T) {
 	w := s.Worker(t, "host", "BURNISH_MAX_CLEANS_PER_HOST=1")
 	w.Address = proxy.Address
 	w.Start(t)
-	// It has the host's one slot, and not for long any more.
+	// It has the host's only slot, for a few seconds.
 	slow := s.Fake(t, "slow", 64*MiB, "delay=8s")
 	slow.Stamp(t, 1)
 	s.Enroll(t, slow, "--provide")

@@ -15,8 +15,8 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// dirtied is a device full of the bytes of an earlier life whose clean begins. A file
-// is twice as large as a fake device: it must not be wiped before the test strikes.
+// enrollDirty enrolls a device full of a tenant's bytes, so that its clean begins. A file
+// is twice as large as a fake device: its wipe must not end before the test interrupts it.
 func enrollDirty(t *testing.T, s *Site, kind string, size int64, delay time.Duration) Device {
 	t.Helper()
 	if kind == "block" {
@@ -27,9 +27,9 @@ func enrollDirty(t *testing.T, s *Site, kind string, size int64, delay time.Dura
 	return d
 }
 
-// wipedTwice checks the bytes at the moment of a kill against the journal: everything
-// before its offset is wiped, at most a chunk behind it, and the rest untouched. It
-// gives the bytes that the next attempt wipes again.
+// reprocessedBytes compares the bytes at the moment of a kill with the journal: everything
+// before its offset is wiped, at most one chunk after it, and the rest is untouched. It
+// returns how many bytes the next attempt wipes again.
 func reprocessedBytes(t *testing.T, d Device, e host.Entry, nonce uint64) int64 {
 	t.Helper()
 	stamped, zero, other := d.Count(t, nonce)
@@ -138,11 +138,11 @@ func TestKillServerAndWorker(t *testing.T) {
 	}
 }
 
-// seeds bounds the moments at which TestKillAtAnyMoment strikes.
+// seeds is how many sequences of kills TestKillAtAnyMoment tries.
 const seeds = 6
 
-// Whatever is killed at whatever moment of a turnover, the device comes back clean,
-// and is offered to nobody before.
+// Whatever is killed at whatever moment of a turnover, the device comes back clean, and is
+// not allocatable before.
 //
 // F2
 func TestKillAtAnyMoment(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// What is refused at enrolment leaves nothing behind: no device, no provider, and
-// every byte where it was.
+// A refused enrollment leaves nothing behind: no device, no provider, and every byte as it
+// was.
 //
 // F13
 func TestEnrollRefusals(t *testing.T) {
@@ -59,7 +59,7 @@ func TestEnrollRefusals(t *testing.T) {
 	})
 	t.Run("a host without a worker", func(t *testing.T) {
 		t.Parallel()
-		s.Refused(t, device.CodeHostUnreachable, "enroll", "other3", "--host", "nobody", "--driver", "fake", "--timeout", "60s")
+		s.Refused(t, device.CodeHostUnreachable, "enroll", "other3", "--host", "missing-host", "--driver", "fake", "--timeout", "60s")
 		s.Refused(t, device.CodeNotFound, "show", "other3")
 	})
 	t.Run("with other settings than before", func(t *testing.T) {
@@ -97,14 +97,14 @@ func TestReplacedFile(t *testing.T) {
 	d.RequireStamps(t, 9)
 	s.RequireReserved(t, "d1", 1)
 
-	// The enrolled one in its place again.
+	// The enrolled file is back.
 	require.NoError(t, os.Rename(d.Path+".enrolled", d.Path))
 	s.Must(t, "clean", "d1", "--wait", "--timeout", "30s")
 	s.AwaitReturned(t, d, time.Second)
 }
 
-// A device is not lost because its workflow was terminated and an enrolment was then
-// refused: the host still remembers it, and brings it back at its next start.
+// A device is not lost because its workflow was terminated and an enrollment was then
+// refused: the host still knows it, and brings it back at its next start.
 //
 // F10
 func TestRefusedEnrolmentForgetsNothing(t *testing.T) {
@@ -125,7 +125,7 @@ func TestRefusedEnrolmentForgetsNothing(t *testing.T) {
 	s.AwaitReturned(t, d, 20*time.Second)
 }
 
-// What the operator takes out of host.yaml is out at the next step, without a
+// A path that the operator removes from host.yaml is refused at the next step, without a
 // restart.
 //
 // F13

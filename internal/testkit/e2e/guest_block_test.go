@@ -11,9 +11,8 @@ import (
 	"burnish/internal/testkit/guest"
 )
 
-// SAFETY F2, F11: what a tenant left on one drive, a partition table, gives the next
-// drive's disk another number at the next boot. It is the enrolled one all the same, by
-// its serial.
+// A partition table that a tenant left on one drive gives the next drive's disk another
+// number at the next boot. By its serial it is still the enrolled one (F2, F11).
 //
 // F11
 func TestGuestRenumbersDisks(t *testing.T) {
@@ -44,8 +43,8 @@ func TestGuestRenumbersDisks(t *testing.T) {
 	g.awaitReturned(t, d)
 }
 
-// SAFETY F17: blocks that keep metadata beside them, which no write of ours reaches. The
-// driver block refuses such a disk, or nothing of the metadata is left.
+// Blocks with metadata, which no write of the driver block reaches. The driver refuses such
+// a disk, or nothing of the metadata is left (F17).
 //
 // F17
 func TestGuestMetadata(t *testing.T) {

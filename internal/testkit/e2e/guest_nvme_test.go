@@ -67,8 +67,8 @@ func testNVMeLayouts(t *testing.T) {
 		g.enroll(t, g.drive(t, serial), "--provide")
 	}
 
-	// A drive without a namespace has nothing to address, and what device_spec does not
-	// name is nobody's.
+	// A drive without a namespace has nothing to address; a device that device_spec does not
+	// match is refused.
 	empty, flags := withNVMe.device(t, g, "EMPTY")
 	empty.Driver = withNVMe.name
 	g.Refused(t, "namespace_layout_mismatch", g.EnrollArgs(empty, flags...)...)
@@ -77,7 +77,7 @@ func testNVMeLayouts(t *testing.T) {
 	r := g.Burnish(t, g.EnrollArgs(network, "--address", "0000:00:11.0")...)
 	require.Equal(t, 1, r.Code, r)
 
-	// Those in order come back, by the operation that their capabilities give.
+	// Drives without a peculiarity come back, by the operation that their capabilities give.
 	for _, serial := range inOrder {
 		d := g.drive(t, serial)
 		v := g.awaitReturned(t, d)
@@ -95,8 +95,7 @@ func testNVMeLayouts(t *testing.T) {
 		require.Equal(t, d.Size, zero.Bytes, serial)
 	}
 
-	// The others end in error and stay out of the inventory's offers; a second clean ends
-	// as the first.
+	// The others end in error and stay reserved; a second clean ends as the first.
 	failed := func(serial string) Device {
 		d := g.drive(t, serial)
 		v := g.awaitCleanEnd(t, d)
@@ -126,8 +125,8 @@ func testNVMeLayouts(t *testing.T) {
 	}
 }
 
-// SAFETY F11: a drive that the kernel finds again under another name and number is still
-// the enrolled one, by its place and serial.
+// A drive that the kernel finds again under another name and number is still the enrolled
+// one, by its slot and serial (F11).
 func testNVMeIsRenamed(t *testing.T) {
 	const size = 8 * MiB
 	dir := t.TempDir()

@@ -23,8 +23,8 @@ const (
 	cardSettings = "/etc/cardmemory/%s.json"
 )
 
-// withScript has the operator's program clean a card with memory. Its sum is that of
-// what the test built.
+// withScript has the operator's program clean a card with memory. sum is the SHA-256 of the
+// program that the test built.
 func withScript(t testing.TB, address string) (driver guestDriver, files []guest.File, sum string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cardmemory")
@@ -47,10 +47,10 @@ func withScript(t testing.TB, address string) (driver guestDriver, files []guest
 	}, sum
 }
 
-// S0.31, SAFETY F2, F13: a card whose memory only its own program can reach is cleaned by
-// that program, also where the power fails in the midst of it, and by nothing else than
-// what host.yaml names byte by byte. What is left is counted in the file that is the card's
-// memory, outside the guest. That file keeps its bytes without power: the worst case.
+// A card whose memory only its own program can reach is cleaned by that program, also after
+// a power failure in the middle of it, and only by the very program whose digest is in
+// host.yaml (S0.31, F2, F13). What is left is counted in the file that is the card's memory,
+// outside the guest. That file keeps its bytes without power, which is the worst case.
 //
 // S0.31
 func TestGuestMemoryOfACard(t *testing.T) {
@@ -72,7 +72,7 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	require.True(t, v.OneTimeUse)
 	g.requireCleaned(t, v, 1, sum)
 
-	// A reset alone takes the card off its bus and finds it again.
+	// A reset alone removes the card from its bus and finds it again.
 	g.Must(t, "manage", d.Name)
 	g.RequireReserved(t, d.Name, 1)
 	g.Must(t, "clean", d.Name, "--steps", "pci_reset", "--wait", "--timeout", guestWithin.String())
@@ -85,12 +85,12 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	g.Must(t, "provide", d.Name)
 	g.awaitReturned(t, d)
 
-	// The power fails in the midst of an erase. What slows the program down is gone with it.
+	// The power fails in the middle of an erase. The next boot restores the program's speed.
 	g.Bind(t, d.Name, "alice")
 	d.Stamp(t, 2)
 	g.shell(t, `echo '{"serial": "CARD1", "bytes_per_second": %d}' >%s`, MiB, fmt.Sprintf(cardSettings, address))
 	g.Unbind(t, d.Name, "alice")
-	Await(t, guestWithin, "an erase that is underway", func() (bool, string) {
+	Await(t, guestWithin, "an erase to be under way", func() (bool, string) {
 		left, zero, _ := d.Count(t, 2)
 		require.Positive(t, left, "the erase was too quick for this test")
 		return zero > 0, fmt.Sprint(left, " blocks left")
@@ -120,8 +120,8 @@ func TestGuestMemoryOfACard(t *testing.T) {
 	d.RequireStamps(t, 3)
 }
 
-// requireCleaned: the clean of this number, the last, was the program's, and its records
-// say which program that was.
+// requireCleaned asserts that the program did the clean of this number, the last one, and
+// that the clean's record identifies the program.
 func (g *guestSite) requireCleaned(t testing.TB, v contract.DeviceStatus, number int, sum string) {
 	t.Helper()
 	require.Len(t, v.Cleans, number)

@@ -31,8 +31,8 @@ const guestWithin = 3 * time.Minute
 // guestDriver is how one driver takes a guest's drives into service.
 type guestDriver struct {
 	name string
-	// inOrder: it names a disk by the kernel's name, which a boot that looks at all at once may
-	// give to another.
+	// inOrder: the driver names a disk by the kernel's name, and a boot that probes all drives
+	// at once may give that name to another disk.
 	inOrder bool
 	// env is added to the worker's; rules is host.yaml.
 	env   map[string]string
@@ -230,7 +230,7 @@ func (g *guestSite) awaitMidWipe(t testing.TB, d Device, past int64) host.Entry 
 
 // SAFETY F2, F9, S2.70: the host loses its power in mid-wipe. When it is back, the wipe
 // goes on by itself behind what the disk kept of it; nothing is left, and what is beside
-// it is untouched. Then a tenancy, whose bytes go through the guest's own drivers.
+// it is untouched. Then a binding, whose bytes go through the guest's own drivers.
 //
 // F2
 func TestGuestLosesPower(t *testing.T) {
@@ -263,7 +263,7 @@ func testLosesPower(t *testing.T, driver guestDriver) {
 		return zero > 0, fmt.Sprint(left, " blocks left")
 	})
 	require.NoError(t, g.Remove(t.Context(), g.Address("PULLED")))
-	// The kernel may let it finish what it was told, but nobody can say so.
+	// The kernel may let the drive finish its command, but there is no proof of that.
 	require.Equal(t, device.Error, g.awaitCleanEnd(t, gone).DeviceState)
 	require.NoError(t, g.Rescan(t.Context()))
 	g.RequireReserved(t, gone.Name, 1)

@@ -16,8 +16,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Control and host are processes of their own; the host is down when the clean
-// begins. The operator is told, and the clean goes on by itself when it is back.
+// Control and host are separate processes; the host is down when the clean begins. The
+// device needs an operator, and the clean goes on by itself when the host is back.
 //
 // F8
 func TestHostUnreachable(t *testing.T) {
@@ -54,7 +54,7 @@ func TestHostUnreachable(t *testing.T) {
 	}
 }
 
-// A host that falls silent in mid-wipe: its wipe goes on where it was.
+// The host goes down in mid-wipe; afterwards the wipe goes on at its resume point.
 //
 // F8
 func TestHostUnreachableInMidWipe(t *testing.T) {
@@ -81,8 +81,7 @@ func TestHostUnreachableInMidWipe(t *testing.T) {
 	require.Len(t, v.Cleans, 1)
 }
 
-// SAFETY F1: a second worker of the same host refuses to start, and says who is the
-// first.
+// A second worker of the same host refuses to start, and names the first.
 //
 // F1
 func TestSecondWorkerRefuses(t *testing.T) {
@@ -102,7 +101,7 @@ func TestSecondWorkerRefuses(t *testing.T) {
 		}
 	}
 	require.True(t, first.Alive())
-	// Once the first is gone, also by force, its place is free.
+	// Once the first has ended, also by force, another may start.
 	first.Kill(t)
 	s.Run(t, "host")
 }
@@ -173,7 +172,7 @@ func TestTwoBindsAtOnce(t *testing.T) {
 	t.Logf("of %d rounds %v", rounds, wins)
 }
 
-// Two cleans at once on a host, the others wait in their order and say so.
+// Two cleans run at once on a host; the others wait in their order and report it.
 //
 // S2.65, S2.66
 func TestMaxCleansPerHost(t *testing.T) {
@@ -193,8 +192,8 @@ func TestMaxCleansPerHost(t *testing.T) {
 	Await(t, 60*time.Second, "all to be returned", func() (bool, string) {
 		wiped, back := 0, 0
 		for _, d := range all {
-			// Between two looks at one device another may have begun: only bytes that
-			// change say that a wipe runs.
+			// Only bytes that change prove that a wipe runs: between two polls of one device
+			// another may have begun.
 			if _, zero, _ := d.Count(t, 1); zero > 0 && zero < d.Blocks() {
 				wiped++
 			}

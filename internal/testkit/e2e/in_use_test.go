@@ -14,8 +14,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// SAFETY F12, F14: what somebody uses is not written to. The device is in error, with
-// its operator called, until that use has ended and the operator cleans it.
+// Burnish does not write to a device that is in use on its host (F12, F14). The device is
+// in state error and needs an operator until that use has ended and the operator cleans it.
 //
 // F12
 func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {

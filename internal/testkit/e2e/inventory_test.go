@@ -48,8 +48,8 @@ func fill(t *testing.T, dir string) (empty func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-// The inventory fails while a device is being returned: the device waits, burned,
-// and is returned when the inventory is back (F5).
+// The inventory fails while a device is being returned: the device stays reserved, and is
+// returned when the inventory is back (F5).
 //
 // F5
 func TestInventoryFailsAtTheReturn(t *testing.T) {
@@ -90,7 +90,7 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 				return e.Step == "verify" && e.Done, fmt.Sprintf("%+v", e)
 			})
 			d.RequireZero(t)
-			RequireThroughout(t, 3*time.Second, "nobody is offered the device", func() (bool, string) {
+			RequireThroughout(t, 3*time.Second, "the device is not allocatable", func() (bool, string) {
 				v := s.Show(t, "d1")
 				return v.DeviceState == device.Cleaning, fmt.Sprintf("%+v", v)
 			})
@@ -102,8 +102,8 @@ func TestInventoryFailsAtTheReturn(t *testing.T) {
 	}
 }
 
-// The host's state directory runs full in mid-wipe: the step is tried again, and goes
-// on when there is room.
+// The host's state directory is full in mid-wipe: the step is tried again, and goes on
+// when there is space.
 //
 // F2
 func TestStateDirectoryFull(t *testing.T) {
@@ -144,8 +144,8 @@ func (s *Site) awaitFailure(t *testing.T, name, step, text string) {
 	})
 }
 
-// allocate gives the device to a consumer as a scheduler would that had read it
-// before Burnish burned it: reserved is as before when it is done.
+// allocate gives the device to a consumer, as a scheduler does that had read the provider
+// before Burnish reserved it: reserved is as before afterwards.
 func allocate(t *testing.T, store *file.Store, name, consumer string) {
 	t.Helper()
 	uuid := contract.DeviceUUID(name)
@@ -164,9 +164,9 @@ func allocate(t *testing.T, store *file.Store, name, consumer string) {
 	}
 }
 
-// SAFETY F4, F6: a use that the inventory shows makes the device allocated, whatever
-// it was before, and nothing destructive begins. The look is the device's own: a hint
-// asks for it, or the clean does.
+// A consumer that the inventory shows makes the device allocated, whatever its state was,
+// and nothing destructive begins (F4, F6). The device reads the inventory itself: because of
+// a hint, or at the start of a clean.
 //
 // F4
 func TestUsed(t *testing.T) {
@@ -174,29 +174,29 @@ func TestUsed(t *testing.T) {
 	used := map[string]struct {
 		env []string
 		set []string
-		// reach brings the device, of which a first clean was begun, to where the
-		// use comes up; the consumer has stamped it with 5 afterwards.
+		// reach brings the device to the state in which the consumer gets it and stamps it
+		// with 5; its first clean has begun before.
 		reach func(t *testing.T, s *Site, d Device)
-		look  func(t *testing.T, s *Site)
+		read  func(t *testing.T, s *Site) // makes the device read the inventory
 	}{
-		"available, hint": {reach: reachAvailable, look: signalObserved},
-		"available, bind": {reach: reachAvailable, look: func(t *testing.T, s *Site) {
+		"available, hint": {reach: reachAvailable, read: signalObserved},
+		"available, bind": {reach: reachAvailable, read: func(t *testing.T, s *Site) {
 			s.Refused(t, device.CodeInUse, "bind", "d1", "--instance", Instance("bob"))
 		}},
-		"pending cleaning, hint": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, look: signalObserved},
-		"pending cleaning, clean": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, look: func(t *testing.T, s *Site) {
+		"pending cleaning, hint": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, read: signalObserved},
+		"pending cleaning, clean": {env: []string{"BURNISH_AUTOMATED_CLEAN=false"}, reach: reachHeld, read: func(t *testing.T, s *Site) {
 			s.Must(t, "clean", "d1")
 		}},
-		"error, hint":  {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, look: signalObserved},
-		"error, clean": {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, look: func(t *testing.T, s *Site) { s.Must(t, "clean", "d1") }},
+		"error, hint":  {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, read: signalObserved},
+		"error, clean": {set: []string{"fault=fail:zero@0%x9"}, reach: reachError, read: func(t *testing.T, s *Site) { s.Must(t, "clean", "d1") }},
 		"manageable, hint": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
 			reachError(t, s, d)
 			s.Must(t, "manage", "d1")
-		}, look: signalObserved},
+		}, read: signalObserved},
 		"manageable, provide": {set: []string{"fault=fail:zero@0%x9"}, reach: func(t *testing.T, s *Site, d Device) {
 			reachError(t, s, d)
 			s.Must(t, "manage", "d1")
-		}, look: func(t *testing.T, s *Site) { s.Must(t, "provide", "d1") }},
+		}, read: func(t *testing.T, s *Site) { s.Must(t, "provide", "d1") }},
 	}
 	for what, tt := range used {
 		t.Run(what, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestUsed(t *testing.T) {
 			tt.reach(t, s, d)
 			allocate(t, s.Store(t), "d1", Instance("nova"))
 			d.Stamp(t, 5)
-			tt.look(t, s)
+			tt.read(t, s)
 			s.AwaitDevice(t, "d1", 20*time.Second, "to be the consumer's", func(v contract.DeviceStatus) bool {
 				stamped, zero, other := d.Count(t, 5)
 				require.Equal(t, d.Blocks(), stamped, "%d zero and %d other blocks while it is %s", zero, other, v.DeviceState)
@@ -252,8 +252,8 @@ func reachError(t *testing.T, s *Site, _ Device) {
 	s.AwaitState(t, "d1", 20*time.Second, device.Error)
 }
 
-// F4 in the middle of a clean: a hint stops it, and it is waited for; without one the
-// return finds out, and returns nothing (F5).
+// A consumer appears in the middle of a clean: a hint stops the clean, and the workflow
+// waits for its end; without a hint the device's return notices the consumer (F4, F5).
 //
 // F4
 func TestUsedWhileCleaning(t *testing.T) {
@@ -265,7 +265,7 @@ func TestUsedWhileCleaning(t *testing.T) {
 			s.Run(t, "all")
 			delay := 3 * time.Second
 			if hinted {
-				delay = 15 * time.Second // a running step hears of it with its next heartbeat
+				delay = 15 * time.Second // a running step is cancelled at its next heartbeat
 			}
 			d := enrollDirty(t, s, "fake", 32*MiB, delay)
 			s.AwaitMidWipe(t, d, 0, 20*time.Second)

@@ -58,7 +58,7 @@ func TestHistoryBudget(t *testing.T) {
 	t.Logf("%d events after continue-as-new: %v", len(idle), CountEvents(idle))
 	require.LessOrEqual(t, len(idle), 15)
 	require.Less(t, len(s.History(t, "d1", run)), 300, "the run before")
-	// What the run before had told is told still.
+	// What the run before had published is still published.
 	require.Contains(t, s.Must(t, "list", "--state", "available", "--type", "FAKE"), "d1")
 }
 
@@ -141,7 +141,7 @@ func TestUpdateSentAgain(t *testing.T) {
 		require.Equal(t, now.Binding, v.Binding, what)
 	}
 	// By its ID, whatever it says; by its request, with another ID; and the end of an
-	// earlier tenancy, of the former tenant and of the present one.
+	// earlier binding, of the former tenant and of the present one.
 	_, err = bind("bind-1", alice, "request-1")
 	byID, ok := contract.RefusalOf(err)
 	require.True(t, ok, "%v", err)
@@ -163,12 +163,12 @@ func TestUpdateSentAgain(t *testing.T) {
 	over, err = unbind("unbind-2", bob)
 	require.NoError(t, err)
 	require.True(t, over.Already)
-	check("unbind of the present tenant's earlier tenancy, with its ID")
+	check("unbind of the present tenant's earlier binding, with its ID")
 	same, err := bind("bind-now-other-id", bob, "request-now")
 	require.NoError(t, err)
 	require.Equal(t, now.Binding, same.Binding)
 	require.True(t, same.Already)
-	check("bind of the present tenancy")
+	check("bind of the present binding")
 
 	_, err = unbind("unbind-now", bob)
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ const (
 
 // Signals that arrive while the workflow continues as new are all heard. Each burst
 // holds one signal that must move the device, at a place that chance picks; the
-// others are hints about a past tenancy, which change nothing but the history's
+// others are hints about a past binding, which change nothing but the history's
 // length.
 func TestSignalsInABurst(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// broker starts a RabbitMQ and Nova's Notifier, for one test.
+// startBroker starts a RabbitMQ and Nova's Notifier, for one test.
 func startBroker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
 	t.Helper()
 	if why := messagebus.Missing(); why != "" {
@@ -30,7 +30,7 @@ func startBroker(t *testing.T) (*messagebus.Broker, *messagebus.Producer) {
 	return b, p
 }
 
-// listening starts a worker that hears nothing but notifications: it does not sweep.
+// runListener starts a worker that depends on notifications: it does not sweep.
 func (c *Cloud) runListener(t *testing.T, b *messagebus.Broker, p *messagebus.Producer) *Worker {
 	t.Helper()
 	w := c.Run(t, "all", c.Env("BURNISH_SWEEP_INTERVAL=0", "BURNISH_AMQP_URL="+b.TransportURL())...)
@@ -38,12 +38,12 @@ func (c *Cloud) runListener(t *testing.T, b *messagebus.Broker, p *messagebus.Pr
 	return w
 }
 
-// hears waits until the worker is connected to the broker for the nth time. It waits for
-// Nova to declare the exchange, which a service does when it has something to say.
+// awaitListening waits until the worker is connected to the broker for the nth time. The
+// worker needs the exchange, which Nova declares with its first notification.
 func (c *Cloud) awaitListening(t *testing.T, w *Worker, p *messagebus.Producer, nth int) {
 	t.Helper()
-	// Its library may complain of a broker that was away.
-	Await(t, time.Minute, "Nova to say something", func() (bool, string) {
+	// Nova's library may report a broker that was down.
+	Await(t, time.Minute, "Nova to send a notification", func() (bool, string) {
 		err := p.Send(messagebus.Instance("instance.update", uuid.NewString(), c.NovaHost))
 		return err == nil, fmt.Sprint(err)
 	})
@@ -53,7 +53,7 @@ func (c *Cloud) awaitListening(t *testing.T, w *Worker, p *messagebus.Producer, 
 	})
 }
 
-// tenant gives the device to an instance, and waits until Burnish knows.
+// giveToTenant gives the device to an instance, and waits until Burnish knows.
 func (c *Cloud) giveToTenant(t *testing.T, p *messagebus.Producer, d Device, provider string, nonce uint64) (instance string) {
 	t.Helper()
 	instance = c.Spawn(t, provider)
@@ -64,9 +64,9 @@ func (c *Cloud) giveToTenant(t *testing.T, p *messagebus.Producer, d Device, pro
 	return instance
 }
 
-// What Nova tells is enough, without any sweep: an instance is deleted and its device is
-// cleaned; also after the broker was killed and its bindings are gone. A rebuild cleans
-// nothing (S0.18). A notification that comes late, twice, or of a tenancy that is over,
+// Nova's notifications are enough, without any sweep: an instance is deleted and its device
+// is cleaned, also after the broker was killed and its bindings are gone. A rebuild cleans
+// nothing (S0.18). A notification that comes late, twice, or about a binding that has ended
 // changes nothing (F6).
 //
 // S0.29, S0.18
@@ -87,18 +87,18 @@ func TestNotificationsAreEnough(t *testing.T) {
 	deleted.Timestamp = time.Now().UTC().Format("2006-01-02 15:04:05.000000")
 	require.NoError(t, p.Send(deleted, deleted))
 	v := c.AwaitState(t, d.Name, time.Minute, device.Available)
-	require.Len(t, v.Cleans, 2, "the one of the enrolment, and one of this tenancy")
+	require.Len(t, v.Cleans, 2, "the one of the enrolment, and one of this binding")
 	d.RequireZero(t)
 
 	require.NoError(t, b.Kill())
 	require.NoError(t, b.Restart())
 	c.awaitListening(t, w, p, 2)
 	second := c.giveToTenant(t, p, d, provider, 2)
-	// The old tenancy's end comes once more.
+	// The end of the old binding is notified once more.
 	require.NoError(t, p.Send(deleted))
-	looks := c.State(t).PartialRuns
+	runs := c.State(t).PartialRuns
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), c.NovaHost)))
-	Await(t, time.Minute, "one more look", func() (bool, string) { return c.State(t).PartialRuns > looks, "" })
+	Await(t, time.Minute, "one more sweep of the host", func() (bool, string) { return c.State(t).PartialRuns > runs, "" })
 	v = c.Show(t, d.Name)
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Len(t, v.Cleans, 2)
@@ -111,8 +111,8 @@ func TestNotificationsAreEnough(t *testing.T) {
 	c.RequireStock(t, provider, 0)
 }
 
-// An instance moves from one device to another: what it leaves is cleaned, on confirm
-// the source (S0.21, S0.24), on revert the destination (S0.22), and what it has never.
+// An instance moves from one device to another: the device that it leaves is cleaned, on
+// confirm the source (S0.21, S0.24), on revert the destination (S0.22), and never the other.
 //
 // S0.21, S0.22
 func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
@@ -160,14 +160,14 @@ func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 	require.NoError(t, p.Send(messagebus.Instance("instance.resize_revert.end", instance, c.NovaHost)))
 	c.AwaitState(t, one.Name, time.Minute, device.Available)
 	one.RequireZero(t)
-	v := c.Show(t, two.Name) // whose consumer may be told as it was seen last, the migration
+	v := c.Show(t, two.Name) // its consumer may still be shown as the migration
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Len(t, v.Cleans, 1, "only that of the enrolment")
 	two.RequireStamps(t, 2)
 }
 
-// swap gives a burned device's allocation another consumer, as a Placement of 2025.2
-// does at once; this one has to be tricked into it (S0.25).
+// replaceConsumer gives a reserved device's allocation another consumer. Placement 2025.2
+// allows that at once; here reserved has to be lowered for a moment (S0.25).
 func (c *Cloud) replaceConsumer(t *testing.T, provider, from, to string) {
 	t.Helper()
 	has, err := c.Nova.Inventory(t.Context(), provider)
@@ -195,8 +195,8 @@ func (c *Cloud) replaceConsumer(t *testing.T, provider, from, to string) {
 	c.Nova.Burn(provider)
 }
 
-// An evacuated instance's old device stays burned until its host recovers and drops the
-// allocation, about which Nova tells nobody; then it is cleaned (S0.19).
+// An evacuated instance's old device stays reserved until its host recovers and deletes the
+// allocation, without a notification; then it is cleaned (S0.19).
 //
 // S0.19
 func TestEvacuatedSourceIsCleanedWhenItsHostDropsIt(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 // Nova's own functional scenario of one-time-use devices, step by step, with Burnish as
 // the operator's cleaning workflow: free, allocated and reserved, deleted, cleaned,
-// allocatable again. Nothing but the sweep tells Burnish (S0.30).
+// allocatable again. Burnish learns of it from sweeps alone (S0.30).
 //
 // S0.1, S0.28
 func TestNovaScenarioWithSweepsOnly(t *testing.T) {
@@ -31,7 +31,7 @@ func TestNovaScenarioWithSweepsOnly(t *testing.T) {
 	for tenant := uint64(1); tenant <= 2; tenant++ { // the second: it is allocatable again
 		instance := c.Spawn(t, provider)
 		c.RequireStock(t, provider, 1)
-		require.Error(t, c.Nova.Allocate(t.Context(), provider, uuid.NewString()), "nobody else gets it")
+		require.Error(t, c.Nova.Allocate(t.Context(), provider, uuid.NewString()), "no other instance gets it")
 		d.Stamp(t, tenant)
 		v := c.AwaitState(t, d.Name, time.Minute, device.Allocated)
 		require.Equal(t, instance, *v.InstanceUUID, "F6: the binding is the consumer that was seen")
@@ -45,7 +45,7 @@ func TestNovaScenarioWithSweepsOnly(t *testing.T) {
 	}
 }
 
-// A device that a fast tenant used and left between two looks is cleaned (D9, S0.9).
+// A device that a tenant used and left between two sweeps is cleaned (D9, S0.9).
 //
 // S0.9
 func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
@@ -58,7 +58,7 @@ func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 	d.Stamp(t, 1)
 	c.Destroy(t, instance)
 	c.RequireStock(t, provider, 1)
-	require.Equal(t, device.Available, c.Show(t, d.Name).DeviceState, "nobody looked")
+	require.Equal(t, device.Available, c.Show(t, d.Name).DeviceState, "there was no sweep")
 	c.ReconcileNow(t, contract.ReconcileRequest{})
 	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Available && len(v.Cleans) == 2
@@ -66,7 +66,7 @@ func TestUsedAndFreedBetweenTwoSweeps(t *testing.T) {
 	d.RequireZero(t)
 	c.RequireStock(t, provider, 0)
 	state := c.State(t)
-	require.Equal(t, 1, state.Last.Mismatch, "S2.52: it is told")
+	require.Equal(t, 1, state.Last.Mismatch, "the mismatch is reported (S2.52)")
 	require.Contains(t, state.Mismatches[0].What, "reserved=1 of 1, used=0")
 }
 
@@ -83,7 +83,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	used, pUsed := c.NovaDevice(t, "0000:02:00.0", 4*MiB)
 	left, pLeft := c.NovaDevice(t, "0000:03:00.0", 4*MiB)
 	tenant := uuid.NewString()
-	require.NoError(t, c.Nova.Allocate(t.Context(), pUsed, tenant)) // not burned: it was given out before
+	require.NoError(t, c.Nova.Allocate(t.Context(), pUsed, tenant)) // not reserved: it was allocated before one-time use was configured
 	used.Stamp(t, 7)
 	gone := c.Spawn(t, pLeft)
 	left.Stamp(t, 8)
@@ -92,7 +92,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	out := c.Must(t, "import", "--from", "placement", "--driver", "block", "--dry-run")
 	require.Equal(t, 3, strings.Count(out, "would be imported"), out)
 	for i, d := range []Device{free, used, left} {
-		// Files have no device_spec: each path is told beside the import.
+		// Files have no device_spec: each import names its path.
 		in := contract.EnrollInput{Import: true, Enrollment: contract.Enrollment{
 			Name: d.Name, Host: c.Host, Address: strings.SplitN(d.Name, "_", 2)[1], Driver: "block", Type: "DISK",
 			Settings: map[string]string{"path": d.Path}, Owner: device.OwnerNova, OneTimeUse: true,
@@ -123,8 +123,8 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	used.RequireZero(t)
 }
 
-// Providers of devices that nobody enrolled are never written (S0.17, S0.35), and what
-// another controller made is left alone (S2.36).
+// Burnish never writes to providers of devices that are not enrolled (S0.17, S0.35), nor to
+// those of another controller (S2.36).
 //
 // S0.35, S2.36
 func TestForeignProvidersAreLeftAlone(t *testing.T) {
@@ -147,8 +147,8 @@ func TestForeignProvidersAreLeftAlone(t *testing.T) {
 	c.RequireStock(t, stranger, 1)
 }
 
-// Nova made the provider anew, with another UUID and reserved=0, while the device is
-// dirty: it is burned again within one sweep, and stays the device that it is.
+// Nova re-created the provider, with another UUID and reserved=0, while the device is
+// dirty: it is reserved again within one sweep, and the device stays the same.
 //
 // S2.40
 func TestRecreatedProviderIsReservedAgain(t *testing.T) {
@@ -171,8 +171,8 @@ func TestRecreatedProviderIsReservedAgain(t *testing.T) {
 	c.RequireStock(t, third, 1)
 }
 
-// While no control worker ran an available device was used, and its provider made anew, free as
-// Burnish left it: the sweep tells that it is another one, and the device is cleaned.
+// While no control worker ran, an available device was used and its provider was re-created,
+// as free as before: the sweep notices that it is another provider, and the device is cleaned.
 //
 // D9
 func TestProviderRecreatedWhileControlIsDown(t *testing.T) {
@@ -181,7 +181,7 @@ func TestProviderRecreatedWhileControlIsDown(t *testing.T) {
 	d, provider := c.NovaDevice(t, "0000:0D:00.0", 4*MiB)
 	w := c.Worker(t, "control", c.Env("BURNISH_SWEEP_INTERVAL=300ms")...)
 	w.Start(t)
-	c.Run(t, "host", c.Env()...) // it stays: one that starts has its devices looked at
+	c.Run(t, "host", c.Env()...) // not restarted: a host's start makes its devices read the inventory
 	c.EnrollNovaDevice(t, d)
 	w.Kill(t)
 	instance := c.Spawn(t, provider)
@@ -197,8 +197,8 @@ func TestProviderRecreatedWhileControlIsDown(t *testing.T) {
 	c.AwaitReserved(t, again, 0)
 }
 
-// Burnish is killed right after the write that lowered the reservation, Nova gives the
-// device out, Burnish comes back, the operator cleans: not a byte is written (F4, F5).
+// Burnish is killed right after the write that lowered the reservation, Nova allocates the
+// device, Burnish starts again, the operator cleans: no byte is written (F4, F5).
 //
 // F5
 func TestKilledAfterTheLoweringWrite(t *testing.T) {
@@ -234,7 +234,7 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	next := c.Spawn(t, provider)
 	d.Stamp(t, 2)
 	w.Start(t)
-	c.Burnish(t, "clean", d.Name) // whatever it says
+	c.Burnish(t, "clean", d.Name) // whatever it answers
 	v := c.AwaitDevice(t, d.Name, time.Minute, "to be the new tenant's", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Allocated && v.InstanceUUID != nil && *v.InstanceUUID == next
 	})
@@ -245,7 +245,7 @@ func TestKilledAfterTheLoweringWrite(t *testing.T) {
 	d.RequireZero(t)
 }
 
-// Placement is killed in the middle of a burn and of a return, and away for 30 s (S0.6).
+// Placement is killed in the middle of a bind and of a return, and down for 30 s (S0.6).
 //
 // S0.6, S2.96
 func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
@@ -288,8 +288,9 @@ func TestPlacementIsDownInMidBurnAndMidReturn(t *testing.T) {
 	}
 }
 
-// away has Placement killed at the nth write to a provider, before or after it took
-// effect, and its answer lost. back waits for that, and brings Placement back after 30 s.
+// killPlacement has Placement killed at the nth write to a provider, before or after the
+// write took effect, and its answer lost. back waits until Placement is started again,
+// after 30 s.
 func (c *Cloud) killPlacement(t *testing.T, provider string, nth int, after bool) (back func()) {
 	t.Helper()
 	killed := make(chan struct{})
@@ -316,7 +317,7 @@ func (c *Cloud) killPlacement(t *testing.T, provider string, nth int, after bool
 		select {
 		case <-killed:
 		default:
-			t.Fatal("nobody wrote: Placement was never killed")
+			t.Fatal("there was no write: Placement was not killed")
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands between a worker and the server. While it is partitioned bytes stop
-// flowing and connections stay open, as when a cable is pulled: nobody is told.
+// Proxy stands between a worker and the server. During a partition no byte passes and
+// connections stay open, as when a cable is pulled: neither side notices.
 type Proxy struct {
 	Address string
 
@@ -82,8 +82,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// copy moves bytes while the way is open. An end of one side is told to the other
-// only then, too.
+// copy moves bytes, and the end of a connection, while there is no partition.
 func (p *Proxy) copy(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -107,7 +106,7 @@ func (p *Proxy) copy(to, from net.Conn) {
 	_ = to.Close()
 }
 
-// passable waits for the way to be open; false means that the proxy is closed.
+// passable waits for the end of a partition; false means that the proxy is closed.
 func (p *Proxy) passable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -137,7 +137,7 @@ func TestAutomatedCleanOff(t *testing.T) {
 	often.RequireZero(t)
 }
 
-// S3.2: whether a device is taken for dirty when it is enrolled.
+// S3.2: whether a device counts as dirty when it is enrolled.
 func TestCleanOnEnrollOff(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -155,13 +155,13 @@ func TestCleanOnEnrollOff(t *testing.T) {
 	s.Must(t, "provide", "unvouched", "--wait", "--timeout", "20s")
 	s.AwaitReturned(t, unvouched, time.Second)
 
-	// What an operator vouched for is cleaned after its first tenant all the same.
+	// A device that the operator asserted to be clean is still cleaned after its first tenant.
 	s.Bind(t, "vouched", "alice")
 	s.Unbind(t, "vouched", "alice")
 	s.AwaitReturned(t, vouched, 20*time.Second)
 }
 
-// With cleaning on enrolment on, the operator's word does not count.
+// With cleaning on enrollment on, the operator's assertion has no effect.
 func TestAssertedCleanIsIgnored(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -197,7 +197,8 @@ func TestNoErasePath(t *testing.T) {
 	s.RequireReserved(t, "often", 0)
 	often.RequireStamps(t, 2)
 
-	// One-time-use, given out once because the operator vouched for it: never again.
+	// A one-time-use device that the operator asserted to be clean is allocated once, and
+	// never again.
 	require.Zero(t, w.Stop(t, 40*time.Second))
 	w.Env = []string{"BURNISH_CLEAN_ON_ENROLL=false"}
 	w.Start(t)

@@ -49,7 +49,7 @@ func TestTerminate(t *testing.T) {
 	w.Kill(t)
 	w.Start(t)
 	s.AwaitTenant(t, allocated, "alice", 2, 20*time.Second)
-	// What its inventory offered is unknown all the same, and cleaned (D8).
+	// A device that was free in its inventory is unknown too, and cleaned (D8).
 	v := s.AwaitDevice(t, "available", 20*time.Second, "to be cleaned again", func(v contract.DeviceStatus) bool { return len(v.Cleans) > 0 })
 	require.Equal(t, "cleaned", v.Cleans[0].Outcome)
 	s.AwaitReturned(t, available, 20*time.Second)
@@ -61,8 +61,8 @@ func TestTerminate(t *testing.T) {
 	s.AwaitReturned(t, allocated, 20*time.Second)
 }
 
-// The fleet file is applied again after a device's workflow was terminated: who had
-// the device has it still, whatever the enrolment says.
+// The fleet file is applied again after a device's workflow was terminated: the tenant
+// keeps the device, whatever the enrollment says.
 //
 // F10
 func TestEnrollAfterTerminate(t *testing.T) {
@@ -92,7 +92,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Run(t, "all")
-	// The server tells a step of its end with the answer to a heartbeat, every 5 s.
+	// A step learns of its cancellation from the answer to a heartbeat, every 5 s.
 	d := s.Device(t, "fake", "d1", 128*MiB, 15*time.Second)
 	s.Enroll(t, d, "--provide")
 	cancel := func() {
@@ -116,12 +116,12 @@ func TestCancel(t *testing.T) {
 	s.AwaitReturned(t, d, time.Second)
 	s.Bind(t, "d1", "alice")
 	d.Stamp(t, 2)
-	// Each of these is heard, also the second: Temporal swallows a Cancel of a run
-	// that has one.
+	// The second Cancel counts too, although Temporal swallows a Cancel of a run that has
+	// one already.
 	for range 2 {
 		run := s.Execution(t, "d1").GetRunId()
 		cancel()
-		v = s.AwaitDevice(t, "d1", 10*time.Second, "to say that it heard the Cancel", func(v contract.DeviceStatus) bool { return v.LastRefusal != "" })
+		v = s.AwaitDevice(t, "d1", 10*time.Second, "to report the Cancel", func(v contract.DeviceStatus) bool { return v.LastRefusal != "" })
 		require.Contains(t, v.LastRefusal, "Cancel")
 		Await(t, 10*time.Second, "a new run", func() (bool, string) {
 			now := s.Execution(t, "d1").GetRunId()
@@ -142,7 +142,7 @@ func TestReset(t *testing.T) {
 	for point, update := range map[string]string{
 		"first task":        "",
 		"enrolment":         contract.UpdateEnroll,
-		"tenancy before":    contract.UpdateBind,
+		"binding before":    contract.UpdateBind,
 		"end of the former": contract.UpdateUnbind,
 	} {
 		for _, again := range []bool{true, false} {

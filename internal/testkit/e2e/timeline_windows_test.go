@@ -11,7 +11,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// at is a second of a made-up day.
+// at is a second of an example day.
 func at(seconds float64) time.Time {
 	return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -20,7 +20,7 @@ func wrote(seconds float64, reserved int, byNova bool) openstack.Change {
 	return openstack.Change{Exists: true, Stocked: true, Total: 1, Reserved: reserved, At: at(seconds), By: openstack.Exchange{ByScheduler: byNova}}
 }
 
-// The assertion of S0.9 itself: what is broken, and what is not.
+// What is a violation of S0.9, and what is not.
 //
 // S0.9
 func TestTimelineViolations(t *testing.T) {
@@ -33,33 +33,33 @@ func TestTimelineViolations(t *testing.T) {
 		timeline   timeline
 		violations int
 	}{
-		"burned by Nova, for longer than a sweep": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned}, statuses: []status{available}}, 1},
-		"the test ends before":                    {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned}, statuses: []status{available}, end: at(15.9)}, 0},
+		"reserved by Nova, for longer than a sweep": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned}, statuses: []status{available}}, 1},
+		"the test ends before":                      {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned}, statuses: []status{available}, end: at(15.9)}, 0},
 		"it is cleaned within a sweep": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
 			statuses: []status{available, {At: at(15), State: device.PendingCleaning}}}, 0},
 		"it is cleaned too late": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
 			statuses: []status{available, {At: at(22), State: device.PendingCleaning}}}, 1},
-		"two short stretches are not a long one": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned, wrote(14, 0, nova), wrote(15, 1, nova), wrote(19, 0, nova)},
+		"two short windows are not a long one": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned, wrote(14, 0, nova), wrote(15, 1, nova), wrote(19, 0, nova)},
 			statuses: []status{available}}, 0},
 		"back to available without being lowered": {timeline{sweepInterval: time.Hour, writes: []openstack.Change{free, wrote(10, 1, burnish)},
 			statuses: []status{available, {At: at(10.1), State: device.Cleaning}, {At: at(20), State: device.Available}}}, 1},
-		"held": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, wrote(10, 1, burnish)},
+		"in maintenance": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, wrote(10, 1, burnish)},
 			statuses: []status{available, {At: at(10.1), State: device.Available, Maintenance: true}}}, 0},
-		"the hold ends, and it is not lowered": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, wrote(10, 1, burnish)},
+		"the maintenance ends, and it is not lowered": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, wrote(10, 1, burnish)},
 			statuses: []status{available, {At: at(10.1), State: device.Available, Maintenance: true}, {At: at(20), State: device.Available}}}, 1},
-		"a bind: claimed until its burn is read back": {timeline{writes: []openstack.Change{free, wrote(10, 1, burnish)},
+		"a bind: claimed until its reservation is read back": {timeline{writes: []openstack.Change{free, wrote(10, 1, burnish)},
 			statuses: []status{available, {At: at(12), State: device.Allocated}}}, 0},
-		"a bind that never ends":          {timeline{sweepInterval: time.Hour, writes: []openstack.Change{free, wrote(10, 1, burnish)}, statuses: []status{available}}, 1},
-		"nobody sweeps, and nobody is to": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available}}, 0},
-		"the sweep that was asked for did not tell": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available},
+		"a bind that never ends":         {timeline{sweepInterval: time.Hour, writes: []openstack.Change{free, wrote(10, 1, burnish)}, statuses: []status{available}}, 1},
+		"no sweep, and none is expected": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available}}, 0},
+		"the sweep that was asked for had no effect": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available},
 			sweeps: []span{between(9, 10.5), between(30, 31)}}, 1},
 		"the sweep was asked for just now": {timeline{writes: []openstack.Change{free, burned}, statuses: []status{available},
 			sweeps: []span{between(9, 10.5), between(96, 97)}}, 0},
-		"all is away until it is cleaned": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
+		"an outage until it is cleaned": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
 			statuses: []status{available, {At: at(60), State: device.PendingCleaning}}, outages: []span{between(11, 58)}}, 0},
 		"an outage is over": {timeline{sweepInterval: time.Second, writes: []openstack.Change{free, burned},
 			statuses: []status{available, {At: at(70), State: device.PendingCleaning}}, outages: []span{between(2, 9), between(11, 30), between(31, 58)}}, 1},
-		"its provider is gone": {timeline{sweepInterval: time.Second, statuses: []status{available},
+		"its provider is deleted": {timeline{sweepInterval: time.Second, statuses: []status{available},
 			writes: []openstack.Change{free, burned, {At: at(11), By: openstack.Exchange{ByScheduler: true}}}}, 0},
 	} {
 		l := c.timeline
@@ -70,7 +70,7 @@ func TestTimelineViolations(t *testing.T) {
 	}
 }
 
-// A Burnish that does not sweep, although it should, is seen by the audit of any test.
+// The invariant check of any test notices that Burnish does not sweep although it should.
 //
 // S0.9
 func TestInvariantCheckSeesAMissingSweep(t *testing.T) {
@@ -82,16 +82,16 @@ func TestInvariantCheckSeesAMissingSweep(t *testing.T) {
 	c.EnrollNovaDevice(t, d)
 	c.Destroy(t, c.Spawn(t, provider))
 	require.Empty(t, c.checkInvariants(), "not yet")
-	var broken []string
-	poll(t, time.Minute, time.Second, "the audit to see it", func() (bool, string) {
-		broken = c.checkInvariants()
-		return len(broken) > 0, ""
+	var violations []string
+	poll(t, time.Minute, time.Second, "the check to notice it", func() (bool, string) {
+		violations = c.checkInvariants()
+		return len(violations) > 0, ""
 	})
-	require.Len(t, broken, 1)
-	require.Contains(t, broken[0], d.Name+" was available and burned")
-	require.Contains(t, broken[0], "a sweep comes every 100ms")
+	require.Len(t, violations, 1)
+	require.Contains(t, violations[0], d.Name+" was available and reserved")
+	require.Contains(t, violations[0], "a sweep comes every 100ms")
 
-	// It stays in the ledger when it is over.
+	// The window stays in the timeline after its end.
 	c.ReconcileNow(t, contract.ReconcileRequest{})
 	c.AwaitDevice(t, d.Name, time.Minute, "to be cleaned", func(v contract.DeviceStatus) bool {
 		return v.DeviceState == device.Available && len(v.Cleans) == 2
@@ -114,12 +114,12 @@ func TestOutagesAreExcused(t *testing.T) {
 	require.Equal(t, []span{{at(10), at(45)}}, unanswered([]openstack.Exchange{
 		asked(1, 1.1, provider, 200), asked(10, 10.1, provider, 0), asked(12, 12.1, other, 200), asked(34.9, 35, provider+"/usages", 409), asked(40, 40.1, provider, 200),
 	}), "until it is answered about the same provider")
-	require.Equal(t, []span{{at(10), at(81)}}, unanswered([]openstack.Exchange{asked(10, 11, provider, 503)}), "not for ever")
+	require.Equal(t, []span{{at(10), at(81)}}, unanswered([]openstack.Exchange{asked(10, 11, provider, 503)}), "with a bound")
 	require.Equal(t, []span{{at(10), at(12)}}, unanswered([]openstack.Exchange{asked(10, 12, provider, 200)}), "held")
 
 	require.Equal(t, []span{{at(10), at(40)}, {at(50), at(61)}},
 		mergeOutages([]span{{at(50), at(61)}, {at(12), at(25)}, {at(10), at(20)}}, []span{{at(1), at(2)}, {at(24), at(40)}, {at(70), at(80)}}), "a sweep that it struck")
-	require.Equal(t, []span{{at(10), at(80)}}, mergeOutages([]span{{at(10), at(20)}}, []span{{at(5), at(500)}}), "not for ever")
+	require.Equal(t, []span{{at(10), at(80)}}, mergeOutages([]span{{at(10), at(20)}}, []span{{at(5), at(500)}}), "with a bound")
 
 	running := span{From: at(5)}
 	require.Equal(t, []span{{at(10), at(25)}, {at(30), at(110)}}, downtimes([]span{{at(0), at(10)}, {at(15), at(30)}}, at(100)))
