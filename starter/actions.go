@@ -110,18 +110,17 @@ const onHold = "on hold"
 
 // action is what a command sends to each of its devices.
 type action struct {
-	verb   string // what would be done
-	done   string // what was done
-	update string
-	input  any
-	wait   bool
+	verb string // what would be done
+	done string // what was done
+	send func(context.Context, deviceClient, string) (contract.Result, error)
+	wait bool
 }
 
 func (a *app) provideCommand() *cobra.Command {
 	var in contract.ReasonInput
 	var wait bool
 	cmd := a.actCommand("provide", provideUsage, func() (action, error) {
-		return action{verb: "provide", done: "provided", update: contract.UpdateProvide, input: in, wait: wait}, nil
+		return action{verb: "provide", done: "provided", send: request(deviceClient.Provide, in), wait: wait}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&wait, "wait", false, "")
@@ -159,7 +158,7 @@ func (a *app) cleanCommand() *cobra.Command {
 		if wait {
 			past = "cleaned"
 		}
-		return action{verb: "clean", done: past, update: contract.UpdateClean, input: in, wait: wait}, nil
+		return action{verb: "clean", done: past, send: request(deviceClient.Clean, in), wait: wait}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().StringSliceVar(&in.Steps, "steps", nil, "")
@@ -171,7 +170,7 @@ func (a *app) cleanCommand() *cobra.Command {
 func (a *app) abortCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("abort", abortUsage, func() (action, error) {
-		return action{verb: "abort", done: "abort requested", update: contract.UpdateAbort, input: in}, nil
+		return action{verb: "abort", done: "abort requested", send: request(deviceClient.Abort, in)}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	return cmd
@@ -180,7 +179,7 @@ func (a *app) abortCommand() *cobra.Command {
 func (a *app) manageCommand() *cobra.Command {
 	var in contract.ReasonInput
 	cmd := a.actCommand("manage", manageUsage, func() (action, error) {
-		return action{verb: "manage", done: "taken out of the pool", update: contract.UpdateManage, input: in}, nil
+		return action{verb: "manage", done: "taken out of the pool", send: request(deviceClient.Manage, in)}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	return cmd
@@ -194,11 +193,11 @@ func (a *app) maintainCommand() *cobra.Command {
 		case in.Off && in.Reason != "":
 			return action{}, usagef("--reason and --off exclude each other")
 		case in.Off:
-			return action{verb: "release", done: "released from hold", update: contract.UpdateMaintain, input: in}, nil
+			return action{verb: "release", done: "released from hold", send: request(deviceClient.Maintain, in)}, nil
 		case in.Reason == "":
 			return action{}, usagef("--reason is missing: say why the device is put on hold, or use --off")
 		}
-		return action{verb: "hold", done: onHold, update: contract.UpdateMaintain, input: in}, nil
+		return action{verb: "hold", done: onHold, send: request(deviceClient.Maintain, in)}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&in.Off, "off", false, "")
@@ -211,7 +210,7 @@ func (a *app) retireCommand() *cobra.Command {
 		if in.Reason = strings.TrimSpace(in.Reason); in.Reason == "" {
 			return action{}, usagef("--reason is missing: a retired device stays permanently reserved")
 		}
-		return action{verb: "retire", done: "retired", update: contract.UpdateRetire, input: in}, nil
+		return action{verb: "retire", done: "retired", send: request(deviceClient.Retire, in)}, nil
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().BoolVar(&in.Lost, "lost", false, "")
@@ -224,17 +223,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		Long: forgetUsage,
 		Args: oneName("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := canonical(args[0])
-			if err != nil {
-				return err
-			}
-			return a.devices(cmd.Context(), func(l deviceClient) error {
-				result, err := a.send(cmd.Context(), l, name, action{update: contract.UpdateForget, input: contract.ReasonInput{}})
-				if err != nil {
-					return err
-				}
-				return a.emit(result, func() string { return name + ": forgotten\n" })
-			})
+			return a.actOnNamed(cmd, args[0], "forgotten", action{send: request(deviceClient.Forget, contract.ReasonInput{})})
 		},
 	}
 }
@@ -342,14 +331,20 @@ func (a *app) actMany(ctx, limited context.Context, l deviceClient, command stri
 	})
 }
 
-// send is one order to one device.
+// request gives the call of one of the client's methods with this input.
+func request[I any](method func(deviceClient, context.Context, string, I) (contract.Result, error), in I) func(context.Context, deviceClient, string) (contract.Result, error) {
+	return func(ctx context.Context, l deviceClient, name string) (contract.Result, error) {
+		return method(l, ctx, name, in)
+	}
+}
+
+// send sends one action to one device.
 func (a *app) send(ctx context.Context, l deviceClient, name string, o action) (contract.Result, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	var result contract.Result
-	if err := l.update(rctx, name, o.update, o.input, &result); err != nil {
+	result, err := o.send(rctx, l, name)
+	if err != nil {
 		return contract.Result{}, a.explain(ctx, l, name, err)
 	}
-	result.Device = normalize(result.Device)
 	return result, nil
 }

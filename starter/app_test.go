@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -65,8 +66,8 @@ func TestFailures(t *testing.T) {
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
 		},
-		"taken up, and it takes long": {
-			err:  func(ctx context.Context) error { return acceptedNotAnswered{silent(ctx)} },
+		"accepted, and it takes long": {
+			err:  func(ctx context.Context) error { return client.AcceptedError{Err: silent(ctx)} },
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"accepted; still running after 10ms", "see burnish show"},
 		},
@@ -258,7 +259,7 @@ func TestWait(t *testing.T) {
 				onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
 					return contract.Result{Device: in("d1", device.PendingCleaning)}, nil
 				},
-				onDescribe: func(string) (execution, error) { return running(in("d1", device.Cleaning)), nil },
+				onDescribe: func(string) (client.Execution, error) { return running(in("d1", device.Cleaning)), nil },
 				onQuery: func(context.Context, string) (contract.DeviceStatus, error) {
 					v := tt.seen[min(looks, len(tt.seen)-1)]
 					looks++
@@ -276,9 +277,9 @@ func TestShowWithoutWorker(t *testing.T) {
 	known.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
 	known.Hostname = "h1"
 	e := running(known)
-	e.pending = map[string]pending{"zero": {started: true, attempt: 2, progress: &contract.Progress{Step: "zero", Offset: 1 << 20, Size: 3 << 20}}}
+	e.Pending = map[string]client.Pending{"zero": {Started: true, Attempt: 2, Progress: &contract.Progress{Step: "zero", Offset: 1 << 20, Size: 3 << 20}}}
 	l := &fakeClient{
-		onDescribe: func(string) (execution, error) { return e, nil },
+		onDescribe: func(string) (client.Execution, error) { return e, nil },
 		onQuery: func(context.Context, string) (contract.DeviceStatus, error) {
 			return contract.DeviceStatus{}, serviceerror.NewFailedPrecondition("no poller seen for task queue recently, worker may be down")
 		},
@@ -297,11 +298,11 @@ func TestShowWithoutWorker(t *testing.T) {
 func TestShowByUUID(t *testing.T) {
 	var asked string
 	l := &fakeClient{
-		onList: func(query string) ([]execution, error) {
+		onList: func(query string) ([]client.Execution, error) {
 			require.Contains(t, query, "DeviceUuid = '"+contract.DeviceUUID("d1")+"'")
-			return []execution{running(in("d1", device.Available))}, nil
+			return []client.Execution{running(in("d1", device.Available))}, nil
 		},
-		onDescribe: func(name string) (execution, error) {
+		onDescribe: func(name string) (client.Execution, error) {
 			asked = name
 			return running(in(name, device.Available)), nil
 		},
@@ -313,21 +314,21 @@ func TestShowByUUID(t *testing.T) {
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, "d1", asked)
 
-	l.onList = func(string) ([]execution, error) { return nil, nil }
-	l.onDescribe = func(string) (execution, error) { return execution{}, gone() }
+	l.onList = func(string) ([]client.Execution, error) { return nil, nil }
+	l.onDescribe = func(string) (client.Execution, error) { return client.Execution{}, gone() }
 	require.Equal(t, exitFailed, burnish(t, l, "", "show", contract.DeviceUUID("d2")).code)
 }
 
 // A workflow that ended, or that was started and never enrolled, is no device.
 func TestShowOfNoDevice(t *testing.T) {
-	for says, e := range map[string]execution{
-		"no such device; enroll it first, or see burnish list": {name: "d1"},
+	for says, e := range map[string]client.Execution{
+		"no such device; enroll it first, or see burnish list": {Name: "d1"},
 		"its enrollment was never finished; enroll it again":   running(in("d1", device.Absent)),
 	} {
 		t.Run(says, func(t *testing.T) {
 			l := &fakeClient{
-				onDescribe: func(string) (execution, error) { return e, nil },
-				onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return e.view, nil },
+				onDescribe: func(string) (client.Execution, error) { return e, nil },
+				onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return e.Status, nil },
 			}
 			got := burnish(t, l, "", "show", "d1")
 			require.Equal(t, ran{exitFailed, "", "burnish: show d1: " + says + "\n"}, got)
@@ -338,7 +339,7 @@ func TestShowOfNoDevice(t *testing.T) {
 func TestSteps(t *testing.T) {
 	v := in("d1", device.Available)
 	l := &fakeClient{
-		onDescribe: func(string) (execution, error) { return running(v), nil },
+		onDescribe: func(string) (client.Execution, error) { return running(v), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return v, nil },
 	}
 	require.Equal(t, ran{exitOK, "[]\n", ""}, burnish(t, l, "", "steps", "d1", "-o", "json"))
@@ -350,7 +351,7 @@ func TestSteps(t *testing.T) {
 
 // A listing needs no worker, so that its time-out speaks of none.
 func TestListRunsOutOfTime(t *testing.T) {
-	l := &fakeClient{onList: func(string) ([]execution, error) { return nil, context.DeadlineExceeded }}
+	l := &fakeClient{onList: func(string) ([]client.Execution, error) { return nil, context.DeadlineExceeded }}
 	got := burnish(t, l, "", "list", "--timeout", "7s")
 	require.Equal(t, ran{exitTimeout, "", "burnish: list: no answer within 7s; try again with a longer --timeout\n"}, got)
 }

@@ -58,12 +58,17 @@ func (a *app) bindCommand() *cobra.Command {
 		if in.Instance, err = instance(in.Instance); err != nil {
 			return err
 		}
-		return a.requestFor(cmd.Context(), args[0], func(ctx context.Context, l deviceClient, name string) error {
-			var result contract.BindResult
-			if err := l.update(ctx, name, contract.UpdateBind, in, &result); err != nil {
-				return err
+		name, err := canonical(args[0])
+		if err != nil {
+			return err
+		}
+		return a.devices(cmd.Context(), func(l deviceClient) error {
+			rctx, cancel := a.requestContext(cmd.Context())
+			defer cancel()
+			result, err := l.Bind(rctx, name, in)
+			if err != nil {
+				return a.explain(cmd.Context(), l, name, err)
 			}
-			result.Device = normalize(result.Device)
 			return a.emit(result, func() string {
 				verb := "bound"
 				if result.Already {
@@ -80,15 +85,15 @@ func (a *app) bindCommand() *cobra.Command {
 }
 
 func (a *app) unbindCommand() *cobra.Command {
-	return a.byInstance("unbind", unbindUsage, contract.UpdateUnbind, "unbound")
+	return a.byInstance("unbind", unbindUsage, deviceClient.Unbind, "unbound")
 }
 
 func (a *app) rebuildCommand() *cobra.Command {
-	return a.byInstance("rebuild", rebuildUsage, contract.UpdateRebuild, "rebuilt")
+	return a.byInstance("rebuild", rebuildUsage, deviceClient.Rebuild, "rebuilt")
 }
 
-// byInstance is a command of the instance that has the device.
-func (a *app) byInstance(use, usage, update, past string) *cobra.Command {
+// byInstance is a command of the instance that the device is bound to.
+func (a *app) byInstance(use, usage string, method func(deviceClient, context.Context, string, contract.UnbindInput) (contract.Result, error), past string) *cobra.Command {
 	var in contract.UnbindInput
 	cmd := &cobra.Command{Use: use, Long: usage, Args: oneName("NAME")}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -96,33 +101,10 @@ func (a *app) byInstance(use, usage, update, past string) *cobra.Command {
 		if in.Instance, err = instance(in.Instance); err != nil {
 			return err
 		}
-		return a.requestFor(cmd.Context(), args[0], func(ctx context.Context, l deviceClient, name string) error {
-			var result contract.Result
-			if err := l.update(ctx, name, update, in, &result); err != nil {
-				return err
-			}
-			result.Device = normalize(result.Device)
-			return a.emit(result, func() string { return resultLine(name, past, result) + "\n" })
-		})
+		return a.actOnNamed(cmd, args[0], past, action{send: request(method, in)})
 	}
 	cmd.Flags().StringVar(&in.Instance, "instance", "", "")
 	return cmd
-}
-
-// requestFor is one request about one device.
-func (a *app) requestFor(ctx context.Context, arg string, request func(context.Context, deviceClient, string) error) error {
-	name, err := canonical(arg)
-	if err != nil {
-		return err
-	}
-	return a.devices(ctx, func(l deviceClient) error {
-		rctx, cancel := a.requestContext(ctx)
-		defer cancel()
-		if err := request(rctx, l, name); err != nil {
-			return a.explain(ctx, l, name, err)
-		}
-		return nil
-	})
 }
 
 // instance checks the instance's UUID: the form that Nova writes, in lower case.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -26,8 +27,8 @@ func fleetOf(n int, bad ...string) *fakeClient {
 			}
 			return contract.Result{Device: in(name, device.PendingCleaning)}, nil
 		},
-		onList: func(string) ([]execution, error) {
-			var found []execution
+		onList: func(string) ([]client.Execution, error) {
+			var found []client.Execution
 			for i := range n {
 				found = append(found, running(in(fmt.Sprintf("d%02d", i), device.Error)))
 			}
@@ -81,7 +82,7 @@ func TestManyGoOnAfterAFailure(t *testing.T) {
 
 func TestManyWaitTimesOut(t *testing.T) {
 	l := fleetOf(3)
-	l.onDescribe = func(name string) (execution, error) { return running(in(name, device.Cleaning)), nil }
+	l.onDescribe = func(name string) (client.Execution, error) { return running(in(name, device.Cleaning)), nil }
 	l.onQuery = func(_ context.Context, name string) (contract.DeviceStatus, error) {
 		if name == "d01" {
 			return in(name, device.Available), nil
@@ -133,16 +134,16 @@ func TestDryRunSendsNothing(t *testing.T) {
 func TestSelectors(t *testing.T) {
 	var asked string
 	l := fleetOf(0)
-	l.onList = func(query string) ([]execution, error) {
+	l.onList = func(query string) ([]client.Execution, error) {
 		asked = query
 		a, b := in("a", device.Error), in("b", device.Error)
 		a.Model, b.Model = "X 1", "X 10"
-		return []execution{running(b), running(a)}, nil
+		return []client.Execution{running(b), running(a)}, nil
 	}
 	got := burnish(t, l, "", "clean", "--state", "error", "--type", "nvme", "--host", "H1", "--fault", "verify_failed", "--model", "X 1")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []string{"clean a"}, l.sent, "the model is compared exactly")
-	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState IN ('error')"+
+	require.Equal(t, "WorkflowType = 'DeviceLifecycle' AND ExecutionStatus = 'Running' AND DeviceState = 'error'"+
 		" AND DeviceType = 'NVME' AND DeviceHost = 'h1' AND DeviceFault = 'verify_failed'", asked)
 }
 

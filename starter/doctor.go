@@ -121,7 +121,8 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 	const check = "search attributes"
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	have, err := l.searchAttributes(rctx)
+	_, namespace := l.endpoint()
+	have, err := l.SearchAttributes(rctx, namespace)
 	if err != nil {
 		fail := a.explain(ctx, nil, "", err)
 		f.Warn(check, "see: temporal operator search-attribute list", "the server does not list its search attributes: %s", fail.message)
@@ -149,7 +150,7 @@ func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient
 	const check = "worker"
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	last, err := l.lastPolled(rctx, queue, kind)
+	last, err := l.LastPoll(rctx, queue, kind)
 	ago := a.now().Sub(last)
 	switch {
 	case err != nil:

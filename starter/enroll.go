@@ -112,11 +112,10 @@ func (a *app) enrollCommand() *cobra.Command {
 func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInput) (contract.Result, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	result, err := l.enroll(rctx, in)
+	result, err := l.Enroll(rctx, in)
 	if err != nil {
 		return contract.Result{}, a.explain(ctx, l, in.Enrollment.Name, err)
 	}
-	result.Device = normalize(result.Device)
 	return result, nil
 }
 

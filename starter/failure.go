@@ -9,11 +9,9 @@ import (
 	"unicode"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/client"
-	"google.golang.org/grpc/codes"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -100,48 +98,30 @@ const diagnosisTimeout = 3 * time.Second
 // explain turns an error of a request about a device into what the operator is
 // told. parent is the command's own context; l may be nil.
 func (a *app) explain(parent context.Context, l deviceClient, name string, err error) *failure {
-	var (
-		f           *failure
-		noNamespace *serviceerror.NamespaceNotFound
-		notFound    *serviceerror.NotFound
-		denied      *serviceerror.PermissionDenied
-	)
+	var f *failure
 	if errors.As(err, &f) {
 		return f
 	}
 	f = &failure{exit: exitFailed, device: name}
-	fault, isFault := device.AsFault(err)
-	refusal, isRefusal := contract.RefusalOf(err)
+	refusal, isRefusal := client.Fault(err)
 	switch {
 	case parent.Err() != nil:
 		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
 		f.remedy = "see burnish show"
-	case isFault:
-		f.code, f.message, f.remedy = fault.Code, fault.Message, fault.Remedy
 	case isRefusal:
 		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
 		f.state = refusal.State
 		if f.device == "" {
 			f.device = refusal.Device
 		}
-	case errors.As(err, &noNamespace):
-		f.code, f.message = device.CodeUnreachable, fmt.Sprintf("Temporal has no namespace %q", noNamespace.Namespace)
-		f.remedy = "create it, or set TEMPORAL_NAMESPACE"
-	case errors.As(err, &notFound) && name != "":
+	case client.NotFound(err) && name != "":
 		return noSuchDevice(name)
-	case errors.As(err, &denied):
-		f.code, f.message = device.CodeUnreachable, "Temporal refuses these credentials: "+err.Error()
-		f.remedy = "set TEMPORAL_API_KEY or another TEMPORAL_NAMESPACE"
-	case errors.As(err, new(acceptedNotAnswered)):
+	case client.Accepted(err):
 		f.exit, f.code = exitTimeout, device.CodeTimeout
 		f.message = fmt.Sprintf("accepted; still running after %s", a.timeout.limit)
 		f.remedy = "see burnish show, and check that the host's worker runs"
-	case timedOut(err):
+	case client.TimedOut(err):
 		return a.diagnoseTimeout(parent, l, name)
-	case code(err) == codes.Unavailable:
-		f.code, f.message, f.remedy = device.CodeUnreachable, "Temporal does not answer: "+err.Error(), "start it, or set TEMPORAL_ADDRESS"
-	case code(err) == codes.ResourceExhausted:
-		f.code, f.message, f.remedy = device.CodeUnreachable, "Temporal is too busy: "+err.Error(), "try again"
 	default:
 		f.code, f.message = device.CodeInternal, err.Error()
 	}
@@ -156,21 +136,6 @@ func noSuchDevice(name string) *failure {
 	}
 }
 
-// timedOut says whether err is the end of a request's time.
-func timedOut(err error) bool {
-	var service *client.WorkflowUpdateServiceTimeoutOrCanceledError
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &service) || code(err) == codes.DeadlineExceeded
-}
-
-// code gives the gRPC code of an error out of Temporal's services.
-func code(err error) codes.Code {
-	var s serviceerror.ServiceError
-	if errors.As(err, &s) {
-		return s.Status().Code()
-	}
-	return codes.Unknown
-}
-
 // diagnoseTimeout says why a request was not answered in its time: because Temporal is
 // gone, because no control worker polls, or because it takes longer.
 func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name string) *failure {
@@ -181,7 +146,7 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name strin
 	}
 	ctx, cancel := context.WithTimeout(parent, diagnosisTimeout)
 	defer cancel()
-	last, err := l.lastPolled(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err := l.LastPoll(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	switch {
 	case err != nil:
 		f.exit, f.code = exitFailed, device.CodeUnreachable

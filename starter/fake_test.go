@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	sdk "go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -25,10 +25,10 @@ var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type fakeClient struct {
 	onEnroll   func(contract.EnrollInput) (contract.Result, error)
 	onUpdate   func(ctx context.Context, name, update string, input any) (contract.Result, error)
-	onDescribe func(name string) (execution, error)
+	onDescribe func(name string) (client.Execution, error)
 	onQuery    func(ctx context.Context, name string) (contract.DeviceStatus, error)
 	onFacts    func(name string) (contract.DiscoveryResult, error)
-	onList     func(query string) ([]execution, error)
+	onList     func(query string) ([]client.Execution, error)
 	onPolled   func(queue string) (time.Time, error)
 	lastPoll   time.Time
 	pollErr    error
@@ -42,56 +42,96 @@ type fakeClient struct {
 	sent []string // "update name", in order of arrival
 }
 
-func (f *fakeClient) enroll(_ context.Context, in contract.EnrollInput) (contract.Result, error) {
+func (f *fakeClient) Enroll(_ context.Context, in contract.EnrollInput) (contract.Result, error) {
 	return f.onEnroll(in)
 }
 
-func (f *fakeClient) update(ctx context.Context, name, update string, input, result any) error {
+func (f *fakeClient) update(ctx context.Context, name, update string, input any) (contract.Result, error) {
 	f.mu.Lock()
 	f.sent = append(f.sent, update+" "+name)
 	f.mu.Unlock()
-	answer, err := f.onUpdate(ctx, name, update, input)
-	switch into := result.(type) {
-	case *contract.Result:
-		*into = answer
-	case *contract.BindResult:
-		*into = contract.BindResult{Binding: answer.Device.Binding, Device: answer.Device, Already: answer.Already}
-	default:
-		return fmt.Errorf("unexpected result %T", result)
-	}
-	return err
+	return f.onUpdate(ctx, name, update, input)
 }
 
-func (f *fakeClient) describe(_ context.Context, name string) (execution, error) {
+func (f *fakeClient) Bind(ctx context.Context, name string, in contract.BindInput) (contract.BindResult, error) {
+	answer, err := f.update(ctx, name, contract.UpdateBind, in)
+	return contract.BindResult{Binding: answer.Device.Binding, Device: answer.Device, Already: answer.Already}, err
+}
+
+func (f *fakeClient) Provide(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateProvide, in)
+}
+
+func (f *fakeClient) Clean(ctx context.Context, name string, in contract.CleanInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateClean, in)
+}
+
+func (f *fakeClient) Abort(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateAbort, in)
+}
+
+func (f *fakeClient) Manage(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateManage, in)
+}
+
+func (f *fakeClient) Maintain(ctx context.Context, name string, in contract.MaintainInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateMaintain, in)
+}
+
+func (f *fakeClient) Retire(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateRetire, in)
+}
+
+func (f *fakeClient) Forget(ctx context.Context, name string, in contract.ReasonInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateForget, in)
+}
+
+func (f *fakeClient) Replace(ctx context.Context, name string, in contract.ReplaceInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateReplace, in)
+}
+
+func (f *fakeClient) Move(ctx context.Context, name string, in contract.MoveInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateMove, in)
+}
+
+func (f *fakeClient) Unbind(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateUnbind, in)
+}
+
+func (f *fakeClient) Rebuild(ctx context.Context, name string, in contract.UnbindInput) (contract.Result, error) {
+	return f.update(ctx, name, contract.UpdateRebuild, in)
+}
+
+func (f *fakeClient) Describe(_ context.Context, name string) (client.Execution, error) {
 	return f.onDescribe(name)
 }
 
-func (f *fakeClient) query(ctx context.Context, name string) (contract.DeviceStatus, error) {
+func (f *fakeClient) Query(ctx context.Context, name string) (contract.DeviceStatus, error) {
 	return f.onQuery(ctx, name)
 }
 
-func (f *fakeClient) facts(_ context.Context, name string) (contract.DiscoveryResult, error) {
+func (f *fakeClient) Discovery(_ context.Context, name string) (contract.DiscoveryResult, error) {
 	return f.onFacts(name)
 }
 
-func (f *fakeClient) list(_ context.Context, query string) ([]execution, error) {
-	return f.onList(query)
+func (f *fakeClient) List(_ context.Context, filter client.Filter) ([]client.Execution, error) {
+	return f.onList(filter.Query())
 }
 
-func (f *fakeClient) clouds(context.Context) ([]string, error) { return f.served, nil }
+func (f *fakeClient) Clouds(context.Context) ([]string, error) { return f.served, nil }
 
-func (f *fakeClient) candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
+func (f *fakeClient) Candidates(_ context.Context, cloud string, in contract.CandidatesInput) (contract.Candidates, error) {
 	return f.importable(cloud, in)
 }
 
-func (f *fakeClient) lastPolled(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {
+func (f *fakeClient) LastPoll(_ context.Context, queue string, _ enumspb.TaskQueueType) (time.Time, error) {
 	if f.onPolled != nil {
 		return f.onPolled(queue)
 	}
 	return f.lastPoll, f.pollErr
 }
 
-func (f *fakeClient) searchAttributes(context.Context) (map[string]enumspb.IndexedValueType, error) {
+func (f *fakeClient) SearchAttributes(context.Context, string) (map[string]enumspb.IndexedValueType, error) {
 	return f.onAttributes()
 }
 
@@ -124,13 +164,16 @@ func burnish(t *testing.T, l deviceClient, answer string, args ...string) ran {
 }
 
 // running is what the server knows of a device.
-func running(v contract.DeviceStatus) execution {
-	return execution{name: v.Name, running: true, started: clock, view: v}
+func running(v contract.DeviceStatus) client.Execution {
+	return client.Execution{Name: v.Name, Running: true, Started: clock, Status: v}
 }
 
 // in is a device in a state.
 func in(name string, s device.State) contract.DeviceStatus {
-	return normalize(contract.DeviceStatus{Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock})
+	return contract.DeviceStatus{
+		Name: name, UUID: contract.DeviceUUID(name), DeviceState: s, Status: device.Enabled, CreatedAt: clock, UpdatedAt: clock,
+		StdBoardInfo: map[string]string{}, VendorBoardInfo: map[string]string{},
+	}
 }
 
 // refuse is a refusal as it comes out of Temporal.

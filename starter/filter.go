@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -55,70 +55,32 @@ func (f *filter) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// query is the filter in the language of Temporal's visibility. Retired devices are
-// left out unless they are asked for. What awaits cleaning is every device whose
-// clean is due and does not run: pending_cleaning, and error while it is dirty; a
-// dirty manageable device is the operator's own and awaits `provide`.
-func (f *filter) query() string {
-	terms := []string{
-		"WorkflowType = " + quote(contract.WorkflowDeviceLifecycle),
-		"ExecutionStatus = " + quote("Running"),
-	}
-	states := f.states
-	if len(states) == 0 && !f.all {
-		for _, s := range device.States() {
-			if s != device.Retired {
-				states = append(states, string(s))
-			}
+// query is the part of the filter that the server compares. Without a state it leaves
+// out retired devices.
+func (f *filter) query() client.Filter {
+	q := client.Filter{NeedsOperator: f.needsOperator, AwaitingCleaning: f.awaitingCleaning}
+	for _, s := range device.States() {
+		if slices.Contains(f.states, string(s)) || len(f.states) == 0 && !f.all && s != device.Retired {
+			q.States = append(q.States, s)
 		}
 	}
-	if len(states) > 0 {
-		quoted := make([]string, len(states))
-		for i, s := range states {
-			quoted[i] = quote(s)
-		}
-		terms = append(terms, fmt.Sprintf("%s IN (%s)", contract.AttrState.GetName(), strings.Join(quoted, ", ")))
-	}
-	equal := func(attribute, value string) {
+	for into, value := range map[*[]string]string{&q.Types: strings.ToUpper(f.kind), &q.Hosts: strings.ToLower(f.host), &q.Faults: f.fault} {
 		if value != "" {
-			terms = append(terms, attribute+" = "+quote(value))
+			*into = []string{value}
 		}
 	}
-	equal(contract.AttrType.GetName(), strings.ToUpper(f.kind))
-	equal(contract.AttrHost.GetName(), strings.ToLower(f.host))
-	equal(contract.AttrFault.GetName(), f.fault)
-	if f.needsOperator {
-		terms = append(terms, contract.AttrNeedsOperator.GetName()+" = true")
-	}
-	if f.awaitingCleaning {
-		terms = append(terms, fmt.Sprintf("(%[1]s = %[2]s OR (%[1]s = %[3]s AND %[4]s = true))",
-			contract.AttrState.GetName(), quote(string(device.PendingCleaning)), quote(string(device.Error)), contract.AttrDirty.GetName()))
-	}
-	return strings.Join(terms, " AND ")
+	return q
 }
 
-// keep drops what the visibility store cannot filter, what is there twice because
-// the device continued as new between two pages, and sorts by name.
-func (f *filter) keep(found []execution) []contract.DeviceStatus {
-	latest := map[string]execution{}
+// keep leaves out what the server cannot compare.
+func (f *filter) keep(found []client.Execution) []contract.DeviceStatus {
+	kept := make([]contract.DeviceStatus, 0, len(found))
 	for _, e := range found {
-		if before, ok := latest[e.name]; !ok || e.started.After(before.started) {
-			latest[e.name] = e
+		if (f.model == "" || e.Status.Model == f.model) && (!f.oneTimeUse || e.Status.OneTimeUse) {
+			kept = append(kept, e.Status)
 		}
 	}
-	views := make([]contract.DeviceStatus, 0, len(latest))
-	for _, e := range latest {
-		if (f.model == "" || e.view.Model == f.model) && (!f.oneTimeUse || e.view.OneTimeUse) {
-			views = append(views, e.view)
-		}
-	}
-	slices.SortFunc(views, func(a, b contract.DeviceStatus) int { return strings.Compare(a.Name, b.Name) })
-	return views
-}
-
-// quote makes a string literal of a visibility query, whatever it holds.
-func quote(s string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\x00", "").Replace(s) + "'"
+	return kept
 }
 
 // join lists words.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -64,14 +65,14 @@ func (a *app) historyCommand() *cobra.Command {
 func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (contract.DeviceStatus, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	e, err := l.describe(rctx, name)
+	e, err := l.Describe(rctx, name)
 	if err != nil {
 		return contract.DeviceStatus{}, a.explain(ctx, l, name, err)
 	}
-	if !e.running {
+	if !e.Running {
 		return contract.DeviceStatus{}, noLongerRunning(e)
 	}
-	v, err := l.query(rctx, name)
+	v, err := l.Query(rctx, name)
 	if err != nil {
 		return contract.DeviceStatus{}, a.explain(ctx, l, name, err)
 	}
@@ -82,14 +83,14 @@ func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (con
 }
 
 // noLongerRunning says of a device without a workflow how it went.
-func noLongerRunning(e execution) *failure {
-	f := noSuchDevice(e.name)
-	if e.forgotten {
-		f.message = "it was deleted with burnish forget on " + local(e.ended)
+func noLongerRunning(e client.Execution) *failure {
+	f := noSuchDevice(e.Name)
+	if e.Forgotten {
+		f.message = "it was deleted with burnish forget on " + local(e.Ended)
 	} else {
-		f.message = "its workflow was terminated on " + local(e.ended) + "; it is re-created when its host's worker starts"
+		f.message = "its workflow was terminated on " + local(e.Ended) + "; it is re-created when its host's worker starts"
 	}
-	f.remedy = "while Temporal keeps it, see: temporal workflow show --workflow-id " + contract.WorkflowID(e.name)
+	f.remedy = "while Temporal keeps it, see: temporal workflow show --workflow-id " + contract.WorkflowID(e.Name)
 	return f
 }
 

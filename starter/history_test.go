@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -34,7 +35,7 @@ func withPast() contract.DeviceStatus {
 func TestHistoryThatIsEmpty(t *testing.T) {
 	d := in("d1", device.Manageable)
 	l := &fakeClient{
-		onDescribe: func(string) (execution, error) { return running(d), nil },
+		onDescribe: func(string) (client.Execution, error) { return running(d), nil },
 		onQuery:    func(context.Context, string) (contract.DeviceStatus, error) { return d, nil },
 	}
 	got := burnish(t, l, "", "history", "d1")
@@ -51,32 +52,32 @@ func TestHistoryThatIsEmpty(t *testing.T) {
 func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 	absent := in("d1", device.Absent)
 	for name, tt := range map[string]struct {
-		describe func(string) (execution, error)
+		describe func(string) (client.Execution, error)
 		query    func(context.Context, string) (contract.DeviceStatus, error)
 		exit     int
 		says     string
 	}{
 		"never there": {
-			describe: func(string) (execution, error) { return execution{}, gone() }, exit: exitFailed,
+			describe: func(string) (client.Execution, error) { return client.Execution{}, gone() }, exit: exitFailed,
 			says: "burnish: history d1: no such device; enroll it first, or see burnish list\n",
 		},
 		"forgotten": {
-			describe: func(name string) (execution, error) {
-				return execution{name: name, forgotten: true, ended: clock}, nil
+			describe: func(name string) (client.Execution, error) {
+				return client.Execution{Name: name, Forgotten: true, Ended: clock}, nil
 			}, exit: exitFailed,
 			says: "burnish: history d1: it was deleted with burnish forget on 2026-03-01 12:00:00 UTC; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"terminated": {
-			describe: func(name string) (execution, error) { return execution{name: name, ended: clock}, nil }, exit: exitFailed,
+			describe: func(name string) (client.Execution, error) { return client.Execution{Name: name, Ended: clock}, nil }, exit: exitFailed,
 			says: "burnish: history d1: its workflow was terminated on 2026-03-01 12:00:00 UTC; it is re-created when its host's worker starts; while Temporal keeps it, see: temporal workflow show --workflow-id device/d1\n",
 		},
 		"never enrolled": {
-			describe: func(string) (execution, error) { return running(absent), nil },
+			describe: func(string) (client.Execution, error) { return running(absent), nil },
 			query:    func(context.Context, string) (contract.DeviceStatus, error) { return absent, nil }, exit: exitFailed,
 			says: "burnish: history d1: its enrollment was never finished; enroll it again\n",
 		},
 		"no worker": {
-			describe: func(string) (execution, error) { return running(absent), nil },
+			describe: func(string) (client.Execution, error) { return running(absent), nil },
 			query: func(ctx context.Context, _ string) (contract.DeviceStatus, error) {
 				return contract.DeviceStatus{}, silent(ctx)
 			}, exit: exitTimeout,

@@ -132,7 +132,7 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 	in := contract.CandidatesInput{Host: host, Limit: importPage}
 	for {
 		rctx, cancel := a.requestContext(ctx)
-		found, err := l.candidates(rctx, cloud, in)
+		found, err := l.Candidates(rctx, cloud, in)
 		cancel()
 		if errors.As(err, new(*serviceerror.NotFound)) {
 			return nil, &failure{exit: exitFailed, code: device.CodeNotFound, message: fmt.Sprintf("no control worker serves a cloud named %q", cloud),
@@ -153,7 +153,7 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	clouds, err := l.clouds(rctx)
+	clouds, err := l.Clouds(rctx)
 	switch {
 	case err != nil:
 		return "", a.explain(ctx, l, "", err)

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -91,16 +92,16 @@ func TestImportWrongUse(t *testing.T) {
 
 // S2.86
 func TestImportCheck(t *testing.T) {
-	var found []execution
-	l := &fakeClient{onList: func(query string) ([]execution, error) {
-		require.Contains(t, query, "DeviceState IN ('unknown')")
+	var found []client.Execution
+	l := &fakeClient{onList: func(query string) ([]client.Execution, error) {
+		require.Contains(t, query, "DeviceState = 'unknown'")
 		return found, nil
 	}}
 	r := burnish(t, l, "", "import", "check")
 	require.Equal(t, exitOK, r.code)
 	require.Equal(t, "no device is in state unknown\n", r.out)
 
-	found = []execution{running(in("h1_0000:01:00.0", device.Unknown))}
+	found = []client.Execution{running(in("h1_0000:01:00.0", device.Unknown))}
 	r = burnish(t, l, "", "import", "check")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.out, "h1_0000:01:00.0")

@@ -71,7 +71,7 @@ func (a *app) listCommand() *cobra.Command {
 func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.DeviceStatus, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	found, err := l.list(rctx, f.query())
+	found, err := l.List(rctx, f.query())
 	if err != nil {
 		return nil, a.explain(ctx, l, "", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"burnish/internal/config"
+	"burnish/workflows/client"
 )
 
 // version is set by the build.
@@ -53,7 +54,7 @@ func dial(ctx context.Context) (deviceClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &temporal{client: c}, nil
+	return connection{client.New(c), c}, nil
 }
 
 // pause waits for d, or as long as ctx lives.

@@ -62,7 +62,7 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 		parallel(len(views), parallelism, func(i int) {
 			qctx, cancel := context.WithTimeout(ctx, min(queryTimeout, a.timeout.limit))
 			defer cancel()
-			facts, err := l.facts(qctx, views[i].Name)
+			facts, err := l.Discovery(qctx, views[i].Name)
 			plan.Devices[i] = planOf(planner, policy.NVMe, views[i], facts, err)
 		})
 		for _, d := range plan.Devices {

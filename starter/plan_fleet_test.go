@@ -19,6 +19,7 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/config"
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -52,8 +53,8 @@ func plannable() *fakeClient {
 		"disk": {Operation: device.Shred, Steps: map[string]int{"zero": 1, "verify": 1}},
 	}
 	return &fakeClient{
-		onList: func(string) ([]execution, error) {
-			return []execution{
+		onList: func(string) ([]client.Execution, error) {
+			return []client.Execution{
 				running(plannedAs("used", device.Allocated, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
 				running(plannedAs("all", device.Available, device.CryptoErase, "security_check", "wear_check", "sanitize", "verify")),
 				running(plannedAs("old", device.Manageable, device.Shred, "security_check", "wear_check", "zero", "verify")),
@@ -183,7 +184,7 @@ func TestFleetJSONHasItsKeys(t *testing.T) {
 	for _, key := range []string{"name", "state", "operation", "new_operation", "changes", "reason", "satisfied", "steps", "new_steps"} {
 		require.Contains(t, plan.Devices[0], key)
 	}
-	none := &fakeClient{onList: func(string) ([]execution, error) { return nil, nil }}
+	none := &fakeClient{onList: func(string) ([]client.Execution, error) { return nil, nil }}
 	got = burnish(t, none, "", "plan", "--fleet", "-o", "json")
 	require.JSONEq(t, `{"devices":[],"changed":0}`, got.out)
 }
@@ -211,12 +212,21 @@ func TestFleetWithAPolicyThatIsNone(t *testing.T) {
 // at any call that is not a listing or a query.
 func TestPlanFleetOnlyReads(t *testing.T) {
 	c := &mocks.Client{}
+	payload := func(v any) *commonpb.Payload {
+		p, err := converter.GetDefaultDataConverter().ToPayload(v)
+		require.NoError(t, err)
+		return p
+	}
 	var calls []string
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Run(func(mock.Arguments) { calls = append(calls, "list") }).Return(
 		&workflowservice.ListWorkflowExecutionsResponse{Executions: []*workflowpb.WorkflowExecutionInfo{
-			info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, "available")}, map[string]*commonpb.Payload{
-				contract.MemoStatus: payload(t, contract.StatusMemo{Name: "d1", Operation: device.CryptoErase}),
-			}),
+			{
+				Execution:        &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID("d1")},
+				SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{"DeviceState": payload("available")}},
+				Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{
+					contract.MemoStatus: payload(contract.StatusMemo{Name: "d1", Operation: device.CryptoErase}),
+				}},
+			},
 		}}, nil)
 	value := &mocks.Value{}
 	value.On("Get", mock.Anything).Run(func(args mock.Arguments) {
@@ -228,7 +238,7 @@ func TestPlanFleetOnlyReads(t *testing.T) {
 	}).Return(nil)
 	c.On("QueryWorkflow", mock.Anything, "device/d1", "", contract.QueryDiscovery).Run(func(mock.Arguments) { calls = append(calls, "query") }).Return(value, nil)
 	c.On("Close").Return()
-	l := &temporal{client: &config.Connection{Client: c}}
+	l := connection{client.New(c), &config.Connection{Client: c}}
 	got := burnish(t, l, "", "plan", "--fleet", "-o", "json")
 	require.Equal(t, exitOK, got.code, got.errors)
 	require.Equal(t, []string{"list", "query"}, calls)

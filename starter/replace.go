@@ -52,7 +52,7 @@ func (a *app) replaceCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&in.Provide, "provide", false, "")
 	cmd.Flags().StringVar(&in.AcceptSignature, "accept-signature", "", "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.actOnNamed(cmd, args[0], "replaced", action{update: contract.UpdateReplace, input: in})
+		return a.actOnNamed(cmd, args[0], "replaced", action{send: request(deviceClient.Replace, in)})
 	}
 	return cmd
 }
@@ -81,7 +81,7 @@ func (a *app) moveCommand() *cobra.Command {
 		if err := completeLocation(&to); err != nil {
 			return usagef("%s", err)
 		}
-		return a.actOnNamed(cmd, args[0], "moved", action{update: contract.UpdateMove, input: contract.MoveInput{Enrollment: to}})
+		return a.actOnNamed(cmd, args[0], "moved", action{send: request(deviceClient.Move, contract.MoveInput{Enrollment: to})})
 	}
 	return cmd
 }

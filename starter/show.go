@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -104,15 +105,14 @@ func (a *app) withDevice(ctx context.Context, arg string, do func(l deviceClient
 func (a *app) nameOf(ctx context.Context, l deviceClient, id, name string) (string, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
-	found, err := l.list(rctx, fmt.Sprintf("WorkflowType = %s AND ExecutionStatus = %s AND %s = %s",
-		quote(contract.WorkflowDeviceLifecycle), quote("Running"), contract.AttrUUID.GetName(), quote(id)))
+	found, err := l.List(rctx, client.Filter{UUID: id})
 	if err != nil {
 		return "", a.explain(ctx, l, "", err)
 	}
 	if len(found) == 0 {
 		return name, nil
 	}
-	return found[0].name, nil
+	return found[0].Name, nil
 }
 
 // standardUUID gives a UUID of the 36-character form in lower case.

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -228,10 +229,10 @@ func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 }
 
 // describeAll describes devices, a few at a time. What is gone is not running.
-func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]execution, error) {
+func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]client.Execution, error) {
 	var (
 		mu     sync.Mutex
-		looks  = map[string]execution{}
+		looks  = map[string]client.Execution{}
 		failed error
 	)
 	parallel(len(names), parallelism, func(i int) {
@@ -247,22 +248,22 @@ func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]e
 	return looks, failed
 }
 
-func (w *watcher) describe(ctx context.Context, name string) (execution, error) {
+func (w *watcher) describe(ctx context.Context, name string) (client.Execution, error) {
 	rctx, cancel := w.requestContext(ctx)
 	defer cancel()
-	e, err := w.l.describe(rctx, name)
+	e, err := w.l.Describe(rctx, name)
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &gone):
-		return execution{name: name}, nil
+		return client.Execution{Name: name}, nil
 	case err != nil:
-		return execution{}, w.explain(ctx, w.l, name, err)
+		return client.Execution{}, w.explain(ctx, w.l, name, err)
 	}
 	return e, nil
 }
 
 // record turns what the server knows of a device into a sight of it.
-func (w *watcher) record(name string, e execution) deviceSnapshot {
+func (w *watcher) record(name string, e client.Execution) deviceSnapshot {
 	now := w.now()
 	before := w.devices[name]
 	if before == nil {
@@ -270,11 +271,11 @@ func (w *watcher) record(name string, e execution) deviceSnapshot {
 		w.devices[name] = before
 	}
 	before.polledAt = now
-	s := deviceSnapshot{DeviceStatus: e.view, notFound: !e.running}
+	s := deviceSnapshot{DeviceStatus: e.Status, notFound: !e.Running}
 	s.Name = name
-	s.Progress = e.progress(s.DeviceStatus, now)
+	s.Progress = e.Progress(s.DeviceStatus, now)
 	if s.Progress != nil {
-		if beat := e.pending[s.CleanStep.Step].progress; beat != nil {
+		if beat := e.Pending[s.CleanStep.Step].Progress; beat != nil {
 			before.rate.add(*beat, now)
 			s.rate = before.rate.rate()
 			s.left, s.leftKnown = before.rate.remaining(now)
@@ -299,7 +300,7 @@ func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error
 	if err != nil {
 		return false, err
 	}
-	if !e.running {
+	if !e.Running {
 		return true, noSuchDevice(w.name)
 	}
 	s := w.record(w.name, e)

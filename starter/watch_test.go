@@ -16,15 +16,16 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"burnish/internal/device"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 // fleet is what the server knows, round by round; the last round ends the watch as
 // Ctrl-C would.
 type fleet struct {
-	rounds []map[string]execution
+	rounds []map[string]client.Execution
 	// lags is what the listing shows, where that is not the truth.
-	lags  []map[string]execution
+	lags  []map[string]client.Execution
 	broke map[int]error // rounds in which the server fails
 
 	slow time.Duration // of each answer about one device
@@ -47,9 +48,9 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 	t.Cleanup(cancel)
 	f.now = clock
 	f.described = make([][]string, len(f.rounds)+1)
-	present := func() map[string]execution { return f.rounds[min(f.round, len(f.rounds)-1)] }
+	present := func() map[string]client.Execution { return f.rounds[min(f.round, len(f.rounds)-1)] }
 	l := &fakeClient{
-		onList: func(string) ([]execution, error) {
+		onList: func(string) ([]client.Execution, error) {
 			if err := f.broke[f.round]; err != nil {
 				return nil, err
 			}
@@ -57,15 +58,15 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 			if len(f.lags) > f.round && f.lags[f.round] != nil {
 				listed = f.lags[f.round]
 			}
-			var all []execution
+			var all []client.Execution
 			for _, e := range listed {
-				if isWatched(e.view.DeviceState) {
+				if isWatched(e.Status.DeviceState) {
 					all = append(all, e)
 				}
 			}
 			return all, nil
 		},
-		onDescribe: func(name string) (execution, error) {
+		onDescribe: func(name string) (client.Execution, error) {
 			f.mu.Lock()
 			f.described[f.round] = append(f.described[f.round], name)
 			f.atOnce++
@@ -78,15 +79,17 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 				f.mu.Unlock()
 			}()
 			if err := f.broke[f.round]; err != nil {
-				return execution{}, err
+				return client.Execution{}, err
 			}
 			e, ok := present()[name]
 			if !ok {
-				return execution{}, gone()
+				return client.Execution{}, gone()
 			}
 			return e, nil
 		},
-		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) { return present()[name].view, nil },
+		onQuery: func(_ context.Context, name string) (contract.DeviceStatus, error) {
+			return present()[name].Status, nil
+		},
 	}
 	var out, errs bytes.Buffer
 	a := &app{
@@ -108,51 +111,51 @@ func (f *fleet) watching(t *testing.T, args ...string) ran {
 }
 
 // cleaningAt is a device in a step, with a heartbeat.
-func cleaningAt(name string, done, total int64, ran time.Duration, waiting string) execution {
+func cleaningAt(name string, done, total int64, ran time.Duration, waiting string) client.Execution {
 	v := in(name, device.Cleaning)
 	v.Hostname = "h1"
 	v.CleanStep = &contract.CleanStep{Step: "zero", Priority: 70, Interface: "deploy"}
 	e := running(v)
-	e.pending = map[string]pending{"zero": {started: true, attempt: 1, progress: &contract.Progress{Step: "zero", Offset: done, Size: total, RunTime: ran, Waiting: waiting}}}
+	e.Pending = map[string]client.Pending{"zero": {Started: true, Attempt: 1, Progress: &contract.Progress{Step: "zero", Offset: done, Size: total, RunTime: ran, Waiting: waiting}}}
 	return e
 }
 
-func standing(name string, s device.State) execution { return running(in(name, s)) }
+func standing(name string, s device.State) client.Execution { return running(in(name, s)) }
 
 // failedWith is a device in error.
-func failedWith(name string) execution {
+func failedWith(name string) client.Execution {
 	v := in(name, device.Error)
 	v.NeedsOperator, v.Fault, v.LastError, v.Remedy = true, "io_error", "write failed", "clean it again"
 	return running(v)
 }
 
 // silentHost is a device whose host takes no step.
-func silentHost(name string) execution {
+func silentHost(name string) client.Execution {
 	e := cleaningAt(name, 0, 0, 0, "")
-	e.view.NeedsOperator, e.view.Fault, e.view.Remedy = true, "host_unreachable", "start burnish-worker on h1"
-	e.pending["zero"] = pending{attempt: 1}
+	e.Status.NeedsOperator, e.Status.Fault, e.Status.Remedy = true, "host_unreachable", "start burnish-worker on h1"
+	e.Pending["zero"] = client.Pending{Attempt: 1}
 	return e
 }
 
 const mib = 1 << 20
 
 func TestWatchAll(t *testing.T) {
-	type world = map[string]execution
+	type world = map[string]client.Execution
 	freed := in("d1", device.Available)
 	freed.UpdatedAt = clock.Add(time.Minute)
 	again := cleaningAt("d1", 0, mib, 0, "")
-	again.view.UpdatedAt = clock.Add(2 * time.Minute)
+	again.Status.UpdatedAt = clock.Add(2 * time.Minute)
 	for name, tt := range map[string]struct {
 		fleet *fleet
 		out   []string // each line, without its time
 		errs  string
 	}{
 		"nothing": {
-			fleet: &fleet{rounds: []map[string]execution{{"d1": standing("d1", device.Available)}, {}}},
+			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": standing("d1", device.Available)}, {}}},
 			out:   []string{"no clean is running"},
 		},
 		"a whole clean": {
-			fleet: &fleet{rounds: []map[string]execution{
+			fleet: &fleet{rounds: []map[string]client.Execution{
 				{"d1": standing("d1", device.PendingCleaning)},
 				{"d1": cleaningAt("d1", 0, 100*mib, 0, "")},
 				{"d1": cleaningAt("d1", 50*mib, 100*mib, 5*time.Second, "")},
@@ -169,8 +172,8 @@ func TestWatchAll(t *testing.T) {
 			},
 		},
 		"a step that goes on": {
-			fleet: &fleet{rounds: func() []map[string]execution {
-				var rounds []map[string]execution
+			fleet: &fleet{rounds: func() []map[string]client.Execution {
+				var rounds []map[string]client.Execution
 				for i := range int64(25) {
 					rounds = append(rounds, world{"d1": cleaningAt("d1", i*10*mib, 1000*mib, time.Duration(i)*time.Second, "")})
 				}
@@ -183,7 +186,7 @@ func TestWatchAll(t *testing.T) {
 			},
 		},
 		"what waits is told in words": {
-			fleet: &fleet{rounds: []map[string]execution{{
+			fleet: &fleet{rounds: []map[string]client.Execution{{
 				"d1": silentHost("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "queued for a slot (3rd in line)"), "d4": standing("d4", device.Available),
 			}}},
 			out: []string{
@@ -193,7 +196,7 @@ func TestWatchAll(t *testing.T) {
 			},
 		},
 		"an error that is over, and a device that is gone": {
-			fleet: &fleet{rounds: []map[string]execution{
+			fleet: &fleet{rounds: []map[string]client.Execution{
 				{"d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "")},
 				{"d2": standing("d2", device.Manageable)},
 			}},
@@ -207,43 +210,43 @@ func TestWatchAll(t *testing.T) {
 		},
 		"a listing that lags ends nothing twice": {
 			fleet: &fleet{
-				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": running(freed)}, {"d1": running(freed)}},
-				lags:   []map[string]execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.PendingCleaning)}},
+				rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": running(freed)}, {"d1": running(freed)}},
+				lags:   []map[string]client.Execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.PendingCleaning)}},
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running"},
 		},
 		"a listing of what was over before": {
 			fleet: &fleet{
-				rounds: []map[string]execution{{"d1": running(freed)}},
-				lags:   []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}},
+				rounds: []map[string]client.Execution{{"d1": running(freed)}},
+				lags:   []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}},
 			},
 			out: []string{"no clean is running"},
 		},
 		"a clean that fails": {
-			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}},
+			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}},
 			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: error: io_error; write failed; clean it again"},
 		},
 		"a place in the queue": {
-			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (2nd in line)")}}},
+			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (2nd in line)")}}},
 			out: []string{
 				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), queued for a slot (3rd in line)",
 				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), queued for a slot (2nd in line)",
 			},
 		},
 		"cleaned twice": {
-			fleet: &fleet{rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": again}}},
+			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": again}}},
 			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running", "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 		},
 		"a listing that misses one for a moment": {
 			fleet: &fleet{
-				rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}},
-				lags:   []map[string]execution{nil, {}, nil},
+				rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": cleaningAt("d1", 0, mib, 0, "")}},
+				lags:   []map[string]client.Execution{nil, {}, nil},
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 		},
 		"a server that is away for a while": {
 			fleet: &fleet{
-				rounds: []map[string]execution{{"d1": failedWith("d1")}, {}, {}, {"d1": failedWith("d1")}, {}},
+				rounds: []map[string]client.Execution{{"d1": failedWith("d1")}, {}, {}, {"d1": failedWith("d1")}, {}},
 				broke:  map[int]error{1: serviceerror.NewUnavailable("closing"), 2: serviceerror.NewUnavailable("closing"), 4: serviceerror.NewUnavailable("again")},
 			},
 			out:  []string{"d1: error: io_error; write failed; clean it again"},
@@ -273,7 +276,7 @@ func TestWatchAll(t *testing.T) {
 func TestWatchDoesNotHammerTheServer(t *testing.T) {
 	const devices, rounds = 110, 12
 	f := &fleet{slow: time.Millisecond}
-	world := map[string]execution{}
+	world := map[string]client.Execution{}
 	for i := range devices {
 		name := fmt.Sprintf("d%03d", i)
 		world[name] = cleaningAt(name, 0, mib, 0, "")
@@ -304,29 +307,29 @@ func TestWatchDoesNotHammerTheServer(t *testing.T) {
 
 func TestWatchOne(t *testing.T) {
 	retired := failedWith("d1")
-	retired.view.DeviceState, retired.view.Fault, retired.view.LastError = device.Retired, "", ""
-	ended := execution{name: "d1"}
+	retired.Status.DeviceState, retired.Status.Fault, retired.Status.LastError = device.Retired, "", ""
+	ended := client.Execution{Name: "d1"}
 	for name, tt := range map[string]struct {
-		rounds []map[string]execution
+		rounds []map[string]client.Execution
 		exit   int
 		out    string // the last line
 		errs   string
 	}{
-		"becomes available":  {rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.Available)}}, out: "d1: available"},
-		"becomes manageable": {rounds: []map[string]execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": standing("d1", device.Manageable)}}, out: "d1: manageable"},
+		"becomes available":  {rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.Available)}}, out: "d1: available"},
+		"becomes manageable": {rounds: []map[string]client.Execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": standing("d1", device.Manageable)}}, out: "d1: manageable"},
 		"fails": {
-			rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}, exit: exitFailed,
+			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}, exit: exitFailed,
 			out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n",
 		},
-		"had failed before": {rounds: []map[string]execution{{"d1": failedWith("d1")}}, exit: exitFailed, out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n"},
+		"had failed before": {rounds: []map[string]client.Execution{{"d1": failedWith("d1")}}, exit: exitFailed, out: "d1: error: io_error; write failed; clean it again", errs: "burnish: watch d1: io_error: write failed; clean it again\n"},
 		"is retired meanwhile": {
-			rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": retired}}, exit: exitFailed,
+			rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": retired}}, exit: exitFailed,
 			out: "d1: retired, needs an operator: clean it again", errs: "burnish: watch d1: step_failed: the device is in state retired; clean it again\n",
 		},
-		"nothing to wait for":     {rounds: []map[string]execution{{"d1": standing("d1", device.Allocated)}}, out: "d1: allocated"},
-		"no such device":          {rounds: []map[string]execution{{}}, exit: exitFailed, errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
-		"forgotten meanwhile":     {rounds: []map[string]execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, clean about to start", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
-		"Ctrl-C ends only itself": {rounds: []map[string]execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}}, out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
+		"nothing to wait for":     {rounds: []map[string]client.Execution{{"d1": standing("d1", device.Allocated)}}, out: "d1: allocated"},
+		"no such device":          {rounds: []map[string]client.Execution{{}}, exit: exitFailed, errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
+		"forgotten meanwhile":     {rounds: []map[string]client.Execution{{"d1": standing("d1", device.PendingCleaning)}, {"d1": ended}}, exit: exitFailed, out: "d1: pending_cleaning, clean about to start", errs: "burnish: watch d1: no such device; enroll it first, or see burnish list\n"},
+		"Ctrl-C ends only itself": {rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}}, out: "d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&fleet{rounds: tt.rounds}).watching(t, "d1")
@@ -340,7 +343,7 @@ func TestWatchOne(t *testing.T) {
 }
 
 func TestWatchAsObjects(t *testing.T) {
-	rounds := []map[string]execution{
+	rounds := []map[string]client.Execution{
 		{"d1": cleaningAt("d1", 10*mib, 100*mib, time.Second, "")},
 		{"d1": cleaningAt("d1", 10*mib, 100*mib, time.Second, "")}, // nothing new
 		{"d1": cleaningAt("d1", 20*mib, 100*mib, 2*time.Second, "")},
@@ -365,8 +368,8 @@ func TestWatchAsObjects(t *testing.T) {
 	require.True(t, objects[2].Over)
 	require.Nil(t, objects[2].Progress)
 
-	ended := execution{name: "d1", view: in("d1", device.Retired)}
-	got = (&fleet{rounds: []map[string]execution{rounds[0], {"d1": ended}}}).watching(t, "-o", "json")
+	ended := client.Execution{Name: "d1", Status: in("d1", device.Retired)}
+	got = (&fleet{rounds: []map[string]client.Execution{rounds[0], {"d1": ended}}}).watching(t, "-o", "json")
 	require.Contains(t, got.out, `"device_state":"","`)
 
 	got = (&fleet{rounds: rounds}).watching(t, "d1", "-o", "yaml")
@@ -387,7 +390,7 @@ func TestWatchThatFails(t *testing.T) {
 		"the time is over":  {args: []string{"--timeout", "1ns"}, exit: exitTimeout, says: "watched for 1ns; the cleans keep running; see burnish list"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fleet{broke: tt.broke, rounds: []map[string]execution{{"d1": failedWith("d1")}, {}, {}}}
+			f := &fleet{broke: tt.broke, rounds: []map[string]client.Execution{{"d1": failedWith("d1")}, {}, {}}}
 			got := f.watching(t, tt.args...)
 			require.Equal(t, tt.exit, got.code, got.errors)
 			require.Contains(t, got.errors, tt.says)
@@ -400,9 +403,9 @@ func TestWatchThatFails(t *testing.T) {
 func TestBars(t *testing.T) {
 	var out bytes.Buffer
 	b := newBars(&out, mpb.WithAutoRefresh(), mpb.WithWidth(100))
-	at := func(e execution) deviceSnapshot {
+	at := func(e client.Execution) deviceSnapshot {
 		w := &watcher{app: &app{now: func() time.Time { return clock }}, devices: map[string]*watched{}}
-		return w.record(e.name, e)
+		return w.record(e.Name, e)
 	}
 	require.NoError(t, b.show([]deviceSnapshot{at(cleaningAt("d1", 25*mib, 100*mib, time.Second, "")), at(cleaningAt("d2", 1*mib, 2*mib, 0, "")), at(silentHost("long-name"))}))
 	require.NoError(t, b.finished(at(standing("d2", device.Available))))

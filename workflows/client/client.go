@@ -140,7 +140,7 @@ func awaitResult[R any](ctx context.Context, handle sdk.WorkflowUpdateHandle) (R
 	var result R
 	err := handle.Get(ctx, &result)
 	if err != nil && TimedOut(err) {
-		err = acceptedError{err}
+		err = AcceptedError{Err: err}
 	}
 	return result, err
 }

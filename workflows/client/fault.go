@@ -13,15 +13,18 @@ import (
 	"burnish/workflows/contract"
 )
 
-// acceptedError is the error of a request that the device accepted, and whose result did
+// AcceptedError is the error of a request that the device accepted, and whose result did
 // not arrive in time.
-type acceptedError struct{ error }
+type AcceptedError struct{ Err error }
+
+// Error gives what ended the wait.
+func (e AcceptedError) Error() string { return e.Err.Error() }
 
 // Unwrap gives what ended the wait.
-func (e acceptedError) Unwrap() error { return e.error }
+func (e AcceptedError) Unwrap() error { return e.Err }
 
 // Accepted reports whether the request behind err was accepted and still runs.
-func Accepted(err error) bool { return errors.As(err, new(acceptedError)) }
+func Accepted(err error) bool { return errors.As(err, new(AcceptedError)) }
 
 // TimedOut reports whether err is the end of a request's time.
 func TimedOut(err error) bool {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,20 +40,28 @@ func (c *Client) PendingActivities(ctx context.Context, workflow string) ([]*wor
 	return answer.GetPendingActivities(), err
 }
 
-// List gives the devices that the filter selects. It is a hint: the listing lags behind,
-// and a device that continues as new while it is read may be missing.
+// List gives the devices that the filter selects, sorted by name. It is a hint: the
+// listing lags behind, and a device that continues as new while it is read may be missing.
 func (c *Client) List(ctx context.Context, f Filter) ([]Execution, error) {
-	var all []Execution
+	all := map[string]Execution{}
 	err := c.Pages(ctx, f, func(page []Execution) error {
 		for _, e := range page {
 			if e.Err != nil {
 				return e.Err
 			}
+			Newest(all, e)
 		}
-		all = append(all, page...)
 		return nil
 	})
-	return all, err
+	return slices.SortedFunc(maps.Values(all), func(a, b Execution) int { return strings.Compare(a.Name, b.Name) }), err
+}
+
+// Newest keeps the newest run of each device: one that continues as new between two pages
+// is listed twice.
+func Newest(all map[string]Execution, e Execution) {
+	if before, ok := all[e.Name]; !ok || e.Started.After(before.Started) {
+		all[e.Name] = e
+	}
 }
 
 // Pages calls do with each page of the devices that the filter selects. A device that

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"testing"
@@ -12,15 +12,19 @@ import (
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"burnish/internal/config"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
+
+// clock is the time of all tests.
+var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const someInstance = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 
 func payload(t *testing.T, v any) *commonpb.Payload {
 	t.Helper()
@@ -50,7 +54,7 @@ func TestExecutionOf(t *testing.T) {
 	}
 	beats, err := converter.GetDefaultDataConverter().ToPayloads(contract.Progress{Step: "zero", Offset: 5, Size: 10, Waiting: "a slot"})
 	require.NoError(t, err)
-	e, err := executionOf(info("d1", map[string]*commonpb.Payload{
+	e := executionOf(info("d1", map[string]*commonpb.Payload{
 		"DeviceState": payload(t, "cleaning"), "DeviceUuid": payload(t, "U"), "DeviceSerial": payload(t, "S"), "DeviceType": payload(t, "FAKE"),
 		"DeviceHost": payload(t, "h1"), "InstanceId": payload(t, someInstance), "CleanStep": payload(t, "zero"), "DeviceFault": payload(t, "host_unreachable"),
 		"NeedsOperator": payload(t, true), "DeviceDirty": payload(t, true), "DeviceUpdated": payload(t, clock),
@@ -65,7 +69,7 @@ func TestExecutionOf(t *testing.T) {
 		ActivityType:     &commonpb.ActivityType{Name: "EnsureReserved"},
 		HeartbeatDetails: &commonpb.Payloads{Payloads: []*commonpb.Payload{payload(t, "no progress")}},
 	}})
-	require.NoError(t, err)
+	require.NoError(t, e.Err)
 	instance := someInstance
 	require.Equal(t, contract.DeviceStatus{
 		UUID: "U", Name: "d1", Type: "FAKE", Vendor: "Acme", Model: "X", Serial: "S", Hostname: "h1",
@@ -74,17 +78,17 @@ func TestExecutionOf(t *testing.T) {
 		CleanStep: &steps[0], InstanceUUID: &instance, LastError: "E", LastRefusal: "F", NeedsOperator: true,
 		Fault: "host_unreachable", Remedy: "R", CreatedAt: clock, UpdatedAt: clock, Driver: "fake", Owner: device.OwnerNova,
 		OneTimeUse: true, NotSanitized: true, Operation: device.Shred, Steps: steps,
-	}, e.view)
-	require.True(t, e.running)
+	}, e.Status)
+	require.True(t, e.Running)
 	require.Equal(t, &contract.StatusProgress{
 		Percent: 50, Done: 5, Total: 10, Attempt: 2,
 		Waiting: "next attempt at 2026-03-01T12:01:00Z, after: lost contact",
-	}, e.progress(e.view, clock))
-	require.Equal(t, "waiting for a worker of host h1", e.progress(e.view, clock.Add(2*time.Minute)).Waiting)
-	require.Nil(t, e.pending["EnsureReserved"].progress)
+	}, e.Progress(e.Status, clock))
+	require.Equal(t, "waiting for a worker of host h1", e.Progress(e.Status, clock.Add(2*time.Minute)).Waiting)
+	require.Nil(t, e.Pending["EnsureReserved"].Progress)
 
-	_, err = executionOf(info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, 7)}, nil), nil)
-	require.ErrorContains(t, err, "DeviceState")
+	e = executionOf(info("d1", map[string]*commonpb.Payload{"DeviceState": payload(t, 7)}, nil), nil)
+	require.ErrorContains(t, e.Err, "DeviceState")
 }
 
 func TestListReadsEveryPage(t *testing.T) {
@@ -95,16 +99,16 @@ func TestListReadsEveryPage(t *testing.T) {
 			answer.Executions = append(answer.Executions, info(name, nil, nil))
 		}
 		c.On("ListWorkflow", mock.Anything, mock.MatchedBy(func(r *workflowservice.ListWorkflowExecutionsRequest) bool {
-			return string(r.GetNextPageToken()) == token && r.GetQuery() == "Q"
+			return string(r.GetNextPageToken()) == token && r.GetQuery() == allRunning
 		})).Return(answer, nil).Once()
 	}
 	page("", "1", "a", "b")
 	page("1", "2")
 	page("2", "", "c")
-	found, err := (&temporal{client: &config.Connection{Client: c}}).list(t.Context(), "Q")
+	found, err := New(c).List(t.Context(), Filter{})
 	require.NoError(t, err)
 	require.Len(t, found, 3)
-	require.Equal(t, "c", found[2].name)
+	require.Equal(t, "c", found[2].Name)
 	c.AssertExpectations(t)
 }
 
@@ -113,35 +117,63 @@ func TestPolledIsTheLatest(t *testing.T) {
 	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)}, {LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{Pollers: pollers}, nil).Once()
-	last, err := (&temporal{client: &config.Connection{Client: c}}).lastPolled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err := New(c).LastPoll(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	require.NoError(t, err)
 	require.Equal(t, clock, last)
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
 		Return(&workflowservice.DescribeTaskQueueResponse{}, nil).Once()
-	last, err = (&temporal{client: &config.Connection{Client: c}}).lastPolled(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	last, err = New(c).LastPoll(t.Context(), contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	require.NoError(t, err)
 	require.True(t, last.IsZero())
 }
 
 // Sent twice it is two updates: what a repeated one means is the device's to say.
 func TestUpdateIDsAreUnique(t *testing.T) {
-	a, b := contract.UpdateOptions("d1", contract.UpdateBind, nil), contract.UpdateOptions("d1", contract.UpdateBind, nil)
+	a, b := updateOptions("device/d1", contract.UpdateBind, nil), updateOptions("device/d1", contract.UpdateBind, nil)
 	require.NotEqual(t, a.UpdateID, b.UpdateID)
 	require.Equal(t, "device/d1", a.WorkflowID)
-	require.Equal(t, client.WorkflowUpdateStageAccepted, a.WaitForStage)
+	require.Equal(t, sdk.WorkflowUpdateStageAccepted, a.WaitForStage)
 }
 
 func TestEnrollStartsOrJoins(t *testing.T) {
 	c, handle := &mocks.Client{}, &mocks.WorkflowUpdateHandle{}
-	c.On("NewWithStartWorkflowOperation", mock.MatchedBy(func(o client.StartWorkflowOptions) bool {
+	c.On("NewWithStartWorkflowOperation", mock.MatchedBy(func(o sdk.StartWorkflowOptions) bool {
 		return o.ID == "device/d1" && o.TaskQueue == "burnish" && o.WorkflowIDConflictPolicy == enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 	}), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: "d1"}).Return(nil).Once()
-	c.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o client.UpdateWithStartWorkflowOptions) bool {
+	c.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o sdk.UpdateWithStartWorkflowOptions) bool {
 		return o.UpdateOptions.UpdateName == "enroll"
 	})).Return(handle, nil).Once()
 	handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()
-	_, err := (&temporal{client: &config.Connection{Client: c}}).enroll(t.Context(), contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1"}})
+	_, err := New(c).Enroll(t.Context(), contract.EnrollInput{Enrollment: contract.Enrollment{Name: "d1"}})
 	require.NoError(t, err)
 	c.AssertExpectations(t)
 	handle.AssertExpectations(t)
+}
+
+// A device that continued as new between two pages is listed once, as its newer run shows
+// it; the listing is sorted by name.
+func TestListKeepsTheNewestRun(t *testing.T) {
+	state := func(s device.State) map[string]*commonpb.Payload {
+		return map[string]*commonpb.Payload{"DeviceState": payload(t, string(s))}
+	}
+	older, newer, other := info("b", state(device.Cleaning), nil), info("b", state(device.Available), nil), info("a", state(device.Error), nil)
+	newer.StartTime = timestamppb.New(clock.Add(time.Second))
+	c := mocks.NewClient(t)
+	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
+		Executions: []*workflowpb.WorkflowExecutionInfo{newer, older, other},
+	}, nil)
+	found, err := New(c).List(t.Context(), Filter{})
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.Equal(t, "a", found[0].Name)
+	require.Equal(t, device.Available, found[1].Status.DeviceState)
+}
+
+// The creation time is the same listed and queried: a script may compare the two.
+func TestCreatedIsTheSameListedAndQueried(t *testing.T) {
+	created := clock.Add(123456789 * time.Nanosecond)
+	queried := normalize(contract.DeviceStatus{Name: "d1", CreatedAt: created})
+	listed, err := statusOf("d1", nil, contract.StatusMemo{CreatedAt: created.Truncate(time.Second)})
+	require.NoError(t, err)
+	require.Equal(t, listed.CreatedAt, queried.CreatedAt)
 }
