@@ -230,7 +230,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeTimeout, false)
 		other := s.start(first(t), s.inputFor("d2", "zero"))
-		other.hears(t, "waiting, place 1")
+		other.hears(t, "queued for a slot (1st in line)")
 		back()
 		_, err = other.wait(t)
 		require.NoError(t, err)

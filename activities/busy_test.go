@@ -34,7 +34,7 @@ func TestDeviceInUse(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(began), 15*time.Second)
 		var told bool
 		for _, p := range server.heartbeats() {
-			told = told || p.Waiting == "waiting for another use to end: it is mounted"
+			told = told || p.Waiting == "waiting until the device is not in use: it is mounted"
 		}
 		require.True(t, told)
 	})

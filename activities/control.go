@@ -18,16 +18,16 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Control is what a control worker does: the inventory, and what the server itself
-// remembers.
+// Control holds the activities of a control worker: the inventory, and queries to the
+// Temporal server.
 type Control struct {
 	Store  inventory.Store
 	Client client.Client
-	// Real: schedulers give out what the Store has, so that nothing made up may be in it.
+	// Real: schedulers allocate what is in Store, so that no fake device may be in it.
 	Real bool
 }
 
-// Activities are all activities of a control worker, by name.
+// Activities gives all activities of a control worker by name.
 func (c *Control) Activities() map[string]any {
 	return map[string]any{
 		contract.ActivityEnsureProvider: c.EnsureProvider, contract.ActivityReserveForBind: c.ReserveForBind, contract.ActivityReadReservation: c.ReadReservation,
@@ -36,9 +36,9 @@ func (c *Control) Activities() map[string]any {
 	}
 }
 
-// EnsureProvider makes the device's provider, burned. A second run finds it and burns it
-// again; another's provider is never made, only burned. Retried: an inventory that does
-// not answer.
+// EnsureProvider creates the device's provider, reserved, or reserves the one that exists.
+// A provider of Nova's is only reserved, never created. A second run finds it done.
+// Retried: an inventory that does not answer.
 func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		if in.Owner == device.OwnerNova {
@@ -48,23 +48,24 @@ func (c *Control) EnsureProvider(ctx context.Context, in contract.ReservationReq
 	})
 }
 
-// ReserveForBind burns the device for a bind and reads it back (S0.4). A second run whose
-// first answer was lost finds its own write and is content. Final: in use, burned
-// by somebody else, a generation that is newer than the workflow.
+// ReserveForBind reserves the device for a bind and reads the reservation back (S0.4). A
+// second run accepts the write of a first one whose answer was lost. Retried: an inventory
+// that does not answer. Final: a device in use, a reservation by someone else, a
+// generation that is newer than the workflow's.
 func (c *Control) ReserveForBind(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		return inventory.ReserveForBind(ctx, c.Store, id, in.Expect, activity.GetInfo(ctx).Attempt > 1)
 	})
 }
 
-// ReadReservation reads the device's provider. It writes nothing and may be repeated at
-// will.
+// ReadReservation reads the device's provider. It writes nothing. Retried: an inventory
+// that does not answer.
 func (c *Control) ReadReservation(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) { return inventory.Read(ctx, c.Store, id) })
 }
 
-// EnsureReserved burns the device's provider where it is not, and reads it back (F4). It
-// may be repeated at will.
+// EnsureReserved reserves the device's provider unless it is reserved, and reads it back
+// (F4). A second run finds it reserved. Retried: an inventory that does not answer.
 func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	return c.withProvider(ctx, in, func(id string) (inventory.ReservationSnapshot, error) {
 		expect := in.Expect
@@ -78,9 +79,9 @@ func (c *Control) EnsureReserved(ctx context.Context, in contract.ReservationReq
 	})
 }
 
-// Unreserve lowers the reservation with the one generation given, and reads it back
-// (F5). It is never retried by the server, reads no generation of its own, and writes to
-// the very provider that the generation is of.
+// Unreserve lowers the reservation with exactly the given generation, and reads it back
+// (F5). It reads no generation itself, and writes to the provider that the generation is
+// of. The server never retries it.
 func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	id := in.UUID
 	if in.Owner == device.OwnerNova {
@@ -90,8 +91,8 @@ func (c *Control) Unreserve(ctx context.Context, in contract.ReservationRequest)
 	return snapshotOf(v, in.Provider), asError(err, in.Name)
 }
 
-// DeleteProvider takes the provider out of the inventory; another's stays as it is, burned. A
-// second run finds nothing to do.
+// DeleteProvider deletes the device's provider; one of Nova's stays, reserved. A second run
+// finds nothing to do. Retried: an inventory that does not answer.
 func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	if in.Owner == device.OwnerNova {
 		return contract.ReservationSnapshot{}, nil
@@ -99,24 +100,24 @@ func (c *Control) DeleteProvider(ctx context.Context, in contract.ReservationReq
 	return contract.ReservationSnapshot{}, asError(c.Store.Delete(ctx, in.UUID), in.Name)
 }
 
-// on makes calls on the device's provider: its own, or the one that another service made
-// for it. Where that was re-created since it was found, it is looked for once more.
+// withProvider calls do with the UUID of the device's provider: Burnish's own, or the one
+// that Nova created. If Nova's was deleted since it was found, it searches once more.
 func (c *Control) withProvider(ctx context.Context, in contract.ReservationRequest, do func(id string) (inventory.ReservationSnapshot, error)) (contract.ReservationSnapshot, error) {
 	if c.Real && in.Driver == "fake" { // SAFETY F13
 		return contract.ReservationSnapshot{}, asError(&device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed,
-			Message: "a fake device has no place in a real inventory", Remedy: "enrol it where BURNISH_INVENTORY=file"}, in.Name)
+			Message: "a fake device has no place in a real inventory", Remedy: "enroll it where BURNISH_INVENTORY=file"}, in.Name)
 	}
 	if in.Owner != device.OwnerNova {
 		v, err := do(in.UUID)
 		return snapshotOf(v, ""), asError(err, in.Name)
 	}
-	foreign, ok := c.Store.(inventory.NovaProviders)
+	nova, ok := c.Store.(inventory.NovaProviders)
 	if !ok {
 		return contract.ReservationSnapshot{}, asError(inventory.Invalid("this inventory holds no providers of Nova's",
-			"set BURNISH_INVENTORY=placement, or enrol "+in.Name+" with owner=self"), in.Name)
+			"set BURNISH_INVENTORY=placement, or enroll "+in.Name+" with owner=self"), in.Name)
 	}
 	for again := true; ; again = false {
-		p, err := foreign.Find(ctx, in.Name)
+		p, err := nova.Find(ctx, in.Name)
 		if err != nil {
 			return contract.ReservationSnapshot{}, asError(err, in.Name)
 		}
@@ -131,22 +132,23 @@ func (c *Control) withProvider(ctx context.Context, in contract.ReservationReque
 	}
 }
 
-// madeAnew: a device that was kept clean has another provider than the one that Burnish
-// burned. That one was free; nothing is written to it.
+// providerRecreated is the fault of a reserved device whose provider Nova has re-created: the
+// new one was free to be allocated. Nothing is written to it.
 func providerRecreated(in contract.ReservationRequest) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInventoryGenerationAhead,
-		Message: "the provider of " + in.Name + " was re-created since Burnish burned it", Remedy: "none: somebody may have had it, and it is cleaned"}
+		Message: "the provider of " + in.Name + " was re-created since Burnish burned it", Remedy: "none: an instance may have had it, and it is cleaned"}
 }
 
-// FindBySerial looks among the running devices for another one with a serial; a retired
-// one has it no more. A listing lags behind: that it finds none proves nothing.
+// FindBySerial searches the running devices for another one with a serial; retired devices
+// do not count. The listing lags behind: finding none proves nothing. It changes nothing;
+// every error is retried.
 func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInput) (contract.DeviceBySerial, error) {
 	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s = %s AND %s != %s AND WorkflowId != %s",
 		contract.WorkflowDeviceLifecycle, contract.AttrSerial.GetName(), quoted(in.Serial),
 		contract.AttrState.GetName(), quoted(string(device.Retired)), quoted(contract.WorkflowID(in.Name)))
 	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 1})
 	if err != nil {
-		return contract.DeviceBySerial{}, fmt.Errorf("look for serial %q: %w", in.Serial, err)
+		return contract.DeviceBySerial{}, fmt.Errorf("find serial %q: %w", in.Serial, err)
 	}
 	if len(found.GetExecutions()) == 0 {
 		return contract.DeviceBySerial{}, nil
@@ -157,10 +159,10 @@ func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInpu
 // quoted is a string of the server's query language.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// FindPreviousRun asks the server for the newest run of this device's workflow that was ended
-// from outside (terminated or reset), and who had the device then. It may be
-// repeated at will; without such a run, or where the device was forgotten in order
-// since, the answer is empty.
+// FindPreviousRun finds the newest run of this device's workflow that was ended from outside
+// (terminated, canceled, timed out or reset), and which instance had the device then. The
+// answer is empty where there is none, or where the device was forgotten since. It changes
+// nothing; every error is retried.
 func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {
 	query := fmt.Sprintf("WorkflowId = %s AND ExecutionStatus IN ('Terminated','Canceled','TimedOut','Completed')", quoted(contract.WorkflowID(name)))
 	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 100})
@@ -173,7 +175,7 @@ func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.Pr
 	})
 	for _, run := range runs {
 		if run.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
-			break // the device was forgotten in order
+			break // the device was forgotten
 		}
 		known := contract.PreviousRun{RunID: run.GetExecution().GetRunId()}
 		var state string
@@ -185,14 +187,15 @@ func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.Pr
 			}
 		}
 		if known.Instance == "" && state == string(device.Unknown) {
-			continue // it had not found out anything itself
+			continue // that run did not know either
 		}
 		return known, nil
 	}
 	return contract.PreviousRun{}, nil
 }
 
-// stockOf is what the workflow is told; provider is the UUID of another's, else "".
+// snapshotOf converts the inventory's snapshot for the workflow; provider is the UUID of a
+// provider of Nova's, or empty.
 func snapshotOf(v inventory.ReservationSnapshot, provider string) contract.ReservationSnapshot {
 	return contract.ReservationSnapshot{Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: provider}
 }

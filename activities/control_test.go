@@ -18,7 +18,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// shop is one provider in an inventory that fails as scripted.
+// inventoryFixture is one provider in an inventory that fails as scripted.
 type inventoryFixture struct {
 	t     *testing.T
 	store *file.Store
@@ -27,7 +27,7 @@ type inventoryFixture struct {
 	generation int64
 }
 
-// newShop makes a provider with reserved = 0, as an available device has it, or 1.
+// newInventoryFixture makes a provider with reserved = 0, as an available device has it, or 1.
 func newInventoryFixture(t *testing.T, reserved int) *inventoryFixture {
 	t.Helper()
 	store, err := file.New(t.TempDir())

@@ -16,20 +16,21 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Discover looks at the device and remembers it on the host. It changes nothing on
-// the device; a second run finds the same. Refused: an unknown driver, what the host
-// does not allow, what another device's name already stands for (F23), and another
-// identity under a name that is still enrolled (F13).
+// Discover inspects the device and records it on the host. It changes nothing on the
+// device; a second run finds the same. Refused: an unknown driver, a device that the host
+// does not allow, one that is enrolled under another name (F23), and another identity
+// under a name that is still enrolled (F13). Retried: transient faults, of them a device
+// in use at most maxBusyAttempts times.
 func (h *Hardware) Discover(ctx context.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	facts, err := h.discover(ctx, in)
 	return facts, asError(escalateBusy(err, activity.GetInfo(ctx).Attempt, in.Enrollment.Name), in.Enrollment.Name)
 }
 
-// busyLooks is how often a look may find its device in use, with the pauses of a clean's
-// retries about half a minute.
+// maxBusyAttempts is how often Discover may find its device in use: about half a minute,
+// with the intervals of a clean's retries.
 const maxBusyAttempts = 6
 
-// patient makes of a use that does not end by itself what an operator must end.
+// escalateBusy turns the fault of a device that stays in use into one for the operator.
 func escalateBusy(err error, attempt int32, name string) error {
 	f, ok := device.AsFault(err)
 	if !ok || f.Code != device.CodeTargetBusy || attempt < maxBusyAttempts {
@@ -38,7 +39,7 @@ func escalateBusy(err error, attempt int32, name string) error {
 	return busyFault(f, name)
 }
 
-// endItThenClean is the fault of a device that somebody has used for too long.
+// busyFault is the operator's fault of a device that was in use for too long.
 func busyFault(f *device.Fault, name string) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: f.Code, Message: f.Message, Remedy: f.Remedy + ", then clean " + name}
 }
@@ -57,7 +58,7 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	if err != nil {
 		return contract.DiscoveryResult{}, err
 	}
-	// Two names that come at once must not both find the piece free.
+	// Of two names for one device that are enrolled at once only one may find it free.
 	h.enrolling.Lock()
 	defer h.enrolling.Unlock()
 	other, err := h.Host.FindOtherWith(d.Identity, in.Enrollment.Name, in.MovedFrom)
@@ -88,9 +89,9 @@ func (h *Hardware) discover(ctx context.Context, in contract.DiscoverInput) (con
 	}, nil
 }
 
-// lookAt has the driver look, and proves that it saw the piece that is wanted: the
-// known one, another than the known one where it was replaced, or the known one at
-// another place where it was moved.
+// discoverAt has the driver inspect the device, and proves that it is the expected
+// hardware: the known one; with Replace, another one; with MovedFrom, the known one in
+// another slot.
 func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in contract.DiscoverInput, before host.Record, found bool) (hardware.Discovery, error) {
 	target, known := targetOf(in.Enrollment), in.Known
 	switch {
@@ -114,7 +115,7 @@ func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in co
 	}
 	if in.MovedFrom != "" && !in.Known.SameHardware(d.Identity) {
 		return hardware.Discovery{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged,
-			Message: fmt.Sprintf("what is there is not the piece of %s (serial %q, not %q)", in.MovedFrom, d.Identity.Serial, in.Known.Serial),
+			Message: fmt.Sprintf("this is not the hardware of %s (serial %q, not %q)", in.MovedFrom, d.Identity.Serial, in.Known.Serial),
 			Remedy:  "enroll it as a device of its own"}
 	}
 	if field := known.Differs(d.Identity); field != "" && known != (device.Identity{}) {
@@ -125,8 +126,9 @@ func (h *Hardware) discoverAt(ctx context.Context, driver hardware.Driver, in co
 	return d, nil
 }
 
-// Forget has the host forget a device, so that its physical piece may be enrolled
-// under another name. The numbers stay. A second run changes nothing.
+// Forget marks the host's record of a device as forgotten: its hardware may be enrolled
+// under another name. The numbers stay. A second run changes nothing. Retried: transient
+// faults.
 func (h *Hardware) Forget(_ context.Context, in contract.DiscoverInput) error {
 	return asError(forget(h.Host, in.Enrollment.Name), in.Enrollment.Name)
 }
@@ -142,7 +144,7 @@ func forget(h *host.Host, name string) error {
 	})
 }
 
-// enrolled puts into a record what a device is enrolled as.
+// writeEnrollment writes to a record how a device is enrolled.
 func writeEnrollment(r *host.Record, e contract.Enrollment, uuid string, i device.Identity) {
 	r.UUID, r.Driver, r.Address, r.Settings = uuid, e.Driver, e.Address, e.Settings
 	r.Type, r.Owner, r.OneTimeUse, r.Identity = e.Type, e.Owner, e.OneTimeUse, i
@@ -160,8 +162,8 @@ func checkSameEnrollment(r host.Record, e contract.Enrollment) error {
 
 func enrollmentDiffers(name, what, have string) error {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeAlreadyExists,
-		Message: fmt.Sprintf("this host remembers %s with another %s (%s)", name, what, have),
-		Remedy:  "enrol it as it was, then retire and forget it"}
+		Message: fmt.Sprintf("%s is enrolled on this host with another %s (%s)", name, what, have),
+		Remedy:  "enroll it as it was, then retire and forget it"}
 }
 
 func (h *Hardware) driver(e contract.Enrollment) (hardware.Driver, error) {
@@ -182,7 +184,7 @@ func targetOf(e contract.Enrollment) hardware.Target {
 	return hardware.Target{Name: e.Name, Driver: e.Driver, Address: e.Address, Settings: e.Settings, AcceptSignature: e.AcceptSignature, Imported: e.Imported}
 }
 
-// fenceKey is what one physical device is fenced by, under whatever name.
+// fenceKey is the key of a device's fence: its serial, which is the same under every name.
 func fenceKey(i device.Identity, name string) string {
 	if i.Serial != "" {
 		return i.Serial
@@ -190,7 +192,7 @@ func fenceKey(i device.Identity, name string) string {
 	return contract.DeviceUUID(name)
 }
 
-// recordOf is the host's record as the workflow reads it.
+// recordOf converts the host's record for the workflow.
 func recordOf(r host.Record, hostname string) contract.HostDeviceRecord {
 	return contract.HostDeviceRecord{
 		Enrollment: contract.Enrollment{

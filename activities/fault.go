@@ -1,6 +1,6 @@
-// Package activities adapts: each takes up where an earlier attempt stopped, calls a
-// port, and maps what went wrong to an error that Temporal and an operator
-// understand. Every activity is idempotent: its comment says what a second run finds.
+// Package activities adapts ports to Temporal: each activity continues where an earlier
+// attempt stopped, calls a port, and turns its error into one that says whether the
+// server retries. Every activity is idempotent: its comment says what a second run finds.
 package activities
 
 import (
@@ -15,10 +15,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Refuse is the one place where a fault becomes Temporal's ApplicationError: its type
-// is the fault's code, its one detail the Refusal. Only transient faults are retried.
+// Refuse turns a fault into Temporal's ApplicationError, here alone: its type is the
+// fault's code, its one detail the Refusal. Only transient faults are retried.
 func Refuse(r contract.Refusal) error {
-	// A message that is no text cannot be sent: its step would be tried again for nothing.
+	// An error that is not valid UTF-8 cannot be sent, and its activity would be retried.
 	r.Fault.Message = strings.ToValidUTF8(r.Fault.Message, "\uFFFD")
 	return temporal.NewApplicationErrorWithOptions(r.Fault.Message, string(r.Fault.Code), temporal.ApplicationErrorOptions{
 		NonRetryable: r.Fault.Class != device.Transient,
@@ -26,8 +26,8 @@ func Refuse(r contract.Refusal) error {
 	})
 }
 
-// asError maps an activity's error: faults as Refuse does, a context's end as it is
-// (the caller says what it meant), anything else as an internal fault that is retried.
+// asError maps an activity's error: a fault as Refuse does, a canceled context unchanged
+// (its caller knows the reason), any other error as an internal fault, which is retried.
 func asError(err error, name string) error {
 	if err == nil || errors.Is(err, context.Canceled) || temporal.IsCanceledError(err) {
 		return err
@@ -36,7 +36,7 @@ func asError(err error, name string) error {
 	var corrupt *host.CorruptError
 	if errors.As(err, &corrupt) {
 		f, ok = &device.Fault{Class: device.NeedsOperator, Code: device.CodeStateDirError, Message: err.Error(),
-			Remedy: "take " + corrupt.Path + " away, then clean " + corrupt.Name + ": nobody knows what became of it"}, true
+			Remedy: "take " + corrupt.Path + " away, then clean " + corrupt.Name + ": its state is unknown"}, true
 	}
 	if !ok {
 		f = &device.Fault{Class: device.Transient, Code: device.CodeInternal, Message: err.Error()}

@@ -74,7 +74,7 @@ func (s *testHost) add(name, serial string) *disk {
 	return d
 }
 
-// enrolment is that of a disk.
+// enrollment is that of a disk.
 func (s *testHost) enrollment(name string) contract.Enrollment {
 	return contract.Enrollment{Name: name, Host: s.host.Name(), Driver: "double", Owner: device.OwnerSelf}
 }
@@ -350,7 +350,7 @@ func requireFault(t *testing.T, err error, code device.Code, retried bool) contr
 	return refusal
 }
 
-// requireSoon insists that the server starts the next attempt at once.
+// requireRetriedNow insists that the server starts the next attempt at once.
 func requireRetriedNow(t *testing.T, err error, code device.Code) {
 	t.Helper()
 	requireFault(t, err, code, true)

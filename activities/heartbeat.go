@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,83 +11,100 @@ import (
 	"burnish/workflows/contract"
 )
 
-// pulse heartbeats the latest progress until it is stopped. The SDK throttles what is
-// sent; a goroutine of its own keeps a server that does not answer from slowing the
-// step. The first beat waits a moment for something to tell, because the next one
-// that is sent comes a throttle's length later.
+// heartbeater sends the latest progress until it is stopped. The SDK throttles what it
+// sends; its own goroutine keeps a server that does not answer from slowing the step.
+// The first heartbeat waits for the first change: the next one is sent a throttle
+// interval later.
 type heartbeater struct {
 	mu       sync.Mutex
 	progress contract.Progress
-	changed  chan struct{} // capacity 1: there is something to tell
+	changed  chan struct{} // capacity 1: the progress changed
 	stopped  chan struct{} // closed by stop
-	finished chan struct{} // closed after the last beat
+	finished chan struct{} // closed after the last heartbeat
 }
 
-// lastBeat bounds how long stop waits for a beat that is on its way.
+// finalTimeout bounds how long stop waits for a heartbeat that is being sent.
 const finalTimeout = time.Second
 
 func startHeartbeats(ctx context.Context, p contract.Progress) *heartbeater {
-	beat := &heartbeater{progress: p, changed: make(chan struct{}, 1), stopped: make(chan struct{}), finished: make(chan struct{})}
+	h := &heartbeater{progress: p, changed: make(chan struct{}, 1), stopped: make(chan struct{}), finished: make(chan struct{})}
 	go func() {
-		defer close(beat.finished)
+		defer close(h.finished)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
 			select {
-			case <-beat.stopped:
+			case <-h.stopped:
 				return
-			case <-beat.changed:
+			case <-h.changed:
 			case <-tick.C:
 			}
 			select {
-			case <-beat.stopped: // between two that are ready, select does not choose
+			case <-h.stopped: // of two that are ready, select takes either
 				return
 			default:
 			}
-			activity.RecordHeartbeat(ctx, beat.now())
+			activity.RecordHeartbeat(ctx, h.now())
 		}
 	}()
-	return beat
+	return h
 }
 
-func (p *heartbeater) now() contract.Progress {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.progress
+func (h *heartbeater) now() contract.Progress {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.progress
 }
 
-// start is set without a beat: what comes next, a wait or the first checkpoint, has
-// more to tell.
-func (p *heartbeater) start(offset int64, ran time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.progress.Offset, p.progress.RunTime = offset, ran
+// start sets the progress without a heartbeat: the first wait or checkpoint follows, and
+// says more.
+func (h *heartbeater) start(offset int64, ran time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.progress.Offset, h.progress.RunTime = offset, ran
 }
 
-func (p *heartbeater) set(offset int64, ran time.Duration) {
-	p.update(func(to *contract.Progress) { to.Offset, to.RunTime, to.Waiting = offset, ran, "" })
+func (h *heartbeater) set(offset int64, ran time.Duration) {
+	h.update(func(to *contract.Progress) { to.Offset, to.RunTime, to.Waiting = offset, ran, "" })
 }
 
-func (p *heartbeater) wait(what string) {
-	p.update(func(to *contract.Progress) { to.Waiting = what })
+func (h *heartbeater) wait(what string) {
+	h.update(func(to *contract.Progress) { to.Waiting = what })
 }
 
-func (p *heartbeater) update(change func(*contract.Progress)) {
-	p.mu.Lock()
-	change(&p.progress)
-	p.mu.Unlock()
+// queue reports the attempt's place in the queue for a slot.
+func (h *heartbeater) queue(place int) {
+	suffix := "th"
+	if teens := place % 100; teens < 11 || teens > 13 {
+		switch place % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	h.wait(fmt.Sprintf("queued for a slot (%d%s in line)", place, suffix))
+}
+
+func (h *heartbeater) update(change func(*contract.Progress)) {
+	h.mu.Lock()
+	change(&h.progress)
+	h.mu.Unlock()
 	select {
-	case p.changed <- struct{}{}:
-	default: // it will tell the latest anyway
+	case h.changed <- struct{}{}:
+	default: // the heartbeat that is due sends the latest anyway
 	}
 }
 
-// stop ends the beats, once. One that is on its way is waited for, within bounds: the end of
-// the activity would cut it off, which the SDK tells the operator as a warning.
-func (p *heartbeater) stop() {
-	close(p.stopped)
+// stop ends the heartbeats; it is called once. It waits, at most finalTimeout, for one
+// that is being sent: the activity's end would break it off, which the SDK logs as a
+// warning.
+func (h *heartbeater) stop() {
+	close(h.stopped)
 	select {
-	case <-p.finished:
+	case <-h.finished:
 	case <-time.After(finalTimeout):
 	}
 }

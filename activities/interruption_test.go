@@ -156,18 +156,21 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 
 func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	waits := map[string]func(t *testing.T, s *testHost) (end func()){
-		"for the device": func(t *testing.T, s *testHost) func() {
+	waits := map[string]struct {
+		reports string
+		begin   func(t *testing.T, s *testHost) (end func())
+	}{
+		"for the device": {"waiting for the device's last I/O", func(t *testing.T, s *testHost) func() {
 			f, err := s.host.Fence(t.Context(), "S1", nil)
 			require.NoError(t, err)
 			return func() { require.NoError(t, f.Close()) }
-		},
-		"for a slot": func(t *testing.T, s *testHost) func() {
+		}},
+		"for a slot": {"queued for a slot", func(t *testing.T, s *testHost) func() {
 			s.hands.Slots = host.NewFairSemaphore(1)
 			release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
 			require.NoError(t, err)
 			return release
-		},
+		}},
 	}
 	for _, c := range []struct {
 		name    string
@@ -187,10 +190,10 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 		for what, wait := range waits {
 			inBubble(t, c.name+" waiting "+what, func(t *testing.T) {
 				s := newTestHost(t)
-				over := wait(t, s)
+				over := wait.begin(t, s)
 				server := first(t)
 				r := s.start(server, s.input("zero"))
-				r.hears(t, "waiting")
+				r.hears(t, wait.reports)
 				began := time.Now()
 				c.end(server)
 				_, err := r.wait(t)
@@ -233,22 +236,22 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 			return s.start(again(t, n), in)
 		}
 		one := attempt(1, "d1", time.Minute)
-		one.hears(t, "waiting, place 1")
+		one.hears(t, "queued for a slot (1st in line)")
 		pass(15 * time.Second)
 		two := attempt(1, "d2", time.Hour)
-		two.hears(t, "waiting, place 2")
+		two.hears(t, "queued for a slot (2nd in line)")
 		three := attempt(1, "d3", time.Hour)
-		three.hears(t, "waiting, place 3")
+		three.hears(t, "queued for a slot (3rd in line)")
 
 		// Half a minute later the first leaves, and is started again at once.
 		_, err = one.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		require.Equal(t, 30*time.Second, one.took)
 		one = attempt(2, "d1", time.Minute)
-		one.hears(t, "waiting, place 1")
+		one.hears(t, "queued for a slot (1st in line)")
 		pass(10 * time.Second)
-		require.Equal(t, "waiting, place 2", two.last().Waiting)
-		require.Equal(t, "waiting, place 3", three.last().Waiting)
+		require.Equal(t, "queued for a slot (2nd in line)", two.last().Waiting)
+		require.Equal(t, "queued for a slot (3rd in line)", three.last().Waiting)
 		require.Zero(t, one.last().RunTime)
 		release()
 		for _, r := range []*running{one, two, three} {

@@ -23,31 +23,32 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Sweeper compares what the server knows of the devices with their providers, and hints
-// to those whose facts differ; it moves no state and writes no provider (F6, S2.52).
+// Reconciler compares the devices that the server lists with their providers in the
+// inventory, and sends a hint to each device that disagrees with its provider. It changes no
+// state and writes no provider (F6, S2.52).
 type Reconciler struct {
 	Client client.Client
 	Fleet  inventory.Lister
 	Log    *slog.Logger
 }
 
-// Activities are all activities of a Sweeper, by name.
+// Activities gives all activities of a Reconciler by name.
 func (s *Reconciler) Activities() map[string]any {
 	return map[string]any{contract.ActivityReconcileInventory: s.ReconcileInventory, contract.ActivityCandidates: s.Candidates}
 }
 
-// devicesAPage is how many devices one listing tells.
+// devicesPerPage is how many devices one request lists.
 const devicesPerPage = 1000
 
-// hintsAtOnce bounds the signals that are under way together.
+// maxConcurrentHints bounds the signals that are sent at once.
 const maxConcurrentHints = 8
 
-// Sweep compares all devices, or those of some hosts and instances, with their
-// providers. A second run finds those devices in order that have looked meanwhile.
-// Retried: an inventory or a server that does not answer.
+// ReconcileInventory compares all devices, or those of some hosts and instances, with their
+// providers. A second run finds no difference at devices that have read their provider
+// since. Retried: an inventory or a server that does not answer.
 func (s *Reconciler) ReconcileInventory(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	out, err := s.reconcile(ctx, in)
-	return out, asError(err, "the sweep")
+	return out, asError(err, "the reconciliation")
 }
 
 func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
@@ -59,8 +60,8 @@ func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) 
 	if w.devices, err = s.listDevices(ctx, in); err != nil {
 		return contract.ReconcileResult{}, err
 	}
-	// Something happened to those whose device it is: they need not wait until Placement
-	// told of a whole host.
+	// Something happened to these instances: their devices get a hint before Placement has
+	// listed a whole host.
 	w.markByInstance(ctx, in.Instances)
 	if err := w.waitForHints(ctx); err != nil {
 		return contract.ReconcileResult{}, err
@@ -79,18 +80,18 @@ func (s *Reconciler) reconcile(ctx context.Context, in contract.ReconcileInput) 
 	return w.out, err
 }
 
-// known is what the server's listing tells of one device; it may be a moment old.
+// listedDevice is one device as the server lists it, which may be a moment old.
 type listedDevice struct {
 	name, uuid, host, instance string
-	provider                   string // of Nova's, that it was last seen with
+	provider                   string // the provider of Nova's that it last had
 	state                      device.State
 	held                       bool
 	owner                      device.Owner
 	started                    time.Time
 }
 
-// listed lists the devices. One that continues as new meanwhile may be left out: the
-// next sweep finds it.
+// listDevices lists the devices. It may miss one that continues as new meanwhile: the next
+// reconciliation has it.
 func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput) (map[string]listedDevice, error) {
 	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.WorkflowDeviceLifecycle)
 	var where []string
@@ -116,7 +117,7 @@ func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput
 		for _, e := range page.GetExecutions() {
 			k, err := parseListedDevice(e)
 			if err != nil {
-				s.Log.Warn("a device tells nothing that can be read", "workflow", e.GetExecution().GetWorkflowId(), "error", err)
+				s.Log.Warn("the status of a device is unreadable", "workflow", e.GetExecution().GetWorkflowId(), "error", err)
 				continue
 			}
 			if before, twice := all[k.name]; k.state != device.Absent && (!twice || k.started.After(before.started)) {
@@ -158,25 +159,25 @@ func parseListedDevice(e *workflowpb.WorkflowExecutionInfo) (listedDevice, error
 	return k, nil
 }
 
-// sweep is one attempt of one sweep.
+// reconciliation is one attempt of ReconcileInventory.
 type reconciliation struct {
 	*Reconciler
 	startedAt     time.Time
 	devices       map[string]listedDevice
-	missingBefore []string // missing before
+	missingBefore []string // the devices without a provider at the last reconciliation
 	out           contract.ReconcileResult
-	found         map[string]bool // the devices whose provider was seen
-	hintedDevices map[string]bool // the devices that were told to look
-	pendingHints  sync.WaitGroup  // the hints that are on their way
-	hintSlots     chan struct{}   // of which there are hintsAtOnce
+	found         map[string]bool // the devices whose provider was read
+	hintedDevices map[string]bool // the devices that got a hint
+	pendingHints  sync.WaitGroup  // the hints that are being sent
+	hintSlots     chan struct{}   // bounds them to maxConcurrentHints
 
 	mu          sync.Mutex
-	hints       int   // that arrived
-	failed      error // of the first that did not
-	hintsFailed int   // that did not either
+	hints       int   // hints that were delivered
+	failed      error // the first hint's that was not
+	hintsFailed int   // how many more were not
 }
 
-// namedBy finds the devices of Nova's that instances have.
+// markByInstance sends a hint to the devices of owner nova that these instances have.
 func (w *reconciliation) markByInstance(ctx context.Context, instances []string) {
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
 		if k := w.devices[name]; k.owner == device.OwnerNova && k.state == device.Allocated && slices.Contains(instances, k.instance) {
@@ -185,7 +186,7 @@ func (w *reconciliation) markByInstance(ctx context.Context, instances []string)
 	}
 }
 
-// foreign compares the devices for which another service made the providers.
+// compareNovaProviders compares the devices for which another service made the providers.
 func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) error {
 	var hosts []string
 	for _, k := range w.devices {
@@ -212,7 +213,7 @@ func (w *reconciliation) compareNovaProviders(ctx context.Context, whole bool) e
 	})
 }
 
-// own compares the devices whose providers are Burnish's own.
+// compareOwnProviders compares the devices whose providers are Burnish's own.
 func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 	names := map[string]string{}
 	var ids []string
@@ -238,7 +239,7 @@ func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
 	what, odd := k.mismatch(s)
-	if what == "" && !slices.Contains(w.missingBefore, k.name) { // one that is back looks at who it is
+	if what == "" && !slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
 		return
 	}
 	w.hint(ctx, k.name)
@@ -250,32 +251,32 @@ func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventor
 func (w *reconciliation) reportMismatch(name, what string) {
 	w.out.Counts.Mismatch++
 	w.out.Mismatches = append(w.out.Mismatches, contract.Mismatch{Name: name, What: what})
-	w.Log.Warn("state and reservation disagree: the device looks for itself", "device", name, "what", what)
+	w.Log.Warn("state and reservation disagree: the device reads its provider", "device", name, "what", what)
 }
 
-// differs says what of a device's facts the inventory contradicts, "" where nothing; odd
-// is what no tenancy explains (S2.52).
+// mismatch says how the inventory contradicts a device's state, or ""; odd says that no
+// allocation or release explains it (S2.52).
 func (k listedDevice) mismatch(s inventory.ProviderSnapshot) (what string, odd bool) {
 	v := s.ReservationSnapshot
 	is := fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d", k.state, v.Reserved, v.Total, v.Used)
 	offered := v.Reserved < v.Total
 	switch {
-	case k.state == device.Unknown: // it finds out by itself, and is burned by that or free lawfully
+	case k.state == device.Unknown: // its workflow reads the inventory itself
 		return "", false
 	case v.Total != 1:
 		return is + ": one device has one provider with total=1 (S0.14)", true
 	case k.owner == device.OwnerNova && k.provider != "" && k.provider != s.UUID && v.Used == 0 && k.state == device.Available:
-		// Free as it was, but who had the device while there was another left no trace here.
-		return is + ", of a provider that was made anew", false
+		// The new provider is free, and says nothing of who had the old one.
+		return is + ", of a provider that was re-created", false
 	case k.state == device.Allocated && k.owner == device.OwnerNova:
-		// Released; or given out and not burned yet (S0.15), or made anew.
-		// Or somebody else has it: a migration, or who was moved here.
+		// Released; or allocated and not reserved yet (S0.15); or re-created; or allocated
+		// to another instance, by a migration.
 		other := k.instance != "" && len(v.Consumers) > 0 && !slices.Contains(v.Consumers, k.instance)
 		if v.Used == 0 || offered || other {
 			return is, false
 		}
 		return "", false
-	case k.state == device.Allocated: // its allocations are nobody's business (F6)
+	case k.state == device.Allocated: // whose allocations do not matter (F6)
 		if offered {
 			return is, true
 		}
@@ -287,7 +288,7 @@ func (k listedDevice) mismatch(s inventory.ProviderSnapshot) (what string, odd b
 			return "", false
 		}
 		return is, true
-	case k.state == device.Cleaning && offered: // on its way back, or it says so itself
+	case k.state == device.Cleaning && offered: // it is being returned
 		return is, false
 	case offered:
 		return is, true
@@ -295,7 +296,8 @@ func (k listedDevice) mismatch(s inventory.ProviderSnapshot) (what string, odd b
 	return "", false
 }
 
-// missing names the devices that have no provider, and hints to those that had one before.
+// reportMissing lists the devices without a provider; those that had one at the last
+// reconciliation get a hint.
 func (w *reconciliation) reportMissing(ctx context.Context) {
 	for name, k := range w.devices {
 		if w.found[name] || k.state == device.Retired || k.state == device.Unknown {
@@ -310,18 +312,19 @@ func (w *reconciliation) reportMissing(ctx context.Context) {
 	slices.Sort(w.out.Missing)
 }
 
-// hint has a device look for itself, once, and at once: it may be free, and a sweep long.
-// It waits where many are on their way.
+// hint asks a device to read its provider; each device gets one. It is sent before the
+// rest is compared: the device may be free now, and a reconciliation is long. It waits
+// while maxConcurrentHints are being sent.
 func (w *reconciliation) hint(ctx context.Context, name string) {
 	if w.hintedDevices[name] {
 		return
 	}
 	w.hintedDevices[name] = true
 	w.hintSlots <- struct{}{}
-	activity.RecordHeartbeat(ctx) // every request tells: thousands may differ
+	activity.RecordHeartbeat(ctx) // for each: thousands may differ
 	w.pendingHints.Go(func() {
 		defer func() { <-w.hintSlots }()
-		hint := contract.Hint{Source: "sweep", ObservedAt: w.startedAt.Format(time.RFC3339Nano)}
+		hint := contract.Hint{Source: "reconciliation", ObservedAt: w.startedAt.Format(time.RFC3339Nano)}
 		err := w.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -330,14 +333,15 @@ func (w *reconciliation) hint(ctx context.Context, name string) {
 			w.hints++
 		case errors.As(err, new(*serviceerror.NotFound)): // gone since it was listed
 		case w.failed == nil:
-			w.failed = fmt.Errorf("hinting to %s: %w", name, err)
+			w.failed = fmt.Errorf("hint to %s: %w", name, err)
 		default:
 			w.hintsFailed++
 		}
 	})
 }
 
-// hinted waits until every hint has arrived, and says which did not.
+// waitForHints waits until every hint was sent. Its error names the first that was not
+// delivered.
 func (w *reconciliation) waitForHints(ctx context.Context) error {
 	w.pendingHints.Wait()
 	w.out.Counts.Hinted = w.hints
@@ -350,11 +354,11 @@ func (w *reconciliation) waitForHints(ctx context.Context) error {
 	return errors.New(oneLine(w.failed.Error()))
 }
 
-// mostCandidates bounds one answer, which goes through the server.
+// maxCandidates bounds one result, which goes through the server.
 const maxCandidates = 2000
 
-// Candidates lists the one-time-use providers of devices that are not enrolled (S2.84).
-// It changes nothing.
+// Candidates lists the one-time-use providers of Nova's devices that are not enrolled
+// (S2.84). It changes nothing. Retried: an inventory or a server that does not answer.
 func (s *Reconciler) Candidates(ctx context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
 	out, err := s.candidates(ctx, in)
 	return out, asError(err, "the import")

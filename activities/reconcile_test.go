@@ -31,7 +31,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// sky is a fleet of providers and a server's listing of devices, as scripted.
+// reconcileFixture is a fleet of providers and a server's listing of devices, as scripted.
 type reconcileFixture struct {
 	*activities.Reconciler
 	t       *testing.T
@@ -130,7 +130,7 @@ func listed(t *testing.T, name, host string, state device.State, owner device.Ow
 	}
 }
 
-// knows adds a device with its provider.
+// adds adds a device with its provider.
 func (s *reconcileFixture) adds(name string, state device.State, owner device.Owner, held bool, v inventory.ReservationSnapshot) {
 	host, _, _ := strings.Cut(name, "_")
 	if len(s.pages) == 0 {
@@ -266,7 +266,7 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	seen, err := time.Parse(time.RFC3339Nano, hint.ObservedAt)
 	require.NoError(t, err)
 	require.WithinRange(t, seen, began.Add(-time.Second), time.Now())
-	require.Equal(t, contract.Hint{Source: "sweep", ObservedAt: hint.ObservedAt}, hint, "it says nothing but when it was seen")
+	require.Equal(t, contract.Hint{Source: "reconciliation", ObservedAt: hint.ObservedAt}, hint, "it says nothing but when it was seen")
 	require.Equal(t, contract.ReconcileCounts{Providers: 3, Devices: 3, Hinted: 1}, out.Counts)
 }
 
@@ -348,7 +348,7 @@ func TestAFailedHintFailsTheReconciliation(t *testing.T) {
 	s.hints = map[string][]contract.Hint{}
 	_, err := s.sweep(contract.ReconcileInput{})
 	requireFault(t, err, device.CodeInternal, true)
-	require.Regexp(t, `hinting to h1_3\d: shard moves, and to 9 more`, err.Error())
+	require.Regexp(t, `hint to h1_3\d: shard moves, and to 9 more`, err.Error())
 	require.Len(t, s.hints, 40)
 	require.LessOrEqual(t, s.most.Load(), int64(8), "so many at once")
 }

@@ -20,10 +20,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Recovery is what a worker does when it starts (DESIGN: Recovery). The server says
-// which attempts it believes to be running and by whom; a worker that starts ends
-// those of processes that are gone, so that the server schedules them again at once
-// instead of waiting for a time-out (F2).
+// Recovery is what a worker does when it starts. The server knows which attempts run, and
+// on which worker; a worker that starts ends those of processes that have exited, so that
+// the server schedules them again at once instead of waiting for a time-out (F2).
 type Recovery struct {
 	Client    client.Client
 	Namespace string
@@ -32,29 +31,29 @@ type Recovery struct {
 	Log      *slog.Logger
 }
 
-// Host tells the workflow of each device of a host that the host started and what it
-// remembers. A workflow that is gone is started again with what the host remembers; a device
-// whose workflow ended by itself was forgotten, and is forgotten here too. What
-// failed is in the error; call again.
+// ReportHostStart sends each device of a host the host's record of it, and that the host
+// started. A workflow that does not exist is started with that record; a device whose
+// workflow has completed was forgotten, and the host forgets it too. The error joins what
+// failed; a second call does it again.
 func (r *Recovery) ReportHostStart(ctx context.Context, h *host.Host) error {
 	records, err := h.ListRecords()
 	if err != nil {
-		r.Log.Error("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
+		r.Log.Error("some records are unreadable: their devices are not managed until an operator acts", "error", err)
 	}
 	return forEach(records, func(record host.Record) error {
 		if record.Forgotten {
 			return nil
 		}
 		if err := r.reportTo(ctx, h, record); err != nil {
-			return fmt.Errorf("telling %s: %w", record.Name, err)
+			return fmt.Errorf("report the host start to %s: %w", record.Name, err)
 		}
 		return nil
 	})
 }
 
-// HostOrphans ends the attempts on a host's queue that another process of this host
-// left behind, each once the device's fence is free. There is one worker a host, so
-// that every attempt that is not this process's own is nobody's.
+// EndHostOrphans ends the attempts that an earlier worker process of this host has left,
+// each once the device's fence is free. A host has one worker: an attempt of another
+// process is an orphan.
 func (r *Recovery) EndHostOrphans(ctx context.Context, h *host.Host) error {
 	records, err := h.ListRecords()
 	if err != nil {
@@ -74,16 +73,16 @@ func (r *Recovery) EndHostOrphans(ctx context.Context, h *host.Host) error {
 	})
 }
 
-// SurveyOrphan ends a survey of a host that another process of this host left behind.
+// EndOrphanedScan ends a scan that an earlier worker process of this host has left.
 func (r *Recovery) EndOrphanedScan(ctx context.Context, h *host.Host) error {
 	return r.endOrphans(ctx, contract.HostScanWorkflowID(h.Name()), func(a *workflowpb.PendingActivityInfo) bool {
 		return a.GetActivityType().GetName() == contract.ActivityScanHost && a.GetLastWorkerIdentity() != r.Identity.String()
 	}, func() error { return nil })
 }
 
-// ControlOrphans ends the control attempts that processes of this machine left behind
-// which are gone. It looks at devices that are between two states; what else a
-// killed worker had in hand costs its short time-out.
+// EndControlOrphans ends the control attempts of processes of this machine that have
+// exited. It checks the devices that are between two states; any other attempt of a killed
+// worker ends by its own short time-out.
 func (r *Recovery) EndControlOrphans(ctx context.Context) error {
 	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s IN ('%s','%s','%s')",
 		contract.WorkflowDeviceLifecycle, contract.AttrState.GetName(), device.PendingCleaning, device.Cleaning, device.Unknown)
@@ -124,8 +123,8 @@ func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*wor
 	all, err := r.findOrphans(ctx, id, orphaned)
 	if err == nil && len(all) > 0 {
 		if err = ready(); err == nil {
-			// Once more: what was waited for may have taken longer than the attempt's
-			// time-out, and then the one that followed has its ID.
+			// List them again: during a long wait the attempt may have timed out, and the
+			// next attempt has the same ID.
 			all, err = r.findOrphans(ctx, id, orphaned)
 		}
 	}
@@ -138,13 +137,13 @@ func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*wor
 		if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
 			return fmt.Errorf("orphans of %s: %w", id, err)
 		}
-		r.Log.Info("an orphaned attempt goes on", "workflow", id, "activity", a.GetActivityType().GetName())
+		r.Log.Info("an orphaned attempt was ended and is retried", "workflow", id, "activity", a.GetActivityType().GetName())
 	}
 	return nil
 }
 
-// orphans are the attempts of a workflow that the server believes to be running and
-// that are orphaned.
+// findOrphans lists the orphaned attempts of a workflow that the server still takes for
+// running.
 func (r *Recovery) findOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool) ([]*workflowpb.PendingActivityInfo, error) {
 	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
@@ -162,8 +161,7 @@ func (r *Recovery) findOrphans(ctx context.Context, id string, orphaned func(*wo
 	return all, nil
 }
 
-// sideBySide calls do for each, a few at a time: one that waits must not keep all
-// others waiting.
+// forEach calls do for each element, up to 64 at once, and joins the errors.
 func forEach[T any](all []T, do func(T) error) error {
 	failed := make([]error, len(all))
 	places := make(chan struct{}, 64)

@@ -276,7 +276,7 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 	})
 }
 
-// told is one device's workflow that was told, or started.
+// hostStartReport is one device's workflow that was told, or started.
 type hostStartReport struct {
 	id, signal string
 	hint       contract.Hint
@@ -370,9 +370,9 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		err := r.ReportHostStart(t.Context(), r.fixture.host)
 		require.ErrorIs(t, err, away)
 		require.ErrorIs(t, err, refused)
-		require.ErrorContains(t, err, "telling d1")
-		require.ErrorContains(t, err, "telling d2")
-		require.NotContains(t, err.Error(), "telling d3")
+		require.ErrorContains(t, err, "report the host start to d1")
+		require.ErrorContains(t, err, "report the host start to d2")
+		require.NotContains(t, err.Error(), "report the host start to d3")
 		require.Len(t, all, 2)
 	})
 	t.Run("a record that is unreadable is told of and stops nobody", func(t *testing.T) {

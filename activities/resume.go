@@ -14,13 +14,12 @@ import (
 	"burnish/workflows/contract"
 )
 
-// This file is what an attempt writes down on its host, so that the next one goes on
-// from there (SAFETY F2).
+// This file holds what an attempt records on its host, from which the next one continues
+// (F2).
 
-// confirm asks the server, now that the device is in hand and nothing was written,
-// whether this attempt is still the one. What the context knows is as old as the last
-// heartbeat: a process that was frozen meanwhile would work for a tenancy that is
-// long over (F1).
+// confirm asks the server, with the device open and before the first write, whether it
+// still expects this attempt. The context is as old as the last heartbeat: a process that
+// was frozen meanwhile could erase the device of a later binding (F1).
 func (a *attempt) confirm(ctx context.Context) error {
 	if a.Confirm == nil {
 		return nil
@@ -28,14 +27,15 @@ func (a *attempt) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
 	if err := a.Confirm(ctx, a.info.TaskToken, a.heartbeats.now()); err != nil {
-		a.Log.Warn("the server does not confirm an attempt: nothing is written", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", err)
+		a.Log.Warn("the server does not confirm this attempt: nothing is written", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", err)
 		return errLostContact
 	}
 	return nil
 }
 
-// checkpoint journals the resume point and says whether the step may go on: the
-// fence is held, the context alive, the worker not stopping, the server in reach.
+// checkpoint journals the resume point. Its error says why the step must not continue:
+// the fence is lost, its context has ended, the worker stops, or the server is
+// unreachable.
 func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, offset int64) error {
 	if err := fence.Held(); err != nil {
 		return err
@@ -59,11 +59,11 @@ func (a *attempt) checkpoint(ctx, workCtx context.Context, fence *host.Fence, of
 	return nil
 }
 
-// keep journals a value for the rest of the clean, under the fence.
+// saveEvidence journals a value under a name, for later attempts and steps of this clean.
 func (a *attempt) saveEvidence(name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("keep %s: %w", name, err)
+		return fmt.Errorf("save evidence %s: %w", name, err)
 	}
 	kept := maps.Clone(a.entry.Evidence)
 	if kept == nil {
@@ -79,19 +79,20 @@ func (a *attempt) saveEvidence(name string, value any) error {
 	return nil
 }
 
-// recall gives what this clean kept under a name.
+// loadEvidence reads the value that this clean saved under a name, and says whether there
+// is one.
 func (a *attempt) loadEvidence(name string, into any) (bool, error) {
 	text, ok := a.entry.Evidence[name]
 	if !ok {
 		return false, nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return false, fmt.Errorf("recall %s: %w", name, err)
+		return false, fmt.Errorf("load evidence %s: %w", name, err)
 	}
 	return true, nil
 }
 
-// conclude journals how the attempt ended. Nobody crashed.
+// journalResult journals how the attempt ended, and that no crash ended it.
 func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, err error) (contract.StepResult, error) {
 	a.entry.RunTime, a.entry.Working = a.runTime(), false
 	result := contract.StepResult{
@@ -106,8 +107,8 @@ func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, 
 		a.entry.Done, a.entry.Result = true, text
 	}
 	if saveErr := a.Host.Journal(a.in.Enrollment.Name).Save(a.entry); saveErr != nil {
-		// Unrecorded, the step would be repeated; that is always right.
-		a.Log.Warn("the end of a step was not journalled", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", saveErr)
+		// An unrecorded step is repeated, which is always safe.
+		a.Log.Warn("the result of a step was not journaled", "device", a.in.Enrollment.Name, "step", a.step.Name, "error", saveErr)
 	}
 	if err != nil && workCtx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(workCtx)
@@ -115,13 +116,13 @@ func (a *attempt) journalResult(workCtx context.Context, outcome steps.Outcome, 
 	return result, err
 }
 
-// remember writes the host's record of the device: the numbers that must never go
-// back, whatever becomes of the workflow (F10).
+// saveRecord writes the numbers that must never decrease to the host's record of the
+// device, which outlives the workflow (F10).
 func (a *attempt) saveRecord() error {
 	return a.Host.UpdateRecord(a.in.Enrollment.Name, func(r *host.Record) error {
 		r.Seq, r.Clean = max(r.Seq, a.in.Seq), max(r.Clean, a.in.Number)
 		r.Binding, r.Generation = max(r.Binding, a.in.Binding), a.in.Generation
-		if r.Driver == "" { // the record was lost: what comes back must be whole
+		if r.Driver == "" { // the record was lost: write a complete one
 			writeEnrollment(r, a.in.Enrollment, contract.DeviceUUID(a.in.Enrollment.Name), a.in.Identity)
 		}
 		return nil

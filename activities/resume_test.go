@@ -28,7 +28,7 @@ func corrupt(t *testing.T, path string) {
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 }
 
-// stopAt runs an attempt whose worker stops while the chunk at offset is written.
+// stopAtOffset runs an attempt whose worker stops while the chunk at offset is written.
 func stopAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
 	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
@@ -42,7 +42,7 @@ func stopAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInp
 	s.disk.steppingIn(nil)
 }
 
-// crashAt leaves the journal as a kill -9 does while the chunk at offset is written.
+// crashAtOffset leaves the journal as a kill -9 does while the chunk at offset is written.
 func crashAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
 	var then host.Entry
@@ -325,7 +325,7 @@ func TestOnInterruptError(t *testing.T) {
 		in := s.input("zero")
 		in.Settings.OnInterrupt, in.Budget = device.InterruptError, time.Minute
 		waits := s.start(first(t), in)
-		waits.hears(t, "waiting, place 1")
+		waits.hears(t, "queued for a slot (1st in line)")
 		require.Equal(t, "nothing", s.journalled(), "a kill -9 now would be taken for a crash in mid-step")
 		_, err = waits.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)

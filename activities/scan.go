@@ -22,8 +22,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Surveyor finds the devices of its host by itself, by those of its drivers that are
-// a hardware.Finder, and has them enrolled (S2.6).
+// HostScanner finds the devices of its host with those of its drivers that are a
+// hardware.Finder, and has them enrolled (S2.6).
 type HostScanner struct {
 	Client  client.Client
 	Host    *host.Host
@@ -31,16 +31,16 @@ type HostScanner struct {
 	Log     *slog.Logger
 }
 
-// enrolWithin bounds one enrolment.
+// enrollTimeout bounds one enrolment.
 const enrollTimeout = 4 * time.Minute
 
-// Sighting is a device that a driver found by itself.
+// FoundDevice is a device that a driver found.
 type FoundDevice struct {
 	Driver string
 	hardware.Found
 }
 
-// Finders says whether one of the drivers finds its devices by itself.
+// AnyFinder says whether one of the drivers finds its devices.
 func AnyFinder(drivers map[string]hardware.Driver) bool {
 	for _, d := range drivers {
 		if _, ok := d.(hardware.Finder); ok {
@@ -50,8 +50,8 @@ func AnyFinder(drivers map[string]hardware.Driver) bool {
 	return false
 }
 
-// Find has every driver that can find its devices, in the order of addresses. It
-// changes nothing, and sends no device a command.
+// FindDevices lists what all drivers find, in the order of addresses. It changes nothing
+// and sends no command to a device.
 func FindDevices(ctx context.Context, drivers map[string]hardware.Driver) ([]FoundDevice, error) {
 	all := []FoundDevice{}
 	for _, name := range slices.Sorted(maps.Keys(drivers)) {
@@ -72,8 +72,8 @@ func FindDevices(ctx context.Context, drivers map[string]hardware.Driver) ([]Fou
 	return all, nil
 }
 
-// Unambiguous refuses an address at which two drivers find a device, or one driver
-// two: the fault invalid_configuration, which names them (S2.30). The sightings are
+// CheckUnambiguous refuses an address at which two drivers find a device, or one driver
+// finds two: the fault invalid_configuration, which names them (S2.30). The devices must be
 // in the order of addresses.
 func CheckUnambiguous(all []FoundDevice) error {
 	for i := 1; i < len(all); i++ {
@@ -91,10 +91,10 @@ func CheckUnambiguous(all []FoundDevice) error {
 	return nil
 }
 
-// Survey looks which devices are there, has those enrolled that are new, and hints to
-// those that changed, went or came back to look for themselves. A second run finds
-// the first one's enrolments done. Retried, as a whole: transient faults, after all
-// else was done. Final: invalid_configuration, after which nothing was done.
+// ScanHost finds the host's devices, has new ones enrolled, and sends a hint to those that
+// changed, went missing or came back. A second run finds what the first one enrolled.
+// Retried: transient faults, after everything else was done. Final:
+// invalid_configuration, and then nothing was done.
 func (s *HostScanner) ScanHost(ctx context.Context, in contract.ScanInput) (contract.ScanResult, error) {
 	out, err := s.scan(ctx, in)
 	return out, asError(err, in.Host)
@@ -114,7 +114,7 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	}
 	records, err := s.Host.ListRecords()
 	if err != nil {
-		s.Log.Warn("some records are unreadable: their devices are not looked after until an operator acts", "error", err)
+		s.Log.Warn("some records are unreadable: their devices are not managed until an operator acts", "error", err)
 	}
 	v := &hostScan{HostScanner: s, in: in, out: contract.ScanResult{NewDigests: map[string]string{}}, records: map[string]host.Record{}}
 	for _, r := range records {
@@ -129,7 +129,7 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	failed = errors.Join(failed, forEach(records, func(r host.Record) error { return v.reportMissing(ctx, r, there) }))
 	v.finish(all, there)
 	if failed != nil {
-		// For the next attempt: what was done need not be done again.
+		// The next attempt resumes from these results.
 		activity.RecordHeartbeat(ctx, v.out)
 		if errors.Is(failed, context.Canceled) {
 			return contract.ScanResult{}, failed
@@ -139,7 +139,7 @@ func (s *HostScanner) scan(ctx context.Context, in contract.ScanInput) (contract
 	return v.out, nil
 }
 
-// survey is one attempt of one survey.
+// hostScan is one attempt of one scan.
 type hostScan struct {
 	*HostScanner
 	in      contract.ScanInput
@@ -147,18 +147,18 @@ type hostScan struct {
 
 	mu  sync.Mutex
 	out contract.ScanResult
-	// gone is what an earlier attempt has to be forgotten.
+	// gone names the devices that an earlier attempt found to be gone.
 	gone []string
 }
 
-// takeUp goes on from what an earlier attempt of this survey did.
+// resume continues from the results of an earlier attempt of this scan.
 func (v *hostScan) resume(ctx context.Context) {
 	var before contract.ScanResult
 	if !activity.HasHeartbeatDetails(ctx) {
 		return
 	}
 	if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
-		v.Log.Warn("what the attempt before told is unreadable", "error", err)
+		v.Log.Warn("the results of the previous attempt are unreadable", "error", err)
 		return
 	}
 	v.in.KnownDigests = maps.Clone(v.in.KnownDigests)
@@ -175,12 +175,12 @@ func (v *hostScan) resume(ctx context.Context) {
 	v.out.Counts.Enrolled, v.out.Counts.Hinted = before.Counts.Enrolled, before.Counts.Hinted
 }
 
-// nameOf is the name that a found device has or would have.
+// deviceName is the name under which a found device is, or would be, enrolled.
 func (v *hostScan) deviceName(one FoundDevice) string {
 	return strings.ToLower(v.Host.Name() + "_" + one.Address)
 }
 
-// found deals with one device that is there.
+// handleFound decides about one device that was found: hint, leave alone, or enroll.
 func (v *hostScan) handleFound(ctx context.Context, one FoundDevice) error {
 	name := v.deviceName(one)
 	record, recorded := v.records[name]
@@ -212,8 +212,8 @@ func (v *hostScan) handleFound(ctx context.Context, one FoundDevice) error {
 	return v.enroll(ctx, name, one)
 }
 
-// otherDriver leaves a device to the driver that it is enrolled with: one driver takes
-// another's place only where no device is held by both (S2.31).
+// keepOtherDriver refuses a device that is enrolled with another driver: a driver replaces
+// another one only where neither has a device of the other (S2.31).
 func (v *hostScan) keepOtherDriver(record host.Record, one FoundDevice, before bool) error {
 	r := contract.RefusedDevice{Name: record.Name, Driver: one.Driver, Digest: one.Digest, Code: device.CodeInvalidConfig,
 		Reason: fmt.Sprintf("it is enrolled with the driver %s; retire and forget it first, so that %s can have it", record.Driver, one.Driver)}
@@ -225,21 +225,21 @@ func (v *hostScan) keepOtherDriver(record host.Record, one FoundDevice, before b
 	return nil
 }
 
-// neverEnrolled says of a device that the host forgot that its enrolment was refused:
-// such a run ends as failed, and one that an operator let go in order. Where the server
-// knows no run, what was known before counts.
+// enrollmentWasRefused says of a device that the host has forgotten whether its enrollment
+// was refused: that run has failed, and the run of a device that an operator forgot has
+// completed. Without a run on the server, the previous result counts.
 func (v *hostScan) enrollmentWasRefused(ctx context.Context, name string, before bool) (bool, error) {
 	run, err := v.Client.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return before, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking what became of %s: %w", name, err)
+		return false, fmt.Errorf("describe the last run of %s: %w", name, err)
 	}
 	return run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, nil
 }
 
-// enrol has a new device enrolled, manageable.
+// enroll has a new device enrolled, manageable.
 func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) error {
 	known := contract.RefusedDevice{Name: name, Driver: one.Driver, Digest: one.Digest}
 	if _, err := device.NameOf(v.Host.Name(), one.Address); err != nil {
@@ -248,7 +248,7 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 		return nil
 	}
 	if other := v.findSameSerial(name, one.Serial); other != "" {
-		// To ask would take the other for a device that was seen twice (F23).
+		// An enrollment would report the other device as a duplicate (F23).
 		known.Code, known.Reason = device.CodeDuplicateSerial, "the drive with serial "+one.Serial+" is enrolled as "+other+" already; retire and forget that, or take this address out of device_spec"
 		v.reportRefused(known)
 		return nil
@@ -261,7 +261,7 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 	}})
 	switch refusal, ok := contract.RefusalOf(err); {
 	case err == nil && result.Already:
-		// Its workflow knows it and this host does not: it has to be looked at.
+		// Its workflow knows it and this host does not: a hint makes it discover.
 		return v.hint(ctx, name, one.Digest)
 	case err == nil:
 		v.Log.Info("a device was found and enrolled", "device", name, "driver", one.Driver, "type", one.Type)
@@ -271,17 +271,17 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 		v.out.Counts.Enrolled++
 		return nil
 	case ok && (refusal.Fault.Class != device.Transient || refusal.Fault.Code == device.CodeTargetBusy) && refusal.Fault.Code != device.CodeHostUnreachable:
-		// One that a guest or a mount has may be in use for months: its digest changes when
-		// it comes back to the host's driver.
+		// A device may be in use by a guest or a mount for months; its digest changes when
+		// the host's driver has it again.
 		known.Code, known.Reason = refusal.Fault.Code, oneLine(refusal.Fault.Error())
 		v.reportRefused(known)
 		return nil
 	}
-	return fmt.Errorf("enrolling %s: %w", name, err)
+	return fmt.Errorf("enroll %s: %w", name, err)
 }
 
-// enrolledAs names the other device of this host with this serial, as one that was
-// enrolled by another driver. Drivers differ in what they make of spaces.
+// findSameSerial names another device of this host with this serial, which another driver
+// may have enrolled. Drivers differ in how they write spaces.
 func (v *hostScan) findSameSerial(name, serial string) string {
 	same := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "_", " ")), "_") }
 	for _, r := range v.records {
@@ -300,12 +300,12 @@ func (v *hostScan) requestEnrollment(ctx context.Context, in contract.EnrollInpu
 	return result, handle.Get(ctx, &result)
 }
 
-// hint has the device look for itself: nothing that is seen here moves its state (F6).
-// One without a workflow is brought back when the host's worker starts.
+// hint asks the device's workflow to discover its device: a scan itself changes no state
+// (F6). A missing workflow is started again when the host's worker starts.
 func (v *hostScan) hint(ctx context.Context, name, digest string) error {
-	err := v.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalRefresh, contract.Hint{Source: "survey"})
+	err := v.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalRefresh, contract.Hint{Source: "scan"})
 	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
-		return fmt.Errorf("hinting to %s: %w", name, err)
+		return fmt.Errorf("hint to %s: %w", name, err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -316,7 +316,7 @@ func (v *hostScan) hint(ctx context.Context, name, digest string) error {
 	return nil
 }
 
-// missed hints to a device of this host that is not there any more, once.
+// reportMissing lists a device of this host that is missing; the first time it sends a hint.
 func (v *hostScan) reportMissing(ctx context.Context, r host.Record, there map[string]bool) error {
 	if _, finds := v.Drivers[r.Driver].(hardware.Finder); !finds || r.Forgotten || r.Address == "" || there[r.Name] {
 		return nil
@@ -333,7 +333,7 @@ func (v *hostScan) reportMissing(ctx context.Context, r host.Record, there map[s
 	return nil
 }
 
-// refuse logs and keeps a device that was not enrolled just now.
+// reportRefused logs and keeps a device that was not enrolled just now.
 func (v *hostScan) reportRefused(r contract.RefusedDevice) {
 	v.Log.Warn("a device was found and is not enrolled", "device", r.Name, "driver", r.Driver, "fault", string(r.Code), "error", r.Reason)
 	v.addRefused(r)
@@ -345,7 +345,7 @@ func (v *hostScan) addRefused(r contract.RefusedDevice) {
 	v.out.Refused = append(v.out.Refused, r)
 }
 
-// forgotten leaves a device alone that an operator let go.
+// addForgotten leaves a device alone that an operator let go.
 func (v *hostScan) addForgotten(name, digest string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -355,7 +355,7 @@ func (v *hostScan) addForgotten(name, digest string) {
 	v.out.Counts.Forgotten++
 }
 
-// finish brings what was found into order and counts it.
+// finish sorts and counts the results.
 func (v *hostScan) finish(all []FoundDevice, there map[string]bool) {
 	for name := range v.in.KnownDigests {
 		if !there[name] {

@@ -60,7 +60,7 @@ func drive(slot int, digest string) hardware.Found {
 	return hardware.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "nvme", Digest: digest}
 }
 
-// lookout is a site whose driver finds, with what the server would say.
+// scanFixture is a site whose driver finds, with what the server would say.
 type scanFixture struct {
 	*activities.HostScanner
 	t       *testing.T
@@ -110,7 +110,7 @@ func newScanFixture(t *testing.T) *scanFixture {
 		if l.deaf != nil {
 			return l.deaf
 		}
-		require.Equal(t, contract.Hint{Source: "survey"}, hint)
+		require.Equal(t, contract.Hint{Source: "scan"}, hint)
 		l.hinted = append(l.hinted, strings.TrimPrefix(id, "device/"))
 		return nil
 	})

@@ -20,8 +20,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Hardware is what a host worker does to devices: Discover, Forget, and one activity
-// a step.
+// Hardware holds the activities that a host's worker carries out on devices: Discover,
+// Forget, and one for each step.
 type Hardware struct {
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
@@ -29,31 +29,31 @@ type Hardware struct {
 	Slots   *host.FairSemaphore
 	Log     *slog.Logger
 
-	enrolling sync.Mutex // between the look whether a piece is taken and the taking
-	// Confirm asks the server whether an attempt is still the one, with a heartbeat;
-	// only tests leave it out.
+	enrolling sync.Mutex // held from the check of who has a device to its record
+	// Confirm sends a heartbeat that fails unless the server still expects this attempt;
+	// only tests leave it nil.
 	Confirm func(ctx context.Context, token []byte, details ...any) error
 }
 
-// slotPatience is how long an attempt waits for a slot before it leaves, keeps its
-// place and is retried: well below what StartToClose has over the budget, which a
-// step that began late would otherwise not be given whole.
+// maxSlotWait is how long one attempt waits for a slot. Then it ends, keeps its place in
+// the queue and is retried. It is well below the margin that StartToClose has over the
+// budget: a step that starts late still has its whole budget.
 const maxSlotWait = 30 * time.Second
 
-// confirmWithin bounds the wait for the server's word.
+// confirmTimeout bounds the wait for the server's confirmation.
 const confirmTimeout = 10 * time.Second
 
-// retryAtOnce overrides the retry policy's pause where nothing is gained by one.
+// retryNowDelay replaces the retry policy's interval where a longer one has no use.
 const retryNowDelay = 20 * time.Millisecond
 
-// Step gives the activity of one step. It holds the device's fence for as long as
-// anything touches the device, waits for a slot of the host, and runs the step from
-// the journal's resume point, heartbeating.
+// Step gives the activity of one step. It holds the device's fence as long as anything
+// touches the device, waits for one of the host's slots, and runs the step from the
+// journal's resume point, with heartbeats.
 //
-// A second attempt waits for the first's last I/O and goes on from the journal; one
-// that comes after the step was done returns what was recorded; one that was
-// overtaken by a later scheduling leaves the device alone. Retried: transient
-// faults, a restarted or stopping worker, lost contact. Final: everything else.
+// A second attempt waits until the first one's last I/O has returned, and continues from
+// the journal. One that starts after the step is done returns the recorded result. One
+// that a later scheduling has superseded leaves the device alone. Retried: transient
+// faults, a restarted or stopping worker, an unreachable server. Final: everything else.
 func (h *Hardware) Step(step steps.Step) func(context.Context, contract.StepInput) (contract.StepResult, error) {
 	return func(ctx context.Context, in contract.StepInput) (contract.StepResult, error) {
 		a := &attempt{Hardware: h, step: step, in: in, info: activity.GetInfo(ctx)}
@@ -70,9 +70,10 @@ type attempt struct {
 	info       activity.Info
 	heartbeats *heartbeater
 	entry      host.Entry
-	// since is when the running time of this attempt began (F8).
+	// since is when the running time of this attempt started (F8); used is that of
+	// earlier attempts.
 	since time.Time
-	used  time.Duration // by earlier attempts
+	used  time.Duration
 }
 
 func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
@@ -100,7 +101,7 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	if err != nil {
 		return contract.StepResult{}, err
 	}
-	// Whoever does I/O closes the fence, after its last I/O returned.
+	// Once the step's goroutine runs, it closes the fence after its last I/O.
 	handedOver := false
 	defer func() {
 		if !handedOver {
@@ -126,17 +127,18 @@ func (a *attempt) run(ctx context.Context) (contract.StepResult, error) {
 	return a.work(ctx, driver, fence, func() { release(); a.close(fence) })
 }
 
-// admit asks the journal, under the fence, whether this attempt may touch the device.
+// admit asks the journal, under the fence, whether this attempt may touch the device. It
+// returns the recorded result of a step that is already done.
 func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) {
 	stored, found, err := a.Host.Journal(a.in.Enrollment.Name).Load()
 	corrupt := errors.As(err, new(*host.CorruptError))
 	if corrupt {
-		a.Log.Warn("journal is unreadable: the step begins again", "device", a.in.Enrollment.Name, "error", err)
+		a.Log.Warn("the journal is unreadable: the step starts over", "device", a.in.Enrollment.Name, "error", err)
 	} else if err != nil {
 		return contract.StepResult{}, false, err
 	}
 	if !found {
-		// The entry is gone and its Seq with it; the record has that too.
+		// With the entry its Seq is lost; the host's record has that too.
 		record, known, err := a.Host.LoadRecord(a.in.Enrollment.Name)
 		if err != nil {
 			return contract.StepResult{}, false, err
@@ -162,13 +164,13 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	}
 	offset := host.ResumeOffset(stored, found, a.clean(), a.step.Name, a.in.Identity.Serial, a.in.Identity.Size)
 	redone := int64(0)
-	if sameStep && !stored.Done { // what was done has been reported and counted
+	if sameStep && !stored.Done { // a finished step has reported its own
 		a.used = stored.RunTime
 		redone = stored.Reprocessed
 	}
 	if !found {
-		// The journal is gone; what the server was last told is the fallback (F2), but
-		// for the offset of one that is there and cannot be trusted.
+		// The last heartbeat replaces a lost journal (F2). Of one that is there and
+		// unreadable it does not replace the offset, which may not be trusted.
 		if last, ok := a.lastHeartbeat(ctx); ok {
 			a.used = last.RunTime
 			if !corrupt {
@@ -178,7 +180,7 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	}
 	if crashed {
 		again := a.in.Identity.Size - offset
-		if a.in.Operation != device.Script { // whose program begins again
+		if a.in.Operation != device.Script { // a program starts over
 			again = min(again, steps.Chunk)
 		}
 		redone += again
@@ -195,12 +197,12 @@ func (a *attempt) admit(ctx context.Context) (contract.StepResult, bool, error) 
 	return contract.StepResult{}, false, nil
 }
 
-// clean is what the journal calls this clean: what an older version of the step did
-// half does not count for this one (S3.16).
+// clean is the journal's key of this clean: work of an older version of the step does not
+// count for this one (S3.16).
 func (a *attempt) clean() string { return fmt.Sprintf("%s v%d", a.in.Clean, a.step.Version) }
 
-// lastHeartbeat is how far an earlier attempt of this same step told the server it
-// had got.
+// lastHeartbeat gives the progress that an earlier attempt of this step last reported, if
+// it describes this device.
 func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 	last := a.in.Resume
 	if activity.HasHeartbeatDetails(ctx) {
@@ -215,19 +217,18 @@ func (a *attempt) lastHeartbeat(ctx context.Context) (contract.Progress, bool) {
 	return *last, true
 }
 
-// slot waits for one of the host's slots. A wait spends no budget, so that an
-// attempt whose StartToClose comes near leaves, keeps its place, and is retried.
+// acquireSlot waits for one of the host's slots, at most maxSlotWait. The wait spends no
+// budget.
 func (a *attempt) acquireSlot(ctx context.Context) (func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	patience := time.AfterFunc(maxSlotWait, func() { cancel(host.ErrWillRetry) })
-	defer patience.Stop()
-	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, func(place int) {
-		a.heartbeats.wait(fmt.Sprintf("waiting, place %d", place))
-	})
+	timeout := time.AfterFunc(maxSlotWait, func() { cancel(host.ErrWillRetry) })
+	defer timeout.Stop()
+	return a.Slots.Acquire(ctx, a.in.Enrollment.Name, a.heartbeats.queue)
 }
 
-// untilStop ends with the worker's stop too: what only waits need not be waited for.
+// cancelOnStop gives a context that also ends when the worker stops, for an attempt that
+// still waits.
 func cancelOnStop(ctx context.Context) (context.Context, func()) {
 	waitCtx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -240,9 +241,8 @@ func cancelOnStop(ctx context.Context) (context.Context, func()) {
 	return waitCtx, func() { cancel(nil) }
 }
 
-// work does the step in a goroutine of its own, so that I/O that no context can stop
-// cannot keep the workflow waiting past the budget; done is called when the last
-// I/O has returned.
+// work runs the step in its own goroutine: I/O that no context can stop must not keep the
+// workflow waiting past the budget. It calls done when the last I/O has returned.
 func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.Fence, done func()) (contract.StepResult, error) {
 	remaining := a.in.Budget - a.used
 	if remaining <= 0 {
@@ -253,7 +253,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 		done()
 		return contract.StepResult{}, err
 	}
-	// Only what must stop the step at once ends its context (F3).
+	// Only a reason to stop at once ends the step's context (F3).
 	workCtx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	timer := time.AfterFunc(remaining, func() { stop(a.timeout()) })
@@ -272,7 +272,7 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	}
 	ended := make(chan end, 1)
 	go func() {
-		// Under the fence to the last: once it is free the journal is another's.
+		// The fence stays closed until the journal is written: then it may be another's.
 		defer done()
 		outcome, err := a.perform(ctx, workCtx, driver, fence)
 		result, err := a.journalResult(workCtx, outcome, err)
@@ -284,12 +284,12 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	case <-workCtx.Done():
 	}
 	if !errors.As(context.Cause(workCtx), new(*device.Fault)) {
-		// Cancelled: wait for the step (F9).
+		// Canceled: wait for the step (F9).
 		e := <-ended
 		return e.result, e.err
 	}
-	// The budget ended. The hardware may still work; the fence stays with it, and the
-	// next clean waits for that.
+	// The budget is spent. The hardware may still be working: the fence stays held, and
+	// the next clean waits for it.
 	grace := time.NewTimer(5 * time.Second)
 	defer grace.Stop()
 	select {
@@ -300,12 +300,12 @@ func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.
 	}
 }
 
-// busyPatience is how long a device may be in use by somebody else before that needs an
-// operator: a guest that was told to go takes a while.
+// busyTimeout is how long a device may be in use by another process until an operator is
+// needed: a guest takes a while to shut down.
 const busyTimeout = 20 * time.Second
 
-// open opens the device. While somebody else uses it, it waits for the end of that, but
-// not for ever: a mount does not end by itself.
+// open opens the device. While another process uses it, open waits, at most busyTimeout:
+// a mount does not end by itself.
 func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target) (hardware.Handle, error) {
 	deadline := time.Now().Add(busyTimeout)
 	again := time.NewTicker(time.Second)
@@ -319,7 +319,7 @@ func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardw
 		if !time.Now().Before(deadline) {
 			return nil, busyFault(f, a.in.Enrollment.Name)
 		}
-		a.heartbeats.wait("waiting for another use to end: " + f.Message)
+		a.heartbeats.wait("waiting until the device is not in use: " + f.Message)
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -330,7 +330,7 @@ func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardw
 	}
 }
 
-// perform does the step; a panic in it is its error.
+// perform opens the device and runs the step; a panic in it becomes its error.
 func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, fence *host.Fence) (outcome steps.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -386,16 +386,17 @@ var (
 	errLostContact = errors.New("contact to the server was lost")
 )
 
-// atOnce says whether the end of an activity's context must stop the step in the
-// middle of a chunk: what the operator or the worker's end asks for. Lost contact
-// lets it finish its chunk (F3).
+// stopNow says whether the cause that ended an activity's context stops the step in the
+// middle of a chunk: a cancellation, a pause, a time-out or the end of the worker. An
+// unreachable server lets it finish its chunk (F3).
 func stopNow(cause error) bool {
 	return temporal.IsCanceledError(cause) || errors.Is(cause, activity.ErrActivityPaused) ||
 		errors.Is(cause, activity.ErrActivityReset) || errors.Is(cause, context.DeadlineExceeded) ||
 		errors.Is(cause, worker.ErrWorkerShutdown)
 }
 
-// explain gives an attempt's error the form that says whether and when it is retried.
+// explain turns an attempt's error into the one that says whether and when the server
+// retries it.
 func (a *attempt) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -407,16 +408,16 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 	case errors.Is(err, host.ErrWillRetry):
 		return retryNow(device.CodeWaitingForSlot, "still waiting for a slot of this host")
 	case errors.Is(err, errStopping), errors.Is(cause, worker.ErrWorkerShutdown):
-		return retryNow(device.CodeWorkerStopping, "this worker stops; the next one goes on")
+		return retryNow(device.CodeWorkerStopping, "this worker is stopping; the next attempt continues")
 	case errors.Is(cause, activity.ErrActivityPaused), errors.Is(cause, activity.ErrActivityReset):
-		return retryNow(device.CodeInterrupted, "paused or reset from outside")
+		return retryNow(device.CodeInterrupted, "the activity was paused or reset")
 	case errors.Is(err, errLostContact), ctx.Err() != nil:
 		return retryNow(device.CodeServerUnreachable, "contact to the server was lost")
 	}
 	return asError(err, a.in.Enrollment.Name)
 }
 
-// soon is a fault that the server retries at once.
+// retryNow is a transient fault that the server retries without a pause.
 func retryNow(code device.Code, message string) error {
 	return temporal.NewApplicationErrorWithOptions(message, string(code), temporal.ApplicationErrorOptions{
 		NextRetryDelay: retryNowDelay,

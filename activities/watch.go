@@ -9,38 +9,38 @@ import (
 	"burnish/workflows/contract"
 )
 
-// WatchInterval is how often a host's worker looks whether its devices changed.
+// WatchInterval is how often a host's worker checks whether its devices changed.
 const WatchInterval = 10 * time.Second
 
-// sum stands for all that a host sees.
+// findingsDigest is the digest of all devices that a host's drivers find.
 type findingsDigest [sha256.Size]byte
 
-// Watch tells the host's workflow that the worker started, which starts the workflow
-// where there is none, and then each time that what the host sees has changed. It
-// returns when ctx ends; what fails is logged when it begins, and tried again.
+// Watch asks the host's workflow for a scan when the worker starts, and each time that the
+// devices of the host have changed. It starts a workflow that does not run. It returns
+// when ctx ends; an error is logged once and retried.
 func (s *HostScanner) Watch(ctx context.Context, every time.Duration) {
 	var (
-		told    findingsDigest
-		started bool
-		trouble string
+		sent      findingsDigest
+		started   bool
+		lastError string
 	)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		seen, err := s.digest(ctx)
-		if err == nil && (!started || seen != told) {
+		found, err := s.digest(ctx)
+		if err == nil && (!started || found != sent) {
 			if err = s.requestScan(ctx, !started); err == nil {
-				told, started = seen, true
+				sent, started = found, true
 			}
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			trouble = ""
-		} else if err.Error() != trouble {
-			trouble = err.Error()
-			s.Log.Warn("watching for devices failed and is tried again", "error", err, "every", every)
+			lastError = ""
+		} else if err.Error() != lastError {
+			lastError = err.Error()
+			s.Log.Warn("watching for devices failed and is retried", "error", err, "every", every)
 		}
 		select {
 		case <-ctx.Done():
@@ -60,11 +60,11 @@ func (s *HostScanner) digest(ctx context.Context) (findingsDigest, error) {
 }
 
 func (s *HostScanner) requestScan(ctx context.Context, started bool) error {
-	look := contract.ScanRequest{Source: "its devices changed", WorkerStarted: started}
+	request := contract.ScanRequest{Source: "its devices changed", WorkerStarted: started}
 	if started {
-		look.Source = "host start"
+		request.Source = "host start"
 	}
-	_, err := s.Client.SignalWithStartWorkflow(ctx, contract.HostScanWorkflowID(s.Host.Name()), contract.SignalScanNow, look,
+	_, err := s.Client.SignalWithStartWorkflow(ctx, contract.HostScanWorkflowID(s.Host.Name()), contract.SignalScanNow, request,
 		contract.HostScanStartOptions(s.Host.Name()), contract.WorkflowHostScan, contract.HostScanInput{Host: s.Host.Name()})
 	return err
 }

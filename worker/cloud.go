@@ -45,11 +45,11 @@ type cloud struct {
 	moved chan struct{}
 }
 
-// moveTakes is how long after the notification of a move the other side has surely let
+// moveSettleTime is how long after the notification of a move the other side has surely let
 // go: Nova tells of a live migration before the source drops its allocation (S0.24).
 const moveSettleTime = 5 * time.Second
 
-// look starts the cloud's workflow where there is none, which sweeps from then on whoever
+// reconcile starts the cloud's workflow where there is none, which sweeps from then on whoever
 // was the first to ask, and returns once the server has the wish on its disk.
 func (c *cloud) reconcile(ctx context.Context, look contract.ReconcileRequest) error {
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.ReconcileWorkflowID(c.name), contract.SignalReconcileNow, look,
@@ -60,7 +60,7 @@ func (c *cloud) reconcile(ctx context.Context, look contract.ReconcileRequest) e
 	return nil
 }
 
-// hear has the hosts and instances looked at of which notifications speak (S0.29).
+// onNotifications has the hosts and instances looked at of which notifications speak (S0.29).
 func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error {
 	look := contract.ReconcileRequest{Source: "nova"}
 	for _, e := range events {
@@ -92,13 +92,13 @@ func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error 
 	return nil
 }
 
-// began has everything looked at, since what Nova told before this listener was bound may
+// onConnected has everything looked at, since what Nova told before this listener was bound may
 // be lost: a broker that restarts forgets a binding to an exchange that is not durable.
 func (c *cloud) onConnected(ctx context.Context) error {
 	return c.reconcile(ctx, contract.ReconcileRequest{Source: "listening", Full: true})
 }
 
-// lookAgain looks once more a while after each move, until ctx ends. What a worker that
+// reconcileAfterMove looks once more a while after each move, until ctx ends. What a worker that
 // is killed meanwhile would have seen, the sweep finds.
 func (c *cloud) reconcileAfterMove(ctx context.Context) error {
 	for {

@@ -94,7 +94,7 @@ func run(args []string) error {
 	return serve(ctx, settings, temporal, identity, logger, testHooks{drivers.New, activities.WatchInterval})
 }
 
-// ways are what tests replace: how drivers are made, and how often devices are watched.
+// testHooks are what tests replace: how drivers are made, and how often devices are watched.
 type testHooks struct {
 	newDrivers newDrivers
 	watch      time.Duration
@@ -181,11 +181,11 @@ type task struct {
 	do     func(context.Context) error
 }
 
-// orphanLooks: a server may hand out work over a connection that is about to break,
+// orphanCheckDelays: a server may hand out work over a connection that is about to break,
 // so that one look right at the start could miss an attempt.
 var orphanCheckDelays = []time.Duration{time.Second, 2 * time.Second, 8 * time.Second}
 
-// follow takes up what a killed worker left, and returns its end.
+// runTasks takes up what a killed worker left, and returns its end.
 func runTasks(ctx context.Context, logger *slog.Logger, tasks ...task) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -205,7 +205,7 @@ func runTasks(ctx context.Context, logger *slog.Logger, tasks ...task) (stop fun
 	}
 }
 
-// again repeats what failed until it works, or ctx ends: a server that is away while
+// retryUntilDone repeats what failed until it works, or ctx ends: a server that is away while
 // a worker starts must not leave its devices behind.
 func retryUntilDone(ctx context.Context, logger *slog.Logger, t task) bool {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {

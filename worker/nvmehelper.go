@@ -15,7 +15,7 @@ const helperRules = "/etc/burnish/host.yaml"
 
 var helperTools = []string{"/usr/sbin/nvme", "/sbin/nvme", "/usr/bin/nvme"}
 
-// helpNVMe is this program as the helper of a host worker that is not root (S2.67).
+// runNVMeHelper is this program as the helper of a host worker that is not root (S2.67).
 // What keeps it from its work is told to that worker, in one line.
 func runNVMeHelper(args []string) error {
 	if len(args) > 0 {

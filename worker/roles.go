@@ -50,7 +50,7 @@ const clusterTimeout = 10 * time.Second
 // within contract.TaskTimeout also when a whole fleet wakes up.
 const workflowTasks = 100
 
-// check refuses settings by which no worker of this program can work, before any part
+// validate refuses settings by which no worker of this program can work, before any part
 // of it begins: one line each.
 func validate(settings config.Worker) error {
 	var wrong []error
@@ -109,7 +109,7 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	return func() error { w.Stop(); return nil }, nil
 }
 
-// makeDrivers makes the drivers of a host by their names.
+// newDrivers makes the drivers of a host by their names.
 type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver, error)
 
 // startHost becomes the one worker of its host, finds the host in order, and takes the
@@ -176,7 +176,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 // initTimeout bounds what drivers, or an inventory, do before a worker starts.
 const initTimeout = time.Minute
 
-// inOrder has each driver find its host in order (init_host, S2.1, S2.3), and refuses
+// initDrivers has each driver find its host in order (init_host, S2.1, S2.3), and refuses
 // two that find the same device (S2.30). The error is one line.
 func initDrivers(drivers map[string]hardware.Driver) error {
 	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)

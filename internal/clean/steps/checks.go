@@ -39,11 +39,11 @@ func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
 	return Outcome{Method: "identify", Note: note}, err
 }
 
-// putOff is what is kept where the check could not be: a drive at whose sanitize somebody
+// deferredCheckName is what is kept where the check could not be: a drive at whose sanitize somebody
 // has to look first, as one runs or the last one failed. The step sanitize does.
 const deferredCheckName = "security_check"
 
-// madeUp makes up for a check that was put off, before anything resets the device.
+// finishDeferredCheck makes up for a check that was put off, before anything resets the device.
 func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) {
 	var due bool
 	if _, err := w.LoadEvidence(deferredCheckName, &due); err != nil || !due {

@@ -37,7 +37,7 @@ type samples struct {
 	Blocks     []sample `json:"blocks,omitempty"`
 }
 
-// places gives where samples are taken: the first block, the last, and others at
+// sampleOffsets gives where samples are taken: the first block, the last, and others at
 // places that the seed says, one in each of as many equal parts.
 func sampleOffsets(size int64, seed uint64) []int64 {
 	blocks := size / evidenceBlock

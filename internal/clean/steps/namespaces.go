@@ -60,7 +60,7 @@ func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
 	return out, w.Device.Check(ctx)
 }
 
-// complete proves that the Handle reaches all that a tenant could write to.
+// requireWholeDevice proves that the Handle reaches all that a tenant could write to.
 func requireWholeDevice(ctx context.Context, w *Work) error {
 	if drive, ok := w.Device.(hardware.NamespaceManager); ok {
 		return drive.CheckComplete(ctx)

@@ -52,7 +52,7 @@ func driverStep(step string) func(context.Context, *Work) (Outcome, error) {
 	return func(ctx context.Context, w *Work) (Outcome, error) { return runOnDriver(ctx, w, step) }
 }
 
-// perform has the device's driver do a whole step in its own way.
+// runOnDriver has the device's driver do a whole step in its own way.
 func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 	driver, ok := w.Device.(hardware.StepRunner)
 	if !ok {

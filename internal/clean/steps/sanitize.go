@@ -29,7 +29,7 @@ func Sanitize() Step {
 // intentName is what the step keeps its intent under.
 const intentName = "sanitize"
 
-// intent is what is on stable storage before the command is issued. Only with it a
+// sanitizeIntent is what is on stable storage before the command is issued. Only with it a
 // sanitize is own.
 type sanitizeIntent struct {
 	// Command is dword 10 of ours, Before the device's word just before it.
@@ -46,7 +46,7 @@ type sanitizeIntent struct {
 	NoSamples bool `json:"noSamples,omitempty"`
 }
 
-// proves says whether the device's word means that our own sanitize was done (F18).
+// matches says whether the device's word means that our own sanitize was done (F18).
 func (i sanitizeIntent) matches(now hardware.Sanitize) bool {
 	return now.State == hardware.SanitizeDone && now.GlobalErased && now.Command == i.Command &&
 		(!i.Before.GlobalErased || i.SawRunning)
@@ -125,7 +125,7 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before%s", command, len(own.Samples.Blocks), security)}, nil
 }
 
-// declare records that the next sanitize is ours, before it is one (F18).
+// recordSanitizeIntent records that the next sanitize is ours, before it is one (F18).
 func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer, own sanitizeIntent, recorded bool, command uint32, before hardware.Sanitize) (sanitizeIntent, error) {
 	noSamples, err := own.NoSamples, error(nil)
 	if !recorded {
@@ -150,7 +150,7 @@ func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer
 	return own, w.Checkpoint(0)
 }
 
-// written has something written where the drive says that nothing was since its last
+// makeLogDistinct has something written where the drive says that nothing was since its last
 // sanitize: the end of a quick one could not be told from that (F18). Where it cannot be
 // written, one is to be seen at work.
 func makeLogDistinct(ctx context.Context, w *Work, drive hardware.Sanitizer, before hardware.Sanitize) (hardware.Sanitize, error) {
@@ -174,7 +174,7 @@ func makeLogDistinct(ctx context.Context, w *Work, drive hardware.Sanitizer, bef
 	return drive.Sanitize(ctx)
 }
 
-// reveal has the drive show all that it has, where a tenant has cut it otherwise: what lies
+// ensureNamespace has the drive show all that it has, where a tenant has cut it otherwise: what lies
 // in no disk could not be sampled, and be there still when it is cut anew. A drive whose
 // last sanitize failed refuses that until another one is done: it is noSamples until then.
 func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (noSamples bool, err error) {
@@ -190,7 +190,7 @@ func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (no
 	return false, err
 }
 
-// follow waits until no sanitize runs, and gives the device's last word. That one of
+// waitForSanitize waits until no sanitize runs, and gives the device's last word. That one of
 // ours was seen at work is recorded.
 func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own *sanitizeIntent, recorded bool) (hardware.Sanitize, error) {
 	const first, most = 100 * time.Millisecond, 2 * time.Second
@@ -243,13 +243,13 @@ func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own
 	}
 }
 
-// standing is what a step keeps that comes back until somebody's sanitize has ended.
+// lastProgress is what a step keeps that comes back until somebody's sanitize has ended.
 type lastProgress struct {
 	Progress int64     `json:"progress"`
 	Since    time.Time `json:"since"`
 }
 
-// standsStill turns the fault of a sanitize that is waited for into the operator's, once
+// failIfStalled turns the fault of a sanitize that is waited for into the operator's, once
 // it stands still for too long.
 func failIfStalled(ctx context.Context, w *Work, running error) error {
 	const name = "standing"
@@ -292,7 +292,7 @@ func stallFault(w *Work, now hardware.Sanitize) error {
 		Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
 }
 
-// cannot is the fault of a device that lacks what a step needs.
+// unsupported is the fault of a device that lacks what a step needs.
 func unsupported(w *Work, what string) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNoErasePath,
 		Message: fmt.Sprintf("the device cannot %s (its operation is %s)", what, w.Operation),

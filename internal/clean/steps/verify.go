@@ -133,7 +133,7 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 // extent is some of a device's bytes.
 type extent struct{ at, n int64 }
 
-// wanted is what is to be read from offset to the end: all of it, or, of a sample, the
+// extentsToRead is what is to be read from offset to the end: all of it, or, of a sample, the
 // device's first and last block and one in each group of `every`, at a place that
 // changes with each group and each attempt, so that no fixed pattern of dirt can hide
 // between the samples.
@@ -192,7 +192,7 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (i
 	return read, nil
 }
 
-// sampled gives the block that is read of the group of every blocks that first lies
+// sampledBlock gives the block that is read of the group of every blocks that first lies
 // in, at first or behind it: an attempt may begin within a group. With the seed of a
 // record it says which blocks that attempt has read, besides the first and the last.
 func sampledBlock(seed uint64, first, every int64) int64 {

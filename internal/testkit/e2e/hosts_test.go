@@ -202,7 +202,7 @@ func TestMaxCleansPerHost(t *testing.T) {
 			}
 			if p := s.Pending(t, d.Name, "zero"); p != nil {
 				var beat contract.Progress
-				if s.decode(p.GetHeartbeatDetails(), &beat) && strings.HasPrefix(beat.Waiting, "waiting, place ") {
+				if s.decode(p.GetHeartbeatDetails(), &beat) && strings.HasPrefix(beat.Waiting, "queued for a slot (") {
 					waited[beat.Waiting] = true
 				}
 			}
@@ -211,8 +211,8 @@ func TestMaxCleansPerHost(t *testing.T) {
 		return back == len(all), fmt.Sprintf("%d wiped at once, %d back", wiped, back)
 	})
 	require.Equal(t, 2, most, "cleans at once")
-	require.Contains(t, waited, "waiting, place 1")
-	require.Contains(t, waited, "waiting, place 2")
+	require.Contains(t, waited, "queued for a slot (1st in line)")
+	require.Contains(t, waited, "queued for a slot (2nd in line)")
 	for _, d := range all {
 		s.AwaitReturned(t, d, time.Second)
 	}
