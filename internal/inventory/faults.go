@@ -7,31 +7,31 @@ import (
 	"burnish/internal/device"
 )
 
-// NoProvider is the fault of every call but Create and Delete for a provider that
-// is not there.
+// NoProvider is the fault of every call except Create and Delete for a provider that
+// does not exist.
 func NoProvider(uuid string) error {
 	return &device.Fault{
 		Class:   device.Permanent,
 		Code:    device.CodeNoProvider,
 		Message: fmt.Sprintf("the inventory has no provider %s", uuid),
-		Remedy:  "if it was deleted by mistake, enrol the device again: it comes back burned and is cleaned",
+		Remedy:  "if it was deleted by mistake, enroll the device again: its provider is created burned, and it is cleaned",
 	}
 }
 
-// Conflict is the fault of a write whose generation is not the provider's present
-// one: that write changed nothing, and who looks again finds out why.
+// Conflict is the fault of a write whose generation is not the provider's present one:
+// the write changed nothing.
 func Conflict(uuid string, generation int64) error {
 	return &device.Fault{
 		Class:   device.Transient,
 		Code:    device.CodeConflict,
 		Message: fmt.Sprintf("provider %s is no longer at generation %d", uuid, generation),
-		Remedy:  "somebody else wrote it in between: look again",
+		Remedy:  "another client wrote it in between; it is read again",
 	}
 }
 
 // InUse is the fault of a call that only an unused provider allows.
 func InUse(uuid string, consumers []string) error {
-	by := "a consumer that the inventory does not name"
+	by := "an unknown consumer"
 	if len(consumers) > 0 {
 		by = strings.Join(consumers, ", ")
 	}
@@ -43,8 +43,8 @@ func InUse(uuid string, consumers []string) error {
 	}
 }
 
-// Invalid is the final fault of an inventory, or of a call to it, that cannot be
-// right. Message and remedy are one line each.
+// Invalid is the final fault of an inventory, or of a call, that is wrong. Message and
+// remedy are one line each.
 func Invalid(message, remedy string) error {
 	return &device.Fault{
 		Class:   device.NeedsOperator,
@@ -54,8 +54,8 @@ func Invalid(message, remedy string) error {
 	}
 }
 
-// Unavailable is the fault of a call that failed on its way or whose answer was
-// lost: whether it took effect is unknown. errors.Is and errors.As find cause too.
+// Unavailable is the fault of a call that failed on the way or whose answer was lost:
+// whether it took effect is unknown. errors.Is and errors.As find cause too.
 func Unavailable(what, remedy string, cause error) error {
 	return &unavailable{
 		fault: &device.Fault{
@@ -68,8 +68,8 @@ func Unavailable(what, remedy string, cause error) error {
 	}
 }
 
-// unavailable shows the fault and keeps the cause, so that a cancelled context can
-// be told from a full disk.
+// unavailable keeps the cause with the fault, so that callers can distinguish a
+// cancelled context from a full disk.
 type unavailable struct {
 	fault *device.Fault
 	cause error
@@ -78,8 +78,7 @@ type unavailable struct {
 func (u *unavailable) Error() string   { return u.fault.Error() }
 func (u *unavailable) Unwrap() []error { return []error{u.fault, u.cause} }
 
-// isConflict says whether err is a Conflict, the one fault after which looking
-// again at once is right.
+// isConflict says whether err is a Conflict, the only fault to retry at once.
 func isConflict(err error) bool {
 	f, ok := device.AsFault(err)
 	return ok && f.Code == device.CodeConflict

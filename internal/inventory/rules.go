@@ -7,30 +7,29 @@ import (
 	"burnish/internal/device"
 )
 
-// tries bounds how often a rule starts over because somebody else writes the same
-// provider. Five writers in a row is no accident; Temporal's retry takes it from there.
+// maxTries bounds how often a call starts again because another client writes the same
+// provider. After that Temporal retries the activity.
 const maxTries = 5
 
-// ReservationSnapshot is what the inventory said of a provider at one moment: that of the read of
-// Used, at Generation.
+// ReservationSnapshot is a provider's reservation and use when Used was read, at
+// Generation.
 type ReservationSnapshot struct {
 	Generation int64    `json:"generation"`
 	Total      int      `json:"total"`
 	Reserved   int      `json:"reserved"`
 	Used       int      `json:"used"`
 	Consumers  []string `json:"consumers,omitempty"`
-	// Before is the generation seen before our own write; Generation if nothing was
-	// written. More than the one that the caller knew: somebody else wrote since.
+	// Before is the generation before our own write, or Generation if nothing was
+	// written. If it is higher than the caller's, another client wrote since.
 	Before int64 `json:"before"`
 }
 
-// Burned says that no scheduler gives the device out: reserved == total (S0.3).
+// Burned says that no scheduler allocates the device: reserved == total (S0.3).
 func (v ReservationSnapshot) Burned() bool { return v.Total > 0 && v.Reserved == v.Total }
 
-// Read reads usages and stock and writes nothing. If the provider changed between
-// the two it reads both again, up to five times, then conflict (transient).
-//
-// It may be repeated at will.
+// Read reads usages and reservation and writes nothing. If the provider changes
+// between the two reads, it reads both again, up to five times; then the fault is
+// conflict (transient).
 func Read(ctx context.Context, s Store, uuid string) (ReservationSnapshot, error) {
 	return retryOnConflict(uuid, func(bool) (ReservationSnapshot, error) {
 		u, err := s.Usages(ctx, uuid)
@@ -41,25 +40,26 @@ func Read(ctx context.Context, s Store, uuid string) (ReservationSnapshot, error
 	})
 }
 
-// EnsureReserved burns the provider, whoever uses it: F4, the first thing that a clean does.
-// It reads usages and then writes reserved = total with the generation *of that
-// read*, so that an allocation made in between fails the write instead of being
-// wiped; it reads the stock back. A write that met another's starts over from the
-// usages, up to five times, then conflict (transient).
+// EnsureReserved burns the provider, also while it is used: F4, the first thing that a
+// clean does. It reads usages and then writes reserved = total with the generation *of
+// that read*, so that an allocation made in between makes the write fail; then it reads
+// the reservation back. After a conflict with another write it starts again from the
+// usages, up to five times; then the fault is conflict (transient).
 //
-// Used > 0 does not stop it: burned and in use is what a one-time-use device in a
-// tenant's hands looks like. The ReservationSnapshot says so and the caller does nothing
-// destructive. A provider that is burned already is written all the same: the new
-// generation proves that nobody was given it since, and voids every write still on
-// its way with an older one, such as a Unreserve whose answer was lost.
+// It also burns a provider with Used > 0: a one-time-use device that a tenant has is
+// burned and in use. The snapshot says so, and the caller must not destroy anything. A
+// provider that is burned already is written again: the new generation proves that
+// nothing was allocated since, and invalidates every write that is under way with an
+// older one, such as an Unreserve whose answer was lost.
 //
-// With expect, a provider that is found at a higher generation is left as it is:
-// inventory_generation_ahead, the inventory knows of a tenancy that the caller forgot (F10).
-// What is written while EnsureReserved runs is not older news, and is told in the ReservationSnapshot.
+// With expect, a provider at a higher generation is not changed, and the fault is
+// inventory_generation_ahead: the inventory may know of a binding that the caller does
+// not (F10). Writes of other clients while EnsureReserved runs are not that fault; the
+// snapshot shows them.
 //
-// A repetition finds the provider burned and burns it again, one generation on. It
-// cannot tell its own earlier write from another's: a caller whose earlier answer
-// was lost repeats with expect nil.
+// A second call finds the provider burned and writes it again, at the next generation.
+// It cannot tell the write of the first call from another client's: a caller that lost
+// the first answer repeats with expect nil.
 func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64) (ReservationSnapshot, error) {
 	return retryOnConflict(uuid, func(first bool) (ReservationSnapshot, error) {
 		u, err := s.Usages(ctx, uuid)
@@ -81,21 +81,21 @@ func EnsureReserved(ctx context.Context, s Store, uuid string, expect *int64) (R
 	})
 }
 
-// ReserveForBind takes the provider out of every scheduler's sight for one new binding (S0.4)
-// in four requests: usages, stock, the write (S0.34), the read back. Used > 0 is
-// in_use; burned already is already_burned (S0.27); a generation higher than expect
-// is inventory_generation_ahead (F10); it asks in this order, and what it refuses it leaves as
-// it is. Unlike EnsureReserved it asks again each time it starts over: a device that was
-// allocated and released between the look and the write is not clean. If somebody
+// ReserveForBind burns the provider for one new binding (S0.4), in four requests: usages,
+// reservation, the write (S0.34), the read back. The faults, checked in this order, are
+// in_use for Used > 0, already_burned (S0.27), and inventory_generation_ahead for a
+// generation higher than expect (F10); a provider that is refused is not changed. Unlike
+// EnsureReserved it checks them again each time that it starts again: a device that was
+// allocated and released between the read and the write is not clean. If another client
 // writes between our write and the read back, the provider may stay burned by us.
 //
-// A repetition after an answer that was lost sets maybeOwnWrite: then a burned, unused
-// provider is taken for the earlier attempt's work, if it is exactly one write past
-// expect, or if expect is nil. Two requests, no second write. maybeOwnWrite says that an
-// attempt for this same binding may have got as far as its write; said of any other
-// burn it hands one device to two tenants.
+// A caller that lost the answer repeats with maybeOwnWrite: then a burned, unused
+// provider counts as burned by the earlier attempt if it is exactly one write past
+// expect, or if expect is nil. That takes two requests and no second write. Set
+// maybeOwnWrite only if an attempt for this same binding may have written: otherwise
+// one device goes to two tenants.
 func ReserveForBind(ctx context.Context, s Store, uuid string, expect *int64, maybeOwnWrite bool) (ReservationSnapshot, error) {
-	var wrote *int64 // the generation before this call's own write
+	var wrote *int64 // the generation before our own write
 	return retryOnConflict(uuid, func(bool) (ReservationSnapshot, error) {
 		u, err := s.Usages(ctx, uuid)
 		if err != nil {
@@ -128,20 +128,19 @@ func ReserveForBind(ctx context.Context, s Store, uuid string, expect *int64, ma
 	})
 }
 
-// Unreserve gives the provider back to the schedulers: F5. It writes reserved = 0 once,
-// with the generation that the caller's history recorded when it last looked, and
-// reads back. It never reads a generation to write with and never repeats itself: a
-// generation that moved on means that somebody had the device since, and then it is
-// not known to be clean.
+// Unreserve makes the device available to schedulers: F5. It writes reserved = 0 once,
+// with the generation that the caller recorded in its history, and reads back. It never
+// reads a generation in order to write, and never retries: if the generation changed,
+// the device may have been allocated since, and is not known to be clean.
 //
-// The ReservationSnapshot has the generation of our own write, not of the read back, so that what
-// others wrote afterwards is newer; usages are not read, Used is 0.
+// The snapshot has the generation of our own write, not of the read back, so that writes
+// of others after it are newer. Usages are not read, and Used is 0.
 //
-// On conflict nothing was lowered, or it was lowered and raised again meanwhile; on
-// inventory_unavailable nobody knows. A repetition with the same generation cannot
-// do harm: where the first one took effect it ends in conflict. The caller Looks:
-// reserved = 0 is done, the same generation is once more with it, anything else is
-// reservation_changed.
+// After a conflict, reserved was not lowered, or it was lowered and raised again; after
+// inventory_unavailable the outcome is unknown. A second call with the same generation
+// is harmless: if the first one took effect, it ends in a conflict. The caller Reads:
+// reserved = 0 means done, the same generation means try again with it, and anything
+// else means reservation_changed.
 func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (ReservationSnapshot, error) {
 	put, err := s.PutReserved(ctx, uuid, generation, 0)
 	if err != nil {
@@ -161,11 +160,11 @@ func Unreserve(ctx context.Context, s Store, uuid string, generation int64) (Res
 	}
 }
 
-// EnsureProvider makes the provider if there is none, and burns it: it is in no scheduler's
-// sight before it is known to be clean.
+// EnsureProvider creates the provider if there is none, and burns it: no scheduler may
+// allocate the device before it is known to be clean.
 //
-// A repetition finds the provider, and burns it again; one that was given back
-// meanwhile is burned too, so a device that is available is not published.
+// A second call burns the provider again, also if it was unreserved meanwhile: do not
+// call it for a device that is available.
 func EnsureProvider(ctx context.Context, s Store, p Provider) (ReservationSnapshot, error) {
 	if err := s.Create(ctx, p); err != nil {
 		return ReservationSnapshot{}, err
@@ -173,8 +172,8 @@ func EnsureProvider(ctx context.Context, s Store, p Provider) (ReservationSnapsh
 	return EnsureReserved(ctx, s, p.UUID, nil)
 }
 
-// startOver runs try until it ends in something else than a conflict, but no more
-// than five times; first is true the first time.
+// retryOnConflict calls try until its result is not a conflict, at most five times;
+// first is true the first time.
 func retryOnConflict(uuid string, try func(first bool) (ReservationSnapshot, error)) (ReservationSnapshot, error) {
 	for i := range maxTries {
 		v, err := try(i == 0)
@@ -185,13 +184,13 @@ func retryOnConflict(uuid string, try func(first bool) (ReservationSnapshot, err
 	return ReservationSnapshot{}, &device.Fault{
 		Class:   device.Transient,
 		Code:    device.CodeConflict,
-		Message: fmt.Sprintf("provider %s was written by somebody else during each of %d tries", uuid, maxTries),
-		Remedy:  "find out who else writes this provider; Burnish tries again",
+		Message: fmt.Sprintf("another client wrote provider %s during each of %d tries", uuid, maxTries),
+		Remedy:  "find out which other client writes this provider; Burnish tries again",
 	}
 }
 
-// complete adds the stock to usages that were read before it. A stock of another
-// generation is a conflict: one view made of two moments can show a device unused
+// readInventory adds the reservation to usages that were read before it. Another
+// generation is a conflict: a snapshot of two moments could show a device as unused
 // that was allocated between them.
 func readInventory(ctx context.Context, s Store, uuid string, u Usage) (ReservationSnapshot, error) {
 	st, err := s.Reservation(ctx, uuid)
@@ -211,18 +210,18 @@ func readInventory(ctx context.Context, s Store, uuid string, u Usage) (Reservat
 	}, nil
 }
 
-// burn writes reserved = total with the generation of what was seen.
+// reserveAll writes reserved = total with the generation of the snapshot.
 func reserveAll(ctx context.Context, s Store, uuid string, seen ReservationSnapshot) (Reservation, error) {
 	if seen.Total < 1 {
 		return Reservation{}, Invalid(
-			fmt.Sprintf("provider %s has total %d, so nothing of it can be reserved", uuid, seen.Total),
-			"give its resource class total=1 and reserved=1 (S0.14)")
+			fmt.Sprintf("provider %s has total %d, so it cannot be reserved", uuid, seen.Total),
+			"give its resource class total=1 and reserved=1")
 	}
 	return s.PutReserved(ctx, uuid, seen.Generation, seen.Total)
 }
 
-// readBurned insists that the stock shows what burn wrote. A generation past our
-// write's is a conflict: what was seen before it need no longer be true.
+// readBackReserved checks that reserveAll took effect. A generation after our write's
+// is a conflict: what was read before may no longer be true.
 func readBackReserved(ctx context.Context, s Store, uuid string, seen ReservationSnapshot, put Reservation) (ReservationSnapshot, error) {
 	back, err := s.Reservation(ctx, uuid)
 	if err != nil {
@@ -239,8 +238,7 @@ func readBackReserved(ctx context.Context, s Store, uuid string, seen Reservatio
 	return v, nil
 }
 
-// newer says whether generation is past what the caller expects; nothing is where
-// it expects nothing.
+// isAhead says whether generation is past what the caller expects; nil expects nothing.
 func isAhead(generation int64, expect *int64) bool {
 	return expect != nil && generation > *expect
 }
@@ -249,8 +247,8 @@ func generationAhead(uuid string, generation, expect int64) error {
 	return &device.Fault{
 		Class:   device.NeedsOperator,
 		Code:    device.CodeInventoryGenerationAhead,
-		Message: fmt.Sprintf("provider %s is at generation %d, Burnish knows of none after %d", uuid, generation, expect),
-		Remedy:  "somebody wrote it, or Burnish's own records were put back to an earlier time: find out who had the device, then clean it",
+		Message: fmt.Sprintf("provider %s is at generation %d, and the last one that Burnish knows is %d", uuid, generation, expect),
+		Remedy:  "another client wrote it, or Burnish's records were restored from a backup: find out who had the device, then clean it",
 	}
 }
 
@@ -258,8 +256,8 @@ func alreadyReserved(uuid string, generation int64) error {
 	return &device.Fault{
 		Class:   device.Permanent,
 		Code:    device.CodeAlreadyBurned,
-		Message: fmt.Sprintf("provider %s is burned already, at generation %d", uuid, generation),
-		Remedy:  "it was used, or is held by somebody else: clean it before it is bound",
+		Message: fmt.Sprintf("provider %s is already burned, at generation %d", uuid, generation),
+		Remedy:  "it was used, or another client reserved it: clean it before it is bound",
 	}
 }
 
@@ -267,5 +265,5 @@ func notAsWritten(uuid string, back Reservation, want int) error {
 	return Invalid(
 		fmt.Sprintf("provider %s shows reserved=%d of %d after reserved=%d was written at generation %d",
 			uuid, back.Reserved, back.Total, want, back.Generation),
-		"the inventory does not keep what it accepts: check its version and whoever else writes it")
+		"the inventory does not keep what it accepts: check its version and its other clients")
 }

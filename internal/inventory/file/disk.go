@@ -13,13 +13,13 @@ import (
 	"burnish/internal/inventory"
 )
 
-const diskRemedy = "see that the inventory's directory is there, writable and not full; Burnish tries again by itself"
+const diskRemedy = "check that the inventory's directory exists, is writable and not full; Burnish tries again"
 
 func (s *Store) lockPath() string { return filepath.Join(s.dir, ".lock") }
 
-// locked runs fn while nobody else works in the directory, neither another goroutine
-// nor another process. Reads take the lock too: what is renamed and not yet synced
-// may be gone after a power failure, and nobody must have acted upon it.
+// locked runs fn while no other goroutine or process works in the directory. Reads take
+// the lock too: a file that is renamed and not yet synced may be lost in a power
+// failure, so no caller may act on it.
 func (s *Store) locked(ctx context.Context, fn func() error) error {
 	release, err := s.lock(ctx)
 	if err != nil {
@@ -29,10 +29,10 @@ func (s *Store) locked(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// lock waits for the directory until ctx ends. A blocked flock cannot be called off,
-// so a caller whose context ends leaves it to a goroutine, which lets go as soon as
-// it has the lock and keeps the Store's turn until then: however many callers give
-// up while another process holds the lock, one thread waits for it.
+// lock waits for the directory until ctx ends. A blocked flock cannot be cancelled, so a
+// caller whose context ends leaves it to a goroutine, which releases the lock as soon as
+// it gets it and keeps the Store's turn until then: one thread waits for the lock,
+// however many callers give up.
 func (s *Store) lock(ctx context.Context) (func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -42,16 +42,15 @@ func (s *Store) lock(ctx context.Context) (func(), error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	// Never made here, only by New: a directory without its lock file is not ours,
-	// but say the mount point of a file system that is gone, and every provider
-	// would seem not to exist.
+	// Only New creates the lock file. A directory without it may be the mount point of a
+	// file system that is not mounted, where no provider would seem to exist.
 	f, err := os.OpenFile(s.lockPath(), os.O_RDWR, 0)
 	if err != nil {
 		<-s.turn
 		return nil, err
 	}
 	release := func() {
-		_ = f.Close() // frees the lock; nothing was written through f
+		_ = f.Close() // releases the lock; nothing was written through f
 		<-s.turn
 	}
 	got := make(chan error, 1)
@@ -65,15 +64,14 @@ func (s *Store) lock(ctx context.Context) (func(), error) {
 		return release, nil
 	case <-ctx.Done():
 		go func() {
-			<-got //nolint:errcheck // whatever it says, the file is closed next
+			<-got //nolint:errcheck // the file is closed next in any case
 			release()
 		}()
 		return nil, ctx.Err()
 	}
 }
 
-// replace writes the file whole or leaves the old one as it is, and returns once
-// the new one is durable.
+// replace writes the whole file, durably, or leaves the old one unchanged.
 func (s *Store) replace(path string, data []byte) error {
 	if err := atomicfile.Write(path, data); err != nil {
 		return inventory.Unavailable("inventory", diskRemedy, err)
@@ -89,8 +87,8 @@ func (s *Store) remove(path string) error {
 	return nil
 }
 
-// readFile says whether there is a file, and reads it. One that is there and cannot
-// be read is never taken for one that is not: inventory_invalid, with the remedy.
+// readFile reads a file; found is false where there is none. A file that cannot be read
+// never counts as missing: the fault is inventory_invalid, with the remedy.
 func readFile(path, remedy string) (data []byte, found bool, err error) {
 	data, err = os.ReadFile(path)
 	switch {
@@ -105,7 +103,7 @@ func readFile(path, remedy string) (data []byte, found bool, err error) {
 	}
 }
 
-// passes says whether a read failed for want of something that comes back by itself.
+// isTransient says whether a read failed for a reason that goes away by itself.
 func isTransient(err error) bool {
 	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.ESTALE} {
 		if errors.Is(err, e) {

@@ -21,8 +21,7 @@ type record struct {
 	Used       int
 	Consumers  []string
 	Generation int64
-	// rest is the file as it was read, so that a field which a newer build wrote
-	// outlives an older one's write.
+	// rest is the file as it was read, so that fields of a newer build are kept.
 	rest map[string]json.RawMessage
 }
 
@@ -30,9 +29,8 @@ func (r *record) reservation() inventory.Reservation {
 	return inventory.Reservation{Generation: r.Generation, Total: r.Total, Reserved: r.Reserved}
 }
 
-// fields gives each field's name and place. The names are looked up as they are:
-// encoding/json's own matching ignores case, and would take a "Reserved" beside
-// "reserved" for the same.
+// fields maps the names of the fields to the fields. encoding/json itself would ignore
+// case, and take "Reserved" for "reserved".
 func (r *record) fields() map[string]any {
 	return map[string]any{
 		"uuid": &r.UUID, "name": &r.Name, "class": &r.Class, "traits": &r.Traits,
@@ -41,11 +39,11 @@ func (r *record) fields() map[string]any {
 	}
 }
 
-// optional are the lists, which may be absent or null; any other field that is
-// missing would read as zero, and a missing reserved as a device given back.
+// optional are the fields that may be absent or null. Any other missing field would
+// read as zero, and the device as not reserved.
 var optional = map[string]bool{"traits": true, "consumers": true}
 
-// decode reads a file and insists that it is whole and makes sense.
+// decode reads a file and checks that it is complete and consistent.
 func decode(uuid string, data []byte) (*record, error) {
 	r := &record{}
 	if err := json.Unmarshal(data, &r.rest); err != nil {
@@ -64,7 +62,7 @@ func decode(uuid string, data []byte) (*record, error) {
 		}
 	}
 	if len(r.Consumers) == 0 {
-		r.Consumers = nil // none is told in one way
+		r.Consumers = nil // so that an empty list equals an absent one
 	}
 	switch {
 	case r.UUID != uuid:
@@ -102,15 +100,15 @@ func (r *record) encode() ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// uuidForm is strict because the UUID is a file's name: one spelling a provider, and
-// nothing that leads out of the directory.
+// uuidForm is strict because the UUID is a file's name: each provider has one spelling,
+// and no name leads out of the directory.
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func checkUUID(uuid string) error {
 	if uuidForm.MatchString(uuid) {
 		return nil
 	}
-	return inventory.Invalid(fmt.Sprintf("%q is no UUID in lower case", uuid), "name the provider by its UUID")
+	return inventory.Invalid(fmt.Sprintf("%q is not a UUID in lower case", uuid), "name the provider by its UUID")
 }
 
 func checkProvider(p inventory.Provider) error {
@@ -119,7 +117,7 @@ func checkProvider(p inventory.Provider) error {
 	}
 	if p.Name == "" || p.Class == "" {
 		return inventory.Invalid(
-			fmt.Sprintf("provider %s lacks a name or a resource class", p.UUID), "give it both")
+			fmt.Sprintf("provider %s has no name or no resource class", p.UUID), "give it both")
 	}
 	return nil
 }

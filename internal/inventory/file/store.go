@@ -1,13 +1,12 @@
-// Package file keeps the inventory in a directory, one JSON file a provider, for
-// sites without OpenStack Placement. It behaves as Placement does, generation by
-// generation, and several processes may work on one directory at a time.
+// Package file keeps the inventory in a directory, with one JSON file for each provider,
+// for sites without OpenStack Placement. Generations change as in Placement, and several
+// processes may work on one directory at a time.
 //
-//	<dir>/<uuid>.json    one provider: what the operator sees is what there is
-//	<dir>/names/<name>   whose UUID the name is, so that no two share one
-//	<dir>/.lock          held for the length of a call; never removed
+//	<dir>/<uuid>.json    one provider
+//	<dir>/names/<name>   the UUID of the provider with this name
+//	<dir>/.lock          held during a call; never removed
 //
-// A write is durable when the call returns: a new file, synced, renamed over the
-// old one, and the directory synced. Fields that this build doesn't know are kept.
+// A write is durable when the call returns. Unknown fields are kept.
 package file
 
 import (
@@ -23,8 +22,8 @@ import (
 	"burnish/internal/inventory"
 )
 
-// Store is an inventory.Store on one directory. It may be used from many goroutines,
-// and beside other Stores, in other processes too, on the same directory.
+// Store is an inventory.Store on one directory. Many goroutines may use it, and other
+// Stores, also of other processes, may use the same directory.
 type Store struct {
 	dir  string
 	turn chan struct{} // one goroutine of this Store at a time; see lock
@@ -32,7 +31,7 @@ type Store struct {
 
 var _ inventory.Store = (*Store)(nil)
 
-// New opens the directory, and makes it (0700) where there is none.
+// New opens the directory, and creates it (0700) where there is none.
 func New(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("the file inventory needs a directory")
@@ -66,8 +65,8 @@ func (s *Store) prepare() error {
 	return errors.Join(err, f.Close(), atomicfile.SyncFolder(s.dir), atomicfile.SyncFolder(filepath.Dir(s.dir)))
 }
 
-// Create is inventory.Store's. What is there is compared by UUID and name alone: a
-// class or traits that differ are left as they are.
+// Create is inventory.Store's. It compares an existing provider only by UUID and name:
+// another class or other traits are not changed.
 func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
 	if err := checkProvider(p); err != nil {
 		return err
@@ -80,10 +79,10 @@ func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
 		if r != nil && r.Name != p.Name {
 			return inventory.Invalid(
 				fmt.Sprintf("provider %s is named %q, not %q", p.UUID, r.Name, p.Name),
-				"a provider keeps its name: delete it first, or enrol the device by the name that it has")
+				"a provider keeps its name: delete it first, or enroll the device by the name that it has")
 		}
-		// The name comes first: a crash between the two leaves a name without a
-		// provider, which the next Create takes, and never two providers of one name.
+		// The name comes first: a crash between the two leaves a name without a provider,
+		// which the next Create uses, and never two providers of one name.
 		if err := s.claimName(p.Name, p.UUID); err != nil {
 			return err
 		}
@@ -160,10 +159,10 @@ func (s *Store) Delete(ctx context.Context, uuid string) error {
 	})
 }
 
-// UnsafeAllocate gives the provider to a consumer as a scheduler would. It is the
-// hook of tests and simulations: Burnish makes no allocation (F6), and nothing in
-// production may call it. As in Placement, used + 1 must fit into total − reserved,
-// else conflict; and it raises the generation.
+// UnsafeAllocate allocates the provider to a consumer as a scheduler would. Only tests
+// and simulations may call it: Burnish makes no allocation (F6). As in Placement,
+// used + 1 must fit into total − reserved, or the fault is conflict; it raises the
+// generation.
 func (s *Store) UnsafeAllocate(ctx context.Context, uuid, consumer string) error {
 	return s.with(ctx, uuid, func(r *record) error {
 		if r.Used+1 > r.Total-r.Reserved {
@@ -171,7 +170,7 @@ func (s *Store) UnsafeAllocate(ctx context.Context, uuid, consumer string) error
 				Class:   device.Transient,
 				Code:    device.CodeConflict,
 				Message: fmt.Sprintf("provider %s has no capacity left: total %d, reserved %d, used %d", uuid, r.Total, r.Reserved, r.Used),
-				Remedy:  "wait until it is given back",
+				Remedy:  "wait until it is released",
 			}
 		}
 		r.Consumers = append(r.Consumers, consumer)
@@ -181,8 +180,8 @@ func (s *Store) UnsafeAllocate(ctx context.Context, uuid, consumer string) error
 	})
 }
 
-// UnsafeDeallocate ends a consumer's allocation: the other half of UnsafeAllocate.
-// As in Placement the generation stays, so that it does not show the release.
+// UnsafeDeallocate ends a consumer's allocation. As in Placement the generation does not
+// change.
 func (s *Store) UnsafeDeallocate(ctx context.Context, uuid, consumer string) error {
 	return s.with(ctx, uuid, func(r *record) error {
 		i := slices.Index(r.Consumers, consumer)
@@ -229,8 +228,8 @@ func (s *Store) read(uuid string) (*record, error) {
 	return r, nil
 }
 
-// restoreRemedy is safe whatever the file held: a provider made anew is burned.
-const restoreRemedy = "restore the file from a backup, or move it away and enrol the device again: it comes back burned and is cleaned"
+// restoreRemedy is safe whatever the file held: a provider that is created again is burned.
+const restoreRemedy = "restore the file from a backup, or move it away and enroll the device again: its provider is created burned, and it is cleaned"
 
 // write replaces a provider's file, durably.
 func (s *Store) write(r *record) error {

@@ -15,19 +15,18 @@ import (
 
 const serviceType = "placement"
 
-// access is how Placement is reached, whichever way it was said.
+// access says how to reach Placement.
 type access struct {
 	options gophercloud.AuthOptions
 	service gophercloud.EndpointOpts
 	tls     *tls.Config
-	// override is Placement's address, "" where the catalog is to tell.
+	// override is Placement's address, "" to look it up in the catalog.
 	override string
-	// token is sent as it is, and Keystone is not asked.
+	// token is sent unchanged, without Keystone.
 	token string
 }
 
-// dial gets a token and finds Placement. The client replaces a token that is no
-// longer good by itself.
+// dial gets a token and finds Placement. The client itself replaces an expired token.
 func (a access) dial(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	transport, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -68,14 +67,14 @@ func (a access) client(provider *gophercloud.ProviderClient, endpoint string) *g
 	}
 }
 
-// locate finds Placement in the catalog that came with the token. gophercloud's own
-// way asks each address for its versions first, without a limit in time.
+// locate finds Placement in the catalog of the token. gophercloud's own function first
+// requests the versions of each address, without a timeout.
 func (a access) locate(provider *gophercloud.ProviderClient) (string, error) {
 	result, ok := provider.GetAuthResult().(interface {
 		ExtractServiceCatalog() (*tokens3.ServiceCatalog, error)
 	})
 	if !ok {
-		return "", fmt.Errorf("%s speaks no version 3 of the identity API", a.options.IdentityEndpoint)
+		return "", fmt.Errorf("%s does not support version 3 of the identity API", a.options.IdentityEndpoint)
 	}
 	catalog, err := result.ExtractServiceCatalog()
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"burnish/internal/inventory"
 )
 
-// Create is inventory.Store's. What a crash left of an earlier Create is completed:
-// first the provider, then its traits, then the inventory with reserved = total, so
-// that at no moment there is something to give out. A provider that another
-// controller made is left as it is: inventory_invalid (S2.36).
+// Create is inventory.Store's. It completes an earlier Create that a crash interrupted:
+// first the provider, then its traits, then the inventory with reserved = total, so that
+// Placement can allocate it at no moment. A provider of another controller is not
+// changed: inventory_invalid (S2.36).
 func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
 	if err := checkUUID(p.UUID); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Store) Create(ctx context.Context, p inventory.Provider) error {
 	}
 	for range maxTries {
 		err := s.create(ctx, p)
-		// One that was there a moment ago and is gone is no other's write less.
+		// A provider that was deleted meanwhile is a concurrent write, too.
 		if !isCode(err, device.CodeConflict) && !isCode(err, device.CodeNoProvider) {
 			return err
 		}
@@ -49,13 +49,13 @@ func (s *Store) create(ctx context.Context, p inventory.Provider) error {
 	if !strings.EqualFold(have.Name, p.Name) {
 		return inventory.Invalid(
 			fmt.Sprintf("provider %s is named %q, not %q", p.UUID, have.Name, p.Name),
-			"a provider keeps its name: delete it first, or enrol the device by the name that it has")
+			"a provider keeps its name: delete it first, or enroll the device by the name that it has")
 	}
 	return s.completeProvider(ctx, p)
 }
 
-// createNew makes the provider. All that may be refused is asked for before it, so
-// that a refusal leaves nothing behind.
+// createNew creates the provider. Whatever Placement may refuse is requested before, so
+// that an error leaves nothing behind.
 func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 	if err := s.nameIsFree(ctx, p); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 		return err
 	})
 	if errors.Is(err, errDuplicate) {
-		// Made between the look and now. Who has it is seen the next time.
+		// Created since the names were read. The next try finds it.
 		s.cache.dropNames()
 		return inventory.Conflict(p.UUID, 0)
 	}
@@ -88,8 +88,8 @@ func (s *Store) createNew(ctx context.Context, p inventory.Provider) error {
 	return s.createInventory(ctx, p, generation)
 }
 
-// complete brings to its end what an earlier Create began, and changes nothing of
-// what is whole.
+// completeProvider completes an interrupted Create, and does not change a complete
+// provider.
 func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) error {
 	have, generation, err := s.readTraits(ctx, p.UUID)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) erro
 		}
 		return s.createInventory(ctx, p, found.generation)
 	}
-	// Ours, if a crash came before the traits: nobody ever wrote anything to it.
+	// It is ours if a crash came before the traits: nothing was ever written to it.
 	if len(have) > 0 || generation != 0 {
 		return s.notOurs(p.UUID, p.Name)
 	}
@@ -122,7 +122,7 @@ func (s *Store) completeProvider(ctx context.Context, p inventory.Provider) erro
 	return s.createInventory(ctx, p, generation)
 }
 
-// stockUp gives a provider that has none its inventory, burned.
+// createInventory writes the inventory of a provider that has none, burned.
 func (s *Store) createInventory(ctx context.Context, p inventory.Provider, generation int64) error {
 	return s.do(ctx, requestInfo{p.UUID, generation}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		_, err := readInventories(resourceproviders.UpdateInventories(ctx, c, p.UUID, body{
@@ -135,13 +135,13 @@ func (s *Store) createInventory(ctx context.Context, p inventory.Provider, gener
 	})
 }
 
-// notOurs is S2.36: told and left alone.
+// notOurs reports a provider of another controller, which is not changed (S2.36).
 func (s *Store) notOurs(uuid, name string) error {
 	s.log.Error("a provider of this device's name or UUID exists without Burnish's trait; the device is skipped",
 		"provider", uuid, "name", name, "trait", s.trait(OwnTrait))
 	return inventory.Invalid(
-		fmt.Sprintf("provider %s, named %q, exists without the trait %s: another controller made it", uuid, name, s.trait(OwnTrait)),
-		"let one of the two manage the device: enrol it with owner nova, or take it out of the other's configuration")
+		fmt.Sprintf("provider %s, named %q, exists without the trait %s: another controller created it", uuid, name, s.trait(OwnTrait)),
+		"let one of the two manage the device: enroll it with owner nova, or remove it from the other's configuration")
 }
 
 // provider reads a provider's name and generation.
@@ -155,19 +155,18 @@ func (s *Store) provider(ctx context.Context, uuid string) (have *resourceprovid
 	return have, err
 }
 
-// ensureClass makes the class where Placement does not know it.
+// ensureClass creates the class if Placement does not know it.
 func (s *Store) ensureClass(ctx context.Context, class string) error {
 	if !strings.HasPrefix(class, "CUSTOM_") {
-		return nil // a standard one: it is there, or the inventory is refused
+		return nil // a standard class exists, or Placement refuses the inventory
 	}
 	return s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return resourceclasses.Update(ctx, c, url.PathEscape(class)).Err
 	})
 }
 
-// ensureTraits gives the names under which Placement knows a new provider's traits,
-// our own among them. Custom ones are made; standard ones that it does not know are
-// left out, and said once.
+// ensureTraits gives Placement's names of a new provider's traits, including our own. It
+// creates custom traits; unknown standard traits are left out, and logged once.
 func (s *Store) ensureTraits(ctx context.Context, wanted []string) ([]string, error) {
 	var custom, standard []string
 	for _, trait := range append(slices.Clone(wanted), OwnTrait) {
@@ -189,7 +188,7 @@ func (s *Store) ensureTraits(ctx context.Context, wanted []string) ([]string, er
 	}
 	if slices.Contains(unknown, OwnTrait) {
 		return nil, inventory.Invalid(
-			"Placement does not know the trait "+OwnTrait+", by which Burnish tells its own providers",
+			"Placement does not know the trait "+OwnTrait+", which marks Burnish's own providers",
 			"upgrade os-traits there, or set BURNISH_TRAITS="+OwnTrait+"=CUSTOM_"+OwnTrait)
 	}
 	s.warnMissingTraits(unknown)
@@ -203,21 +202,21 @@ func (s *Store) ensureTraits(ctx context.Context, wanted []string) ([]string, er
 	return slices.Compact(known), nil
 }
 
-// missTraits says once of each standard trait that this Placement lacks it.
+// warnMissingTraits logs once for each standard trait that Placement does not know it.
 func (s *Store) warnMissingTraits(unknown []string) {
-	var untold []string
+	var missing []string
 	for _, trait := range unknown {
 		if s.firstTime("trait " + trait) {
-			untold = append(untold, trait)
+			missing = append(missing, trait)
 		}
 	}
-	if len(untold) > 0 {
-		s.log.Warn("Placement does not know these standard traits, and providers go without them; a newer os-traits there knows them, or BURNISH_TRAITS names others in their place (HW_X=CUSTOM_X)",
-			"traits", untold)
+	if len(missing) > 0 {
+		s.log.Warn("Placement does not know these standard traits, so providers do not get them; upgrade os-traits there, or replace them with BURNISH_TRAITS (HW_X=CUSTOM_X)",
+			"traits", missing)
 	}
 }
 
-// knownTraits gives those of these traits that Placement knows.
+// knownTraits gives the traits among these that Placement knows.
 func (s *Store) knownTraits(ctx context.Context, of []string) (known []string, err error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -244,7 +243,7 @@ func (s *Store) knownTraits(ctx context.Context, of []string) (known []string, e
 	return *answer.Traits, nil
 }
 
-// ensureTrait makes a custom trait where there is none.
+// ensureTrait creates a custom trait if there is none.
 func (s *Store) ensureTrait(ctx context.Context, trait string) error {
 	return s.do(ctx, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return traits.Create(ctx, c, url.PathEscape(trait)).Err
@@ -271,7 +270,7 @@ func (s *Store) readTraits(ctx context.Context, uuid string) (have []string, gen
 	return *answer.Traits, *answer.Generation, nil
 }
 
-// setTraits writes all traits of a provider, and gives the new generation.
+// setTraits replaces the traits of a provider and gives the new generation.
 func (s *Store) setTraits(ctx context.Context, uuid string, generation int64, all []string) (int64, error) {
 	var answer struct {
 		Generation *int64 `json:"resource_provider_generation"`
@@ -292,7 +291,7 @@ func (s *Store) setTraits(ctx context.Context, uuid string, generation int64, al
 	return *answer.Generation, nil
 }
 
-// Delete is inventory.Store's. A provider without our trait is not ours to delete:
+// Delete is inventory.Store's. It refuses a provider without our trait:
 // inventory_invalid.
 func (s *Store) Delete(ctx context.Context, uuid string) error {
 	if err := checkUUID(uuid); err != nil {
@@ -307,8 +306,8 @@ func (s *Store) Delete(ctx context.Context, uuid string) error {
 	}
 	if !slices.Contains(have, s.trait(OwnTrait)) {
 		return inventory.Invalid(
-			fmt.Sprintf("provider %s has no trait %s, so it is not Burnish's to delete", uuid, s.trait(OwnTrait)),
-			"who made it deletes it")
+			fmt.Sprintf("provider %s does not have the trait %s, so Burnish does not delete it", uuid, s.trait(OwnTrait)),
+			"delete it with the controller that created it")
 	}
 	err = s.do(ctx, requestInfo{uuid: uuid}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
 		return resourceproviders.Delete(ctx, c, uuid).ExtractErr()
@@ -326,8 +325,8 @@ func (s *Store) Delete(ctx context.Context, uuid string) error {
 	}
 }
 
-// whyNotDeleted tells a provider in use, by whom, from one that was written just
-// now: Placement's code for the two is not always another.
+// whyNotDeleted distinguishes a provider in use, with its consumers, from a concurrent
+// write: Placement's code for the two is not always different.
 func (s *Store) whyNotDeleted(ctx context.Context, uuid string, refusal error) error {
 	u, err := s.Usages(ctx, uuid)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"burnish/internal/inventory"
 )
 
-// The codes by which Placement tells its 409 apart, since 1.23.
+// Placement's codes for the reasons of a 409, since 1.23.
 const (
 	codeConcurrent     = "placement.concurrent_update"
 	codeProviderInUse  = "placement.resource_provider.inuse"
@@ -23,28 +23,28 @@ const (
 	codeDuplicateName  = "placement.duplicate_name"
 )
 
-// about is what a request was about: what its fault speaks of.
+// requestInfo is what a fault says of the request.
 type requestInfo struct {
-	uuid       string // "" where it is about no one provider
+	uuid       string // "" unless it concerns one provider
 	generation int64
 }
 
-// errDuplicate is the answer that a name or a UUID is taken. It never leaves this
-// package.
-var errDuplicate = errors.New("there is a provider of this name or UUID")
+// errDuplicate means that another provider has the name or the UUID. It never leaves
+// this package.
+var errDuplicate = errors.New("another provider has this name or UUID")
 
-// refusal is an answer that is no success, in Placement's own words.
+// placementError is an answer with an error status.
 type placementError struct {
 	status int
 	code   string
 	detail string
-	// ours says that the answer is in Placement's form, so that it is no proxy's.
+	// fromPlacement: the body has Placement's form, so the answer is not a proxy's.
 	fromPlacement bool
-	// keystones says that it is in Keystone's.
+	// fromKeystone: the body has Keystone's form.
 	fromKeystone bool
 }
 
-// fault gives what the port promises for a request's error.
+// fault converts the error of a request into a fault of the port.
 func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 	if err == nil {
 		return nil
@@ -62,16 +62,16 @@ func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 	}
 	switch {
 	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden,
-		said.status == http.StatusNotFound && said.fromKeystone: // so it says of a token that is none
+		said.status == http.StatusNotFound && said.fromKeystone: // the answer to an invalid token
 		return inventory.Invalid(
 			fmt.Sprintf("OpenStack refuses Burnish's credentials (%d): %s", said.status, said.detail),
-			"mend the OS_* variables or clouds.yaml, or give the user the role that Placement asks for (admin)")
+			"correct the OS_* variables or clouds.yaml, or give the user the role that Placement requires (admin)")
 	case said.status == http.StatusNotFound && said.fromPlacement && what.uuid != "" && strings.Contains(said.detail, what.uuid):
 		s.cache.forget(what.uuid)
 		return inventory.NoProvider(what.uuid)
 	case said.status == http.StatusNotFound, said.status == http.StatusTooManyRequests,
 		said.status == http.StatusRequestTimeout, said.status >= http.StatusInternalServerError:
-		// A 404 that names no provider is one of a proxy that lost its Placement.
+		// A 404 that does not name the provider comes from a proxy without its Placement.
 		return unavailable(ctx, fmt.Errorf("it answers %d: %s", said.status, said.detail))
 	case said.status == http.StatusConflict && said.code == codeConcurrent:
 		return inventory.Conflict(what.uuid, what.generation)
@@ -81,13 +81,13 @@ func (s *Store) fault(ctx context.Context, what requestInfo, err error) error {
 		return errDuplicate
 	default:
 		return inventory.Invalid(fmt.Sprintf("Placement answers %d: %s", said.status, said.detail),
-			"mend what it speaks of; its log says more")
+			"correct what the answer says; Placement's log has more")
 	}
 }
 
-// unavailable is the fault of an answer that did not come. Another's context that
-// ended, such as that of the caller who asked for the new token, is not named as the
-// cause: this caller's own lives.
+// unavailable is the fault of a missing answer. The end of another caller's context,
+// such as the one that requested the new token, is not given as the cause, because this
+// caller's own context has not ended.
 func unavailable(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		err = errors.New(err.Error())
@@ -95,7 +95,7 @@ func unavailable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return inventory.Unavailable("Placement", "bring it and Keystone back, or the way to them; Burnish tries again by itself", oneLine{err})
+	return inventory.Unavailable("Placement", "make Placement and Keystone reachable; Burnish tries again", oneLine{err})
 }
 
 // oneLine is an error whose text has no line breaks.
@@ -106,7 +106,7 @@ func (e oneLine) Unwrap() error { return e.error }
 
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// refused finds the answer in an error.
+// refused gives the answer with an error status that err holds.
 func refused(err error) (placementError, bool) {
 	var unexpected gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &unexpected) {
@@ -141,8 +141,7 @@ func refused(err error) (placementError, bool) {
 
 var noSuchTrait = regexp.MustCompile(`(?i)no such trait`)
 
-// unknownTrait says that err is the answer to a list by a trait that this Placement
-// does not know.
+// unknownTrait says that err means that Placement does not know the trait of a list.
 func unknownTrait(err error, trait string) bool {
 	f, ok := device.AsFault(err)
 	return ok && f.Code == device.CodeInventoryInvalid && noSuchTrait.MatchString(f.Message) &&

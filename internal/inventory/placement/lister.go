@@ -18,16 +18,16 @@ import (
 // inFlight is how many requests of one Lister call are under way at once.
 const inFlight = 8
 
-// fewHosts is up to how many hosts are asked for one by one; for more, or where a
-// host's tree is not known, the whole list is one request.
+// maxPerHostQueries is up to how many hosts get one request each; for more hosts, or if a
+// host's tree is not known, one request reads the whole list.
 const maxPerHostQueries = 8
 
-// worthAsking is from how many providers on that should be free it pays to ask for
-// all free ones of their class, which is dear for Placement, instead of for each.
+// candidateThreshold is from how many free providers of a class one request for
+// allocation candidates, which is expensive for Placement, replaces a request for each.
 const candidateThreshold = 4
 
-// ListNova is inventory.Lister's. One that has no inventory of exactly one class is
-// shown with total 0, and logged: it must not hide the others.
+// ListNova is inventory.Lister's. A provider without an inventory of exactly one class
+// is logged and shown with total 0, so that it does not hide the others.
 func (s *Store) ListNova(ctx context.Context, hosts []string, at func(), each func(inventory.ProviderSnapshot) error) error {
 	all, err := s.listNovaOnHosts(ctx, hosts)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Store) ListNova(ctx context.Context, hosts []string, at func(), each fu
 	return v.run(ctx)
 }
 
-// foreignOf lists the foreign providers, or at least all of these hosts.
+// listNovaOnHosts lists Nova's providers, at least all of these hosts.
 func (s *Store) listNovaOnHosts(ctx context.Context, hosts []string) ([]resourceproviders.ResourceProvider, error) {
 	if len(hosts) == 0 || len(hosts) > maxPerHostQueries {
 		return s.listNova(ctx, "")
@@ -65,7 +65,7 @@ func (s *Store) listNovaOnHosts(ctx context.Context, hosts []string) ([]resource
 			if err != nil {
 				return nil, err
 			}
-			if len(some) == 0 { // the tree may be gone, and the host have another
+			if len(some) == 0 { // the tree may be gone, and the host may have another
 				return s.listNova(ctx, "")
 			}
 			all = append(all, some...)
@@ -91,7 +91,7 @@ func (s *Store) ListOwn(ctx context.Context, uuids []string, at func(), each fun
 	own := s.trait(OwnTrait)
 	all, err := s.list(ctx, own, "")
 	if unknownTrait(err, own) {
-		return nil // nobody bears what is not there
+		return nil // no provider has an unknown trait
 	}
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func tell(at func()) {
 	}
 }
 
-// view puts together what a Lister shows.
+// listing is one call of a Lister.
 type listing struct {
 	store    *Store
 	at       func()
@@ -130,7 +130,7 @@ type listing struct {
 	err error      // each's, after which it is not called again
 }
 
-// row is one provider on its way to be shown.
+// row is one provider of a listing.
 type row struct {
 	inventory.ProviderSnapshot
 	listedGeneration int64 // the generation in the list
@@ -145,9 +145,9 @@ func (v *listing) add(p resourceproviders.ResourceProvider, name, host string) {
 	v.rows = append(v.rows, r)
 }
 
-// show reads what is not known yet, and hands over every provider.
+// run reads what is not cached and emits every provider.
 func (v *listing) run(ctx context.Context) error {
-	// Inventories first: they say which are free, and of which class.
+	// Inventories first: they show which are free, and of which class.
 	err := v.forEachRow(ctx, func(ctx context.Context, r *row) (err error) {
 		if r.current {
 			return nil
@@ -174,7 +174,7 @@ func (v *listing) run(ctx context.Context) error {
 	})
 }
 
-// together does something with each row, eight at a time. A provider that is gone
+// forEachRow calls do for each row, eight at a time. A provider that was deleted
 // meanwhile is left out.
 func (v *listing) forEachRow(ctx context.Context, do func(context.Context, *row) error) error {
 	group, within := errgroup.WithContext(ctx)
@@ -208,13 +208,13 @@ func (v *listing) drop(r *row) {
 	r.UUID = ""
 }
 
-// read reads a provider's inventory. One that makes no sense is known, with total 0.
+// readInventory reads a provider's inventory. An invalid one counts as total 0.
 func (v *listing) readInventory(ctx context.Context, r *row) (cachedInventory, bool, error) {
 	known, err := v.store.readInventory(ctx, r.UUID)
 	v.answered()
 	if isCode(err, device.CodeInventoryInvalid) && ctx.Err() == nil {
 		if v.store.firstTime("inventory " + r.UUID) {
-			v.store.log.Error("a provider's inventory is not that of one device", "provider", r.UUID, "name", r.Name, "error", err)
+			v.store.log.Error("the inventory of a provider is not valid for one device", "provider", r.UUID, "name", r.Name, "error", err)
 		}
 		return cachedInventory{generation: r.listedGeneration}, false, nil
 	}
@@ -227,9 +227,8 @@ func (v *listing) answered() {
 	tell(v.at)
 }
 
-// unused asks Placement which providers could be given out: what is free needs no
-// look at its usages. It is the fast way for most, and may miss any: whom it does
-// not name is looked at.
+// findUnused asks Placement which providers it could allocate: their usages need not be
+// read. Providers that the answer does not name are read one by one.
 func (v *listing) findUnused(ctx context.Context) (map[string]bool, error) {
 	classes := map[string]int{}
 	byUUID := map[string]*row{}
@@ -254,7 +253,7 @@ func (v *listing) findUnused(ctx context.Context) (map[string]bool, error) {
 			}
 			v.answered()
 			if err != nil {
-				v.store.log.Debug("Placement did not say what is free; each provider is looked at", "class", class, "error", err)
+				v.store.log.Debug("Placement did not list allocation candidates; each provider is read", "class", class, "error", err)
 				return nil
 			}
 			mu.Lock()
@@ -270,14 +269,14 @@ func (v *listing) findUnused(ctx context.Context) (map[string]bool, error) {
 	return free, group.Wait()
 }
 
-// isFree says that a summary shows the provider as it is known, with nothing used.
+// isFree says that a summary agrees with the inventory, and that nothing is used.
 func (r *row) isFree(summary allocationcandidates.ProviderSummary) bool {
 	of, ok := summary.Resources[r.inventory.class]
 	capacity := int(float64(r.inventory.total-r.inventory.reserved) * r.inventory.ratio)
 	return ok && of.Used == 0 && of.Capacity == capacity && capacity > 0
 }
 
-// candidates gives what Placement would choose from for one unit of a class.
+// candidates gives Placement's allocation candidates for one unit of a class.
 func (s *Store) candidates(ctx context.Context, class string, required []string, expected int) (map[string]allocationcandidates.ProviderSummary, error) {
 	c, err := s.connected(ctx)
 	if err != nil || c.nested == nil {
@@ -285,9 +284,9 @@ func (s *Store) candidates(ctx context.Context, class string, required []string,
 	}
 	var answer *allocationcandidates.AllocationCandidates
 	err = s.doWith(ctx, c.nested, requestInfo{}, func(ctx context.Context, c *gophercloud.ServiceClient) error {
-		const some = 100 // that became free since the list
+		const margin = 100 // for providers that became free since the list
 		page, err := allocationcandidates.List(c, allocationcandidates.ListOpts{
-			Resources: class + ":1", Required: []string{strings.Join(required, ",")}, Limit: expected + some,
+			Resources: class + ":1", Required: []string{strings.Join(required, ",")}, Limit: expected + margin,
 		}).AllPages(ctx)
 		if err != nil {
 			return err
@@ -301,21 +300,20 @@ func (s *Store) candidates(ctx context.Context, class string, required []string,
 	return answer.ProviderSummaries, nil
 }
 
-// settle reads usages, and the inventory again where it is another one by now, until
-// both are of one generation or nobody can say that it is for lack of tries: this is
-// a hint.
+// readUsage reads usages, and the inventory again if it changed, until both have the
+// same generation or maxTries are used up: the result is a hint.
 func (v *listing) readUsage(ctx context.Context, r *row) (inventory.Usage, error) {
 	var u inventory.Usage
 	for range maxTries {
 		var err error
-		// Not the usages: these say by whom, too, at the same price.
+		// Not the usages: the allocations also name the consumers, at the same cost.
 		u, err = v.store.consumers(ctx, r.UUID)
 		v.answered()
 		if err != nil {
 			return u, err
 		}
 		if !r.current && r.inventory.generation == u.Generation && r.inventory.class == "" {
-			return u, nil // an inventory that makes no sense
+			return u, nil // an invalid inventory
 		}
 		if r.current && r.inventory.generation == u.Generation {
 			return u, nil
@@ -334,7 +332,7 @@ func (v *listing) readUsage(ctx context.Context, r *row) (inventory.Usage, error
 	return u, nil
 }
 
-// hand shows one provider, unless the caller ended it.
+// emit passes one provider on, unless the caller ended the listing.
 func (v *listing) emit(r *row, u inventory.Usage) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"burnish/internal/inventory"
 )
 
-// nameIsFree refuses a name that another provider has, in whichever case, or under
+// nameIsFree refuses a name that another provider has, ignoring case, or has with
 // Nova's name of the host: one device, one provider (S0.14).
 func (s *Store) nameIsFree(ctx context.Context, p inventory.Provider) error {
 	if err := s.readNames(ctx); err != nil {
@@ -19,7 +19,7 @@ func (s *Store) nameIsFree(ctx context.Context, p inventory.Provider) error {
 		if other.uuid == p.UUID {
 			continue
 		}
-		// The list may be older than this.
+		// The list may be outdated.
 		have, err := s.provider(ctx, other.uuid)
 		if isCode(err, device.CodeNoProvider) {
 			continue

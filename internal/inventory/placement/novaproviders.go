@@ -12,16 +12,16 @@ import (
 	"burnish/internal/inventory"
 )
 
-// foreignDevice is the device that a provider of another service is for.
+// novaDevice is the device that one of Nova's providers is for.
 type novaDevice struct {
 	name string // `<host>_<address>` in lower case, the host as Burnish calls it
-	host string // "" where the provider's name has another form
+	host string // "" if the provider's name has another form
 }
 
 var addressForm = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
-// deviceOf reads Nova's name of a provider, `{hypervisor_hostname}_{ADDRESS}`. The
-// host may hold underscores itself.
+// deviceOf parses Nova's name of a provider, `{hypervisor_hostname}_{ADDRESS}`. The host
+// may contain underscores.
 func (s *Store) deviceOf(provider string) novaDevice {
 	lower := strings.ToLower(provider)
 	at := strings.LastIndex(lower, "_")
@@ -35,8 +35,8 @@ func (s *Store) deviceOf(provider string) novaDevice {
 	return novaDevice{name: host + lower[at:], host: host}
 }
 
-// Find is inventory.NovaProviders's. A device that is not in the list of before costs a
-// new one; callers who wait at the same time share it.
+// Find is inventory.NovaProviders's. If the device is not in the cached list, the list
+// is read again; callers that wait at the same time share it.
 func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, error) {
 	name = strings.ToLower(name)
 	found, since := s.cache.byDevice(name)
@@ -55,7 +55,7 @@ func (s *Store) Find(ctx context.Context, name string) (inventory.Provider, erro
 	default:
 		return inventory.Provider{}, inventory.Invalid(
 			fmt.Sprintf("providers %s (%s) and %s (%s) are both for device %s", found[0].uuid, found[0].name, found[1].uuid, found[1].name, name),
-			"give each of Nova's hosts a name of its own in BURNISH_NOVA_HOSTS, or delete the provider that is left over")
+			"give each of Nova's hosts its own name in BURNISH_NOVA_HOSTS, or delete the provider that is left over")
 	}
 }
 
@@ -68,17 +68,17 @@ func (s *Store) refresh(ctx context.Context, since int64) error {
 	})
 }
 
-// foreign lists the one-time-use providers that are not ours, all, which the index
-// is then made of, or those of the tree that a provider is in.
+// listNova lists Nova's one-time-use providers: all of them, which then fill the cache,
+// or those in the tree of a provider.
 func (s *Store) listNova(ctx context.Context, inTree string) ([]resourceproviders.ResourceProvider, error) {
 	number := s.cache.beginList()
 	bearing, own := s.trait(OneTimeUse), s.trait(OwnTrait)
 	all, err := s.list(ctx, bearing+",!"+own, inTree)
 	if unknownTrait(err, own) && !unknownTrait(err, bearing) {
-		all, err = s.list(ctx, bearing, inTree) // nobody can bear what is not there
+		all, err = s.list(ctx, bearing, inTree) // no provider has an unknown trait
 	}
 	if unknownTrait(err, bearing) {
-		if !strings.HasPrefix(bearing, "CUSTOM_") { // one of those is there once it is borne
+		if !strings.HasPrefix(bearing, "CUSTOM_") { // a custom trait exists once a provider has it
 			s.warnMissingTraits([]string{bearing})
 		}
 		all, err = nil, nil

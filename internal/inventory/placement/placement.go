@@ -1,14 +1,14 @@
-// Package placement keeps reservations in OpenStack Placement, through gophercloud:
-// providers that Burnish makes for its own devices, marked with the trait
-// OWNER_CYBORG, and those that Nova makes for its one-time-use devices.
+// Package placement keeps reservations in OpenStack Placement, through gophercloud: on
+// providers that Burnish creates for its own devices, marked with the trait
+// OWNER_CYBORG, and on those that Nova creates for its one-time-use devices.
 //
-// What it must know of Placement to be right:
+// It relies on these properties of Placement:
 //
-//   - A provider without inventory is given to nobody. So the inventory comes last,
-//     in one write, with reserved = total.
-//   - A write of an inventory that does not say `reserved` sets it to 0. So what was
-//     read is written back whole.
-//   - 409 has many reasons, and only its code tells which.
+//   - Placement does not allocate a provider without an inventory. So Create writes the
+//     inventory last, in one request, with reserved = total.
+//   - Writing an inventory without `reserved` sets it to 0. So an inventory is written
+//     back with all the fields that were read.
+//   - 409 has many reasons, and only the code in the body distinguishes them.
 package placement
 
 import (
@@ -29,17 +29,16 @@ import (
 	"burnish/internal/inventory"
 )
 
-// The traits by which providers are told apart. Settings.Traits may name others in
-// their place.
+// The traits that distinguish providers. Settings.Traits may replace them.
 const (
-	// OwnTrait marks the providers that Burnish makes.
+	// OwnTrait marks the providers that Burnish creates.
 	OwnTrait = "OWNER_CYBORG"
-	// OneTimeUse marks a device that is given out once and then waits to be cleaned.
+	// OneTimeUse marks a device that is allocated once and then must be cleaned.
 	OneTimeUse = "HW_PCI_ONE_TIME_USE"
 )
 
-// Microversions. 1.26 is the first that takes reserved == total; candidates show
-// providers below a root since 1.29.
+// Microversions. 1.26 is the first that accepts reserved == total; since 1.29,
+// allocation candidates include providers below a root.
 const (
 	needed           = "1.26"
 	neededMinor      = 26
@@ -52,17 +51,17 @@ const (
 // tries bounds how often a call starts over because somebody else writes.
 const maxTries = 5
 
-// Settings is what Open is told beside the credentials, which are those of the
-// command `openstack`: clouds.yaml with OS_CLOUD, or OS_* variables.
+// Settings are those of Open beside the credentials, which are those of the command
+// `openstack`: clouds.yaml with OS_CLOUD, or OS_* variables.
 type Settings struct {
-	// NovaHosts gives Burnish's name of a host for Nova's; case is ignored.
+	// NovaHosts maps Nova's name of a host to Burnish's; case is ignored.
 	NovaHosts map[string]string
-	// Traits gives a trait to use in place of a standard one that Placement does not
-	// know: HW_NVME_CES=CUSTOM_NVME_CES.
+	// Traits replaces standard traits that Placement does not know:
+	// HW_NVME_CES=CUSTOM_NVME_CES.
 	Traits map[string]string
 	// Getenv reads a variable; nil is os.Getenv.
 	Getenv func(string) string
-	// Log is told what an operator must know and no caller can act upon; nil is
+	// Log gets what an operator must know and no caller can act on; nil is
 	// slog.Default().
 	Log *slog.Logger
 	// Timeout bounds one request; 0 is 30 s.
@@ -81,7 +80,7 @@ type Store struct {
 	dialing chan struct{} // holds the turn to connect
 	mu      sync.Mutex
 	conn    *connection
-	warned  map[string]bool // what was told once
+	warned  map[string]bool // what was logged already
 
 	cache *cache
 }
@@ -98,10 +97,9 @@ var (
 	_ inventory.Lister        = (*Store)(nil)
 )
 
-// Open reads the credentials, and checks with Placement that they are good and that
-// it is recent enough; that it is not is an error with both versions. A Placement or
-// Keystone that does not answer is none: it is logged, and the Store connects by
-// itself once it does, with the same checks.
+// Open reads the credentials and checks with Placement that they are valid. A Placement
+// that is too old is an error with both versions. If Placement or Keystone does not
+// answer, Open logs that and succeeds; the Store connects later, with the same checks.
 func Open(ctx context.Context, settings Settings) (*Store, error) {
 	s := &Store{
 		log: settings.Log, timeout: settings.Timeout,
@@ -131,13 +129,13 @@ func Open(ctx context.Context, settings Settings) (*Store, error) {
 		if !ok || f.Code != device.CodeInventoryUnavailable || ctx.Err() != nil {
 			return nil, err
 		}
-		s.log.Warn("Placement is not there; the worker connects to it as soon as it answers", "error", err)
+		s.log.Warn("Placement does not answer; the worker connects as soon as it does", "error", err)
 	}
 	return s, nil
 }
 
-// connected gives the connection, and makes it where there is none yet. One caller
-// tries at a time; the others wait for it, and try themselves where it failed.
+// connected gives the connection, and connects if there is none. One caller tries at a
+// time; the others wait, and try themselves if it failed.
 func (s *Store) connected(ctx context.Context) (*connection, error) {
 	if c := s.current(); c != nil {
 		return c, nil
@@ -173,7 +171,7 @@ func (s *Store) current() *connection {
 	return s.conn
 }
 
-// negotiate asks which microversions there are, and whether these credentials may read.
+// negotiate checks the microversions, and that the credentials may read.
 func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connection, error) {
 	var answer struct {
 		Versions []struct {
@@ -186,7 +184,7 @@ func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connect
 		return nil, err
 	}
 	if len(answer.Versions) == 0 {
-		return nil, fmt.Errorf("%s answers, but not as Placement does", client.Endpoint)
+		return nil, fmt.Errorf("%s answers, but is not Placement", client.Endpoint)
 	}
 	found := answer.Versions[0]
 	lowest, highest := minor(found.Min), minor(found.Max)
@@ -196,7 +194,7 @@ func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connect
 			upgradePlacement)
 	}
 	client.Microversion = needed
-	// The versions are told to anybody; this is not.
+	// Anybody may read the versions, but not the providers.
 	if _, err := resourceproviders.List(client, resourceproviders.ListOpts{Name: "burnish"}).AllPages(ctx); err != nil {
 		return nil, err
 	}
@@ -209,7 +207,7 @@ func negotiate(ctx context.Context, client *gophercloud.ServiceClient) (*connect
 	return c, nil
 }
 
-// minor gives the second number of a microversion, -1 where it makes no sense.
+// minor gives the second number of a microversion, -1 if it is invalid.
 func minor(version string) int {
 	major, rest, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(rest)
@@ -237,16 +235,16 @@ func (s *Store) doWith(ctx context.Context, c *gophercloud.ServiceClient, what r
 	return s.fault(ctx, what, request(within, c))
 }
 
-// once says that a thing was not told before.
+// firstTime says that it was not called with this thing before.
 func (s *Store) firstTime(thing string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told := s.warned[thing]
+	before := s.warned[thing]
 	s.warned[thing] = true
-	return !told
+	return !before
 }
 
-// trait gives the name that is used for a standard trait.
+// trait gives the name in use for a standard trait.
 func (s *Store) trait(standard string) string {
 	if custom := s.traits[standard]; custom != "" {
 		return custom

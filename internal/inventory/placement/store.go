@@ -17,17 +17,17 @@ import (
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// checkUUID refuses what would be another path than a provider's.
+// checkUUID refuses text that would change the path of a request.
 func checkUUID(uuid string) error {
 	if uuidForm.MatchString(uuid) {
 		return nil
 	}
-	return inventory.Invalid(fmt.Sprintf("%q is no UUID in lower case", uuid), "give the device the UUID that it was enrolled with")
+	return inventory.Invalid(fmt.Sprintf("%q is not a UUID in lower case", uuid), "use the UUID that the device was enrolled with")
 }
 
-// errShape is an answer that lacks what Placement always says.
+// errNotPlacement is the error of an answer without a field that Placement always sends.
 func errNotPlacement(what string) error {
-	return fmt.Errorf("its answer has no %s, so it is not Placement's", what)
+	return fmt.Errorf("its answer has no %s, so it does not come from Placement", what)
 }
 
 // Usages is inventory.Store's: one request, and one more to name the consumers where
@@ -46,7 +46,7 @@ func (s *Store) Usages(ctx context.Context, uuid string) (inventory.Usage, error
 		if err != nil {
 			return inventory.Usage{}, err
 		}
-		// Both, since the end of an allocation leaves the generation.
+		// Both, because the end of an allocation does not change the generation.
 		if named.Generation == u.Generation && named.Used == u.Used {
 			return named, nil
 		}
@@ -54,7 +54,7 @@ func (s *Store) Usages(ctx context.Context, uuid string) (inventory.Usage, error
 	return inventory.Usage{}, inventory.Conflict(uuid, u.Generation)
 }
 
-// used reads how much is allocated, and not by whom.
+// used reads how much is allocated, without the consumers.
 func (s *Store) used(ctx context.Context, uuid string) (inventory.Usage, error) {
 	var answer struct {
 		Generation *int64         `json:"resource_provider_generation"`
@@ -79,7 +79,7 @@ func (s *Store) used(ctx context.Context, uuid string) (inventory.Usage, error) 
 	return u, nil
 }
 
-// consumers reads by whom the provider is used, and how much.
+// consumers reads the consumers of the provider, and how much is allocated.
 func (s *Store) consumers(ctx context.Context, uuid string) (u inventory.Usage, err error) {
 	var answer struct {
 		Generation  *int64 `json:"resource_provider_generation"`
@@ -118,7 +118,7 @@ func (s *Store) Reservation(ctx context.Context, uuid string) (inventory.Reserva
 	return found.reservation(), err
 }
 
-// stock reads the inventory, and remembers it.
+// readInventory reads the inventory into the cache.
 func (s *Store) readInventory(ctx context.Context, uuid string) (cachedInventory, error) {
 	found, err := s.inventories(ctx, uuid)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Store) readInventory(ctx context.Context, uuid string) (cachedInventory
 	if len(found.records) > 1 {
 		return cachedInventory{}, inventory.Invalid(
 			fmt.Sprintf("provider %s has inventories of %d classes: %s", uuid, len(found.records), strings.Join(slices.Sorted(maps.Keys(found.records)), ", ")),
-			"one device is one provider of one class (S0.14): remove the others")
+			"one device is one provider of one class: remove the others")
 	}
 	one := cachedInventory{generation: found.generation}
 	for _, one = range found.records {
@@ -161,7 +161,7 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 	if shape.Generation == nil || shape.Inventories == nil {
 		return found, errNotPlacement("inventories")
 	}
-	// From the body itself, whose numbers are as they were written.
+	// From the body itself, where the numbers have their original form.
 	whole, _ := answer.Body.(map[string]any)
 	records, _ := whole["inventories"].(map[string]any)
 	found = inventories{generation: *shape.Generation, records: map[string]cachedInventory{}}
@@ -177,9 +177,9 @@ func readInventories(answer resourceproviders.GetInventoriesResult) (found inven
 	return found, nil
 }
 
-// PutReserved is inventory.Store's. What was read of the provider at this generation
-// is written back as it was, but for reserved; nothing known of it costs a read
-// first. The generation is always the caller's: a read here proves nothing to him.
+// PutReserved is inventory.Store's. It writes back the inventory of this generation with
+// another reserved; if that is not cached, it is read first. The generation is always
+// the caller's, also after such a read.
 func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
 	if err := checkUUID(uuid); err != nil {
 		return inventory.Reservation{}, err
@@ -192,8 +192,8 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		}
 		if known.class == "" {
 			return inventory.Reservation{}, inventory.Invalid(
-				fmt.Sprintf("provider %s has no inventory, so nothing of it can be reserved", uuid),
-				"give its resource class total=1 and reserved=1 (S0.14)")
+				fmt.Sprintf("provider %s has no inventory, so it cannot be reserved", uuid),
+				"give its resource class total=1 and reserved=1")
 		}
 	}
 	var written cachedInventory
@@ -219,8 +219,8 @@ func (s *Store) PutReserved(ctx context.Context, uuid string, generation int64, 
 		if isCode(err, device.CodeNoProvider) {
 			return inventory.Reservation{}, err
 		}
-		// Whether the write took effect is not always known, what was read is old
-		// news in any case.
+		// The write may have taken effect, and the cached inventory is outdated in any
+		// case.
 		s.cache.dropInventory(uuid)
 		return inventory.Reservation{}, err
 	}

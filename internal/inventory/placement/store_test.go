@@ -474,7 +474,7 @@ func TestStartsBeforePlacement(t *testing.T) {
 	p, _ := s.free(t)
 	s.server.Kill(t)
 	late := s.open(t, placement.Settings{})
-	require.Contains(t, s.log.String(), "Placement is not there")
+	require.Contains(t, s.log.String(), "Placement does not answer")
 	_, err := late.Reservation(t.Context(), p.UUID)
 	it.RequireCode(t, device.CodeInventoryUnavailable, err)
 	s.server.Restart(t)
