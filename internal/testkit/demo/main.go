@@ -30,8 +30,9 @@ func main() {
 	dir := flag.String("dir", "run", "the folder to work in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *up, *down, *target, *bin, *dir); err != nil {
+	err := run(ctx, *up, *down, *target, *bin, *dir)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}

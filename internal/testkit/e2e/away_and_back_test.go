@@ -80,7 +80,7 @@ func TestPartition(t *testing.T) {
 		return p.Reserved == 1, fmt.Sprint(p)
 	})
 	e, _ := s.Journal(t, "d1")
-	require.Less(t, e.Offset, d.Size, "a step that could not be cancelled went on to its end")
+	require.Less(t, e.Offset, d.Size, "a step that could not be canceled went on to its end")
 	proxy.Heal()
 	v := s.AwaitReturned(t, d, 120*time.Second)
 	require.Len(t, v.Cleans, 1)

@@ -45,7 +45,7 @@ func TestEnrollRefusals(t *testing.T) {
 		"a file that is not there":         {device.CodeTargetMissing, block(filepath.Join(s.Files, "missing.img"))},
 		"a file that is enrolled already":  {device.CodeDuplicateSerial, block(d.Path)},
 		"a serial that is enrolled":        {device.CodeDuplicateSerial, []string{"--driver", "fake", "--set", "size=1MiB,serial=SAME"}},
-		"a driver's setting that is wrong": {device.CodeInvalidSetting, []string{"--driver", "fake", "--set", "colour=red"}},
+		"a driver's setting that is wrong": {device.CodeInvalidSetting, []string{"--driver", "fake", "--set", "color=red"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +156,7 @@ func TestFleetFile(t *testing.T) {
 	text := fmt.Sprintf(`devices:
   - {name: a, host: %[1]s, driver: fake, set: {size: 1MiB}, provide: true}
   - {name: b, host: %[1]s, driver: floppy}
-  - {name: c, host: %[1]s, driver: fake, colour: red}
+  - {name: c, host: %[1]s, driver: fake, color: red}
   - {name: d, host: %[1]s, driver: fake, set: {size: 1MiB}}
 `, s.Host)
 	require.NoError(t, os.WriteFile(fleet, []byte(text), 0o600))

@@ -1,16 +1,19 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
 	"burnish/workflows/contract"
 )
 
@@ -36,10 +39,11 @@ func TestInUseIsErrorUntilTheOperatorCleans(t *testing.T) {
 		d.Stamp(t, 2)
 		if d.Name == "loop" {
 			// Swap needs nothing but a header, which the tenant wrote.
-			require.NoError(t, exec.Command("mkswap", d.Path).Run())
-			require.NoError(t, exec.Command("swapon", d.Path).Run())
-			ends[d.Name] = func() { require.NoError(t, exec.Command("swapoff", d.Path).Run()) }
-			t.Cleanup(func() { _ = exec.Command("swapoff", d.Path).Run() }) // where the test failed before
+			command(t, "mkswap", d.Path)
+			command(t, "swapon", d.Path)
+			off := sync.OnceFunc(func() { command(t, "swapoff", d.Path) })
+			ends[d.Name] = off
+			t.Cleanup(off) // where the test failed before
 		} else {
 			open, err := os.OpenFile(d.Path, os.O_RDWR, 0)
 			require.NoError(t, err)
@@ -74,10 +78,16 @@ func (s *Site) loop(t testing.TB, name string, size int64) (d Device, ok bool) {
 	}
 	under := s.File(name, size)
 	under.Stamp(t, 1)
-	out, err := exec.Command("losetup", "--find", "--show", under.Path).CombinedOutput()
-	require.NoError(t, err, string(out))
-	path := strings.TrimSpace(string(out))
-	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", path).Run()) })
+	path := command(t, "losetup", "--find", "--show", under.Path)
+	t.Cleanup(func() { command(t, "losetup", "--detach", path) })
 	s.Allow(t, path, filepath.Join(s.Files, "*"))
 	return Device{Name: name, Driver: "block", Path: path, Size: size, Set: []string{"path=" + path}}, true
+}
+
+// command runs a program of the system that must succeed, and gives its output.
+func command(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	r, err := proc.Run(exec.Command(name, args...))
+	require.NoError(t, errors.Join(err, r.Err()))
+	return strings.TrimSpace(r.Stdout)
 }

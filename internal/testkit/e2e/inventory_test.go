@@ -265,7 +265,7 @@ func TestUsedWhileCleaning(t *testing.T) {
 			s.Run(t, "all")
 			delay := 3 * time.Second
 			if hinted {
-				delay = 15 * time.Second // a running step is cancelled at its next heartbeat
+				delay = 15 * time.Second // a running step is canceled at its next heartbeat
 			}
 			d := enrollDirty(t, s, "fake", 32*MiB, delay)
 			s.AwaitMidWipe(t, d, 0, 20*time.Second)

@@ -1,4 +1,4 @@
-// Package testlog has the log that tests give to what runs beside them.
+// Package testlog has the log buffer that tests read while other goroutines write to it.
 package testlog
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Log may be written by many while it is read. Its zero value is empty and ready.
+// Log may be written and read by several goroutines at once. Its zero value is empty and ready.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -19,7 +19,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// String gives all that was written.
+// String gives everything that was written.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -100,13 +100,13 @@ func blocks(n int64) int { return int((n + Block - 1) / Block) }
 
 func (s suite) settings(t *testing.T) {
 	dev := s.New(t, s.Sizes[0])
-	settings := map[string]string{"colour": "green"}
+	settings := map[string]string{"color": "green"}
 	for key, value := range dev.Target.Settings {
 		settings[key] = value
 	}
 	dev.Target.Settings = settings
 	_, err := s.Driver.Discover(t.Context(), dev.Target, device.Identity{})
-	require.Contains(t, RequireFault(t, err, device.CodeInvalidSetting).Message, "colour")
+	require.Contains(t, RequireFault(t, err, device.CodeInvalidSetting).Message, "color")
 	require.NotEmpty(t, s.Driver.Name())
 }
 
