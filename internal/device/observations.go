@@ -227,7 +227,7 @@ var standingRows = observer{
 	{ask(AskRecheck), in(Unknown, Manageable, Available, Allocated, Cleaning, Error), given(unused, sameKept, unexplained), Invalidated, nil,
 		"the inventory is newer than this workflow"},
 
-	{reads, in(Available), given(unused, credible, usedUnseen), ObservedUnused, nil,
+	{ask(AskRecheck, AskReserve, AskBeforeLeaving, AskEndMaintenance), in(Available), given(unused, credible, usedUnseen), ObservedUnused, nil,
 		"the inventory shows it reserved and unused although it was available: it is cleaned"},
 	{reads, in(Available), given(unused, credible, seenAll, exposed), "", todo(reserveIt),
 		"the inventory offers the device although it is not allocatable: it is reserved again"},
@@ -249,7 +249,7 @@ var standingRows = observer{
 
 // failedReadRows: a read or a reservation that failed.
 var failedReadRows = observer{
-	{ask(AskRecheck, AskReserve), nil, given(ahead, keptNow), Invalidated, does(StopClean),
+	{ask(AskRecheck, AskReserve), in(Manageable, Available, Cleaning), given(ahead, keptNow), Invalidated, does(StopClean),
 		"another writer changed the provider of a device that is kept clean"},
 	{ask(AskRecheck), nil, given(missing, providerKnown), "", does(AwaitProvider),
 		"the device has no provider; reconciliation reports when there is one"},

@@ -337,10 +337,13 @@ func (d Device) BeingCleaned() bool {
 // generation, a provider or an identity.
 func Observe(d Device, s Snapshot) (Observation, Reason) { return observations.observe(d, s) }
 
+// undecided is the reason where no row holds: a device that is not enrolled.
+const undecided Reason = "no device is enrolled"
+
 func (m observer) observe(d Device, s Snapshot) (Observation, Reason) {
 	r := m.row(d, s)
 	if r == nil {
-		return Observation{}, "nothing is known of such a device"
+		return Observation{}, undecided
 	}
 	o := Observation{Event: r.Event}
 	if r.Event == ObservedInUse {

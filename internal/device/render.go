@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -66,27 +67,10 @@ func Markdown() string {
 			shown = ""
 		}
 		above = from
-		cells := []string{shown, r.Event, strings.Join(r.When, ", "), r.To, strings.Join(r.Then, ", ")}
-		for _, cell := range cells {
-			b.WriteString("|")
-			if cell != "" {
-				b.WriteString(" " + cell)
-			}
-			b.WriteString(" ")
-		}
-		b.WriteString("|\n")
+		writeRow(&b, shown, r.Event, strings.Join(r.When, ", "), r.To, strings.Join(r.Then, ", "))
 	}
-	b.WriteString(legend)
 	return b.String()
 }
-
-// legend explains the words that the table's last column uses beside the states.
-const legend = `
-A row without a state belongs to the state above it. *Dirty*: data of a tenant, or nobody knows whose, may be on the
-device. *Returning*: nothing is left to clean, and the reservation is being lowered; the device is available once that
-was read back. *Awaiting manual clean*: waits for the operator's clean, because automated cleaning is off. *NotSanitized*: given back
-without a full clean; the next one ends it.
-`
 
 func ranks() map[State]int {
 	rank := map[State]int{Absent: 0}
@@ -136,4 +120,83 @@ func Mermaid() string {
 		fmt.Fprintf(&b, "    %s --> %s: %s\n", point(e.from), point(e.to), strings.Join(labels[e], " · "))
 	}
 	return b.String()
+}
+
+// ObservationDoc is one row of the second table for people and programs.
+type ObservationDoc struct {
+	Questions []string `json:"questions"`
+	From      []string `json:"from"`
+	When      []string `json:"when"`
+	Event     string   `json:"event"`
+	Then      []string `json:"then"`
+	Reason    string   `json:"reason"`
+}
+
+// ObservationRows gives the whole second table in its own order.
+func ObservationRows() []ObservationDoc {
+	docs := make([]ObservationDoc, 0, len(observations))
+	for _, r := range observations {
+		doc := ObservationDoc{Questions: []string{}, From: []string{}, When: []string{}, Then: []string{}, Event: string(r.Event), Reason: string(r.Why)}
+		for _, q := range r.Ask {
+			doc.Questions = append(doc.Questions, string(q))
+		}
+		for _, s := range r.states() {
+			doc.From = append(doc.From, s.String())
+		}
+		for _, f := range r.When {
+			doc.When = append(doc.When, f.name)
+		}
+		for _, f := range r.Then {
+			doc.Then = append(doc.Then, f.name)
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// ObservationMarkdown gives the second table for people, in its own order: the rows of one
+// set of questions together.
+func ObservationMarkdown() string {
+	var b strings.Builder
+	b.WriteString("| asked | state | when | event | then | why |\n|---|---|---|---|---|---|\n")
+	above := ""
+	for _, r := range ObservationRows() {
+		asked := "**" + strings.Join(r.Questions, ", ") + "**"
+		shown := asked
+		if asked == above {
+			shown = ""
+		}
+		above = asked
+		writeRow(&b, shown, statesText(r.From), strings.Join(r.When, ", "), r.Event, strings.Join(r.Then, ", "), r.Reason)
+	}
+	return b.String()
+}
+
+// statesText names states, by those that are missing where that is shorter.
+func statesText(from []string) string {
+	var missing []string
+	for _, s := range States() {
+		if !slices.Contains(from, string(s)) {
+			missing = append(missing, string(s))
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return "any"
+	case len(missing) <= 2:
+		return "any but " + strings.Join(missing, ", ")
+	}
+	return strings.Join(from, ", ")
+}
+
+// writeRow writes one row of a Markdown table; an empty cell is one space wide.
+func writeRow(b *strings.Builder, cells ...string) {
+	for _, cell := range cells {
+		b.WriteString("|")
+		if cell != "" {
+			b.WriteString(" " + cell)
+		}
+		b.WriteString(" ")
+	}
+	b.WriteString("|\n")
 }

@@ -1,19 +1,23 @@
-// Command docs writes the machine of internal/device into a page: its picture and
-// its table replace what stands between the lines
+// Command docs writes the two tables of internal/device into a page. The picture and the
+// first table replace what stands between the lines
 //
-//	<!-- machine:begin -->
-//	<!-- machine:end -->
+//	<!-- states:begin -->
+//	<!-- states:end -->
 //
-// so that no page tells another story than the code. With -check it changes
-// nothing, and ends with 1 and one line where the page is stale.
+// and the second table what stands between
+//
+//	<!-- observations:begin -->
+//	<!-- observations:end -->
+//
+// so that the page always shows what the code decides. With -check it changes nothing,
+// and ends with 1 and one line where the page is stale.
 //
 // usage: docs [-check] PAGE
 package main
 
-//go:generate go run . ../../../../README.md
+//go:generate go run . ../../../../docs/states.md
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,11 +25,6 @@ import (
 	"strings"
 
 	"burnish/internal/device"
-)
-
-const (
-	begin = "<!-- machine:begin -->\n"
-	end   = "<!-- machine:end -->"
 )
 
 func main() {
@@ -68,21 +67,31 @@ func update(page string, check bool) error {
 	case fresh == string(text):
 		return nil
 	case check:
-		return fmt.Errorf("%s: the machine's picture and table are stale: run `make docs`", page)
+		return fmt.Errorf("%s: the tables are stale: run `make docs`", page)
 	}
 	return os.WriteFile(page, []byte(fresh), info.Mode().Perm())
 }
 
-// rewrite gives the text with the machine between its markers, of which there must
-// be one pair.
+// rewrite gives the text with each table between its markers, of which there must be one
+// pair.
 func rewrite(text string) (string, error) {
+	text, err := between(text, "states", "```mermaid\n"+device.Mermaid()+"```\n\n"+device.Markdown())
+	if err != nil {
+		return "", err
+	}
+	return between(text, "observations", device.ObservationMarkdown())
+}
+
+// between puts the content between two markers.
+func between(text, name, content string) (string, error) {
+	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 	if strings.Count(text, begin) != 1 || strings.Count(text, end) != 1 {
-		return "", errors.New("want one line <!-- machine:begin --> and one line <!-- machine:end -->")
+		return "", fmt.Errorf("want one line <!-- %s:begin --> and one line <!-- %s:end -->", name, name)
 	}
 	before, rest, _ := strings.Cut(text, begin)
 	_, after, found := strings.Cut(rest, end)
 	if !found {
-		return "", errors.New("<!-- machine:end --> stands before <!-- machine:begin -->")
+		return "", fmt.Errorf("<!-- %s:end --> stands before <!-- %s:begin -->", name, name)
 	}
-	return before + begin + "\n```mermaid\n" + device.Mermaid() + "```\n\n" + device.Markdown() + "\n" + end + after, nil
+	return before + begin + "\n" + content + "\n" + end + after, nil
 }

@@ -12,7 +12,11 @@ import (
 	"burnish/internal/device"
 )
 
-const stale = "# Title\n\nBefore.\n\n<!-- machine:begin -->\nan older machine\n<!-- machine:end -->\n\nAfter.\n"
+const (
+	states       = "<!-- states:begin -->\nan older table\n<!-- states:end -->\n"
+	observations = "<!-- observations:begin -->\nan older table\n<!-- observations:end -->\n"
+	stale        = "# Title\n\nBefore.\n\n" + states + "\nBetween.\n\n" + observations + "\nAfter.\n"
+)
 
 func docs(t *testing.T, args ...string) (int, string) {
 	t.Helper()
@@ -28,7 +32,7 @@ func page(t *testing.T, text string) string {
 	return name
 }
 
-func TestThePageTellsTheMachine(t *testing.T) {
+func TestThePageShowsBothTables(t *testing.T) {
 	name := page(t, stale)
 	code, problems := docs(t, name)
 	require.Zero(t, code, problems)
@@ -37,10 +41,11 @@ func TestThePageTellsTheMachine(t *testing.T) {
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	got := string(text)
-	require.True(t, strings.HasPrefix(got, "# Title\n\nBefore.\n\n<!-- machine:begin -->\n"), got)
-	require.True(t, strings.HasSuffix(got, "<!-- machine:end -->\n\nAfter.\n"), got)
-	require.NotContains(t, got, "an older machine")
+	require.True(t, strings.HasPrefix(got, "# Title\n\nBefore.\n\n<!-- states:begin -->\n"), got)
+	require.True(t, strings.HasSuffix(got, "<!-- observations:end -->\n\nAfter.\n"), got)
+	require.NotContains(t, got, "an older table")
 	require.Contains(t, got, "\n\n"+device.Markdown()+"\n")
+	require.Contains(t, got, "<!-- states:end -->\n\nBetween.\n\n<!-- observations:begin -->\n\n"+device.ObservationMarkdown()+"\n")
 	require.Contains(t, got, "\n```mermaid\n"+device.Mermaid()+"```\n")
 	info, err := os.Stat(name)
 	require.NoError(t, err)
@@ -57,7 +62,7 @@ func TestCheck(t *testing.T) {
 	name := page(t, stale)
 	code, problems := docs(t, "-check", name)
 	require.Equal(t, 1, code)
-	require.Equal(t, "docs: "+name+": the machine's picture and table are stale: run `make docs`\n", problems)
+	require.Equal(t, "docs: "+name+": the tables are stale: run `make docs`\n", problems)
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, stale, string(text), "a check changes nothing")
@@ -80,10 +85,11 @@ func TestRefusals(t *testing.T) {
 		"two pages":      {[]string{"a", "b"}, 2, "usage: docs [-check] PAGE"},
 		"a wrong flag":   {[]string{"-x"}, 2, "flag provided but not defined"},
 		"a missing page": {[]string{missing}, 1, missing},
-		"no markers":     {[]string{page(t, "text\n")}, 1, "want one line <!-- machine:begin -->"},
-		"no end":         {[]string{page(t, begin)}, 1, "want one line <!-- machine:begin -->"},
-		"two sections":   {[]string{page(t, stale+stale)}, 1, "want one line <!-- machine:begin -->"},
-		"end first":      {[]string{page(t, end+"\n"+begin)}, 1, "stands before"},
+		"no markers":     {[]string{page(t, "text\n")}, 1, "want one line <!-- states:begin -->"},
+		"no end":         {[]string{page(t, "<!-- states:begin -->\n")}, 1, "want one line <!-- states:begin -->"},
+		"one table":      {[]string{page(t, states)}, 1, "want one line <!-- observations:begin -->"},
+		"two sections":   {[]string{page(t, stale+stale)}, 1, "want one line <!-- states:begin -->"},
+		"end first":      {[]string{page(t, "<!-- states:end -->\n<!-- states:begin -->\n")}, 1, "stands before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, problems := docs(t, tt.args...)

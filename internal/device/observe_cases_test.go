@@ -1,0 +1,147 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// This file lists what can be observed: each device that exploration reaches, reduced to
+// what an observation minds, with each snapshot of each question, reduced likewise. That
+// the rest makes no difference is proved by TestWhatObservationsDoNotMind.
+
+// The provider and the generation that a device knows, and others.
+const (
+	ourProvider, newProvider = "p", "q"
+	ourGeneration            = int64(5)
+)
+
+// seen is one device and one snapshot of it.
+type seen struct {
+	device   Device
+	snapshot Snapshot
+}
+
+func (c seen) String() string {
+	return fmt.Sprintf("%s on %s", describeSnapshot(c.snapshot), describe(c.device))
+}
+
+// observedDevices are the devices that the first table can make, without what observations
+// do not mind.
+var observedDevices = sync.OnceValue(func() []Device {
+	var all []Device
+	have := map[place]bool{}
+	for _, g := range walks(table) {
+		for _, p := range g.places {
+			d := p.device()
+			if d.State == Absent {
+				continue
+			}
+			d.OneTimeUse, d.Cleanable, d.AwaitingManualClean, d.LostRace = false, false, false, false
+			if d.InMaintenance() {
+				d.Status, d.Maintenance = Maintaining, MaintenanceOperator
+			}
+			if key := placeOf(d, ""); !have[key] {
+				have[key] = true
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+})
+
+// inventories are the answers of an inventory, of one provider or another.
+func inventories(generations ...int64) []Inventory {
+	var all []Inventory
+	for _, stock := range [][2]int{{1, 0}, {1, 1}, {2, 1}, {2, 2}} {
+		for _, consumers := range [][]string{nil, {}, {own}, {other}} {
+			for _, provider := range []string{ourProvider, newProvider} {
+				for _, g := range generations {
+					i := Inventory{Generation: g, Total: stock[0], Reserved: stock[1], Consumers: consumers, Provider: provider}
+					if consumers != nil {
+						i.Used = 1
+					}
+					all = append(all, i)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// snapshots are all observations for one question.
+func snapshots(q Question) []Snapshot {
+	if q == AskHost {
+		var all []Snapshot
+		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostFailed, HostSilent} {
+			for _, duplicate := range []bool{false, true} {
+				all = append(all, Snapshot{Question: q, Host: h, Duplicate: duplicate})
+			}
+		}
+		return all
+	}
+	generations := []int64{ourGeneration}
+	if q == AskRecheck || q == AskUnreserve {
+		generations = append(generations, ourGeneration+1)
+	}
+	var all []Snapshot
+	for _, provider := range []string{"", ourProvider} {
+		s := Snapshot{Question: q, Known: Known{Generation: ourGeneration, Provider: provider}, Imported: ourProvider}
+		for _, i := range inventories(generations...) {
+			all = append(all, s.Answered(i))
+		}
+		for _, c := range []Code{CodeNoProvider, CodeInventoryGenerationAhead, CodeAlreadyBurned, CodeInventoryUnavailable} {
+			all = append(all, s.Failed(c))
+		}
+	}
+	vary := func(when bool, set func(*Snapshot)) {
+		for _, s := range all {
+			if when {
+				set(&s)
+				all = append(all, s)
+			}
+		}
+	}
+	vary(slices.Contains(reads, q), func(s *Snapshot) { s.CleanStarted = true })
+	vary(q == AskUnreserve, func(s *Snapshot) { s.Refused = true })
+	vary(q == AskRecheck || q == AskReserve, func(s *Snapshot) { s.Known.CleanRecorded = true })
+	vary(q == AskRecheck, func(s *Snapshot) { s.detects = true })
+	vary(q == AskRecheck, func(s *Snapshot) { s.keptClean = true })
+	return all
+}
+
+// eachSeen calls do with each observation of some questions, until it gives an error.
+func eachSeen(questions []Question, do func(seen) error) error {
+	for _, q := range questions {
+		for _, s := range snapshots(q) {
+			for _, d := range observedDevices() {
+				if err := do(seen{d, s}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func describeSnapshot(s Snapshot) string {
+	words := []string{string(s.Question) + ":"}
+	add := func(when bool, word string, args ...any) {
+		if when {
+			words = append(words, fmt.Sprintf(word, args...))
+		}
+	}
+	i := s.Inventory
+	add(s.Answer != NotAsked && s.Answer != Answered, "%s", s.Answer)
+	add(s.Answer == Answered, "reserved %d of %d, used %d %v, generation %d of %q", i.Reserved, i.Total, i.Used, i.Consumers, i.Generation, i.Provider)
+	add(s.Answer != NotAsked, "known %d of %q", s.Known.Generation, s.Known.Provider)
+	add(s.CleanStarted, "clean started")
+	add(s.Known.CleanRecorded, "clean recorded")
+	add(s.Refused, "refused")
+	add(s.detects, "detects foreign writes")
+	add(s.keptClean, "was kept clean")
+	add(s.Duplicate, "duplicate")
+	add(s.Host != HostNotAsked, "host %s", s.Host)
+	return strings.Join(words, " ")
+}

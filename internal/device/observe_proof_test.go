@@ -1,0 +1,336 @@
+package device
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// told is one observation with what the second table makes of it, and the device after its
+// event.
+type told struct {
+	seen
+	observation Observation
+	why         Reason
+	next        Device
+	illegal     error
+}
+
+func (c told) String() string {
+	return fmt.Sprintf("%v gives %+v (%s), %s", c.seen, c.observation, c.why, describe(c.next))
+}
+
+// law is one theorem on each observation: why it does not hold, or "".
+type law struct {
+	name  string
+	holds func(told) string
+}
+
+func laws() []law {
+	return []law{
+		{"an event that an observation gives is legal", func(c told) string { return must(c.illegal == nil, "%v", c.illegal) }},
+		{"the reason is one line", func(c told) string {
+			return must(oneLine.MatchString(string(c.why)) && !number.MatchString(string(c.why)), "it is not, or has a requirement's number")
+		}},
+		{"a retired device is never moved", func(c told) string {
+			return must(c.device.State != Retired || c.observation.Event == "", "it is moved")
+		}},
+		{"only the read-back of a lowered reservation makes a device allocatable", onlyLoweringOffers},
+		{"a write that lowers is repeated for the same generation only, of a device that may be offered", repeatsSafely},
+		{"an operation goes on only with an unused device", proceedsUnused},
+		// F6
+		{"no observation ends a binding of a self-owned device", keepsOwnBinding},
+		// F6
+		{"a hint never moves the state", func(c told) string {
+			return must(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation moves it")
+		}},
+		// F10
+		{"a generation that nothing explains makes the device Dirty", unexplainedIsDirty},
+		// D9
+		{"a provider that was re-created under a clean device makes it Dirty", recreatedIsDirty},
+		{"a use is never ignored", useIsSeen},
+		// S2.40
+		{"what is not allocatable does not stay schedulable", exposedIsReserved},
+		// S2.52
+		{"reconciliation sees what a re-check would act on", reconcileAgrees},
+		{"a call that failed proves nothing", failureProvesNothing},
+		{"only the host's positive result changes the identity", hostIsBelieved},
+		{"an answer that came twice changes nothing the second time", actsOnce},
+		// F24 will change this.
+		{"the witness decides nothing yet", witnessIsMute},
+	}
+}
+
+var oneLine, number = regexp.MustCompile(`^[^\n]+$`), regexp.MustCompile(`\b[SFD]\d`)
+
+// tell evaluates one observation on a table.
+func (m observer) tell(c seen) told {
+	r := told{seen: c, next: c.device}
+	r.observation, r.why = m.observe(c.device, c.snapshot)
+	if r.observation.Event == "" {
+		return r
+	}
+	// What it needs besides, as cleaning being automated, is the same with both values.
+	next, err := Next(c.device, Event{Kind: r.observation.Event, Instance: r.observation.Instance, Automated: true})
+	r.next, r.illegal = next, err
+	return r
+}
+
+func onlyLoweringOffers(c told) string {
+	if c.observation.Event == Returned {
+		i := c.snapshot.Inventory
+		return must(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 && i.Provider == c.snapshot.Known.Provider,
+			"nothing has read back reserved = 0")
+	}
+	return must(c.device.Allocatable() || !c.next.Allocatable(), "it is offered")
+}
+
+func repeatsSafely(c told) string {
+	if !c.observation.Needs(RepeatWrite) {
+		return ""
+	}
+	i := c.snapshot.Inventory
+	return counted(
+		must(c.device.Returning || c.device.Allocatable(), "the device is not offered"),
+		must(!c.device.Dirty, "the device is dirty"),
+		must(!c.snapshot.Refused, "the inventory refused it for good"),
+		must(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider, "somebody wrote meanwhile"))
+}
+
+func proceedsUnused(c told) string {
+	if !c.observation.Needs(Proceed) {
+		return ""
+	}
+	i := c.snapshot.Inventory
+	return counted(
+		must(c.snapshot.Answer == Answered && i.Used == 0, "it may be in use"),
+		must(c.observation.Event == "" && len(c.observation.Then) == 1, "there is more to do"),
+		must(c.snapshot.Question != AskClean || c.device.BeingCleaned(), "no clean is due"),
+		must(c.snapshot.Question != AskReturn || c.device.Returning, "it is not returning"))
+}
+
+func keepsOwnBinding(c told) string {
+	b := c.device.Binding
+	if b == nil || c.device.Owner == OwnerNova {
+		return ""
+	}
+	return must(c.next.Binding != nil && c.next.Binding.Instance == b.Instance, "the binding ends")
+}
+
+func unexplainedIsDirty(c told) string {
+	s, d := c.snapshot, c.device
+	if s.Question != AskRecheck || s.Answer != Answered || s.Inventory.Used > 0 || !s.detects || s.Inventory.Generation <= s.Known.Generation {
+		return ""
+	}
+	return must(d.BeingCleaned() || d.State == Retired || c.next.Dirty && slices.Contains([]State{Unknown, PendingCleaning}, c.next.State),
+		"it is believed to be as it was")
+}
+
+func recreatedIsDirty(c told) string {
+	s, d := c.snapshot, c.device
+	if s.Answer != Answered || s.Known.Provider == "" || s.Inventory.Provider == s.Known.Provider || s.Inventory.Used > 0 {
+		return ""
+	}
+	switch {
+	case s.Question == AskRecheck && (d.Allocatable() || s.keptClean && s.Known.KeepsClean(d)),
+		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
+		return must(c.next.Dirty && (c.next.State == Unknown || c.next.State == PendingCleaning), "it is believed to be clean")
+	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
+		return must(c.observation.Needs(RequestRecheck), "nobody looks")
+	}
+	return ""
+}
+
+func useIsSeen(c told) string {
+	s, d := c.snapshot, c.device
+	if s.Answer != Answered || s.Inventory.Used == 0 {
+		return ""
+	}
+	burns := d.State == Available && d.Claim != nil && d.Claim.Burning
+	switch s.Question {
+	case AskReconcile:
+		return must(d.State == Unknown || d.State == Allocated || c.observation.Needs(RequestRecheck), "nobody looks")
+	case AskUnreserve:
+		return must(c.observation.Event != Returned || c.observation.Needs(ReadAgain), "nobody looks")
+	case AskBind:
+		return "" // the call itself refuses a device that is in use
+	case AskClean, AskReturn, AskResolve, AskImport:
+		return must(!c.observation.Needs(Proceed), "it goes on")
+	}
+	return counted(
+		must(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired || burns, "it is ignored"),
+		must(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved), "another may get it"),
+		must(c.observation.Event != ObservedInUse || c.observation.Instance == s.Inventory.Consumer(), "the consumer is lost"))
+}
+
+func exposedIsReserved(c told) string {
+	s, d := c.snapshot, c.device
+	standing := slices.Contains(reads, s.Question) || s.Question == AskImport && d.State == Unknown
+	if !standing || s.Answer != Answered || s.Inventory.Used > 0 || s.Inventory.Reserved >= s.Inventory.Total ||
+		d.Allocatable() || d.Returning || d.Claim != nil || c.next.Returning {
+		return ""
+	}
+	// A clean and the resolution of an unknown device begin with a reservation.
+	begins := c.observation.Event != "" && (c.next.State == PendingCleaning || c.next.State == Unknown)
+	return must(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it")
+}
+
+// reconcileAgrees: what the status does not show is left out: claims, the return, a missing
+// binding.
+func reconcileAgrees(c told) string {
+	s, d := c.snapshot, c.device
+	if s.Question != AskReconcile || s.Answer != Answered || d.State == Unknown || d.Claim != nil || d.Returning ||
+		d.State == Allocated && (d.Binding == nil || d.Binding.Observed != (d.Owner == OwnerNova)) ||
+		d.Owner != OwnerNova && s.Known.Provider != s.Inventory.Provider {
+		return ""
+	}
+	recheck := s
+	recheck.Question = AskRecheck
+	o, _ := observations.observe(d, recheck)
+	return counted(
+		must(!o.Differs() || c.observation.Needs(RequestRecheck), "a re-check would find %+v", o),
+		must(c.observation.Differs() == c.observation.Needs(RequestRecheck), "it does more than ask"))
+}
+
+func failureProvesNothing(c told) string {
+	s := c.snapshot
+	switch {
+	case s.Answer == NotAsked || s.Answer == Answered || c.observation.Event == "":
+		return ""
+	case s.Answer == GenerationAhead:
+		return must(c.observation.Event == Invalidated || c.observation.Event == ObservedUnused, "the inventory is newer")
+	}
+	writes := []Question{AskClean, AskReturn, AskUnreserve, AskBind}
+	return must(slices.Contains(writes, s.Question) && c.next.Dirty, "it moves the state")
+}
+
+func hostIsBelieved(c told) string {
+	s, d := c.snapshot, c.device
+	if s.Question != AskHost {
+		return ""
+	}
+	differs := s.Duplicate || s.Host == HostOther || s.Host == HostAbsent
+	return counted(
+		must(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "", "the host does not say so"),
+		must(!differs && s.Host != HostUnfit || !c.next.Allocatable(), "it stays allocatable"),
+		must(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) || c.next.Dirty, "it is not Dirty"))
+}
+
+func actsOnce(c told) string {
+	s := c.snapshot
+	repeated := append([]Question{AskClean, AskReturn, AskHost}, reads...)
+	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) {
+		return ""
+	}
+	s.Known, _ = s.Known.After(c.device, s.Inventory)
+	if s.Question != AskHost {
+		// Once the event is applied, only re-checks read the same answer again.
+		s.Question, s.Inventory.Reserved = AskRecheck, s.Inventory.Total
+	}
+	s.CleanStarted = false
+	if c.next.State == Unknown || c.next.State == Cleaning || c.next.State == Available {
+		return "" // which resolves, returns or offers itself: the next answer is another
+	}
+	o, why := observations.observe(c.next, s)
+	if o.Event == "" {
+		return ""
+	}
+	again, err := Next(c.next, Event{Kind: o.Event, Instance: o.Instance, Automated: true})
+	return must(err == nil && placeOf(again, "") == placeOf(c.next, ""), "%s follows (%s)", o.Event, why)
+}
+
+func witnessIsMute(c told) string {
+	for _, w := range []Witness{WitnessFree, WitnessBound} {
+		s := c.snapshot
+		s.Witness = w
+		o, _ := observations.observe(c.device, s)
+		if fmt.Sprint(o) != fmt.Sprint(c.observation) {
+			return "it decides"
+		}
+	}
+	return ""
+}
+
+// oneObservationHolds: each observation is decided by exactly one row.
+func oneObservationHolds(m observer, questions []Question) error {
+	return eachSeen(questions, func(c seen) error {
+		held := -1
+		for i := range m {
+			if !m[i].holds(c.device, c.snapshot) {
+				continue
+			}
+			if held >= 0 {
+				return fmt.Errorf("%v: rows %d (%s) and %d (%s) both hold", c, held, m[held].Why, i, m[i].Why)
+			}
+			held = i
+		}
+		if held < 0 {
+			return fmt.Errorf("%v: no row holds", c)
+		}
+		return nil
+	})
+}
+
+func TestEachObservationIsDecidedByOneRow(t *testing.T) {
+	for _, q := range Questions() {
+		t.Run(string(q), func(t *testing.T) { require.NoError(t, oneObservationHolds(observations, []Question{q})) })
+	}
+}
+
+func TestObservationLaws(t *testing.T) {
+	broken, err := breaks(observations, Questions(), laws())
+	require.NoError(t, err)
+	for i, l := range laws() {
+		t.Run(l.name, func(t *testing.T) { require.Empty(t, broken[i]) })
+	}
+}
+
+// breaks gives the first counter-example to each law, or "". A table that does not decide
+// an observation is an error.
+func breaks(m observer, questions []Question, all []law) (broken []string, err error) {
+	broken = make([]string, len(all))
+	return broken, eachSeen(questions, func(c seen) error {
+		r := m.tell(c)
+		if r.why == undecided {
+			return fmt.Errorf("%v: no row holds", c)
+		}
+		for i, l := range all {
+			if broken[i] != "" {
+				continue
+			}
+			if why := l.holds(r); why != "" {
+				broken[i] = fmt.Sprintf("%v: %s", r, why)
+			}
+		}
+		return nil
+	})
+}
+
+// TestNoObservationRowIsDead: each row decides something, for each of its questions and
+// from each of its states.
+func TestNoObservationRowIsDead(t *testing.T) {
+	type use struct {
+		row   int
+		asked Question
+		from  State
+	}
+	used := map[use]bool{}
+	require.NoError(t, eachSeen(Questions(), func(c seen) error {
+		for i := range observations {
+			if observations[i].holds(c.device, c.snapshot) {
+				used[use{i, c.snapshot.Question, c.device.State}] = true
+			}
+		}
+		return nil
+	}))
+	for i, r := range observations {
+		for _, q := range r.Ask {
+			for _, from := range r.states() {
+				require.True(t, used[use{i, q, from}], "row %d (%s): no device that is %s meets it with %s", i, r.Why, from, q)
+			}
+		}
+	}
+}
