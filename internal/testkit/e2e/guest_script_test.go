@@ -19,16 +19,16 @@ import (
 
 // Where the operator's program for cards with memory lies in a guest, and what it reads.
 const (
-	cardProgram  = "/usr/sbin/cardmemory"
-	cardSettings = "/etc/cardmemory/%s.json"
+	cardProgram  = "/usr/sbin/pcimemory"
+	cardSettings = "/etc/pcimemory/%s.json"
 )
 
 // withScript has the operator's program clean a card with memory. sum is the SHA-256 of the
 // program that the test built.
 func withScript(t testing.TB, address string) (driver guestDriver, files []guest.File, sum string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "cardmemory")
-	require.NoError(t, site.Compile(root, "./internal/testkit/cmd/cardmemory", path))
+	path := filepath.Join(t.TempDir(), "pcimemory")
+	require.NoError(t, site.Compile(root, "./internal/testkit/cmd/pcimemory", path))
 	program, err := os.ReadFile(path)
 	require.NoError(t, err)
 	binary := sha256.Sum256(program)

@@ -1,5 +1,5 @@
-// Command emulate is nvme on an emulated controller, for tests whose own program is slow
-// to start, as one with the race detector is.
+// Command emulate is nvme on an emulated controller, for tests whose own program starts
+// slowly, as with the race detector.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 func main() {
 	code, emulated := nvmesim.RunIfEmulated()
 	if !emulated {
-		fmt.Fprintln(os.Stderr, "emulate is run by tests alone")
+		fmt.Fprintln(os.Stderr, "emulate is for tests only")
 		code = 2
 	}
 	os.Exit(code)

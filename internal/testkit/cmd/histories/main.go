@@ -1,5 +1,5 @@
-// Command histories writes the histories of devices' workflows, every run of each, as
-// the JSON files that the replay tests read: <name>-<run number>.json in a folder.
+// Command histories writes the histories of devices' workflows, every run of each, in the
+// form that the replay tests read: <name>-<run number>.json.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// machine matches what names the machine that recorded; a replay reads none of it.
+// machine matches the names of the recording machine, which a replay does not read.
 var machine = regexp.MustCompile(`"(identity|name)": "(?:[^"]*@[^"]*|[^"]*:[0-9a-f]{8}-[0-9a-f-]{27})"`)
 
 func main() {
@@ -53,7 +53,7 @@ func run(ctx context.Context, into string, names []string) error {
 	return nil
 }
 
-// save follows a device's runs from the present one back to its first.
+// save writes a device's runs, from the present one back to its first.
 func save(ctx context.Context, temporal client.Client, into, name string) error {
 	var runs []*historypb.History
 	for id := ""; ; {

@@ -1,6 +1,5 @@
-// Command supervisor is what a worker's binary is when the driver script starts it as a
-// supervisor, and nothing else: tests with the race detector, whose binaries take a second to
-// start, use it in their own place.
+// Command supervisor is the supervisor of the driver script without the rest of a worker.
+// Tests with the race detector use it, because their own binaries take a second to start.
 package main
 
 import (

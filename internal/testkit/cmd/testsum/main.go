@@ -1,11 +1,10 @@
-// Command testsum reads `go test -json` and says in one line what happened:
-// `N passed, N failed, N skipped`. It passes the output of failures through,
-// one line for each package, and the reason of each skip.
+// Command testsum reads `go test -json` and prints a summary in one line:
+// `N passed, N failed, N skipped`. Before it prints the output of failures, one line for
+// each package, and the reason of each skip.
 //
-// It trusts no silence: a test that began and never ended, a package that did
-// not build, a go test that died without a word and a run without any test are
-// failures. Every test and subtest
-// counts, as `go test -v` reports them.
+// Missing output is a failure too: a test that did not end, a package that did not build,
+// a go test that died, a run without any test. Every test and subtest counts, as in
+// `go test -v`.
 //
 // usage: go test -json ./... | testsum [-o FILE] [-no-skips]
 package main
@@ -22,8 +21,8 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole program but for the process: it returns the exit code, 1
-// where a test failed (or was skipped, with -no-skips), 2 for a wrong flag.
+// run returns the exit code: 1 if a test failed (or was skipped, with -no-skips), 2 for a
+// wrong flag.
 func run(args []string, in io.Reader, out, problems io.Writer) int {
 	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
 	flags.SetOutput(problems)
@@ -32,9 +31,9 @@ func run(args []string, in io.Reader, out, problems io.Writer) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	ok, err := summarise(in, out, *file, *noSkips)
+	ok, err := summarize(in, out, *file, *noSkips)
 	if err != nil {
-		_, _ = fmt.Fprintf(problems, "testsum: %v\n", err) // nowhere else to say it
+		_, _ = fmt.Fprintf(problems, "testsum: %v\n", err) // there is no better place
 		return 1
 	}
 	if !ok {
@@ -43,7 +42,7 @@ func run(args []string, in io.Reader, out, problems io.Writer) int {
 	return 0
 }
 
-func summarise(in io.Reader, out io.Writer, file string, noSkips bool) (bool, error) {
+func summarize(in io.Reader, out io.Writer, file string, noSkips bool) (bool, error) {
 	s := newSummary(out)
 	readErr := s.read(in)
 	s.finish(noSkips)

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// commandFailed is an event that go test does not write: the Makefile adds it
-// where go test itself exited with an error. A module that cannot be loaded
-// writes no event at all, and must not look like one without failures.
+// commandFailed is an event that the Makefile adds where go test exited with an error. A
+// module that cannot be loaded writes no event at all.
 const commandFailed = "command-failed"
 
 // event is one line of `go test -json`.
@@ -37,7 +36,7 @@ type skip struct {
 	reason string
 }
 
-// summary counts what a stream of events says.
+// summary counts the events of a stream.
 type summary struct {
 	out      io.Writer
 	writeErr error // the first
@@ -46,12 +45,12 @@ type summary struct {
 	failedBefore   int // at the end of the last command that failed
 	skips          []skip
 
-	running map[id]bool             // began and has not ended; packages too
+	running map[id]bool             // tests and packages that have not ended
 	output  map[id]*strings.Builder // of what has not ended
 	counts  map[string]*tally       // by package
 }
 
-// tally is what became of one package's tests.
+// tally is the results of one package.
 type tally struct{ passed, failed int }
 
 func newSummary(out io.Writer) *summary {
@@ -66,7 +65,7 @@ func (s *summary) line() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", s.passed, s.failed, s.skipped())
 }
 
-// read consumes the stream to its end. What is not an event is passed on.
+// read reads the stream to its end. Lines that are no events are printed.
 func (s *summary) read(in io.Reader) error {
 	lines := bufio.NewReader(in) // a line of test output may be of any length
 	for {
@@ -98,7 +97,7 @@ func (s *summary) add(e event) {
 	case "build-output":
 		s.print("%s", e.Output)
 	case commandFailed:
-		// Its tests have told their failures; without one it never got so far.
+		// Without a failed test, the command itself failed.
 		if s.failed == s.failedBefore {
 			s.fail(test)
 		}
@@ -126,7 +125,7 @@ func (s *summary) endTest(test id, action string) {
 	}
 }
 
-// endPackage counts what its own verdict adds to those of its tests.
+// endPackage counts a failure of the package itself.
 func (s *summary) endPackage(e event) {
 	pkg := id{pkg: e.Package}
 	s.failUnfinished(e.Package)
@@ -143,7 +142,7 @@ func (s *summary) endPackage(e event) {
 	}
 }
 
-// failUnfinished fails what began and did not end; an empty package means all.
+// failUnfinished fails what has not ended; "" means all packages.
 func (s *summary) failUnfinished(pkg string) {
 	unfinished := slices.SortedFunc(maps.Keys(s.running), func(a, b id) int { return strings.Compare(a.String(), b.String()) })
 	for _, test := range unfinished {
@@ -156,7 +155,7 @@ func (s *summary) failUnfinished(pkg string) {
 	}
 }
 
-// finish closes the stream: it fails what did not end, and lists the skips.
+// finish fails what has not ended and lists the skips.
 func (s *summary) finish(skipsFail bool) {
 	s.failUnfinished("")
 	if s.passed+s.failed+s.skipped() == 0 {
@@ -176,7 +175,7 @@ func (s *summary) finish(skipsFail bool) {
 	s.print("\n")
 }
 
-// fail counts one failure and prints what it said.
+// fail counts one failure and prints its output.
 func (s *summary) fail(test id) {
 	s.failed++
 	s.tally(test.pkg).failed++
@@ -210,17 +209,17 @@ func (s *summary) print(format string, args ...any) {
 	}
 }
 
-// reason is what a skipped test said, in one line.
+// reason is the output of a skipped test in one line.
 func reason(output string) string {
-	var said []string
+	var lines []string
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
-			said = append(said, line)
+			lines = append(lines, line)
 		}
 	}
-	if len(said) == 0 {
+	if len(lines) == 0 {
 		return "no reason given"
 	}
-	return strings.Join(said, " ")
+	return strings.Join(lines, " ")
 }

@@ -9,10 +9,10 @@ import (
 	"burnish/internal/inventory"
 )
 
-// Kind names a call of the port.
+// Kind is the name of a method of the port.
 type Kind string
 
-// The calls of the port.
+// The methods of the port.
 const (
 	Create      Kind = "Create"
 	Usages      Kind = "Usages"
@@ -23,56 +23,56 @@ const (
 
 // Point is a moment in a sequence of calls: before or after one of them.
 type Point struct {
-	kind  Kind // any where empty
-	nth   int  // counted from 1 among calls of the kind; every one where 0
+	kind  Kind // "" is any
+	nth   int  // from 1 among calls of the kind; 0 is every call
 	after bool
 }
 
-// BeforeCall is the moment before the nth call of any kind, from 1; 0 is every call.
+// BeforeCall is before the nth call of any kind, from 1; 0 is every call.
 func BeforeCall(nth int) Point { return Point{nth: nth} }
 
-// AfterCall is the moment after the nth call took effect and before it answered.
+// AfterCall is after the nth call took effect and before it returns.
 func AfterCall(nth int) Point { return Point{nth: nth, after: true} }
 
-// Before is the moment before the nth call of a kind, from 1; 0 is every one.
+// Before is before the nth call of a kind, from 1; 0 is every call.
 func Before(kind Kind, nth int) Point { return Point{kind: kind, nth: nth} }
 
-// After is the moment after the nth call of a kind took effect and before it answered.
+// After is after the nth call of a kind took effect and before it returns.
 func After(kind Kind, nth int) Point { return Point{kind: kind, nth: nth, after: true} }
 
-// Request is one call as Faulty saw it.
+// Request is one call to a Faulty.
 type Request struct {
 	Kind       Kind
 	UUID       string
 	Generation int64 // PutReserved's
 	Reserved   int   // PutReserved's
-	Err        error // what the caller was told
+	Err        error // the result
 }
 
-// Faulty is a Store that does as scripted at given Points, else what the Store
-// behind it does, and writes down every call. The script comes before the calls.
+// Faulty is a Store that records every call and injects faults at given Points. Faults are
+// set before the calls.
 type Faulty struct {
 	store inventory.Store
 
-	mu       sync.Mutex
-	script   []scripted
-	requests []Request
-	counts   map[Kind]int
+	mu         sync.Mutex
+	injections []injection
+	requests   []Request
+	counts     map[Kind]int
 }
 
-type scripted struct {
+type injection struct {
 	at Point
 	do func() error
 }
 
 var _ inventory.Store = (*Faulty)(nil)
 
-// NewFaulty wraps a store; without a script it only writes down.
+// NewFaulty wraps a store.
 func NewFaulty(s inventory.Store) *Faulty {
 	return &Faulty{store: s, counts: map[Kind]int{}}
 }
 
-// ErrLost is why Lost's fault says a call failed.
+// ErrLost is the cause of Lost.
 var ErrLost = errors.New("connection reset by the test")
 
 // Lost is the fault of a connection that broke: inventory_unavailable.
@@ -80,28 +80,27 @@ func Lost() error {
 	return inventory.Unavailable("inventory", "let the test end", ErrLost)
 }
 
-// Fail makes the call fail with err at the point: before, the store never hears of
-// it; after, it took effect and only the answer is lost.
+// Fail makes the call fail with err at the point. Before the call it has no effect; after
+// it, it took effect and only the answer is lost.
 func (f *Faulty) Fail(at Point, err error) {
 	f.Do(at, func() error { return err })
 }
 
-// Do runs fn at the point: what another writer does meanwhile. An error of fn's is
-// the call's.
+// Do runs fn at the point, as another writer would. An error of fn becomes the call's.
 func (f *Faulty) Do(at Point, fn func() error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.script = append(f.script, scripted{at, fn})
+	f.injections = append(f.injections, injection{at, fn})
 }
 
-// Requests gives the calls so far, in the order of their answers.
+// Requests are the calls so far, in the order of their ends.
 func (f *Faulty) Requests() []Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Request(nil), f.requests...)
 }
 
-// Kinds gives the kinds of the calls so far.
+// Kinds are the kinds of the calls so far.
 func (f *Faulty) Kinds() []Kind {
 	var kinds []Kind
 	for _, r := range f.Requests() {
@@ -110,59 +109,46 @@ func (f *Faulty) Kinds() []Kind {
 	return kinds
 }
 
-// Create is the store's, as scripted.
+// Create is inventory.Store's.
 func (f *Faulty) Create(ctx context.Context, p inventory.Provider) error {
-	return f.call(Request{Kind: Create, UUID: p.UUID}, func() error {
-		return f.store.Create(ctx, p)
-	})
+	return f.call(Request{Kind: Create, UUID: p.UUID}, func() error { return f.store.Create(ctx, p) })
 }
 
-// Usages is the store's, as scripted.
-func (f *Faulty) Usages(ctx context.Context, uuid string) (u inventory.Usage, err error) {
-	err = f.call(Request{Kind: Usages, UUID: uuid}, func() error {
-		u, err = f.store.Usages(ctx, uuid)
-		return err
-	})
-	if err != nil {
-		return inventory.Usage{}, err // a lost answer says nothing
-	}
-	return u, nil
+// Usages is inventory.Store's.
+func (f *Faulty) Usages(ctx context.Context, uuid string) (inventory.Usage, error) {
+	return callFor(f, Request{Kind: Usages, UUID: uuid}, func() (inventory.Usage, error) { return f.store.Usages(ctx, uuid) })
 }
 
-// Stock is the store's, as scripted.
-func (f *Faulty) Reservation(ctx context.Context, uuid string) (st inventory.Reservation, err error) {
-	err = f.call(Request{Kind: Stock, UUID: uuid}, func() error {
-		st, err = f.store.Reservation(ctx, uuid)
-		return err
-	})
-	if err != nil {
-		return inventory.Reservation{}, err
-	}
-	return st, nil
+// Reservation is inventory.Store's.
+func (f *Faulty) Reservation(ctx context.Context, uuid string) (inventory.Reservation, error) {
+	return callFor(f, Request{Kind: Stock, UUID: uuid}, func() (inventory.Reservation, error) { return f.store.Reservation(ctx, uuid) })
 }
 
-// PutReserved is the store's, as scripted.
-func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (st inventory.Reservation, err error) {
+// PutReserved is inventory.Store's.
+func (f *Faulty) PutReserved(ctx context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
 	r := Request{Kind: PutReserved, UUID: uuid, Generation: generation, Reserved: reserved}
-	err = f.call(r, func() error {
-		st, err = f.store.PutReserved(ctx, uuid, generation, reserved)
+	return callFor(f, r, func() (inventory.Reservation, error) { return f.store.PutReserved(ctx, uuid, generation, reserved) })
+}
+
+// Delete is inventory.Store's.
+func (f *Faulty) Delete(ctx context.Context, uuid string) error {
+	return f.call(Request{Kind: Delete, UUID: uuid}, func() error { return f.store.Delete(ctx, uuid) })
+}
+
+// callFor is call with a result, which a lost answer does not have.
+func callFor[T any](f *Faulty, r Request, do func() (T, error)) (result T, err error) {
+	err = f.call(r, func() (err error) {
+		result, err = do()
 		return err
 	})
 	if err != nil {
-		return inventory.Reservation{}, err
+		return *new(T), err
 	}
-	return st, nil
+	return result, nil
 }
 
-// Delete is the store's, as scripted.
-func (f *Faulty) Delete(ctx context.Context, uuid string) error {
-	return f.call(Request{Kind: Delete, UUID: uuid}, func() error {
-		return f.store.Delete(ctx, uuid)
-	})
-}
-
-// call counts, runs what is scripted around the store's call, and writes down. It
-// holds no lock meanwhile: a script may call the Faulty itself.
+// call runs a call and what is injected around it. It holds no lock meanwhile, so that an
+// injection may call the Faulty itself.
 func (f *Faulty) call(r Request, do func() error) error {
 	f.mu.Lock()
 	f.counts[""]++
@@ -188,9 +174,9 @@ func (f *Faulty) call(r Request, do func() error) error {
 
 func (f *Faulty) run(kind Kind, all, own int, after bool) error {
 	f.mu.Lock()
-	script := append([]scripted(nil), f.script...)
+	injections := append([]injection(nil), f.injections...)
 	f.mu.Unlock()
-	for _, s := range script {
+	for _, s := range injections {
 		n := own
 		if s.at.kind == "" {
 			n = all
@@ -207,7 +193,7 @@ func (f *Faulty) run(kind Kind, all, own int, after bool) error {
 	return nil
 }
 
-// String says where the point is, for the names of tests.
+// String is for the names of tests.
 func (p Point) String() string {
 	when, kind := "before", p.kind
 	if p.after {

@@ -1,5 +1,5 @@
-// Package inventorytest is the suite that every inventory backend passes, and
-// Faulty, a Store that fails before or after a call of one's choice.
+// Package inventorytest has the suite that every inventory backend passes, and Faulty, a
+// Store that injects faults before or after chosen calls.
 package inventorytest
 
 import (
@@ -14,16 +14,16 @@ import (
 	"burnish/internal/inventory"
 )
 
-// Fixture is a backend under test. Allocate and Deallocate act as a scheduler does,
-// beside the port: one unit of the provider to a consumer, which is a UUID.
+// Fixture is a backend under test. Allocate and Deallocate act as a scheduler: they give one
+// unit of the provider to a consumer, which is a UUID, and take it back.
 type Fixture struct {
 	Store      inventory.Store
 	Allocate   func(ctx context.Context, provider, consumer string) error
 	Deallocate func(ctx context.Context, provider, consumer string) error
 }
 
-// NewProvider gives a provider that no other test uses, so that the suite can run
-// on an inventory which others use too.
+// NewProvider is a provider that no other test uses, so that the suite can run on a shared
+// inventory.
 func NewProvider() inventory.Provider {
 	id := uuid.NewString()
 	return inventory.Provider{
@@ -34,7 +34,7 @@ func NewProvider() inventory.Provider {
 	}
 }
 
-// RequireCode insists that err holds a Fault of this code, fit to be shown.
+// RequireCode requires a Fault of this code with a message of one line.
 func RequireCode(t *testing.T, code device.Code, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -47,17 +47,17 @@ func RequireCode(t *testing.T, code device.Code, err error) {
 	case device.CodeConflict, device.CodeInventoryUnavailable:
 		require.Equal(t, device.Transient, f.Class)
 	default:
-		require.NotEqual(t, device.Transient, f.Class, "%s must not be repeated", code)
+		require.NotEqual(t, device.Transient, f.Class, "%s must not be retried", code)
 	}
 }
 
-// Run holds a backend against the port's promises and the rules built on them.
+// Run tests a backend against the port's promises and the rules built on them.
 func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Fixture)
 	}{
-		{"ReservedFromCreation", burnedFromCreation}, // S2.40
+		{"ReservedFromCreation", reservedFromCreation}, // S2.40
 		{"CreateIsIdempotent", createIsIdempotent},
 		{"NameClash", nameClash},
 		{"NoProvider", noProvider},
@@ -66,7 +66,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"AllocationRaisesTheGeneration", allocationRaisesGeneration}, // F4
 		{"DeallocationDoesNotRaiseTheGeneration", deallocationKeepsGeneration},
 		{"ReservedProviderIsNotAllocated", reservedIsNotAllocated}, // S0.1
-		{"ReserveWhileAllocated", burnWhileAllocated},              // F4
+		{"ReserveWhileAllocated", reserveWhileAllocated},           // F4
 		{"PutBeyondTotal", putBeyondTotal},
 		{"DeleteAndDeleteAgain", deleteProvider},
 		{"DeleteInUse", deleteInUse},
@@ -74,13 +74,13 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"ReadUnderWritersIsConsistent", readUnderWriters},
 		{"OneOfEightReservationsWins", concurrentReservations}, // S0.27
 		{"EndedContext", endedContext},
-		{"OneBindingByTheRules", oneTenancy}, // F4, F5
+		{"OneBindingByTheRules", oneBinding}, // F4, F5
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newFixture(t)) })
 	}
 }
 
-// published makes a provider and gives its UUID.
+// createProvider creates a provider and returns its UUID.
 func createProvider(t *testing.T, f Fixture) string {
 	t.Helper()
 	p := NewProvider()
@@ -88,7 +88,7 @@ func createProvider(t *testing.T, f Fixture) string {
 	return p.UUID
 }
 
-// free makes a provider that a scheduler may give out.
+// free creates a provider that a scheduler can allocate.
 func free(t *testing.T, f Fixture) string {
 	t.Helper()
 	id := createProvider(t, f)
@@ -118,7 +118,7 @@ func put(t *testing.T, f Fixture, id string, reserved int) inventory.Reservation
 	return st
 }
 
-func burnedFromCreation(t *testing.T, f Fixture) {
+func reservedFromCreation(t *testing.T, f Fixture) {
 	id := createProvider(t, f)
 	st := stock(t, f, id)
 	require.Equal(t, 1, st.Total)
@@ -139,7 +139,7 @@ func createIsIdempotent(t *testing.T, f Fixture) {
 	before, used := stock(t, f, p.UUID), usages(t, f, p.UUID)
 
 	require.NoError(t, f.Store.Create(t.Context(), p))
-	require.Equal(t, before, stock(t, f, p.UUID), "the second Create changed the stock")
+	require.Equal(t, before, stock(t, f, p.UUID), "the second Create changed the reservation")
 	require.Equal(t, used, usages(t, f, p.UUID))
 }
 
@@ -159,10 +159,10 @@ func nameClash(t *testing.T, f Fixture) {
 	RequireCode(t, device.CodeInventoryInvalid, f.Store.Create(t.Context(), otherName))
 	require.Equal(t, before, stock(t, f, p.UUID))
 
-	// Neither refusal left a claim behind.
-	heir := NewProvider()
-	heir.Name = otherName.Name
-	require.NoError(t, f.Store.Create(t.Context(), heir))
+	// Neither refusal claimed a name or a UUID.
+	successor := NewProvider()
+	successor.Name = otherName.Name
+	require.NoError(t, f.Store.Create(t.Context(), successor))
 
 	require.NoError(t, f.Store.Delete(t.Context(), p.UUID))
 	require.NoError(t, f.Store.Create(t.Context(), otherUUID), "the name is free once its provider is deleted")
@@ -188,7 +188,7 @@ func putRaisesGeneration(t *testing.T, f Fixture) {
 		require.Equal(t, before.Generation+1, st.Generation, "write %d", i)
 		require.Equal(t, reserved, st.Reserved)
 		require.Equal(t, 1, st.Total)
-		require.Equal(t, st, stock(t, f, id), "what it answered is not what it shows")
+		require.Equal(t, st, stock(t, f, id), "the result differs from the next read")
 		require.Equal(t, st.Generation, usages(t, f, id).Generation)
 		before = st
 	}
@@ -212,7 +212,7 @@ func allocationRaisesGeneration(t *testing.T, f Fixture) {
 	require.NoError(t, f.Allocate(t.Context(), id, consumer))
 	u := usages(t, f, id)
 	require.Equal(t, 1, u.Used)
-	if len(u.Consumers) > 0 { // named where the backend knows them
+	if len(u.Consumers) > 0 { // some backends do not know them
 		require.Equal(t, []string{consumer}, u.Consumers)
 	}
 	require.Greater(t, u.Generation, before.Generation)
@@ -250,15 +250,15 @@ func reservedIsNotAllocated(t *testing.T, f Fixture) {
 	}
 }
 
-func burnWhileAllocated(t *testing.T, f Fixture) {
+func reserveWhileAllocated(t *testing.T, f Fixture) {
 	id := free(t, f)
 	consumer := uuid.NewString()
 	require.NoError(t, f.Allocate(t.Context(), id, consumer))
 	st := put(t, f, id, 1)
 	require.Equal(t, 1, st.Reserved)
-	require.Equal(t, 1, usages(t, f, id).Used, "burning keeps the allocation")
+	require.Equal(t, 1, usages(t, f, id).Used, "reserving keeps the allocation")
 	require.NoError(t, f.Deallocate(t.Context(), id, consumer))
-	require.Equal(t, 1, stock(t, f, id).Reserved, "a release keeps it burned (S0.1)")
+	require.Equal(t, 1, stock(t, f, id).Reserved, "it stays reserved after the release")
 	RequireCode(t, device.CodeConflict, f.Allocate(t.Context(), id, uuid.NewString()))
 }
 
@@ -309,8 +309,8 @@ func endedContext(t *testing.T, f Fixture) {
 	require.Equal(t, before, stock(t, f, id))
 }
 
-// oneTenancy takes a provider through a device's life by the rules alone.
-func oneTenancy(t *testing.T, f Fixture) {
+// oneBinding takes a provider through the life of a device by the rules alone.
+func oneBinding(t *testing.T, f Fixture) {
 	ctx, p := t.Context(), NewProvider()
 	v, err := inventory.EnsureProvider(ctx, f.Store, p)
 	require.NoError(t, err)
@@ -333,11 +333,11 @@ func oneTenancy(t *testing.T, f Fixture) {
 	require.Equal(t, v.Generation, clean.Before)
 	_, err = inventory.Unreserve(ctx, f.Store, p.UUID, v.Generation)
 	RequireCode(t, device.CodeConflict, err)
-	require.Equal(t, 1, stock(t, f, p.UUID).Reserved, "lowered with a generation older than the clean")
+	require.Equal(t, 1, stock(t, f, p.UUID).Reserved, "unreserved with a generation older than the clean")
 
 	v, err = inventory.Unreserve(ctx, f.Store, p.UUID, clean.Generation)
 	require.NoError(t, err)
-	// A scheduler comes first this time.
+	// This time a scheduler allocates it first.
 	require.NoError(t, f.Allocate(ctx, p.UUID, uuid.NewString()))
 	_, err = inventory.ReserveForBind(ctx, f.Store, p.UUID, &v.Generation, false)
 	RequireCode(t, device.CodeInUse, err)

@@ -14,8 +14,8 @@ import (
 
 const writers, rounds = 8, 10
 
-// together runs fn in eight goroutines at once and gives their errors, which may
-// not be judged there: only the test's own goroutine may end it.
+// parallel runs fn in eight goroutines and returns their errors: only the test's own
+// goroutine may fail the test.
 func parallel(fn func(i int) error) []error {
 	errs := make([]error, writers)
 	var wg sync.WaitGroup
@@ -26,8 +26,7 @@ func parallel(fn func(i int) error) []error {
 	return errs
 }
 
-// writeUntilDone writes reserved until one write was not met by another's, and says
-// which generation it made.
+// writeWithRetry writes reserved until it meets no conflict, and returns the generation.
 func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved int) (int64, error) {
 	for {
 		st, err := s.Reservation(ctx, id)
@@ -36,7 +35,7 @@ func writeWithRetry(ctx context.Context, s inventory.Store, id string, reserved 
 		}
 		st, err = s.PutReserved(ctx, id, st.Generation, reserved)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
-			continue // somebody else wrote, so the whole goes on
+			continue // another writer was faster
 		}
 		return st.Generation, err
 	}
@@ -60,34 +59,34 @@ func concurrentWriters(t *testing.T, f Fixture) {
 	for i := range writers {
 		require.NoError(t, errs[i])
 		for _, g := range made[i] {
-			require.False(t, seen[g], "two writes made generation %d", g)
+			require.False(t, seen[g], "two writes returned generation %d", g)
 			seen[g] = true
 		}
 	}
 	require.Equal(t, before.Generation+writers*rounds, stock(t, f, id).Generation)
 }
 
-// lookUnderWriters lets one goroutine take the provider through tenancies while
-// seven look: each view must be one that the provider showed at its generation.
+// readUnderWriters takes the provider through bindings in one goroutine while seven read.
+// Each snapshot must be a state that the provider had at its generation.
 func readUnderWriters(t *testing.T, f Fixture) {
-	type shown struct{ reserved, used int }
+	type state struct{ reserved, used int }
 	id, ctx, consumer := createProvider(t, f), t.Context(), uuid.NewString()
 	generation := stock(t, f, id).Generation
-	was := map[int64][]shown{generation: {{1, 0}}}
+	history := map[int64][]state{generation: {{1, 0}}}
 	put := func(reserved int) error {
 		_, err := f.Store.PutReserved(ctx, id, generation, reserved)
 		return err
 	}
-	goRound := func() error {
+	writeRounds := func() error {
 		for range rounds {
 			for _, step := range []struct {
 				do   func() error
-				then shown
+				then state
 			}{
-				{func() error { return put(0) }, shown{0, 0}},
-				{func() error { return f.Allocate(ctx, id, consumer) }, shown{0, 1}},
-				{func() error { return put(1) }, shown{1, 1}},
-				{func() error { return f.Deallocate(ctx, id, consumer) }, shown{1, 0}},
+				{func() error { return put(0) }, state{0, 0}},
+				{func() error { return f.Allocate(ctx, id, consumer) }, state{0, 1}},
+				{func() error { return put(1) }, state{1, 1}},
+				{func() error { return f.Deallocate(ctx, id, consumer) }, state{1, 0}},
 			} {
 				if err := step.do(); err != nil {
 					return err
@@ -97,39 +96,39 @@ func readUnderWriters(t *testing.T, f Fixture) {
 					return err
 				}
 				generation = st.Generation
-				was[generation] = append(was[generation], step.then)
+				history[generation] = append(history[generation], step.then)
 			}
 		}
 		return nil
 	}
-	var views [writers][]inventory.ReservationSnapshot
-	look := func(i int) error {
+	var snapshots [writers][]inventory.ReservationSnapshot
+	read := func(i int) error {
 		for range 2 * rounds {
 			v, err := inventory.Read(ctx, f.Store, id)
 			if fault, ok := device.AsFault(err); ok && fault.Code == device.CodeConflict {
-				continue // five tries in a row met a writer: allowed, and said
+				continue // permitted after five conflicts in a row
 			}
 			if err != nil {
 				return err
 			}
-			views[i] = append(views[i], v)
+			snapshots[i] = append(snapshots[i], v)
 		}
 		return nil
 	}
 	for _, err := range parallel(func(i int) error {
 		if i == 0 {
-			return goRound()
+			return writeRounds()
 		}
-		return look(i)
+		return read(i)
 	}) {
 		require.NoError(t, err)
 	}
-	require.NoError(t, look(0))
-	require.Len(t, views[0], 2*rounds, "with nobody writing every look succeeds")
-	for _, some := range views {
+	require.NoError(t, read(0))
+	require.Len(t, snapshots[0], 2*rounds, "without a writer every read succeeds")
+	for _, some := range snapshots {
 		for _, v := range some {
 			require.Equal(t, v.Generation, v.Before)
-			require.Contains(t, was[v.Generation], shown{v.Reserved, v.Used}, "at generation %d", v.Generation)
+			require.Contains(t, history[v.Generation], state{v.Reserved, v.Used}, "at generation %d", v.Generation)
 		}
 	}
 }
@@ -149,6 +148,6 @@ func concurrentReservations(t *testing.T, f Fixture) {
 		}
 		RequireCode(t, device.CodeAlreadyBurned, err)
 	}
-	require.Equal(t, 1, won, "one device, one tenant")
+	require.Equal(t, 1, won, "one device, one instance")
 	require.Equal(t, inventory.Reservation{Generation: before.Generation + 1, Total: 1, Reserved: 1}, stock(t, f, id))
 }

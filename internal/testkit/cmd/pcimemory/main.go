@@ -1,12 +1,12 @@
-// Command cardmemory is an operator's program for the driver script: it erases and reads a
-// PCI card whose whole memory is its BAR 2, as that of QEMU's ivshmem is, which stands for
-// a GPU in tests.
+// Command pcimemory is an operator's program for the driver script. It erases and reads a
+// PCI device whose whole memory is its BAR 2, such as QEMU's ivshmem, which stands for a
+// GPU in tests.
 //
-// Such a card has no serial number: the operator writes one into
-// /etc/cardmemory/ADDRESS.json, and whoever puts another card there writes another. The
-// same file can slow the erase down.
+// Such a device has no serial number. The operator writes one into
+// /etc/pcimemory/ADDRESS.json, and changes it with the device. The same file can slow the
+// erase down.
 //
-//	{"serial": "CARD1", "bytes_per_second": 4194304}
+//	{"serial": "DEVICE1", "bytes_per_second": 4194304}
 package main
 
 import (
@@ -25,14 +25,14 @@ import (
 const (
 	devices = "/sys/bus/pci/devices"
 	bar     = "resource2"
-	// chunk is what is erased or compared at once.
+	// chunk is how many bytes are erased or compared at a time.
 	chunk = 64 << 10
-	// inUse is EX_TEMPFAIL of sysexits.h: somebody still uses the card.
+	// inUse is EX_TEMPFAIL of sysexits.h: the device is still in use.
 	inUse = 75
 )
 
-// card is what is at one PCI address.
-type card struct {
+// pciDevice is the device at one PCI address.
+type pciDevice struct {
 	folder string
 	config struct {
 		Serial         string `json:"serial"`
@@ -42,15 +42,15 @@ type card struct {
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: cardmemory identify|erase_device|verify|pci_reset ADDRESS")
+		fmt.Fprintln(os.Stderr, "usage: pcimemory identify|erase_device|verify|pci_reset ADDRESS")
 		os.Exit(2)
 	}
-	said, err := answer(os.Args[1], os.Args[2])
+	result, err := run(os.Args[1], os.Args[2])
 	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(said)
+		err = json.NewEncoder(os.Stdout).Encode(result)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "cardmemory:", err)
+		fmt.Fprintln(os.Stderr, "pcimemory:", err)
 		if errors.Is(err, unix.EBUSY) {
 			os.Exit(inUse)
 		}
@@ -58,52 +58,52 @@ func main() {
 	}
 }
 
-// answer does what a verb asks for and gives what is to be printed.
-func answer(verb, address string) (map[string]any, error) {
-	c := card{folder: filepath.Join(devices, address)}
-	text, err := os.ReadFile(filepath.Join("/etc/cardmemory", address+".json"))
+// run runs a verb and returns what to print.
+func run(verb, address string) (map[string]any, error) {
+	d := pciDevice{folder: filepath.Join(devices, address)}
+	text, err := os.ReadFile(filepath.Join("/etc/pcimemory", address+".json"))
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &c.config); err != nil {
+	if err := json.Unmarshal(text, &d.config); err != nil {
 		return nil, fmt.Errorf("the configuration of %s: %w", address, err)
 	}
 	var note string
 	switch verb {
 	case "identify":
-		return c.identify()
+		return d.identify()
 	case "erase_device":
-		note, err = c.withMemory(c.erase)
+		note, err = d.withMemory(d.erase)
 	case "verify":
-		note, err = c.withMemory(zeroes)
+		note, err = d.withMemory(zeroes)
 	case "pci_reset":
-		note, err = c.reset()
+		note, err = d.reset()
 	default:
-		err = fmt.Errorf("there is no verb %q", verb)
+		err = fmt.Errorf("unknown verb %q", verb)
 	}
 	return map[string]any{"done": err == nil, "note": note}, err
 }
 
-func (c card) identify() (map[string]any, error) {
-	memory, err := os.Stat(filepath.Join(c.folder, bar))
+func (d pciDevice) identify() (map[string]any, error) {
+	memory, err := os.Stat(filepath.Join(d.folder, bar))
 	if err != nil {
 		return nil, err
 	}
 	return map[string]any{
-		"serial": c.config.Serial, "model": "ivshmem", "size": memory.Size(), "estimate": "1m",
+		"serial": d.config.Serial, "model": "ivshmem", "size": memory.Size(), "estimate": "1m",
 		"steps": []string{"erase_device", "verify", "pci_reset"},
 	}, nil
 }
 
-// withMemory has work see the whole BAR, which sysfs lets nobody read or write but by
-// mapping it. The kernel refuses to enable a card that a driver has.
-func (c card) withMemory(work func(memory []byte) (string, error)) (note string, err error) {
-	enable := filepath.Join(c.folder, "enable")
+// withMemory maps the whole BAR, because sysfs permits no other access to it. The kernel
+// refuses to enable a device that is bound to a driver.
+func (d pciDevice) withMemory(work func(memory []byte) (string, error)) (note string, err error) {
+	enable := filepath.Join(d.folder, "enable")
 	if err := set(enable, "1"); err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, set(enable, "0")) }()
-	file, err := os.OpenFile(filepath.Join(c.folder, bar), os.O_RDWR|os.O_SYNC, 0)
+	file, err := os.OpenFile(filepath.Join(d.folder, bar), os.O_RDWR|os.O_SYNC, 0)
 	if err != nil {
 		return "", err
 	}
@@ -120,10 +120,10 @@ func (c card) withMemory(work func(memory []byte) (string, error)) (note string,
 	return work(memory)
 }
 
-func (c card) erase(memory []byte) (string, error) {
+func (d pciDevice) erase(memory []byte) (string, error) {
 	for at := 0; at < len(memory); at += chunk {
 		clear(memory[at:min(at+chunk, len(memory))])
-		if rate := c.config.BytesPerSecond; rate > 0 {
+		if rate := d.config.BytesPerSecond; rate > 0 {
 			time.Sleep(chunk * time.Second / time.Duration(rate))
 		}
 	}
@@ -140,25 +140,25 @@ func zeroes(memory []byte) (string, error) {
 	return fmt.Sprintf("%d bytes read, all zero", len(memory)), nil
 }
 
-// reset resets the card. One that knows no reset, as a card on the root bus that has none
-// of its own, is taken off its bus and found again.
-func (c card) reset() (string, error) {
-	err := set(filepath.Join(c.folder, "reset"), "1")
+// reset resets the device. One without a reset method, such as on the root bus, is removed
+// from its bus and found by a rescan.
+func (d pciDevice) reset() (string, error) {
+	err := set(filepath.Join(d.folder, "reset"), "1")
 	if !errors.Is(err, os.ErrNotExist) {
 		return "reset", err
 	}
-	signal.Ignore(unix.SIGTERM) // half-way the card would be gone
-	if err := set(filepath.Join(c.folder, "remove"), "1"); err != nil {
+	signal.Ignore(unix.SIGTERM) // between the two writes there would be no device
+	if err := set(filepath.Join(d.folder, "remove"), "1"); err != nil {
 		return "", err
 	}
 	if err := set("/sys/bus/pci/rescan", "1"); err != nil {
 		return "", err
 	}
-	_, err = os.Stat(c.folder)
+	_, err = os.Stat(d.folder)
 	return "removed and found again", err
 }
 
-// set writes to an attribute, which must be there.
+// set writes to an existing attribute.
 func set(attribute, value string) error {
 	file, err := os.OpenFile(attribute, os.O_WRONLY, 0)
 	if err != nil {
