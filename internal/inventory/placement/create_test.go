@@ -16,7 +16,7 @@ import (
 )
 
 // traits reads a provider's traits.
-func (s *site) traits(t *testing.T, id string) []string {
+func (s *testPlacement) traits(t *testing.T, id string) []string {
 	t.Helper()
 	var answer struct {
 		Traits []string `json:"traits"`
@@ -29,7 +29,7 @@ func (s *site) traits(t *testing.T, id string) []string {
 
 // S2.37, D12
 func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p := inventory.Provider{
 		UUID: uuid.NewString(), Name: "node-7_0000:3b:00.0", Class: "CUSTOM_NVME_SAMSUNG_PM9A3",
 		Traits: []string{placement.OneTimeUse, "HW_NVME_CES", "CUSTOM_MINE"},
@@ -55,7 +55,7 @@ func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 //
 // S2.36
 func TestAnotherControllersProvider(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
 	root := s.nova.Host("cmp_7.example.org")
 	for i, make := range []func(p *inventory.Provider){
 		func(p *inventory.Provider) { s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0) },
@@ -98,7 +98,7 @@ func TestAnotherControllersProvider(t *testing.T) {
 //
 // S2.36
 func TestNameTakenMeanwhile(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	require.NoError(t, s.store.Create(t.Context(), it.NewProvider())) // reads the names
 	p := it.NewProvider()
 	s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0)
@@ -109,7 +109,7 @@ func TestNameTakenMeanwhile(t *testing.T) {
 //
 // S2.40
 func TestPartialCreateIsCompleted(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	s.recorder.RequireDirtyIsBurned(t, func(string) bool { return true })
 	for _, do := range []pt.Injection{{Drop: true}, {LoseAnswer: true}} {
 		for _, at := range []pt.Match{
@@ -134,7 +134,7 @@ func TestPartialCreateIsCompleted(t *testing.T) {
 }
 
 func TestOldPlacementKnowsNotAllTraits(t *testing.T) {
-	s := newSite(t, pt.Options{OldTraits: true}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{OldTraits: true}, placement.Settings{})
 	p := it.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES", "HW_NVME_ZNS_NONE_SUCH"}
 	require.NoError(t, s.store.Create(t.Context(), p))

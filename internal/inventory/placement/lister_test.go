@@ -38,7 +38,7 @@ func seenBy(t *testing.T, show func(at func(), each func(inventory.ProviderSnaps
 	return all
 }
 
-func (s *site) foreigners(t *testing.T, hosts ...string) map[string]inventory.ProviderSnapshot {
+func (s *testPlacement) foreigners(t *testing.T, hosts ...string) map[string]inventory.ProviderSnapshot {
 	t.Helper()
 	return seenBy(t, func(at func(), each func(inventory.ProviderSnapshot) error) error {
 		return s.store.ListNova(t.Context(), hosts, at, each)
@@ -47,7 +47,7 @@ func (s *site) foreigners(t *testing.T, hosts ...string) map[string]inventory.Pr
 
 // S0.11
 func TestForeignersShowsEachOne(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7": "node-7"}})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7": "node-7"}})
 	ctx := t.Context()
 	first, second := s.nova.Host("cmp_7"), s.nova.Host("node-8")
 	var devices []string
@@ -142,7 +142,7 @@ func TestForeignersShowsEachOne(t *testing.T) {
 	require.Empty(t, seenByNone(t, s, "node-99"))
 }
 
-func seenByNone(t *testing.T, s *site, host string) []inventory.ProviderSnapshot {
+func seenByNone(t *testing.T, s *testPlacement, host string) []inventory.ProviderSnapshot {
 	t.Helper()
 	var all []inventory.ProviderSnapshot
 	require.NoError(t, s.store.ListNova(t.Context(), []string{host}, nil, func(one inventory.ProviderSnapshot) error {
@@ -153,7 +153,7 @@ func seenByNone(t *testing.T, s *site, host string) []inventory.ProviderSnapshot
 }
 
 func TestOwnShowsTheGivenOnes(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	var uuids []string
 	for range 5 {
 		p := it.NewProvider()
@@ -177,7 +177,7 @@ func TestOwnShowsTheGivenOnes(t *testing.T) {
 }
 
 func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	root := s.nova.Host("node-7")
 	for i := range 8 {
 		s.nova.Device(root, "node-7", fmt.Sprintf("0000:3b:00.%d", i), otuClass)
@@ -200,7 +200,7 @@ func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
 //
 // S0.30
 func TestRequestsOfASweep(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const hosts, each = 25, 8
 	const n = hosts * each
 	s.nova.Class(otuClass)

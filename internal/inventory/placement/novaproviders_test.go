@@ -20,7 +20,7 @@ const otuClass = "CUSTOM_PCI_144D_A80A"
 
 // S0.11
 func TestFindByHostAndAddress(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
 	mapped, plain := s.nova.Host("cmp_07.example.org"), s.nova.Host("Node_8")
 	a := s.nova.Device(mapped, "cmp_07.example.org", "0000:3b:00.0", otuClass)
 	b := s.nova.Device(plain, "Node_8", "0000:3b:00.0", otuClass)
@@ -65,7 +65,7 @@ func TestFindByHostAndAddress(t *testing.T) {
 //
 // S2.40
 func TestRecreatedProvider(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const name, address = "node-7_0000:3b:00.0", "0000:3b:00.0"
 	root := s.nova.Host("node-7")
 	id := s.nova.Device(root, "node-7", address, otuClass)
@@ -99,7 +99,7 @@ func TestRecreatedProvider(t *testing.T) {
 // TestFindNeverGivesWhatIsKnownToBeGone holds the answer to a list, written before
 // the provider was deleted, until a call has learned that it is gone.
 func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const name = "node-7_0000:3b:00.0"
 	root := s.nova.Host("node-7")
 	id := s.nova.Device(root, "node-7", "0000:3b:00.0", otuClass)
@@ -122,7 +122,7 @@ func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
 }
 
 func TestTwoProvidersForOneDevice(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"a": "node-7", "b": "node-7"}})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"a": "node-7", "b": "node-7"}})
 	a, b := s.nova.Host("a"), s.nova.Host("b")
 	first := s.nova.Device(a, "a", "0000:3b:00.0", otuClass)
 	second := s.nova.Device(b, "b", "0000:3b:00.0", otuClass)
@@ -138,7 +138,7 @@ func TestTwoProvidersForOneDevice(t *testing.T) {
 
 // TestManyWhoMissShareOneList: a fleet that looks for what is not there yet.
 func TestManyWhoMissShareOneList(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const callers = 50
 	begun := make(chan struct{})
 	s.recorder.Inject(pt.Match{Nth: 1}, pt.Injection{Before: func() { <-begun }})

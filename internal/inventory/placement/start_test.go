@@ -12,7 +12,7 @@ import (
 // TestWhatHealsKeepsNobodyFromStarting: what heals by itself keeps no worker from its start, also where Placement tells its
 // versions and not yet what only those may read who have credentials.
 func TestWhatHealsKeepsNobodyFromStarting(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	for name, answer := range map[string]pt.Injection{
 		"Keystone is away": {Status: 503, Body: `{"message": "The Keystone service is temporarily unavailable."}`},
 		"a proxy's 404":    {Status: 404, Body: "<html>no server</html>"},

@@ -19,8 +19,8 @@ import (
 	"burnish/internal/testkit/testlog"
 )
 
-// site is a Placement, what stands before it, Nova, and a store on it.
-type site struct {
+// testPlacement is a Placement with its Recorder, Nova, and a store on it.
+type testPlacement struct {
 	server   *pt.Server
 	recorder *pt.Recorder
 	nova     *pt.Scheduler
@@ -28,9 +28,9 @@ type site struct {
 	log      *testlog.Log
 }
 
-func newSite(t *testing.T, o pt.Options, settings placement.Settings) *site {
+func newTestPlacement(t *testing.T, o pt.Options, settings placement.Settings) *testPlacement {
 	t.Helper()
-	s := &site{server: pt.Start(t, o), log: &testlog.Log{}}
+	s := &testPlacement{server: pt.Start(t, o), log: &testlog.Log{}}
 	s.recorder = pt.Record(t, s.server.URL)
 	s.nova = pt.NewScheduler(t, s.recorder.URL)
 	s.store = s.open(t, settings)
@@ -39,7 +39,7 @@ func newSite(t *testing.T, o pt.Options, settings placement.Settings) *site {
 }
 
 // open gives another store, as another worker has it.
-func (s *site) open(t *testing.T, settings placement.Settings) *placement.Store {
+func (s *testPlacement) open(t *testing.T, settings placement.Settings) *placement.Store {
 	t.Helper()
 	if settings.Getenv == nil {
 		settings.Getenv = pt.Noauth(s.recorder.URL)
@@ -51,7 +51,7 @@ func (s *site) open(t *testing.T, settings placement.Settings) *placement.Store 
 }
 
 // free makes a provider of ours that may be given out.
-func (s *site) free(t *testing.T) (inventory.Provider, int64) {
+func (s *testPlacement) free(t *testing.T) (inventory.Provider, int64) {
 	t.Helper()
 	p := it.NewProvider()
 	v, err := inventory.EnsureProvider(t.Context(), s.store, p)
@@ -63,7 +63,7 @@ func (s *site) free(t *testing.T) (inventory.Provider, int64) {
 }
 
 func TestPlacementStore(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	it.Run(t, func(*testing.T) it.Fixture {
 		return it.Fixture{Store: s.store, Allocate: s.nova.Allocate, Deallocate: s.nova.Deallocate}
 	})
@@ -71,7 +71,7 @@ func TestPlacementStore(t *testing.T) {
 
 // S0.34
 func TestBurnIsFourRequests(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, generation := s.free(t)
 	calls := []string{
 		"GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
@@ -95,7 +95,7 @@ func TestBurnIsFourRequests(t *testing.T) {
 //
 // F5
 func TestLowerIsTwoRequests(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const read, put = "GET /resource_providers/*/inventories", "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST"
 	for _, calls := range [][]string{{put, read}, {read, put, read}} {
 		p := it.NewProvider()
@@ -114,7 +114,7 @@ func TestLowerIsTwoRequests(t *testing.T) {
 
 // F5
 func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	ctx, id := t.Context(), uuid.NewString()
 	s.nova.Provider(id, "odd", "", "CUSTOM_ODD", 0)
 	has, err := s.nova.Inventory(ctx, id)
@@ -157,7 +157,7 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 
 // S0.14
 func TestMoreThanOneClassOrNone(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	two, none := uuid.NewString(), uuid.NewString()
 	s.nova.Provider(none, "none", "", "", 0)
 	s.nova.Provider(two, "two", "", "CUSTOM_A", 0)
@@ -187,7 +187,7 @@ func TestMoreThanOneClassOrNone(t *testing.T) {
 //
 // F6
 func TestUsagesNamesConsumers(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	u, err := s.store.Usages(t.Context(), p.UUID)
 	require.NoError(t, err)
@@ -219,7 +219,7 @@ func TestUsagesNamesConsumers(t *testing.T) {
 //
 // F5
 func TestLostAnswers(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	ctx := t.Context()
 	put := func(p inventory.Provider) error {
 		st, err := s.store.Reservation(ctx, p.UUID)
@@ -268,7 +268,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 func TestServiceTrouble(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{Timeout: 200 * time.Millisecond})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{Timeout: 200 * time.Millisecond})
 	p, _ := s.free(t)
 	held := make(chan struct{})
 	defer close(held)
@@ -311,7 +311,7 @@ func TestServiceTrouble(t *testing.T) {
 }
 
 func TestEachCodeOf409(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, generation := s.free(t)
 	answer := func(code string) pt.Injection {
 		return pt.Injection{Status: 409, Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
@@ -352,7 +352,7 @@ func TestEachCodeOf409(t *testing.T) {
 }
 
 func TestRefusedCredentialsAreForAPerson(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	for _, status := range []int{401, 403} {
 		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: status, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`})
@@ -373,7 +373,7 @@ func TestRefusedCredentialsAreForAPerson(t *testing.T) {
 }
 
 func TestTooOldPlacement(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	for _, versions := range []string{`"1.0", "max_version": "1.25"`, `"1.30", "max_version": "1.39"`, `"2.0", "max_version": "2.30"`} {
 		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
 		store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
@@ -393,7 +393,7 @@ func TestTooOldPlacement(t *testing.T) {
 //
 // F4
 func TestDirtyIsNeverAllocatable(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	var mu sync.Mutex
 	dirty := map[string]bool{}
 	set := func(id string, is bool) {
@@ -448,7 +448,7 @@ func TestDirtyIsNeverAllocatable(t *testing.T) {
 //
 // F4
 func TestBurnThroughARestart(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	for nth := 1; nth <= 4; nth++ {
 		p, generation := s.free(t)
 		s.recorder.Reset()
@@ -470,7 +470,7 @@ func TestBurnThroughARestart(t *testing.T) {
 
 // TestStartsBeforePlacement: a worker need not be started again when Placement comes.
 func TestStartsBeforePlacement(t *testing.T) {
-	s := newSite(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	s.server.Kill(t)
 	late := s.open(t, placement.Settings{})
