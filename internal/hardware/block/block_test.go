@@ -144,7 +144,7 @@ type rulesFunc func(string) error
 
 func (f rulesFunc) AllowPath(path string) error { return f(path) }
 
-func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
+func TestOnlyRegularFilesAreAccepted(t *testing.T) {
 	dir := workDir(t)
 	fifo := filepath.Join(dir, "fifo")
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
@@ -178,7 +178,7 @@ func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
 }
 
 // F1
-func TestLockIsGivenBackByCloseOfEveryCopyOnly(t *testing.T) {
+func TestLockIsReleasedByClosingEveryCopy(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	copied, err := unix.Dup(h.fd) // as a child inherits it
@@ -241,7 +241,7 @@ func TestWritesFollowTheDescriptorAndNotThePath(t *testing.T) {
 	stranger := stamped(t, f.path, oddSize)
 	before := hardwaretest.Sum(t, stranger)
 
-	// Without a Check between them: the worst order that can happen.
+	// Without a Check in between, which is the worst case.
 	require.NoError(t, h.ZeroAt(t.Context(), 0, oddSize))
 	require.NoError(t, h.Flush(t.Context()))
 	_, err := h.ReadAt(make([]byte, 10), 0)

@@ -14,11 +14,10 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// TestTablesAreReadAsTheKernelWritesThem: what cannot be made in every test, as a
-// btrfs of two disks, stands in the tables only.
+// The tables show what not every environment can create, such as a btrfs on two disks.
 //
 // F12
-func TestTablesAreReadAsTheKernelWritesThem(t *testing.T) {
+func TestKernelTablesAreParsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mountinfo, swaps string // %DEV is the driver's /dev, %N the disk's number
 		code             device.Code
@@ -71,7 +70,7 @@ func TestTablesAreReadAsTheKernelWritesThem(t *testing.T) {
 func TestDiskUnderTheSystemByItsMount(t *testing.T) {
 	f := newDisk(t, mib, "scsi", disks["scsi"].attributes)
 	f.enroll(t)
-	// A root on btrfs has no directory in sysfs; what it was mounted from tells.
+	// A root on btrfs has no directory in sysfs, so the source of the mount counts.
 	var root unix.Stat_t
 	require.NoError(t, unix.Stat("/", &root))
 	f.driver.sys.proc = tables(t, map[string]string{
@@ -95,10 +94,10 @@ func TestDeviceUnderTheStateDirectoryIsRefused(t *testing.T) {
 	hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 }
 
-// TestWhoWrites is about descriptors that were opened without a claim.
+// A writer may have opened the device without a claim.
 //
 // F12
-func TestWhoWrites(t *testing.T) {
+func TestWriterIsFound(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fdinfo string
 		code   device.Code
@@ -138,7 +137,7 @@ func TestWhoWrites(t *testing.T) {
 }
 
 // F12
-func TestWhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
+func TestBriefUseIsWaitedFor(t *testing.T) {
 	f := enrollLoop(t, workDir(t), mib)
 	passing, err := os.OpenFile(f.loop, os.O_RDONLY|unix.O_EXCL, 0)
 	require.NoError(t, err)
@@ -160,10 +159,10 @@ func TestWhoOnlyPassesThroughIsWaitedFor(t *testing.T) {
 	require.NoError(t, h.Close())
 }
 
-// TestWhoHasItIsTold: the refused claim says nothing of who; the tables do.
+// A refused claim does not show who uses the device. The kernel's tables do.
 //
 // F12
-func TestWhoHasItIsTold(t *testing.T) {
+func TestFaultNamesTheUser(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happens func(t *testing.T, f *fixture) []string
 		says    string
@@ -178,7 +177,7 @@ func TestWhoHasItIsTold(t *testing.T) {
 			_, err := f.driver.Open(t.Context(), f.target, f.identity, true)
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeTargetBusy).Message, tc.says)
 
-			// A busy stranger is a stranger first.
+			// The fault of another device must not be that it is busy.
 			stranger := f.identity
 			stranger.Serial += "0"
 			_, err = f.driver.Open(t.Context(), f.target, stranger, true)
@@ -187,8 +186,7 @@ func TestWhoHasItIsTold(t *testing.T) {
 	}
 }
 
-// TestTheFileBehindALoopIsLockedAsWell: a worker that has the file itself enrolled
-// locks the file.
+// A worker that enrolled the file itself locks the file.
 //
 // F1
 func TestTheFileBehindALoopIsLockedAsWell(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// disks are what disks of each kind tell in sysfs, and who they are.
+// disks are what sysfs shows for disks of each kind, and their identity.
 var disks = map[string]struct {
 	bus        string
 	attributes map[string]string
@@ -57,11 +57,11 @@ var disks = map[string]struct {
 }
 
 // F11
-func TestWhoADiskIs(t *testing.T) {
+func TestDiskIdentity(t *testing.T) {
 	for name, tc := range disks {
 		t.Run(name, func(t *testing.T) {
 			f := newDisk(t, mib, tc.bus, tc.attributes)
-			// Another disk there, and the hidden path of a multipath one, change nothing.
+			// Neither another disk nor the hidden path of a multipath disk matters.
 			f.disk(t, "sdb", "8:16", "scsi", map[string]string{"device/wwid": "naa.5000c500ffffffff\n"})
 			hidden := maps.Clone(tc.attributes)
 			hidden["hidden"] = "1\n"
@@ -78,7 +78,7 @@ func TestWhoADiskIs(t *testing.T) {
 	}
 }
 
-// newDisk is a loop device that the driver takes for the disk sda, not enrolled yet.
+// newDisk is a loop device that the driver takes for the disk sda. It is not enrolled.
 func newDisk(t *testing.T, size int64, bus string, attributes map[string]string, args ...string) *fixture {
 	t.Helper()
 	f := loopFixture(t, workDir(t), size, args...)
@@ -88,7 +88,7 @@ func newDisk(t *testing.T, size int64, bus string, attributes map[string]string,
 	return f
 }
 
-// TestDiskSuite holds what the driver takes for disks against the suite.
+// TestDiskSuite runs the suite on disks.
 func TestDiskSuite(t *testing.T) {
 	hardwaretest.Run(t, hardwaretest.Fixture{
 		Driver: suiteDriver{},
@@ -101,8 +101,8 @@ func TestDiskSuite(t *testing.T) {
 	})
 }
 
-// suiteDriver hands on to the driver that a test has made for this path: each disk of
-// a test has a /dev and a sysfs of its own.
+// suiteDriver forwards to the driver of each path, because each disk of the suite has its
+// own /dev and sysfs.
 type suiteDriver struct{}
 
 var suiteDrivers = map[string]*Driver{}
@@ -117,11 +117,10 @@ func (suiteDriver) Open(ctx context.Context, t hardware.Target, who device.Ident
 	return suiteDrivers[t.Settings["path"]].Open(ctx, t, who, writable)
 }
 
-// TestWhatIsNoWholeDiskIsRefused, before it is opened where its tables tell, and with
-// a word on why.
+// Another device is refused with a reason, before it is opened if sysfs shows what it is.
 //
 // F14
-func TestWhatIsNoWholeDiskIsRefused(t *testing.T) {
+func TestOnlyWholeDisksAreAccepted(t *testing.T) {
 	scsi := disks["scsi"]
 	for name, tc := range map[string]struct {
 		bus        string
@@ -230,8 +229,7 @@ func enrollKind(t *testing.T, kind string, size int64) *fixture {
 	return enrollDisk(t, workDir(t), size)
 }
 
-// TestClaimThatNoTableShowsIsFound: no table shows a claim of another mount
-// namespace.
+// A claim from another mount namespace is in no table.
 //
 // F12
 func TestClaimThatNoTableShowsIsFound(t *testing.T) {
@@ -252,7 +250,7 @@ func TestClaimThatNoTableShowsIsFound(t *testing.T) {
 }
 
 // F11
-func TestAskedAgainBeforeEveryWrite(t *testing.T) {
+func TestDeviceIsCheckedBeforeEveryWrite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind    string
 		happens func(sys *system)
@@ -301,12 +299,11 @@ func TestAskedAgainBeforeEveryWrite(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheTenantStaysBelow: what a device answers when it is asked to zero
-// itself says nothing about the bytes. Counted where they lay, in the image of the
-// file system that the file behind the loop is on.
+// A device's answer to a command to zero itself proves nothing. So the tenant's blocks are
+// counted in the image of the file system below the loop's file.
 //
 // F16
-func TestNothingOfTheTenantStaysBelow(t *testing.T) {
+func TestNoTenantDataStaysBehindALoop(t *testing.T) {
 	requireTools(t, "mkfs.ext4", "losetup", "mount")
 	for _, kind := range []string{"file", "loop", "disk"} {
 		t.Run(kind, func(t *testing.T) {
@@ -325,7 +322,7 @@ func TestNothingOfTheTenantStaysBelow(t *testing.T) {
 	}
 }
 
-// stampsIn counts the blocks of a file that begin as a tenant's.
+// stampsIn counts the tenant's blocks in a file.
 func stampsIn(t *testing.T, path string) int {
 	t.Helper()
 	all, err := os.ReadFile(path)
@@ -351,7 +348,7 @@ func TestTailOfADeviceIsWrittenDirectAndNeverPastTheEnd(t *testing.T) {
 	hardwaretest.RequireCount(t, hardwaretest.File(f.image), nonce, 0, evenSize/512, 0)
 }
 
-func TestFaultsOfTheKernelAreTold(t *testing.T) {
+func TestKernelErrorsAreReported(t *testing.T) {
 	f := enrollKind(t, "loop", mib)
 	for name, breaks := range map[string]func(sys *system){
 		"diskseq": func(sys *system) { sys.diskSeq = func(int) (uint64, error) { return 0, unix.EIO } },

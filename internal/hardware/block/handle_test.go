@@ -17,13 +17,13 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// call is one pwrite as the kernel saw it.
+// call is one pwrite.
 type call struct {
 	offset, n int64
 	direct    bool
 }
 
-// record keeps every pwrite of h, and hands it on.
+// record records every pwrite of h and executes it.
 func record(t *testing.T, h *handle) *[]call {
 	t.Helper()
 	var calls []call
@@ -64,7 +64,7 @@ func TestTailIsWrittenBufferedAndNeverPastTheEnd(t *testing.T) {
 	require.Equal(t, methodDirect, h.Method())
 }
 
-func TestShortWritesAreGoneOnWith(t *testing.T) {
+func TestShortWritesAreContinued(t *testing.T) {
 	for name, direct := range map[string]func(int, bool) error{"direct": setDirect, "buffered": noDirect} {
 		t.Run(name, func(t *testing.T) {
 			f := enroll(t, workDir(t), oddSize)
@@ -82,8 +82,8 @@ func TestShortWritesAreGoneOnWith(t *testing.T) {
 				}
 				return write(fd, p[:min(short, len(p))], offset)
 			}
-			// A direct write must be aligned, the kernel sees to it; so a short one is
-			// cut here to what was asked for, and counts in whole blocks.
+			// The kernel requires aligned direct writes, so a short one counts only in
+			// whole blocks.
 			require.NoError(t, h.ZeroAt(t.Context(), hardware.Align, oddSize-hardware.Align))
 			require.NoError(t, h.Flush(t.Context()))
 			require.Greater(t, n, 6)
@@ -236,7 +236,7 @@ func TestReadsComeFromTheDeviceAndNotFromTheCache(t *testing.T) {
 	run(t, "mkfs.ext4", "-q", disk)
 	f := enroll(t, mountDevice(t, attach(t, disk), ""), mib)
 
-	// The file is in the cache; its bytes on the disk change below it.
+	// The file is cached, and its bytes on the disk change.
 	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, mib/512, 0, 0)
 	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -258,7 +258,7 @@ func TestReadsComeFromTheDeviceAndNotFromTheCache(t *testing.T) {
 	}
 }
 
-// firstPhysical is where the first byte of a file lies on its disk.
+// firstPhysical is the offset of a file's first byte on its disk.
 func firstPhysical(t *testing.T, fd int) int64 {
 	t.Helper()
 	var m fiemap
@@ -289,7 +289,7 @@ func TestReadThatDirectIORefusesGoesOnBuffered(t *testing.T) {
 	require.Equal(t, methodBuffered, h.Method())
 }
 
-func TestShortReadsAreGoneOnWith(t *testing.T) {
+func TestShortReadsAreContinued(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, false)
 	read, n := h.sys.pread, 0
@@ -312,14 +312,14 @@ func TestCloseHappensOnce(t *testing.T) {
 	f := enroll(t, workDir(t), oddSize)
 	h := f.open(t, true)
 	require.NoError(t, h.Close())
-	// The number of the descriptor is the next one's now.
+	// The descriptor's number may be reused now.
 	other, err := os.Open(f.path)
 	require.NoError(t, err)
 	require.ErrorIs(t, h.Close(), os.ErrClosed)
 	require.NoError(t, other.Close())
 }
 
-// TestSixteenWipesAtOnceTakeNoMemory: one buffer of zeroes serves all.
+// All share one buffer of zeroes.
 func TestSixteenWipesAtOnceTakeNoMemory(t *testing.T) {
 	const wipes, size = 16, 8*mib + 777
 	dir := workDir(t)

@@ -22,7 +22,7 @@ const (
 	mib   = 1 << 20
 	// oddSize has a tail that O_DIRECT refuses.
 	oddSize = 9*mib + 777
-	// evenSize is one that a device can have, with a tail of one sector.
+	// evenSize is a possible size of a device, with a tail of one sector.
 	evenSize = 9*mib + 512
 )
 
@@ -50,7 +50,7 @@ func workDir(t *testing.T) string {
 	return ""
 }
 
-// overwritesInPlace tells whether a directory's file system is in the allow-list.
+// overwritesInPlace: the directory's file system is in the allow-list.
 func overwritesInPlace(t *testing.T, dir string) bool {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -73,7 +73,7 @@ func requireTools(t *testing.T, tools ...string) {
 	}
 }
 
-// run runs a tool and fails the test if that fails.
+// run runs a tool, which must succeed.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
@@ -81,7 +81,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// runOrSkip runs a tool that this environment may not allow, and skips then.
+// runOrSkip runs a tool, or skips the test if this environment does not allow it.
 func runOrSkip(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
@@ -89,18 +89,18 @@ func runOrSkip(t *testing.T, name string, args ...string) {
 	}
 }
 
-// attach makes a loop device of a file for the time of the test.
+// attach attaches a file to a loop device until the test ends.
 func attach(t *testing.T, image string, args ...string) string {
 	t.Helper()
 	loop, _ := attached(t, image, args...)
 	return loop
 }
 
-// attached is attach for a test that also detaches the loop device, by the function.
+// attached is attach with a function that detaches the loop device earlier.
 func attached(t *testing.T, image string, args ...string) (loop string, detach func()) {
 	t.Helper()
 	requireTools(t, "losetup")
-	// The name only: losetup also warns, on stderr, of an odd size.
+	// Only stdout, because losetup warns of an odd size on stderr.
 	out, err := exec.Command("losetup", append(append([]string{"--find", "--show"}, args...), image)...).Output()
 	if err != nil {
 		t.Skipf("this environment has no loop device: %v", err)
@@ -121,8 +121,8 @@ func image(t *testing.T, dir string, size int64) string {
 	return file.Name()
 }
 
-// mounted makes a file system on a loop device in dir and mounts it for the time of
-// the test. mkfs is the tool with its arguments, options are those of mount.
+// mounted makes a file system on a loop device in dir and mounts it until the test ends.
+// mkfs is the tool with its arguments, options are those of mount.
 func mounted(t *testing.T, dir string, mkfs []string, options string, loopArgs ...string) string {
 	t.Helper()
 	requireTools(t, mkfs[0], "losetup", "mount")
@@ -131,14 +131,14 @@ func mounted(t *testing.T, dir string, mkfs []string, options string, loopArgs .
 	return mountDevice(t, attach(t, file, loopArgs...), options)
 }
 
-// mountDevice mounts one device for the time of the test.
+// mountDevice mounts one device until the test ends.
 func mountDevice(t *testing.T, device, options string, args ...string) string {
 	t.Helper()
 	point := t.TempDir()
 	runOrSkip(t, "mount", append(append([]string{"-o", "rw," + options}, args...), device, point)...)
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
-			// A test that failed may have left it in use; it must not stay behind.
+			// A failed test may have left it in use.
 			t.Errorf("umount: %v: %s", err, out)
 			run(t, "umount", "--lazy", point)
 		}
@@ -148,7 +148,7 @@ func mountDevice(t *testing.T, device, options string, args ...string) string {
 	return point
 }
 
-// stamped makes a file full of a tenant's stamps.
+// stamped makes a file filled with a tenant's stamps.
 func stamped(t *testing.T, path string, size int64) hardwaretest.File {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
@@ -160,13 +160,13 @@ func stamped(t *testing.T, path string, size int64) hardwaretest.File {
 	return hardwaretest.File(path)
 }
 
-// fixture is one enrolled target in a directory of its own.
+// fixture is one enrolled target in its own directory.
 type fixture struct {
 	driver *Driver
 	dir    string // dir/d/target is the file, dir/dev/… the node of a device
 	path   string
-	// image is the file behind a device and loop the kernel's own name of it; both are
-	// "" where the target is a file.
+	// image is the file behind a device, loop the kernel's own name of the device. Both are
+	// "" for a file.
 	image, loop string
 	detach      func() // takes the file from the loop device
 	target      hardware.Target
@@ -187,8 +187,8 @@ func enroll(t *testing.T, dir string, size int64) *fixture {
 	return f
 }
 
-// enrollLoop makes and enrolls a loop device over a stamped file in dir. Its node is a
-// second one in dir/dev, which is the driver's /dev, so that a test may move it.
+// enrollLoop makes and enrolls a loop device over a stamped file in dir. The driver's /dev is
+// dir/dev with its own node, so that a test can move it.
 func enrollLoop(t *testing.T, dir string, size int64) *fixture {
 	t.Helper()
 	f := loopFixture(t, dir, size)
@@ -197,7 +197,7 @@ func enrollLoop(t *testing.T, dir string, size int64) *fixture {
 	return f
 }
 
-// loopFixture is a loop device over a stamped file that nobody enrolled yet.
+// loopFixture is a loop device over a stamped file, not enrolled.
 func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "d"), 0o700))
@@ -209,7 +209,7 @@ func loopFixture(t *testing.T, dir string, size int64, args ...string) *fixture 
 	return f
 }
 
-// node makes a node of the loop device in the driver's /dev.
+// node creates a node of the loop device in the driver's /dev.
 func (f *fixture) node(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(f.driver.sys.dev, name)
@@ -219,7 +219,7 @@ func (f *fixture) node(t *testing.T, name string) string {
 	return path
 }
 
-// number is that of the loop device.
+// number is the loop device's number.
 func (f *fixture) number(t *testing.T) uint64 {
 	t.Helper()
 	var stat unix.Stat_t
@@ -236,8 +236,8 @@ func (f *fixture) enroll(t *testing.T) {
 	f.identity = found.Identity
 }
 
-// enrollDisk makes and enrolls what the driver takes for a SCSI disk: a loop device
-// whose place in sysfs is one that the test wrote.
+// enrollDisk makes and enrolls what the driver takes for a SCSI disk: a loop device with a
+// sysfs that the test wrote.
 func enrollDisk(t *testing.T, dir string, size int64) *fixture {
 	t.Helper()
 	f := loopFixture(t, dir, size)
@@ -250,7 +250,7 @@ func enrollDisk(t *testing.T, dir string, size int64) *fixture {
 	return f
 }
 
-// disk writes a disk into the driver's sysfs.
+// disk adds a disk to the driver's sysfs.
 func (f *fixture) disk(t *testing.T, name, number, bus string, attributes map[string]string) {
 	t.Helper()
 	root := f.driver.sys.sys
@@ -283,7 +283,7 @@ func targetAt(path string) hardware.Target {
 	return hardware.Target{Name: "d1", Driver: "block", Settings: map[string]string{"path": path}}
 }
 
-// open opens the enrolled file; the test ends with it closed.
+// open opens the enrolled target until the test ends.
 func (f *fixture) open(t *testing.T, writable bool) *handle {
 	t.Helper()
 	opened, err := f.driver.Open(t.Context(), f.target, f.identity, writable)

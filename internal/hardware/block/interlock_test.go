@@ -14,8 +14,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// tables makes the kernel's tables as a test writes them, so that they are read
-// also where nothing can be mounted: path below the directory to contents.
+// tables writes the kernel's tables into a directory, so that tests need not mount anything.
 func tables(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -36,7 +35,7 @@ func TestSwapIsFoundByInodeBehindAnyName(t *testing.T) {
 	swaps := "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/gone\\040(deleted)   file 8188 0 -2\n" +
 		f.dir + "/a\\040swap\\011with\\134odd\\040name   file 8188 0 -3\n"
 	f.driver.sys.proc = tables(t, map[string]string{"swaps": swaps})
-	// Everything else must be read from the real ones.
+	// Everything else is read from the real tables.
 	require.NoError(t, os.Symlink("/proc/self", filepath.Join(f.driver.sys.proc, "self")))
 	require.NoError(t, os.Symlink("/proc/fs", filepath.Join(f.driver.sys.proc, "fs")))
 	for _, known := range []device.Identity{{}, f.identity} {
@@ -74,11 +73,10 @@ func TestLoopIsFoundBySysfsWhereItsNodeCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestALoopThatGoesWhileItIsLookedAtIsNobodys: another loop device, detached between
-// the open and the read of its attribute, says nothing about this one.
+// Another loop device that is detached between open and read does not matter.
 //
 // F14
-func TestALoopThatGoesWhileItIsLookedAtIsNobodys(t *testing.T) {
+func TestLoopDetachedDuringTheCheckIsIgnored(t *testing.T) {
 	image := filepath.Join(workDir(t), "image")
 	stamped(t, image, mib)
 	node, detach := attached(t, image)
@@ -132,7 +130,7 @@ func TestDataJournalIsReadFromTheTables(t *testing.T) {
 }
 
 // F14
-func TestLookIntoTheDepthEnds(t *testing.T) {
+func TestStackedLoopsAreLimited(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	err := realSystem().checkBacking(f.path, f.identity.Device, 8)
 	hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported)
@@ -159,7 +157,7 @@ func TestUnescape(t *testing.T) {
 }
 
 // F14
-func TestWhoOnlyPassesThroughAFileIsWaitedFor(t *testing.T) {
+func TestBriefUseOfAFileIsWaitedFor(t *testing.T) {
 	f := enroll(t, workDir(t), mib)
 	h := f.open(t, true)
 	file, err := os.Open(f.path)
@@ -180,13 +178,13 @@ func TestWhoOnlyPassesThroughAFileIsWaitedFor(t *testing.T) {
 	require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled, "the wait ends with its context")
 }
 
-// onWait is a context that tells when somebody begins to wait.
+// onWait is a context that reports when somebody starts to wait.
 type onWait struct {
 	context.Context
 	wait func()
 }
 
-// Done is asked by who waits.
+// Done is called by whoever waits.
 func (c onWait) Done() <-chan struct{} {
 	c.wait()
 	return c.Context.Done()

@@ -14,7 +14,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// loopSizes are the sizes of the suite as devices have them: of whole sectors.
+// loopSizes are the suite's sizes, in whole sectors.
 var loopSizes = []int64{hardware.Align, 9 * mib, hardware.ZeroesLen + 512, 2*hardware.ZeroesLen + hardware.Align + 1536, 512}
 
 // loopOver makes a loop device over a new file of this size in dir.
@@ -25,8 +25,8 @@ func loopOver(t *testing.T, dir string, size int64, args ...string) (loop, file 
 	return loop, file
 }
 
-// TestLoopSuite holds loop devices against the suite. The back door is the file
-// behind: what the loop's own cache says of it is not what lies there.
+// TestLoopSuite runs the suite on loop devices. The back door is the file behind the loop,
+// because the loop's cache may differ.
 func TestLoopSuite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dir   func(t *testing.T) string
@@ -69,7 +69,7 @@ func TestIdentityOfALoopIsTheInodeBehind(t *testing.T) {
 		Serial: f.identity.Serial, Model: "loop", Size: evenSize, Given: f.path, Path: f.path, Device: stat.Dev, Inode: stat.Ino,
 	}, f.identity)
 
-	// The file has another name now, and is the same.
+	// The file has another name now, and is still the same file.
 	require.NoError(t, os.Rename(f.image, f.image+".2"))
 	found, err := f.driver.Discover(t.Context(), f.target, f.identity)
 	require.NoError(t, err)
@@ -80,8 +80,8 @@ func TestIdentityOfALoopIsTheInodeBehind(t *testing.T) {
 	require.NoError(t, h.Close())
 	hardwaretest.RequireCount(t, hardwaretest.File(f.image+".2"), nonce, 0, evenSize/512, 0)
 
-	// The same file without its loop has the same serial, so that the fence and the
-	// rule of one device, one lifecycle hold for both.
+	// The file without its loop has the same serial, so that they share the fence and cannot
+	// be enrolled as two devices.
 	f.detach()
 	found, err = f.driver.Discover(t.Context(), targetAt(f.image+".2"), device.Identity{})
 	require.NoError(t, err)
@@ -114,8 +114,7 @@ func TestRulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
 	require.Equal(t, before, checksums(t, []string{f.image}))
 }
 
-// TestLoopThatCannotBeErasedIsNotEnrolled: the part of a file that the loop leaves
-// out would keep its bytes.
+// Part of a file that the loop does not show would keep its bytes.
 //
 // F14
 func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
@@ -168,10 +167,10 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 	})
 }
 
-// TestWhatADeviceHoldsIsRefusedUnlessNamed: the same table as for files.
+// The signatures are the same as for files.
 //
 // F15
-func TestWhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
+func TestDeviceSignatureIsRefusedUnlessNamed(t *testing.T) {
 	for _, name := range []string{"gpt", "gpt second copy", "dos", "ext", "lvm2", "md 1.0", "swap", "luks", "zfs last label", "bcache"} {
 		tc := foreign[name]
 		t.Run(name, func(t *testing.T) {
@@ -199,8 +198,7 @@ func TestWhatADeviceHoldsIsRefusedUnlessNamed(t *testing.T) {
 	}
 }
 
-// TestReadsOfALoopComeFromBelowItsFilesCache: O_DIRECT passes the loop's cache, and
-// the loop reads its file through another.
+// O_DIRECT bypasses the loop's cache, but the loop reads its file through another one.
 //
 // F19
 func TestReadsOfALoopComeFromBelowItsFilesCache(t *testing.T) {
@@ -210,7 +208,7 @@ func TestReadsOfALoopComeFromBelowItsFilesCache(t *testing.T) {
 	dir := mountDevice(t, attach(t, outer), "")
 	f := enrollLoop(t, dir, 4*mib)
 
-	// The file is in the cache, zero; on the disk below a tenant's byte turns up.
+	// The file is cached as zeroes, and on the disk a tenant's byte appears.
 	h := f.open(t, true)
 	require.NoError(t, h.ZeroAt(t.Context(), 0, 4*mib))
 	require.NoError(t, h.Flush(t.Context()))

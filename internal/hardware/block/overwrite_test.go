@@ -13,11 +13,11 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// TestNotInPlace is about files that were on such a file system from the start:
-// they cannot be enrolled, and an identity from elsewhere opens nothing.
+// A file that was always on such a file system cannot be enrolled, and cannot be opened with an
+// identity from elsewhere.
 //
 // F14
-func TestNotInPlace(t *testing.T) {
+func TestOverwriteUnsupported(t *testing.T) {
 	ext4 := []string{"mkfs.ext4", "-q"}
 	for name, tc := range map[string]struct {
 		dir  func(t *testing.T) string
@@ -54,8 +54,7 @@ func TestNotInPlace(t *testing.T) {
 			says: "default is data=journal",
 		},
 		"data_journal_by_flag": {
-			// As chattr +j sets it, which asks for more than root; files inherit it
-			// from their directory.
+			// Set as chattr +j does. Files inherit it from their directory.
 			dir: func(t *testing.T) string {
 				requireTools(t, "mkfs.ext4", "debugfs")
 				file := image(t, workDir(t), 100*mib)
@@ -101,7 +100,7 @@ func TestNotInPlace(t *testing.T) {
 				return // no device is that small
 			}
 
-			// A loop device over it does no better: O_DIRECT ends at the file.
+			// A loop device over it does not help, because O_DIRECT ends at the file.
 			loop := attach(t, path)
 			_, err = d.Discover(t.Context(), targetAt(loop), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeOverwriteUnsupported).Message, "behind")
@@ -116,8 +115,7 @@ func TestNotInPlace(t *testing.T) {
 	}
 }
 
-// identityAnyway is the identity that a file would have if its file system were in
-// the allow-list.
+// identityAnyway is the identity of a file as if its file system were in the allow-list.
 func identityAnyway(t *testing.T, path string) device.Identity {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -133,7 +131,7 @@ func identityAnyway(t *testing.T, path string) device.Identity {
 	}
 	who, _, _, err := sys.identify(fd, path, path)
 	if err != nil {
-		// No generation there: that alone would refuse it later.
+		// There is no generation, which alone would refuse it later.
 		var stat unix.Stat_t
 		require.NoError(t, unix.Fstat(fd, &stat))
 		who = device.Identity{Serial: "none", Model: modelFile, Size: stat.Size, Given: path, Path: path, Device: stat.Dev, Inode: stat.Ino}
@@ -199,7 +197,7 @@ func TestExtentFlags(t *testing.T) {
 
 // F14
 func TestEveryExtentIsLookedAt(t *testing.T) {
-	// More extents than one call gives, and only the last one is shared.
+	// More extents than one call returns, and only the last one is shared.
 	requireTools(t, "xfs_io")
 	dir := mounted(t, workDir(t), []string{"mkfs.xfs", "-q", "-m", "reflink=1"}, "")
 	f := enroll(t, dir, 64*kib)

@@ -11,8 +11,7 @@ import (
 	"burnish/internal/device"
 )
 
-// loopRefusals is what happens to loop devices. The bytes that must stay are those of
-// the file behind.
+// loopRefusals are changes to loop devices. The bytes of the file behind must not change.
 var loopRefusals = map[string]refusal{
 	"mounted": {
 		change: mountIt,
@@ -219,8 +218,7 @@ var loopRefusals = map[string]refusal{
 	},
 }
 
-// diskRefusals is what happens to whole disks, besides what loops have in common with
-// them.
+// diskRefusals are changes to whole disks, in addition to those of loop devices.
 var diskRefusals = map[string]refusal{
 	"mounted": {
 		change: mountIt,
@@ -243,7 +241,7 @@ var diskRefusals = map[string]refusal{
 	},
 	"the_system_lies_on_it": {
 		change: func(t *testing.T, f *fixture) []string {
-			// The root's file system on a volume, on a partition of the disk.
+			// The root file system is on a volume, on a partition of the disk.
 			var root unix.Stat_t
 			require.NoError(t, unix.Stat("/", &root))
 			f.set(t, "sda", map[string]string{"sda2/partition": "2\n", "sda2/dev": "8:2\n"})
@@ -306,8 +304,9 @@ var diskRefusals = map[string]refusal{
 			require.NoError(t, os.Symlink("../../devices/sda", filepath.Join(links, formatNumber(other.number(t)))))
 			return []string{f.image, other.image}
 		},
-		// Before it is opened it is the enrolled one, by its serial: the kernel gives numbers
-		// as it finds disks (measured: a partition table on one drive renumbered the next).
+		// Before it is opened, it is still the enrolled one by its serial: kernel numbers
+		// depend on the order of discovery (measured: a partition table on one drive
+		// renumbered the next).
 		check: device.CodeIdentityChanged, message: "names something else now",
 	},
 }
@@ -329,16 +328,16 @@ func swapOnIt(t *testing.T, f *fixture) []string {
 	return []string{f.image}
 }
 
-// claimIt claims the device, as md, dm or another worker does.
+// claimIt claims the device, like md, dm or another worker.
 func claimIt(t *testing.T, f *fixture) []string {
 	holdOpen(t, f.loop, os.O_RDONLY|os.O_EXCL)
 	return []string{f.image}
 }
 
-// partition makes the device's one partition and gives its node.
+// partition creates a partition of the device and returns its node.
 func partition(t *testing.T, f *fixture) string {
 	t.Helper()
-	// Told to the kernel, not written: it may know no kind of table.
+	// Added in the kernel, not written, because the kernel may not support any table format.
 	requireTools(t, "addpart")
 	run(t, "addpart", f.loop, "1", "2048", "20480")
 	part := f.loop + "p1"
@@ -348,7 +347,7 @@ func partition(t *testing.T, f *fixture) string {
 	return part
 }
 
-// reattached attaches the same file again, in another way.
+// reattached attaches the same file with other options.
 func reattached(args ...string) func(t *testing.T, f *fixture) []string {
 	return func(t *testing.T, f *fixture) []string {
 		run(t, "losetup", "--detach", f.loop)
@@ -357,7 +356,7 @@ func reattached(args ...string) func(t *testing.T, f *fixture) []string {
 	}
 }
 
-// resized makes the file longer by so many bytes and lets the device follow.
+// resized changes the size of the file and of the device.
 func resized(by int64) func(t *testing.T, f *fixture) []string {
 	return func(t *testing.T, f *fixture) []string {
 		require.NoError(t, os.Truncate(f.image, f.identity.Size+by))
@@ -366,7 +365,7 @@ func resized(by int64) func(t *testing.T, f *fixture) []string {
 	}
 }
 
-// setAttributes writes other attributes of the disk.
+// setAttributes changes attributes of the disk.
 func setAttributes(attributes map[string]string) func(t *testing.T, f *fixture) []string {
 	return func(t *testing.T, f *fixture) []string {
 		f.set(t, "sda", attributes)

@@ -10,27 +10,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refusal is something that happens to an enrolled target, after which nothing may
-// be written.
+// refusal is a change to an enrolled target after which nothing may be written.
 type refusal struct {
-	// dir is where the file lies; workDir if nil.
+	// dir is the directory of the file; workDir if nil.
 	dir func(t *testing.T) string
 	// enrollWith makes and enrolls the target; enroll if nil.
 	enrollWith func(t *testing.T, dir string, size int64) *fixture
 	// size is that of the file; oddSize if 0.
 	size int64
-	// change does it. It returns the files whose bytes must stay as they are.
+	// change makes the change and returns the files whose bytes must not change.
 	change func(t *testing.T, f *fixture) []string
-	// The faults of Open and of Discover with the enrolled identity, of a first
-	// Discover, and of Check on a handle that was open before; "" is none.
+	// The expected faults of Open and of Discover with the enrolled identity, of a first
+	// Discover, and of Check on an open handle; "" means none.
 	open, known, first, check device.Code
-	// message stands in the fault of Check.
+	// message is part of Check's fault.
 	message string
-	// zero: an open handle's ZeroAt refuses even without a Check.
+	// zero: ZeroAt of an open handle fails even without a Check.
 	zero bool
-	// preventedByClaim: the claim that Open makes keeps it from happening to an open device.
+	// preventedByClaim: it cannot happen to an open device.
 	preventedByClaim bool
-	// onlyWritable: a handle that only reads may be opened nevertheless.
+	// onlyWritable: opening for reading is still allowed.
 	onlyWritable bool
 }
 
@@ -139,7 +138,7 @@ var refusals = map[string]refusal{
 		change: func(t *testing.T, f *fixture) []string {
 			requireTools(t, "mkfs.ext4", "losetup", "mount")
 			run(t, "mkfs.ext4", "-q", "-F", f.path)
-			// Read-only and without its journal, so that the mount itself writes nothing.
+			// Read-only and without its journal, so that mounting writes nothing.
 			mountDevice(t, attach(t, f.path, "--read-only"), "ro,noload")
 			return []string{f.path}
 		},
@@ -205,7 +204,7 @@ var refusals = map[string]refusal{
 	},
 }
 
-// holdOpen keeps a file open for the time of the test, as a guest does.
+// holdOpen keeps a file open until the test ends, like a guest.
 func holdOpen(t *testing.T, path string, flags int) []string {
 	t.Helper()
 	file, err := os.OpenFile(path, flags, 0)

@@ -117,8 +117,7 @@ func checksums(t *testing.T, paths []string) map[string]string {
 	return all
 }
 
-// TestOpenFollowsNoLink is about links that come between a look and the open:
-// the open itself has to refuse them.
+// If a link appears between the check and the open, the open itself refuses it.
 //
 // F14
 func TestOpenFollowsNoLink(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// put is bytes at an offset, from the end where negative.
+// put is bytes at an offset, from the end if negative.
 type put struct {
 	at   int64
 	text string
@@ -24,7 +24,7 @@ type put struct {
 
 const gptEntry = "\x00\x00\x02\x00\xee\xff\xff\xff\x01\x00\x00\x00\xff\xff\x00\x00"
 
-// le is a number of 4 bytes as disks have it.
+// le is a number of 4 bytes in little endian.
 func le(n uint32) string { return string(binary.LittleEndian.AppendUint32(nil, n)) }
 
 var foreign = map[string]struct {
@@ -69,7 +69,7 @@ var foreign = map[string]struct {
 	"dos fourth entry":   {"dos", []put{{446 + 48, "\x00\x01\x01\x00\x07\xfe\xff\xff" + le(2048) + le(4096)}, {510, "\x55\xaa"}}},
 }
 
-// holding makes a file of a whole MiB with these bytes in it.
+// holding makes a file of one MiB with these bytes in it.
 func holding(t *testing.T, dir string, puts []put) string {
 	t.Helper()
 	path := filepath.Join(dir, "target")
@@ -86,7 +86,7 @@ func holding(t *testing.T, dir string, puts []put) string {
 }
 
 // F15
-func TestForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
+func TestFileSignatureIsRefusedUnlessNamed(t *testing.T) {
 	for name, tc := range foreign {
 		t.Run(name, func(t *testing.T) {
 			path := holding(t, workDir(t), tc.puts)
@@ -111,7 +111,7 @@ func TestForeignSignatureIsRefusedUnlessNamed(t *testing.T) {
 			found, err := d.Discover(t.Context(), target, device.Identity{})
 			require.NoError(t, err)
 
-			// What a tenant leaves on an enrolled device is no foreign signature.
+			// A tenant's data on an enrolled device is not refused.
 			target.AcceptSignature = ""
 			_, err = d.Discover(t.Context(), target, found.Identity)
 			require.NoError(t, err)
@@ -171,14 +171,14 @@ func TestOtherDataIsNoSignature(t *testing.T) {
 	}
 }
 
-// TestWhatTheToolsThemselvesMakeIsFound holds the table against the real thing,
-// but for what would hand the loop device to the kernel (md, bcache, zfs).
+// The table is compared with real tools, except those that would give the loop device to the
+// kernel (md, bcache, zfs).
 //
 // F15
-func TestWhatTheToolsThemselvesMakeIsFound(t *testing.T) {
+func TestSignaturesOfRealToolsAreFound(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// script makes it on $F, a file, or on $L where it wants a loop device.
+		// script makes it on $F, a file, or on $L, if it needs a loop device.
 		script string
 	}{
 		{"ext", "mkfs.ext2 -q -F $F"},

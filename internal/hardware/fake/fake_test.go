@@ -174,7 +174,7 @@ func TestNotAllowedIsRefusedAndNothingIsMade(t *testing.T) {
 	require.Equal(t, before, hardwaretest.Sum(t, contents))
 }
 
-func TestContentsOutliveTheirEnrolment(t *testing.T) {
+func TestContentsOutliveTheirEnrollment(t *testing.T) {
 	d := New(t.TempDir(), allowed)
 	_, contents := enrolled(t, d, target("d1"))
 	before := hardwaretest.Sum(t, contents)
@@ -238,7 +238,7 @@ func TestCheckSeesThatTheContentsWereReplaced(t *testing.T) {
 	hardwaretest.RequireFault(t, h.Check(t.Context()), device.CodeIdentityChanged)
 }
 
-func TestFaultComesAtItsShareAndSoOften(t *testing.T) {
+func TestFaultHappensAtItsPercentageAndNumberOfTimes(t *testing.T) {
 	for kind, code := range map[string]device.Code{"fail": device.CodeStepFailed, "transient": device.CodeIO} {
 		t.Run(kind, func(t *testing.T) {
 			d := New(t.TempDir(), allowed)
@@ -262,7 +262,7 @@ func TestFaultComesAtItsShareAndSoOften(t *testing.T) {
 	}
 }
 
-func TestFaultComesToAnAttemptThatResumesBehindIt(t *testing.T) {
+func TestFaultHitsAnAttemptThatResumesAfterIt(t *testing.T) {
 	d := New(t.TempDir(), allowed)
 	of := target("d1", "fault", "fail:zero@40%x2")
 	who, contents := enrolled(t, d, of)
@@ -275,7 +275,7 @@ func TestFaultComesToAnAttemptThatResumesBehindIt(t *testing.T) {
 	require.NoError(t, h.ZeroAt(t.Context(), 4<<20, 4<<20))
 }
 
-func TestFaultComesToItsOwnStepOnly(t *testing.T) {
+func TestFaultHappensInItsOwnStepOnly(t *testing.T) {
 	d := New(t.TempDir(), allowed)
 	of := target("d1", "fault", "fail:verify@50%;fail:security_check")
 	who, _ := enrolled(t, d, of)

@@ -9,11 +9,11 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestNothingATenantLeavesKeepsACleanOff for ever: what keeps commands off is ended in
-// an order that the drive takes.
+// Everything that makes a drive refuse commands is ended, in an order that the drive
+// accepts.
 //
 // F20
-func TestNothingATenantLeavesKeepsACleanOff(t *testing.T) {
+func TestNothingATenantLeavesBlocksAClean(t *testing.T) {
 	t.Parallel()
 	const failed, runs = 3, 2
 	const half = 8 << 20 / 512
@@ -71,11 +71,11 @@ func TestNothingATenantLeavesKeepsACleanOff(t *testing.T) {
 	}
 }
 
-// TestADriveThatIsQuick, and was not written to since its last sanitize: neither was the
-// bit clear before nor is it seen at work, unless something is written first.
+// A drive to which nothing was written since its last sanitize: global-data-erased is set
+// before, and the sanitize is too quick to be seen running, unless something is written first.
 //
 // F18
-func TestADriveThatIsQuick(t *testing.T) {
+func TestSanitizeTooQuickToBeSeenRunning(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*nvmesim.Controller){
 		"new":           func(*nvmesim.Controller) {},

@@ -13,8 +13,6 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestWearIsCheckedAgainstTheLimits.
-//
 // S0.32
 func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 	t.Parallel()
@@ -51,10 +49,8 @@ func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 	}
 }
 
-// TestWhatTenantsLeave outside of user data.
-//
 // F20
-func TestWhatTenantsLeave(t *testing.T) {
+func TestSecurityCheckFindsWhatTenantsLeave(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change func(*nvmesim.Controller)
@@ -99,8 +95,8 @@ func TestWhatTenantsLeave(t *testing.T) {
 	}
 }
 
-// TestWriteProtectionIsEnded before anything erases: each operation reaches the bytes
-// below it, also where the worker dies before the kernel has looked again.
+// Write protection ends before anything is erased, also if the worker dies before the
+// kernel rescans the disk. Then each operation reaches the protected bytes.
 //
 // F20
 func TestWriteProtectionIsEnded(t *testing.T) {
@@ -137,8 +133,8 @@ func TestWriteProtectionIsEnded(t *testing.T) {
 	}
 }
 
-// TestHostMetadataIsDeleted, from the controller and from its namespaces, and only where
-// the drive has it; the record says how much it was.
+// Host metadata is deleted from the controller and its namespaces, if the drive supports
+// it. The record has the number of elements.
 //
 // F20
 func TestHostMetadataIsDeleted(t *testing.T) {
@@ -188,10 +184,8 @@ func TestHostMetadataIsDeleted(t *testing.T) {
 	}
 }
 
-// TestWriteProtectionThatStays is the operator's, before anything is erased.
-//
 // F20
-func TestWriteProtectionThatStays(t *testing.T) {
+func TestWriteProtectionThatCannotBeEnded(t *testing.T) {
 	t.Parallel()
 	for name, inject := range map[string]nvmesim.Injection{
 		"refused":      {Opcode: nvmesim.SetFeatures, Status: nvmesim.InvalidField},
@@ -222,11 +216,11 @@ func TestWriteProtectionThatStays(t *testing.T) {
 	}
 }
 
-// TestASanitizeKeepsTheCheckOff, one that failed and a tenant's that runs: the next
-// step looks after it. What the check looks for is found before anything resets the drive.
+// A failed sanitize, or a tenant's that runs, defers the check to the next step. Even then
+// the check comes before anything resets the drive.
 //
 // F20, S2.54
-func TestASanitizeKeepsTheCheckOff(t *testing.T) {
+func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 	t.Parallel()
 	const runs, failed = 2, 3
 	for name, tt := range map[string]struct {

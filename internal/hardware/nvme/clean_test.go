@@ -18,9 +18,8 @@ import (
 // changes are the commands that change a drive.
 var changes = []uint8{nvmesim.ManageNamespace, nvmesim.AttachNamespace, nvmesim.SanitizeDrive, nvmesim.SetFeatures, nvmesim.Reset, nvmesim.Rescan}
 
-// provenCommands insists that each command went to the enrolled drive, and that each
-// that changes something came after an identify of the same drive's controller, and no other
-// change between them.
+// provenCommands requires that each command went to the enrolled drive, and that each
+// change was preceded by an identify of the same controller, with no other change between.
 func provenCommands(t *testing.T, site *nvmesim.Host, serial string) {
 	t.Helper()
 	const controller = 1 // CNS
@@ -37,8 +36,8 @@ func provenCommands(t *testing.T, site *nvmesim.Host, serial string) {
 	}
 }
 
-// TestCleanByEachOperation is a whole clean of a whole drive by each operation:
-// the plan as the workflow makes it, every step, nothing of the tenant left.
+// A whole clean by each operation: the plan as the workflow makes it, every step, and no
+// byte of the tenant left.
 //
 // S2.24, S2.100
 func TestCleanByEachOperation(t *testing.T) {
@@ -88,11 +87,10 @@ func (r *cleanRun) sanitized(t *testing.T) (string, error) {
 	return r.all(t.Context(), "sanitize", "verify")
 }
 
-// TestWhatASanitizeLeaves: whatever is read afterwards is right, but what was there
-// before.
+// After a sanitize any data is accepted except what was there before.
 //
 // F19
-func TestWhatASanitizeLeaves(t *testing.T) {
+func TestSanitizeMustChangeTheData(t *testing.T) {
 	t.Parallel()
 	for leaves, wrong := range map[nvmesim.Leaves]bool{"zero": false, "ff": false, "random": false, "readerror": false, "unchanged": true} {
 		t.Run(string(leaves), func(t *testing.T) {
@@ -120,15 +118,13 @@ func TestWhatASanitizeLeaves(t *testing.T) {
 	}
 }
 
-// TestATenantsOwnSanitizeIsFollowedAndDoesNotCount (F18).
-//
-// S2.54
-func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
+// F18, S2.54
+func TestTenantsSanitizeIsAwaitedAndDoesNotCount(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	b := newDriveFixture(t, drive)
 	found := b.enroll(0)
 	b.writeAsTenant(0)
-	// The tenant's runs, by the very command that ours will be, and erases nothing.
+	// The tenant's sanitize has the same command that ours will have, and erases nothing.
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 2, 4, false
 		c.Sanitize.Polls, c.Sanitize.Leaves = 3, "unchanged"
@@ -142,7 +138,7 @@ func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 		if now := len(slices.DeleteFunc(log, func(c nvmesim.Command) bool { return c.Opcode != nvmesim.SanitizeDrive })); now > started {
 			started = now
 		} else if b.site.State(0).Sanitize.Status != 2 {
-			// The tenant's has ended: ours erases.
+			// The tenant's sanitize has ended. Ours erases.
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.Leaves = "random" })
 		}
 		return nil
@@ -159,16 +155,16 @@ func TestATenantsOwnSanitizeIsFollowedAndDoesNotCount(t *testing.T) {
 	require.Equal(t, 1, started)
 }
 
-// TestACrashBetweenIntentAndCommand: the next attempt starts it, and no earlier
-// sanitize of somebody else counts for it.
+// After a crash the next attempt starts the sanitize. An earlier sanitize by somebody else
+// does not count.
 //
 // F18
-func TestACrashBetweenIntentAndCommand(t *testing.T) {
+func TestCrashBetweenIntentAndCommand(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	b := newDriveFixture(t, drive)
 	found := b.enroll(0)
 	b.writeAsTenant(0)
-	// A tenant has sanitized long ago by the same command, and written since.
+	// A tenant sanitized by the same command long ago, and has written since.
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Sanitize.Status, c.Sanitize.CDW10, c.Sanitize.GlobalErased = 1, 4, false
 	})
@@ -190,11 +186,11 @@ func TestACrashBetweenIntentAndCommand(t *testing.T) {
 	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 }
 
-// TestAnotherSanitizeComesBetween our intent and our command: it is followed, does
-// not count, by the same command neither, and ours is started after it.
+// A sanitize that somebody else starts after our intent is awaited and does not count, even
+// by the same command. Ours follows.
 //
 // F18
-func TestAnotherSanitizeComesBetween(t *testing.T) {
+func TestAnotherSanitizeBetweenIntentAndCommand(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		command    uint32
@@ -246,11 +242,10 @@ func TestAnotherSanitizeComesBetween(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrittenSinceIsSeen: the drive's word that all is erased must still hold
-// when it is verified.
+// Global-data-erased must still be set during verify.
 //
 // F18
-func TestWhatWasWrittenSinceIsSeen(t *testing.T) {
+func TestWritesAfterTheSanitizeAreDetected(t *testing.T) {
 	t.Parallel()
 	b := newDriveFixture(t, nvmesim.Drive("S1"))
 	found := b.enroll(0)
@@ -263,10 +258,10 @@ func TestWhatWasWrittenSinceIsSeen(t *testing.T) {
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify")).Message, "written to since")
 }
 
-// TestAnAnswerLost: the sanitize runs although its command seemed to fail.
+// The sanitize runs although its command seemed to fail.
 //
 // F18
-func TestAnAnswerLost(t *testing.T) {
+func TestLostAnswerToSanitize(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Times: 1, Errno: 5, AfterEffect: true}}
 	b := newDriveFixture(t, drive)
@@ -281,11 +276,10 @@ func TestAnAnswerLost(t *testing.T) {
 	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }), "S2.54: it is followed, not started again")
 }
 
-// TestADriveThatLiesIsNotBelieved: success without an erase, whatever its log said
-// before.
+// The drive reports success without an erase, whatever its log said before.
 //
 // F18
-func TestADriveThatLiesIsNotBelieved(t *testing.T) {
+func TestSanitizeThatErasesNothingIsDetected(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]nvmesim.Sanitize{
 		"never":                       {},
@@ -313,8 +307,7 @@ func TestADriveThatLiesIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestNoOtherOperationAfterAFailure: failed, refused and stalled sanitizes are
-// the operator's.
+// A sanitize that fails, is refused or stalls needs the operator.
 //
 // S2.27
 func TestNoOtherOperationAfterAFailure(t *testing.T) {
@@ -347,10 +340,10 @@ func TestNoOtherOperationAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestAStalledSanitizeIsTheOperators: nothing but its own progress ends the wait.
+// Only progress of the sanitize itself ends the wait.
 //
 // F19
-func TestAStalledSanitizeIsTheOperators(t *testing.T) {
+func TestStalledSanitizeNeedsTheOperator(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Sanitize.Polls, drive.Sanitize.StallAt = 1000, 655
 	b := newDriveFixture(t, drive)
@@ -362,8 +355,6 @@ func TestAStalledSanitizeIsTheOperators(t *testing.T) {
 	require.Equal(t, uint8(2), uint8(b.site.State(0).Sanitize.Status)&7, "it runs on")
 }
 
-// TestMediaVerificationIsLeftFirst.
-//
 // F18
 func TestMediaVerificationIsLeftFirst(t *testing.T) {
 	b := newDriveFixture(t, nvmesim.Drive("S1"))
@@ -383,7 +374,7 @@ func TestMediaVerificationIsLeftFirst(t *testing.T) {
 	require.Zero(t, b.tenantBlocks(0))
 }
 
-// TestZeroResumes after a stop in mid-wipe, on the same drive only.
+// Zeroing continues after an interruption, on the same drive only.
 //
 // S2.98
 func TestZeroResumes(t *testing.T) {
@@ -409,7 +400,7 @@ func TestZeroResumes(t *testing.T) {
 	require.Zero(t, b.tenantBlocks(0))
 	require.Equal(t, "write_zeroes", r.done["zero"].Method)
 
-	// Another drive in the slot: nothing is sent to it.
+	// Another drive is in the slot: it gets no command.
 	b.writeAsTenant(0)
 	b.site.Swap(0, "S2")
 	b.writeAsTenant(0)
@@ -422,8 +413,8 @@ func TestZeroResumes(t *testing.T) {
 	}
 }
 
-// TestSwappedBetweenTwoCommands: the drive is another one from one command to the
-// next; nothing that changes anything reaches it.
+// The drive is replaced between two commands. No command that changes something reaches the
+// other drive.
 //
 // F11
 func TestSwappedBetweenTwoCommands(t *testing.T) {
@@ -456,11 +447,10 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 	}
 }
 
-// TestSomebodyElsesUse: nothing is sent to a drive that is mounted or held, and
-// nobody can mount it meanwhile.
+// A drive that is mounted or held gets no command, and cannot be mounted during a clean.
 //
 // F12
-func TestSomebodyElsesUse(t *testing.T) {
+func TestDriveInUseIsNotTouched(t *testing.T) {
 	b := newDriveFixture(t, nvmesim.Drive("S1"))
 	found := b.enroll(0)
 	b.writeAsTenant(0)
@@ -491,11 +481,10 @@ func TestSomebodyElsesUse(t *testing.T) {
 	})
 }
 
-// TestCleanNeverEndsWithATenantsByte is a walk: at random places commands fail, lie,
-// are lost, and the host dies; whenever a whole plan ends without an error, nothing of
-// the tenant is left, and a drive that erases nothing never gets there; all others do
-// once the trouble is over.
-func TestCleanNeverEndsWithATenantsByte(t *testing.T) {
+// At random points commands fail, report false success or get lost, and the host dies. A plan
+// that ends without an error has left no byte of the tenant. A drive that erases nothing never
+// gets there; every other drive does once the faults stop.
+func TestRandomFaultsNeverLeaveTenantData(t *testing.T) {
 	seeds := 12
 	if testing.Short() {
 		seeds = 3

@@ -15,8 +15,6 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestWithoutNvmeCliTheDriverDoesNotStart, nor with one that is too old.
-//
 // S2.3, S2.97
 func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 	script := func(text string) string {
@@ -48,10 +46,10 @@ func TestWithoutNvmeCliTheDriverDoesNotStart(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestWhatADriveIs: found by its PCI address, named by its own controller.
+// The drive is found by its PCI address and identified by its controller.
 //
 // S2.10
-func TestWhatADriveIs(t *testing.T) {
+func TestDriveIdentity(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Model, drive.Firmware, drive.Address, drive.VendorID, drive.ProductID = "Best 9000", "FW1", "0000:3b:00.0", 0x8086, 0x0a54
 	b := newDriveFixture(t, drive)
@@ -68,8 +66,8 @@ func TestWhatADriveIs(t *testing.T) {
 		require.NotContains(t, changes, c.Opcode, "a look changes nothing")
 	}
 
-	// A tenant's namespaces and firmware do not make another drive of it (F11), and the
-	// enrolled firmware stays what a tenant's is compared with (F20).
+	// A tenant's namespaces and firmware do not change the identity (F11). The enrolled
+	// firmware stays the one to compare with (F20).
 	b.site.Change(0, func(c *nvmesim.Controller) {
 		c.Firmware = "FW2"
 		c.Namespaces = []nvmesim.Namespace{{NSID: 4, Blocks: 100, Format: 1, Attached: true}}
@@ -82,7 +80,7 @@ func TestWhatADriveIs(t *testing.T) {
 	require.Contains(t, again.Note, "FW1")
 }
 
-// TestAnotherDriveInTheSlot, by each thing that tells one from another.
+// Another drive is recognized by each part of the identity.
 //
 // F11
 func TestAnotherDriveInTheSlot(t *testing.T) {
@@ -143,11 +141,11 @@ func TestAnotherDriveInTheSlot(t *testing.T) {
 	})
 }
 
-// TestWhatTheHostDoesNotAllow is neither enrolled nor touched, at the moment at
-// which it is taken out of the rules.
+// A drive that the rules do not allow is not enrolled. If it is removed from the rules later,
+// it gets no further command.
 //
 // F13
-func TestWhatTheHostDoesNotAllow(t *testing.T) {
+func TestDriveThatIsNotAllowed(t *testing.T) {
 	b := newDriveFixture(t, nvmesim.Drive("S1"))
 	found := b.enroll(0)
 	b.writeAsTenant(0)
@@ -159,7 +157,7 @@ func TestWhatTheHostDoesNotAllow(t *testing.T) {
 	for _, step := range []string{"sanitize", "zero", "consolidate_namespaces"} {
 		require.ErrorIs(t, b.clean(0, found, device.CryptoErase).step(t.Context(), step), no)
 	}
-	// Taken out between the open and the command.
+	// Removed from the rules between the open and the command.
 	asked := 0
 	b.allow = func(pci.Device) error {
 		if asked++; asked > 2 {
@@ -171,10 +169,8 @@ func TestWhatTheHostDoesNotAllow(t *testing.T) {
 	require.Equal(t, all, b.tenantBlocks(0))
 }
 
-// TestAForeignSignatureIsRefusedOnce, until it is accepted by name.
-//
 // F15
-func TestAForeignSignatureIsRefusedOnce(t *testing.T) {
+func TestSignatureIsRefusedUntilAccepted(t *testing.T) {
 	b := newDriveFixture(t, nvmesim.Drive("S1"))
 	label := append([]byte("LABELONE"), make([]byte, 16)...)
 	b.site.Write(0, 0x200, append(label, "LVM2 001"...))
@@ -186,7 +182,7 @@ func TestAForeignSignatureIsRefusedOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestFindListsWhatDeviceSpecAllows, and S2.4: nothing is no error.
+// No drive is not an error (S2.4).
 //
 // S2.6
 func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
@@ -225,8 +221,6 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	}
 }
 
-// TestWriteZeroesOnlyWhereTheDriveHasIt.
-//
 // F16
 func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	drive := nvmesim.Drive("S1")
@@ -242,8 +236,7 @@ func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	require.Zero(t, b.tenantBlocks(0))
 }
 
-// TestAVerifyAloneProvesNothing: without this clean's own sanitize, or after
-// somebody else's.
+// Verify fails without this clean's own sanitize, and after somebody else's.
 //
 // F19
 func TestAVerifyAloneProvesNothing(t *testing.T) {
@@ -264,7 +257,7 @@ func TestAVerifyAloneProvesNothing(t *testing.T) {
 	}
 	require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
 	r.stop = nil
-	// No sample reads what it read, and the drive still says that all is erased.
+	// No sample reads what it read before, and the drive still reports that all is erased.
 	b.site.Fill(0, 0x33)
 	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.GlobalErased = true })
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify")).Message, "no record")

@@ -20,11 +20,10 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// tenant is the nonce of what the tenant wrote.
+// tenant is the nonce in the tenant's data.
 const tenant = 7
 
-// driveFixture is one host with emulated drives: the real nvme-cli, the real driver, the real
-// steps.
+// driveFixture is a host with emulated drives. nvme-cli, the driver and the steps are real.
 type driveFixture struct {
 	t      *testing.T
 	site   *nvmesim.Host
@@ -55,7 +54,7 @@ func (b *driveFixture) target(i int) hardware.Target {
 	return hardware.Target{Name: "d", Driver: "nvme", Address: b.site.State(i).Address}
 }
 
-// enroll has the driver look at drive i for the first time.
+// enroll discovers drive i for the first time.
 func (b *driveFixture) enroll(i int) hardware.Discovery {
 	b.t.Helper()
 	found, err := b.driver.Discover(b.t.Context(), b.target(i), device.Identity{})
@@ -63,7 +62,7 @@ func (b *driveFixture) enroll(i int) hardware.Discovery {
 	return found
 }
 
-// writeAsTenant has a tenant write stamps over all of drive i's media, whatever its namespaces.
+// writeAsTenant fills all of drive i's media with stamps, whatever its namespaces are.
 func (b *driveFixture) writeAsTenant(i int) {
 	b.t.Helper()
 	media := hardwaretest.File(b.site.Media(i))
@@ -84,8 +83,8 @@ func (b *driveFixture) tenantBlocks(i int) int {
 	return found
 }
 
-// cleanRun is one clean as a host carries it out: the evidence and the resume point outlive
-// an attempt, as its journal does.
+// cleanRun is one clean, with the steps run as a host runs them. Evidence and resume points
+// survive an attempt, as in the journal.
 type cleanRun struct {
 	*driveFixture
 	target    hardware.Target
@@ -94,7 +93,7 @@ type cleanRun struct {
 	settings  device.StepSettings
 	evidence  map[string]json.RawMessage
 	offsets   map[string]int64
-	// stop, where it is set, is asked at each checkpoint.
+	// stop, if set, is called at each checkpoint.
 	stop func(step string, offset int64) error
 	done map[string]steps.Outcome
 }
@@ -104,7 +103,7 @@ func (b *driveFixture) clean(i int, found hardware.Discovery, operation device.O
 		evidence: map[string]json.RawMessage{}, offsets: map[string]int64{}, done: map[string]steps.Outcome{}}
 }
 
-// plan is what a planner makes of the drive, as the workflow asks it.
+// plan is the planner's plan for the drive.
 func (r *cleanRun) plan(can device.Capabilities) []string {
 	r.t.Helper()
 	planner, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{})
@@ -160,7 +159,7 @@ func (r *cleanRun) step(ctx context.Context, name string) (err error) {
 	return err
 }
 
-// all runs a whole plan and gives the first error with its step.
+// all runs a whole plan and returns the first error with its step.
 func (r *cleanRun) all(ctx context.Context, names ...string) (string, error) {
 	r.t.Helper()
 	for _, name := range names {
@@ -171,13 +170,13 @@ func (r *cleanRun) all(ctx context.Context, names ...string) (string, error) {
 	return "", nil
 }
 
-// refusal is what a test looks at of a fault.
+// refusal is the part of a fault that tests compare.
 type refusal struct {
 	Class           device.Class
 	Message, Remedy string
 }
 
-// fault insists on an error with this code.
+// fault requires an error with this code.
 func fault(t *testing.T, code device.Code, err error) refusal {
 	t.Helper()
 	require.Error(t, err)

@@ -40,20 +40,20 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// nobody is the user without privilege.
+	// nobody is a user without privilege.
 	nobody = 65534
-	// workerVariable names the file with what a played worker needs.
+	// workerVariable names the file with the settings of a worker process.
 	workerVariable = "BURNISH_PLAYED_WORKER"
 )
 
-// machine is what a played helper has beside it, and a played worker is told.
+// machine is the settings of a helper or worker process.
 type machine struct {
 	Sys, Dev, Tool, Address, Helper, Fence string
 	Operation                              device.Operation
 	Steps                                  []string
 }
 
-// runAsHelper is this test binary, setuid root, as the helper.
+// runAsHelper runs this test binary, which is setuid root, as the helper.
 func runAsHelper() error {
 	program, err := os.Executable()
 	if err != nil {
@@ -81,7 +81,7 @@ func runAsHelper() error {
 	return privileged.RunHelper(s)
 }
 
-// unprivileged is a site whose worker is nobody and whose helper is setuid root.
+// unprivileged is a host whose worker runs as nobody, with a helper that is setuid root.
 type unprivileged struct {
 	*driveFixture
 	dir      string
@@ -113,7 +113,7 @@ func newUnprivileged(t *testing.T, names ...string) *unprivileged {
 		}
 		require.NoError(t, os.Chown(own, nobody, nobody))
 	}
-	// What udev would do: the namespaces are the worker's, the controllers are not.
+	// As udev would do it: the worker gets the namespaces but not the controllers.
 	require.NoError(t, os.Chown(filepath.Join(b.site.Dev, "nvme0n1"), nobody, nobody))
 	u.writeRules("1b36", 0o644)
 	u.settings = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.State(0).Address,
@@ -149,20 +149,19 @@ func (u *unprivileged) writeSettings(name string) {
 	require.NoError(u.t, os.WriteFile(filepath.Join(u.dir, name), text, 0o644))
 }
 
-// worker is the command of a worker that is nobody.
+// worker is the command of a worker that runs as nobody.
 func (u *unprivileged) worker() *exec.Cmd {
 	u.t.Helper()
 	u.writeSettings("worker.json")
-	cmd := exec.CommandContext(u.t.Context(), filepath.Join(u.dir, "worker"), "-test.run=^TestPlayedWorker$", "-test.v")
+	cmd := exec.CommandContext(u.t.Context(), filepath.Join(u.dir, "worker"), "-test.run=^TestWorkerProcess$", "-test.v")
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), workerVariable+"="+filepath.Join(u.dir, "worker.json"), "TMPDIR="+filepath.Join(u.dir, "tmp"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	return cmd
 }
 
-// TestPlayedWorker is the worker that the tests below start as nobody; among them it has
-// nothing to do.
-func TestPlayedWorker(t *testing.T) {
+// TestWorkerProcess is the worker process that other tests start. By itself it does nothing.
+func TestWorkerProcess(t *testing.T) {
 	file, ok := os.LookupEnv(workerVariable)
 	if !ok {
 		return
@@ -205,8 +204,7 @@ func TestPlayedWorker(t *testing.T) {
 	t.Logf("%v: %+v", names, r.done)
 }
 
-// TestAWorkerWithoutRootCleans: the whole plan of a drive, by a worker that may
-// open no controller, through the helper alone.
+// A worker that cannot open any controller runs a whole plan through the helper.
 //
 // S2.67
 func TestAWorkerWithoutRootCleans(t *testing.T) {
@@ -245,7 +243,7 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 	}
 }
 
-// udev gives the worker each namespace that comes, until it is stopped.
+// udev gives each new namespace to the worker until it is stopped.
 func (u *unprivileged) udev() (stop func()) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -264,7 +262,7 @@ func (u *unprivileged) udev() (stop func()) {
 	return func() { close(ended); <-stopped }
 }
 
-// TestTheHelperHasItsOwnRules: those that root alone may write.
+// The helper uses rules that only root can write.
 //
 // S2.67
 func TestTheHelperHasItsOwnRules(t *testing.T) {
@@ -300,8 +298,7 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 	}
 }
 
-// TestAKilledWorkersCommandKeepsTheFence: with a helper, too, nobody else works on
-// the drive before the command has ended.
+// With a helper too, nobody else can use the drive before the command has ended.
 //
 // F1
 func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
@@ -330,7 +327,7 @@ func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 	require.Never(t, free, 500*time.Millisecond, 20*time.Millisecond)
 	_, err = os.OpenFile(filepath.Join(u.site.Dev, "nvme0n1"), os.O_RDONLY|os.O_EXCL, 0)
 	require.ErrorIs(t, err, unix.EBUSY, "F12")
-	// The command ends; the helper is not killed.
+	// The command ends, and the helper is still alive.
 	for pid, words := range holding(t, u.settings.Fence) {
 		if pid != os.Getpid() && !strings.Contains(words, privileged.Subcommand) {
 			require.NoError(t, unix.Kill(pid, unix.SIGKILL))
@@ -340,7 +337,7 @@ func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
 	require.Eventually(t, func() bool { return len(holding(t, u.settings.Fence)) == 1 }, 10*time.Second, 20*time.Millisecond, "the helper has ended")
 }
 
-// holding are the processes that have a file open, with their command lines.
+// holding lists the processes that have a file open, with their command lines.
 func holding(t *testing.T, path string) map[int]string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -360,8 +357,7 @@ func holding(t *testing.T, path string) map[int]string {
 	return found
 }
 
-// TestAKilledHelperIsReplaced: what was open is lost, and the next opening has a
-// new one.
+// After a helper is killed, its drive cannot be used, and the next Open starts a new helper.
 //
 // S2.67
 func TestAKilledHelperIsReplaced(t *testing.T) {
@@ -393,8 +389,8 @@ func TestAKilledHelperIsReplaced(t *testing.T) {
 	require.NoError(t, drive.Close())
 }
 
-// TestFileCapabilitiesAreEnough: what nvme-cli gets of a helper that is not root is
-// the two capabilities, and nothing that the caller has put into the environment.
+// A helper that is not root gives nvme-cli the two capabilities, and nothing from the
+// caller's environment.
 //
 // S2.67
 func TestFileCapabilitiesAreEnough(t *testing.T) {
@@ -423,7 +419,7 @@ func TestFileCapabilitiesAreEnough(t *testing.T) {
 	require.NotContains(t, string(output), "LD_PRELOAD_OF_MINE")
 	require.NotContains(t, string(output), workerVariable)
 
-	// Its user is the caller's here: the rules must be root's all the same.
+	// The helper runs as the caller's user, but the rules must belong to root.
 	require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))
 	output, err = u.worker().CombinedOutput()
 	require.Error(t, err)

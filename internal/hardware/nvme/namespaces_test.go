@@ -9,9 +9,8 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestNamespaces: whatever a tenant has left, no byte of his survives, and the
-// drive is one whole again; without namespace management what cannot be reached is a
-// fault.
+// Whatever namespaces a tenant left, no byte of the tenant survives, and the drive has one full
+// namespace again. Without namespace management, unreachable bytes are a fault.
 //
 // F17
 func TestNamespaces(t *testing.T) {
@@ -50,8 +49,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestWithoutNamespaceManagement: every namespace is zeroed as it is; what does
-// not add up to what was enrolled is a fault and nothing is written.
+// Every namespace is zeroed as it is. If their sum is not the enrolled size, that is a fault,
+// and nothing is written.
 //
 // S2.57
 func TestWithoutNamespaceManagement(t *testing.T) {
@@ -94,8 +93,6 @@ func TestWithoutNamespaceManagement(t *testing.T) {
 	}
 }
 
-// TestADriveThatRefusesNamespaceManagement although it says that it can.
-//
 // F17
 func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 	for name, injection := range map[string]nvmesim.Injection{
@@ -116,7 +113,7 @@ func TestADriveThatRefusesNamespaceManagement(t *testing.T) {
 			step, err := r.all(t.Context(), r.plan(*found.Capabilities)...)
 			fault(t, device.CodeCommandRefused, err)
 			require.Equal(t, "consolidate_namespaces", step)
-			// The operator has mended the drive: the next clean begins where this stopped.
+			// The operator repaired the drive. The next clean continues.
 			b.site.Change(0, func(c *nvmesim.Controller) { c.Inject = nil })
 			r = b.clean(0, found, device.WriteZeroes)
 			_, err = r.all(t.Context(), r.plan(*found.Capabilities)...)

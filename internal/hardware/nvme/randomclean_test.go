@@ -11,7 +11,7 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// randomClean cleans one drive through random trouble and says whether it came to its end.
+// randomClean cleans one drive while random faults happen, and returns whether it finished.
 func randomClean(t *testing.T, seed uint64) bool {
 	random := rand.New(rand.NewPCG(seed, 4))
 	pick := func(n int) int { return random.IntN(n) }
@@ -77,14 +77,14 @@ func randomClean(t *testing.T, seed uint64) bool {
 			if last = err; !errors.Is(err, crash) {
 				break // an operator cleans again
 			}
-			// The host comes back: done steps stay done, the others go on.
+			// The host restarts: steps that are done stay done, the others continue.
 			for len(names) > 0 && r.done[names[0]].Method != "" {
 				names = names[1:]
 			}
 			attempts++
 		}
 	}
-	// Trouble is over: what is not done now never will be.
+	// No more faults follow, so a clean that fails now would always fail.
 	lies, failed := operation.Sanitizes() && leaves == "unchanged", operation.Overwrites() && b.site.State(0).Sanitize.Status == 3
 	require.True(t, lies || failed, "seed %d: %s does not come to its end: %v", seed, operation, last)
 	return false

@@ -17,8 +17,8 @@ import (
 
 const guestAddress = "0000:01:00.0"
 
-// guestFixture is a host whose one drive is on the guests' driver. The kernel that acts on
-// what is written to sysfs is played by taken.
+// guestFixture is a host whose one drive is on the guests' driver. The function taken plays
+// the kernel, which acts on what is written to sysfs.
 func guestFixture(t *testing.T, on string) (*Driver, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -56,8 +56,7 @@ func read(t *testing.T, parts ...string) string {
 	return string(text)
 }
 
-// TestADriveOnAnotherDriverIsWaitedFor: nothing is taken from a guest unless the
-// operator said so, and never what no guest had.
+// A drive is taken from the guests' driver only with rebind=yes, and never from another one.
 //
 // S2.60
 func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
@@ -81,10 +80,10 @@ func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAGuestThatHasItIsNotRobbed: the group cannot be opened while a guest has it.
+// The VFIO group cannot be opened while a guest has the drive.
 //
 // F21
-func TestAGuestThatHasItIsNotRobbed(t *testing.T) {
+func TestDriveOfAGuestIsNotTaken(t *testing.T) {
 	d, root := guestFixture(t, guestDriver)
 	asked := ""
 	d.local.OpenGroup = func(path string) (int, error) { asked = path; return -1, unix.EBUSY }
@@ -99,8 +98,7 @@ func TestAGuestThatHasItIsNotRobbed(t *testing.T) {
 	require.Empty(t, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
 }
 
-// TestRebindTakesItBack: unbound, offered to nvme alone, and the override is gone
-// afterwards.
+// The drive is unbound, offered to the driver nvme only, and the override is cleared.
 //
 // S2.60
 func TestRebindTakesItBack(t *testing.T) {
@@ -111,7 +109,7 @@ func TestRebindTakesItBack(t *testing.T) {
 	probed := make(chan struct{})
 	go func() {
 		defer close(probed)
-		// The kernel's part.
+		// What the kernel does.
 		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Second, time.Millisecond)
 		bound(t, root, hostDriver)
 	}()
@@ -123,8 +121,8 @@ func TestRebindTakesItBack(t *testing.T) {
 	require.Equal(t, "\n", read(t, root, "sys/bus/pci/devices", guestAddress, "driver_override"))
 }
 
-// TestRebindOnlyForASteps: a look changes nothing.
-func TestRebindOnlyForASteps(t *testing.T) {
+// Discovery changes nothing.
+func TestDiscoveryDoesNotRebind(t *testing.T) {
 	d, root := guestFixture(t, guestDriver)
 	d.local.OpenGroup = func(string) (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY, 0) }
 	_, err := d.Discover(t.Context(), hardware.Target{Address: guestAddress, Settings: map[string]string{"rebind": "yes"}}, device.Identity{})
@@ -134,7 +132,7 @@ func TestRebindOnlyForASteps(t *testing.T) {
 	require.Empty(t, read(t, root, "sys/bus/pci/drivers", guestDriver, "unbind"))
 }
 
-func TestSettingsAreKnownOrRefused(t *testing.T) {
+func TestUnknownSettingsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{"rebind=maybe": "rebind must be yes or no", "rebnd=yes": "no setting \"rebnd\"", "rebind=yes": "", "reset=no": ""} {
 		t.Run(text, func(t *testing.T) {
 			key, value, _ := cutSetting(text)

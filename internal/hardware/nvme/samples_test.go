@@ -10,12 +10,11 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestWhatTheHostDoesNotSeeIsSampledToo: a drive that erases nothing is found out
-// also where a tenant has left its bytes in no disk of the host's, and one that erases
-// comes back.
+// If a tenant hid its data from the host's disks, a drive that erases nothing is still
+// detected, and a drive that erases passes.
 //
 // F19
-func TestWhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
+func TestHiddenNamespacesAreSampled(t *testing.T) {
 	t.Parallel()
 	const blocks = 16 << 20 / 512
 	for name, change := range map[string]func(*nvmesim.Controller){
@@ -57,10 +56,10 @@ func TestWhatTheHostDoesNotSeeIsSampledToo(t *testing.T) {
 	}
 }
 
-// TestACrashBeforeTheSamples: the drive is made to show what it has once more.
+// After a crash the drive is made to show all its data again.
 //
 // F19
-func TestACrashBeforeTheSamples(t *testing.T) {
+func TestCrashBeforeTheSamples(t *testing.T) {
 	t.Parallel()
 	crash := errors.New("crash")
 	for at := range 3 {

@@ -9,8 +9,6 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// TestOneSanitizeIsStartedAndPolledToItsEnd, with its progress told.
-//
 // S2.55, S2.56
 func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	drive := nvmesim.Drive("S1")
@@ -43,11 +41,10 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	require.Zero(t, b.tenantBlocks(0))
 }
 
-// TestACommandThatEndsWellProvesNothing: nvme-cli ends with 0, and the drive has done
-// nothing.
+// nvme-cli exits with 0 although the drive did nothing.
 //
 // F22
-func TestACommandThatEndsWellProvesNothing(t *testing.T) {
+func TestExitCodeZeroProvesNothing(t *testing.T) {
 	for name, opcode := range map[string]uint8{"delete and create": nvmesim.ManageNamespace, "attach": nvmesim.AttachNamespace} {
 		t.Run(name, func(t *testing.T) {
 			b := newDriveFixture(t, nvmesim.Drive("S1"))

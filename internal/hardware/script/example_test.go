@@ -12,7 +12,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// cardtool plays the vendor's tool of the page's example, on a file that is the memory.
+// cardtool plays the vendor's tool in the page's example. A file plays the memory.
 const cardtool = `#!/bin/sh
 set -eu
 cd "$(dirname "$0")"
@@ -26,10 +26,10 @@ case "$3 ${4:-}" in
 esac
 `
 
-// The example of the page that operators read does what the page says.
+// The example in docs/script.md works as the page says.
 //
 // S0.31
-func TestTheExampleOfThePage(t *testing.T) {
+func TestExampleInDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/script.md")
 	require.NoError(t, err)
 	_, after, found := strings.Cut(string(page), "```sh\n")

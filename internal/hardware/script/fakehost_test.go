@@ -22,7 +22,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// TestMain is also what a worker's binary is when a driver starts it as a keeper.
+// TestMain is also the supervisor that a driver starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == Subcommand {
 		if err := RunSupervisor(); err != nil {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(runTests(m))
 }
 
-// supervisorBinary is the binary that the tests' drivers have as keepers.
+// supervisorBinary is the binary that the tests start as a supervisor.
 var supervisorBinary = "/proc/self/exe"
 
 func runTests(m *testing.M) (code int) {
@@ -60,7 +60,7 @@ func runTests(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// neverStop lets everything go on.
+// neverStop is a mayGoOn that always agrees.
 func neverStop() error { return nil }
 
 // identity is an answer to identify.
@@ -74,9 +74,8 @@ func identity(serial, model string, size int64, steps ...string) string {
 
 const address = "0000:81:00.0"
 
-// gpu is a program that works: it keeps a card's memory, and a list of its calls, in the
-// folder that stands for the card. What a test wants of a verb it writes into the file of
-// that name, which is run first.
+// gpu is a working program. In the directory that plays the device it keeps a memory and a
+// list of its calls. A test changes a verb by a file of the verb's name, which runs first.
 const gpu = `#!/bin/sh
 set -eu
 cd %q
@@ -90,7 +89,7 @@ verify) [ ! -s memory ] || { echo "the memory holds something" >&2; exit 1; }; e
 esac
 `
 
-// fakeHost is a host with one card, in the form of sysfs, and its program.
+// fakeHost is a host with one device in sysfs and its program.
 type fakeHost struct {
 	driver *Driver
 	sys    string
@@ -131,7 +130,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 
 func (r *fakeHost) deviceDir() string { return filepath.Join(r.sys, "bus/pci/devices", address) }
 
-// setAttribute writes one of the card's in sysfs.
+// setAttribute writes one sysfs attribute of the device.
 func (r *fakeHost) setAttribute(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(r.deviceDir(), name)
@@ -139,13 +138,13 @@ func (r *fakeHost) setAttribute(t *testing.T, name, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// write puts a file where the program works.
+// write writes a file in the program's directory.
 func (r *fakeHost) write(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644))
 }
 
-// setProgram makes text the card's program, as the rules have it.
+// setProgram makes text the device's program, with matching rules.
 func (r *fakeHost) setProgram(t *testing.T, text string) {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(r.dir), "gpu")
@@ -177,7 +176,7 @@ func (r *fakeHost) discover(t *testing.T) hardware.Discovery {
 	return found
 }
 
-// open opens the card as it was enrolled.
+// open opens the device as it was enrolled.
 func (r *fakeHost) open(t *testing.T, writable bool) hardware.Handle {
 	t.Helper()
 	h, err := r.driver.Open(t.Context(), r.target, r.discover(t).Identity, writable)
@@ -186,13 +185,13 @@ func (r *fakeHost) open(t *testing.T, writable bool) hardware.Handle {
 	return h
 }
 
-// runStep has the card's program do a step.
+// runStep runs a step by the device's program.
 func (r *fakeHost) runStep(t *testing.T, step string) (string, error) {
 	t.Helper()
 	return r.open(t, true).(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
 }
 
-// requireFault wants the fault with this code of what follows.
+// requireFault requires a fault with this code and message.
 func requireFault(t *testing.T, err error, code device.Code, says string) {
 	t.Helper()
 	f := hardwaretest.RequireFault(t, err, code)

@@ -22,10 +22,10 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-// F22: an exit status alone is no success, and no answer hides a failure.
+// Exit status 0 alone is not success, and no answer hides a failure.
 //
 // F22
-func TestOnlyWhatSaysThatItIsDoneIsDone(t *testing.T) {
+func TestOnlyDoneTrueIsSuccess(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body, says string
 		code       device.Code
@@ -81,10 +81,10 @@ func TestAnswersToIdentify(t *testing.T) {
 	}
 }
 
-// A use that ends is waited for; one that does not needs an operator.
+// A use that ends is waited for. Any other needs an operator.
 //
 // F12
-func TestAUseIsWaitedFor(t *testing.T) {
+func TestBusyDeviceIsRetried(t *testing.T) {
 	r := newFakeHost(t)
 	r.driver.busyTimeout = time.Minute
 	r.write(t, "erase_device", "echo . >>asked; [ $(wc -l <asked) -ge 3 ] || exit 75")
@@ -99,8 +99,8 @@ func TestAUseIsWaitedFor(t *testing.T) {
 	require.Greater(t, len(r.calls(t)), 4, "it was asked more than once")
 }
 
-// A cancel ends the program, also one that does not listen, and whatever it started. What
-// writes firmware ends by itself.
+// Cancel ends the program and its children, even if it ignores the signal. A verb that writes
+// firmware is not interrupted.
 //
 // F9
 func TestACancelEndsTheProgram(t *testing.T) {
@@ -145,8 +145,7 @@ func TestACancelEndsTheProgram(t *testing.T) {
 	}
 }
 
-// alive lists what of a process group still runs: a killed child that nobody asked for
-// yet is none of them.
+// alive lists the running processes of a process group. Zombies do not count.
 func alive(t *testing.T, group int) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -165,10 +164,10 @@ func alive(t *testing.T, group int) (pids []string) {
 	return pids
 }
 
-// F13: only the program that host.yaml describes runs, whoever writes to its file.
+// Only the program that host.yaml describes runs, even if its file changes.
 //
 // F13
-func TestOnlyTheProgramThatTheHostDescribes(t *testing.T) {
+func TestOnlyTheProgramInHostYAML(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *fakeHost, path string)
 		says   string
@@ -225,8 +224,7 @@ func appendTo(t *testing.T, path, text string) {
 	require.NoError(t, errors.Join(err, file.Close()))
 }
 
-// A shell reads a script as it goes: what is written to the file after the check must not
-// be run.
+// A shell reads a script while it runs. Changes to the file after the check must not run.
 //
 // F13
 func TestWhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
@@ -244,7 +242,7 @@ func TestWhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
 }
 
 // F13
-func TestAProgramGetsNothingOfTheWorkers(t *testing.T) {
+func TestProgramInheritsNothingFromTheWorker(t *testing.T) {
 	t.Setenv("BURNISH_AMQP_URL", "amqp://user:secret@broker")
 	r := newFakeHost(t)
 	r.write(t, "erase_device", "env >env; ls /proc/$$/fd >fds; pwd >cwd; id -u >uid; readlink /proc/$$/fd/0 >stdin")
@@ -287,11 +285,11 @@ func TestAProgramRunsAsItsUser(t *testing.T) {
 	}
 }
 
-// detached starts what closes every descriptor and leaves the program's group, as Python's
-// subprocess and sudo do, and as a daemon does; it tells its number in the file left.
+// detached starts a process that closes every descriptor and leaves the program's group, like
+// Python's subprocess, sudo or a daemon. It writes its number to the file left.
 const detached = `python3 -c 'import subprocess; p = subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); open("left.new", "w").write(str(p.pid))'; mv left.new left`
 
-// leftovers is the number of what a test's program started.
+// leftovers is the number of the process that a test's program started.
 func (r *fakeHost) leftovers(t *testing.T) (pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -310,7 +308,7 @@ func (r *fakeHost) leftovers(t *testing.T) (pid int) {
 	return pid
 }
 
-// withFence gives the rig a fence that is locked, and a way to see whether it is.
+// withFence gives the host a locked fence, and a function that checks the lock.
 func (r *fakeHost) withFence(t *testing.T) (fence *os.File, locked func() bool) {
 	t.Helper()
 	path := filepath.Join(r.dir, "fence")
@@ -340,8 +338,8 @@ func holders(t *testing.T, path string) (pids []string) {
 	return pids
 }
 
-// F1: while a verb runs, its device and the fence are held by more than the worker,
-// also where the program closes what it was given.
+// While a verb runs, not only the worker holds the device and the fence, even if the program
+// closes its descriptors.
 //
 // F1
 func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
@@ -364,10 +362,10 @@ func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 	require.Empty(t, holders(t, config))
 }
 
-// F1: when a verb has ended nothing that it started runs any more.
+// When a verb has ended, nothing that it started is running.
 //
 // F1
-func TestNothingOutlivesItsVerb(t *testing.T) {
+func TestNoChildOutlivesItsVerb(t *testing.T) {
 	for name, start := range map[string]string{
 		"detached":     detached,
 		"in its group": "sleep 600 >/dev/null 2>&1 & echo -n $! >left.new; mv left.new left",
@@ -383,8 +381,8 @@ func TestNothingOutlivesItsVerb(t *testing.T) {
 	}
 }
 
-// F1: the worker is killed. What its program started is ended, and until then the
-// fence and the device are held; a firmware is written to its end.
+// After the worker is killed, its program and all children are ended, and until then the fence
+// and the device are held. Firmware is still written to its end.
 //
 // F1
 func TestWhenTheWorkerDies(t *testing.T) {
@@ -401,7 +399,7 @@ func TestWhenTheWorkerDies(t *testing.T) {
 			r.driver.grace = time.Second
 			fence, locked := r.withFence(t)
 			r.write(t, tt.verb, tt.body)
-			// The worker's end is the end of its keeper's standard input.
+			// The worker's end closes the supervisor's standard input.
 			c, err := r.driver.openDevice(r.target, device.Identity{})
 			require.NoError(t, err)
 			require.NoError(t, c.lock(t.Context()))
@@ -439,10 +437,10 @@ func TestWhenTheWorkerDies(t *testing.T) {
 	}
 }
 
-// Whoever may not go on stops what runs, and starts nothing.
+// An error of mayGoOn stops what runs, and nothing more is started.
 //
 // F1
-func TestOnlyWhoMayGoOn(t *testing.T) {
+func TestProgramStopsWhenMayGoOnFails(t *testing.T) {
 	over := errors.New("another attempt has it")
 	r := newFakeHost(t)
 	h := r.open(t, true)
@@ -459,7 +457,7 @@ func TestOnlyWhoMayGoOn(t *testing.T) {
 	require.ErrorIs(t, err, over)
 }
 
-// F9: after an abort nothing is started, whatever was waited for.
+// After an abort nothing is started, whatever was waited for.
 //
 // F9
 func TestNothingIsStartedAfterAnAbort(t *testing.T) {
@@ -483,7 +481,7 @@ func TestNothingIsStartedAfterAnAbort(t *testing.T) {
 	require.Len(t, r.calls(t), before)
 }
 
-// A look that hangs is told of, in less time than anybody waits for one.
+// An identify that hangs is reported before its callers give up.
 func TestAnIdentifyThatHangsIsAFault(t *testing.T) {
 	require.Less(t, identifyTimeout+grace, time.Minute, "what a look may take")
 	r := newFakeHost(t)

@@ -58,8 +58,7 @@ func TestVerbsAreSteps(t *testing.T) {
 	}
 }
 
-// What a program does not offer any more is not called, whatever it offered when the plan
-// was made.
+// A step that the program no longer supports is not called, even if it is in the plan.
 //
 // F22
 func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
@@ -76,7 +75,7 @@ func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
 }
 
 // S2.7
-func TestWhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
+func TestUnsupportedDevicesAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *fakeHost)
 		code   device.Code
@@ -141,7 +140,7 @@ func TestWhatIsNoCardOfThisDriverIsRefused(t *testing.T) {
 }
 
 // F21
-func TestOnlyItsOwnGroupIsAskedFor(t *testing.T) {
+func TestOnlyItsOwnVFIOGroupIsOpened(t *testing.T) {
 	r := newFakeHost(t)
 	require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 	r.setAttribute(t, "net/eth0/address", "\n") // gone from class/net meanwhile
@@ -149,10 +148,10 @@ func TestOnlyItsOwnGroupIsAskedFor(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(r.dev, "vfio/7")}, r.opened)
 }
 
-// F11: another card, or the same elsewhere, gets no verb that changes anything.
+// Another device, or the same at another address, gets no verb that changes anything.
 //
 // F11
-func TestOnlyTheEnrolledCard(t *testing.T) {
+func TestOnlyTheEnrolledDevice(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *fakeHost)
 		code   device.Code
@@ -205,11 +204,10 @@ func TestOnlyTheEnrolledCard(t *testing.T) {
 	})
 }
 
-// A reset may take the card off its bus and bring it back; what comes back must be the
-// enrolled one.
+// A reset may take the device off its bus. What returns must be the enrolled device.
 //
 // F11
-func TestACardThatWentAndCameBackIsHeldAgain(t *testing.T) {
+func TestDeviceThatReturnsIsOpenedAgain(t *testing.T) {
 	r := newFakeHost(t)
 	h := r.open(t, true)
 	card := r.deviceDir()
@@ -264,10 +262,10 @@ func TestAnEndedContextCallsNothing(t *testing.T) {
 	require.Len(t, r.calls(t), before)
 }
 
-// Who may not go on is heard also where the context has no end, and once.
+// mayGoOn stops the program also if the context never ends, and only once.
 //
 // F1
-func TestWhoMayNotGoOnStopsOnce(t *testing.T) {
+func TestProgramIsStoppedOnce(t *testing.T) {
 	over, ended, stops := errors.New("another attempt has it"), make(chan error, 1), 0
 	o := waitSupervisor(context.Background(), ended, func() error { return over }, func() { stops++; ended <- nil })
 	require.Equal(t, outcome{stopped: over}, o)

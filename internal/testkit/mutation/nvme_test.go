@@ -103,14 +103,14 @@ var nvmeMutations = []mutation{
 		file: "internal/hardware/nvme/secure.go",
 		old:  `if _, also := h.unprotect(ctx, mayGoOn); also != nil {`,
 		new:  `if also := error(nil); also != nil {`,
-		pkg:  "./internal/hardware/nvme", run: "TestNothingATenantLeavesKeepsACleanOff",
+		pkg:  "./internal/hardware/nvme", run: "TestNothingATenantLeavesBlocksAClean",
 	},
 	{
 		rule: "F20", name: "write protection of a detached namespace ends",
 		file: "internal/hardware/nvme/secure.go",
 		old:  `if !slices.Contains(now.active, nsid) { // features`,
 		new:  `if false { // features`,
-		pkg:  "./internal/hardware/nvme", run: "TestNothingATenantLeavesKeepsACleanOff",
+		pkg:  "./internal/hardware/nvme", run: "TestNothingATenantLeavesBlocksAClean",
 	},
 	{
 		rule: "F20", name: "a drive with Opal ownership needs the operator",
@@ -150,7 +150,7 @@ var nvmeMutations = []mutation{
 		file: "internal/hardware/nvme/secure.go",
 		old:  `ended, err := h.unprotect(ctx, mayGoOn)`,
 		new:  `ended, err := 0, error(nil)`,
-		pkg:  "./internal/hardware/nvme", run: "TestWriteProtectionIsEnded TestWriteProtectionThatStays",
+		pkg:  "./internal/hardware/nvme", run: "TestWriteProtectionIsEnded TestWriteProtectionThatCannotBeEnded",
 	},
 	{
 		rule: "F21", name: "a drive is not taken from a running guest",

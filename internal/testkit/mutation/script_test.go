@@ -7,14 +7,14 @@ var scriptMutations = []mutation{
 		file: "internal/hardware/script/program.go",
 		old:  `have != rule.SHA256`,
 		new:  `have == ""`,
-		pkg:  "./internal/hardware/script", run: "TestOnlyTheProgramThatTheHostDescribes",
+		pkg:  "./internal/hardware/script", run: "TestOnlyTheProgramInHostYAML",
 	},
 	{
 		rule: "F11", name: "a program works on the enrolled device only",
 		file: "internal/hardware/script/handle.go",
 		old:  `field := h.enrolled.Differs(who); field != ""`,
 		new:  `field := h.enrolled.Differs(who); field == "-"`,
-		pkg:  "./internal/hardware/script", run: "TestOnlyTheEnrolledCard",
+		pkg:  "./internal/hardware/script", run: "TestOnlyTheEnrolledDevice",
 	},
 	{
 		rule: "F12", name: "no program runs while the host uses the device",
@@ -35,7 +35,7 @@ var scriptMutations = []mutation{
 		file: "internal/hardware/script/supervisor.go",
 		old:  `return stopped, killChildren(pid)`,
 		new:  `return stopped, nil`,
-		pkg:  "./internal/hardware/script", run: "TestNothingOutlivesItsVerb/detached",
+		pkg:  "./internal/hardware/script", run: "TestNoChildOutlivesItsVerb/detached",
 	},
 	{
 		rule: "F22", name: "a program has succeeded only if it reports so",

@@ -96,11 +96,11 @@ func TestStatusInEveryForm(t *testing.T) {
 	require.Equal(t, uint16(1), got.Progress)
 }
 
-// TestNothingIsSuccessByDefault: whatever is missing, the log is not one of
+// TestSanitizeStatusIsNeverGuessed: whatever is missing, the log is not one of
 // a sanitize that was done.
 //
 // F18
-func TestNothingIsSuccessByDefault(t *testing.T) {
+func TestSanitizeStatusIsNeverGuessed(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                   "no output",
 		`{}`:                                 "sstat is missing",

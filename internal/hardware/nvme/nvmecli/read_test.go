@@ -102,9 +102,9 @@ func TestCapacityInEveryForm(t *testing.T) {
 	}
 }
 
-// TestWhatStandsAroundTheJSON does not matter, and what stands in it is not taken for
+// TestTextAroundTheJSON does not matter, and what stands in it is not taken for
 // the whole.
-func TestWhatStandsAroundTheJSON(t *testing.T) {
+func TestTextAroundTheJSON(t *testing.T) {
 	whole := string(sample(t, "id-ctrl-qemu-2.3.json"))
 	want, err := nvmecli.ParseController([]byte(whole))
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestWhatStandsAroundTheJSON(t *testing.T) {
 	}
 }
 
-func TestAControllerThatCannotBeRead(t *testing.T) {
+func TestInvalidControllerOutput(t *testing.T) {
 	whole := string(sample(t, "id-ctrl-qemu-2.3.json"))
 	good := `"sanicap":3,"oncs":8,"oacs":8`
 	for name, tt := range map[string]struct{ text, want string }{

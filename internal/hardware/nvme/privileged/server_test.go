@@ -30,12 +30,12 @@ type helperFixture struct {
 	server *Server
 	fence  *os.File
 	served chan error
-	// proc leads to the tables that the server sees; forbid is its rules' answer.
+	// proc is a link to the procfs that the server uses; refusal is the answer of its rules.
 	proc    string
 	refusal atomic.Pointer[device.Fault]
 }
 
-// newHelperFixture is a caller of a server; its drive is open and its node locked.
+// newHelperFixture starts a server with a caller that holds the fence.
 func newHelperFixture(t *testing.T) *helperFixture {
 	b := &helperFixture{t: t, site: nvmesim.New(t, nvmesim.Drive("S1"), nvmesim.Drive("S2")), served: make(chan error, 1)}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -79,7 +79,7 @@ func (b *helperFixture) open() *helperFixture {
 
 func (b *helperFixture) address() string { return b.site.State(0).Address }
 
-// send sends this text and gives the answer.
+// send sends this text and returns the answer.
 func (b *helperFixture) send(text string, fds ...int) answer {
 	b.t.Helper()
 	var oob []byte
@@ -116,7 +116,7 @@ func (b *helperFixture) disk(name string, flags int) int {
 	return fd
 }
 
-// requireUnchanged insists that no command that changes something was sent.
+// requireUnchanged requires that no command that changes something was sent.
 func (b *helperFixture) requireUnchanged() {
 	b.t.Helper()
 	for _, c := range b.site.Log() {
@@ -124,10 +124,10 @@ func (b *helperFixture) requireUnchanged() {
 	}
 }
 
-// TestTheHelperTakesVerbs and nothing else: no text reaches nvme-cli.
+// No text of a caller reaches nvme-cli.
 //
 // S2.67
-func TestTheHelperTakesVerbs(t *testing.T) {
+func TestHelperAcceptsOnlyVerbs(t *testing.T) {
 	b := newHelperFixture(t).open()
 	at := fmt.Sprintf(`"address": %q`, b.address())
 	for name, tt := range map[string]struct{ text, says string }{
@@ -160,7 +160,7 @@ func TestTheHelperTakesVerbs(t *testing.T) {
 	require.NoError(t, b.call(call{Do: doRead, Address: b.address(), Request: &Request{Verb: Health}}).err(), "and it serves on")
 }
 
-// TestTheHelperAsksTheHostItself, each time.
+// The host's rules are applied before each call.
 //
 // F13
 func TestTheHelperAsksTheHostItself(t *testing.T) {
@@ -173,8 +173,7 @@ func TestTheHelperAsksTheHostItself(t *testing.T) {
 	require.ErrorContains(t, b.call(read).err(), "taken out")
 }
 
-// TestTheHelperChangesNothingUnguarded: not without the fence, another drive's
-// serial, or a disk that the caller does not hold.
+// Nothing is changed without the fence, by another drive's serial, or without a disk.
 //
 // F12, F1
 func TestTheHelperChangesNothingUnguarded(t *testing.T) {
@@ -225,18 +224,17 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 	require.Error(t, b.call(erase, fence, notLocked).err(), "F11: what was swapped is another")
 }
 
-// TestADiskThatIsOpenIsNotHeld: everybody could mount it.
+// Without an exclusive claim, anyone could mount the disk.
 //
 // F12
-func TestADiskThatIsOpenIsNotHeld(t *testing.T) {
+func TestDiskMustBeOpenedExclusively(t *testing.T) {
 	b := newHelperFixture(t).open()
 	erase := call{Do: doChange, Address: b.address(), Serial: "S1", Fence: true, Request: &Request{Verb: Sanitize, Action: CryptoErase}}
 	require.ErrorContains(t, b.call(erase, int(b.fence.Fd()), b.disk("nvme0n1", 0)).err(), "has not opened")
 	b.requireUnchanged()
 }
 
-// TestACommandOutlivesItsCaller: the helper waits for it, and its fence and disks are
-// held until then.
+// The helper waits for a running command, and holds fence and disks until it ends.
 //
 // F1
 func TestACommandOutlivesItsCaller(t *testing.T) {
@@ -252,7 +250,7 @@ func TestACommandOutlivesItsCaller(t *testing.T) {
 	_, _, err = b.conn.WriteMsgUnix(text, unix.UnixRights(int(b.fence.Fd()), fd), nil)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(b.site.Log()) > 0 }, 10*time.Second, 5*time.Millisecond)
-	// The caller is gone, and with it its descriptors.
+	// The caller and its descriptors are gone.
 	require.NoError(t, unix.Close(fd))
 	require.NoError(t, b.conn.Close())
 	again, err := os.Open(b.fence.Name())
@@ -283,7 +281,7 @@ func TestACommandOutlivesItsCaller(t *testing.T) {
 	require.Eventually(t, func() bool { return !held() }, 10*time.Second, 20*time.Millisecond)
 }
 
-// holders are the processes that have a file open.
+// holders lists the processes that have a file open.
 func holders(t *testing.T, file *os.File) (pids []int) {
 	t.Helper()
 	want, err := file.Stat()
@@ -305,7 +303,7 @@ func holders(t *testing.T, file *os.File) (pids []int) {
 	return pids
 }
 
-// TestTheHelperRebindsUnderTheFenceAlone, and takes nothing from another driver.
+// A rebind needs the fence, and takes a drive only from the guests' driver.
 //
 // F21
 func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
@@ -321,8 +319,7 @@ func TestTheHelperRebindsUnderTheFenceAlone(t *testing.T) {
 	require.ErrorContains(t, b.call(rebind, fence).err(), "no")
 }
 
-// TestEveryVerbIsOneCommandLine of numbers and fixed words, and each is for one way of
-// asking alone.
+// Every verb is one command line of numbers and fixed words, for either Read or Change.
 func TestEveryVerbIsOneCommandLine(t *testing.T) {
 	r := Request{NSID: 1, Detached: true, Feature: 6, Value: 1, Action: CryptoErase, Blocks: 8, Format: 1, Controller: 2}
 	for verb, k := range verbSpecs {
@@ -348,8 +345,8 @@ func TestEveryVerbIsOneCommandLine(t *testing.T) {
 	}
 }
 
-// TestMetadataIsOfOnePlace: a controller's has no namespace, and a namespace's has one.
-func TestMetadataIsOfOnePlace(t *testing.T) {
+// A controller's metadata takes no namespace, and a namespace's takes one.
+func TestMetadataRequestsAreValidated(t *testing.T) {
 	for says, r := range map[string]Request{
 		"has no namespace":           {Feature: ControllerMetadata, NSID: 1},
 		"0 is not a namespace":       {Feature: NamespaceMetadata},
@@ -366,14 +363,14 @@ func TestMetadataIsOfOnePlace(t *testing.T) {
 	require.Len(t, k.stdin(Request{Element: 63}), MetadataSize)
 }
 
-// showProc has the server see these tables of the kernel from now on.
+// showProc makes the server read this procfs from now on.
 func (b *helperFixture) showProc(proc string) {
 	b.t.Helper()
 	require.NoError(b.t, os.Remove(b.proc))
 	require.NoError(b.t, os.Symlink(proc, b.proc))
 }
 
-// TestWhatIsInUseIsNotErased, though the caller has an exclusive claim to show.
+// The caller has an exclusive claim, but the kernel's tables show a use.
 //
 // F12
 func TestWhatIsInUseIsNotErased(t *testing.T) {
