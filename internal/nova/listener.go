@@ -1,6 +1,6 @@
-// Package nova listens to Nova's versioned notifications, to learn early that a device
-// may await cleaning. What it tells is a hint: it may come late, twice or never, and
-// decides nothing (F6); the sweep is the net below it (S0.30).
+// Package nova listens to Nova's versioned notifications, to find out early that a device
+// may need cleaning. An event is a hint: it may be late, duplicate or lost, and decides
+// nothing (F6); the periodic reconciliation finds what was lost (S0.30).
 package nova
 
 import (
@@ -19,27 +19,27 @@ import (
 	"burnish/internal/nova/brokers"
 )
 
-// Event is what one notification says that concerns devices.
+// Event is what one notification says about devices.
 type Event struct {
 	// Type is Nova's event type, such as "instance.delete.end".
 	Type string
 	// Instance is the server's UUID.
 	Instance string
-	// Hosts are the compute hosts that it names, as Nova names them, in lower case, each
-	// once: the instance's host and node, and the compute service that published it.
+	// Hosts are the compute hosts in the notification, with Nova's names in lower case:
+	// the instance's host and node, and the host of the compute service that published it.
 	Hosts []string
-	// AllHosts says that it also concerns a host that it does not name: the other side
-	// of a move, or all that is known where no host is named.
+	// AllHosts says that any host may be concerned: the notification does not name the
+	// other host of a move, or names none.
 	AllHosts bool
-	// At is Nova's time stamp in UTC; zero where it cannot be read.
+	// At is Nova's time stamp in UTC; zero if it is invalid.
 	At time.Time
 	// ID is the notification's message_id.
 	ID string
 }
 
-// Listener reads Nova's notifications from a queue of its own. Several may share one
-// queue: each message goes to one of them. Nothing that Nova or another consumer
-// declared is changed, and no message is taken away from another's queue.
+// Listener reads Nova's notifications from its own queue. Several may share one queue:
+// each message goes to one of them. It changes nothing that Nova or another consumer
+// declared, and takes no message from another's queue.
 type Listener struct {
 	// URL names the brokers, in the forms of brokers.Parse.
 	URL string
@@ -47,56 +47,57 @@ type Listener struct {
 	Exchange string
 	// Topics are routing keys; default versioned_notifications.info and .error.
 	Topics []string
-	// Queue is our own queue's name; default "burnish". Two installations on one broker
+	// Queue is the name of our queue; default "burnish". Two installations on one broker
 	// need two names.
 	Queue string
-	// Handle makes events durable. A message is acknowledged only after it returned nil;
-	// after an error its messages come again, later. It may get an event twice.
+	// Handle makes events durable. Messages are acknowledged only after it returns nil;
+	// after an error they are delivered again later. It may get an event twice.
 	Handle func(context.Context, []Event) error
-	// OnConnected, where it is set, is called each time that listening begins: what was told while
-	// nobody listened is lost where the broker had forgotten our binding, or had no exchange
-	// yet. After an error it begins anew.
+	// OnConnected, if it is set, is called after each connection: earlier notifications are
+	// lost if the broker had no exchange or had lost our binding. After an error the
+	// Listener connects again.
 	OnConnected func(context.Context) error
-	// Log is where it tells what happens; default slog's.
+	// Log defaults to slog's default.
 	Log *slog.Logger
 
-	// Prefetch is how many messages at most are in hand at once; default 64.
+	// Prefetch is the limit of unacknowledged messages; default 64.
 	Prefetch int
-	// Expires is when the broker deletes the queue that nobody consumes; default 1 h.
+	// Expires is after how long without a consumer the broker deletes the queue; default
+	// 1 h.
 	Expires time.Duration
 	// MaxLength is how many messages the queue holds before it drops the oldest; default
 	// 100,000.
 	MaxLength int
-	// Pause is waited after a failure, and doubles with each further one up to 30 times
-	// as much; default 1 s.
+	// Pause is the wait after a failure; it doubles with each further failure, up to 30
+	// times; default 1 s.
 	Pause time.Duration
 	// HandleTimeout bounds one call of Handle; default 1 min.
 	HandleTimeout time.Duration
-	// Rebind is how often the bindings are renewed, for a broker that lost them without
-	// losing the connection; default 1 min.
+	// Rebind is how often the bindings are declared again, for a broker that lost them
+	// but not the connection; default 1 min.
 	Rebind time.Duration
 
 	received, handled, ignored, poisoned, failed, reconnects atomic.Uint64
 	connected                                                atomic.Bool
-	// loggedKinds holds the kinds of poison that were logged.
+	// loggedKinds are the kinds of poison messages that were logged.
 	loggedKinds sync.Map
 }
 
-// Counts is what a Listener did since it was made.
+// Counts is what a Listener did since its start.
 type Counts struct {
-	// Received counts messages delivered, each time that they are.
+	// Received counts deliveries, also repeated ones.
 	Received uint64
-	// Handled counts messages that Handle took.
+	// Handled counts messages that Handle accepted.
 	Handled uint64
 	// Ignored counts notifications that say nothing about devices.
 	Ignored uint64
-	// Poison counts messages that nobody can read; they are dropped.
+	// Poison counts unreadable messages, which are dropped.
 	Poison uint64
-	// Failed counts calls of Handle that gave an error.
+	// Failed counts calls of Handle that returned an error.
 	Failed uint64
 	// Reconnects counts connections after the first.
 	Reconnects uint64
-	// Connected says that messages are being consumed now.
+	// Connected says that messages are being consumed.
 	Connected bool
 }
 
@@ -122,21 +123,21 @@ func (l *Listener) log() *slog.Logger { return cmp.Or(l.Log, slog.Default()) }
 
 func (l *Listener) topics() []string {
 	if len(l.Topics) == 0 {
-		// Nova publishes failures (instance.create.error) under the second.
+		// Nova publishes failures (instance.create.error) with the second.
 		return []string{"versioned_notifications.info", "versioned_notifications.error"}
 	}
 	return l.Topics
 }
 
-// Run listens until ctx ends, and returns its error. It connects again by itself, for as
-// long as it takes; it gives up only on settings that can never work.
+// Run listens until ctx ends, and returns its error. It reconnects without limit; it
+// gives up only on invalid settings.
 func (l *Listener) Run(ctx context.Context) error {
 	all, err := brokers.Parse(l.URL)
 	if err != nil {
-		return fmt.Errorf("the URL of Nova's broker: %w", err)
+		return fmt.Errorf("URL of Nova's broker: %w", err)
 	}
 	if l.Handle == nil {
-		return errors.New("nobody handles Nova's notifications")
+		return errors.New("no handler for Nova's notifications")
 	}
 	wait := backoff{first: l.firstPause()}
 	sessions := uint64(0)
@@ -155,8 +156,8 @@ func (l *Listener) Run(ctx context.Context) error {
 				since := time.Now()
 				err = l.work(ctx, s)
 				l.connected.Store(false)
-				// Each beginning has all looked at: a broker that comes and goes must not have
-				// that done all the time.
+				// Each connection reconciles all devices: a broker that disconnects often must
+				// not cause that all the time.
 				if time.Since(since) > maxPauseFactor*l.firstPause() {
 					wait.reset()
 				}
@@ -168,9 +169,9 @@ func (l *Listener) Run(ctx context.Context) error {
 		}
 		if text := err.Error(); text != last {
 			last = text
-			l.log().Warn("Nova's notifications are not heard; the sweep goes on; trying again", "broker", b.String(), "error", err)
+			l.log().Warn("no connection to Nova's notifications; the periodic reconciliation continues; trying again", "broker", b.String(), "error", err)
 		}
-		// All of a cluster's nodes are tried before it is given time.
+		// All nodes of a cluster are tried before a pause.
 		if i%len(all) == len(all)-1 {
 			if err := wait.sleep(ctx, nil); err != nil {
 				return err
@@ -179,7 +180,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 }
 
-// onConnected tells that listening begins.
+// onConnected calls OnConnected.
 func (l *Listener) onConnected(ctx context.Context) error {
 	if l.OnConnected == nil {
 		return nil
@@ -189,10 +190,10 @@ func (l *Listener) onConnected(ctx context.Context) error {
 	return l.OnConnected(bounded)
 }
 
-// work takes what is delivered until the session or ctx ends.
+// work handles deliveries until the session or ctx ends.
 func (l *Listener) work(ctx context.Context, s *session) error {
-	// What waits already is one batch, and the library hands out one at a time: it waits
-	// here. There is room for all that the broker sends before it sees an ack.
+	// The library delivers one message at a time, and all that wait make one batch: they
+	// are collected here. The channel has room for all unacknowledged messages.
 	waiting := make(chan amqp.Delivery, l.prefetch())
 	done := make(chan struct{})
 	defer close(done)
@@ -201,7 +202,7 @@ func (l *Listener) work(ctx context.Context, s *session) error {
 		for d := range s.deliveries {
 			select {
 			case waiting <- d:
-			case <-done: // the library's goroutine must not wait for us
+			case <-done: // the library's goroutine must not block
 			}
 		}
 	}()
@@ -232,7 +233,7 @@ func (l *Listener) work(ctx context.Context, s *session) error {
 	}
 }
 
-// collect adds what waits already to the first message.
+// collect adds the waiting messages to the first one.
 func collect(first amqp.Delivery, waiting <-chan amqp.Delivery) []amqp.Delivery {
 	batch := []amqp.Delivery{first}
 	for len(batch) < cap(waiting) {
@@ -249,9 +250,9 @@ func collect(first amqp.Delivery, waiting <-chan amqp.Delivery) []amqp.Delivery 
 	return batch
 }
 
-// batch hands over what these messages say, and acknowledges them. Messages that Handle
-// did not take go back to the queue after a pause. Nothing else is handled meanwhile:
-// it would fail as well.
+// batch handles the events of these messages and acknowledges them. If Handle fails, its
+// messages go back to the queue after a pause. Nothing else is handled meanwhile: it
+// would fail as well.
 func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, wait *backoff) error {
 	var events []Event
 	var carriers, empty []amqp.Delivery
@@ -287,13 +288,13 @@ func (l *Listener) batch(ctx context.Context, s *session, all []amqp.Delivery, w
 	return nil
 }
 
-// requeue acknowledges the empty ones, and the carriers go back to the queue.
+// requeue acknowledges the messages without events, and returns the others to the queue.
 func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []amqp.Delivery, why error, wait *backoff) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // the broker gives them to another when we are gone
+		return ctx.Err() // the broker delivers them to another consumer
 	}
 	l.failed.Add(1)
-	l.log().Warn("what Nova told could not be handed on; it comes again", "error", why)
+	l.log().Warn("Nova's notifications could not be handled; they will be delivered again", "error", why)
 	for _, d := range empty {
 		if err := d.Ack(false); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
@@ -302,38 +303,38 @@ func (l *Listener) requeue(ctx context.Context, s *session, carriers, empty []am
 	if err := wait.sleep(ctx, s.closed); err != nil {
 		return err
 	}
-	// One by one: "multiple" with a tag that is settled already closes the channel.
+	// One by one: "multiple" with a tag that is already acknowledged closes the channel.
 	for _, d := range carriers {
 		if err := d.Nack(false, true); err != nil {
-			return fmt.Errorf("give back: %w", err)
+			return fmt.Errorf("requeue: %w", err)
 		}
 	}
 	return nil
 }
 
-// logPoison logs a kind of poison once: whoever sends one sends many. What was in it stays
-// unsaid, it may be a tenant's.
+// logPoison logs each kind of poison message once, without its content, which may be a
+// tenant's.
 func (l *Listener) logPoison(err error, d amqp.Delivery) {
 	if _, before := l.loggedKinds.LoadOrStore(err, true); !before {
-		l.log().Warn("a message on Nova's exchange is dropped, and further ones of its kind are only counted",
+		l.log().Warn("an unreadable message on Nova's exchange is dropped; further ones of this kind are only counted",
 			"reason", err, "routing_key", d.RoutingKey, "bytes", len(d.Body))
 	}
 }
 
-// maxPauseFactor is how many times the first pause the longest is.
+// maxPauseFactor is the ratio of the longest pause to the first.
 const maxPauseFactor = 30
 
-// backoff are waited after failures, each twice as long as the one before.
+// backoff is the pause after failures; each is twice as long as the one before.
 type backoff struct {
 	first, next time.Duration
 }
 
 func (p *backoff) reset() { p.next = 0 }
 
-// sleep waits, or returns early with the reason: ctx's end, or that of a connection.
+// sleep waits, or returns the error of ctx or of a closed connection.
 func (p *backoff) sleep(ctx context.Context, closed <-chan *amqp.Error) error {
 	p.next = min(max(2*p.next, p.first), maxPauseFactor*p.first)
-	// Workers that lost one broker do not come back to it all at once.
+	// Random, so that workers do not all reconnect to a broker at once.
 	timer := time.NewTimer(p.next/2 + rand.N(p.next/2+1))
 	defer timer.Stop()
 	select {

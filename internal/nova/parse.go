@@ -10,21 +10,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// poison is a kind of message that no later attempt can read.
+// poison is why a message can never be read.
 type poison string
 
 // Error is the kind in words.
 func (p poison) Error() string { return string(p) }
 
 const (
-	tooLarge      poison = "the message is larger than Nova's ever are"
-	notJSON       poison = "the message is no JSON"
-	wrongEnvelope poison = "the message has not oslo.messaging's envelope"
+	tooLarge      poison = "the message is larger than any of Nova's"
+	notJSON       poison = "the message is not JSON"
+	wrongEnvelope poison = "the message does not have oslo.messaging's envelope"
 	noPayload     poison = "the notification has no versioned payload"
-	wrongTypes    poison = "a field of the notification has a type or form that Nova never gives it"
+	wrongTypes    poison = "a field of the notification has a type or form that Nova never uses"
 )
 
-// maxBody is far above Nova's largest notification, which is some 50 KiB.
+// maxBody is far above Nova's largest notification, which is about 50 KiB.
 const maxBody = 1 << 20
 
 // notification is what oslo.messaging's Notifier sends.
@@ -36,8 +36,8 @@ type notification struct {
 	Payload     json.RawMessage `json:"payload"`
 }
 
-// instancePayload is what all of Nova's payloads about an instance have in common. The
-// PCI address of a device is in none of them.
+// instancePayload is what all of Nova's payloads about an instance have in common. None
+// contains the PCI address of a device.
 type instancePayload struct {
 	Data *struct {
 		UUID *string `json:"uuid"`
@@ -46,8 +46,8 @@ type instancePayload struct {
 	} `json:"nova_object.data"`
 }
 
-// Parse reads a message's body. known is false for a notification that says nothing
-// about devices; the error is for a message that nobody can read, now or later.
+// Parse reads a message's body. known is false for a notification that does not concern
+// devices; the error is for a message that can never be read.
 func Parse(body []byte) (event Event, known bool, err error) {
 	n, err := unwrap(body)
 	if err != nil {
@@ -91,14 +91,14 @@ func Parse(body []byte) (event Event, known bool, err error) {
 			event.Hosts = append(event.Hosts, name)
 		}
 	}
-	// A node's name may differ from its own host's: only hosts tell two sides apart.
+	// A node may have another name than its host: only hosts distinguish the two sides.
 	bothSides := host != "" && publisher != "" && host != publisher
 	event.AllHosts = means.moves && !bothSides || len(event.Hosts) == 0
 	return event, true, nil
 }
 
-// unwrap takes the notification out of oslo.messaging's envelope. The driver
-// "messaging", without v2, sends it bare.
+// unwrap reads the notification in oslo.messaging's envelope. The driver "messaging",
+// without v2, sends it without an envelope.
 func unwrap(body []byte) (n notification, err error) {
 	if len(body) > maxBody {
 		return n, tooLarge
@@ -127,8 +127,8 @@ func unwrap(body []byte) (n notification, err error) {
 	return n, nil
 }
 
-// publisherHost is the host of a compute service's publisher_id, "nova-compute:h1". An
-// API's or a conductor's host has no devices.
+// publisherHost is the host in a compute service's publisher_id, "nova-compute:h1". Hosts
+// of an API or a conductor have no devices.
 func publisherHost(publisher string) (string, bool) {
 	service, host, found := strings.Cut(publisher, ":")
 	if !found || service != "nova-compute" {
@@ -137,8 +137,8 @@ func publisherHost(publisher string) (string, bool) {
 	return hostName(&host)
 }
 
-// hostName is a host's name in lower case, "" where there is none, and false for what
-// can be no name.
+// hostName is a host's name in lower case, "" if there is none, and false for an invalid
+// name.
 func hostName(name *string) (string, bool) {
 	if name == nil {
 		return "", true
@@ -149,8 +149,8 @@ func hostName(name *string) (string, bool) {
 	return strings.ToLower(*name), ok
 }
 
-// parseTime reads Nova's time stamp, which is UTC and says so only in ISO forms. The zero
-// time stands for one that nobody can read: the hint is as good without.
+// parseTime reads Nova's time stamp, which is in UTC, also without a time zone. An invalid
+// one is the zero time: the event is useful without it.
 func parseTime(text string) time.Time {
 	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00"} {
 		if at, err := time.Parse(form, text); err == nil {

@@ -133,9 +133,9 @@ func poisons(t testing.TB) map[string][][]byte {
 		return body(t, "instance.delete.end", "nova-compute:h1", "", payload)
 	}
 	return map[string][][]byte{
-		"the message is larger than Nova's ever are":           {[]byte(`"` + strings.Repeat("x", 1<<20) + `"`)},
-		"the message is no JSON":                               {nil, []byte("\x00\xff"), []byte(`{"oslo.message":`), []byte(`{"oslo.message": "{"}`), []byte(strings.Repeat("[", 500_000))},
-		"the message has not oslo.messaging's envelope":        {[]byte(`null`), []byte(`5`), []byte(`[]`), []byte(`{}`), []byte(`{"oslo.message": {}}`), []byte(`{"oslo.message": "{\"oslo.message\": \"{}\"}"}`)},
+		"the message is larger than any of Nova's":             {[]byte(`"` + strings.Repeat("x", 1<<20) + `"`)},
+		"the message is not JSON":                              {nil, []byte("\x00\xff"), []byte(`{"oslo.message":`), []byte(`{"oslo.message": "{"}`), []byte(strings.Repeat("[", 500_000))},
+		"the message does not have oslo.messaging's envelope":  {[]byte(`null`), []byte(`5`), []byte(`[]`), []byte(`{}`), []byte(`{"oslo.message": {}}`), []byte(`{"oslo.message": "{\"oslo.message\": \"{}\"}"}`)},
 		"the notification has no versioned payload":            {body(t, "instance.delete.end", "", "", nil), body(t, "instance.delete.end", "", "", map[string]any{"instance_id": instance})},
 		"a field of the notification has a type or form that ": {with("uuid", nil), with("uuid", 7), with("uuid", "server-1"), with("host", []string{"h1"}), with("host", "a b"), with("node", "a\nb"), with("node", strings.Repeat("n", 256)), body(t, "instance.delete.end", "nova-compute:h\x00", "", messagebus.Payload(instance, "h1", "h1")), body(t, "instance.delete.end", "", "", "payload"), []byte(`{"event_type": 5}`), []byte(`{"event_type": "instance.delete.end", "timestamp": 5}`)},
 	}

@@ -15,10 +15,10 @@ import (
 	"burnish/internal/nova/brokers"
 )
 
-// handshake is how long a broker may take to answer at all.
+// handshake is the timeout of the first answer of a broker.
 const handshake = 10 * time.Second
 
-// session is one connection with its channel and its consumer.
+// session is one connection with its channel and consumer.
 type session struct {
 	conn       *amqp.Connection
 	ch         *amqp.Channel
@@ -26,7 +26,7 @@ type session struct {
 	deliveries <-chan amqp.Delivery
 }
 
-// dial connects. When ctx ends, it gives up at once.
+// dial connects, until ctx ends.
 func dial(ctx context.Context, b brokers.Broker) (*amqp.Connection, error) {
 	scheme := "amqp"
 	config := amqp.Config{
@@ -48,7 +48,7 @@ func dial(ctx context.Context, b brokers.Broker) (*amqp.Connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The library takes the deadline away once the broker has answered.
+		// The library removes the deadline when the broker has answered.
 		if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
@@ -75,7 +75,7 @@ func tlsConfig(b brokers.Broker) (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the broker's certificate authority: there is no certificate in %s", b.TLS.CA)
+			return nil, fmt.Errorf("the broker's certificate authority: no certificate in %s", b.TLS.CA)
 		}
 	}
 	if b.TLS.Cert != "" {
@@ -89,15 +89,15 @@ func tlsConfig(b brokers.Broker) (*tls.Config, error) {
 }
 
 // open connects to a broker, waits for Nova's exchange, and declares, binds and consumes
-// our own queue. What a broker forgot is there again behind it.
+// our queue. That also restores what a broker has lost.
 func (l *Listener) open(ctx context.Context, b brokers.Broker) (*session, error) {
 	conn, err := dial(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{conn: conn, closed: conn.NotifyClose(make(chan *amqp.Error, 1))}
-	// A broker that hangs must not hold up the end. What this close finds wrong, the
-	// call that it interrupts tells.
+	// A broker that hangs must not delay the end. The call that this close interrupts
+	// returns the error.
 	defer context.AfterFunc(ctx, func() { _ = s.close() })()
 	if err := l.consume(ctx, s); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -105,7 +105,7 @@ func (l *Listener) open(ctx context.Context, b brokers.Broker) (*session, error)
 	return s, nil
 }
 
-// close says goodbye, but does not wait long for the answer.
+// close waits only briefly for the broker's answer.
 func (s *session) close() error {
 	if err := s.conn.CloseDeadline(time.Now().Add(2 * time.Second)); err != nil && !errors.Is(err, amqp.ErrClosed) {
 		return fmt.Errorf("close the connection: %w", err)
@@ -124,7 +124,7 @@ func (l *Listener) consume(ctx context.Context, s *session) error {
 		return err
 	}
 	if err := s.ch.Qos(l.prefetch(), 0, false); err != nil {
-		return fmt.Errorf("limit what is delivered at once: %w", err)
+		return fmt.Errorf("limit the prefetch: %w", err)
 	}
 	var err error
 	if s.deliveries, err = s.ch.Consume(l.queue(), "", false, false, false, false, nil); err != nil {
@@ -133,27 +133,27 @@ func (l *Listener) consume(ctx context.Context, s *session) error {
 	return nil
 }
 
-// awaitExchange waits until Nova has declared its exchange. We never do: an exchange
-// that is durable where Nova's is not, or the other way round, is refused to Nova with
-// 406, and Nova drops its notifications without a word to anyone. Who waits harms
-// nobody, since Nova's services declare it when they start. What they tell before we are
-// bound is lost, so it is not long (OnConnected).
+// awaitExchange waits until Nova has declared its exchange. We never declare it: if ours
+// were durable and Nova's not, or the other way round, the broker would refuse Nova's
+// with 406, and Nova would drop its notifications without an error. Waiting is safe
+// because Nova's services declare it when they start. Notifications from before our
+// binding are lost (OnConnected), so the pauses are short.
 func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
-	told := false
+	logged := false
 	for pause := l.firstPause(); ; pause = min(2*pause, 2*l.firstPause()) {
 		if s.ch, err = s.conn.Channel(); err != nil {
 			return fmt.Errorf("open a channel: %w", err)
 		}
-		// Passive: it only asks. The broker closes the channel when there is none.
+		// Passive only asks. The broker closes the channel if there is no exchange.
 		err = s.ch.ExchangeDeclarePassive(l.exchange(), amqp.ExchangeTopic, false, false, false, false, nil)
 		if err == nil {
 			return nil
 		}
 		if !hasCode(err, amqp.NotFound) {
-			return fmt.Errorf("ask for the exchange %s: %w", l.exchange(), err)
+			return fmt.Errorf("look up the exchange %s: %w", l.exchange(), err)
 		}
-		if !told {
-			told = true
+		if !logged {
+			logged = true
 			l.log().Info("Nova has not declared its exchange on this broker yet: waiting for it", "exchange", l.exchange())
 		}
 		select {
@@ -166,11 +166,11 @@ func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
 	}
 }
 
-// declareQueue makes our own queue. It is durable, since RabbitMQ 4.3 refuses queues
-// that are neither durable nor exclusive, and nobody else declares it; it belongs to no
-// connection, so that it keeps what comes while we are away; the broker deletes it when
-// nobody came for a while, and drops the oldest message when it is full, so that an
-// abandoned one never fills the broker. The sweep finds what was dropped (S0.30).
+// declareQueue declares our queue. It is durable, because RabbitMQ 4.3 refuses queues
+// that are neither durable nor exclusive. It is not exclusive, so that it keeps messages
+// while we are disconnected. The broker deletes it after a time without consumers, and
+// drops the oldest message when it is full, so that an abandoned queue never fills the
+// broker. The periodic reconciliation finds what was dropped (S0.30).
 func (l *Listener) declareQueue(s *session) error {
 	_, err := s.ch.QueueDeclare(l.queue(), true, false, false, false, amqp.Table{
 		"x-expires":    l.expires().Milliseconds(),
@@ -183,18 +183,18 @@ func (l *Listener) declareQueue(s *session) error {
 	if !hasCode(err, amqp.PreconditionFailed) {
 		return fmt.Errorf("declare the queue %s: %w", l.queue(), err)
 	}
-	// Another release's, or an operator's, with other limits: it serves as well.
+	// A queue of another release, or of an operator, with other limits works as well.
 	if s.ch, err = s.conn.Channel(); err != nil {
 		return fmt.Errorf("open a channel: %w", err)
 	}
 	if _, err := s.ch.QueueDeclarePassive(l.queue(), true, false, false, false, nil); err != nil {
 		return fmt.Errorf("use the queue %s, which has other settings: %w", l.queue(), err)
 	}
-	l.log().Warn("the queue exists with other settings than ours and is used as it is", "queue", l.queue())
+	l.log().Warn("the queue exists with other settings and is used unchanged", "queue", l.queue())
 	return nil
 }
 
-// bind asks for Nova's notifications, again and again without harm.
+// bind binds our queue to Nova's notifications. It may be repeated.
 func (l *Listener) bind(s *session) error {
 	for _, topic := range l.topics() {
 		if err := s.ch.QueueBind(l.queue(), topic, l.exchange(), false, nil); err != nil {
@@ -209,7 +209,7 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &refusal) && refusal.Code == code
 }
 
-// connectionLost is the reason of a connection that ended.
+// connectionLost is the error of a connection that ended.
 func connectionLost(reason *amqp.Error) error {
 	if reason == nil {
 		return errors.New("the connection to the broker ended")

@@ -1,5 +1,5 @@
-// Package brokers reads the address of Nova's message broker: an AMQP URL, or the
-// transport_url of an OpenStack service's configuration, as it stands there.
+// Package brokers parses the address of Nova's message broker: an AMQP URL, or the
+// transport_url of an OpenStack service's configuration.
 package brokers
 
 import (
@@ -13,24 +13,24 @@ import (
 	"unicode"
 )
 
-// Broker is one node that may be connected to.
+// Broker is one node of the message broker.
 type Broker struct {
 	Host        string
 	Port        int
 	User        string
 	Password    string
 	VirtualHost string
-	// TLS is nil where the connection is in the clear.
+	// TLS is nil for a connection without encryption.
 	TLS *TLS
 }
 
-// TLS is what a URL says about certificates: paths of PEM files, and the name that the
-// server's must have (default: Host). Without CA the machine's own authorities count.
+// TLS is what a URL says about certificates: paths of PEM files, and the name in the
+// server's certificate (default: Host). Without CA, the system's authorities are used.
 type TLS struct {
 	CA, Cert, Key, ServerName string
 }
 
-// String names a broker in a log: no credentials.
+// String describes the broker, without credentials.
 func (b Broker) String() string {
 	return fmt.Sprintf("%s, virtual host %s", b.Address(), b.VirtualHost)
 }
@@ -38,18 +38,18 @@ func (b Broker) String() string {
 // Address is host:port.
 func (b Broker) Address() string { return net.JoinHostPort(b.Host, strconv.Itoa(b.Port)) }
 
-// Parse reads amqp://, amqps:// and oslo.messaging's rabbit:// URLs. Several nodes may
-// be given in one URL (rabbit://u:p@h1:5672,u:p@h2:5672/vhost) or as several URLs with
-// commas between them. A user name, a password or a virtual host with one of ":/?@,%"
-// has it percent-encoded. The error never holds a password.
+// Parse reads amqp://, amqps:// and oslo.messaging's rabbit:// URLs. Several nodes may be
+// in one URL (rabbit://u:p@h1:5672,u:p@h2:5672/vhost) or in several URLs separated by
+// commas. The characters ":/?@,%" in a user name, a password or a virtual host must be
+// percent-encoded. The error never contains a password.
 func Parse(text string) ([]Broker, error) {
 	if text == "" {
 		return nil, errors.New("no URL")
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		return nil, errors.New("there is a space or a control character in it")
+		return nil, errors.New("it contains a space or a control character")
 	}
-	// A comma stands between nodes of one URL, or between URLs.
+	// A comma separates nodes of one URL, or URLs.
 	var urls []string
 	for _, part := range strings.Split(text, ",") {
 		if len(urls) == 0 || strings.Contains(part, "://") {
@@ -86,7 +86,7 @@ func parseOne(text string) ([]Broker, error) {
 	authorities, path, _ := strings.Cut(rest, "/")
 	if path != "" {
 		if common.VirtualHost, err = url.PathUnescape(path); err != nil {
-			return nil, errors.New("the virtual host is not percent-encoded as it should be")
+			return nil, errors.New("the virtual host is not percent-encoded correctly")
 		}
 	}
 	var nodes []Broker
@@ -101,7 +101,7 @@ func parseOne(text string) ([]Broker, error) {
 		}
 		nodes = append(nodes, node)
 	}
-	// oslo.messaging would try the others as guest, which helps nobody.
+	// oslo.messaging would try the others as guest, which is not useful.
 	if named != 0 && named != len(nodes) {
 		return nil, errors.New("some of its hosts have a user and a password, and some have none")
 	}
@@ -117,9 +117,9 @@ func parseNode(common Broker, authority string) (node Broker, credentials bool, 
 		var err1, err2 error
 		node.User, err1 = url.PathUnescape(user)
 		node.Password, err2 = url.PathUnescape(password)
-		// Their own errors quote what they read.
+		// The errors of url quote the text.
 		if err1 != nil || err2 != nil || strings.ContainsAny(password, ":@") || strings.Contains(user, "@") {
-			return node, true, errors.New("the user or the password is not percent-encoded as it should be")
+			return node, true, errors.New("the user or the password is not percent-encoded correctly")
 		}
 		place = authority[at+1:]
 	}
@@ -127,40 +127,40 @@ func parseNode(common Broker, authority string) (node Broker, credentials bool, 
 	if strings.HasPrefix(place, "[") {
 		end := strings.Index(place, "]")
 		if end < 0 || net.ParseIP(place[1:end]) == nil {
-			return node, credentials, errors.New("what stands in [] is no IPv6 address")
+			return node, credentials, errors.New("the text in [] is not an IPv6 address")
 		}
 		host, port = place[1:end], place[end+1:]
 		if port != "" && !strings.HasPrefix(port, ":") {
-			return node, credentials, errors.New("behind [] there is no :port")
+			return node, credentials, errors.New("the text after [] is not :port")
 		}
 		port = strings.TrimPrefix(port, ":")
 	} else {
 		host, port, _ = strings.Cut(place, ":")
 	}
 	if host == "" {
-		return node, credentials, errors.New("there is no host in it")
+		return node, credentials, errors.New("it contains no host")
 	}
-	// Whoever forgot to encode a password has a piece of it here: it is not repeated.
+	// Not quoted in the error: with a password that is not encoded, it is a part of that.
 	if net.ParseIP(host) == nil && strings.ContainsFunc(host, func(r rune) bool {
 		return r != '.' && r != '-' && r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
 	}) {
-		return node, credentials, errors.New("the host is no host name")
+		return node, credentials, errors.New("the host is not a valid host name")
 	}
 	node.Host = host
 	if port != "" {
 		if node.Port, err = strconv.Atoi(port); err != nil || node.Port < 1 || node.Port > 65535 {
-			return node, credentials, errors.New("the port is no number within 1 to 65535")
+			return node, credentials, errors.New("the port must be a number from 1 to 65535")
 		}
 	}
 	return node, credentials, nil
 }
 
-// certificates reads scheme and query: RabbitMQ's own names and oslo.messaging's. What
-// else an OpenStack service has in its query is not about the connection.
+// certificates reads the scheme and the query, with RabbitMQ's names and oslo.messaging's.
+// It ignores other keys, which do not concern the connection.
 func certificates(scheme, query string) (*TLS, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, errors.New("what stands behind ? is not key=value&key=value")
+		return nil, errors.New("the text after ? is not key=value&key=value")
 	}
 	first := func(names ...string) string {
 		for _, name := range names {
@@ -179,7 +179,7 @@ func certificates(scheme, query string) (*TLS, error) {
 		case slices.Contains([]string{"1", "true", "yes", "on", "t", "y"}, value):
 			wanted = true
 		case !slices.Contains([]string{"", "0", "false", "no", "off", "f", "n"}, value):
-			return nil, errors.New("ssl is neither true nor false")
+			return nil, errors.New("ssl must be true or false")
 		}
 	default:
 		return nil, errors.New("it does not begin with amqp://, amqps:// or rabbit://")
@@ -197,7 +197,7 @@ func certificates(scheme, query string) (*TLS, error) {
 		return nil, nil
 	}
 	if (t.Cert == "") != (t.Key == "") {
-		return nil, errors.New("a certificate of our own needs both its file and its key's")
+		return nil, errors.New("a client certificate needs both certfile and keyfile")
 	}
 	return t, nil
 }

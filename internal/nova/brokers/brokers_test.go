@@ -65,7 +65,7 @@ func TestMistakes(t *testing.T) {
 		"amqp://u:p,secret@h1":            "port",
 		"amqp://u:secret@h1/%zz":          "virtual host",
 		"amqp://u:secret@[zz]":            "IPv6",
-		"amqp://u:secret@[::1]5672":       "behind []",
+		"amqp://u:secret@[::1]5672":       "the text after []",
 		"amqp://u:secret@h!1":             "host name",
 		"rabbit://u:secret@h1,h2/":        "some of its hosts",
 		"rabbit://u:secret@h1,,u:s@h2/":   "no host",
