@@ -22,7 +22,7 @@ import (
 // Allow is the host's own list of what may be destroyed (F13).
 type Allow interface {
 	// AllowPath returns nil if the host's rules let Burnish destroy what this
-	// resolved path names, else an error of one line that says why not.
+	// resolved path names, else an error of one line with the reason.
 	AllowPath(resolved string) error
 }
 
@@ -71,9 +71,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	return d.discoverFile(ctx, t, given, path, known)
 }
 
-// Open opens the enrolled target once, holds it exclusively until Close, and proves
-// on that descriptor that it is the enrolled one and that nobody uses it; see
-// hardware.Driver.
+// Open opens the enrolled target once, exclusively until Close, and proves on that descriptor
+// that it is the enrolled one and not in use; see hardware.Driver.
 func (d *Driver) Open(ctx context.Context, t hardware.Target, enrolled device.Identity, writable bool) (hardware.Handle, error) {
 	given, err := pathSetting(t)
 	if err != nil {

@@ -44,9 +44,9 @@ type fiemap struct {
 	extents       [256]fiemapExtent
 }
 
-// eachExtent calls look with the flags of every extent of the file, after flushing the
+// eachExtent calls check with the flags of every extent of the file, after flushing the
 // file's cached writes.
-func eachExtent(fd int, path string, look func(flags uint32) error) error {
+func eachExtent(fd int, path string, check func(flags uint32) error) error {
 	var m fiemap
 	for start := uint64(0); ; {
 		m.start, m.length = start, ^uint64(0)-start
@@ -58,7 +58,7 @@ func eachExtent(fd int, path string, look func(flags uint32) error) error {
 			return nil
 		}
 		for _, extent := range m.extents[:m.mapped] {
-			if err := look(extent.flags); err != nil {
+			if err := check(extent.flags); err != nil {
 				return err
 			}
 			if extent.flags&extentLast != 0 {

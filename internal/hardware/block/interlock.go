@@ -54,8 +54,8 @@ func (s system) checkNotSwap(path string, target inode) error {
 	})
 }
 
-// eachSwap calls look with each file or device that is used as swap.
-func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error {
+// eachSwap calls check with each file or device that is used as swap.
+func (s system) eachSwap(check func(name string, stat *unix.Stat_t) error) error {
 	name := filepath.Join(s.proc, "swaps")
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func (s system) eachSwap(look func(name string, stat *unix.Stat_t) error) error 
 		if err != nil {
 			return hardware.IOFault("stat the swap", swap, err)
 		}
-		if err := look(swap, &stat); err != nil {
+		if err := check(swap, &stat); err != nil {
 			return err
 		}
 	}

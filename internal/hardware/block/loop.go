@@ -57,7 +57,7 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 	}
 	i := &loopImage{fd: below, path: name, info: *info}
 	v.image = i
-	who, stat, on, err := s.identify(below, v.identity.Given, name)
+	identity, stat, on, err := s.identify(below, v.identity.Given, name)
 	if err != nil {
 		return v, loopFileFault(path, name, err)
 	}
@@ -65,8 +65,8 @@ func (s system) addLoopImage(fd int, v diskInfo) (diskInfo, error) {
 		return v, hardware.Changed("inode", fmt.Sprintf("%q names another file than the one behind %q", name, path))
 	}
 	i.stat, i.on = stat, on
-	v.identity.Serial, v.identity.Model = who.Serial, modelLoop
-	v.identity.Device, v.identity.Inode = who.Device, who.Inode
+	v.identity.Serial, v.identity.Model = identity.Serial, modelLoop
+	v.identity.Device, v.identity.Inode = identity.Device, identity.Inode
 	return v, nil
 }
 

@@ -236,15 +236,15 @@ const chunkSize = 256 << 10
 func (p *chunkReader) ReadAt(into []byte, offset int64) (n int, err error) {
 	for n < len(into) {
 		at := offset + int64(n)
-		piece := p.chunkAt(at / chunkSize * chunkSize)
+		chunk := p.chunkAt(at / chunkSize * chunkSize)
 		got := 0
-		if within := at % chunkSize; within < int64(len(piece.data)) {
-			got = copy(into[n:], piece.data[within:])
+		if within := at % chunkSize; within < int64(len(chunk.data)) {
+			got = copy(into[n:], chunk.data[within:])
 		}
 		n += got
 		switch {
 		case got > 0:
-		case errors.Is(piece.err, io.EOF):
+		case errors.Is(chunk.err, io.EOF):
 			return n, io.EOF
 		default: // read only these bytes, because the rest of the chunk need not be readable
 			more, err := p.source.ReadAt(into[n:], at)

@@ -34,7 +34,7 @@ func (p deviceDir) create(size int64) error {
 		return stateFault("make", p.dir, err)
 	}
 	if _, err := os.Lstat(p.contents()); !errors.Is(err, fs.ErrNotExist) {
-		return stateFault("look at", p.contents(), err)
+		return stateFault("stat", p.contents(), err)
 	}
 	err := atomicfile.Create(p.contents(), func(file *os.File) error { return file.Truncate(size) })
 	if errors.Is(err, fs.ErrExist) {
@@ -50,7 +50,7 @@ func (p deviceDir) create(size int64) error {
 // drive, unless some is here already. It keeps its serial.
 func (p deviceDir) moveFrom(from deviceDir, serial string) error {
 	if _, err := os.Lstat(p.dir); !errors.Is(err, fs.ErrNotExist) {
-		return stateFault("look at", p.dir, err)
+		return stateFault("stat", p.dir, err)
 	}
 	if _, err := os.Lstat(from.contents()); err != nil {
 		return missing(from, err)

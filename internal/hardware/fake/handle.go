@@ -139,7 +139,7 @@ func (h *handle) Close() error {
 func (h *handle) verifyIdentity() error {
 	open, err := h.file.Stat()
 	if err != nil {
-		return hardware.IOFault("look at", h.dir.contents(), err)
+		return hardware.IOFault("stat", h.dir.contents(), err)
 	}
 	now, err := h.dir.load()
 	if err != nil {

@@ -87,7 +87,7 @@ func (n namespaceLayout) describe() string {
 }
 
 // classify compares the layout with the enrolled identity (F17).
-func (n namespaceLayout) classify(who device.Identity) device.Layout {
+func (n namespaceLayout) classify(identity device.Identity) device.Layout {
 	if len(n.allocated) == 0 {
 		return device.LayoutNone
 	}
@@ -97,7 +97,7 @@ func (n namespaceLayout) classify(who device.Identity) device.Layout {
 	only := n.info[n.allocated[0]]
 	format := only.Formats[only.Format]
 	bytes, err := only.Bytes()
-	if err != nil || bytes != who.Size || format.BlockSize != who.BlockSize || format.Metadata != 0 {
+	if err != nil || bytes != identity.Size || format.BlockSize != identity.BlockSize || format.Metadata != 0 {
 		return device.LayoutSplit
 	}
 	return device.LayoutWhole
@@ -107,44 +107,44 @@ func (n namespaceLayout) classify(who device.Identity) device.Layout {
 // that a tenant must get, the block size, and the firmware to compare with (F20). The size
 // of a namespace never distinguishes drives (F11).
 func (c *controller) enrolledIdentity(now namespaceLayout, known device.Identity) (device.Identity, error) {
-	who := c.identity()
+	identity := c.identity()
 	if known != (device.Identity{}) {
-		who.Size, who.BlockSize, who.Firmware, who.Given = known.Size, known.BlockSize, known.Firmware, known.Given
-		return who, nil
+		identity.Size, identity.BlockSize, identity.Firmware, identity.Given = known.Size, known.BlockSize, known.Firmware, known.Given
+		return identity, nil
 	}
 	formats := now.formats()
 	if len(formats) == 0 && c.id.Capabilities().ManageNamespaces {
-		return c.withDefaultFormat(who)
+		return c.withDefaultFormat(identity)
 	}
 	for _, format := range formats {
-		if format.Metadata == 0 && format.BlockSize > 0 && who.BlockSize == 0 {
-			who.BlockSize = format.BlockSize
+		if format.Metadata == 0 && format.BlockSize > 0 && identity.BlockSize == 0 {
+			identity.BlockSize = format.BlockSize
 		}
 	}
-	if who.BlockSize == 0 {
-		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address in full", c.Address)
+	if identity.BlockSize == 0 {
+		return identity, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace without metadata with the vendor's tool", "the drive at %s has no namespace that a host can address in full", c.Address)
 	}
-	if c.id.Capabilities().ManageNamespaces && who.Capacity > 0 {
-		who.Size = who.Capacity / who.BlockSize * who.BlockSize
-		return who, nil
+	if c.id.Capabilities().ManageNamespaces && identity.Capacity > 0 {
+		identity.Size = identity.Capacity / identity.BlockSize * identity.BlockSize
+		return identity, nil
 	}
 	sum, err := now.totalBytes()
 	if err == nil && sum == 0 {
 		err = hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no bytes that a host can address", c.Address)
 	}
-	who.Size = sum
-	return who, err
+	identity.Size = sum
+	return identity, err
 }
 
 // withDefaultFormat is the identity of a drive without any namespace. It assumes blocks of
 // 512 bytes, the factory format; Consolidate checks that the drive has this format.
-func (c *controller) withDefaultFormat(who device.Identity) (device.Identity, error) {
-	who.BlockSize = 512
-	who.Size = who.Capacity / who.BlockSize * who.BlockSize
-	if who.Size == 0 {
-		return who, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and reports no capacity", c.Address)
+func (c *controller) withDefaultFormat(identity device.Identity) (device.Identity, error) {
+	identity.BlockSize = 512
+	identity.Size = identity.Capacity / identity.BlockSize * identity.BlockSize
+	if identity.Size == 0 {
+		return identity, hardware.Refused(device.CodeNamespaceLayoutMismatch, "make one namespace of the full size with the vendor's tool", "the drive at %s has no namespace and reports no capacity", c.Address)
 	}
-	return who, nil
+	return identity, nil
 }
 
 // formats lists the format in use of the lowest namespace, and after it all formats that
@@ -170,9 +170,9 @@ func (c *controller) verifyIdentity(ctx context.Context, enrolled device.Identit
 	if err := c.readIdentity(ctx); err != nil {
 		return err
 	}
-	who := c.identity()
-	who.Size, who.BlockSize = enrolled.Size, enrolled.BlockSize
-	if field := enrolled.Differs(who); field != "" {
+	identity := c.identity()
+	identity.Size, identity.BlockSize = enrolled.Size, enrolled.BlockSize
+	if field := enrolled.Differs(identity); field != "" {
 		return hardware.Changed(field, fmt.Sprintf("%s at %s", c.Controller, c.Address))
 	}
 	return nil
@@ -286,14 +286,14 @@ func (h *handle) Consolidate(ctx context.Context, mayGoOn func() error) error {
 	if err := h.change(ctx, mayGoOn, create); err != nil {
 		return err
 	}
-	made, err := h.c.namespaces(ctx)
+	created, err := h.c.namespaces(ctx)
 	if err != nil {
 		return err
 	}
-	if len(made.allocated) != 1 {
-		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces", "one namespace was created, but the drive at %s has %d", h.c.Address, len(made.allocated))
+	if len(created.allocated) != 1 {
+		return hardware.Refused(device.CodeNamespaceLayoutMismatch, "check the drive's namespaces", "one namespace was created, but the drive at %s has %d", h.c.Address, len(created.allocated))
 	}
-	attach := privileged.Request{Verb: privileged.AttachNamespace, NSID: made.allocated[0], Controller: h.c.id.ID}
+	attach := privileged.Request{Verb: privileged.AttachNamespace, NSID: created.allocated[0], Controller: h.c.id.ID}
 	if err := h.change(ctx, mayGoOn, attach); err != nil {
 		return err
 	}

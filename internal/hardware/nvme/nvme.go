@@ -147,12 +147,12 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	who, err := c.enrolledIdentity(names, known)
+	identity, err := c.enrolledIdentity(names, known)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
 	first := known == (device.Identity{})
-	if field := known.Differs(who); !first && field != "" {
+	if field := known.Differs(identity); !first && field != "" {
 		return hardware.Discovery{}, hardware.Changed(field, c.Address)
 	}
 	if err := c.checkExclusive(ctx); err != nil {
@@ -165,8 +165,8 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 	}
 	can := c.id.Capabilities()
 	found = hardware.Discovery{
-		Identity: who, Type: Type, Capabilities: &can, Layout: names.classify(who),
-		Note: fmt.Sprintf("%s, firmware %s, %s", who.Model, who.Firmware, names.describe()),
+		Identity: identity, Type: Type, Capabilities: &can, Layout: names.classify(identity),
+		Note: fmt.Sprintf("%s, firmware %s, %s", identity.Model, identity.Firmware, names.describe()),
 	}
 	if can.CryptoErase || can.BlockErase {
 		found.Estimates, err = c.estimates(ctx)

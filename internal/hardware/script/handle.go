@@ -25,14 +25,14 @@ func (h *handle) Check(ctx context.Context) error {
 }
 
 func (h *handle) check(ctx context.Context, mayGoOn func() error) (identifyReply, error) {
-	told, who, err := h.identify(ctx, h.enrolled, mayGoOn)
+	reply, identity, err := h.identify(ctx, h.enrolled, mayGoOn)
 	if err != nil {
 		return identifyReply{}, err
 	}
-	if field := h.enrolled.Differs(who); field != "" {
+	if field := h.enrolled.Differs(identity); field != "" {
 		return identifyReply{}, hardware.Changed(field, h.pci.Address)
 	}
-	return told, nil
+	return reply, nil
 }
 
 // RunStep calls the program; see hardware.StepRunner.
@@ -43,11 +43,11 @@ func (h *handle) RunStep(ctx context.Context, step string, mayGoOn func() error)
 	var line []byte
 	var sum string
 	err = h.retryBusy(ctx, func() error {
-		told, err := h.check(ctx, mayGoOn)
+		reply, err := h.check(ctx, mayGoOn)
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(told.Steps, step) {
+		if !slices.Contains(reply.Steps, step) {
 			return hardware.Refused(device.CodeNoSuchStep, "correct the script, or signal refresh to "+h.target.Name+", then clean it",
 				"script %s does not offer %s for %s any more", h.script, step, h.pci.Address)
 		}

@@ -199,16 +199,16 @@ func (c *pciDevice) identify(ctx context.Context, known device.Identity, mayGoOn
 	if err != nil {
 		return identifyReply{}, device.Identity{}, err
 	}
-	told, err := parseIdentifyReply(line)
+	reply, err := parseIdentifyReply(line)
 	if err != nil {
 		return identifyReply{}, device.Identity{}, c.badAnswer(identify, err)
 	}
 	if err := c.verifyUnchanged(); err != nil {
 		return identifyReply{}, device.Identity{}, err
 	}
-	return told, device.Identity{
-		Serial: told.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: told.Model, Firmware: told.Firmware,
-		Size: told.Size, Capacity: told.Size, Path: c.pci.Address,
+	return reply, device.Identity{
+		Serial: reply.Serial, Vendor: c.pci.Vendor, Product: c.pci.Product, Model: reply.Model, Firmware: reply.Firmware,
+		Size: reply.Size, Capacity: reply.Size, Path: c.pci.Address,
 	}, nil
 }
 

@@ -36,7 +36,7 @@ func uninterruptible(verb string) bool { return verb == firmwareReflash || verb 
 // call runs the device's program with a verb, and returns its last line of output and the
 // SHA-256 of the program. mayGoOn, if not nil, is called before the program starts and while
 // it runs. When call returns, the program and all its children have ended.
-func (c *pciDevice) call(ctx context.Context, verb string, who device.Identity, mayGoOn func() error) (line []byte, sum string, err error) {
+func (c *pciDevice) call(ctx context.Context, verb string, identity device.Identity, mayGoOn func() error) (line []byte, sum string, err error) {
 	p, err := c.program(c.script)
 	if err != nil {
 		return nil, "", err
@@ -59,29 +59,29 @@ func (c *pciDevice) call(ctx context.Context, verb string, who device.Identity, 
 	if c.target.Fence != nil {
 		held = append([]*os.File{c.target.Fence}, held...)
 	}
-	made, err := c.supervise(ctx, launchRequest{
+	result, err := c.supervise(ctx, launchRequest{
 		Args: []string{p.rule.Path, verb, c.pci.Address},
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
-			"BURNISH_DEVICE=" + c.target.Name, "BURNISH_ADDRESS=" + c.pci.Address, "BURNISH_SERIAL=" + who.Serial,
+			"BURNISH_DEVICE=" + c.target.Name, "BURNISH_ADDRESS=" + c.pci.Address, "BURNISH_SERIAL=" + identity.Serial,
 		},
 		Held: len(held), Credential: p.credential, Grace: c.grace, Uninterruptible: uninterruptible(verb),
 	}, held, mayGoOn)
 	switch {
 	case err != nil:
 		return nil, "", err
-	case host.IsTransient(made.StartErrno):
-		return nil, "", fmt.Errorf("start the script %s: %w", c.script, made.StartErrno)
-	case made.Status == busyStatus:
-		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script, oneLine(made.Stderr))
-	case made.Failed != "":
-		why := made.Failed
-		if made.Stderr != "" {
-			why += ": " + made.Stderr
+	case host.IsTransient(result.StartErrno):
+		return nil, "", fmt.Errorf("start the script %s: %w", c.script, result.StartErrno)
+	case result.Status == busyStatus:
+		return nil, "", hardware.Busy("the device at %s is in use according to the script %s: %s", c.pci.Address, c.script, oneLine(result.Stderr))
+	case result.Failed != "":
+		why := result.Failed
+		if result.Stderr != "" {
+			why += ": " + result.Stderr
 		}
 		return nil, "", c.stepFailed(verb, why)
 	}
-	return []byte(made.Stdout), p.rule.SHA256, nil
+	return []byte(result.Stdout), p.rule.SHA256, nil
 }
 
 // stepFailed is the fault of a program that failed.
@@ -92,7 +92,7 @@ func (c *pciDevice) stepFailed(verb, why string) error {
 
 // supervise runs the program in a supervisor process. If ctx ends, or mayGoOn fails, the
 // supervisor stops the program; when it has ended, that reason is the error.
-func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.File, mayGoOn func() error) (made exitReport, err error) {
+func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.File, mayGoOn func() error) (result exitReport, err error) {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return exitReport{}, err
@@ -121,13 +121,13 @@ func (c *pciDevice) supervise(ctx context.Context, o launchRequest, held []*os.F
 	if err := errors.Join(writeErr, why.ended); err != nil {
 		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w: %s", c.script, err, oneLine(words.String()))
 	}
-	if err := json.Unmarshal(answer.Bytes(), &made); err != nil {
+	if err := json.Unmarshal(answer.Bytes(), &result); err != nil {
 		return exitReport{}, fmt.Errorf("the supervisor of the script %s: %w", c.script, err)
 	}
-	if why.stopped != nil && made.Stopped {
+	if why.stopped != nil && result.Stopped {
 		return exitReport{}, why.stopped
 	}
-	return made, nil
+	return result, nil
 }
 
 // outcome is how the supervisor ended, and why it was asked to stop, if it was.

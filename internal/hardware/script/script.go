@@ -69,19 +69,19 @@ func (d *Driver) Discover(ctx context.Context, t hardware.Target, known device.I
 		return hardware.Discovery{}, err
 	}
 	defer c.closeAndJoin(&err)
-	says, who, err := c.identify(ctx, known, nil)
+	reply, identity, err := c.identify(ctx, known, nil)
 	if err != nil {
 		return hardware.Discovery{}, err
 	}
-	if field := known.Differs(who); field != "" && known != (device.Identity{}) {
+	if field := known.Differs(identity); field != "" && known != (device.Identity{}) {
 		return hardware.Discovery{}, hardware.Changed(field, c.pci.Address)
 	}
 	found = hardware.Discovery{
-		Identity: who, Operation: device.Script, SupportedSteps: says.Steps,
-		Note: fmt.Sprintf("%s by the script %s: %s", who.Model, c.script, strings.Join(says.Steps, ", ")),
+		Identity: identity, Operation: device.Script, SupportedSteps: reply.Steps,
+		Note: fmt.Sprintf("%s by the script %s: %s", identity.Model, c.script, strings.Join(reply.Steps, ", ")),
 	}
-	if says.estimate > 0 {
-		found.Estimates = map[device.Operation]time.Duration{device.Script: says.estimate}
+	if reply.estimate > 0 {
+		found.Estimates = map[device.Operation]time.Duration{device.Script: reply.estimate}
 	}
 	return found, nil
 }

@@ -113,11 +113,11 @@ func (o launchRequest) run(end <-chan struct{}) (exitReport, error) {
 		return exitReport{}, err
 	}
 	err = cmd.Wait()
-	made := exitReport{Status: cmd.ProcessState.ExitCode(), Stopped: stopped, Stdout: stdout.lastLine(), Stderr: stderr.lastLine()}
+	result := exitReport{Status: cmd.ProcessState.ExitCode(), Stopped: stopped, Stdout: stdout.lastLine(), Stderr: stderr.lastLine()}
 	if err != nil {
-		made.Failed = err.Error()
+		result.Failed = err.Error()
 	}
-	return made, nil
+	return result, nil
 }
 
 // wait waits until the program ends, stops it on request, and ends everything that it left

@@ -66,8 +66,8 @@ var nvmeMutations = []mutation{
 	{
 		rule: "F11", name: "the drive is the enrolled one before and after each command",
 		file: "internal/hardware/nvme/namespaces.go",
-		old:  `if field := enrolled.Differs(who); field != "" {`,
-		new:  `if field := enrolled.Differs(who); field == "-" {`,
+		old:  `if field := enrolled.Differs(identity); field != "" {`,
+		new:  `if field := enrolled.Differs(identity); field == "-" {`,
 		pkg:  "./internal/hardware/nvme", run: "TestAnotherDriveInTheSlot",
 	},
 	{

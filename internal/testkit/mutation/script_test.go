@@ -12,8 +12,8 @@ var scriptMutations = []mutation{
 	{
 		rule: "F11", name: "a program works on the enrolled device only",
 		file: "internal/hardware/script/handle.go",
-		old:  `field := h.enrolled.Differs(who); field != ""`,
-		new:  `field := h.enrolled.Differs(who); field == "-"`,
+		old:  `field := h.enrolled.Differs(identity); field != ""`,
+		new:  `field := h.enrolled.Differs(identity); field == "-"`,
 		pkg:  "./internal/hardware/script", run: "TestOnlyTheEnrolledDevice",
 	},
 	{

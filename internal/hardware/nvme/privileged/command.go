@@ -51,25 +51,25 @@ func StatusOf(err error) (nvmecli.Status, bool) {
 }
 
 // read runs a command that only reads, and returns its output.
-func (l *Local) read(ctx context.Context, words ...string) ([]byte, error) {
+func (l *Local) read(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return l.run(ctx, nil, nil, words)
+	return l.run(ctx, nil, nil, args)
 }
 
 // change runs a command that changes the drive, and waits for its end even after ctx ends.
 // The child inherits the descriptors in held and keeps them for as long as it lives (F1,
 // F12). It reads data from its stdin.
-func (l *Local) change(ctx context.Context, held []int, data []byte, words ...string) ([]byte, error) {
+func (l *Local) change(ctx context.Context, held []int, data []byte, args ...string) ([]byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return l.run(context.WithoutCancel(ctx), held, data, words)
+	return l.run(context.WithoutCancel(ctx), held, data, args)
 }
 
 // run runs nvme-cli with a list of arguments, never through a shell.
-func (l *Local) run(ctx context.Context, held []int, data []byte, words []string) (output []byte, err error) {
-	cmd := exec.CommandContext(ctx, l.Tool, words...)
+func (l *Local) run(ctx context.Context, held []int, data []byte, args []string) (output []byte, err error) {
+	cmd := exec.CommandContext(ctx, l.Tool, args...)
 	cmd.Env, cmd.Dir = l.environment(), "/"
 	// The child dies with this process and has its own process group. Never call this from
 	// a goroutine that is locked to its thread: the death signal is sent when that thread
@@ -99,9 +99,9 @@ func (l *Local) run(ctx context.Context, held []int, data []byte, words []string
 	case err == nil:
 		return stdout.Bytes(), nil
 	case context.Cause(ctx) != nil:
-		return nil, fmt.Errorf("nvme %s was stopped: %w", words[0], context.Cause(ctx))
+		return nil, fmt.Errorf("nvme %s was stopped: %w", args[0], context.Cause(ctx))
 	}
-	f := &Failure{Command: words[0], Text: truncate(strings.Join(strings.Fields(stderr.String()), " "))}
+	f := &Failure{Command: args[0], Text: truncate(strings.Join(strings.Fields(stderr.String()), " "))}
 	f.Status, f.Answered = nvmecli.ParseStatus(stderr.Bytes())
 	if f.Text == "" {
 		f.Text = err.Error()

@@ -230,8 +230,8 @@ func (d *localDrive) Change(ctx context.Context, r Request, serial string, held 
 
 // argv is the command line: the command, the controller's node, its options.
 func (d *localDrive) argv(k verbSpec, r Request) []string {
-	words := k.argv(r)
-	return slices.Concat(words[:1], []string{d.path.Node}, words[1:])
+	args := k.argv(r)
+	return slices.Concat(args[:1], []string{d.path.Node}, args[1:])
 }
 
 // Close closes the node, which frees the controller's number.
