@@ -128,7 +128,7 @@ bench: build ## measure binds, cleans and listings against a real server
 
 .PHONY: replay
 replay: ## replay the recorded histories against the present workflows
-	go test ./workflows -run Replay
+	go test ./workflows/lifecycle -run Replay
 
 .PHONY: histories
 histories: build ## record histories from this code, for later replays
@@ -137,7 +137,7 @@ histories: build ## record histories from this code, for later replays
 .PHONY: soak
 soak: ## random walks, WALKS of them (5000), FUZZ inputs to each parser (100000x), and the race detector everywhere
 	go test -race -count=1 -timeout 40m $(PLAIN)
-	go test ./workflows -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
+	go test ./workflows/lifecycle -run 'TestWalk$$' -walks $(WALKS) -count=1 -timeout 0 -v
 	@for package in $(PARSERS); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "$$package $$target"; \

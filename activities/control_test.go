@@ -410,7 +410,7 @@ func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 	t.Run("an update is refused by the same error", func(t *testing.T) {
 		want := contract.Refusal{Fault: full, Device: "d1", State: device.Available}
 		want.Fault.Class = device.Permanent
-		got, ok := contract.RefusalOf(fmt.Errorf("update: %w", activities.Refuse(want)))
+		got, ok := contract.RefusalOf(fmt.Errorf("update: %w", contract.Refuse(want)))
 		require.True(t, ok)
 		require.Equal(t, want, got)
 		_, ok = contract.RefusalOf(context.Canceled)

@@ -30,7 +30,7 @@ func TestDiscoverOfADeviceInUseEnds(t *testing.T) {
 
 // What is no text would be refused by the server's wire, and the attempt be lost.
 func TestAFaultsMessageIsValidUTF8(t *testing.T) {
-	err := Refuse(contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "Ger\xe4t"}})
+	err := contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "Ger\xe4t"}})
 	var application *temporal.ApplicationError
 	require.ErrorAs(t, err, &application)
 	require.Equal(t, "Ger\uFFFDt", application.Message())

@@ -20,7 +20,7 @@ import (
 )
 
 func refusedWith(class device.Class, code device.Code, message string) error {
-	return activities.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
+	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
 }
 
 // What is new is enrolled once, manageable, under the name that host and address

@@ -27,8 +27,10 @@ import (
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
-	"burnish/workflows"
 	"burnish/workflows/contract"
+	"burnish/workflows/hostscan"
+	"burnish/workflows/lifecycle"
+	"burnish/workflows/reconcile"
 )
 
 // hostSlots is how many steps a host's worker takes at once; those over
@@ -89,10 +91,10 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	options.StickyScheduleToStartTimeout = stickyTimeout
 	options.MaxConcurrentWorkflowTaskExecutionSize = workflowTasks
 	w := worker.New(temporal, contract.Queue, options)
-	lifecycle := &workflows.Lifecycle{Planner: planner}
-	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
-	w.RegisterWorkflowWithOptions(workflows.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
-	w.RegisterWorkflowWithOptions(workflows.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	devices := &lifecycle.Lifecycle{Planner: planner}
+	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
+	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
 	control := &activities.Control{Store: store, Client: temporal}
 	all := control.Activities()
 	if fleet, ok := store.(inventory.Lister); ok {

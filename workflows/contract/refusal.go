@@ -2,6 +2,7 @@ package contract
 
 import (
 	"errors"
+	"strings"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -14,6 +15,17 @@ type Refusal struct {
 	Fault  device.Fault `json:"fault"`
 	Device string       `json:"device,omitempty"`
 	State  device.State `json:"state,omitempty"`
+}
+
+// Refuse is the one place where a fault becomes Temporal's ApplicationError: its type
+// is the fault's code, its one detail the Refusal. Only transient faults are retried.
+func Refuse(r Refusal) error {
+	// Temporal cannot send a message that is not valid UTF-8.
+	r.Fault.Message = strings.ToValidUTF8(r.Fault.Message, "\uFFFD")
+	return temporal.NewApplicationErrorWithOptions(r.Fault.Message, string(r.Fault.Code), temporal.ApplicationErrorOptions{
+		NonRetryable: r.Fault.Class != device.Transient,
+		Details:      []any{r},
+	})
 }
 
 // RefusalOf finds the Refusal in an error that came out of Temporal. An

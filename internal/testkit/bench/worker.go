@@ -19,7 +19,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
-	"go.temporal.io/sdk/log"
+	tlog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -33,8 +33,8 @@ import (
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
-	"burnish/workflows"
 	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle"
 )
 
 // task is what a worker process runs: one workflow with its activities.
@@ -121,7 +121,7 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 	config.SetDefaultGOGC()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached atomic.Int64
-	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: log.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{client.MetricsNopHandler, &cached}})
+	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: tlog.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{client.MetricsNopHandler, &cached}})
 	if err != nil {
 		return err
 	}
@@ -239,8 +239,8 @@ func (t task) registerWorkflow(w worker.Worker) error {
 	if err != nil {
 		return err
 	}
-	lifecycle := &workflows.Lifecycle{Planner: planner}
-	w.RegisterWorkflowWithOptions(lifecycle.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	devices := &lifecycle.Lifecycle{Planner: planner}
+	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	return nil
 }
 

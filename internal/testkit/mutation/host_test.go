@@ -24,7 +24,7 @@ var hostMutations = []mutation{
 		pkg:  "./activities", run: "cites F1",
 	},
 	{
-		rule: "F3", name: "lost contact to the server is never reported as canceled",
+		rule: "F3", name: "lost contact to the server is never reported as cancelled",
 		file: "activities/step.go",
 		old:  `return retryNow(device.CodeServerUnreachable, "contact to the server was lost")`,
 		new:  `return temporal.NewCanceledError()`,
@@ -45,14 +45,14 @@ var hostMutations = []mutation{
 		new: `		p, _ := c.Store.(inventory.NovaProviders).Find(ctx, in.Name)
 		id = p.UUID
 `,
-		pkg: "./workflows", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+		pkg: "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by provider before the write",
 		file: "activities/control.go",
 		old:  `if in.Provider != "" && p.UUID != in.Provider {`,
 		new:  `if false {`,
-		pkg:  "./workflows", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+		pkg:  "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
 	},
 	{
 		rule: "F6", name: "a reconciliation sends the time at which it read",
@@ -78,14 +78,14 @@ var hostMutations = []mutation{
 	}
 `,
 		new: ``,
-		pkg: "./workflows", run: "TestNovasProviderIsNotDeleted",
+		pkg: "./workflows/lifecycle", run: "TestNovasProviderIsNotDeleted",
 	},
 	{
 		rule: "F13", name: "a fake device is refused in a real inventory",
 		file: "activities/control.go",
 		old:  `if c.Real && in.Driver == "fake" {`,
 		new:  `if false {`,
-		pkg:  "./workflows", run: "TestAFakeIsRefusedInARealInventory",
+		pkg:  "./workflows/lifecycle", run: "TestAFakeIsRefusedInARealInventory",
 	},
 	{
 		rule: "F8", name: "an attempt starts with what earlier ones left of the budget",

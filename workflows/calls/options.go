@@ -1,0 +1,120 @@
+// Package calls holds what all workflows share: the options of activities by their
+// purpose, the faults that their errors mean, and the length of history from which a
+// workflow continues as new.
+package calls
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/workflows/contract"
+)
+
+const (
+	// HeartbeatTimeout ends a step whose host died. SAFETY F2 wants it to be at least
+	// 30 s and more than twice the longest chunk of work.
+	HeartbeatTimeout = 30 * time.Second
+	// ClientDeadline bounds calls for which a client waits.
+	ClientDeadline = time.Minute
+	// callTimeout bounds one attempt of an inventory call: the delay when the worker
+	// that makes it is killed.
+	callTimeout = 10 * time.Second
+	// HostResponseTimeout bounds the wait for a host's worker while a client waits.
+	HostResponseTimeout = 20 * time.Second
+	// startToCloseSlack is what StartToClose adds to a step's own budget (F8).
+	startToCloseSlack = time.Minute
+)
+
+// ContinueAsNewThreshold is the length, in events, from which an idle workflow
+// continues as new.
+const ContinueAsNewThreshold = 200
+
+// NotRegistered is the type of the error for an activity that the worker does not have:
+// the worker is older than the plan. Temporal retries it without end by default
+// (measured).
+const NotRegistered = "ActivityNotRegisteredError"
+
+// Long says that the history is long enough for a new run.
+func Long(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > ContinueAsNewThreshold
+}
+
+// WithInventory is for calls that may be repeated without end: a clean waits for its
+// inventory.
+func WithInventory(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           contract.Queue,
+		StartToCloseTimeout: callTimeout,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
+		},
+		Summary: summary,
+	})
+}
+
+// WithClientDeadline is for calls that may be repeated for as long as a client waits.
+func WithClientDeadline(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithScheduleToCloseTimeout(WithInventory(ctx, summary), ClientDeadline)
+}
+
+// NoRetry is for the one write that lowers a reservation: the workflow reads the result
+// before it writes again (F5).
+func NoRetry(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithRetryPolicy(WithInventory(ctx, summary), temporal.RetryPolicy{MaximumAttempts: 1})
+}
+
+// OnHost is for calls to a host's worker, which are repeated without end. silentAfter
+// bounds the wait for a worker to take one; 0 is no bound.
+func OnHost(ctx workflow.Context, host, summary string, silentAfter time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              contract.HostQueue(host),
+		ScheduleToStartTimeout: silentAfter,
+		StartToCloseTimeout:    ClientDeadline,
+		RetryPolicy:            hostRetries(30 * time.Second),
+		Summary:                summary,
+	})
+}
+
+// LimitedRetries bounds the attempts of a call for which a client waits.
+func LimitedRetries(ctx workflow.Context) workflow.Context {
+	return workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
+		InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{NotRegistered},
+	})
+}
+
+// WithStep is for one hardware step with its budget of running time. Cancelling it waits
+// until the step has stopped (F9). A crash is retried without end; each attempt resumes
+// from the host's journal.
+func WithStep(ctx workflow.Context, host, summary string, silentAfter, budget time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              contract.HostQueue(host),
+		ScheduleToStartTimeout: silentAfter,
+		StartToCloseTimeout:    budget + startToCloseSlack,
+		HeartbeatTimeout:       HeartbeatTimeout,
+		WaitForCancellation:    true,
+		RetryPolicy:            hostRetries(30 * time.Second),
+		Summary:                summary,
+	})
+}
+
+// WithLongCall is for one long call, on the queue given, that is repeated until timeout;
+// an attempt without a heartbeat of that age ends, where one is given.
+func WithLongCall(ctx workflow.Context, queue, summary string, timeout, heartbeat time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           queue,
+		StartToCloseTimeout: timeout,
+		HeartbeatTimeout:    heartbeat,
+		RetryPolicy:         hostRetries(time.Minute),
+		Summary:             summary,
+	})
+}
+
+func hostRetries(maximum time.Duration) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{
+		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: maximum,
+		NonRetryableErrorTypes: []string{NotRegistered},
+	}
+}

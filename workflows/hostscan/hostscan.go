@@ -1,0 +1,139 @@
+// Package hostscan is the workflow of one host that finds its devices by itself (S2.6): it
+// has the host's worker scan which devices are there and enroll the new ones, and keeps
+// what came of it.
+package hostscan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// scanTimeout bounds one scan: each enrollment in it waits for its own answer.
+const scanTimeout = 10 * time.Minute
+
+// HostScan scans once for each scan_now. It has no timer and never ends by itself; a
+// Cancel ends it until the host's worker signals again.
+func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
+	h, err := newHostScan(in)
+	if err != nil {
+		return err
+	}
+	err = workflow.SetQueryHandlerWithOptions(ctx, contract.QueryHostScan,
+		func() (contract.HostScanState, error) { return *h.state, nil },
+		workflow.QueryHandlerOptions{Description: "What the last scan of this host found"})
+	if err != nil {
+		return err
+	}
+	// Read only where one is pending, and before the run may continue as new: otherwise a
+	// signal can be lost (measured).
+	signals := workflow.NewSelector(ctx)
+	signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalScanNow), func(c workflow.ReceiveChannel, _ bool) {
+		var in contract.ScanRequest
+		if c.ReceiveAsync(&in) {
+			h.state.Requested, h.state.WorkerStarted = true, h.state.WorkerStarted || in.WorkerStarted
+		}
+	})
+	h.publishStatus(ctx)
+	for {
+		if err := workflow.Await(ctx, func() bool { return signals.HasPending() || h.state.Requested || calls.Long(ctx) }); err != nil {
+			return err
+		}
+		switch {
+		case signals.HasPending():
+			signals.Select(ctx)
+		case h.state.Requested && !calls.Long(ctx):
+			if err := h.scan(ctx); err != nil {
+				return err
+			}
+		default:
+			return workflow.NewContinueAsNewError(ctx, contract.WorkflowHostScan, contract.HostScanInput{Host: h.state.Host, State: h.state})
+		}
+	}
+}
+
+// hostScan is one run of a host's workflow.
+type hostScan struct {
+	state *contract.HostScanState
+}
+
+func newHostScan(in contract.HostScanInput) (*hostScan, error) {
+	h := &hostScan{state: in.State}
+	if h.state == nil {
+		h.state = &contract.HostScanState{Schema: contract.Schema, Host: in.Host}
+	}
+	if h.state.Schema > contract.Schema {
+		return nil, fmt.Errorf("host %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Host, h.state.Schema, contract.Schema)
+	}
+	return h, nil
+}
+
+// scan has the host scan, and records the result. Only a Cancel is an error: what failed
+// for good is shown, and the next scan_now tries again.
+func (h *hostScan) scan(ctx workflow.Context) error {
+	s := h.state
+	in := contract.ScanInput{Host: s.Host, KnownDigests: s.KnownDigests, Refused: s.Refused, Missing: s.Missing, RetryRefused: s.WorkerStarted}
+	s.Requested, s.WorkerStarted = false, false
+	opts := calls.WithLongCall(ctx, contract.HostQueue(s.Host), "scan "+s.Host, scanTimeout, 0)
+	var found contract.ScanResult
+	err := workflow.ExecuteActivity(opts, contract.ActivityScanHost, in).Get(opts, &found)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.ScannedAt = workflow.Now(ctx).UTC()
+	if s.Fault = calls.FaultIn(err); s.Fault != nil {
+		// What was to be tried again is left to the next scan.
+		s.WorkerStarted = in.RetryRefused
+		workflow.GetLogger(ctx).Warn("scan failed", "host", s.Host, "fault", string(s.Fault.Code), "error", s.Fault.Message)
+	} else {
+		h.record(found)
+	}
+	h.publishStatus(ctx)
+	return nil
+}
+
+// record keeps what a scan found.
+func (h *hostScan) record(found contract.ScanResult) {
+	s := h.state
+	if s.KnownDigests == nil {
+		s.KnownDigests = map[string]string{}
+	}
+	for _, name := range found.RemovedDigests {
+		delete(s.KnownDigests, name)
+	}
+	for _, name := range workflow.DeterministicKeys(found.NewDigests) {
+		s.KnownDigests[name] = found.NewDigests[name]
+	}
+	s.Refused, s.Missing, s.Last = found.Refused, found.Missing, found.Counts
+	s.Scans++
+	s.Enrolled += found.Counts.Enrolled
+}
+
+// publishStatus writes what the Web UI shows on top of the workflow.
+func (h *hostScan) publishStatus(ctx workflow.Context) {
+	s := h.state
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**: ", s.Host)
+	if s.ScannedAt.IsZero() {
+		b.WriteString("no scan yet\n\n")
+	} else {
+		fmt.Fprintf(&b, "%d devices found, %d enrolled by the last scan, %d refused, %d missing\n\n",
+			s.Last.Found, s.Last.Enrolled, len(s.Refused), len(s.Missing))
+		fmt.Fprintf(&b, "- last scan: %s\n", s.ScannedAt.Format(time.RFC3339))
+	}
+	if s.Fault != nil {
+		fmt.Fprintf(&b, "- the last scan failed: %s: %s\n", s.Fault.Code, s.Fault.Error())
+	}
+	for _, r := range s.Refused {
+		fmt.Fprintf(&b, "- refused %s: %s: %s\n", r.Name, r.Code, r.Reason)
+	}
+	if len(s.Missing) > 0 {
+		fmt.Fprintf(&b, "- missing: %s\n", strings.Join(s.Missing, ", "))
+	}
+	workflow.SetCurrentDetails(ctx, b.String())
+}

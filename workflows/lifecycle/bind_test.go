@@ -1,0 +1,265 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// S2.41
+func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.answered = func(c *call) {
+		if c.err == nil && w.shelf.reserved != 1 {
+			w.Errorf("S0.4: %s was answered before the device was burned", c.verb)
+		}
+	}
+	var calls []*call
+	for _, instance := range []string{"i1", "i2", "i3", "i4"} {
+		calls = append(calls, w.bind(instance, ""))
+	}
+	var won []string
+	for _, c := range calls {
+		if c.wait(); c.err == nil {
+			won = append(won, c.in.(contract.BindInput).Instance)
+			continue
+		}
+		c.refused(device.CodeRefused)
+	}
+	require.Len(t, won, 1)
+	require.Equal(t, won[0], *w.view().InstanceUUID)
+	w.noDefect()
+}
+
+// S2.42
+func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
+	for name, lead := range map[string]func(*world){
+		"manageable": func(w *world) { ok[contract.Result](w.enroll(false)) },
+		"allocated":  func(w *world) { w.taken("i1") },
+		"cleaning":   func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") },
+		"error":      func(w *world) { w.broken() },
+		"held":       func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)) },
+		"claimed":    func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", time.Hour)) },
+		"retired":    func(w *world) { w.offered(); ok[contract.Result](w.ask(contract.UpdateRetire)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			lead(w)
+			before := w.view()
+			w.bind("i9", "r9").refused(device.CodeRefused)
+			require.Equal(t, before, w.view(), "a refusal by the validator leaves nothing behind")
+			w.noDefect()
+		})
+	}
+}
+
+// S0.6
+func TestBindAgainIsTheSameBinding(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	require.Equal(t, 1, w.taken("i1"))
+	writes := len(w.shelf.writes)
+	for range 2 {
+		again := ok[contract.BindResult](w.bind("i1", "r-i1"))
+		require.Equal(t, 1, again.Binding)
+		require.True(t, again.Already)
+		w.nextRun()
+	}
+	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "")).Binding, "the instance that has it, without a request")
+	w.bind("i1", "another request").refused(device.CodeRefused)
+	w.bind("i9", "").refused(device.CodeRefused)
+	w.bind("i9", "r-i1").refused(device.CodeRefused)
+	require.Len(t, w.shelf.writes, writes)
+
+	ok[contract.Result](w.unbind("i1"))
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
+	w.reach(device.Available)
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
+	w.nextRun()
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
+	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "r2")).Binding)
+	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
+	w.noDefect()
+}
+
+// A client that was killed while its bind was under way comes again with the same
+// request: it must be told what becomes of that, not that somebody claims the device.
+//
+// S0.6
+func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	first := w.bind("i1", "r1")
+	w.pass(time.Second)
+	second := w.bind("i1", "r1")
+	require.Equal(t, 1, ok[contract.BindResult](first).Binding)
+	require.Equal(t, 1, ok[contract.BindResult](second).Binding)
+	w.noDefect()
+}
+
+// F6
+func TestUnbindNamesItsInstance(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.unbind("i2").refused(device.CodeRefused)
+	w.unbind("").refused(device.CodeRefused)
+	require.Equal(t, device.Allocated, w.view().DeviceState)
+	ok[contract.Result](w.unbind("i1"))
+	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "over: again while it is cleaned")
+	w.reach(device.Available)
+	require.True(t, ok[contract.Result](w.unbind("i1")).Already)
+	w.taken("i2")
+	w.nextRun()
+	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "an old tenancy's end does not touch the new one")
+	require.Equal(t, "i2", *w.view().InstanceUUID)
+	w.unbind("i3").refused(device.CodeRefused)
+	w.noDefect()
+}
+
+// S0.18, S3.26
+func TestRebuildKeepsTheDevice(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	names, writes := len(w.names), len(w.shelf.writes)
+	for range 2 {
+		ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
+	}
+	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i2"}).refused(device.CodeRefused)
+	w.pass(time.Hour)
+	require.Len(t, w.names, names, "no clean and no burn")
+	require.Len(t, w.shelf.writes, writes)
+	require.Equal(t, 1, w.view().Binding)
+	ok[contract.Result](w.unbind("i1"))
+	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).refused(device.CodeRefused)
+	w.noDefect()
+}
+
+func (w *world) claim(instance string, within time.Duration) *call {
+	return w.send(contract.UpdateClaim, "", contract.BindInput{
+		Instance: instance, Request: "r-" + instance, Deadline: w.clock().Add(within).Format(time.RFC3339),
+	})
+}
+
+func (w *world) burn(instance string) *call {
+	return w.send(contract.UpdateBurn, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
+}
+
+func (w *world) unclaim(instance string) *call {
+	return w.send(contract.UpdateUnclaim, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
+}
+
+// broken brings the device into error by a failing step.
+func (w *world) broken() {
+	w.t.Helper()
+	w.taken("i1")
+	w.host.trouble = func(what string, block int) error {
+		if what == "zero" && block == 2 {
+			return refuse(device.Permanent, device.CodeIO)
+		}
+		return nil
+	}
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	w.host.trouble = nil
+}
+
+// S0.5
+func TestClaimThenBurn(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	r := ok[contract.BindResult](w.claim("i1", time.Hour))
+	require.Zero(t, r.Binding)
+	require.Zero(t, w.shelf.reserved, "S0.5: burned as late as possible")
+	require.Equal(t, "i1", w.view().ClaimedBy)
+	require.True(t, ok[contract.BindResult](w.claim("i1", time.Hour)).Already)
+	w.claim("i2", time.Hour).refused(device.CodeRefused)
+	w.bind("i2", "r-i2").refused(device.CodeRefused)
+	w.burn("i2").refused(device.CodeRefused)
+	w.unclaim("i2").refused(device.CodeRefused)
+	w.nextRun()
+	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	w.noDefect()
+}
+
+// S0.5
+func TestBindTakesUpItsOwnClaim(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	ok[contract.BindResult](w.claim("i1", time.Hour))
+	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r-i1")).Binding)
+	w.noDefect()
+}
+
+// S0.5
+func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	cleans, writes := len(w.view().Cleans), len(w.shelf.writes)
+	ok[contract.BindResult](w.claim("i1", time.Hour))
+	ok[contract.Result](w.unclaim("i1"))
+	require.True(t, ok[contract.Result](w.unclaim("i1")).Already)
+	w.pass(2 * time.Hour)
+	require.Equal(t, device.Available, w.view().DeviceState)
+	require.Len(t, w.view().Cleans, cleans)
+	require.Len(t, w.shelf.writes, writes)
+	w.burn("i1").refused(device.CodeRefused)
+	w.taken("i2")
+	w.noDefect()
+}
+
+// S0.5
+func TestClaimExpiresAtItsDeadline(t *testing.T) {
+	for _, runs := range []int{0, 1, 3} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		cleans, writes := len(w.view().Cleans), len(w.shelf.writes)
+		until := w.clock().Add(time.Hour).Truncate(time.Second)
+		ok[contract.BindResult](w.claim("i1", time.Hour))
+		for range runs {
+			w.pass(10 * time.Minute)
+			w.nextRun()
+		}
+		w.pass(until.Sub(w.clock()) - time.Millisecond)
+		require.Equal(t, "i1", w.view().ClaimedBy)
+		w.pass(2 * time.Millisecond)
+		require.Empty(t, w.view().ClaimedBy)
+		require.NotEmpty(t, w.view().LastRefusal)
+		require.Equal(t, device.Available, w.view().DeviceState)
+		require.Len(t, w.view().Cleans, cleans, "nothing was used, nothing is cleaned")
+		require.Len(t, w.shelf.writes, writes)
+		w.burn("i1").refused(device.CodeRefused)
+		w.taken("i2")
+		w.noDefect()
+	}
+}
+
+// S0.5
+func TestClaimNeedsADeadlineAhead(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.claim("i1", -time.Second).refused(device.CodeInvalid)
+	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
+	w.send(contract.UpdateClaim, "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
+	require.Empty(t, w.view().ClaimedBy)
+	w.noDefect()
+}
+
+// A burn that began holds the device past its claim's deadline.
+//
+// S0.6
+func TestDeadlineDoesNotEndABurn(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	ok[contract.BindResult](w.claim("i1", 3*time.Second))
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
+	w.noDefect()
+}

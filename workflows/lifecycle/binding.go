@@ -1,0 +1,268 @@
+package lifecycle
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// binding is the family of updates that give the device to an instance and take it back.
+type binding struct{ *parts }
+
+// requestOf identifies a bind: by the caller's request, or else by the update's own ID.
+func requestOf(ctx workflow.Context, in contract.BindInput) string {
+	if in.Request != "" {
+		return in.Request
+	}
+	return workflow.GetCurrentUpdateInfo(ctx).ID
+}
+
+// existingBinding finds the binding of a request: the present one (ours is true), or one
+// that has ended (ended is true).
+func (d binding) existingBinding(in contract.BindInput) (number int, ours, ended bool) {
+	if b := d.State.Device.Binding; b != nil && b.Instance == in.Instance && (in.Request == "" || b.Request == in.Request) {
+		return b.Number, true, false
+	}
+	if in.Request == "" {
+		return 0, false, false
+	}
+	for _, b := range d.State.History {
+		if b.Instance == in.Instance && b.Request == in.Request {
+			return b.Number, false, true
+		}
+	}
+	return 0, false, false
+}
+
+// validateClaim is for claim and bind. A request that has or had a binding gets no other.
+func (d binding) validateClaim(in contract.BindInput) error {
+	if in.Instance == "" {
+		return d.Refuse(device.CodeInvalid, "no instance given", "give --instance UUID")
+	}
+	if len(in.Tag) > 60 {
+		return d.Refuse(device.CodeInvalid, "the tag is longer than 60 characters", "shorten it")
+	}
+	switch _, ours, ended := d.existingBinding(in); {
+	case ours:
+		return nil
+	case ended:
+		return d.bindingEnded()
+	}
+	if c := d.State.Device.Claim; c != nil && in.Request != "" && c.Instance == in.Instance && c.Request == in.Request {
+		return nil
+	}
+	if d.reservation.PoolTransitions > 0 {
+		return d.Refuse(device.CodeRefused, "the device is on its way into or out of the pool", "wait a moment, or take another device")
+	}
+	return d.Legal(device.Event{Kind: device.ClaimEvent, Instance: in.Instance})
+}
+
+func (d binding) validateBurn(in contract.BindInput) error {
+	if _, ours, _ := d.existingBinding(in); ours || d.burnInProgress(in.Instance, in.Request) {
+		return nil
+	}
+	return d.Legal(device.Event{Kind: device.BurnStarted, Instance: in.Instance})
+}
+
+// burnInProgress says whether the same request's burn is under way.
+func (d binding) burnInProgress(instance, request string) bool {
+	c := d.State.Device.Claim
+	return c != nil && c.Burning && request != "" && c.Instance == instance && c.Request == request
+}
+
+func (d binding) validateUnclaim(in contract.BindInput) error {
+	if d.State.Device.State == device.Available && d.State.Device.Claim == nil {
+		return nil
+	}
+	return d.Legal(device.Event{Kind: device.Unclaim, Instance: in.Instance})
+}
+
+func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if number, ours, _ := d.existingBinding(in); ours {
+		return d.again(number)
+	}
+	deadline, err := time.Parse(time.RFC3339, in.Deadline)
+	if err != nil || !deadline.After(workflow.Now(ctx)) {
+		return contract.BindResult{}, d.Refuse(device.CodeInvalid, "the claim's deadline must be an RFC 3339 time in the future", "give a deadline")
+	}
+	if c := d.State.Device.Claim; c != nil && c.Instance == in.Instance && c.Request == requestOf(ctx, in) {
+		return d.again(0)
+	}
+	if err := d.takeClaim(ctx, in, deadline); err != nil {
+		return contract.BindResult{}, err
+	}
+	return contract.BindResult{Device: d.Status()}, nil
+}
+
+func (d binding) takeClaim(ctx workflow.Context, in contract.BindInput, deadline time.Time) error {
+	return d.Apply(ctx, device.Event{
+		Kind: device.ClaimEvent, Instance: in.Instance, Request: requestOf(ctx, in), Tag: in.Tag, Deadline: deadline,
+	})
+}
+
+func (d binding) unclaim(ctx workflow.Context, in contract.BindInput) (contract.Result, error) {
+	if d.State.Device.Claim == nil {
+		return d.unchanged()
+	}
+	if err := d.Apply(ctx, device.Event{Kind: device.Unclaim, Instance: in.Instance}); err != nil {
+		return contract.Result{}, err
+	}
+	return d.result()
+}
+
+// bind is claim and burn in one step, so that no other claim comes between them.
+func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if number, ours, _ := d.existingBinding(in); ours {
+		return d.again(number)
+	}
+	if d.State.Device.Claim == nil {
+		if err := d.takeClaim(ctx, in, workflow.Now(ctx).Add(calls.ClientDeadline)); err != nil {
+			return contract.BindResult{}, err
+		}
+	}
+	return d.burn(ctx, in)
+}
+
+// burn raises the reservation and reads it back before it answers that the instance has
+// the device (S0.4, S0.5). A device whose burn may have failed is cleaned: it is neither
+// allocated nor made available at once (S0.6).
+func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if number, ours, _ := d.existingBinding(in); ours {
+		return d.again(number)
+	}
+	if d.burnInProgress(in.Instance, in.Request) {
+		return d.joinBurn(ctx, in)
+	}
+	if err := d.Apply(ctx, device.Event{Kind: device.BurnStarted, Instance: in.Instance}); err != nil {
+		return contract.BindResult{}, err
+	}
+	if err := d.reservation.Lock(ctx); err != nil {
+		return contract.BindResult{}, err
+	}
+	defer d.reservation.Unlock()
+	changed := func() bool {
+		c := d.State.Device.Claim
+		return c == nil || !c.Burning || c.Instance != in.Instance
+	}
+	if changed() {
+		return contract.BindResult{}, d.errTakenMeanwhile()
+	}
+	err := d.reservation.ReserveForBind(ctx)
+	switch {
+	case changed(): // invalidated or lost: that took care of the reservation
+		return contract.BindResult{}, d.errTakenMeanwhile()
+	case err == nil:
+		d.ApplyOrReport(ctx, device.Event{Kind: device.Burned})
+		return contract.BindResult{Binding: d.State.Device.Binding.Number, Device: d.Status()}, nil
+	}
+	f := calls.FaultOf(err)
+	// The failure is answered once the device is in safe hands: of its clean, or of the
+	// run that resolves what the inventory is ahead of.
+	if f.Code == device.CodeInventoryGenerationAhead || f.Code == device.CodeAlreadyBurned && d.OwnedByBurnish() {
+		d.Invalidate(ctx, nil, f.Message)
+	} else {
+		d.ApplyOrReport(ctx, device.Event{Kind: device.BurnFailed, Automated: d.Policy(ctx).Automated})
+	}
+	d.State.LastError = "bind failed: " + f.Message
+	if f.Code == device.CodeTimeout {
+		f = &device.Fault{Class: device.Permanent, Code: device.CodeReservationUnknown,
+			Message: "the inventory did not answer in time: whether the burn worked is unknown",
+			Remedy:  "take another device; this one is cleaned by itself"}
+	}
+	return contract.BindResult{}, f
+}
+
+// joinBurn waits for the same request's burn and answers as it does: a client that was
+// killed and asks again must not be told that another has the device.
+func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
+	if err := workflow.Await(ctx, func() bool { return !d.burnInProgress(in.Instance, in.Request) }); err != nil {
+		return contract.BindResult{}, err
+	}
+	if number, ours, _ := d.existingBinding(in); ours {
+		return d.again(number)
+	}
+	return contract.BindResult{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned by itself")
+}
+
+// again answers a request that has the device already.
+func (d binding) again(number int) (contract.BindResult, error) {
+	return contract.BindResult{Binding: number, Device: d.Status(), Already: true}, nil
+}
+
+func (d binding) errTakenMeanwhile() error {
+	return d.Refuse(device.CodeConflict, "the device was taken while the bind waited", "take another device")
+}
+
+func (d binding) claimReplayed(string, contract.BindInput) (contract.BindResult, error) {
+	return d.again(0)
+}
+
+// bindReplayed answers a bind that was carried out before, under its update ID: by now
+// the device may be another instance's.
+func (d binding) bindReplayed(id string, in contract.BindInput) (contract.BindResult, error) {
+	if in.Request == "" {
+		in.Request = id
+	}
+	return d.burnReplayed(id, in)
+}
+
+func (d binding) burnReplayed(_ string, in contract.BindInput) (contract.BindResult, error) {
+	number, ours, _ := d.existingBinding(in)
+	if !ours {
+		return contract.BindResult{}, d.bindingEnded()
+	}
+	return d.again(number)
+}
+
+func (d binding) bindingEnded() error {
+	return d.Refuse(device.CodeBindingEnded, "the binding of this request has ended", "bind again with a new request")
+}
+
+// wasBoundTo says that the instance had the device in a binding that has ended.
+func (d binding) wasBoundTo(instance string) bool {
+	if b := d.State.Device.Binding; b != nil && b.Instance == instance {
+		return false
+	}
+	for _, b := range d.State.History {
+		if b.Instance == instance {
+			return true
+		}
+	}
+	return false
+}
+
+func (d binding) validateUnbind(in contract.UnbindInput) error {
+	if d.wasBoundTo(in.Instance) {
+		return nil
+	}
+	return d.Legal(device.Event{Kind: device.Unbind, Instance: in.Instance, Automated: true})
+}
+
+// unbind ends a tenancy and returns at once (S3.18); it never touches the
+// reservation (S0.7).
+func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
+	if d.wasBoundTo(in.Instance) {
+		return d.unchanged()
+	}
+	if err := d.EndBinding(ctx, device.Event{Kind: device.Unbind, Instance: in.Instance}); err != nil {
+		return contract.Result{}, err
+	}
+	return d.result()
+}
+
+func (d binding) validateRebuild(in contract.UnbindInput) error {
+	return d.Legal(device.Event{Kind: device.Rebuild, Instance: in.Instance})
+}
+
+// rebuild keeps the device with its instance: nothing is cleaned, nothing burned
+// (S0.18, S3.26).
+func (d binding) rebuild(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
+	if err := d.Apply(ctx, device.Event{Kind: device.Rebuild, Instance: in.Instance}); err != nil {
+		return contract.Result{}, err
+	}
+	return d.result()
+}

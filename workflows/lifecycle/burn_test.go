@@ -1,0 +1,317 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// neverOffered fails if the device may be bound before the cleans are n more.
+func (w *world) neverOffered(n int) {
+	cleans := len(w.view().Cleans)
+	w.seen = func() {
+		v := w.view()
+		offered := v.DeviceState == device.Available && !v.Maintenance && v.ClaimedBy == ""
+		if offered && len(v.Cleans) < cleans+n {
+			w.Errorf("offered again after %d cleans, not %d", len(v.Cleans), cleans+n)
+			w.seen = nil
+		}
+	}
+}
+
+// Each code that an inventory may answer with, at each of the four requests of a
+// burn, before it had effect and with its answer lost.
+//
+// S0.6
+func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
+	codes := []struct {
+		class device.Class
+		code  device.Code
+	}{
+		{device.NeedsOperator, device.CodeInventoryInvalid}, {device.Permanent, device.CodeInUse},
+		{device.Permanent, device.CodeAlreadyBurned}, {device.NeedsOperator, device.CodeInventoryGenerationAhead},
+		{device.Permanent, device.CodeNoProvider}, {device.Permanent, device.CodeConflict},
+		{device.Permanent, device.CodeInternal}, {device.NeedsOperator, device.CodeRefused},
+	}
+	for _, at := range []string{"Usages", "Stock", "PutReserved"} {
+		for _, after := range []bool{false, true} {
+			for _, c := range codes {
+				if after && c.code == device.CodeConflict {
+					continue // a conflict had no effect
+				}
+				t.Run(fmt.Sprintf("%s after=%v %s", at, after, c.code), func(t *testing.T) {
+					w := newWorld(t, safePolicy())
+					w.offered()
+					w.shelf.meddle = times(1, at, after, fault(c.class, c.code))
+					if c.code == device.CodeConflict { // the rule itself starts over five times
+						w.shelf.meddle = times(5, at, after, fault(device.Permanent, c.code))
+					}
+					bind := w.bind("i1", "r1")
+					w.until("burning", func() bool { return w.view().ClaimedBy == "i1" || bind.done })
+					w.host.scribble("i1") // for all that anybody knows
+					w.neverOffered(1)
+					bind.wait()
+					if c.code == device.CodeConflict && bind.err == nil {
+						require.Equal(t, device.Allocated, w.view().DeviceState, "started over, and won")
+						return
+					}
+					bind.refused(c.code)
+					require.NotEqual(t, device.Available, w.view().DeviceState)
+					w.reach(device.Available)
+					w.quiet()
+					require.True(t, w.host.clean())
+					require.Zero(t, w.shelf.reserved)
+					require.Equal(t, 1, count(w.names, "ReserveForBind"))
+					require.Empty(t, w.view().LastError, "it is over")
+					require.Empty(t, w.view().Fault)
+					w.taken("i2")
+					w.noDefect()
+				})
+			}
+		}
+	}
+}
+
+func count(all []string, one string) int {
+	n := 0
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
+}
+
+// An answer that is lost once is asked for again, and the second attempt knows its
+// own write.
+//
+// S0.6
+func TestLostAnswersAreMadeGood(t *testing.T) {
+	for _, at := range []string{"Usages", "Stock", "PutReserved"} {
+		for _, after := range []bool{false, true} {
+			w := newWorld(t, safePolicy())
+			w.offered()
+			w.shelf.meddle = times(1, at, after, lost)
+			require.Equal(t, 1, w.taken("i1"), "%s after=%v", at, after)
+			w.shelf.meddle = nil
+			ok[contract.Result](w.unbind("i1"))
+			w.reach(device.Available)
+			w.quiet()
+			require.Len(t, w.view().Cleans, 2, "one clean, not two")
+			w.noDefect()
+		}
+	}
+}
+
+// The inventory does not answer for as long as somebody waits: the bind fails, the
+// device is cleaned once it answers again.
+//
+// S0.6
+func TestSilentInventoryFailsTheBind(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		gone := false
+		w.shelf.meddle = func(call string, isAfter bool) error {
+			if gone = gone || call == "PutReserved" && isAfter == after; gone {
+				return lost()
+			}
+			return nil
+		}
+		bind := w.bind("i1", "r1")
+		bind.wait()
+		bind.refused(device.CodeInventoryUnavailable)
+		require.Less(t, w.clock().Sub(w.view().UpdatedAt), 2*time.Minute)
+		w.host.scribble("i1")
+		w.neverOffered(1)
+		w.pass(10 * time.Minute)
+		require.Equal(t, device.PendingCleaning, w.view().DeviceState)
+		require.Empty(t, w.host.inputs[2:], "nothing destructive before the inventory was asked (F4)")
+		w.shelf.meddle = nil
+		w.reach(device.Available)
+		require.True(t, w.host.clean())
+		w.noDefect()
+	}
+}
+
+// The call hangs: nobody knows whether it will have effect, or when.
+//
+// S0.6
+func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
+	for _, late := range []time.Duration{90 * time.Second, time.Hour} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.lag = func(activity string) (time.Duration, time.Duration) {
+			if activity == contract.ActivityReserveForBind {
+				return late, time.Millisecond // has its effect when nobody waits any more
+			}
+			return time.Millisecond, time.Millisecond
+		}
+		bind := w.bind("i1", "r1")
+		bind.refused(device.CodeReservationUnknown)
+		w.host.scribble("i1")
+		w.neverOffered(1)
+		w.reach(device.Available)
+		require.True(t, w.host.clean())
+		w.pass(2 * time.Hour)
+		ok[contract.Result](w.maintain(false)) // whatever the late write did, the device can be worked with
+		v := w.settled()
+		require.Contains(t, []device.State{device.Available}, v.DeviceState)
+		w.noDefect()
+	}
+}
+
+// The worker that burned dies before it says so; the next attempt finds its write.
+//
+// S0.6
+func TestReserveAttemptThatDied(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	first := true
+	w.lag = func(activity string) (time.Duration, time.Duration) {
+		if activity == contract.ActivityReserveForBind && first {
+			first = false
+			return time.Millisecond, 365 * 24 * time.Hour
+		}
+		return time.Millisecond, time.Millisecond
+	}
+	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	require.Len(t, w.shelf.writes, 4, "burned once: published, looked at, lowered before")
+	w.noDefect()
+}
+
+// Burned by somebody else between two looks.
+//
+// S0.27
+func TestAlreadyBurnedIsRefused(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.outsider(1)
+	w.host.scribble("somebody")
+	w.neverOffered(1)
+	w.bind("i1", "r1").refused(device.CodeAlreadyBurned)
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.taken("i2")
+	w.noDefect()
+}
+
+// Nova's consumer is there before the bind.
+//
+// S0.6
+func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.allocate("c1")
+	w.host.scribble("c1")
+	runs := len(w.host.inputs)
+	w.bind("i1", "r1").refused(device.CodeInUse)
+	v := w.settled()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "c1", *v.InstanceUUID)
+	require.Len(t, w.host.inputs, runs, "nothing destructive")
+	require.Equal(t, 1, w.shelf.reserved)
+	w.noDefect()
+}
+
+// A doubt, or the hardware's loss, comes while the burn waits for its answer: the
+// bind is refused, and the workflow lives.
+//
+// S0.6
+func TestStateChangesWhileTheBurnWaits(t *testing.T) {
+	for name, meanwhile := range map[string]func(*world){
+		"host knows newer": func(w *world) {
+			hint := w.host.hint(w.clock())
+			hint.Host.Seq += 5
+			w.signal(contract.SignalObserved, hint)
+		},
+		"retire --lost": func(w *world) {
+			w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt out", Lost: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.offered()
+			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+			bind := w.bind("i1", "r1")
+			w.pass(time.Second)
+			meanwhile(w)
+			bind.wait()
+			require.True(t, w.live, "%v", w.end)
+			require.Error(t, bind.err)
+			w.neverOffered(1)
+			v := w.settled()
+			require.Nil(t, v.InstanceUUID)
+			w.quiet()
+			w.noDefect()
+		})
+	}
+}
+
+// A bind that waits while the device is lost, or comes into doubt, burns nothing.
+//
+// S0.6
+func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	w.signal(contract.SignalReleased, contract.Hint{}) // a look has its turn
+	w.pass(time.Second)
+	bind := w.bind("i1", "r1")
+	w.pass(time.Second)
+	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
+	bind.refused(device.CodeConflict)
+	require.Zero(t, count(w.names, "ReserveForBind"))
+	w.quiet()
+	w.noDefect()
+}
+
+// A look that is under way does not take the burn's write for another's.
+//
+// S0.5
+func TestBindBesideALook(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.lag = func(activity string) (time.Duration, time.Duration) {
+		if activity == contract.ActivityReadReservation {
+			return 3 * time.Second, time.Second
+		}
+		return time.Millisecond, time.Millisecond
+	}
+	doubts := count(w.names, "FindPreviousRun")
+	w.signal(contract.SignalReleased, contract.Hint{})
+	w.pass(time.Millisecond)
+	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
+	w.pass(time.Minute)
+	require.Equal(t, doubts, count(w.names, "FindPreviousRun"), "it doubted itself")
+	require.Equal(t, "i1", *w.view().InstanceUUID)
+	w.noDefect()
+}
+
+// The inventory knows newer than a workflow that was put back: who had the device
+// then is asked before anything is wiped.
+//
+// F10
+func TestBindFindsANewerInventory(t *testing.T) {
+	for code, newer := range map[device.Code]func(*shelf){
+		device.CodeInventoryGenerationAhead: func(s *shelf) { s.allocate("c"); s.free("c") },
+		device.CodeAlreadyBurned:            func(s *shelf) { s.outsider(1) },
+	} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		newer(w.shelf)
+		w.host.scribble("i7")
+		w.recalled = contract.PreviousRun{RunID: "reset", Instance: "i7"}
+		w.bind("i1", "r1").refused(code)
+		v := w.settled()
+		require.Equal(t, device.Allocated, v.DeviceState)
+		require.Equal(t, "i7", *v.InstanceUUID)
+		require.Equal(t, "i7", w.host.blocks[0], "a tenant's data was wiped")
+		w.noDefect()
+	}
+}

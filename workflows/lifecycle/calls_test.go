@@ -1,0 +1,270 @@
+package lifecycle_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// call is one update that was sent.
+type call struct {
+	w        *world
+	verb, id string
+	in, out  any
+
+	accepted, done bool
+	err            error
+
+	run       int  // in which it was sent
+	again     bool // a repetition of an earlier one
+	abandoned bool // its sender does not care for the answer any more
+}
+
+// send sends an update; an empty ID makes a new one. It waits for nothing.
+func (w *world) send(verb, id string, in any) *call {
+	if id == "" {
+		w.sent++
+		id = fmt.Sprintf("%s-%d", verb, w.sent)
+	}
+	c := &call{w: w, verb: verb, id: id, in: in, run: w.runs}
+	w.open = append(w.open, c)
+	w.deliver(func() bool { return c.accepted || c.done }, func() {
+		w.env.UpdateWorkflow(verb, id, c, in)
+	})
+	return c
+}
+
+// deliver posts a message, and again in the next run if this one ended before it was
+// read, as the server does with a task that was not completed.
+func (w *world) deliver(read func() bool, post func()) {
+	w.after(1, func() {
+		env := w.env
+		post()
+		w.mail = append(w.mail, &letter{env: env, read: read, post: post})
+	})
+}
+
+type letter struct {
+	env  any
+	read func() bool
+	post func()
+}
+
+// forward posts the letters that an ended run had not read.
+func (w *world) forward() {
+	mail := w.mail
+	w.mail = nil
+	for _, l := range mail {
+		if !l.read() {
+			w.deliver(l.read, l.post)
+		}
+	}
+}
+
+// Accept is the environment's callback.
+func (c *call) Accept() {
+	if !c.accepted {
+		c.w.updates++
+	}
+	c.accepted = true
+}
+
+// Reject is the environment's callback.
+func (c *call) Reject(err error) {
+	c.done, c.err = true, overWire(err)
+	c.w.nudge()
+}
+
+// Complete is the environment's callback.
+func (c *call) Complete(out any, err error) {
+	if !c.done {
+		c.w.updates--
+	}
+	c.done, c.out, c.err = true, out, overWire(err)
+	c.w.nudge()
+	if c.w.answered != nil {
+		c.w.answered(c)
+	}
+}
+
+func overWire(err error) error {
+	if err == nil {
+		return nil
+	}
+	c := temporal.GetDefaultFailureConverter()
+	return c.FailureToError(c.ErrorToFailure(err))
+}
+
+// drop fails the updates that a terminated run had accepted, as their clients see it.
+func (w *world) drop() {
+	for _, c := range w.open {
+		if c.accepted && !c.done {
+			c.done, c.err = true, errors.New("workflow execution terminated")
+		}
+	}
+	w.updates = 0
+}
+
+// wait runs the world until the update is answered.
+func (c *call) wait() *call {
+	c.w.t.Helper()
+	c.w.until(c.verb+" answered", func() bool { return c.done })
+	return c
+}
+
+// ok waits for success and gives the answer.
+func ok[Out any](c *call) Out {
+	c.w.t.Helper()
+	c.wait()
+	require.NoError(c.w.t, c.err, "%s %+v: %s", c.verb, c.in, c.w.describe())
+	out, is := c.out.(Out)
+	if !is { // an answer from the environment's memory
+		text, err := json.Marshal(c.out)
+		require.NoError(c.w.t, err)
+		require.NoError(c.w.t, json.Unmarshal(text, &out), "%s", reflect.TypeOf(c.out))
+	}
+	return out
+}
+
+// refused waits for a refusal with this code and gives it.
+func (c *call) refused(code device.Code) contract.Refusal {
+	c.w.t.Helper()
+	c.wait()
+	require.Error(c.w.t, c.err, "%s %+v was not refused: %s", c.verb, c.in, c.w.describe())
+	r, is := contract.RefusalOf(c.err)
+	require.True(c.w.t, is, "%v", c.err)
+	require.Equal(c.w.t, code, r.Fault.Code, "%v", c.err)
+	require.NotEmpty(c.w.t, r.Fault.Message)
+	return r
+}
+
+// signal sends a signal. It counts as delivered once it stands before the workflow,
+// whether or not the workflow reads it.
+func (w *world) signal(name string, in any) { w.signalThen(name, in, func() {}) }
+
+// signalThen does something more between the signal's arrival and the workflow's next
+// task, so that both are found in one task.
+func (w *world) signalThen(name string, in any, then func()) {
+	done := false
+	w.deliver(func() bool { return done }, func() {
+		env := w.env
+		env.SignalWorkflowSkippingWorkflowTask(name, in)
+		env.RegisterDelayedCallback(func() {
+			done = true
+			then()
+			w.after(1, func() {})
+		}, 0)
+	})
+}
+
+func (w *world) enrolment() contract.Enrollment {
+	return contract.Enrollment{
+		Name: "d1", Host: "h1", Driver: "rig", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
+		Settings: map[string]string{"path": "/dev/d1"},
+	}
+}
+
+func (w *world) enroll(provide bool) *call {
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Provide: provide})
+}
+
+func (w *world) bind(instance, request string) *call {
+	return w.send(contract.UpdateBind, "", contract.BindInput{Instance: instance, Request: request})
+}
+
+func (w *world) unbind(instance string) *call {
+	return w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: instance})
+}
+
+func (w *world) ask(verb string) *call {
+	return w.send(verb, "", contract.ReasonInput{Reason: "test"})
+}
+
+func (w *world) maintain(off bool) *call {
+	return w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "test", Off: off})
+}
+
+func (w *world) cleanUp(steps ...string) *call {
+	return w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "test", Steps: steps})
+}
+
+// reach waits for a state.
+func (w *world) reach(s device.State) contract.DeviceStatus {
+	w.t.Helper()
+	w.until("state "+string(s), func() bool { return w.view().DeviceState == s })
+	return w.view()
+}
+
+// settled waits until the device is in a state in which nothing goes on by itself.
+func (w *world) settled() contract.DeviceStatus {
+	w.t.Helper()
+	w.until("rest", func() bool {
+		s := w.view().DeviceState
+		return w.flying == 0 && w.updates == 0 && s != device.Unknown && s != device.Cleaning &&
+			(s != device.PendingCleaning || w.view().NeedsOperator)
+	})
+	return w.view()
+}
+
+// stepRuns waits until the host works at a step.
+func (w *world) stepRuns(step string) {
+	w.t.Helper()
+	w.until(step+" running", func() bool { return w.host.running == step })
+}
+
+// offered brings a device from nothing to available.
+func (w *world) offered() {
+	w.t.Helper()
+	ok[contract.Result](w.enroll(true))
+	w.reach(device.Available)
+	w.quiet()
+	require.Zero(w.t, w.shelf.reserved)
+	require.True(w.t, w.host.clean())
+}
+
+// taken brings a device into an instance's hands, which writes all over it.
+func (w *world) taken(instance string) int {
+	w.t.Helper()
+	if w.runs == 0 {
+		w.offered()
+	}
+	r := ok[contract.BindResult](w.bind(instance, "r-"+instance))
+	require.Equal(w.t, 1, w.shelf.reserved, "S0.4: bind returned before the device was burned")
+	w.host.scribble(instance)
+	return r.Binding
+}
+
+// quiet waits until nothing is under way.
+func (w *world) quiet() {
+	w.t.Helper()
+	w.until("quiet", func() bool { return w.flying == 0 && w.updates == 0 })
+}
+
+// nextRun has the device continue as new, and waits for the next run.
+func (w *world) nextRun() {
+	w.t.Helper()
+	runs := w.runs
+	w.after(1, func() { w.env.SetContinueAsNewSuggested(true) })
+	w.until("continue-as-new", func() bool { return w.runs > runs || !w.live })
+	require.True(w.t, w.live, "the workflow ended: %v", w.end)
+}
+
+// state is everything that the device carries over, as of a continue-as-new now.
+func (w *world) state() contract.DeviceState {
+	w.t.Helper()
+	w.nextRun()
+	return *w.endState
+}
+
+// noDefect insists that the workflow never called anything a defect.
+func (w *world) noDefect() {
+	w.t.Helper()
+	require.Empty(w.t, w.defects)
+}

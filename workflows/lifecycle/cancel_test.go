@@ -1,0 +1,127 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// cancel is a Cancel from the Web UI: of the present run.
+func (w *world) cancel() { w.after(1, func() { w.env.CancelWorkflow() }) }
+
+func TestCancel_IsAnAbortAndTheNextRunHearsTheNext(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	for range 3 {
+		runs := w.runs
+		if v := w.view(); v.InstanceUUID != nil {
+			ok[contract.Result](w.unbind(*v.InstanceUUID))
+		} else {
+			ok[contract.Result](w.cleanUp())
+		}
+		w.stepRuns("zero")
+		w.host.stubborn = time.Minute
+		w.cancel()
+		w.pass(time.Second)
+		require.Equal(t, device.Cleaning, w.view().DeviceState, "F9: the step is waited for")
+		require.Contains(t, w.view().LastRefusal, "Cancel")
+		w.cancel() // Temporal swallows it
+		v := w.reach(device.Error)
+		require.Equal(t, string(device.CodeAborted), v.Fault)
+		w.until("the next run", func() bool { return w.runs == runs+1 })
+		require.Equal(t, device.Error, w.view().DeviceState)
+		require.Equal(t, 1, w.shelf.reserved)
+	}
+	w.host.stubborn = 0
+	ok[contract.Result](w.cleanUp())
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// Where nothing runs, Cancel changes nothing, says so, and does not end the device.
+func TestCancel_WhereNothingRuns(t *testing.T) {
+	for _, p := range positions {
+		if p.name == "cleaning" || p.name == "pending_cleaning" {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			p.lead(w)
+			before := w.view()
+			runs := w.runs
+			for i := range 3 {
+				w.cancel()
+				w.until("the next run", func() bool { return w.runs == runs+1+i || !w.live })
+				require.True(t, w.live, "%v", w.end)
+				require.Contains(t, w.view().LastRefusal, "Cancel")
+			}
+			w.pass(time.Hour)
+			require.Equal(t, before.DeviceState, w.view().DeviceState)
+			require.Equal(t, before.InstanceUUID, w.view().InstanceUUID)
+			require.Equal(t, before.ClaimedBy, w.view().ClaimedBy)
+			w.onwardUnlessRetired("i9")
+			w.noDefect()
+		})
+	}
+}
+
+// A Cancel does not tear down what somebody waits for.
+func TestCancel_DuringABind(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+	bind := w.bind("i1", "r1")
+	w.pass(time.Second)
+	w.cancel()
+	require.Equal(t, 1, ok[contract.BindResult](bind).Binding)
+	w.until("the next run", func() bool { return w.runs == 2 })
+	require.Equal(t, "i1", *w.view().InstanceUUID)
+	w.noDefect()
+}
+
+func TestCancel_DuringEnrolmentAndReturn(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
+	enroll := w.enroll(true)
+	w.pass(time.Second)
+	w.cancel()
+	ok[contract.Result](enroll)
+	w.reach(device.Available)
+	w.quiet()
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	n := count(w.names, "Unreserve")
+	w.until("the release", func() bool { return count(w.names, "Unreserve") > n })
+	w.cancel()
+	w.reach(device.Available)
+	w.quiet()
+	require.Zero(t, w.shelf.reserved)
+	w.onward("i2")
+	w.noDefect()
+}
+
+// D7's hold: nothing runs, so that a Cancel either ends the wait in error, as abort
+// does, or says that nothing ran. It must not say one and do the other.
+func TestCancel_WhereACleanIsHeld(t *testing.T) {
+	w := newWorld(t, notAutomated())
+	w.oneTimeUse = true
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	require.True(t, w.view().NeedsOperator)
+	runs := w.runs
+	w.cancel()
+	w.until("the next run", func() bool { return w.runs > runs })
+	v := w.view()
+	if v.DeviceState == device.Error {
+		require.Equal(t, string(device.CodeAborted), v.Fault)
+	} else {
+		require.NotContains(t, v.LastRefusal, "ends in error")
+	}
+	ok[contract.Result](w.cleanUp())
+	w.reach(device.Available)
+	w.noDefect()
+}

@@ -1,0 +1,294 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// failing has a step fail before a block, until it is mended.
+func (w *world) failing(step string, block int, code device.Code) {
+	w.host.trouble = func(what string, at int) error {
+		if what == step && at == block {
+			return refuse(device.NeedsOperator, code)
+		}
+		return nil
+	}
+}
+
+// S3.23
+func TestFailedStepNeedsTheOperator(t *testing.T) {
+	for _, step := range []string{"zero", "verify"} {
+		for block := range blocks {
+			w := newWorld(t, safePolicy())
+			w.taken("i1")
+			w.failing(step, block, device.CodeIO)
+			ok[contract.Result](w.unbind("i1"))
+			v := w.reach(device.Error)
+			require.Equal(t, string(device.CodeIO), v.Fault)
+			require.NotEmpty(t, v.LastError)
+			require.NotEmpty(t, v.Remedy)
+			require.True(t, v.NeedsOperator)
+			require.True(t, v.Maintenance)
+			require.Equal(t, string(device.MaintenanceCleanFailed), v.MaintenanceReason)
+			require.True(t, v.Dirty)
+			require.Equal(t, "failed", v.Cleans[1].Outcome)
+			require.Equal(t, device.CodeIO, v.Cleans[1].Fault)
+			runs := len(w.host.inputs)
+			w.pass(24 * time.Hour)
+			require.Len(t, w.host.inputs, runs, "S3.20: nothing is tried again without the operator")
+			require.Equal(t, 1, w.shelf.reserved)
+
+			w.host.trouble = nil
+			w.nextRun()
+			ok[contract.Result](w.cleanUp())
+			v = w.reach(device.Available)
+			require.False(t, v.Maintenance)
+			require.False(t, v.NeedsOperator)
+			require.Empty(t, v.Fault)
+			require.Empty(t, v.LastError)
+			require.True(t, w.host.clean())
+			w.taken("i2")
+			w.noDefect()
+		}
+	}
+}
+
+// A verify that finds the tenant's bytes fails the clean, whatever the zero said.
+//
+// F19
+func TestVerifyThatFindsDirt(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.host.read = func(block int) {
+		if block == 1 {
+			w.host.blocks[1] = "i1"
+		}
+	}
+	ok[contract.Result](w.unbind("i1"))
+	v := w.reach(device.Error)
+	require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.noDefect()
+}
+
+// Steps that an operator named do not make a device clean.
+//
+// F7
+func TestNamedStepsNeverClearDirty(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	ok[contract.Result](w.enroll(false))
+	ok[contract.Result](w.cleanUp("zero", "verify"))
+	v := w.reach(device.Manageable)
+	require.Equal(t, "steps_done", v.Cleans[0].Outcome)
+	require.True(t, v.Dirty)
+	require.True(t, w.host.clean())
+	require.Equal(t, 1, w.shelf.reserved)
+	ok[contract.Result](w.ask(contract.UpdateProvide))
+	w.reach(device.Available)
+	require.Len(t, w.host.inputs, 4, "the full plan runs all the same")
+	w.noDefect()
+}
+
+// S3.22
+func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	ok[contract.Result](w.enroll(false))
+	w.host.blocks = [blocks]string{}
+	ok[contract.Result](w.cleanUp("verify", "zero"))
+	w.reach(device.Manageable)
+	require.Equal(t, "verify", w.host.inputs[0].Step)
+	require.Equal(t, "zero", w.host.inputs[1].Step)
+	w.cleanUp("polish").refused(device.CodeNoSuchStep)
+	w.cleanUp("zero", " ").refused(device.CodeInvalid)
+	require.Equal(t, device.Manageable, w.view().DeviceState)
+	w.noDefect()
+}
+
+// A step that the host knows and that is of no use to this device is refused, and
+// nothing changes.
+//
+// S3.22
+func TestAStepOfNoUseChangesNothing(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.host.steps["sanitize"] = 1
+	ok[contract.Result](w.enroll(false))
+	before := w.view()
+	r := w.cleanUp("zero", "sanitize").refused(device.CodeNoSuchStep)
+	require.Contains(t, r.Fault.Remedy, "zero, verify")
+	w.pass(time.Hour)
+	require.Equal(t, before, w.view())
+	require.Empty(t, w.host.inputs)
+	ok[contract.Result](w.cleanUp("zero"))
+	w.reach(device.Manageable)
+	w.noDefect()
+}
+
+// An abort is answered at once, and the step is waited for.
+//
+// F9
+func TestAbortInEachPhase(t *testing.T) {
+	for _, phase := range []struct {
+		name string
+		lead func(*world)
+		busy string
+	}{
+		{"looking", func(w *world) {
+			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+			ok[contract.Result](w.unbind("i1"))
+			w.pass(time.Second)
+		}, ""},
+		{"zero", func(w *world) { ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, "zero"},
+		{"verify", func(w *world) { ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") }, "verify"},
+		{"planning again", func(w *world) {
+			w.host.steps["verify"] = 2
+			n := count(w.names, "Discover")
+			ok[contract.Result](w.unbind("i1"))
+			w.until("discover again", func() bool { return count(w.names, "Discover") > n })
+		}, ""},
+		{"host silent", func(w *world) {
+			w.host.crash()
+			ok[contract.Result](w.unbind("i1"))
+			w.until("silent", func() bool { return w.view().NeedsOperator })
+		}, ""},
+		{"before the host is called silent", func(w *world) {
+			w.host.crash()
+			ok[contract.Result](w.unbind("i1"))
+			w.pass(time.Minute)
+		}, ""},
+		{"crashed in mid-step", func(w *world) {
+			ok[contract.Result](w.unbind("i1"))
+			w.stepRuns("zero")
+			w.host.crash()
+			w.pass(time.Second)
+		}, ""},
+		{"held", func(w *world) {
+			p := safePolicy()
+			p.Automated = false
+			w.setPolicy(p)
+			w.nextRun()
+			ok[contract.Result](w.unbind("i1"))
+			w.until("held", func() bool { return w.view().NeedsOperator })
+		}, ""},
+	} {
+		t.Run(phase.name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.oneTimeUse = true
+			w.taken("i1")
+			w.host.stubborn = 10 * time.Minute
+			phase.lead(w)
+			asked := w.clock()
+			r := ok[contract.Result](w.ask(contract.UpdateAbort))
+			require.NotEmpty(t, r.Note)
+			require.Less(t, w.clock().Sub(asked), time.Second, "answered at once")
+			if phase.busy != "" {
+				require.Contains(t, r.Note, phase.busy)
+				require.Equal(t, phase.busy, w.host.running)
+				require.Equal(t, device.Cleaning, w.view().DeviceState, "until the step has stopped")
+				require.True(t, ok[contract.Result](w.ask(contract.UpdateAbort)).Already)
+			}
+			w.seen = func() {
+				if w.view().DeviceState == device.Error && w.host.running != "" {
+					w.Errorf("in error while %s still runs", w.host.running)
+				}
+			}
+			v := w.reach(device.Error)
+			require.Equal(t, string(device.CodeAborted), v.Fault)
+			require.True(t, v.Maintenance)
+			require.True(t, v.NeedsOperator)
+			w.quiet()
+			w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+			require.Equal(t, 1, w.shelf.reserved)
+			w.host.restart()
+			w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
+			w.pass(time.Minute)
+			require.Equal(t, device.Error, w.view().DeviceState, "no second clean by itself")
+			ok[contract.Result](w.cleanUp())
+			w.reach(device.Available)
+			require.True(t, w.host.clean())
+			w.noDefect()
+		})
+	}
+}
+
+// F9
+func TestNothingToAbort(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	ok[contract.Result](w.enroll(false))
+	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	ok[contract.Result](w.ask(contract.UpdateProvide))
+	w.reach(device.Available)
+	w.quiet()
+	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	w.taken("i1")
+	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.Len(t, w.host.inputs, 4, "a refused abort does not end a later clean")
+	w.noDefect()
+}
+
+// The budget is of running time, over the whole clean where it was set.
+//
+// F8
+func TestBudgetOfTheWholeClean(t *testing.T) {
+	p := safePolicy()
+	p.CleanupTimeout = 6 * pace
+	w := newWorld(t, p)
+	ok[contract.Result](w.enroll(true))
+	v := w.reach(device.Error)
+	require.Equal(t, string(device.CodeTimeout), v.Fault, "S2.63")
+	require.Equal(t, 6*pace, w.host.inputs[0].Budget)
+	require.Equal(t, 2*pace, w.host.inputs[1].Budget, "what zero left of it")
+	w.noDefect()
+}
+
+// Waiting for a silent host spends nothing of it.
+//
+// F8
+func TestSilenceSpendsNoBudget(t *testing.T) {
+	p := safePolicy()
+	p.CleanupTimeout = time.Minute
+	w := newWorld(t, p)
+	w.taken("i1")
+	w.host.crash()
+	ok[contract.Result](w.unbind("i1"))
+	w.pass(3 * time.Hour)
+	require.Equal(t, device.Cleaning, w.view().DeviceState)
+	w.host.restart()
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// Each step has its own budget where none is set.
+//
+// D5, S3.11
+func TestBudgetOfEachStep(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	require.Equal(t, 900*time.Second, w.host.inputs[0].Budget)
+	require.Equal(t, 900*time.Second, w.host.inputs[1].Budget)
+	w.noDefect()
+}
+
+// The step that runs is shown, and none when none runs.
+//
+// S3.14
+func TestCurrentStepIsShown(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	require.Nil(t, w.view().CleanStep)
+	ok[contract.Result](w.unbind("i1"))
+	for _, step := range []string{"zero", "verify"} {
+		w.stepRuns(step)
+		require.Equal(t, step, w.view().CleanStep.Step)
+		require.Equal(t, "deploy", w.view().CleanStep.Interface)
+	}
+	w.reach(device.Available)
+	require.Nil(t, w.view().CleanStep)
+	w.noDefect()
+}

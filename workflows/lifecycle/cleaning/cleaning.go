@@ -1,0 +1,194 @@
+// Package cleaning carries out one clean: reserve and read first (F4), record a plan, run
+// its steps on the host, and stop where the state says that the clean must not go on. It
+// owns the running clean in the state and the archive of ended ones.
+package cleaning
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/discovery"
+	"burnish/workflows/lifecycle/record"
+	"burnish/workflows/lifecycle/reservation"
+)
+
+// maxReplans bounds how often one clean begins again because a step's version changed.
+const maxReplans = 5
+
+// Cleaning is the clean of one device.
+type Cleaning struct {
+	*record.Record
+	Reservation *reservation.Reservation
+	Discovery   *discovery.Discovery
+	// stop cancels what the running clean waits for; nil where none runs or it was called.
+	stop workflow.CancelFunc
+}
+
+// Run carries out one clean. It returns when the clean has ended, one way or another; a
+// full one leaves the device to be returned.
+func (d *Cleaning) Run(ctx workflow.Context) error {
+	run := d.begin(ctx)
+	runCtx, stop := workflow.WithCancel(ctx)
+	d.stop = stop
+	defer func() { d.stop = nil; stop() }()
+	d.Publish(ctx)
+
+	// The lock keeps a reconciliation away: each would take the generation that the other
+	// writes for a foreign one.
+	if err := d.Reservation.Lock(ctx); err != nil {
+		return err
+	}
+	found, err := d.Reservation.ReserveForClean(ctx, runCtx)
+	d.Reservation.Unlock()
+	if d.interrupted(ctx, err) {
+		return nil
+	}
+	if found.Used > 0 {
+		d.Reservation.InUse = &found
+		d.interrupted(ctx, nil)
+		return nil
+	}
+	run.Generation, run.Provider = found.Generation, found.Provider
+	if d.State.Host.ObservedAt.IsZero() { // brought back: what it is must be discovered again
+		if d.interrupted(ctx, d.discover(runCtx, ctx, run)) {
+			return nil
+		}
+	}
+	if f := d.makePlan(ctx, run); f != nil {
+		d.finish(ctx, "failed", f)
+		return nil
+	}
+	for run.Next < len(run.Plan) {
+		if d.State.Device.State == device.PendingCleaning {
+			if err := d.Apply(ctx, device.Event{Kind: device.CleanStarted}); err != nil {
+				return err
+			}
+		}
+		result, err := d.step(runCtx, ctx, run)
+		if f := calls.FaultIn(err); f != nil && f.Code == device.CodePlanOutdated && run.Replans < maxReplans && !d.State.Intent.Abort {
+			if d.interrupted(ctx, d.replan(runCtx, ctx, run)) {
+				return nil
+			}
+			continue
+		}
+		if d.interrupted(ctx, err) {
+			return nil
+		}
+		run.Results, run.RunTime = append(run.Results, result), run.RunTime+result.RunTime
+		run.Next, run.Resume, run.HostUnreachable = run.Next+1, nil, false
+	}
+	if run.Full {
+		d.archive(ctx, "cleaned", nil)
+		d.ApplyOrReport(ctx, device.Event{Kind: device.CleanDone})
+		return nil
+	}
+	d.archive(ctx, "steps_done", nil)
+	d.ApplyOrReport(ctx, device.Event{Kind: device.StepsDone})
+	d.State.Clean = nil
+	return nil
+}
+
+func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
+	s := d.State
+	s.Cleans++
+	s.Clean = &contract.CleanRun{
+		Number: s.Cleans, ID: fmt.Sprintf("%s/%d", workflow.GetInfo(ctx).FirstRunID, s.Cleans),
+		Reason: s.Intent.Reason, Full: !s.Device.NamedSteps, StartedAt: workflow.Now(ctx).UTC(),
+	}
+	s.Intent.Reason, s.Intent.Abort, d.Reservation.InUse = "", false, nil
+	return s.Clean
+}
+
+// MustStop says that a clean waits for something and must not: the device left cleaning
+// by another way, is in use, or the clean was aborted.
+func (d *Cleaning) MustStop() bool {
+	return d.stop != nil && !d.State.Device.Returning &&
+		(!d.CleanUnderWay() || d.Reservation.InUse != nil || d.State.Intent.Abort)
+}
+
+// Stop cancels what the running clean waits for; Run then ends it.
+func (d *Cleaning) Stop() {
+	stop := d.stop
+	d.stop = nil
+	stop()
+}
+
+// interrupted ends the clean if it must not go on: for a reason of MustStop, or because a
+// call failed for good. It is asked after every call that waited.
+func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
+	f := calls.FaultIn(err)
+	switch {
+	case !d.CleanUnderWay():
+		d.archive(ctx, "aborted", nil)
+		d.State.Clean = nil
+	case d.Reservation.InUse != nil:
+		consumer := reservation.Consumer(*d.Reservation.InUse)
+		d.Reservation.InUse = nil
+		d.archive(ctx, "in_use", nil)
+		d.State.Clean = nil
+		d.ApplyOrReport(ctx, device.Event{Kind: device.ObservedInUse, Instance: consumer})
+		d.State.LastRefusal = "not cleaned: the inventory shows the device in use by " + consumer
+	case d.State.Intent.Abort:
+		d.finish(ctx, "aborted", d.aborted())
+	case f == nil:
+		return false
+	case f.Code == device.CodeInventoryGenerationAhead, f.Code == device.CodeSuperseded:
+		d.archive(ctx, "failed", f)
+		d.Invalidate(ctx, nil, f.Message)
+	default:
+		d.finish(ctx, "failed", f)
+	}
+	return true
+}
+
+// Abort asks the clean to end and says what it waits for. One that waits for the
+// operator (D7) ends at once.
+func (d *Cleaning) Abort(ctx workflow.Context) string {
+	s := d.State
+	if s.Device.State == device.PendingCleaning && s.Device.AwaitingManualClean {
+		d.finish(ctx, "aborted", d.aborted())
+		return "aborted"
+	}
+	s.Intent.Abort = true
+	if c := s.Clean; c != nil && c.Next < len(c.Plan) && s.Device.State == device.Cleaning {
+		return "waiting for the step " + c.Plan[c.Next].Step + " to stop"
+	}
+	return "the clean ends before its first step"
+}
+
+func (d *Cleaning) aborted() *device.Fault {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeAborted,
+		Message: "the clean was aborted", Remedy: "clean " + d.State.Name + " to run it again from its first step",
+	}
+}
+
+func (d *Cleaning) finish(ctx workflow.Context, outcome string, f *device.Fault) {
+	d.archive(ctx, outcome, f)
+	d.State.Intent.Abort, d.State.Clean = false, nil
+	d.Fail(ctx, f)
+}
+
+// archive keeps a summary of the clean, within bounds.
+func (d *Cleaning) archive(ctx workflow.Context, outcome string, f *device.Fault) {
+	run := d.State.Clean
+	if run == nil {
+		return
+	}
+	summary := contract.CleanSummary{
+		Number: run.Number, Reason: run.Reason, Outcome: outcome, Operation: run.Operation,
+		Steps: run.Results, RunTime: run.RunTime, StartedAt: run.StartedAt, EndedAt: workflow.Now(ctx).UTC(),
+	}
+	if f != nil {
+		summary.Fault = f.Code
+	}
+	archive, err := d.State.Archive.With(summary)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("a clean was not archived", "device", d.State.Name, "error", err)
+	}
+	d.State.Archive = archive
+}

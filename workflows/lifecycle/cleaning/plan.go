@@ -1,0 +1,144 @@
+package cleaning
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// recordedPlan is what a SideEffect records: the worker's policy and the plan made by it.
+type recordedPlan struct {
+	Plan         []contract.Planned `json:"plan,omitempty"`
+	Fault        *device.Fault      `json:"fault,omitempty"`
+	PolicyDigest string             `json:"policy_digest"`
+	Policy       clean.Policy       `json:"policy"`
+}
+
+// makePlan records the plan of this clean and the settings by which it is carried out.
+func (d *Cleaning) makePlan(ctx workflow.Context, run *contract.CleanRun) *device.Fault {
+	if d.State.Host.Excluded != nil && run.Full {
+		return d.State.Host.Excluded
+	}
+	input, named := d.PlanInput(), d.State.Intent.Steps
+	full := run.Full
+	planner := d.Planner
+	var made recordedPlan
+	err := workflow.SideEffect(ctx, func(workflow.Context) any {
+		record := recordedPlan{PolicyDigest: planner.Digest(), Policy: planner.Policy()}
+		var plan []clean.Planned
+		if full {
+			plan, record.Fault = planner.Full(input)
+		} else {
+			plan, record.Fault = planner.Named(input, named)
+		}
+		record.Plan = toContract(plan, input.HostSteps)
+		return record
+	}).Get(&made)
+	if err != nil {
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: "the recorded plan is unreadable: " + err.Error()}
+	}
+	if made.Fault != nil {
+		return made.Fault
+	}
+	run.Plan, run.PolicyDigest, run.Operation = made.Plan, made.PolicyDigest, d.State.Host.Operation
+	run.HostSilentAfter, run.Budget = made.Policy.HostSilentAfter, made.Policy.CleanupTimeout
+	run.Settings = made.Policy.StepSettings
+	return nil
+}
+
+// replan starts the clean again with the host's present steps and the same locked-in
+// operation (S3.16).
+func (d *Cleaning) replan(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
+	if err := d.discover(runCtx, ctx, run); err != nil {
+		return err
+	}
+	// Another ID, so that the host's journal does not skip what the old plan did.
+	run.Replans, run.Next, run.Results, run.Resume = run.Replans+1, 0, nil, nil
+	run.ID = fmt.Sprintf("%s/%d/%d", workflow.GetInfo(ctx).FirstRunID, run.Number, run.Replans)
+	if f := d.makePlan(ctx, run); f != nil {
+		return f
+	}
+	return nil
+}
+
+// discover has the host look at the device before a plan is made. A host that is
+// unreachable is shown to the operator and waited for without limit.
+func (d *Cleaning) discover(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
+	silentAfter := run.HostSilentAfter
+	if silentAfter == 0 {
+		silentAfter = d.Policy(ctx).HostSilentAfter
+	}
+	err := d.Discovery.Discover(calls.OnHost(runCtx, d.State.Enrollment.Host, "discover "+d.State.Name, silentAfter))
+	if f := calls.FaultIn(err); f != nil && f.Code == device.CodeHostUnreachable && d.CleanUnderWay() && !d.State.Intent.Abort {
+		run.HostUnreachable = true
+		d.Publish(ctx)
+		err = d.Discovery.Discover(calls.OnHost(runCtx, d.State.Enrollment.Host, "discover "+d.State.Name, 0))
+		run.HostUnreachable = false
+	}
+	return err
+}
+
+// toContract gives the plan with the versions of steps that the host's worker has: a
+// control worker of another release must not ask for other ones.
+func toContract(plan []clean.Planned, hostSteps map[string]int) []contract.Planned {
+	var out []contract.Planned
+	for _, p := range plan {
+		out = append(out, contract.Planned{
+			Step: p.Step.Name, Interface: p.Step.Interface, Phase: string(p.Step.Phase),
+			Priority: p.Priority, Version: hostSteps[p.Step.Name], Timeout: p.Timeout,
+		})
+	}
+	return out
+}
+
+// step schedules the plan's next step on the host and waits for it. A host that is
+// unreachable is shown to the operator and waited for without limit.
+func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (contract.StepResult, error) {
+	p := run.Plan[run.Next]
+	silentAfter := run.HostSilentAfter
+	for {
+		budget := p.Timeout
+		if run.Budget > 0 {
+			budget = run.Budget - run.RunTime
+		}
+		if budget <= 0 {
+			return contract.StepResult{}, timedOut(p.Step, run.Budget)
+		}
+		d.State.Seq++
+		run.StepAt = workflow.Now(ctx).UTC()
+		d.Publish(ctx)
+		stepCtx := calls.WithStep(runCtx, d.State.Enrollment.Host, p.Step+" "+d.State.Name, silentAfter, budget)
+		var result contract.StepResult
+		err := workflow.ExecuteActivity(stepCtx, p.Step, contract.StepInput{
+			Enrollment: d.State.Enrollment, Identity: d.State.Host.Identity, Operation: run.Operation,
+			Step: p.Step, Version: p.Version, Clean: run.ID, Number: run.Number, Seq: d.State.Seq,
+			Binding: d.State.Device.Bindings, Generation: run.Generation, Budget: budget,
+			Resume: run.Resume, Settings: run.Settings,
+		}).Get(stepCtx, &result)
+		var late *temporal.TimeoutError
+		if !errors.As(err, &late) || !calls.IsScheduleToStart(late) || d.State.Intent.Abort || !d.CleanUnderWay() {
+			return result, err
+		}
+		var got contract.Progress
+		if late.HasLastHeartbeatDetails() && late.LastHeartbeatDetails(&got) == nil {
+			run.Resume = &got
+		}
+		run.HostUnreachable, silentAfter = true, 0
+	}
+}
+
+func timedOut(step string, budget time.Duration) error {
+	return &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeTimeout,
+		Message: fmt.Sprintf("%s did not end within the clean's %s of running time", step, budget),
+		Remedy:  "look at the device, then clean it again; BURNISH_CLEANUP_TIMEOUT sets the budget",
+	}
+}

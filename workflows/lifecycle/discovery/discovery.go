@@ -1,0 +1,212 @@
+// Package discovery asks a device's host what the hardware is, and records what follows:
+// who the device is, by which operation it is erased (S2.25 to S2.29), and whether its
+// serial is unique (SAFETY F23). It owns the discovery result in the state.
+package discovery
+
+import (
+	"cmp"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/record"
+)
+
+// Discovery is the hardware of one device, as its host sees it.
+type Discovery struct {
+	*record.Record
+	// KnownToHost: the host knew the device before this run discovered it.
+	KnownToHost bool
+}
+
+// Discover has the host look at the device and keeps the result; opts are the activity's.
+func (d *Discovery) Discover(opts workflow.Context) error {
+	var found contract.DiscoveryResult
+	err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, contract.DiscoverInput{
+		Enrollment: d.State.Enrollment, UUID: d.State.UUID, Known: d.State.Host.Identity, Binding: d.State.Device.Bindings,
+	}).Get(opts, &found)
+	if err != nil {
+		return err
+	}
+	d.Keep(opts, found)
+	return nil
+}
+
+// WhileClientWaits are the options of a Discover whose result a client waits for.
+func (d *Discovery) WhileClientWaits(ctx workflow.Context) workflow.Context {
+	return whileClientWaits(ctx, d.State.Enrollment)
+}
+
+func whileClientWaits(ctx workflow.Context, e contract.Enrollment) workflow.Context {
+	return calls.LimitedRetries(calls.OnHost(ctx, e.Host, "discover "+e.Name, calls.HostResponseTimeout))
+}
+
+// At has the host of a slot look at what is in it, and keeps nothing.
+func (d *Discovery) At(ctx workflow.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
+	var found contract.DiscoveryResult
+	opts := whileClientWaits(ctx, in.Enrollment)
+	err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, in).Get(opts, &found)
+	if err != nil {
+		d.NotifyOther(ctx, calls.FaultOf(err))
+	}
+	return found, err
+}
+
+// Keep records what the host found. An operation that is locked in is replaced only
+// where nothing can be running with it (S2.28, S2.29).
+func (d *Discovery) Keep(ctx workflow.Context, found contract.DiscoveryResult) {
+	s := d.State
+	if r := found.Record; r != nil {
+		s.Seq, s.Cleans = max(s.Seq, r.Seq), max(s.Cleans, r.Clean)
+		s.Device.Bindings = max(s.Device.Bindings, r.Binding)
+		d.KnownToHost = r.KnownBefore
+		found.Record = nil
+	}
+	before := s.Host
+	d.chooseOperation(ctx, &found)
+	s.Host = found
+	if s.Enrollment.Type == "" {
+		s.Enrollment.Type = cmp.Or(found.Type, "DEVICE")
+	}
+	// Where the erase policy chooses among capabilities, the device can be erased: what
+	// the policy does not allow is a fault, not a device without an erase path (D4).
+	s.Device.Cleanable = found.Operation != "" || found.Capabilities != nil
+	d.excludeByPolicy(ctx, before)
+	s.Device.Unit.Serial = found.Identity.Serial
+	input, planner := d.PlanInput(), d.Planner
+	var steps []contract.CleanStep
+	err := workflow.SideEffect(ctx, func(workflow.Context) any { return stepsOf(planner.Enabled(input)) }).Get(&steps)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("recorded steps are unreadable", "device", s.Name, "error", err)
+	}
+	s.Steps = steps
+}
+
+func stepsOf(plan []clean.Planned) []contract.CleanStep {
+	steps := []contract.CleanStep{}
+	for _, p := range plan {
+		steps = append(steps, contract.CleanStep{Step: p.Step.Name, Priority: p.Priority, Interface: p.Step.Interface})
+	}
+	return steps
+}
+
+// operationChoice is what the erase policy makes of a device's capabilities, as recorded.
+type operationChoice struct {
+	Operation device.Operation `json:"operation,omitempty"`
+	Fault     *device.Fault    `json:"fault,omitempty"`
+}
+
+// chooseOperation sets the device's one operation: the locked-in one, or, where that may
+// be replaced (S2.28, S2.29), what the policy chooses now. A policy that the device
+// cannot satisfy excludes the device and replaces nothing (S2.25).
+func (d *Discovery) chooseOperation(ctx workflow.Context, found *contract.DiscoveryResult) {
+	s, locked := d.State.Device.State, d.State.Host.Operation
+	if s != device.Absent && s != device.Available && s != device.Error && locked != "" {
+		found.Operation, found.Excluded = locked, d.State.Host.Excluded
+		return
+	}
+	if found.Capabilities == nil {
+		return
+	}
+	can, planner := *found.Capabilities, d.Planner
+	var made operationChoice
+	err := workflow.SideEffect(ctx, func(workflow.Context) any {
+		operation, fault := planner.Policy().NVMe.Resolve(can)
+		return operationChoice{operation, fault}
+	}).Get(&made)
+	if err != nil {
+		made = operationChoice{Fault: &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: "the recorded choice is unreadable: " + err.Error()}}
+	}
+	found.Operation, found.Excluded = cmp.Or(made.Operation, locked), made.Fault
+	if found.Excluded != nil {
+		found.Excluded.Remedy += "; then refresh " + d.State.Name
+		workflow.GetLogger(ctx).Error("the erase policy excludes the device", "device", d.State.Name, "error", found.Excluded.Message)
+	}
+}
+
+// excludeByPolicy takes an available device out of the pool where the erase policy
+// excludes it, or where its namespaces are no longer one whole namespace (S2.25).
+func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.DiscoveryResult) {
+	if d.State.Device.State != device.Available {
+		return
+	}
+	now := d.State.Host
+	f := now.Excluded
+	if f == nil && before.Layout == device.LayoutWhole && now.Layout != device.LayoutWhole {
+		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch,
+			Message: "the device was one whole namespace and is not any more, although nobody had it", Remedy: "find out who changed it, then clean " + d.State.Name}
+	}
+	if f == nil {
+		return
+	}
+	if illegal := d.Apply(ctx, device.Event{Kind: device.IdentityChanged}); illegal == nil {
+		d.State.Fault, d.State.LastError = f, f.Message
+	}
+}
+
+// Rediscover has the host look at the device again, because something may have changed.
+func (d *Discovery) Rediscover(ctx workflow.Context) {
+	d.State.Intent.Rediscover = false
+	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
+	changes := []device.Code{device.CodeIdentityChanged, device.CodeSerialMismatch, device.CodeTargetMissing, device.CodeDuplicateSerial}
+	changed := f != nil && slices.Contains(changes, f.Code)
+	switch {
+	case d.State.Intent.DuplicateAt != "" && !changed: // an unreachable host does not prove that the serial is unique
+		f, changed = d.DuplicateSerialFault(), true
+	case f == nil:
+		return
+	}
+	if changed {
+		if illegal := d.Apply(ctx, device.Event{Kind: device.IdentityChanged}); illegal == nil {
+			d.State.Fault = f
+		}
+	}
+	d.State.LastError = "discovery on the host: " + f.Message
+}
+
+// CheckSerialUnique refuses a serial that another device has, and makes that one
+// rediscover itself: two slots with one serial need an operator (F23). A listing may
+// miss one, but a host never takes the same hardware twice.
+func (d *Discovery) CheckSerialUnique(ctx workflow.Context, serial string) error {
+	if serial == "" {
+		return nil
+	}
+	var known contract.DeviceBySerial
+	in := contract.FindBySerialInput{Name: d.State.Name, Serial: serial}
+	if err := workflow.ExecuteActivity(calls.WithClientDeadline(ctx, "serial of "+d.State.Name), contract.ActivityFindBySerial, in).Get(ctx, &known); err != nil {
+		return calls.FaultOf(err)
+	}
+	if known.Name == "" {
+		return nil
+	}
+	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
+		Message: "serial " + serial + " belongs to " + known.Name + " already",
+		Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which is which"}
+	d.NotifyOther(ctx, f)
+	return f
+}
+
+// NotifyOther makes the device that a fault names rediscover itself now.
+func (d *Discovery) NotifyOther(ctx workflow.Context, f *device.Fault) {
+	if f.Other == "" || f.Code != device.CodeDuplicateSerial {
+		return
+	}
+	hint := contract.Hint{Source: "duplicate serial", DuplicateAt: d.State.Name}
+	if err := workflow.SignalExternalWorkflow(ctx, contract.WorkflowID(f.Other), "", contract.SignalRefresh, hint).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("the other device was not notified", "device", d.State.Name, "other", f.Other, "error", err)
+	}
+}
+
+// ForgetOnHost has the host forget the device, so that another may take its place. A
+// host that does not answer learns it at its next start.
+func (d *Discovery) ForgetOnHost(ctx workflow.Context, e contract.Enrollment) {
+	opts := calls.LimitedRetries(calls.OnHost(ctx, e.Host, "forget "+e.Name, calls.HostResponseTimeout))
+	in := contract.DiscoverInput{Enrollment: e, UUID: contract.DeviceUUID(e.Name)}
+	if err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("the host did not forget the device now; it will at its next start", "device", e.Name, "error", err)
+	}
+}

@@ -1,0 +1,206 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// What is refused leaves nothing behind: the workflow ends, as failed; one that ends
+// in order says that its device was forgotten.
+func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
+	for name, c := range map[string]struct {
+		lead func(*world)
+		in   func(*contract.Enrollment)
+		code device.Code
+	}{
+		"nobody polls for the host": {func(w *world) { w.host.crash() }, nil, device.CodeHostUnreachable},
+		"the host refuses it": {func(w *world) {
+			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeNotAllowed) }
+		}, nil, device.CodeNotAllowed},
+		"the host fails over and over": {func(w *world) {
+			w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
+		}, nil, device.CodeStateDirError},
+		"another name": {func(*world) {}, func(e *contract.Enrollment) { e.Name = "d2" }, device.CodeInvalid},
+		"the inventory refuses it": {func(w *world) {
+			w.shelf.meddle = func(string, bool) error {
+				return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+			}
+		}, nil, device.CodeInventoryInvalid},
+		"the inventory is away": {func(w *world) {
+			w.shelf.meddle = func(string, bool) error { return lost() }
+		}, nil, device.CodeInventoryUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			c.lead(w)
+			e := w.enrolment()
+			if c.in != nil {
+				c.in(&e)
+			}
+			enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true})
+			w.within(time.Hour, "the end", func() bool { return !w.live })
+			enroll.refused(c.code)
+			ended, is := contract.RefusalOf(w.end)
+			require.True(t, is, "failed, not in order: %v", w.end)
+			require.Equal(t, c.code, ended.Fault.Code)
+			require.False(t, w.host.known, "the host does not remember it")
+			require.Empty(t, w.host.inputs)
+			require.Zero(t, w.upserts+w.memos, "never shown as a device")
+			w.noDefect()
+		})
+	}
+}
+
+// A refused enrolment and one that is right, at the same time: the right one wins.
+func TestEnrol_AnotherOneInTime(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	first := true
+	w.host.trouble = func(string, int) error {
+		if first {
+			first = false
+			return refuse(device.NeedsOperator, device.CodeNotAllowed)
+		}
+		return nil
+	}
+	a, b := w.enroll(false), w.enroll(false)
+	a.refused(device.CodeNotAllowed)
+	ok[contract.Result](b)
+	w.pass(time.Minute)
+	require.True(t, w.live)
+	require.Equal(t, device.Manageable, w.view().DeviceState)
+	w.noDefect()
+}
+
+func TestEnrol_TwiceIsOnce(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	a, b := w.enroll(true), w.enroll(true)
+	require.False(t, ok[contract.Result](a).Already)
+	require.True(t, ok[contract.Result](b).Already)
+	require.Equal(t, 1, count(w.names, "Discover"))
+	w.reach(device.Available)
+	w.nextRun()
+	w.quiet()
+	names := len(w.names)
+	require.True(t, ok[contract.Result](w.enroll(true)).Already)
+	w.taken("i1")
+	require.True(t, ok[contract.Result](w.enroll(true)).Already)
+	require.Len(t, w.names, names+1, "the bind's own Reserve")
+	require.Equal(t, device.Allocated, w.view().DeviceState)
+	w.noDefect()
+}
+
+// The same name as something else is refused, in every state.
+//
+// F13
+func TestEnrolOtherwiseIsRefused(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	ok[contract.Result](w.enroll(false))
+	for name, change := range map[string]func(*contract.Enrollment){
+		"driver":      func(e *contract.Enrollment) { e.Driver = "block" },
+		"host":        func(e *contract.Enrollment) { e.Host = "h2" },
+		"address":     func(e *contract.Enrollment) { e.Address = "0000:01:00.0" },
+		"owner":       func(e *contract.Enrollment) { e.Owner = device.OwnerNova },
+		"settings":    func(e *contract.Enrollment) { e.Settings = map[string]string{"path": "/dev/other"} },
+		"fewer":       func(e *contract.Enrollment) { e.Settings = nil },
+		"one-time":    func(e *contract.Enrollment) { e.OneTimeUse = true },
+		"more of it":  func(e *contract.Enrollment) { e.Settings = map[string]string{"path": "/dev/d1", "x": "y"} },
+		"the host up": func(e *contract.Enrollment) { e.Host, e.Driver = "H1", "other" },
+	} {
+		e := w.enrolment()
+		change(&e)
+		before := w.view()
+		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
+		require.Equal(t, before, w.view(), name)
+	}
+	e := w.enrolment()
+	e.Settings = nil
+	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
+	require.Contains(t, r.Fault.Message, "settings (path=/dev/d1)")
+	e = w.enrolment()
+	e.Host = "H1"
+	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e})).Already)
+	w.noDefect()
+}
+
+// Before it is enrolled a device answers nothing but enroll.
+func TestEnrol_ComesFirst(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
+	enroll := w.enroll(false)
+	w.pass(time.Second / 2)
+	w.bind("i1", "r1").refused(device.CodeNotFound)
+	w.ask(contract.UpdateForget).refused(device.CodeNotFound)
+	w.signal(contract.SignalClean, nil)
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.host.trouble = nil
+	ok[contract.Result](enroll)
+	require.Equal(t, device.Manageable, w.view().DeviceState)
+	w.noDefect()
+}
+
+// Numbers of an earlier life of the device go on where they were.
+//
+// F10
+func TestNumbersNeverGoBack(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.host.record = contract.HostDeviceRecord{Binding: 7, Clean: 9, Seq: 40}
+	w.offered()
+	require.Greater(t, w.host.inputs[0].Seq, int64(40))
+	require.Greater(t, w.host.inputs[0].Number, 9)
+	require.Equal(t, 8, w.taken("i1"))
+	w.noDefect()
+}
+
+// Nothing made up is in an inventory that schedulers give out.
+//
+// F13
+func TestAFakeIsRefusedInARealInventory(t *testing.T) {
+	for _, imported := range []bool{false, true} {
+		for _, owner := range owners {
+			w := newWorld(t, safePolicy())
+			w.calls.Real, w.owner = true, owner
+			e := w.enrolment()
+			e.Driver = "fake"
+			code := device.CodeNotAllowed
+			if imported && owner == device.OwnerSelf {
+				code = device.CodeInvalid
+			}
+			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
+			require.Empty(t, w.shelf.writes)
+			w.noDefect()
+		}
+	}
+}
+
+// Who has the device at the look of a manage or a hold, and has left by its burn, had
+// it: the device is cleaned.
+//
+// D9
+func TestLeftBetweenTheLookAndTheBurn(t *testing.T) {
+	for i, verb := range []string{contract.UpdateManage, contract.UpdateMaintain, contract.UpdateRetire, contract.UpdateManage} {
+		w := novas(t)
+		w.offered()
+		require.True(t, w.shelf.allocate("c1"))
+		if i == 3 {
+			w.shelf.outsider(1)
+		}
+		w.host.scribble("c1")
+		w.shelf.meddle = func(call string, after bool) error {
+			if call == "Stock" && after {
+				w.shelf.free("c1")
+			}
+			return nil
+		}
+		w.ask(verb).refused(device.CodeInUse)
+		w.pass(time.Minute)
+		w.sweepHint()
+		w.reach(device.Available)
+		require.True(t, w.host.clean())
+		w.noDefect()
+	}
+}

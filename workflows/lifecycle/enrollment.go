@@ -1,0 +1,206 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// enrollment is the family of the one update that begins a device.
+type enrollment struct{ *parts }
+
+func (d enrollment) validate(in contract.EnrollInput) error {
+	if !d.State.Enrolled {
+		return nil
+	}
+	have, want := d.State.Enrollment, in.Enrollment
+	switch {
+	case !strings.EqualFold(have.Host, want.Host):
+		return d.enrolledDifferently("host", have.Host)
+	case have.Driver != want.Driver:
+		return d.enrolledDifferently("driver", have.Driver)
+	case have.Address != want.Address:
+		return d.enrolledDifferently("address", have.Address)
+	case have.Owner != want.Owner:
+		return d.enrolledDifferently("owner", string(have.Owner))
+	case have.OneTimeUse != want.OneTimeUse:
+		return d.enrolledDifferently("one-time-use", fmt.Sprint(have.OneTimeUse))
+	case !equal(have.Settings, want.Settings):
+		return d.enrolledDifferently("settings", formatSettings(have.Settings))
+	}
+	return nil
+}
+
+func (d enrollment) enrolledDifferently(what, have string) error {
+	return d.Refuse(device.CodeAlreadyExists, fmt.Sprintf("the device is already enrolled with another %s (%s)", what, have),
+		fmt.Sprintf("retire %s and forget it first", d.State.Name))
+}
+
+// formatSettings gives settings as an operator writes them.
+func formatSettings(settings map[string]string) string {
+	var pairs []string
+	for _, key := range workflow.DeterministicKeys(settings) {
+		pairs = append(pairs, key+"="+settings[key])
+	}
+	return strings.Join(pairs, ",")
+}
+
+func equal(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, k := range workflow.DeterministicKeys(a) {
+		if v, ok := b[k]; !ok || v != a[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// enroll has the host discover the device and the inventory reserve it, and only then
+// makes it a device. A refused enrollment leaves nothing behind: the workflow ends.
+func (d enrollment) enroll(ctx workflow.Context, in contract.EnrollInput) (contract.Result, error) {
+	if err := d.reservation.Lock(ctx); err != nil {
+		return contract.Result{}, err
+	}
+	defer d.reservation.Unlock()
+	if d.State.Enrolled {
+		return d.enrollEnrolled(ctx, in)
+	}
+	d.enrolling = true
+	err := d.enrollNew(ctx, in)
+	d.enrolling = false
+	if err != nil {
+		// The run ends as failed: one that ends in order says that the device was
+		// forgotten.
+		d.finished, d.finishErr = !d.State.Enrolled, d.Refusal(contract.UpdateEnroll, err)
+		return contract.Result{}, err
+	}
+	d.finished, d.finishErr = false, nil
+	return contract.Result{Device: d.Status(), Note: d.State.Host.Note}, nil
+}
+
+// enrollEnrolled answers for a device that is enrolled already: the enrollment must be the
+// same. A provide is carried out: a device that its host found by itself waits for it.
+func (d enrollment) enrollEnrolled(ctx workflow.Context, in contract.EnrollInput) (contract.Result, error) {
+	if err := d.validate(in); err != nil {
+		return contract.Result{}, err
+	}
+	if !in.Provide || d.State.Device.State != device.Manageable {
+		return d.unchanged()
+	}
+	_, err := operations{d.parts}.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
+	return contract.Result{Device: d.Status(), Note: d.State.Host.Note}, err
+}
+
+// enrollNew enrolls a device that is not enrolled yet.
+func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) error {
+	if in.Enrollment.Name != d.State.Name {
+		return d.Refuse(device.CodeInvalid, "the enrolment names "+in.Enrollment.Name, "enrol each device under its own name")
+	}
+	d.Begin(ctx, in.Enrollment)
+	d.State.Enrolled = false
+	if in.Import {
+		return d.importNew(ctx, in.Provider)
+	}
+	if err := d.discovery.Discover(d.discovery.WhileClientWaits(ctx)); err != nil {
+		f := calls.FaultOf(err)
+		d.discovery.NotifyOther(ctx, f)
+		if f.Code == device.CodeHostUnreachable {
+			f.Message = "no worker of host " + in.Enrollment.Host + " answered: nothing was enrolled"
+			f.Remedy = "start burnish-worker there with BURNISH_HOST=" + in.Enrollment.Host + ", or correct --host"
+		}
+		return f
+	}
+	if f := d.State.Host.Excluded; f != nil { // S2.25
+		d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
+		return f
+	}
+	found, previous, err := d.checkNew(ctx)
+	if err != nil {
+		d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
+		return err
+	}
+	if d.discovery.KnownToHost || previous.RunID != "" {
+		// An earlier workflow of this device was ended from outside: what it knew of a
+		// tenant counts, and this enrollment proves nothing.
+		d.State.Enrolled = true
+		d.Invalidate(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		d.State.Intent.Rediscover = false
+		return nil
+	}
+	policy := d.Policy(ctx)
+	asserted := in.Enrollment.OperatorAssertsClean && !policy.OnEnroll
+	if err := d.Apply(ctx, device.Event{Kind: device.Enroll, AssertedClean: asserted}); err != nil {
+		return err
+	}
+	d.State.Enrolled = true
+	if found.Used > 0 { // another service allocated it before it was enrolled
+		d.reservation.Conclude(ctx, found)
+		return nil
+	}
+	if in.Enrollment.OperatorAssertsClean && !asserted {
+		d.State.LastRefusal = "--clean was not accepted: cleaning on enrolment is on"
+	}
+	if in.Provide {
+		_, err := operations{d.parts}.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
+		return err
+	}
+	return nil
+}
+
+// checkNew checks a discovered device against the other devices, the inventory and the
+// ended runs of its own workflow.
+func (d enrollment) checkNew(ctx workflow.Context) (found contract.ReservationSnapshot, previous contract.PreviousRun, err error) {
+	if err := d.discovery.CheckSerialUnique(ctx, d.State.Host.Identity.Serial); err != nil {
+		return found, previous, err
+	}
+	if found, err = d.reservation.EnsureProvider(ctx); err != nil {
+		return found, previous, calls.FaultOf(err)
+	}
+	previous, err = d.previousRun(ctx)
+	return found, previous, err
+}
+
+func (d enrollment) previousRun(ctx workflow.Context) (found contract.PreviousRun, err error) {
+	opts := calls.WithClientDeadline(ctx, "previous run of "+d.State.Name)
+	if err := workflow.ExecuteActivity(opts, contract.ActivityFindPreviousRun, d.State.Name).Get(ctx, &found); err != nil {
+		return found, calls.FaultOf(err)
+	}
+	return found, nil
+}
+
+// importNew enrolls a device that another service allocated until now (S2.84): it is
+// unknown until the inventory was read. Its host looks at it later, because a guest may
+// have it now. Listed is the provider that the operator saw, "" where that is not known.
+func (d enrollment) importNew(ctx workflow.Context, listed string) error {
+	if d.OwnedByBurnish() {
+		return d.Refuse(device.CodeInvalid, "only a device of another owner can be imported", "enrol it")
+	}
+	found, err := d.reservation.ReadForImport(ctx)
+	if err != nil {
+		return calls.FaultOf(err)
+	}
+	previous, err := d.previousRun(ctx)
+	if err != nil {
+		return err
+	}
+	d.State.Enrolled, d.State.Enrollment.Imported = true, true
+	d.State.Device.Cleanable = true // until the host's discovery says otherwise (D4)
+	if previous.RunID != "" {
+		d.Invalidate(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		return nil
+	}
+	if err := d.Apply(ctx, device.Event{Kind: device.Import}); err != nil {
+		return err
+	}
+	d.State.Intent.Import, d.State.Intent.Rediscover = true, true
+	d.State.Intent.ImportProvider = cmp.Or(listed, found.Provider)
+	return nil
+}

@@ -1,0 +1,486 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// novas is a world whose device is Nova's, one-time-use.
+func novas(t *testing.T) *world {
+	w := newWorld(t, safePolicy())
+	w.owner, w.oneTimeUse = device.OwnerNova, true
+	return w
+}
+
+func (w *world) sweepHint() { w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"}) }
+
+// consumed has Nova give the device out, and burn it, and the workflow know of it.
+func (w *world) consumed(consumer string) {
+	w.t.Helper()
+	require.True(w.t, w.shelf.allocate(consumer))
+	w.shelf.outsider(1)
+	w.host.scribble(consumer)
+	w.sweepHint()
+	v := w.reach(device.Allocated)
+	require.Equal(w.t, consumer, *v.InstanceUUID)
+	w.quiet()
+}
+
+// remade has Nova make the provider anew, with the generation that the old one had, and
+// somebody use it and leave.
+func (w *world) remade(used bool) {
+	generation := w.shelf.generation
+	w.shelf.makeNovas(w.shelf.novas + "+")
+	if used {
+		w.shelf.allocate("thief")
+		w.shelf.outsider(1)
+		w.host.scribble("thief")
+		w.shelf.free("thief")
+	}
+	w.shelf.generation = generation
+}
+
+// Nova makes the provider anew at any moment of a clean and of the return, with the
+// same generation by coincidence: that one is never lowered for the clean of the old one.
+//
+// F5
+func TestAProviderMadeAnewInAClean(t *testing.T) {
+	for _, used := range []bool{false, true} {
+		for _, when := range []string{"EnsureReserved", "zero", "verify", "before", "after"} {
+			t.Run(fmt.Sprintf("%s, used %v", when, used), func(t *testing.T) {
+				w := novas(t)
+				w.offered()
+				w.consumed("c1")
+				w.shelf.writes = nil
+				w.shelf.free("c1")
+				done := false
+				w.shelf.meddle = func(call string, after bool) error {
+					lowering := call == "PutReserved" && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
+					if !done && (when == "EnsureReserved" && call == "PutReserved" && after || lowering && after == (when == "after")) {
+						done = true
+						w.remade(used)
+						if after {
+							return lost()
+						}
+					}
+					return nil
+				}
+				w.sweepHint()
+				if when == "zero" || when == "verify" {
+					done = true
+					w.stepRuns(when)
+					w.remade(used)
+				}
+				seen := w.shelf.wrote
+				w.shelf.wrote = func(what string) {
+					if seen != nil {
+						seen(what)
+					}
+					if what == "put" && w.shelf.reserved == 0 && !w.host.clean() {
+						w.Errorf("lowered with blocks %q", w.host.blocks)
+					}
+				}
+				w.until("it happened", func() bool { return done })
+				if when == "verify" && used { // it reads what the other wrote
+					require.Equal(t, string(device.CodeVerifyFailed), w.reach(device.Error).Fault)
+					ok[contract.Result](w.cleanUp())
+				}
+				w.reach(device.Available)
+				w.quiet()
+				w.pass(time.Hour)
+				require.True(t, w.host.clean())
+				require.Zero(t, w.shelf.reserved)
+				w.noDefect()
+			})
+		}
+	}
+}
+
+// keptStates brings a device of Nova's to each state in which it is clean and burned.
+var keptStates = []struct {
+	name     string
+	lead     func(*world)
+	back     func(*world) *call
+	backInto device.State
+}{
+	{"held", func(w *world) { ok[contract.Result](w.maintain(false)) }, func(w *world) *call { return w.maintain(true) }, device.Available},
+	{"manageable", func(w *world) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *world) *call { return w.ask(contract.UpdateProvide) }, device.Available},
+	{"manageable, named steps", func(w *world) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *world) *call {
+		if w.view().DeviceState != device.Manageable {
+			return w.ask(contract.UpdateProvide)
+		}
+		ok[contract.Result](w.cleanUp("verify"))
+		w.until("an end of the steps", func() bool {
+			s := w.view().DeviceState
+			return s == device.Manageable || s == device.Available && w.flying == 0
+		})
+		return w.ask(contract.UpdateProvide)
+	}, device.Available},
+}
+
+// A device that is kept clean and burned has a new provider; whoever had that one,
+// the device is not offered before it is cleaned.
+//
+// F5
+func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
+	for _, k := range keptStates {
+		for _, hinted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, hinted %v", k.name, hinted), func(t *testing.T) {
+				w := novas(t)
+				w.offered()
+				k.lead(w)
+				w.quiet()
+				w.remade(true)
+				w.shelf.wrote = func(what string) {
+					if w.shelf.reserved == 0 && !w.host.clean() {
+						w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
+					}
+				}
+				if hinted {
+					w.sweepHint()
+					w.pass(time.Minute)
+					require.True(t, w.host.clean(), "it cleaned itself: %s", w.describe())
+				}
+				k.back(w).wait()
+				w.pass(time.Hour)
+				if w.view().Maintenance {
+					ok[contract.Result](w.maintain(true))
+				}
+				w.reach(k.backInto)
+				w.quiet()
+				require.True(t, w.host.clean())
+				require.Zero(t, w.shelf.reserved)
+				w.noDefect()
+			})
+		}
+	}
+}
+
+// A hold that came while the device was being returned burns it again; who had
+// it between the two is found.
+//
+// S2.51, F5
+func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
+	w := novas(t)
+	w.offered()
+	w.consumed("c1")
+	w.lag = func(activity string) (time.Duration, time.Duration) {
+		if activity == contract.ActivityUnreserve {
+			return time.Millisecond, 4 * time.Second
+		}
+		return time.Millisecond, time.Millisecond
+	}
+	w.shelf.free("c1")
+	w.sweepHint()
+	w.until("lowered", func() bool { return w.shelf.reserved == 0 })
+	ok[contract.Result](w.maintain(false))
+	require.True(t, w.shelf.allocate("c2"))
+	w.shelf.outsider(1)
+	w.host.scribble("c2")
+	w.shelf.free("c2")
+	w.shelf.wrote = func(what string) {
+		if w.shelf.reserved == 0 && !w.host.clean() {
+			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
+		}
+	}
+	w.pass(time.Hour)
+	require.True(t, w.host.clean(), w.describe())
+	ok[contract.Result](w.maintain(true))
+	w.reach(device.Available)
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
+
+// What was given out unburned is burned at the next look, and stays with who has it.
+//
+// S0.15
+func TestBurnedAtTheNextLook(t *testing.T) {
+	w := novas(t)
+	w.offered()
+	require.True(t, w.shelf.allocate("c1"))
+	w.host.scribble("c1")
+	w.sweepHint()
+	w.until("burned", func() bool { return w.shelf.reserved == 1 })
+	v := w.reach(device.Allocated)
+	require.Equal(t, "c1", *v.InstanceUUID)
+	w.quiet()
+	// Made anew while it is in use: burned again.
+	w.shelf.makeNovas("nova-2")
+	w.shelf.force("c1")
+	w.sweepHint()
+	w.until("burned again", func() bool { return w.shelf.reserved == 1 })
+	require.Equal(t, device.Allocated, w.view().DeviceState)
+	require.Equal(t, "c1", w.host.blocks[0])
+	w.noDefect()
+}
+
+// A migration gives the allocation another consumer; with both, or back, it
+// is the same tenant's bytes, and nothing is wiped.
+//
+// S0.21, S0.22
+func TestTheConsumerChangesHands(t *testing.T) {
+	w := novas(t)
+	w.offered()
+	w.consumed("vm")
+	for _, hands := range [][]string{{"vm", "migration"}, {"migration"}, {"migration", "vm"}, {"vm"}} {
+		w.shelf.consumers = hands
+		w.shelf.generation++
+		w.sweepHint()
+		w.pass(time.Minute)
+		v := w.view()
+		require.Equal(t, device.Allocated, v.DeviceState)
+		require.Contains(t, hands, *v.InstanceUUID)
+		require.Equal(t, "vm", w.host.blocks[0])
+	}
+	w.shelf.consumers = nil
+	w.sweepHint()
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// takeOver imports the device while its provider is so.
+func (w *world) takeOver(reserved int, consumers ...string) *call {
+	w.shelf.makeNovas("nova-1")
+	w.shelf.reserved, w.shelf.consumers, w.shelf.generation = reserved, consumers, 7
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Import: true})
+}
+
+// Placement's record rules; where an ended run is known, nothing vouches.
+//
+// S2.84, D8
+func TestImportBelievesTheInventory(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		reserved int
+		consumer []string
+		recalled string
+		silent   bool
+		cleans   int
+		ends     device.State
+		burned   int
+	}{
+		{name: "in use and burned", reserved: 1, consumer: []string{"c1"}, ends: device.Allocated, burned: 1},
+		{name: "in use, not burned yet", consumer: []string{"c1"}, ends: device.Allocated, burned: 1},
+		{name: "burned and unused", reserved: 1, cleans: 1, ends: device.Available},
+		{name: "free", ends: device.Available},
+		{name: "free, its host is silent", silent: true, ends: device.Available},
+		{name: "free, an ended run", recalled: "r", cleans: 1, ends: device.Available},
+		{name: "in use, an ended run", reserved: 1, consumer: []string{"c1"}, recalled: "r", ends: device.Allocated, burned: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := novas(t)
+			w.host.up = !c.silent
+			w.host.scribble("past")
+			w.recalled = contract.PreviousRun{RunID: c.recalled}
+			imported := w.takeOver(c.reserved, c.consumer...)
+			w.sweepHint() // a sweep in mid-import changes nothing of it
+			r := ok[contract.Result](imported)
+			require.Equal(t, device.Unknown, r.Device.DeviceState)
+			w.sweepHint()
+			w.reach(c.ends)
+			w.until("burned or free", func() bool { return w.shelf.reserved == c.burned })
+			w.pass(time.Hour)
+			v := w.view()
+			require.Equal(t, c.ends, v.DeviceState)
+			require.Len(t, v.Cleans, c.cleans)
+			if c.burned == 1 {
+				require.Equal(t, "past", w.host.blocks[0])
+			}
+			w.noDefect()
+		})
+	}
+}
+
+// A use between the import and its return shows, however long that took.
+//
+// S2.84
+func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
+	for _, anew := range []bool{false, true} {
+		w := novas(t)
+		down := false
+		w.lag = func(activity string) (time.Duration, time.Duration) {
+			if activity == contract.ActivityEnsureReserved && w.view().DeviceState == device.Cleaning && !down {
+				down = true
+				return time.Hour, time.Millisecond
+			}
+			return time.Millisecond, time.Millisecond
+		}
+		r := ok[contract.Result](w.takeOver(0))
+		require.Equal(t, device.Unknown, r.Device.DeviceState)
+		w.until("being returned", func() bool { return down })
+		if anew {
+			w.remade(true)
+		} else {
+			w.shelf.allocate("c1")
+			w.shelf.outsider(1)
+			w.host.scribble("c1")
+			w.shelf.free("c1")
+		}
+		w.reach(device.Available)
+		w.quiet()
+		require.True(t, w.host.clean(), w.describe())
+		require.Len(t, w.view().Cleans, 1)
+		w.noDefect()
+	}
+}
+
+// What is retired is permanently reserved, also where nothing had burned it yet, and
+// again when Nova makes its provider anew.
+//
+// S2.40
+func TestRetiredIsBurned(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for _, consumers := range [][]string{nil, {"c1"}} {
+			w := novas(t)
+			w.shelf.meddle = func(call string, after bool) error {
+				if w.view().DeviceState == device.Unknown {
+					return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+				}
+				return nil
+			}
+			w.takeOver(0, consumers...).wait()
+			require.Equal(t, device.Unknown, w.view().DeviceState)
+			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: lost}))
+			w.shelf.meddle = nil
+			w.until("burned", func() bool { return w.shelf.reserved == 1 })
+			w.shelf.makeNovas("nova-2")
+			w.sweepHint()
+			w.until("burned again", func() bool { return w.shelf.reserved == 1 })
+			require.Equal(t, device.Retired, w.view().DeviceState)
+			w.noDefect()
+		}
+	}
+}
+
+// A device without a provider looks once for each hint, and not for ever.
+//
+// F6
+func TestWithoutAProviderItLooksOnce(t *testing.T) {
+	w := novas(t)
+	w.offered()
+	w.consumed("c1")
+	w.shelf.vanished = true
+	names := len(w.names)
+	w.sweepHint()
+	w.pass(6 * time.Hour)
+	require.Equal(t, names+1, len(w.names))
+	require.Contains(t, w.view().LastError, "no provider")
+	w.shelf.makeNovas("nova-2")
+	w.sweepHint()
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// Nova's provider stays Nova's: a device that is forgotten leaves it burned.
+//
+// S0.17
+func TestNovasProviderIsNotDeleted(t *testing.T) {
+	w := novas(t)
+	w.offered()
+	ok[contract.Result](w.ask(contract.UpdateRetire))
+	ok[contract.Result](w.ask(contract.UpdateForget))
+	require.True(t, w.shelf.there)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.noDefect()
+}
+
+// The provider is made anew, used and left while the write that lowers is on its way.
+//
+// F5
+func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
+	w := novas(t)
+	w.offered()
+	w.consumed("c1")
+	releases := count(w.names, contract.ActivityUnreserve)
+	w.lag = func(activity string) (time.Duration, time.Duration) {
+		if activity == contract.ActivityUnreserve {
+			return 4 * time.Second, time.Millisecond
+		}
+		return time.Millisecond, time.Millisecond
+	}
+	w.shelf.free("c1")
+	w.sweepHint()
+	w.until("the release", func() bool { return count(w.names, contract.ActivityUnreserve) > releases })
+	w.remade(true)
+	w.shelf.wrote = func(what string) {
+		if w.shelf.reserved == 0 && !w.host.clean() {
+			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
+		}
+	}
+	w.until("a clean of the new one", func() bool { return w.host.clean() })
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// A sweep's hint, while the import waits for its inventory, burns nothing: a burn would
+// be taken for a use.
+//
+// S2.84, D8
+func TestAHintInMidImport(t *testing.T) {
+	w := novas(t)
+	w.shelf.meddle = func(string, bool) error {
+		if w.view().DeviceState == device.Unknown {
+			return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
+		}
+		return nil
+	}
+	ok[contract.Result](w.takeOver(0))
+	w.pass(time.Second)
+	w.sweepHint()
+	w.pass(time.Second)
+	w.shelf.meddle = nil
+	w.reach(device.Available)
+	w.pass(time.Hour)
+	require.Empty(t, w.view().Cleans)
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
+
+// An available device's provider is made anew: who had it before left no trace there.
+//
+// D9
+func TestAProviderMadeAnewWhileAvailable(t *testing.T) {
+	w := novas(t)
+	w.offered()
+	require.True(t, w.shelf.allocate("c1"))
+	w.host.scribble("c1")
+	w.remade(false)
+	w.sweepHint()
+	w.until("a clean", func() bool { return w.host.clean() })
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// Many attempts of a burn do not hide who had the device meanwhile.
+//
+// F5
+func TestAUseAmongManyAttempts(t *testing.T) {
+	w := novas(t)
+	n := 0
+	w.shelf.meddle = func(call string, after bool) error {
+		if call != "Usages" || after || w.view().DeviceState != device.Cleaning || n > 50 {
+			return nil
+		}
+		if n++; n == 50 {
+			w.shelf.allocate("c1")
+			w.shelf.outsider(1)
+			w.host.scribble("c1")
+			w.shelf.free("c1")
+			return nil
+		}
+		return lost()
+	}
+	ok[contract.Result](w.takeOver(0))
+	w.until("a clean", func() bool { return len(w.view().Cleans) == 1 })
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.noDefect()
+}

@@ -1,0 +1,234 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// newDrive is a world whose device is an NVMe drive that can do everything.
+func newDrive(t *testing.T, erase clean.ErasePolicy) *world {
+	t.Helper()
+	p := safePolicy()
+	p.NVMe, p.SanitizeStall, p.Wear = erase, time.Hour, device.WearLimits{PercentUsed: 80}
+	w := newWorld(t, p)
+	w.host.steps = steps.All().Versions()
+	w.host.facts.Operation, w.host.facts.Type = "", "NVME"
+	w.host.facts.Layout = device.LayoutWhole
+	w.host.facts.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}
+	w.host.facts.Estimates = map[device.Operation]time.Duration{device.CryptoErase: time.Hour}
+	w.host.facts.Identity.Vendor, w.host.facts.Identity.Product = "8086", "0a54"
+	return w
+}
+
+// look has the host look at the device again.
+func (w *world) lookAtDrive() {
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.pass(time.Minute)
+}
+
+func (w *world) erasePolicy(erase clean.ErasePolicy) {
+	p := w.policy
+	p.NVMe = erase
+	w.setPolicy(p)
+	w.nextRun() // by a worker that has it
+}
+
+func ran(v contract.DeviceStatus) []string {
+	var names []string
+	for _, s := range v.Cleans[len(v.Cleans)-1].Steps {
+		names = append(names, s.Step)
+	}
+	return names
+}
+
+// TestTheResolvedOperationIsLockedInAndShown, S2.32, S2.33, S2.15: type, class and
+// traits; the steps carry the policy's limits.
+//
+// S2.26
+func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
+	w := newDrive(t, clean.ErasePolicy{})
+	w.offered()
+	require.Equal(t, device.CryptoErase, w.view().Operation)
+	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, ran(w.view()))
+	require.True(t, w.host.clean())
+	for _, in := range w.host.inputs {
+		require.Equal(t, device.CryptoErase, in.Operation)
+		require.Equal(t, device.WearLimits{PercentUsed: 80}, in.Settings.Wear)
+		require.Equal(t, time.Hour, in.Settings.SanitizeStall)
+		if in.Step == "sanitize" {
+			require.Equal(t, 2*time.Hour, in.Budget, "D5: twice its own estimate")
+		}
+	}
+	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.shelf.made.Class)
+	require.Contains(t, w.shelf.made.Traits, "HW_NVME_CES")
+	require.Contains(t, w.shelf.made.Traits, "HW_NVME_WZS")
+	w.noDefect()
+}
+
+// TestANewPolicyReplacesNothingWhileTheDriveIsUsed, and S2.29: it does in error.
+//
+// S2.28, S2.99
+func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
+	w := newDrive(t, clean.ErasePolicy{})
+	w.taken("i1")
+	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
+	w.lookAtDrive()
+	require.Equal(t, device.CryptoErase, w.view().Operation)
+	w.host.trouble = func(what string, _ int) error {
+		if what == "sanitize" {
+			return refuse(device.NeedsOperator, device.CodeSanitizeFailed)
+		}
+		return nil
+	}
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	require.Equal(t, device.CryptoErase, w.view().Operation, "S2.27: no fallback")
+	// S2.45: the operator's retry has the same operation …
+	w.host.trouble = func(what string, _ int) error {
+		require.NotEqual(t, "zero", what)
+		if what == "sanitize" {
+			return refuse(device.NeedsOperator, device.CodeSanitizeFailed)
+		}
+		return nil
+	}
+	ok[contract.Result](w.ask(contract.UpdateClean))
+	w.reach(device.Error)
+	// … until a look in error has replaced it.
+	w.host.trouble = nil
+	w.lookAtDrive()
+	require.Equal(t, device.WriteZeroes, w.view().Operation)
+	ok[contract.Result](w.ask(contract.UpdateClean))
+	w.reach(device.Available)
+	require.Contains(t, ran(w.view()), "zero")
+	require.NotContains(t, ran(w.view()), "sanitize")
+	w.noDefect()
+}
+
+// TestAPolicyThatCannotBeSatisfiedExcludes: at enrolment the drive is refused and
+// left alone, later it leaves the pool; never is it returned as one that nothing can
+// clean (D4), although it is not one-time-use.
+//
+// S2.25
+func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
+	t.Run("at enrolment", func(t *testing.T) {
+		w := newDrive(t, clean.ErasePolicy{Action: clean.ActionSanitize})
+		w.host.facts.Capabilities = &device.Capabilities{WriteZeroes: true}
+		w.enroll(true).refused(device.CodePolicyUnsatisfied)
+		w.pass(time.Minute)
+		require.False(t, w.live)
+		require.False(t, w.host.known, "the host has forgotten it")
+	})
+	t.Run("while it is offered", func(t *testing.T) {
+		w := newDrive(t, clean.ErasePolicy{})
+		w.host.facts.Capabilities = &device.Capabilities{WriteZeroes: true}
+		w.offered()
+		w.erasePolicy(clean.ErasePolicy{Strategy: clean.StrategyCrypto})
+		w.lookAtDrive()
+		w.quiet()
+		v := w.view()
+		require.Equal(t, device.Error, v.DeviceState)
+		require.Equal(t, string(device.CodePolicyUnsatisfied), v.Fault)
+		require.Equal(t, 1, w.shelf.reserved)
+		ok[contract.Result](w.ask(contract.UpdateClean))
+		require.Equal(t, string(device.CodePolicyUnsatisfied), w.reach(device.Error).Fault)
+		// The configuration is corrected.
+		w.erasePolicy(clean.ErasePolicy{})
+		w.lookAtDrive()
+		ok[contract.Result](w.ask(contract.UpdateClean))
+		w.reach(device.Available)
+		require.Len(t, w.defects, 1, "S2.25: an error is logged")
+		require.Contains(t, w.defects[0], "the erase policy excludes the device")
+	})
+	t.Run("while a tenant has it", func(t *testing.T) {
+		w := newDrive(t, clean.ErasePolicy{})
+		w.taken("i1")
+		w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
+		w.host.facts.Capabilities = &device.Capabilities{}
+		w.lookAtDrive()
+		ok[contract.Result](w.unbind("i1"))
+		w.reach(device.Available)
+		require.Equal(t, device.CryptoErase, w.view().Cleans[len(w.view().Cleans)-1].Operation, "S2.28: the locked-in one")
+		w.noDefect()
+	})
+}
+
+// TestADriveWithoutAnOperationIsNeverReturnedUncleaned: brought back by its host while
+// no policy fits.
+//
+// D4
+func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
+	w := newDrive(t, clean.ErasePolicy{})
+	w.taken("i1")
+	w.host.facts.Capabilities = &device.Capabilities{}
+	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionSanitize})
+	w.terminate()
+	w.pass(time.Minute)
+	w.reach(device.Allocated)
+	ok[contract.Result](w.unbind("i1"))
+	v := w.reach(device.Error)
+	require.Equal(t, string(device.CodePolicyUnsatisfied), v.Fault)
+	require.False(t, v.NotSanitized)
+	require.Equal(t, 1, w.shelf.reserved)
+}
+
+// TestDirty_ALayoutThatChangedTakesItOutOfThePool.
+func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
+	w := newDrive(t, clean.ErasePolicy{})
+	w.offered()
+	w.host.facts.Layout = device.LayoutSplit
+	w.lookAtDrive()
+	w.quiet()
+	v := w.view()
+	require.Equal(t, device.Error, v.DeviceState)
+	require.Equal(t, string(device.CodeNamespaceLayoutMismatch), v.Fault)
+	require.True(t, v.Dirty)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.noDefect()
+}
+
+// TestAWornDriveIsQuarantined, and returned by nothing but a look that finds it
+// within its limits.
+//
+// S0.32
+func TestAWornDriveIsQuarantined(t *testing.T) {
+	w := newDrive(t, clean.ErasePolicy{})
+	w.taken("i1")
+	w.host.trouble = func(what string, _ int) error {
+		if what == "wear_check" {
+			return refuse(device.NeedsOperator, device.CodeWearLimitExceeded)
+		}
+		return nil
+	}
+	ok[contract.Result](w.unbind("i1"))
+	v := w.reach(device.Error)
+	require.Equal(t, string(device.MaintenanceQuarantined), v.MaintenanceReason)
+	require.True(t, v.NeedsOperator)
+	require.False(t, w.host.clean(), "nothing was erased: it goes nowhere")
+	ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Off: true}))
+	ok[contract.Result](w.ask(contract.UpdateClean))
+	require.Equal(t, string(device.MaintenanceQuarantined), w.reach(device.Error).MaintenanceReason)
+	w.host.trouble = nil
+	ok[contract.Result](w.ask(contract.UpdateClean))
+	v = w.reach(device.Available)
+	require.False(t, v.Maintenance)
+	w.noDefect()
+}
+
+// TestEnrol_ProvideOfWhatTheHostFound: discovery enrols a device as manageable, and the
+// operator's `enroll --provide` then provides it.
+func TestEnrol_ProvideOfWhatTheHostFound(t *testing.T) {
+	w := newDrive(t, clean.ErasePolicy{})
+	ok[contract.Result](w.enroll(false))
+	require.Equal(t, device.Manageable, w.view().DeviceState)
+	require.False(t, ok[contract.Result](w.enroll(true)).Already)
+	w.reach(device.Available)
+	require.True(t, ok[contract.Result](w.enroll(true)).Already)
+	w.noDefect()
+}

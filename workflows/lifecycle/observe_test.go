@@ -1,0 +1,263 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+var owners = []device.Owner{device.OwnerSelf, device.OwnerNova}
+
+// Every clean looks first; what is in use is not touched.
+//
+// F4
+func TestUseSeenAtTheStartOfAClean(t *testing.T) {
+	for _, owner := range owners {
+		t.Run(string(owner), func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.owner = owner
+			w.taken("i1")
+			w.shelf.force("c1")
+			runs := len(w.host.inputs)
+			ok[contract.Result](w.unbind("i1"))
+			w.host.scribble("c1")
+			v := w.settled()
+			require.Equal(t, device.Allocated, v.DeviceState)
+			require.Equal(t, "c1", *v.InstanceUUID)
+			require.True(t, v.Dirty)
+			require.Len(t, w.host.inputs, runs, "nothing destructive")
+			require.Equal(t, 1, w.shelf.reserved)
+			w.noDefect()
+		})
+	}
+}
+
+// The raise is the first thing a clean does, and it is done before any step.
+//
+// F4
+func TestClaimBeforeAnyStep(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	names, writes := len(w.names), len(w.shelf.writes)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	w.quiet()
+	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.names[names:])
+	// The clean's own write comes first: it voids whatever is still on its way.
+	require.Len(t, w.shelf.writes[writes:], 2)
+	require.Equal(t, 1, w.shelf.writes[writes].reserved, "burned before the first step")
+	require.Equal(t, 0, w.shelf.writes[writes+1].reserved)
+	w.noDefect()
+}
+
+// Use shows in mid-clean: the step is cancelled and waited for, and only then does the
+// device belong to the consumer.
+//
+// F4
+func TestUseSeenInMidClean(t *testing.T) {
+	for _, owner := range owners {
+		for _, step := range []string{"zero", "verify"} {
+			t.Run(string(owner)+" "+step, func(t *testing.T) {
+				w := newWorld(t, safePolicy())
+				w.owner = owner
+				w.taken("i1")
+				w.host.stubborn = 30 * time.Second
+				ok[contract.Result](w.unbind("i1"))
+				w.stepRuns(step)
+				w.shelf.force("c1")
+				w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+				w.seen = func() {
+					if w.view().DeviceState == device.Allocated && w.host.running != "" {
+						w.Errorf("given to the consumer while %s still runs", w.host.running)
+					}
+				}
+				v := w.reach(device.Allocated)
+				require.Equal(t, "c1", *v.InstanceUUID)
+				require.True(t, v.Dirty)
+				require.Equal(t, "in_use", v.Cleans[len(v.Cleans)-1].Outcome)
+				runs := len(w.host.inputs)
+				w.pass(time.Hour)
+				require.Len(t, w.host.inputs, runs)
+				require.Equal(t, 1, w.shelf.reserved)
+				w.noDefect()
+			})
+		}
+	}
+}
+
+// The consumer comes while a clean that met another version asks its host anew.
+//
+// F4
+func TestUseSeenWhilePlanningAgain(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.host.steps["verify"] = 2
+	ok[contract.Result](w.unbind("i1"))
+	discovers := count(w.names, "Discover")
+	w.until("discover again", func() bool { return count(w.names, "Discover") > discovers })
+	w.shelf.force("c1")
+	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+	v := w.settled()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "c1", *v.InstanceUUID)
+	w.noDefect()
+}
+
+// Nova's consumer is gone: the tenancy is over, whoever said so.
+//
+// F6
+func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.owner = device.OwnerNova
+	w.offered()
+	w.shelf.allocate("c1")
+	w.host.scribble("c1")
+	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+	v := w.reach(device.Allocated)
+	require.Equal(t, "c1", *v.InstanceUUID)
+	w.until("burned", func() bool { return w.shelf.reserved == 1 })
+	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
+	w.pass(time.Hour)
+	require.Equal(t, device.Allocated, w.view().DeviceState, "a hint alone ends nothing")
+	w.shelf.free("c1")
+	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// With owner self used = 0 proves nothing.
+//
+// F6
+func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
+		for range 3 {
+			w.signal(name, contract.Hint{Source: "sweep"})
+		}
+	}
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	w.pass(time.Hour)
+	v := w.view()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.Len(t, w.host.inputs, 2, "the first clean's alone")
+	w.noDefect()
+}
+
+// A hint that speaks of another tenancy, or was sent before this one began, does not
+// even make the device look.
+//
+// F6
+func TestOldHintsAreDropped(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	old := w.clock().UTC().Format(time.RFC3339Nano)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	w.taken("i2")
+	w.quiet()
+	names := len(w.names)
+	for _, h := range []contract.Hint{
+		{Binding: 1}, {Binding: 3}, {ObservedAt: old}, {ObservedAt: old, Binding: 2}, {ObservedAt: "yesterday"},
+	} {
+		w.signal(contract.SignalReleased, h)
+		w.signal(contract.SignalReleased, h)
+	}
+	w.pass(time.Hour)
+	require.Len(t, w.names, names)
+	require.Equal(t, "i2", *w.view().InstanceUUID)
+	w.signal(contract.SignalReleased, contract.Hint{Binding: 2, ObservedAt: w.clock().UTC().Format(time.RFC3339Nano)})
+	w.pass(time.Minute)
+	require.Len(t, w.names, names+1)
+	require.Equal(t, "i2", *w.view().InstanceUUID)
+	w.noDefect()
+}
+
+// Available, yet burned and unused: it was used between two looks.
+//
+// D9
+func TestBurnedAndUnusedIsCleaned(t *testing.T) {
+	for _, owner := range owners {
+		t.Run(string(owner), func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.owner = owner
+			w.offered()
+			w.shelf.allocate("c1")
+			w.shelf.outsider(1)
+			w.host.scribble("c1")
+			w.shelf.free("c1")
+			w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+			w.until("a clean", func() bool { return len(w.host.inputs) > 2 })
+			w.reach(device.Available)
+			w.quiet()
+			require.True(t, w.host.clean())
+			require.Zero(t, w.shelf.reserved)
+			require.Len(t, w.host.inputs, 4, "cleaned once, not twice")
+			w.noDefect()
+		})
+	}
+}
+
+// What is not allocatable does not stay free in the inventory.
+//
+// S2.40
+func TestWhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
+	for _, owner := range owners {
+		w := newWorld(t, safePolicy())
+		w.owner = owner
+		w.taken("i1")
+		w.shelf.outsider(0)
+		w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+		w.until("burned again", func() bool { return w.shelf.reserved == 1 })
+		v := w.settled()
+		require.Equal(t, device.Allocated, v.DeviceState)
+		require.Equal(t, "i1", *v.InstanceUUID)
+		w.noDefect()
+	}
+}
+
+// An inventory that fails for hours costs a look every half minute, and nothing else.
+//
+// S4.31
+func TestFailingLooksAreSpaced(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	names := len(w.names)
+	w.signal(contract.SignalRefresh, contract.Hint{Source: "operator"})
+	w.pass(time.Hour)
+	looks := len(w.names) - names
+	require.LessOrEqual(t, looks, 125)
+	require.Equal(t, device.Available, w.view().DeviceState)
+	w.shelf.meddle = nil
+	w.pass(5 * time.Minute)
+	names = len(w.names)
+	w.pass(time.Hour)
+	require.Len(t, w.names, names, "it looked, and is at rest")
+	w.noDefect()
+}
+
+// What a look saw while the device was claimed counts once the claim has ended.
+//
+// D9
+func TestBurnedWhileItWasClaimed(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.owner = device.OwnerNova
+	w.offered()
+	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
+	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
+	w.shelf.outsider(1)
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.pass(time.Minute)
+	require.Len(t, w.view().Cleans, 1, "it is i1's until the claim ends")
+	ok[contract.Result](w.send(contract.UpdateUnclaim, "", in))
+	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}

@@ -1,0 +1,212 @@
+package lifecycle
+
+import (
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
+)
+
+// operations is the family of updates that operators send beside binding.
+type operations struct{ *parts }
+
+func (d operations) validateProvide(contract.ReasonInput) error {
+	switch d.State.Device.State {
+	case device.Available, device.Cleaning, device.PendingCleaning:
+		if !d.State.Device.NamedSteps {
+			return nil // already so, or on its way
+		}
+	}
+	return d.Legal(device.Event{Kind: device.Provide})
+}
+
+func (d operations) provide(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	if d.State.Device.State != device.Manageable {
+		return d.unchanged()
+	}
+	d.State.Intent.Reason, d.State.Intent.DuplicateAt = in.Reason, ""
+	if err := d.Apply(ctx, device.Event{Kind: device.Provide}); err != nil {
+		return contract.Result{}, err
+	}
+	d.ShowNoErasePath()
+	return d.result()
+}
+
+// validateClean: an operator may clean a device in state error or manageable, and one
+// that waits for a manual clean (S3.20, D7).
+func (d operations) validateClean(in contract.CleanInput) error {
+	if len(in.Steps) > 0 {
+		if d.State.Device.State == device.Manageable {
+			for _, step := range in.Steps {
+				if strings.TrimSpace(step) == "" {
+					return d.Refuse(device.CodeInvalid, "an empty step name", "name steps as `steps "+d.State.Name+"` lists them")
+				}
+				if _, known := d.State.Host.Steps[step]; !known {
+					return d.Refuse(device.CodeNoSuchStep, "host "+d.State.Enrollment.Host+" knows no step "+step,
+						"name one of "+strings.Join(workflow.DeterministicKeys(d.State.Host.Steps), ", "))
+				}
+			}
+		}
+		return d.Legal(device.Event{Kind: device.CleanSteps})
+	}
+	return d.Legal(device.Event{Kind: device.Clean})
+}
+
+// validateSteps refuses steps that do not apply to the device. By a signal they are
+// accepted, and the clean ends in state error.
+func (d operations) validateSteps(in contract.CleanInput) error {
+	if len(in.Steps) == 0 {
+		return nil
+	}
+	_, f := d.Planner.Named(d.PlanInput(), in.Steps)
+	if f == nil || f.Code != device.CodeNoSuchStep {
+		return nil
+	}
+	return d.Refuse(f.Code, f.Message, f.Remedy)
+}
+
+func (d operations) clean(ctx workflow.Context, in contract.CleanInput) (contract.Result, error) {
+	kind := device.Clean
+	if len(in.Steps) > 0 {
+		kind = device.CleanSteps
+	}
+	if err := d.Apply(ctx, device.Event{Kind: kind}); err != nil {
+		return contract.Result{}, err
+	}
+	d.State.Intent.Steps, d.State.Intent.Reason, d.State.Intent.DuplicateAt = in.Steps, in.Reason, ""
+	d.State.Fault, d.State.LastError, d.State.LastRefusal = nil, "", ""
+	return d.result()
+}
+
+func (d operations) validateAbort(contract.ReasonInput) error {
+	switch {
+	case d.State.Device.Returning:
+		return d.Refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "wait a moment")
+	case !d.CleanUnderWay():
+		return d.Refuse(device.CodeRefused, "no clean is running: the device is "+status.Describe(d.State), "show "+d.State.Name)
+	}
+	return nil
+}
+
+// abort is answered at once with what the abort waits for (F9).
+func (d operations) abort(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	already := d.State.Intent.Abort
+	note := d.cleaning.Abort(ctx)
+	return contract.Result{Device: d.Status(), Already: already, Note: note}, nil
+}
+
+func (d operations) validateRetire(in contract.ReasonInput) error {
+	if d.State.Device.State == device.Retired {
+		return nil
+	}
+	if in.Lost {
+		return d.Legal(device.Event{Kind: device.Lost})
+	}
+	return d.Legal(device.Event{Kind: device.Retire})
+}
+
+// retire reserves the device first, so that no scheduler allocates it meanwhile. --lost
+// asks neither host nor inventory; the reservation follows as soon as it answers.
+func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	if d.State.Device.State == device.Retired {
+		return d.unchanged()
+	}
+	// Nova reserves a device some time after it allocates it, and one that is being
+	// imported may be free: a retired device must be reserved.
+	reserve := !d.OwnedByBurnish() && d.State.Device.State != device.Available
+	if in.Lost {
+		if err := d.Apply(ctx, device.Event{Kind: device.Lost}); err != nil {
+			return contract.Result{}, err
+		}
+	} else if err := d.reservation.ReserveThen(ctx, func() error { return d.validateRetire(in) }, device.Retire); err != nil {
+		return contract.Result{}, err
+	}
+	d.State.HoldReason, d.State.Clean = in.Reason, nil
+	d.State.Intent.Rediscover, d.State.Intent.ReadInventory, d.State.Intent.Import = false, false, false
+	d.State.Intent.EnsureReserved = d.State.Intent.EnsureReserved || reserve
+	d.State.Fault, d.State.LastError = nil, ""
+	return d.result()
+}
+
+func (d operations) validateForget(contract.ReasonInput) error {
+	return d.Legal(device.Event{Kind: device.Forget})
+}
+
+// forget takes the provider out of the inventory and ends the workflow.
+func (d operations) forget(ctx workflow.Context, _ contract.ReasonInput) (contract.Result, error) {
+	if err := d.reservation.Lock(ctx); err != nil {
+		return contract.Result{}, err
+	}
+	defer d.reservation.Unlock()
+	view := d.Status()
+	if err := d.reservation.DeleteProvider(calls.WithClientDeadline(ctx, "delete the provider of "+d.State.Name)); err != nil {
+		return contract.Result{}, err
+	}
+	if err := d.Apply(ctx, device.Event{Kind: device.Forget}); err != nil {
+		return contract.Result{}, err
+	}
+	d.State.Intent = contract.Intent{} // there is nothing left to look at
+	d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
+	d.finished = true
+	return contract.Result{Device: view, Note: "forgotten"}, nil
+}
+
+func (d operations) validateManage(contract.ReasonInput) error {
+	if d.State.Device.State == device.Manageable {
+		return nil
+	}
+	return d.Legal(device.Event{Kind: device.Manage})
+}
+
+func (d operations) manage(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
+	if d.State.Device.State == device.Manageable {
+		return d.unchanged()
+	}
+	if err := d.reservation.ReserveThen(ctx, func() error { return d.validateManage(in) }, device.Manage); err != nil {
+		return contract.Result{}, err
+	}
+	return d.result()
+}
+
+func (d operations) validateMaintain(in contract.MaintainInput) error {
+	if in.Off {
+		return d.Legal(device.Event{Kind: device.MaintainOff})
+	}
+	return d.Legal(device.Event{Kind: device.Maintain})
+}
+
+// maintain begins or ends the operator's maintenance. An available device is reserved
+// meanwhile, and becomes free again only if it was not used (S2.51).
+func (d operations) maintain(ctx workflow.Context, in contract.MaintainInput) (contract.Result, error) {
+	if in.Off {
+		return d.endOperatorMaintenance(ctx)
+	}
+	already := d.State.Device.Status == device.Maintaining
+	if err := d.reservation.ReserveThen(ctx, func() error { return d.validateMaintain(in) }, device.Maintain); err != nil {
+		return contract.Result{}, err
+	}
+	d.State.HoldReason = in.Reason
+	return contract.Result{Device: d.Status(), Already: already}, nil
+}
+
+func (d operations) endOperatorMaintenance(ctx workflow.Context) (contract.Result, error) {
+	if d.State.Device.Status == device.Enabled {
+		return d.unchanged()
+	}
+	if d.State.Device.State == device.Available {
+		if err := d.reservation.EndMaintenance(ctx); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	if d.State.Device.Status == device.Maintaining {
+		if err := d.Apply(ctx, device.Event{Kind: device.MaintainOff}); err != nil {
+			return contract.Result{}, err
+		}
+	}
+	d.State.HoldReason = ""
+	return d.result()
+}

@@ -1,0 +1,326 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// A hold burns the device first; its end lowers it again.
+//
+// S2.51
+func TestHoldBurnsAndItsEndLowers(t *testing.T) {
+	for _, owner := range owners {
+		w := newWorld(t, safePolicy())
+		w.owner = owner
+		w.offered()
+		w.shelf.writes = nil
+		w.heldMeansBurned()
+		ok[contract.Result](w.maintain(false))
+		v := w.view()
+		require.True(t, v.Maintenance)
+		require.Equal(t, device.Maintaining, v.Status)
+		require.Contains(t, v.MaintenanceReason, "test")
+		require.True(t, ok[contract.Result](w.maintain(false)).Already)
+		w.bind("i1", "r1").refused(device.CodeRefused)
+		w.pass(24 * time.Hour)
+		w.nextRun()
+		require.Equal(t, 1, w.shelf.reserved)
+		ok[contract.Result](w.maintain(true))
+		require.True(t, ok[contract.Result](w.maintain(true)).Already)
+		require.Zero(t, w.shelf.reserved)
+		require.Equal(t, device.Available, w.view().DeviceState)
+		require.Len(t, w.host.inputs, 2, "unused meanwhile: not cleaned")
+		w.generationsAreTheLooks()
+		w.quiet()
+		w.taken("i2")
+		w.noDefect()
+	}
+}
+
+// heldMeansBurned watches S2.40 at every moment: out of the pool is burned.
+func (w *world) heldMeansBurned() {
+	w.seen = func() {
+		v := w.view()
+		out := v.DeviceState == device.Manageable || v.DeviceState == device.Retired ||
+			v.DeviceState == device.Available && v.Maintenance
+		if out && w.shelf.there && w.shelf.reserved == 0 {
+			w.Errorf("%s (maintenance %v) and free in the inventory", v.DeviceState, v.Maintenance)
+			w.seen = nil
+		}
+	}
+}
+
+// In use when the hold ends: it belongs to whoever has it.
+//
+// S2.51
+func TestInUseWhenTheHoldEnds(t *testing.T) {
+	for _, owner := range owners {
+		w := newWorld(t, safePolicy())
+		w.owner = owner
+		w.offered()
+		ok[contract.Result](w.maintain(false))
+		w.quiet()
+		w.shelf.force("c1")
+		w.host.scribble("c1")
+		w.maintain(true).wait()
+		v := w.settled()
+		require.Equal(t, device.Allocated, v.DeviceState, "owner %s", owner)
+		require.Equal(t, "c1", *v.InstanceUUID)
+		require.Equal(t, 1, w.shelf.reserved)
+		require.Len(t, w.host.inputs, 2)
+		w.noDefect()
+	}
+}
+
+// Used and left while it was held, past the reservation: lowering it as if nothing had
+// happened would hand on what they left.
+//
+// S2.51
+func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
+	for _, owner := range owners {
+		t.Run(string(owner), func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.owner = owner
+			w.offered()
+			ok[contract.Result](w.maintain(false))
+			w.quiet()
+			w.shelf.force("c1")
+			w.host.scribble("c1")
+			w.shelf.free("c1")
+			w.neverOffered(1)
+			w.maintain(true).wait()
+			w.settled()
+			if w.view().Maintenance { // told, and asked for again
+				ok[contract.Result](w.maintain(true))
+			}
+			w.reach(device.Available)
+			w.quiet()
+			require.True(t, w.host.clean())
+			require.Zero(t, w.shelf.reserved)
+			w.noDefect()
+		})
+	}
+}
+
+// The hold reaches a device at any moment of its life, and keeps it from the pool at
+// the end of its clean.
+//
+// S2.51
+func TestHoldDuringAClean(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("zero")
+	ok[contract.Result](w.maintain(false))
+	v := w.reach(device.Available)
+	require.True(t, v.Maintenance)
+	w.quiet()
+	require.Equal(t, 1, w.shelf.reserved)
+	require.True(t, w.host.clean())
+	ok[contract.Result](w.maintain(true))
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
+
+// A hold and a bind at once: one of them gets the device, and it is not lost to both.
+//
+// S2.51
+func TestHoldAndBindAtOnce(t *testing.T) {
+	for name, verb := range map[string]func(*world) *call{
+		"maintain": func(w *world) *call { return w.maintain(false) },
+		"manage":   func(w *world) *call { return w.ask(contract.UpdateManage) },
+		"retire":   func(w *world) *call { return w.ask(contract.UpdateRetire) },
+	} {
+		for _, between := range []time.Duration{1, time.Second, 3 * time.Second} {
+			t.Run(name+" "+between.String(), func(t *testing.T) {
+				w := newWorld(t, safePolicy())
+				w.offered()
+				w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
+				out := verb(w)
+				w.pass(between)
+				bind := w.bind("i1", "r1")
+				out.wait()
+				bind.wait()
+				require.True(t, (out.err == nil) != (bind.err == nil), "%s: %v, bind: %v", name, out.err, bind.err)
+				require.Equal(t, 1, w.shelf.reserved)
+				w.pass(time.Hour)
+				require.Len(t, w.host.inputs, 2, "nothing was used, nothing is cleaned")
+				w.noDefect()
+			})
+		}
+	}
+}
+
+// An inventory that does not answer: the hold is refused, and the device looks again.
+//
+// S2.51
+func TestHoldThatCouldNotBurn(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.shelf.meddle = times(1, "PutReserved", after, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+		w.maintain(false).refused(device.CodeInventoryInvalid)
+		w.pass(time.Minute)
+		v := w.settled()
+		require.Equal(t, device.Available, v.DeviceState)
+		require.False(t, v.Maintenance)
+		require.Zero(t, w.shelf.reserved)
+		ok[contract.Result](w.maintain(false))
+		require.Equal(t, 1, w.shelf.reserved)
+		w.noDefect()
+	}
+}
+
+// Out of the pool: burned before the state says so.
+//
+// S2.40
+func TestLeavingThePoolBurnsFirst(t *testing.T) {
+	for name, verb := range map[string]func(*world) *call{
+		"manage": func(w *world) *call { return w.ask(contract.UpdateManage) },
+		"retire": func(w *world) *call { return w.ask(contract.UpdateRetire) },
+	} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.heldMeansBurned()
+		w.lag = func(string) (time.Duration, time.Duration) { return 3 * time.Second, 3 * time.Second }
+		ok[contract.Result](verb(w))
+		require.Equal(t, 1, w.shelf.reserved, name)
+		require.True(t, ok[contract.Result](verb(w)).Already)
+		w.quiet()
+		w.noDefect()
+	}
+}
+
+// In use as the operator asks: the hold is refused, the consumer keeps the device.
+//
+// S2.40
+func TestLeavingThePoolFindsUse(t *testing.T) {
+	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
+		w := newWorld(t, safePolicy())
+		w.owner = device.OwnerNova
+		w.offered()
+		w.shelf.allocate("c1")
+		w.ask(verb).refused(device.CodeInUse)
+		v := w.settled()
+		require.Equal(t, device.Allocated, v.DeviceState)
+		require.Equal(t, "c1", *v.InstanceUUID)
+		w.noDefect()
+	}
+}
+
+// The hardware is gone: neither host nor inventory is asked, and the reservation
+// follows when the inventory answers.
+//
+// D10
+func TestRetireLostWithoutHostAndInventory(t *testing.T) {
+	for name, lead := range map[string]func(*world){
+		"available": func(w *world) { w.offered() },
+		"allocated": func(w *world) { w.taken("i1") },
+		"cleaning":  func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
+		"error":     func(w *world) { w.broken() },
+		"held":      func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)); w.quiet() },
+		"looking again": func(w *world) {
+			w.taken("i1")
+			n := count(w.names, "Discover")
+			w.host.steps["verify"] = 2
+			ok[contract.Result](w.unbind("i1"))
+			w.until("discover", func() bool { return count(w.names, "Discover") > n })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			lead(w)
+			w.host.crash()
+			w.shelf.meddle = func(string, bool) error { return lost() }
+			asked := w.clock()
+			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true}))
+			require.Equal(t, device.Retired, r.Device.DeviceState)
+			require.Less(t, w.clock().Sub(asked), time.Second)
+			w.pass(time.Hour)
+			w.shelf.meddle = nil
+			w.pass(time.Hour)
+			require.Equal(t, device.Retired, w.view().DeviceState)
+			require.Equal(t, 1, w.shelf.reserved)
+			require.Empty(t, w.view().Fault)
+			w.quiet()
+			w.nextRun()
+			w.noDefect()
+		})
+	}
+}
+
+// D10
+func TestForgetEndsARetiredDevice(t *testing.T) {
+	for name, before := range map[string]func(*world){
+		"at once":            func(*world) {},
+		"hinted":             func(w *world) { w.signal(contract.SignalRefresh, contract.Hint{}); w.pass(time.Minute) },
+		"hinted by its host": func(w *world) { w.signal(contract.SignalObserved, w.host.hint(w.clock())); w.pass(time.Minute) },
+		"after a hint of doubt": func(w *world) {
+			h := w.host.hint(w.clock())
+			h.Host.Seq += 3
+			w.signal(contract.SignalObserved, h)
+			w.pass(time.Minute)
+		},
+		"with its host away": func(w *world) { w.host.crash() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.offered()
+			w.ask(contract.UpdateForget).refused(device.CodeRefused)
+			ok[contract.Result](w.ask(contract.UpdateRetire))
+			w.quiet()
+			before(w)
+			require.Equal(t, device.Retired, w.view().DeviceState)
+			forget := w.ask(contract.UpdateForget)
+			w.within(2*time.Hour, "the end", func() bool { return !w.live })
+			require.NoError(t, forget.err)
+			require.True(t, forget.done)
+			require.NoError(t, w.end)
+			require.False(t, w.shelf.there, "withdrawn")
+			if name != "with its host away" {
+				require.False(t, w.host.known)
+			}
+			w.noDefect()
+		})
+	}
+}
+
+// The inventory still shows a consumer: nothing is forgotten.
+//
+// D10
+func TestForgetIsRefusedWhileInUse(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	ok[contract.Result](w.ask(contract.UpdateRetire))
+	w.quiet()
+	w.shelf.force("c1")
+	w.ask(contract.UpdateForget).refused(device.CodeInUse)
+	require.Equal(t, device.Retired, w.view().DeviceState)
+	w.shelf.free("c1")
+	w.ask(contract.UpdateForget)
+	w.until("the end", func() bool { return !w.live })
+	require.NoError(t, w.end)
+}
+
+// An inventory that was away when the device was retired, and a forget after it.
+//
+// D10
+func TestForgetAfterALoss(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.meddle = func(string, bool) error { return lost() }
+	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
+	w.pass(10 * time.Minute)
+	w.ask(contract.UpdateForget).wait()
+	require.Equal(t, device.Retired, w.view().DeviceState)
+	w.shelf.meddle = nil
+	w.ask(contract.UpdateForget)
+	w.within(2*time.Hour, "the end", func() bool { return !w.live })
+	require.NoError(t, w.end)
+	require.False(t, w.shelf.there)
+}

@@ -1,0 +1,332 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// another puts another piece of hardware, full of somebody's data, into the place.
+func (w *world) another(serial string) {
+	w.host.facts.Identity.Serial = serial
+	w.host.scribble("a stranger")
+}
+
+func (w *world) replace(in contract.ReplaceInput) *call {
+	return w.send(contract.UpdateReplace, "", in)
+}
+
+func (w *world) move(to string) *call {
+	e := w.enrolment()
+	e.Name = to
+	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e})
+}
+
+// A name that is none is refused, and leaves nothing behind.
+//
+// D10
+func TestMoveToNoName(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	ok[contract.Result](w.enroll(false))
+	before := w.view()
+	for _, to := range []string{"", "a b", "a/b", "d1 "} {
+		w.move(to).refused(device.CodeInvalid)
+	}
+	require.Equal(t, before, w.view())
+	w.noDefect()
+}
+
+// swapped brings the device into error, by a clean that finds another piece.
+func (w *world) swapped() {
+	w.t.Helper()
+	w.offered()
+	w.taken("i1")
+	w.another("S2")
+	ok[contract.Result](w.unbind("i1"))
+	require.Equal(w.t, string(device.CodeSerialMismatch), w.reach(device.Error).Fault)
+	require.Equal(w.t, [blocks]string{"a stranger", "a stranger", "a stranger", "a stranger"}, w.host.blocks, "nothing was written")
+}
+
+// The next unit, Dirty, with the past of the device.
+//
+// D10
+func TestReplaceStartsTheNextUnit(t *testing.T) {
+	for name, again := range map[string]func(w *world) contract.Result{
+		"then provide": func(w *world) contract.Result { return ok[contract.Result](w.replace(contract.ReplaceInput{})) },
+		"with --provide": func(w *world) contract.Result {
+			return ok[contract.Result](w.replace(contract.ReplaceInput{Provide: true}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.swapped()
+			w.shelf.wrote = func(string) {
+				if w.shelf.there && w.shelf.reserved == 0 && !w.host.clean() {
+					w.Errorf("free in the inventory with a stranger's data")
+				}
+			}
+			answer := again(w)
+			require.Equal(t, "S2", answer.Device.Serial)
+			require.True(t, answer.Device.Dirty)
+			if name == "then provide" {
+				require.Equal(t, device.Manageable, answer.Device.DeviceState)
+				require.Empty(t, answer.Device.Fault)
+				w.nextRun()
+				ok[contract.Result](w.ask(contract.UpdateProvide))
+			}
+			w.reach(device.Available)
+			require.True(t, w.host.clean())
+			w.quiet()
+			w.nextRun()
+			s := w.state()
+			require.Equal(t, device.Unit{Number: 2, Serial: "S2"}, s.Device.Unit)
+			require.Len(t, s.History, 1, "the first unit's tenancy is remembered")
+			require.Equal(t, 2, w.taken("i2"), "bindings are counted on")
+			w.noDefect()
+		})
+	}
+}
+
+// The operation that erases the new piece is its own, not the old one's (S2.28).
+//
+// D10
+func TestReplaceLooksForItsOwnErasePath(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.swapped()
+	w.host.facts.Operation = device.BlockErase
+	require.Equal(t, device.BlockErase, ok[contract.Result](w.replace(contract.ReplaceInput{})).Device.Operation)
+	w.noDefect()
+}
+
+// D10
+func TestReplaceIsRefused(t *testing.T) {
+	t.Run("the same piece", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		ok[contract.Result](w.enroll(false))
+		before := w.view()
+		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
+		after := w.view()
+		before.LastRefusal, after.LastRefusal, before.UpdatedAt, after.UpdatedAt = "", "", time.Time{}, time.Time{}
+		require.Equal(t, before, after)
+		w.noDefect()
+	})
+	t.Run("a piece that another device has", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.swapped()
+		w.twin = "d7"
+		r := w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial)
+		require.Contains(t, r.Fault.Remedy, "move d7 d1")
+		require.Equal(t, device.Error, w.view().DeviceState)
+		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
+		w.noDefect()
+	})
+	t.Run("the host refuses it", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.swapped()
+		w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeFilesystemSignature) }
+		w.replace(contract.ReplaceInput{}).refused(device.CodeFilesystemSignature)
+		require.Equal(t, device.Error, w.view().DeviceState)
+		w.noDefect()
+	})
+	t.Run("elsewhere than in manageable, error and retired", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
+		w.taken("i1")
+		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
+		ok[contract.Result](w.unbind("i1"))
+		w.stepRuns("zero")
+		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
+		w.reach(device.Available)
+		w.noDefect()
+	})
+}
+
+// Move carries state, dirt and past over to the new name, and the old one ends.
+//
+// D10
+func TestMoveCarriesStateAndDirt(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.stepRuns("zero")
+	ok[contract.Result](w.ask(contract.UpdateAbort))
+	w.reach(device.Error)
+	require.Equal(t, "goes on as d2", ok[contract.Result](w.move("d2")).Note)
+	w.until("the old name's end", func() bool { return !w.live })
+	require.NoError(t, w.end)
+	require.False(t, w.shelf.there, "the old place's provider is withdrawn")
+	require.False(t, w.host.known, "the host forgets the old name")
+
+	require.Len(t, w.children, 1)
+	next := w.children[0]
+	require.Equal(t, "device/d2", next.options.WorkflowID)
+	require.Equal(t, enums.PARENT_CLOSE_POLICY_ABANDON, next.options.ParentClosePolicy)
+	s := next.in.State
+	require.Equal(t, []any{"d2", contract.DeviceUUID("d2"), "d2", device.Error, true, 1, 2},
+		[]any{s.Name, s.UUID, s.Enrollment.Name, s.Device.State, s.Device.Dirty, s.Device.Bindings, s.Cleans})
+	require.Len(t, s.History, 1)
+
+	// What was handed over is a device like any other: burned first, then as before.
+	moved := newWorldOf(t, safePolicy(), next.in)
+	moved.sent = w.sent // an update's ID is never used twice
+	moved.host, moved.shelf.wrote = w.host, func(string) {
+		if moved.shelf.there && moved.shelf.reserved == 0 && !moved.host.clean() {
+			moved.Errorf("free in the inventory with a tenant's data")
+		}
+	}
+	moved.until("its provider", func() bool { return moved.shelf.there && moved.shelf.reserved == 1 })
+	require.Equal(t, string(device.Error), moved.shownState, "listings see it")
+	ok[contract.Result](moved.cleanUp())
+	moved.reach(device.Available)
+	require.True(t, moved.host.clean())
+	require.Equal(t, 2, moved.taken("i2"))
+	moved.noDefect()
+	w.noDefect()
+}
+
+// D10
+func TestMoveIsRefused(t *testing.T) {
+	manageable := func(t *testing.T) *world {
+		w := newWorld(t, safePolicy())
+		ok[contract.Result](w.enroll(false))
+		return w
+	}
+	// still is the same device as before, which goes on.
+	still := func(t *testing.T, w *world) {
+		t.Helper()
+		require.True(t, w.live)
+		require.True(t, w.shelf.there)
+		require.Empty(t, w.children)
+		ok[contract.Result](w.ask(contract.UpdateProvide))
+		w.reach(device.Available)
+		w.noDefect()
+	}
+	t.Run("the name is taken", func(t *testing.T) {
+		w := manageable(t)
+		w.nameTaken = true
+		w.move("d2").refused(device.CodeAlreadyExists)
+		still(t, w)
+	})
+	t.Run("its own name", func(t *testing.T) {
+		w := manageable(t)
+		w.move("d1").refused(device.CodeInvalid)
+		still(t, w)
+	})
+	t.Run("another piece is there", func(t *testing.T) {
+		w := manageable(t)
+		was := w.host.facts.Identity
+		w.another("S2")
+		w.move("d2").refused(device.CodeIdentityChanged)
+		w.host.facts.Identity = was
+		still(t, w)
+	})
+	t.Run("offered", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.move("d2").refused(device.CodeRefused)
+		require.Equal(t, device.Available, w.view().DeviceState)
+		w.taken("i1")
+		w.move("d2").refused(device.CodeRefused)
+		w.noDefect()
+	})
+}
+
+// A serial that another device has is not enrolled a second time, and that other
+// device is made to look.
+//
+// F23
+func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
+	t.Run("at another host, by a listing", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.twin = "d7"
+		w.enroll(true).refused(device.CodeDuplicateSerial)
+		w.until("its end", func() bool { return !w.live })
+		require.False(t, w.shelf.there)
+		require.False(t, w.host.known)
+		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
+	})
+	t.Run("at this host, by its records", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.host.trouble = func(string, int) error {
+			err := device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Message: "it is d7", Other: "d7"}
+			return refusal(err)
+		}
+		w.enroll(true).refused(device.CodeDuplicateSerial)
+		require.Len(t, w.told, 1)
+		require.Equal(t, "device/d7", w.told[0].workflow)
+	})
+}
+
+// The device whose serial was seen at a second place is not handed out any more,
+// whatever its own host sees, until an operator has it cleaned.
+//
+// F23
+func TestSerialSeenTwiceTaints(t *testing.T) {
+	hint := contract.Hint{Source: "duplicate serial", DuplicateAt: "d7"}
+	// repaired: the operator's clean, and nothing else, brings it back.
+	repaired := func(t *testing.T, w *world) {
+		t.Helper()
+		w.quiet()
+		w.nextRun()
+		require.Equal(t, 1, w.shelf.reserved)
+		w.bind("i9", "r9").refused(device.CodeRefused)
+		w.host.up, w.host.trouble = true, nil
+		ok[contract.Result](w.cleanUp())
+		w.reach(device.Available)
+		w.noDefect()
+	}
+	for name, tc := range map[string]struct {
+		sees func(w *world)
+		want device.Code
+	}{
+		"its own host sees it too":     {func(*world) {}, device.CodeDuplicateSerial},
+		"its own host does not answer": {func(w *world) { w.host.up = false }, device.CodeDuplicateSerial},
+		"its own host has another trouble": {func(w *world) {
+			w.host.trouble = func(string, int) error { return refuse(device.Permanent, device.CodeIO) }
+		}, device.CodeDuplicateSerial},
+		"its own host sees it no more": {func(w *world) {
+			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
+		}, device.CodeTargetMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.offered()
+			tc.sees(w)
+			w.signal(contract.SignalRefresh, hint)
+			v := w.reach(device.Error)
+			require.Equal(t, []any{string(tc.want), true, true}, []any{v.Fault, v.Dirty, v.NeedsOperator})
+			repaired(t, w)
+		})
+	}
+	t.Run("a tenant keeps it, and what it leaves is not returned", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.taken("i1")
+		w.signal(contract.SignalRefresh, hint)
+		w.until("the operator is called", func() bool { return w.view().NeedsOperator })
+		v := w.view()
+		require.Equal(t, []any{device.Allocated, true, string(device.CodeDuplicateSerial)}, []any{v.DeviceState, v.Dirty, v.Fault})
+		require.Contains(t, v.LastError, "d7")
+		ok[contract.Result](w.unbind("i1"))
+		require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)
+		repaired(t, w)
+	})
+	t.Run("in the middle of its clean", func(t *testing.T) {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		w.taken("i1")
+		ok[contract.Result](w.unbind("i1"))
+		w.stepRuns("zero")
+		w.signal(contract.SignalRefresh, hint)
+		v := w.reach(device.Error)
+		require.Equal(t, []any{string(device.CodeDuplicateSerial), true}, []any{v.Fault, v.Dirty})
+		repaired(t, w)
+	})
+}

@@ -1,0 +1,368 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// newer is a host's record that knows more than the workflow.
+func (w *world) newer(change func(*contract.HostDeviceRecord)) contract.Hint {
+	h := w.host.hint(w.clock())
+	change(h.Host)
+	return h
+}
+
+// recovered is a world whose device's workflow was ended from outside; its host starts
+// and remembers it.
+func recovered(t *testing.T, before func(*world)) *world {
+	old := newWorld(t, safePolicy())
+	before(old)
+	old.quiet()
+	record := old.host.record
+	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w.shelf, w.host = old.shelf, old.host
+	w.calls.Store = w.shelf
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	return w
+}
+
+// DESIGN, Recovery: terminated with nobody on it: unknown, burned, Dirty, cleaned.
+func TestRecovery_UnusedIsCleaned(t *testing.T) {
+	w := recovered(t, (*world).offered)
+	w.recalled = contract.PreviousRun{RunID: "ended"}
+	w.heldMeansBurned()
+	v := w.settled()
+	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
+	w.quiet()
+	require.Len(t, v.Cleans, 1)
+	require.True(t, w.host.clean())
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
+
+// Terminated with a tenant on it: the ended run tells who, and nothing is wiped.
+func TestRecovery_TenantIsFoundAgain(t *testing.T) {
+	w := recovered(t, func(w *world) { w.taken("i1") })
+	w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
+	v := w.settled()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.True(t, v.Dirty)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.pass(time.Hour)
+	require.Equal(t, "i1", w.host.blocks[0])
+	w.unbind("i2").refused(device.CodeRefused)
+	ok[contract.Result](w.unbind("i1"))
+	v = w.reach(device.Available)
+	require.False(t, v.NotSanitized)
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// The same, and the host does not answer when it is asked what the device is: not
+// knowing how to erase it must not make it "nothing can clean it" (D4).
+func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
+	for name, c := range map[string]struct {
+		lead func(*world)
+	}{
+		"host silent": {func(w *world) { w.host.crash() }},
+		"host fails": {func(w *world) {
+			w.host.trouble = func(what string, _ int) error {
+				if what == contract.ActivityDiscover {
+					return refuse(device.NeedsOperator, device.CodeIO)
+				}
+				return nil
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := recovered(t, func(w *world) { w.taken("i1") })
+			c.lead(w)
+			w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
+			w.settled()
+			w.pass(time.Minute)
+			ok[contract.Result](w.unbind("i1"))
+			w.seen = func() {
+				if w.shelf.reserved == 0 && !w.host.clean() {
+					w.Errorf("returned with the tenant's bytes on it")
+					w.seen = nil
+				}
+			}
+			w.pass(time.Minute)
+			w.host.trouble = nil
+			w.host.restart()
+			w.pass(time.Hour)
+			if w.view().DeviceState == device.Error {
+				w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+				w.pass(time.Minute)
+				ok[contract.Result](w.cleanUp())
+			}
+			w.reach(device.Available)
+			require.True(t, w.host.clean())
+			w.noDefect()
+		})
+	}
+}
+
+// Terminated again before the first recovery had found out anything: the run that knew
+// nothing is no witness, the one before it is.
+func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.quiet()
+	w.shelf.meddle = func(string, bool) error { return lost() } // nothing can be found out
+	for range 3 {
+		w.terminate()
+		w.pass(2 * time.Minute)
+		require.Equal(t, device.Unknown, w.view().DeviceState)
+	}
+	w.shelf.meddle = nil
+	v := w.settled()
+	require.Equal(t, device.Allocated, v.DeviceState)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
+	w.noDefect()
+}
+
+// Reset to before its enrolment: the workflow knows nothing, its host remembers.
+func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrolment(), Identity: w.host.facts.Identity, Binding: 3, Clean: 4, Seq: 9}
+	w.host.scribble("i1")
+	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+	w.recalled = contract.PreviousRun{RunID: "reset", Instance: "i1"}
+	v := w.reach(device.Allocated)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.GreaterOrEqual(t, v.Binding, 3)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.Greater(t, w.host.inputs[0].Seq, int64(9))
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// A listing lags behind: no ended run is believed only after a second look, and a
+// third.
+func TestRecovery_ListingLagsBehind(t *testing.T) {
+	w := recovered(t, func(w *world) { w.taken("i1") })
+	w.until("the first look", func() bool { return count(w.names, "FindPreviousRun") == 1 && w.flying == 0 })
+	w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
+	v := w.reach(device.Allocated)
+	require.Equal(t, "i1", *v.InstanceUUID)
+	require.Equal(t, "i1", w.host.blocks[0])
+	w.noDefect()
+}
+
+// Terminated in mid-clean: the step may still run; the next clean begins anew.
+func TestRecovery_TerminatedInMidClean(t *testing.T) {
+	w := recovered(t, func(w *world) {
+		w.taken("i1")
+		ok[contract.Result](w.unbind("i1"))
+		w.stepRuns("zero")
+		w.host.running = "" // its attempt is told by the server that it is over
+	})
+	v := w.settled()
+	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
+	require.True(t, w.host.clean())
+	w.noDefect()
+}
+
+// A host that knows newer than a running workflow makes it doubt itself.
+//
+// F10
+func TestHostKnowsNewer(t *testing.T) {
+	for name, change := range map[string]func(*contract.HostDeviceRecord){
+		"binding": func(r *contract.HostDeviceRecord) { r.Binding += 2 },
+		"clean":   func(r *contract.HostDeviceRecord) { r.Clean += 2 },
+		"seq":     func(r *contract.HostDeviceRecord) { r.Seq += 2 },
+	} {
+		for at, lead := range map[string]func(*world){
+			"manageable": func(w *world) { ok[contract.Result](w.enroll(false)) },
+			"available":  func(w *world) { w.offered() },
+			"cleaning":   func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
+			"error":      func(w *world) { w.broken() },
+			"held":       func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)); w.quiet() },
+		} {
+			t.Run(name+" "+at, func(t *testing.T) {
+				w := newWorld(t, safePolicy())
+				lead(w)
+				w.host.scribble("nobody knows")
+				hint := w.newer(change)
+				w.signal(contract.SignalObserved, hint)
+				w.until("doubt", func() bool { return w.view().Dirty })
+				w.neverOffered(1)
+				looks := count(w.names, "Discover")
+				w.reach(device.Available)
+				w.quiet()
+				require.True(t, w.host.clean())
+				require.Greater(t, count(w.names, "Discover"), looks, "its host was asked what it is")
+				w.onward("i9")
+				require.Greater(t, w.view().Binding, hint.Host.Binding)
+				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
+				w.pass(time.Hour)
+				require.Equal(t, "i9", *w.view().InstanceUUID)
+				w.noDefect()
+			})
+		}
+	}
+}
+
+// In doubt and in use: whoever an ended run says had it, has it; where none says
+// anything, the binding that is recorded stands.
+//
+// F10
+func TestDoubtKeepsTheTenant(t *testing.T) {
+	for name, c := range map[string]struct {
+		recalled contract.PreviousRun
+		want     string
+	}{
+		"no ended run":            {contract.PreviousRun{}, "i1"},
+		"the same tenant":         {contract.PreviousRun{RunID: "reset", Instance: "i1"}, "i1"},
+		"a later one, by a reset": {contract.PreviousRun{RunID: "reset", Instance: "i7"}, "i7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.taken("i1")
+			w.recalled = c.recalled
+			w.signal(contract.SignalObserved, w.newer(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
+			w.pass(time.Minute)
+			v := w.settled()
+			require.Equal(t, device.Allocated, v.DeviceState)
+			require.Equal(t, c.want, *v.InstanceUUID)
+			require.Len(t, w.host.inputs, 2, "nothing was wiped")
+			w.noDefect()
+		})
+	}
+}
+
+// Enrolled again although an ended run tells of it: the device comes back as unknown,
+// and what that run knew of a tenant counts.
+func TestRecovery_EnrolledAgainByHand(t *testing.T) {
+	for _, instance := range []string{"", "i0"} {
+		w := newWorld(t, safePolicy())
+		w.recalled = contract.PreviousRun{RunID: "ended", Instance: instance}
+		w.host.scribble("i0")
+		ok[contract.Result](w.enroll(true))
+		v := w.settled()
+		if instance == "" {
+			require.Equal(t, device.Available, v.DeviceState)
+			require.True(t, w.host.clean())
+			continue
+		}
+		require.Equal(t, device.Allocated, v.DeviceState)
+		require.Equal(t, instance, *v.InstanceUUID)
+		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was wiped")
+		ok[contract.Result](w.unbind("i0"))
+		w.reach(device.Available)
+		w.noDefect()
+	}
+}
+
+// A run that ended before this one began knows nothing of its tenants.
+//
+// F10
+func TestRunOfAnEarlierLifeIsNoWitness(t *testing.T) {
+	for _, instance := range []string{"", "i0"} {
+		w := newWorld(t, safePolicy())
+		w.recalled = contract.PreviousRun{RunID: "an earlier life's", Instance: instance}
+		ok[contract.Result](w.enroll(true))
+		w.onward("i1")
+		w.shelf.outsider(1) // the inventory is newer: doubt
+		w.signal(contract.SignalRefresh, contract.Hint{})
+		w.pass(time.Minute)
+		v := w.settled()
+		require.Equal(t, device.Allocated, v.DeviceState, "recalled %q", instance)
+		require.Equal(t, "i1", *v.InstanceUUID)
+		require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
+		w.noDefect()
+	}
+}
+
+// The inventory is newer than the workflow: doubt, cleaned, once.
+//
+// F10
+func TestInventoryKnowsNewer(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.allocate("c1")
+	w.host.scribble("c1")
+	w.shelf.free("c1") // and reserved is 0 as if nothing had been
+	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+	w.until("doubt", func() bool { return w.view().Dirty })
+	w.reach(device.Available)
+	require.True(t, w.host.clean())
+	require.Len(t, w.host.inputs, 4)
+	w.noDefect()
+}
+
+// The inventory is away while an unknown device is looked into: the operator is told,
+// and it goes on by itself.
+//
+// F10
+func TestUnknownWaitsForItsInventory(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.signal(contract.SignalObserved, w.newer(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
+	w.pass(10 * time.Minute)
+	v := w.view()
+	require.Equal(t, device.Unknown, v.DeviceState)
+	require.True(t, v.NeedsOperator)
+	require.Equal(t, string(device.CodeInventoryInvalid), v.Fault)
+	w.nextRun()
+	w.shelf.meddle = nil
+	v = w.reach(device.Available)
+	require.False(t, v.NeedsOperator)
+	w.noDefect()
+}
+
+// A duplicate of the hint that made the device doubt itself does nothing more.
+//
+// F10
+func TestDuplicateOfADoubtIsNothing(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	hint := w.newer(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
+	w.signal(contract.SignalObserved, hint)
+	w.reach(device.PendingCleaning)
+	w.reach(device.Available)
+	require.Greater(t, w.host.inputs[2].Seq, hint.Host.Seq)
+	require.Greater(t, w.host.inputs[2].Number, hint.Host.Clean)
+	w.taken("i1")
+	w.nextRun()
+	doubts := count(w.names, "FindPreviousRun")
+	for range 3 {
+		w.signal(contract.SignalObserved, hint)
+	}
+	w.pass(time.Hour)
+	require.Equal(t, doubts, count(w.names, "FindPreviousRun"))
+	require.Equal(t, "i1", *w.view().InstanceUUID)
+	require.Len(t, w.host.inputs, 4)
+	w.noDefect()
+}
+
+// A look that burns, and the clean that begins beside it: the new generation is the
+// workflow's own, not another's.
+//
+// F10
+func TestLookThatBurnsBesideAClean(t *testing.T) {
+	record := newRig().record
+	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
+	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w.shelf.there, w.shelf.generation = true, 5 // it was available
+	w.recalled = contract.PreviousRun{RunID: "r0"}
+	w.shelf.meddle = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
+	w.until("its rest", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
+	w.signal(contract.SignalObserved, contract.Hint{Source: "host start", Host: &record})
+	w.reach(device.Available)
+	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation, contract.ActivityEnsureProvider}, w.names[:3], "the look comes first, and sees it free")
+	cleans := w.view().Cleans
+	require.Len(t, cleans, 1)
+	require.Equal(t, "cleaned", cleans[0].Outcome)
+	w.noDefect()
+}

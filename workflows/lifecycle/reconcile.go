@@ -1,0 +1,147 @@
+package lifecycle
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/reservation"
+)
+
+// backoffInterval spaces attempts at an inventory that does not answer.
+const backoffInterval = 30 * time.Second
+
+// needsReconcile says that inventory or host have to be read.
+func (d *run) needsReconcile() bool {
+	i, s := d.State.Intent, d.State.Device.State
+	if s == device.Retired || !d.State.Enrolled || d.backingOff {
+		return (i.EnsureReserved || i.ReadInventory) && d.State.Enrolled && !d.backingOff
+	}
+	return d.reservation.Wanted() || i.Rediscover && !d.CleanUnderWay() && s != device.Unknown
+}
+
+// reconcile compares the device with its inventory, or, where nothing is wanted of that,
+// with its host. It runs beside a clean, so that a use that the inventory shows stops it.
+func (d *run) reconcile(ctx workflow.Context) {
+	if !d.reservation.Wanted() {
+		d.discovery.Rediscover(ctx) // which may take long, and does not touch the inventory
+	} else if err := d.reservation.Reconcile(ctx); err != nil {
+		d.State.LastError = "inventory: " + calls.FaultOf(err).Message
+		d.backoff(ctx)
+	}
+	d.Publish(ctx)
+}
+
+// backoff waits before what failed is tried again.
+func (d *run) backoff(ctx workflow.Context) {
+	if d.backingOff {
+		return
+	}
+	d.backingOff = true
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		err := workflow.NewTimerWithOptions(ctx, backoffInterval, workflow.TimerOptions{Summary: "try " + d.State.Name + " again"}).Get(ctx, nil)
+		if err != nil {
+			workflow.GetLogger(ctx).Warn("timer ended early", "device", d.State.Name, "error", err)
+		}
+		d.backingOff = false
+	})
+}
+
+// resolveUnknown finds out what an unknown device is: reserve it, ask what an ended run of
+// its workflow knew, and go on from there (D8).
+func (d *run) resolveUnknown(ctx workflow.Context) error {
+	if err := d.reservation.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.reservation.Unlock()
+	d.Publish(ctx)
+	if d.State.Intent.Import {
+		d.resolveImport(ctx)
+		return nil
+	}
+	found, err := d.reservation.EnsureProvider(ctx)
+	if d.State.Device.State != device.Unknown {
+		return nil // retired meanwhile
+	}
+	var previous contract.PreviousRun
+	if err == nil {
+		previous, err = d.findPreviousRun(ctx)
+	}
+	if err != nil {
+		d.failAndBackOff(ctx, calls.FaultOf(err))
+		return nil
+	}
+	if d.State.Device.State != device.Unknown {
+		return nil // retired meanwhile
+	}
+	if previous.RunID != "" && previous.RunID != d.State.PreviousRunID {
+		d.State.PreviousRunID = previous.RunID
+		d.ApplyOrReport(ctx, device.Event{Kind: device.PreviousRunFound, Instance: previous.Instance})
+	}
+	d.State.Fault = nil
+	d.concludeUnknown(ctx, found, device.ObservedUnused)
+	return nil
+}
+
+// concludeUnknown applies what a snapshot says of an unknown device; unused is the event
+// for one that nobody uses.
+func (d *run) concludeUnknown(ctx workflow.Context, found contract.ReservationSnapshot, unused device.EventKind) {
+	if found.Used > 0 {
+		d.ApplyOrReport(ctx, device.Event{Kind: device.ObservedInUse, Instance: reservation.Consumer(found)})
+	} else {
+		d.ApplyOrReport(ctx, device.Event{Kind: unused, Automated: d.Policy(ctx).Automated})
+	}
+}
+
+func (d *run) failAndBackOff(ctx workflow.Context, f *device.Fault) {
+	d.State.Fault, d.State.LastError = f, f.Message
+	d.backoff(ctx)
+}
+
+// resolveImport accepts what the inventory says of an imported device (D8): in use, used
+// and not clean since, or free. Only the provider that was imported counts: Nova
+// re-creates one as free, whoever had the device before.
+func (d *run) resolveImport(ctx workflow.Context) {
+	imported := d.State.Intent.ImportProvider
+	found, err := d.reservation.Read(ctx)
+	if err != nil {
+		f := calls.FaultOf(err)
+		if f.Code == device.CodeNoProvider {
+			d.State.Intent.Import = false
+		}
+		d.failAndBackOff(ctx, f)
+		return
+	}
+	if d.State.Device.State != device.Unknown {
+		return // retired meanwhile
+	}
+	d.State.Fault, d.State.Intent.Import = nil, false
+	unused, free := device.ObservedUnused, found.Reserved == 0 && found.Total == 1
+	if free && found.Provider == imported {
+		unused = device.ObservedFree
+	}
+	d.concludeUnknown(ctx, found, unused)
+	if free && found.Provider != imported && found.Used == 0 {
+		d.State.LastError = "its provider was re-created while it was imported: it is cleaned"
+	}
+	// A device that is being returned is reserved by that; any other must be reserved.
+	d.State.Intent.EnsureReserved = found.Reserved < found.Total && !d.State.Device.Returning
+}
+
+// findPreviousRun asks for the ended run of this device's workflow, more than once before
+// it concludes that there is none: a listing lags behind, and a tenant's data depends on it.
+func (d *run) findPreviousRun(ctx workflow.Context) (found contract.PreviousRun, err error) {
+	for range 3 {
+		err = workflow.ExecuteActivity(calls.WithInventory(ctx, "previous run of "+d.State.Name), contract.ActivityFindPreviousRun, d.State.Name).Get(ctx, &found)
+		if err != nil || found.RunID != "" {
+			return found, err
+		}
+		if err := workflow.Sleep(ctx, time.Second); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,238 @@
+// Package record holds what one device's workflow knows: its state, which changes only as
+// the pure table (internal/device) allows, and how it is shown. Everything above it reads
+// the state and asks Record to change it.
+package record
+
+import (
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle/status"
+)
+
+// Record is the state of one device. State is never nil and never another pointer.
+type Record struct {
+	State   *contract.DeviceState
+	Planner *clean.Planner
+	// Published is what the server was given of the state.
+	Published status.Publisher
+}
+
+// Begin makes the state of a device that has none yet.
+func (r *Record) Begin(ctx workflow.Context, e contract.Enrollment) {
+	now := workflow.Now(ctx).UTC()
+	*r.State = contract.DeviceState{
+		Schema: contract.Schema, Name: e.Name, UUID: contract.DeviceUUID(e.Name),
+		Enrollment: e, Enrolled: true, CreatedAt: now, UpdatedAt: now,
+		Device: device.Device{Owner: e.Owner, OneTimeUse: e.OneTimeUse},
+	}
+}
+
+// Apply asks the table and records what follows from its answer.
+func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
+	s := r.State
+	was := s.Device
+	next, err := device.Next(was, e)
+	if err != nil {
+		return err
+	}
+	s.Device = next
+	s.UpdatedAt = workflow.Now(ctx).UTC()
+	if next.Binding != nil && (was.Binding == nil || was.Binding.Number != next.Binding.Number) {
+		s.BoundAt = s.UpdatedAt
+		s.History = lastN(append(s.History, *next.Binding), contract.KeptBindings)
+	}
+	if next.State == device.Available || next.State == device.Allocated || next.State == device.Manageable {
+		s.Fault, s.LastError = nil, ""
+	}
+	if next.AwaitingManualClean && !was.AwaitingManualClean {
+		s.Fault = &device.Fault{Class: device.NeedsOperator, Code: device.CodeAutomatedCleanOff,
+			Message: "automated cleaning is off", Remedy: "clean " + s.Name}
+	}
+	// While the device was claimed, what a read of the inventory showed was ignored.
+	if was.Claim != nil && next.Claim == nil && next.State == device.Available {
+		s.Intent.ReadInventory = true
+	}
+	// A device that leaves the pool other than by a burn must be reserved too (S2.40). A
+	// clean and an unknown device begin with that.
+	if schedulable(was) && !schedulable(next) && e.Kind != device.Burned &&
+		next.State != device.Unknown && (next.State != device.PendingCleaning || next.AwaitingManualClean) {
+		s.Intent.EnsureReserved = true
+	}
+	return nil
+}
+
+// schedulable says that the reservation of such a device is 0: it is allocatable, or
+// claimed and not burned yet.
+func schedulable(d device.Device) bool { return d.State == device.Available && !d.InMaintenance() }
+
+// ApplyOrReport is Apply for events that the caller has checked already. An illegal one
+// is a defect of Burnish, which is logged and shown.
+func (r *Record) ApplyOrReport(ctx workflow.Context, e device.Event) {
+	if err := r.Apply(ctx, e); err != nil {
+		workflow.GetLogger(ctx).Error("illegal event: this is a defect of Burnish", "device", r.State.Name, "error", err)
+		r.State.LastError = err.Error()
+	}
+}
+
+// Legal asks the table without changing anything.
+func (r *Record) Legal(e device.Event) error {
+	_, err := device.Next(r.State.Device, e)
+	return err
+}
+
+// Fail puts the device into state error with the fault that an operator reads.
+func (r *Record) Fail(ctx workflow.Context, f *device.Fault) {
+	s, kind := r.State, device.CleanFailed
+	if f.Code == device.CodeWearLimitExceeded {
+		kind = device.WearLimitExceeded
+	}
+	r.ApplyOrReport(ctx, device.Event{Kind: kind})
+	if f.Remedy == "" {
+		f.Remedy = "clean " + s.Name + " to try again"
+	}
+	s.Fault, s.LastError = f, f.Message
+	workflow.GetLogger(ctx).Warn("clean failed", "device", s.Name, "uuid", s.UUID, "fault", string(f.Code), "error", f.Message)
+}
+
+// Invalidate makes the device unknown because its host or inventory is ahead of this
+// workflow. Numbers that must never go back are taken from the host's record.
+func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceRecord, why string) {
+	s := r.State
+	if known != nil {
+		s.Cleans = max(s.Cleans, known.Clean)
+		s.Seq = max(s.Seq, known.Seq)
+		s.Device.Bindings = max(s.Device.Bindings, known.Binding)
+		s.Host.Identity = known.Identity
+	}
+	r.ApplyOrReport(ctx, device.Event{Kind: device.Invalidated})
+	s.Clean, s.GenerationUncertain = nil, true
+	s.Intent.Rediscover, s.Intent.Import = true, false // from now on the inventory alone proves nothing
+	s.LastError = "brought back: " + why
+	workflow.GetLogger(ctx).Warn("device is in doubt", "device", s.Name, "uuid", s.UUID, "why", why)
+}
+
+// EndBinding applies unbind or released, with what D4 and D7 make of it.
+func (r *Record) EndBinding(ctx workflow.Context, e device.Event) error {
+	e.Automated = r.Policy(ctx).Automated
+	if err := r.Apply(ctx, e); err != nil {
+		return err
+	}
+	r.ShowNoErasePath()
+	return nil
+}
+
+// ShowNoErasePath gives a device that has just gone to state error because nothing can
+// erase it (D4) the fault that says so.
+func (r *Record) ShowNoErasePath() {
+	s := r.State
+	if s.Device.State != device.Error {
+		return
+	}
+	s.Fault = &device.Fault{
+		Class: device.NeedsOperator, Code: device.CodeNoErasePath,
+		Message: "a one-time-use device that nothing can erase",
+		Remedy:  "retire " + s.Name + ", or manage it and enrol it with a driver that can erase it",
+	}
+	s.LastError = s.Fault.Message
+}
+
+// OwnedByBurnish says that no other service makes or changes the device's provider.
+func (r *Record) OwnedByBurnish() bool { return r.State.Device.Owner != device.OwnerNova }
+
+// CleanUnderWay says that the device is being cleaned or waits for its clean.
+func (r *Record) CleanUnderWay() bool { return status.CleanUnderWay(r.State) }
+
+// Status is the device as clients read it.
+func (r *Record) Status() contract.DeviceStatus { return status.Of(r.State) }
+
+// Publish writes to the server what changed of what it shows.
+func (r *Record) Publish(ctx workflow.Context) { r.Published.Publish(ctx, r.State) }
+
+// Policy records this worker's policy, so that a replay sees the same one.
+func (r *Record) Policy(ctx workflow.Context) clean.Policy {
+	var p clean.Policy
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return r.Planner.Policy() }).Get(&p); err != nil {
+		workflow.GetLogger(ctx).Error("recorded settings are unreadable: the safe ones are used", "device", r.State.Name, "error", err)
+		return clean.Policy{Automated: true, OnEnroll: true}
+	}
+	return p
+}
+
+// PlanInput is what the planner knows of the device.
+func (r *Record) PlanInput() clean.Subject {
+	s := r.State
+	in := clean.Subject{
+		Name: s.Name, Type: s.Enrollment.Type, Operation: s.Host.Operation,
+		Size: s.Host.Identity.Size, HostSteps: s.Host.Steps,
+		Estimate: s.Host.Estimates[s.Host.Operation], Offers: s.Host.SupportedSteps,
+	}
+	if can := s.Host.Capabilities; can != nil {
+		// The layout stays unknown: a tenant may have changed it since the discovery.
+		in.NVMe, in.Capabilities = true, *can
+	}
+	return in
+}
+
+// DuplicateSerialFault is the fault of a device whose serial was seen in a second slot:
+// only an operator can find out which of the two is the device.
+func (r *Record) DuplicateSerialFault() *device.Fault {
+	other := r.State.Intent.DuplicateAt
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: other,
+		Message: "its serial was seen at " + other + " as well", Remedy: "find out which is which; then clean " + r.State.Name + ", or retire it"}
+}
+
+// Refuse makes the error of a request that is not carried out.
+func (r *Record) Refuse(code device.Code, message, remedy string) error {
+	return contract.Refuse(contract.Refusal{
+		Fault:  device.Fault{Class: device.Permanent, Code: code, Message: message, Remedy: remedy},
+		Device: r.State.Name, State: r.State.Device.State,
+	})
+}
+
+// Refusal gives any error of an update the form that clients read.
+func (r *Record) Refusal(update string, err error) error {
+	var illegal *device.IllegalError
+	if errors.As(err, &illegal) {
+		return r.Refuse(device.CodeRefused, fmt.Sprintf("cannot %s a device that is %s", update, status.Describe(r.State)),
+			status.SuggestRemedy(r.State, update, illegal))
+	}
+	if f, ok := device.AsFault(err); ok {
+		return contract.Refuse(contract.Refusal{Fault: *f, Device: r.State.Name, State: r.State.Device.State})
+	}
+	return err
+}
+
+// RecentUpdate finds an update that was carried out before, by its ID.
+func (r *Record) RecentUpdate(id string) (contract.RecentUpdate, bool) {
+	for _, u := range r.State.Recent {
+		if u.ID == id {
+			return u, true
+		}
+	}
+	return contract.RecentUpdate{}, false
+}
+
+// RecordUpdate keeps an update's ID and how it ended.
+func (r *Record) RecordUpdate(id string, refusal *contract.Refusal) {
+	s := r.State
+	for i := range s.Recent {
+		if s.Recent[i].ID == id {
+			s.Recent[i].Refusal = refusal
+			return
+		}
+	}
+	s.Recent = lastN(append(s.Recent, contract.RecentUpdate{ID: id, Refusal: refusal}), contract.KeptUpdates)
+}
+
+func lastN[T any](all []T, n int) []T {
+	if len(all) > n {
+		return append([]T(nil), all[len(all)-n:]...)
+	}
+	return all
+}

@@ -1,0 +1,172 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// verbs brings a device to where each update is legal, and sends it.
+var verbs = []struct {
+	name string
+	lead func(*world)
+	send func(*world) *call
+	// last: no tenant can follow.
+	last bool
+}{
+	{"enroll", func(w *world) {}, func(w *world) *call { return w.enroll(false) }, false},
+	{"enroll and provide", func(w *world) {}, func(w *world) *call { return w.enroll(true) }, false},
+	{"provide", func(w *world) { ok[contract.Result](w.enroll(false)) },
+		func(w *world) *call { return w.ask(contract.UpdateProvide) }, false},
+	{"claim", (*world).offered, func(w *world) *call { return w.claim("i1", 1000*time.Hour) }, false},
+	{"burn", func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
+		func(w *world) *call { return w.burn("i1") }, false},
+	{"unclaim", func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
+		func(w *world) *call { return w.unclaim("i1") }, false},
+	{"bind", (*world).offered, func(w *world) *call { return w.bind("i1", "r1") }, false},
+	{"bind without a request", (*world).offered, func(w *world) *call { return w.bind("i1", "") }, false},
+	{"unbind", func(w *world) { w.taken("i1") }, func(w *world) *call { return w.unbind("i1") }, false},
+	{"rebuild", func(w *world) { w.taken("i1") }, func(w *world) *call {
+		return w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"})
+	}, false},
+	{"clean", (*world).broken, func(w *world) *call { return w.cleanUp() }, false},
+	{"clean with steps", func(w *world) { ok[contract.Result](w.enroll(false)) },
+		func(w *world) *call { return w.cleanUp("verify", "zero") }, false},
+	{"abort", func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
+		func(w *world) *call { return w.ask(contract.UpdateAbort) }, false},
+	{"manage", (*world).offered, func(w *world) *call { return w.ask(contract.UpdateManage) }, false},
+	{"maintain", (*world).offered, func(w *world) *call { return w.maintain(false) }, false},
+	{"maintain --off", func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)) },
+		func(w *world) *call { return w.maintain(true) }, false},
+	{"retire", (*world).offered, func(w *world) *call { return w.ask(contract.UpdateRetire) }, true},
+}
+
+// onward brings a device from any state into the hands of a new tenant.
+func (w *world) onward(instance string) {
+	w.t.Helper()
+	w.offer()
+	w.taken(instance)
+}
+
+// offer brings a device from any state to available.
+func (w *world) offer() {
+	w.t.Helper()
+	for range 10 {
+		switch v := w.settled(); {
+		case v.InstanceUUID != nil:
+			ok[contract.Result](w.unbind(*v.InstanceUUID))
+		case v.Maintenance && v.DeviceState != device.Error:
+			ok[contract.Result](w.maintain(true))
+		case v.ClaimedBy != "":
+			ok[contract.Result](w.unclaim(v.ClaimedBy))
+		case v.DeviceState == device.Error && v.Operation == "": // D4
+			ok[contract.Result](w.ask(contract.UpdateManage))
+		case v.DeviceState == device.Error, v.DeviceState == device.PendingCleaning:
+			ok[contract.Result](w.cleanUp())
+		case v.DeviceState == device.Manageable:
+			ok[contract.Result](w.ask(contract.UpdateProvide))
+		case v.DeviceState == device.Available:
+			w.quiet()
+			return
+		}
+	}
+	w.t.Fatal("not to be offered again: " + w.describe())
+}
+
+// same compares what a device is, apart from its memory of messages.
+func (w *world) same(before, after contract.DeviceState) {
+	w.t.Helper()
+	for _, s := range []*contract.DeviceState{&before, &after} {
+		s.Recent, s.UpdatedAt, s.LastRefusal = nil, time.Time{}, ""
+	}
+	require.Equal(w.t, before, after)
+}
+
+// again sends an update a second time under its own ID, in a later run.
+func (w *world) again(c *call) *call {
+	w.t.Helper()
+	before, names, writes := w.state(), len(w.names), len(w.shelf.writes)
+	second := w.send(c.verb, c.id, c.in).wait()
+	w.pass(time.Hour)
+	require.Len(w.t, w.names, names, "the repetition did something")
+	require.Len(w.t, w.shelf.writes, writes)
+	w.same(before, w.state())
+	return second
+}
+
+func TestRepeated_UpdateChangesNothing(t *testing.T) {
+	for _, verb := range verbs {
+		t.Run(verb.name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			verb.lead(w)
+			c := verb.send(w)
+			require.NoError(t, c.wait().err)
+			w.settled()
+			second := w.again(c)
+			require.NoError(t, second.err)
+			if !verb.last {
+				w.onward("i9")
+				w.again(c)
+				require.Equal(t, "i9", *w.view().InstanceUUID)
+			}
+			w.noDefect()
+		})
+	}
+}
+
+// Whoever is told that the device is theirs has it: a late repetition of a bind whose
+// tenancy is over must not be answered as if it had just worked.
+func TestRepeated_BindOfAnEndedTenancyIsOver(t *testing.T) {
+	for _, request := range []string{"r1", ""} {
+		w := newWorld(t, safePolicy())
+		w.offered()
+		c := w.bind("i1", request)
+		require.Equal(t, 1, ok[contract.BindResult](c).Binding)
+		w.nextRun()
+		require.Equal(t, 1, ok[contract.BindResult](w.send(c.verb, c.id, c.in)).Binding, "request %q", request)
+		w.onward("i9")
+		w.again(c).refused(device.CodeBindingEnded)
+		w.noDefect()
+	}
+}
+
+func TestRepeated_ClaimThatIsGoneIsNoClaim(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	c := w.claim("i1", 1000*time.Hour)
+	ok[contract.BindResult](c)
+	ok[contract.Result](w.unclaim("i1"))
+	w.again(c)
+	require.Empty(t, w.view().ClaimedBy)
+	w.noDefect()
+}
+
+// A failed update is remembered with its failure, and is not tried anew.
+func TestRepeated_FailedBindFailsAgain(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	w.shelf.meddle = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+	c := w.bind("i1", "r1")
+	c.refused(device.CodeInventoryInvalid)
+	w.reach(device.Available)
+	w.again(c).refused(device.CodeInventoryInvalid)
+	w.onward("i9")
+	w.again(c).refused(device.CodeInventoryInvalid)
+	w.noDefect()
+}
+
+// 40 updates are remembered, not more.
+func TestRepeated_MemoryIsBounded(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.offered()
+	for range 30 {
+		ok[contract.Result](w.maintain(false))
+		ok[contract.Result](w.maintain(true))
+	}
+	require.Len(t, w.state().Recent, 40)
+	w.noDefect()
+}

@@ -1,0 +1,53 @@
+package lifecycle
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// hardware is the family of updates for hardware that is replaced or relocated (D10).
+type hardware struct{ *parts }
+
+func (d hardware) validateReplace(contract.ReplaceInput) error {
+	return d.Legal(device.Event{Kind: device.Replace})
+}
+
+// replace makes the hardware that is in the device's slot now its next unit: dirty, with
+// the history of the device kept. Its signatures are foreign, as at an enrollment (F15).
+func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contract.Result, error) {
+	if err := d.reservation.Lock(ctx); err != nil {
+		return contract.Result{}, err
+	}
+	defer d.reservation.Unlock()
+	if err := d.validateReplace(in); err != nil {
+		return contract.Result{}, err
+	}
+	enrollment := d.State.Enrollment
+	enrollment.AcceptSignature = in.AcceptSignature
+	found, err := d.discovery.At(ctx, contract.DiscoverInput{Enrollment: enrollment, UUID: d.State.UUID, Replace: true})
+	if err != nil {
+		return contract.Result{}, calls.FaultOf(err)
+	}
+	if found.Identity == d.State.Host.Identity {
+		return contract.Result{}, d.Refuse(device.CodeRefused, "the hardware in its slot is the enrolled one", "clean "+d.State.Name+", or show it")
+	}
+	if err := d.discovery.CheckSerialUnique(ctx, found.Identity.Serial); err != nil {
+		return contract.Result{}, err
+	}
+	if _, err := d.reservation.EnsureProvider(ctx); err != nil {
+		return contract.Result{}, calls.FaultOf(err)
+	}
+	if err := d.Apply(ctx, device.Event{Kind: device.Replace}); err != nil {
+		return contract.Result{}, err
+	}
+	d.State.Enrollment, d.State.Host = enrollment, contract.DiscoveryResult{} // the operation was the old hardware's
+	d.State.HoldReason, d.State.LastRefusal, d.State.Intent.DuplicateAt = "", "", ""
+	d.discovery.Keep(ctx, found)
+	if in.Provide {
+		return operations{d.parts}.provide(ctx, contract.ReasonInput{Reason: "replaced"})
+	}
+	return contract.Result{Device: d.Status(), Note: d.State.Host.Note}, nil
+}

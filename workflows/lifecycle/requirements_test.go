@@ -1,0 +1,212 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// A device is one-time-use only where its enrolment says so.
+//
+// S0.2
+func TestOneTimeUseIsAskedFor(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	e := w.enrolment()
+	e.OneTimeUse = false
+	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+	require.False(t, r.Device.OneTimeUse)
+	w.noDefect()
+}
+
+// The end of a tenancy writes nothing to the inventory; only the clean that follows
+// does.
+//
+// S0.7, S3.18
+func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.host.stubborn = time.Hour
+	writes, at := len(w.shelf.writes), w.clock()
+	r := ok[contract.Result](w.unbind("i1"))
+	require.Equal(t, device.PendingCleaning, r.Device.DeviceState, "the answer does not wait for the clean")
+	require.Less(t, w.clock().Sub(at), time.Second)
+	for _, write := range w.shelf.writes[writes:] {
+		require.NotZero(t, write.reserved, "nothing lowers it but a completed clean")
+	}
+	require.Equal(t, 1, w.shelf.reserved)
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// One device has one provider with total 1, and its reservation is only ever raised to
+// that total: while it is allocated, awaits cleaning or is held.
+//
+// S0.14, S0.16
+func TestOneProviderRaisedToItsTotalOnly(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	ok[contract.Result](w.maintain(false))
+	ok[contract.Result](w.maintain(true))
+	w.quiet()
+	require.Equal(t, 1, w.shelf.stock().Total)
+	require.NotEmpty(t, w.shelf.writes)
+	for _, write := range w.shelf.writes {
+		require.Contains(t, []int{0, 1}, write.reserved)
+	}
+	w.noDefect()
+}
+
+// What an operator reserved on a provider of which Burnish knows nothing is no call of
+// any workflow: every call names the device's own provider.
+//
+// S0.17
+func TestOnlyItsOwnProviderIsTouched(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.NotEmpty(t, w.shelf.uuids)
+	for _, uuid := range w.shelf.uuids {
+		require.Equal(t, contract.DeviceUUID("d1"), uuid)
+	}
+	w.noDefect()
+}
+
+// The states of a whole turnover are the document's, in its order.
+//
+// S2.39, S3.17
+func TestStatesOfATurnover(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	var states []string
+	w.seen = func() {
+		if s := string(w.view().DeviceState); len(states) == 0 || states[len(states)-1] != s {
+			states = append(states, s)
+		}
+	}
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Available)
+	require.Equal(t, "pending_cleaning cleaning available", strings.TrimPrefix(strings.Join(states, " "), "allocated "))
+	w.noDefect()
+}
+
+// A step counts when it reports its own completion: one that ends without a result, by
+// an error or a silent host, never leads to available.
+//
+// S2.68
+func TestDetachIsNoSuccess(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.host.up = false
+	ok[contract.Result](w.unbind("i1"))
+	w.pass(24 * time.Hour)
+	v := w.view()
+	require.Equal(t, device.Cleaning, v.DeviceState)
+	require.True(t, v.Dirty)
+	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.noDefect()
+}
+
+// From error an operator may try again; nothing offers the device without a clean.
+//
+// S3.21, S3.24
+func TestErrorLeadsToARetryAndNothingElse(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.failing("zero", 0, device.CodeIO)
+	ok[contract.Result](w.unbind("i1"))
+	w.reach(device.Error)
+	w.bind("i2", "r-i2").refused(device.CodeRefused)
+	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
+	require.NotContains(t, w.names, "PowerOff", "S3.24: it is never powered off")
+	w.host.trouble = nil
+	ok[contract.Result](w.cleanUp())
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// An allocated device of which no binding is recorded, as the inventory does not say who
+// has it, is cleaned by itself: when its host starts and nobody has it any more, not
+// before.
+//
+// S2.69
+func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
+	for _, owner := range owners {
+		t.Run(string(owner), func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			w.owner = owner
+			w.offered()
+			w.shelf.force("")
+			w.host.scribble("c1")
+			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+			v := w.reach(device.Allocated)
+			require.Nil(t, v.InstanceUUID)
+			w.until("burned", func() bool { return w.shelf.reserved == 1 })
+			runs := len(w.host.inputs)
+			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
+			w.pass(time.Hour)
+			require.Equal(t, device.Allocated, w.view().DeviceState, "somebody has it")
+			require.Len(t, w.host.inputs, runs)
+			w.shelf.free("")
+			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
+			w.reach(device.Available)
+			require.True(t, w.host.clean())
+			require.Zero(t, w.shelf.reserved)
+			w.noDefect()
+		})
+	}
+}
+
+// S2.45–S2.48: pending_cleaning → cleaning → error where it fails, from there by the
+// operator's clean to pending_cleaning again, by the operation that was locked in, and at
+// last to available; in error it stays out of the inventory's sight.
+//
+// S2.45, S2.46, S2.47, S2.48
+func TestErrorAndBack(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	w.failing("zero", 0, device.CodeIO)
+	ok[contract.Result](w.unbind("i1"))
+	failed := w.reach(device.Error)
+	require.True(t, failed.Dirty)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.host.trouble = nil
+	r := ok[contract.Result](w.cleanUp())
+	require.Equal(t, device.PendingCleaning, r.Device.DeviceState)
+	require.Equal(t, failed.Operation, r.Device.Operation)
+	w.reach(device.Available)
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}
+
+// Status says whether it may be given out, device_state what it is: each goes its
+// own way.
+//
+// S2.50
+func TestStatusAndStateAreTwoThings(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	ok[contract.Result](w.maintain(false))
+	v := w.view()
+	require.Equal(t, device.Maintaining, v.Status)
+	require.Equal(t, device.Allocated, v.DeviceState)
+	ok[contract.Result](w.unbind("i1"))
+	v = w.reach(device.Available)
+	require.Equal(t, device.Maintaining, v.Status, "a clean does not end it")
+	w.bind("i2", "r-i2").refused(device.CodeRefused)
+	require.Equal(t, 1, w.shelf.reserved)
+	ok[contract.Result](w.maintain(true))
+	v = w.view()
+	require.Equal(t, device.Enabled, v.Status)
+	require.Equal(t, device.Available, v.DeviceState)
+	require.Zero(t, w.shelf.reserved)
+	w.noDefect()
+}

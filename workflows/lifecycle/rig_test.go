@@ -1,0 +1,228 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+const (
+	blocks    = 4
+	blockSize = 16 << 20
+	// pace is what one block takes.
+	pace = time.Second
+)
+
+// rig is one host with one device of a few blocks. It keeps the promises of a real
+// host worker as the workflow sees them: a journal by clean and step, a record of
+// the highest numbers, overtaken schedulings refused, an orphan of a killed worker
+// ended when the next one starts.
+type rig struct {
+	up    bool
+	epoch int // counts crashes: an attempt of an earlier epoch is dead
+	steps map[string]int
+	facts contract.DiscoveryResult // Identity, Operation, Note as a Discover finds them
+
+	blocks [blocks]string // who wrote it; "" is zero
+	record contract.HostDeviceRecord
+	known  bool // the record is there, and not forgotten
+	journal
+
+	running string // the step that works now
+	// stubborn is how long a cancelled step goes on.
+	stubborn time.Duration
+	// trouble may fail a step before a block, or a discover before its answer.
+	trouble func(what string, block int) error
+
+	inputs  []contract.StepInput // every scheduling that reached the host
+	zeroed  func(block int)
+	read    func(block int)
+	changed func()
+}
+
+type journal struct {
+	clean, step string
+	seq         int64
+	offset      int
+	open, done  bool
+	result      contract.StepResult
+	ran         time.Duration
+}
+
+func newRig() *rig {
+	h := &rig{
+		up: true, steps: map[string]int{"zero": 1, "verify": 1},
+		facts: contract.DiscoveryResult{
+			Identity:  device.Identity{Serial: "S1", Vendor: "Acme", Model: "M1", Size: blocks * blockSize, Path: "/dev/d1"},
+			Operation: device.Shred,
+		},
+	}
+	h.scribble("enrolled")
+	return h
+}
+
+// scribble is what whoever has the device writes.
+func (h *rig) scribble(who string) {
+	for i := range h.blocks {
+		h.blocks[i] = who
+	}
+}
+
+func (h *rig) clean() bool { return h.blocks == [blocks]string{} }
+
+// crash ends the worker as by kill -9; restart starts the next one.
+func (h *rig) crash()   { h.up = false; h.epoch++ }
+func (h *rig) restart() { h.up = true }
+
+// attempt runs one attempt of one activity on the host. cancelled says whether the
+// server asked for a cancel; beat takes heartbeats; lostAfter is the heartbeat
+// time-out.
+func (h *rig) attempt(ctx workflow.Context, j *job) (any, error) {
+	switch j.name {
+	case contract.ActivityDiscover:
+		return h.discover(ctx, j.args[0].(contract.DiscoverInput))
+	case contract.ActivityForget:
+		h.known = false
+		return nil, nil
+	}
+	version, ok := h.steps[j.name]
+	if !ok {
+		return nil, temporal.NewApplicationError("unable to find activityType="+j.name, "ActivityNotRegisteredError")
+	}
+	in := j.args[0].(contract.StepInput)
+	h.inputs = append(h.inputs, in)
+	switch {
+	case in.Version != version:
+		return nil, refuse(device.Permanent, device.CodePlanOutdated)
+	case in.Seq < h.journal.seq:
+		return nil, refuse(device.Permanent, device.CodeSuperseded)
+	case in.Seq == h.journal.seq && h.journal.done:
+		return h.journal.result, nil
+	case in.Identity != h.facts.Identity:
+		return nil, refuse(device.NeedsOperator, device.MismatchCode(in.Identity.Differs(h.facts.Identity)))
+	}
+	return h.step(ctx, j, in)
+}
+
+func (h *rig) step(ctx workflow.Context, j *job, in contract.StepInput) (any, error) {
+	clean := fmt.Sprint(in.Clean, " v", in.Version)
+	same := h.journal.clean == clean && h.journal.step == in.Step
+	if same && h.journal.open && in.Settings.OnInterrupt == device.InterruptError {
+		return nil, refuse(device.NeedsOperator, device.CodeInterrupted)
+	}
+	if !same {
+		h.journal = journal{clean: clean, step: in.Step}
+	}
+	h.journal.seq, h.journal.open, h.journal.done = in.Seq, true, false
+	h.record.Seq, h.record.Clean = max(h.record.Seq, in.Seq), max(h.record.Clean, in.Number)
+	h.record.Binding = max(h.record.Binding, in.Binding)
+	h.running = in.Step
+	h.tell()
+	err := h.walk(ctx, j, in)
+	h.running = ""
+	h.tell()
+	if err != nil {
+		return nil, err
+	}
+	h.journal.open, h.journal.done = false, true
+	h.journal.result = contract.StepResult{Step: in.Step, Bytes: blocks * blockSize, Method: "rig", RunTime: h.journal.ran}
+	return h.journal.result, nil
+}
+
+// walk deals with the blocks one by one.
+func (h *rig) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
+	epoch := h.epoch
+	for h.journal.offset < blocks {
+		block := h.journal.offset
+		took := pace
+		if !waitUntil(ctx, workflow.Now(ctx).Add(pace), func() bool { return h.epoch != epoch || j.cancelled() }) {
+			h.journal.ran += took
+		}
+		switch {
+		case h.epoch != epoch:
+			// Dead. The next worker ends this attempt, or the heartbeat times out.
+			h.running = ""
+			if waitUntil(ctx, workflow.Now(ctx).Add(j.opts.HeartbeatTimeout), func() bool { return h.up }) {
+				return refuse(device.Transient, device.CodeWorkerRestarted)
+			}
+			return temporal.NewHeartbeatTimeoutError(j.beat)
+		case j.cancelled():
+			waitUntil(ctx, workflow.Now(ctx).Add(h.stubborn+time.Millisecond), func() bool { return false })
+			h.journal.open = false
+			return temporal.NewCanceledError()
+		case h.journal.ran > in.Budget:
+			h.journal.open = false
+			return refuse(device.NeedsOperator, device.CodeTimeout)
+		}
+		if h.trouble != nil {
+			if err := h.trouble(in.Step, block); err != nil {
+				h.journal.open = false
+				return err
+			}
+		}
+		switch in.Step {
+		case "verify":
+			if h.read != nil {
+				h.read(block)
+			}
+			if h.blocks[block] != "" {
+				h.journal.open = false
+				return refuse(device.NeedsOperator, device.CodeVerifyFailed)
+			}
+		case "zero", "sanitize":
+			h.blocks[block] = ""
+			if h.zeroed != nil {
+				h.zeroed(block)
+			}
+		}
+		h.journal.offset++
+		j.beat = contract.Progress{Step: in.Step, Seq: in.Seq, Offset: int64(h.journal.offset) * blockSize, Size: in.Identity.Size, RunTime: h.journal.ran}
+		j.beats++
+	}
+	return nil
+}
+
+func (h *rig) discover(ctx workflow.Context, in contract.DiscoverInput) (any, error) {
+	waitUntil(ctx, workflow.Now(ctx).Add(time.Second), func() bool { return false })
+	if h.trouble != nil {
+		if err := h.trouble(contract.ActivityDiscover, 0); err != nil {
+			return nil, err
+		}
+	}
+	if in.Known != (device.Identity{}) && in.Known.Differs(h.facts.Identity) != "" {
+		return nil, refuse(device.NeedsOperator, device.CodeIdentityChanged)
+	}
+	h.known = true
+	h.record.Enrollment, h.record.Identity = in.Enrollment, h.facts.Identity
+	h.record.Binding = max(h.record.Binding, in.Binding)
+	facts, record := h.facts, h.record
+	facts.Steps, facts.Record, facts.ObservedAt = maps.Clone(h.steps), &record, workflow.Now(ctx).UTC()
+	return facts, nil
+}
+
+func (h *rig) tell() {
+	if h.changed != nil {
+		h.changed()
+	}
+}
+
+// hint is what the host sends when its worker starts.
+func (h *rig) hint(now time.Time) contract.Hint {
+	record := h.record
+	return contract.Hint{Source: "host start", Host: &record, ObservedAt: now.UTC().Format(time.RFC3339Nano)}
+}
+
+// refuse is a fault as an activity returns it.
+func refuse(class device.Class, code device.Code) error {
+	return refusal(device.Fault{Class: class, Code: code, Message: fmt.Sprintf("scripted %s", code), Remedy: "none"})
+}
+
+func refusal(f device.Fault) error {
+	return contract.Refuse(contract.Refusal{Fault: f, Device: "d1"})
+}

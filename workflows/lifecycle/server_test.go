@@ -1,0 +1,368 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"burnish/workflows/contract"
+)
+
+// The SDK's test environment has no ScheduleToStart, does not wait for a cancelled
+// activity, and runs activities beside the clock. This is a server of activities
+// that has and does all that in the environment's own time: one thread, the same
+// every time.
+
+// job is one scheduled activity.
+type job struct {
+	name    string
+	opts    workflow.ActivityOptions
+	args    []any
+	attempt int
+	caller  workflow.Context
+	beat    contract.Progress
+	beats   int
+}
+
+func (j *job) cancelled() bool { return j.caller.Err() != nil }
+
+// outbound is the world's interceptor of what the workflow asks of the server.
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	w *world
+}
+
+func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	future, set := workflow.NewFuture(ctx)
+	j := &job{name: name, opts: workflow.GetActivityOptions(ctx), args: args, caller: ctx}
+	o.w.scheduled(j)
+	settled := false
+	settle := func(value any, err error) {
+		if !settled {
+			settled = true
+			o.w.flying--
+			set.Set(value, failure(name, err))
+		}
+	}
+	o.w.flying++
+	own, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(own, func(ctx workflow.Context) { o.w.serve(ctx, j, settle) })
+	return future
+}
+
+// ExecuteChildWorkflow keeps what the child was started with, and runs none.
+func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...any) workflow.ChildWorkflowFuture {
+	future, set := workflow.NewFuture(ctx)
+	c := child{options: workflow.GetChildWorkflowOptions(ctx)}
+	text, err := json.Marshal(args[0])
+	if err == nil {
+		err = json.Unmarshal(text, &c.in)
+	}
+	switch {
+	case err != nil:
+		o.w.Errorf("the child's input: %v", err)
+	case o.w.nameTaken:
+		err = serviceerror.NewWorkflowExecutionAlreadyStarted("it runs", "", "")
+	default:
+		o.w.children = append(o.w.children, c)
+	}
+	set.Set(nil, err)
+	return started{future}
+}
+
+// child is a workflow that the device's own started.
+type child struct {
+	options workflow.ChildWorkflowOptions
+	in      contract.DeviceInput
+}
+
+// started is the future of a child that began, or could not.
+type started struct{ workflow.Future }
+
+func (s started) GetChildWorkflowExecution() workflow.Future { return s.Future }
+
+func (s started) SignalChildWorkflow(workflow.Context, string, any) workflow.Future { return s.Future }
+
+// SignalExternalWorkflow keeps what was sent.
+func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
+	future, set := workflow.NewFuture(ctx)
+	o.w.told = append(o.w.told, told{id, signal, arg})
+	set.Set(nil, nil)
+	return future
+}
+
+// told is a signal to another workflow.
+type told struct {
+	workflow, signal string
+	arg              any
+}
+
+func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, a ...temporal.SearchAttributeUpdate) error {
+	o.w.upserts++
+	o.w.attrs = temporal.NewSearchAttributes(contract.AttrUUID.ValueSet("carried over"))
+	shown := temporal.NewSearchAttributes(a...)
+	o.w.shownInstance, _ = shown.GetKeyword(contract.AttrInstance)
+	o.w.shownState, _ = shown.GetKeyword(contract.AttrState)
+	return o.Next.UpsertTypedSearchAttributes(ctx, a...)
+}
+
+func (o *outbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
+	o.w.memos++
+	return o.Next.UpsertMemo(ctx, memo)
+}
+
+// waitUntil waits for cond, at most until a time; the zero time is never.
+func waitUntil(ctx workflow.Context, until time.Time, cond func() bool) bool {
+	if until.IsZero() {
+		return workflow.Await(ctx, cond) == nil
+	}
+	ok, err := workflow.AwaitWithTimeout(ctx, until.Sub(workflow.Now(ctx)), cond)
+	return ok && err == nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func in(ctx workflow.Context, d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return workflow.Now(ctx).Add(d)
+}
+
+// serve carries a job through its attempts, as the server does.
+func (w *world) serve(ctx workflow.Context, j *job, settle func(any, error)) {
+	deadline := in(ctx, j.opts.ScheduleToCloseTimeout)
+	onHost := j.opts.TaskQueue == contract.HostQueue("h1")
+	for {
+		j.attempt++
+		silent := in(ctx, j.opts.ScheduleToStartTimeout)
+		waitUntil(ctx, earlier(silent, deadline), func() bool { return j.cancelled() || !onHost || w.host.up })
+		now := workflow.Now(ctx)
+		switch {
+		case j.cancelled():
+			settle(nil, temporal.NewCanceledError())
+			return
+		case onHost && !w.host.up && !deadline.IsZero() && !now.Before(deadline):
+			settle(nil, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, nil))
+			return
+		case onHost && !w.host.up:
+			details := []any{}
+			if j.beats > 0 {
+				details = append(details, j.beat)
+			}
+			settle(nil, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil, details...))
+			return
+		}
+		var value any
+		var err error
+		if onHost {
+			value, err = w.host.attempt(ctx, j)
+		} else {
+			value, err = w.control(ctx, j, deadline, settle)
+		}
+		pause, final := j.verdict(err)
+		if final || j.cancelled() {
+			settle(value, err)
+			return
+		}
+		next := workflow.Now(ctx).Add(pause)
+		if !deadline.IsZero() && next.After(deadline) {
+			settle(value, err)
+			return
+		}
+		waitUntil(ctx, next, j.cancelled)
+	}
+}
+
+// verdict says whether an attempt was the last, and else how long the pause is.
+func (j *job) verdict(err error) (time.Duration, bool) {
+	p := j.opts.RetryPolicy
+	var app *temporal.ApplicationError
+	switch {
+	case err == nil, temporal.IsCanceledError(err):
+		return 0, true
+	case errors.As(err, &app) && (app.NonRetryable() || slices.Contains(p.NonRetryableErrorTypes, app.Type())):
+		return 0, true
+	case p.MaximumAttempts > 0 && j.attempt >= int(p.MaximumAttempts):
+		return 0, true
+	case app != nil && app.NextRetryDelay() > 0:
+		return app.NextRetryDelay(), false
+	}
+	var late *temporal.TimeoutError
+	if errors.As(err, &late) && late.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE {
+		return 0, true
+	}
+	pause := float64(p.InitialInterval) * math.Pow(p.BackoffCoefficient, float64(j.attempt-1))
+	return time.Duration(min(pause, float64(p.MaximumInterval))), false
+}
+
+// control runs one attempt on the control worker. The call takes place after `before`
+// and its answer arrives after `after`, also when nobody waits for it any more.
+func (w *world) control(ctx workflow.Context, j *job, deadline time.Time, settle func(any, error)) (any, error) {
+	before, after := w.lag(j.name)
+	attempt := j.attempt
+	var value any
+	var err error
+	done := false
+	w.after(before, func() {
+		v, e := w.do(j.name, attempt, j.args[0])
+		if w.trace != nil {
+			w.trace(fmt.Sprintf("%s attempt %d %+v: %+v %v", j.name, attempt, j.args[0], v, e))
+		}
+		w.after(after, func() { value, err, done = v, e, true })
+	})
+	until := in(ctx, j.opts.StartToCloseTimeout)
+	waits := j.opts.WaitForCancellation
+	waitUntil(ctx, earlier(until, deadline), func() bool { return done || !waits && j.cancelled() })
+	switch {
+	case done:
+		return value, err
+	case j.cancelled():
+		settle(nil, temporal.NewCanceledError())
+		return nil, temporal.NewCanceledError()
+	case !deadline.IsZero() && !workflow.Now(ctx).Before(deadline):
+		return nil, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, nil)
+	}
+	return nil, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)
+}
+
+// do makes the call with the real activity's code.
+func (w *world) do(name string, attempt int, arg any) (any, error) {
+	ctx := context.WithValue(w.activityContext, attemptKey{}, attempt)
+	switch in := arg.(type) {
+	case contract.ReservationRequest:
+		act := map[string]func(context.Context, contract.ReservationRequest) (contract.ReservationSnapshot, error){
+			contract.ActivityEnsureProvider: w.calls.EnsureProvider, contract.ActivityReserveForBind: w.calls.ReserveForBind,
+			contract.ActivityReadReservation: w.calls.ReadReservation, contract.ActivityEnsureReserved: w.calls.EnsureReserved, contract.ActivityUnreserve: w.calls.Unreserve,
+			contract.ActivityDeleteProvider: w.calls.DeleteProvider,
+		}[name]
+		stock, err := act(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return stock, nil
+	case contract.FindBySerialInput:
+		return contract.DeviceBySerial{Name: w.twin}, nil
+	case string:
+		if w.recalled.RunID != "" { // scripted
+			return w.recalled, nil
+		}
+		return w.calls.FindPreviousRun(ctx, in)
+	}
+	return nil, errors.New("no such activity: " + name)
+}
+
+// visibility lists the runs that were ended from outside.
+type visibility struct {
+	client.Client
+	w *world
+}
+
+func (v *visibility) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.w.listed}, nil
+}
+
+// list has visibility show the present run as ended, with what it told last.
+func (w *world) list() {
+	fields := map[string]*commonpb.Payload{}
+	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.shownInstance, contract.AttrState.GetName(): w.shownState} {
+		if value == "" {
+			continue
+		}
+		payload, err := converter.GetDefaultDataConverter().ToPayload(value)
+		assert.NoError(w, err)
+		fields[key] = payload
+	}
+	w.listed = append(w.listed, &workflowpb.WorkflowExecutionInfo{
+		Execution:        &commonpb.WorkflowExecution{RunId: fmt.Sprintf("run-%d", w.runs)},
+		Status:           enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+		CloseTime:        timestamppb.New(w.clock()),
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},
+	})
+}
+
+type attemptKey struct{}
+
+// newActivityContext gives a context in which the real activities run outside of any
+// environment: activity.GetInfo finds the attempt that do put there.
+func newActivityContext() (context.Context, error) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&attempts{}}})
+	var own context.Context
+	capture := func(ctx context.Context) error { own = ctx; return nil }
+	env.RegisterActivityWithOptions(capture, activity.RegisterOptions{Name: "capture"})
+	_, err := env.ExecuteActivity("capture")
+	return context.WithoutCancel(own), err
+}
+
+type attempts struct {
+	interceptor.WorkerInterceptorBase
+}
+
+func (a *attempts) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &attemptsIn{interceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type attemptsIn struct {
+	interceptor.ActivityInboundInterceptorBase
+}
+
+func (a *attemptsIn) Init(out interceptor.ActivityOutboundInterceptor) error {
+	return a.Next.Init(&attemptsOut{interceptor.ActivityOutboundInterceptorBase{Next: out}})
+}
+
+type attemptsOut struct {
+	interceptor.ActivityOutboundInterceptorBase
+}
+
+func (a *attemptsOut) GetInfo(ctx context.Context) activity.Info {
+	info := a.Next.GetInfo(ctx)
+	if n, ok := ctx.Value(attemptKey{}).(int); ok {
+		info.Attempt = int32(n)
+	}
+	return info
+}
+
+// failure sends an error over the wire and back, wrapped as an activity's.
+func failure(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	c := temporal.GetDefaultFailureConverter()
+	if temporal.IsCanceledError(err) {
+		return c.FailureToError(c.ErrorToFailure(err))
+	}
+	return c.FailureToError(&failurepb.Failure{
+		Message: "activity error", Cause: c.ErrorToFailure(err),
+		FailureInfo: &failurepb.Failure_ActivityFailureInfo{ActivityFailureInfo: &failurepb.ActivityFailureInfo{
+			ActivityType: &commonpb.ActivityType{Name: name}, ActivityId: "1",
+		}},
+	})
+}

@@ -1,0 +1,205 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/clean"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+func notAutomated() clean.Policy {
+	p := safePolicy()
+	p.Automated = false
+	return p
+}
+
+// Nothing can clean it, and it is one-time-use: an operator must act.
+//
+// D4
+func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.oneTimeUse = true
+	w.offered()
+	w.host.facts.Operation = ""
+	w.signal(contract.SignalRefresh, contract.Hint{})
+	w.pass(time.Minute)
+	w.taken("i1")
+	ok[contract.Result](w.unbind("i1"))
+	v := w.reach(device.Error)
+	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
+	require.True(t, v.NeedsOperator)
+	require.True(t, v.Dirty)
+	w.cleanUp().refused(device.CodeRefused)
+	w.pass(24 * time.Hour)
+	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, "i1", w.host.blocks[0])
+	ok[contract.Result](w.ask(contract.UpdateRetire))
+	w.noDefect()
+}
+
+// D4
+func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.oneTimeUse = true
+	w.host.facts.Operation = ""
+	ok[contract.Result](w.enroll(true))
+	v := w.settled()
+	require.Equal(t, device.Error, v.DeviceState)
+	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
+	require.Equal(t, 1, w.shelf.reserved)
+	w.noDefect()
+}
+
+// Nothing can clean it, and it may be used again: returned, and told as such.
+//
+// D4
+func TestReusableWithoutAnErasePath(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.host.facts.Operation = ""
+	ok[contract.Result](w.enroll(true))
+	v := w.reach(device.Available)
+	require.True(t, v.NotSanitized)
+	w.quiet()
+	require.Zero(t, w.shelf.reserved)
+	ok[contract.BindResult](w.bind("i1", "r1"))
+	ok[contract.Result](w.unbind("i1"))
+	v = w.reach(device.Available)
+	require.True(t, v.NotSanitized)
+	require.Empty(t, w.host.inputs)
+	w.generationsAreTheLooks()
+	w.noDefect()
+}
+
+// Automated cleaning is off. A one-time-use device waits for the operator, by
+// update or by signal, whatever happens meanwhile.
+//
+// D7
+func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
+	for name, free := range map[string]func(*world){
+		"update":        func(w *world) { ok[contract.Result](w.cleanUp()) },
+		"signal":        func(w *world) { w.signal(contract.SignalClean, contract.CleanInput{Reason: "test"}) },
+		"signal of nil": func(w *world) { w.signal(contract.SignalClean, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, notAutomated())
+			w.oneTimeUse = true
+			w.taken("i1")
+			ok[contract.Result](w.unbind("i1"))
+			v := w.view()
+			require.Equal(t, device.PendingCleaning, v.DeviceState)
+			require.True(t, v.NeedsOperator)
+			require.Equal(t, string(device.CodeAutomatedCleanOff), v.Fault)
+			require.NotEmpty(t, v.Remedy)
+			runs := len(w.host.inputs)
+			w.pass(24 * time.Hour)
+			w.nextRun()
+			w.signal(contract.SignalRefresh, contract.Hint{})
+			w.pass(24 * time.Hour)
+			require.Len(t, w.host.inputs, runs)
+			require.Equal(t, 1, w.shelf.reserved)
+			require.True(t, w.view().NeedsOperator)
+			free(w)
+			v = w.reach(device.Available)
+			require.False(t, v.NeedsOperator)
+			require.Empty(t, v.Fault)
+			require.False(t, v.NotSanitized)
+			require.True(t, w.host.clean())
+			w.noDefect()
+		})
+	}
+}
+
+// Others return at once, not sanitized; the next full clean ends that.
+//
+// D7
+func TestReusableReturnsNotSanitized(t *testing.T) {
+	w := newWorld(t, notAutomated())
+	w.taken("i1")
+	runs := len(w.host.inputs)
+	ok[contract.Result](w.unbind("i1"))
+	v := w.reach(device.Available)
+	require.True(t, v.NotSanitized)
+	w.quiet()
+	require.Len(t, w.host.inputs, runs)
+	require.Zero(t, w.shelf.reserved)
+	w.generationsAreTheLooks()
+	w.setPolicy(safePolicy())
+	w.nextRun()
+	w.taken("i2")
+	ok[contract.Result](w.unbind("i2"))
+	w.reach(device.Available)
+	require.False(t, w.view().NotSanitized)
+	w.noDefect()
+}
+
+// A burn that failed, and whatever else makes a device suspect, waits likewise.
+//
+// D7
+func TestSuspectDevicesWaitToo(t *testing.T) {
+	for name, suspect := range map[string]func(*world){
+		"failed burn": func(w *world) {
+			w.shelf.meddle = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+			w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
+		},
+		"burned and unused (D9)": func(w *world) {
+			w.shelf.outsider(1)
+			w.owner = device.OwnerNova
+			w.signal(contract.SignalObserved, contract.Hint{})
+		},
+		"unknown": func(w *world) {
+			h := w.host.hint(w.clock())
+			h.Host.Clean += 7
+			w.signal(contract.SignalObserved, h)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, notAutomated())
+			w.oneTimeUse = true
+			w.offered()
+			runs := len(w.host.inputs)
+			suspect(w)
+			w.until("held", func() bool {
+				return w.view().DeviceState == device.PendingCleaning && w.view().NeedsOperator
+			})
+			w.pass(time.Hour)
+			require.Len(t, w.host.inputs, runs)
+			require.Equal(t, 1, w.shelf.reserved)
+			require.NotEmpty(t, w.view().Fault, "the operator is told why it waits")
+			ok[contract.Result](w.cleanUp())
+			w.reach(device.Available)
+			w.noDefect()
+		})
+	}
+}
+
+// Cleaning on enrolment, unless it is off and the operator vouches.
+//
+// S3.2
+func TestCleanOnEnrolment(t *testing.T) {
+	for _, c := range []struct {
+		onEnroll, vouched, cleaned bool
+	}{{true, false, true}, {true, true, true}, {false, false, true}, {false, true, false}} {
+		p := safePolicy()
+		p.OnEnroll = c.onEnroll
+		w := newWorld(t, p)
+		e := w.enrolment()
+		e.OperatorAssertsClean = c.vouched
+		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
+		require.Equal(t, c.cleaned, r.Device.Dirty)
+		require.Equal(t, device.Manageable, r.Device.DeviceState)
+		require.Equal(t, 1, w.shelf.reserved, "burned all the same")
+		ok[contract.Result](w.ask(contract.UpdateProvide))
+		w.reach(device.Available)
+		w.quiet()
+		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)
+		require.Zero(t, w.shelf.reserved)
+		if c.vouched && c.onEnroll {
+			require.NotEmpty(t, r.Device.LastRefusal)
+		}
+		w.noDefect()
+	}
+}

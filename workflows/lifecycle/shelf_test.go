@@ -1,0 +1,212 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"burnish/internal/device"
+	"burnish/internal/inventory"
+)
+
+// shelf is an inventory of one provider, in memory, with Placement's generations. It
+// writes down every PutReserved, and asks `meddle` around every call.
+type shelf struct {
+	// made is the provider as it was last asked for.
+	made       inventory.Provider
+	there      bool
+	novas      string // the UUID of the one that Nova made, where it did
+	vanished   bool   // Nova's is gone, and not made anew yet
+	generation int64
+	reserved   int
+	consumers  []string
+	writes     []write
+	uuids      []string // whom each call named
+	// meddle may fail a call before it takes effect, or lose its answer after.
+	meddle func(call string, after bool) error
+	// wrote is told of every change of reserved or of the consumers.
+	wrote func(what string)
+}
+
+// write is one PutReserved as the store saw it.
+type write struct {
+	generation int64
+	reserved   int
+	done       bool // it took effect
+}
+
+var errLine = errors.New("the line broke")
+
+// lost is what a call says whose answer did not arrive, or that did not arrive itself.
+func lost() error { return inventory.Unavailable("inventory", "wait", errLine) }
+
+func (s *shelf) call(name, uuid string, do func() error) error {
+	s.uuids = append(s.uuids, uuid)
+	if s.meddle != nil {
+		if err := s.meddle(name, false); err != nil {
+			return err
+		}
+	}
+	if !s.there && name != "Create" && name != "Delete" || s.novas != "" && (uuid != s.novas || s.vanished) {
+		return inventory.NoProvider(uuid)
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if s.meddle != nil {
+		return s.meddle(name, true)
+	}
+	return nil
+}
+
+func (s *shelf) tell(what string) {
+	if s.wrote != nil {
+		s.wrote(what)
+	}
+}
+
+func (s *shelf) Create(_ context.Context, p inventory.Provider) error {
+	s.made = p
+	return s.call("Create", p.UUID, func() error {
+		if !s.there {
+			s.there, s.generation, s.reserved, s.consumers = true, 0, 1, nil
+			s.tell("create")
+		}
+		return nil
+	})
+}
+
+// Find gives the provider that Nova made: free, until it or Burnish burns it.
+func (s *shelf) Find(_ context.Context, name string) (inventory.Provider, error) {
+	if s.vanished {
+		return inventory.Provider{}, inventory.NoProvider("of " + name)
+	}
+	if s.novas == "" {
+		s.makeNovas("nova-1")
+	}
+	return inventory.Provider{UUID: s.novas, Name: name}, nil
+}
+
+// makeNovas makes Nova's provider, or makes it anew, as Nova does: nothing is reserved.
+func (s *shelf) makeNovas(id string) {
+	s.vanished = false
+	s.novas, s.there, s.generation, s.reserved, s.consumers = id, true, 0, 0, nil
+	s.tell("create")
+}
+
+func (s *shelf) Usages(_ context.Context, uuid string) (inventory.Usage, error) {
+	var u inventory.Usage
+	err := s.call("Usages", uuid, func() error {
+		u = inventory.Usage{Generation: s.generation, Used: len(s.consumers), Consumers: slices.Clone(s.consumers)}
+		return nil
+	})
+	if err != nil {
+		return inventory.Usage{}, err
+	}
+	return u, nil
+}
+
+func (s *shelf) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
+	var st inventory.Reservation
+	err := s.call("Stock", uuid, func() error {
+		st = s.stock()
+		return nil
+	})
+	if err != nil {
+		return inventory.Reservation{}, err
+	}
+	return st, nil
+}
+
+func (s *shelf) PutReserved(_ context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
+	var st inventory.Reservation
+	err := s.call("PutReserved", uuid, func() error {
+		w := write{generation: generation, reserved: reserved, done: generation == s.generation}
+		s.writes = append(s.writes, w)
+		if !w.done {
+			return inventory.Conflict(uuid, generation)
+		}
+		s.reserved = reserved
+		s.generation++
+		s.tell("put")
+		st = s.stock()
+		return nil
+	})
+	if err != nil {
+		return inventory.Reservation{}, err
+	}
+	return st, nil
+}
+
+func (s *shelf) Delete(_ context.Context, uuid string) error {
+	return s.call("Delete", uuid, func() error {
+		if len(s.consumers) > 0 {
+			return inventory.InUse(uuid, s.consumers)
+		}
+		s.there = false
+		return nil
+	})
+}
+
+func (s *shelf) stock() inventory.Reservation {
+	return inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
+}
+
+// allocate is what a scheduler does; it says whether there was room.
+func (s *shelf) allocate(consumer string) bool {
+	if !s.there || len(s.consumers)+1 > 1-s.reserved {
+		return false
+	}
+	s.force(consumer)
+	return true
+}
+
+// force allocates without asking for room, as an operator's hand or a restored
+// database may.
+func (s *shelf) force(consumer string) {
+	s.consumers = append(s.consumers, consumer)
+	s.generation++
+	s.tell("allocate")
+}
+
+// free ends an allocation; as in Placement the generation stays.
+func (s *shelf) free(consumer string) {
+	s.consumers = slices.DeleteFunc(s.consumers, func(c string) bool { return c == consumer })
+	s.tell("free")
+}
+
+// outsider writes reserved as somebody who is not Burnish would.
+func (s *shelf) outsider(reserved int) {
+	s.reserved = reserved
+	s.generation++
+	s.tell("outsider")
+}
+
+// lowerings gives the writes that set reserved to 0.
+func (s *shelf) lowerings() []write {
+	var all []write
+	for _, w := range s.writes {
+		if w.reserved == 0 {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// times fails a call so often and is then silent; fail is asked for each error.
+func times(n int, call string, after bool, fail func() error) func(string, bool) error {
+	return func(name string, isAfter bool) error {
+		if name != call || isAfter != after || n == 0 {
+			return nil
+		}
+		n--
+		return fail()
+	}
+}
+
+// fault makes the error of a code and class, as a backend would return it.
+func fault(class device.Class, code device.Code) func() error {
+	return func() error {
+		return &device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}
+	}
+}

@@ -1,0 +1,166 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// positions brings a device to each state in which a signal may find it; ends says
+// where a clean leads from there, empty where it is refused.
+var positions = []struct {
+	name string
+	lead func(*world)
+	ends device.State
+}{
+	{"manageable", func(w *world) { ok[contract.Result](w.enroll(false)) }, ""},
+	{"available", func(w *world) { w.offered() }, ""},
+	{"claimed", func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) }, ""},
+	{"held", func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)); w.quiet() }, ""},
+	{"allocated", func(w *world) { w.taken("i1") }, ""},
+	{"pending_cleaning", func(w *world) {
+		w.taken("i1")
+		w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
+		ok[contract.Result](w.unbind("i1"))
+	}, ""},
+	{"cleaning", func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, ""},
+	{"error", (*world).broken, device.Available},
+	{"retired", func(w *world) { w.offered(); ok[contract.Result](w.ask(contract.UpdateRetire)); w.quiet() }, ""},
+}
+
+// Any Temporal client may send `clean`; what the state refuses changes nothing and is
+// shown (CONTRACTS). What cannot be read changes nothing either, and stops nothing.
+func TestSignalClean_InEveryState(t *testing.T) {
+	inputs := map[string]any{
+		"nil": nil, "struct": contract.CleanInput{Reason: "test"}, "object": map[string]any{"reason": "test", "more": 1},
+		"text": "now", "number": 7, "list": []string{"zero"}, "wrong type": map[string]any{"steps": "zero"},
+	}
+	corrupt := map[string]bool{"text": true, "number": true, "list": true, "wrong type": true}
+	for _, p := range positions {
+		for name, in := range inputs {
+			t.Run(p.name+" "+name, func(t *testing.T) {
+				w := newWorld(t, safePolicy())
+				p.lead(w)
+				before := w.view()
+				cleans := len(before.Cleans)
+				w.signal(contract.SignalClean, in)
+				w.pass(time.Second)
+				v := w.view()
+				if p.ends != "" && !corrupt[name] {
+					w.reach(p.ends)
+					require.True(t, w.host.clean())
+					w.noDefect()
+					return
+				}
+				require.Equal(t, before.DeviceState, v.DeviceState)
+				require.Len(t, v.Cleans, cleans)
+				if !corrupt[name] {
+					require.Contains(t, v.LastRefusal, "clean")
+				}
+				before.LastRefusal, v.LastRefusal = "", ""
+				before.UpdatedAt, v.UpdatedAt = time.Time{}, time.Time{}
+				require.Equal(t, before, v)
+				// The workflow still hears.
+				w.signal(contract.SignalRefresh, contract.Hint{})
+				w.pass(time.Hour)
+				require.True(t, w.live)
+				w.onwardUnlessRetired("i9")
+				w.noDefect()
+			})
+		}
+	}
+}
+
+func (w *world) onwardUnlessRetired(instance string) {
+	w.t.Helper()
+	if w.view().DeviceState != device.Retired {
+		w.onward(instance)
+	}
+}
+
+// What would fill the state past what Temporal carries is refused, by update and by
+// signal, and the workflow goes on.
+func TestSignals_TooLong(t *testing.T) {
+	long := strings.Repeat("x", 16<<10)
+	w := newWorld(t, safePolicy())
+	w.broken()
+	before := w.view()
+	w.signal(contract.SignalClean, contract.CleanInput{Reason: long})
+	w.signal(contract.SignalObserved, contract.Hint{DuplicateAt: long})
+	w.pass(time.Minute)
+	v := w.view()
+	require.Contains(t, v.LastRefusal, "longer than 16 KiB")
+	v.LastRefusal, v.UpdatedAt = before.LastRefusal, before.UpdatedAt
+	require.Equal(t, before, v)
+	for verb, in := range map[string]any{
+		contract.UpdateBind:     contract.BindInput{Instance: "i1", Request: long},
+		contract.UpdateClean:    contract.CleanInput{Reason: long},
+		contract.UpdateMaintain: contract.MaintainInput{Reason: long},
+		contract.UpdateRetire:   contract.ReasonInput{Reason: long},
+	} {
+		require.Contains(t, w.send(verb, "", in).refused(device.CodeInvalid).Fault.Message, "longer than 16 KiB", verb)
+	}
+	w.signal(contract.SignalClean, contract.CleanInput{Reason: long[:15<<10]})
+	w.reach(device.Available)
+	w.noDefect()
+}
+
+// Hints that cannot be read change nothing and stop nothing.
+func TestSignals_CorruptHints(t *testing.T) {
+	w := newWorld(t, safePolicy())
+	w.taken("i1")
+	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
+		for _, in := range []any{7, "x", []int{1}, map[string]any{"binding": "one"}, map[string]any{"host": 3}} {
+			w.signal(name, in)
+		}
+	}
+	w.signal("unheard-of", 1)
+	w.pass(time.Minute)
+	names := len(w.names)
+	w.signal(contract.SignalRefresh, nil)
+	w.pass(time.Minute)
+	require.Greater(t, len(w.names), names, "the next good one is heard")
+	require.Equal(t, "i1", *w.view().InstanceUUID)
+	w.noDefect()
+}
+
+// Every hint in every state, twice over, moves no state by itself.
+//
+// F6
+func TestHintsNeverMoveAState(t *testing.T) {
+	for _, p := range positions {
+		t.Run(p.name, func(t *testing.T) {
+			w := newWorld(t, safePolicy())
+			p.lead(w)
+			before := w.view()
+			for range 2 {
+				for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
+					w.signal(name, contract.Hint{Source: "sweep"})
+					w.signal(name, nil)
+				}
+				w.signal(contract.SignalObserved, w.host.hint(w.clock()))
+			}
+			w.pass(100 * time.Millisecond)
+			require.Equal(t, before.DeviceState, w.view().DeviceState)
+			w.pass(time.Hour)
+			after := w.view()
+			switch p.name {
+			case "pending_cleaning", "cleaning":
+				require.Equal(t, device.Available, after.DeviceState)
+				require.Len(t, w.host.inputs, 4, "cleaned once")
+			default:
+				require.Equal(t, before.DeviceState, after.DeviceState)
+				require.Equal(t, before.InstanceUUID, after.InstanceUUID)
+				require.Equal(t, before.ClaimedBy, after.ClaimedBy)
+				require.Equal(t, before.Dirty, after.Dirty)
+			}
+			w.onwardUnlessRetired("i9")
+			w.noDefect()
+		})
+	}
+}

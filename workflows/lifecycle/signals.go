@@ -1,0 +1,94 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// listen makes the selector of all signals. A signal that arrives in the task that
+// continues as new is lost unless it is read with ReceiveAsync in a callback, and only
+// where one is pending (measured). One that cannot be decoded is dropped.
+func (d *run) listen(ctx workflow.Context) {
+	d.signals = workflow.NewSelector(ctx)
+	d.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalClean), func(c workflow.ReceiveChannel, _ bool) {
+		var in contract.CleanInput
+		if c.ReceiveAsync(&in) {
+			d.onClean(ctx, in)
+		}
+	})
+	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
+		d.signals.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
+			var hint contract.Hint
+			if c.ReceiveAsync(&hint) {
+				d.onRecheck(ctx, name, hint)
+			}
+		})
+	}
+}
+
+// onClean is the signal that any Temporal client may send. One that the state refuses
+// changes nothing and is shown.
+func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
+	ops := operations{d.parts}
+	err := ops.validateClean(in)
+	if tooLong(in) {
+		err = d.Refuse(device.CodeInvalid, fmt.Sprintf("it is longer than %d KiB", maxInput>>10), "shorten its reason")
+	}
+	if err == nil {
+		_, err = ops.clean(ctx, in)
+	}
+	if err != nil {
+		d.State.LastRefusal = "the clean signal was refused: " + calls.FaultOf(d.Refusal(contract.UpdateClean, err)).Error()
+	}
+	d.Publish(ctx)
+}
+
+// onRecheck makes the device read its inventory, and where the host is concerned its
+// host. A hint about another binding, or from before the present one, is dropped.
+func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
+	s := d.State
+	if h.Host == nil && tooLong(h) {
+		return
+	}
+	if !s.Enrolled && h.Host != nil && !d.enrolling && !d.finished {
+		// A run that was reset to before its enrollment: the host's record is ahead.
+		recoverFrom(ctx, d.Record, h.Host, "its workflow knew nothing of it; the host remembers it")
+		d.Publish(ctx)
+		return
+	}
+	if state := s.Device.State; !s.Enrolled || state == device.Absent || state == device.Retired && (h.Host != nil || name != contract.SignalObserved) {
+		return
+	}
+	if r := h.Host; r != nil && (r.Seq > s.Seq || r.Binding > s.Device.Bindings || r.Clean > s.Cleans) {
+		d.Invalidate(ctx, r, fmt.Sprintf("its host remembers clean %d and binding %d, the workflow %d and %d",
+			r.Clean, r.Binding, s.Cleans, s.Device.Bindings))
+		d.Publish(ctx)
+		return
+	}
+	if c := s.Clean; h.Host != nil && c != nil && c.HostUnreachable { // its worker is back
+		c.HostUnreachable = false
+		d.Publish(ctx)
+	}
+	if b := s.Device.Binding; h.Binding != 0 && (b == nil || b.Number != h.Binding) {
+		return
+	}
+	if h.ObservedAt != "" {
+		at, err := time.Parse(time.RFC3339Nano, h.ObservedAt)
+		if err != nil || at.Before(s.BoundAt) {
+			return
+		}
+	}
+	s.Intent.ReadInventory = true
+	if h.DuplicateAt != "" {
+		s.Intent.DuplicateAt = h.DuplicateAt
+	}
+	if h.Host != nil || name == contract.SignalRefresh {
+		s.Intent.Rediscover = true
+	}
+}

@@ -1,0 +1,135 @@
+package status
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/workflows/contract"
+)
+
+// Publisher writes to the server what listings and the Web UI show of a device. It keeps
+// what it wrote last, so that it writes changes only: an upsert costs a sixth of the
+// server's time for a turnover (measured).
+type Publisher struct {
+	attributes attributes
+	memo       [sha256.Size]byte // of its JSON, which is long
+}
+
+// Resume is the Publisher of a run that follows another: continue-as-new carries search
+// attributes and memo over.
+func Resume(ctx workflow.Context, s *contract.DeviceState) Publisher {
+	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
+		return Publisher{}
+	}
+	return Publisher{attributesOf(s), digestOf(ctx, memo(s))}
+}
+
+// Started says that something was published by this run or the one before it.
+func (p *Publisher) Started() bool { return *p != Publisher{} }
+
+// Publish writes search attributes and memo where they changed, and the details always.
+// A device that is not enrolled is not shown.
+func (p *Publisher) Publish(ctx workflow.Context, s *contract.DeviceState) {
+	if !s.Enrolled {
+		return
+	}
+	attributes, memo := attributesOf(s), memo(s)
+	digest := digestOf(ctx, memo)
+	memoChanged := digest != p.memo
+	if attributes != p.attributes || memoChanged {
+		if err := workflow.UpsertTypedSearchAttributes(ctx, attributes.updates(s.UpdatedAt)...); err != nil {
+			workflow.GetLogger(ctx).Error("search attributes were not written", "device", s.Name, "error", err)
+		} else {
+			p.attributes = attributes
+		}
+	}
+	if memoChanged {
+		if err := workflow.UpsertMemo(ctx, map[string]any{contract.MemoStatus: memo}); err != nil {
+			workflow.GetLogger(ctx).Error("memo was not written", "device", s.Name, "error", err)
+		} else {
+			p.memo = digest
+		}
+	}
+	workflow.SetCurrentDetails(ctx, details(s))
+}
+
+func digestOf(ctx workflow.Context, m contract.StatusMemo) [sha256.Size]byte {
+	text, err := json.Marshal(m)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("memo cannot be encoded", "device", m.Name, "error", err)
+	}
+	return sha256.Sum256(text)
+}
+
+// attributes are the search attributes' values; empty ones are unset.
+type attributes struct {
+	State, UUID, Serial, Type, Host, Instance, Step, Fault string
+	NeedsOperator, Dirty                                   bool
+}
+
+func (a attributes) updates(at time.Time) []temporal.SearchAttributeUpdate {
+	word := func(key temporal.SearchAttributeKeyKeyword, value string) temporal.SearchAttributeUpdate {
+		if value == "" {
+			return key.ValueUnset()
+		}
+		return key.ValueSet(value)
+	}
+	return []temporal.SearchAttributeUpdate{
+		word(contract.AttrState, a.State), word(contract.AttrUUID, a.UUID), word(contract.AttrSerial, a.Serial),
+		word(contract.AttrType, a.Type), word(contract.AttrHost, a.Host), word(contract.AttrInstance, a.Instance),
+		word(contract.AttrStep, a.Step), word(contract.AttrFault, a.Fault),
+		contract.AttrNeedsOperator.ValueSet(a.NeedsOperator), contract.AttrDirty.ValueSet(a.Dirty),
+		contract.AttrUpdated.ValueSet(at),
+	}
+}
+
+func attributesOf(s *contract.DeviceState) attributes {
+	a := attributes{
+		State: string(s.Device.State), UUID: s.UUID, Serial: s.Host.Identity.Serial, Type: s.Enrollment.Type,
+		Host: s.Enrollment.Host, NeedsOperator: needsOperator(s), Dirty: s.Device.Dirty,
+	}
+	if b := s.Device.Binding; b != nil {
+		a.Instance = b.Instance
+	}
+	if f := Fault(s); f != nil {
+		a.Fault = string(f.Code)
+	}
+	if step := cleanStep(s); step != nil {
+		a.Step = step.Step
+	}
+	return a
+}
+
+// details is the Markdown that the Web UI shows on top of the workflow.
+func details(s *contract.DeviceState) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** on %s: **%s**", s.Name, s.Enrollment.Host, Describe(s))
+	if s.Device.Dirty {
+		b.WriteString(", dirty")
+	}
+	b.WriteString("\n\n")
+	line := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "- %s: %s\n", what, text)
+		}
+	}
+	if step := cleanStep(s); step != nil {
+		c := s.Clean
+		line("step", fmt.Sprintf("%s (%d of %d), scheduled %s", step.Step, c.Next+1, len(c.Plan), c.StepAt.Format(time.RFC3339)))
+	}
+	line("maintenance", maintenanceReason(s))
+	line("last error", s.LastError)
+	line("last refusal", s.LastRefusal)
+	if f := Fault(s); f != nil {
+		line("fault", string(f.Code))
+		line("what to do", f.Remedy)
+	}
+	line("possible now", strings.Join(allowedActions(s), ", "))
+	return b.String()
+}

@@ -1,0 +1,115 @@
+// Package status is what a device's state looks like to people and programs: the status
+// that clients read, the search attributes, memo and details that the server keeps, and
+// the words of refusals. Everything but Publisher is a pure function of the state.
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// Of is the device as people and programs are shown it. Progress comes from the running
+// activity's heartbeat, which a workflow cannot read; ended bindings and cleans are the
+// query's alone.
+func Of(s *contract.DeviceState) contract.DeviceStatus {
+	v := contract.DeviceStatus{
+		UUID: s.UUID, Name: s.Name, Type: s.Enrollment.Type,
+		Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model, Serial: s.Host.Identity.Serial,
+		Hostname: s.Enrollment.Host, StdBoardInfo: boardInfo(s), VendorBoardInfo: map[string]string{},
+		Status: s.Device.Status, DeviceState: s.Device.State, Dirty: s.Device.Dirty,
+		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s), CleanStep: cleanStep(s),
+		LastError: s.LastError, LastRefusal: s.LastRefusal, NeedsOperator: needsOperator(s),
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
+		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation,
+		Steps: s.Steps,
+	}
+	if b := s.Device.Binding; b != nil {
+		instance := b.Instance
+		v.InstanceUUID, v.Binding = &instance, b.Number
+	}
+	if c := s.Device.Claim; c != nil {
+		v.ClaimedBy = c.Instance
+	}
+	if f := Fault(s); f != nil {
+		v.Fault, v.Remedy = string(f.Code), f.Remedy
+	}
+	return v
+}
+
+func memo(s *contract.DeviceState) contract.StatusMemo {
+	f := contract.StatusMemo{
+		Name: s.Name, Vendor: s.Host.Identity.Vendor, Model: s.Host.Identity.Model,
+		StdBoardInfo: boardInfo(s), Status: s.Device.Status,
+		Maintenance: s.Device.InMaintenance(), MaintenanceReason: maintenanceReason(s),
+		LastError: s.LastError, LastRefusal: s.LastRefusal, CreatedAt: s.CreatedAt.Truncate(time.Second),
+		Driver: s.Enrollment.Driver, Owner: s.Device.Owner, OneTimeUse: s.Device.OneTimeUse,
+		NotSanitized: s.Device.NotSanitized, Operation: s.Host.Operation, Steps: s.Steps, Provider: s.Provider,
+	}
+	if fault := Fault(s); fault != nil {
+		f.Remedy = fault.Remedy
+	}
+	return f
+}
+
+// boardInfo is Cyborg's free-form description of the hardware.
+func boardInfo(s *contract.DeviceState) map[string]string {
+	info := map[string]string{}
+	set := func(key, value string) {
+		if value != "" {
+			info[key] = value
+		}
+	}
+	set("address", s.Enrollment.Address)
+	set("path", s.Host.Identity.Path)
+	set("firmware", s.Host.Identity.Firmware)
+	if size := s.Host.Identity.Size; size > 0 {
+		set("size_bytes", fmt.Sprint(size))
+	}
+	return info
+}
+
+func maintenanceReason(s *contract.DeviceState) string {
+	if !s.Device.InMaintenance() {
+		return ""
+	}
+	reason := string(s.Device.Maintenance)
+	if s.HoldReason != "" {
+		reason += ": " + s.HoldReason
+	}
+	return reason
+}
+
+func cleanStep(s *contract.DeviceState) *contract.CleanStep {
+	c := s.Clean
+	if s.Device.State != device.Cleaning || c == nil || c.Next >= len(c.Plan) {
+		return nil
+	}
+	p := c.Plan[c.Next]
+	return &contract.CleanStep{Step: p.Step, Priority: p.Priority, Interface: p.Interface}
+}
+
+// Fault is the present one: the recorded fault, or that the host is unreachable.
+func Fault(s *contract.DeviceState) *device.Fault {
+	if c := s.Clean; c != nil && c.HostUnreachable {
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
+			Message: "no worker of host " + s.Enrollment.Host + " takes the step",
+			Remedy:  "start burnish-worker on " + s.Enrollment.Host + "; the clean then goes on by itself"}
+	}
+	return s.Fault
+}
+
+// needsOperator says that the device does not get on without a person.
+func needsOperator(s *contract.DeviceState) bool {
+	return s.Device.State == device.Error || s.Device.AwaitingManualClean || s.Clean != nil && s.Clean.HostUnreachable ||
+		s.Device.Maintenance == device.MaintenanceQuarantined ||
+		s.Fault != nil && (s.Fault.Class == device.NeedsOperator || s.Device.State == device.Unknown)
+}
+
+// CleanUnderWay says that the device is being cleaned or waits for its clean.
+func CleanUnderWay(s *contract.DeviceState) bool {
+	return (s.Device.State == device.PendingCleaning || s.Device.State == device.Cleaning) && !s.Device.Returning
+}

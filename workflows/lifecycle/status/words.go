@@ -1,0 +1,92 @@
+package status
+
+import (
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// Describe gives the state in words, with what an operator must know beside it.
+func Describe(s *contract.DeviceState) string {
+	dev := s.Device
+	switch {
+	case dev.State == device.Allocated && dev.Binding != nil:
+		return "allocated to " + dev.Binding.Instance
+	case dev.Claim != nil:
+		return "claimed by " + dev.Claim.Instance
+	case dev.State == device.Available && dev.InMaintenance():
+		return "held (maintenance: " + string(dev.Maintenance) + ")"
+	case dev.Returning:
+		return "cleaning (being returned)"
+	case dev.AwaitingManualClean:
+		return "pending_cleaning (automated cleaning is off)"
+	}
+	return string(dev.State)
+}
+
+// SuggestRemedy says what to do instead of an action that the state refuses.
+func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError) string {
+	name := s.Name
+	switch s.Device.State {
+	case device.Allocated:
+		if verb == contract.UpdateUnbind || verb == contract.UpdateRebuild {
+			return "name the instance that has it"
+		}
+		return "unbind " + name + " first"
+	case device.PendingCleaning, device.Cleaning:
+		if s.Device.AwaitingManualClean {
+			return "clean " + name
+		}
+		return "wait until it is clean, or abort " + name
+	case device.Error:
+		return "clean " + name + " to try again, or manage " + name
+	case device.Manageable:
+		return "provide " + name + ", or clean it with --steps"
+	case device.Available:
+		if s.Device.Claim != nil {
+			return "wait, or take another device"
+		}
+		if s.Device.InMaintenance() {
+			return "maintain " + name + " --off first"
+		}
+		switch verb {
+		case contract.UpdateReplace, contract.UpdateMove:
+			return "manage " + name + " first"
+		case contract.UpdateClean:
+			return "it is clean; to work on it by hand, manage " + name
+		}
+	case device.Retired:
+		return "forget " + name + " and enroll it again"
+	}
+	return e.Why
+}
+
+// allowedActions lists what an operator may ask of the device now.
+func allowedActions(s *contract.DeviceState) []string {
+	var actions []string
+	for _, v := range []struct {
+		name string
+		kind device.EventKind
+	}{
+		{contract.UpdateProvide, device.Provide}, {contract.UpdateClean, device.Clean},
+		{contract.UpdateManage, device.Manage}, {contract.UpdateRetire, device.Retire}, {contract.UpdateForget, device.Forget},
+	} {
+		if legal(s, device.Event{Kind: v.kind}) {
+			actions = append(actions, v.name)
+		}
+	}
+	if legal(s, device.Event{Kind: device.ClaimEvent}) {
+		actions = append(actions, contract.UpdateBind)
+	}
+	if b := s.Device.Binding; b != nil && s.Device.State == device.Allocated {
+		actions = append(actions, contract.UpdateUnbind+" --instance "+b.Instance)
+	}
+	if CleanUnderWay(s) {
+		actions = append(actions, contract.UpdateAbort)
+	}
+	return actions
+}
+
+func legal(s *contract.DeviceState, e device.Event) bool {
+	_, err := device.Next(s.Device, e)
+	return err == nil
+}

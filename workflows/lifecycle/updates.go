@@ -1,0 +1,171 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+// family is a group of updates that work on a device's parts: enrollment, binding,
+// operations, hardware.
+type family interface{ ~struct{ *parts } }
+
+// update is one update of a family F.
+type update[F family, In, Out any] struct {
+	name, about string
+	// validate refuses without leaving history, and is asked again when the handler runs.
+	validate func(F, In) error
+	do       func(F, workflow.Context, In) (Out, error)
+	// replayed answers an update that was carried out before, under its ID.
+	replayed func(d F, id string, in In) (Out, error)
+	// validateOnArrival refuses where the update arrives, after validate, and only there:
+	// nothing of it is replayed, so that it may depend on what this worker knows.
+	validateOnArrival func(F, In) error
+}
+
+// The updates. All devices of a worker share them, so that what a device keeps of each is
+// two pointers.
+var (
+	enrollUpdate = &update[enrollment, contract.EnrollInput, contract.Result]{contract.UpdateEnroll, "Enroll this device",
+		enrollment.validate, enrollment.enroll, already[enrollment, contract.EnrollInput], nil}
+
+	claimUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateClaim, "Hold the device for an instance until a deadline",
+		binding.validateClaim, binding.claim, binding.claimReplayed, nil}
+	burnUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateBurn, "Burn a claimed device and give it to its instance",
+		binding.validateBurn, binding.burn, binding.burnReplayed, nil}
+	unclaimUpdate = &update[binding, contract.BindInput, contract.Result]{contract.UpdateUnclaim, "Cancel a claim before its burn",
+		binding.validateUnclaim, binding.unclaim, already[binding, contract.BindInput], nil}
+	bindUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateBind, "Claim and burn in one",
+		binding.validateClaim, binding.bind, binding.bindReplayed, nil}
+	unbindUpdate = &update[binding, contract.UnbindInput, contract.Result]{contract.UpdateUnbind, "End an instance's binding; cleaning begins by itself",
+		binding.validateUnbind, binding.unbind, already[binding, contract.UnbindInput], nil}
+	rebuildUpdate = &update[binding, contract.UnbindInput, contract.Result]{contract.UpdateRebuild, "The instance is rebuilt in place; nothing is cleaned",
+		binding.validateRebuild, binding.rebuild, already[binding, contract.UnbindInput], nil}
+
+	cleanUpdate = &update[operations, contract.CleanInput, contract.Result]{contract.UpdateClean, "Clean a device in state error, or run named steps on a manageable one",
+		operations.validateClean, operations.clean, already[operations, contract.CleanInput], operations.validateSteps}
+	abortUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateAbort, "End the running clean; the device goes to state error",
+		operations.validateAbort, operations.abort, already[operations, contract.ReasonInput], nil}
+	provideUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateProvide, "Offer a manageable device to tenants, after a clean",
+		operations.validateProvide, operations.provide, already[operations, contract.ReasonInput], nil}
+	manageUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateManage, "Take the device out of the pool",
+		operations.validateManage, operations.manage, already[operations, contract.ReasonInput], nil}
+	maintainUpdate = &update[operations, contract.MaintainInput, contract.Result]{contract.UpdateMaintain, "Begin or end the operator's maintenance",
+		operations.validateMaintain, operations.maintain, already[operations, contract.MaintainInput], nil}
+	retireUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateRetire, "Take the device out of service permanently",
+		operations.validateRetire, operations.retire, already[operations, contract.ReasonInput], nil}
+	forgetUpdate = &update[operations, contract.ReasonInput, contract.Result]{contract.UpdateForget, "End a retired device's workflow",
+		operations.validateForget, operations.forget, already[operations, contract.ReasonInput], nil}
+
+	replaceUpdate = &update[hardware, contract.ReplaceInput, contract.Result]{contract.UpdateReplace, "Other hardware is in the device's slot now",
+		hardware.validateReplace, hardware.replace, already[hardware, contract.ReplaceInput], nil}
+	moveUpdate = &update[hardware, contract.MoveInput, contract.Result]{contract.UpdateMove, "The device's hardware is in another slot now",
+		hardware.validateMove, hardware.move, already[hardware, contract.MoveInput], hardware.validateNewName}
+)
+
+// register sets every update and query.
+func (d *run) register(ctx workflow.Context) error {
+	return errors.Join(
+		handle(ctx, d.parts, enrollUpdate), handle(ctx, d.parts, provideUpdate),
+		handle(ctx, d.parts, claimUpdate), handle(ctx, d.parts, burnUpdate), handle(ctx, d.parts, unclaimUpdate),
+		handle(ctx, d.parts, bindUpdate), handle(ctx, d.parts, unbindUpdate), handle(ctx, d.parts, rebuildUpdate),
+		handle(ctx, d.parts, cleanUpdate), handle(ctx, d.parts, abortUpdate),
+		handle(ctx, d.parts, manageUpdate), handle(ctx, d.parts, maintainUpdate),
+		handle(ctx, d.parts, retireUpdate), handle(ctx, d.parts, forgetUpdate),
+		handle(ctx, d.parts, replaceUpdate), handle(ctx, d.parts, moveUpdate),
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDevice,
+			func() (contract.DeviceStatus, error) {
+				v := d.Status()
+				var err error
+				v.Bindings = d.State.History
+				v.Cleans, err = d.State.Archive.Cleans()
+				return v, err
+			},
+			workflow.QueryHandlerOptions{Description: "The device as `burnish show` prints it"}),
+		workflow.SetQueryHandlerWithOptions(ctx, contract.QueryDiscovery,
+			func() (contract.DiscoveryResult, error) { return d.State.Host, nil },
+			workflow.QueryHandlerOptions{Description: "What the host last discovered of the device"}),
+	)
+}
+
+// result is the answer of an update that was carried out.
+func (d *parts) result() (contract.Result, error) { return contract.Result{Device: d.Status()}, nil }
+
+// unchanged is the answer where nothing had to change.
+func (d *parts) unchanged() (contract.Result, error) {
+	return contract.Result{Device: d.Status(), Already: true}, nil
+}
+
+// already is the answer to most repetitions.
+func already[F family, In any](d F, _ string, _ In) (contract.Result, error) {
+	return partsOf(d).unchanged()
+}
+
+func partsOf[F family](d F) *parts { return struct{ *parts }(d).parts }
+
+// handle registers one update. Its ID and outcome are recorded in the state, because
+// Temporal forgets IDs at continue-as-new: an update that is sent again changes nothing,
+// whoever has the device by then.
+func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
+	of := F(struct{ *parts }{d})
+	return workflow.SetUpdateHandlerWithOptions(ctx, u.name,
+		func(ctx workflow.Context, in In) (Out, error) {
+			ctx, _ = workflow.NewDisconnectedContext(ctx)
+			var none Out
+			id := workflow.GetCurrentUpdateInfo(ctx).ID
+			if before, seen := d.RecentUpdate(id); seen {
+				if before.Refusal != nil {
+					return none, contract.Refuse(*before.Refusal)
+				}
+				return u.replayed(of, id, in)
+			}
+			if err := u.validate(of, in); err != nil {
+				return none, err
+			}
+			d.RecordUpdate(id, nil)
+			out, err := u.do(of, ctx, in)
+			if err != nil {
+				err = d.Refusal(u.name, err)
+				refusal, _ := contract.RefusalOf(err)
+				d.RecordUpdate(id, &refusal)
+				d.State.LastRefusal = refusal.Fault.Message
+			}
+			d.Publish(ctx)
+			return out, err
+		},
+		workflow.UpdateHandlerOptions{
+			Description: u.about,
+			Validator: func(ctx workflow.Context, in In) error {
+				if _, seen := d.RecentUpdate(workflow.GetCurrentUpdateInfo(ctx).ID); seen {
+					return nil
+				}
+				if !d.State.Enrolled && u.name != contract.UpdateEnroll {
+					return d.Refuse(device.CodeNotFound, "this device is not enrolled", "enroll it first")
+				}
+				if tooLong(in) {
+					return d.Refuse(device.CodeInvalid, fmt.Sprintf("the request is longer than %d KiB", maxInput>>10), "shorten its texts")
+				}
+				if err := u.validate(of, in); err != nil {
+					return d.Refusal(u.name, err)
+				}
+				if u.validateOnArrival == nil {
+					return nil
+				}
+				return u.validateOnArrival(of, in)
+			},
+		})
+}
+
+// maxInput bounds one message: the state keeps some of it, twenty times over, and must
+// stay far below what Temporal carries (2 MiB).
+const maxInput = 16 << 10
+
+func tooLong(in any) bool {
+	text, err := json.Marshal(in)
+	return err != nil || len(text) > maxInput
+}

@@ -1,0 +1,504 @@
+package lifecycle_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+)
+
+var (
+	walks    = flag.Int("walks", 100, "how many random walks TestWalk makes")
+	walkSeed = flag.Uint64("walkseed", 0, "the one seed that TestWalk is to walk; 0: its own")
+)
+
+// TestWalk lets operators, tenants, schedulers, hints, faults and crashes loose on a
+// device, at random, and holds what happens against the oracle. A walk that fails
+// names its seed: -walkseed repeats it.
+//
+// S2.49
+func TestWalk(t *testing.T) {
+	first, n := uint64(1), *walks
+	if *walkSeed != 0 {
+		first, n = *walkSeed, 1
+	}
+	for seed := first; seed < first+uint64(n); seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			walk(t, seed)
+		})
+	}
+}
+
+// The same seed is the same walk, or a seed that is told would be worth nothing.
+func TestWalk_SameSeedSameWalk(t *testing.T) {
+	for seed := uint64(1); seed <= 3; seed++ {
+		first, second := walk(t, seed), walk(t, seed)
+		require.Equal(t, first.did, second.did)
+		require.Equal(t, first.names, second.names)
+		require.Equal(t, first.shelf.writes, second.shelf.writes)
+		require.Equal(t, first.clock(), second.clock())
+	}
+}
+
+// walker makes one walk.
+type walker struct {
+	*world
+	*oracle
+	r *rand.Rand
+	// listing is apart, so that a seed that is known stays the walk that it was.
+	listing *rand.Rand
+	calls   []*call
+	hints   []contract.Hint
+	did     []string
+	// remakes counts the providers that Nova made.
+	remakes int
+}
+
+func walk(t *testing.T, seed uint64) *walker {
+	r := rand.New(rand.NewPCG(seed, 0))
+	policy := safePolicy()
+	policy.Automated = r.IntN(4) > 0
+	policy.OnEnroll = r.IntN(4) > 0
+	if r.IntN(4) == 0 {
+		policy.OnInterrupt = device.InterruptError
+	}
+	policy.HostSilentAfter = time.Duration(1+r.IntN(10)) * time.Minute
+	w := newWorld(t, policy)
+	w.oneTimeUse = r.IntN(2) == 0
+	if r.IntN(3) == 0 {
+		w.owner, w.oneTimeUse = device.OwnerNova, true
+	}
+	if r.IntN(6) == 0 {
+		w.host.facts.Operation = ""
+	}
+	k := &walker{world: w, oracle: watch(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse, w.host.facts.Operation)
+			for _, d := range k.did {
+				t.Log(d)
+			}
+		}
+	})
+	k.begin()
+	if *walkSeed != 0 {
+		w.trace = func(s string) { k.did = append(k.did, fmt.Sprint(w.clock().Sub(epoch), " ", s)) }
+	}
+	for range 60 {
+		if !w.live || k.over {
+			break
+		}
+		k.act()
+		k.wait()
+	}
+	k.end()
+	return k
+}
+
+func (k *walker) note(format string, args ...any) {
+	k.did = append(k.did, fmt.Sprintf("%10s run %d %-16s ", k.clock().Sub(epoch).Round(time.Millisecond), k.runs, k.view().DeviceState)+fmt.Sprintf(format, args...))
+}
+
+func (k *walker) begin() {
+	e := k.enrolment()
+	e.OperatorAssertsClean = k.r.IntN(3) == 0
+	if e.OperatorAssertsClean && !k.policy.OnEnroll {
+		k.vouched = true
+	}
+	in := contract.EnrollInput{Enrollment: e, Provide: k.r.IntN(4) > 0}
+	if k.owner == device.OwnerNova && k.r.IntN(3) == 0 {
+		in = contract.EnrollInput{Enrollment: k.enrolment(), Import: true, Provider: k.importable()}
+	}
+	c := k.world.send(contract.UpdateEnroll, "", in)
+	ok[contract.Result](c)
+	k.calls = append(k.calls, c)
+	k.note("enrolled")
+	if k.owner == device.OwnerNova {
+		k.sweep()
+	}
+}
+
+// importable makes the provider as Nova has it before the device is imported: in use,
+// used and not clean since, or free, which is vouched for by that (D8). It tells the
+// provider that was listed, which now and then is not the one that there is.
+func (k *walker) importable() (listed string) {
+	kind := k.r.IntN(3)
+	k.vouched = kind < 2
+	k.shelf.makeNovas("nova-0")
+	switch kind {
+	case 1:
+		k.shelf.force("c-1")
+		k.writes("c-1")
+		fallthrough
+	case 2:
+		k.shelf.outsider(1)
+	}
+	listed = k.shelf.novas
+	switch k.listing.IntN(4) {
+	case 0:
+		listed = "" // by a client that does not tell
+	case 1:
+		if kind != 1 {
+			k.vouched = false
+			k.shelf.makeNovas("nova-1")
+		}
+	}
+	k.note("imported with %d consumers, reserved %d", len(k.shelf.consumers), k.shelf.reserved)
+	return listed
+}
+
+// sweep has the device look every minute, as the sweep of Placement does.
+func (k *walker) sweep() {
+	k.after(time.Minute, func() {
+		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+		k.sweep()
+	})
+}
+
+// wait lets a random while go by.
+func (k *walker) wait() {
+	d := []time.Duration{time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 20 * time.Minute}[k.r.IntN(7)]
+	k.pass(d + time.Duration(k.r.IntN(1000))*time.Microsecond)
+}
+
+func (k *walker) instance() string { return fmt.Sprintf("i%d", k.r.IntN(4)) }
+
+func (k *walker) send(verb string, in any) {
+	c := k.world.send(verb, "", in)
+	k.calls = append(k.calls, c)
+	k.note("%s %+v", c.id, in)
+}
+
+// act does one thing.
+func (k *walker) act() {
+	r := k.r
+	n := r.IntN(34)
+	if k.owner == device.OwnerNova && n < 11 { // Nova binds there, nobody else (F6)
+		k.scheduler()
+		k.hint()
+		return
+	}
+	switch n {
+	case 0, 1, 2, 3, 4:
+		in := contract.BindInput{Instance: k.instance()}
+		if r.IntN(3) > 0 {
+			in.Request = fmt.Sprintf("q%d", r.IntN(40))
+		}
+		k.send(contract.UpdateBind, in)
+	case 5:
+		k.send(contract.UpdateClaim, contract.BindInput{
+			Instance: k.instance(), Deadline: k.clock().Add(time.Duration(1+r.IntN(600)) * time.Second).Format(time.RFC3339),
+		})
+	case 6:
+		k.send(contract.UpdateBurn, contract.BindInput{Instance: k.instance()})
+	case 7:
+		k.send(contract.UpdateUnclaim, contract.BindInput{Instance: k.instance()})
+	case 8, 9, 10, 11:
+		instance := k.instance()
+		if k.tenant != "" && r.IntN(4) > 0 {
+			instance = k.tenant
+		}
+		k.leave(instance)
+	case 12:
+		k.send(contract.UpdateRebuild, contract.UnbindInput{Instance: k.instance()})
+	case 13, 14:
+		in := contract.CleanInput{Reason: "walk"}
+		if r.IntN(3) == 0 {
+			in.Steps = [][]string{{"zero"}, {"verify"}, {"zero", "verify"}}[r.IntN(3)]
+		}
+		if r.IntN(2) == 0 {
+			k.signal(contract.SignalClean, in)
+			k.note("signal clean %+v", in)
+			return
+		}
+		k.send(contract.UpdateClean, in)
+	case 15:
+		k.send(contract.UpdateAbort, contract.ReasonInput{})
+	case 16:
+		k.send(contract.UpdateManage, contract.ReasonInput{})
+	case 17, 18:
+		k.send(contract.UpdateProvide, contract.ReasonInput{})
+	case 19, 20:
+		k.send(contract.UpdateMaintain, contract.MaintainInput{Off: r.IntN(2) == 0})
+	case 21, 22, 23:
+		k.hint()
+	case 24:
+		k.repeat()
+	case 25, 26:
+		k.inventoryTrouble()
+	case 27, 28:
+		k.hostTrouble()
+	case 29:
+		k.signalThen(contract.SignalRefresh, contract.Hint{}, func() { k.env.SetContinueAsNewSuggested(true) })
+		k.note("continue as new")
+	case 30:
+		k.cancel()
+		k.note("cancel")
+	case 31, 32:
+		k.scheduler()
+	case 33:
+		k.seldom()
+	}
+}
+
+// leave has an instance ask to be rid of the device: from then on it does not care.
+func (k *walker) leave(instance string) {
+	k.leaves(instance)
+	for _, c := range k.calls {
+		if in, is := c.in.(contract.BindInput); is && in.Instance == instance && !c.done {
+			c.abandoned = true
+		}
+	}
+	k.send(contract.UpdateUnbind, contract.UnbindInput{Instance: instance})
+}
+
+// hint sends what hosts and sweeps send: new, old, of another tenancy, twice.
+func (k *walker) hint() {
+	h := contract.Hint{Source: "walk"}
+	switch k.r.IntN(5) {
+	case 0:
+		h = k.host.hint(k.clock())
+	case 1:
+		h.Binding = k.r.IntN(4)
+	case 2:
+		h.ObservedAt = k.clock().Add(-time.Duration(k.r.IntN(600)) * time.Second).Format(time.RFC3339Nano)
+	case 3:
+		if len(k.hints) > 0 {
+			h = k.hints[k.r.IntN(len(k.hints))]
+		}
+	}
+	name := []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh}[k.r.IntN(3)]
+	k.hints = append(k.hints, h)
+	k.signal(name, h)
+	k.note("%s from %s of %d, seen %s", name, h.Source, h.Binding, h.ObservedAt)
+}
+
+// repeat sends an earlier update again under its own ID.
+func (k *walker) repeat() {
+	if len(k.calls) == 0 {
+		return
+	}
+	c := k.calls[k.r.IntN(len(k.calls))]
+	if !c.done || c.run == k.runs {
+		return // one run answers from its own memory
+	}
+	if in, is := c.in.(contract.UnbindInput); is {
+		k.leaves(in.Instance)
+	}
+	again := k.world.send(c.verb, c.id, c.in)
+	again.again = true
+	if c.abandoned {
+		again.abandoned = true
+	}
+	k.note("again %s", c.id)
+}
+
+func (k *walker) inventoryTrouble() {
+	r := k.r
+	switch r.IntN(4) {
+	case 0:
+		k.shelf.meddle, k.faulty = nil, false
+		k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
+		k.note("inventory healed")
+	case 1:
+		share := 1 + r.IntN(4)
+		k.faulty = true
+		k.shelf.meddle = func(string, bool) error {
+			if r.IntN(share+4) < share {
+				return lost()
+			}
+			return nil
+		}
+		k.note("inventory loses %d in %d calls", share, share+4)
+	case 2:
+		longest := 1 + r.IntN(14_000)
+		k.lag = func(string) (time.Duration, time.Duration) {
+			return time.Duration(1+r.IntN(longest)) * time.Millisecond, time.Duration(1+r.IntN(longest)) * time.Millisecond
+		}
+		k.note("inventory takes up to %d ms each way", longest)
+	case 3:
+		codes := []func() error{
+			fault(device.NeedsOperator, device.CodeInventoryInvalid), fault(device.Transient, device.CodeConflict), lost,
+		}
+		code, call, after := codes[r.IntN(3)], []string{"Usages", "Stock", "PutReserved"}[r.IntN(3)], r.IntN(2) == 0
+		n := 1 + r.IntN(6)
+		k.faulty = true
+		k.shelf.meddle = times(n, call, after, code)
+		k.note("inventory fails %d %s after=%v: %v", n, call, after, code())
+	}
+}
+
+func (k *walker) hostTrouble() {
+	r := k.r
+	switch r.IntN(6) {
+	case 0:
+		k.host.crash()
+		k.note("host crashes")
+	case 1, 2:
+		if !k.host.up {
+			k.signal(contract.SignalObserved, k.host.hint(k.clock()))
+		}
+		k.host.restart()
+		k.host.trouble, k.host.stubborn = nil, 0
+		k.note("host healed")
+	case 3:
+		code := []device.Code{device.CodeIO, device.CodeVerifyFailed, device.CodeStateDirError}[r.IntN(3)]
+		class := []device.Class{device.Transient, device.Permanent, device.NeedsOperator}[r.IntN(3)]
+		share := 2 + r.IntN(8)
+		k.host.trouble = func(string, int) error {
+			if r.IntN(share) == 0 {
+				return refuse(class, code)
+			}
+			return nil
+		}
+		k.note("host fails 1 in %d with %s %s", share, class, code)
+	case 4:
+		k.host.stubborn = time.Duration(r.IntN(100)) * time.Second
+	case 5:
+		step := []string{"zero", "verify"}[r.IntN(2)]
+		k.host.steps[step]++
+		k.note("host has version %d of %s", k.host.steps[step], step)
+	}
+}
+
+// nova has the last consumer come and go.
+func (k *walker) nova(consumer string) {
+	k.offer()
+	if !k.shelf.allocate(consumer) {
+		k.t.Fatalf("no room for the last consumer: %s", k.describe())
+	}
+	k.writes(consumer)
+	k.shelf.outsider(1)
+	for range 2 {
+		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+		k.pass(time.Hour)
+		k.settled()
+		k.shelf.free(consumer)
+	}
+	k.offer()
+	k.noDefect()
+}
+
+// scheduler is Nova, where the device is Nova's: it takes what is free and leaves.
+func (k *walker) scheduler() {
+	if k.owner != device.OwnerNova {
+		return
+	}
+	switch {
+	case k.r.IntN(6) == 0 && !k.shelf.vanished && k.shelf.there && len(k.shelf.consumers) == 0:
+		k.shelf.vanished = true
+		k.note("Nova's provider is gone")
+		return
+	case k.shelf.vanished:
+		k.anewProvider()
+		return
+	case len(k.shelf.consumers) == 1 && k.r.IntN(3) == 0: // migrated
+		k.shelf.force(fmt.Sprintf("m%d", k.r.IntN(100)))
+		k.note("consumers %v", k.shelf.consumers)
+		return
+	}
+	if len(k.shelf.consumers) > 0 {
+		k.note("%s leaves", k.shelf.consumers[0])
+		k.shelf.free(k.shelf.consumers[0])
+		return
+	}
+	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
+	if k.anew || k.host.running != "" {
+		return // the exception: see oracle
+	}
+	if k.shelf.allocate(consumer) {
+		k.writes(consumer)
+		k.shelf.outsider(1) // Nova burns what is one-time-use
+		k.note("%s allocates", consumer)
+	}
+}
+
+// anewProvider has Nova make the provider again, free, now and then with the generation
+// that the old one had.
+func (k *walker) anewProvider() {
+	k.remakes++
+	generation := k.shelf.generation
+	k.shelf.makeNovas(fmt.Sprint("anew-", k.remakes))
+	if k.r.IntN(2) == 0 {
+		k.shelf.generation = generation
+	}
+	k.note("Nova's provider is made anew, at generation %d", k.shelf.generation)
+}
+
+// seldom is what does not happen every day.
+func (k *walker) seldom() {
+	n := k.r.IntN(6)
+	if n < 3 && !k.host.known {
+		return // imported, and its host has not seen it: nobody could bring it back
+	}
+	switch n {
+	case 0:
+		h := k.host.hint(k.clock())
+		h.Host.Seq += int64(k.r.IntN(3))
+		h.Host.Clean += k.r.IntN(2)
+		k.signal(contract.SignalObserved, h)
+		k.note("host knows %+v", *h.Host)
+	case 1, 2:
+		if k.view().DeviceState == device.Unknown {
+			return // TestRecovery_TerminatedAgainBeforeItKnew
+		}
+		k.terminate()
+		k.note("terminated, known tenant %q", k.shownInstance)
+	case 3:
+		k.send(contract.UpdateRetire, contract.ReasonInput{Lost: k.r.IntN(2) == 0})
+	case 4:
+		k.send(contract.UpdateForget, contract.ReasonInput{})
+	case 5:
+		k.send(contract.UpdateEnroll, contract.EnrollInput{Enrollment: k.enrolment()})
+	}
+}
+
+// end heals everything: no device may be lost for good, and the next tenant gets a
+// clean one.
+func (k *walker) end() {
+	k.shelf.meddle, k.faulty = nil, false
+	k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
+	k.host.trouble, k.host.stubborn = nil, 0
+	k.host.restart()
+	if k.shelf.vanished {
+		k.anewProvider()
+	}
+	if !k.live {
+		return
+	}
+	for len(k.shelf.consumers) > 0 {
+		k.shelf.free(k.shelf.consumers[0])
+	}
+	k.note("healed")
+	k.signal(contract.SignalObserved, k.host.hint(k.clock()))
+	k.pass(time.Hour)
+	if k.over {
+		k.noDefect()
+		return
+	}
+	if k.tenant != "" {
+		k.leave(k.tenant)
+	}
+	v := k.settled()
+	if v.DeviceState == device.Retired || k.oneTimeUse && k.host.facts.Operation == "" {
+		k.noDefect()
+		return
+	}
+	k.note("to the last tenant")
+	if k.owner == device.OwnerNova {
+		k.nova("z")
+		return
+	}
+	k.onward("z")
+	k.leave("z")
+	k.settled()
+	k.quiet()
+	k.noDefect()
+}

@@ -1,0 +1,475 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/activities"
+	"burnish/internal/clean"
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+	"burnish/workflows/lifecycle"
+)
+
+// world is one device's workflow with everything around it: an inventory, a host,
+// a server of activities. It runs in the test environment's own time, and only while
+// the test waits for something; a continue-as-new starts the next run.
+type world struct {
+	t       testing.TB
+	policy  clean.Policy
+	planner *clean.Planner
+	shelf   *shelf
+	host    *rig
+	calls   *activities.Control
+	// lag is how long a control call takes before it has effect, and its answer after.
+	lag             func(activity string) (before, after time.Duration)
+	recalled        contract.PreviousRun
+	children        []child
+	nameTaken       bool // another workflow has the name of the next child
+	told            []told
+	twin            string // who else has the serial, as a listing says
+	activityContext context.Context
+
+	env  *testsuite.TestWorkflowEnvironment
+	now  time.Time // when the present run began; see clock
+	runs int
+	live bool // a run is going on
+	// ready: the present run has begun.
+	ready bool
+	end   error
+	// killed is the number of the run that was terminated last; shownInstance is the
+	// tenant that its search attributes tell of.
+	killed                    int
+	shownInstance, shownState string
+	listed                    []*workflowpb.WorkflowExecutionInfo
+	// endState is what the last run handed to its successor.
+	endState *contract.DeviceState
+	events   []*event
+	attrs    temporal.SearchAttributes
+	viewText json.RawMessage
+	lastView contract.DeviceStatus
+	// urged is the age at which the server asks a run to continue as new; 0 is never.
+	urged time.Duration
+
+	cond             func() bool
+	toLoop, toScript chan struct{}
+	quit, ended      chan struct{}
+	stopped          bool
+	breaches         []string // what must never be, as the world's own thread saw it
+
+	owner      device.Owner
+	oneTimeUse bool
+	mail       []*letter
+	sent       int
+	open       []*call
+	answered   func(*call)
+
+	flying, upserts, memos, updates int
+	names                           []string // of the activities scheduled
+	defects                         []string // what the workflow's log calls a defect
+	seen                            func()   // looks at every moment
+	trace                           func(string)
+}
+
+// event is something that happens at a time, in whichever run it is then.
+type event struct {
+	at   time.Time
+	do   func()
+	done bool
+	env  *testsuite.TestWorkflowEnvironment // where it is registered
+}
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func safePolicy() clean.Policy {
+	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
+}
+
+// newWorld starts the workflow of device d1, not yet enrolled.
+func newWorld(t testing.TB, policy clean.Policy) *world {
+	return newWorldOf(t, policy, contract.DeviceInput{Name: "d1"})
+}
+
+func newWorldOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *world {
+	t.Helper()
+	w := &world{
+		t: t, policy: policy, owner: device.OwnerSelf, shelf: &shelf{}, host: newRig(), now: epoch, live: true,
+		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
+		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
+	}
+	w.calls = &activities.Control{Store: w.shelf, Client: &visibility{w: w}}
+	w.setPolicy(policy)
+	var err error
+	w.activityContext, err = newActivityContext()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		close(w.quit)
+		<-w.ended
+	})
+	go func() {
+		defer close(w.ended)
+		select { // the script speaks first
+		case <-w.toLoop:
+			w.loop(in)
+		case <-w.quit:
+		}
+	}()
+	return w
+}
+
+// setPolicy is another worker's settings from now on.
+func (w *world) setPolicy(p clean.Policy) {
+	w.t.Helper()
+	planner, err := clean.NewPlanner(steps.All().Planning(), p)
+	require.NoError(w.t, err)
+	w.policy, w.planner = p, planner
+}
+
+// loop is the thread that runs the environments. It has the world to itself until it
+// yields, and the script until it resumes.
+func (w *world) loop(in contract.DeviceInput) {
+	for {
+		w.run(in)
+		var next *workflow.ContinueAsNewError
+		if w.killed == w.runs && !w.stopped {
+			record := w.host.record
+			in = contract.DeviceInput{Name: "d1", Recovered: &record}
+			w.flying, w.attrs = 0, temporal.SearchAttributes{}
+			w.drop()
+			w.host.running = ""
+			w.forward()
+			continue
+		}
+		if !errors.As(w.end, &next) {
+			w.live = false
+			for !w.stopped {
+				w.yield()
+			}
+			return
+		}
+		in = contract.DeviceInput{}
+		w.decode(next.Input, &in)
+		w.endState = in.State
+		w.checkHandover(in)
+		w.forward()
+	}
+}
+
+// run is one run of the workflow, to its end.
+func (w *world) run(in contract.DeviceInput) {
+	w.runs++
+	w.ready = false
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(&workflowLog{w: w})
+	env := suite.NewTestWorkflowEnvironment()
+	w.env = env
+	env.SetStartTime(w.now)
+	env.SetTestTimeout(time.Minute)
+	env.SetWorkflowRunTimeout(0) // its timer would keep the environment for ten years
+	env.SetWorkerOptions(worker.Options{
+		DeadlockDetectionTimeout: time.Minute,
+		Interceptors:             []interceptor.WorkerInterceptor{&inbound{w: w}},
+	})
+	if w.urged > 0 {
+		env.RegisterDelayedCallback(func() { env.SetContinueAsNewSuggested(true) }, w.urged)
+	}
+	env.SetOnTimerFiredListener(func(string) { w.nudge() })
+	if w.attrs.Size() > 0 {
+		assert.NoError(w, env.SetTypedSearchAttributesOnStart(w.attrs))
+	}
+	devices := &lifecycle.Lifecycle{Planner: w.planner}
+	env.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	env.ExecuteWorkflow(contract.WorkflowDeviceLifecycle, in)
+	w.now, w.end = env.Now(), env.GetWorkflowError()
+}
+
+// begin is called when a run's workflow begins: only now do timers keep their order.
+func (w *world) begin() {
+	env := w.env
+	env.RegisterDelayedCallback(func() {
+		if w.env != env || w.stopped {
+			return
+		}
+		w.ready = true
+		for _, e := range w.events {
+			w.register(e)
+		}
+		w.look()
+	}, 0)
+}
+
+// terminate ends the present run from outside; the host remembers the device and
+// starts it again.
+func (w *world) terminate() {
+	w.after(1, func() {
+		w.killed = w.runs
+		w.list()
+		hint := w.host.hint(w.clock())
+		w.after(2, func() {})
+		w.signal(contract.SignalObserved, hint)
+	})
+}
+
+// clock is the time in the world.
+func (w *world) clock() time.Time {
+	if w.live && w.env != nil {
+		return w.env.Now()
+	}
+	return w.now
+}
+
+// after has something happen, also in a later run.
+func (w *world) after(d time.Duration, do func()) {
+	e := &event{at: w.clock().Add(max(d, 1)), do: do}
+	w.events = append(w.events, e)
+	if w.ready {
+		w.register(e)
+	}
+}
+
+func (w *world) register(e *event) {
+	env := w.env
+	e.env = env
+	env.RegisterDelayedCallback(func() {
+		if e.done || w.env != env || w.stopped {
+			return
+		}
+		e.done = true
+		w.forget()
+		e.do()
+		w.nudge()
+	}, max(e.at.Sub(env.Now()), 1))
+}
+
+func (w *world) forget() {
+	var left []*event
+	for _, e := range w.events {
+		if !e.done {
+			left = append(left, e)
+		}
+	}
+	w.events = left
+}
+
+// nudge looks whether the script may go on, once what happens now has happened.
+func (w *world) nudge() {
+	env := w.env
+	env.RegisterDelayedCallback(func() {
+		if w.env == env && !w.stopped {
+			w.look()
+		}
+	}, 0)
+}
+
+func (w *world) look() {
+	if !w.ready {
+		return
+	}
+	if w.seen != nil {
+		w.seen()
+	}
+	if len(w.breaches) > 0 || w.cond != nil && w.cond() {
+		w.cond = nil
+		w.yield()
+	}
+}
+
+// yield gives the world to the script, and returns when it is given back, or when
+// the test is over: then the run ends at its next task.
+func (w *world) yield() {
+	select {
+	case w.toScript <- struct{}{}:
+		select {
+		case <-w.toLoop:
+			return
+		case <-w.quit:
+		}
+	case <-w.quit:
+	}
+	w.stopped = true
+	w.env.RegisterDelayedCallback(func() {}, 1) // the task in which it ends
+}
+
+// Errorf makes the world what package assert reports to: it may be told on any
+// thread, and the script fails when it goes on.
+func (w *world) Errorf(format string, args ...any) {
+	w.breaches = append(w.breaches, fmt.Sprintf(format, args...))
+}
+
+// until runs the world until cond holds, for at most a day of its time.
+func (w *world) until(what string, cond func() bool) {
+	w.t.Helper()
+	w.within(24*time.Hour, what, cond)
+}
+
+func (w *world) within(d time.Duration, what string, cond func() bool) {
+	w.t.Helper()
+	late := false
+	if w.env == nil || !cond() {
+		w.cond = func() bool { return cond() || late || !w.live }
+		limit := &event{at: w.clock().Add(d), do: func() { late = true }}
+		w.events = append(w.events, limit)
+		if w.ready {
+			w.register(limit)
+		}
+		w.toLoop <- struct{}{}
+		select {
+		case <-w.toScript:
+		case <-w.ended:
+			w.t.FailNow()
+		}
+		limit.done = true
+		w.forget()
+	}
+	if len(w.breaches) > 0 {
+		w.t.Fatalf("%s\n%s", strings.Join(w.breaches, "\n"), w.describe())
+	}
+	if !cond() {
+		w.t.Fatalf("%s did not come about (after %s, run %d, ended: %v): %s", what, w.clock().Sub(epoch), w.runs, w.end, w.describe())
+	}
+}
+
+// pass lets time go by.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	over := false
+	w.after(d, func() { over = true })
+	w.within(d+time.Second, "the end of "+d.String(), func() bool { return over || !w.live })
+}
+
+func (w *world) describe() string {
+	v := w.view()
+	v.Steps, v.Cleans = nil, nil
+	text, err := json.Marshal(v)
+	require.NoError(w.t, err)
+	return fmt.Sprintf("%s; shelf %+v; host up %v running %q; activities %s", text, w.shelf.stock(), w.host.up, w.host.running, strings.Join(w.names, " "))
+}
+
+// view is the device as `show` has it.
+func (w *world) view() contract.DeviceStatus {
+	var v contract.DeviceStatus
+	if w.env == nil {
+		return v
+	}
+	value, err := w.env.QueryWorkflow(contract.QueryDevice)
+	if err != nil {
+		return v
+	}
+	var text json.RawMessage
+	assert.NoError(w, value.Get(&text))
+	if !bytes.Equal(text, w.viewText) {
+		assert.NoError(w, json.Unmarshal(text, &v))
+		w.viewText, w.lastView = text, v
+	}
+	return w.lastView
+}
+
+func (w *world) decode(p *commonpb.Payloads, to any) {
+	assert.NoError(w, converter.GetDefaultDataConverter().FromPayloads(p, to))
+}
+
+// checkHandover holds every continue-as-new against the gate and the bounds.
+func (w *world) checkHandover(in contract.DeviceInput) {
+	assert.Zero(w, w.flying, "continued as new with activities in flight: %v", w.names)
+	assert.Zero(w, w.updates, "continued as new while somebody waited for an answer")
+	if !assert.NotNil(w, in.State) {
+		return
+	}
+	s := in.State
+	text, err := json.Marshal(s)
+	assert.NoError(w, err)
+	_, err = s.Archive.Cleans() // which holds itself within bounds
+	assert.NoError(w, err)
+	assert.LessOrEqual(w, len(s.History), 20)
+	assert.LessOrEqual(w, len(s.Recent), 40)
+	assert.Less(w, len(text), 48<<10, "the state does not stay small")
+	assert.Equal(w, device.Absent == s.Device.State, !s.Enrolled)
+}
+
+func (w *world) scheduled(j *job) {
+	w.names = append(w.names, j.name)
+	want := contract.HostQueue("h1")
+	_, control := (&activities.Control{}).Activities()[j.name]
+	if control {
+		want = contract.Queue
+	}
+	assert.Equal(w, want, j.opts.TaskQueue, "%s on the wrong queue", j.name)
+	assert.Positive(w, j.opts.StartToCloseTimeout, j.name)
+	assert.NotEmpty(w, j.opts.Summary, j.name)
+	assert.NotNil(w, j.opts.RetryPolicy, j.name)
+	if j.name == contract.ActivityUnreserve {
+		assert.EqualValues(w, 1, j.opts.RetryPolicy.MaximumAttempts, "F5: Release is never repeated unseen")
+	}
+	if !control {
+		assert.Contains(w, j.opts.RetryPolicy.NonRetryableErrorTypes, "ActivityNotRegisteredError", j.name)
+	}
+	if _, step := w.host.steps[j.name]; step {
+		assert.True(w, j.opts.WaitForCancellation, "F9: a cancelled step is waited for")
+		assert.GreaterOrEqual(w, j.opts.HeartbeatTimeout, 30*time.Second, "F2")
+	}
+}
+
+// inbound is the world's interceptor of the workflow itself.
+type inbound struct {
+	interceptor.WorkerInterceptorBase
+	w *world
+}
+
+func (i *inbound) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &inboundWorkflow{interceptor.WorkflowInboundInterceptorBase{Next: next}, i.w}
+}
+
+type inboundWorkflow struct {
+	interceptor.WorkflowInboundInterceptorBase
+	w *world
+}
+
+// ExecuteWorkflow lets the world end a run when its test is over.
+func (i *inboundWorkflow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	var out any
+	var err error
+	done := false
+	workflow.Go(ctx, func(ctx workflow.Context) { out, err = i.Next.ExecuteWorkflow(ctx, in); done = true })
+	i.w.begin()
+	own, _ := workflow.NewDisconnectedContext(ctx)
+	run := i.w.runs
+	if e := workflow.Await(own, func() bool { return done || i.w.stopped || i.w.killed == run }); e != nil || !done {
+		return nil, errors.New("the test is over")
+	}
+	return out, err
+}
+
+func (i *inboundWorkflow) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: out}, i.w})
+}
+
+// workflowLog keeps what the workflow calls a defect of its own, and drops the rest.
+type workflowLog struct{ w *world }
+
+func (l *workflowLog) Debug(string, ...any) {}
+func (l *workflowLog) Info(string, ...any)  {}
+func (l *workflowLog) Warn(string, ...any)  {}
+func (l *workflowLog) Error(message string, with ...any) {
+	if strings.HasPrefix(message, "Deserialization error") { // the SDK's word on a corrupt signal
+		return
+	}
+	l.w.defects = append(l.w.defects, fmt.Sprintln(append([]any{message}, with...)...))
+}

@@ -1,0 +1,284 @@
+// Package reconcile is the workflow of one cloud that compares the providers in its
+// inventory with the devices (S0.30): after each interval, and whenever it is asked to, it
+// has a control worker compare them and hint to the devices that differ.
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+const (
+	// These bound a reconciliation of all devices, and of those of some hosts.
+	fullReconcileTimeout    = 10 * time.Minute
+	partialReconcileTimeout = time.Minute
+	// reconcileHeartbeat ends a reconciliation that is silent: it heartbeats at each request.
+	reconcileHeartbeat = 30 * time.Second
+	// maxHosts bounds the hosts or instances of a partial reconciliation; for more, all
+	// devices are compared.
+	maxHosts = 50
+)
+
+// InventoryReconcile reconciles all devices after each interval, and those of some hosts
+// or instances as soon as they are named: a partial reconciliation does not wait for a
+// full one. It never ends by itself; a Cancel ends it until a control worker or a
+// notification signals again.
+func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInput) error {
+	p, err := newInventoryReconcile(in)
+	if err != nil {
+		return err
+	}
+	if err := p.register(ctx); err != nil {
+		return err
+	}
+	p.publishStatus(ctx)
+	for {
+		long := func() bool { return calls.Long(ctx) }
+		var next func()
+		err := workflow.Await(ctx, func() bool { next = p.next(ctx, long()); return next != nil || p.idle(ctx) && long() })
+		switch {
+		case err != nil:
+			return err
+		case next != nil:
+			next()
+		default:
+			return workflow.NewContinueAsNewError(ctx, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: p.state.Cloud, State: p.state})
+		}
+	}
+}
+
+// placement is one run of a cloud's workflow.
+type inventoryReconcile struct {
+	state   *contract.InventoryReconcileState
+	signals workflow.Selector
+	// sweeping, looking: so many coroutines do so. timing: one waits for the time of Next,
+	// which stopTimer ends.
+	reconcilingAll, reconcilingSome, timers int
+	stopTimer                               workflow.CancelFunc
+}
+
+func newInventoryReconcile(in contract.InventoryReconcileInput) (*inventoryReconcile, error) {
+	p := &inventoryReconcile{state: in.State}
+	if p.state == nil {
+		p.state = &contract.InventoryReconcileState{Schema: contract.Schema, Cloud: in.Cloud, Interval: max(in.Interval, 0)}
+	}
+	if p.state.Schema > contract.Schema {
+		return nil, fmt.Errorf("cloud %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Cloud, p.state.Schema, contract.Schema)
+	}
+	return p, nil
+}
+
+func (p *inventoryReconcile) register(ctx workflow.Context) error {
+	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryReconcile,
+		func() (contract.InventoryReconcileState, error) { return *p.state, nil },
+		workflow.QueryHandlerOptions{Description: "What the last reconciliation of this cloud's inventory found"})
+	if err != nil {
+		return err
+	}
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateCandidates, p.candidates,
+		workflow.UpdateHandlerOptions{Description: "Which devices have a one-time-use provider and are not enrolled"})
+	if err != nil {
+		return err
+	}
+	// Read only where one is pending, and before the run may continue as new: otherwise a
+	// signal can be lost (measured).
+	p.signals = workflow.NewSelector(ctx)
+	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalReconcileNow), func(c workflow.ReceiveChannel, _ bool) {
+		var in contract.ReconcileRequest
+		if c.ReceiveAsync(&in) {
+			p.onReconcileRequest(ctx, in)
+		}
+	})
+	return nil
+}
+
+// next is what is to be done now, nil where that is nothing. A run that is long begins
+// nothing new: the next one does.
+func (p *inventoryReconcile) next(ctx workflow.Context, long bool) func() {
+	s := p.state
+	switch {
+	case p.signals.HasPending():
+		return func() { p.signals.Select(ctx) }
+	case (len(s.Hosts) > 0 || len(s.Instances) > 0) && p.canReconcile(ctx, long):
+		in := contract.ReconcileInput{Hosts: s.Hosts, Instances: s.Instances, Missing: s.Missing}
+		return func() {
+			s.Hosts, s.Instances = nil, nil
+			p.start(ctx, &p.reconcilingSome, func(ctx workflow.Context) { p.reconcileSome(ctx, in) })()
+		}
+	case long:
+		if p.stopTimer != nil {
+			return p.endTimer
+		}
+	case s.Requested && p.reconcilingAll == 0:
+		return p.start(ctx, &p.reconcilingAll, p.reconcileAll)
+	case s.Interval > 0 && !s.Requested && p.reconcilingAll == 0 && p.timers == 0:
+		return p.start(ctx, &p.timers, p.wait)
+	}
+	return nil
+}
+
+// looksAtOnce is how many looks may be under way.
+const maxConcurrentReconciles = 4
+
+// canLook says whether a look may begin. A freed device waits for it, so it waits neither
+// for an earlier one nor, in a run that is long, for the end of a sweep.
+func (p *inventoryReconcile) canReconcile(ctx workflow.Context, long bool) bool {
+	return p.reconcilingSome < maxConcurrentReconciles && (!long || p.reconcilingAll > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
+}
+
+// quiet says that nothing is under way and nobody waits for an answer.
+func (p *inventoryReconcile) idle(ctx workflow.Context) bool {
+	return p.reconcilingAll+p.reconcilingSome+p.timers == 0 && workflow.AllHandlersFinished(ctx)
+}
+
+// start runs do in a coroutine of its own, which busy counts until it ends.
+func (p *inventoryReconcile) start(ctx workflow.Context, busy *int, do func(workflow.Context)) func() {
+	return func() {
+		*busy++
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			do(ctx)
+			*busy--
+		})
+	}
+}
+
+// hear takes over what a signal asks for.
+func (p *inventoryReconcile) onReconcileRequest(ctx workflow.Context, look contract.ReconcileRequest) {
+	s := p.state
+	if look.Interval != nil && max(*look.Interval, 0) != s.Interval {
+		next := workflow.Now(ctx).Add(max(*look.Interval, 0))
+		// Workers with different settings must not put the next sweep off time and again.
+		if s.Interval == 0 || next.Before(s.Next) {
+			s.Next = next
+		}
+		s.Interval = max(*look.Interval, 0)
+		p.endTimer()
+		p.publishStatus(ctx)
+	}
+	add := func(to *[]string, what []string) {
+		for _, one := range what {
+			if one = strings.ToLower(one); one != "" && !slices.Contains(*to, one) {
+				*to = append(*to, one)
+			}
+		}
+	}
+	add(&s.Hosts, look.Hosts)
+	add(&s.Instances, look.Instances)
+	if len(s.Hosts) > maxHosts || len(s.Instances) > maxHosts {
+		s.Hosts, s.Instances, s.Requested = nil, nil, true
+	}
+	s.Requested = s.Requested || look.Full || len(look.Hosts) == 0 && len(look.Instances) == 0
+}
+
+func (p *inventoryReconcile) endTimer() {
+	if p.stopTimer != nil {
+		p.stopTimer()
+		p.stopTimer = nil
+	}
+}
+
+// wait waits for the time of the next sweep.
+func (p *inventoryReconcile) wait(ctx workflow.Context) {
+	until := p.state.Next
+	timer, stop := workflow.WithCancel(ctx)
+	p.stopTimer = stop
+	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: "sweep " + p.state.Cloud}).Get(timer, nil)
+	stop()
+	p.stopTimer = nil
+	// A sweep that was asked for meanwhile put the next one off.
+	if err == nil && !workflow.Now(ctx).Before(p.state.Next) {
+		p.state.Requested = true
+	}
+}
+
+// sweep has all devices compared with their providers.
+func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
+	s := p.state
+	s.Requested = false
+	s.Next = workflow.Now(ctx).Add(s.Interval)
+	var found contract.ReconcileResult
+	if p.act(ctx, fullReconcileTimeout, "sweep "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
+		s.Missing, s.Mismatches, s.Last = found.Missing, found.Mismatches, found.Counts
+		s.ReconciledAt = workflow.Now(ctx).UTC()
+		s.FullRuns++
+	}
+	p.publishStatus(ctx)
+}
+
+// look has the devices of some hosts and instances compared.
+func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.ReconcileInput) {
+	s := p.state
+	var found contract.ReconcileResult
+	if p.act(ctx, partialReconcileTimeout, "look at "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
+		s.PartialRuns++
+	} else {
+		s.Requested = s.Requested || s.Interval == 0 // otherwise the next sweep comes by itself
+	}
+	p.publishStatus(ctx)
+}
+
+// act runs one sweep; what failed for good is shown, and the next one tries again.
+func (p *inventoryReconcile) act(ctx workflow.Context, timeout time.Duration, summary string, in contract.ReconcileInput, found *contract.ReconcileResult) bool {
+	if len(summary) > 100 {
+		summary = summary[:100]
+	}
+	opts := calls.WithLongCall(ctx, contract.Queue, summary, timeout, reconcileHeartbeat)
+	opts = workflow.WithScheduleToCloseTimeout(opts, timeout)
+	err := workflow.ExecuteActivity(opts, contract.ActivityReconcileInventory, in).Get(opts, found)
+	if ctx.Err() != nil {
+		return false
+	}
+	if p.state.Fault = calls.FaultIn(err); p.state.Fault != nil {
+		workflow.GetLogger(ctx).Warn("sweep failed", "cloud", p.state.Cloud, "fault", string(p.state.Fault.Code), "error", p.state.Fault.Message)
+	}
+	return p.state.Fault == nil
+}
+
+// candidates answers which devices could be imported.
+func (p *inventoryReconcile) candidates(ctx workflow.Context, in contract.CandidatesInput) (found contract.Candidates, err error) {
+	opts := calls.WithClientDeadline(ctx, "candidates of "+p.state.Cloud)
+	opts = workflow.WithStartToCloseTimeout(opts, calls.ClientDeadline)
+	if err := workflow.ExecuteActivity(opts, contract.ActivityCandidates, in).Get(opts, &found); err != nil {
+		return found, err
+	}
+	return found, nil
+}
+
+// show writes what the Web UI shows on top of the workflow.
+func (p *inventoryReconcile) publishStatus(ctx workflow.Context) {
+	s := p.state
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**: ", s.Cloud)
+	if s.ReconciledAt.IsZero() {
+		b.WriteString("no sweep yet\n\n")
+	} else {
+		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to look for themselves, %d missing, %d that disagree, %d not enrolled\n\n",
+			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled)
+		fmt.Fprintf(&b, "- last sweep: %s\n", s.ReconciledAt.Format(time.RFC3339))
+	}
+	if s.Interval == 0 {
+		b.WriteString("- sweeps only when it is asked to (BURNISH_SWEEP_INTERVAL=0)\n")
+	}
+	if s.Fault != nil {
+		fmt.Fprintf(&b, "- the last one failed: %s: %s\n", s.Fault.Code, s.Fault.Error())
+	}
+	for _, m := range s.Mismatches {
+		fmt.Fprintf(&b, "- %s: %s\n", m.Name, m.What)
+	}
+	if n := len(s.Missing); n > 0 {
+		shown := s.Missing[:min(n, contract.KeptMismatches)]
+		fmt.Fprintf(&b, "- without a provider: %s", strings.Join(shown, ", "))
+		if n > len(shown) {
+			fmt.Fprintf(&b, " and %d more", n-len(shown))
+		}
+		b.WriteString("\n")
+	}
+	workflow.SetCurrentDetails(ctx, b.String())
+}

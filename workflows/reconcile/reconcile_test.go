@@ -1,0 +1,536 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/contract"
+	"burnish/workflows/reconcile"
+)
+
+// cloudWatch is a cloud's workflow in the SDK's environment, with sweeps as scripted.
+type cloudWatch struct {
+	*testsuite.TestWorkflowEnvironment
+	t      *testing.T
+	start  time.Time
+	whole  []contract.ReconcileInput
+	narrow []contract.ReconcileInput
+	at     []time.Duration // when each whole sweep began
+	asked  []contract.CandidatesInput
+	// lasts is how long a sweep of the input takes.
+	lasts func(in contract.ReconcileInput) time.Duration
+}
+
+type sweeper func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error)
+
+func nothingFound(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+	return contract.ReconcileResult{}, nil
+}
+
+// watchCloud makes it; do is told how many sweeps of the same kind there were.
+func watchCloud(t *testing.T, do sweeper) *cloudWatch {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	c := &cloudWatch{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 0 }
+	c.SetTestTimeout(time.Minute)
+	c.SetWorkflowRunTimeout(0)
+	c.SetStartTime(epoch)
+	c.start = epoch
+	c.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
+	c.RegisterActivityWithOptions(func(context.Context, contract.ReconcileInput) (contract.ReconcileResult, error) {
+		return contract.ReconcileResult{}, errors.New("not scripted")
+	}, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
+	c.RegisterActivityWithOptions(func(_ context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
+		c.asked = append(c.asked, in)
+		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityCandidates})
+	c.OnActivity(contract.ActivityReconcileInventory, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+			if queue := activity.GetInfo(ctx).TaskQueue; queue != contract.Queue {
+				return contract.ReconcileResult{}, fmt.Errorf("queue %s", queue)
+			}
+			if len(in.Hosts) > 0 || len(in.Instances) > 0 {
+				c.narrow = append(c.narrow, in)
+				return do(len(c.narrow), in)
+			}
+			c.whole = append(c.whole, in)
+			c.at = append(c.at, c.Now().Sub(c.start))
+			return do(len(c.whole), in)
+		}).AfterFn(func() time.Duration {
+		return c.lasts(contract.ReconcileInput{})
+	})
+	return c
+}
+
+func (c *cloudWatch) look(after time.Duration, look contract.ReconcileRequest) {
+	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, look) }, after)
+}
+
+func (c *cloudWatch) state() contract.InventoryReconcileState {
+	c.t.Helper()
+	value, err := c.QueryWorkflow(contract.QueryReconcile)
+	require.NoError(c.t, err)
+	var s contract.InventoryReconcileState
+	require.NoError(c.t, value.Get(&s))
+	return s
+}
+
+// begun collects the first host of each look as it begins.
+func (c *cloudWatch) begun() *[]string {
+	var hosts []string
+	c.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
+		var in contract.ReconcileInput
+		require.NoError(c.t, args.Get(&in))
+		if len(in.Hosts) > 0 {
+			hosts = append(hosts, in.Hosts[0])
+		}
+	})
+	return &hosts
+}
+
+// shown is what the Web UI shows on top of the workflow.
+func (c *cloudWatch) shown() string {
+	c.t.Helper()
+	value, err := c.QueryWorkflow("__temporal_workflow_metadata")
+	require.NoError(c.t, err)
+	var raw converter.RawValue
+	require.NoError(c.t, value.Get(&raw))
+	return string(raw.Payload().GetData())
+}
+
+// run runs the workflow until the moment, and gives its state then.
+func (c *cloudWatch) run(until time.Duration, in contract.InventoryReconcileInput) contract.InventoryReconcileState {
+	c.t.Helper()
+	var s contract.InventoryReconcileState
+	c.RegisterDelayedCallback(func() {
+		s = c.state()
+		c.CancelWorkflow()
+	}, until)
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, in)
+	require.True(c.t, c.IsWorkflowCompleted())
+	require.ErrorContains(c.t, c.GetWorkflowError(), "canceled")
+	return s
+}
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func refuse(class device.Class, code device.Code) error {
+	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}})
+}
+
+func every(d time.Duration) *time.Duration { return &d }
+
+// After each pause a sweep, whatever was heard.
+//
+// S0.30
+func TestSweepsByTheClock(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.look(time.Minute, contract.ReconcileRequest{Interval: every(10 * time.Minute)})
+	s := c.run(45*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
+	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute}, c.at)
+	require.Equal(t, 5, s.FullRuns)
+	require.Equal(t, epoch.Add(41*time.Minute), s.ReconciledAt)
+	require.Equal(t, epoch.Add(51*time.Minute), s.Next)
+	require.Empty(t, c.narrow)
+}
+
+// Whoever is the first to ask, a cloud whose workflow was cancelled is swept again.
+//
+// S0.30
+func TestANotificationStartsTheSweepsToo(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.look(0, contract.ReconcileRequest{Source: "nova", Hosts: []string{"h1"}})
+	c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
+	require.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}, c.at)
+	require.Len(t, c.narrow, 1)
+}
+
+// BURNISH_SWEEP_INTERVAL=0: a sweep only when it is asked for, and it is shown.
+//
+// S0.30
+func TestNoPauseIsNoTimer(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	var shown, before string
+	c.look(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
+	c.RegisterDelayedCallback(func() { before = c.shown() }, 2*time.Minute)
+	c.look(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}, Interval: every(0)})
+	c.RegisterDelayedCallback(func() { shown = c.shown() }, 4*time.Minute)
+	c.look(50*time.Hour, contract.ReconcileRequest{})
+	s := c.run(100*time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+	require.Equal(t, []time.Duration{time.Minute, 50 * time.Hour}, c.at)
+	require.Zero(t, s.Interval)
+	require.NotContains(t, before, "only when it is asked")
+	require.Contains(t, shown, "only when it is asked")
+}
+
+// Workers with different settings that come and go put no sweep off: the shorter pause
+// counts from when it was told, the longer one after the next sweep.
+//
+// S0.30
+func TestAnotherPause(t *testing.T) {
+	for name, c := range map[string]struct {
+		looks map[time.Duration]time.Duration // when, and the pause then
+		want  []time.Duration
+	}{
+		"shorter": {map[time.Duration]time.Duration{time.Minute: time.Hour, 10 * time.Minute: 5 * time.Minute},
+			[]time.Duration{time.Minute, 15 * time.Minute, 20 * time.Minute, 25 * time.Minute}},
+		"longer": {map[time.Duration]time.Duration{time.Minute: 5 * time.Minute, 2 * time.Minute: 20 * time.Minute},
+			[]time.Duration{time.Minute, 6 * time.Minute, 26 * time.Minute}},
+		"off and on": {map[time.Duration]time.Duration{time.Minute: 5 * time.Minute, 2 * time.Minute: 0, 20 * time.Minute: 8 * time.Minute},
+			[]time.Duration{time.Minute, 28 * time.Minute}},
+		"to and fro": {map[time.Duration]time.Duration{
+			time.Minute: 10 * time.Minute, 5 * time.Minute: 9 * time.Minute, 8 * time.Minute: 10 * time.Minute,
+			10 * time.Minute: 9 * time.Minute, 10*time.Minute + time.Second: 10 * time.Minute,
+		}, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute}},
+		"none": {map[time.Duration]time.Duration{time.Minute: -1}, []time.Duration{time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := watchCloud(t, nothingFound)
+			for at, pause := range c.looks {
+				look := contract.ReconcileRequest{Interval: every(pause)}
+				if at != time.Minute { // the first is a sweep too
+					look.Hosts = []string{"h1"}
+				}
+				w.look(at, look)
+			}
+			w.run(29*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
+			require.Equal(t, c.want, w.at)
+		})
+	}
+}
+
+// A sweep that was asked for counts: the next one is a whole pause later.
+//
+// S0.30
+func TestAskedForPutsTheNextOff(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.look(9*time.Minute, contract.ReconcileRequest{})
+	c.run(20*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
+	require.Equal(t, []time.Duration{0, 9 * time.Minute, 19 * time.Minute}, c.at)
+}
+
+// A signal in mid-sweep is another sweep: what it speaks of may have been read already.
+//
+// S0.29
+func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Second }
+	c.look(time.Minute, contract.ReconcileRequest{})
+	for range 7 {
+		c.look(time.Minute+2*time.Second, contract.ReconcileRequest{Source: "nova"})
+	}
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+	require.Len(t, c.whole, 2, "one, however many asked")
+	require.Equal(t, 2, s.FullRuns)
+	require.False(t, s.Requested)
+}
+
+// A look at some hosts waits neither for a sweep nor for an earlier look, which may
+// stand behind the sweep's requests. While four are under way, those that are asked for are
+// one look.
+//
+// S0.29
+func TestNarrowLooksBesideASweep(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{})
+	c.look(2*time.Minute, contract.ReconcileRequest{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
+	var during contract.InventoryReconcileState
+	c.RegisterDelayedCallback(func() { during = c.state() }, 2*time.Minute+time.Second)
+	begun := c.begun()
+	var busy []string
+	for i := range 5 {
+		c.look(3*time.Minute+time.Duration(i)*time.Second, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("g", i)}})
+	}
+	c.RegisterDelayedCallback(func() { busy = slices.Clone(*begun) }, 4*time.Minute)
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+	require.Zero(t, during.FullRuns)
+	require.Len(t, c.whole, 1)
+	require.Equal(t, []contract.ReconcileInput{
+		{Hosts: []string{"h1", "h2"}, Instances: []string{"abc"}}, {Hosts: []string{"g0"}}, {Hosts: []string{"g1"}}, {Hosts: []string{"g2"}},
+		{Hosts: []string{"g3", "g4"}},
+	}, c.narrow)
+	require.Equal(t, []string{"h1", "g0", "g1", "g2"}, busy)
+	require.Equal(t, 5, s.PartialRuns)
+	require.Empty(t, s.Hosts)
+	require.Empty(t, s.Instances)
+}
+
+// More than 50 hosts, in one signal or in many, are a sweep.
+//
+// S0.29
+func TestManyHostsAreASweep(t *testing.T) {
+	var many []string
+	for i := range 51 {
+		many = append(many, fmt.Sprint("h", i))
+	}
+	for name, look := range map[string]contract.ReconcileRequest{
+		"hosts": {Hosts: many}, "instances": {Instances: many}, "everywhere": {Hosts: []string{"h1"}, Full: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := watchCloud(t, nothingFound)
+			c.look(time.Minute, look)
+			c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+			require.Len(t, c.whole, 1)
+			if name == "everywhere" {
+				require.Len(t, c.narrow, 1)
+			} else {
+				require.Empty(t, c.narrow)
+			}
+		})
+	}
+	t.Run("fifty", func(t *testing.T) {
+		c := watchCloud(t, nothingFound)
+		c.look(time.Minute, contract.ReconcileRequest{Hosts: many[:50]})
+		c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+		require.Empty(t, c.whole)
+		require.Len(t, c.narrow, 1)
+	})
+}
+
+// A sweep that fails for good is shown, and tried again by the clock; what was found
+// before stays. One that fails for a while is the activity's own business.
+//
+// S0.30
+func TestAFailureIsShownAndTriedAgain(t *testing.T) {
+	tries := 0
+	c := watchCloud(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+		tries++
+		switch tries {
+		case 2:
+			return contract.ReconcileResult{}, refuse(device.NeedsOperator, device.CodeInventoryInvalid)
+		case 3:
+			return contract.ReconcileResult{}, refuse(device.Transient, device.CodeInventoryUnavailable)
+		}
+		return contract.ReconcileResult{Missing: []string{"d7"}, Counts: contract.ReconcileCounts{Devices: 3, Missing: 1}}, nil
+	})
+	var failed contract.InventoryReconcileState
+	var shown string
+	c.RegisterDelayedCallback(func() { failed, shown = c.state(), c.shown() }, 15*time.Minute)
+	s := c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
+	require.Equal(t, device.CodeInventoryInvalid, failed.Fault.Code)
+	require.Equal(t, []string{"d7"}, failed.Missing)
+	require.Equal(t, 1, failed.FullRuns)
+	require.Contains(t, shown, "the last one failed: inventory_invalid")
+	require.Nil(t, s.Fault)
+	require.Equal(t, 2, s.FullRuns)
+	require.Len(t, c.whole, 4)
+}
+
+// A look that fails for good is not forgotten: where no sweep comes by itself, one is due.
+//
+// S0.29
+func TestAFailedLookIsMadeGood(t *testing.T) {
+	c := watchCloud(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+		if len(in.Hosts) > 0 {
+			return contract.ReconcileResult{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
+		}
+		return contract.ReconcileResult{}, nil
+	})
+	c.look(time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+	require.Len(t, c.narrow, 1)
+	require.Len(t, c.whole, 1)
+	require.Nil(t, s.Fault)
+}
+
+// A history that is long continues as new with everything that is pending, also what is
+// heard while a sweep and the timer are under way.
+//
+// S0.30
+func TestContinueAsNewLosesNothing(t *testing.T) {
+	c := watchCloud(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+		return contract.ReconcileResult{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.ReconcileCounts{Devices: 9}}, nil
+	})
+	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
+	c.RegisterDelayedCallback(func() {
+		c.SetContinueAsNewSuggested(true)
+		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
+		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Instances: []string{"i1"}, Full: true})
+	}, time.Minute+30*time.Second)
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c"})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, c.GetWorkflowError(), &again)
+	require.Equal(t, contract.WorkflowInventoryReconcile, again.WorkflowType.Name)
+	var in contract.InventoryReconcileInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	s := in.State
+	require.Equal(t, []string{"h1"}, s.Hosts)
+	require.Equal(t, []string{"i1"}, s.Instances)
+	require.True(t, s.Requested)
+	require.Equal(t, time.Hour, s.Interval)
+	require.Equal(t, []string{"d7"}, s.Missing)
+	require.Equal(t, 1, s.FullRuns)
+	require.Len(t, c.whole, 1, "the new run does it")
+	require.Empty(t, c.narrow)
+
+	next := watchCloud(t, nothingFound)
+	after := next.run(30*time.Minute, in)
+	require.Len(t, next.whole, 1)
+	require.Equal(t, []string{"d7"}, next.whole[0].Missing)
+	require.Equal(t, []contract.ReconcileInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.narrow)
+	require.Equal(t, 2, after.FullRuns)
+}
+
+// In a run that is long, too, a look does not wait for the end of a sweep; the run
+// ends with both.
+//
+// S0.29
+func TestALookInALongRun(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{})
+	c.RegisterDelayedCallback(func() { c.SetCurrentHistoryLength(201) }, 2*time.Minute)
+	c.look(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	begun, early := c.begun(), 0
+	c.RegisterDelayedCallback(func() { early = len(*begun) }, 4*time.Minute)
+	c.look(7*time.Minute, contract.ReconcileRequest{Hosts: []string{"h2"}})
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c"})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, c.GetWorkflowError(), &again)
+	require.Equal(t, 1, early)
+	require.Len(t, c.narrow, 1, "without a sweep the run ends first")
+	var in contract.InventoryReconcileInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	require.Equal(t, []string{"h2"}, in.State.Hosts)
+}
+
+// A run that waits for its timer alone continues as new at once, and the next keeps time.
+//
+// S0.30
+func TestContinueAsNewKeepsTime(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.RegisterDelayedCallback(func() {
+		c.SetContinueAsNewSuggested(true)
+		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	}, 20*time.Minute)
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", Interval: time.Hour})
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, c.GetWorkflowError(), &again)
+	require.Equal(t, 20*time.Minute, c.Now().Sub(epoch))
+	var in contract.InventoryReconcileInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	require.Equal(t, epoch.Add(time.Hour), in.State.Next)
+	require.False(t, in.State.Requested, "the timer did not fire")
+
+	next := watchCloud(t, nothingFound)
+	next.SetStartTime(epoch.Add(20 * time.Minute))
+	next.run(time.Hour, in)
+	require.Equal(t, []time.Duration{time.Hour}, next.at)
+	require.Len(t, next.narrow, 1)
+}
+
+// A storm of signals is heard in order, costs a few looks, and ends.
+//
+// S0.29
+func TestAStormOfSignals(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Second }
+	for i := range 100 {
+		c.look(time.Minute+time.Duration(i)*10*time.Millisecond, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
+	}
+	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
+	require.LessOrEqual(t, len(c.narrow), 8)
+	require.Empty(t, s.Hosts)
+	require.Empty(t, c.whole)
+}
+
+// A signal that cannot be read changes nothing, and the next one is heard.
+//
+// S0.29
+func TestACorruptLookNow(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, "now") }, time.Minute)
+	c.look(2*time.Minute, contract.ReconcileRequest{})
+	require.Equal(t, 1, c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"}).FullRuns)
+}
+
+// What could be imported is asked of a control worker, beside a sweep.
+//
+// S2.84
+func TestCandidates(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.look(time.Minute, contract.ReconcileRequest{})
+	var answer any
+	var failure error
+	c.RegisterDelayedCallback(func() {
+		c.UpdateWorkflow(contract.UpdateCandidates, "u1", &testsuite.TestUpdateCallback{
+			OnReject: func(err error) { failure = err }, OnAccept: func() {},
+			OnComplete: func(out any, err error) { answer, failure = out, err },
+		}, contract.CandidatesInput{Host: "h1", After: "h1_0", Limit: 7})
+	}, 2*time.Minute)
+	c.run(3*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
+	require.NoError(t, failure)
+	require.Equal(t, []contract.CandidatesInput{{Host: "h1", After: "h1_0", Limit: 7}}, c.asked)
+	require.Equal(t, contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, answer)
+}
+
+// Each sweep is told who was missing before; a look at some hosts changes nothing of it.
+//
+// S2.52
+func TestWhoIsMissingIsHandedOn(t *testing.T) {
+	c := watchCloud(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+		if len(in.Hosts) > 0 {
+			return contract.ReconcileResult{Missing: []string{"other"}, Mismatches: []contract.Mismatch{{Name: "x"}}}, nil
+		}
+		return contract.ReconcileResult{Missing: []string{fmt.Sprint("d", n)}}, nil
+	})
+	c.look(15*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	s := c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
+	require.Equal(t, []contract.ReconcileInput{{}, {Missing: []string{"d1"}}, {Missing: []string{"d2"}}}, c.whole)
+	require.Equal(t, []string{"d3"}, s.Missing)
+	require.Empty(t, s.Mismatches)
+}
+
+// The Web UI names what needs an operator, and stays short.
+//
+// S2.52
+func TestTheCloudIsShown(t *testing.T) {
+	var missing []string
+	for i := range 200 {
+		missing = append(missing, fmt.Sprintf("h1_0000:%02x:00.0", i))
+	}
+	c := watchCloud(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+		return contract.ReconcileResult{
+			Missing: missing, Mismatches: []contract.Mismatch{{Name: "d8", What: "manageable, and the inventory has reserved=0 of 1, used=0"}},
+			Counts: contract.ReconcileCounts{Providers: 7, Devices: 9, Hinted: 2, Missing: 200, Mismatch: 1, Unenrolled: 4},
+		}, nil
+	})
+	var before, shown string
+	c.RegisterDelayedCallback(func() { before = c.shown() }, time.Second)
+	c.look(time.Minute, contract.ReconcileRequest{})
+	c.RegisterDelayedCallback(func() { shown = c.shown() }, 2*time.Minute)
+	c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "Cloud-1"})
+	require.Contains(t, before, "no sweep yet")
+	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 that disagree", "4 not enrolled",
+		"d8: manageable, and the inventory has reserved=0", missing[49], "and 150 more"} {
+		require.Contains(t, shown, want)
+	}
+	require.NotContains(t, shown, missing[50])
+	require.Less(t, len(shown), 8<<10)
+	require.True(t, strings.HasPrefix(contract.ReconcileWorkflowID("Cloud-1"), "placement/cloud-1"))
+}
+
+// A state that a newer worker wrote is not misread.
+func TestTheCloudsStateHasASchema(t *testing.T) {
+	c := watchCloud(t, nothingFound)
+	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
+	require.ErrorContains(t, c.GetWorkflowError(), "upgrade the control workers")
+}
