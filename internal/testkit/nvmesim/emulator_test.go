@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nvmesim.Main(m)) }
 
-// nvme runs the tool of the site.
+// nvme runs the host's tool.
 func nvme(t *testing.T, s *nvmesim.Host, args ...string) (stdout, stderr []byte, err error) {
 	t.Helper()
 	var out, complaint bytes.Buffer
@@ -36,7 +36,7 @@ func done(t *testing.T, s *nvmesim.Host, args ...string) []byte {
 	return out
 }
 
-// refused runs a command that the controller must answer with the status.
+// refused runs a command that must end with this status.
 func refused(t *testing.T, s *nvmesim.Host, want nvmecli.Status, args ...string) {
 	t.Helper()
 	out, complaint, err := nvme(t, s, args...)

@@ -20,7 +20,7 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// small gives a drive of 1 MiB.
+// small is a drive of 1 MiB.
 func small(serial string) nvmesim.Controller {
 	drive := nvmesim.Drive(serial)
 	drive.Capacity = 1 << 20
@@ -127,7 +127,7 @@ func TestFeatures(t *testing.T) {
 	require.Equal(t, "1", attribute(t, s, "block/nvme0n1/ro"))
 }
 
-// TestHostMetadata: what nvme-cli sends on its stdin arrives, and what it prints is whole.
+// nvme-cli passes its stdin on completely and prints all elements.
 func TestHostMetadata(t *testing.T) {
 	c := small("S1")
 	c.HostMetadata, c.Metadata = true, []nvmesim.Element{{Feature: 0x7e, Type: 5}, {Feature: 0x7f, Type: 6, NSID: 1}}
@@ -178,7 +178,7 @@ func TestInjection(t *testing.T) {
 	done(t, s, "smart-log", node, "-o", "json")
 
 	refused(t, s, nvmecli.StatusInternal, "delete-ns", node, "-n", "1")
-	require.Equal(t, []string{"nvme0"}, nodes(t, s), "it was deleted all the same")
+	require.Equal(t, []string{"nvme0"}, nodes(t, s), "the command took effect")
 	done(t, s, "create-ns", node, "--nsze", "8", "--ncap", "8", "--flbas", "0")
 	done(t, s, "attach-ns", node, "-n", "1", "-c", "0")
 	require.Equal(t, []string{"nvme0"}, nodes(t, s), "nothing was attached")
@@ -196,7 +196,7 @@ func TestInjection(t *testing.T) {
 	require.Equal(t, "S9", c.Serial)
 }
 
-// TestHang: what does not answer can be killed, and leaves nothing behind.
+// A command that hangs can be killed and leaves no process.
 func TestHang(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Inject = []nvmesim.Injection{{Opcode: nvmesim.SanitizeDrive, Hang: true, AfterEffect: true, Times: 1}}
@@ -214,7 +214,7 @@ func TestHang(t *testing.T) {
 	require.Equal(t, nvmecli.SanitizeInProgress, sanitizeLog(t, s).Status)
 }
 
-// traced gives the processes that another traces.
+// traced are the processes that another process traces.
 func traced(t *testing.T, tracer int) []int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/status")
@@ -249,7 +249,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// state is a process's, "Z" of one that only waits to be waited for.
+// state is that of a process, "Z" for a zombie.
 func state(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -259,7 +259,7 @@ func state(pid int) string {
 	return after[:min(1, len(after))]
 }
 
-// TestKilledAnywhere: whenever nvme is killed, a rescan puts the host in order.
+// After nvme was killed at any moment, a rescan repairs the host.
 func TestKilledAnywhere(t *testing.T) {
 	s := nvmesim.New(t, small("S1"))
 	for i := range 12 {
@@ -278,7 +278,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-func TestTwoAtOnce(t *testing.T) {
+func TestConcurrentCommands(t *testing.T) {
 	drive := nvmesim.Drive("S1")
 	drive.Namespaces = nil
 	s := nvmesim.New(t, drive)
@@ -319,7 +319,7 @@ func TestRenumber(t *testing.T) {
 	require.Equal(t, []string{"nvme1", "nvme1n1", "nvme3", "nvme3n1"}, nodes(t, s))
 	s.Renumber(1, "nvme0")
 	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme3", "nvme3n1"}, nodes(t, s))
-	leads(t, s, "class/nvme/nvme0/device", "devices/pci0000:00/0000:02:00.0")
+	sameTarget(t, s, "class/nvme/nvme0/device", "devices/pci0000:00/0000:02:00.0")
 	c, err := nvmecli.ParseController(done(t, s, "id-ctrl", filepath.Join(s.Dev, "nvme0"), "-o", "json"))
 	require.NoError(t, err)
 	require.Equal(t, "S2", c.Serial)
@@ -331,15 +331,15 @@ func TestRenumber(t *testing.T) {
 	require.Contains(t, string(complaint), "No such file or directory")
 }
 
-// TestSweep: a test process that is killed leaves no loop device for long.
-func TestSweep(t *testing.T) {
+// The next host removes what a killed test process left.
+func TestLeftoversAreRemoved(t *testing.T) {
 	const variable = "BURNISH_NVMETEST_DIE"
 	if os.Getenv(variable) != "" {
 		s := nvmesim.New(t, small("S1"))
 		require.NoError(t, os.WriteFile(os.Getenv(variable), []byte(s.Dir), 0o600))
 		require.NoError(t, unix.Kill(os.Getpid(), unix.SIGKILL))
 	}
-	nvmesim.New(t, small("S1")) // It skips the test where no site can be.
+	nvmesim.New(t, small("S1")) // it skips the test where emulation is unavailable
 	name := filepath.Join(t.TempDir(), "dir")
 	c := exec.Command(os.Args[0], "-test.run=^TestSweep$")
 	c.Env = append(os.Environ(), variable+"="+name)
@@ -367,7 +367,7 @@ func TestWrite(t *testing.T) {
 	require.Empty(t, s.Log())
 }
 
-// BenchmarkCall is what one command costs: most of it the start of two processes.
+// BenchmarkCall measures one command, mostly the start of two processes.
 func BenchmarkCall(b *testing.B) {
 	s := nvmesim.New(b, small("S1"))
 	node := s.Node(0)

@@ -46,8 +46,8 @@ func nodes(t *testing.T, s *nvmesim.Host) []string {
 	return names
 }
 
-// require that a path below sys leads to the same place as another.
-func leads(t *testing.T, s *nvmesim.Host, from, to string) {
+// sameTarget requires that a path below sys leads to the same place as another.
+func sameTarget(t *testing.T, s *nvmesim.Host, from, to string) {
 	t.Helper()
 	got, err := filepath.EvalSymlinks(filepath.Join(s.Sys, from))
 	require.NoError(t, err)
@@ -67,15 +67,15 @@ func TestTree(t *testing.T) {
 	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme0n2", "nvme0n3", "nvme1", "nvme1n1"}, nodes(t, s))
 
 	const home = "devices/pci0000:00/0000:01:00.0/nvme/nvme0"
-	leads(t, s, "bus/pci/devices/0000:01:00.0", "devices/pci0000:00/0000:01:00.0")
-	leads(t, s, "bus/pci/devices/0000:01:00.0/driver", "bus/pci/drivers/nvme")
-	leads(t, s, "class/nvme/nvme0", home)
-	leads(t, s, "class/nvme/nvme0/device", "devices/pci0000:00/0000:01:00.0")
-	leads(t, s, "class/nvme/nvme0/subsystem", "class/nvme")
-	leads(t, s, "block/nvme0n1", home+"/nvme0n1")
-	leads(t, s, "class/block/nvme0n1/device", home)
-	leads(t, s, "class/nvme-subsystem/nvme-subsys0/nvme0", home)
-	leads(t, s, "dev/block/"+attribute(t, s, "block/nvme0n1/dev"), home+"/nvme0n1")
+	sameTarget(t, s, "bus/pci/devices/0000:01:00.0", "devices/pci0000:00/0000:01:00.0")
+	sameTarget(t, s, "bus/pci/devices/0000:01:00.0/driver", "bus/pci/drivers/nvme")
+	sameTarget(t, s, "class/nvme/nvme0", home)
+	sameTarget(t, s, "class/nvme/nvme0/device", "devices/pci0000:00/0000:01:00.0")
+	sameTarget(t, s, "class/nvme/nvme0/subsystem", "class/nvme")
+	sameTarget(t, s, "block/nvme0n1", home+"/nvme0n1")
+	sameTarget(t, s, "class/block/nvme0n1/device", home)
+	sameTarget(t, s, "class/nvme-subsystem/nvme-subsys0/nvme0", home)
+	sameTarget(t, s, "dev/block/"+attribute(t, s, "block/nvme0n1/dev"), home+"/nvme0n1")
 	for name, want := range map[string]string{
 		"bus/pci/devices/0000:01:00.0/class":                          "0x010802",
 		"class/nvme/nvme0/dev":                                        "1:3",
@@ -116,13 +116,13 @@ func TestTree(t *testing.T) {
 
 	s.BindDriver(0, "vfio-pci")
 	require.Equal(t, []string{"nvme1", "nvme1n1"}, nodes(t, s))
-	leads(t, s, "bus/pci/devices/0000:01:00.0/driver", "bus/pci/drivers/vfio-pci")
+	sameTarget(t, s, "bus/pci/devices/0000:01:00.0/driver", "bus/pci/drivers/vfio-pci")
 	require.NoDirExists(t, filepath.Join(s.Sys, "class/nvme/nvme0"))
 	require.NoDirExists(t, filepath.Join(s.Sys, "class/nvme-subsystem/nvme-subsys0"))
 	s.BindDriver(0, "")
 	require.NoDirExists(t, filepath.Join(s.Sys, "bus/pci/devices/0000:01:00.0/driver"))
 	s.BindDriver(0, "nvme")
-	leads(t, s, "class/nvme/nvme0", home)
+	sameTarget(t, s, "class/nvme/nvme0", home)
 }
 
 func TestMultipath(t *testing.T) {
@@ -132,16 +132,16 @@ func TestMultipath(t *testing.T) {
 	other.CNTLID = 1
 	s := nvmesim.New(t, drive, other)
 	require.Equal(t, []string{"nvme0", "nvme0n1", "nvme1"}, nodes(t, s))
-	leads(t, s, "block/nvme0n1", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
-	leads(t, s, "block/nvme0n1/device", "devices/virtual/nvme-subsystem/nvme-subsys0")
-	leads(t, s, "block/nvme0c1n1", "devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme0c1n1")
-	leads(t, s, "class/nvme-subsystem/nvme-subsys0/nvme1", "devices/pci0000:00/0000:02:00.0/nvme/nvme1")
+	sameTarget(t, s, "block/nvme0n1", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
+	sameTarget(t, s, "block/nvme0n1/device", "devices/virtual/nvme-subsystem/nvme-subsys0")
+	sameTarget(t, s, "block/nvme0c1n1", "devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme0c1n1")
+	sameTarget(t, s, "class/nvme-subsystem/nvme-subsys0/nvme1", "devices/pci0000:00/0000:02:00.0/nvme/nvme1")
 	require.Equal(t, "1", attribute(t, s, "class/nvme/nvme0/nvme0c0n1/hidden"))
 	require.NoFileExists(t, filepath.Join(s.Sys, "class/nvme/nvme0/nvme0c0n1/dev"))
 	require.Contains(t, string(done(t, s, "list-ctrl", s.Node(0), "-o", "json")), `"num_ctrl":2`)
 	s.Remove(1)
 	require.Equal(t, []string{"nvme0", "nvme0n1"}, nodes(t, s))
-	leads(t, s, "block/nvme0n1", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
+	sameTarget(t, s, "block/nvme0n1", "devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
 	s.Remove(0)
 	require.Empty(t, nodes(t, s))
 	require.NoDirExists(t, filepath.Join(s.Sys, "devices/virtual/nvme-subsystem/nvme-subsys0"))
@@ -149,7 +149,7 @@ func TestMultipath(t *testing.T) {
 	require.Equal(t, []string{"nvme0", "nvme0n1"}, nodes(t, s))
 }
 
-// TestFreshNamespaceShowsOldBytes: cutting a drive anew erases nothing.
+// Creating namespaces erases no byte.
 func TestFreshNamespaceShowsOldBytes(t *testing.T) {
 	for name, late := range map[string]bool{"nodes follow": false, "nodes follow a rescan": true} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestLowestExtent(t *testing.T) {
 	require.Equal(t, []uint64{0, 12288, 4096, 16384}, offsets)
 }
 
-// TestHeldNode: what holds a namespace open that is detached reaches no byte any more.
+// An open node of a detached namespace has no bytes.
 func TestHeldNode(t *testing.T) {
 	s := nvmesim.New(t, small("S1"))
 	s.Fill(0, 0x55)

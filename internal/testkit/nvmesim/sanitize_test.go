@@ -21,7 +21,7 @@ func sanitizeLog(t *testing.T, s *nvmesim.Host) nvmecli.SanitizeLog {
 	return l
 }
 
-// all reads the media, and says which byte it is full of.
+// all reads the media and returns the byte that fills it.
 func all(t *testing.T, s *nvmesim.Host) (b byte, same bool) {
 	t.Helper()
 	media, err := os.ReadFile(s.Media(0))
@@ -82,7 +82,7 @@ func TestSanitize(t *testing.T) {
 	require.Contains(t, opcodes, nvmesim.SanitizeDrive)
 }
 
-func TestSanitizeThatEndsOtherwise(t *testing.T) {
+func TestSanitizeVariants(t *testing.T) {
 	begin := func(t *testing.T, how func(*nvmesim.Sanitize), args ...string) *nvmesim.Host {
 		drive := nvmesim.Drive("S1")
 		drive.Capacity = 8 << 20
@@ -141,7 +141,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		_, same := all(t, s)
 		require.False(t, same)
 	})
-	t.Run("leaves what cannot be read", func(t *testing.T) {
+	t.Run("leaves unreadable blocks", func(t *testing.T) {
 		s := begin(t, func(z *nvmesim.Sanitize) { z.Leaves = nvmesim.LeavesUnreadable })
 		require.Equal(t, nvmecli.SanitizeDone, sanitizeLog(t, s).Status)
 		disk, err := os.OpenFile(filepath.Join(s.Dev, "nvme0n1"), os.O_RDWR, 0)
@@ -166,7 +166,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		done(t, s, "admin-passthru", s.Node(0), "--opcode", "0x84", "--cdw10", "5")
 		require.Equal(t, nvmecli.SanitizeDone, sanitizeLog(t, s).Status)
 	})
-	t.Run("verification that was asked for", func(t *testing.T) {
+	t.Run("requested verification", func(t *testing.T) {
 		drive := small("S1")
 		drive.Sanitize.Polls = 0
 		s := nvmesim.New(t, drive)
@@ -177,7 +177,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		require.True(t, s.State(0).Sanitize.Verifying)
 		refused(t, s, nvmecli.StatusSanitizeInProgress, "sanitize", s.Node(0), "-a", "4")
 	})
-	t.Run("no sanitize at all", func(t *testing.T) {
+	t.Run("no sanitize supported", func(t *testing.T) {
 		drive := small("S1")
 		drive.SANICAP, drive.OACS = 0, 0x17
 		s := nvmesim.New(t, drive)
@@ -186,7 +186,7 @@ func TestSanitizeThatEndsOtherwise(t *testing.T) {
 		refused(t, s, nvmecli.StatusInvalidField, "list-ns", s.Node(0), "--all", "-o", "json")
 		refused(t, s, nvmecli.StatusInvalidOpcode, "delete-ns", s.Node(0), "-n", "1")
 	})
-	t.Run("somebody else's", func(t *testing.T) {
+	t.Run("running since before", func(t *testing.T) {
 		drive := nvmesim.Drive("S1")
 		drive.Sanitize.Status, drive.Sanitize.CDW10, drive.Sanitize.Polls = 2, 0x200|4, 1
 		s := nvmesim.New(t, drive)
