@@ -171,7 +171,7 @@ func hangsAt(t *testing.T, s *testHost, offset int64) (back func()) {
 	return back
 }
 
-// F1
+// F1, D1
 func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "past the budget", func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		_, err = other.wait(t)
 		require.NoError(t, err)
 	})
-	inBubble(t, "a hang whose contact was lost is no crash (D1)", func(t *testing.T) {
+	inBubble(t, "a hang whose contact was lost is no crash", func(t *testing.T) {
 		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server, in := first(t), s.input("zero")

@@ -196,7 +196,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 	})
 }
 
-// F23
+// F23, F10
 func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 	t.Parallel()
 	t.Run("by its serial", func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 			requireFault(t, one, device.CodeDuplicateSerial, false)
 		}
 	})
-	t.Run("not known while a record is unreadable (F10)", func(t *testing.T) {
+	t.Run("not known while a record is unreadable", func(t *testing.T) {
 		s := newTestHost(t)
 		s.add("d2", "S2")
 		_, err := s.discover(t, s.enrolling("d1"))

@@ -43,6 +43,7 @@ func verifying(in contract.StepInput) contract.StepInput {
 	return in
 }
 
+// F8, F13
 func TestStepsEraseAFakeDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero, then verify", func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 		requireFault(t, err, device.CodeStepFailed, false)
 		require.False(t, s.entry().Done)
 	})
-	inBubble(t, "a hang that heeds its context ends with the budget (F8)", func(t *testing.T) {
+	inBubble(t, "a hang that heeds its context ends with the budget", func(t *testing.T) {
 		s := newTestHost(t)
 		in, _ := simulated(t, s, "fault", "hang:zero@40%")
 		in.Budget = time.Minute
@@ -83,7 +84,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 		requireFault(t, err, device.CodeTimeout, false)
 		require.Equal(t, in.Budget, r.took)
 	})
-	inBubble(t, "what the host does not allow (F13)", func(t *testing.T) {
+	inBubble(t, "what the host does not allow", func(t *testing.T) {
 		s := newTestHost(t)
 		in, contents := simulated(t, s)
 		s.hands.Drivers["fake"] = fake.New(s.host.Dir(), nil)

@@ -21,7 +21,7 @@ func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, la
 // TestStepsOfEachOperation: which steps, in which order, by operation, layout
 // and OACS bit 3.
 //
-// S2.53, D15
+// S2.53, D15, S2.57, S2.58, F17
 func TestStepsOfEachOperation(t *testing.T) {
 	const (
 		sanitize    = "sanitize"
@@ -36,21 +36,21 @@ func TestStepsOfEachOperation(t *testing.T) {
 		manages bool
 		want    [4][]string // as layouts; nil: there is no plan
 	}{
-		"S2.53 crypto erase": {clean.ErasePolicy{}, "cbw", false, [4][]string{
+		"crypto erase": {clean.ErasePolicy{}, "cbw", false, [4][]string{
 			{sanitize, verify}, {sanitize, verify}, nil, {sanitize, verify}}},
-		"S2.53 block erase": {clean.ErasePolicy{Strategy: "block"}, "cbw", false, [4][]string{
+		"block erase": {clean.ErasePolicy{Strategy: "block"}, "cbw", false, [4][]string{
 			{sanitize, verify}, {sanitize, verify}, nil, {sanitize, verify}}},
-		"F17 crypto erase, one is made where none is": {clean.ErasePolicy{}, "c", true, [4][]string{
+		"crypto erase, one is made where none is": {clean.ErasePolicy{}, "c", true, [4][]string{
 			{sanitize, verify}, {sanitize, verify}, {sanitize, consolidate, verify}, {sanitize, consolidate, verify}}},
-		"F17 block erase, one is made where none is": {clean.ErasePolicy{Action: "sanitize"}, "b", true, [4][]string{
+		"block erase, one is made where none is": {clean.ErasePolicy{Action: "sanitize"}, "b", true, [4][]string{
 			{sanitize, verify}, {sanitize, verify}, {sanitize, consolidate, verify}, {sanitize, consolidate, verify}}},
-		"S2.57 write zeroes, with OACS bit 3": {clean.ErasePolicy{Action: "zero"}, "cbw", true, [4][]string{
+		"write zeroes, with OACS bit 3": {clean.ErasePolicy{Action: "zero"}, "cbw", true, [4][]string{
 			{zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}}},
-		"S2.57 write zeroes, without": {clean.ErasePolicy{Action: "zero"}, "cbw", false, [4][]string{
+		"write zeroes, without": {clean.ErasePolicy{Action: "zero"}, "cbw", false, [4][]string{
 			{zero, verify}, {zero, verify}, nil, {zero, verify}}},
-		"S2.57 S2.58 shred, with OACS bit 3": {clean.ErasePolicy{}, "", true, [4][]string{
+		"shred, with OACS bit 3": {clean.ErasePolicy{}, "", true, [4][]string{
 			{zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}, {consolidate, zero, verify}}},
-		"S2.57 S2.58 shred, without": {clean.ErasePolicy{}, "", false, [4][]string{
+		"shred, without": {clean.ErasePolicy{}, "", false, [4][]string{
 			{zero, verify}, {zero, verify}, nil, {zero, verify}}},
 	} {
 		for i, layout := range layouts {

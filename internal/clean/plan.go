@@ -168,7 +168,7 @@ func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
 		return nil, &device.Fault{
 			Class: device.NeedsOperator, Code: device.CodeNoErasePath,
 			Message: "nothing can erase this device and verify it",
-			Remedy:  "retire it, or enrol it with a driver that can erase it",
+			Remedy:  "retire it, or enroll it with a driver that can erase it",
 		}
 	}
 	p.order(plan)

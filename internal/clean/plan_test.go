@@ -70,23 +70,23 @@ func full(t *testing.T, steps []clean.Step, policy clean.Policy) []string {
 	return namesOf(plan)
 }
 
-// D13, S3.7, S3.9
+// D13, S3.7, S3.9, S3.8, S3.10
 func TestPhaseThenPriority(t *testing.T) {
 	for name, tt := range map[string]struct {
 		priorities map[string]float64
 		want       []string
 	}{
-		"S3.7 the highest first": {nil,
+		"the highest first": {nil,
 			[]string{"security", "wear", "namespaces", "zero", "verify", "firmware", "properties"}},
-		"S3.8 S3.9 priority 0: not run": {map[string]float64{"wear": 0, "firmware": 0},
+		"priority 0: not run": {map[string]float64{"wear": 0, "firmware": 0},
 			[]string{"security", "namespaces", "zero", "verify", "properties"}},
-		"S3.9 switched on": {map[string]float64{"reset": 0.5},
+		"switched on": {map[string]float64{"reset": 0.5},
 			[]string{"security", "wear", "namespaces", "zero", "verify", "firmware", "properties", "reset"}},
-		"S3.9 another order": {map[string]float64{"properties": 60.5, "wear": 101},
+		"another order": {map[string]float64{"properties": 60.5, "wear": 101},
 			[]string{"wear", "security", "namespaces", "zero", "verify", "properties", "firmware"}},
-		"S3.10 fractions": {map[string]float64{"wear": 100.5},
+		"fractions": {map[string]float64{"wear": 100.5},
 			[]string{"wear", "security", "namespaces", "zero", "verify", "firmware", "properties"}},
-		"D13 a priority leaves no phase": {map[string]float64{"properties": 10000, "verify": 1000, "security": 0.001},
+		"a priority leaves no phase": {map[string]float64{"properties": 10000, "verify": 1000, "security": 0.001},
 			[]string{"wear", "security", "namespaces", "zero", "verify", "properties", "firmware"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -295,11 +295,11 @@ func TestEnabledIsTheFullPlan(t *testing.T) {
 	}
 }
 
-// D5, S3.41
+// D5, S3.41, S2.62
 func TestTimeouts(t *testing.T) {
 	for name, tt := range map[string]struct{ set, want time.Duration }{
-		"the step's own":    {0, 7 * time.Second},
-		"S2.62 one for all": {3 * time.Minute, 3 * time.Minute},
+		"the step's own": {0, 7 * time.Second},
+		"one for all":    {3 * time.Minute, 3 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := planner(t, catalog(), clean.Policy{CleanupTimeout: tt.set})

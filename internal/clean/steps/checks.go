@@ -10,8 +10,8 @@ import (
 	"burnish/internal/hardware"
 )
 
-// SecurityCheck looks for what a tenant may have left outside of user data, before
-// anything resets the device (SAFETY F20). A second run finds the same.
+// SecurityCheck removes or reports what a tenant may have left outside of user data, before
+// anything resets the device (F20). A second run finds what is left.
 func SecurityCheck() Step {
 	return Step{
 		Step: clean.Step{
@@ -26,24 +26,24 @@ func SecurityCheck() Step {
 func runSecurityCheck(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.SecurityCleaner)
 	if !ok {
-		return Outcome{}, unsupported(w, "tell what a tenant may have left outside of user data")
+		return Outcome{}, unsupported(w, "report what a tenant may have left outside of user data")
 	}
 	note, err := drive.Secure(ctx, func() error { return w.Checkpoint(0) })
 	switch f, ok := device.AsFault(err); {
 	case !ok || f.Code != device.CodeSanitizeFailed && f.Code != device.CodeSanitizeRunning:
 	case w.Operation.Sanitizes():
-		note, err = "put off until a sanitize is done: "+f.Message, w.SaveEvidence(deferredCheckName, true)
+		note, err = "deferred until a sanitize is done: "+f.Message, w.SaveEvidence(deferredCheckName, true)
 	case f.Code == device.CodeSanitizeRunning:
 		err = failIfStalled(ctx, w, err)
 	}
 	return Outcome{Method: "identify", Note: note}, err
 }
 
-// deferredCheckName is what is kept where the check could not be: a drive at whose sanitize somebody
-// has to look first, as one runs or the last one failed. The step sanitize does.
+// deferredCheckName is the evidence that the check is still due: while a sanitize runs, or
+// after one failed, the drive refuses it. The step sanitize finishes it.
 const deferredCheckName = "security_check"
 
-// finishDeferredCheck makes up for a check that was put off, before anything resets the device.
+// finishDeferredCheck does the check that was deferred, before anything resets the device.
 func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) {
 	var due bool
 	if _, err := w.LoadEvidence(deferredCheckName, &due); err != nil || !due {
@@ -57,8 +57,8 @@ func finishDeferredCheck(ctx context.Context, w *Work) (note string, err error) 
 	return "; " + note, err
 }
 
-// WearCheck keeps a device that is worn out from the next tenant (S0.32). It only
-// reads.
+// WearCheck keeps a device that has exceeded its wear limits from the next tenant (S0.32).
+// It only reads; a second run reads again.
 func WearCheck() Step {
 	return Step{
 		Step: clean.Step{
@@ -69,14 +69,14 @@ func WearCheck() Step {
 	}
 }
 
-// critical are the warnings that quarantine: spare below threshold, reliability
-// degraded, read only.
+// critical are the bits of the Critical Warning that take a device out of use: spare below
+// its threshold, reliability degraded, read only.
 const critical = 1<<0 | 1<<2 | 1<<3
 
 func runWearCheck(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.HealthReporter)
 	if !ok {
-		return Outcome{}, unsupported(w, "tell its wear")
+		return Outcome{}, unsupported(w, "report its wear")
 	}
 	now, err := drive.Health(ctx)
 	if err != nil {
@@ -88,12 +88,12 @@ func runWearCheck(ctx context.Context, w *Work) (Outcome, error) {
 	case now.Critical&critical != 0:
 		why = fmt.Sprintf("its critical warning is 0x%02x", now.Critical)
 	case now.PercentUsed > used:
-		why = fmt.Sprintf("%d percent of its life are used, and %d may be", now.PercentUsed, used)
+		why = fmt.Sprintf("%d percent of its life are used, the limit is %d", now.PercentUsed, used)
 	case now.Spare < spare:
-		why = fmt.Sprintf("it has %d percent of its spare capacity, and %d are needed", now.Spare, spare)
+		why = fmt.Sprintf("it has %d percent of its spare capacity left, the limit is %d", now.Spare, spare)
 	default:
 		return Outcome{Method: "smart_log", Note: fmt.Sprintf("%d percent of its life used, %d percent spare", now.PercentUsed, now.Spare)}, nil
 	}
 	return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeWearLimitExceeded,
-		Message: "the device is worn out: " + why, Remedy: "retire or replace it; the limits stand in the policy (wear)"}
+		Message: "the device is worn out: " + why, Remedy: "retire or replace it; the limits are in the policy (wear)"}
 }

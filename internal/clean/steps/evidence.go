@@ -12,33 +12,31 @@ import (
 	"burnish/internal/hardware"
 )
 
-// sampleCount is how many blocks are hashed before a sanitize, evidenceBlock how large
-// each is.
+// Before a sanitize, sampleCount blocks of evidenceBlock bytes are hashed.
 const (
 	sampleCount   = 128
 	evidenceBlock = 4096
 )
 
-// sample is one block as it was before the sanitize.
+// sample is the hash of one block before the sanitize.
 type sample struct {
 	At   int64  `json:"at"`
 	Hash []byte `json:"hash"`
 }
 
-// samples is what was seen of a device before it was sanitized (SAFETY F19): after it
-// no sample may read the same. Zeroes are not wanted: after a crypto erase reads are
-// random.
+// samples are hashes of a device's blocks before it was sanitized (F19): afterwards none may
+// read the same. They need not read zeroes: after a crypto erase, reads are random.
 type samples struct {
 	Seed uint64 `json:"seed"`
 	Size int64  `json:"size"`
-	// Constant and Unreadable blocks prove nothing and are left out.
+	// Constant and Unreadable count the blocks that were left out: they prove nothing.
 	Constant   int      `json:"constant,omitempty"`
 	Unreadable int      `json:"unreadable,omitempty"`
 	Blocks     []sample `json:"blocks,omitempty"`
 }
 
-// sampleOffsets gives where samples are taken: the first block, the last, and others at
-// places that the seed says, one in each of as many equal parts.
+// sampleOffsets gives the offsets of the samples: one block in each of sampleCount equal
+// parts, chosen by the seed; the first block in the first part, the last one in the last.
 func sampleOffsets(size int64, seed uint64) []int64 {
 	blocks := size / evidenceBlock
 	if blocks == 0 {
@@ -61,8 +59,8 @@ func sampleOffsets(size int64, seed uint64) []int64 {
 	return at
 }
 
-// takeSamples reads them. A block that cannot be read is counted: a drive whose last
-// sanitize failed reads nothing.
+// takeSamples hashes the samples. A block that cannot be read is only counted: a drive
+// whose last sanitize failed reads nothing.
 func takeSamples(ctx context.Context, from hardware.Handle) (samples, error) {
 	taken := samples{Seed: rand.Uint64(), Size: from.Size()}
 	buffer := hardware.AlignedBuffer(evidenceBlock)
@@ -83,10 +81,10 @@ func takeSamples(ctx context.Context, from hardware.Handle) (samples, error) {
 	return taken, nil
 }
 
-// changed reads the samples again and insists that none is what it was.
+// changed reads the samples again; it fails where one reads as before.
 func (s samples) changed(ctx context.Context, from hardware.Handle) (note string, err error) {
 	if from.Size() != s.Size {
-		return "", notProven("the device shows %d bytes and showed %d before its sanitize", from.Size(), s.Size)
+		return "", notProven("the device has %d bytes and had %d before its sanitize", from.Size(), s.Size)
 	}
 	unreadable := 0
 	buffer := hardware.AlignedBuffer(evidenceBlock)
@@ -99,10 +97,10 @@ func (s samples) changed(ctx context.Context, from hardware.Handle) (note string
 		case n < len(buffer) || err != nil && !errors.Is(err, io.EOF):
 			unreadable++
 		case string(digest(buffer)) == string(block.Hash):
-			return "", notProven("the block at byte %d reads what it read before the sanitize", block.At)
+			return "", notProven("the block at byte %d reads the same as before the sanitize", block.At)
 		}
 	}
-	return fmt.Sprintf("%d of %d sampled blocks read otherwise than before, %d could not be read; %d left out as constant, %d as unreadable; seed %d",
+	return fmt.Sprintf("%d of %d sampled blocks read differently than before, %d could not be read; %d left out as constant, %d as unreadable; seed %d",
 		len(s.Blocks)-unreadable, len(s.Blocks), unreadable, s.Constant, s.Unreadable, s.Seed), nil
 }
 

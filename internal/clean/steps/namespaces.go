@@ -9,9 +9,9 @@ import (
 	"burnish/internal/hardware"
 )
 
-// ConsolidateNamespaces makes one namespace of the whole device where it is not so
-// already (S2.57, SAFETY F17). It erases nothing by itself: what was deleted may be
-// readable in what is made. A second run finds it done.
+// ConsolidateNamespaces replaces all namespaces by one of the full size, unless that is
+// the layout already (S2.57, F17). It erases nothing by itself: the data of a deleted
+// namespace may be readable in the new one. A second run finds it done.
 func ConsolidateNamespaces() Step {
 	return Step{
 		Step: clean.Step{
@@ -41,18 +41,18 @@ func needsConsolidation(s clean.Subject) bool {
 func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.NamespaceManager)
 	if !ok {
-		return Outcome{}, unsupported(w, "be cut into namespaces")
+		return Outcome{}, unsupported(w, "manage namespaces")
 	}
 	before, err := drive.Layout(ctx)
 	if err != nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Method: "namespace_management", Note: "one whole namespace was there"}
+	out := Outcome{Method: "namespace_management", Note: "the device has one namespace of the full size"}
 	if before != device.LayoutWhole {
 		if err := drive.Consolidate(ctx, func() error { return w.Checkpoint(0) }); err != nil {
 			return Outcome{}, err
 		}
-		out.Note = fmt.Sprintf("one namespace of %d bytes made (before: %s)", w.Enrolled.Size, before)
+		out.Note = fmt.Sprintf("created one namespace of %d bytes (before: %s)", w.Enrolled.Size, before)
 	}
 	if err := drive.CheckComplete(ctx); err != nil {
 		return Outcome{}, err
@@ -60,7 +60,8 @@ func runConsolidate(ctx context.Context, w *Work) (Outcome, error) {
 	return out, w.Device.Check(ctx)
 }
 
-// requireWholeDevice proves that the Handle reaches all that a tenant could write to.
+// requireWholeDevice fails unless the Handle reaches everything that a tenant could write
+// to.
 func requireWholeDevice(ctx context.Context, w *Work) error {
 	if drive, ok := w.Device.(hardware.NamespaceManager); ok {
 		return drive.CheckComplete(ctx)

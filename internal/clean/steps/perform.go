@@ -9,8 +9,8 @@ import (
 	"burnish/internal/hardware"
 )
 
-// EraseDevice has the device's own program erase it: a GPU's memory, what a NIC keeps
-// (S0.31). A second run begins again.
+// EraseDevice has the operator's program erase the device: the memory of a GPU, the storage
+// of a NIC (S0.31). A second run starts over.
 func EraseDevice() Step {
 	return Step{
 		Step: clean.Step{
@@ -22,8 +22,8 @@ func EraseDevice() Step {
 	}
 }
 
-// FirmwareReflash has the device's firmware written anew (S0.31), which a cancel does
-// not stop half-way. A second run writes it once more.
+// FirmwareReflash has the device's firmware rewritten (S0.31). A cancel does not interrupt
+// it: half-written firmware must not be left. A second run writes it again.
 func FirmwareReflash() Step {
 	return Step{
 		Step: clean.Step{
@@ -35,8 +35,8 @@ func FirmwareReflash() Step {
 	}
 }
 
-// PCIReset has the device reset on its bus, or switched off and on (S0.31), which a
-// cancel does not stop half-way. A second run resets it once more.
+// PCIReset has the device reset on its bus, or power-cycled (S0.31). A cancel does not
+// interrupt it: the device must not be left off its bus. A second run resets it again.
 func PCIReset() Step {
 	return Step{
 		Step: clean.Step{
@@ -52,7 +52,7 @@ func driverStep(step string) func(context.Context, *Work) (Outcome, error) {
 	return func(ctx context.Context, w *Work) (Outcome, error) { return runOnDriver(ctx, w, step) }
 }
 
-// runOnDriver has the device's driver do a whole step in its own way.
+// runOnDriver has the device's driver carry out a whole step.
 func runOnDriver(ctx context.Context, w *Work, step string) (Outcome, error) {
 	driver, ok := w.Device.(hardware.StepRunner)
 	if !ok {

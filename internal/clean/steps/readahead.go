@@ -8,7 +8,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// block is an extent that was read, as far as it could be: got and err are ReadAt's.
+// block is an extent that was read; got and err are what ReadAt returned.
 type block struct {
 	extent
 	data []byte
@@ -18,18 +18,18 @@ type block struct {
 	own  *[]byte
 }
 
-// done gives the block's buffer back to the reader.
+// done returns the block's buffer to the reader.
 func (b block) done() { b.free <- b.own }
 
-// buffers keeps what verifies read into: of many at once each has two.
+// buffers pools the buffers of verifies; each has two at a time.
 var buffers = sync.Pool{New: func() any {
 	p := hardware.AlignedBuffer(readSize)
 	return &p
 }}
 
-// readAhead reads extents in their order, one ahead of whoever takes the blocks; the
-// first that is not whole is the last. stop ends it, and no I/O is under way when it
-// returns: until then the Handle is the reader's alone.
+// readAhead reads extents in their order, one ahead of the receiver of the blocks. The
+// first block that is not complete is the last. stop ends it; when stop returns, no I/O is
+// under way. Until then only readAhead may use the Handle.
 func readAhead(ctx context.Context, from hardware.Handle, list iter.Seq[extent]) (blocks <-chan block, stop func()) {
 	const deep = 2
 	filled, free, quit := make(chan block), make(chan *[]byte, deep), make(chan struct{})

@@ -11,10 +11,11 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Sanitize has the device erase all of itself by the locked-in operation (S2.53 to
-// S2.56). A sanitize that runs already is followed and none is started beside it; it
-// counts only if this clean had recorded, before, that it would start it (SAFETY F18).
-// A second run follows the first one's.
+// Sanitize has the device erase itself completely by the locked-in operation (S2.53 to
+// S2.56). It first waits for a sanitize that is already running; that one counts only if
+// this clean had recorded beforehand that it would start it (F18). A device cannot be told
+// to stop a sanitize: ending the step ends only the watching (S2.54). A second run waits
+// for the first one's sanitize.
 func Sanitize() Step {
 	return Step{
 		Step: clean.Step{
@@ -26,34 +27,34 @@ func Sanitize() Step {
 	}
 }
 
-// intentName is what the step keeps its intent under.
+// intentName is the name of the evidence of this step.
 const intentName = "sanitize"
 
 // sanitizeIntent is what is on stable storage before the command is issued. Only with it a
 // sanitize is own.
 type sanitizeIntent struct {
-	// Command is dword 10 of ours, Before the device's word just before it.
+	// Command is dword 10 of this clean's sanitize command, Before the sanitize log just
+	// before it.
 	Command uint32            `json:"command"`
 	Before  hardware.Sanitize `json:"before"`
-	// SawRunning: the device was seen at it.
+	// SawRunning: the sanitize was observed running.
 	SawRunning bool `json:"saw_running,omitempty"`
-	// Proven: it was done, and ours; Samples is what the verify compares with.
+	// Proven: this clean's sanitize was done. Samples are what the verify compares with.
 	Proven  bool    `json:"proven,omitempty"`
 	Samples samples `json:"samples"`
-	// Checked is what the samples read like just after it.
+	// Checked is the result of comparing the samples just after the sanitize.
 	Checked string `json:"checked,omitempty"`
-	// Blind: the device could not be made to show all that it has before they were taken.
-	NoSamples bool `json:"noSamples,omitempty"`
+	// NoSamples: the samples do not cover the whole device, and prove nothing.
+	NoSamples bool `json:"no_samples,omitempty"`
 }
 
-// matches says whether the device's word means that our own sanitize was done (F18).
+// matches says whether the sanitize log proves that this clean's sanitize was done (F18).
 func (i sanitizeIntent) matches(now hardware.Sanitize) bool {
 	return now.State == hardware.SanitizeDone && now.GlobalErased && now.Command == i.Command &&
 		(!i.Before.GlobalErased || i.SawRunning)
 }
 
-// sanitizeStarts is how often one clean starts a sanitize whose end does not prove
-// itself.
+// sanitizeStarts is how often one attempt starts a sanitize while the log proves none.
 const sanitizeStarts = 3
 
 func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
@@ -82,16 +83,16 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 			if !own.NoSamples {
 				break
 			}
-			recorded = false // now it can be shown, and another one compared
+			recorded = false // now the whole device can be sampled: sanitize and compare again
 		}
 		if recorded && starts > 0 && now.State == hardware.SanitizeFailed {
 			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
-				Message: "the drive says that its sanitize failed", Remedy: "clean it again, or retire it: until a sanitize works it takes nothing else"}
+				Message: "the drive reports that its sanitize failed", Remedy: "clean it again, or retire it: until a sanitize succeeds it accepts no other command"}
 		}
 		if starts == sanitizeStarts {
 			return Outcome{}, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
 				Message: fmt.Sprintf("after %d sanitizes the drive's log does not prove one (%s, command 0x%x, global data erased %t)", starts, now.State, now.Command, now.GlobalErased),
-				Remedy:  "look at the drive's sanitize log, or erase it by another operation"}
+				Remedy:  "check the drive's sanitize log, or erase it by another operation"}
 		}
 		if own, err = recordSanitizeIntent(ctx, w, drive, own, recorded, command, now); err != nil {
 			return Outcome{}, err
@@ -99,14 +100,15 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		recorded = true
 		err = drive.StartSanitize(ctx, w.Operation)
 		if f, ok := device.AsFault(err); ok && f.Code == device.CodeSanitizeRunning {
-			// Somebody else's came between, perhaps by the same command: ours never began.
+			// Another sanitize was started in between, perhaps by the same command; this
+			// clean's was not.
 			recorded, err = false, w.SaveEvidence(intentName, sanitizeIntent{})
 		}
 		if err != nil {
 			return Outcome{}, err
 		}
 	}
-	// Before anything is cut anew: later another block may lie at the same place.
+	// Before the namespaces change: then other blocks may be at the same offsets.
 	if own.Checked, err = own.Samples.changed(ctx, w.Device); err != nil {
 		return Outcome{}, err
 	}
@@ -125,7 +127,8 @@ func runSanitize(ctx context.Context, w *Work) (Outcome, error) {
 		Note: fmt.Sprintf("command 0x%x, global data erased; %d blocks sampled before%s", command, len(own.Samples.Blocks), security)}, nil
 }
 
-// recordSanitizeIntent records that the next sanitize is ours, before it is one (F18).
+// recordSanitizeIntent records that the next sanitize is this clean's, before it is started
+// (F18). It takes the samples first, unless they are recorded.
 func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer, own sanitizeIntent, recorded bool, command uint32, before hardware.Sanitize) (sanitizeIntent, error) {
 	noSamples, err := own.NoSamples, error(nil)
 	if !recorded {
@@ -150,11 +153,11 @@ func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer
 	return own, w.Checkpoint(0)
 }
 
-// makeLogDistinct has something written where the drive says that nothing was since its last
-// sanitize: the end of a quick one could not be told from that (F18). Where it cannot be
-// written, one is to be seen at work.
+// makeLogDistinct writes to a drive whose log says that nothing was written since its last
+// sanitize: the log after a quick sanitize could not be told from that (F18). If the drive
+// cannot be written, the sanitize counts only if it is observed running.
 func makeLogDistinct(ctx context.Context, w *Work, drive hardware.Sanitizer, before hardware.Sanitize) (hardware.Sanitize, error) {
-	const at = evidenceBlock // beside the first block, which is sampled
+	const at = evidenceBlock // after the first block, which is sampled
 	if !before.GlobalErased || w.Device.Size() < at+evidenceBlock {
 		return before, nil
 	}
@@ -174,9 +177,10 @@ func makeLogDistinct(ctx context.Context, w *Work, drive hardware.Sanitizer, bef
 	return drive.Sanitize(ctx)
 }
 
-// ensureNamespace has the drive show all that it has, where a tenant has cut it otherwise: what lies
-// in no disk could not be sampled, and be there still when it is cut anew. A drive whose
-// last sanitize failed refuses that until another one is done: it is noSamples until then.
+// ensureNamespace creates one namespace of the full size where a tenant has changed the
+// layout: data outside of the namespaces could not be sampled, and might be there again
+// afterwards. A drive whose last sanitize failed refuses that until another one succeeds:
+// then there are no samples.
 func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (noSamples bool, err error) {
 	drive, ok := w.Device.(hardware.NamespaceManager)
 	if !ok || !drive.CanConsolidate() || w.Device.Size() == w.Enrolled.Size {
@@ -185,13 +189,13 @@ func ensureNamespace(ctx context.Context, w *Work, before hardware.Sanitize) (no
 	err = drive.Consolidate(ctx, func() error { return w.Checkpoint(0) })
 	f, ok := device.AsFault(err)
 	if ok && (f.Code == device.CodeSanitizeFailed || f.Code == device.CodeCommandRefused && before.State == hardware.SanitizeFailed) {
-		return true, nil // not every drive says why it refuses
+		return true, nil // not every drive reports why it refuses
 	}
 	return false, err
 }
 
-// waitForSanitize waits until no sanitize runs, and gives the device's last word. That one of
-// ours was seen at work is recorded.
+// waitForSanitize waits until no sanitize runs, and gives the sanitize log. If it observes
+// this clean's sanitize running, it records that.
 func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own *sanitizeIntent, recorded bool) (hardware.Sanitize, error) {
 	const first, most = 100 * time.Millisecond, 2 * time.Second
 	pause, seen, since, left := first, int64(-1), time.Now(), false
@@ -203,7 +207,7 @@ func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own
 		if now.Verifying {
 			if left {
 				return now, &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeFailed,
-					Message: "the drive does not leave its media verification state", Remedy: "look at the drive's sanitize log, then clean it again"}
+					Message: "the drive does not leave its media verification state", Remedy: "check the drive's sanitize log, then clean it again"}
 			}
 			left = true
 			if err := w.Checkpoint(0); err != nil {
@@ -243,14 +247,14 @@ func waitForSanitize(ctx context.Context, w *Work, drive hardware.Sanitizer, own
 	}
 }
 
-// lastProgress is what a step keeps that comes back until somebody's sanitize has ended.
+// lastProgress is the evidence of a step that is retried until a sanitize has ended.
 type lastProgress struct {
 	Progress int64     `json:"progress"`
 	Since    time.Time `json:"since"`
 }
 
-// failIfStalled turns the fault of a sanitize that is waited for into the operator's, once
-// it stands still for too long.
+// failIfStalled turns running, the fault of a sanitize in progress, into one for the
+// operator once the sanitize has made no progress for SanitizeStall.
 func failIfStalled(ctx context.Context, w *Work, running error) error {
 	const name = "standing"
 	drive, ok := w.Device.(hardware.Sanitizer)
@@ -288,13 +292,13 @@ func failIfStalled(ctx context.Context, w *Work, running error) error {
 
 func stallFault(w *Work, now hardware.Sanitize) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeSanitizeStalled,
-		Message: fmt.Sprintf("the drive's sanitize stands at %d of 65536 for %s", now.Progress, w.Settings.SanitizeStall),
-		Remedy:  "look at the drive: a reset does not end a sanitize, and no other is started; clean it again to go on watching"}
+		Message: fmt.Sprintf("the drive's sanitize has been at %d of 65536 for %s", now.Progress, w.Settings.SanitizeStall),
+		Remedy:  "check the drive: a reset does not end a sanitize, and no second one can start; clean it again to continue waiting"}
 }
 
-// unsupported is the fault of a device that lacks what a step needs.
+// unsupported is the fault of a device that cannot do what a step needs.
 func unsupported(w *Work, what string) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNoErasePath,
 		Message: fmt.Sprintf("the device cannot %s (its operation is %s)", what, w.Operation),
-		Remedy:  "retire it, or enrol it with a driver that can erase it"}
+		Remedy:  "retire it, or enroll it with a driver that can erase it"}
 }

@@ -1,6 +1,6 @@
-// Package steps holds what the steps of a clean do to a device, through the ports of
-// internal/hardware. A new step is one file here and one line in all.go; neither the
-// workflow nor the activities change.
+// Package steps holds the steps of a clean: what the planner needs of each, and what it
+// does to a device through the ports of internal/hardware. A new step is one file here and
+// one line in all.go; neither workflows nor activities change.
 package steps
 
 import (
@@ -12,34 +12,35 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Chunk is how many bytes a step handles between two resume points: what a crash
-// costs at most (SAFETY F2).
+// Chunk is how many bytes a step handles between two resume points: a crash repeats no
+// more (F2).
 const Chunk = 64 << 20
 
-// Work is what a step is given to do its work.
+// Work is what a step works with.
 type Work struct {
 	Device    hardware.Handle
 	Operation device.Operation
-	// Enrolled is the device as it was enrolled.
+	// Enrolled is the identity with which the device was enrolled.
 	Enrolled device.Identity
 	// Resume is the first byte that is not known to be done.
 	Resume int64
 	// Settings are those that the plan recorded.
 	Settings device.StepSettings
-	// Keep records a value under a name for the rest of this clean, on stable storage
-	// when it returns nil; Recall gives the last one kept, and whether there is one.
+	// SaveEvidence saves a value under a name for the rest of this clean; when it returns
+	// nil, the value is on stable storage. LoadEvidence reads the last one saved, and says
+	// whether there is one.
 	SaveEvidence func(name string, value any) error
 	LoadEvidence func(name string, into any) (bool, error)
-	// Checkpoint records that everything before offset is done and on stable
-	// storage. Its error ends the step: the caller lost its right or its reason to
-	// go on, and the device is left as it is.
+	// Checkpoint records that everything before offset is done and on stable storage. Its
+	// error ends the step, which leaves the device as it is: the attempt was canceled or
+	// superseded, or has lost its fence.
 	Checkpoint func(offset int64) error
 }
 
 // Outcome is what a step reports.
 type Outcome struct {
-	// Bytes is how many bytes of the device the step has dealt with, those of
-	// earlier attempts of the same step included.
+	// Bytes is how many bytes of the device the step has read or written, in all its
+	// attempts.
 	Bytes int64
 	// Method says how: "o_direct", "full", …
 	Method string
@@ -47,27 +48,27 @@ type Outcome struct {
 	Note string
 }
 
-// Step is one step: what the planner knows of it, and what it does.
+// Step is one step: what the planner needs, and what the step does.
 type Step struct {
 	clean.Step
 	// Writes says whether the step changes the device.
 	Writes bool
-	// Run does the step, from w.Resume on. ctx ends only where the step must stop at
-	// once; what may wait for the next resume point comes from w.Checkpoint.
+	// Run carries out the step from w.Resume on. ctx ends only for a reason to stop at
+	// once; w.Checkpoint returns the others.
 	Run func(ctx context.Context, w *Work) (Outcome, error)
 }
 
-// sizeOf gives the device's size. A device without bytes is a fault, never done
-// (SAFETY F17), and so is a resume point that is not one of this device's.
+// sizeOf gives the device's size. A device without bytes is a fault and never counts as
+// done (F17); so is a resume point outside of the device.
 func sizeOf(w *Work) (int64, error) {
 	size := w.Device.Size()
 	if size <= 0 {
 		return 0, &device.Fault{Class: device.NeedsOperator, Code: device.CodeStepFailed,
-			Message: "the device has no bytes", Remedy: "look at the device: it must have its enrolled size"}
+			Message: "the device has no bytes", Remedy: "check the device: it must have its enrolled size"}
 	}
 	if w.Resume < 0 || w.Resume > size {
 		return 0, &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal,
-			Message: fmt.Sprintf("the resume point %d does not lie within the device's %d bytes", w.Resume, size),
+			Message: fmt.Sprintf("the resume point %d is outside of the device's %d bytes", w.Resume, size),
 			Remedy:  "clean the device again"}
 	}
 	return size, nil

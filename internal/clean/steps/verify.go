@@ -15,11 +15,12 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Verify proves the erase by the method that fits it (SAFETY F19). Of a device that was
-// overwritten it reads back every byte, or, where the operator configured it, a sample,
-// and insists on zeroes. Of one that was sanitized it insists on the proof that the
-// sanitize was this clean's, and that no sampled block reads what it read before. Of one
-// that the operator's program erased it has the program verify. The outcome says which.
+// Verify proves the erase by the method that fits it (F19). On an overwritten device it
+// reads every byte, or a sample where the operator has configured that, and every byte read
+// must be zero. On a sanitized device, the evidence must prove that this clean's sanitize
+// was done, and no sampled block may read as before. A device that the operator's program
+// erased is verified by that program. The outcome says which method was used. A second run
+// continues from the last resume point.
 func Verify() Step {
 	return Step{
 		Step: clean.Step{
@@ -31,13 +32,13 @@ func Verify() Step {
 }
 
 const (
-	// readSize is what a full verify reads at once, sampleSize the block of a sample.
+	// A full verify reads readSize at once; a sample consists of blocks of sampleSize.
 	readSize   = 2 << 20
 	sampleSize = 1 << 20
 )
 
-// verifyBudget goes by the size where the device is read, and by the program's own
-// estimate where a program verifies.
+// verifyBudget goes by the device's size, or by the program's own estimate where a program
+// verifies.
 func verifyBudget(s clean.Subject) time.Duration {
 	if s.Operation == device.Script {
 		return twiceTheEstimate(s)
@@ -47,7 +48,7 @@ func verifyBudget(s clean.Subject) time.Duration {
 
 func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	if drive, ok := w.Device.(hardware.Resetter); ok && w.Resume == 0 {
-		// What is read shall come from the media, not from what the drive remembers.
+		// Reads must come from the media, not from the drive's cache.
 		if err := w.Checkpoint(0); err != nil {
 			return Outcome{}, err
 		}
@@ -64,7 +65,7 @@ func runVerify(ctx context.Context, w *Work) (Outcome, error) {
 	return verifyZeroes(ctx, w)
 }
 
-// verifySanitize insists on the proof of F18 and on changed samples.
+// verifySanitize checks the evidence of this clean's sanitize (F18) and the samples.
 func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	drive, ok := w.Device.(hardware.Sanitizer)
 	if !ok {
@@ -82,15 +83,15 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	case !recorded || !own.Proven:
 		return Outcome{}, notProven("this host has no record that this clean's sanitize was done")
 	case now.State != hardware.SanitizeDone || now.Command != own.Command:
-		return Outcome{}, notProven("the drive's last sanitize is %s with command 0x%x, and not this clean's", now.State, now.Command)
+		return Outcome{}, notProven("the drive's last sanitize is %s with command 0x%x: it is not this clean's", now.State, now.Command)
 	case !now.GlobalErased:
-		return Outcome{}, notProven("the drive says that it was written to since its sanitize")
+		return Outcome{}, notProven("the drive reports that it was written to since its sanitize")
 	}
 	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}
 	note := own.Checked
-	if w.Device.Size() == own.Samples.Size { // not cut anew since
+	if w.Device.Size() == own.Samples.Size { // the namespaces have not changed since
 		if note, err = own.Samples.changed(ctx, w.Device); err != nil {
 			return Outcome{}, err
 		}
@@ -101,7 +102,7 @@ func verifySanitize(ctx context.Context, w *Work) (Outcome, error) {
 	return Outcome{Bytes: w.Enrolled.Size, Method: "provenance", Note: note}, w.Device.Check(ctx)
 }
 
-// verifyZeroes reads the device back.
+// verifyZeroes reads the device, which must hold only zeroes.
 func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
@@ -130,13 +131,13 @@ func verifyZeroes(ctx context.Context, w *Work) (Outcome, error) {
 	return out, nil
 }
 
-// extent is some of a device's bytes.
+// extent is a range of a device's bytes.
 type extent struct{ at, n int64 }
 
-// extentsToRead is what is to be read from offset to the end: all of it, or, of a sample, the
-// device's first and last block and one in each group of `every`, at a place that
-// changes with each group and each attempt, so that no fixed pattern of dirt can hide
-// between the samples.
+// extentsToRead lists the extents to read from offset to the end: all of them, or, for a
+// sample, the device's first and last block and one in each group of `every` blocks. Which
+// one differs from group to group and from attempt to attempt, so that data with a fixed
+// pattern cannot stay between the samples.
 func extentsToRead(offset, size, every int64, seed uint64) iter.Seq[extent] {
 	return func(yield func(extent) bool) {
 		step := int64(readSize)
@@ -145,7 +146,7 @@ func extentsToRead(offset, size, every int64, seed uint64) iter.Seq[extent] {
 		}
 		for at := offset; at < size; at += step {
 			block := at / step
-			first := max(block/every*every, offset/step) // an attempt may begin within a group
+			first := max(block/every*every, offset/step) // an attempt may start within a group
 			if every > 1 && block != sampledBlock(seed, first, every) && at != 0 && at+step < size {
 				continue
 			}
@@ -156,8 +157,8 @@ func extentsToRead(offset, size, every int64, seed uint64) iter.Seq[extent] {
 	}
 }
 
-// allZero reads extents and insists on zeroes; it gives the number of bytes. What comes
-// next is read while the last is looked at and what was is recorded.
+// allZero reads extents, which must hold only zeroes, and gives the number of bytes. The
+// next extent is read while the last one is compared and recorded.
 func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (int64, error) {
 	zeroes, err := hardware.Zeroes()
 	if err != nil {
@@ -192,9 +193,9 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (i
 	return read, nil
 }
 
-// sampledBlock gives the block that is read of the group of every blocks that first lies
-// in, at first or behind it: an attempt may begin within a group. With the seed of a
-// record it says which blocks that attempt has read, besides the first and the last.
+// sampledBlock gives the block to read of the group of `every` blocks that contains first;
+// it is first or one after it, since an attempt may start within a group. With a recorded
+// seed it tells which blocks that attempt read, besides the first and the last one.
 func sampledBlock(seed uint64, first, every int64) int64 {
 	group := first / every
 	pick := rand.New(rand.NewPCG(seed, uint64(group)))

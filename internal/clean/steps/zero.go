@@ -8,11 +8,10 @@ import (
 	"burnish/internal/hardware"
 )
 
-// Zero writes zeroes over every byte that a tenant can address, once (S2.24, S2.58),
-// chunk by chunk: each is flushed before it counts. Where the locked-in operation is
-// write_zeroes the device writes them itself, and its error is the step's (S2.27). A
-// second run goes on from the last resume point, or writes again what was written
-// before.
+// Zero overwrites every byte that a tenant can address with zeroes, once (S2.24, S2.58), in
+// chunks; each is flushed before it is recorded. With the operation write_zeroes the device
+// writes them itself; if it cannot, the step fails (S2.27). A second run continues from the
+// last resume point, or writes the same zeroes again.
 func Zero() Step {
 	return Step{
 		Step: clean.Step{
@@ -56,8 +55,8 @@ func runZero(ctx context.Context, w *Work) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	// What was zeroed is all there is, still; identity and interlocks once more, after
-	// the last write (SAFETY F11, F17).
+	// After the last write: the zeroed range is still the whole device, and it is still
+	// the same device (F11, F17).
 	if err := requireWholeDevice(ctx, w); err != nil {
 		return Outcome{}, err
 	}

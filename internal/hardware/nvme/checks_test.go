@@ -23,11 +23,11 @@ func TestWearIsCheckedAgainstTheLimits(t *testing.T) {
 	}{
 		"new":                {nvmesim.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, ""},
 		"just within":        {nvmesim.Health{PercentUsed: 100, Spare: 10, SpareThreshold: 10}, device.WearLimits{}, ""},
-		"used up":            {nvmesim.Health{PercentUsed: 101, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, "101 percent of its life are used, and 100 may be"},
+		"used up":            {nvmesim.Health{PercentUsed: 101, Spare: 100, SpareThreshold: 10}, device.WearLimits{}, "101 percent of its life are used, the limit is 100"},
 		"over a lower limit": {nvmesim.Health{PercentUsed: 81, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 80}, "81 percent"},
 		"a higher limit":     {nvmesim.Health{PercentUsed: 120, Spare: 100, SpareThreshold: 10}, device.WearLimits{PercentUsed: 150}, ""},
-		"spare":              {nvmesim.Health{PercentUsed: 3, Spare: 9, SpareThreshold: 10}, device.WearLimits{}, "9 percent of its spare capacity, and 10 are needed"},
-		"spare by policy":    {nvmesim.Health{PercentUsed: 3, Spare: 49, SpareThreshold: 10}, device.WearLimits{Spare: 50}, "50 are needed"},
+		"spare":              {nvmesim.Health{PercentUsed: 3, Spare: 9, SpareThreshold: 10}, device.WearLimits{}, "9 percent of its spare capacity left, the limit is 10"},
+		"spare by policy":    {nvmesim.Health{PercentUsed: 3, Spare: 49, SpareThreshold: 10}, device.WearLimits{Spare: 50}, "the limit is 50"},
 		"read only":          {nvmesim.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 8}, device.WearLimits{}, "critical warning is 0x08"},
 		"warm":               {nvmesim.Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, CriticalWarning: 2}, device.WearLimits{}, ""},
 	} {
@@ -249,7 +249,7 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 			if tt.code == "" {
 				require.NoError(t, err)
 				require.Zero(t, b.tenantBlocks(0))
-				require.Contains(t, r.done["security_check"].Note, "put off")
+				require.Contains(t, r.done["security_check"].Note, "deferred")
 				require.Contains(t, r.done["sanitize"].Note, "TCG")
 				return
 			}
@@ -287,6 +287,6 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 				break
 			}
 		}
-		require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "stands at 655")
+		require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "has been at 655")
 	})
 }

@@ -73,7 +73,7 @@ func TestCleanByEachOperation(t *testing.T) {
 				require.Equal(t, "full", verified.Method)
 			} else {
 				require.Equal(t, "provenance", verified.Method)
-				require.Contains(t, verified.Note, "128 of 128 sampled blocks read otherwise than before")
+				require.Contains(t, verified.Note, "128 of 128 sampled blocks read differently than before")
 			}
 			sent := slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive })
 			require.Equal(t, operation.Sanitizes(), sent, "S2.27: no other operation than the one locked in")
@@ -104,13 +104,13 @@ func TestSanitizeMustChangeTheData(t *testing.T) {
 			step, err := r.sanitized(t)
 			if wrong {
 				f := fault(t, device.CodeVerifyFailed, err)
-				require.Contains(t, f.Message, "reads what it read before the sanitize")
+				require.Contains(t, f.Message, "reads the same as before the sanitize")
 				require.Equal(t, "sanitize", step)
 				return
 			}
 			require.NoError(t, err)
 			if leaves == "readerror" {
-				require.Contains(t, r.done["verify"].Note, "0 of 128 sampled blocks read otherwise than before, 128 could not be read")
+				require.Contains(t, r.done["verify"].Note, "0 of 128 sampled blocks read differently than before, 128 could not be read")
 			} else {
 				require.Zero(t, b.tenantBlocks(0))
 			}
@@ -351,7 +351,7 @@ func TestStalledSanitizeNeedsTheOperator(t *testing.T) {
 	r := b.clean(0, found, device.CryptoErase)
 	r.settings.SanitizeStall = 300 * time.Millisecond
 	_, err := r.sanitized(t)
-	require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "stands at")
+	require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "has been at")
 	require.Equal(t, uint8(2), uint8(b.site.State(0).Sanitize.Status)&7, "it runs on")
 }
 
