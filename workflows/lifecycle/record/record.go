@@ -137,7 +137,7 @@ func (r *Record) ShowNoErasePath() {
 	s.Fault = &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodeNoErasePath,
 		Message: "a one-time-use device that nothing can erase",
-		Remedy:  "retire " + s.Name + ", or manage it and enrol it with a driver that can erase it",
+		Remedy:  "retire " + s.Name + ", or manage it and enroll it with a driver that can erase it",
 	}
 	s.LastError = s.Fault.Message
 }
