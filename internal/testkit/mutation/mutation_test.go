@@ -85,6 +85,12 @@ func TestEveryMutationIsNoticed(t *testing.T) {
 	}
 }
 
+// green is the tests that passed without a mutation, and the time of all together.
+type green struct {
+	passed map[string]bool
+	took   time.Duration
+}
+
 // pkg is the tests of one package.
 type pkg struct {
 	tests  testsOf
@@ -93,37 +99,36 @@ type pkg struct {
 	// binary is the path of the tests without a mutation, compiled once.
 	binary func() (string, error)
 	// green is run of all wanted tests, once.
-	green func() (map[string]time.Duration, error)
+	green func() (green, error)
 }
 
 func newPackage(ctx context.Context, path, binary string, tests testsOf) *pkg {
 	p := &pkg{tests: tests}
 	p.binary = sync.OnceValues(func() (string, error) { return binary, compile(ctx, binary, path) })
-	p.green = sync.OnceValues(func() (map[string]time.Duration, error) { return p.run(ctx, path, pattern(p.wanted, "")) })
+	p.green = sync.OnceValues(func() (green, error) { return p.run(ctx, path, pattern(p.wanted, "")) })
 	return p
 }
 
-// run runs tests without a mutation and returns the time of each that passed. A test that
-// was skipped, or of which a subtest was, has not passed.
-func (p *pkg) run(ctx context.Context, path, pattern string) (map[string]time.Duration, error) {
+// run runs tests without a mutation. A test that was skipped, or of which a subtest was,
+// has not passed.
+func (p *pkg) run(ctx context.Context, path, pattern string) (green, error) {
 	binary, err := p.binary()
 	if err != nil {
-		return nil, err
+		return green{}, err
 	}
+	start := time.Now()
 	out, err := runTests(ctx, binary, path, pattern, 10*time.Minute)
-	passed := map[string]time.Duration{}
-	for _, found := range regexp.MustCompile(`(?m)^--- PASS: (\S+) \(([0-9.]+s)\)$`).FindAllStringSubmatch(out, -1) {
-		if passed[found[1]], err = time.ParseDuration(found[2]); err != nil {
-			return nil, err
-		}
+	g := green{map[string]bool{}, time.Since(start)}
+	for _, found := range regexp.MustCompile(`(?m)^--- PASS: (\S+)`).FindAllStringSubmatch(out, -1) {
+		g.passed[found[1]] = true
 	}
 	for _, found := range regexp.MustCompile(`--- SKIP: ([^/ ]+)`).FindAllStringSubmatch(out, -1) {
-		delete(passed, found[1])
+		delete(g.passed, found[1])
 	}
-	if len(passed) == 0 {
-		return nil, fmt.Errorf("no test passes without a mutation: %w\n%s", err, out)
+	if len(g.passed) == 0 {
+		return g, fmt.Errorf("no test passes without a mutation: %w\n%s", err, out)
 	}
-	return passed, nil
+	return g, nil
 }
 
 func (p *pkg) check(ctx context.Context, dir string, m mutation) error {
@@ -131,28 +136,24 @@ func (p *pkg) check(ctx context.Context, dir string, m mutation) error {
 	if err != nil {
 		return err
 	}
-	passed, err := map[string]time.Duration(nil), error(nil)
-	if sub == "" {
-		passed, err = p.green()
-	} else {
-		passed, err = p.run(ctx, m.pkg, pattern(names, sub))
+	before := p.green
+	if sub != "" {
+		before = func() (green, error) { return p.run(ctx, m.pkg, pattern(names, sub)) }
 	}
+	g, err := before()
 	if err != nil {
 		return err
 	}
-	limit := 30 * time.Second
 	for _, name := range names {
-		took, ok := passed[name]
-		if !ok {
+		if !g.passed[name] {
 			return fmt.Errorf("%s does not pass without the mutation, or is skipped", name)
 		}
-		limit += 10 * took
 	}
 	binary, err := compileMutant(ctx, dir, m)
 	if err != nil {
 		return err
 	}
-	out, err := runTests(ctx, binary, m.pkg, pattern(names, sub), limit, "-test.failfast")
+	out, err := runTests(ctx, binary, m.pkg, pattern(names, sub), 2*time.Minute+2*g.took, "-test.failfast")
 	switch {
 	case err == nil:
 		return fmt.Errorf("every test passed with the mutation:\n%s", out)

@@ -341,7 +341,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 	nvmesim.New(t, small("S1")) // it skips the test where emulation is unavailable
 	name := filepath.Join(t.TempDir(), "dir")
-	c := exec.Command(os.Args[0], "-test.run=^TestSweep$")
+	c := exec.Command(os.Args[0], "-test.run=^TestLeftoversAreRemoved$")
 	c.Env = append(os.Environ(), variable+"="+name)
 	require.ErrorContains(t, c.Run(), "killed")
 	dir, err := os.ReadFile(name)
