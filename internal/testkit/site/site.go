@@ -30,7 +30,7 @@ const DefaultNamespace = "default"
 
 // Site is one installation: a namespace of a server, a host, folders.
 type Site struct {
-	Programs
+	Programs  Programs
 	Server    *Server
 	Namespace string
 	Host      string
