@@ -24,21 +24,20 @@ func words(t *testing.T, page string) string {
 func TestTheGuaranteesAreDocumented(t *testing.T) {
 	page := words(t, "openstack.md")
 	for _, sentence := range []string{
-		"after its instance is gone a device is offered to nobody until a clean is complete",
+		"after its instance is deleted, a device is not allocated again until a full clean is complete",
 		"**Burned** means `reserved` = `total` on the device's resource provider",
-		"it is burned after the claim",
+		"a device is burned after the claim",
 		"release does not lower",
-		"total 1, reserved 1, used 0, is exactly what may need cleaning",
+		"(total 1, reserved 1, used 0) is one that may need cleaning",
 		"it does not say that a device is dirty",
-		"nor is the `reserved` that you set on them",
-		"Nothing is cleaned, nothing burned",
-		"no data goes from one device to another",
+		"Burnish never changes devices that are not enrolled, or their `reserved`",
+		"not cleaned and not burned",
+		"neither Nova nor Burnish copies data from one device to another",
 		"only devices marked `live_migratable` in Nova",
 		"**2025.2 or later to move instances**",
-		"one more write to Placement a claim",
-		"Devices that nobody enrolled are never touched",
+		"one more write to Placement for each claim",
 		"[sample listener](sample-listener.md)",
-		"VFs would need a provider each with total 1, and a clean that is confined to the function",
+		"VFs would need one provider each, with total 1, and a clean that affects only the function",
 	} {
 		require.Contains(t, page, sentence)
 	}

@@ -34,10 +34,10 @@ func TestTheErasePolicyOfAFile(t *testing.T) {
 	}
 }
 
-// TestAnErasePolicyThatIsNoneIsRefusedAtLoad, with its line.
+// TestInvalidErasePolicyIsRefusedAtLoad, with its line.
 //
 // S2.23
-func TestAnErasePolicyThatIsNoneIsRefusedAtLoad(t *testing.T) {
+func TestInvalidErasePolicyIsRefusedAtLoad(t *testing.T) {
 	for name, tt := range map[string]struct{ text, line, says string }{
 		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "line 3: ", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
 		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "line 3: ", `clear_action: "shred" is none of auto, sanitize, zero`},

@@ -83,8 +83,8 @@ func fieldOf(w config.Worker, name string) any {
 	return reflect.ValueOf(w).FieldByName(name).Interface()
 }
 
-// TestTheTableOfSettingsIsWhole: a variable that nobody added here has no test.
-func TestTheTableOfSettingsIsWhole(t *testing.T) {
+// TestTheTableOfSettingsIsComplete: a variable that nobody added here has no test.
+func TestTheTableOfSettingsIsComplete(t *testing.T) {
 	table := settings(t)
 	count := 0
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[config.Worker]()) {

@@ -69,7 +69,7 @@ func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 }
 
 // S2.65
-func TestSlots(t *testing.T) {
+func TestFairSemaphoreServesInOrder(t *testing.T) {
 	inBubble(t, "no more than n at once, in order", func(t *testing.T) {
 		s := NewFairSemaphore(2)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
@@ -141,7 +141,7 @@ func TestSlots(t *testing.T) {
 }
 
 // S2.65
-func TestSlotsComeBack(t *testing.T) {
+func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 	inBubble(t, "the place is kept", func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
@@ -220,7 +220,7 @@ func TestSlotsComeBack(t *testing.T) {
 // Whatever many clients do, no more than n have a slot, and in the end none is lost.
 //
 // S2.65
-func TestSlotsUnderLoad(t *testing.T) {
+func TestFairSemaphoreUnderLoad(t *testing.T) {
 	const n = 3
 	s := NewFairSemaphore(n)
 	var mu sync.Mutex

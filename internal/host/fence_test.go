@@ -102,7 +102,7 @@ func TestOnlyTheNamedDescriptorIsInherited(t *testing.T) {
 }
 
 // F1
-func TestManyProcessesAndGoroutinesNeverMeet(t *testing.T) {
+func TestOneHolderAmongManyProcessesAndGoroutines(t *testing.T) {
 	h := openHost(t)
 	file := filepath.Join(t.TempDir(), "count")
 	require.NoError(t, os.WriteFile(file, []byte("0"), 0o600))
@@ -177,7 +177,7 @@ func TestDeletedLockFileDoesNotLetASecondAttemptIn(t *testing.T) {
 }
 
 // F1
-func TestWaiterTellsAtOnceAndEverySecond(t *testing.T) {
+func TestWaiterReportsAtOnceAndEverySecond(t *testing.T) {
 	hold := map[string]func(t *testing.T, h *Host) io.Closer{
 		"in this process": func(t *testing.T, h *Host) io.Closer {
 			f, err := h.TryFence("S1")
@@ -251,7 +251,7 @@ func TestWaiterThatGivesUpPassesTheFenceOn(t *testing.T) {
 }
 
 // F1
-func TestHeldSeesEveryLoss(t *testing.T) {
+func TestHeldDetectsEveryLoss(t *testing.T) {
 	unlock := func(t *testing.T, f *Fence) {
 		shared, err := unix.Dup(int(f.File().Fd())) // as a child has it
 		require.NoError(t, err)
@@ -303,7 +303,7 @@ func TestHeldSeesEveryLoss(t *testing.T) {
 }
 
 // F1
-func TestLockFileWithoutItsNameIsNoFence(t *testing.T) {
+func TestRemovedLockFileIsNotAFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "S1")
 	file, err := lockFile(path)
 	require.NoError(t, err)

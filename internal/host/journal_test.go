@@ -215,7 +215,7 @@ func TestCorruptEntryIsNeverUsed(t *testing.T) {
 }
 
 // F2
-func TestEntryThatCannotBeReadIsNoMissingEntry(t *testing.T) {
+func TestUnreadableEntryIsNotMissing(t *testing.T) {
 	h := openHost(t)
 	require.NoError(t, os.Mkdir(h.path(journalFolder, "d1"+extension), 0o700))
 	_, found, err := h.Journal("d1").Load()
@@ -224,7 +224,7 @@ func TestEntryThatCannotBeReadIsNoMissingEntry(t *testing.T) {
 }
 
 // F2
-func TestEveryByteCounts(t *testing.T) {
+func TestEveryChangedByteIsDetected(t *testing.T) {
 	h := openHost(t)
 	j := h.Journal("d1")
 	require.NoError(t, j.Save(sampleEntry()))

@@ -74,7 +74,7 @@ func TestUpdateLosesNothing(t *testing.T) {
 }
 
 // F23
-func TestTaken(t *testing.T) {
+func TestFindOtherWith(t *testing.T) {
 	h := openHost(t)
 	for name, identity := range map[string]device.Identity{
 		"drive":   {Serial: "S1", Device: 5, Inode: 6},

@@ -75,7 +75,7 @@ func TestDeviceSpecIsReadAgainEachTime(t *testing.T) {
 }
 
 // F13, S2.7
-func TestInvalidSpecsAreToldWithTheirLine(t *testing.T) {
+func TestInvalidSpecsHaveTheirLine(t *testing.T) {
 	for what, c := range map[string]struct{ entry, want string }{
 		"vendor":            {"vendor_id: intel", `line 4: device_spec: vendor_id: "intel" is not a hexadecimal number`},
 		"product":           {"product_id: '10000'", `line 4: device_spec: product_id: "10000" is more than FFFF`},

@@ -99,7 +99,7 @@ func TestNothingIsAllowedByDefault(t *testing.T) {
 }
 
 // F13
-func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
+func TestEachProblemOfRulesHasItsLine(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"unknown key":                  {"allow: {}\nalow: {}\n", `line 2: unknown key "alow" in host.yaml`},
 		"unknown key in allow":         {"allow:\n  fake: true\n  fak: true\n", `line 3: unknown key "fak" in allow: must be one of paths, device_spec, scripts, fake`},
@@ -232,7 +232,7 @@ func TestReadAgainBeforeEachStep(t *testing.T) {
 }
 
 // F13
-func TestWhoseFileIsTaken(t *testing.T) {
+func TestOwnersOfTheRulesFile(t *testing.T) {
 	const reg, dir = unix.S_IFREG, unix.S_IFDIR
 	for what, c := range map[string]struct {
 		mode, kind, owner, worker uint32

@@ -192,7 +192,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 // A first EnsureProvider that breaks anywhere leaves no provider, or a burned one.
 //
 // S2.40
-func TestAFirstPublishThatBreaksLeavesNothingFree(t *testing.T) {
+func TestAnInterruptedEnsureProviderLeavesNothingFree(t *testing.T) {
 	calls := append([]it.Kind{it.Create}, burned...)
 	for n := 1; n <= len(calls); n++ {
 		for _, at := range []it.Point{it.BeforeCall(n), it.AfterCall(n)} {
@@ -220,7 +220,7 @@ func TestAFirstPublishThatBreaksLeavesNothingFree(t *testing.T) {
 }
 
 // A fault that is no conflict is handed on as it is, and ends the rule.
-func TestRules_HandOnEveryOtherFault(t *testing.T) {
+func TestRulesReturnEveryOtherFault(t *testing.T) {
 	others := []error{inventory.NoProvider("x"), inventory.InUse("x", nil), inventory.Invalid("m", "r")}
 	for _, b := range brokenRules {
 		for n := 1; n <= len(b.calls); n++ {

@@ -108,7 +108,7 @@ var (
 )
 
 // F4
-func TestRaiseWritesWithTheGenerationOfTheUsages(t *testing.T) {
+func TestEnsureReservedWritesWithTheGenerationOfTheUsages(t *testing.T) {
 	w := newWorld(t, false, false)
 	g := w.stock().Generation
 	v, err := w.raise(&g)
@@ -122,7 +122,7 @@ func TestRaiseWritesWithTheGenerationOfTheUsages(t *testing.T) {
 // the inventory: what is about to be cleaned is in nobody's hands.
 //
 // F4
-func TestRaiseSeesAnAllocationMadeAtAnyMoment(t *testing.T) {
+func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 	for n := range len(burned) {
 		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestRaiseSeesAnAllocationMadeAtAnyMoment(t *testing.T) {
 // The same with one who lowers first, so that the allocation always succeeds.
 //
 // F4
-func TestRaiseSeesALoweredAndAllocatedProviderAtAnyMoment(t *testing.T) {
+func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
 	for n := range len(burned) {
 		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestRaiseSeesALoweredAndAllocatedProviderAtAnyMoment(t *testing.T) {
 }
 
 // F4
-func TestRaiseBurnsWhatIsInUseAndSaysSo(t *testing.T) {
+func TestEnsureReservedBurnsAProviderInUse(t *testing.T) {
 	for _, already := range []bool{false, true} {
 		w := newWorld(t, already, true)
 		v, err := w.raise(nil)
@@ -186,7 +186,7 @@ func TestRaiseBurnsWhatIsInUseAndSaysSo(t *testing.T) {
 // A burned provider is written all the same: it voids a Unreserve that is still under way.
 //
 // F5
-func TestLateLowerAfterARaiseIsVoid(t *testing.T) {
+func TestLateUnreserveAfterEnsureReservedFails(t *testing.T) {
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
 	_, err := w.raise(nil)
@@ -197,7 +197,7 @@ func TestLateLowerAfterARaiseIsVoid(t *testing.T) {
 }
 
 // F10
-func TestRaiseLeavesANewerInventoryAlone(t *testing.T) {
+func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 	w := newWorld(t, false, false)
 	known := w.stock().Generation
 	w.passingTenant()
@@ -215,7 +215,7 @@ func TestRaiseLeavesANewerInventoryAlone(t *testing.T) {
 // that was put back.
 //
 // F10
-func TestRaiseTakesAWriterMeanwhileForNoOlderNews(t *testing.T) {
+func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 	for _, at := range []it.Point{it.Before(it.Stock, 1), it.Before(it.PutReserved, 1), it.Before(it.Stock, 2)} {
 		t.Run(at.String(), func(t *testing.T) {
 			w := newWorld(t, false, false)
@@ -229,7 +229,7 @@ func TestRaiseTakesAWriterMeanwhileForNoOlderNews(t *testing.T) {
 }
 
 // S0.4
-func TestBurnIsFourRequests(t *testing.T) {
+func TestReserveForBindIsFourRequests(t *testing.T) {
 	w := newWorld(t, false, false)
 	g := w.stock().Generation
 	v, err := w.burn(&g, false)
@@ -239,7 +239,7 @@ func TestBurnIsFourRequests(t *testing.T) {
 }
 
 // S0.27
-func TestBurnRefusesAndWritesNothing(t *testing.T) {
+func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 	known := func(d int64) func(int64) *int64 {
 		return func(g int64) *int64 { g += d; return &g }
 	}
@@ -275,7 +275,7 @@ func TestBurnRefusesAndWritesNothing(t *testing.T) {
 }
 
 // S0.6
-func TestBurnTakesItsOwnEarlierWriteForDone(t *testing.T) {
+func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
 	earlier := g - 1
@@ -288,7 +288,7 @@ func TestBurnTakesItsOwnEarlierWriteForDone(t *testing.T) {
 }
 
 // S0.4
-func TestBurnAgainstOneWhoComesFirst(t *testing.T) {
+func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		at       it.Point
@@ -330,7 +330,7 @@ func TestBurnAgainstOneWhoComesFirst(t *testing.T) {
 }
 
 // S0.4
-func TestBurnKnowsItsOwnWriteUnderAnother(t *testing.T) {
+func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 	w := newWorld(t, false, false)
 	g := w.stock().Generation
 	w.meanwhile(it.After(it.PutReserved, 1), func() { w.put(1) })
@@ -340,7 +340,7 @@ func TestBurnKnowsItsOwnWriteUnderAnother(t *testing.T) {
 }
 
 // F5
-func TestLowerIsOneWriteAndOneReadBack(t *testing.T) {
+func TestUnreserveIsOneWriteAndOneReadBack(t *testing.T) {
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
 	v, err := w.lower(g)
@@ -351,7 +351,7 @@ func TestLowerIsOneWriteAndOneReadBack(t *testing.T) {
 }
 
 // F5
-func TestReleaseConflictIsNeverBlindlyRepeated(t *testing.T) {
+func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		do       func(*world)
@@ -376,7 +376,7 @@ func TestReleaseConflictIsNeverBlindlyRepeated(t *testing.T) {
 }
 
 // F5
-func TestLowerTellsWhatHappensBeforeItsReadBack(t *testing.T) {
+func TestUnreserveReportsWritesBeforeItsReadBack(t *testing.T) {
 	at := it.After(it.PutReserved, 1)
 	w := newWorld(t, true, false)
 	g := w.stock().Generation
@@ -392,7 +392,7 @@ func TestLowerTellsWhatHappensBeforeItsReadBack(t *testing.T) {
 	require.Equal(t, 1, w.stock().Reserved)
 }
 
-func TestLook_IsOneMoments(t *testing.T) {
+func TestReadIsOfOneMoment(t *testing.T) {
 	w := newWorld(t, false, false)
 	w.meanwhile(it.Before(it.Stock, 1), w.allocate)
 	v, err := w.look()
@@ -403,7 +403,7 @@ func TestLook_IsOneMoments(t *testing.T) {
 	require.Equal(t, v.Generation, v.Before)
 }
 
-func TestRules_GiveUpAfterFiveWriters(t *testing.T) {
+func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 	for name, rule := range map[string]func(*world) (inventory.ReservationSnapshot, error){
 		"Look":  (*world).look,
 		"Raise": func(w *world) (inventory.ReservationSnapshot, error) { return w.raise(nil) },
@@ -441,7 +441,7 @@ func (f forgetful) PutReserved(ctx context.Context, id string, generation int64,
 }
 
 // S0.4
-func TestWhatIsNotReadBackIsNotDone(t *testing.T) {
+func TestAWriteMustBeReadBack(t *testing.T) {
 	w := newWorld(t, false, false)
 	_, err := inventory.EnsureReserved(t.Context(), forgetful{w.store}, w.id, nil)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
@@ -462,7 +462,7 @@ func (e empty) Reservation(ctx context.Context, id string) (inventory.Reservatio
 }
 
 // S0.3
-func TestNothingOfNothingIsNotBurned(t *testing.T) {
+func TestNoInventoryIsNotBurned(t *testing.T) {
 	w := newWorld(t, false, false)
 	before := w.stock()
 	v, err := inventory.Read(t.Context(), empty{w.faulty}, w.id)

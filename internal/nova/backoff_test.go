@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBeginningsAreSpaced: each has all looked at, so that neither one that fails nor a
+// TestReconnectionsBackOff: each has all looked at, so that neither one that fails nor a
 // broker that comes and goes may have that done all the time.
-func TestBeginningsAreSpaced(t *testing.T) {
+func TestReconnectionsBackOff(t *testing.T) {
 	for name, fails := range map[string]bool{"it fails": true, "the consumer is cancelled": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestQueue(t)

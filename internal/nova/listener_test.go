@@ -19,10 +19,10 @@ import (
 	"burnish/internal/testkit/testlog"
 )
 
-// TestDeletedInstanceIsHeard: with nothing set but the URL and the handler.
+// TestDeletedInstanceIsHandled: with nothing set but the URL and the handler.
 //
 // S0.29
-func TestDeletedInstanceIsHeard(t *testing.T) {
+func TestDeletedInstanceIsHandled(t *testing.T) {
 	s := newTestQueue(t)
 	s.exchange = "nova"
 	p := s.novaRuns()
@@ -147,8 +147,8 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	require.Empty(t, began)
 }
 
-// TestAHandlerThatFailsGetsItAgain, later, and not in a hot loop.
-func TestAHandlerThatFailsGetsItAgain(t *testing.T) {
+// TestFailedMessagesAreDeliveredAgain, later, and not in a hot loop.
+func TestFailedMessagesAreDeliveredAgain(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
@@ -209,8 +209,8 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 	h.await(t, id)
 }
 
-// TestWhatComesWhileWeAreAwayWaits, in batches of at most prefetch.
-func TestWhatComesWhileWeAreAwayWaits(t *testing.T) {
+// TestMessagesWaitWhileDisconnected, in batches of at most prefetch.
+func TestMessagesWaitWhileDisconnected(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
@@ -297,8 +297,8 @@ func TestPoisonIsDropped(t *testing.T) {
 	require.NotContains(t, s.log.String(), instance, "what was in it stays unsaid")
 }
 
-// TestWhatSaysNothingOfDevicesIsIgnored, of a real Notifier's too.
-func TestWhatSaysNothingOfDevicesIsIgnored(t *testing.T) {
+// TestOtherNotificationsAreIgnored, of a real Notifier's too.
+func TestOtherNotificationsAreIgnored(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
@@ -316,8 +316,8 @@ func TestWhatSaysNothingOfDevicesIsIgnored(t *testing.T) {
 	require.Zero(t, l.Counts().Poison)
 }
 
-// TestBindingsThatWereLost: someone deletes Nova's exchange, and Nova makes it anew.
-func TestBindingsThatWereLost(t *testing.T) {
+// TestLostBindingsAreRestored: someone deletes Nova's exchange, and Nova makes it anew.
+func TestLostBindingsAreRestored(t *testing.T) {
 	s := newTestQueue(t)
 	s.novaRuns()
 	var h heard
@@ -349,8 +349,8 @@ func TestAQueueThatWasDeleted(t *testing.T) {
 	h.await(t, id)
 }
 
-// TestTheQueueFillsNoBroker: it is bounded, and goes when nobody comes.
-func TestTheQueueFillsNoBroker(t *testing.T) {
+// TestTheQueueIsBounded: it is bounded, and goes when nobody comes.
+func TestTheQueueIsBounded(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard
@@ -430,9 +430,9 @@ func TestWrongPassword(t *testing.T) {
 	require.NotContains(t, s.log.String(), "mistaken")
 }
 
-// TestRightsThatAreEnough: those that docs/openstack.md gives a user of Burnish's own, and
+// TestMinimalPermissions: those that docs/openstack.md gives a user of Burnish's own, and
 // the limits that it gives to Nova's own queues.
-func TestRightsThatAreEnough(t *testing.T) {
+func TestMinimalPermissions(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
 	user, own := s.queue, "^"+s.queue+"$"
@@ -459,8 +459,8 @@ func TestRightsThatAreEnough(t *testing.T) {
 	require.NoError(t, s.broker.Control("clear_policy", "-p", "/", "nova-notifications"))
 }
 
-// TestSettingsThatNeverWork end it at once.
-func TestSettingsThatNeverWork(t *testing.T) {
+// TestInvalidSettings end it at once.
+func TestInvalidSettings(t *testing.T) {
 	handle := func(context.Context, []nova.Event) error { return nil }
 	err := (&nova.Listener{URL: "http://u:secret@h1", Handle: handle}).Run(t.Context())
 	require.ErrorContains(t, err, "does not begin with amqp://")
@@ -468,8 +468,8 @@ func TestSettingsThatNeverWork(t *testing.T) {
 	require.ErrorContains(t, (&nova.Listener{URL: "amqp://127.0.0.1:1"}).Run(t.Context()), "nobody handles")
 }
 
-// TestTheEndIsNotHeldUp by a broker that hangs, nor by one that is not there.
-func TestTheEndIsNotHeldUp(t *testing.T) {
+// TestTheListenerStopsPromptly by a broker that hangs, nor by one that is not there.
+func TestTheListenerStopsPromptly(t *testing.T) {
 	s := newTestQueue(t)
 	s.novaRuns()
 	var called atomic.Bool

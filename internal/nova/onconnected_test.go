@@ -12,8 +12,8 @@ import (
 	"burnish/internal/testkit/messagebus"
 )
 
-// TestBeginningThatFailsIsBegunAgain: nothing is taken from the queue before it worked.
-func TestBeginningThatFailsIsBegunAgain(t *testing.T) {
+// TestAFailedOnConnectedIsRetried: nothing is taken from the queue before it worked.
+func TestAFailedOnConnectedIsRetried(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
 	var h heard

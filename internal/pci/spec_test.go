@@ -253,7 +253,7 @@ func TestTagsAreKept(t *testing.T) {
 }
 
 // S2.7
-func TestAPhysicalFunctionStandsForItsVirtualOnes(t *testing.T) {
+func TestASpecOfAPhysicalFunctionMatchesItsVirtualOnes(t *testing.T) {
 	const vf = `{"address": "0000:0a:02.1", "vendor_id": "8086", "product_id": "154c", "parent_addr": "0000:0a:00.0", "parent_ifname": "ens1"}`
 	for spec, match := range map[string]bool{
 		`{"address": "0000:0a:00.0"}`:                                                   true,

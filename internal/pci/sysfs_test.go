@@ -123,7 +123,7 @@ func TestNoDeviceIsNoError(t *testing.T) {
 // One device that cannot be read is told, and hides no other.
 //
 // S2.6
-func TestABrokenDeviceIsTold(t *testing.T) {
+func TestABrokenDeviceIsReported(t *testing.T) {
 	for what, c := range map[string]struct {
 		name, value, want string
 	}{
@@ -225,7 +225,7 @@ func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 // The kernel's two answers for what was there a moment ago.
 //
 // S2.6
-func TestWhatGoneLooksLike(t *testing.T) {
+func TestErrorsOfARemovedDevice(t *testing.T) {
 	require.True(t, isGone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.ENODEV}))
 	require.True(t, isGone(&os.PathError{Op: "open", Path: "vendor", Err: syscall.ENOENT}))
 	require.False(t, isGone(&os.PathError{Op: "read", Path: "vendor", Err: syscall.EIO}))

@@ -83,7 +83,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-func TestWhatIsOnDiskIsForReading(t *testing.T) {
+func TestFilesAreReadable(t *testing.T) {
 	_, dir, path := created(t)
 	require.Equal(t, exampleFile, read(t, path))
 	require.Equal(t, example.UUID+"\n", read(t, filepath.Join(dir, "names", "h1_0000:3b:00.0.uuid")))
@@ -97,7 +97,7 @@ func TestWhatIsOnDiskIsForReading(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-func TestNewSaysWhatIsInItsWay(t *testing.T) {
+func TestNewReportsWhatPreventsIt(t *testing.T) {
 	_, err := file.New("")
 	require.Error(t, err)
 	path := filepath.Join(t.TempDir(), "file")
@@ -140,7 +140,7 @@ func TestHalfWrittenFileIsNeverTakenForEmpty(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestFileThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInconsistentFileIsRefused(t *testing.T) {
 	s, _, path := created(t)
 	for _, change := range [][2]string{
 		{exampleFile, "null"},
@@ -293,7 +293,7 @@ func TestNamesOfAnyForm(t *testing.T) {
 	require.Len(t, entries, 1, "a name led out of the directory")
 }
 
-func TestUUIDIsOneSpellingAndNoPath(t *testing.T) {
+func TestUUIDHasOneSpelling(t *testing.T) {
 	s, _, _ := created(t)
 	for _, id := range []string{"", "../x", "0F6A1C52-8D3E-5B0A-9C41-2F7D3E9B6A10", example.UUID + "/..", example.UUID + "\n"} {
 		_, err := s.Reservation(t.Context(), id)

@@ -133,7 +133,7 @@ func TestPartialCreateIsCompleted(t *testing.T) {
 	}
 }
 
-func TestOldPlacementKnowsNotAllTraits(t *testing.T) {
+func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{OldTraits: true}, placement.Settings{})
 	p := it.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES", "HW_NVME_ZNS_NONE_SUCH"}

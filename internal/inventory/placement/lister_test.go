@@ -46,7 +46,7 @@ func (s *testPlacement) foreigners(t *testing.T, hosts ...string) map[string]inv
 }
 
 // S0.11
-func TestForeignersShowsEachOne(t *testing.T) {
+func TestListNovaShowsEachProvider(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7": "node-7"}})
 	ctx := t.Context()
 	first, second := s.nova.Host("cmp_7"), s.nova.Host("node-8")
@@ -99,7 +99,7 @@ func TestForeignersShowsEachOne(t *testing.T) {
 		Device:   "node-7_0000:3b:00.0", Host: "node-7", ReservationSnapshot: got[devices[0]].ReservationSnapshot,
 	}, got[devices[0]])
 	require.Zero(t, got[two].Total)
-	require.Equal(t, 1, strings.Count(s.log.String(), "is not that of one device"), "told once")
+	require.Equal(t, 1, strings.Count(s.log.String(), "is not valid for one device"), "logged once")
 	require.Equal(t, "whatisthis", got[odd].Device)
 
 	// A release leaves the generation as it is, and is seen all the same.
@@ -152,7 +152,7 @@ func seenByNone(t *testing.T, s *testPlacement, host string) []inventory.Provide
 	return all
 }
 
-func TestOwnShowsTheGivenOnes(t *testing.T) {
+func TestListOwnShowsTheGivenProviders(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	var uuids []string
 	for range 5 {
@@ -176,7 +176,7 @@ func TestOwnShowsTheGivenOnes(t *testing.T) {
 	require.NoError(t, s.store.ListOwn(t.Context(), nil, nil, nil))
 }
 
-func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
+func TestListingEndsWithTheCallersErrorOrContext(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	root := s.nova.Host("node-7")
 	for i := range 8 {
@@ -195,11 +195,11 @@ func TestFleetEndsWithTheCallersErrorOrContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestRequestsOfASweep counts what a sweep of n providers costs; of a thousand
+// TestRequestsOfAReconciliation counts what a sweep of n providers costs; of a thousand
 // internal/testkit/bench does.
 //
 // S0.30
-func TestRequestsOfASweep(t *testing.T) {
+func TestRequestsOfAReconciliation(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const hosts, each = 25, 8
 	const n = hosts * each

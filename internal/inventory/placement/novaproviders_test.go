@@ -136,8 +136,8 @@ func TestTwoProvidersForOneDevice(t *testing.T) {
 	require.Equal(t, second, p.UUID)
 }
 
-// TestManyWhoMissShareOneList: a fleet that looks for what is not there yet.
-func TestManyWhoMissShareOneList(t *testing.T) {
+// TestConcurrentFindsShareOneList: a fleet that looks for what is not there yet.
+func TestConcurrentFindsShareOneList(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const callers = 50
 	begun := make(chan struct{})

@@ -9,9 +9,9 @@ import (
 	pt "burnish/internal/testkit/openstack"
 )
 
-// TestWhatHealsKeepsNobodyFromStarting: what heals by itself keeps no worker from its start, also where Placement tells its
+// TestTransientErrorsDoNotPreventTheStart: what heals by itself keeps no worker from its start, also where Placement tells its
 // versions and not yet what only those may read who have credentials.
-func TestWhatHealsKeepsNobodyFromStarting(t *testing.T) {
+func TestTransientErrorsDoNotPreventTheStart(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	for name, answer := range map[string]pt.Injection{
 		"Keystone is away": {Status: 503, Body: `{"message": "The Keystone service is temporarily unavailable."}`},

@@ -70,7 +70,7 @@ func TestPlacementStore(t *testing.T) {
 }
 
 // S0.34
-func TestBurnIsFourRequests(t *testing.T) {
+func TestReserveForBindIsFourRequests(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, generation := s.free(t)
 	calls := []string{
@@ -90,11 +90,11 @@ func TestBurnIsFourRequests(t *testing.T) {
 	s.recorder.RequireCalls(t, calls...)
 }
 
-// TestLowerIsTwoRequests: three for a worker that has just begun, and must learn
+// TestUnreserveIsTwoRequests: three for a worker that has just begun, and must learn
 // what it writes back.
 //
 // F5
-func TestLowerIsTwoRequests(t *testing.T) {
+func TestUnreserveIsTwoRequests(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const read, put = "GET /resource_providers/*/inventories", "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST"
 	for _, calls := range [][]string{{put, read}, {read, put, read}} {
@@ -351,7 +351,7 @@ func TestEachCodeOf409(t *testing.T) {
 	require.NoError(t, s.store.Delete(t.Context(), p.UUID))
 }
 
-func TestRefusedCredentialsAreForAPerson(t *testing.T) {
+func TestRefusedCredentialsNeedAnOperator(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	for _, status := range []int{401, 403} {
@@ -443,11 +443,11 @@ func TestDirtyIsNeverAllocatable(t *testing.T) {
 	}
 }
 
-// TestBurnThroughARestart kills Placement before each request of a burn: the burn
+// TestReserveForBindThroughARestart kills Placement before each request of a burn: the burn
 // says that it does not know, and its repetition burns once Placement is back.
 //
 // F4
-func TestBurnThroughARestart(t *testing.T) {
+func TestReserveForBindThroughARestart(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	for nth := 1; nth <= 4; nth++ {
 		p, generation := s.free(t)

@@ -35,7 +35,7 @@ var hostMutations = []mutation{
 		file: "internal/inventory/rules.go",
 		old:  `if st.Generation != u.Generation {`,
 		new:  `if false {`,
-		pkg:  "./internal/inventory", run: "TestLook_IsOneMoments",
+		pkg:  "./internal/inventory", run: "TestReadIsOfOneMoment",
 	},
 	{
 		rule: "F5", name: "reserved is lowered at the provider that was read",
