@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -115,7 +116,9 @@ func (f *fakeClient) Discovery(_ context.Context, name string) (contract.Discove
 }
 
 func (f *fakeClient) List(_ context.Context, filter client.Filter) ([]client.Execution, error) {
-	return f.onList(filter.Query())
+	found, err := f.onList(filter.Query())
+	slices.SortFunc(found, func(a, b client.Execution) int { return strings.Compare(a.Name, b.Name) })
+	return found, err
 }
 
 func (f *fakeClient) Clouds(context.Context) ([]string, error) { return f.served, nil }
