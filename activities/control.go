@@ -2,19 +2,12 @@ package activities
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
-	"go.temporal.io/api/enums/v1"
-	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -22,7 +15,7 @@ import (
 // Temporal server.
 type Control struct {
 	Store  inventory.Store
-	Client client.Client
+	Client *client.Client
 	// Real: schedulers allocate what is in Store, so that no fake device may be in it.
 	Real bool
 }
@@ -143,55 +136,16 @@ func providerRecreated(in contract.ReservationRequest) error {
 // do not count. The listing lags behind: finding none proves nothing. It changes nothing;
 // every error is retried.
 func (c *Control) FindBySerial(ctx context.Context, in contract.FindBySerialInput) (contract.DeviceBySerial, error) {
-	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s = %s AND %s != %s AND WorkflowId != %s",
-		contract.WorkflowDeviceLifecycle, contract.AttrSerial.GetName(), quoted(in.Serial),
-		contract.AttrState.GetName(), quoted(string(device.Retired)), quoted(contract.WorkflowID(in.Name)))
-	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 1})
-	if err != nil {
-		return contract.DeviceBySerial{}, fmt.Errorf("find serial %q: %w", in.Serial, err)
-	}
-	if len(found.GetExecutions()) == 0 {
-		return contract.DeviceBySerial{}, nil
-	}
-	return contract.DeviceBySerial{Name: strings.TrimPrefix(found.GetExecutions()[0].GetExecution().GetWorkflowId(), contract.WorkflowID(""))}, nil
+	name, err := c.Client.FindBySerial(ctx, in.Serial, in.Name)
+	return contract.DeviceBySerial{Name: name}, err
 }
-
-// quoted is a string of the server's query language.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // FindPreviousRun finds the newest run of this device's workflow that was ended from outside
 // (terminated, canceled, timed out or reset), and which instance had the device then. The
 // answer is empty where there is none, or where the device was forgotten since. It changes
 // nothing; every error is retried.
 func (c *Control) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {
-	query := fmt.Sprintf("WorkflowId = %s AND ExecutionStatus IN ('Terminated','Canceled','TimedOut','Completed')", quoted(contract.WorkflowID(name)))
-	found, err := c.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 100})
-	if err != nil {
-		return contract.PreviousRun{}, fmt.Errorf("find the previous run of %s: %w", name, err)
-	}
-	runs := found.GetExecutions()
-	slices.SortFunc(runs, func(a, b *workflowpb.WorkflowExecutionInfo) int {
-		return b.GetCloseTime().AsTime().Compare(a.GetCloseTime().AsTime())
-	})
-	for _, run := range runs {
-		if run.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
-			break // the device was forgotten
-		}
-		known := contract.PreviousRun{RunID: run.GetExecution().GetRunId()}
-		var state string
-		for key, into := range map[string]*string{contract.AttrInstance.GetName(): &known.Instance, contract.AttrState.GetName(): &state} {
-			if p := run.GetSearchAttributes().GetIndexedFields()[key]; p != nil {
-				if err := converter.GetDefaultDataConverter().FromPayload(p, into); err != nil {
-					return contract.PreviousRun{}, fmt.Errorf("find the previous run of %s: %w", name, err)
-				}
-			}
-		}
-		if known.Instance == "" && state == string(device.Unknown) {
-			continue // that run did not know either
-		}
-		return known, nil
-	}
-	return contract.PreviousRun{}, nil
+	return c.Client.FindPreviousRun(ctx, name)
 }
 
 // snapshotOf converts the inventory's snapshot for the workflow; provider is the UUID of a

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"burnish/activities"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -30,7 +31,7 @@ func recalls(t *testing.T, name string, page *workflowservice.ListWorkflowExecut
 			query = in.GetQuery()
 		}
 	}).Return(page, answer)
-	control := &activities.Control{Client: server}
+	control := &activities.Control{Client: client.New(server)}
 	env := first(t).env()
 	env.RegisterActivityWithOptions(control.FindPreviousRun, activity.RegisterOptions{Name: contract.ActivityFindPreviousRun})
 	value, err := env.ExecuteActivity(contract.ActivityFindPreviousRun, name)
@@ -44,7 +45,7 @@ func recalls(t *testing.T, name string, page *workflowservice.ListWorkflowExecut
 func endedRun(t *testing.T, id, instance string, closed time.Time) *workflowpb.WorkflowExecutionInfo {
 	t.Helper()
 	run := &workflowpb.WorkflowExecutionInfo{
-		Execution: &commonpb.WorkflowExecution{RunId: id}, CloseTime: timestamppb.New(closed),
+		Execution: &commonpb.WorkflowExecution{WorkflowId: "device/h1_0000:01:00.0", RunId: id}, CloseTime: timestamppb.New(closed),
 	}
 	if instance != "" {
 		p, err := converter.GetDefaultDataConverter().ToPayload(instance)
@@ -82,7 +83,7 @@ func TestFindPreviousRun(t *testing.T) {
 	t.Run("a quote in a name does not end the query's", func(t *testing.T) {
 		_, query, err := recalls(t, "o'neil", &workflowservice.ListWorkflowExecutionsResponse{}, nil)
 		require.NoError(t, err)
-		require.Contains(t, query, "'device/o''neil'")
+		require.Contains(t, query, "WorkflowId STARTS_WITH 'device/o'")
 	})
 	t.Run("a server that does not answer", func(t *testing.T) {
 		_, _, err := recalls(t, "d1", nil, serviceerror.NewUnavailable("connection refused"))

@@ -11,15 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
-	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -27,7 +23,7 @@ import (
 // inventory, and sends a hint to each device that disagrees with its provider. It changes no
 // state and writes no provider (F6, S2.52).
 type Reconciler struct {
-	Client client.Client
+	Client *client.Client
 	Fleet  inventory.Lister
 	Log    *slog.Logger
 }
@@ -36,9 +32,6 @@ type Reconciler struct {
 func (s *Reconciler) Activities() map[string]any {
 	return map[string]any{contract.ActivityReconcileInventory: s.ReconcileInventory, contract.ActivityCandidates: s.Candidates}
 }
-
-// devicesPerPage is how many devices one request lists.
-const devicesPerPage = 1000
 
 // maxConcurrentHints bounds the signals that are sent at once.
 const maxConcurrentHints = 8
@@ -87,76 +80,39 @@ type listedDevice struct {
 	state                      device.State
 	held                       bool
 	owner                      device.Owner
-	started                    time.Time
 }
 
 // listDevices lists the devices. It may miss one that continues as new meanwhile: the next
 // reconciliation has it.
 func (s *Reconciler) listDevices(ctx context.Context, in contract.ReconcileInput) (map[string]listedDevice, error) {
-	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", contract.WorkflowDeviceLifecycle)
-	var where []string
-	for attribute, values := range map[string][]string{contract.AttrHost.GetName(): in.Hosts, contract.AttrInstance.GetName(): in.Instances} {
-		if len(values) > 0 {
-			all := make([]string, len(values))
-			for i, v := range values {
-				all[i] = quoted(v)
-			}
-			where = append(where, fmt.Sprintf("%s IN (%s)", attribute, strings.Join(all, ",")))
-		}
-	}
-	if len(where) > 0 {
-		query += " AND (" + strings.Join(where, " OR ") + ")"
-	}
-	all := map[string]listedDevice{}
-	request := &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: devicesPerPage}
-	for {
-		page, err := s.Client.ListWorkflow(ctx, request)
-		if err != nil {
-			return nil, fmt.Errorf("list the devices: %w", err)
-		}
-		for _, e := range page.GetExecutions() {
-			k, err := parseListedDevice(e)
-			if err != nil {
-				s.Log.Warn("the status of a device is unreadable", "workflow", e.GetExecution().GetWorkflowId(), "error", err)
-				continue
-			}
-			if before, twice := all[k.name]; k.state != device.Absent && (!twice || k.started.After(before.started)) {
-				all[k.name] = k
+	newest := map[string]client.Execution{}
+	err := s.Client.Pages(ctx, client.Filter{Hosts: in.Hosts, Instances: in.Instances, HostsOrInstances: true}, func(page []client.Execution) error {
+		for _, e := range page {
+			switch {
+			case e.Err != nil:
+				s.Log.Warn("a device of the listing cannot be read", "device", e.Name, "error", e.Err)
+			case !e.Absent():
+				client.Newest(newest, e)
 			}
 		}
 		activity.RecordHeartbeat(ctx)
-		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
-			return all, nil
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the devices: %w", err)
+	}
+	all := make(map[string]listedDevice, len(newest))
+	for name, e := range newest {
+		k := listedDevice{
+			name: name, uuid: contract.DeviceUUID(name), host: e.Status.Hostname, provider: e.Memo.Provider,
+			state: e.Status.DeviceState, held: e.Memo.Maintenance, owner: e.Memo.Owner,
 		}
-	}
-}
-
-func parseListedDevice(e *workflowpb.WorkflowExecutionInfo) (listedDevice, error) {
-	k := listedDevice{
-		name:    strings.TrimPrefix(e.GetExecution().GetWorkflowId(), contract.WorkflowID("")),
-		started: e.GetStartTime().AsTime(),
-	}
-	k.uuid = contract.DeviceUUID(k.name)
-	var facts contract.StatusMemo
-	decode := converter.GetDefaultDataConverter().FromPayload
-	indexed := e.GetSearchAttributes().GetIndexedFields()
-	for key, into := range map[string]any{
-		contract.AttrState.GetName(): &k.state, contract.AttrHost.GetName(): &k.host,
-		contract.AttrInstance.GetName(): &k.instance,
-	} {
-		if p := indexed[key]; p != nil {
-			if err := decode(p, into); err != nil {
-				return k, fmt.Errorf("%s: %w", key, err)
-			}
+		if e.Status.InstanceUUID != nil {
+			k.instance = *e.Status.InstanceUUID
 		}
+		all[name] = k
 	}
-	if p := e.GetMemo().GetFields()[contract.MemoStatus]; p != nil {
-		if err := decode(p, &facts); err != nil {
-			return k, fmt.Errorf("%s: %w", contract.MemoStatus, err)
-		}
-	}
-	k.owner, k.held, k.provider = facts.Owner, facts.Maintenance, facts.Provider
-	return k, nil
+	return all, nil
 }
 
 // reconciliation is one attempt of ReconcileInventory.
@@ -325,13 +281,13 @@ func (w *reconciliation) hint(ctx context.Context, name string) {
 	w.pendingHints.Go(func() {
 		defer func() { <-w.hintSlots }()
 		hint := contract.Hint{Source: "reconciliation", ObservedAt: w.startedAt.Format(time.RFC3339Nano)}
-		err := w.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalObserved, hint)
+		found, err := w.Client.Hint(ctx, name, contract.SignalObserved, hint)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		switch {
-		case err == nil:
+		case err == nil && found:
 			w.hints++
-		case errors.As(err, new(*serviceerror.NotFound)): // gone since it was listed
+		case err == nil: // it has ended since it was listed
 		case w.failed == nil:
 			w.failed = fmt.Errorf("hint to %s: %w", name, err)
 		default:

@@ -28,6 +28,7 @@ import (
 	"burnish/activities"
 	"burnish/internal/device"
 	"burnish/internal/inventory"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -55,7 +56,7 @@ func newReconcileFixture(t *testing.T) *reconcileFixture {
 	t.Helper()
 	s := &reconcileFixture{t: t, hints: map[string][]contract.Hint{}, deaf: func(string) error { return nil }, after: func() {}}
 	c := &mocks.Client{}
-	s.Reconciler = &activities.Reconciler{Client: c, Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s.Reconciler = &activities.Reconciler{Client: client.New(c), Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 		s.queries = append(s.queries, in.GetQuery())
 		page := len(in.GetNextPageToken())
@@ -404,9 +405,9 @@ func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.sights("h2_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
 	out := s.must(contract.ReconcileInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
-	require.Contains(t, s.queries[0], "DeviceHost IN ('h1','o''neil')")
+	require.Contains(t, s.queries[0], "DeviceHost STARTS_WITH 'o' OR DeviceHost = 'h1'")
 	require.Contains(t, s.queries[0], " OR ")
-	require.Contains(t, s.queries[0], "InstanceId IN ('i1')")
+	require.Contains(t, s.queries[0], "InstanceId = 'i1'")
 	require.Equal(t, [][]string{{"h1"}}, s.hosts)
 	require.Equal(t, contract.ReconcileCounts{Providers: 1, Devices: 1, Hinted: 1}, out.Counts)
 

@@ -9,14 +9,12 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/host"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -24,7 +22,7 @@ import (
 // on which worker; a worker that starts ends those of processes that have exited, so that
 // the server schedules them again at once instead of waiting for a time-out (F2).
 type Recovery struct {
-	Client    client.Client
+	Client    *client.Client
 	Namespace string
 	// Identity is this process's, as the server sees it.
 	Identity host.Identity
@@ -84,21 +82,16 @@ func (r *Recovery) EndOrphanedScan(ctx context.Context, h *host.Host) error {
 // exited. It checks the devices that are between two states; any other attempt of a killed
 // worker ends by its own short time-out.
 func (r *Recovery) EndControlOrphans(ctx context.Context) error {
-	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND %s IN ('%s','%s','%s')",
-		contract.WorkflowDeviceLifecycle, contract.AttrState.GetName(), device.PendingCleaning, device.Cleaning, device.Unknown)
 	var ids, failed = []string{}, []error{}
-	for token := []byte(nil); ; {
-		page, err := r.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 500, NextPageToken: token})
-		if err != nil {
-			failed = append(failed, err)
-			break
+	between := client.Filter{States: []device.State{device.PendingCleaning, device.Cleaning, device.Unknown}}
+	err := r.Client.Pages(ctx, between, func(page []client.Execution) error {
+		for _, e := range page {
+			ids = append(ids, contract.WorkflowID(e.Name))
 		}
-		for _, run := range page.GetExecutions() {
-			ids = append(ids, run.GetExecution().GetWorkflowId())
-		}
-		if token = page.GetNextPageToken(); len(token) == 0 {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		failed = append(failed, err)
 	}
 	mine := (&Control{}).Activities()
 	return errors.Join(append(failed, forEach(ids, func(id string) error {
@@ -132,9 +125,8 @@ func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*wor
 		return fmt.Errorf("orphans of %s: %w", id, err)
 	}
 	for _, a := range all {
-		err := r.Client.CompleteActivityByID(ctx, r.Namespace, id, "", a.GetActivityId(), nil,
-			retryNow(device.CodeWorkerRestarted, "the worker was restarted"))
-		if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
+		failure := retryNow(device.CodeWorkerRestarted, "the worker was restarted")
+		if _, err := r.Client.FailAttempt(ctx, r.Namespace, id, a.GetActivityId(), failure); err != nil {
 			return fmt.Errorf("orphans of %s: %w", id, err)
 		}
 		r.Log.Info("an orphaned attempt was ended and is retried", "workflow", id, "activity", a.GetActivityType().GetName())
@@ -145,15 +137,12 @@ func (r *Recovery) endOrphans(ctx context.Context, id string, orphaned func(*wor
 // findOrphans lists the orphaned attempts of a workflow that the server still takes for
 // running.
 func (r *Recovery) findOrphans(ctx context.Context, id string, orphaned func(*workflowpb.PendingActivityInfo) bool) ([]*workflowpb.PendingActivityInfo, error) {
-	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
-	if errors.As(err, new(*serviceerror.NotFound)) {
-		return nil, nil
-	}
+	running, err := r.Client.PendingActivities(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	var all []*workflowpb.PendingActivityInfo
-	for _, a := range run.GetPendingActivities() {
+	for _, a := range running {
 		if a.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED && orphaned(a) {
 			all = append(all, a)
 		}
@@ -178,20 +167,12 @@ func forEach[T any](all []T, do func(T) error) error {
 }
 
 func (r *Recovery) reportTo(ctx context.Context, h *host.Host, record host.Record) error {
-	id := contract.WorkflowID(record.Name)
-	run, err := r.Client.DescribeWorkflowExecution(ctx, id, "")
-	var gone *serviceerror.NotFound
+	run, found, err := r.Client.LastRun(ctx, record.Name)
 	switch {
-	case errors.As(err, &gone):
 	case err != nil:
 		return err
-	case run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+	case found && run.Forgotten:
 		return forget(h, record.Name)
 	}
-	known := recordOf(record, h.Name())
-	_, err = r.Client.SignalWithStartWorkflow(ctx, id, contract.SignalObserved,
-		contract.Hint{Source: "host start", Host: &known, ObservedAt: time.Now().UTC().Format(time.RFC3339Nano)},
-		contract.StartOptions(record.Name),
-		contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: record.Name, Recovered: &known})
-	return err
+	return r.Client.Recover(ctx, recordOf(record, h.Name()), time.Now())
 }

@@ -26,6 +26,7 @@ import (
 	"burnish/activities"
 	"burnish/internal/device"
 	"burnish/internal/host"
+	devices "burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -52,7 +53,7 @@ func newRecovery(t *testing.T) *recovery {
 	require.NoError(t, err)
 	r := &recovery{fixture: s, client: &mocks.Client{}}
 	r.Recovery = &activities.Recovery{
-		Client: r.client, Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Client: devices.New(r.client), Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	return r
 }
@@ -219,8 +220,12 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 
 func listing(token []byte, ids ...string) *workflowservice.ListWorkflowExecutionsResponse {
 	page := &workflowservice.ListWorkflowExecutionsResponse{NextPageToken: token}
+	cleaning := &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(`"cleaning"`)}
 	for _, id := range ids {
-		page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}})
+		page.Executions = append(page.Executions, &workflowpb.WorkflowExecutionInfo{
+			Execution:        &commonpb.WorkflowExecution{WorkflowId: id},
+			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{contract.AttrState.GetName(): cleaning}},
+		})
 	}
 	return page
 }
@@ -339,7 +344,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			require.Equal(t, "host start", one.hint.Source)
 			require.Equal(t, known, one.hint.Host)
 			require.NotEmpty(t, one.hint.ObservedAt)
-			require.Equal(t, contract.StartOptions("d1"), one.options)
+			require.Equal(t, devices.DeviceStart("d1"), one.options)
 			require.Equal(t, contract.WorkflowDeviceLifecycle, one.workflow)
 			require.Equal(t, contract.DeviceInput{Name: "d1", Recovered: known}, one.input)
 			require.Equal(t, record, r.fixture.record("d1"))

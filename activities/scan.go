@@ -11,21 +11,19 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 // HostScanner finds the devices of its host with those of its drivers that are a
 // hardware.Finder, and has them enrolled (S2.6).
 type HostScanner struct {
-	Client  client.Client
+	Client  *client.Client
 	Host    *host.Host
 	Drivers map[string]hardware.Driver
 	Log     *slog.Logger
@@ -229,14 +227,14 @@ func (v *hostScan) keepOtherDriver(record host.Record, one FoundDevice, before b
 // was refused: that run has failed, and the run of a device that an operator forgot has
 // completed. Without a run on the server, the previous result counts.
 func (v *hostScan) enrollmentWasRefused(ctx context.Context, name string, before bool) (bool, error) {
-	run, err := v.Client.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
-	if errors.As(err, new(*serviceerror.NotFound)) {
+	run, found, err := v.Client.LastRun(ctx, name)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("describe the last run of %s: %w", name, err)
+	case !found:
 		return before, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("describe the last run of %s: %w", name, err)
-	}
-	return run.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, nil
+	return run.Failed, nil
 }
 
 // enroll has a new device enrolled, manageable.
@@ -255,7 +253,7 @@ func (v *hostScan) enroll(ctx context.Context, name string, one FoundDevice) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, enrollTimeout)
 	defer cancel()
-	result, err := v.requestEnrollment(ctx, contract.EnrollInput{Enrollment: contract.Enrollment{
+	result, err := v.Client.Enroll(ctx, contract.EnrollInput{Enrollment: contract.Enrollment{
 		Name: name, Host: v.Host.Name(), Driver: one.Driver, Type: strings.ToUpper(one.Type), Address: one.Address,
 		Owner: device.OwnerSelf, OneTimeUse: one.OneTimeUse,
 	}})
@@ -292,19 +290,10 @@ func (v *hostScan) findSameSerial(name, serial string) string {
 	return ""
 }
 
-func (v *hostScan) requestEnrollment(ctx context.Context, in contract.EnrollInput) (result contract.Result, err error) {
-	handle, err := contract.Enroll(ctx, v.Client, in)
-	if err != nil {
-		return result, err
-	}
-	return result, handle.Get(ctx, &result)
-}
-
 // hint asks the device's workflow to discover its device: a scan itself changes no state
 // (F6). A missing workflow is started again when the host's worker starts.
 func (v *hostScan) hint(ctx context.Context, name, digest string) error {
-	err := v.Client.SignalWorkflow(ctx, contract.WorkflowID(name), "", contract.SignalRefresh, contract.Hint{Source: "scan"})
-	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) {
+	if _, err := v.Client.Hint(ctx, name, contract.SignalRefresh, contract.Hint{Source: "scan"}); err != nil {
 		return fmt.Errorf("hint to %s: %w", name, err)
 	}
 	v.mu.Lock()

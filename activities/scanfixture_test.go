@@ -24,6 +24,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
+	devices "burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -62,6 +63,7 @@ func drive(slot int, digest string) hardware.Found {
 
 // scanFixture is a site whose driver finds, with what the server would say.
 type scanFixture struct {
+	temporal *mocks.Client
 	*activities.HostScanner
 	t       *testing.T
 	fixture *testHost
@@ -84,8 +86,9 @@ func newScanFixture(t *testing.T) *scanFixture {
 	s := newTestHost(t)
 	l := &scanFixture{t: t, fixture: s, eyes: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
 	c := &mocks.Client{}
+	l.temporal = c
 	l.HostScanner = &activities.HostScanner{
-		Client: c, Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
+		Client: devices.New(c), Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	c.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowDeviceLifecycle, mock.Anything).Return(nil)
@@ -202,7 +205,7 @@ func TestWatchReportsChanges(t *testing.T) {
 		l := newScanFixture(t)
 		var looks []contract.ScanRequest
 		var fails error
-		c := l.Client.(*mocks.Client)
+		c := l.temporal
 		name := l.fixture.host.Name()
 		call := c.On("SignalWithStartWorkflow", mock.Anything, "host/"+name, contract.SignalScanNow, mock.Anything,
 			contract.HostScanStartOptions(name), contract.WorkflowHostScan, contract.HostScanInput{Host: name})

@@ -64,7 +64,5 @@ func (s *HostScanner) requestScan(ctx context.Context, started bool) error {
 	if started {
 		request.Source = "host start"
 	}
-	_, err := s.Client.SignalWithStartWorkflow(ctx, contract.HostScanWorkflowID(s.Host.Name()), contract.SignalScanNow, request,
-		contract.HostScanStartOptions(s.Host.Name()), contract.WorkflowHostScan, contract.HostScanInput{Host: s.Host.Name()})
-	return err
+	return s.Client.ScanNow(ctx, s.Host.Name(), request)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"go.temporal.io/sdk/client"
+	"burnish/workflows/client"
 
 	"burnish/internal/config"
 	"burnish/internal/nova"
@@ -20,7 +20,7 @@ const placementKind = "placement"
 // cloudTasks look after the cloud whose Placement is the inventory: a sweep at the start,
 // so that what happened while no worker ran is found, and Nova's notifications. With
 // another inventory there are none.
-func cloudTasks(settings config.Worker, temporal client.Client, logger *slog.Logger) []task {
+func cloudTasks(settings config.Worker, temporal *client.Client, logger *slog.Logger) []task {
 	if settings.Inventory != placementKind {
 		return nil
 	}
@@ -40,7 +40,7 @@ type cloud struct {
 	name     string
 	every    time.Duration     // between two sweeps
 	hosts    map[string]string // Nova's names, and ours
-	temporal client.Client
+	temporal *client.Client
 	// moved: an instance moved, and the host that it left may not have let go yet.
 	moved chan struct{}
 }
@@ -52,8 +52,7 @@ const moveSettleTime = 5 * time.Second
 // reconcile starts the cloud's workflow where there is none, which sweeps from then on whoever
 // was the first to ask, and returns once the server has the wish on its disk.
 func (c *cloud) reconcile(ctx context.Context, look contract.ReconcileRequest) error {
-	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.ReconcileWorkflowID(c.name), contract.SignalReconcileNow, look,
-		contract.ReconcileStartOptions(c.name), contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: c.name, Interval: c.every})
+	err := c.temporal.ReconcileNow(ctx, c.name, c.every, look)
 	if err != nil {
 		return fmt.Errorf("ask %s to look: %w", contract.ReconcileWorkflowID(c.name), err)
 	}

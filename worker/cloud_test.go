@@ -13,6 +13,7 @@ import (
 
 	"burnish/internal/config"
 	"burnish/internal/nova"
+	devices "burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -30,7 +31,7 @@ func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.Rec
 			require.True(t, ok)
 			looks = append(looks, look)
 		}).Return(client.WorkflowRun(nil), nil).Maybe()
-	return &cloud{name: "West", every: every, hosts: hosts, temporal: temporal, moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return looks }
+	return &cloud{name: "West", every: every, hosts: hosts, temporal: devices.New(temporal), moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return looks }
 }
 
 // A batch of notifications is one look at the hosts and instances of which it

@@ -31,6 +31,7 @@ import (
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/testlog"
+	devices "burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -207,9 +208,9 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	eyes := newSlots("nvme")
 	eyes.inits = 1
 	quiet := slog.New(slog.DiscardHandler)
-	recovery := &activities.Recovery{Client: c, Log: quiet}
+	recovery := &activities.Recovery{Client: devices.New(c), Log: quiet}
 	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
-	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: c, Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
+	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: devices.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
 	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {

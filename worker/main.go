@@ -24,6 +24,7 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 	"burnish/internal/hardware/script"
 	"burnish/internal/host"
+	"burnish/workflows/client"
 )
 
 // version is set when the program is built.
@@ -119,7 +120,8 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		DisableRegistrationAliasing: true,
 		OnFatalError:                fatal,
 	}
-	recovery := &activities.Recovery{Client: temporal.Client, Namespace: temporal.Namespace, Identity: identity, Log: logger}
+	devices := client.New(temporal)
+	recovery := &activities.Recovery{Client: devices, Namespace: temporal.Namespace, Identity: identity, Log: logger}
 	if settings.Role.Hosts() {
 		thisHost, scanner, stop, err := startHost(settings, temporal.Client, base, logger, by.newDrivers)
 		stops = append(stops, stop)
@@ -134,7 +136,7 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 		if err != nil {
 			return err
 		}
-		stops = append(stops, runTasks(ctx, logger, append(cloudTasks(settings, temporal.Client, logger),
+		stops = append(stops, runTasks(ctx, logger, append(cloudTasks(settings, devices, logger),
 			task{"ending orphaned inventory calls", orphanCheckDelays, recovery.EndControlOrphans})...))
 	}
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)

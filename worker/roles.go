@@ -27,6 +27,7 @@ import (
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
+	burnish "burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
 	"burnish/workflows/lifecycle"
@@ -95,11 +96,11 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
-	control := &activities.Control{Store: store, Client: temporal}
+	control := &activities.Control{Store: store, Client: burnish.New(temporal)}
 	all := control.Activities()
 	if fleet, ok := store.(inventory.Lister); ok {
 		control.Real = true
-		maps.Copy(all, (&activities.Reconciler{Client: temporal, Fleet: fleet, Log: logger}).Activities())
+		maps.Copy(all, (&activities.Reconciler{Client: burnish.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
 	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
@@ -162,7 +163,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
 	if activities.AnyFinder(drivers) {
-		scanner = &activities.HostScanner{Client: temporal, Host: thisHost, Drivers: drivers, Log: logger}
+		scanner = &activities.HostScanner{Client: burnish.New(temporal), Host: thisHost, Drivers: drivers, Log: logger}
 		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {

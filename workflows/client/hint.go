@@ -54,5 +54,15 @@ func (c *Client) ReconcileNow(ctx context.Context, cloud string, interval time.D
 	return err
 }
 
+// FailAttempt ends the running attempt of an activity with failure, as its worker would.
+// found is false if the attempt or its workflow has ended.
+func (c *Client) FailAttempt(ctx context.Context, namespace, workflow, activity string, failure error) (found bool, err error) {
+	err = c.temporal.CompleteActivityByID(ctx, namespace, workflow, "", activity, nil, failure)
+	if NotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // NotFound reports whether a workflow does not exist or has ended.
 func NotFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }

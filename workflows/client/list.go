@@ -10,6 +10,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -18,17 +19,32 @@ import (
 )
 
 // pageSize is how many workflows one request of a listing returns.
-const pageSize = 500
+const pageSize = 1000
 
 // Describe gives what the server knows about the newest run of a device's workflow, with
 // the progress of its running step.
 func (c *Client) Describe(ctx context.Context, name string) (Execution, error) {
-	answer, err := c.temporal.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
-	if err != nil {
+	e, found, err := c.LastRun(ctx, name)
+	switch {
+	case err != nil:
 		return Execution{}, err
+	case !found:
+		return Execution{}, serviceerror.NewNotFound("no workflow " + contract.WorkflowID(name))
 	}
-	e := executionOf(answer.GetWorkflowExecutionInfo(), answer.GetPendingActivities())
 	return e, e.Err
+}
+
+// LastRun is Describe for a caller that needs no status: a status that cannot be read is no
+// error. found is false if the server has no run.
+func (c *Client) LastRun(ctx context.Context, name string) (e Execution, found bool, err error) {
+	answer, err := c.temporal.DescribeWorkflowExecution(ctx, contract.WorkflowID(name), "")
+	if NotFound(err) {
+		return Execution{}, false, nil
+	}
+	if err != nil {
+		return Execution{}, false, err
+	}
+	return executionOf(answer.GetWorkflowExecutionInfo(), answer.GetPendingActivities()), true, nil
 }
 
 // PendingActivities gives the running activities of a workflow; none if it has ended.

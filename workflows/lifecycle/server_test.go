@@ -300,7 +300,7 @@ func (w *world) list() {
 		fields[key] = payload
 	}
 	w.listed = append(w.listed, &workflowpb.WorkflowExecutionInfo{
-		Execution:        &commonpb.WorkflowExecution{RunId: fmt.Sprintf("run-%d", w.runs)},
+		Execution:        &commonpb.WorkflowExecution{WorkflowId: contract.WorkflowID("d1"), RunId: fmt.Sprintf("run-%d", w.runs)},
 		Status:           enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED,
 		CloseTime:        timestamppb.New(w.clock()),
 		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: fields},

@@ -25,6 +25,7 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
+	devices "burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle"
 )
@@ -115,7 +116,7 @@ func newWorldOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *wor
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
 	}
-	w.calls = &activities.Control{Store: w.shelf, Client: &visibility{w: w}}
+	w.calls = &activities.Control{Store: w.shelf, Client: devices.New(&visibility{w: w})}
 	w.setPolicy(policy)
 	var err error
 	w.activityContext, err = newActivityContext()

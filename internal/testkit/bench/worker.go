@@ -33,6 +33,7 @@ import (
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
+	burnish "burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle"
 )
@@ -272,7 +273,7 @@ func (t task) real(c client.Client, logger *slog.Logger) (activitySet, func() er
 	if err != nil {
 		return activitySet{}, nil, errors.Join(err, this.Close())
 	}
-	control := &activities.Control{Store: store, Client: c, Real: t.Placement != ""}
+	control := &activities.Control{Store: store, Client: burnish.New(c), Real: t.Placement != ""}
 	hardware := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(t.Slots), Log: logger}
 	b := activitySet{
 		control: control.Activities(),
