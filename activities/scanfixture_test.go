@@ -252,7 +252,7 @@ func TestWatchReportsChanges(t *testing.T) {
 	})
 }
 
-// A survey that a killed worker left is ended, so that it is tried again at once.
+// A scan that a killed worker left is ended, so that it is retried at once.
 //
 // F2
 func TestAnOrphanedScanEnds(t *testing.T) {

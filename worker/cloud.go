@@ -14,91 +14,93 @@ import (
 	"burnish/workflows/contract"
 )
 
-// placementKind is the inventory of which there is a cloud to look after.
+// placementKind is the kind of inventory that belongs to a cloud.
 const placementKind = "placement"
 
-// cloudTasks look after the cloud whose Placement is the inventory: a sweep at the start,
-// so that what happened while no worker ran is found, and Nova's notifications. With
-// another inventory there are none.
+// cloudTasks are the tasks for the cloud whose Placement is the inventory: a reconciliation
+// at the start, which finds what happened while no worker ran, and Nova's notifications.
+// Another inventory has none.
 func cloudTasks(settings config.Worker, temporal *client.Client, logger *slog.Logger) []task {
 	if settings.Inventory != placementKind {
 		return nil
 	}
 	c := &cloud{name: settings.Cloud, every: settings.SweepInterval, hosts: settings.NovaHosts, temporal: temporal, moved: make(chan struct{}, 1)}
-	tasks := []task{{"asking for a sweep of Placement", nil, func(ctx context.Context) error {
+	tasks := []task{{"requesting a reconciliation with Placement", nil, func(ctx context.Context) error {
 		return c.reconcile(ctx, contract.ReconcileRequest{Source: "worker start", Interval: &settings.SweepInterval})
 	}}}
 	if settings.NovaBroker != "" {
 		listener := &nova.Listener{URL: settings.NovaBroker, Handle: c.onNotifications, OnConnected: c.onConnected, Log: logger}
-		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"looking once more after moves", nil, c.reconcileAfterMove})
+		tasks = append(tasks, task{"listening to Nova's notifications", nil, listener.Run}, task{"reconciling once more after moves", nil, c.reconcileAfterMove})
 	}
 	return tasks
 }
 
-// cloud asks one cloud's workflow to look.
+// cloud requests reconciliations of one cloud's workflow.
 type cloud struct {
 	name     string
 	every    time.Duration     // between two sweeps
 	hosts    map[string]string // Nova's names, and ours
 	temporal *client.Client
-	// moved: an instance moved, and the host that it left may not have let go yet.
+	// moved: an instance was moved, and the source may not have dropped its allocation yet.
 	moved chan struct{}
 }
 
-// moveSettleTime is how long after the notification of a move the other side has surely let
-// go: Nova tells of a live migration before the source drops its allocation (S0.24).
+// moveSettleTime is how long after the notification of a move the source has certainly
+// dropped its allocation: Nova notifies of a live migration before that (S0.24).
 const moveSettleTime = 5 * time.Second
 
-// reconcile starts the cloud's workflow where there is none, which sweeps from then on whoever
-// was the first to ask, and returns once the server has the wish on its disk.
-func (c *cloud) reconcile(ctx context.Context, look contract.ReconcileRequest) error {
-	err := c.temporal.ReconcileNow(ctx, c.name, c.every, look)
+// reconcile signals the cloud's workflow, which it starts if it does not run and which then
+// reconciles at its interval. It returns once the server has stored the request.
+func (c *cloud) reconcile(ctx context.Context, request contract.ReconcileRequest) error {
+	err := c.temporal.ReconcileNow(ctx, c.name, c.every, request)
 	if err != nil {
-		return fmt.Errorf("ask %s to look: %w", contract.ReconcileWorkflowID(c.name), err)
+		return fmt.Errorf("signal %s: %w", contract.ReconcileWorkflowID(c.name), err)
 	}
 	return nil
 }
 
-// onNotifications has the hosts and instances looked at of which notifications speak (S0.29).
+// onNotifications requests a reconciliation of the hosts and instances in notifications
+// (S0.29).
 func (c *cloud) onNotifications(ctx context.Context, events []nova.Event) error {
-	look := contract.ReconcileRequest{Source: "nova"}
+	request := contract.ReconcileRequest{Source: "nova"}
 	for _, e := range events {
-		look.Full = look.Full || e.AllHosts
-		if e.Instance != "" && !slices.Contains(look.Instances, e.Instance) {
-			look.Instances = append(look.Instances, e.Instance)
+		request.Full = request.Full || e.AllHosts
+		if e.Instance != "" && !slices.Contains(request.Instances, e.Instance) {
+			request.Instances = append(request.Instances, e.Instance)
 		}
 		for _, host := range e.Hosts {
 			if ours, ok := c.hosts[host]; ok {
 				host = ours
 			}
-			if !slices.Contains(look.Hosts, host) {
-				look.Hosts = append(look.Hosts, host)
+			if !slices.Contains(request.Hosts, host) {
+				request.Hosts = append(request.Hosts, host)
 			}
 		}
 	}
-	if len(look.Hosts) == 0 && len(look.Instances) == 0 {
-		look.Full = true
+	if len(request.Hosts) == 0 && len(request.Instances) == 0 {
+		request.Full = true
 	}
-	if err := c.reconcile(ctx, look); err != nil {
+	if err := c.reconcile(ctx, request); err != nil {
 		return err
 	}
-	if look.Full {
+	if request.Full {
 		select {
 		case c.moved <- struct{}{}:
-		default: // one more look does for all
+		default: // one more reconciliation covers all moves
 		}
 	}
 	return nil
 }
 
-// onConnected has everything looked at, since what Nova told before this listener was bound may
-// be lost: a broker that restarts forgets a binding to an exchange that is not durable.
+// onConnected requests a full reconciliation: notifications that were sent before this
+// listener was connected may be lost, since a restarted broker forgets a queue's binding to
+// an exchange that is not durable.
 func (c *cloud) onConnected(ctx context.Context) error {
 	return c.reconcile(ctx, contract.ReconcileRequest{Source: "listening", Full: true})
 }
 
-// reconcileAfterMove looks once more a while after each move, until ctx ends. What a worker that
-// is killed meanwhile would have seen, the sweep finds.
+// reconcileAfterMove requests one more reconciliation after each move, moveSettleTime later,
+// until ctx ends. If the worker is killed meanwhile, the periodic reconciliation does it.
 func (c *cloud) reconcileAfterMove(ctx context.Context) error {
 	for {
 		select {

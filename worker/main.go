@@ -1,6 +1,6 @@
-// Command burnish-worker does Burnish's work: in role control it runs the devices'
-// workflows and talks to the inventory, in role host it carries out the steps on one
-// host, in role all both. Its settings come from the environment; --help lists them.
+// Command burnish-worker is the Temporal worker: in role control it runs the devices'
+// workflows and calls the inventory, in role host it carries out the steps on one host, in
+// role all both. Its settings come from the environment; --help lists them.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(args []string) error {
 			fmt.Fprintln(os.Stdout, "burnish-worker", version)
 			return nil
 		}
-		return usageError{fmt.Errorf("%q is not known; burnish-worker takes its settings from the environment, see --help", args[0])}
+		return usageError{fmt.Errorf("unknown argument %q: burnish-worker takes its settings from the environment, see --help", args[0])}
 	}
 	settings, err := config.LoadWorker()
 	if err != nil {
@@ -78,7 +78,7 @@ func run(args []string) error {
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("role", settings.Role, "host", settings.Host)
 
-	// The first signal stops in order, the second at once.
+	// The first signal stops the worker gracefully, the second one at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -142,21 +142,21 @@ func serve(ctx context.Context, settings config.Worker, temporal *config.Connect
 	logger.Info("worker started", "version", version, "state_dir", settings.StateDir)
 	select {
 	case <-ctx.Done():
-		logger.Info("worker stops: running steps finish their chunk", "timeout", settings.GracefulStop)
+		logger.Info("worker is stopping: running steps finish their chunk", "timeout", settings.GracefulStop)
 		return nil
 	case err := <-failed:
 		return err
 	}
 }
 
-// hostTasks take up what a killed worker of this host left, and then find devices,
-// where there are scanner: discovery comes after the first round of recovery (S2.5).
+// hostTasks recover what a killed worker of this host has left, and then watch for devices
+// if there is a scanner: the first scan comes after the first round of recovery (S2.5).
 func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *activities.HostScanner, every time.Duration) []task {
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	var once sync.Once
 	tasks := []task{
-		{"telling the devices that the host started", nil, func(ctx context.Context) error {
-			defer once.Do(func() { close(told) })
+		{"reporting the host's start to its devices", nil, func(ctx context.Context) error {
+			defer once.Do(func() { close(reported) })
 			return recovery.ReportHostStart(ctx, thisHost)
 		}},
 		{"ending orphaned steps", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndHostOrphans(ctx, thisHost) }},
@@ -165,10 +165,10 @@ func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *acti
 		return tasks
 	}
 	return append(tasks,
-		task{"ending an orphaned survey", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndOrphanedScan(ctx, thisHost) }},
+		task{"ending an orphaned scan", orphanCheckDelays, func(ctx context.Context) error { return recovery.EndOrphanedScan(ctx, thisHost) }},
 		task{"watching for devices", nil, func(ctx context.Context) error {
 			select {
-			case <-told:
+			case <-reported:
 				scanner.Watch(ctx, every)
 			case <-ctx.Done():
 			}
@@ -176,18 +176,18 @@ func hostTasks(recovery *activities.Recovery, thisHost *host.Host, scanner *acti
 		}})
 }
 
-// task is one thing that a worker does when it starts, and again after each pause.
+// task is what a worker does when it starts, and once more after each pause.
 type task struct {
 	what   string
 	pauses []time.Duration
 	do     func(context.Context) error
 }
 
-// orphanCheckDelays: a server may hand out work over a connection that is about to break,
-// so that one look right at the start could miss an attempt.
+// orphanCheckDelays are the pauses between checks for orphans: the server may dispatch a
+// task over a connection that is about to break, which a check at the start would miss.
 var orphanCheckDelays = []time.Duration{time.Second, 2 * time.Second, 8 * time.Second}
 
-// runTasks takes up what a killed worker left, and returns its end.
+// runTasks starts tasks; stop ends them and waits for their end.
 func runTasks(ctx context.Context, logger *slog.Logger, tasks ...task) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -207,22 +207,22 @@ func runTasks(ctx context.Context, logger *slog.Logger, tasks ...task) (stop fun
 	}
 }
 
-// retryUntilDone repeats what failed until it works, or ctx ends: a server that is away while
-// a worker starts must not leave its devices behind.
+// retryUntilDone repeats a task that fails until it succeeds or ctx ends: the devices must be
+// recovered also if the server is unreachable while the worker starts.
 func retryUntilDone(ctx context.Context, logger *slog.Logger, t task) bool {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
 		err := t.do(ctx)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err() == nil
 		}
-		logger.Warn(t.what+" failed and is tried again", "error", err, "in", pause)
+		logger.Warn(t.what+" failed and is retried", "error", err, "in", pause)
 		if !wait(ctx, pause) {
 			return false
 		}
 	}
 }
 
-// wait waits, and says whether ctx still lives.
+// wait waits for the pause, and says whether ctx is still alive.
 func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -243,8 +243,8 @@ func help() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(os.Stdout, `burnish-worker does Burnish's work. It takes its settings from the environment;
-one that is empty counts as not set:
+	fmt.Fprint(os.Stdout, `burnish-worker runs Burnish's workflows and steps. It takes its settings from the
+environment; an empty variable counts as not set:
 
 `+text+`
 Temporal is found by TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…,

@@ -9,14 +9,14 @@ import (
 	"burnish/internal/host"
 )
 
-// What a helper works with stands here and nowhere else: whoever starts it has no
-// privilege, and neither their arguments nor their environment decide anything.
+// The helper's files and programs are constants: an unprivileged user starts it, whose
+// arguments and environment must decide nothing.
 const helperRules = "/etc/burnish/host.yaml"
 
 var helperTools = []string{"/usr/sbin/nvme", "/sbin/nvme", "/usr/bin/nvme"}
 
 // runNVMeHelper is this program as the helper of a host worker that is not root (S2.67).
-// What keeps it from its work is told to that worker, in one line.
+// It reports to that worker, in one line, what keeps it from working.
 func runNVMeHelper(args []string) error {
 	if len(args) > 0 {
 		return usageError{errors.New(privileged.Subcommand + " takes no arguments")}

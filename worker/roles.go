@@ -34,43 +34,42 @@ import (
 	"burnish/workflows/reconcile"
 )
 
-// hostSlots is how many steps a host's worker takes at once; those over
-// MAX_CLEANS_PER_HOST wait inside it, so that a busy host never looks silent.
+// hostSlots is how many steps a host's worker accepts at once; those over
+// MAX_CLEANS_PER_HOST wait inside it, so that a busy host never appears unreachable.
 const hostSlots = 1000
 
-// heartbeatThrottle must not be lower than 5 s: a server that is away for seconds
-// would break running wipes (measured; SAFETY F2).
+// heartbeatThrottle must not be below 5 s: otherwise a server that is unreachable for
+// seconds interrupts running steps (measured; F2).
 const heartbeatThrottle = 5 * time.Second
 
-// stickyTimeout is how long a killed worker's devices wait before another worker
-// takes them up.
+// stickyTimeout is how long the workflows of a killed worker wait until another worker
+// runs them.
 const stickyTimeout = 2 * time.Second
 
-// clusterTimeout bounds the question which cluster this is.
+// clusterTimeout bounds the request for the cluster's ID.
 const clusterTimeout = 10 * time.Second
 
-// workflowTasks bounds the workflow tasks in hand at once, so that each ends well
-// within contract.TaskTimeout also when a whole fleet wakes up.
+// workflowTasks bounds the concurrent workflow tasks, so that each ends well within
+// contract.TaskTimeout also when all devices of a fleet have one.
 const workflowTasks = 100
 
-// validate refuses settings by which no worker of this program can work, before any part
-// of it begins: one line each.
+// validate refuses settings with which no worker can start, one a line.
 func validate(settings config.Worker) error {
 	var wrong []error
 	if kinds := backends.Kinds(); !slices.Contains(kinds, settings.Inventory) {
-		wrong = append(wrong, fmt.Errorf("BURNISH_INVENTORY: %q is none of %s", settings.Inventory, strings.Join(kinds, ", ")))
+		wrong = append(wrong, fmt.Errorf("BURNISH_INVENTORY: %q is not one of %s", settings.Inventory, strings.Join(kinds, ", ")))
 	}
 	if err := drivers.Validate(settings.Drivers); err != nil {
 		wrong = append(wrong, fmt.Errorf("BURNISH_DRIVERS: %w", err))
 	}
 	if settings.Role.Controls() && settings.NovaBroker != "" && settings.Inventory != placementKind {
-		wrong = append(wrong, errors.New("BURNISH_AMQP_URL: notifications say where to look in Placement: set BURNISH_INVENTORY=placement"))
+		wrong = append(wrong, errors.New("BURNISH_AMQP_URL: notifications are about providers in Placement: set BURNISH_INVENTORY=placement"))
 	}
 	return errors.Join(wrong...)
 }
 
-// startControl registers workflows and control activities. The stop that it returns
-// may always be called.
+// startControl starts the control worker: workflows and control activities. The stop that
+// it returns may always be called.
 func startControl(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
 	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
@@ -115,9 +114,9 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 // newDrivers makes the drivers of a host by their names.
 type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver, error)
 
-// startHost becomes the one worker of its host, finds the host in order, and takes the
-// host's steps. The stop that it returns may always be called. The surveyor is nil
-// where no driver finds devices by itself.
+// startHost starts the one worker of its host: it locks the host, initializes the drivers and
+// polls for the host's steps. The stop that it returns may always be called. The scanner is
+// nil where no driver finds devices.
 func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
@@ -128,7 +127,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	defer cancel()
 	cluster, err := temporal.WorkflowService().GetClusterInfo(ctx, &workflowservice.GetClusterInfoRequest{})
 	if err != nil {
-		return nil, nil, stop, fmt.Errorf("ask the server who it is: %w", err)
+		return nil, nil, stop, fmt.Errorf("get the ID of the Temporal cluster: %w", err)
 	}
 	thisHost, err = host.Open(settings.StateDir, settings.Host, rules, host.WithCluster(cluster.GetClusterId()))
 	if err != nil {
@@ -176,11 +175,11 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 	}, nil
 }
 
-// initTimeout bounds what drivers, or an inventory, do before a worker starts.
+// initTimeout bounds the initialization of drivers, or of an inventory.
 const initTimeout = time.Minute
 
-// initDrivers has each driver find its host in order (init_host, S2.1, S2.3), and refuses
-// two that find the same device (S2.30). The error is one line.
+// initDrivers initializes each driver on its host (init_host, S2.1, S2.3), and refuses two
+// drivers that find the same device (S2.30). The error is one line.
 func initDrivers(drivers map[string]hardware.Driver) error {
 	ctx, cancel := context.WithTimeout(context.Background(), initTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 	for name, tt := range map[string]struct{ value, says string }{
 		"VERIFY":    {"half", `BURNISH_VERIFY: "half" is neither full nor sample:N`},
 		"DRIVERS":   {"block,typo", `BURNISH_DRIVERS: there is no driver "typo"`},
-		"INVENTORY": {"typo", `BURNISH_INVENTORY: "typo" is none of file, placement`},
+		"INVENTORY": {"typo", `BURNISH_INVENTORY: "typo" is not one of file, placement`},
 	} {
 		for _, role := range []string{"control", "host", "all"} {
 			t.Run(name+" "+role, func(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 // Action is clear_action of the erase policy: which kind of operation (S2.8).
 type Action string
 
-// Strategy is clear_strategy of the erase policy: by which means (S2.9).
+// Strategy is clear_strategy of the erase policy: by which operation (S2.9).
 type Strategy string
 
-// The actions and strategies; what is not given is auto.
+// The actions and strategies; empty is auto.
 const (
 	ActionAuto     Action = "auto"
 	ActionSanitize Action = "sanitize"
@@ -26,15 +26,15 @@ const (
 	StrategyBlock  Strategy = "block"
 )
 
-// ErasePolicy is what an operator decides about how NVMe devices are erased. The zero
-// value is auto, auto.
+// ErasePolicy is the operator's choice of how NVMe devices are erased. The zero value is
+// auto, auto.
 type ErasePolicy struct {
 	Action   Action   `json:"clear_action,omitempty"`
 	Strategy Strategy `json:"clear_strategy,omitempty"`
 }
 
-// matrix is the policy matrix of S2.16 to S2.22: the operations that a policy
-// accepts, the best first. A pair that is not in it is no policy (S2.23).
+// matrix gives the operations that each policy accepts, the preferred one first (S2.16 to
+// S2.22). A pair that is not in it is refused (S2.23).
 var matrix = map[Action]map[Strategy][]device.Operation{
 	ActionAuto: {
 		StrategyAuto:   {device.CryptoErase, device.BlockErase, device.WriteZeroes, device.Shred},
@@ -52,20 +52,20 @@ var matrix = map[Action]map[Strategy][]device.Operation{
 	},
 }
 
-// needs says what a device lacks that cannot do an operation.
+// needs names the capability that each operation needs.
 var needs = map[device.Operation]string{
 	device.CryptoErase: "crypto erase (SANICAP bit 0)",
 	device.BlockErase:  "block erase (SANICAP bit 1)",
 	device.WriteZeroes: "write zeroes (ONCS bit 3)",
 }
 
-// String gives the policy as a person would write it.
+// String gives the policy with its keys.
 func (p ErasePolicy) String() string {
 	p = p.full()
 	return fmt.Sprintf("clear_action=%s clear_strategy=%s", p.Action, p.Strategy)
 }
 
-// full fills in what was not given.
+// full replaces empty values by auto.
 func (p ErasePolicy) full() ErasePolicy {
 	if p.Action == "" {
 		p.Action = ActionAuto
@@ -76,8 +76,8 @@ func (p ErasePolicy) full() ErasePolicy {
 	return p
 }
 
-// PolicyError says which key of an erase policy is wrong, clear_action or
-// clear_strategy, in one line.
+// PolicyError names the key of an erase policy that is wrong, clear_action or
+// clear_strategy, and says why in one line.
 type PolicyError struct {
 	Key, Message string
 }
@@ -86,16 +86,16 @@ type PolicyError struct {
 func (e *PolicyError) Error() string { return e.Key + ": " + e.Message }
 
 // Validate refuses an action or a strategy that does not exist, and the pair zero and
-// crypto, which is none (S2.23). The error is a *PolicyError.
+// crypto (S2.23). The error is a *PolicyError.
 func (p ErasePolicy) Validate() error {
 	p = p.full()
 	strategies, ok := matrix[p.Action]
 	if !ok {
-		return &PolicyError{Key: "clear_action", Message: fmt.Sprintf("%q is none of %s", p.Action,
+		return &PolicyError{Key: "clear_action", Message: fmt.Sprintf("%q is not one of %s", p.Action,
 			strings.Join(texts(ActionAuto, ActionSanitize, ActionZero), ", "))}
 	}
 	if _, ok := matrix[ActionAuto][p.Strategy]; !ok {
-		return &PolicyError{Key: "clear_strategy", Message: fmt.Sprintf("%q is none of %s", p.Strategy,
+		return &PolicyError{Key: "clear_strategy", Message: fmt.Sprintf("%q is not one of %s", p.Strategy,
 			strings.Join(texts(StrategyAuto, StrategyCrypto, StrategyBlock), ", "))}
 	}
 	if _, ok := strategies[p.Strategy]; !ok {
@@ -105,11 +105,11 @@ func (p ErasePolicy) Validate() error {
 	return nil
 }
 
-// Resolve gives the one operation that the policy takes for a device with these
-// capabilities: the first of its line of the matrix that the device can do (S2.16 to
-// S2.22). It is what is locked in; there is no other at run time (S2.26, S2.27).
-// Faults: invalid_setting for a policy that Validate refuses, policy_unsatisfied
-// where the device can do none of the line (S2.25).
+// Resolve gives the operation that the policy chooses for a device with these
+// capabilities: the first one that it accepts and the device supports (S2.16 to S2.22). It
+// is locked in: there is no other choice at run time (S2.26, S2.27). Faults:
+// invalid_setting for a policy that Validate refuses, policy_unsatisfied where the device
+// supports no accepted operation (S2.25).
 func (p ErasePolicy) Resolve(can device.Capabilities) (device.Operation, *device.Fault) {
 	if err := p.Validate(); err != nil {
 		return "", &device.Fault{
@@ -128,8 +128,8 @@ func (p ErasePolicy) Resolve(can device.Capabilities) (device.Operation, *device
 	}
 	return "", &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodePolicyUnsatisfied,
-		Message: fmt.Sprintf("the policy %s needs %s, and the device has not", p, strings.Join(lacks, " or ")),
-		Remedy:  "choose another clear_action or clear_strategy for it, or take it out",
+		Message: fmt.Sprintf("the policy %s needs %s, which the device does not support", p, strings.Join(lacks, " or ")),
+		Remedy:  "choose another clear_action or clear_strategy, or remove the device",
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *Planner) Erasure(policy ErasePolicy, s Subject) (Erasure, *device.Fault
 	return Erasure{Operation: operation, Steps: steps}, nil
 }
 
-// texts gives names as strings.
+// texts converts names to strings.
 func texts[T ~string](names ...T) []string {
 	var all []string
 	for _, name := range names {

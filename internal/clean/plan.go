@@ -1,6 +1,5 @@
-// Package clean plans: which steps a clean consists of, in which order, and how long
-// each may run. It is pure; what it decides is recorded in the workflow's history
-// before anything happens.
+// Package clean plans cleans: which steps a clean consists of, in which order, and how long
+// each may run. It is pure; the workflow records a plan before it carries it out.
 package clean
 
 import (
@@ -33,38 +32,36 @@ var phases = []Phase{Prepare, Erase, Verify, Restore}
 // interfaces in the order of ties between equal priorities (D6).
 var interfaces = []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}
 
-// Step is what a planner must know of a step; internal/clean/steps holds the one
-// list, and what each does.
+// Step is what a planner needs of a step; internal/clean/steps lists all of them.
 type Step struct {
 	Name      string
 	Interface string
 	Phase     Phase
 	Priority  float64 // higher runs first within the phase; 0: not run by itself (S3.8)
-	Version   int     // raised when a half-done step of the older version must begin again (S3.16)
-	// Abortable: cancelling it half-way leaves the device in a state from which the
-	// next clean can go on.
+	Version   int     // raised when a half-done step of the older version must start over (S3.16)
+	// Abortable: a cancel may interrupt the step; the next clean can start from there.
 	Abortable bool
-	// Applies says whether the device has use for the step.
+	// Applies says whether the step is for this device.
 	Applies func(Subject) bool
 	// Timeout is the budget of running time where no explicit one is set (D5).
 	Timeout func(Subject) time.Duration
 }
 
-// Subject is the device as the planner sees it.
+// Subject is what a planner knows of a device.
 type Subject struct {
 	Name      string
 	Type      string
 	Operation device.Operation
-	// NVMe: the device is a controller at hand, whose wear and security can be asked; not
-	// only what somebody saved of one.
+	// NVMe: the device is an NVMe controller that answers commands, not only the saved
+	// output of one.
 	NVMe bool
 	// Capabilities and Layout are those of an NVMe device; other devices have none.
 	Capabilities device.Capabilities
 	Layout       device.Layout
 	Size         int64
-	// Offers are the steps that the device's driver has ways of its own for.
+	// Offers are the steps that the device's driver carries out itself.
 	Offers []string
-	// Estimate is the device's own of how long its erase takes; 0 where it tells none.
+	// Estimate is the device's own estimate of how long its erase takes; 0: unknown.
 	Estimate time.Duration
 	// HostSteps gives the version of each step that the device's host worker knows.
 	HostSteps map[string]int
@@ -104,10 +101,9 @@ type Planner struct {
 	digest string
 }
 
-// NewPlanner validates the policy against the steps. It refuses one that takes the
-// erase or its verify out of the plan (DESIGN, Steps), names a step that does not
-// exist, leaves two steps of one interface with the same priority in one phase
-// (S3.13), or erases in a way that there is not (S2.23).
+// NewPlanner validates the policy against the steps. It refuses a policy that switches off
+// an erase or its verify, names a step that does not exist, gives two steps of one
+// interface the same priority in one phase (S3.13), or has an invalid erase policy (S2.23).
 func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 	if err := policy.NVMe.Validate(); err != nil {
 		return nil, fmt.Errorf("policy: nvme: %w", err)
@@ -119,7 +115,7 @@ func NewPlanner(steps []Step, policy Policy) (*Planner, error) {
 		case i < 0:
 			return nil, fmt.Errorf("policy: priorities: there is no step %q; the steps are %s", name, strings.Join(names(steps), ", "))
 		case math.IsNaN(priority) || math.IsInf(priority, 0):
-			return nil, fmt.Errorf("policy: priorities: %s: %v is no priority", name, priority)
+			return nil, fmt.Errorf("policy: priorities: %s: %v is not a valid priority", name, priority)
 		case priority < 0:
 			return nil, fmt.Errorf("policy: priorities: %s: %v is negative; 0 switches a step off", name, priority)
 		case priority == 0 && (steps[i].Phase == Erase || steps[i].Phase == Verify):
@@ -149,8 +145,8 @@ func (p *Planner) Policy() Policy { return p.policy }
 // Digest identifies the policy in records.
 func (p *Planner) Digest() string { return p.digest }
 
-// Full plans a clean that leads to available: the erase path and its verify are in
-// it, or the answer is a fault.
+// Full plans a clean that ends in available. The plan always holds an erase and its verify;
+// otherwise the answer is a fault.
 func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
 	var plan []Planned
 	has := map[Phase]bool{}
@@ -175,8 +171,8 @@ func (p *Planner) Full(s Subject) ([]Planned, *device.Fault) {
 	return plan, nil
 }
 
-// Named plans the steps that an operator named, in the order given, as Ironic's manual
-// cleaning does (S3.22). Steps that do not apply are refused by name.
+// Named plans the steps that an operator names, in that order, as Ironic's manual cleaning
+// does (S3.22). It refuses a step that is not for this device.
 func (p *Planner) Named(s Subject, wanted []string) ([]Planned, *device.Fault) {
 	var plan []Planned
 	for _, name := range wanted {
@@ -198,8 +194,8 @@ func (p *Planner) Named(s Subject, wanted []string) ([]Planned, *device.Fault) {
 	return plan, nil
 }
 
-// Enabled lists the steps of a full clean of this device in their order, for
-// listings (S3.10); empty where there is no erase path.
+// Enabled lists the steps of a full clean of this device in their order (S3.10); it is empty
+// where there is no erase path.
 func (p *Planner) Enabled(s Subject) []Planned {
 	plan, fault := p.Full(s)
 	if fault != nil {

@@ -1,5 +1,4 @@
-// Package config reads what a Burnish process is told from outside: its settings,
-// and how to reach Temporal.
+// Package config reads the settings of a Burnish process, and connects it to Temporal.
 package config
 
 import (
@@ -21,7 +20,7 @@ import (
 	"burnish/internal/device"
 )
 
-// dialTimeout bounds the wait for the server's first answers.
+// dialTimeout bounds the connection and the server's first answers.
 const dialTimeout = 5 * time.Second
 
 // Connection is a client, where its server is, and the namespace that it works in.
@@ -71,7 +70,7 @@ func Dial(ctx context.Context, logger *slog.Logger, identity string) (*Connectio
 	return &Connection{Client: c, Address: options.HostPort, Namespace: options.Namespace}, nil
 }
 
-// dialFault says which server, what is wrong with it, and what to do.
+// dialFault names the server, what is wrong, and the remedy.
 func dialFault(options client.Options, err error) *device.Fault {
 	fault := &device.Fault{Class: device.Transient, Code: device.CodeUnreachable}
 	var (
@@ -94,7 +93,7 @@ func dialFault(options client.Options, err error) *device.Fault {
 	return fault
 }
 
-// oneLine gives the error as it may stand in one line of output.
+// oneLine gives the error's text in one line.
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }

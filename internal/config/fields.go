@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Given lists the BURNISH_ variables that the environment sets, those that are no
-// settings of a worker in unknown: misspelt ones, mostly.
+// Given lists the BURNISH_ variables that the environment sets: known are the settings of a
+// worker, unknown the others, which mostly are misspelled.
 func Given() (known, unknown []string) {
 	texts := helpTexts()
 	for _, pair := range os.Environ() {

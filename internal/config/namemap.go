@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// NameMap is a list of names and what stands for them, `A=B, C=D`.
+// NameMap maps names to names, written `A=B, C=D`.
 type NameMap map[string]string
 
-// UnmarshalText reads the list. A name may stand in it once.
+// UnmarshalText reads the list, in which each name may occur once.
 func (m *NameMap) UnmarshalText(text []byte) error {
 	all := NameMap{}
 	for pair := range strings.SplitSeq(string(text), ",") {
@@ -19,7 +19,7 @@ func (m *NameMap) UnmarshalText(text []byte) error {
 		}
 		for other := range all {
 			if strings.EqualFold(other, name) {
-				return fmt.Errorf("%q is there twice", name)
+				return fmt.Errorf("%q is listed twice", name)
 			}
 		}
 		all[name] = value

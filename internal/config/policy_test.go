@@ -40,8 +40,8 @@ func TestTheErasePolicyOfAFile(t *testing.T) {
 func TestInvalidErasePolicyIsRefusedAtLoad(t *testing.T) {
 	for name, tt := range map[string]struct{ text, line, says string }{
 		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "line 3: ", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
-		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "line 3: ", `clear_action: "shred" is none of auto, sanitize, zero`},
-		"no such strategy":    {"nvme: {clear_strategy: overwrite}\n", "line 1: ", `clear_strategy: "overwrite" is none of auto, crypto, block`},
+		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "line 3: ", `clear_action: "shred" is not one of auto, sanitize, zero`},
+		"no such strategy":    {"nvme: {clear_strategy: overwrite}\n", "line 1: ", `clear_strategy: "overwrite" is not one of auto, crypto, block`},
 		"no such key":         {"nvme:\n  clear_acton: zero\n", "line 2: ", `unknown key "clear_acton" in nvme: must be one of clear_action, clear_strategy, sanitize_stall`},
 		"a key twice":         {"nvme:\n  clear_action: zero\n  clear_action: auto\n", "line 3: ", "already defined"},
 		"a word for it all":   {"nvme: zero\n", "line 1: ", "nvme must be a mapping, not text"},

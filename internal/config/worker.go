@@ -30,14 +30,14 @@ const (
 	RoleAll     Role = "all"
 )
 
-// Controls and Hosts say which of the two workers a role runs.
+// Controls says whether the role runs the control worker.
 func (r Role) Controls() bool { return r == RoleControl || r == RoleAll }
 
-// Hosts says that the role takes a host's steps.
+// Hosts says whether the role runs a host's worker.
 func (r Role) Hosts() bool { return r == RoleHost || r == RoleAll }
 
-// Worker is what a worker process is told by its environment, each variable with the
-// prefix BURNISH_ (CONTRACTS, Settings).
+// Worker holds the settings of a worker process, which its environment sets; each variable
+// has the prefix BURNISH_.
 type Worker struct {
 	Role       Role     `env:"ROLE" envDefault:"all" help:"control, host or all"`
 	Host       string   `env:"HOST" help:"the host's name; default: the machine's"`
@@ -71,9 +71,8 @@ var (
 
 var hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// LoadWorker reads and checks the environment, whatever the role: a variable that is
-// empty counts as not set. The error names the variable, in one
-// line a variable.
+// LoadWorker reads and checks the environment, whatever the role. An empty variable counts
+// as not set. The error has one line for each variable that is wrong, with its name.
 func LoadWorker() (Worker, error) {
 	var w Worker
 	if err := env.ParseWithOptions(&w, env.Options{Prefix: prefix}); err != nil {
@@ -112,22 +111,22 @@ func (w Worker) check() error {
 		wrong = append(wrong, fmt.Errorf("%s%s: %s", prefix, name, fmt.Sprintf(format, args...)))
 	}
 	if w.Role != RoleControl && w.Role != RoleHost && w.Role != RoleAll {
-		complain("ROLE", "%q is none of control, host, all", w.Role)
+		complain("ROLE", "%q is not one of control, host, all", w.Role)
 	}
 	if !hostForm.MatchString(w.Host) {
-		complain("HOST", "%q is no host name", w.Host)
+		complain("HOST", "%q is not a valid host name", w.Host)
 	}
 	for _, nova := range slices.Sorted(maps.Keys(w.NovaHosts)) {
 		if !novaHostForm.MatchString(nova) {
-			complain("NOVA_HOSTS", "%q is no host name", nova)
+			complain("NOVA_HOSTS", "%q is not a valid host name", nova)
 		}
 		if ours := w.NovaHosts[nova]; !hostForm.MatchString(ours) {
-			complain("NOVA_HOSTS", "%q is no host name", ours)
+			complain("NOVA_HOSTS", "%q is not a valid host name", ours)
 		}
 	}
 	for _, standard := range slices.Sorted(maps.Keys(w.Traits)) {
 		if !standardTraitForm.MatchString(standard) || strings.HasPrefix(standard, "CUSTOM_") {
-			complain("TRAITS", "%q is no standard trait", standard)
+			complain("TRAITS", "%q is not a standard trait", standard)
 		}
 		if custom := w.Traits[standard]; !customTraitForm.MatchString(custom) {
 			complain("TRAITS", "%q does not have the form CUSTOM_X", custom)
@@ -158,7 +157,7 @@ func (w Worker) check() error {
 		complain("STOP_TIMEOUT", "%s is not positive", w.GracefulStop)
 	}
 	if w.NVMeHelper != "" && !filepath.IsAbs(w.NVMeHelper) {
-		complain("NVME_HELPER", "%q is no absolute path", w.NVMeHelper)
+		complain("NVME_HELPER", "%q is not an absolute path", w.NVMeHelper)
 	}
 	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" && err != nil {
 		complain("AMQP_URL", "%v", err) // which never holds the password
@@ -191,7 +190,7 @@ func WorkerHelp() (string, error) {
 	return b.String(), nil
 }
 
-// tidyEnvError gives env's joined errors a line each, with the variable's name.
+// tidyEnvError writes env's errors one a line, each with its variable's name.
 func tidyEnvError(err error) error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {
@@ -209,7 +208,7 @@ func tidyEnvError(err error) error {
 	return errors.Join(lines...)
 }
 
-// eachLine puts a variable's name before each line of an error.
+// eachLine puts a prefix before each line of an error.
 func eachLine(name string, err error) error {
 	if !strings.Contains(err.Error(), "\n") {
 		return fmt.Errorf("%s%w", name, err)

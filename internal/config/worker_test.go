@@ -50,16 +50,16 @@ func settings(t *testing.T) map[string]setting {
 		return more
 	}
 	return map[string]setting{
-		"ROLE":      {"Role", config.RoleAll, "host", config.RoleHost, map[string]string{"Host": `"Host" is none of control, host, all`, "both": `"both"`}},
-		"HOST":      {"Host", strings.ToLower(machine), "Node-7.Example", "node-7.example", map[string]string{"a b": `"a b" is no host name`, "-a": `"-a"`, "a/b": `"a/b"`, "a_b": `"a_b"`, "a.": `"a."`}},
+		"ROLE":      {"Role", config.RoleAll, "host", config.RoleHost, map[string]string{"Host": `"Host" is not one of control, host, all`, "both": `"both"`}},
+		"HOST":      {"Host", strings.ToLower(machine), "Node-7.Example", "node-7.example", map[string]string{"a b": `"a b" is not a valid host name`, "-a": `"-a"`, "a/b": `"a/b"`, "a_b": `"a_b"`, "a.": `"a."`}},
 		"STATE_DIR": {"StateDir", "/var/lib/burnish", "/srv/../state", "/state", nil},
 		"HOST_FILE": {"HostFile", "", "/etc/burnish/host.yaml", "/etc/burnish/host.yaml", nil},
 		"POLICY":    {"PolicyFile", "", "testdata/policy.yaml", "testdata/policy.yaml", map[string]string{"testdata/none.yaml": "testdata/none.yaml"}},
 		"INVENTORY": {"Inventory", "file", "placement", "placement", nil}, // who opens it knows the kinds
 		"NOVA_HOSTS": {"NovaHosts", config.NameMap(nil), " Cmp_1.Example=Node-1 , cmp2=node-2", config.NameMap{"cmp_1.example": "node-1", "cmp2": "node-2"}, map[string]string{
-			"cmp1": `"cmp1" is not of the form NAME=NAME`, "a=b,A=c": `"A" is there twice`, "a=": `"a="`, "a=b,": `""`, "a b=c": `"a b" is no host name`, "a=b_c": `"b_c" is no host name`}},
+			"cmp1": `"cmp1" is not of the form NAME=NAME`, "a=b,A=c": `"A" is listed twice`, "a=": `"a="`, "a=b,": `""`, "a b=c": `"a b" is not a valid host name`, "a=b_c": `"b_c" is not a valid host name`}},
 		"TRAITS": {"Traits", config.NameMap(nil), "HW_NVME_CES=CUSTOM_NVME_CES", config.NameMap{"HW_NVME_CES": "CUSTOM_NVME_CES"}, map[string]string{
-			"HW_X=HW_Y": `"HW_Y" does not have the form CUSTOM_X`, "CUSTOM_X=CUSTOM_Y": `"CUSTOM_X" is no standard trait`, "hw_x=CUSTOM_X": `"hw_x"`}},
+			"HW_X=HW_Y": `"HW_Y" does not have the form CUSTOM_X`, "CUSTOM_X=CUSTOM_Y": `"CUSTOM_X" is not a standard trait`, "hw_x=CUSTOM_X": `"hw_x"`}},
 		"DRIVERS": {"Drivers", []string{"block", "fake"}, " nvme , block", []string{"nvme", "block"}, map[string]string{"block,,fake": `"block,,fake" has an empty name`, ",": "empty"}},
 		"HOST_SILENT_AFTER": {"HostSilentAfter", 5 * time.Minute, "90s", 90 * time.Second,
 			duration(map[string]string{"0s": "0s is not positive", "-1s": "-1s is not positive"})},
@@ -70,10 +70,10 @@ func settings(t *testing.T) map[string]setting {
 		"MAX_CLEANS_PER_HOST": {"MaxCleansPerHost", 4, "1000", 1000, map[string]string{"0": "0 is not within 1 to 1000", "1001": "1001", "-1": "-1", "many": `"many"`, "1.5": `"1.5"`}},
 		"VERIFY":              {"Verify", "full", "sample:8", "sample:8", map[string]string{"half": `"half" is neither full nor sample:N`, "sample:0": "neither", "Full": "neither"}},
 		"WORKFLOW_CACHE":      {"StickyCache", 2000, "1", 1, map[string]string{"0": "0 is less than 1", "x": `"x"`}},
-		"NVME_HELPER":         {"NVMeHelper", "", "/usr/libexec/burnish-nvme-helper", "/usr/libexec/burnish-nvme-helper", map[string]string{"helper": "\"helper\" is no absolute path"}},
+		"NVME_HELPER":         {"NVMeHelper", "", "/usr/libexec/burnish-nvme-helper", "/usr/libexec/burnish-nvme-helper", map[string]string{"helper": "\"helper\" is not an absolute path"}},
 		"SWEEP_INTERVAL":      {"SweepInterval", time.Minute, "5m", 5 * time.Minute, map[string]string{"-1s": "is negative", "x": "invalid duration"}},
 		"AMQP_URL": {"NovaBroker", "", "rabbit://u:p@h1:5672,u:p@h2:5672/nova", "rabbit://u:p@h1:5672,u:p@h2:5672/nova",
-			map[string]string{"h1:5672": "does not begin with amqp://", "amqp://u:p@h1:x": "the port is no number", "amqp://u:p@h1,h2": "some of its hosts"}},
+			map[string]string{"h1:5672": "does not begin with amqp://", "amqp://u:p@h1:x": "the port must be a number", "amqp://u:p@h1,h2": "some of its hosts"}},
 		"STOP_TIMEOUT": {"GracefulStop", 30 * time.Second, "1s", time.Second, duration(map[string]string{"0s": "0s is not positive"})},
 		"DEBUG":        {"Debug", false, "true", true, noBool},
 	}
