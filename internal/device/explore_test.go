@@ -216,6 +216,11 @@ func (g *graph) each(do func(Device, Event) error) error {
 
 // explore walks the machine from an absent device, breadth first.
 func explore(m machine, start Device) *graph {
+	return exploreBy(m, start, func(Device) []Event { return alphabet() })
+}
+
+// exploreBy is explore with the events that may come to each device.
+func exploreBy(m machine, start Device, events func(Device) []Event) *graph {
 	g := &graph{machine: m, start: start}
 	number := map[place]int{}
 	find := func(p place) int {
@@ -233,10 +238,12 @@ func explore(m machine, start Device) *graph {
 		looked.Cleanable = !before.Cleanable
 		p := g.places[n].past
 		g.steps = append(g.steps, step{n, find(placeOf(looked, p)), Event{Kind: rediscovered}, before, looked, p, p})
-		for i, e := range alphabet() {
+		for i, e := range events(before) {
 			r := m.row(before, e)
 			if r == nil {
-				g.refused = append(g.refused, refusal{n, i})
+				if i < len(alphabet()) && e == alphabet()[i] {
+					g.refused = append(g.refused, refusal{n, i})
+				}
 				continue
 			}
 			after, is := r.apply(before, e), p.after(before, e)

@@ -334,3 +334,74 @@ func TestNoObservationRowIsDead(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatObservationsDoNotMind: what reduced leaves out changes no observation.
+func TestWhatObservationsDoNotMind(t *testing.T) {
+	done := map[place]bool{}
+	for _, g := range walks(table) {
+		for _, p := range g.places {
+			d := p.device()
+			if key := placeOf(d, ""); d.State == Absent || done[key] {
+				continue
+			}
+			done[placeOf(d, "")] = true
+			for _, e := range examples(t) {
+				full, why := Observe(d, e.snapshot)
+				less, because := Observe(reduced(d), e.snapshot)
+				require.Equal(t, full, less, "%s", describe(d))
+				require.Equal(t, why, because)
+			}
+		}
+	}
+}
+
+// onlyObserved are the events that come from nowhere but an observation.
+func onlyObserved() []EventKind {
+	return []EventKind{ObservedInUse, ObservedUnused, ObservedFree, Released, BindingMissing, ReservationChanged, Returned, Burned}
+}
+
+// TestBothTablesTogether walks the first table with the second one as the only source of
+// what is observed: what is proved of all events still holds, no device is stuck, and each
+// such event comes about.
+func TestBothTablesTogether(t *testing.T) {
+	given := map[place][]Event{}
+	require.NoError(t, eachSeen(Questions(), func(c seen) error {
+		o, _ := observations.observe(c.device, c.snapshot)
+		if o.Instance == UnknownConsumer {
+			o.Instance = own // an instance like any other: its unbind names it so
+		}
+		if key, e := placeOf(c.device, ""), (Event{Kind: o.Event, Instance: o.Instance}); slices.Contains(onlyObserved(), o.Event) && !slices.Contains(given[key], e) {
+			given[key] = append(given[key], e)
+		}
+		return nil
+	}))
+	came := map[EventKind]bool{}
+	for _, start := range settings() {
+		g := exploreBy(table, start, func(d Device) []Event {
+			all := slices.DeleteFunc(slices.Clone(alphabet()), func(e Event) bool { return slices.Contains(onlyObserved(), e.Kind) })
+			for _, e := range given[placeOf(reduced(d), "")] {
+				came[e.Kind] = true
+				all = append(all, e)
+				if e.Automated = true; e.Kind.UsesAutomated() {
+					all = append(all, e)
+				}
+			}
+			return all
+		})
+		for _, p := range proofs() {
+			if p.walk != nil {
+				require.NoError(t, p.walk(g), p.name)
+			}
+		}
+	}
+	for _, k := range onlyObserved() {
+		require.True(t, came[k], "%s is never observed", k)
+	}
+}
+
+// TestUsesAutomated: UsesAutomated names the events for which the setting matters.
+func TestUsesAutomated(t *testing.T) {
+	for _, k := range kinds() {
+		require.Equal(t, minds(k, "automated"), k.UsesAutomated(), k)
+	}
+}
