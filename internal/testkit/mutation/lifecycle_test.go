@@ -122,7 +122,7 @@ var lifecycleMutations = []mutation{
 		rule: "D9", name: "a bind notices a re-created provider",
 		file: "workflows/lifecycle/reservation/reservation.go",
 		old:  `if err == nil && d.providerRecreated(found) {`,
-		new:  `if false {`,
+		new:  `if err == nil && d.providerRecreated(found) && false {`,
 		pkg:  "./workflows/lifecycle", run: "TestABindAfterAProviderMadeAnew",
 	},
 	{
@@ -199,7 +199,7 @@ var lifecycleMutations = []mutation{
 		name: "no continue-as-new while a signal is unread",
 		file: "workflows/lifecycle/lifecycle.go",
 		old:  `case d.signals.HasPending():`,
-		new:  `case d.signals.HasPending() && !d.mayEnd(ctx):`,
+		new:  `case d.signals.HasPending() && !d.canEndRun(ctx):`,
 		pkg:  "./workflows/lifecycle", run: "TestGate_SignalInTheTaskThatContinues TestGate_SignalsInTheTaskThatContinues",
 	},
 	{
