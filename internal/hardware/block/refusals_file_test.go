@@ -59,7 +59,7 @@ var refusals = map[string]refusal{
 		open: device.CodeSerialMismatch, known: device.CodeSerialMismatch, check: device.CodeIdentityChanged,
 		message: "names something else now",
 	},
-	"removed_and_made_anew": {
+	"removed_and_recreated": {
 		change: func(t *testing.T, f *fixture) []string {
 			require.NoError(t, os.Remove(f.path))
 			stamped(t, f.path, f.identity.Size)

@@ -39,7 +39,7 @@ var supervisorBinary = "/proc/self/exe"
 
 func runTests(m *testing.M) (code int) {
 	if slowStart {
-		dir, err := os.MkdirTemp("", "keeper-")
+		dir, err := os.MkdirTemp("", "supervisor-")
 		if err == nil {
 			defer func() {
 				if err := os.RemoveAll(dir); err != nil {
@@ -47,13 +47,13 @@ func runTests(m *testing.M) (code int) {
 					code = 1
 				}
 			}()
-			supervisorBinary = filepath.Join(dir, "keeper")
+			supervisorBinary = filepath.Join(dir, "supervisor")
 			build := exec.Command("go", "build", "-o", supervisorBinary, "burnish/internal/testkit/cmd/supervisor")
 			build.Stderr = os.Stderr
 			err = build.Run()
 		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "build the keeper:", err)
+			fmt.Fprintln(os.Stderr, "build the supervisor:", err)
 			return 1
 		}
 	}

@@ -136,11 +136,11 @@ func (o launchRequest) wait(pid int, end <-chan struct{}) (stopped bool, err err
 		if err := kill(-pid, unix.SIGTERM); err != nil {
 			return stopped, err
 		}
-		patience := time.NewTimer(o.Grace)
-		defer patience.Stop()
+		grace := time.NewTimer(o.Grace)
+		defer grace.Stop()
 		select {
 		case err = <-exited:
-		case <-patience.C:
+		case <-grace.C:
 			if err := kill(-pid, unix.SIGKILL); err != nil {
 				return stopped, err
 			}
