@@ -100,8 +100,7 @@ func TestInvalidSpecsHaveTheirLine(t *testing.T) {
 	}
 }
 
-// TestOneTimeUseIsAKeyOfAnEntry, in each of its forms; absent means no, and it is no
-// criterion.
+// one_time_use may have each of its forms; absent means no, and it is not a criterion.
 //
 // S0.2
 func TestOneTimeUseIsAKeyOfAnEntry(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReconnectionsBackOff: each has all looked at, so that neither one that fails nor a
-// broker that comes and goes may have that done all the time.
+// Each connection reconciles all devices: neither an OnConnected that fails nor a broker
+// that disconnects often may cause that all the time.
 func TestReconnectionsBackOff(t *testing.T) {
 	for name, fails := range map[string]bool{"it fails": true, "the consumer is cancelled": false} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"burnish/internal/testkit/testlog"
 )
 
-// TestDeletedInstanceIsHandled: with nothing set but the URL and the handler.
+// Only the URL and the handler are set.
 //
 // S0.29
 func TestDeletedInstanceIsHandled(t *testing.T) {
@@ -49,8 +49,7 @@ func TestDeletedInstanceIsHandled(t *testing.T) {
 	require.Equal(t, "instance.create.error", h.await(t, failed).Type)
 }
 
-// TestNovaIsNeverRefused: whoever comes first, Nova's notifications arrive, and in
-// everyone else's queue too.
+// Whoever connects first, Nova's notifications arrive, also in the queues of others.
 func TestNovaIsNeverRefused(t *testing.T) {
 	for name, listenerFirst := range map[string]bool{"Nova first": false, "listener first": true} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestNovaIsNeverRefused(t *testing.T) {
 	}
 }
 
-// TestADurableExchangeServesToo: an operator may have set amqp_durable_queues.
+// An operator may have set amqp_durable_queues.
 func TestADurableExchangeServesToo(t *testing.T) {
 	s := newTestQueue(t)
 	ch := s.channel()
@@ -114,7 +113,7 @@ func TestADurableExchangeServesToo(t *testing.T) {
 	h.await(t, instance)
 }
 
-// TestABrokerThatDiedForgotTheBindings: kill -9, and a new one on the same disk.
+// The broker is killed and started again on the same disk.
 func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -147,7 +146,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	require.Empty(t, began)
 }
 
-// TestFailedMessagesAreDeliveredAgain, later, and not in a hot loop.
+// They are delivered again later, not in a busy loop.
 func TestFailedMessagesAreDeliveredAgain(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -180,7 +179,7 @@ func TestFailedMessagesAreDeliveredAgain(t *testing.T) {
 	}
 }
 
-// TestACrashBeforeTheAckLosesNothing: the process dies in its Handle.
+// The process is killed in its Handle.
 func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -209,7 +208,7 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 	h.await(t, id)
 }
 
-// TestMessagesWaitWhileDisconnected, in batches of at most prefetch.
+// They are handled in batches of at most Prefetch.
 func TestMessagesWaitWhileDisconnected(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -245,7 +244,7 @@ func TestMessagesWaitWhileDisconnected(t *testing.T) {
 	require.Len(t, h.all(), n, "none came twice")
 }
 
-// TestTwoListenersShare: each notification goes to one of them.
+// Each notification goes to one of them.
 func TestTwoListenersShare(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -267,7 +266,7 @@ func TestTwoListenersShare(t *testing.T) {
 	a.await(t, id)
 }
 
-// TestPoisonIsDropped: told once a kind, counted, and never in the way.
+// Each kind is logged once, and each message is counted; others are still handled.
 func TestPoisonIsDropped(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -297,7 +296,7 @@ func TestPoisonIsDropped(t *testing.T) {
 	require.NotContains(t, s.log.String(), instance, "what was in it stays unsaid")
 }
 
-// TestOtherNotificationsAreIgnored, of a real Notifier's too.
+// That includes those of a real Notifier.
 func TestOtherNotificationsAreIgnored(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -316,7 +315,7 @@ func TestOtherNotificationsAreIgnored(t *testing.T) {
 	require.Zero(t, l.Counts().Poison)
 }
 
-// TestLostBindingsAreRestored: someone deletes Nova's exchange, and Nova makes it anew.
+// Someone deletes Nova's exchange, and Nova declares it again.
 func TestLostBindingsAreRestored(t *testing.T) {
 	s := newTestQueue(t)
 	s.novaRuns()
@@ -334,7 +333,7 @@ func TestLostBindingsAreRestored(t *testing.T) {
 	}, soon, 50*time.Millisecond)
 }
 
-// TestAQueueThatWasDeleted is there again.
+// A queue that was deleted is declared again.
 func TestAQueueThatWasDeleted(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -349,7 +348,7 @@ func TestAQueueThatWasDeleted(t *testing.T) {
 	h.await(t, id)
 }
 
-// TestTheQueueIsBounded: it is bounded, and goes when nobody comes.
+// The queue has a length limit, and is deleted without consumers.
 func TestTheQueueIsBounded(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -386,7 +385,7 @@ func refused(err error, code int) bool {
 	return errors.As(err, &refusal) && refusal.Code == code
 }
 
-// TestAQueueWithOtherLimitsServesToo: another release of ours declared it.
+// Another release of Burnish declared it.
 func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -400,7 +399,7 @@ func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
 	require.Contains(t, s.log.String(), "other settings")
 }
 
-// TestBrokersAndTLS: the first two are not there, the third speaks TLS.
+// The first two do not answer, the third uses TLS.
 func TestBrokersAndTLS(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -420,7 +419,7 @@ func TestBrokersAndTLS(t *testing.T) {
 	require.False(t, doubting.Counts().Connected)
 }
 
-// TestWrongPassword: it may be put right, so it is told and tried again.
+// It may be corrected, so it is logged and tried again.
 func TestWrongPassword(t *testing.T) {
 	s := newTestQueue(t)
 	l := s.listener(func(context.Context, []nova.Event) error { return nil })
@@ -430,8 +429,7 @@ func TestWrongPassword(t *testing.T) {
 	require.NotContains(t, s.log.String(), "mistaken")
 }
 
-// TestMinimalPermissions: those that docs/openstack.md gives a user of Burnish's own, and
-// the limits that it gives to Nova's own queues.
+// The permissions and limits are those of docs/openstack.md.
 func TestMinimalPermissions(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
@@ -459,16 +457,16 @@ func TestMinimalPermissions(t *testing.T) {
 	require.NoError(t, s.broker.Control("clear_policy", "-p", "/", "nova-notifications"))
 }
 
-// TestInvalidSettings end it at once.
+// Invalid settings end Run at once.
 func TestInvalidSettings(t *testing.T) {
 	handle := func(context.Context, []nova.Event) error { return nil }
 	err := (&nova.Listener{URL: "http://u:secret@h1", Handle: handle}).Run(t.Context())
 	require.ErrorContains(t, err, "does not begin with amqp://")
 	require.NotContains(t, err.Error(), "secret")
-	require.ErrorContains(t, (&nova.Listener{URL: "amqp://127.0.0.1:1"}).Run(t.Context()), "nobody handles")
+	require.ErrorContains(t, (&nova.Listener{URL: "amqp://127.0.0.1:1"}).Run(t.Context()), "no handler")
 }
 
-// TestTheListenerStopsPromptly by a broker that hangs, nor by one that is not there.
+// Neither a broker that hangs nor one that does not answer delays the end.
 func TestTheListenerStopsPromptly(t *testing.T) {
 	s := newTestQueue(t)
 	s.novaRuns()

@@ -12,7 +12,7 @@ import (
 	"burnish/internal/testkit/messagebus"
 )
 
-// TestAFailedOnConnectedIsRetried: nothing is taken from the queue before it worked.
+// Nothing is taken from the queue before it succeeds.
 func TestAFailedOnConnectedIsRetried(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()

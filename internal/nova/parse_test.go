@@ -72,7 +72,7 @@ func TestHostsOfMoves(t *testing.T) {
 	}
 }
 
-// TestRebuildCleansNothing: in place, the instance keeps its device.
+// In a rebuild in place the instance keeps its device.
 //
 // S0.18
 func TestRebuildCleansNothing(t *testing.T) {
@@ -115,7 +115,7 @@ func TestTimestamps(t *testing.T) {
 	}
 }
 
-// TestBareMessage: what Nova's driver "messaging", without v2, sends.
+// Nova's driver "messaging", without v2, sends no envelope.
 func TestBareMessage(t *testing.T) {
 	var outer map[string]string
 	require.NoError(t, json.Unmarshal(body(t, "instance.delete.end", "nova-compute:h1", "", messagebus.Payload(instance, "h1", "h1")), &outer))

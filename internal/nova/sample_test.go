@@ -23,7 +23,7 @@ import (
 
 const sample = "../../deploy/sample/cleanup_listener.py"
 
-// TestThePageShowsTheSample as it is run here.
+// The page shows the program as it is run here.
 //
 // S0.37
 func TestThePageShowsTheSample(t *testing.T) {
@@ -177,8 +177,7 @@ func needsSample(t *testing.T) *testQueue {
 	return s
 }
 
-// TestTheSampleCleansWhatAnInstanceLeft, told by a notification alone: it would
-// look again by itself in an hour.
+// It is triggered only by a notification: the next poll would be in an hour.
 //
 // S0.37
 func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
@@ -198,7 +197,7 @@ func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 	d.change(func(d *oneDevice) { require.Equal(t, []int{200}, d.puts) })
 }
 
-// TestTheSampleDoesNotLowerBehindAnAllocation that came while it cleaned.
+// An allocation during the clean must not be lost.
 //
 // S0.37
 func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
@@ -222,7 +221,7 @@ func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 	require.Len(t, cleaned(dir), 2)
 }
 
-// TestTheSampleKeepsWhatItCouldNotClean, and tries again.
+// A device whose clean failed stays reserved, and is tried again.
 //
 // S0.37
 func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {
@@ -235,8 +234,8 @@ func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 }), soon, 10*time.Millisecond)
 }
 
-// TestTheSampleWaitsForACommandThatOutlivedIt: two would clean one device, and the
-// first one write to it after the second one's is given back.
+// Otherwise two commands would clean one device, and the first could write to it after
+// the second has made it available.
 //
 // S0.37
 func TestTheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
@@ -253,7 +252,7 @@ func TestTheSampleWaitsForACommandThatOutlivedIt(t *testing.T) {
 	require.Len(t, cleaned(dir), 2)
 }
 
-// TestTheSampleWithKeystone, as nova.conf has it, and the real Placement.
+// It uses Keystone, as in nova.conf, and the real Placement.
 //
 // S0.37
 func TestTheSampleWithKeystone(t *testing.T) {

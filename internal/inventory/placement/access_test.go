@@ -158,8 +158,8 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 	}
 }
 
-// TestTokenIsReplaced: one that was revoked, and one whose time is over, cost one
-// request more, and no call fails. A password that is no longer good is for a person.
+// A revoked or expired token costs one more request, and no call fails. An invalid
+// password needs an operator.
 func TestTokenIsReplaced(t *testing.T) {
 	const last = 10 * time.Second // a busy machine takes a while from getting one to showing it
 	c := newCloud(t, pt.KeystoneOptions{TokenLifetime: last})

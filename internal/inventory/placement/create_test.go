@@ -50,8 +50,8 @@ func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 	}
 }
 
-// TestAnotherControllersProvider: by name in any case, by Nova's name of the
-// host, by UUID; with other traits, with none, with an inventory or without.
+// It is found by name in any case, by Nova's name of the host, and by UUID; with other
+// traits or none, with an inventory or without.
 //
 // S2.36
 func TestAnotherControllersProvider(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAnotherControllersProvider(t *testing.T) {
 	}
 }
 
-// TestNameTakenMeanwhile: the list of names is a little old, Placement is not.
+// The cached list of names is outdated.
 //
 // S2.36
 func TestNameTakenMeanwhile(t *testing.T) {
@@ -105,7 +105,7 @@ func TestNameTakenMeanwhile(t *testing.T) {
 	it.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), p))
 }
 
-// TestPartialCreateIsCompleted ends a Create at each of its requests.
+// A Create is interrupted at each of its requests.
 //
 // S2.40
 func TestPartialCreateIsCompleted(t *testing.T) {

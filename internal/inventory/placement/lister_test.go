@@ -195,8 +195,8 @@ func TestListingEndsWithTheCallersErrorOrContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestRequestsOfAReconciliation counts what a sweep of n providers costs; of a thousand
-// internal/testkit/bench does.
+// The requests of a reconciliation of n providers are counted; internal/testkit/bench does
+// the same for a thousand.
 //
 // S0.30
 func TestRequestsOfAReconciliation(t *testing.T) {

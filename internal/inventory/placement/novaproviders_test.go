@@ -59,9 +59,8 @@ func TestFindByHostAndAddress(t *testing.T) {
 	it.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), a))
 }
 
-// TestRecreatedProvider: Nova makes a provider that is gone again with another
-// UUID and reserved = 0. Whichever call learns that the old one is gone, Find gives
-// the new one from then on.
+// Nova re-creates a deleted provider with another UUID and reserved = 0. After any call
+// finds that the old one is gone, Find gives the new one.
 //
 // S2.40
 func TestRecreatedProvider(t *testing.T) {
@@ -96,8 +95,8 @@ func TestRecreatedProvider(t *testing.T) {
 	it.RequireCode(t, device.CodeNoProvider, err)
 }
 
-// TestFindNeverGivesWhatIsKnownToBeGone holds the answer to a list, written before
-// the provider was deleted, until a call has learned that it is gone.
+// The answer to a list, from before the provider was deleted, is delayed until a call has
+// found that it is gone.
 func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const name = "node-7_0000:3b:00.0"
@@ -136,7 +135,7 @@ func TestTwoProvidersForOneDevice(t *testing.T) {
 	require.Equal(t, second, p.UUID)
 }
 
-// TestConcurrentFindsShareOneList: a fleet that looks for what is not there yet.
+// Many devices are looked up before their providers exist.
 func TestConcurrentFindsShareOneList(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	const callers = 50

@@ -9,8 +9,8 @@ import (
 	pt "burnish/internal/testkit/openstack"
 )
 
-// TestTransientErrorsDoNotPreventTheStart: what heals by itself keeps no worker from its start, also where Placement tells its
-// versions and not yet what only those may read who have credentials.
+// That includes a Placement that answers with its versions, but not yet requests with
+// credentials.
 func TestTransientErrorsDoNotPreventTheStart(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	for name, answer := range map[string]pt.Injection{

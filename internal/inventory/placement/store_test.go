@@ -90,8 +90,8 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 	s.recorder.RequireCalls(t, calls...)
 }
 
-// TestUnreserveIsTwoRequests: three for a worker that has just begun, and must learn
-// what it writes back.
+// A worker that has just started needs a third one, to read the inventory that it writes
+// back.
 //
 // F5
 func TestUnreserveIsTwoRequests(t *testing.T) {
@@ -183,7 +183,7 @@ func TestMoreThanOneClassOrNone(t *testing.T) {
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
-// TestUsagesNamesConsumers: one request where nobody uses it, one more to say who.
+// It is one request without consumers, and one more to name them.
 //
 // F6
 func TestUsagesNamesConsumers(t *testing.T) {
@@ -214,8 +214,8 @@ func TestUsagesNamesConsumers(t *testing.T) {
 	require.Empty(t, u.Consumers)
 }
 
-// TestLostAnswers breaks the connection before and after each request of each
-// call: the call says that it does not know, and a repetition goes through.
+// The connection breaks before and after each request of each call: the outcome is
+// unknown, and a second call succeeds.
 //
 // F5
 func TestLostAnswers(t *testing.T) {
@@ -388,8 +388,8 @@ func TestTooOldPlacement(t *testing.T) {
 	undo()
 }
 
-// TestDirtyIsNeverAllocatable takes devices through tenancies at once, by the rules
-// and beside a scheduler, and asks at each write that Placement takes.
+// Devices go through bindings concurrently with a scheduler; at each write that Placement
+// accepts, no dirty device may be allocatable.
 //
 // F4
 func TestDirtyIsNeverAllocatable(t *testing.T) {
@@ -443,8 +443,8 @@ func TestDirtyIsNeverAllocatable(t *testing.T) {
 	}
 }
 
-// TestReserveForBindThroughARestart kills Placement before each request of a burn: the burn
-// says that it does not know, and its repetition burns once Placement is back.
+// Placement is killed before each request: the outcome is unknown, and a second call
+// burns the provider when Placement runs again.
 //
 // F4
 func TestReserveForBindThroughARestart(t *testing.T) {
@@ -468,7 +468,7 @@ func TestReserveForBindThroughARestart(t *testing.T) {
 	}
 }
 
-// TestStartsBeforePlacement: a worker need not be started again when Placement comes.
+// The worker need not be started again when Placement starts.
 func TestStartsBeforePlacement(t *testing.T) {
 	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
 	p, _ := s.free(t)
