@@ -27,12 +27,12 @@ const (
 	maxDiscoverySeconds = 1    // that the driver adds to nvme-cli
 	minWriteZeroesRatio = 0.95 // of the rate, to that of blkdiscard -z
 
-	maxBindRatio         = 1.3
-	maxInFlight          = 8
-	sweepExtraRequests   = 10 // of a sweep, beside one for each allocated provider
-	maxFreeSweepRequests = 20
-	maxUnchangedEvents   = 0    // in the histories of unchanged devices
-	maxFirstStep         = 1000 // milliseconds, p95
+	maxBindRatio       = 1.3
+	maxInFlight        = 8
+	extraRequests      = 10 // of a reconciliation, beside one for each allocated provider
+	maxFreeRequests    = 20
+	maxUnchangedEvents = 0    // in the histories of unchanged devices
+	maxFirstStep       = 1000 // milliseconds, p95
 )
 
 // scale is how much is measured.
@@ -57,7 +57,7 @@ type scale struct {
 	slowSize, slowRate       int64 // of each, in bytes and bytes a second
 
 	bindWarmUp, bindRounds timeBox
-	providers              int // of one-time-use devices that a sweep reads
+	providers              int // of one-time-use devices that a reconciliation reads
 	enrolled               int // how many of them are Burnish's
 	notifications          int // rounds
 }

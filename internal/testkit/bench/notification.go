@@ -64,7 +64,7 @@ func (b *bench) notificationLatency(ctx context.Context, c *cloud) error {
 	if err != nil {
 		return err
 	}
-	b.note("placement: %d rounds on one device, beside %d other providers, without a sweep; the time runs from before oslo.messaging sends instance.delete.end, by the server's clock on this machine, to the attempt's start in the history",
+	b.note("placement: %d rounds on one device, beside %d other providers, without a reconciliation; the time runs from before oslo.messaging sends instance.delete.end, by the server's clock on this machine, to the attempt's start in the history",
 		b.notifications, b.providers)
 	started := idle[0]["started"]
 	b.noteSlowest(idle[0], "")
@@ -79,9 +79,9 @@ func (b *bench) notificationLatency(ctx context.Context, c *cloud) error {
 		return err
 	}
 	started = busy[0]["started"]
-	b.note("placement: %d more rounds in the middle of a sweep of %d providers", len(started), b.providers)
+	b.note("placement: %d more rounds in the middle of a reconciliation of %d providers", len(started), b.providers)
 	b.noteSlowest(busy[0], " of those")
-	b.add(single("  in the middle of a sweep, median", "ms", median(started)), single("  in the middle of a sweep, greatest", "ms", slices.Max(started)))
+	b.add(single("  in the middle of a reconciliation, median", "ms", median(started)), single("  in the middle of a reconciliation, greatest", "ms", slices.Max(started)))
 	return nil
 }
 

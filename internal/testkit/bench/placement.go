@@ -59,7 +59,7 @@ func (b *bench) placement(ctx context.Context) error {
 	c.nova = openstack.NewClient(c.recorder.URL)
 	b.note("placement: a real Placement on SQLite, one process; all requests, the baseline's too, are counted on the way")
 	err = b.binds(ctx, c)
-	for _, measure := range []func(context.Context, *cloud) error{b.sweeps, b.notificationLatency} {
+	for _, measure := range []func(context.Context, *cloud) error{b.reconciliations, b.notificationLatency} {
 		if err = errors.Join(err, b.stop()); err == nil {
 			err = measure(ctx, c)
 		}
@@ -151,9 +151,9 @@ func (i *installation) importDevice(ctx context.Context, address string) (id str
 	}})
 }
 
-// sweeps counts the requests of a reconciliation, and the events in unchanged devices.
-func (b *bench) sweeps(ctx context.Context, c *cloud) error {
-	i, err := b.installOn(ctx, c, "sweep")
+// reconciliations counts the requests of a reconciliation, and the events in unchanged devices.
+func (b *bench) reconciliations(ctx context.Context, c *cloud) error {
+	i, err := b.installOn(ctx, c, "reconcile")
 	if err != nil {
 		return err
 	}
@@ -169,10 +169,10 @@ func (b *bench) sweeps(ctx context.Context, c *cloud) error {
 	}); err != nil {
 		return err
 	}
-	b.note("placement: a sweep reads %d one-time-use providers of Nova's, of which %d are of enrolled devices; it is requested by a signal to the workflow %s, when nothing has changed since the last",
+	b.note("placement: a reconciliation reads %d one-time-use providers of Nova's, of which %d are of enrolled devices; it is requested by a signal to the workflow %s, when nothing has changed since the last",
 		b.providers, b.enrolled, contract.ReconcileWorkflowID("default"))
-	b.progress("placement: sweeps of free providers")
-	if err := b.sweep(ctx, c, i, "free", ids, maxFreeSweepRequests); err != nil {
+	b.progress("placement: reconciliations of free providers")
+	if err := b.reconciliation(ctx, c, i, "free", ids, maxFreeRequests); err != nil {
 		return err
 	}
 	consumers := make([]string, len(providers))
@@ -190,8 +190,8 @@ func (b *bench) sweeps(ctx context.Context, c *cloud) error {
 			return err
 		}
 	}
-	b.progress("placement: sweeps of allocated providers")
-	return b.sweep(ctx, c, i, "allocated", ids, float64(b.providers+sweepExtraRequests))
+	b.progress("placement: reconciliations of allocated providers")
+	return b.reconciliation(ctx, c, i, "allocated", ids, float64(b.providers+extraRequests))
 }
 
 // fill creates Nova's providers of n free devices. The first are of one host, all others of
@@ -231,8 +231,8 @@ func deviceRow(parent openstack.Row, address string) openstack.Row {
 // addressOf is the PCI address of a host's nth device.
 func addressOf(n int) string { return fmt.Sprintf("0000:%02x:00.0", n+1) }
 
-// sweep measures one reconciliation of idle devices.
-func (b *bench) sweep(ctx context.Context, c *cloud, i *installation, what string, ids []string, maxRequests float64) error {
+// reconciliation measures one reconciliation of idle devices.
+func (b *bench) reconciliation(ctx context.Context, c *cloud, i *installation, what string, ids []string, maxRequests float64) error {
 	// The first ones may find differences, and read what the worker has not cached yet.
 	for try := 1; ; try++ {
 		state, err := i.reconcile(ctx)
@@ -243,7 +243,7 @@ func (b *bench) sweep(ctx context.Context, c *cloud, i *installation, what strin
 			break
 		}
 		if try == 5 {
-			return fmt.Errorf("sweep %d of %s devices still finds %d that differ: %+v", try, what, state.Last.Hinted, state.Mismatches)
+			return fmt.Errorf("reconciliation %d of %s devices still finds %d that differ: %+v", try, what, state.Last.Hinted, state.Mismatches)
 		}
 	}
 	before, err := i.positions(ctx, ids)
@@ -262,7 +262,7 @@ func (b *bench) sweep(ctx context.Context, c *cloud, i *installation, what strin
 		return err
 	}
 	if state.Last.Devices != len(ids) || state.Last.Providers != b.providers {
-		return fmt.Errorf("a sweep of %d devices and %d providers saw %+v", len(ids), b.providers, state.Last)
+		return fmt.Errorf("a reconciliation of %d devices and %d providers saw %+v", len(ids), b.providers, state.Last)
 	}
 	var events float64
 	for n := range ids {
@@ -270,9 +270,9 @@ func (b *bench) sweep(ctx context.Context, c *cloud, i *installation, what strin
 			events += float64(max(after[n].length-before[n].length, 1)) // 1 for another run
 		}
 	}
-	b.note("placement: the sweep of %s providers took %.1f s; %d devices were asked to re-check", what, took.Seconds(), state.Last.Hinted)
+	b.note("placement: the reconciliation of %s providers took %.1f s; %d devices were asked to re-check", what, took.Seconds(), state.Last.Hinted)
 	b.add(
-		single(fmt.Sprintf("requests of a sweep, %d %s providers", b.providers, what), "", float64(requests)).atMost(maxRequests),
+		single(fmt.Sprintf("requests of a reconciliation, %d %s providers", b.providers, what), "", float64(requests)).atMost(maxRequests),
 		single("  of them at once", "", float64(inFlight)).atMost(maxInFlight),
 		single(fmt.Sprintf("  events in the histories of %d unchanged devices", len(ids)), "", events).atMost(maxUnchangedEvents),
 	)
