@@ -24,7 +24,7 @@ const (
 // nonce marks the tenant's bytes, block by block.
 const nonce = 0x7E4A47
 
-// tell tells the story; its first error ends it.
+// tell runs the chapters; the first error ends it.
 func (d *demo) tell(ctx context.Context, target string) (err error) {
 	for i := range 4 {
 		d.files = append(d.files, d.FileDevice(fmt.Sprintf("disk%d", i+1), fileSize))

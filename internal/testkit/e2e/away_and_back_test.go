@@ -98,7 +98,7 @@ func secondHost(t *testing.T, s *Site) *Worker {
 }
 
 // A worker is stopped in the middle of a chunk, past the heartbeat time-out. Its
-// device is given up as lost and enrolled on another host: nobody works beside the
+// device is retired as lost and enrolled on another host: no other worker runs beside the
 // stopped one, and when it wakes up the new tenant loses nothing.
 //
 // F1

@@ -191,9 +191,9 @@ func (c *Cloud) AwaitReserved(t testing.TB, provider string, reserved int) {
 }
 
 // ReconcileNow asks for a sweep as any Temporal client may.
-func (c *Cloud) ReconcileNow(t testing.TB, look contract.ReconcileRequest) {
+func (c *Cloud) ReconcileNow(t testing.TB, request contract.ReconcileRequest) {
 	t.Helper()
-	require.NoError(t, c.Client.SignalWorkflow(t.Context(), contract.ReconcileWorkflowID("default"), "", contract.SignalReconcileNow, look))
+	require.NoError(t, c.Client.SignalWorkflow(t.Context(), contract.ReconcileWorkflowID("default"), "", contract.SignalReconcileNow, request))
 }
 
 // State is what the cloud's workflow says of its last sweep.

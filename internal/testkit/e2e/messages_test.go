@@ -181,7 +181,7 @@ const (
 	burst  = 60
 )
 
-// Signals that arrive while the workflow continues as new are all heard. Each burst
+// Signals that arrive while the workflow continues as new are all received. Each burst
 // holds one signal that must move the device, at a place that chance picks; the
 // others are hints about a past binding, which change nothing but the history's
 // length.
@@ -227,9 +227,9 @@ func TestSignalsInABurst(t *testing.T) {
 	}
 	s.awaitIdle(t, "d1")
 	runs := s.chain(t.Context(), t, "d1")
-	heard := 0
+	received := 0
 	for _, events := range runs {
-		heard += CountEvents(events)[enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED]
+		received += CountEvents(events)[enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED]
 		// A run that continues as new has read every signal of its history: the one
 		// that arrived last stands before its last task began.
 		last, started := int64(0), int64(0)
@@ -243,9 +243,9 @@ func TestSignalsInABurst(t *testing.T) {
 		}
 		require.Less(t, last, started)
 	}
-	require.Equal(t, bursts*burst, heard)
+	require.Equal(t, bursts*burst, received)
 	require.Greater(t, len(runs), 3, "the bursts never met a continue-as-new")
-	t.Logf("%d signals over %d runs", heard, len(runs))
+	t.Logf("%d signals over %d runs", received, len(runs))
 }
 
 // A signal that the state refuses changes nothing and is shown (CONTRACTS: any
