@@ -160,6 +160,8 @@ func resultLine(name, what string, r contract.Result) string {
 		line = name + ": already " + what
 	}
 	switch {
+	case what == r.Note: // forgotten: it has no state any more
+		return oneLine(line)
 	case what == state:
 	case strings.HasPrefix(r.Note, "waiting "):
 		return oneLine(line + ", " + r.Note)

@@ -19,7 +19,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
-	tlog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -122,7 +122,7 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 	config.SetDefaultGOGC()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached atomic.Int64
-	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: tlog.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{client.MetricsNopHandler, &cached}})
+	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: log.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{client.MetricsNopHandler, &cached}})
 	if err != nil {
 		return err
 	}

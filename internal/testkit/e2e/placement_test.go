@@ -114,7 +114,7 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 	left.RequireZero(t)
 	used.RequireStamps(t, 7)
 	c.RequireStock(t, pLeft, 0)
-	require.Equal(t, "nothing is unknown\n", c.Must(t, "import", "check"))
+	require.Equal(t, "no device is in state unknown\n", c.Must(t, "import", "check"))
 	require.Contains(t, c.Must(t, "import", "--from", "placement"), "nothing to import")
 
 	c.Destroy(t, tenant)

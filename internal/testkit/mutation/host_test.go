@@ -24,7 +24,7 @@ var hostMutations = []mutation{
 		pkg:  "./activities", run: "cites F1",
 	},
 	{
-		rule: "F3", name: "lost contact to the server is never reported as cancelled",
+		rule: "F3", name: "lost contact to the server is never reported as canceled",
 		file: "activities/step.go",
 		old:  `return retryNow(device.CodeServerUnreachable, "contact to the server was lost")`,
 		new:  `return temporal.NewCanceledError()`,

@@ -2,10 +2,9 @@ package nvmesim
 
 import (
 	"cmp"
-	cryptorand "crypto/rand"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,15 +130,12 @@ func fill(path string, size int64, leaves Leaves) error {
 		return err
 	}
 	chunk := make([]byte, 1<<20)
-	var key [32]byte               // a new one each time, as with a crypto erase
-	_, _ = cryptorand.Read(key[:]) // It never fails.
-	random := rand.NewChaCha8(key)
 	for i := range chunk {
 		chunk[i] = 0xff
 	}
 	for at := int64(0); at < size && err == nil; at += int64(len(chunk)) {
 		if leaves == LeavesRandom {
-			_, _ = random.Read(chunk) // It never fails.
+			_, _ = rand.Read(chunk) // it never fails
 		}
 		_, err = file.WriteAt(chunk[:min(int64(len(chunk)), size-at)], at)
 	}
