@@ -18,7 +18,8 @@ usage: burnish states [flags]
 
 It needs no server. Each row of the first table is one transition: a device in state
 "from" goes to state "to" when the event happens and every condition in "when" is true;
-"then" lists what else changes.
+"then" lists what else changes. Each row of the second table says what an observation
+of the inventory or the host means: the event, if any, what follows, and why.
 
 example:
   burnish states --mermaid > states.mmd
@@ -44,7 +45,9 @@ func (a *app) statesCommand() *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !mermaid {
-				return a.emit(device.Rows(), device.Markdown)
+				return a.emit(bothTables{device.Rows(), device.ObservationRows()}, func() string {
+					return device.Markdown() + "\n" + device.ObservationMarkdown()
+				})
 			}
 			if a.format != formatTable {
 				return usagef("--mermaid and --output %s exclude each other", a.format)
@@ -54,6 +57,12 @@ func (a *app) statesCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "")
 	return cmd
+}
+
+// bothTables is what `burnish states` shows to programs.
+type bothTables struct {
+	States       []device.RowDoc         `json:"states"`
+	Observations []device.ObservationDoc `json:"observations"`
 }
 
 // versionInfo is this program for programs.

@@ -59,7 +59,7 @@ type Layout string
 
 // The layouts.
 const (
-	// LayoutUnknown: nobody has looked, or a tenant may have changed it since.
+	// LayoutUnknown: the host has not looked, or a tenant may have changed it since.
 	LayoutUnknown Layout = ""
 	// LayoutNone: there is no namespace.
 	LayoutNone Layout = "none"

@@ -1,4 +1,4 @@
-// Package device is Burnish's pure machine: what a device is, which events are
+// Package device holds the two tables that decide: what a device is, which events are
 // legal in which state, and what each leads to. It imports the standard library
 // only, keeps no clock and does no I/O; the workflow asks it, and obeys.
 package device
@@ -10,20 +10,20 @@ type State string
 
 // The states of a device.
 const (
-	// Unknown: nothing vouches for the device's past; it stays burned until it
-	// was looked at (S2.84).
+	// Unknown: nothing proves what happened to the device. It stays reserved until its
+	// inventory was read (S2.84).
 	Unknown State = "unknown"
-	// Manageable: the operator's; not offered to tenants.
+	// Manageable: the operator has the device; no tenant can get it.
 	Manageable State = "manageable"
-	// Available: may be bound, if nothing holds it (see Device.Allocatable).
+	// Available: a tenant may get the device, if it is allocatable (Device.Allocatable).
 	Available State = "available"
 	// Allocated: a tenant has it.
 	Allocated State = "allocated"
-	// PendingCleaning: a clean is due and begins by itself unless it is held.
+	// PendingCleaning: a clean is due. It starts by itself unless it awaits a manual clean.
 	PendingCleaning State = "pending_cleaning"
 	// Cleaning: a clean runs, or its device is being returned.
 	Cleaning State = "cleaning"
-	// Error: an operator must act; the device stays burned.
+	// Error: an operator must act; the device stays reserved.
 	Error State = "error"
 	// Retired: out of service, permanently reserved.
 	Retired State = "retired"
@@ -78,17 +78,17 @@ type Claim struct {
 	Burning  bool      `json:"burning,omitempty"`
 }
 
-// Binding is one tenancy. Number counts the tenancies of a device, from 1.
+// Binding is the device in use by one instance. Number counts a device's bindings, from 1.
 type Binding struct {
 	Number   int    `json:"number"`
 	Instance string `json:"instance"`
 	Request  string `json:"request,omitempty"`
 	Tag      string `json:"tag,omitempty"`
-	// Observed: the inventory showed this consumer; nobody bound it here.
+	// Observed: the inventory showed this consumer; no bind update made the binding.
 	Observed bool `json:"observed,omitempty"`
 }
 
-// Unit is the physical piece in the device's place; Number counts replacements.
+// Unit is the hardware in the device's slot; Number counts replacements.
 type Unit struct {
 	Number int    `json:"number"`
 	Serial string `json:"serial,omitempty"`
@@ -105,8 +105,8 @@ type Device struct {
 	Binding     *Binding    `json:"binding,omitempty"`
 	Bindings    int         `json:"bindings,omitempty"` // the number of the last binding
 	Unit        Unit        `json:"unit"`
-	// NotSanitized: an edge that is no full plan cleared Dirty (D2, D4, D7);
-	// ends with the next full plan.
+	// NotSanitized: Dirty was cleared without a full plan (D2, D4, D7). The next full
+	// plan ends it.
 	NotSanitized bool `json:"not_sanitized,omitempty"`
 	// Returning: the device is clean and its reservation is being lowered; the
 	// only time at which reserved may be 0 in a state other than available.
@@ -114,8 +114,8 @@ type Device struct {
 	// NamedSteps: the clean under way runs steps that an operator named; it cannot
 	// make the device clean (SAFETY F7).
 	NamedSteps bool `json:"named_steps,omitempty"`
-	// Held: automated cleaning is off; waits in pending_cleaning for the
-	// operator's clean (D7).
+	// AwaitingManualClean: automated cleaning is off, and the device waits in
+	// pending_cleaning for the operator's clean (D7).
 	AwaitingManualClean bool `json:"awaiting_manual_clean,omitempty"`
 	// LostRace: the pool took the device between the last poll and a bind (S4.13).
 	LostRace bool `json:"lost_race,omitempty"`
@@ -132,8 +132,8 @@ func (d Device) Allocatable() bool {
 	return d.State == Available && d.Status == Enabled && d.Maintenance == MaintenanceOff && d.Claim == nil
 }
 
-// InMaintenance says that an operator's or another system's hold keeps a clean device
-// from being offered.
+// InMaintenance says that the operator or another system keeps the device out of the
+// pool.
 func (d Device) InMaintenance() bool {
 	return d.Status != Enabled || d.Maintenance != MaintenanceOff
 }

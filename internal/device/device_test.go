@@ -90,11 +90,11 @@ func TestClaimAndBindingKeepWhatTheEventSays(t *testing.T) {
 	require.Nil(t, d.Claim)
 }
 
-// TestTenanciesAreNumbered: each tenancy has the next number, a repeated look
+// TestBindingsAreNumbered: each binding has the next number, a repeated look
 // at the same one has none.
 //
 // S2.41
-func TestTenanciesAreNumbered(t *testing.T) {
+func TestBindingsAreNumbered(t *testing.T) {
 	d, err := read("available nova cleanable")
 	require.NoError(t, err)
 	for _, want := range []struct {
@@ -123,7 +123,7 @@ func TestTenanciesAreNumbered(t *testing.T) {
 	require.Equal(t, 3, d.Bindings)
 }
 
-func TestIllegalEventsAreToldWithWhatWouldBeLegal(t *testing.T) {
+func TestIllegalEventsNameWhatWouldBeLegal(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, event, want string
 	}{
@@ -133,7 +133,7 @@ func TestIllegalEventsAreToldWithWhatWouldBeLegal(t *testing.T) {
 			"burn_started is not possible while the device is available: it needs the claim's own instance"},
 		"several rows": {"allocated dirty cleanable bound:own", "unbind by:other",
 			"unbind is not possible while the device is allocated: it needs the binding's own instance, or "},
-		"nobody's device": {"absent", "claim by:own",
+		"a device that is not enrolled": {"absent", "claim by:own",
 			"claim is not possible while the device is –: it is legal when available"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,15 +16,15 @@ const (
 	Import      EventKind = "import"
 	Provide     EventKind = "provide"
 	Manage      EventKind = "manage"
-	Clean       EventKind = "clean"       // the full clean, again or released from D7's hold
+	Clean       EventKind = "clean"       // the full clean: again, or the awaited one (D7)
 	CleanSteps  EventKind = "clean_steps" // named steps; never clears Dirty
 	Maintain    EventKind = "maintain"
 	MaintainOff EventKind = "maintain_off"
 	Retire      EventKind = "retire"
 	Lost        EventKind = "lost" // the hardware is gone
 	Forget      EventKind = "forget"
-	Replace     EventKind = "replace"  // another piece of hardware took the device's place
-	Move        EventKind = "move"     // the piece has another place, and goes on there
+	Replace     EventKind = "replace"  // other hardware is in the device's slot
+	Move        EventKind = "move"     // the hardware is in another slot, and continues there
 	Override    EventKind = "override" // D2
 
 	// The tenant's side.
@@ -38,14 +38,14 @@ const (
 	Rebuild      EventKind = "rebuild"
 	Unbind       EventKind = "unbind"
 
-	// The workflow's own looks and steps.
+	// Observations, and the workflow's own steps.
 	ObservedInUse      EventKind = "observed_in_use"
-	ObservedUnused     EventKind = "observed_unused"    // burned, and nobody uses it
-	ObservedFree       EventKind = "observed_free"      // neither burned nor used
+	ObservedUnused     EventKind = "observed_unused"    // reserved and unused
+	ObservedFree       EventKind = "observed_free"      // neither reserved nor used
 	Released           EventKind = "released"           // the observed consumer is gone
 	BindingMissing     EventKind = "binding_missing"    // allocated, but no binding is recorded (S2.69)
-	PreviousRunFound   EventKind = "previous_run_found" // an ended run tells who had it, or that nobody had
-	Invalidated        EventKind = "invalidated"        // host or inventory knows newer than the workflow
+	PreviousRunFound   EventKind = "previous_run_found" // an ended run of the workflow says which instance had it, or none
+	Invalidated        EventKind = "invalidated"        // host or inventory is newer than the workflow
 	IdentityChanged    EventKind = "identity_changed"   // another identity or layout
 	Taken              EventKind = "taken"
 	Freed              EventKind = "freed"
@@ -54,11 +54,11 @@ const (
 	StepsDone          EventKind = "steps_done" // named steps
 	CleanFailed        EventKind = "clean_failed"
 	WearLimitExceeded  EventKind = "wear_limit_exceeded" // over the limits of wear (S0.32)
-	ReservationChanged EventKind = "reservation_changed" // the reservation changed hands before it was lowered
-	Returned           EventKind = "returned"            // reserved = 0 was read back, or a hold keeps it
+	ReservationChanged EventKind = "reservation_changed" // somebody else wrote the reservation before it was lowered
+	Returned           EventKind = "returned"            // reserved = 0 was read back, or maintenance keeps it reserved
 )
 
-// Event is what happened, with what the machine must know of it.
+// Event is what happened, with what the table must know of it.
 type Event struct {
 	Kind     EventKind
 	Instance string
@@ -67,7 +67,7 @@ type Event struct {
 	Deadline time.Time
 	// Automated is the setting BURNISH_AUTOMATED_CLEAN when it happened (S3.6).
 	Automated bool
-	// Vouched: the operator vouches and cleaning on enrolment is off.
+	// AssertedClean: the operator asserts that it is clean, and cleaning on enrollment is off.
 	AssertedClean bool
 }
 

@@ -59,14 +59,14 @@ func minds(k EventKind, setting string) bool {
 	}[setting], k)
 }
 
-// past is what really happened to a device's data, told from the events alone: the
+// past is what really happened to a device's data, as the events alone say: the
 // machine's own Dirty has no part in it.
 type past string
 
 const (
 	nothing   past = "nothing known"                   // imported: the inventory's record decides (D8)
-	vouchedOf past = "vouched for"                     // by the operator, at enrolment
-	tenants   past = "a tenant's or anybody's"         // a cause of dirt, and nothing since
+	vouchedOf past = "asserted clean"                  // by the operator, at enrolment
+	tenants   past = "a tenant's, or unknown"          // a cause of dirt, and nothing since
 	sanitized past = "erased and verified"             // a full plan completed since
 	skipped   past = "returned without a clean"        // by one of the three edges
 	overruled past = "returned by an override"         // by D2's edge
@@ -89,7 +89,7 @@ func (p past) after(d Device, e Event) past {
 			return tenants
 		}
 	case CleanFailed, WearLimitExceeded:
-		if d.State == Cleaning { // half-done, or not returned: nobody knows what is there
+		if d.State == Cleaning { // half-done, or not returned: what is there is unknown
 			return tenants
 		}
 	case ObservedFree:

@@ -25,7 +25,7 @@ type Fault struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"`
-	// Other is the other device that an duplicate_serial speaks of.
+	// Other is the other device of a duplicate_serial.
 	Other string `json:"other,omitempty"`
 }
 

@@ -13,7 +13,7 @@ type Identity struct {
 	// Subsystem is the name of an NVMe device's subsystem (SUBNQN).
 	Subsystem string `json:"subsystem,omitempty"`
 	// Size is what a tenant can address when the device is in order, Capacity what the
-	// whole device has, where it tells, and BlockSize that of its blocks.
+	// whole device has, where it says so, and BlockSize that of its blocks.
 	Size      int64 `json:"size"`
 	Capacity  int64 `json:"capacity,omitempty"`
 	BlockSize int64 `json:"block_size,omitempty"`
@@ -58,15 +58,15 @@ func (i Identity) Differs(other Identity) string {
 	return ""
 }
 
-// SameHardware says that other is the same piece of hardware, wherever it is: without a serial
-// nobody can tell.
+// SameHardware says that other is the same hardware, in whatever slot. Without a serial
+// that cannot be known.
 func (i Identity) SameHardware(other Identity) bool {
 	i.Path, i.Device, i.Inode = other.Path, other.Device, other.Inode
 	return i.Serial != "" && i.Differs(other) == ""
 }
 
 // MismatchCode is the fault of a device that differs in a field which Differs named: with
-// another serial it is another piece of hardware (D10).
+// another serial it is other hardware (D10).
 func MismatchCode(field string) Code {
 	if field == "serial" {
 		return CodeSerialMismatch

@@ -34,7 +34,7 @@ func TestEveryRowGuardAndEffectIsHeld(t *testing.T) {
 				return
 			}
 		}
-		require.Error(t, refute(m, proofs()...), "nobody misses it")
+		require.Error(t, refute(m, proofs()...), "it is not missed")
 	}
 	for i, r := range table {
 		name := fmt.Sprintf("row %d %s from %v", i, r.On, r.states())

@@ -16,7 +16,7 @@ var (
 // case), any other name as it is. The error names the form that is wanted.
 func CanonicalName(name string) (string, error) {
 	if !nameForm.MatchString(strings.ReplaceAll(name, "_", "-")) {
-		return "", fmt.Errorf("%q is no device name: 1 to 127 letters, digits and . _ : @ -, the first a letter or digit", name)
+		return "", fmt.Errorf("%q is not a valid device name: want 1 to 127 letters, digits and . _ : @ -, the first a letter or digit", name)
 	}
 	if i := strings.LastIndexByte(name, '_'); i > 0 && addressForm.MatchString(name[i+1:]) {
 		return strings.ToLower(name), nil
@@ -37,7 +37,7 @@ func SplitName(name string) (host, address string, found bool) {
 // NameOf gives the name that a host and a PCI address make (S2.34).
 func NameOf(host, address string) (string, error) {
 	if !addressForm.MatchString(address) {
-		return "", fmt.Errorf("%q is no PCI address: want domain:bus:slot.function, as 0000:01:00.0", address)
+		return "", fmt.Errorf("%q is not a valid PCI address: want domain:bus:slot.function, as 0000:01:00.0", address)
 	}
 	return CanonicalName(strings.ToLower(host + "_" + address))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told is one observation with what the second table makes of it, and the device after its
+// decided is one observation with what the second table makes of it, and the device after its
 // event.
-type told struct {
+type decided struct {
 	seen
 	observation Observation
 	why         Reason
@@ -19,23 +19,23 @@ type told struct {
 	illegal     error
 }
 
-func (c told) String() string {
+func (c decided) String() string {
 	return fmt.Sprintf("%v gives %+v (%s), %s", c.seen, c.observation, c.why, describe(c.next))
 }
 
 // law is one theorem on each observation: why it does not hold, or "".
 type law struct {
 	name  string
-	holds func(told) string
+	holds func(decided) string
 }
 
 func laws() []law {
 	return []law{
-		{"an event that an observation gives is legal", func(c told) string { return must(c.illegal == nil, "%v", c.illegal) }},
-		{"the reason is one line", func(c told) string {
+		{"an event that an observation gives is legal", func(c decided) string { return must(c.illegal == nil, "%v", c.illegal) }},
+		{"the reason is one line", func(c decided) string {
 			return must(oneLine.MatchString(string(c.why)) && !number.MatchString(string(c.why)), "it is not, or has a requirement's number")
 		}},
-		{"a retired device is never moved", func(c told) string {
+		{"a retired device is never moved", func(c decided) string {
 			return must(c.device.State != Retired || c.observation.Event == "", "it is moved")
 		}},
 		{"only the read-back of a lowered reservation makes a device allocatable", onlyLoweringOffers},
@@ -44,7 +44,7 @@ func laws() []law {
 		// F6
 		{"no observation ends a binding of a self-owned device", keepsOwnBinding},
 		// F6
-		{"a hint never moves the state", func(c told) string {
+		{"a hint never moves the state", func(c decided) string {
 			return must(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation moves it")
 		}},
 		// F10
@@ -67,8 +67,8 @@ func laws() []law {
 var oneLine, number = regexp.MustCompile(`^[^\n]+$`), regexp.MustCompile(`\b[SFD]\d`)
 
 // tell evaluates one observation on a table.
-func (m observer) tell(c seen) told {
-	r := told{seen: c, next: c.device}
+func (m observer) tell(c seen) decided {
+	r := decided{seen: c, next: c.device}
 	r.observation, r.why = m.observe(c.device, c.snapshot)
 	if r.observation.Event == "" {
 		return r
@@ -79,7 +79,7 @@ func (m observer) tell(c seen) told {
 	return r
 }
 
-func onlyLoweringOffers(c told) string {
+func onlyLoweringOffers(c decided) string {
 	if c.observation.Event == Returned {
 		i := c.snapshot.Inventory
 		return must(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 && i.Provider == c.snapshot.Known.Provider,
@@ -88,7 +88,7 @@ func onlyLoweringOffers(c told) string {
 	return must(c.device.Allocatable() || !c.next.Allocatable(), "it is offered")
 }
 
-func repeatsSafely(c told) string {
+func repeatsSafely(c decided) string {
 	if !c.observation.Needs(RepeatWrite) {
 		return ""
 	}
@@ -100,7 +100,7 @@ func repeatsSafely(c told) string {
 		must(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider, "somebody wrote meanwhile"))
 }
 
-func proceedsUnused(c told) string {
+func proceedsUnused(c decided) string {
 	if !c.observation.Needs(Proceed) {
 		return ""
 	}
@@ -112,7 +112,7 @@ func proceedsUnused(c told) string {
 		must(c.snapshot.Question != AskReturn || c.device.Returning, "it is not returning"))
 }
 
-func keepsOwnBinding(c told) string {
+func keepsOwnBinding(c decided) string {
 	b := c.device.Binding
 	if b == nil || c.device.Owner == OwnerNova {
 		return ""
@@ -120,7 +120,7 @@ func keepsOwnBinding(c told) string {
 	return must(c.next.Binding != nil && c.next.Binding.Instance == b.Instance, "the binding ends")
 }
 
-func unexplainedIsDirty(c told) string {
+func unexplainedIsDirty(c decided) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskRecheck || s.Answer != Answered || s.Inventory.Used > 0 || !s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
@@ -129,7 +129,7 @@ func unexplainedIsDirty(c told) string {
 		"it is believed to be as it was")
 }
 
-func recreatedIsDirty(c told) string {
+func recreatedIsDirty(c decided) string {
 	s, d := c.snapshot, c.device
 	if s.Answer != Answered || s.Known.Provider == "" || s.Inventory.Provider == s.Known.Provider || s.Inventory.Used > 0 {
 		return ""
@@ -139,12 +139,12 @@ func recreatedIsDirty(c told) string {
 		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
 		return must(c.next.Dirty && (c.next.State == Unknown || c.next.State == PendingCleaning), "it is believed to be clean")
 	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
-		return must(c.observation.Needs(RequestRecheck), "nobody looks")
+		return must(c.observation.Needs(RequestRecheck), "it is not re-checked")
 	}
 	return ""
 }
 
-func useIsSeen(c told) string {
+func useIsSeen(c decided) string {
 	s, d := c.snapshot, c.device
 	if s.Answer != Answered || s.Inventory.Used == 0 {
 		return ""
@@ -152,9 +152,9 @@ func useIsSeen(c told) string {
 	burns := d.State == Available && d.Claim != nil && d.Claim.Burning
 	switch s.Question {
 	case AskReconcile:
-		return must(d.State == Unknown || d.State == Allocated || c.observation.Needs(RequestRecheck), "nobody looks")
+		return must(d.State == Unknown || d.State == Allocated || c.observation.Needs(RequestRecheck), "it is not re-checked")
 	case AskUnreserve:
-		return must(c.observation.Event != Returned || c.observation.Needs(ReadAgain), "nobody looks")
+		return must(c.observation.Event != Returned || c.observation.Needs(ReadAgain), "it is not re-checked")
 	case AskBind:
 		return "" // the call itself refuses a device that is in use
 	case AskClean, AskReturn, AskResolve, AskImport:
@@ -166,7 +166,7 @@ func useIsSeen(c told) string {
 		must(c.observation.Event != ObservedInUse || c.observation.Instance == s.Inventory.Consumer(), "the consumer is lost"))
 }
 
-func exposedIsReserved(c told) string {
+func exposedIsReserved(c decided) string {
 	s, d := c.snapshot, c.device
 	standing := slices.Contains(reads, s.Question) || s.Question == AskImport && d.State == Unknown
 	if !standing || s.Answer != Answered || s.Inventory.Used > 0 || s.Inventory.Reserved >= s.Inventory.Total ||
@@ -180,7 +180,7 @@ func exposedIsReserved(c told) string {
 
 // reconcileAgrees: what the status does not show is left out: claims, the return, a missing
 // binding.
-func reconcileAgrees(c told) string {
+func reconcileAgrees(c decided) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskReconcile || s.Answer != Answered || d.State == Unknown || d.Claim != nil || d.Returning ||
 		d.State == Allocated && (d.Binding == nil || d.Binding.Observed != (d.Owner == OwnerNova)) ||
@@ -195,7 +195,7 @@ func reconcileAgrees(c told) string {
 		must(c.observation.Differs() == c.observation.Needs(RequestRecheck), "it does more than ask"))
 }
 
-func failureProvesNothing(c told) string {
+func failureProvesNothing(c decided) string {
 	s := c.snapshot
 	switch {
 	case s.Answer == NotAsked || s.Answer == Answered || c.observation.Event == "":
@@ -207,7 +207,7 @@ func failureProvesNothing(c told) string {
 	return must(slices.Contains(writes, s.Question) && c.next.Dirty, "it moves the state")
 }
 
-func hostIsBelieved(c told) string {
+func hostIsBelieved(c decided) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskHost {
 		return ""
@@ -219,7 +219,7 @@ func hostIsBelieved(c told) string {
 		must(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) || c.next.Dirty, "it is not Dirty"))
 }
 
-func actsOnce(c told) string {
+func actsOnce(c decided) string {
 	s := c.snapshot
 	repeated := append([]Question{AskClean, AskReturn, AskHost}, reads...)
 	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) {
@@ -242,7 +242,7 @@ func actsOnce(c told) string {
 	return must(err == nil && placeOf(again, "") == placeOf(c.next, ""), "%s follows (%s)", o.Event, why)
 }
 
-func witnessIsMute(c told) string {
+func witnessIsMute(c decided) string {
 	for _, w := range []Witness{WitnessFree, WitnessBound} {
 		s := c.snapshot
 		s.Witness = w

@@ -6,10 +6,10 @@ const Absent State = ""
 // stay keeps the state.
 const noChange State = "="
 
-// machine is a table of rows; there is one, and the tests' broken copies of it.
+// machine is a table of rows. There is one, and copies that tests break.
 type machine []row
 
-// row is one line of the machine: at most one row holds for a device and an event.
+// row is one line of the table. At most one row holds for a device and an event.
 type row struct {
 	From []State // nil: every state but absent and retired
 	On   EventKind
@@ -125,7 +125,7 @@ var (
 		case e.Instance == "": // in use, and the inventory does not say by whom
 			return
 		case d.Binding != nil && (d.Owner == OwnerSelf || d.Binding.Instance == e.Instance):
-			return // on a device of our own only its own unbind ends a binding (F6)
+			return // only its own unbind ends a binding of a self-owned device (F6)
 		}
 		d.Bindings++
 		d.Binding = &Binding{Number: d.Bindings, Instance: e.Instance, Observed: true}
@@ -149,7 +149,7 @@ var (
 	awaitManualCleanIfOff = effect{"awaiting manual clean if automated cleaning is off", func(d *Device, e Event) { d.AwaitingManualClean = !e.Automated }}
 	setCleanFailed        = effect{"maintenance: clean failed", func(d *Device, _ Event) {
 		d.Returning, d.NamedSteps, d.AwaitingManualClean = false, false, false
-		// What another system's hold or a quarantine says outlasts a failed clean.
+		// Maintenance by another system and a quarantine last longer than a failed clean.
 		if d.Maintenance != MaintenanceTaken && d.Maintenance != MaintenanceQuarantined {
 			d.Maintenance = MaintenanceCleanFailed
 		}
@@ -159,8 +159,8 @@ var (
 			d.Maintenance = MaintenanceQuarantined
 		}
 	}}
-	// endQuarantine: a full plan has looked at the wear too, or the operator says so; the
-	// device is Dirty then, so that the next plan looks again.
+	// endQuarantine: a full plan checked the wear too, or the operator ends it. The device
+	// is Dirty then, so that the next plan checks again.
 	endQuarantine = effect{"no quarantine", func(d *Device, _ Event) {
 		if d.Maintenance == MaintenanceQuarantined {
 			d.Maintenance = MaintenanceOff
@@ -200,8 +200,8 @@ var (
 	replaceUnit = effect{"Dirty, the next unit", func(d *Device, _ Event) {
 		d.Dirty, d.LostRace = true, false
 		d.Unit = Unit{Number: d.Unit.Number + 1}
-		// What was said of the old piece does not hold for this one; what an operator
-		// or another system holds is the place.
+		// A failed clean and a quarantine belong to the old hardware; maintenance by an
+		// operator or another system belongs to the slot.
 		if d.Maintenance == MaintenanceCleanFailed || d.Maintenance == MaintenanceQuarantined {
 			d.Maintenance = MaintenanceOff
 		}
@@ -218,7 +218,7 @@ func in(s ...State) []State     { return s }
 func when(c ...cond) []cond     { return c }
 func then(e ...effect) []effect { return e }
 
-// releaseRows are the ways in which a tenancy ends (D4, D7): the same whether the
+// releaseRows are the ways in which a binding ends (D4, D7): the same whether the
 // instance unbinds or the inventory shows that it is gone.
 func releaseRows(kind EventKind, whose cond) []row {
 	return []row{
@@ -230,7 +230,7 @@ func releaseRows(kind EventKind, whose cond) []row {
 	}
 }
 
-// table is the machine. A device in `cleaning` with Returning set has no step left:
+// table is the first table. A device in `cleaning` with Returning set has no step left:
 // its reservation is being lowered.
 var table = concat(
 	[]row{

@@ -171,7 +171,7 @@ func bindingEndsByUnbind(s step) string {
 	case Retire, Lost:
 		return must(s.after.State == Retired, "it is not retired")
 	case PreviousRunFound:
-		return must(s.before.State == Unknown, "nobody asked")
+		return must(s.before.State == Unknown, "the device was not unknown")
 	}
 	return fmt.Sprintf("the binding of %s ends", b.Instance)
 }
@@ -185,7 +185,7 @@ func observedBindingEnds(s step) string {
 	case Unbind:
 		return must(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
 	case Released:
-		return must(b.Observed, "nobody observed this binding")
+		return must(b.Observed, "the binding was not observed")
 	case ObservedInUse, PreviousRunFound, Retire, Lost:
 		return ""
 	}
@@ -202,7 +202,7 @@ func holdsEndByTheirOwn(s step) string {
 		must(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "a hold begins"),
 		must(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not held"),
 		must(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
-		must(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "nobody took it"),
+		must(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
 		must(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance is not for that reason (S4.10)"),
 		must(s.event.Kind != Freed || s.after.State == PendingCleaning, "S4.28: what the other side frees is cleaned"))
 }
@@ -213,8 +213,8 @@ func heldUntilCleaned(s step) string {
 	stays := s.before.State == PendingCleaning && pending
 	return counted(
 		must(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned by itself"),
-		must(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it waits for nobody"),
-		must(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that nobody asked for"),
+		must(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it awaits a clean without a reason"),
+		must(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that was awaited from the operator"),
 		must(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it is no longer held"),
 		must(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not free it"))
 }
