@@ -128,7 +128,7 @@ bench: build ## measure binds, cleans and listings against a real server
 
 .PHONY: replay
 replay: ## replay the recorded histories against the present workflows
-	go test ./workflows/lifecycle -run Replay
+	go test ./workflows -run Replay
 
 .PHONY: histories
 histories: build ## record histories from this code, for later replays

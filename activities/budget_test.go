@@ -188,7 +188,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		// The next clean waits for it.
 		in.Clean, in.Number, in.Seq = "run/2", 2, 2
 		next := s.start(first(t), in)
-		next.waitForHeartbeat(t, "waiting for the device's last I/O to end: this worker")
+		next.hears(t, "waiting for the device's last I/O to end: this worker")
 		require.Contains(t, next.last().Waiting, "zero of d1")
 		pass(5 * time.Minute) // the SDK's environment ends every attempt after ten
 		require.False(t, next.over())
@@ -230,7 +230,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeTimeout, false)
 		other := s.start(first(t), s.inputFor("d2", "zero"))
-		other.waitForHeartbeat(t, "queued for a slot (1st in line)")
+		other.hears(t, "queued for a slot (1st in line)")
 		back()
 		_, err = other.wait(t)
 		require.NoError(t, err)

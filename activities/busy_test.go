@@ -10,7 +10,7 @@ import (
 	"burnish/internal/device"
 )
 
-// Another process uses the device: the step waits a while, then an operator is needed, and
+// Somebody else has the device: a while is waited for, then an operator is needed, and
 // nothing was written.
 //
 // F12
@@ -32,13 +32,13 @@ func TestDeviceInUse(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, diskSize, result.Bytes)
 		require.GreaterOrEqual(t, time.Since(began), 15*time.Second)
-		var reported bool
+		var told bool
 		for _, p := range server.heartbeats() {
-			reported = reported || p.Waiting == "waiting until the device is not in use: it is mounted"
+			told = told || p.Waiting == "waiting until the device is not in use: it is mounted"
 		}
-		require.True(t, reported)
+		require.True(t, told)
 	})
-	inBubble(t, "and does not end", func(t *testing.T) {
+	inBubble(t, "for ever", func(t *testing.T) {
 		s := newTestHost(t)
 		busyUntil(s, time.Now().Add(time.Hour))
 		_, err := s.run(first(t), s.input("zero"))

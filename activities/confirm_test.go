@@ -30,7 +30,7 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 			return errors.Join(ctx.Err(), s.fenced("S1"))
 		}
 		server := again(t, 2)
-		server.lastHeartbeat = &contract.Progress{Step: "zero", Seq: 1, Size: diskSize}
+		server.told = &contract.Progress{Step: "zero", Seq: 1, Size: diskSize}
 		_, err := s.run(server, s.input("zero"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"open"}, calls)
@@ -55,14 +55,14 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 			require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in), "it was no crash (D1)")
 		})
 	}
-	inBubble(t, "and waits only for a while", func(t *testing.T) {
+	inBubble(t, "and does not wait for ever", func(t *testing.T) {
 		s := newTestHost(t)
 		s.hands.Confirm = func(ctx context.Context, _ []byte, _ ...any) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-time.After(time.Minute):
-				return errors.New("the wait was not ended")
+				return errors.New("nobody ends the wait")
 			}
 		}
 		r := s.start(first(t), s.input("zero"))

@@ -59,7 +59,7 @@ func (s *inventoryFixture) now() inventory.ReservationSnapshot {
 	return v
 }
 
-// others lets another service write reserved.
+// others lets somebody else write reserved.
 func (s *inventoryFixture) others(reserved ...int) {
 	s.t.Helper()
 	for _, r := range reserved {
@@ -150,10 +150,10 @@ func TestReserveForBindRejectsAnothersWrite(t *testing.T) {
 		others  func(*inventoryFixture)
 		code    device.Code
 	}{
-		{"reserved before the first attempt", 1, func(s *inventoryFixture) { s.others(1) }, device.CodeAlreadyBurned},
-		{"released and reserved", 1, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeAlreadyBurned},
+		{"burned before the first attempt", 1, func(s *inventoryFixture) { s.others(1) }, device.CodeAlreadyBurned},
+		{"given back and burned", 1, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeAlreadyBurned},
 		{"more than one write past what is known", 2, func(s *inventoryFixture) { s.others(1, 1) }, device.CodeInventoryGenerationAhead},
-		{"our write, then released and reserved", 2, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeInventoryGenerationAhead},
+		{"our write, then given back and burned", 2, func(s *inventoryFixture) { s.others(1, 0, 1) }, device.CodeInventoryGenerationAhead},
 		{"our write, then given back", 2, func(s *inventoryFixture) { s.others(1, 0) }, device.CodeInventoryGenerationAhead},
 		{"written since", 1, func(s *inventoryFixture) { s.others(0) }, device.CodeInventoryGenerationAhead},
 		{"in use", 1, func(s *inventoryFixture) { require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm")) }, device.CodeInUse},
@@ -304,7 +304,7 @@ func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 		})
 	}
 	for name, others := range map[string]func(*testing.T, *inventoryFixture){
-		"reserved by another service": func(_ *testing.T, s *inventoryFixture) { s.others(1) },
+		"burned by another": func(_ *testing.T, s *inventoryFixture) { s.others(1) },
 		"used and freed": func(t *testing.T, s *inventoryFixture) {
 			s.others(0)
 			require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
@@ -318,7 +318,7 @@ func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 			before := s.now()
 			_, _, err := s.call(1, contract.ActivityUnreserve, releasing(s))
 			requireFault(t, err, device.CodeConflict, true)
-			require.Equal(t, before, s.now(), "it lowered a reservation that another service has made since")
+			require.Equal(t, before, s.now(), "it lowered what somebody had since")
 		})
 	}
 }
@@ -389,7 +389,7 @@ func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 			})
 		}
 	}
-	t.Run("an error that is not a fault is retried", func(t *testing.T) {
+	t.Run("an error that is no fault is tried again", func(t *testing.T) {
 		s := newInventoryFixture(t, 1)
 		faulty := inventorytest.NewFaulty(s.store)
 		faulty.Fail(inventorytest.BeforeCall(1), errors.New("unforeseen"))

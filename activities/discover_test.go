@@ -171,7 +171,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 		refusal := requireFault(t, err, device.CodeSerialMismatch, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
-	t.Run("the driver gets what the host knows", func(t *testing.T) {
+	t.Run("the driver is told what the host knows", func(t *testing.T) {
 		s := newTestHost(t)
 		var known []device.Identity
 		s.disks.found = func(_ hardware.Target, k device.Identity) error { known = append(known, k); return nil }

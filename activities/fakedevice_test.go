@@ -17,8 +17,8 @@ import (
 
 const nonce = 7
 
-// newFakeDevice enrolls d1 as a fake device of 8 MiB that a tenant has filled.
-func newFakeDevice(t *testing.T, s *testHost, settings ...string) (contract.StepInput, hardwaretest.File) {
+// simulated enrols d1 as a fake device of 8 MiB that a tenant has filled.
+func simulated(t *testing.T, s *testHost, settings ...string) (contract.StepInput, hardwaretest.File) {
 	t.Helper()
 	s.hands.Drivers["fake"] = fake.New(s.host.Dir(), s.host.Rules().AllowFake)
 	in := s.input("zero")
@@ -48,7 +48,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "zero, then verify", func(t *testing.T) {
 		s := newTestHost(t)
-		in, contents := newFakeDevice(t, s)
+		in, contents := simulated(t, s)
 		result, err := s.run(first(t), in)
 		require.NoError(t, err)
 		require.EqualValues(t, 8<<20, result.Bytes)
@@ -59,7 +59,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 	})
 	inBubble(t, "a fault that passes", func(t *testing.T) {
 		s := newTestHost(t)
-		in, contents := newFakeDevice(t, s, "fault", "transient:zero@40%x2")
+		in, contents := simulated(t, s, "fault", "transient:zero@40%x2")
 		for _, attempt := range []int32{1, 2} {
 			_, err := s.run(again(t, attempt), in)
 			requireFault(t, err, device.CodeIO, true)
@@ -70,14 +70,14 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 	})
 	inBubble(t, "a fault that stays", func(t *testing.T) {
 		s := newTestHost(t)
-		in, _ := newFakeDevice(t, s, "fault", "fail:zero@40%")
+		in, _ := simulated(t, s, "fault", "fail:zero@40%")
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeStepFailed, false)
 		require.False(t, s.entry().Done)
 	})
 	inBubble(t, "a hang that heeds its context ends with the budget", func(t *testing.T) {
 		s := newTestHost(t)
-		in, _ := newFakeDevice(t, s, "fault", "hang:zero@40%")
+		in, _ := simulated(t, s, "fault", "hang:zero@40%")
 		in.Budget = time.Minute
 		r := s.start(first(t), in)
 		_, err := r.wait(t)
@@ -86,7 +86,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 	})
 	inBubble(t, "what the host does not allow", func(t *testing.T) {
 		s := newTestHost(t)
-		in, contents := newFakeDevice(t, s)
+		in, contents := simulated(t, s)
 		s.hands.Drivers["fake"] = fake.New(s.host.Dir(), nil)
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeNotAllowed, false)
@@ -100,7 +100,7 @@ func TestOneDirtyByteFailsTheVerify(t *testing.T) {
 	for name, at := range map[string]int64{"the first": 0, "one in the middle": 5<<20 + 17, "the last": 8<<20 - 1} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newTestHost(t)
-			in, contents := newFakeDevice(t, s)
+			in, contents := simulated(t, s)
 			_, err := s.run(first(t), in)
 			require.NoError(t, err)
 			_, err = contents.WriteAt([]byte{1}, at)
@@ -132,7 +132,7 @@ func TestIdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "before verify", func(t *testing.T) {
 		s := newTestHost(t)
-		in, contents := newFakeDevice(t, s)
+		in, contents := simulated(t, s)
 		_, err := s.run(first(t), in)
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(string(contents), 16<<20))

@@ -12,7 +12,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Discover waits only for a while until a device is not in use: a clean waits for it.
+// A look that waits for a device's other use does not wait for ever: a clean hangs on it.
 //
 // F12
 func TestDiscoverOfADeviceInUseEnds(t *testing.T) {

@@ -91,7 +91,7 @@ func (s *testHost) inputFor(name, step string) contract.StepInput {
 	}
 }
 
-// entry is the journal entry of d1.
+// entry is what the journal of d1 says now.
 func (s *testHost) entry() host.Entry {
 	s.t.Helper()
 	e, found, err := s.host.Journal("d1").Load()
@@ -121,7 +121,7 @@ func (s *testHost) journalled() string {
 	return b.String()
 }
 
-// fenced fails unless the fence of a serial is held.
+// fenced says that nobody else gets the fence of a serial.
 func (s *testHost) fenced(serial string) error {
 	f, err := s.host.TryFence(serial)
 	if err == nil {
@@ -144,10 +144,10 @@ func (s *testHost) journalFile(name string) string {
 // heartbeats that it does not throttle: an interceptor stands in for these two.
 type server struct {
 	attempt int32
-	// lastHeartbeat is what the last attempt reported, if anything.
-	lastHeartbeat *contract.Progress
-	// scanHeartbeat is what a scan reported last.
-	scanHeartbeat *contract.ScanResult
+	// told is what the last attempt heartbeat, if there is any.
+	told *contract.Progress
+	// surveyed is what a survey heartbeat last.
+	surveyed *contract.ScanResult
 	// stop is closed when the worker stops.
 	stop chan struct{}
 
@@ -179,8 +179,8 @@ func (s *server) env() *testsuite.TestActivityEnvironment {
 		Interceptors:              []interceptor.WorkerInterceptor{&serving{server: s}},
 	})
 	env.SetWorkerStopChannel(s.stop)
-	if s.lastHeartbeat != nil {
-		env.SetHeartbeatDetails(*s.lastHeartbeat)
+	if s.told != nil {
+		env.SetHeartbeatDetails(*s.told)
 	}
 	return env
 }
@@ -220,15 +220,15 @@ func (o *servingOutbound) GetInfo(ctx context.Context) activity.Info {
 
 func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 	if p, ok := details[0].(contract.Progress); ok {
-		o.server.addHeartbeat(p)
+		o.server.heard(p)
 	}
 	if s, ok := details[0].(contract.ScanResult); ok {
-		o.server.scanHeartbeat = &s
+		o.server.surveyed = &s
 	}
 	o.Next.RecordHeartbeat(ctx, details...)
 }
 
-func (s *server) addHeartbeat(p contract.Progress) {
+func (s *server) heard(p contract.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.beats) == 0 || s.beats[len(s.beats)-1] != p {
@@ -240,7 +240,7 @@ func (s *server) addHeartbeat(p contract.Progress) {
 	}
 }
 
-// heartbeats gives the heartbeats so far, without repetitions.
+// heartbeats gives what was told so far, repetitions left out.
 func (s *server) heartbeats() []contract.Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,8 +292,8 @@ func (s *testHost) start(server *server, in contract.StepInput) *running {
 	return r
 }
 
-// waitForHeartbeat waits until a heartbeat says that the attempt waits for what begins so.
-func (r *running) waitForHeartbeat(t *testing.T, waiting string) {
+// hears waits until a heartbeat says that the attempt waits for what begins so.
+func (r *running) hears(t *testing.T, waiting string) {
 	t.Helper()
 	for !strings.HasPrefix(r.last().Waiting, waiting) {
 		select {

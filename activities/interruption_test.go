@@ -39,7 +39,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 		"the server does not know the attempt": serviceerror.NewNotFound("the attempt timed out"),
 		"the server does not answer":           serviceerror.NewUnavailable("connection refused"),
 		"no cause is given":                    nil,
-		"an unknown cause":                     errors.New("something"),
+		"a cause that nobody knows":            errors.New("something"),
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newTestHost(t)
@@ -193,7 +193,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 				over := wait.begin(t, s)
 				server := first(t)
 				r := s.start(server, s.input("zero"))
-				r.waitForHeartbeat(t, wait.reports)
+				r.hears(t, wait.reports)
 				began := time.Now()
 				c.end(server)
 				_, err := r.wait(t)
@@ -212,7 +212,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 // S2.65
 func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "reported in the heartbeat, and kept between two attempts", func(t *testing.T) {
+	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
 		s := newTestHost(t)
 		s.hands.Slots = host.NewFairSemaphore(1)
 		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
@@ -236,19 +236,19 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 			return s.start(again(t, n), in)
 		}
 		one := attempt(1, "d1", time.Minute)
-		one.waitForHeartbeat(t, "queued for a slot (1st in line)")
+		one.hears(t, "queued for a slot (1st in line)")
 		pass(15 * time.Second)
 		two := attempt(1, "d2", time.Hour)
-		two.waitForHeartbeat(t, "queued for a slot (2nd in line)")
+		two.hears(t, "queued for a slot (2nd in line)")
 		three := attempt(1, "d3", time.Hour)
-		three.waitForHeartbeat(t, "queued for a slot (3rd in line)")
+		three.hears(t, "queued for a slot (3rd in line)")
 
 		// Half a minute later the first leaves, and is started again at once.
 		_, err = one.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		require.Equal(t, 30*time.Second, one.took)
 		one = attempt(2, "d1", time.Minute)
-		one.waitForHeartbeat(t, "queued for a slot (1st in line)")
+		one.hears(t, "queued for a slot (1st in line)")
 		pass(10 * time.Second)
 		require.Equal(t, "queued for a slot (2nd in line)", two.last().Waiting)
 		require.Equal(t, "queued for a slot (3rd in line)", three.last().Waiting)

@@ -77,7 +77,7 @@ func TestFindPreviousRun(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 			require.Contains(t, query, "WorkflowId = 'device/h1_0000:01:00.0'")
-			require.NotContains(t, query, "Failed", "a refused enrollment says nothing")
+			require.NotContains(t, query, "Failed", "a refused enrolment tells nothing")
 		})
 	}
 	t.Run("a quote in a name does not end the query's", func(t *testing.T) {

@@ -194,14 +194,43 @@ func (w *reconciliation) compareOwnProviders(ctx context.Context) error {
 
 func (w *reconciliation) compare(ctx context.Context, k listedDevice, s inventory.ProviderSnapshot) {
 	w.found[k.name] = true
-	what, odd := k.mismatch(s)
-	if what == "" && !slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
-		return
+	asked := k.ask()
+	v := s.ReservationSnapshot
+	o, why := device.Observe(k.device(), asked.Answered(device.Inventory{
+		Generation: v.Generation, Total: v.Total, Reserved: v.Reserved, Used: v.Used, Consumers: v.Consumers, Provider: k.providerOf(s),
+	}))
+	if o.Needs(device.RequestRecheck) || slices.Contains(w.missingBefore, k.name) { // a provider that is back is checked
+		w.hint(ctx, k.name)
 	}
-	w.hint(ctx, k.name)
-	if odd {
-		w.reportMismatch(k.name, what)
+	if o.Needs(device.ReportMismatch) {
+		w.reportMismatch(k.name, fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d: %s", k.state, v.Reserved, v.Total, v.Used, why))
 	}
+}
+
+// device is what a listing shows of the device's state: no claim, no dirty flag.
+func (k listedDevice) device() device.Device {
+	d := device.Device{State: k.state, Status: device.Enabled, Owner: k.owner}
+	if k.held {
+		d.Maintenance = device.MaintenanceOperator
+	}
+	if k.instance != "" {
+		d.Binding = &device.Binding{Instance: k.instance, Observed: k.owner == device.OwnerNova}
+	}
+	return d
+}
+
+// ask begins the question how the listed device compares with the inventory.
+func (k listedDevice) ask() device.Snapshot {
+	return device.Ask(device.AskReconcile, k.device(), device.Known{Provider: k.provider})
+}
+
+// providerOf is the provider as a device's workflow knows it: by its UUID where Nova made
+// it.
+func (k listedDevice) providerOf(s inventory.ProviderSnapshot) string {
+	if k.owner == device.OwnerNova {
+		return s.UUID
+	}
+	return ""
 }
 
 func (w *reconciliation) reportMismatch(name, what string) {
@@ -210,53 +239,15 @@ func (w *reconciliation) reportMismatch(name, what string) {
 	w.Log.Warn("state and reservation disagree: the device reads its provider", "device", name, "what", what)
 }
 
-// mismatch says how the inventory contradicts a device's state, or ""; odd says that no
-// allocation or release explains it (S2.52).
-func (k listedDevice) mismatch(s inventory.ProviderSnapshot) (what string, odd bool) {
-	v := s.ReservationSnapshot
-	is := fmt.Sprintf("%s, and the inventory has reserved=%d of %d, used=%d", k.state, v.Reserved, v.Total, v.Used)
-	offered := v.Reserved < v.Total
-	switch {
-	case k.state == device.Unknown: // its workflow reads the inventory itself
-		return "", false
-	case v.Total != 1:
-		return is + ": one device has one provider with total=1 (S0.14)", true
-	case k.owner == device.OwnerNova && k.provider != "" && k.provider != s.UUID && v.Used == 0 && k.state == device.Available:
-		// The new provider is free, and says nothing of who had the old one.
-		return is + ", of a provider that was re-created", false
-	case k.state == device.Allocated && k.owner == device.OwnerNova:
-		// Released; or allocated and not reserved yet (S0.15); or re-created; or allocated
-		// to another instance, by a migration.
-		other := k.instance != "" && len(v.Consumers) > 0 && !slices.Contains(v.Consumers, k.instance)
-		if v.Used == 0 || offered || other {
-			return is, false
-		}
-		return "", false
-	case k.state == device.Allocated: // whose allocations do not matter (F6)
-		if offered {
-			return is, true
-		}
-		return "", false
-	case v.Used > 0:
-		return is, k.state != device.Available
-	case k.state == device.Available && !k.held:
-		if offered {
-			return "", false
-		}
-		return is, true
-	case k.state == device.Cleaning && offered: // it is being returned
-		return is, false
-	case offered:
-		return is, true
-	}
-	return "", false
-}
 
 // reportMissing lists the devices without a provider; those that had one at the last
 // reconciliation get a hint.
 func (w *reconciliation) reportMissing(ctx context.Context) {
 	for name, k := range w.devices {
-		if w.found[name] || k.state == device.Retired || k.state == device.Unknown {
+		if w.found[name] {
+			continue
+		}
+		if o, _ := device.Observe(k.device(), k.ask().Failed(device.CodeNoProvider)); !o.Needs(device.RequestRecheck) {
 			continue
 		}
 		w.out.Missing = append(w.out.Missing, name)

@@ -153,7 +153,7 @@ func (s *reconcileFixture) sights(name string, owner device.Owner, v inventory.R
 	s.own = append(s.own, p)
 }
 
-func (s *reconcileFixture) reconcile(in contract.ReconcileInput) (contract.ReconcileResult, error) {
+func (s *reconcileFixture) sweep(in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	s.t.Helper()
 	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
 	env.RegisterActivityWithOptions(s.ReconcileInventory, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
@@ -165,9 +165,9 @@ func (s *reconcileFixture) reconcile(in contract.ReconcileInput) (contract.Recon
 	return out, value.Get(&out)
 }
 
-func (s *reconcileFixture) mustReconcile(in contract.ReconcileInput) contract.ReconcileResult {
+func (s *reconcileFixture) must(in contract.ReconcileInput) contract.ReconcileResult {
 	s.t.Helper()
-	out, err := s.reconcile(in)
+	out, err := s.sweep(in)
 	require.NoError(s.t, err)
 	return out
 }
@@ -183,11 +183,11 @@ func (s *reconcileFixture) hinted() []string {
 
 // order says of each state, with a hold or an owner where that matters, what the
 // requirements make of reserved and used, in the order 0/0 0/1 1/0 1/1: "=" in order,
-// "look" the device gets a hint, "odd" it gets one and the operator a warning (S2.52).
+// "look" the device looks for itself, "odd" it does and an operator is told (S2.52).
 var order = []struct{ rule, state, nova, self string }{
 	{"D8, S2.84: it finds out by itself", "unknown", "= = = =", "= = = ="},
 	{"S0.16, S2.40", "manageable", "odd odd = odd", "odd odd = odd"},
-	{"allocated", "available", "= look odd look", "= look odd look"},
+	{"S2.40, D9, given out: S0.30", "available", "= look odd look", "= look odd look"},
 	{"S2.51", "available held", "odd look = look", "odd look = look"},
 	{"S0.9, S0.15; F6: used proves nothing of our own", "allocated", "look look look =", "odd odd = ="},
 	{"S2.40, F4", "pending_cleaning", "odd odd = odd", "odd odd = odd"},
@@ -209,7 +209,7 @@ func TestWhichSnapshotsAreMismatches(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %s %d of 1 used %d", owner, o.state, stocks[i].Reserved, stocks[i].Used), func(t *testing.T) {
 					s := newReconcileFixture(t)
 					s.adds("h1_0000:01:00.0", device.State(state), owner, held, stocks[i])
-					out := s.mustReconcile(contract.ReconcileInput{})
+					out := s.must(contract.ReconcileInput{})
 					require.Equal(t, want != "=", len(s.hints) == 1, o.rule)
 					require.Equal(t, want == "odd", len(out.Mismatches) == 1, o.rule)
 					require.Equal(t, len(out.Mismatches), out.Counts.Mismatch)
@@ -221,7 +221,7 @@ func TestWhichSnapshotsAreMismatches(t *testing.T) {
 	}
 }
 
-// One device has one provider with total=1; anything else is a mismatch.
+// One device has one provider with total=1; anything else is told.
 //
 // S0.14
 func TestAnotherTotalIsAMismatch(t *testing.T) {
@@ -229,13 +229,13 @@ func TestAnotherTotalIsAMismatch(t *testing.T) {
 	for _, total := range []int{0, 2} {
 		s := newReconcileFixture(t)
 		s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: total})
-		out := s.mustReconcile(contract.ReconcileInput{})
+		out := s.must(contract.ReconcileInput{})
 		require.Len(t, out.Mismatches, 1)
-		require.Contains(t, out.Mismatches[0].What, "S0.14")
+		require.Contains(t, out.Mismatches[0].What, "one provider with total = 1")
 	}
 }
 
-// A provider of a device that is not enrolled is counted and left alone, and
+// A provider of a device that nobody enrolled is counted and left alone, and
 // so is one that belongs to the other owner.
 //
 // S0.35, S0.17
@@ -246,12 +246,12 @@ func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
 	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.sights("h1_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.sights("h2_c", device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Used: 1})
-	out := s.mustReconcile(contract.ReconcileInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Empty(t, s.hints)
 	require.Equal(t, contract.ReconcileCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
 }
 
-// Only those that differ get a hint, with the time at which the reconciliation started.
+// Only those that differ are asked to look, by a hint of the sweep's own moment.
 //
 // F6, S0.30, D11
 func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
@@ -261,7 +261,7 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.adds("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.adds("h2_c", device.Available, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
-	out := s.mustReconcile(contract.ReconcileInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, []string{"h1_b"}, s.hinted())
 	hint := s.hints["h1_b"][0]
 	seen, err := time.Parse(time.RFC3339Nano, hint.ObservedAt)
@@ -290,14 +290,14 @@ func TestListedTwice(t *testing.T) {
 			slices.Reverse(s.pages)
 		}
 		s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
-		out := s.mustReconcile(contract.ReconcileInput{})
+		out := s.must(contract.ReconcileInput{})
 		require.Len(t, s.queries, 2)
 		require.Empty(t, s.hints)
 		require.Equal(t, contract.ReconcileCounts{Providers: 1, Devices: 1}, out.Counts)
 	}
 }
 
-// A device without a provider is listed by each reconciliation, and hinted once; one that is
+// A device without a provider is named by each sweep, and told once; one that is
 // back looks. What is retired or unknown is never missing.
 //
 // S2.52
@@ -308,23 +308,23 @@ func TestAMissingProviderIsHintedOnce(t *testing.T) {
 		s.adds(name, state, device.OwnerNova, false, inventory.ReservationSnapshot{})
 	}
 	s.foreign = nil
-	out := s.mustReconcile(contract.ReconcileInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, []string{"h1_a", "h1_b"}, out.Missing)
 	require.Equal(t, []string{"h1_a", "h1_b"}, s.hinted())
 	require.Equal(t, 2, out.Counts.Missing)
 	s.hints = map[string][]contract.Hint{}
-	again := s.mustReconcile(contract.ReconcileInput{Missing: out.Missing})
+	again := s.must(contract.ReconcileInput{Missing: out.Missing})
 	require.Empty(t, s.hints)
 	require.Equal(t, out.Missing, again.Missing)
 	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
-	back := s.mustReconcile(contract.ReconcileInput{Missing: again.Missing})
+	back := s.must(contract.ReconcileInput{Missing: again.Missing})
 	require.Equal(t, []string{"h1_a"}, s.hinted(), "it is back: another one, perhaps")
 	require.Equal(t, []string{"h1_b"}, back.Missing)
 	require.Empty(t, back.Mismatches)
 }
 
 // A device that ended since it was listed is no failure; one that did not hear is, and
-// all others are signaled all the same.
+// all others are told all the same.
 //
 // S0.30
 func TestAFailedHintFailsTheReconciliation(t *testing.T) {
@@ -339,7 +339,7 @@ func TestAFailedHintFailsTheReconciliation(t *testing.T) {
 		}
 		return nil
 	}
-	require.Equal(t, 39, s.mustReconcile(contract.ReconcileInput{}).Counts.Hinted)
+	require.Equal(t, 39, s.must(contract.ReconcileInput{}).Counts.Hinted)
 	s.deaf = func(name string) error {
 		if name >= "h1_30" {
 			return serviceerror.NewUnavailable("shard\nmoves")
@@ -347,14 +347,14 @@ func TestAFailedHintFailsTheReconciliation(t *testing.T) {
 		return nil
 	}
 	s.hints = map[string][]contract.Hint{}
-	_, err := s.reconcile(contract.ReconcileInput{})
+	_, err := s.sweep(contract.ReconcileInput{})
 	requireFault(t, err, device.CodeInternal, true)
 	require.Regexp(t, `hint to h1_3\d: shard moves, and to 9 more`, err.Error())
 	require.Len(t, s.hints, 40)
 	require.LessOrEqual(t, s.most.Load(), int64(8), "so many at once")
 }
 
-// An inventory that does not answer fails the whole reconciliation: no device is missing
+// A fleet that does not answer is a fault of the whole sweep: nobody is missing
 // because of it, and those alone are hinted to who were seen to differ.
 //
 // S0.30
@@ -365,12 +365,12 @@ func TestAReconciliationFailsWithItsInventory(t *testing.T) {
 	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.foreign = s.foreign[:1]
 	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
-	_, err := s.reconcile(contract.ReconcileInput{})
+	_, err := s.sweep(contract.ReconcileInput{})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
 
-// A hint is sent as soon as a difference is found, not when all providers are read.
+// Who is seen to be free is told at once, not when a long sweep has seen all.
 //
 // S0.29
 func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
@@ -378,20 +378,20 @@ func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
 	s := newReconcileFixture(t)
 	s.adds("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	signaled := make(chan string, 2)
+	told := make(chan string, 2)
 	s.deaf = func(name string) error {
-		signaled <- name
+		told <- name
 		return nil
 	}
 	var seen []string
 	s.after = func() {
 		select {
-		case name := <-signaled:
+		case name := <-told:
 			seen = append(seen, name)
 		case <-time.After(10 * time.Second): // it will not come
 		}
 	}
-	require.Equal(t, 2, s.mustReconcile(contract.ReconcileInput{}).Counts.Hinted)
+	require.Equal(t, 2, s.must(contract.ReconcileInput{}).Counts.Hinted)
 	require.Equal(t, []string{"h1_a", "h1_b"}, seen)
 }
 
@@ -404,7 +404,7 @@ func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 	s := newReconcileFixture(t)
 	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1})
 	s.sights("h2_b", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
-	out := s.mustReconcile(contract.ReconcileInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
+	out := s.must(contract.ReconcileInput{Hosts: []string{"h1", "o'neil"}, Instances: []string{"i1"}})
 	require.Contains(t, s.queries[0], "DeviceHost STARTS_WITH 'o' OR DeviceHost = 'h1'")
 	require.Contains(t, s.queries[0], " OR ")
 	require.Contains(t, s.queries[0], "InstanceId = 'i1'")
@@ -412,7 +412,7 @@ func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 	require.Equal(t, contract.ReconcileCounts{Providers: 1, Devices: 1, Hinted: 1}, out.Counts)
 
 	none := newReconcileFixture(t)
-	none.mustReconcile(contract.ReconcileInput{Hosts: []string{"h9"}})
+	none.must(contract.ReconcileInput{Hosts: []string{"h9"}})
 	require.Empty(t, none.hosts, "no device there: Placement is not asked")
 }
 
@@ -426,17 +426,17 @@ func TestDevicesOfTheGivenInstancesAreHintedFirst(t *testing.T) {
 	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1}) // it is free
 	s.adds("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.fails = inventory.Unavailable("Placement", "wait", errors.New("gone"))
-	_, err := s.reconcile(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
+	_, err := s.sweep(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
 	require.Equal(t, []string{"h1_a"}, s.hinted(), "though Placement does not answer")
 
 	s.fails = nil
-	s.mustReconcile(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
+	s.must(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
 	require.Len(t, s.hints["h1_a"], 2, "once by each")
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
 
-// The list of mismatches is bounded, in the order of names.
+// What is told one by one is bounded, in the order of names.
 //
 // S2.52
 func TestMismatchesAreBounded(t *testing.T) {
@@ -445,7 +445,7 @@ func TestMismatchesAreBounded(t *testing.T) {
 	for i := range 70 {
 		s.adds(fmt.Sprintf("h1_%02d", 69-i), device.Error, device.OwnerSelf, false, inventory.ReservationSnapshot{Total: 1})
 	}
-	out := s.mustReconcile(contract.ReconcileInput{})
+	out := s.must(contract.ReconcileInput{})
 	require.Equal(t, 70, out.Counts.Mismatch)
 	require.Len(t, out.Mismatches, contract.KeptMismatches)
 	require.True(t, slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
@@ -494,7 +494,7 @@ func TestAnotherProviderIsHinted(t *testing.T) {
 		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
 		require.NoError(t, err)
 		s.pages[0][0].Memo.Fields[contract.MemoStatus] = facts
-		out := s.mustReconcile(contract.ReconcileInput{})
+		out := s.must(contract.ReconcileInput{})
 		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, provider)
 		require.Empty(t, out.Mismatches)
 	}
@@ -511,7 +511,7 @@ func TestAnotherConsumerIsHinted(t *testing.T) {
 		burned := inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
 		s.adds("h1_a", device.Allocated, device.OwnerNova, false, burned)
 		s.adds("h1_b", device.Allocated, device.OwnerSelf, false, burned)
-		out := s.mustReconcile(contract.ReconcileInput{})
+		out := s.must(contract.ReconcileInput{})
 		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, consumer)
 		require.Empty(t, s.hints["h1_b"])
 		require.Empty(t, out.Mismatches)

@@ -153,7 +153,7 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		require.ErrorIs(t, <-done, context.Canceled)
 		require.NoError(t, held.Close())
 	})
-	inBubble(t, "an attempt that was started again is not an orphan", func(t *testing.T) {
+	inBubble(t, "started again meanwhile it is nobody's orphan", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("17", "zero", gone(r.Identity))), nil).Once()
@@ -281,7 +281,7 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 	})
 }
 
-// hostStartReport is one device's workflow that was signaled, or started.
+// hostStartReport is one device's workflow that was told, or started.
 type hostStartReport struct {
 	id, signal string
 	hint       contract.Hint
@@ -290,9 +290,9 @@ type hostStartReport struct {
 	input      contract.DeviceInput
 }
 
-// recordsSignals records what the worker sent to which workflow. The server takes it, but for the
+// tells writes down whom the worker told what. The server takes it, but for the
 // workflows that refuse.
-func (r *recovery) recordsSignals(all *[]hostStartReport, refusing map[string]error) {
+func (r *recovery) tells(all *[]hostStartReport, refusing map[string]error) {
 	var mu sync.Mutex
 	write := func(args mock.Arguments) {
 		mu.Lock()
@@ -331,7 +331,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			record := r.remembers(t, "d1", "S1")
 			r.describes("d1", answer.run, answer.err)
 			var all []hostStartReport
-			r.recordsSignals(&all, nil)
+			r.tells(&all, nil)
 			require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
 			require.Len(t, all, 1)
 			known := &contract.HostDeviceRecord{
@@ -371,7 +371,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		r.describes("d3", described(isRunning), nil)
 		refused := errors.New("refused")
 		var all []hostStartReport
-		r.recordsSignals(&all, map[string]error{"device/d2": refused})
+		r.tells(&all, map[string]error{"device/d2": refused})
 		err := r.ReportHostStart(t.Context(), r.fixture.host)
 		require.ErrorIs(t, err, away)
 		require.ErrorIs(t, err, refused)
@@ -380,14 +380,14 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		require.NotContains(t, err.Error(), "report the host start to d3")
 		require.Len(t, all, 2)
 	})
-	t.Run("an unreadable record is reported and stops no other", func(t *testing.T) {
+	t.Run("a record that is unreadable is told of and stops nobody", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.remembers(t, "d2", "S2")
 		corrupt(t, r.fixture.host.Dir()+"/devices/d1.json")
 		r.describes("d2", described(isRunning), nil)
 		var all []hostStartReport
-		r.recordsSignals(&all, nil)
+		r.tells(&all, nil)
 		require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
 		require.Len(t, all, 1)
 		require.Contains(t, r.fixture.log.String(), "d1.json cannot be trusted")

@@ -19,7 +19,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// With Replace, other hardware than the recorded one is expected, and
+// With Replace another piece than the remembered one is what is looked for, and
 // from then on remembered.
 //
 // D10
@@ -39,7 +39,7 @@ func TestDiscoverAcceptsOtherHardwareOnlyWithReplace(t *testing.T) {
 	s.disks.found = func(_ hardware.Target, known device.Identity) error { first = known == device.Identity{}; return nil }
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
-	require.True(t, first, "its signatures are foreign, as at an enrollment (F15)")
+	require.True(t, first, "its signatures are foreign, as at an enrolment (F15)")
 	require.Equal(t, "S2", facts.Identity.Serial)
 	require.Equal(t, "S2", s.record("d1").Identity.Serial)
 
@@ -52,7 +52,7 @@ func TestDiscoverAcceptsOtherHardwareOnlyWithReplace(t *testing.T) {
 	require.Equal(t, "d2", requireFault(t, err, device.CodeDuplicateSerial, false).Fault.Other)
 }
 
-// The hardware of d1 is expected in the slot d2.
+// The piece of d1 is looked for at the place d2.
 //
 // D10
 func TestDiscoverAtAnotherSlot(t *testing.T) {
@@ -79,12 +79,12 @@ func TestDiscoverAtAnotherSlot(t *testing.T) {
 			require.Equal(t, "d1", from, "its signatures are not foreign")
 		}
 	})
-	t.Run("other hardware is there", func(t *testing.T) {
+	t.Run("another piece is there", func(t *testing.T) {
 		s := enrolled(t, "S2")
 		_, err := s.discover(t, moving(s))
 		requireFault(t, err, device.CodeIdentityChanged, false)
 	})
-	t.Run("devices without a serial cannot be distinguished", func(t *testing.T) {
+	t.Run("pieces without a serial cannot be told apart", func(t *testing.T) {
 		s := enrolled(t, "")
 		s.disk.identity.Serial = ""
 		_, err := s.discover(t, moving(s))
@@ -97,7 +97,7 @@ func TestDiscoverAtAnotherSlot(t *testing.T) {
 		_, err = s.discover(t, moving(s))
 		requireFault(t, err, device.CodeAlreadyExists, false)
 	})
-	t.Run("a third device is this hardware", func(t *testing.T) {
+	t.Run("a third device is this piece", func(t *testing.T) {
 		s := enrolled(t, "S1")
 		require.NoError(t, s.forget(t, "d1"))
 		s.add("d3", "S1")

@@ -157,54 +157,54 @@ func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 // F2
 func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 	t.Parallel()
-	reported := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
+	told := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
 	for _, c := range []struct {
-		name     string
-		reported func(*contract.Progress)
-		in       func(*contract.StepInput, contract.Progress)
-		want     int64
-		ran      time.Duration
+		name string
+		told func(*contract.Progress)
+		in   func(*contract.StepInput, contract.Progress)
+		want int64
+		ran  time.Duration
 	}{
-		{name: "reported by an earlier attempt", want: steps.Chunk, ran: time.Minute},
+		{name: "told by an earlier attempt", want: steps.Chunk, ran: time.Minute},
 		{name: "kept by the workflow", in: func(in *contract.StepInput, p contract.Progress) { in.Resume = &p }, want: steps.Chunk, ran: time.Minute},
-		{name: "of another step", reported: func(p *contract.Progress) { p.Step = "verify" }},
-		{name: "of another size", reported: func(p *contract.Progress) { p.Size = 2 * diskSize }},
-		{name: "behind the end", reported: func(p *contract.Progress) { p.Offset = diskSize + mib }},
-		{name: "before the start", reported: func(p *contract.Progress) { p.Offset = -mib }},
+		{name: "of another step", told: func(p *contract.Progress) { p.Step = "verify" }},
+		{name: "of another size", told: func(p *contract.Progress) { p.Size = 2 * diskSize }},
+		{name: "behind the end", told: func(p *contract.Progress) { p.Offset = diskSize + mib }},
+		{name: "before the start", told: func(p *contract.Progress) { p.Offset = -mib }},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			s := newTestHost(t)
 			s.disk.durableBefore(steps.Chunk)
-			server, in, p := again(t, 2), s.input("zero"), reported
-			if c.reported != nil {
-				c.reported(&p)
+			server, in, p := again(t, 2), s.input("zero"), told
+			if c.told != nil {
+				c.told(&p)
 			}
 			if c.in != nil {
 				c.in(&in, p)
 			} else {
-				server.lastHeartbeat = &p
+				server.told = &p
 			}
 			require.Equal(t, c.want, firstZero(t, s, server, in))
-			require.Equal(t, c.ran, s.entry().RunTime, "reported running time counts (F8)")
+			require.Equal(t, c.ran, s.entry().RunTime, "running time that was told counts (F8)")
 		})
 	}
 	inBubble(t, "an attempt's heartbeat is newer than what the workflow kept", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.durableBefore(2 * steps.Chunk)
-		server, in, older := again(t, 2), s.input("zero"), reported
+		server, in, older := again(t, 2), s.input("zero"), told
 		in.Resume = &older
-		newer := reported
+		newer := told
 		newer.Offset = 2 * steps.Chunk
-		server.lastHeartbeat = &newer
+		server.told = &newer
 		require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, server, in))
 	})
 	inBubble(t, "the journal is nearer to the device", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server := again(t, 2)
-		further := reported
+		further := told
 		further.Offset = 2 * steps.Chunk
-		server.lastHeartbeat = &further
+		server.told = &further
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, server, s.input("zero")))
 	})
 	inBubble(t, "a journal of another clean is no lost journal", func(t *testing.T) {
@@ -212,8 +212,8 @@ func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server, in := again(t, 2), s.input("zero")
 		in.Clean, in.Seq = "run/2", 2
-		p := reported
-		server.lastHeartbeat = &p
+		p := told
+		server.told = &p
 		require.EqualValues(t, 0, firstZero(t, s, server, in))
 	})
 }
@@ -227,11 +227,11 @@ func TestACorruptJournalStartsTheStepOver(t *testing.T) {
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		corrupt(t, s.journalFile("d1"))
 		next := again(t, 2)
-		next.lastHeartbeat = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, RunTime: 20 * time.Second}
+		next.told = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, RunTime: 20 * time.Second}
 		require.EqualValues(t, 0, firstZero(t, s, next, s.input("zero")))
 		require.Contains(t, s.log.String(), "journal is unreadable")
 		require.Contains(t, s.log.String(), "device=d1")
-		require.Equal(t, 50*time.Second, s.entry().RunTime, "reported running time counts (F8)")
+		require.Equal(t, 50*time.Second, s.entry().RunTime, "running time that was told counts (F8)")
 	})
 	inBubble(t, "without", func(t *testing.T) {
 		s := newTestHost(t)
@@ -325,7 +325,7 @@ func TestOnInterruptError(t *testing.T) {
 		in := s.input("zero")
 		in.Settings.OnInterrupt, in.Budget = device.InterruptError, time.Minute
 		waits := s.start(first(t), in)
-		waits.waitForHeartbeat(t, "queued for a slot (1st in line)")
+		waits.hears(t, "queued for a slot (1st in line)")
 		require.Equal(t, "nothing", s.journalled(), "a kill -9 now would be taken for a crash in mid-step")
 		_, err = waits.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)

@@ -29,7 +29,7 @@ type HostScanner struct {
 	Log     *slog.Logger
 }
 
-// enrollTimeout bounds one enrollment.
+// enrollTimeout bounds one enrolment.
 const enrollTimeout = 4 * time.Minute
 
 // FoundDevice is a device that a driver found.

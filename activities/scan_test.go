@@ -23,8 +23,8 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
 }
 
-// A new device is enrolled once, manageable, under the name of host and address; a second
-// scan with the first one's results sends nothing.
+// What is new is enrolled once, manageable, under the name that host and address
+// make; the second survey, told of the first, says nothing to anybody.
 //
 // S2.6, D14
 func TestNewDevicesAreEnrolled(t *testing.T) {
@@ -33,7 +33,7 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 	one := drive(2, "b")
 	one.OneTimeUse, one.Address = true, strings.ToUpper("0000:0a:00.0")
 	l.eyes.sees(drive(1, "a"), one)
-	out := l.mustScan(contract.ScanInput{})
+	out := l.must(contract.ScanInput{})
 	ten := l.name(10)
 	require.Equal(t, map[string]string{l.name(1): "a", ten: "b"}, out.NewDigests)
 	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 2}, out.Counts)
@@ -42,12 +42,12 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 		{Enrollment: contract.Enrollment{Name: l.name(1), Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
 		{Enrollment: contract.Enrollment{Name: ten, Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
 	}, l.enrolled)
-	l.sent()
+	l.told()
 
 	l.remembers(1, false)
 	l.remembers(10, false)
-	again := l.mustScan(contract.ScanInput{KnownDigests: out.NewDigests})
-	enrolled, hinted, asked := l.sent()
+	again := l.must(contract.ScanInput{KnownDigests: out.NewDigests})
+	enrolled, hinted, asked := l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 	require.Empty(t, asked)
@@ -62,10 +62,11 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 func TestNoDeviceIsNoError(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	require.Equal(t, contract.ScanCounts{}, l.mustScan(contract.ScanInput{}).Counts)
+	require.Equal(t, contract.ScanCounts{}, l.must(contract.ScanInput{}).Counts)
 }
 
-// A device that changed, or that was never reported, gets a hint and nothing else.
+// A device that changed, or of which nothing was told yet, is asked to look for
+// itself; nothing else is said to it.
 //
 // F6
 func TestAChangedDeviceIsHinted(t *testing.T) {
@@ -75,8 +76,8 @@ func TestAChangedDeviceIsHinted(t *testing.T) {
 		l.remembers(slot, false)
 	}
 	l.eyes.sees(drive(1, "a"), drive(2, "changed"), drive(3, "c"))
-	out := l.mustScan(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
-	enrolled, hinted, _ := l.sent()
+	out := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
+	enrolled, hinted, _ := l.told()
 	require.Empty(t, enrolled)
 	require.Equal(t, []string{l.name(2), l.name(3)}, hinted)
 	require.Equal(t, map[string]string{l.name(2): "changed", l.name(3): "c"}, out.NewDigests)
@@ -93,21 +94,21 @@ func TestAMissingDeviceIsReportedAndHintedOnce(t *testing.T) {
 	l.remembers(1, false)
 	l.remembers(2, false)
 	l.eyes.sees(drive(1, "a"))
-	out := l.mustScan(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
-	_, hinted, _ := l.sent()
+	out := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
+	_, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(2)}, hinted)
 	require.Equal(t, []string{l.name(2)}, out.Missing)
 	require.Equal(t, []string{l.name(2)}, out.RemovedDigests)
 	require.Equal(t, contract.ScanCounts{Found: 1, Hinted: 1, Missing: 1}, out.Counts)
 
-	still := l.mustScan(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
-	_, hinted, _ = l.sent()
+	still := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
+	_, hinted, _ = l.told()
 	require.Empty(t, hinted, "once")
 	require.Equal(t, []string{l.name(2)}, still.Missing)
 
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
-	back := l.mustScan(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
-	_, hinted, _ = l.sent()
+	back := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
+	_, hinted, _ = l.told()
 	require.Equal(t, []string{l.name(2)}, hinted)
 	require.Empty(t, back.Missing)
 	require.Equal(t, map[string]string{l.name(2): "b"}, back.NewDigests)
@@ -123,25 +124,25 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	held := host.Record{Name: l.name(1), Driver: "double", Address: "0000:01:00.0"}
 	require.NoError(t, l.fixture.host.SaveRecord(held))
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
-	out := l.mustScan(contract.ScanInput{})
-	enrolled, hinted, _ := l.sent()
-	require.Equal(t, []string{l.name(2)}, enrolled, "a device without another driver is enrolled")
+	out := l.must(contract.ScanInput{})
+	enrolled, hinted, _ := l.told()
+	require.Equal(t, []string{l.name(2)}, enrolled, "what nobody holds is enrolled")
 	require.Empty(t, hinted)
 	require.Equal(t, []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeInvalidConfig,
 		Reason: "it is enrolled with the driver double; retire and forget it first, so that nvme can have it"}}, out.Refused)
 
 	l.remembers(2, false)
-	out = l.mustScan(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
-	enrolled, hinted, _ = l.sent()
+	out = l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
+	enrolled, hinted, _ = l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 	require.Len(t, out.Refused, 1)
-	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"), "logged once")
+	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"), "told once")
 
 	held.Forgotten = true
 	require.NoError(t, l.fixture.host.SaveRecord(held))
-	l.mustScan(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
-	enrolled, _, _ = l.sent()
+	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
+	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 }
 
@@ -155,14 +156,14 @@ func TestDevicesThatAreNotMissing(t *testing.T) {
 	l.remembers(1, true)
 	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "d7", Driver: "double", Address: "0000:07:00.0"}))
 	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "d8", Driver: "nvme"}))
-	out := l.mustScan(contract.ScanInput{})
-	_, hinted, _ := l.sent()
+	out := l.must(contract.ScanInput{})
+	_, hinted, _ := l.told()
 	require.Empty(t, hinted)
 	require.Empty(t, out.Missing)
 }
 
-// A refused enrollment is logged once and listed with its reason; it is retried only when
-// the device has changed or the worker has started.
+// A refused enrolment is logged once and shown with its reason, and tried
+// again only when the device changed or the worker started.
 //
 // F15, S2.25
 func TestARefusedDeviceIsTriedOnce(t *testing.T) {
@@ -175,32 +176,32 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 		}
 		return contract.Result{}, nil
 	}
-	out := l.mustScan(contract.ScanInput{})
+	out := l.must(contract.ScanInput{})
 	want := []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeFilesystemSignature, Reason: "it holds a file system; do it"}}
 	require.Equal(t, want, out.Refused)
 	require.Equal(t, contract.ScanCounts{Found: 2, Enrolled: 1, Refused: 1}, out.Counts)
 	require.Equal(t, map[string]string{l.name(2): "b"}, out.NewDigests)
 	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"))
 	require.Contains(t, l.fixture.log.String(), l.name(1))
-	l.sent()
+	l.told()
 	l.remembers(2, false)
-	l.remembers(1, true) // as a refused enrollment leaves it
+	l.remembers(1, true) // as a refused enrolment leaves it
 
-	same := l.mustScan(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
-	enrolled, _, asked := l.sent()
+	same := l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
+	enrolled, _, asked := l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, asked)
 	require.Equal(t, want, same.Refused)
 	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"))
 
-	l.mustScan(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
-	enrolled, _, _ = l.sent()
+	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
+	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled, "the worker started")
 
 	l.eyes.sees(drive(1, "other"), drive(2, "b"))
 	l.answer = nil
-	changed := l.mustScan(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
-	enrolled, _, _ = l.sent()
+	changed := l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
+	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled, "it changed")
 	require.Empty(t, changed.Refused)
 	require.Equal(t, map[string]string{l.name(1): "other"}, changed.NewDigests)
@@ -214,12 +215,12 @@ func TestEnrolledByTheOperator(t *testing.T) {
 	l := newScanFixture(t)
 	l.remembers(1, false)
 	l.eyes.sees(drive(1, "a"))
-	out := l.mustScan(contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(1), Digest: "a"}}})
+	out := l.must(contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(1), Digest: "a"}}})
 	require.Empty(t, out.Refused)
 }
 
-// A device that an operator forgot is not enrolled again, and the server is asked once. One
-// whose enrollment was refused was never enrolled.
+// A device that an operator let go is his: it is not enrolled again, and nobody is
+// asked twice. One whose enrolment was refused was never a device.
 //
 // S2.6
 func TestForgottenDevicesAreLeftAlone(t *testing.T) {
@@ -229,10 +230,10 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 		ended  enumspb.WorkflowExecutionStatus
 		enrols bool
 	}{
-		{"forgotten", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, false},
-		{"its enrollment was refused", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true},
+		{"forgotten in order", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, false},
+		{"its enrolment was refused", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true},
 		{"terminated", enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, false},
-		{"unknown to the server", 0, false},
+		{"nobody knows", 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -242,8 +243,8 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 				l.ended[l.name(1)] = c.ended
 			}
 			l.eyes.sees(drive(1, "a"))
-			out := l.mustScan(contract.ScanInput{RetryRefused: true})
-			enrolled, hinted, asked := l.sent()
+			out := l.must(contract.ScanInput{RetryRefused: true})
+			enrolled, hinted, asked := l.told()
 			require.Equal(t, []string{l.name(1)}, asked)
 			require.Empty(t, hinted)
 			require.Equal(t, map[string]string{l.name(1): "a"}, out.NewDigests)
@@ -253,17 +254,17 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 			}
 			require.Empty(t, enrolled)
 			require.Equal(t, 1, out.Counts.Forgotten)
-			again := l.mustScan(contract.ScanInput{KnownDigests: out.NewDigests})
-			_, _, asked = l.sent()
+			again := l.must(contract.ScanInput{KnownDigests: out.NewDigests})
+			_, _, asked = l.told()
 			require.Empty(t, asked)
 			require.Equal(t, 1, again.Counts.Forgotten)
 		})
 	}
 }
 
-// After a worker's start the server is asked once more about a device that the host has
-// forgotten: its enrollment may have failed after the scan's time-out, or the operator may
-// have enrolled and forgotten a refused device since.
+// A worker's start asks once more what became of a device that the host forgot: an
+// enrolment may have failed after the survey had given it up, and one that was refused
+// may since have been enrolled and let go by the operator.
 //
 // S2.6
 func TestAHostStartTriesRefusedDevicesAgain(t *testing.T) {
@@ -279,13 +280,13 @@ func TestAHostStartTriesRefusedDevicesAgain(t *testing.T) {
 		KnownDigests: map[string]string{l.name(1): "a"},
 		Refused:      []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
 	}
-	l.mustScan(in)
-	enrolled, _, asked := l.sent()
+	l.must(in)
+	enrolled, _, asked := l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, asked)
 	in.RetryRefused = true
-	out := l.mustScan(in)
-	enrolled, _, _ = l.sent()
+	out := l.must(in)
+	enrolled, _, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 	require.Empty(t, out.Refused)
 	require.Equal(t, 1, out.Counts.Forgotten)
@@ -301,7 +302,7 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	l.remembers(3, false)
 	l.Drivers["other"] = &finder{there: []hardware.Found{drive(2, "x")}}
 	l.eyes.sees(drive(1, "a"), drive(2, "b"))
-	_, _, err := l.scan(contract.ScanInput{})
+	_, _, err := l.survey(contract.ScanInput{})
 	r, ok := contract.RefusalOf(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeInvalidConfig, r.Fault.Code)
@@ -312,7 +313,7 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	var app *temporal.ApplicationError
 	require.ErrorAs(t, err, &app)
 	require.True(t, app.NonRetryable())
-	enrolled, hinted, _ := l.sent()
+	enrolled, hinted, _ := l.told()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 
@@ -339,12 +340,12 @@ func TestARetriedScanContinues(t *testing.T) {
 		return contract.Result{}, nil
 	}
 	in := contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}}, RetryRefused: true}
-	_, server, err := l.scan(in)
+	_, server, err := l.survey(in)
 	require.ErrorContains(t, err, "no inventory")
 	var app *temporal.ApplicationError
 	require.ErrorAs(t, err, &app)
 	require.False(t, app.NonRetryable())
-	enrolled, hinted, _ := l.sent()
+	enrolled, hinted, _ := l.told()
 	require.Len(t, enrolled, 3)
 	require.Equal(t, []string{l.name(4)}, hinted)
 	l.remembers(3, false)
@@ -353,10 +354,10 @@ func TestARetriedScanContinues(t *testing.T) {
 	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 
 	l.answer = nil
-	require.NotNil(t, server.scanHeartbeat)
-	out, _, err := l.scan(in, *server.scanHeartbeat)
+	require.NotNil(t, server.surveyed)
+	out, _, err := l.survey(in, *server.surveyed)
 	require.NoError(t, err)
-	enrolled, hinted, _ = l.sent()
+	enrolled, hinted, _ = l.told()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 	require.Empty(t, hinted)
 	require.Equal(t, map[string]string{l.name(1): "a", l.name(3): "c"}, out.NewDigests)
@@ -365,7 +366,7 @@ func TestARetriedScanContinues(t *testing.T) {
 	require.Equal(t, []string{l.name(4)}, out.Missing)
 }
 
-// A hint that the server refuses is retried; until then the change counts as not reported.
+// A server that takes no hint is tried again, and nothing counts as told.
 //
 // S2.6
 func TestAHintThatFails(t *testing.T) {
@@ -375,13 +376,13 @@ func TestAHintThatFails(t *testing.T) {
 	l.remembers(2, false)
 	l.eyes.sees(drive(1, "a"))
 	l.deaf = serviceerror.NewUnavailable("away")
-	_, server, err := l.scan(contract.ScanInput{})
+	_, server, err := l.survey(contract.ScanInput{})
 	require.ErrorContains(t, err, "away")
 	require.NotContains(t, err.Error(), "\n")
-	require.Empty(t, server.scanHeartbeat.NewDigests)
-	require.Empty(t, server.scanHeartbeat.Missing)
+	require.Empty(t, server.surveyed.NewDigests)
+	require.Empty(t, server.surveyed.Missing)
 	l.deaf = serviceerror.NewNotFound("no workflow")
-	out := l.mustScan(contract.ScanInput{})
+	out := l.must(contract.ScanInput{})
 	require.Equal(t, []string{l.name(2)}, out.Missing, "it comes back at the next start of the worker")
 }
 
@@ -393,8 +394,8 @@ func TestADeviceThatOnlyItsWorkflowKnowsIsHinted(t *testing.T) {
 	l := newScanFixture(t)
 	l.eyes.sees(drive(1, "a"))
 	l.answer = func(string) (contract.Result, error) { return contract.Result{Already: true}, nil }
-	out := l.mustScan(contract.ScanInput{})
-	_, hinted, _ := l.sent()
+	out := l.must(contract.ScanInput{})
+	_, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(1)}, hinted)
 	require.Equal(t, contract.ScanCounts{Found: 1, Hinted: 1}, out.Counts)
 }
@@ -406,7 +407,7 @@ func TestAnInvalidAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	l.eyes.sees(hardware.Found{Address: "10000:01:00.0", Digest: "x"}, drive(1, "a"))
-	out := l.mustScan(contract.ScanInput{})
+	out := l.must(contract.ScanInput{})
 	require.Equal(t, 1, out.Counts.Enrolled)
 	require.Equal(t, device.CodeInvalid, out.Refused[0].Code)
 }
@@ -416,7 +417,7 @@ func TestAScanFailsWithItsFinder(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	l.eyes.err = errors.New("no sysfs")
-	_, _, err := l.scan(contract.ScanInput{})
+	_, _, err := l.survey(contract.ScanInput{})
 	require.ErrorContains(t, err, "the driver nvme: no sysfs")
 	in := contract.ScanInput{Host: "elsewhere"}
 	l.eyes.err = nil
@@ -438,15 +439,15 @@ func TestASerialOfAnotherDriversDeviceIsRefused(t *testing.T) {
 	seven, eight := drive(1, "a"), drive(2, "b")
 	seven.Serial, eight.Serial = "S 7", "S8"
 	l.eyes.sees(seven, eight)
-	out := l.mustScan(contract.ScanInput{})
-	enrolled, hinted, _ := l.sent()
+	out := l.must(contract.ScanInput{})
+	enrolled, hinted, _ := l.told()
 	require.Equal(t, []string{l.name(2)}, enrolled)
 	require.Empty(t, hinted)
 	require.Equal(t, device.CodeDuplicateSerial, out.Refused[0].Code)
 	require.Contains(t, out.Refused[0].Reason, "is enrolled as disk7 already")
 }
 
-// A drive in use is reported once, and its enrollment is not repeated until it changes.
+// A drive that somebody uses is told once and not asked for again and again.
 //
 // S2.60
 func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {
@@ -456,13 +457,13 @@ func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {
 	l.answer = func(string) (contract.Result, error) {
 		return contract.Result{}, refusedWith(device.Transient, device.CodeTargetBusy, "a guest has it")
 	}
-	out := l.mustScan(contract.ScanInput{})
+	out := l.must(contract.ScanInput{})
 	require.Equal(t, device.CodeTargetBusy, out.Refused[0].Code)
-	l.sent()
-	again := l.mustScan(contract.ScanInput{Refused: out.Refused})
-	enrolled, _, _ := l.sent()
+	l.told()
+	again := l.must(contract.ScanInput{Refused: out.Refused})
+	enrolled, _, _ := l.told()
 	require.Empty(t, enrolled)
 	l.eyes.sees(drive(1, "the host's"))
 	l.answer = func(string) (contract.Result, error) { return contract.Result{}, nil }
-	require.Equal(t, 1, l.mustScan(contract.ScanInput{Refused: again.Refused}).Counts.Enrolled)
+	require.Equal(t, 1, l.must(contract.ScanInput{Refused: again.Refused}).Counts.Enrolled)
 }

@@ -70,7 +70,7 @@ type scanFixture struct {
 	eyes    *finder
 
 	mu sync.Mutex
-	// answer is the result of the enrollment of a device; nil enrolls it.
+	// answer is that of the enrolment of a device; nil enrols.
 	answer func(name string) (contract.Result, error)
 	// ended is how the workflow of a device ended; without one there is none.
 	ended map[string]enumspb.WorkflowExecutionStatus
@@ -154,8 +154,8 @@ func (l *scanFixture) remembers(slot int, forgotten bool) {
 	}))
 }
 
-// scan is one attempt of one scan.
-func (l *scanFixture) scan(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
+// survey is one attempt of one survey.
+func (l *scanFixture) survey(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
 	l.t.Helper()
 	in.Host = l.fixture.host.Name()
 	server := first(l.t)
@@ -173,16 +173,16 @@ func (l *scanFixture) scan(in contract.ScanInput, before ...contract.ScanResult)
 	return found, server, nil
 }
 
-// mustScan is a scan that must succeed.
-func (l *scanFixture) mustScan(in contract.ScanInput) contract.ScanResult {
+// must is a survey that has to work.
+func (l *scanFixture) must(in contract.ScanInput) contract.ScanResult {
 	l.t.Helper()
-	out, _, err := l.scan(in)
+	out, _, err := l.survey(in)
 	require.NoError(l.t, err)
 	return out
 }
 
-// sent gives the enrollments, hints and queries since the last call, sorted.
-func (l *scanFixture) sent() (enrolled, hinted, asked []string) {
+// told is what was sent since the last call: enrolments, hints and questions, sorted.
+func (l *scanFixture) told() (enrolled, hinted, asked []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, in := range l.enrolled {
@@ -242,7 +242,7 @@ func TestWatchReportsChanges(t *testing.T) {
 		pass(time.Minute)
 		failing(nil)
 		pass(time.Minute)
-		require.Len(t, looks, 3, "a change that could not be sent is sent later")
+		require.Len(t, looks, 3, "a change that could not be told is told later")
 		l.eyes.breaks(errors.New("no sysfs"))
 		pass(time.Minute)
 		require.Contains(t, l.fixture.log.String(), "no sysfs")

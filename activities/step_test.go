@@ -162,7 +162,7 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		f, err := s.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		server := again(t, 2)
-		server.lastHeartbeat = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
+		server.told = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
 		in := s.input("zero")
 		in.Seq = 4
 		r := s.start(server, in)

@@ -1,26 +1,24 @@
 #!/usr/bin/env bash
-# Records the histories that later versions replay: builds the commit that set the
-# present VERSION in a worktree of its own, drives devices through their lives with
-# it, and keeps what the server recorded in workflows/testdata/histories/<version>.
+# Records the histories that later versions replay: drives devices through their lives
+# with the present commit, and keeps what the server recorded of every workflow in
+# workflows/testdata/histories/<version>.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 version=$(cat VERSION)
-commit=$(git log -1 --format=%H -- VERSION)
 into=$root/workflows/testdata/histories/$version
 work=$(mktemp -d)
 server= worker=
 cleanup() {
 	[ -z "$worker" ] || { kill "$worker" && wait "$worker"; } 2>/dev/null || true
 	[ -z "$server" ] || { kill "$server" && wait "$server"; } 2>/dev/null || true
-	git worktree remove --force "$work/tree" 2>/dev/null || true
 	rm -rf "$work"
 }
 trap cleanup EXIT
 
-echo "histories of $version, from commit ${commit:0:12}"
-git worktree add --quiet --detach "$work/tree" "$commit"
-(cd "$work/tree" && CGO_ENABLED=0 go build -o "$work/burnish" ./starter && CGO_ENABLED=0 go build -o "$work/burnish-worker" ./worker)
+echo "histories of $version"
+CGO_ENABLED=0 go build -o "$work/burnish" ./starter
+CGO_ENABLED=0 go build -o "$work/burnish-worker" ./worker
 mkdir "$work/state"
 chmod 700 "$work/state"
 
@@ -57,7 +55,7 @@ for _ in 1 2 3 4 5 6; do
 done
 until_state turnover available
 
-# repair: a step that fails, the operator's clean, named steps, a hold, the end.
+# repair: a step that fails, the operator's clean, named steps, maintenance, the end.
 burnish enroll repair --host histories --driver fake --set size=1MiB --set 'fault=fail:zero@40%x1' --provide
 until_state repair error
 burnish clean repair --wait
@@ -71,7 +69,7 @@ until_state aborted cleaning
 burnish abort aborted
 until_state aborted error
 
-# crash: killed in mid-step, and taken up by the next worker.
+# crash: killed in mid-step, and resumed by the next worker.
 burnish enroll crash --host histories --driver fake --set size=256MiB,delay=4s --provide
 until_state crash cleaning
 kill -9 "$worker"
@@ -79,11 +77,11 @@ wait "$worker" || true
 start_worker env
 until_state crash available
 
-# replaced and moved: another piece in its place, then that one at another place.
-burnish enroll piece --host histories --driver fake --set size=1MiB
-echo '{"serial": "ANOTHER", "faults": {}}' >"$work/state/fake/piece/state.json"
-burnish replace piece
-burnish move piece moved
+# replaced and moved: other hardware in its slot, then that in another slot.
+burnish enroll replaced --host histories --driver fake --set size=1MiB
+echo '{"serial": "ANOTHER", "faults": {}}' >"$work/state/fake/replaced/state.json"
+burnish replace replaced
+burnish move replaced moved
 burnish provide moved
 until_state moved available
 
@@ -101,5 +99,9 @@ burnish clean turnover --wait
 until_state turnover available
 until_state bare available
 
+# The workflows of a host and a cloud come last: their recorder is the only worker then.
+kill "$worker"
+wait "$worker" || true
+worker=
 rm -rf "$into"
-go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash bare piece moved
+go run ./internal/testkit/cmd/histories -into "$into" turnover repair aborted crash bare replaced moved

@@ -216,11 +216,6 @@ func (g *graph) each(do func(Device, Event) error) error {
 
 // explore walks the machine from an absent device, breadth first.
 func explore(m machine, start Device) *graph {
-	return exploreBy(m, start, func(Device) []Event { return alphabet() })
-}
-
-// exploreBy is explore with the events that may come to each device.
-func exploreBy(m machine, start Device, events func(Device) []Event) *graph {
 	g := &graph{machine: m, start: start}
 	number := map[place]int{}
 	find := func(p place) int {
@@ -238,12 +233,10 @@ func exploreBy(m machine, start Device, events func(Device) []Event) *graph {
 		looked.Cleanable = !before.Cleanable
 		p := g.places[n].past
 		g.steps = append(g.steps, step{n, find(placeOf(looked, p)), Event{Kind: rediscovered}, before, looked, p, p})
-		for i, e := range events(before) {
+		for i, e := range alphabet() {
 			r := m.row(before, e)
 			if r == nil {
-				if i < len(alphabet()) && e == alphabet()[i] {
-					g.refused = append(g.refused, refusal{n, i})
-				}
+				g.refused = append(g.refused, refusal{n, i})
 				continue
 			}
 			after, is := r.apply(before, e), p.after(before, e)

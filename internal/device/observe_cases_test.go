@@ -24,10 +24,11 @@ type seen struct {
 }
 
 func (c seen) String() string {
-	return fmt.Sprintf("%s | %s | %s", c.snapshot.Question, describe(c.device), describeSnapshot(c.snapshot))
+	return fmt.Sprintf("%s on %s", describeSnapshot(c.snapshot), describe(c.device))
 }
 
-// observedDevices are the devices that the first table can make, reduced.
+// observedDevices are the devices that the first table can make, without what observations
+// do not mind.
 var observedDevices = sync.OnceValue(func() []Device {
 	var all []Device
 	have := map[place]bool{}
@@ -37,7 +38,10 @@ var observedDevices = sync.OnceValue(func() []Device {
 			if d.State == Absent {
 				continue
 			}
-			d = reduced(d)
+			d.OneTimeUse, d.Cleanable, d.AwaitingManualClean, d.LostRace = false, false, false, false
+			if d.InMaintenance() {
+				d.Status, d.Maintenance = Maintaining, MaintenanceOperator
+			}
 			if key := placeOf(d, ""); !have[key] {
 				have[key] = true
 				all = append(all, d)
@@ -46,15 +50,6 @@ var observedDevices = sync.OnceValue(func() []Device {
 	}
 	return all
 })
-
-// reduced is the device without what observations do not mind.
-func reduced(d Device) Device {
-	d.OneTimeUse, d.Cleanable, d.AwaitingManualClean, d.LostRace = false, false, false, false
-	if d.InMaintenance() {
-		d.Status, d.Maintenance = Maintaining, MaintenanceOperator
-	}
-	return d
-}
 
 // inventories are the answers of an inventory, of one provider or another.
 func inventories(generations ...int64) []Inventory {
@@ -130,95 +125,23 @@ func eachSeen(questions []Question, do func(seen) error) error {
 	return nil
 }
 
-// snapshotMarks are a snapshot's single words, in the order in which describeSnapshot writes them.
-var snapshotMarks = []struct {
-	name string
-	of   func(*Snapshot) *bool
-}{
-	{"clean-started", func(s *Snapshot) *bool { return &s.CleanStarted }},
-	{"clean-recorded", func(s *Snapshot) *bool { return &s.Known.CleanRecorded }},
-	{"refused", func(s *Snapshot) *bool { return &s.Refused }},
-	{"detects", func(s *Snapshot) *bool { return &s.detects }},
-	{"was-kept-clean", func(s *Snapshot) *bool { return &s.keptClean }},
-	{"duplicate", func(s *Snapshot) *bool { return &s.Duplicate }},
-}
-
-// describeSnapshot writes a snapshot, but for its question, as readSnapshot reads it.
 func describeSnapshot(s Snapshot) string {
-	var all []string
+	words := []string{string(s.Question) + ":"}
 	add := func(when bool, word string, args ...any) {
 		if when {
-			all = append(all, fmt.Sprintf(word, args...))
+			words = append(words, fmt.Sprintf(word, args...))
 		}
 	}
 	i := s.Inventory
-	add(s.Answer == Answered, "reserved:%d/%d", i.Reserved, i.Total)
-	add(i.Used > 0, "used:%s", strings.Join(i.Consumers, ""))
-	add(s.Answer == Answered && i.Generation != s.Known.Generation, "newer")
-	add(i.Provider == newProvider, "other-provider")
-	add(s.Answer != NotAsked && s.Answer != Answered, "%s", strings.ReplaceAll(string(s.Answer), " ", "-"))
-	add(s.Known.Provider != "", "provider-known")
-	add(s.Host != HostNotAsked, "host:%s", s.Host)
-	for _, m := range snapshotMarks {
-		add(*m.of(&s), "%s", m.name)
-	}
-	return strings.Join(all, " ")
-}
-
-func readSnapshot(q, text string) (Snapshot, error) {
-	s := Snapshot{Question: Question(q), Known: Known{Generation: ourGeneration}, Imported: ourProvider}
-	if !slices.Contains(Questions(), s.Question) {
-		return s, fmt.Errorf("%q is no question", q)
-	}
-next:
-	for _, word := range strings.Fields(text) {
-		for _, m := range snapshotMarks {
-			if m.name == word {
-				*m.of(&s) = true
-				continue next
-			}
-		}
-		name, value, _ := strings.Cut(word, ":")
-		switch name {
-		case "reserved":
-			s.Answer, s.Inventory = Answered, Inventory{Generation: ourGeneration, Provider: ourProvider}
-			if _, err := fmt.Sscanf(value, "%d/%d", &s.Inventory.Reserved, &s.Inventory.Total); err != nil {
-				return s, fmt.Errorf("%q: %w", word, err)
-			}
-		case "used":
-			s.Inventory.Used, s.Inventory.Consumers = 1, []string{}
-			if value != "" {
-				s.Inventory.Consumers = []string{value}
-			}
-		case "newer":
-			s.Inventory.Generation++
-		case "other-provider":
-			s.Inventory.Provider = newProvider
-		case "provider-known":
-			s.Known.Provider = ourProvider
-		case "host":
-			s.Host = HostResult(value)
-		default:
-			s.Answer = Answer(strings.ReplaceAll(word, "-", " "))
-			if !slices.Contains([]Answer{ProviderMissing, GenerationAhead, AlreadyReserved, Failed}, s.Answer) {
-				return s, fmt.Errorf("%q says nothing of a snapshot", word)
-			}
-		}
-	}
-	return s, nil
-}
-
-// describeObservation writes what follows: the event, and the follow-ups.
-func describeObservation(o Observation) string {
-	var all []string
-	if o.Event != "" {
-		all = append(all, describeEvent(Event{Kind: o.Event, Instance: o.Instance, Automated: true}))
-	}
-	for _, f := range o.Then {
-		all = append(all, string(f))
-	}
-	if len(all) == 0 {
-		return "nothing"
-	}
-	return strings.Join(all, ", ")
+	add(s.Answer != NotAsked && s.Answer != Answered, "%s", s.Answer)
+	add(s.Answer == Answered, "reserved %d of %d, used %d %v, generation %d of %q", i.Reserved, i.Total, i.Used, i.Consumers, i.Generation, i.Provider)
+	add(s.Answer != NotAsked, "known %d of %q", s.Known.Generation, s.Known.Provider)
+	add(s.CleanStarted, "clean started")
+	add(s.Known.CleanRecorded, "clean recorded")
+	add(s.Refused, "refused")
+	add(s.detects, "detects foreign writes")
+	add(s.keptClean, "was kept clean")
+	add(s.Duplicate, "duplicate")
+	add(s.Host != HostNotAsked, "host %s", s.Host)
+	return strings.Join(words, " ")
 }

@@ -82,47 +82,27 @@ func proofs() []proof {
 		{name: "at most one row holds", rows: oneRowHolds},
 		{name: "no row is dead", walked: noRowIsDead},
 		{name: "every state is reached", walk: everyStateIsReached},
-		// S3.20
-		{name: "what operator, tenant and workflow may do is never refused", walk: mayAct},
-		// S2.48
-		{name: "no traps: each device can become allocatable by acts of Burnish and its operator", walk: noTraps},
+		{name: "S3.20 what operator, tenant and workflow may do is never refused", walk: mayAct},
+		{name: "S2.48 no traps: allocatable again, in steps that Burnish and its operator can take", walk: noTraps},
 		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
-		// S2.40
-		{name: "an allocatable device is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
-		// S0.8
-		{name: "an allocatable device had a full plan since its last cause of dirt, or says NotSanitized", walk: ofPlace(allocatableIsAccountedFor)},
-		// F7
-		{name: "what had a tenant since its last clean is Dirty", walk: ofPlace(tenantsMeanDirty)},
-		// F7
-		{name: "only a full plan and three edges clear Dirty", walk: ofStep(onlyThreeEdges)},
-		// F7
-		{name: "named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
-		// S0.1
-		{name: "a one-time-use device comes back only by a full plan or an override", walk: ofPlace(oneTimeUseIsCleaned)},
-		// D2, D4, D7
-		{name: "NotSanitized begins at an edge and ends with a full plan", walk: ofStep(notSanitizedIsKept)},
-		// S2.40
-		{name: "only four events make a device allocatable", walk: ofStep(waysIntoThePool)},
-		// S2.42
-		{name: "a claim excludes every other", walk: claimExcludes},
-		// S0.27
-		{name: "a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
-		// S0.6
-		{name: "a failed burn does not lead to available", walk: ofStep(failedBurnIsCleaned)},
-		// F6
-		{name: "only its own unbind ends a binding of a self-owned device", walk: ofStep(bindingEndsByUnbind)},
-		// F6
-		{name: "an observed binding ends when its consumer is gone", walk: ofStep(observedBindingEnds)},
-		// S2.51, S4.10
-		{name: "maintenance ends by whoever set it", walk: ofStep(holdsEndByTheirOwn)},
-		// D7
-		{name: "with automated cleaning off the operator's clean is awaited", walk: ofStep(heldUntilCleaned)},
-		// S2.66
-		{name: "a running clean ends by its own end, a use, an invalidation or a loss", walk: ofStep(cleanRuns)},
-		// S3.23
-		{name: "a failure is error and maintenance, and ends by the operator's act", walk: ofStep(failureNeedsOperator)},
-		// S2.49
-		{name: "the marks fit the state", walk: ofPlace(marksFitTheState)},
+		{name: "S2.40 allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
+		{name: "S0.8 allocatable: a full plan completed since the last cause of dirt, or NotSanitized says that none did", walk: ofPlace(allocatableIsAccountedFor)},
+		{name: "F7 what had a tenant since is Dirty, whatever the state", walk: ofPlace(tenantsMeanDirty)},
+		{name: "F7 only a full plan and three edges clear Dirty", walk: ofStep(onlyThreeEdges)},
+		{name: "F7 named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
+		{name: "S0.1 a one-time-use device comes back by a full plan or an override alone", walk: ofPlace(oneTimeUseIsCleaned)},
+		{name: "D2 D4 D7 NotSanitized begins at an edge and ends with a full plan", walk: ofStep(notSanitizedIsKept)},
+		{name: "S2.40 four events alone make a device allocatable", walk: ofStep(waysIntoThePool)},
+		{name: "S2.42 a claim excludes every other", walk: claimExcludes},
+		{name: "S0.27 a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
+		{name: "S0.6 a burn's failure does not lead to available", walk: ofStep(failedBurnIsCleaned)},
+		{name: "F6 nothing but its own unbind ends a binding of a self-owned device", walk: ofStep(bindingEndsByUnbind)},
+		{name: "F6 an observed tenancy ends when it is observed to", walk: ofStep(observedBindingEnds)},
+		{name: "S2.51 S4.10 a hold ends by whoever set it", walk: ofStep(holdsEndByTheirOwn)},
+		{name: "D7 automated cleaning off: held until the operator's clean", walk: ofStep(heldUntilCleaned)},
+		{name: "S2.66 a running clean ends by its own end, a use, a doubt or a loss", walk: ofStep(cleanRuns)},
+		{name: "S3.23 a failure is error and maintenance, and ends by the operator's act", walk: ofStep(failureNeedsOperator)},
+		{name: "S2.49 the marks say what the state says", walk: ofPlace(marksFitTheState)},
 	}
 }
 

@@ -1,49 +1,51 @@
-// Package host guarantees, for the devices of one host and through any crash: at most
-// one writer for each device, resume points that are never ahead of the device, records
-// that outlive workflows, and a list of what may be destroyed that no message can extend.
+// Package host is what one host guarantees about the devices in it, whatever
+// crashes: at most one writer a device, a resume point that is never ahead of the
+// device, a memory of each device that outlives its workflow, and a list of what
+// may be destroyed that no message can lengthen.
 //
-// # Guarantees
+// # What is guaranteed
 //
-// One worker for each host: [Open] refuses while another process serves the same host
+// One worker a host: [Open] refuses while another process serves the same host
 // name on this machine, or uses the same state directory.
 //
-// One writer for each device (SAFETY F1): whoever accesses a device holds its [Fence].
-// Children that work on the device inherit the fence's descriptor, so that the orphan of
-// a killed worker excludes later attempts until it ends.
+// One writer a device (SAFETY F1): whoever touches a device holds its [Fence].
+// Children that work on the device inherit the fence's descriptor, so that the
+// orphan of a killed worker keeps later attempts out until it ends itself.
 //
-// Reliable resume points (F2): a [Journal] entry is on stable storage before Save
-// returns, replaces the previous one completely or not at all, and has a checksum.
-// [Admit] refuses attempts that a newer one replaced; [ResumeOffset] answers 0 unless
-// the device and the step are unchanged.
+// A resume point that can be believed (F2): a [Journal] entry is on stable storage
+// before Save returns, replaces the one before it whole or not at all, and carries
+// its own checksum. [Admit] keeps schedulings that were overtaken away from the
+// device; [ResumeOffset] answers 0 unless everything about the device and the step
+// is as it was.
 //
-// Durable records (F10, F23): a device's [Record] holds the numbers that must never
-// decrease, and the identity of the hardware.
+// A memory (F10, F23): a [Record] a device holds the numbers that must never go
+// back, and which physical device the name stands for.
 //
-// The host's own list of what may be destroyed (F13): [Rules], read again before each
-// destructive step.
+// The host's own word on what may be destroyed (F13): [Rules], read again before
+// each destructive step.
 //
 // Bounded load (S2.65): [FairSemaphore], first in, first out.
 //
-// # Limits
+// # What is not
 //
-// The fence excludes only those who use it. Against another program that writes to the
-// device, or a person who deletes lock files while a child of a killed worker is
-// running, only the lock and the O_EXCL help that a driver takes on the device itself.
-// Abstract sockets are visible within one network namespace: for workers in separate
-// containers only the state directory excludes a second worker. The state directory must
-// be on a local file system: flock and fsync of network file systems do not keep these
-// promises.
+// The fence is kept by those who ask for it. Another program on the host that
+// writes to a device, or a person who deletes lock files while a child of a killed
+// worker lives on, is stopped only by the lock and the O_EXCL that a driver takes
+// on the device itself. Abstract sockets are seen within one network namespace:
+// workers in containers of their own are told apart by the state directory alone.
+// The state directory belongs on a local file system: flock and fsync of network
+// file systems do not carry these promises.
 //
 // # The state directory
 //
-//	host.lock            locked by the one worker; the content is information
-//	lock/<key>           one fence for each device, by serial or UUID; never deleted
+//	host.lock            locked by the one worker; who that is, as information
+//	lock/<key>           one fence a device, by serial or UUID; never deleted
 //	journal/<name>.json  the resume point of the device's latest step
 //	devices/<name>.json  the record of the device
-//	fake/<name>/         the contents of fake devices, of the fake driver
+//	fake/<name>/         the contents of fake devices, the fake driver's own
 //
-// It belongs to the worker's user, and no other user may write in it. Names are escaped
-// as %XX where a file name needs it. A file in journal or devices is one JSON object
-// {name, sha256, data}. Names that begin with .tmp# are unfinished writes of a crashed
-// process; Open removes them.
+// It belongs to the worker's user and nobody else may write in it. Names are
+// escaped as %XX where a file name needs it. A file under journal or devices is one
+// JSON object {name, sha256, data}; names that begin with a dot are unfinished
+// writes of a process that died, swept by Open.
 package host

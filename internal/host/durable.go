@@ -16,10 +16,10 @@ import (
 	"burnish/internal/device"
 )
 
-// CorruptError says that a file of the state directory is not what was saved: it is
-// truncated, changed, or another device's. Nothing in it is used.
+// CorruptError says that a file of the state directory is not what was saved: cut
+// short, changed, or another device's. Nothing in it is used.
 type CorruptError struct {
-	Name   string // the device's, according to the file's name
+	Name   string // the device's, as far as the file's name tells
 	Path   string
 	Reason string
 }
@@ -29,8 +29,8 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s cannot be trusted: %s", e.Path, e.Reason)
 }
 
-// envelope is the form of every durable file. With a wrong bit the data is mostly still
-// valid JSON, so it has a checksum.
+// envelope is the form of every durable file. A disk that returns other bytes than
+// were written mostly returns valid JSON with another digit in it: hence the sum.
 type envelope struct {
 	Name string          `json:"name"`
 	Sum  string          `json:"sha256"` // of data, byte for byte
@@ -39,7 +39,9 @@ type envelope struct {
 
 const extension = ".json"
 
-// save makes value the content of the file of name in folder, by atomicfile.Write.
+// save makes value the content of the file of name in folder: on stable storage when
+// it returns nil, and whole or not at all otherwise. After an error the file is the
+// one before, or, if only the folder could not be flushed, already the new one.
 func save(folder, name string, value any) error {
 	file, err := fileName(name)
 	if err != nil {
@@ -61,16 +63,16 @@ func save(folder, name string, value any) error {
 	return nil
 }
 
-// loaded is one durable file that was read: its value or an error.
+// loaded is one durable file that was read: its value, or why there is none.
 type loaded[T any] struct {
-	name  string // according to the file's name, if err is set
+	name  string // as far as the file's name tells, where err is set
 	value T
 	err   error
 }
 
-// load reads what save wrote for name; found is false if there is no file. A file that
-// save did not write completely for this name is a *CorruptError; a file that cannot be
-// read is the fault state_dir_error. Without found the value is zero.
+// load reads what save wrote for name. It finds nothing where there is no file; a
+// file that save did not write whole for this name is a *CorruptError; one that
+// cannot be read is a fault state_dir_error. Without found the value is zero.
 func load[T any](folder, name string) (value T, found bool, err error) {
 	base, err := fileName(name)
 	if err != nil {
@@ -99,7 +101,7 @@ func loadAll[T any](folder string) ([]loaded[T], error) {
 	return all, nil
 }
 
-// loadFile reads the file base; found only says that it exists.
+// loadFile reads the file base; found only says that there is one.
 func loadFile[T any](folder, base string) (file loaded[T], found bool) {
 	path := filepath.Join(folder, base+extension)
 	file.name = base
@@ -123,22 +125,22 @@ func loadFile[T any](folder, base string) (file loaded[T], found bool) {
 	return file, true
 }
 
-// unseal checks an envelope and decodes its data, or gives the reason why it cannot.
+// unseal checks an envelope and decodes what is in it; the reason says why it did not.
 func unseal[T any](content []byte, base string) (name string, value T, reason string) {
 	var e envelope
 	if err := json.Unmarshal(content, &e); err != nil {
-		return "", value, fmt.Sprintf("%d bytes that are not a complete object: %v", len(content), err)
+		return "", value, fmt.Sprintf("%d bytes that are no whole object: %v", len(content), err)
 	}
 	if sum := sha256.Sum256(e.Data); e.Sum != hex.EncodeToString(sum[:]) {
-		return "", value, "its content changed since it was written"
+		return "", value, "its content was changed since it was written"
 	}
 	if file, err := fileName(e.Name); err != nil || file != base {
 		return "", value, fmt.Sprintf("it was written for %q", e.Name)
 	}
 	var whole T
 	if err := json.Unmarshal(e.Data, &whole); err != nil {
-		// value, not whole: a failed decoding may have filled some fields.
-		return "", value, fmt.Sprintf("its content has another form: %v", err)
+		// value, not whole: a decoding that breaks off has filled some of the fields.
+		return "", value, fmt.Sprintf("its content is of another form: %v", err)
 	}
 	return e.Name, whole, ""
 }
@@ -146,12 +148,12 @@ func unseal[T any](content []byte, base string) (name string, value T, reason st
 // longestName leaves room for the extension within the 255 bytes of a file name.
 const longestName = 200
 
-// fileName gives any name a safe and distinct file name: letters, digits and - _ : @ + .
-// stay, except for a dot in front; other bytes become %XX. A result that is too long is
-// truncated and ends in %~ and a hash, which differs from every escape.
+// fileName makes any name a safe and distinct file name: letters, digits and
+// - _ : @ + . stay, but for a dot in front; other bytes become %XX. A result that is
+// too long is cut and ends in %~ and a hash, which no escape can look like.
 func fileName(name string) (string, error) {
 	if name == "" {
-		return "", errors.New("the name of a device is empty")
+		return "", errors.New("an empty name stands for no device")
 	}
 	var b strings.Builder
 	for i := range len(name) {
@@ -172,8 +174,8 @@ func fileName(name string) (string, error) {
 	return escaped[:longestName/2] + "%~" + hex.EncodeToString(sum[:]), nil
 }
 
-// stateDirFault is transient: when space is freed or the disk is mounted again, nothing
-// is lost.
+// stateDirFault is transient: space is freed and disks are mounted again without
+// anything being lost meanwhile.
 func stateDirFault(message, folder string) *device.Fault {
 	return &device.Fault{
 		Class: device.Transient, Code: device.CodeStateDirError, Message: message,

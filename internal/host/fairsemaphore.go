@@ -9,43 +9,43 @@ import (
 	"time"
 )
 
-// ErrWillRetry, as the cause of the end of a waiter's context, says that the same key will
-// request a slot again soon: its position in the queue is kept.
-var ErrWillRetry = errors.New("requests its slot again")
+// ErrWillRetry, as the cause with which a waiter's context ends, says that the same
+// key will ask for a slot again soon: its place in the line is kept.
+var ErrWillRetry = errors.New("asks for its slot again")
 
 const (
 	positionInterval = 5 * time.Second
 	keepPositionFor  = time.Minute
 )
 
-// FairSemaphore limits how many cleans run on a host at once (S2.65), first in, first
-// out. It is in the worker because with a limit on the task queue a busy host would look
-// unreachable.
+// FairSemaphore bounds how many cleans run on a host at once (S2.65), first come, first
+// served. It lives in the worker because a task queue's own limit would make a busy
+// host look like a silent one.
 type FairSemaphore struct {
 	mu    sync.Mutex
 	free  int
 	queue []*waiter
 }
 
-// waiter is one key in the queue. FairSemaphore.mu guards all fields except wake.
+// waiter is one key's in the line. All but wake is guarded by FairSemaphore.mu.
 type waiter struct {
 	key     string
 	granted bool
-	expiry  *time.Timer   // set while the position is kept for a key that left
-	wake    chan struct{} // at most one message: the position may have changed
+	expiry  *time.Timer   // set while the place is kept for a key that left
+	wake    chan struct{} // holds one message at most: look at your place again
 }
 
-// NewFairSemaphore has n slots, at least one.
+// NewSlots makes n slots, one where n is smaller.
 func NewFairSemaphore(n int) *FairSemaphore { return &FairSemaphore{free: max(n, 1)} }
 
-// Acquire waits for a slot for key. release returns the slot; further calls of it do
-// nothing. While Acquire waits, it calls waiting with its position in the queue, from 1:
-// at once, on each change and about every 5 seconds.
+// Acquire waits for a slot for key and returns what gives it back, once, however
+// often it is called. While it waits it calls waiting with its place in the line,
+// from 1: at once, on each change and about every 5 seconds.
 //
-// It returns when ctx ends, with the cause. If the cause is ErrWillRetry, the position is
-// kept for a minute, and the next Acquire of the key gets it. A kept position counts in
-// the queue but does not block others: a slot that becomes free goes to the next waiter
-// that is present.
+// It returns when ctx ends, with the cause. The place is then given up, unless the
+// cause is ErrWillRetry: then it is kept for a minute, and the next Acquire of the key
+// enters there. A kept place counts as one in the line but holds up nobody: slots
+// that come free meanwhile go to those who are there.
 func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(place int)) (release func(), err error) {
 	if waiting == nil {
 		waiting = func(int) {}
@@ -61,29 +61,30 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(pl
 
 	tick := time.NewTicker(positionInterval)
 	defer tick.Stop()
-	reported := 0
+	told := 0
 	for {
 		switch at := s.position(p); {
-		// Before a slot that was granted meanwhile: a cancelled caller must not get one.
+		// Before a slot that was granted meanwhile: a caller that is told to stop must
+		// not find itself with one.
 		case ctx.Err() != nil:
 			s.cancel(p, errors.Is(context.Cause(ctx), ErrWillRetry))
 			return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 		case at == 0:
 			return sync.OnceFunc(s.release), nil
-		case at != reported:
+		case at != told:
 			waiting(at)
-			reported = at
+			told = at
 		}
 		select {
 		case <-p.wake:
 		case <-ctx.Done():
 		case <-tick.C:
-			reported = 0 // report again
+			told = 0 // tell again
 		}
 	}
 }
 
-// enqueue puts key at the end of the queue, or at the position that was kept for it.
+// enter puts key at the end of the line, or at the place that was kept for it.
 func (s *FairSemaphore) enqueue(key string) *waiter {
 	p := &waiter{key: key, wake: make(chan struct{}, 1)}
 	i := slices.IndexFunc(s.queue, func(kept *waiter) bool { return kept.expiry != nil && kept.key == key })
@@ -91,14 +92,14 @@ func (s *FairSemaphore) enqueue(key string) *waiter {
 		s.queue = append(s.queue, p)
 		return p
 	}
-	// A new waiter, not the old one: if the old one expires now, it is no longer in the
-	// queue.
+	// A new place, not the old one: should the old one's minute end at this very
+	// moment, it is no longer in the line.
 	s.queue[i].expiry.Stop()
 	s.queue[i] = p
 	return p
 }
 
-// grant gives free slots to the first waiters that are present.
+// grant gives free slots to the first who are there.
 func (s *FairSemaphore) grant() {
 	rest := s.queue[:0:0]
 	for _, p := range s.queue {
@@ -120,7 +121,7 @@ func (p *waiter) notify() {
 	}
 }
 
-// position is 0 for a waiter that has a slot.
+// placeOf is 0 for who has a slot.
 func (s *FairSemaphore) position(p *waiter) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +138,8 @@ func (s *FairSemaphore) release() {
 	s.grant()
 }
 
-// cancel removes p from the queue, or keeps its position. A slot that it was granted
-// meanwhile goes to the next waiter.
+// leave takes p out of the line, or marks its place as kept. A slot that it was
+// granted and never saw goes on to the next.
 func (s *FairSemaphore) cancel(p *waiter, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +156,7 @@ func (s *FairSemaphore) cancel(p *waiter, keep bool) {
 	s.grant()
 }
 
-// expire removes a position that was kept and not used.
+// drop ends a place that was kept and not taken up.
 func (s *FairSemaphore) expire(p *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

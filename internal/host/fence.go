@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	waitInterval  = time.Second            // how often a waiter reports that it waits
-	retryInterval = 100 * time.Millisecond // how often it tries the file lock
+	waitInterval  = time.Second            // how often a waiter says that it waits
+	retryInterval = 100 * time.Millisecond // how often it asks for the file lock
 )
 
-// unnamedStep is the purpose of a holder that has not called Describe yet.
+// someStep stands for a holder that has not described itself yet.
 const unnamedStep = "a step"
 
-// Fence is the exclusive right to access one device on this host (SAFETY F1): one holder
-// in this process, and one open file on the machine with the lock. Close it after the
-// last I/O has returned.
+// Fence is the right to touch one device on this host (SAFETY F1): one holder in this
+// process, and one open file on the machine that holds the lock. Close it when the
+// last I/O has returned, not before.
 type Fence struct {
 	key     string
 	path    string
@@ -38,11 +38,11 @@ type Fence struct {
 	lock *keyLock
 }
 
-// Fence waits for the exclusive right to access the device of key, its serial or UUID.
-// Waiters of this process are served in order. While it waits, it calls waiting with the
-// holder of the fence, at once and then every second, so that the caller can heartbeat.
-// It returns when ctx ends, with the cause. A failure of the state directory is the
-// transient fault state_dir_error.
+// Fence waits until the caller alone may touch the device of key, its serial or UUID.
+// Waiters of this process are served in the order of asking. While it waits it calls
+// waiting at once and then every second with who holds the fence, for the caller to
+// heartbeat; it returns when ctx ends, with the cause, and never works beside the
+// holder. A state directory that fails is a transient fault state_dir_error.
 func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string)) (*Fence, error) {
 	name, err := fileName(key)
 	if err != nil {
@@ -61,8 +61,8 @@ func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string
 	return f.finish(err)
 }
 
-// TryFence is Fence without waiting: a held fence is the transient fault fence_held, which
-// names the holder.
+// TryFence is Fence without waiting: a fence that is held is a transient fault
+// fence_held that names the holder.
 func (h *Host) TryFence(key string) (*Fence, error) {
 	name, err := fileName(key)
 	if err != nil {
@@ -85,7 +85,8 @@ func (h *Host) TryFence(key string) (*Fence, error) {
 	return f.finish(err)
 }
 
-// finish writes the holder into the lock file, or releases everything after an error.
+// begin signs the lock file, or gives everything back where err says that it was not
+// locked.
 func (f *Fence) finish(err error) (*Fence, error) {
 	if err == nil {
 		err = writeHolder(f.file, unnamedStep)
@@ -104,18 +105,18 @@ func heldFault(key, holder string) *device.Fault {
 	return &device.Fault{
 		Class: device.Transient, Code: device.CodeFenceHeld,
 		Message: fmt.Sprintf("device %s is in use by %s", key, holder),
-		Remedy:  "it is tried again when that ends",
+		Remedy:  "wait until it ends; it is tried again",
 	}
 }
 
-// lockFence tries the file lock repeatedly without blocking: a thread that blocks in flock
-// could not be cancelled when ctx ends.
+// lockFence asks for the file lock without blocking, again and again: a thread that
+// sleeps in flock could not be called back when ctx ends.
 func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*os.File, error) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
-	var reported time.Time
+	var told time.Time
 	for {
-		// First, so that a cancelled attempt never gets a free lock.
+		// First, so that an attempt which is over never gets a free lock.
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("wait for the fence of %s: %w", f.key, context.Cause(ctx))
 		}
@@ -127,8 +128,8 @@ func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*
 		if !errors.As(err, &busy) {
 			return nil, stateDirFault(fmt.Sprintf("could not lock %s: %v", f.path, err), h.dir)
 		}
-		if now := time.Now(); reported.IsZero() || now.Sub(reported) >= waitInterval {
-			reported = now
+		if now := time.Now(); told.IsZero() || now.Sub(told) >= waitInterval {
+			told = now
 			waiting(busy.holder)
 		}
 		retry.Reset(retryInterval)
@@ -144,8 +145,8 @@ type lockedError struct{ holder string }
 
 func (e *lockedError) Error() string { return "held by " + e.holder }
 
-// lockFile opens path and locks it. If the file was removed or replaced meanwhile, it
-// starts again: the lock of the old file excludes no one.
+// lockFile opens path and locks it. A file that lost its name between the two is
+// given up: its lock would keep nobody out.
 func lockFile(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -168,7 +169,7 @@ func lockFile(path string) (*os.File, error) {
 	}
 }
 
-// stillAt says whether path is still the open file.
+// stillAt says whether path still names the open file.
 func stillAt(file *os.File, path string) (bool, error) {
 	mine, err := file.Stat()
 	if err != nil {
@@ -184,9 +185,9 @@ func stillAt(file *os.File, path string) (bool, error) {
 	return os.SameFile(mine, named), nil
 }
 
-// Held checks that the fence still excludes all others; call it before each chunk and each
-// exec. After an error, write nothing more: the lock file may have been deleted, or a
-// child that inherited the lock may have released it.
+// Held says whether the fence still keeps everybody else out; ask before each chunk
+// and each exec. Its error, a fault state_dir_error, means: write nothing more. The lock
+// file may have been deleted, or the lock been freed by a child that inherited it.
 func (f *Fence) Held() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -201,13 +202,13 @@ func (f *Fence) Held() error {
 		return &device.Fault{
 			Class: device.Transient, Code: device.CodeStateDirError,
 			Message: fmt.Sprintf("the fence of %s was lost: %s", f.key, how),
-			Remedy:  "do not change " + f.path + "; the step is tried again with a new lock",
+			Remedy:  "leave " + f.path + " alone; the step is tried again under a new lock",
 		}
 	}
 	return nil
 }
 
-// lossReason says how the fence was lost, "" if it was not.
+// loss says how the fence was lost, "" if it was not.
 func (f *Fence) lossReason() (how string, err error) {
 	same, err := stillAt(f.file, f.path)
 	if err != nil {
@@ -216,8 +217,8 @@ func (f *Fence) lossReason() (how string, err error) {
 	if !same {
 		return "the lock file was removed or replaced", nil
 	}
-	// Another open file gets the lock only if it is free. This comes before the next check,
-	// which would take a free lock.
+	// Another open file of the same name gets the lock only if nobody has it. This
+	// comes before the next question, which would take a free lock anew.
 	probe, err := os.OpenFile(f.path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return "", err
@@ -227,19 +228,19 @@ func (f *Fence) lossReason() (how string, err error) {
 		return "", err
 	}
 	if locked == nil {
-		return "the lock was released", nil
+		return "the lock was freed", nil
 	}
 	if !errors.Is(locked, atomicfile.ErrLocked) {
 		return "", locked
 	}
-	// For the holder of the lock this changes nothing; otherwise it is busy.
+	// Nothing changes for the one who holds it; for anybody else it is busy.
 	if err := atomicfile.TryLock(int(f.file.Fd())); err != nil {
-		return "another process holds the lock", nil
+		return "another holds the lock", nil
 	}
 	return "", nil
 }
 
-// Describe sets what waiters are told about the holder. It is only information.
+// Describe says what the holder does, for those who wait. It is information only.
 func (f *Fence) Describe(what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,31 +251,32 @@ func (f *Fence) Describe(what string) error {
 	return writeHolder(f.file, what)
 }
 
-// File is the locked file, for the ExtraFiles of a child that works on the device: the
-// child then holds the fence too, until it ends. Do not close it. After Close it is nil.
+// File is the locked file, for the ExtraFiles of a child that works on the device: it
+// then holds the fence as well, until it ends. Do not close it, nor use it after
+// Close; it is nil then.
 func (f *Fence) File() *os.File {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.file
 }
 
-// Close releases the fence. A child that inherited File keeps it until the child ends. A
-// second Close does nothing.
+// Close gives the fence back. A child that inherited File keeps it for as long as the
+// child lives. A second Close does nothing.
 func (f *Fence) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil {
 		return nil
 	}
-	// Only by close: LOCK_UN would also release the lock of the children, because it is
-	// one lock of one open file (measured).
+	// By close alone: LOCK_UN would free the lock of the children too, for it is one
+	// lock of one open file (measured).
 	err := f.file.Close()
 	f.file = nil
 	f.release()
 	return err
 }
 
-// informationSize limits what is read of a lock file.
+// informationSize bounds what is read of a lock file.
 const informationSize = 256
 
 // writeHolder writes into a lock file who holds it.
@@ -288,14 +290,13 @@ func writeHolder(lock *os.File, what string) error {
 	return nil
 }
 
-// at writes at the start of a file. It does not use the file's position, which children
-// share.
+// at writes at the start of a file, wherever its position is: children share that.
 type at struct{ file *os.File }
 
 func (a *at) Write(p []byte) (int, error) { return a.file.WriteAt(p, 0) }
 
-// readHolder reads what writeHolder wrote. If that process has ended, its child holds the
-// lock.
+// readHolder reads what writeHolder wrote. A process that is not there any more has left a
+// child with the descriptor.
 func readHolder(lock *os.File) string {
 	buffer := make([]byte, informationSize)
 	n, err := lock.ReadAt(buffer, 0)

@@ -267,13 +267,13 @@ func TestHeldDetectsEveryLoss(t *testing.T) {
 			require.NoError(t, os.Remove(f.path))
 			require.NoError(t, os.WriteFile(f.path, nil, 0o600))
 		}, "removed or replaced"},
-		"unlocked by a child": {unlock, "was released"},
+		"unlocked by a child": {unlock, "was freed"},
 		"taken by another": {func(t *testing.T, f *Fence) {
 			unlock(t, f)
 			file, err := lockFile(f.path)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, file.Close()) })
-		}, "another process holds"},
+		}, "another holds"},
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {

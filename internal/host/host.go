@@ -23,7 +23,8 @@ const (
 	lockName      = "host.lock"
 )
 
-// Host is this host's one worker with its state directory. Many goroutines may use it.
+// Host is this host's one worker with its state directory. Its methods may be called
+// by many goroutines.
 type Host struct {
 	dir     string
 	name    string
@@ -41,20 +42,20 @@ type Host struct {
 type Option func(*Host)
 
 // WithCluster names the cluster that the host serves. Two clusters may have a host of one
-// name on one machine, each with its own state directory; the lock on the device itself
-// excludes writers of both.
+// name on one machine, each with a state directory of its own; what both would write
+// to is told apart by the lock on the device itself.
 func WithCluster(cluster string) Option {
 	return func(h *Host) { h.cluster = cluster + "/" }
 }
 
-// Open creates dir if it is missing and makes this process the worker of the host called
-// hostname. While another process is, it returns an error that names the holder: it
-// checks a lock in dir, and a socket named after the host, which also finds a worker with
-// another state directory (SAFETY F1). A killed worker still counts until its last I/O
-// has returned, because its files are closed only then.
+// Open makes dir where it is missing and becomes the worker of the host called
+// hostname. It refuses, in one line that names the holder, while another process is:
+// by a lock in dir, and by a socket named after the host, which also finds a worker
+// with another state directory (SAFETY F1). A worker that was killed but whose last
+// I/O has not returned still counts: its files are closed only then.
 func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) {
 	if hostname == "" || strings.ContainsRune(hostname, 0) {
-		return nil, fmt.Errorf("%q is not a valid host name", hostname)
+		return nil, fmt.Errorf("%q is no host name", hostname)
 	}
 	if rules == nil {
 		rules = &Rules{} // nothing may be destroyed
@@ -72,7 +73,7 @@ func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) 
 	}
 	for _, folder := range []string{journalFolder, devicesFolder} {
 		if err := atomicfile.RemoveUnfinished(h.path(folder)); err != nil {
-			return nil, errors.Join(fmt.Errorf("remove unfinished files of the state directory: %w", err), h.Close())
+			return nil, errors.Join(fmt.Errorf("sweep the state directory: %w", err), h.Close())
 		}
 	}
 	rules.protect(dir)
@@ -82,14 +83,14 @@ func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) 
 // Dir is the state directory, absolute and without symbolic links.
 func (h *Host) Dir() string { return h.dir }
 
-// Name is the host's name in lower case.
+// Name is the host's, in lower case.
 func (h *Host) Name() string { return h.name }
 
 // Rules says what may be destroyed on this host.
 func (h *Host) Rules() *Rules { return h.rules }
 
-// Close lets another worker open the host. Fences stay with their holders, and the next
-// worker waits for them.
+// Close lets another worker open the host. Fences are not touched: whoever holds one
+// keeps it, and the next worker waits for it.
 func (h *Host) Close() error {
 	h.closing.Lock()
 	defer h.closing.Unlock()
@@ -109,11 +110,12 @@ func (h *Host) path(parts ...string) string {
 	return filepath.Join(append([]string{h.dir}, parts...)...)
 }
 
-// makeStateDir creates the directory and its folders, and refuses one that another user
-// may write: replacing a lock or a journal there changes what is written to devices.
+// makeStateDir makes the directory and its folders, and refuses one that another
+// user could change: who can replace a lock or a journal there decides what is
+// written to the devices.
 func makeStateDir(dir string) (string, error) {
 	if dir == "" {
-		return "", errors.New("the state directory is missing; set BURNISH_STATE_DIR")
+		return "", errors.New("no state directory is named; set BURNISH_STATE_DIR")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the state directory: %w", err)
@@ -140,8 +142,8 @@ func makeStateDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// CheckStateDir checks a state directory that a worker has created, without changing it.
-// The error is one line.
+// CheckStateDir says what is wrong with a state directory that a worker has made, in
+// one line; it changes nothing.
 func CheckStateDir(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -165,9 +167,9 @@ func checkOwned(path string) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%s is not a directory; move it away", path)
+		return fmt.Errorf("%s is no directory; move it away", path)
 	case st.Uid != uint32(os.Geteuid()):
-		return fmt.Errorf("%s belongs to uid %d, this worker runs as uid %d; give it its own state directory", path, st.Uid, os.Geteuid())
+		return fmt.Errorf("%s belongs to uid %d, this worker runs as uid %d; give it a state directory of its own", path, st.Uid, os.Geteuid())
 	case st.Mode&0o022 != 0:
 		return fmt.Errorf("%s may be written by others (mode %04o); chmod it to 0700", path, st.Mode&0o7777)
 	}
@@ -175,14 +177,14 @@ func checkOwned(path string) error {
 }
 
 // lockSingleInstance takes the lock of the directory and the socket of the host name. Both
-// are closed on exec: a child must not prevent the next worker from starting, only from
-// accessing the child's device.
+// are closed on exec: a child must not keep the next worker from starting, only from
+// touching the child's device.
 func (h *Host) lockSingleInstance() error {
 	path := h.path(lockName)
 	lock, err := lockFile(path)
 	var busy *lockedError
 	if errors.As(err, &busy) {
-		return fmt.Errorf("%s is already the worker of %s (it holds %s): stop it first, or give this worker another host name and state directory", busy.holder, h.dir, path)
+		return fmt.Errorf("%s is already the worker of %s (it holds %s): stop it first, or give this worker a host name and a state directory of its own", busy.holder, h.dir, path)
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", path, err)
@@ -194,8 +196,8 @@ func (h *Host) lockSingleInstance() error {
 	return writeHolder(lock, "host worker of "+h.name)
 }
 
-// listen binds the abstract socket of the host name. It accepts no connection: the bound
-// name excludes others, and the kernel tells a client which process bound it.
+// listen binds the abstract socket of the host name. Nobody accepts on it: that it is
+// bound says everything, and the kernel tells whoever connects which process bound it.
 func (h *Host) listen() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -205,7 +207,7 @@ func (h *Host) listen() error {
 	address := &unix.SockaddrUnix{Name: socketName(h.cluster + h.name)}
 	if err := unix.Bind(fd, address); err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Errorf("%s is already the host worker of %s on this machine: stop it first, or give this worker another host name", listener(address), h.name)
+			return fmt.Errorf("%s is already the host worker of %s on this machine: stop it first, or give this worker a host name of its own", listener(address), h.name)
 		}
 		return fmt.Errorf("bind the socket of host %s: %w", h.name, err)
 	}
@@ -215,7 +217,7 @@ func (h *Host) listen() error {
 	return nil
 }
 
-// socketName fits into the 107 bytes of an address.
+// socketName keeps within the 107 bytes that an address holds.
 func socketName(host string) string {
 	if len(host) > 64 {
 		sum := sha256.Sum256([]byte(host))
@@ -224,8 +226,8 @@ func socketName(host string) string {
 	return "@burnish.host." + host
 }
 
-// listener says which process is bound to address, if the kernel answers: it does not
-// before the other process listens, or with 4,096 connections pending.
+// listener says who is bound to address. Who asks for the 4097th time, or before the
+// other listens, gets no answer; the refusal stands without it.
 func listener(address unix.Sockaddr) string {
 	if pid, err := listenerPid(address); err == nil && pid > 0 {
 		return fmt.Sprintf("pid %d", pid)

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Identity names one process of one machine, so that another process there can find out
-// whether it has ended. Its text is a worker's identity in Temporal.
+// Identity names one process of one machine, so that another process there can tell
+// whether it is gone. As text it is what Temporal shows as a worker's identity.
 type Identity struct {
 	Name    string // what the process is
 	Machine string
 	Pid     int
-	Started string // in the kernel's clock ticks since boot, because pids are reused
+	Started string // in the kernel's clock ticks since boot: a pid alone comes again
 	Boot    string
 }
 
@@ -39,8 +39,8 @@ func (i Identity) String() string {
 	return fmt.Sprintf("%s@%s/%d/%s/%s", i.Name, i.Machine, i.Pid, i.Started, i.Boot)
 }
 
-// Exited says that text is the identity of a process of this machine that has ended. It is
-// false for processes of other machines and for other text.
+// Gone says that text is the identity of a process of this machine that has ended. Of
+// other machines' processes, and of what is no identity, it knows nothing: false.
 func (i Identity) Exited(text string) bool {
 	_, rest, ok := strings.Cut(text, "@")
 	parts := strings.Split(rest, "/")
@@ -52,7 +52,7 @@ func (i Identity) Exited(text string) bool {
 		return false
 	}
 	if parts[3] != i.Boot {
-		return true // the machine has rebooted since
+		return true // the machine was started again since
 	}
 	started, err := startOf(pid)
 	return err != nil || started != parts[2]
@@ -64,14 +64,14 @@ func startOf(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The second field, the command in brackets, may contain any character.
+	// The second field, the command in brackets, may hold anything.
 	_, after, ok := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
 	fields := strings.Fields(after)
 	const starttime = 22 - 3 // the third field is the first after the command
 	if !ok || len(fields) <= starttime {
 		return "", fmt.Errorf("/proc/%d/stat has another form", pid)
 	}
-	// A zombie has ended, although its parent has not waited for it yet.
+	// A zombie has ended, though its parent has not yet looked.
 	if fields[0] == "Z" || fields[0] == "X" {
 		return "", os.ErrProcessDone
 	}

@@ -9,9 +9,9 @@ import (
 	"burnish/internal/device"
 )
 
-// Entry is the progress of the latest step on a device (SAFETY F2). Write it only with the
-// device's fence, after the device itself was flushed, so that it is never ahead of the
-// device.
+// Entry is how far the latest step on a device got (SAFETY F2). Write it only under
+// the device's fence, after the device itself was flushed, so that it is never
+// ahead of the device.
 type Entry struct {
 	// Seq and Attempt say which scheduling and which attempt of it wrote this.
 	Seq     int64 `json:"seq"`
@@ -22,27 +22,27 @@ type Entry struct {
 	Serial string `json:"serial"`
 	Size   int64  `json:"size"`
 	Offset int64  `json:"offset"`
-	// RunTime is the part of its budget that the step has used (F8).
+	// Ran is the running time that the step has used of its budget (F8).
 	RunTime time.Duration `json:"run_time"`
-	// Reprocessed limits how many bytes were processed twice because of crashes: at each
-	// crash, those of the present chunk.
+	// Redone is how many bytes at most were done twice because of crashes: those of
+	// the chunk that was under way at each.
 	Reprocessed int64 `json:"reprocessed,omitempty"`
-	// Working says that an attempt is working on the device. If it stays set, a crash
-	// ended the attempt.
+	// Working: the attempt has the device in hand. Where it stays set, the attempt was
+	// ended by a crash.
 	Working bool `json:"working,omitempty"`
-	// Done says that the step succeeded with Result.
+	// Done says that the step ended well and Result is what it reported.
 	Done   bool            `json:"done,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
-	// Evidence is data of the steps of one clean, by name; EvidenceOf is the clean's id.
-	// It passes from step to step and ends with the clean.
+	// Evidence is what the steps of one clean keep for it, by name; EvidenceOf is the
+	// clean's id. It passes from step to step and ends with the clean.
 	Evidence   map[string]json.RawMessage `json:"evidence,omitempty"`
 	EvidenceOf string                     `json:"evidence_of,omitempty"`
 	// Updated is set by Save.
 	Updated time.Time `json:"updated"`
 }
 
-// Journal is the resume point of one device. An entry is never removed: its Seq excludes
-// superseded schedulings for as long as the device has its name.
+// Journal is the resume point of one device. An entry is never removed: its Seq
+// keeps overtaken schedulings away for as long as the device has its name.
 type Journal struct {
 	folder string
 	name   string
@@ -55,16 +55,17 @@ func (h *Host) Journal(name string) *Journal {
 
 // Load reads the entry, and whether there is one.
 //
-// A *CorruptError means that the file must not be used: log it and start the step at
-// offset 0. Its Seq is lost, so use the record's: Admit(Entry{Seq: record.Seq}, true, …).
-// After any other error (state_dir_error) the entry is unknown: do not start.
+// A *CorruptError means that there is a file and nothing in it may be used: log it
+// and begin the step at offset 0. The Seq is lost with it, so admit against the
+// record's instead: Admit(Entry{Seq: record.Seq}, true, …). Any other error (a fault
+// state_dir_error) means that the entry is not known: do not begin.
 func (j *Journal) Load() (Entry, bool, error) {
 	return load[Entry](j.folder, j.name)
 }
 
-// Save replaces the entry. When it returns nil, the entry is on stable storage; after an
-// error there is the complete old entry or the complete new one. A full or failing disk
-// is the transient fault state_dir_error.
+// Save replaces the entry. When it returns nil the entry is on stable storage; after
+// an error the one before stays whole, unless the new one is whole already. A full or
+// failing disk is a transient fault state_dir_error.
 func (j *Journal) Save(e Entry) error {
 	e.Updated = time.Now().UTC()
 	return save(j.folder, j.name, e)
@@ -76,9 +77,9 @@ type Journaled struct {
 	Entry Entry
 }
 
-// Entries reads the whole journal, in the order of names, for the recovery of a worker
-// that starts. The error joins a *CorruptError for each corrupt file; the other entries
-// are returned too.
+// Entries reads the whole journal, in the order of names, for the recovery of a
+// worker that starts. The error joins a *CorruptError for each file that cannot be
+// trusted; the others are returned all the same.
 func (h *Host) Entries() ([]Journaled, error) {
 	all, err := loadAll[Entry](h.path(journalFolder))
 	var entries []Journaled
@@ -93,47 +94,47 @@ func (h *Host) Entries() ([]Journaled, error) {
 }
 
 // Admission says what an attempt may do. Exactly one of Go, Done and Fault is set; the
-// zero value allows nothing.
+// zero Admission allows nothing.
 type Admission struct {
 	// Go: the attempt is the newest and may work.
 	Go bool
-	// Done: this scheduling has already succeeded, with Result.
+	// Done: this scheduling ended well before and Result is what it reported.
 	Done   bool
 	Result json.RawMessage
-	// Fault: there is a newer scheduling or attempt; do not access the device.
+	// Fault: a newer scheduling or attempt has been here; leave the device alone.
 	Fault *device.Fault
 }
 
-// Admit decides whether attempt of scheduling seq may access the device whose journal is
-// stored (F1). Call it with the fence: an attempt that lost contact and continues later
-// finds the entry of a newer one. Seqs and attempts only increase.
+// Admit decides whether attempt of scheduling seq may touch the device whose journal
+// is stored (F1). It is asked under the fence: an attempt that lost contact and comes
+// back finds there who came after it. Seqs and attempts only ever rise.
 func Admit(stored Entry, found bool, seq int64, attempt int32) Admission {
 	switch {
 	case !found:
 		return Admission{Go: true}
 	case stored.Seq > seq:
-		return superseded("scheduling %d of a step was superseded by scheduling %d", seq, stored.Seq)
+		return superseded("scheduling %d of a step was overtaken by scheduling %d", seq, stored.Seq)
 	case stored.Seq == seq && stored.Done:
 		return Admission{Done: true, Result: stored.Result}
 	case stored.Seq == seq && stored.Attempt > attempt:
-		return superseded("attempt %d of a step was superseded by attempt %d", attempt, stored.Attempt)
+		return superseded("attempt %d of a step was overtaken by attempt %d", attempt, stored.Attempt)
 	}
 	return Admission{Go: true}
 }
 
-// superseded is permanent: the newer attempt reports to the workflow.
+// superseded is permanent: what overtook the attempt reports to the workflow itself.
 func superseded[N int32 | int64](format string, mine, newer N) Admission {
 	return Admission{Fault: &device.Fault{
 		Class: device.Permanent, Code: device.CodeSuperseded,
 		Message: fmt.Sprintf(format, mine, newer),
-		Remedy:  "none needed: the newer one continues",
+		Remedy:  "nothing is to be done: the newer one goes on",
 	}}
 }
 
-// ResumeOffset gives the offset from which step of clean continues: the stored one if it
-// counts the same bytes of the same hardware, in the same step of the same clean;
-// otherwise 0, which is always safe and only costs time. serial identifies the hardware,
-// in the same way in all calls.
+// ResumeOffset gives the offset from which step of clean goes on: the stored one if
+// it counts the same bytes, of the same physical device, in the same step of the
+// same clean; otherwise 0, which is always right and only costs time. serial is what
+// the caller tells one physical device from another by, on all calls alike.
 func ResumeOffset(stored Entry, found bool, clean, step, serial string, size int64) int64 {
 	switch {
 	case !found,

@@ -10,24 +10,24 @@ import (
 )
 
 // keyedMutex gives each key to one goroutine of this process at a time, in the order of
-// requests. A file lock alone would also exclude them, but without an order, and not
-// after the file was deleted.
+// asking. A file lock alone would keep them apart too, but not in order, and not
+// once somebody deleted the file.
 type keyedMutex struct {
 	mu   sync.Mutex
 	held map[string]*keyLock
 }
 
-// keyLock is the holder of one key, and those who wait for it.
+// keyLock is one key's holder, and who waits for it.
 type keyLock struct {
 	mu      sync.Mutex
 	purpose string
-	queue   []chan struct{} // closed by unlock, under keyedMutex.mu
+	queue   []chan struct{} // closed by pass, under keyedMutex.mu
 }
 
-func (t *keyLock) describe(purpose string) {
+func (t *keyLock) describe(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.purpose = purpose
+	t.purpose = what
 }
 
 func (t *keyLock) holder() string {
@@ -36,7 +36,7 @@ func (t *keyLock) holder() string {
 	return fmt.Sprintf("this worker, pid %d (%s)", os.Getpid(), t.purpose)
 }
 
-// tryLock takes a free key; otherwise it names the holder.
+// try takes key if nobody has it; otherwise it names the holder.
 func (t *keyedMutex) tryLock(key string) (*keyLock, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *keyedMutex) tryLock(key string) (*keyLock, string) {
 	return t.grant(key), ""
 }
 
-// grant makes the caller the holder of a free key.
+// begin makes the caller the holder of a free key.
 func (t *keyedMutex) grant(key string) *keyLock {
 	if t.held == nil {
 		t.held = make(map[string]*keyLock)
@@ -55,7 +55,7 @@ func (t *keyedMutex) grant(key string) *keyLock {
 	return t.held[key]
 }
 
-// lock waits for key until ctx ends, and calls waiting at once and every second.
+// take waits for key until ctx ends, and says at once and every second that it does.
 func (t *keyedMutex) lock(ctx context.Context, key string, waiting func(holder string)) (*keyLock, error) {
 	t.mu.Lock()
 	held := t.held[key]
@@ -85,8 +85,8 @@ func (t *keyedMutex) lock(ctx context.Context, key string, waiting func(holder s
 	}
 }
 
-// cancel removes a waiter from the queue. One that was granted the key meanwhile passes
-// it on.
+// leave takes a waiter out of the queue. One that was granted the key meanwhile has
+// it and must hand it on.
 func (t *keyedMutex) cancel(key string, granted chan struct{}) {
 	t.mu.Lock()
 	held := t.held[key]
@@ -100,7 +100,7 @@ func (t *keyedMutex) cancel(key string, granted chan struct{}) {
 	}
 }
 
-// unlock gives the key to the first in the queue.
+// pass ends the holder's turn: the first in the queue has the key.
 func (t *keyedMutex) unlock(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"burnish/internal/device"
 )
 
-// Record is what a host stores of a device, independent of its workflow and of the
-// server's database (SAFETY F10). Binding, Clean and Seq never decrease; Generation is
-// the inventory's.
+// Record is what a host remembers of a device, whatever becomes of its workflow or
+// of the server's database (SAFETY F10). Binding, Clean and Seq count up and never go
+// back; Generation is the inventory's.
 type Record struct {
 	Name       string            `json:"name"`
 	UUID       string            `json:"uuid"`
@@ -26,30 +26,31 @@ type Record struct {
 	Generation int64             `json:"generation,omitempty"`
 	Clean      int               `json:"clean,omitempty"`
 	Seq        int64             `json:"seq,omitempty"`
-	// Forgotten: the device was removed from this host. The record stays because of its
-	// numbers: a device enrolled with the same name continues from them.
+	// Forgotten: the device left this host for good. The record stays, for its
+	// numbers: a device enrolled under the same name counts on from them.
 	Forgotten bool `json:"forgotten,omitempty"`
 	// Updated is set by SaveRecord and UpdateRecord.
 	Updated time.Time `json:"updated"`
 }
 
 // LoadRecord reads the record of the device called name, and whether there is one. A
-// *CorruptError means that the numbers are lost: treat the device as unknown and dirty.
+// *CorruptError means that the host no longer knows what it knew: the device is to
+// be taken as unknown and dirty.
 func (h *Host) LoadRecord(name string) (Record, bool, error) {
 	return load[Record](h.path(devicesFolder), name)
 }
 
-// SaveRecord replaces the record of r.Name, as durably as Journal.Save. It overwrites
-// concurrent changes: to change a field, use UpdateRecord.
+// SaveRecord replaces the record of r.Name, as durably as Journal.Save. It replaces
+// what others wrote meanwhile, too: to change a field, use UpdateRecord.
 func (h *Host) SaveRecord(r Record) error {
 	h.records.Lock()
 	defer h.records.Unlock()
 	return h.saveRecord(r)
 }
 
-// UpdateRecord reads the record, calls change and saves the result, one caller at a time.
-// If there is no record, change gets one with only the name; if change fails, nothing is
-// saved. A corrupt record is not updated.
+// UpdateRecord reads the record, lets change alter it and saves it, one caller at a
+// time; change gets a Record with only the name where there is none, and its error
+// leaves everything as it was. A record that cannot be trusted is not updated.
 func (h *Host) UpdateRecord(name string, change func(*Record) error) error {
 	h.records.Lock()
 	defer h.records.Unlock()
@@ -72,8 +73,9 @@ func (h *Host) saveRecord(r Record) error {
 	return save(h.path(devicesFolder), r.Name, r)
 }
 
-// ListRecords reads every record, also forgotten ones, in the order of names. The error
-// joins a *CorruptError for each corrupt file; the other records are returned too.
+// ListRecords reads every record, forgotten ones too, in the order of names. The
+// error joins a *CorruptError for each file that cannot be trusted; the others are
+// returned all the same.
 func (h *Host) ListRecords() ([]Record, error) {
 	all, err := loadAll[Record](h.path(devicesFolder))
 	var records []Record
@@ -87,32 +89,32 @@ func (h *Host) ListRecords() ([]Record, error) {
 	return records, err
 }
 
-// FindOtherWith gives the name of another device of this host, not forgotten, that is the
-// same hardware: the same serial, or the same file by device and inode (F23). It is "" if
-// there is none. If the record of another device is corrupt, that cannot be proved: that
-// is an error.
+// FindOtherWith names the other device of this host, not forgotten, that is the same
+// physical piece: the same serial, or the same file by device and inode (F23). It is
+// "" where there is none. While a record of another device cannot be trusted nothing
+// proves that there is none: that is an error.
 func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (other string, err error) {
 	all, err := loadAll[Record](h.path(devicesFolder))
 	if err != nil {
 		return "", err
 	}
-	var corrupt error
+	var unsure error
 	for _, file := range all {
 		switch {
 		case slices.Contains(exceptNames, file.name):
 		case file.err != nil:
-			corrupt = errors.Join(corrupt, file.err)
+			unsure = errors.Join(unsure, file.err)
 		case !file.value.Forgotten && sameHardware(file.value.Identity, identity):
 			return file.name, nil
 		}
 	}
-	if corrupt != nil {
-		return "", fmt.Errorf("cannot check whether another device of this host is the same hardware: %w", corrupt)
+	if unsure != nil {
+		return "", fmt.Errorf("whether another device of this host is the same piece is not known: %w", unsure)
 	}
 	return "", nil
 }
 
-// sameHardware ignores fields that are not set: two devices without a serial differ.
+// sameHardware leaves out what is not set: two devices without a serial are not one.
 func sameHardware(a, b device.Identity) bool {
 	if a.Serial != "" && a.Serial == b.Serial {
 		return true

@@ -17,9 +17,10 @@ import (
 	"burnish/internal/pci"
 )
 
-// Rules is the host's own list of what may be destroyed (SAFETY F13). Every call reads and
-// checks the file again: what an operator removes is forbidden from the next step on, and
-// an invalid file allows nothing. The zero Rules allow nothing.
+// Rules is the host's own word on what may be destroyed (SAFETY F13). It keeps
+// nothing of its file in memory: every question reads and checks the file again, so
+// that what an operator takes out is out at the next step, and a file that is no
+// longer valid allows nothing. The zero Rules allow nothing.
 //
 // host.yaml has these keys, all optional; an unknown one is an error:
 //
@@ -28,27 +29,27 @@ import (
 //	  # * ? [a-z] match within one name, never a /; a trailing /** matches
 //	  # everything below, at any depth.
 //	  paths: [/dev/nvme1n1, "/srv/images/*.img", "/srv/pool/**"]
-//	  # PCI devices as in Nova: vendor_id, product_id, address. One entry must match
-//	  # with all its criteria. one_time_use: yes makes devices one-time-use that are
-//	  # enrolled automatically; a VF cannot be (S0.13).
+//	  # PCI devices as in Nova: vendor_id, product_id, address. One entry must match,
+//	  # by all that it says. one_time_use: yes makes those that are found and enrolled by
+//	  # themselves one-time-use; no VF can be (S0.13).
 //	  device_spec: [{vendor_id: "8086", address: "0000:0a:00.*"}]
-//	  # Commands that may be run, by name: the required owner and checksum of the
-//	  # file, and the uid that it runs as.
+//	  # Commands that may be run, by name: who must own the file, what it must be,
+//	  # which uid it runs as.
 //	  scripts: {reset: {path: /usr/local/sbin/reset, owner: root, sha256: "…", uid: 0}}
 //	  # Whether fake devices may be cleaned.
 //	  fake: true
 //	secrets: /etc/burnish/secrets
 //
-// scripts and secrets are parsed as strictly; the drivers that use them read them from
-// here before each use.
+// scripts and secrets are parsed as strictly and handed out; they allow nothing here:
+// the drivers that use them ask for them before each use.
 type Rules struct {
 	file string // "" for DefaultRules and the zero Rules
-	// ofRoot: a file of this process's own user is refused.
+	// ofRoot: a file of this process's own user is not believed.
 	ofRoot bool
 	root   string // of DefaultRules: everything below may be destroyed
 
 	mu        sync.Mutex
-	stateDirs []string // state directories, whose files are never a device
+	stateDirs []string // state directories whose records are never a device
 }
 
 // Script is one command that host.yaml allows.
@@ -67,9 +68,9 @@ type DeviceSpec struct {
 	Line int
 }
 
-// LoadRules reads the rules from file, which must be valid. The file and its directory
-// must belong to root or to this worker's user, and no other user may write them. The
-// error lists every problem with its line.
+// LoadRules takes the rules from file, which must be valid now. The file and its
+// directory must belong to root, or to this worker's own user where that is another,
+// and may be written by nobody else. The error tells every mistake with its line.
 func LoadRules(file string) (*Rules, error) {
 	absolute, err := filepath.Abs(file)
 	if err != nil {
@@ -82,8 +83,8 @@ func LoadRules(file string) (*Rules, error) {
 	return r, nil
 }
 
-// LoadRootRules is LoadRules for a program with more privileges than its caller: the file
-// and its directory must belong to root.
+// LoadRootRules is LoadRules for a program that has more privilege than whoever starts
+// it: the file and its directory must belong to root, whoever this process's user is.
 func LoadRootRules(file string) (*Rules, error) {
 	absolute, err := filepath.Abs(file)
 	if err != nil {
@@ -96,8 +97,8 @@ func LoadRootRules(file string) (*Rules, error) {
 	return r, nil
 }
 
-// DefaultRules are those of a worker in role all without host.yaml: they allow paths below
-// the state directory and fake devices, for a trial of Burnish.
+// DefaultRules are those of a worker without host.yaml in role all: paths below the
+// state directory and fake devices, for trying Burnish out.
 func DefaultRules(stateDir string) *Rules {
 	if abs, err := filepath.Abs(stateDir); err == nil {
 		stateDir = abs
@@ -107,8 +108,8 @@ func DefaultRules(stateDir string) *Rules {
 	return &Rules{root: stateDir}
 }
 
-// WorkerRules are those of a worker: of file, or without one DefaultRules if byDefault,
-// and otherwise the zero Rules.
+// WorkerRules are those of a worker: of the file that was named, or, where none was,
+// DefaultRules if byDefault, and else the zero Rules.
 func WorkerRules(file, stateDir string, byDefault bool) (*Rules, error) {
 	switch {
 	case file != "":
@@ -119,7 +120,7 @@ func WorkerRules(file, stateDir string, byDefault bool) (*Rules, error) {
 	return &Rules{}, nil
 }
 
-// Paths gives the present patterns of what may be destroyed.
+// Paths gives the patterns of what may be destroyed at this moment.
 func (r *Rules) Paths() ([]string, error) {
 	if r.file == "" && r.root != "" {
 		return []string{r.root + anyDepth}, nil
@@ -128,23 +129,23 @@ func (r *Rules) Paths() ([]string, error) {
 	return content.paths, err
 }
 
-// protect forbids the files of a state directory as devices.
+// protect keeps the records of a state directory from being taken for devices.
 func (r *Rules) protect(stateDir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stateDirs = append(r.stateDirs, stateDir)
 }
 
-// AllowPath is nil if the file at resolved may be destroyed now, and otherwise the fault
-// not_allowed. resolved is an absolute path without symbolic links: the caller opens it
-// in a way that refuses them (F14). The host's own locks, records and rules are never
-// allowed.
+// AllowPath is nil if what lies at resolved may be destroyed at this moment. resolved
+// is an absolute path without symbolic links: the caller opens it in a way that
+// refuses them (F14). Its fault is not_allowed. The files in which this host keeps
+// its locks, its records and these rules are never allowed.
 func (r *Rules) AllowPath(resolved string) error {
 	if !filepath.IsAbs(resolved) || filepath.Clean(resolved) != resolved || strings.ContainsRune(resolved, 0) {
-		return notAllowed(fmt.Sprintf("%q is not an absolute, resolved path", resolved), "enroll the device by its absolute path")
+		return notAllowed(fmt.Sprintf("%q is no absolute, resolved path", resolved), "enrol the device by its absolute path")
 	}
 	if why := r.protected(resolved); why != "" {
-		return notAllowed(fmt.Sprintf("%s %s", resolved, why), "use another path")
+		return notAllowed(fmt.Sprintf("%s %s", resolved, why), "name another path")
 	}
 	if r.file == "" {
 		return r.allowBelowRoot(resolved)
@@ -159,14 +160,15 @@ func (r *Rules) AllowPath(resolved string) error {
 		}
 	}
 	return notAllowed(fmt.Sprintf("%s may not be destroyed on this host", resolved),
-		fmt.Sprintf("to allow it, add the resolved path to allow.paths in %s", r.file))
+		fmt.Sprintf("if it may, add it to allow.paths in %s, as it is resolved", r.file))
 }
 
-// AllowPCI is nil if d matches an entry of device_spec now, and otherwise the fault
-// not_allowed (S2.6, S2.7). Without host.yaml no PCI device may be destroyed.
+// AllowPCI is nil if d, as it is now, matches an entry of device_spec at this moment
+// (S2.6, S2.7): without such an entry, and without a host.yaml, no PCI device may be
+// destroyed. Its fault is not_allowed.
 func (r *Rules) AllowPCI(d pci.Device) error {
 	if d.Address == "" {
-		return notAllowed("a PCI device without an address may not be destroyed", "enroll the device by its PCI address")
+		return notAllowed("a PCI device without an address may not be destroyed", "enrol the device by its PCI address")
 	}
 	if r.file == "" {
 		return notAllowed(fmt.Sprintf("PCI device %s may not be destroyed on this host", d.Address), writeFileRemedy)
@@ -178,15 +180,16 @@ func (r *Rules) AllowPCI(d pci.Device) error {
 	_, matches, err := content.pciSpecs().Match(d)
 	switch {
 	case err != nil:
-		return notAllowed(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "check the device's attributes in "+pci.Devices)
+		return notAllowed(fmt.Sprintf("PCI device %s cannot be matched with device_spec: %v", d.Address, err), "see what the device says of itself in "+pci.Devices)
 	case !matches:
 		return notAllowed(fmt.Sprintf("PCI device %s (%s:%s) may not be destroyed on this host", d.Address, d.Vendor, d.Product),
-			fmt.Sprintf("to allow it, add it to allow.device_spec in %s", r.file))
+			fmt.Sprintf("if it may, add it to allow.device_spec in %s", r.file))
 	}
 	return nil
 }
 
-// AllowFake is nil if fake devices may be cleaned now, and otherwise the fault not_allowed.
+// AllowFake is nil if fake devices may be cleaned at this moment; otherwise the fault
+// is not_allowed.
 func (r *Rules) AllowFake() error {
 	if r.file == "" {
 		if r.root != "" {
@@ -199,24 +202,24 @@ func (r *Rules) AllowFake() error {
 		return unusable(err)
 	}
 	if !content.fake {
-		return notAllowed("fake devices are not allowed on this host", fmt.Sprintf("to allow them, set allow.fake: true in %s", r.file))
+		return notAllowed("fake devices are not allowed on this host", fmt.Sprintf("if they may be, set allow.fake: true in %s", r.file))
 	}
 	return nil
 }
 
-// Scripts gives the commands that are allowed now, by name.
+// Scripts gives the commands that are allowed at this moment, by name.
 func (r *Rules) Scripts() (map[string]Script, error) {
 	content, err := r.readOrNothing()
 	return content.scripts, err
 }
 
-// DeviceSpecs gives the present entries of device_spec.
+// DeviceSpecs gives the entries of device_spec that are in force at this moment.
 func (r *Rules) DeviceSpecs() ([]DeviceSpec, error) {
 	content, err := r.readOrNothing()
 	return content.specs, err
 }
 
-// PCISpecs gives the same entries for matching PCI devices.
+// PCISpecs gives the same entries as what PCI devices are matched with.
 func (r *Rules) PCISpecs() (pci.Specs, error) {
 	content, err := r.readOrNothing()
 	return content.pciSpecs(), err
@@ -230,7 +233,7 @@ func (c rulesContent) pciSpecs() pci.Specs {
 	return specs
 }
 
-// SecretsFile gives the path of the file with the secrets, "" if there is none.
+// SecretsFile gives the path of the file with the secrets, "" where none is named.
 func (r *Rules) SecretsFile() (string, error) {
 	content, err := r.readOrNothing()
 	return content.secrets, err
@@ -251,7 +254,7 @@ func (r *Rules) allowBelowRoot(resolved string) error {
 	if r.root == "" {
 		return notAllowed(resolved+" may not be destroyed on this host", writeFileRemedy)
 	}
-	// Each time, because the directory may not have existed before.
+	// Each time, for the directory may not have been there before.
 	root, err := filepath.EvalSymlinks(r.root)
 	if err != nil {
 		return unusable(err)
@@ -274,7 +277,7 @@ func (r *Rules) protected(resolved string) string {
 		}
 	}
 	if r.file != "" {
-		// If it cannot be resolved, read returns the error.
+		// Where it does not resolve, read will say so.
 		if file, err := filepath.EvalSymlinks(r.file); err == nil && resolved == file {
 			return "is the list of what may be destroyed"
 		}
@@ -282,33 +285,34 @@ func (r *Rules) protected(resolved string) string {
 	return ""
 }
 
-// writeFileRemedy is the remedy without a host.yaml.
-const writeFileRemedy = "write a host.yaml that allows it, and set BURNISH_HOST_FILE"
+// nameFile is the remedy where there is no host.yaml.
+const writeFileRemedy = "write a host.yaml that allows it, and name it in BURNISH_HOST_FILE"
 
 func notAllowed(message, remedy string) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: message, Remedy: remedy}
 }
 
-// unusable is the fault of every call while the file cannot be used. It is transient if
-// the worker has no free descriptors or memory, because the file may be valid.
+// invalid is what every question gets while the file cannot be used. A worker that
+// has run out of descriptors or memory says nothing about the file: that passes.
 func unusable(err error) *device.Fault {
-	f := notAllowed("nothing may be destroyed on this host: "+err.Error(), "correct the file; no restart is needed")
+	f := notAllowed("nothing may be destroyed on this host: "+err.Error(), "correct it; no restart is needed")
 	if IsTransient(err) {
 		f.Class, f.Remedy = device.Transient, "it is tried again"
 	}
 	return f
 }
 
-// IsTransient says that err is a lack of resources of this process, or a failure of a disk:
-// it says nothing about the file that was read.
+// IsTransient says that this process ran out of something, or that a disk failed: that says
+// nothing about what was looked at.
 func IsTransient(err error) bool {
 	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EIO}, func(passes error) bool { return errors.Is(err, passes) })
 }
 
-// largestRules is the maximum size of host.yaml.
+// largestRules bounds host.yaml.
 const largestRules = 64 << 10
 
-// read checks who may write the file, and reads it through the same descriptor.
+// read checks who may write the file, and reads it, on descriptors that are held from
+// the one to the other.
 func (r *Rules) read() (content rulesContent, err error) {
 	dir, base := filepath.Split(r.file)
 	dirFD, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -319,11 +323,11 @@ func (r *Rules) read() (content rulesContent, err error) {
 	if err := checkTrusted(dirFD, dir, unix.S_IFDIR, r.owner()); err != nil {
 		return content, err
 	}
-	// O_NONBLOCK, because base might be a pipe. O_NOFOLLOW, because the owner of a link's
-	// directory is checked, not that of its target.
+	// Not blocking: base might be a pipe. Not following: the owner of a link's target
+	// is not asked above.
 	fd, err := unix.Openat(dirFD, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) {
-		return content, fmt.Errorf("%s is a symbolic link; use the path of the file itself", r.file)
+		return content, fmt.Errorf("%s is a symbolic link; name the file itself", r.file)
 	}
 	if err != nil {
 		return content, fmt.Errorf("open %s: %w", r.file, &fs.PathError{Op: "openat", Path: base, Err: err})
@@ -343,7 +347,7 @@ func (r *Rules) read() (content rulesContent, err error) {
 	return parseRules(r.file, text)
 }
 
-// owner is the uid that may own the file, besides root.
+// owner is who may own the file, besides root.
 func (r *Rules) owner() uint32 {
 	if r.ofRoot {
 		return 0
@@ -351,7 +355,7 @@ func (r *Rules) owner() uint32 {
 	return uint32(os.Geteuid())
 }
 
-// checkTrusted checks that only root, or uid, may write the open file.
+// trusted says whether only root, or uid, may write the open file.
 func checkTrusted(fd int, path string, kind, uid uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -363,14 +367,14 @@ func checkTrusted(fd int, path string, kind, uid uint32) error {
 func checkTrustedStat(st unix.Stat_t, path string, kind, uid uint32) error {
 	switch {
 	case st.Mode&unix.S_IFMT != kind && kind == unix.S_IFDIR:
-		return fmt.Errorf("%s is not a directory", path)
+		return fmt.Errorf("%s is no directory", path)
 	case st.Mode&unix.S_IFMT != kind:
-		return fmt.Errorf("%s is not a regular file", path)
+		return fmt.Errorf("%s is no regular file", path)
 	case st.Uid != 0 && st.Uid != uid:
-		// A worker that runs as root accepts only root's files.
+		// A worker that runs as root takes root's only.
 		remedy := "chown it to root"
 		if uid != 0 {
-			remedy += fmt.Sprintf(" or to uid %d, the user of this worker", uid)
+			remedy += fmt.Sprintf(" or to uid %d, which this worker runs as", uid)
 		}
 		return fmt.Errorf("%s belongs to uid %d; %s", path, st.Uid, remedy)
 	case st.Mode&0o022 != 0:

@@ -116,9 +116,9 @@ func TestEachProblemOfRulesHasItsLine(t *testing.T) {
 		"path is everything":           {"allow:\n  paths: [/**]\n", "line 2: paths: \"/**\" would allow every path"},
 		"path goes up":                 {"allow:\n  paths: [/srv/../etc/*]\n", "line 2: "},
 		"path ends in a slash":         {"allow:\n  paths: [/srv/]\n", "line 2: "},
-		"path with ** inside":          {"allow:\n  paths: [/srv/**/x]\n", "line 2: paths: \"/srv/**/x\" may have **"},
-		"path with a bad class":        {"allow:\n  paths: ['/srv/[a']\n", "line 2: paths: \"/srv/[a\" is not a valid pattern"},
-		"path with a class over names": {"allow:\n  paths: ['/srv/[a/b]']\n", "is not a valid pattern"},
+		"path with ** inside":          {"allow:\n  paths: [/srv/**/x]\n", "line 2: paths: \"/srv/**/x\" has **"},
+		"path with a bad class":        {"allow:\n  paths: ['/srv/[a']\n", "line 2: paths: \"/srv/[a\" is no valid pattern"},
+		"path with a class over names": {"allow:\n  paths: ['/srv/[a/b]']\n", "is no valid pattern"},
 		"fake is yes":                  {"allow:\n  fake: yes\n", "line 2: fake must be true or false, not text"},
 		"fake is 1":                    {"allow: {fake: 1}\n", "line 1: fake must be true or false"},
 		"fake is nothing":              {"allow: {fake: }\n", "line 1: fake must be true or false, not nothing"},
@@ -210,10 +210,10 @@ func TestReadAgainBeforeEachStep(t *testing.T) {
 	bad("symbolic link")
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, unix.Mkfifo(file, 0o600)) // opening it must not hang
-	bad("not a regular file")
+	bad("no regular file")
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.Mkdir(file, 0o700))
-	bad("not a regular file")
+	bad("no regular file")
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.WriteFile(file, []byte(text+strings.Repeat("#", largestRules)), 0o600))
 	bad("larger than")

@@ -13,7 +13,7 @@ import (
 	"burnish/internal/yamlfile"
 )
 
-// rulesContent is the content of a valid host.yaml.
+// rulesContent is what a valid host.yaml says.
 type rulesContent struct {
 	paths   []string
 	specs   []DeviceSpec
@@ -22,7 +22,7 @@ type rulesContent struct {
 	secrets string
 }
 
-// RulesError lists the problems of a host.yaml, each with its line.
+// RulesError lists what is wrong with a host.yaml, each with its line.
 type RulesError struct {
 	File     string
 	Problems []string
@@ -100,9 +100,10 @@ func (r *rulesReader) pattern(node yamlfile.Node) string {
 	return pattern
 }
 
-// deviceSpec reads an entry with Nova's criteria and one_time_use (S0.2). Unlike Nova it
-// refuses other tags, and an entry without criteria: with a misspelled key, an entry
-// would match more devices, not fewer.
+// deviceSpec takes the criteria of Nova's entry, and one_time_use (S0.2), and judges
+// them as Nova does. Unlike Nova's, an entry takes no other tags and no policy: a misspelt
+// key would make it match more devices, not fewer. For the same reason it must have a
+// criterion.
 func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 	entry, lines := make(map[string]any), make(map[string]int)
 	before := len(r.Problems())
@@ -122,7 +123,7 @@ func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 			address[part] = r.Text(expression, part)
 		}
 		if len(address) == 0 {
-			r.Problem(value, "address is empty, which would match every device")
+			r.Problem(value, "address is empty and would match every device")
 		}
 		entry[key] = address
 	}
@@ -181,7 +182,7 @@ func (r *rulesReader) script(node yamlfile.Node, name string) Script {
 	return s
 }
 
-// user reads a name, or a uid as a number.
+// user takes a name, or a uid as a number.
 func (r *rulesReader) user(node yamlfile.Node, what string) string {
 	if !node.IsInteger() {
 		return r.Text(node, what)
@@ -192,10 +193,10 @@ func (r *rulesReader) user(node yamlfile.Node, what string) string {
 	return ""
 }
 
-// anyDepth, at the end of a pattern, matches everything below, at any depth.
+// below, at the end of a pattern, stands for everything below.
 const anyDepth = "/**"
 
-// checkPattern gives the problem of a pattern of allow.paths, "" if it has none.
+// checkPattern says what is wrong with a pattern of allow.paths.
 func checkPattern(pattern string) string {
 	names := strings.TrimSuffix(pattern, anyDepth)
 	switch {
@@ -204,20 +205,20 @@ func checkPattern(pattern string) string {
 	case names == "":
 		return "would allow every path"
 	case path.Clean(names) != names:
-		return "must be in its shortest form: no //, no . or .., no / at the end"
+		return "is not in its shortest form: no //, no . or .., no / at the end"
 	case strings.Contains(names, "**"):
-		return "may have ** only in a trailing /**"
+		return "has ** elsewhere than in a trailing /**"
 	}
 	for name := range strings.SplitSeq(names, "/") {
 		if _, err := path.Match(name, ""); err != nil {
-			return "is not a valid pattern"
+			return "is no valid pattern"
 		}
 	}
 	return ""
 }
 
-// matchPath matches element by element: with path.Match on the whole path, a class such as
-// [^a] would match a slash.
+// matchPath matches name by name: path.Match on the whole would let a class like
+// [^a] match a slash.
 func matchPath(pattern, resolved string) bool {
 	names, deep := strings.CutSuffix(pattern, anyDepth)
 	want, have := strings.Split(names, "/"), strings.Split(resolved, "/")

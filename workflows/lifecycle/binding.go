@@ -151,21 +151,14 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	if changed() {
 		return contract.BindResult{}, d.errTakenMeanwhile()
 	}
-	err := d.reservation.ReserveForBind(ctx)
+	// A failure is answered once the device is in safe hands: of its clean, or of the run
+	// that resolves what the inventory is ahead of.
+	f := d.reservation.ReserveForBind(ctx, func() bool { return !changed() })
 	switch {
-	case changed(): // invalidated or lost: that took care of the reservation
-		return contract.BindResult{}, d.errTakenMeanwhile()
-	case err == nil:
-		d.ApplyOrReport(ctx, device.Event{Kind: device.Burned})
+	case f == nil && d.State.Device.Binding != nil && d.State.Device.Binding.Instance == in.Instance:
 		return contract.BindResult{Binding: d.State.Device.Binding.Number, Device: d.Status()}, nil
-	}
-	f := calls.FaultOf(err)
-	// The failure is answered once the device is in safe hands: of its clean, or of the
-	// run that resolves what the inventory is ahead of.
-	if f.Code == device.CodeInventoryGenerationAhead || f.Code == device.CodeAlreadyBurned && d.OwnedByBurnish() {
-		d.Invalidate(ctx, nil, f.Message)
-	} else {
-		d.ApplyOrReport(ctx, device.Event{Kind: device.BurnFailed, Automated: d.Policy(ctx).Automated})
+	case f == nil: // invalidated or lost meanwhile: that took care of the reservation
+		return contract.BindResult{}, d.errTakenMeanwhile()
 	}
 	d.State.LastError = "bind failed: " + f.Message
 	if f.Code == device.CodeTimeout {

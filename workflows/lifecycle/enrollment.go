@@ -141,9 +141,8 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 		return err
 	}
 	d.State.Enrolled = true
-	if found.Used > 0 { // another service allocated it before it was enrolled
-		d.reservation.Conclude(ctx, found)
-		return nil
+	if d.reservation.Conclude(ctx, d.reservation.Ask(device.AskReserve), found, nil).Event != "" {
+		return nil // another service allocated it before it was enrolled
 	}
 	if in.Enrollment.OperatorAssertsClean && !asserted {
 		d.State.LastRefusal = "--clean was not accepted: cleaning on enrolment is on"

@@ -8,7 +8,6 @@ import (
 	"burnish/internal/device"
 	"burnish/workflows/calls"
 	"burnish/workflows/contract"
-	"burnish/workflows/lifecycle/reservation"
 )
 
 // backoffInterval spaces attempts at an inventory that does not answer.
@@ -62,6 +61,7 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 		d.resolveImport(ctx)
 		return nil
 	}
+	asked := d.reservation.Ask(device.AskResolve)
 	found, err := d.reservation.EnsureProvider(ctx)
 	if d.State.Device.State != device.Unknown {
 		return nil // retired meanwhile
@@ -82,18 +82,8 @@ func (d *run) resolveUnknown(ctx workflow.Context) error {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.PreviousRunFound, Instance: previous.Instance})
 	}
 	d.State.Fault = nil
-	d.concludeUnknown(ctx, found, device.ObservedUnused)
+	d.reservation.Conclude(ctx, asked, found, nil)
 	return nil
-}
-
-// concludeUnknown applies what a snapshot says of an unknown device; unused is the event
-// for one that nobody uses.
-func (d *run) concludeUnknown(ctx workflow.Context, found contract.ReservationSnapshot, unused device.EventKind) {
-	if found.Used > 0 {
-		d.ApplyOrReport(ctx, device.Event{Kind: device.ObservedInUse, Instance: reservation.Consumer(found)})
-	} else {
-		d.ApplyOrReport(ctx, device.Event{Kind: unused, Automated: d.Policy(ctx).Automated})
-	}
 }
 
 func (d *run) failAndBackOff(ctx workflow.Context, f *device.Fault) {
@@ -105,30 +95,15 @@ func (d *run) failAndBackOff(ctx workflow.Context, f *device.Fault) {
 // and not clean since, or free. Only the provider that was imported counts: Nova
 // re-creates one as free, whoever had the device before.
 func (d *run) resolveImport(ctx workflow.Context) {
-	imported := d.State.Intent.ImportProvider
+	asked := d.reservation.Ask(device.AskImport)
+	asked.Imported = d.State.Intent.ImportProvider
 	found, err := d.reservation.Read(ctx)
-	if err != nil {
-		f := calls.FaultOf(err)
-		if f.Code == device.CodeNoProvider {
-			d.State.Intent.Import = false
-		}
-		d.failAndBackOff(ctx, f)
-		return
+	if err == nil && d.State.Device.State == device.Unknown { // not retired meanwhile
+		d.State.Fault, d.State.Intent.Import = nil, false
 	}
-	if d.State.Device.State != device.Unknown {
-		return // retired meanwhile
+	if d.reservation.Conclude(ctx, asked, found, err).Needs(device.RetryLater) {
+		d.failAndBackOff(ctx, calls.FaultOf(err))
 	}
-	d.State.Fault, d.State.Intent.Import = nil, false
-	unused, free := device.ObservedUnused, found.Reserved == 0 && found.Total == 1
-	if free && found.Provider == imported {
-		unused = device.ObservedFree
-	}
-	d.concludeUnknown(ctx, found, unused)
-	if free && found.Provider != imported && found.Used == 0 {
-		d.State.LastError = "its provider was re-created while it was imported: it is cleaned"
-	}
-	// A device that is being returned is reserved by that; any other must be reserved.
-	d.State.Intent.EnsureReserved = found.Reserved < found.Total && !d.State.Device.Returning
 }
 
 // findPreviousRun asks for the ended run of this device's workflow, more than once before

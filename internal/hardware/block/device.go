@@ -319,19 +319,31 @@ func (s system) checkWholePath(path string) error {
 // descriptor's number, which the open descriptor keeps from being reused (F11). The caller
 // closes the diskInfo, also after an error.
 func (s system) inspect(fd int, given, path string) (diskInfo, error) {
-	dev, err := openNumber(fd, path)
+	var stat unix.Stat_t
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+		return diskInfo{}, hardware.IOFault("fstat", path, err)
+	}
+	if deviceNumber(&stat) == 0 {
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is no longer a block device", path))
+	}
+	n, err := s.checkWholeDisk(path, uint64(stat.Rdev))
 	if err != nil {
 		return diskInfo{}, err
 	}
-	n, err := s.checkWholeDisk(path, dev)
-	if err != nil {
-		return diskInfo{}, err
+	v := diskInfo{node: n}
+	if v.seq, err = s.diskSeq(fd); err != nil {
+		return diskInfo{}, hardware.IOFault("read the sequence number of", path, err)
 	}
-	v, err := s.measure(fd, path, n)
+	size, err := s.size(fd)
 	if err != nil {
-		return diskInfo{}, err
+		return diskInfo{}, hardware.IOFault("read the size of", path, err)
 	}
-	v.identity.Given = given
+	unit, err := s.blockSize(fd)
+	if err != nil {
+		return diskInfo{}, hardware.IOFault("read the block size of", path, err)
+	}
+	v.unit = int64(unit)
+	v.identity = device.Identity{Size: size, Given: given, Path: path, Device: n.dev}
 	if n.loop {
 		return s.addLoopImage(fd, v)
 	}
@@ -344,33 +356,4 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 	}
 	v.identity.Serial, v.identity.Vendor, v.identity.Model, v.identity.Firmware = k.serial, k.vendor, k.model, k.firmware
 	return v, nil
-}
-
-// openNumber is the device number of an open block device.
-func openNumber(fd int, path string) (uint64, error) {
-	var stat unix.Stat_t
-	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
-		return 0, hardware.IOFault("fstat", path, err)
-	}
-	if deviceNumber(&stat) == 0 {
-		return 0, hardware.Changed("path", fmt.Sprintf("%q is no longer a block device", path))
-	}
-	return uint64(stat.Rdev), nil
-}
-
-// measure reads the sequence number, size and block size of an open block device.
-func (s system) measure(fd int, path string, n node) (diskInfo, error) {
-	seq, err := s.diskSeq(fd)
-	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the sequence number of", path, err)
-	}
-	size, err := s.size(fd)
-	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the size of", path, err)
-	}
-	unit, err := s.blockSize(fd)
-	if err != nil {
-		return diskInfo{}, hardware.IOFault("read the block size of", path, err)
-	}
-	return diskInfo{node: n, seq: seq, unit: int64(unit), identity: device.Identity{Size: size, Path: path, Device: n.dev}}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"burnish/internal/device"
 	"burnish/internal/hardware"
 )
 
@@ -70,22 +71,6 @@ func (k Kernel) Claim(ctx context.Context, path string, writable bool) (_ *Disk,
 	return &Disk{Handle: made, h: h}, nil
 }
 
-// CheckUnused refuses the disk at the node path if the kernel's tables show it or one of its
-// partitions in use (F12). It does not open the disk. Faults: target_missing, target_busy,
-// not_allowed, io_error.
-func (k Kernel) CheckUnused(path string) error {
-	s := k.system()
-	var stat unix.Stat_t
-	if err := retryEINTR(func() error { return unix.Lstat(path, &stat) }); err != nil {
-		return openFault(path, err)
-	}
-	n, err := s.nodeOf(path, uint64(stat.Rdev))
-	if err != nil {
-		return err
-	}
-	return s.checkDiskUnused(path, n)
-}
-
 // system gives the access to the kernel.
 func (k Kernel) system() system {
 	s := realSystem()
@@ -142,34 +127,41 @@ type claimedDisk struct {
 
 // inspectClaimed reads the number, size and block size of an open disk.
 func (s system) inspectClaimed(fd int, path string) (diskInfo, error) {
-	dev, err := openNumber(fd, path)
-	if err != nil {
-		return diskInfo{}, err
+	var stat unix.Stat_t
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &stat) }); err != nil {
+		return diskInfo{}, hardware.IOFault("fstat", path, err)
 	}
-	n, err := s.nodeOf(path, dev)
-	if err != nil {
-		return diskInfo{}, err
+	if deviceNumber(&stat) == 0 {
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is not a block device", path))
 	}
-	v, err := s.measure(fd, path, n)
-	if err == nil && (v.unit <= 0 || v.unit > hardware.Align) {
-		return diskInfo{}, hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, v.unit, hardware.Align)
-	}
-	return v, err
-}
-
-// nodeOf finds a disk in sysfs by its number. path must be the kernel's own node of it.
-func (s system) nodeOf(path string, dev uint64) (node, error) {
-	dir, err := s.deviceDir(dev)
+	dir, err := s.deviceDir(uint64(stat.Rdev))
 	if errors.Is(err, fs.ErrNotExist) {
-		return node{}, hardware.Missing("%q no longer exists", path)
+		return diskInfo{}, hardware.Missing("%q no longer exists", path)
 	}
 	if err != nil {
-		return node{}, hardware.IOFault("find", path, err)
+		return diskInfo{}, hardware.IOFault("find", path, err)
 	}
+	v := diskInfo{node: node{name: filepath.Base(dir), dir: dir, dev: uint64(stat.Rdev)}}
 	if own := s.nodePath(dir); own != path {
-		return node{}, hardware.Changed("path", fmt.Sprintf("%q is a node of %q", path, own))
+		return diskInfo{}, hardware.Changed("path", fmt.Sprintf("%q is a node of %q", path, own))
 	}
-	return node{name: filepath.Base(dir), dir: dir, dev: dev}, nil
+	size, err := s.size(fd)
+	if err != nil {
+		return diskInfo{}, hardware.IOFault("read the size of", path, err)
+	}
+	unit, err := s.blockSize(fd)
+	if err != nil {
+		return diskInfo{}, hardware.IOFault("read the block size of", path, err)
+	}
+	if unit <= 0 || unit > hardware.Align {
+		return diskInfo{}, hardware.Invalid("%q has blocks of %d bytes, but only up to %d are supported", path, unit, hardware.Align)
+	}
+	if v.seq, err = s.diskSeq(fd); err != nil {
+		return diskInfo{}, hardware.IOFault("read the sequence number of", path, err)
+	}
+	v.unit = int64(unit)
+	v.identity = device.Identity{Size: size, Path: path, Device: v.node.dev}
+	return v, nil
 }
 
 // check proves that the disk is still the one that was opened, and not in use.

@@ -120,7 +120,7 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		{"serial", "../x", `serial: "../x" is not allowed`},
 		{"serial", " S", `serial: " S" is not allowed`},
 		{"model", "a\nb", `model: "a\nb" is not allowed`},
-		{"color", "green", `no setting "color"`},
+		{"colour", "green", `no setting "colour"`},
 		{"fault", "", `the first fault, "", is empty`},
 		{"fault", "fail", `the first fault, "fail", has no colon`},
 		{"fault", "fail:zero;", `the second fault, "", is empty`},

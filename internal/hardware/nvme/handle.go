@@ -125,11 +125,11 @@ func (h *handle) WriteZeroesAt(ctx context.Context, offset, n int64) error {
 
 // eachPart calls do with the part of [offset, offset+n) that is on each disk.
 func (h *handle) eachPart(offset, n int64, do func(p part, at, n int64) error) error {
-	if err := h.checkOpen(); err != nil {
-		return err
+	if h.closed {
+		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if offset < 0 || n < 0 || offset > h.Size() || n > h.Size()-offset {
-		return hardware.CallerError("%d bytes at %d are outside the %d bytes of the drive at %s", n, offset, h.Size(), h.c.Address)
+		return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: fmt.Sprintf("%d bytes at %d are outside the %d bytes of the drive at %s", n, offset, h.Size(), h.c.Address)}
 	}
 	for _, p := range h.parts {
 		if n == 0 {
@@ -149,8 +149,8 @@ func (h *handle) eachPart(offset, n int64, do func(p part, at, n int64) error) e
 
 // ReadAt reads from the drive and bypasses every cache; see hardware.Handle.
 func (h *handle) ReadAt(p []byte, offset int64) (int, error) {
-	if err := h.checkOpen(); err != nil {
-		return 0, err
+	if h.closed {
+		return 0, fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if offset < 0 || offset >= h.Size() {
 		return 0, io.EOF
@@ -183,8 +183,8 @@ func (h *handle) Flush(ctx context.Context) error {
 // Check reads the drive's identity again, and proves that it is allowed, exclusive, and
 // that none of its disks is in use or new (F11, F12, F13).
 func (h *handle) Check(ctx context.Context) error {
-	if err := h.checkOpen(); err != nil {
-		return err
+	if h.closed {
+		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	if h.writable {
 		if err := h.c.checkAllowed(h.c.pci); err != nil {
@@ -239,17 +239,10 @@ func (h *handle) heldFiles() privileged.HeldFiles {
 	return held
 }
 
-func (h *handle) checkOpen() error {
-	if h.closed {
-		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
-	}
-	return nil
-}
-
 // Close closes the disks and the controller.
 func (h *handle) Close() error {
-	if err := h.checkOpen(); err != nil {
-		return err
+	if h.closed {
+		return fmt.Errorf("the drive at %s: %w", h.c.Address, os.ErrClosed)
 	}
 	h.closed = true
 	return errors.Join(h.release(), h.c.drive.Close())

@@ -60,7 +60,7 @@ func (h *handle) SanitizeCommand(o device.Operation) (uint32, error) {
 	case device.BlockErase:
 		return privileged.BlockErase, nil
 	}
-	return 0, hardware.CallerError("%s is not a sanitize operation", o)
+	return 0, &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: string(o) + " is not a sanitize operation"}
 }
 
 // StartSanitize sends the command; see hardware.Sanitizer.

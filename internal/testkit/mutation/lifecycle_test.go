@@ -5,7 +5,7 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F4", name: "a device in use is not cleaned",
 		file: "workflows/lifecycle/cleaning/cleaning.go",
-		old:  `if found.Used > 0 {`,
+		old:  `if !d.Reservation.Allows(asked, found) {`,
 		new:  `if false {`,
 		pkg:  "./workflows/lifecycle", run: "cites F4",
 	},
@@ -18,9 +18,9 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F5", name: "reserved is lowered only with the recorded generation",
-		file: "workflows/lifecycle/reservation/pool.go",
-		old:  `case found.Generation != generation:`,
-		new:  `case false:`,
+		file: "internal/device/observations.go",
+		old:  `(otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)`,
+		new:  `otherProvider.holds(d, s)`,
 		pkg:  "./workflows/lifecycle", run: "TestReclaimedIsCleanedAgain",
 	},
 	{
@@ -46,29 +46,29 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F5", name: "a re-created provider is not the one that was lowered",
-		file: "workflows/lifecycle/reservation/pool.go",
-		old:  `case found.Provider != provider:`,
-		new:  `case false:`,
+		file: "internal/device/observations.go",
+		old:  `otherProvider = fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Provider != s.Known.Provider }}`,
+		new:  `otherProvider = fact{"", func(Device, Snapshot) bool { return false }}`,
 		pkg:  "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by provider at each read",
-		file: "workflows/lifecycle/reservation/reservation.go",
-		old:  `if clean && d.knownClean() && found.Provider != provider && found.Used == 0 {`,
-		new:  `if clean && d.knownClean() && found.Provider == "-" && provider == "-" {`,
+		file: "internal/device/observations.go",
+		old:  `s.Known.KeepsClean(d) && s.Inventory.Provider != s.Known.Provider`,
+		new:  `s.Known.KeepsClean(d) && s.Inventory.Provider == "-"`,
 		pkg:  "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by generation",
-		file: "workflows/lifecycle/reservation/reservation.go",
-		old:  `!s.GenerationUncertain || d.knownClean()`,
-		new:  `!s.GenerationUncertain`,
+		file: "internal/device/observe.go",
+		old:  `!k.Uncertain || k.KeepsClean(d)`,
+		new:  `!k.Uncertain`,
 		pkg:  "./workflows/lifecycle", run: "TestUsedBetweenTheImportAndTheReturn",
 	},
 	{
 		rule: "F5", name: "reserving a device held clean notices who had it",
-		file: "workflows/lifecycle/reservation/reservation.go",
-		old: `		if !d.knownClean() {
+		file: "workflows/lifecycle/reservation/observe.go",
+		old: `		if !asked.Known.KeepsClean(d.State.Device) {
 			in.Expect = nil
 		}
 `,
@@ -78,16 +78,16 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "D8", name: "a missing provider ends the import",
-		file: "workflows/lifecycle/reconcile.go",
-		old:  `if f.Code == device.CodeNoProvider {`,
-		new:  `if false {`,
+		file: "internal/device/observations.go",
+		old:  `does(EndImport, RetryLater)`,
+		new:  `does(RetryLater)`,
 		pkg:  "./workflows/lifecycle", run: "cites D8",
 	},
 	{
 		rule: "D8", name: "an import accepts its own provider only",
-		file: "workflows/lifecycle/reconcile.go",
-		old:  `if free && found.Provider == imported {`,
-		new:  `if free {`,
+		file: "internal/device/observations.go",
+		old:  `return s.Inventory.Provider == s.Imported }`,
+		new:  `return s.Inventory.Used == 0 }`,
 		pkg:  "./workflows/lifecycle", run: "cites D8",
 	},
 	{
@@ -100,15 +100,21 @@ var lifecycleMutations = []mutation{
 	{
 		rule: "F4", name: "the instance found at the read also had it at the reservation",
 		file: "workflows/lifecycle/reservation/pool.go",
-		old:  `if found.Used > 0 { // and`,
-		new:  `if false { // and`,
-		pkg:  "./workflows/lifecycle", run: "TestLeftBetweenTheLookAndTheBurn",
+		old: `		if err := d.refuseUsed(d.Conclude(ctx, asked, found, err), err); err != nil {
+			return err
+		}
+		in.Expect`,
+		new: `		if asked.Refused || err != nil {
+			return err
+		}
+		in.Expect`,
+		pkg: "./workflows/lifecycle", run: "TestLeftBetweenTheLookAndTheBurn",
 	},
 	{
 		rule: "S0.15", name: "a device that is allocated and not reserved is reserved",
-		file: "workflows/lifecycle/reservation/reservation.go",
-		old:  `s.Device.State == device.Allocated && found.Reserved < found.Total`,
-		new:  `false`,
+		file: "internal/device/observations.go",
+		old:  `EnsureReserved, open.holds}`,
+		new:  `EnsureReserved, func(Device, Snapshot) bool { return false }}`,
 		pkg:  "./workflows/lifecycle", run: "cites S0.15",
 	},
 	{
@@ -120,16 +126,16 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "D9", name: "a bind notices a re-created provider",
-		file: "workflows/lifecycle/reservation/reservation.go",
-		old:  `if err == nil && d.providerRecreated(found) {`,
-		new:  `if err == nil && d.providerRecreated(found) && false {`,
+		file: "internal/device/observations.go",
+		old:  `given(of(burning), answered, sameOne), Burned`,
+		new:  `given(of(burning), answered), Burned`,
 		pkg:  "./workflows/lifecycle", run: "TestABindAfterAProviderMadeAnew",
 	},
 	{
 		rule: "D9", name: "a claim does not hide a re-created provider",
-		file: "workflows/lifecycle/reservation/reservation.go",
-		old:  `	if d.providerRecreated(found) {`,
-		new:  `	if false {`,
+		file: "internal/device/observe.go",
+		old:  `	if readAgain {`,
+		new:  `	if readAgain && k.Uncertain {`,
 		pkg:  "./workflows/lifecycle", run: "TestABindAfterAProviderMadeAnew",
 	},
 	{
@@ -190,16 +196,16 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		rule: "F23", name: "an unreachable host clears no duplicate",
-		file: "workflows/lifecycle/discovery/discovery.go",
-		old:  `case d.State.Intent.DuplicateAt != "" && !changed:`,
-		new:  `case d.State.Intent.DuplicateAt != "" && f == nil:`,
+		file: "internal/device/observations.go",
+		old:  `return s.Duplicate }}`,
+		new:  `return s.Duplicate && s.Host == HostSame }}`,
 		pkg:  "./workflows/lifecycle", run: "cites F23",
 	},
 	{
 		name: "no continue-as-new while a signal is unread",
 		file: "workflows/lifecycle/lifecycle.go",
 		old:  `case d.signals.HasPending():`,
-		new:  `case d.signals.HasPending() && !d.canEndRun(ctx):`,
+		new:  `case d.signals.HasPending() && !d.mayEnd(ctx):`,
 		pkg:  "./workflows/lifecycle", run: "TestGate_SignalInTheTaskThatContinues TestGate_SignalsInTheTaskThatContinues",
 	},
 	{

@@ -42,12 +42,13 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 	if err := d.Reservation.Lock(ctx); err != nil {
 		return err
 	}
+	asked := d.Reservation.Ask(device.AskClean)
 	found, err := d.Reservation.ReserveForClean(ctx, runCtx)
 	d.Reservation.Unlock()
 	if d.interrupted(ctx, err) {
 		return nil
 	}
-	if found.Used > 0 {
+	if !d.Reservation.Allows(asked, found) {
 		d.Reservation.InUse = &found
 		d.interrupted(ctx, nil)
 		return nil

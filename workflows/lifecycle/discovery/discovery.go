@@ -5,7 +5,6 @@ package discovery
 
 import (
 	"cmp"
-	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -143,8 +142,8 @@ func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.Discov
 	if f == nil {
 		return
 	}
-	if illegal := d.Apply(ctx, device.Event{Kind: device.IdentityChanged}); illegal == nil {
-		d.State.Fault, d.State.LastError = f, f.Message
+	if d.conclude(ctx, device.HostUnfit, false, f) {
+		d.State.LastError = f.Message
 	}
 }
 
@@ -152,20 +151,32 @@ func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.Discov
 func (d *Discovery) Rediscover(ctx workflow.Context) {
 	d.State.Intent.Rediscover = false
 	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
-	changes := []device.Code{device.CodeIdentityChanged, device.CodeSerialMismatch, device.CodeTargetMissing, device.CodeDuplicateSerial}
-	changed := f != nil && slices.Contains(changes, f.Code)
-	switch {
-	case d.State.Intent.DuplicateAt != "" && !changed: // an unreachable host does not prove that the serial is unique
-		f, changed = d.DuplicateSerialFault(), true
-	case f == nil:
+	result := device.HostResultOf(f)
+	// A host that is unreachable, or finds the device, does not prove that its serial is
+	// unique.
+	duplicate := d.State.Intent.DuplicateAt != ""
+	if duplicate && result != device.HostOther && result != device.HostAbsent {
+		f = d.DuplicateSerialFault()
+	}
+	if f == nil {
 		return
 	}
-	if changed {
-		if illegal := d.Apply(ctx, device.Event{Kind: device.IdentityChanged}); illegal == nil {
-			d.State.Fault = f
-		}
-	}
+	d.conclude(ctx, result, duplicate, f)
 	d.State.LastError = "discovery on the host: " + f.Message
+}
+
+// conclude decides by the table of observations what a discovery means; f is its fault.
+// It says whether the device changed.
+func (d *Discovery) conclude(ctx workflow.Context, result device.HostResult, duplicate bool, f *device.Fault) bool {
+	asked := device.Ask(device.AskHost, d.State.Device, device.Known{})
+	asked.Host, asked.Duplicate = result, duplicate
+	o, _ := device.Observe(d.State.Device, asked)
+	if o.Event == "" {
+		return false
+	}
+	d.ApplyOrReport(ctx, device.Event{Kind: o.Event})
+	d.State.Fault = f
+	return true
 }
 
 // CheckSerialUnique refuses a serial that another device has, and makes that one

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/pci"
@@ -64,11 +62,6 @@ func (p DevicePath) Attribute(name string) (string, error) {
 		return "", hardware.Missing("cannot read %s of %s: %v", name, p.Controller, err)
 	}
 	return strings.TrimSpace(string(text)), nil
-}
-
-// deviceNumber is the device number in stat, in the form of sysfs.
-func deviceNumber(stat unix.Stat_t) string {
-	return fmt.Sprintf("%d:%d", unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)))
 }
 
 // Subsystem is the sysfs directory of the controller's subsystem, or "" if the kernel shows

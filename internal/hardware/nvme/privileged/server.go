@@ -16,7 +16,6 @@ import (
 	"burnish/internal/atomicfile"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	"burnish/internal/hardware/block"
 	"burnish/internal/pci"
 )
 
@@ -220,7 +219,6 @@ func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
 	if k, known := verbSpecs[c.Request.Verb]; known && k.noNamespaces {
 		return held, nil
 	}
-	kernel := block.Kernel{Proc: s.Local.Proc, Sys: s.Local.Sys, Dev: s.Local.Dev}
 	for _, disk := range disks {
 		text, err := os.ReadFile(filepath.Join(disk.Dir, "dev"))
 		if err != nil {
@@ -230,7 +228,7 @@ func (s *session) checkGuarded(c call, files []*os.File) (HeldFiles, error) {
 		if !given[number] {
 			return HeldFiles{}, hardware.Busy("the caller does not hold %s", disk.Name)
 		}
-		if err := errors.Join(checkClaimed(disk.Node, number), kernel.CheckUnused(disk.Node)); err != nil {
+		if err := errors.Join(checkClaimed(disk.Node, number), checkUnused(s.Local.Proc, disk)); err != nil {
 			return HeldFiles{}, err
 		}
 	}

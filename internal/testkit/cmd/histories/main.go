@@ -1,5 +1,6 @@
-// Command histories writes the histories of devices' workflows, every run of each, in the
-// form that the replay tests read: <name>-<run number>.json.
+// Command histories writes the histories of workflows, every run of each, in the form that
+// the replay tests read: <name>-<run number>.json. Those of the devices named are there
+// already; it records those of a host and a cloud itself, with scripted activities.
 package main
 
 import (
@@ -45,20 +46,27 @@ func run(ctx context.Context, into string, names []string) error {
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return err
 	}
+	if err := record(ctx, temporal.Client); err != nil {
+		return err
+	}
+	workflows := map[string]string{"hostscan": contract.HostScanWorkflowID(recorder), "reconcile": contract.ReconcileWorkflowID(recorder)}
 	for _, name := range names {
-		if err := save(ctx, temporal, into, name); err != nil {
+		workflows[name] = contract.WorkflowID(name)
+	}
+	for name, id := range workflows {
+		if err := save(ctx, temporal, into, name, id); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// save writes a device's runs, from the present one back to its first.
-func save(ctx context.Context, temporal client.Client, into, name string) error {
+// save writes a workflow's runs, from the present one back to its first.
+func save(ctx context.Context, temporal client.Client, into, name, workflow string) error {
 	var runs []*historypb.History
 	for id := ""; ; {
 		history := &historypb.History{}
-		events := temporal.GetWorkflowHistory(ctx, contract.WorkflowID(name), id, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		events := temporal.GetWorkflowHistory(ctx, workflow, id, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()
 			if err != nil {

@@ -1,4 +1,4 @@
-package lifecycle_test
+package workflows_test
 
 import (
 	"io"
@@ -11,23 +11,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/worker"
+	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/workflows/contract"
+	"burnish/workflows/hostscan"
 	"burnish/workflows/lifecycle"
+	"burnish/workflows/reconcile"
 )
 
-// histories is where `make histories` keeps what released code recorded, a folder a
-// version. 0.3.0-import holds what that code recorded of imports whose provider was missing
-// at the first look and made anew, free: one that was believed, one that still waits.
+// histories is where `make histories` keeps what released code recorded of all workflows,
+// one folder a version.
 const histories = "testdata/histories"
 
-// replayPolicies gives each setting another value than the default: what a worker is
-// told must never change what an earlier worker's history says.
+// replayPolicies gives each setting another value than the default: a worker's settings
+// must never change what an earlier worker's history says.
 func replayPolicies() map[string]clean.Policy {
 	usual := clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
 	change := func(by func(*clean.Policy)) clean.Policy {
@@ -38,7 +39,7 @@ func replayPolicies() map[string]clean.Policy {
 	return map[string]clean.Policy{
 		"usual":              usual,
 		"automated off":      change(func(p *clean.Policy) { p.Automated = false }),
-		"on enrol off":       change(func(p *clean.Policy) { p.OnEnroll = false }),
+		"on enroll off":      change(func(p *clean.Policy) { p.OnEnroll = false }),
 		"error on interrupt": change(func(p *clean.Policy) { p.OnInterrupt = device.InterruptError }),
 		"silent after 1s":    change(func(p *clean.Policy) { p.HostSilentAfter = time.Second }),
 		"cleanup time-out":   change(func(p *clean.Policy) { p.CleanupTimeout = time.Minute }),
@@ -52,24 +53,16 @@ func replayPolicies() map[string]clean.Policy {
 func TestReplay_EveryReleasedHistoryUnderEverySetting(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(histories, "*", "*.json"))
 	require.NoError(t, err)
-	version, err := os.ReadFile("../../VERSION")
+	version, err := os.ReadFile("../VERSION")
 	require.NoError(t, err)
-	if len(files) == 0 {
-		t.Skip("version " + strings.TrimSpace(string(version)) + " has no histories yet: make histories")
-	}
 	require.DirExists(t, filepath.Join(histories, strings.TrimSpace(string(version))), "make histories records this version's")
 	require.NotEmpty(t, files)
 	for name, policy := range replayPolicies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			planner, err := clean.NewPlanner(steps.All().Planning(), policy)
-			require.NoError(t, err)
-			replayer := worker.NewWorkflowReplayer()
-			devices := &lifecycle.Lifecycle{Planner: planner}
-			replayer.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
-			quiet := log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+			replay := newReplayer(t, policy)
 			for _, file := range files {
-				require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(quiet, file), file)
+				require.NoError(t, replay(file), file)
 			}
 		})
 	}
@@ -80,18 +73,27 @@ func TestReplay_EveryReleasedHistoryUnderEverySetting(t *testing.T) {
 func TestReplay_NoticesAnotherOrder(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(histories, "*", "turnover-1.json"))
 	require.NoError(t, err)
-	if len(files) == 0 {
-		t.Skip("no histories yet: make histories")
-	}
+	require.NotEmpty(t, files)
 	text, err := os.ReadFile(files[0])
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other.json")
 	require.NoError(t, os.WriteFile(other, []byte(strings.Replace(string(text), `"name": "EnsureReserved"`, `"name": "Unreserve"`, 1)), 0o600))
-	planner, err := clean.NewPlanner(steps.All().Planning(), replayPolicies()["usual"])
+	require.Error(t, newReplayer(t, replayPolicies()["usual"])(other))
+}
+
+// newReplayer replays one history file by workflows with this policy.
+func newReplayer(t *testing.T, policy clean.Policy) func(file string) error {
+	t.Helper()
+	planner, err := clean.NewPlanner(steps.All().Planning(), policy)
 	require.NoError(t, err)
-	replayer := worker.NewWorkflowReplayer()
+	replayer := sdkworker.NewWorkflowReplayer()
 	devices := &lifecycle.Lifecycle{Planner: planner}
-	replayer.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
+	for name, do := range map[string]any{
+		contract.WorkflowDeviceLifecycle: devices.DeviceLifecycle, contract.WorkflowHostScan: hostscan.HostScan,
+		contract.WorkflowInventoryReconcile: reconcile.InventoryReconcile,
+	} {
+		replayer.RegisterWorkflowWithOptions(do, workflow.RegisterOptions{Name: name})
+	}
 	quiet := log.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	require.Error(t, replayer.ReplayWorkflowHistoryFromJSONFile(quiet, other))
+	return func(file string) error { return replayer.ReplayWorkflowHistoryFromJSONFile(quiet, file) }
 }

@@ -1,0 +1,163 @@
+package reservation
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"burnish/internal/device"
+	"burnish/workflows/calls"
+	"burnish/workflows/contract"
+)
+
+// Ask begins an observation. It must be called before the inventory is, because an answer
+// is judged by what was true when it was asked for.
+func (d *Reservation) Ask(q device.Question) device.Snapshot {
+	return device.Ask(q, d.State.Device, d.known())
+}
+
+// Conclude decides by the table of observations what the answer to a question means, and
+// records it: nothing else moves the device by what others do (F6). Follow-ups that
+// concern the caller are left to it.
+func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Observation {
+	asked.CleanStarted = d.State.Clean != nil
+	asked = answer(asked, found, err)
+	o, why := device.Observe(d.State.Device, asked)
+	d.record(ctx, o, string(why), asked, calls.FaultIn(err))
+	if o.Needs(device.StopClean) && o.Event == "" {
+		d.InUse = &found
+	}
+	return o
+}
+
+// Allows says that the operation which asked may go on. It records nothing.
+func (d *Reservation) Allows(asked device.Snapshot, found contract.ReservationSnapshot) bool {
+	o, _ := device.Observe(d.State.Device, answer(asked, found, nil))
+	return o.Needs(device.Proceed)
+}
+
+func answer(asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Snapshot {
+	if err != nil {
+		return asked.Failed(calls.FaultOf(err).Code)
+	}
+	return asked.Answered(inventoryOf(found))
+}
+
+func inventoryOf(found contract.ReservationSnapshot) device.Inventory {
+	return device.Inventory{
+		Generation: found.Generation, Total: found.Total, Reserved: found.Reserved, Used: found.Used,
+		Consumers: found.Consumers, Provider: found.Provider,
+	}
+}
+
+// Consumer is the first consumer of a snapshot, in words.
+func Consumer(found contract.ReservationSnapshot) string { return inventoryOf(found).Consumer() }
+
+// record applies an observation to the state. f is the fault of the call, nil where it
+// succeeded.
+func (d *Reservation) record(ctx workflow.Context, o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
+	s, wasAvailable := d.State, d.State.Device.State == device.Available
+	switch o.Event {
+	case "":
+	case device.Invalidated:
+		if asked.Answer != device.Answered && asked.Question != device.AskEndMaintenance {
+			why = f.Message
+		}
+		d.Invalidate(ctx, nil, why)
+	case device.Released:
+		if err := d.EndBinding(ctx, device.Event{Kind: device.Released}); err != nil {
+			workflow.GetLogger(ctx).Error("released", "device", s.Name, "error", err)
+		}
+	case device.CleanFailed:
+		if f == nil {
+			f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeInternal, Message: why}
+		}
+		d.Fail(ctx, f)
+	default:
+		e := device.Event{Kind: o.Event, Instance: o.Instance}
+		if o.Event.UsesAutomated() {
+			e.Automated = d.Policy(ctx).Automated
+		}
+		d.ApplyOrReport(ctx, e)
+	}
+	i := &s.Intent
+	i.EnsureReserved = (i.EnsureReserved || o.Needs(device.EnsureReserved)) && !o.Needs(device.StopReserving)
+	i.ReadInventory = (i.ReadInventory || o.Needs(device.ReadAgain)) && !o.Needs(device.AwaitProvider)
+	i.Import = i.Import && !o.Needs(device.EndImport)
+	switch {
+	case o.Event == device.ReservationChanged:
+		s.Fault = changedFault(why)
+		s.LastError = s.Fault.Message
+	case o.Needs(device.AwaitProvider) && !o.Needs(device.RetryLater):
+		s.LastError = "inventory: " + f.Message
+	case f != nil:
+	case o.Event == device.ObservedUnused && (wasAvailable || asked.Question == device.AskImport && o.Needs(device.EnsureReserved)),
+		o.Event == "" && o.Needs(device.EnsureReserved) && asked.Inventory.Used == 0:
+		s.LastError = why
+	}
+}
+
+func changedFault(why string) *device.Fault {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged, Message: why, Remedy: "none: it is cleaned again"}
+}
+
+// Reconcile does the first thing that the intent asks of the inventory, and concludes from
+// the answer. It runs beside a clean.
+func (d *Reservation) Reconcile(ctx workflow.Context) error {
+	if err := d.Lock(ctx); err != nil {
+		return err
+	}
+	defer d.Unlock()
+	switch i := &d.State.Intent; {
+	case i.Import && d.State.Device.State == device.Unknown:
+		i.ReadInventory, i.EnsureReserved = false, false // the import reads it, and would take a write now for a use
+	case i.EnsureProvider:
+		if _, err := d.EnsureProvider(ctx); err != nil {
+			return err
+		}
+		i.EnsureProvider = false
+	case i.EnsureReserved:
+		asked, in := d.Ask(device.AskReserve), d.request()
+		if !asked.Known.KeepsClean(d.State.Device) {
+			in.Expect = nil
+		}
+		found, err := d.ensureReserved(ctx, in)
+		return d.reconciled(ctx, asked, found, err, &i.EnsureReserved)
+	case i.ReadInventory:
+		asked := d.Ask(device.AskRecheck)
+		found, err := d.Read(ctx)
+		return d.reconciled(ctx, asked, found, err, &i.ReadInventory)
+	}
+	return nil
+}
+
+// reconciled concludes from an answer; intent is what it was asked for. An error is tried
+// again after a pause.
+func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error, intent *bool) error {
+	if err == nil {
+		*intent = false
+	}
+	o := d.Conclude(ctx, asked, found, err)
+	switch {
+	case o.Needs(device.RetryLater):
+		return err
+	case err != nil && o.Event == device.Invalidated:
+		d.State.Intent.EnsureReserved = false // an unknown device is reserved to be resolved
+	}
+	return nil
+}
+
+// ReserveForBind reserves the provider for an instance, reads it back (S0.4), and
+// concludes from the answer, unless claimed says that the claim ended meanwhile. It gives
+// the fault of a burn that failed or may have failed.
+func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool) *device.Fault {
+	asked := d.Ask(device.AskBind)
+	found, err := d.call(ctx, calls.WithClientDeadline(ctx, "reserve "+d.State.Name), contract.ActivityReserveForBind, d.request())
+	if !claimed() || d.Conclude(ctx, asked, found, err).Event == device.Burned {
+		return nil
+	}
+	if err != nil {
+		return calls.FaultOf(err)
+	}
+	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict,
+		Message: "its provider was re-created although it was available: who had it before is not known",
+		Remedy:  "take another device; this one is cleaned by itself"}
+}
