@@ -62,10 +62,21 @@ func recordCloud(ctx context.Context, temporal client.Client) error {
 	id := contract.ReconcileWorkflowID(recorder)
 	options := client.StartWorkflowOptions{ID: id, TaskQueue: contract.Queue}
 	input := contract.InventoryReconcileInput{Cloud: recorder, Interval: 3 * time.Second}
-	for _, in := range []contract.ReconcileRequest{
-		{Source: "recorder"}, {Hosts: []string{"h1"}}, {Instances: []string{"i1", "i2"}}, {Hosts: []string{"h2"}, Full: true}, {Hosts: []string{"fails"}},
+	var state contract.InventoryReconcileState
+	for _, step := range []struct {
+		in   contract.ReconcileRequest
+		done func() bool
+	}{
+		{contract.ReconcileRequest{Source: "recorder"}, func() bool { return state.FullRuns > 0 }},
+		{contract.ReconcileRequest{Hosts: []string{"h1"}}, func() bool { return state.PartialRuns > 0 }},
+		{contract.ReconcileRequest{Instances: []string{"i1", "i2"}}, func() bool { return state.PartialRuns > 1 }},
+		{contract.ReconcileRequest{Hosts: []string{"h2"}, Full: true}, func() bool { return state.PartialRuns > 2 && state.FullRuns > 1 }},
+		{contract.ReconcileRequest{Hosts: []string{"fails"}}, func() bool { return state.Fault != nil || state.FullRuns > 2 }},
 	} {
-		if _, err := temporal.SignalWithStartWorkflow(ctx, id, contract.SignalReconcileNow, in, options, contract.WorkflowInventoryReconcile, input); err != nil {
+		if _, err := temporal.SignalWithStartWorkflow(ctx, id, contract.SignalReconcileNow, step.in, options, contract.WorkflowInventoryReconcile, input); err != nil {
+			return err
+		}
+		if err := await(ctx, temporal, id, contract.QueryReconcile, &state, step.done); err != nil {
 			return err
 		}
 	}
@@ -79,8 +90,7 @@ func recordCloud(ctx context.Context, temporal client.Client) error {
 	if err := update.Get(ctx, nil); err != nil {
 		return err
 	}
-	var state contract.InventoryReconcileState
-	return await(ctx, temporal, id, contract.QueryReconcile, &state, func() bool { return state.FullRuns >= 4 && state.PartialRuns >= 3 })
+	return await(ctx, temporal, id, contract.QueryReconcile, &state, func() bool { return state.FullRuns > 3 })
 }
 
 // await queries a workflow until its state is as wanted.
