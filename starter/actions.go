@@ -42,7 +42,6 @@ never clear the dirty flag. In state pending_cleaning while automated cleaning i
 starts the clean.
 
       --steps A[,B…]        these steps alone
-      --runbook R           the steps of a runbook
       --wait                wait for the end of the clean, at most --timeout
       --reason TEXT         why; kept with the clean
 ` + manyUsage + `
