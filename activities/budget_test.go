@@ -251,7 +251,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		_, err = next.wait(t)
 		requireNotInterrupted(t, err)
 	})
-	inBubble(t, "cancelled, a hang is waited for", func(t *testing.T) {
+	inBubble(t, "canceled, a hang is waited for", func(t *testing.T) {
 		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server, in := first(t), s.input("zero")

@@ -40,7 +40,7 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 	for name, answer := range map[string]error{
 		"the attempt is not known any more": serviceerror.NewNotFound("the attempt timed out"),
 		"the server does not answer":        serviceerror.NewUnavailable("connection refused"),
-		"it was cancelled":                  temporal.NewCanceledError(),
+		"it was canceled":                   temporal.NewCanceledError(),
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newTestHost(t)

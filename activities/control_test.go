@@ -397,7 +397,7 @@ func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 		refusal := requireFault(t, err, device.CodeInternal, true)
 		require.Equal(t, "unforeseen", refusal.Fault.Message)
 	})
-	t.Run("cancelled is cancelled", func(t *testing.T) {
+	t.Run("canceled is canceled", func(t *testing.T) {
 		s := newInventoryFixture(t, 1)
 		server := first(t)
 		server.end(temporal.NewCanceledError())

@@ -45,7 +45,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 			s := newTestHost(t)
 			server := first(t)
 			r := ended(t, s, server, func() { server.end(cause) })
-			require.False(t, temporal.IsCanceledError(r.err), "lost contact was reported as cancelled")
+			require.False(t, temporal.IsCanceledError(r.err), "lost contact was reported as canceled")
 			requireRetriedNow(t, r.err, device.CodeServerUnreachable)
 			require.Equal(t, 20*time.Second, r.took, "the chunk was not finished")
 			e := s.entry()
@@ -177,7 +177,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 		end     func(*server)
 		require func(*testing.T, error)
 	}{
-		{"cancelled", func(s *server) { s.end(temporal.NewCanceledError()) }, func(t *testing.T, err error) {
+		{"canceled", func(s *server) { s.end(temporal.NewCanceledError()) }, func(t *testing.T, err error) {
 			require.True(t, temporal.IsCanceledError(err), "%v", err)
 		}},
 		{"worker stops", func(s *server) { close(s.stop) }, func(t *testing.T, err error) {

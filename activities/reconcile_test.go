@@ -451,37 +451,6 @@ func TestMismatchesAreBounded(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
 }
 
-// What could be imported, page by page; what is enrolled or no device is not.
-//
-// S2.84
-func TestCandidatesInPages(t *testing.T) {
-	t.Parallel()
-	s := newReconcileFixture(t)
-	s.adds("h1_0000:01:00.0", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	for _, name := range []string{"h1_0000:04:00.0", "h1_0000:02:00.0", "h1_0000:03:00.0", ""} {
-		s.sights(name, device.OwnerNova, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
-	}
-	ask := func(in contract.CandidatesInput) contract.Candidates {
-		env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-		env.RegisterActivityWithOptions(s.Candidates, activity.RegisterOptions{Name: contract.ActivityCandidates})
-		value, err := env.ExecuteActivity(contract.ActivityCandidates, in)
-		require.NoError(t, err)
-		var out contract.Candidates
-		require.NoError(t, value.Get(&out))
-		return out
-	}
-	page := ask(contract.CandidatesInput{Host: "H1", Limit: 2})
-	require.True(t, page.More)
-	require.Equal(t, []contract.Candidate{
-		{Name: "h1_0000:02:00.0", Host: "h1", Address: "0000:02:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:02:00.0"},
-		{Name: "h1_0000:03:00.0", Host: "h1", Address: "0000:03:00.0", Reserved: 1, Total: 1, Used: 1, Provider: "nova-h1_0000:03:00.0"},
-	}, page.Devices)
-	rest := ask(contract.CandidatesInput{After: page.Devices[1].Name})
-	require.False(t, rest.More)
-	require.Len(t, rest.Devices, 1)
-	require.Empty(t, s.hints)
-}
-
 // An available device whose provider is another one than it was last seen with
 // looks for itself, free as it is: who had it in between left no trace there.
 //

@@ -226,9 +226,9 @@ func TestEnrolledByTheOperator(t *testing.T) {
 func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name   string
-		ended  enumspb.WorkflowExecutionStatus
-		enrols bool
+		name    string
+		ended   enumspb.WorkflowExecutionStatus
+		enrolls bool
 	}{
 		{"forgotten in order", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, false},
 		{"its enrolment was refused", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true},
@@ -248,7 +248,7 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 			require.Equal(t, []string{l.name(1)}, asked)
 			require.Empty(t, hinted)
 			require.Equal(t, map[string]string{l.name(1): "a"}, out.NewDigests)
-			if c.enrols {
+			if c.enrolls {
 				require.Equal(t, []string{l.name(1)}, enrolled)
 				return
 			}

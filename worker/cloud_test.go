@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/internal/config"
 	"burnish/internal/nova"
-	devices "burnish/workflows/client"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -30,8 +30,8 @@ func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.Rec
 			look, ok := args.Get(3).(contract.ReconcileRequest)
 			require.True(t, ok)
 			looks = append(looks, look)
-		}).Return(client.WorkflowRun(nil), nil).Maybe()
-	return &cloud{name: "West", every: every, hosts: hosts, temporal: devices.New(temporal), moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return looks }
+		}).Return(sdkclient.WorkflowRun(nil), nil).Maybe()
+	return &cloud{name: "West", every: every, hosts: hosts, temporal: client.New(temporal), moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return looks }
 }
 
 // A batch of notifications is one look at the hosts and instances of which it

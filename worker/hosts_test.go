@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/mocks"
 	sdkworker "go.temporal.io/sdk/worker"
@@ -31,7 +31,7 @@ import (
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
 	"burnish/internal/testkit/testlog"
-	devices "burnish/workflows/client"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -208,9 +208,9 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	eyes := newSlots("nvme")
 	eyes.inits = 1
 	quiet := slog.New(slog.DiscardHandler)
-	recovery := &activities.Recovery{Client: devices.New(c), Log: quiet}
+	recovery := &activities.Recovery{Client: client.New(c), Log: quiet}
 	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
-	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: devices.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
+	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
 	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {
@@ -243,7 +243,7 @@ func devserver(t *testing.T) (*config.Connection, host.Identity) {
 	require.NoError(t, server.NewNamespace(t.Context(), namespace))
 	identity, err := host.NewIdentity("worker test")
 	require.NoError(t, err)
-	c, err := client.Dial(client.Options{HostPort: server.Address, Namespace: namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	c, err := sdkclient.Dial(sdkclient.Options{HostPort: server.Address, Namespace: namespace, Identity: identity.String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return &config.Connection{Client: c, Address: server.Address, Namespace: namespace}, identity

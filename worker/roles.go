@@ -12,7 +12,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -27,7 +27,7 @@ import (
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
-	burnish "burnish/workflows/client"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
 	"burnish/workflows/lifecycle"
@@ -70,7 +70,7 @@ func validate(settings config.Worker) error {
 
 // startControl starts the control worker: workflows and control activities. The stop that
 // it returns may always be called.
-func startControl(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
+func startControl(settings config.Worker, temporal sdkclient.Client, options worker.Options, logger *slog.Logger) (stop func() error, err error) {
 	stop = func() error { return nil }
 	planner, err := clean.NewPlanner(steps.All().Planning(), settings.Policy)
 	if err != nil {
@@ -95,11 +95,11 @@ func startControl(settings config.Worker, temporal client.Client, options worker
 	w.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	w.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	w.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
-	control := &activities.Control{Store: store, Client: burnish.New(temporal)}
+	control := &activities.Control{Store: store, Client: client.New(temporal)}
 	all := control.Activities()
 	if fleet, ok := store.(inventory.Lister); ok {
 		control.Real = true
-		maps.Copy(all, (&activities.Reconciler{Client: burnish.New(temporal), Fleet: fleet, Log: logger}).Activities())
+		maps.Copy(all, (&activities.Reconciler{Client: client.New(temporal), Fleet: fleet, Log: logger}).Activities())
 	}
 	for name, do := range all {
 		w.RegisterActivityWithOptions(do, activity.RegisterOptions{Name: name})
@@ -117,7 +117,7 @@ type newDrivers func(names []string, h drivers.Host) (map[string]hardware.Driver
 // startHost starts the one worker of its host: it locks the host, initializes the drivers and
 // polls for the host's steps. The stop that it returns may always be called. The scanner is
 // nil where no driver finds devices.
-func startHost(settings config.Worker, temporal client.Client, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
+func startHost(settings config.Worker, temporal sdkclient.Client, options worker.Options, logger *slog.Logger, drive newDrivers) (thisHost *host.Host, scanner *activities.HostScanner, stop func() error, err error) {
 	stop = func() error { return nil }
 	rules, err := host.WorkerRules(settings.HostFile, settings.StateDir, settings.Role == config.RoleAll)
 	if err != nil {
@@ -162,7 +162,7 @@ func startHost(settings config.Worker, temporal client.Client, options worker.Op
 		w.RegisterActivityWithOptions(hardwareActivities.Step(step), activity.RegisterOptions{Name: step.Name})
 	}
 	if activities.AnyFinder(drivers) {
-		scanner = &activities.HostScanner{Client: burnish.New(temporal), Host: thisHost, Drivers: drivers, Log: logger}
+		scanner = &activities.HostScanner{Client: client.New(temporal), Host: thisHost, Drivers: drivers, Log: logger}
 		w.RegisterActivityWithOptions(scanner.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	}
 	if err := w.Start(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
-	blockdriver "burnish/internal/hardware/block"
+	"burnish/internal/hardware/block"
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
@@ -32,7 +32,7 @@ func (allowAll) AllowPath(string) error { return nil }
 func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
 	const wipes, size = 16, 9 * mib
 	const readBuffers, little, looks = wipes * 2 * 2 * mib, 8 * mib, wipes * 2 * mib
-	driver := blockdriver.New(allowAll{})
+	driver := block.New(allowAll{})
 	targets, files := make([]hardware.Target, wipes), make([]hardwaretest.File, wipes)
 	who := make([]device.Identity, wipes)
 	for i := range targets {

@@ -15,8 +15,8 @@ import (
 const (
 	kib = int64(1) << 10
 	mib = int64(1) << 20
-	// block is what memory keeps books by; the last one may be shorter.
-	block = int64(hardware.Align)
+	// blockSize is what memory keeps track of; the last one may be shorter.
+	blockSize = int64(hardware.Align)
 )
 
 // content is what one block of a memory holds.
@@ -50,7 +50,7 @@ type memory struct {
 }
 
 func newMemory(size int64, filled content) *memory {
-	m := &memory{size: size, ends: size, blocks: make([]content, (size+block-1)/block), stray: map[int64]byte{}, err: errInjected}
+	m := &memory{size: size, ends: size, blocks: make([]content, (size+blockSize-1)/blockSize), stray: map[int64]byte{}, err: errInjected}
 	for i := range m.blocks {
 		m.blocks[i] = filled
 	}
@@ -97,13 +97,13 @@ func (m *memory) ZeroAt(_ context.Context, offset, n int64) error {
 	if m.readOnly {
 		return errors.New("this handle is not writable")
 	}
-	if offset < 0 || n <= 0 || offset+n > m.size || offset%block != 0 || n%block != 0 && offset+n != m.size || n > steps.Chunk {
+	if offset < 0 || n <= 0 || offset+n > m.size || offset%blockSize != 0 || n%blockSize != 0 && offset+n != m.size || n > steps.Chunk {
 		return fmt.Errorf("zero %d+%d is not allowed on %d bytes", offset, n, m.size)
 	}
 	if err != nil && !m.half {
 		return err
 	}
-	for b := offset / block; b*block < offset+n; b++ {
+	for b := offset / blockSize; b*blockSize < offset+n; b++ {
 		m.blocks[b] = cached
 	}
 	return err
@@ -118,9 +118,9 @@ func (m *memory) ReadAt(p []byte, offset int64) (int, error) {
 	}
 	n := min(int64(len(p)), m.ends-offset)
 	clear(p[:n])
-	for at := offset; at < offset+n; at = (at/block + 1) * block {
-		if m.blocks[at/block] == tenants {
-			for i := at; i < min((at/block+1)*block, offset+n); i++ {
+	for at := offset; at < offset+n; at = (at/blockSize + 1) * blockSize {
+		if m.blocks[at/blockSize] == tenants {
+			for i := at; i < min((at/blockSize+1)*blockSize, offset+n); i++ {
 				p[i-offset] = 0xa5
 			}
 		}

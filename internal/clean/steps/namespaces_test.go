@@ -34,7 +34,7 @@ func (d *drive) WriteZeroesAt(_ context.Context, offset, n int64) error {
 			return err
 		}
 	}
-	for b := offset / block; b*block < offset+n; b++ {
+	for b := offset / blockSize; b*blockSize < offset+n; b++ {
 		d.blocks[b] = cached
 	}
 	return nil

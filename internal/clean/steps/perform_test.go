@@ -52,7 +52,7 @@ func TestAProgramsStep(t *testing.T) {
 			_, err = run(c, nil)
 			require.ErrorIs(t, err, errInjected)
 
-			_, err = step.Run(t.Context(), &steps.Work{Device: newMemory(block, tenants), Operation: device.Script})
+			_, err = step.Run(t.Context(), &steps.Work{Device: newMemory(blockSize, tenants), Operation: device.Script})
 			fault, ok := device.AsFault(err)
 			require.True(t, ok)
 			require.Equal(t, device.CodeNoErasePath, fault.Code, "a device of which nobody does the step")

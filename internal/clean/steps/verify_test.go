@@ -87,7 +87,7 @@ func TestNothingReadIsNoProof(t *testing.T) {
 // F19
 func TestOneDirtyByteIsFound(t *testing.T) {
 	const size = steps.Chunk + 5<<20 + 777
-	places := []int64{0, 1, block - 1, block, mib - 1, mib, steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, size - 778, size - 777, size - 1}
+	places := []int64{0, 1, blockSize - 1, blockSize, mib - 1, mib, steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, size - 778, size - 777, size - 1}
 	for range 20 {
 		places = append(places, rand.Int64N(size))
 	}

@@ -16,8 +16,8 @@ import (
 // sizes are sizes with and without odd ends, in blocks, chunks and bytes.
 func sizes() []int64 {
 	return []int64{
-		1, 511, block - 1, block, block + 1, mib, 10*mib + 777,
-		steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, 2 * steps.Chunk, 2*steps.Chunk + 3*block + 777,
+		1, 511, blockSize - 1, blockSize, blockSize + 1, mib, 10*mib + 777,
+		steps.Chunk - 1, steps.Chunk, steps.Chunk + 1, 2 * steps.Chunk, 2*steps.Chunk + 3*blockSize + 777,
 	}
 }
 
@@ -64,7 +64,7 @@ func TestZeroBrokenOnceAnywhere(t *testing.T) {
 				require.Equal(t, call, j.calls[len(j.calls)-1], "nothing is done after an error")
 
 				j.crash()
-				for b := range j.blocks[:j.offset/block] {
+				for b := range j.blocks[:j.offset/blockSize] {
 					require.Equal(t, zeroed, j.blocks[b], "block %d lies before the resume point", b)
 				}
 				resumed := j.offset
@@ -96,7 +96,7 @@ func TestZeroStopsAtACheckpointsError(t *testing.T) {
 		"zero 0+67108864", "flush", "checkpoint 67108864", "zero 67108864+67108864", "flush", "checkpoint 134217728",
 	}, j.calls)
 	require.Equal(t, int64(steps.Chunk), j.offset)
-	require.Equal(t, tenants, j.blocks[2*steps.Chunk/block], "the third chunk is untouched")
+	require.Equal(t, tenants, j.blocks[2*steps.Chunk/blockSize], "the third chunk is untouched")
 }
 
 // F1

@@ -12,14 +12,14 @@ import (
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 func TestOpen_File(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "inventory")
 	s, err := backends.Open(t.Context(), "file", backends.Options{Dir: dir})
 	require.NoError(t, err)
-	p := it.NewProvider()
+	p := inventorytest.NewProvider()
 	v, err := inventory.EnsureProvider(t.Context(), s, p)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
@@ -55,7 +55,7 @@ func TestOpen_Placement(t *testing.T) {
 	require.True(t, foreign)
 	_, fleet := s.(inventory.Lister)
 	require.True(t, fleet)
-	v, err := inventory.EnsureProvider(t.Context(), s, it.NewProvider())
+	v, err := inventory.EnsureProvider(t.Context(), s, inventorytest.NewProvider())
 	require.NoError(t, err)
 	require.True(t, v.Burned())
 }
