@@ -21,11 +21,11 @@ type broken struct {
 	want         int // reserved once the write took effect
 	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error)
 	// again checks the repetition; took says that the first attempt's write took effect.
-	again func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool)
+	again func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool)
 }
 
 // repeat runs the rule once more, unbroken, and says which calls it made.
-func (b broken) repeat(t *testing.T, w *world, p inventory.Provider, known int64) (inventory.ReservationSnapshot, []it.Kind, error) {
+func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int64) (inventory.ReservationSnapshot, []it.Kind, error) {
 	f := it.NewFaulty(w.store)
 	v, err := b.run(t.Context(), f, p, known)
 	return v, f.Kinds(), err
@@ -46,7 +46,7 @@ func burnAs(maybeOwnWrite bool) func(context.Context, inventory.Store, inventory
 }
 
 // burnsAgain: with nothing known of the generation, the repetition burns once more.
-func burnsAgain(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+func burnsAgain(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 	v, kinds, err := b.repeat(t, w, p, known)
 	require.NoError(t, err)
 	require.True(t, v.Burned())
@@ -65,7 +65,7 @@ var brokenRules = []broken{
 		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
 			return inventory.Read(ctx, s, p.UUID)
 		},
-		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, _ bool) {
+		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, _ bool) {
 			v, _, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
 			require.Equal(t, inventory.ReservationSnapshot{Generation: known, Total: 1, Before: known}, v)
@@ -77,24 +77,24 @@ var brokenRules = []broken{
 	{name: "Raise, burned and in use", burned: true, used: true, calls: burned, want: 1, run: raiseUnknown, again: burnsAgain},
 	{
 		name: "Raise with expect", calls: burned, want: 1, run: raiseKnown,
-		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			if !took {
 				burnsAgain(t, b, w, p, known, false)
 				return
 			}
 			// It can't tell its own write from another's, and errs on the safe side.
-			before := w.stock()
+			before := w.reservation()
 			_, _, err := b.repeat(t, w, p, known)
 			it.RequireCode(t, device.CodeInventoryGenerationAhead, err)
-			require.Equal(t, before, w.stock())
+			require.Equal(t, before, w.reservation())
 		},
 	},
 	{
 		name: "Burn that may be ours", calls: burned, want: 1, run: burnAs(true),
-		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			v, kinds, err := b.repeat(t, w, p, known)
 			require.NoError(t, err)
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.stock(), "one burn, not two")
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.reservation(), "one burn, not two")
 			require.True(t, v.Burned())
 			require.Equal(t, known+1, v.Generation)
 			if took {
@@ -106,7 +106,7 @@ var brokenRules = []broken{
 	},
 	{
 		name: "Burn that is not ours", calls: burned, want: 1, run: burnAs(false),
-		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			v, _, err := b.repeat(t, w, p, known)
 			if took {
 				it.RequireCode(t, device.CodeAlreadyBurned, err)
@@ -114,7 +114,7 @@ var brokenRules = []broken{
 				require.NoError(t, err)
 				require.True(t, v.Burned())
 			}
-			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.stock())
+			require.Equal(t, inventory.Reservation{Generation: known + 1, Total: 1, Reserved: 1}, w.reservation())
 		},
 	},
 	{
@@ -122,7 +122,7 @@ var brokenRules = []broken{
 		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
 			return inventory.Unreserve(ctx, s, p.UUID, known)
 		},
-		again: func(t *testing.T, b broken, w *world, p inventory.Provider, known int64, took bool) {
+		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			_, kinds, err := b.repeat(t, w, p, known)
 			if took {
 				it.RequireCode(t, device.CodeConflict, err)
@@ -163,7 +163,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, b.burned, b.used)
 					p := w.p
-					before, used := w.stock(), w.used()
+					before, used := w.reservation(), w.used()
 					w.faulty.Fail(at, it.Lost())
 
 					v, err := b.run(t.Context(), w.faulty, p, before.Generation)
@@ -180,7 +180,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 					if took {
 						want.Generation, want.Reserved = before.Generation+1, b.want
 					}
-					require.Equal(t, want, w.stock())
+					require.Equal(t, want, w.reservation())
 					require.Equal(t, used, w.used())
 					b.again(t, b, w, p, before.Generation, took)
 				})
@@ -229,7 +229,7 @@ func TestRulesReturnEveryOtherFault(t *testing.T) {
 				w := newWorld(t, b.burned, b.used)
 				want := others[n%len(others)]
 				w.faulty.Fail(it.BeforeCall(n), want)
-				_, err := b.run(t.Context(), w.faulty, w.p, w.stock().Generation)
+				_, err := b.run(t.Context(), w.faulty, w.p, w.reservation().Generation)
 				require.ErrorIs(t, err, want)
 				require.Len(t, w.faulty.Kinds(), n)
 			})

@@ -13,8 +13,8 @@ import (
 	it "burnish/internal/testkit/suites/inventorytest"
 )
 
-// world is one published provider, given back once, and a Faulty before it.
-type world struct {
+// fixture is one provider, unreserved once, and a Faulty before it.
+type fixture struct {
 	t      *testing.T
 	store  *file.Store
 	faulty *it.Faulty
@@ -23,12 +23,12 @@ type world struct {
 }
 
 // newWorld gives a provider that is free; burned and used set the rest.
-func newWorld(t *testing.T, burned, used bool) *world {
+func newWorld(t *testing.T, burned, used bool) *fixture {
 	t.Helper()
 	store, err := file.New(t.TempDir())
 	require.NoError(t, err)
 	p := it.NewProvider()
-	w := &world{t: t, store: store, faulty: it.NewFaulty(store), p: p, id: p.UUID}
+	w := &fixture{t: t, store: store, faulty: it.NewFaulty(store), p: p, id: p.UUID}
 	require.NoError(t, store.Create(t.Context(), p))
 	w.put(0)
 	if used {
@@ -40,14 +40,14 @@ func newWorld(t *testing.T, burned, used bool) *world {
 	return w
 }
 
-func (w *world) stock() inventory.Reservation {
+func (w *fixture) reservation() inventory.Reservation {
 	w.t.Helper()
 	st, err := w.store.Reservation(w.t.Context(), w.id)
 	require.NoError(w.t, err)
 	return st
 }
 
-func (w *world) used() int {
+func (w *fixture) used() int {
 	w.t.Helper()
 	u, err := w.store.Usages(w.t.Context(), w.id)
 	require.NoError(w.t, err)
@@ -55,19 +55,19 @@ func (w *world) used() int {
 }
 
 // put and allocate are what others do, past the Faulty.
-func (w *world) put(reserved int) {
+func (w *fixture) put(reserved int) {
 	w.t.Helper()
-	_, err := w.store.PutReserved(w.t.Context(), w.id, w.stock().Generation, reserved)
+	_, err := w.store.PutReserved(w.t.Context(), w.id, w.reservation().Generation, reserved)
 	require.NoError(w.t, err)
 }
 
-func (w *world) allocate() {
+func (w *fixture) allocate() {
 	w.t.Helper()
 	require.NoError(w.t, w.store.UnsafeAllocate(w.t.Context(), w.id, uuid.NewString()))
 }
 
 // passingTenant allocates and releases: it leaves nothing behind but a generation.
-func (w *world) passingTenant() {
+func (w *fixture) useAndRelease() {
 	w.t.Helper()
 	consumer := uuid.NewString()
 	require.NoError(w.t, w.store.UnsafeAllocate(w.t.Context(), w.id, consumer))
@@ -75,30 +75,30 @@ func (w *world) passingTenant() {
 }
 
 // meanwhile scripts what others do at a point.
-func (w *world) meanwhile(at it.Point, do func()) {
+func (w *fixture) meanwhile(at it.Point, do func()) {
 	w.faulty.Do(at, func() error { do(); return nil })
 }
 
-func (w *world) look() (inventory.ReservationSnapshot, error) {
+func (w *fixture) read() (inventory.ReservationSnapshot, error) {
 	return inventory.Read(w.t.Context(), w.faulty, w.id)
 }
 
-func (w *world) raise(expect *int64) (inventory.ReservationSnapshot, error) {
+func (w *fixture) ensureReserved(expect *int64) (inventory.ReservationSnapshot, error) {
 	return inventory.EnsureReserved(w.t.Context(), w.faulty, w.id, expect)
 }
 
-func (w *world) burn(expect *int64, maybeOwnWrite bool) (inventory.ReservationSnapshot, error) {
+func (w *fixture) reserveForBind(expect *int64, maybeOwnWrite bool) (inventory.ReservationSnapshot, error) {
 	return inventory.ReserveForBind(w.t.Context(), w.faulty, w.id, expect, maybeOwnWrite)
 }
 
-func (w *world) lower(generation int64) (inventory.ReservationSnapshot, error) {
+func (w *fixture) unreserve(generation int64) (inventory.ReservationSnapshot, error) {
 	return inventory.Unreserve(w.t.Context(), w.faulty, w.id, generation)
 }
 
 // untouched insists that a refusal wrote nothing.
-func (w *world) untouched(before inventory.Reservation) {
+func (w *fixture) requireUnchanged(before inventory.Reservation) {
 	w.t.Helper()
-	require.Equal(w.t, before, w.stock())
+	require.Equal(w.t, before, w.reservation())
 	require.NotContains(w.t, w.faulty.Kinds(), it.PutReserved)
 }
 
@@ -110,8 +110,8 @@ var (
 // F4
 func TestEnsureReservedWritesWithTheGenerationOfTheUsages(t *testing.T) {
 	w := newWorld(t, false, false)
-	g := w.stock().Generation
-	v, err := w.raise(&g)
+	g := w.reservation().Generation
+	v, err := w.ensureReserved(&g)
 	require.NoError(t, err)
 	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
@@ -127,7 +127,7 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
 				w := newWorld(t, false, false)
-				known := w.stock().Generation
+				known := w.reservation().Generation
 				w.faulty.Do(at, func() error {
 					err := w.store.UnsafeAllocate(t.Context(), w.id, uuid.NewString())
 					if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
@@ -135,11 +135,11 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 					}
 					return err
 				})
-				v, err := w.raise(nil)
+				v, err := w.ensureReserved(nil)
 				require.NoError(t, err)
 				require.Equal(t, w.used(), v.Used, "a tenant has the device and the view says it is free")
 				require.Len(t, v.Consumers, v.Used)
-				require.Equal(t, w.stock(), inventory.Reservation{Generation: v.Generation, Total: 1, Reserved: 1})
+				require.Equal(t, w.reservation(), inventory.Reservation{Generation: v.Generation, Total: 1, Reserved: 1})
 				beforeWrite := n < 2 || at == it.BeforeCall(3)
 				require.Equal(t, beforeWrite, v.Used == 1)
 				require.Equal(t, beforeWrite, v.Before > known)
@@ -157,14 +157,14 @@ func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
 			t.Run(at.String(), func(t *testing.T) {
 				w := newWorld(t, true, false)
 				w.meanwhile(at, func() { w.put(0); w.allocate() })
-				v, err := w.raise(nil)
+				v, err := w.ensureReserved(nil)
 				require.NoError(t, err)
 				if at == it.AfterCall(4) {
 					return // after the last read nothing can be seen, and the ReservationSnapshot says its generation
 				}
 				require.Equal(t, 1, v.Used)
 				require.True(t, v.Burned())
-				require.Equal(t, v.Generation, w.stock().Generation)
+				require.Equal(t, v.Generation, w.reservation().Generation)
 			})
 		}
 	}
@@ -174,12 +174,12 @@ func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
 func TestEnsureReservedBurnsAProviderInUse(t *testing.T) {
 	for _, already := range []bool{false, true} {
 		w := newWorld(t, already, true)
-		v, err := w.raise(nil)
+		v, err := w.ensureReserved(nil)
 		require.NoError(t, err)
 		require.True(t, v.Burned())
 		require.Equal(t, 1, v.Used)
 		require.Len(t, v.Consumers, 1)
-		require.Equal(t, 1, w.stock().Reserved)
+		require.Equal(t, 1, w.reservation().Reserved)
 	}
 }
 
@@ -188,26 +188,26 @@ func TestEnsureReservedBurnsAProviderInUse(t *testing.T) {
 // F5
 func TestLateUnreserveAfterEnsureReservedFails(t *testing.T) {
 	w := newWorld(t, true, false)
-	g := w.stock().Generation
-	_, err := w.raise(nil)
+	g := w.reservation().Generation
+	_, err := w.ensureReserved(nil)
 	require.NoError(t, err)
-	_, err = w.lower(g) // sent before the EnsureReserved, arrives after it
+	_, err = w.unreserve(g) // sent before the EnsureReserved, arrives after it
 	it.RequireCode(t, device.CodeConflict, err)
-	require.Equal(t, 1, w.stock().Reserved)
+	require.Equal(t, 1, w.reservation().Reserved)
 }
 
 // F10
 func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 	w := newWorld(t, false, false)
-	known := w.stock().Generation
-	w.passingTenant()
-	before := w.stock()
-	_, err := w.raise(&known)
+	known := w.reservation().Generation
+	w.useAndRelease()
+	before := w.reservation()
+	_, err := w.ensureReserved(&known)
 	it.RequireCode(t, device.CodeInventoryGenerationAhead, err)
-	w.untouched(before)
+	w.requireUnchanged(before)
 	require.Len(t, w.faulty.Kinds(), 1)
 
-	_, err = w.raise(&before.Generation)
+	_, err = w.ensureReserved(&before.Generation)
 	require.NoError(t, err)
 }
 
@@ -219,9 +219,9 @@ func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 	for _, at := range []it.Point{it.Before(it.Stock, 1), it.Before(it.PutReserved, 1), it.Before(it.Stock, 2)} {
 		t.Run(at.String(), func(t *testing.T) {
 			w := newWorld(t, false, false)
-			known := w.stock().Generation
-			w.meanwhile(at, func() { w.put(w.stock().Reserved) })
-			v, err := w.raise(&known)
+			known := w.reservation().Generation
+			w.meanwhile(at, func() { w.put(w.reservation().Reserved) })
+			v, err := w.ensureReserved(&known)
 			require.NoError(t, err)
 			require.Greater(t, v.Before, known)
 		})
@@ -231,8 +231,8 @@ func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 // S0.4
 func TestReserveForBindIsFourRequests(t *testing.T) {
 	w := newWorld(t, false, false)
-	g := w.stock().Generation
-	v, err := w.burn(&g, false)
+	g := w.reservation().Generation
+	v, err := w.reserveForBind(&g, false)
 	require.NoError(t, err)
 	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Reserved: 1, Before: g}, v)
 	require.Equal(t, burned, w.faulty.Kinds())
@@ -265,10 +265,10 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.burned, test.used)
-			before := w.stock()
-			_, err := w.burn(test.expect(before.Generation), test.maybeOwnWrite)
+			before := w.reservation()
+			_, err := w.reserveForBind(test.expect(before.Generation), test.maybeOwnWrite)
 			it.RequireCode(t, test.want, err)
-			w.untouched(before)
+			w.requireUnchanged(before)
 			require.Equal(t, looked, w.faulty.Kinds())
 		})
 	}
@@ -277,10 +277,10 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 // S0.6
 func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
 	w := newWorld(t, true, false)
-	g := w.stock().Generation
+	g := w.reservation().Generation
 	earlier := g - 1
 	for _, expect := range []*int64{&earlier, nil} {
-		v, err := w.burn(expect, true)
+		v, err := w.reserveForBind(expect, true)
 		require.NoError(t, err)
 		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g}, v)
 	}
@@ -292,31 +292,31 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		at       it.Point
-		do       func(*world)
+		do       func(*fixture)
 		known    bool
 		want     device.Code // none: it succeeds
 		reserved int
 	}{
-		{"allocated before the stock", it.Before(it.Stock, 1), (*world).allocate, true, device.CodeInUse, 0},
-		{"allocated before the write", it.Before(it.PutReserved, 1), (*world).allocate, true, device.CodeInUse, 0},
-		{"allocated before the write, nothing known", it.Before(it.PutReserved, 1), (*world).allocate, false, device.CodeInUse, 0},
-		{"burned before the write", it.Before(it.PutReserved, 1), func(w *world) { w.put(1) }, false, device.CodeAlreadyBurned, 1},
-		{"used and left before the stock", it.Before(it.Stock, 1), (*world).passingTenant, true, device.CodeInventoryGenerationAhead, 0},
-		{"used and left before the write", it.Before(it.PutReserved, 1), (*world).passingTenant, true, device.CodeInventoryGenerationAhead, 0},
-		{"written before the write, nothing known", it.Before(it.PutReserved, 1), func(w *world) { w.put(0) }, false, "", 1},
-		{"written after the write", it.After(it.PutReserved, 1), func(w *world) { w.put(1) }, true, device.CodeInventoryGenerationAhead, 1},
-		{"lowered and allocated after the write", it.After(it.PutReserved, 1), func(w *world) { w.put(0); w.allocate() }, false, device.CodeInUse, 0},
-		{"lowered after the write, nothing known", it.After(it.PutReserved, 1), func(w *world) { w.put(0) }, false, "", 1},
+		{"allocated before the stock", it.Before(it.Stock, 1), (*fixture).allocate, true, device.CodeInUse, 0},
+		{"allocated before the write", it.Before(it.PutReserved, 1), (*fixture).allocate, true, device.CodeInUse, 0},
+		{"allocated before the write, nothing known", it.Before(it.PutReserved, 1), (*fixture).allocate, false, device.CodeInUse, 0},
+		{"burned before the write", it.Before(it.PutReserved, 1), func(w *fixture) { w.put(1) }, false, device.CodeAlreadyBurned, 1},
+		{"used and left before the stock", it.Before(it.Stock, 1), (*fixture).useAndRelease, true, device.CodeInventoryGenerationAhead, 0},
+		{"used and left before the write", it.Before(it.PutReserved, 1), (*fixture).useAndRelease, true, device.CodeInventoryGenerationAhead, 0},
+		{"written before the write, nothing known", it.Before(it.PutReserved, 1), func(w *fixture) { w.put(0) }, false, "", 1},
+		{"written after the write", it.After(it.PutReserved, 1), func(w *fixture) { w.put(1) }, true, device.CodeInventoryGenerationAhead, 1},
+		{"lowered and allocated after the write", it.After(it.PutReserved, 1), func(w *fixture) { w.put(0); w.allocate() }, false, device.CodeInUse, 0},
+		{"lowered after the write, nothing known", it.After(it.PutReserved, 1), func(w *fixture) { w.put(0) }, false, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, false, false)
 			var expect *int64
-			if g := w.stock().Generation; test.known {
+			if g := w.reservation().Generation; test.known {
 				expect = &g
 			}
 			w.meanwhile(test.at, func() { test.do(w) })
-			v, err := w.burn(expect, false)
-			require.Equal(t, test.reserved, w.stock().Reserved)
+			v, err := w.reserveForBind(expect, false)
+			require.Equal(t, test.reserved, w.reservation().Reserved)
 			if test.want != "" {
 				it.RequireCode(t, test.want, err)
 				require.Zero(t, v)
@@ -324,7 +324,7 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.True(t, v.Burned())
-			require.Equal(t, w.stock().Generation, v.Generation)
+			require.Equal(t, w.reservation().Generation, v.Generation)
 		})
 	}
 }
@@ -332,9 +332,9 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 // S0.4
 func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 	w := newWorld(t, false, false)
-	g := w.stock().Generation
+	g := w.reservation().Generation
 	w.meanwhile(it.After(it.PutReserved, 1), func() { w.put(1) })
-	v, err := w.burn(nil, false)
+	v, err := w.reserveForBind(nil, false)
 	require.NoError(t, err)
 	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g}, v)
 }
@@ -342,8 +342,8 @@ func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 // F5
 func TestUnreserveIsOneWriteAndOneReadBack(t *testing.T) {
 	w := newWorld(t, true, false)
-	g := w.stock().Generation
-	v, err := w.lower(g)
+	g := w.reservation().Generation
+	v, err := w.unreserve(g)
 	require.NoError(t, err)
 	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Before: g}, v)
 	require.Equal(t, []it.Kind{it.PutReserved, it.Stock}, w.faulty.Kinds())
@@ -354,23 +354,23 @@ func TestUnreserveIsOneWriteAndOneReadBack(t *testing.T) {
 func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		do       func(*world)
+		do       func(*fixture)
 		reserved int
 	}{
-		{"burned again", func(w *world) { w.put(1) }, 1},
-		{"lowered by another", func(w *world) { w.put(0) }, 0},
-		{"lowered, used and burned", func(w *world) { w.put(0); w.allocate(); w.put(1) }, 1},
-		{"lowered, used, left, burned", func(w *world) { w.put(0); w.passingTenant(); w.put(1) }, 1},
+		{"burned again", func(w *fixture) { w.put(1) }, 1},
+		{"lowered by another", func(w *fixture) { w.put(0) }, 0},
+		{"lowered, used and burned", func(w *fixture) { w.put(0); w.allocate(); w.put(1) }, 1},
+		{"lowered, used, left, burned", func(w *fixture) { w.put(0); w.useAndRelease(); w.put(1) }, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, true, false)
-			observed := w.stock().Generation
+			observed := w.reservation().Generation
 			w.meanwhile(it.Before(it.PutReserved, 1), func() { test.do(w) })
-			v, err := w.lower(observed)
+			v, err := w.unreserve(observed)
 			it.RequireCode(t, device.CodeConflict, err)
 			require.Zero(t, v)
 			require.Equal(t, []it.Kind{it.PutReserved}, w.faulty.Kinds(), "it must not look for a generation that would do")
-			require.Equal(t, test.reserved, w.stock().Reserved)
+			require.Equal(t, test.reserved, w.reservation().Reserved)
 		})
 	}
 }
@@ -379,35 +379,35 @@ func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 func TestUnreserveReportsWritesBeforeItsReadBack(t *testing.T) {
 	at := it.After(it.PutReserved, 1)
 	w := newWorld(t, true, false)
-	g := w.stock().Generation
+	g := w.reservation().Generation
 	w.meanwhile(at, w.allocate)
-	v, err := w.lower(g)
+	v, err := w.unreserve(g)
 	require.NoError(t, err, "it was given back, and taken at once")
 	require.Equal(t, g+1, v.Generation, "what came after our own write must be newer than the view")
 
 	w = newWorld(t, true, false)
 	w.meanwhile(at, func() { w.put(1) })
-	_, err = w.lower(w.stock().Generation)
+	_, err = w.unreserve(w.reservation().Generation)
 	it.RequireCode(t, device.CodeConflict, err)
-	require.Equal(t, 1, w.stock().Reserved)
+	require.Equal(t, 1, w.reservation().Reserved)
 }
 
 func TestReadIsOfOneMoment(t *testing.T) {
 	w := newWorld(t, false, false)
 	w.meanwhile(it.Before(it.Stock, 1), w.allocate)
-	v, err := w.look()
+	v, err := w.read()
 	require.NoError(t, err)
 	require.Equal(t, 1, v.Used)
 	require.Equal(t, append(looked, looked...), w.faulty.Kinds())
-	require.Equal(t, w.stock().Generation, v.Generation)
+	require.Equal(t, w.reservation().Generation, v.Generation)
 	require.Equal(t, v.Generation, v.Before)
 }
 
 func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
-	for name, rule := range map[string]func(*world) (inventory.ReservationSnapshot, error){
-		"Look":  (*world).look,
-		"Raise": func(w *world) (inventory.ReservationSnapshot, error) { return w.raise(nil) },
-		"Burn":  func(w *world) (inventory.ReservationSnapshot, error) { return w.burn(nil, false) },
+	for name, rule := range map[string]func(*fixture) (inventory.ReservationSnapshot, error){
+		"Look":  (*fixture).read,
+		"Raise": func(w *fixture) (inventory.ReservationSnapshot, error) { return w.ensureReserved(nil) },
+		"Burn":  func(w *fixture) (inventory.ReservationSnapshot, error) { return w.reserveForBind(nil, false) },
 	} {
 		for _, at := range []it.Point{it.Before(it.Stock, 0), it.Before(it.PutReserved, 0)} {
 			if name == "Look" && at == it.Before(it.PutReserved, 0) {
@@ -448,7 +448,7 @@ func TestAWriteMustBeReadBack(t *testing.T) {
 	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, nil, false)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.put(1)
-	_, err = inventory.Unreserve(t.Context(), forgetful{w.store}, w.id, w.stock().Generation)
+	_, err = inventory.Unreserve(t.Context(), forgetful{w.store}, w.id, w.reservation().Generation)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
@@ -464,7 +464,7 @@ func (e empty) Reservation(ctx context.Context, id string) (inventory.Reservatio
 // S0.3
 func TestNoInventoryIsNotBurned(t *testing.T) {
 	w := newWorld(t, false, false)
-	before := w.stock()
+	before := w.reservation()
 	v, err := inventory.Read(t.Context(), empty{w.faulty}, w.id)
 	require.NoError(t, err)
 	require.False(t, v.Burned())
@@ -472,5 +472,5 @@ func TestNoInventoryIsNotBurned(t *testing.T) {
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
 	_, err = inventory.ReserveForBind(t.Context(), empty{w.faulty}, w.id, nil, false)
 	it.RequireCode(t, device.CodeInventoryInvalid, err)
-	w.untouched(before)
+	w.requireUnchanged(before)
 }

@@ -16,7 +16,7 @@ func TestReconnectionsBackOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newTestQueue(t)
 			s.novaRuns()
-			var h heard
+			var h receivedEvents
 			l := s.listener(h.handle)
 			ch := s.channel()
 			began := make(chan time.Time, 9)

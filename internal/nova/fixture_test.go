@@ -181,26 +181,26 @@ func (s *testQueue) connected(l *nova.Listener) {
 }
 
 // heard keeps what a Handle was given.
-type heard struct {
+type receivedEvents struct {
 	sync.Mutex
 	batches [][]nova.Event
 }
 
-func (h *heard) handle(_ context.Context, events []nova.Event) error {
+func (h *receivedEvents) handle(_ context.Context, events []nova.Event) error {
 	h.Lock()
 	defer h.Unlock()
 	h.batches = append(h.batches, slices.Clone(events))
 	return nil
 }
 
-func (h *heard) all() (all []nova.Event) {
+func (h *receivedEvents) all() (all []nova.Event) {
 	h.Lock()
 	defer h.Unlock()
 	return slices.Concat(h.batches...)
 }
 
 // of are the events about an instance.
-func (h *heard) of(id string) (all []nova.Event) {
+func (h *receivedEvents) of(id string) (all []nova.Event) {
 	for _, e := range h.all() {
 		if e.Instance == id {
 			all = append(all, e)
@@ -209,7 +209,7 @@ func (h *heard) of(id string) (all []nova.Event) {
 	return all
 }
 
-func (h *heard) await(t *testing.T, id string) nova.Event {
+func (h *receivedEvents) await(t *testing.T, id string) nova.Event {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(h.of(id)) > 0 }, soon, 5*time.Millisecond)
 	return h.of(id)[0]

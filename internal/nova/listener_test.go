@@ -26,7 +26,7 @@ func TestDeletedInstanceIsHandled(t *testing.T) {
 	s := newTestQueue(t)
 	s.exchange = "nova"
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := &nova.Listener{URL: s.broker.TransportURL(), Handle: h.handle}
 	s.listen(l)
 	id := uuid.NewString()
@@ -54,7 +54,7 @@ func TestNovaIsNeverRefused(t *testing.T) {
 	for name, listenerFirst := range map[string]bool{"Nova first": false, "listener first": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestQueue(t)
-			var h heard
+			var h receivedEvents
 			l := s.listener(h.handle)
 			if listenerFirst {
 				s.run(l)
@@ -107,7 +107,7 @@ func TestADurableExchangeServesToo(t *testing.T) {
 	s := newTestQueue(t)
 	ch := s.channel()
 	require.NoError(t, ch.ExchangeDeclare(s.exchange, "topic", true, false, false, false, nil))
-	var h heard
+	var h receivedEvents
 	s.listen(s.listener(h.handle))
 	s.publish(ch, body(t, "instance.delete.end", "nova-compute:h1", "", messagebus.Payload(instance, "h1", "h1")))
 	h.await(t, instance)
@@ -117,7 +117,7 @@ func TestADurableExchangeServesToo(t *testing.T) {
 func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	began := make(chan struct{}, 9)
 	l.OnConnected = func(context.Context) error { began <- struct{}{}; return nil }
@@ -150,7 +150,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 func TestFailedMessagesAreDeliveredAgain(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	var calls []time.Time
 	l := s.listener(nil)
 	l.Handle = func(ctx context.Context, events []nova.Event) error {
@@ -203,7 +203,7 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 	require.ErrorContains(t, child.Wait(), "killed")
 	require.Contains(t, out.String(), id)
 
-	var h heard
+	var h receivedEvents
 	s.listen(s.listener(h.handle))
 	h.await(t, id)
 }
@@ -212,7 +212,7 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 func TestMessagesWaitWhileDisconnected(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	stop := s.listen(s.listener(h.handle))
 	stop()
 	const n = 100
@@ -248,7 +248,7 @@ func TestMessagesWaitWhileDisconnected(t *testing.T) {
 func TestTwoListenersShare(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var a, b heard
+	var a, b receivedEvents
 	la, lb := s.listener(a.handle), s.listener(b.handle)
 	s.listen(la)
 	stopB := s.listen(lb)
@@ -270,7 +270,7 @@ func TestTwoListenersShare(t *testing.T) {
 func TestPoisonIsDropped(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	s.listen(l)
 	ch := s.channel()
@@ -300,7 +300,7 @@ func TestPoisonIsDropped(t *testing.T) {
 func TestOtherNotificationsAreIgnored(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	s.listen(l)
 	id := uuid.NewString()
@@ -319,7 +319,7 @@ func TestOtherNotificationsAreIgnored(t *testing.T) {
 func TestLostBindingsAreRestored(t *testing.T) {
 	s := newTestQueue(t)
 	s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	l.Rebind = 100 * time.Millisecond
 	s.listen(l)
@@ -337,7 +337,7 @@ func TestLostBindingsAreRestored(t *testing.T) {
 func TestAQueueThatWasDeleted(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	s.listen(l)
 	_, err := s.channel().QueueDelete(s.queue, false, false, false)
@@ -352,7 +352,7 @@ func TestAQueueThatWasDeleted(t *testing.T) {
 func TestTheQueueIsBounded(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	l.MaxLength = 5
 	s.listen(l)()
@@ -391,7 +391,7 @@ func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
 	p := s.novaRuns()
 	_, err := s.channel().QueueDeclare(s.queue, true, false, false, false, nil)
 	require.NoError(t, err)
-	var h heard
+	var h receivedEvents
 	s.listen(s.listener(h.handle))
 	id := uuid.NewString()
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
@@ -403,7 +403,7 @@ func TestAQueueWithOtherLimitsServesToo(t *testing.T) {
 func TestBrokersAndTLS(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	l.URL = "amqp://guest:guest@127.0.0.1:1,guest:guest@[::1]:1/," + s.broker.TLSURL() + "?ssl_ca_file=" + s.broker.CAFile()
 	s.listen(l)
@@ -437,7 +437,7 @@ func TestMinimalPermissions(t *testing.T) {
 	require.NoError(t, s.broker.Control("add_user", user, "secret"))
 	require.NoError(t, s.broker.Control("set_permissions", "-p", "/", user, own, own, "^("+s.exchange+"|"+s.queue+")$"))
 	require.NoError(t, s.broker.Control("set_policy", "-p", "/", "--apply-to", "queues", "nova-notifications", `^versioned_notifications\.`, `{"max-length":10,"message-ttl":86400000}`))
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	l.URL = strings.Replace(s.broker.TransportURL(), "guest:guest", user+":secret", 1)
 	s.listen(l)

@@ -16,7 +16,7 @@ import (
 func TestAFailedOnConnectedIsRetried(t *testing.T) {
 	s := newTestQueue(t)
 	p := s.novaRuns()
-	var h heard
+	var h receivedEvents
 	l := s.listener(h.handle)
 	tries := 0
 	l.OnConnected = func(context.Context) error {

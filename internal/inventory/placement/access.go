@@ -96,5 +96,5 @@ func (a access) locate(provider *gophercloud.ProviderClient) (string, error) {
 	if region == "" {
 		region = "any region"
 	}
-	return "", absent(fmt.Sprintf("Keystone's catalog has no %s endpoint of placement in %s", a.service.Availability, region))
+	return "", notInCatalog(fmt.Sprintf("Keystone's catalog has no %s endpoint of placement in %s", a.service.Availability, region))
 }

@@ -138,7 +138,7 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 		"wrong interface": {with(openrc, "OS_INTERFACE", "outside"), "outside"},
 		"insecure":        {with(openrc, "OS_INSECURE", "perhaps"), "OS_INSECURE"},
 		"no cacert":       {with(openrc, "OS_CACERT", "/nonexistent"), "OS_CACERT"},
-		"empty cacert":    {with(openrc, "OS_CACERT", clouds), "holds no certificate"},
+		"empty cacert":    {with(openrc, "OS_CACERT", clouds), "contains no certificate"},
 		"no key":          {with(openrc, "OS_CERT", clouds), "OS_CERT"},
 		"no endpoint":     {map[string]string{"OS_AUTH_TYPE": "none"}, "OS_PLACEMENT_ENDPOINT_OVERRIDE"},
 		"no cloud":        {cloud("other"), `"other"`},

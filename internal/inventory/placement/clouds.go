@@ -12,7 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 )
 
-// extras is what a cloud's entry may say that gophercloud does not read.
+// cloudExtras are the settings of a cloud that gophercloud does not read.
 type cloudExtras struct {
 	AuthType string `yaml:"auth_type"`
 	Override string `yaml:"placement_endpoint_override"`
@@ -23,7 +23,7 @@ type cloudExtras struct {
 	} `yaml:"auth"`
 }
 
-// readCloud reads one cloud of clouds.yaml, with what variables say in its place.
+// readCloud reads one cloud of clouds.yaml; variables override it.
 func readCloud(v variables, cloud string) (access, error) {
 	path, err := v.cloudsFile()
 	if err != nil {
@@ -63,7 +63,7 @@ func readCloud(v variables, cloud string) (access, error) {
 		return access{}, fmt.Errorf("cloud %s in %s has no auth_url", cloud, path)
 	}
 	o := &a.options
-	// A user's ID needs no domain, and what is given beside it is refused.
+	// A user's ID needs no domain, and Keystone refuses one.
 	if o.UserID != "" || o.ApplicationCredentialID != "" || o.TokenID != "" {
 		o.DomainID, o.DomainName = "", ""
 	}
@@ -104,7 +104,7 @@ func (v variables) cloudsFile() (string, error) {
 			return filepath.Abs(place)
 		}
 	}
-	return "", fmt.Errorf("OS_CLOUD is set and there is no %s", strings.Join(places, ", nor "))
+	return "", fmt.Errorf("OS_CLOUD is set, but there is no %s", strings.Join(places, ", nor "))
 }
 
 func readExtras(path, cloud string) (cloudExtras, error) {
@@ -116,7 +116,7 @@ func readExtras(path, cloud string) (cloudExtras, error) {
 		Clouds map[string]cloudExtras `yaml:"clouds"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		first, _, _ := strings.Cut(err.Error(), "\n") // what follows is the text around it
+		first, _, _ := strings.Cut(err.Error(), "\n") // the other lines quote the file
 		return cloudExtras{}, fmt.Errorf("%s: %s", path, first)
 	}
 	found, ok := file.Clouds[cloud]

@@ -38,7 +38,7 @@ func seenBy(t *testing.T, show func(at func(), each func(inventory.ProviderSnaps
 	return all
 }
 
-func (s *testPlacement) foreigners(t *testing.T, hosts ...string) map[string]inventory.ProviderSnapshot {
+func (s *testPlacement) listNova(t *testing.T, hosts ...string) map[string]inventory.ProviderSnapshot {
 	t.Helper()
 	return seenBy(t, func(at func(), each func(inventory.ProviderSnapshot) error) error {
 		return s.store.ListNova(t.Context(), hosts, at, each)
@@ -77,7 +77,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 
 	want := func(i, reserved, used int) {
 		t.Helper()
-		got := s.foreigners(t)
+		got := s.listNova(t)
 		require.Len(t, got, len(devices)+2)
 		d := got[devices[i]]
 		v, err := inventory.Read(ctx, s.store, devices[i])
@@ -93,7 +93,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 		want(2, 1, 1)
 		want(3, 1, 0)
 	}
-	got := s.foreigners(t)
+	got := s.listNova(t)
 	require.Equal(t, inventory.ProviderSnapshot{
 		Provider: inventory.Provider{UUID: devices[0], Name: "cmp_7_0000:3B:00.0", Class: otuClass},
 		Device:   "node-7_0000:3b:00.0", Host: "node-7", ReservationSnapshot: got[devices[0]].ReservationSnapshot,
@@ -126,7 +126,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 
 	// One host, by its tree; also after its compute node was made anew.
 	s.recorder.Reset()
-	require.Len(t, s.foreigners(t, "Node-8"), 2)
+	require.Len(t, s.listNova(t, "Node-8"), 2)
 	for _, e := range s.recorder.Exchanges() {
 		require.NotContains(t, e.Path, devices[0])
 	}
@@ -136,7 +136,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 	}
 	root := s.nova.Host("node-8")
 	anew := s.nova.Device(root, "node-8", "0000:3b:00.6", otuClass)
-	got = s.foreigners(t, "node-8")
+	got = s.listNova(t, "node-8")
 	require.Len(t, got, 1)
 	require.Contains(t, got, anew)
 	require.Empty(t, seenByNone(t, s, "node-99"))
@@ -222,7 +222,7 @@ func TestRequestsOfAReconciliation(t *testing.T) {
 	count := func(what string, most int) {
 		t.Helper()
 		s.recorder.Reset()
-		got := s.foreigners(t)
+		got := s.listNova(t)
 		require.Len(t, got, len(devices))
 		t.Logf("%s: %d requests, %d at once", what, s.recorder.Count(), s.recorder.MaxInFlight())
 		require.LessOrEqual(t, s.recorder.Count(), most, what)
@@ -243,6 +243,6 @@ func TestRequestsOfAReconciliation(t *testing.T) {
 	count("all free but ten", 40)
 	// One host costs what it has.
 	s.recorder.Reset()
-	require.Len(t, s.foreigners(t, "node-3"), each)
+	require.Len(t, s.listNova(t, "node-3"), each)
 	require.LessOrEqual(t, s.recorder.Count(), each+2)
 }

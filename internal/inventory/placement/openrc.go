@@ -21,7 +21,7 @@ import (
 // variables reads OS_* variables.
 type variables func(string) string
 
-// first gives the first of these that is set, "" if none is.
+// first gives the first of these variables that is set, "" if none is.
 func (v variables) first(names ...string) string {
 	for _, name := range names {
 		if value := v("OS_" + name); value != "" {
@@ -48,7 +48,7 @@ func readAccess(getenv func(string) string) (access, error) {
 	}
 	for _, address := range []string{a.options.IdentityEndpoint, a.override} {
 		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return access{}, fmt.Errorf("%q, where Keystone or Placement should be, is no http:// or https:// address", address)
+			return access{}, fmt.Errorf("%q, the address of Keystone or Placement, is not an http:// or https:// address", address)
 		}
 	}
 	return a, nil
@@ -76,23 +76,22 @@ func readVariables(v variables) (access, error) {
 	return a, nil
 }
 
-// withoutKeystone is for a Placement that asks for no token but takes what it is
-// given for the user's name.
+// withoutKeystone is for a Placement that takes any token as the user's name.
 func withoutKeystone(a access, endpoint, token string) (access, error) {
 	if a.override = cmp.Or(a.override, endpoint); a.override == "" {
-		return access{}, errors.New("without Keystone OS_PLACEMENT_ENDPOINT_OVERRIDE or OS_ENDPOINT must say where Placement is")
+		return access{}, errors.New("without Keystone, OS_PLACEMENT_ENDPOINT_OVERRIDE or OS_ENDPOINT must be Placement's address")
 	}
 	a.token = cmp.Or(token, "admin")
 	return a, nil
 }
 
-// options gives what Keystone is told. It reads the variables itself because
-// gophercloud's own reading knows nothing of OS_USER_DOMAIN_NAME and
-// OS_PROJECT_DOMAIN_NAME, which every usual openrc has.
+// options gives the credentials for Keystone. It reads the variables itself because
+// gophercloud ignores OS_USER_DOMAIN_NAME and OS_PROJECT_DOMAIN_NAME, which every usual
+// openrc has.
 func (v variables) options(kind string) (gophercloud.AuthOptions, error) {
 	o := gophercloud.AuthOptions{IdentityEndpoint: v.first("AUTH_URL")}
 	if o.IdentityEndpoint == "" {
-		return o, errors.New("there are no credentials of OpenStack: set OS_CLOUD, or OS_AUTH_URL and what belongs to it")
+		return o, errors.New("the credentials of OpenStack are missing: set OS_CLOUD, or OS_AUTH_URL, OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME")
 	}
 	token := v.first("TOKEN", "AUTH_TOKEN")
 	if kind == "" {
@@ -117,7 +116,7 @@ func (v variables) options(kind string) (gophercloud.AuthOptions, error) {
 			o.ApplicationCredentialName = v.first("APPLICATION_CREDENTIAL_NAME")
 			return o, v.user(&o)
 		}
-		return o, nil // an application credential is of one project
+		return o, nil // an application credential belongs to one project
 	case slices.Contains(tokenTypes, kind):
 		if o.TokenID = token; token == "" {
 			return o, errors.New("OS_TOKEN is not set")
@@ -132,12 +131,12 @@ func (v variables) options(kind string) (gophercloud.AuthOptions, error) {
 		o.Scope = v.scope()
 		return o, v.user(&o)
 	default:
-		return o, fmt.Errorf("OS_AUTH_TYPE=%s is none that Burnish knows: %s", kind,
+		return o, fmt.Errorf("OS_AUTH_TYPE=%s must be one of %s", kind,
 			strings.Join(slices.Concat(passwordTypes, tokenTypes, credentialTypes, noneTypes), ", "))
 	}
 }
 
-// user sets who it is, with the domain of a name.
+// user sets the user, with the domain of its name.
 func (v variables) user(o *gophercloud.AuthOptions) error {
 	if o.UserID = v.first("USER_ID", "USERID"); o.UserID != "" {
 		return nil
@@ -149,7 +148,7 @@ func (v variables) user(o *gophercloud.AuthOptions) error {
 	return nil
 }
 
-// scope is what the token is for: all of the system, a project, or a domain.
+// scope is the scope of the token: the system, a project, or a domain.
 func (v variables) scope() *gophercloud.AuthScope {
 	switch {
 	case v.first("SYSTEM_SCOPE") != "":
@@ -171,8 +170,8 @@ func (v variables) scope() *gophercloud.AuthScope {
 	}
 }
 
-// domain gives the domain of a user's or project's name, by ID or by name: its own,
-// the one for both, the default one, and last the one that is there by itself.
+// domain gives the domain of a user's or project's name, by ID or by name: its own, the
+// common one, the default one, or the one that always exists.
 func (v variables) domain(of string) (id, name string) {
 	for _, prefix := range []string{of, "DOMAIN", "DEFAULT_DOMAIN"} {
 		if id := v.first(prefix + "_ID"); id != "" {
@@ -188,7 +187,7 @@ func (v variables) domain(of string) (id, name string) {
 	return "default", ""
 }
 
-// service says which of Placement's endpoints is meant.
+// service selects Placement's endpoint.
 func (v variables) service() (gophercloud.EndpointOpts, error) {
 	o := gophercloud.EndpointOpts{Region: v.first("REGION_NAME", "REGION")}
 	switch which := v.first("PLACEMENT_INTERFACE", "INTERFACE", "ENDPOINT_TYPE"); strings.TrimSuffix(which, "URL") {
@@ -199,18 +198,18 @@ func (v variables) service() (gophercloud.EndpointOpts, error) {
 	case "admin":
 		o.Availability = gophercloud.AvailabilityAdmin
 	default:
-		return o, fmt.Errorf("OS_INTERFACE=%s is none of public, internal, admin", which)
+		return o, fmt.Errorf("OS_INTERFACE=%s must be one of public, internal, admin", which)
 	}
 	return o, nil
 }
 
-// tls gives the certificates to trust and to show.
+// tls gives the trusted certificates and the client certificate.
 func (v variables) tls() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if text := v.first("INSECURE"); text != "" {
 		insecure, err := strconv.ParseBool(strings.ToLower(text))
 		if err != nil {
-			return nil, fmt.Errorf("OS_INSECURE=%s is neither true nor false", text)
+			return nil, fmt.Errorf("OS_INSECURE=%s must be true or false", text)
 		}
 		c.InsecureSkipVerify = insecure
 	}
@@ -221,7 +220,7 @@ func (v variables) tls() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("OS_CACERT: %s holds no certificate", path)
+			return nil, fmt.Errorf("OS_CACERT: %s contains no certificate", path)
 		}
 	}
 	cert, key := v.first("CERT"), v.first("KEY")
@@ -246,8 +245,7 @@ func (v variables) home(path string) string {
 	return path
 }
 
-// absent is the fault of a catalog without Placement: nothing but a person's act
-// helps.
-func absent(what string) error {
+// notInCatalog is the fault of a catalog without Placement, which needs an operator.
+func notInCatalog(what string) error {
 	return inventory.Invalid(what, "set OS_REGION_NAME or OS_INTERFACE, add the endpoint to the catalog, or set OS_PLACEMENT_ENDPOINT_OVERRIDE")
 }
