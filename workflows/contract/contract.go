@@ -72,7 +72,7 @@ const (
 	SignalRefresh  = "refresh"
 )
 
-// QueryDevice answers with a View, QueryHostFacts with the HostFacts.
+// QueryDevice answers with a DeviceStatus, QueryDiscovery with the DiscoveryResult.
 const (
 	QueryDevice    = "device"
 	QueryDiscovery = "discovery"
@@ -87,7 +87,7 @@ const (
 	ActivityUnreserve       = "Unreserve"
 	ActivityDeleteProvider  = "DeleteProvider"
 	ActivityFindPreviousRun = "FindPreviousRun"
-	// ActivityElsewhere looks for a serial among the other devices.
+	// ActivityFindBySerial looks for a serial among the other devices.
 	ActivityFindBySerial = "FindBySerial"
 )
 
@@ -99,7 +99,7 @@ const (
 	ActivityForget = "Forget"
 )
 
-// Enrolment is what an operator says of a device.
+// Enrollment is what an operator says of a device.
 type Enrollment struct {
 	Name            string            `json:"name"`
 	Host            string            `json:"host"`
@@ -110,7 +110,7 @@ type Enrollment struct {
 	Owner           device.Owner      `json:"owner"`
 	OneTimeUse      bool              `json:"one_time_use,omitempty"`
 	AcceptSignature string            `json:"accept_signature,omitempty"`
-	// Vouched: the operator says that the device is clean; counts only where
+	// OperatorAssertsClean: the operator says that the device is clean; counts only where
 	// cleaning on enrolment is switched off.
 	OperatorAssertsClean bool `json:"operator_asserts_clean,omitempty"`
 	// Imported: the device was in use before Burnish knew it, so that what a tenant left
@@ -199,9 +199,9 @@ type Hint struct {
 	Host *HostDeviceRecord `json:"host,omitempty"`
 	// Binding is the tenancy that the hint speaks of; 0: of none in particular.
 	Binding int `json:"binding,omitempty"`
-	// Seen is when it was seen, RFC 3339; a hint older than the present binding is
+	// ObservedAt is when it was observed, RFC 3339; a hint older than the present binding is
 	// dropped.
 	ObservedAt string `json:"observed_at,omitempty"`
-	// Twin is another place at which the device's serial was seen (SAFETY F23).
+	// DuplicateAt is another slot in which the device's serial was seen (SAFETY F23).
 	DuplicateAt string `json:"duplicate_at,omitempty"`
 }

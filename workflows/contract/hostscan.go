@@ -12,23 +12,23 @@ import (
 	"burnish/internal/device"
 )
 
-// WorkflowHost is the type of the one workflow per host that finds its devices by
+// WorkflowHostScan is the type of the one workflow per host that finds its devices by
 // itself (S2.6).
 const WorkflowHostScan = "HostScan"
 
-// HostWorkflowID is the ID of a host's workflow.
+// HostScanWorkflowID is the ID of a host's workflow.
 func HostScanWorkflowID(host string) string { return "host/" + strings.ToLower(host) }
 
-// SignalLookNow asks the host's workflow for one survey; its input is a LookNow.
+// SignalScanNow asks the host's workflow for one scan; its input is a ScanRequest.
 const SignalScanNow = "scan_now"
 
-// QueryHost answers with a HostState.
+// QueryHostScan answers with a HostScanState.
 const QueryHostScan = "host_scan"
 
-// ActivitySurvey is the host worker's look at which devices are there.
+// ActivityScanHost is the host worker's look at which devices are there.
 const ActivityScanHost = "ScanHost"
 
-// HostStartOptions are those of every start of a host's workflow.
+// HostScanStartOptions are those of every start of a host's workflow.
 func HostScanStartOptions(host string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID: HostScanWorkflowID(host), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
@@ -36,39 +36,39 @@ func HostScanStartOptions(host string) client.StartWorkflowOptions {
 	}
 }
 
-// LookNow says that what the host sees has changed, or that its worker started.
+// ScanRequest says that what the host sees has changed, or that its worker started.
 type ScanRequest struct {
 	Source string `json:"source,omitempty"`
-	// Started: the host's worker started; what was refused is tried once more.
+	// WorkerStarted: the host's worker started; what was refused is tried once more.
 	WorkerStarted bool `json:"worker_started,omitempty"`
 }
 
-// HostInput starts the workflow of a host; with a State it goes on from an earlier run.
+// HostScanInput starts the workflow of a host; with a State it goes on from an earlier run.
 type HostScanInput struct {
 	Host  string         `json:"host"`
 	State *HostScanState `json:"state,omitempty"`
 }
 
-// HostState survives continue-as-new. Add fields, never rename one.
+// HostScanState survives continue-as-new. Add fields, never rename one.
 type HostScanState struct {
 	Schema int    `json:"schema"`
 	Host   string `json:"host"`
-	// Due: a survey was asked for and is not done; Started is LookNow's.
+	// Requested: a scan was requested and is not done; WorkerStarted is ScanRequest's.
 	Requested     bool `json:"requested,omitempty"`
 	WorkerStarted bool `json:"worker_started,omitempty"`
-	// Told is what each device was last known by: name and Digest.
+	// KnownDigests is what each device was last known by: name and digest.
 	KnownDigests map[string]string `json:"known_digests,omitempty"`
 	// Refused are the devices that are there and could not be enrolled.
 	Refused []RefusedDevice `json:"refused,omitempty"`
 	// Missing are the enrolled devices that are not there.
 	Missing []string `json:"missing,omitempty"`
-	// Surveys counts those that were done, Enrolled the devices that they enrolled.
+	// Scans counts those that were done, Enrolled the devices that they enrolled.
 	Scans    int `json:"scans,omitempty"`
 	Enrolled int `json:"enrolled,omitempty"`
-	// Last is the last survey that was done, LookedAt its end.
+	// Last is the last scan that was done, ScannedAt its end.
 	Last      ScanCounts `json:"last"`
 	ScannedAt time.Time  `json:"scanned_at,omitzero"`
-	// Fault is why the last survey did not come to its end.
+	// Fault is why the last scan did not come to its end.
 	Fault *device.Fault `json:"fault,omitempty"`
 }
 
@@ -82,18 +82,18 @@ type RefusedDevice struct {
 	Reason string      `json:"reason"`
 }
 
-// SurveyInput is one look at which devices are there, with what the last one told.
+// ScanInput is one scan of which devices are there, with what the last one found.
 type ScanInput struct {
 	Host         string            `json:"host"`
 	KnownDigests map[string]string `json:"known_digests,omitempty"`
 	Refused      []RefusedDevice   `json:"refused,omitempty"`
 	Missing      []string          `json:"missing,omitempty"`
-	// Again: what was refused is tried once more.
+	// RetryRefused: what was refused is tried once more.
 	RetryRefused bool `json:"retry_refused,omitempty"`
 }
 
-// Surveyed is what a survey found. Told holds what is new or changed, Gone what is no
-// longer to be kept; Refused and Missing are whole.
+// ScanResult is what a scan found. NewDigests are new or changed, RemovedDigests are not
+// to be kept; Refused and Missing are whole.
 type ScanResult struct {
 	NewDigests     map[string]string `json:"new_digests,omitempty"`
 	RemovedDigests []string          `json:"removed_digests,omitempty"`
@@ -102,7 +102,7 @@ type ScanResult struct {
 	Counts         ScanCounts        `json:"counts"`
 }
 
-// SurveyCounts is a survey in numbers.
+// ScanCounts is a scan in numbers.
 type ScanCounts struct {
 	Found    int `json:"found"`
 	Enrolled int `json:"enrolled"`

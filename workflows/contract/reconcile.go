@@ -10,11 +10,11 @@ import (
 	"burnish/internal/device"
 )
 
-// WorkflowPlacement is the type of the one workflow per cloud that looks at the
-// providers in its Placement (S0.30).
+// WorkflowInventoryReconcile is the type of the one workflow per cloud that compares the
+// providers in its inventory with the devices (S0.30).
 const WorkflowInventoryReconcile = "InventoryReconcile"
 
-// PlacementWorkflowID is the ID of a cloud's workflow.
+// ReconcileWorkflowID is the ID of a cloud's workflow.
 func ReconcileWorkflowID(cloud string) string { return "placement/" + strings.ToLower(cloud) }
 
 // SignalReconcileNow asks for a reconciliation at once; its input is a ReconcileRequest.
@@ -32,7 +32,7 @@ const (
 	ActivityCandidates         = "Candidates"
 )
 
-// PlacementStartOptions are those of every start of a cloud's workflow.
+// ReconcileStartOptions are those of every start of a cloud's workflow.
 func ReconcileStartOptions(cloud string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID: ReconcileWorkflowID(cloud), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
@@ -40,21 +40,21 @@ func ReconcileStartOptions(cloud string) client.StartWorkflowOptions {
 	}
 }
 
-// PlacementLook is the input of the signal look_now to a cloud's workflow. Without Hosts
-// and Instances it asks for a whole sweep.
+// ReconcileRequest is the input of the signal reconcile_now to a cloud's workflow. Without Hosts
+// and Instances it asks for a full one.
 type ReconcileRequest struct {
 	Source string `json:"source,omitempty"`
 	// Hosts and Instances say where something happened: the devices of these hosts, in
 	// Burnish's names, and those that these instances have.
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
-	// Everywhere asks for a whole sweep beside that.
+	// Full asks for a full reconciliation beside that.
 	Full bool `json:"full,omitempty"`
-	// Every is the pause between two sweeps, from now on; nil changes nothing, 0 is none.
+	// Interval is the pause between two full reconciliations, from now on; nil changes nothing, 0 is none.
 	Interval *time.Duration `json:"interval,omitempty"`
 }
 
-// PlacementInput starts the workflow of a cloud, with the pause between two sweeps; with
+// InventoryReconcileInput starts the workflow of a cloud, with the pause between two sweeps; with
 // a State it goes on from an earlier run.
 type InventoryReconcileInput struct {
 	Cloud    string                   `json:"cloud"`
@@ -62,11 +62,11 @@ type InventoryReconcileInput struct {
 	State    *InventoryReconcileState `json:"state,omitempty"`
 }
 
-// PlacementState survives continue-as-new. Add fields, never rename one.
+// InventoryReconcileState survives continue-as-new. Add fields, never rename one.
 type InventoryReconcileState struct {
 	Schema int    `json:"schema"`
 	Cloud  string `json:"cloud"`
-	// Every is the pause between two sweeps, 0 where there is none; Next is when the next
+	// Interval is the pause between two full reconciliations, 0 where there is none; Next is when the next
 	// one is due, Due that one is asked for.
 	Interval  time.Duration `json:"interval,omitempty"`
 	Next      time.Time     `json:"next,omitzero"`
@@ -87,7 +87,7 @@ type InventoryReconcileState struct {
 	Fault *device.Fault `json:"fault,omitempty"`
 }
 
-// KeptMismatches bounds what a sweep tells one by one.
+// KeptMismatches bounds the mismatches that are listed.
 const KeptMismatches = 50
 
 // Mismatch is a device whose state and provider disagree (S2.52).
@@ -96,7 +96,7 @@ type Mismatch struct {
 	What string `json:"what"`
 }
 
-// SweepInput is one sweep: of everything, or, with Hosts or Instances, of their devices.
+// ReconcileInput is one reconciliation: of everything, or, with Hosts or Instances, of their devices.
 type ReconcileInput struct {
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
@@ -104,14 +104,14 @@ type ReconcileInput struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// Swept is what a sweep found. Missing is whole where the sweep was.
+// ReconcileResult is what a reconciliation found. Missing is whole where it was.
 type ReconcileResult struct {
 	Missing    []string        `json:"missing,omitempty"`
 	Mismatches []Mismatch      `json:"mismatches,omitempty"`
 	Counts     ReconcileCounts `json:"counts"`
 }
 
-// SweepCounts is a sweep in numbers.
+// ReconcileCounts is a reconciliation in numbers.
 type ReconcileCounts struct {
 	// Providers counts those that were looked at, Devices the enrolled ones they were
 	// compared with, Hinted those of them that were asked to look for themselves.

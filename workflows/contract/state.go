@@ -37,10 +37,10 @@ type DeviceState struct {
 	Device     device.Device   `json:"device"`
 	// Steps are those of a full clean, by the policy when the host last looked.
 	Steps []CleanStep `json:"steps,omitempty"`
-	// Past holds the last tenancies, the present one last (KeptBindings).
+	// History holds the last bindings, the present one last (KeptBindings).
 	History []device.Binding `json:"history,omitempty"`
-	// Generation is the inventory's after our last call; Uncertain says that the
-	// last write's outcome is not known, so that it proves nothing.
+	// Generation is the inventory's after our last call; GenerationUncertain says that
+	// the outcome of the last write is not known, so that it proves nothing.
 	Generation          int64 `json:"generation,omitempty"`
 	GenerationUncertain bool  `json:"generation_uncertain,omitempty"`
 	// Provider is the one that the Generation is of, where it is another's (owner nova).
@@ -77,7 +77,8 @@ type RecentUpdate struct {
 
 // Intent is what was asked for and not yet done, besides what the state itself says.
 type Intent struct {
-	// Look: the device shall look at the inventory; Discover: at the host.
+	// ReadInventory: the device is to be compared with the inventory; Rediscover: with
+	// what its host finds.
 	ReadInventory bool `json:"read_inventory,omitempty"`
 	Rediscover    bool `json:"rediscover,omitempty"`
 	// Steps are the named steps of the clean that was asked for.
@@ -86,20 +87,20 @@ type Intent struct {
 	Reason string `json:"reason,omitempty"`
 	// Abort: the running clean shall end.
 	Abort bool `json:"abort,omitempty"`
-	// Raise: the reservation is or may be below total and must not be.
+	// EnsureReserved: the reservation is or may be below total and must not be.
 	EnsureReserved bool `json:"ensure_reserved,omitempty"`
-	// Publish: the provider is to be made, burned.
+	// EnsureProvider: the provider is to be created, reserved.
 	EnsureProvider bool `json:"ensure_provider,omitempty"`
 	// Import: what the inventory says is taken for what the device is (D8).
 	Import bool `json:"import,omitempty"`
 	// ImportProvider is the one whose word that is: no other's counts.
 	ImportProvider string `json:"import_provider,omitempty"`
-	// Twin is another place at which the device's serial was seen: until an operator
+	// DuplicateAt is another slot in which the device's serial was seen: until an operator
 	// cleans, provides or replaces it, the device is not returned (SAFETY F23).
 	DuplicateAt string `json:"duplicate_at,omitempty"`
 }
 
-// HostFacts is what the host said of the device when it last looked.
+// DiscoveryResult is what the host last discovered of the device.
 type DiscoveryResult struct {
 	Identity  device.Identity  `json:"identity"`
 	Operation device.Operation `json:"operation,omitempty"`
@@ -122,7 +123,7 @@ type DiscoveryResult struct {
 	Record *HostDeviceRecord `json:"record,omitempty"`
 }
 
-// HostRecord is what a host remembers of a device, whatever becomes of its workflow.
+// HostDeviceRecord is what a host remembers of a device, whatever becomes of its workflow.
 type HostDeviceRecord struct {
 	Enrollment Enrollment      `json:"enrollment"`
 	Identity   device.Identity `json:"identity"`
@@ -164,7 +165,7 @@ type CleanRun struct {
 	Replans int           `json:"replans,omitempty"`
 	// Resume is where the step under way is known to have got.
 	Resume *Progress `json:"resume,omitempty"`
-	// Silent: nobody polls the host's queue.
+	// HostUnreachable: no worker polls the host's queue.
 	HostUnreachable bool      `json:"host_unreachable,omitempty"`
 	StartedAt       time.Time `json:"started_at"`
 	StepAt          time.Time `json:"step_at,omitzero"` // when the present step was scheduled
@@ -243,19 +244,19 @@ type DiscoverInput struct {
 	MovedFrom string `json:"moved_from,omitempty"`
 }
 
-// ElsewhereInput asks for another device than Name that has the serial.
+// FindBySerialInput asks for another device than Name that has the serial.
 type FindBySerialInput struct {
 	Name   string `json:"name"`
 	Serial string `json:"serial"`
 }
 
-// Elsewhere is the name of such a device, "" where none is known.
+// DeviceBySerial is the name of such a device, "" where none is known.
 type DeviceBySerial struct {
 	Name string `json:"name,omitempty"`
 }
 
-// StockInput is Publish, Reserve, Observe, Release and Withdraw. Expect is the
-// generation that the workflow knows, nil where it proves nothing.
+// ReservationRequest is the input of the activities that call the inventory for one
+// device. Expect is the generation that the workflow knows, nil where it proves nothing.
 type ReservationRequest struct {
 	UUID string `json:"uuid"`
 	Name string `json:"name"`
@@ -272,7 +273,7 @@ type ReservationRequest struct {
 	Generation int64  `json:"generation,omitempty"` // Release alone
 }
 
-// Stock is what the inventory says of a device at one moment.
+// ReservationSnapshot is what the inventory says of a device at one moment.
 type ReservationSnapshot struct {
 	Generation int64    `json:"generation"`
 	Total      int      `json:"total"`
@@ -283,7 +284,7 @@ type ReservationSnapshot struct {
 	Provider string `json:"provider,omitempty"`
 }
 
-// Recalled is what an ended run of the same device tells: who had it then.
+// PreviousRun is an ended run of the same device's workflow, and who had the device then.
 type PreviousRun struct {
 	RunID    string `json:"run_id,omitempty"`
 	Instance string `json:"instance,omitempty"`

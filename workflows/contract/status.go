@@ -13,7 +13,7 @@ type CleanStep struct {
 	Interface string  `json:"interface"`
 }
 
-// ViewProgress is how far the running step is.
+// StatusProgress is how far the running step is.
 type StatusProgress struct {
 	Percent float64 `json:"percent"`
 	Done    int64   `json:"done_bytes"`
@@ -23,7 +23,7 @@ type StatusProgress struct {
 	Attempt int32 `json:"attempt,omitempty"`
 }
 
-// View is one device as the command line, the HTTP API and the query show it.
+// DeviceStatus is one device as the command line, the HTTP API and the query show it.
 type DeviceStatus struct {
 	UUID              string            `json:"uuid"`
 	Name              string            `json:"name"`
@@ -62,7 +62,7 @@ type DeviceStatus struct {
 	Cleans   []CleanSummary   `json:"cleans,omitempty"`
 }
 
-// Facts is the Memo `facts`: what a listing shows beyond the search attributes. It
+// StatusMemo is the memo `status`: what a listing shows beyond the search attributes. It
 // changes rarely: a normal turnover writes it not once.
 type StatusMemo struct {
 	Name              string            `json:"name"`
@@ -87,5 +87,5 @@ type StatusMemo struct {
 	Provider string `json:"provider,omitempty"`
 }
 
-// MemoFacts is the Memo's key.
+// MemoStatus is the Memo's key.
 const MemoStatus = "status"

@@ -22,16 +22,16 @@ import (
 )
 
 // lookout is a host's workflow in the SDK's environment, with a survey as scripted.
-type lookout struct {
+type scanFixture struct {
 	*testsuite.TestWorkflowEnvironment
 	t      *testing.T
 	inputs []contract.ScanInput
 }
 
-func newLookout(t *testing.T, survey func(n int, in contract.ScanInput) (contract.ScanResult, error)) *lookout {
+func newScanFixture(t *testing.T, survey func(n int, in contract.ScanInput) (contract.ScanResult, error)) *scanFixture {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	l := &lookout{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	l := &scanFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	l.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	l.RegisterActivityWithOptions(func(context.Context, contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{}, errors.New("not scripted")
@@ -48,13 +48,13 @@ func newLookout(t *testing.T, survey func(n int, in contract.ScanInput) (contrac
 }
 
 // at does something at a moment of the environment's own time.
-func (l *lookout) at(after time.Duration, do func()) { l.RegisterDelayedCallback(do, after) }
+func (l *scanFixture) at(after time.Duration, do func()) { l.RegisterDelayedCallback(do, after) }
 
-func (l *lookout) lookNow(after time.Duration, look contract.ScanRequest) {
+func (l *scanFixture) requestScan(after time.Duration, look contract.ScanRequest) {
 	l.at(after, func() { l.SignalWorkflow(contract.SignalScanNow, look) })
 }
 
-func (l *lookout) state() contract.HostScanState {
+func (l *scanFixture) state() contract.HostScanState {
 	l.t.Helper()
 	value, err := l.QueryWorkflow(contract.QueryHostScan)
 	require.NoError(l.t, err)
@@ -64,7 +64,7 @@ func (l *lookout) state() contract.HostScanState {
 }
 
 // run runs the workflow until the moment; its state then is what is returned.
-func (l *lookout) run(until time.Duration, in contract.HostScanInput) contract.HostScanState {
+func (l *scanFixture) run(until time.Duration, in contract.HostScanInput) contract.HostScanState {
 	l.t.Helper()
 	var s contract.HostScanState
 	l.at(until, func() {
@@ -89,7 +89,7 @@ func found(told map[string]string) contract.ScanResult {
 //
 // S2.6
 func TestLookNowIsOneSurvey(t *testing.T) {
-	l := newLookout(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
+	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n == 1 {
 			return found(map[string]string{"h1_0000:01:00.0": "a", "h1_0000:02:00.0": "b"}), nil
 		}
@@ -99,9 +99,9 @@ func TestLookNowIsOneSurvey(t *testing.T) {
 			Missing: []string{"h1_0000:01:00.0"}, Counts: contract.ScanCounts{Found: 2, Hinted: 2, Refused: 1, Missing: 1},
 		}, nil
 	})
-	l.lookNow(time.Minute, contract.ScanRequest{WorkerStarted: true})
-	l.lookNow(time.Hour, contract.ScanRequest{})
-	l.lookNow(2*time.Hour, contract.ScanRequest{})
+	l.requestScan(time.Minute, contract.ScanRequest{WorkerStarted: true})
+	l.requestScan(time.Hour, contract.ScanRequest{})
+	l.requestScan(2*time.Hour, contract.ScanRequest{})
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1"})
 	require.Len(t, l.inputs, 3, "and no timer of its own")
 	require.Equal(t, contract.ScanInput{Host: "h1", RetryRefused: true}, l.inputs[0])
@@ -121,14 +121,14 @@ func TestLookNowIsOneSurvey(t *testing.T) {
 //
 // S2.6
 func TestTheHostIsShown(t *testing.T) {
-	l := newLookout(t, func(int, contract.ScanInput) (contract.ScanResult, error) {
+	l := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{
 			Refused: []contract.RefusedDevice{{Name: "h1_0000:03:00.0", Code: device.CodeFilesystemSignature, Reason: "it holds ext4"}},
 			Missing: []string{"h1_0000:01:00.0"}, Counts: contract.ScanCounts{Found: 7},
 		}, nil
 	})
 	var shown string
-	l.lookNow(time.Minute, contract.ScanRequest{})
+	l.requestScan(time.Minute, contract.ScanRequest{})
 	l.at(2*time.Minute, func() {
 		value, err := l.QueryWorkflow("__temporal_workflow_metadata")
 		require.NoError(t, err)
@@ -147,13 +147,13 @@ func TestTheHostIsShown(t *testing.T) {
 //
 // S2.6
 func TestASurveyThatFailsForAWhile(t *testing.T) {
-	l := newLookout(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
+	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n < 5 {
 			return contract.ScanResult{}, refuse(device.Transient, device.CodeInventoryUnavailable)
 		}
 		return found(map[string]string{"h1_0000:01:00.0": "a"}), nil
 	})
-	l.lookNow(time.Minute, contract.ScanRequest{WorkerStarted: true})
+	l.requestScan(time.Minute, contract.ScanRequest{WorkerStarted: true})
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1"})
 	require.Len(t, l.inputs, 5)
 	require.Equal(t, l.inputs[0], l.inputs[4])
@@ -167,16 +167,16 @@ func TestASurveyThatFailsForAWhile(t *testing.T) {
 // S2.30
 func TestASurveyThatFailsForGood(t *testing.T) {
 	told := map[string]string{"h1_0000:01:00.0": "a"}
-	l := newLookout(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
+	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n == 1 {
 			return contract.ScanResult{}, refuse(device.NeedsOperator, device.CodeInvalidConfig)
 		}
 		return contract.ScanResult{}, nil
 	})
 	var between contract.HostScanState
-	l.lookNow(time.Minute, contract.ScanRequest{WorkerStarted: true})
+	l.requestScan(time.Minute, contract.ScanRequest{WorkerStarted: true})
 	l.at(time.Hour, func() { between = l.state() })
-	l.lookNow(2*time.Hour, contract.ScanRequest{})
+	l.requestScan(2*time.Hour, contract.ScanRequest{})
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: 1, Host: "h1", KnownDigests: told, Scans: 3}})
 	require.Equal(t, device.CodeInvalidConfig, between.Fault.Code)
 	require.Equal(t, told, between.KnownDigests)
@@ -192,7 +192,7 @@ func TestASurveyThatFailsForGood(t *testing.T) {
 // S2.6
 func TestAHostWorkerThatIsTooOld(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
-	l := &lookout{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	l := &scanFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	l.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	l.RegisterActivityWithOptions(func(context.Context, contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{}, nil
@@ -203,7 +203,7 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 			asked++
 			return contract.ScanResult{}, temporal.NewApplicationError("unable to find activityType=Survey", "ActivityNotRegisteredError")
 		})
-	l.lookNow(time.Minute, contract.ScanRequest{})
+	l.requestScan(time.Minute, contract.ScanRequest{})
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1"})
 	require.Equal(t, 1, asked)
 	require.Equal(t, device.CodeHostWorkerTooOld, s.Fault.Code)
@@ -214,14 +214,14 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 //
 // S2.6
 func TestNoLookIsLost(t *testing.T) {
-	l := newLookout(t, func(n int, in contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
+	l := newScanFixture(t, func(n int, in contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
 	l.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
 		if len(l.inputs) == 0 {
 			l.SignalWorkflow(contract.SignalScanNow, contract.ScanRequest{WorkerStarted: true})
 			l.SignalWorkflow(contract.SignalScanNow, contract.ScanRequest{})
 		}
 	})
-	l.lookNow(time.Minute, contract.ScanRequest{})
+	l.requestScan(time.Minute, contract.ScanRequest{})
 	l.run(time.Hour, contract.HostScanInput{Host: "h1"})
 	require.Len(t, l.inputs, 2)
 	require.False(t, l.inputs[0].RetryRefused)
@@ -232,9 +232,9 @@ func TestNoLookIsLost(t *testing.T) {
 //
 // S2.6
 func TestACorruptSignal(t *testing.T) {
-	l := newLookout(t, func(int, contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
+	l := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
 	l.at(time.Minute, func() { l.SignalWorkflow(contract.SignalScanNow, "now") })
-	l.lookNow(time.Hour, contract.ScanRequest{})
+	l.requestScan(time.Hour, contract.ScanRequest{})
 	s := l.run(2*time.Hour, contract.HostScanInput{Host: "h1"})
 	require.Equal(t, 1, s.Scans)
 }
@@ -244,13 +244,13 @@ func TestACorruptSignal(t *testing.T) {
 //
 // S2.6
 func TestContinueAsNewKeepsAll(t *testing.T) {
-	l := newLookout(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
+	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{
 			NewDigests: map[string]string{fmt.Sprint("d", n): "x"}, Missing: []string{"gone"},
 			Refused: []contract.RefusedDevice{{Name: "r", Digest: "y"}}, Counts: contract.ScanCounts{Enrolled: 1},
 		}, nil
 	})
-	l.lookNow(time.Minute, contract.ScanRequest{})
+	l.requestScan(time.Minute, contract.ScanRequest{})
 	l.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
 		l.SetCurrentHistoryLength(100000)
 		l.SignalWorkflow(contract.SignalScanNow, contract.ScanRequest{WorkerStarted: true})
@@ -272,7 +272,7 @@ func TestContinueAsNewKeepsAll(t *testing.T) {
 	require.Equal(t, 1, s.Enrolled)
 	require.Len(t, l.inputs, 1, "the new run does it")
 
-	next := newLookout(t, func(int, contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
+	next := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
 	after := next.run(time.Hour, in)
 	require.Len(t, next.inputs, 1)
 	require.True(t, next.inputs[0].RetryRefused)
@@ -282,7 +282,7 @@ func TestContinueAsNewKeepsAll(t *testing.T) {
 
 // A state that a newer worker wrote is not misread.
 func TestTheHostsStateHasASchema(t *testing.T) {
-	l := newLookout(t, nil)
+	l := newScanFixture(t, nil)
 	l.ExecuteWorkflow(contract.WorkflowHostScan, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: contract.Schema + 1, Host: "h1"}})
 	require.ErrorContains(t, l.GetWorkflowError(), "upgrade the control workers")
 	require.True(t, strings.HasPrefix(contract.HostScanWorkflowID("H1"), "host/h1"))

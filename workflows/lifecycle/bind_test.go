@@ -12,10 +12,10 @@ import (
 
 // S2.41
 func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.answered = func(c *call) {
-		if c.err == nil && w.shelf.reserved != 1 {
+		if c.err == nil && w.inventory.reserved != 1 {
 			w.Errorf("S0.4: %s was answered before the device was burned", c.verb)
 		}
 	}
@@ -38,17 +38,17 @@ func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
 
 // S2.42
 func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
-	for name, lead := range map[string]func(*world){
-		"manageable": func(w *world) { ok[contract.Result](w.enroll(false)) },
-		"allocated":  func(w *world) { w.taken("i1") },
-		"cleaning":   func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") },
-		"error":      func(w *world) { w.broken() },
-		"held":       func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)) },
-		"claimed":    func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", time.Hour)) },
-		"retired":    func(w *world) { w.offered(); ok[contract.Result](w.ask(contract.UpdateRetire)) },
+	for name, lead := range map[string]func(*deviceEnv){
+		"manageable": func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
+		"allocated":  func(w *deviceEnv) { w.makeBound("i1") },
+		"cleaning":   func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") },
+		"error":      func(w *deviceEnv) { w.makeFailed() },
+		"held":       func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
+		"claimed":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", time.Hour)) },
+		"retired":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			lead(w)
 			before := w.view()
 			w.bind("i9", "r9").refused(device.CodeRefused)
@@ -60,10 +60,10 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 
 // S0.6
 func TestBindAgainIsTheSameBinding(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	require.Equal(t, 1, w.taken("i1"))
-	writes := len(w.shelf.writes)
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	require.Equal(t, 1, w.makeBound("i1"))
+	writes := len(w.inventory.writes)
 	for range 2 {
 		again := ok[contract.BindResult](w.bind("i1", "r-i1"))
 		require.Equal(t, 1, again.Binding)
@@ -74,7 +74,7 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w.bind("i1", "another request").refused(device.CodeRefused)
 	w.bind("i9", "").refused(device.CodeRefused)
 	w.bind("i9", "r-i1").refused(device.CodeRefused)
-	require.Len(t, w.shelf.writes, writes)
+	require.Len(t, w.inventory.writes, writes)
 
 	ok[contract.Result](w.unbind("i1"))
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
@@ -92,8 +92,8 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 //
 // S0.6
 func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	first := w.bind("i1", "r1")
 	w.pass(time.Second)
@@ -105,8 +105,8 @@ func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 
 // F6
 func TestUnbindNamesItsInstance(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.unbind("i2").refused(device.CodeRefused)
 	w.unbind("").refused(device.CodeRefused)
 	require.Equal(t, device.Allocated, w.view().DeviceState)
@@ -114,7 +114,7 @@ func TestUnbindNamesItsInstance(t *testing.T) {
 	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "over: again while it is cleaned")
 	w.reach(device.Available)
 	require.True(t, ok[contract.Result](w.unbind("i1")).Already)
-	w.taken("i2")
+	w.makeBound("i2")
 	w.nextRun()
 	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "an old tenancy's end does not touch the new one")
 	require.Equal(t, "i2", *w.view().InstanceUUID)
@@ -124,40 +124,40 @@ func TestUnbindNamesItsInstance(t *testing.T) {
 
 // S0.18, S3.26
 func TestRebuildKeepsTheDevice(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
-	names, writes := len(w.names), len(w.shelf.writes)
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
+	names, writes := len(w.names), len(w.inventory.writes)
 	for range 2 {
 		ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
 	}
 	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i2"}).refused(device.CodeRefused)
 	w.pass(time.Hour)
 	require.Len(t, w.names, names, "no clean and no burn")
-	require.Len(t, w.shelf.writes, writes)
+	require.Len(t, w.inventory.writes, writes)
 	require.Equal(t, 1, w.view().Binding)
 	ok[contract.Result](w.unbind("i1"))
 	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).refused(device.CodeRefused)
 	w.noDefect()
 }
 
-func (w *world) claim(instance string, within time.Duration) *call {
+func (w *deviceEnv) claim(instance string, within time.Duration) *call {
 	return w.send(contract.UpdateClaim, "", contract.BindInput{
 		Instance: instance, Request: "r-" + instance, Deadline: w.clock().Add(within).Format(time.RFC3339),
 	})
 }
 
-func (w *world) burn(instance string) *call {
+func (w *deviceEnv) burn(instance string) *call {
 	return w.send(contract.UpdateBurn, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
-func (w *world) unclaim(instance string) *call {
+func (w *deviceEnv) unclaim(instance string) *call {
 	return w.send(contract.UpdateUnclaim, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
 // broken brings the device into error by a failing step.
-func (w *world) broken() {
+func (w *deviceEnv) makeFailed() {
 	w.t.Helper()
-	w.taken("i1")
+	w.makeBound("i1")
 	w.host.trouble = func(what string, block int) error {
 		if what == "zero" && block == 2 {
 			return refuse(device.Permanent, device.CodeIO)
@@ -171,11 +171,11 @@ func (w *world) broken() {
 
 // S0.5
 func TestClaimThenBurn(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	r := ok[contract.BindResult](w.claim("i1", time.Hour))
 	require.Zero(t, r.Binding)
-	require.Zero(t, w.shelf.reserved, "S0.5: burned as late as possible")
+	require.Zero(t, w.inventory.reserved, "S0.5: burned as late as possible")
 	require.Equal(t, "i1", w.view().ClaimedBy)
 	require.True(t, ok[contract.BindResult](w.claim("i1", time.Hour)).Already)
 	w.claim("i2", time.Hour).refused(device.CodeRefused)
@@ -184,15 +184,15 @@ func TestClaimThenBurn(t *testing.T) {
 	w.unclaim("i2").refused(device.CodeRefused)
 	w.nextRun()
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
 	w.noDefect()
 }
 
 // S0.5
 func TestBindTakesUpItsOwnClaim(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	ok[contract.BindResult](w.claim("i1", time.Hour))
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r-i1")).Binding)
 	w.noDefect()
@@ -200,27 +200,27 @@ func TestBindTakesUpItsOwnClaim(t *testing.T) {
 
 // S0.5
 func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	cleans, writes := len(w.view().Cleans), len(w.shelf.writes)
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 	ok[contract.BindResult](w.claim("i1", time.Hour))
 	ok[contract.Result](w.unclaim("i1"))
 	require.True(t, ok[contract.Result](w.unclaim("i1")).Already)
 	w.pass(2 * time.Hour)
 	require.Equal(t, device.Available, w.view().DeviceState)
 	require.Len(t, w.view().Cleans, cleans)
-	require.Len(t, w.shelf.writes, writes)
+	require.Len(t, w.inventory.writes, writes)
 	w.burn("i1").refused(device.CodeRefused)
-	w.taken("i2")
+	w.makeBound("i2")
 	w.noDefect()
 }
 
 // S0.5
 func TestClaimExpiresAtItsDeadline(t *testing.T) {
 	for _, runs := range []int{0, 1, 3} {
-		w := newWorld(t, safePolicy())
-		w.offered()
-		cleans, writes := len(w.view().Cleans), len(w.shelf.writes)
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
+		cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 		until := w.clock().Add(time.Hour).Truncate(time.Second)
 		ok[contract.BindResult](w.claim("i1", time.Hour))
 		for range runs {
@@ -234,17 +234,17 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 		require.NotEmpty(t, w.view().LastRefusal)
 		require.Equal(t, device.Available, w.view().DeviceState)
 		require.Len(t, w.view().Cleans, cleans, "nothing was used, nothing is cleaned")
-		require.Len(t, w.shelf.writes, writes)
+		require.Len(t, w.inventory.writes, writes)
 		w.burn("i1").refused(device.CodeRefused)
-		w.taken("i2")
+		w.makeBound("i2")
 		w.noDefect()
 	}
 }
 
 // S0.5
 func TestClaimNeedsADeadlineAhead(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.claim("i1", -time.Second).refused(device.CodeInvalid)
 	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
 	w.send(contract.UpdateClaim, "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
@@ -256,8 +256,8 @@ func TestClaimNeedsADeadlineAhead(t *testing.T) {
 //
 // S0.6
 func TestDeadlineDoesNotEndABurn(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	ok[contract.BindResult](w.claim("i1", 3*time.Second))
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)

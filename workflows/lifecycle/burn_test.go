@@ -12,7 +12,7 @@ import (
 )
 
 // neverOffered fails if the device may be bound before the cleans are n more.
-func (w *world) neverOffered(n int) {
+func (w *deviceEnv) neverOffered(n int) {
 	cleans := len(w.view().Cleans)
 	w.seen = func() {
 		v := w.view()
@@ -45,15 +45,15 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					continue // a conflict had no effect
 				}
 				t.Run(fmt.Sprintf("%s after=%v %s", at, after, c.code), func(t *testing.T) {
-					w := newWorld(t, safePolicy())
-					w.offered()
-					w.shelf.meddle = times(1, at, after, fault(c.class, c.code))
+					w := newDeviceEnv(t, safePolicy())
+					w.makeAvailable()
+					w.inventory.injectFault = times(1, at, after, fault(c.class, c.code))
 					if c.code == device.CodeConflict { // the rule itself starts over five times
-						w.shelf.meddle = times(5, at, after, fault(device.Permanent, c.code))
+						w.inventory.injectFault = times(5, at, after, fault(device.Permanent, c.code))
 					}
 					bind := w.bind("i1", "r1")
 					w.until("burning", func() bool { return w.view().ClaimedBy == "i1" || bind.done })
-					w.host.scribble("i1") // for all that anybody knows
+					w.host.writeAsTenant("i1") // for all that anybody knows
 					w.neverOffered(1)
 					bind.wait()
 					if c.code == device.CodeConflict && bind.err == nil {
@@ -63,13 +63,13 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					bind.refused(c.code)
 					require.NotEqual(t, device.Available, w.view().DeviceState)
 					w.reach(device.Available)
-					w.quiet()
+					w.idle()
 					require.True(t, w.host.clean())
-					require.Zero(t, w.shelf.reserved)
+					require.Zero(t, w.inventory.reserved)
 					require.Equal(t, 1, count(w.names, "ReserveForBind"))
 					require.Empty(t, w.view().LastError, "it is over")
 					require.Empty(t, w.view().Fault)
-					w.taken("i2")
+					w.makeBound("i2")
 					w.noDefect()
 				})
 			}
@@ -94,14 +94,14 @@ func count(all []string, one string) int {
 func TestLostAnswersAreMadeGood(t *testing.T) {
 	for _, at := range []string{"Usages", "Stock", "PutReserved"} {
 		for _, after := range []bool{false, true} {
-			w := newWorld(t, safePolicy())
-			w.offered()
-			w.shelf.meddle = times(1, at, after, lost)
-			require.Equal(t, 1, w.taken("i1"), "%s after=%v", at, after)
-			w.shelf.meddle = nil
+			w := newDeviceEnv(t, safePolicy())
+			w.makeAvailable()
+			w.inventory.injectFault = times(1, at, after, lost)
+			require.Equal(t, 1, w.makeBound("i1"), "%s after=%v", at, after)
+			w.inventory.injectFault = nil
 			ok[contract.Result](w.unbind("i1"))
 			w.reach(device.Available)
-			w.quiet()
+			w.idle()
 			require.Len(t, w.view().Cleans, 2, "one clean, not two")
 			w.noDefect()
 		}
@@ -114,10 +114,10 @@ func TestLostAnswersAreMadeGood(t *testing.T) {
 // S0.6
 func TestSilentInventoryFailsTheBind(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		gone := false
-		w.shelf.meddle = func(call string, isAfter bool) error {
+		w.inventory.injectFault = func(call string, isAfter bool) error {
 			if gone = gone || call == "PutReserved" && isAfter == after; gone {
 				return lost()
 			}
@@ -127,12 +127,12 @@ func TestSilentInventoryFailsTheBind(t *testing.T) {
 		bind.wait()
 		bind.refused(device.CodeInventoryUnavailable)
 		require.Less(t, w.clock().Sub(w.view().UpdatedAt), 2*time.Minute)
-		w.host.scribble("i1")
+		w.host.writeAsTenant("i1")
 		w.neverOffered(1)
 		w.pass(10 * time.Minute)
 		require.Equal(t, device.PendingCleaning, w.view().DeviceState)
 		require.Empty(t, w.host.inputs[2:], "nothing destructive before the inventory was asked (F4)")
-		w.shelf.meddle = nil
+		w.inventory.injectFault = nil
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
 		w.noDefect()
@@ -144,8 +144,8 @@ func TestSilentInventoryFailsTheBind(t *testing.T) {
 // S0.6
 func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 	for _, late := range []time.Duration{90 * time.Second, time.Hour} {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		w.lag = func(activity string) (time.Duration, time.Duration) {
 			if activity == contract.ActivityReserveForBind {
 				return late, time.Millisecond // has its effect when nobody waits any more
@@ -154,7 +154,7 @@ func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 		}
 		bind := w.bind("i1", "r1")
 		bind.refused(device.CodeReservationUnknown)
-		w.host.scribble("i1")
+		w.host.writeAsTenant("i1")
 		w.neverOffered(1)
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
@@ -170,8 +170,8 @@ func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 //
 // S0.6
 func TestReserveAttemptThatDied(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	first := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityReserveForBind && first {
@@ -181,7 +181,7 @@ func TestReserveAttemptThatDied(t *testing.T) {
 		return time.Millisecond, time.Millisecond
 	}
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
-	require.Len(t, w.shelf.writes, 4, "burned once: published, looked at, lowered before")
+	require.Len(t, w.inventory.writes, 4, "burned once: published, looked at, lowered before")
 	w.noDefect()
 }
 
@@ -189,15 +189,15 @@ func TestReserveAttemptThatDied(t *testing.T) {
 //
 // S0.27
 func TestAlreadyBurnedIsRefused(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.shelf.outsider(1)
-	w.host.scribble("somebody")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.inventory.outsider(1)
+	w.host.writeAsTenant("somebody")
 	w.neverOffered(1)
 	w.bind("i1", "r1").refused(device.CodeAlreadyBurned)
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.taken("i2")
+	w.makeBound("i2")
 	w.noDefect()
 }
 
@@ -205,17 +205,17 @@ func TestAlreadyBurnedIsRefused(t *testing.T) {
 //
 // S0.6
 func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.shelf.allocate("c1")
-	w.host.scribble("c1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.inventory.allocate("c1")
+	w.host.writeAsTenant("c1")
 	runs := len(w.host.inputs)
 	w.bind("i1", "r1").refused(device.CodeInUse)
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "c1", *v.InstanceUUID)
 	require.Len(t, w.host.inputs, runs, "nothing destructive")
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -224,19 +224,19 @@ func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 //
 // S0.6
 func TestStateChangesWhileTheBurnWaits(t *testing.T) {
-	for name, meanwhile := range map[string]func(*world){
-		"host knows newer": func(w *world) {
+	for name, meanwhile := range map[string]func(*deviceEnv){
+		"host knows newer": func(w *deviceEnv) {
 			hint := w.host.hint(w.clock())
 			hint.Host.Seq += 5
 			w.signal(contract.SignalObserved, hint)
 		},
-		"retire --lost": func(w *world) {
+		"retire --lost": func(w *deviceEnv) {
 			w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt out", Lost: true})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
-			w.offered()
+			w := newDeviceEnv(t, safePolicy())
+			w.makeAvailable()
 			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 			bind := w.bind("i1", "r1")
 			w.pass(time.Second)
@@ -247,7 +247,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 			w.neverOffered(1)
 			v := w.settled()
 			require.Nil(t, v.InstanceUUID)
-			w.quiet()
+			w.idle()
 			w.noDefect()
 		})
 	}
@@ -257,8 +257,8 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 //
 // S0.6
 func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	w.signal(contract.SignalReleased, contract.Hint{}) // a look has its turn
 	w.pass(time.Second)
@@ -267,7 +267,7 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
 	bind.refused(device.CodeConflict)
 	require.Zero(t, count(w.names, "ReserveForBind"))
-	w.quiet()
+	w.idle()
 	w.noDefect()
 }
 
@@ -275,8 +275,8 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 //
 // S0.5
 func TestBindBesideALook(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityReadReservation {
 			return 3 * time.Second, time.Second
@@ -298,15 +298,15 @@ func TestBindBesideALook(t *testing.T) {
 //
 // F10
 func TestBindFindsANewerInventory(t *testing.T) {
-	for code, newer := range map[device.Code]func(*shelf){
-		device.CodeInventoryGenerationAhead: func(s *shelf) { s.allocate("c"); s.free("c") },
-		device.CodeAlreadyBurned:            func(s *shelf) { s.outsider(1) },
+	for code, newer := range map[device.Code]func(*fakeInventory){
+		device.CodeInventoryGenerationAhead: func(s *fakeInventory) { s.allocate("c"); s.free("c") },
+		device.CodeAlreadyBurned:            func(s *fakeInventory) { s.outsider(1) },
 	} {
-		w := newWorld(t, safePolicy())
-		w.offered()
-		newer(w.shelf)
-		w.host.scribble("i7")
-		w.recalled = contract.PreviousRun{RunID: "reset", Instance: "i7"}
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
+		newer(w.inventory)
+		w.host.writeAsTenant("i7")
+		w.previousRun = contract.PreviousRun{RunID: "reset", Instance: "i7"}
 		w.bind("i1", "r1").refused(code)
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)

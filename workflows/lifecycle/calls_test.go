@@ -15,7 +15,7 @@ import (
 
 // call is one update that was sent.
 type call struct {
-	w        *world
+	w        *deviceEnv
 	verb, id string
 	in, out  any
 
@@ -28,7 +28,7 @@ type call struct {
 }
 
 // send sends an update; an empty ID makes a new one. It waits for nothing.
-func (w *world) send(verb, id string, in any) *call {
+func (w *deviceEnv) send(verb, id string, in any) *call {
 	if id == "" {
 		w.sent++
 		id = fmt.Sprintf("%s-%d", verb, w.sent)
@@ -43,24 +43,24 @@ func (w *world) send(verb, id string, in any) *call {
 
 // deliver posts a message, and again in the next run if this one ended before it was
 // read, as the server does with a task that was not completed.
-func (w *world) deliver(read func() bool, post func()) {
+func (w *deviceEnv) deliver(read func() bool, post func()) {
 	w.after(1, func() {
 		env := w.env
 		post()
-		w.mail = append(w.mail, &letter{env: env, read: read, post: post})
+		w.queue = append(w.queue, &message{env: env, read: read, post: post})
 	})
 }
 
-type letter struct {
+type message struct {
 	env  any
 	read func() bool
 	post func()
 }
 
 // forward posts the letters that an ended run had not read.
-func (w *world) forward() {
-	mail := w.mail
-	w.mail = nil
+func (w *deviceEnv) forward() {
+	mail := w.queue
+	w.queue = nil
 	for _, l := range mail {
 		if !l.read() {
 			w.deliver(l.read, l.post)
@@ -103,7 +103,7 @@ func overWire(err error) error {
 }
 
 // drop fails the updates that a terminated run had accepted, as their clients see it.
-func (w *world) drop() {
+func (w *deviceEnv) drop() {
 	for _, c := range w.open {
 		if c.accepted && !c.done {
 			c.done, c.err = true, errors.New("workflow execution terminated")
@@ -112,7 +112,7 @@ func (w *world) drop() {
 	w.updates = 0
 }
 
-// wait runs the world until the update is answered.
+// wait runs the environment until the update is answered.
 func (c *call) wait() *call {
 	c.w.t.Helper()
 	c.w.until(c.verb+" answered", func() bool { return c.done })
@@ -147,11 +147,11 @@ func (c *call) refused(code device.Code) contract.Refusal {
 
 // signal sends a signal. It counts as delivered once it stands before the workflow,
 // whether or not the workflow reads it.
-func (w *world) signal(name string, in any) { w.signalThen(name, in, func() {}) }
+func (w *deviceEnv) signal(name string, in any) { w.signalThen(name, in, func() {}) }
 
 // signalThen does something more between the signal's arrival and the workflow's next
 // task, so that both are found in one task.
-func (w *world) signalThen(name string, in any, then func()) {
+func (w *deviceEnv) signalThen(name string, in any, then func()) {
 	done := false
 	w.deliver(func() bool { return done }, func() {
 		env := w.env
@@ -164,91 +164,91 @@ func (w *world) signalThen(name string, in any, then func()) {
 	})
 }
 
-func (w *world) enrolment() contract.Enrollment {
+func (w *deviceEnv) enrolment() contract.Enrollment {
 	return contract.Enrollment{
 		Name: "d1", Host: "h1", Driver: "rig", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
 		Settings: map[string]string{"path": "/dev/d1"},
 	}
 }
 
-func (w *world) enroll(provide bool) *call {
+func (w *deviceEnv) enroll(provide bool) *call {
 	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Provide: provide})
 }
 
-func (w *world) bind(instance, request string) *call {
+func (w *deviceEnv) bind(instance, request string) *call {
 	return w.send(contract.UpdateBind, "", contract.BindInput{Instance: instance, Request: request})
 }
 
-func (w *world) unbind(instance string) *call {
+func (w *deviceEnv) unbind(instance string) *call {
 	return w.send(contract.UpdateUnbind, "", contract.UnbindInput{Instance: instance})
 }
 
-func (w *world) ask(verb string) *call {
+func (w *deviceEnv) ask(verb string) *call {
 	return w.send(verb, "", contract.ReasonInput{Reason: "test"})
 }
 
-func (w *world) maintain(off bool) *call {
+func (w *deviceEnv) maintain(off bool) *call {
 	return w.send(contract.UpdateMaintain, "", contract.MaintainInput{Reason: "test", Off: off})
 }
 
-func (w *world) cleanUp(steps ...string) *call {
+func (w *deviceEnv) cleanUp(steps ...string) *call {
 	return w.send(contract.UpdateClean, "", contract.CleanInput{Reason: "test", Steps: steps})
 }
 
 // reach waits for a state.
-func (w *world) reach(s device.State) contract.DeviceStatus {
+func (w *deviceEnv) reach(s device.State) contract.DeviceStatus {
 	w.t.Helper()
 	w.until("state "+string(s), func() bool { return w.view().DeviceState == s })
 	return w.view()
 }
 
 // settled waits until the device is in a state in which nothing goes on by itself.
-func (w *world) settled() contract.DeviceStatus {
+func (w *deviceEnv) settled() contract.DeviceStatus {
 	w.t.Helper()
 	w.until("rest", func() bool {
 		s := w.view().DeviceState
-		return w.flying == 0 && w.updates == 0 && s != device.Unknown && s != device.Cleaning &&
+		return w.inFlight == 0 && w.updates == 0 && s != device.Unknown && s != device.Cleaning &&
 			(s != device.PendingCleaning || w.view().NeedsOperator)
 	})
 	return w.view()
 }
 
 // stepRuns waits until the host works at a step.
-func (w *world) stepRuns(step string) {
+func (w *deviceEnv) stepRuns(step string) {
 	w.t.Helper()
 	w.until(step+" running", func() bool { return w.host.running == step })
 }
 
 // offered brings a device from nothing to available.
-func (w *world) offered() {
+func (w *deviceEnv) makeAvailable() {
 	w.t.Helper()
 	ok[contract.Result](w.enroll(true))
 	w.reach(device.Available)
-	w.quiet()
-	require.Zero(w.t, w.shelf.reserved)
+	w.idle()
+	require.Zero(w.t, w.inventory.reserved)
 	require.True(w.t, w.host.clean())
 }
 
 // taken brings a device into an instance's hands, which writes all over it.
-func (w *world) taken(instance string) int {
+func (w *deviceEnv) makeBound(instance string) int {
 	w.t.Helper()
 	if w.runs == 0 {
-		w.offered()
+		w.makeAvailable()
 	}
 	r := ok[contract.BindResult](w.bind(instance, "r-"+instance))
-	require.Equal(w.t, 1, w.shelf.reserved, "S0.4: bind returned before the device was burned")
-	w.host.scribble(instance)
+	require.Equal(w.t, 1, w.inventory.reserved, "S0.4: bind returned before the device was burned")
+	w.host.writeAsTenant(instance)
 	return r.Binding
 }
 
 // quiet waits until nothing is under way.
-func (w *world) quiet() {
+func (w *deviceEnv) idle() {
 	w.t.Helper()
-	w.until("quiet", func() bool { return w.flying == 0 && w.updates == 0 })
+	w.until("quiet", func() bool { return w.inFlight == 0 && w.updates == 0 })
 }
 
 // nextRun has the device continue as new, and waits for the next run.
-func (w *world) nextRun() {
+func (w *deviceEnv) nextRun() {
 	w.t.Helper()
 	runs := w.runs
 	w.after(1, func() { w.env.SetContinueAsNewSuggested(true) })
@@ -257,14 +257,14 @@ func (w *world) nextRun() {
 }
 
 // state is everything that the device carries over, as of a continue-as-new now.
-func (w *world) state() contract.DeviceState {
+func (w *deviceEnv) state() contract.DeviceState {
 	w.t.Helper()
 	w.nextRun()
 	return *w.endState
 }
 
 // noDefect insists that the workflow never called anything a defect.
-func (w *world) noDefect() {
+func (w *deviceEnv) noDefect() {
 	w.t.Helper()
 	require.Empty(w.t, w.defects)
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // cancel is a Cancel from the Web UI: of the present run.
-func (w *world) cancel() { w.after(1, func() { w.env.CancelWorkflow() }) }
+func (w *deviceEnv) cancel() { w.after(1, func() { w.env.CancelWorkflow() }) }
 
 func TestCancel_IsAnAbortAndTheNextRunHearsTheNext(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	for range 3 {
 		runs := w.runs
 		if v := w.view(); v.InstanceUUID != nil {
@@ -24,7 +24,7 @@ func TestCancel_IsAnAbortAndTheNextRunHearsTheNext(t *testing.T) {
 			ok[contract.Result](w.cleanUp())
 		}
 		w.stepRuns("zero")
-		w.host.stubborn = time.Minute
+		w.host.cancelDelay = time.Minute
 		w.cancel()
 		w.pass(time.Second)
 		require.Equal(t, device.Cleaning, w.view().DeviceState, "F9: the step is waited for")
@@ -34,9 +34,9 @@ func TestCancel_IsAnAbortAndTheNextRunHearsTheNext(t *testing.T) {
 		require.Equal(t, string(device.CodeAborted), v.Fault)
 		w.until("the next run", func() bool { return w.runs == runs+1 })
 		require.Equal(t, device.Error, w.view().DeviceState)
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 	}
-	w.host.stubborn = 0
+	w.host.cancelDelay = 0
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
 	w.noDefect()
@@ -49,7 +49,7 @@ func TestCancel_WhereNothingRuns(t *testing.T) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			p.lead(w)
 			before := w.view()
 			runs := w.runs
@@ -71,8 +71,8 @@ func TestCancel_WhereNothingRuns(t *testing.T) {
 
 // A Cancel does not tear down what somebody waits for.
 func TestCancel_DuringABind(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
@@ -84,22 +84,22 @@ func TestCancel_DuringABind(t *testing.T) {
 }
 
 func TestCancel_DuringEnrolmentAndReturn(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
 	enroll := w.enroll(true)
 	w.pass(time.Second)
 	w.cancel()
 	ok[contract.Result](enroll)
 	w.reach(device.Available)
-	w.quiet()
-	w.taken("i1")
+	w.idle()
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	n := count(w.names, "Unreserve")
 	w.until("the release", func() bool { return count(w.names, "Unreserve") > n })
 	w.cancel()
 	w.reach(device.Available)
-	w.quiet()
-	require.Zero(t, w.shelf.reserved)
+	w.idle()
+	require.Zero(t, w.inventory.reserved)
 	w.onward("i2")
 	w.noDefect()
 }
@@ -107,9 +107,9 @@ func TestCancel_DuringEnrolmentAndReturn(t *testing.T) {
 // D7's hold: nothing runs, so that a Cancel either ends the wait in error, as abort
 // does, or says that nothing ran. It must not say one and do the other.
 func TestCancel_WhereACleanIsHeld(t *testing.T) {
-	w := newWorld(t, notAutomated())
+	w := newDeviceEnv(t, notAutomated())
 	w.oneTimeUse = true
-	w.taken("i1")
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	require.True(t, w.view().NeedsOperator)
 	runs := w.runs

@@ -11,7 +11,7 @@ import (
 )
 
 // failing has a step fail before a block, until it is mended.
-func (w *world) failing(step string, block int, code device.Code) {
+func (w *deviceEnv) failing(step string, block int, code device.Code) {
 	w.host.trouble = func(what string, at int) error {
 		if what == step && at == block {
 			return refuse(device.NeedsOperator, code)
@@ -24,8 +24,8 @@ func (w *world) failing(step string, block int, code device.Code) {
 func TestFailedStepNeedsTheOperator(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		for block := range blocks {
-			w := newWorld(t, safePolicy())
-			w.taken("i1")
+			w := newDeviceEnv(t, safePolicy())
+			w.makeBound("i1")
 			w.failing(step, block, device.CodeIO)
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Error)
@@ -41,7 +41,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 			runs := len(w.host.inputs)
 			w.pass(24 * time.Hour)
 			require.Len(t, w.host.inputs, runs, "S3.20: nothing is tried again without the operator")
-			require.Equal(t, 1, w.shelf.reserved)
+			require.Equal(t, 1, w.inventory.reserved)
 
 			w.host.trouble = nil
 			w.nextRun()
@@ -52,7 +52,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 			require.Empty(t, v.Fault)
 			require.Empty(t, v.LastError)
 			require.True(t, w.host.clean())
-			w.taken("i2")
+			w.makeBound("i2")
 			w.noDefect()
 		}
 	}
@@ -62,8 +62,8 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 //
 // F19
 func TestVerifyThatFindsDirt(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.host.read = func(block int) {
 		if block == 1 {
 			w.host.blocks[1] = "i1"
@@ -72,7 +72,7 @@ func TestVerifyThatFindsDirt(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -80,14 +80,14 @@ func TestVerifyThatFindsDirt(t *testing.T) {
 //
 // F7
 func TestNamedStepsNeverClearDirty(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	ok[contract.Result](w.cleanUp("zero", "verify"))
 	v := w.reach(device.Manageable)
 	require.Equal(t, "steps_done", v.Cleans[0].Outcome)
 	require.True(t, v.Dirty)
 	require.True(t, w.host.clean())
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	ok[contract.Result](w.ask(contract.UpdateProvide))
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4, "the full plan runs all the same")
@@ -96,7 +96,7 @@ func TestNamedStepsNeverClearDirty(t *testing.T) {
 
 // S3.22
 func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	w.host.blocks = [blocks]string{}
 	ok[contract.Result](w.cleanUp("verify", "zero"))
@@ -114,7 +114,7 @@ func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 //
 // S3.22
 func TestAStepOfNoUseChangesNothing(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.host.steps["sanitize"] = 1
 	ok[contract.Result](w.enroll(false))
 	before := w.view()
@@ -134,39 +134,39 @@ func TestAStepOfNoUseChangesNothing(t *testing.T) {
 func TestAbortInEachPhase(t *testing.T) {
 	for _, phase := range []struct {
 		name string
-		lead func(*world)
+		lead func(*deviceEnv)
 		busy string
 	}{
-		{"looking", func(w *world) {
+		{"looking", func(w *deviceEnv) {
 			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(time.Second)
 		}, ""},
-		{"zero", func(w *world) { ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, "zero"},
-		{"verify", func(w *world) { ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") }, "verify"},
-		{"planning again", func(w *world) {
+		{"zero", func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, "zero"},
+		{"verify", func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") }, "verify"},
+		{"planning again", func(w *deviceEnv) {
 			w.host.steps["verify"] = 2
 			n := count(w.names, "Discover")
 			ok[contract.Result](w.unbind("i1"))
 			w.until("discover again", func() bool { return count(w.names, "Discover") > n })
 		}, ""},
-		{"host silent", func(w *world) {
+		{"host silent", func(w *deviceEnv) {
 			w.host.crash()
 			ok[contract.Result](w.unbind("i1"))
 			w.until("silent", func() bool { return w.view().NeedsOperator })
 		}, ""},
-		{"before the host is called silent", func(w *world) {
+		{"before the host is called silent", func(w *deviceEnv) {
 			w.host.crash()
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(time.Minute)
 		}, ""},
-		{"crashed in mid-step", func(w *world) {
+		{"crashed in mid-step", func(w *deviceEnv) {
 			ok[contract.Result](w.unbind("i1"))
 			w.stepRuns("zero")
 			w.host.crash()
 			w.pass(time.Second)
 		}, ""},
-		{"held", func(w *world) {
+		{"held", func(w *deviceEnv) {
 			p := safePolicy()
 			p.Automated = false
 			w.setPolicy(p)
@@ -176,10 +176,10 @@ func TestAbortInEachPhase(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(phase.name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			w.oneTimeUse = true
-			w.taken("i1")
-			w.host.stubborn = 10 * time.Minute
+			w.makeBound("i1")
+			w.host.cancelDelay = 10 * time.Minute
 			phase.lead(w)
 			asked := w.clock()
 			r := ok[contract.Result](w.ask(contract.UpdateAbort))
@@ -200,9 +200,9 @@ func TestAbortInEachPhase(t *testing.T) {
 			require.Equal(t, string(device.CodeAborted), v.Fault)
 			require.True(t, v.Maintenance)
 			require.True(t, v.NeedsOperator)
-			w.quiet()
+			w.idle()
 			w.ask(contract.UpdateAbort).refused(device.CodeRefused)
-			require.Equal(t, 1, w.shelf.reserved)
+			require.Equal(t, 1, w.inventory.reserved)
 			w.host.restart()
 			w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 			w.pass(time.Minute)
@@ -217,14 +217,14 @@ func TestAbortInEachPhase(t *testing.T) {
 
 // F9
 func TestNothingToAbort(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
 	ok[contract.Result](w.ask(contract.UpdateProvide))
 	w.reach(device.Available)
-	w.quiet()
+	w.idle()
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
-	w.taken("i1")
+	w.makeBound("i1")
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -238,7 +238,7 @@ func TestNothingToAbort(t *testing.T) {
 func TestBudgetOfTheWholeClean(t *testing.T) {
 	p := safePolicy()
 	p.CleanupTimeout = 6 * pace
-	w := newWorld(t, p)
+	w := newDeviceEnv(t, p)
 	ok[contract.Result](w.enroll(true))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeTimeout), v.Fault, "S2.63")
@@ -253,8 +253,8 @@ func TestBudgetOfTheWholeClean(t *testing.T) {
 func TestSilenceSpendsNoBudget(t *testing.T) {
 	p := safePolicy()
 	p.CleanupTimeout = time.Minute
-	w := newWorld(t, p)
-	w.taken("i1")
+	w := newDeviceEnv(t, p)
+	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(3 * time.Hour)
@@ -268,8 +268,8 @@ func TestSilenceSpendsNoBudget(t *testing.T) {
 //
 // D5, S3.11
 func TestBudgetOfEachStep(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	require.Equal(t, 900*time.Second, w.host.inputs[0].Budget)
 	require.Equal(t, 900*time.Second, w.host.inputs[1].Budget)
 	w.noDefect()
@@ -279,8 +279,8 @@ func TestBudgetOfEachStep(t *testing.T) {
 //
 // S3.14
 func TestCurrentStepIsShown(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	require.Nil(t, w.view().CleanStep)
 	ok[contract.Result](w.unbind("i1"))
 	for _, step := range []string{"zero", "verify"} {

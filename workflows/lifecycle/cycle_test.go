@@ -11,19 +11,19 @@ import (
 
 // S2.43
 func TestWholeCycle(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	binding := w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	binding := w.makeBound("i1")
 	require.Equal(t, 1, binding)
 	ok[contract.Result](w.unbind("i1"))
-	require.Equal(t, 1, w.shelf.reserved, "S0.7")
+	require.Equal(t, 1, w.inventory.reserved, "S0.7")
 	w.stepRuns("zero")
-	require.Equal(t, 1, w.shelf.reserved, "S0.8")
+	require.Equal(t, 1, w.inventory.reserved, "S0.8")
 	v := w.reach(device.Available)
-	w.quiet()
+	w.idle()
 	require.False(t, v.Dirty)
 	require.True(t, w.host.clean())
-	require.Zero(t, w.shelf.reserved)
-	require.Equal(t, 2, w.taken("i2"))
+	require.Zero(t, w.inventory.reserved)
+	require.Equal(t, 2, w.makeBound("i2"))
 	w.noDefect()
 }

@@ -14,29 +14,29 @@ import (
 // in order says that its device was forgotten.
 func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 	for name, c := range map[string]struct {
-		lead func(*world)
+		lead func(*deviceEnv)
 		in   func(*contract.Enrollment)
 		code device.Code
 	}{
-		"nobody polls for the host": {func(w *world) { w.host.crash() }, nil, device.CodeHostUnreachable},
-		"the host refuses it": {func(w *world) {
+		"nobody polls for the host": {func(w *deviceEnv) { w.host.crash() }, nil, device.CodeHostUnreachable},
+		"the host refuses it": {func(w *deviceEnv) {
 			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeNotAllowed) }
 		}, nil, device.CodeNotAllowed},
-		"the host fails over and over": {func(w *world) {
+		"the host fails over and over": {func(w *deviceEnv) {
 			w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 		}, nil, device.CodeStateDirError},
-		"another name": {func(*world) {}, func(e *contract.Enrollment) { e.Name = "d2" }, device.CodeInvalid},
-		"the inventory refuses it": {func(w *world) {
-			w.shelf.meddle = func(string, bool) error {
+		"another name": {func(*deviceEnv) {}, func(e *contract.Enrollment) { e.Name = "d2" }, device.CodeInvalid},
+		"the inventory refuses it": {func(w *deviceEnv) {
+			w.inventory.injectFault = func(string, bool) error {
 				return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
 			}
 		}, nil, device.CodeInventoryInvalid},
-		"the inventory is away": {func(w *world) {
-			w.shelf.meddle = func(string, bool) error { return lost() }
+		"the inventory is away": {func(w *deviceEnv) {
+			w.inventory.injectFault = func(string, bool) error { return lost() }
 		}, nil, device.CodeInventoryUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			c.lead(w)
 			e := w.enrolment()
 			if c.in != nil {
@@ -58,7 +58,7 @@ func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 
 // A refused enrolment and one that is right, at the same time: the right one wins.
 func TestEnrol_AnotherOneInTime(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	first := true
 	w.host.trouble = func(string, int) error {
 		if first {
@@ -77,17 +77,17 @@ func TestEnrol_AnotherOneInTime(t *testing.T) {
 }
 
 func TestEnrol_TwiceIsOnce(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	a, b := w.enroll(true), w.enroll(true)
 	require.False(t, ok[contract.Result](a).Already)
 	require.True(t, ok[contract.Result](b).Already)
 	require.Equal(t, 1, count(w.names, "Discover"))
 	w.reach(device.Available)
 	w.nextRun()
-	w.quiet()
+	w.idle()
 	names := len(w.names)
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
-	w.taken("i1")
+	w.makeBound("i1")
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
 	require.Len(t, w.names, names+1, "the bind's own Reserve")
 	require.Equal(t, device.Allocated, w.view().DeviceState)
@@ -98,7 +98,7 @@ func TestEnrol_TwiceIsOnce(t *testing.T) {
 //
 // F13
 func TestEnrolOtherwiseIsRefused(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	for name, change := range map[string]func(*contract.Enrollment){
 		"driver":      func(e *contract.Enrollment) { e.Driver = "block" },
@@ -129,7 +129,7 @@ func TestEnrolOtherwiseIsRefused(t *testing.T) {
 
 // Before it is enrolled a device answers nothing but enroll.
 func TestEnrol_ComesFirst(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 	enroll := w.enroll(false)
 	w.pass(time.Second / 2)
@@ -147,12 +147,12 @@ func TestEnrol_ComesFirst(t *testing.T) {
 //
 // F10
 func TestNumbersNeverGoBack(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.host.record = contract.HostDeviceRecord{Binding: 7, Clean: 9, Seq: 40}
-	w.offered()
+	w.makeAvailable()
 	require.Greater(t, w.host.inputs[0].Seq, int64(40))
 	require.Greater(t, w.host.inputs[0].Number, 9)
-	require.Equal(t, 8, w.taken("i1"))
+	require.Equal(t, 8, w.makeBound("i1"))
 	w.noDefect()
 }
 
@@ -162,7 +162,7 @@ func TestNumbersNeverGoBack(t *testing.T) {
 func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 	for _, imported := range []bool{false, true} {
 		for _, owner := range owners {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			w.calls.Real, w.owner = true, owner
 			e := w.enrolment()
 			e.Driver = "fake"
@@ -171,7 +171,7 @@ func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 				code = device.CodeInvalid
 			}
 			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
-			require.Empty(t, w.shelf.writes)
+			require.Empty(t, w.inventory.writes)
 			w.noDefect()
 		}
 	}
@@ -183,16 +183,16 @@ func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 // D9
 func TestLeftBetweenTheLookAndTheBurn(t *testing.T) {
 	for i, verb := range []string{contract.UpdateManage, contract.UpdateMaintain, contract.UpdateRetire, contract.UpdateManage} {
-		w := novas(t)
-		w.offered()
-		require.True(t, w.shelf.allocate("c1"))
+		w := newNovaDevice(t)
+		w.makeAvailable()
+		require.True(t, w.inventory.allocate("c1"))
 		if i == 3 {
-			w.shelf.outsider(1)
+			w.inventory.outsider(1)
 		}
-		w.host.scribble("c1")
-		w.shelf.meddle = func(call string, after bool) error {
+		w.host.writeAsTenant("c1")
+		w.inventory.injectFault = func(call string, after bool) error {
 			if call == "Stock" && after {
-				w.shelf.free("c1")
+				w.inventory.free("c1")
 			}
 			return nil
 		}

@@ -14,22 +14,22 @@ import (
 )
 
 // suggest has the server ask for a continue-as-new from now on.
-func (w *world) suggestNow() { w.after(1, func() { w.env.SetContinueAsNewSuggested(true) }) }
+func (w *deviceEnv) suggestNow() { w.after(1, func() { w.env.SetContinueAsNewSuggested(true) }) }
 
 // The gate holds every run while anything is under way, however much the server
 // urges; checkHandover looks at each run's end. Here it is urged all the time.
 func TestGate_UrgedAllTheTime(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.urged = 20 * time.Millisecond
-	w.offered()
+	w.makeAvailable()
 	for i := range 5 {
 		instance := fmt.Sprintf("i%d", i)
-		w.taken(instance)
+		w.makeBound(instance)
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		ok[contract.Result](w.unbind(instance))
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		w.reach(device.Available)
-		w.quiet()
+		w.idle()
 	}
 	require.Greater(t, w.runs, 6)
 	require.Len(t, w.view().Cleans, 6)
@@ -38,8 +38,8 @@ func TestGate_UrgedAllTheTime(t *testing.T) {
 
 // While a handler waits for its activity, the run goes on.
 func TestGate_NotWhileAHandlerRuns(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
@@ -55,17 +55,17 @@ func TestGate_NotWhileAHandlerRuns(t *testing.T) {
 
 // While a look is under way, which nobody waits for, the run goes on.
 func TestGate_NotWhileALookRuns(t *testing.T) {
-	for name, hint := range map[string]func(*world){
-		"at the inventory": func(w *world) { w.signal(contract.SignalReleased, contract.Hint{}) },
-		"at the host": func(w *world) {
+	for name, hint := range map[string]func(*deviceEnv){
+		"at the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
+		"at the host": func(w *deviceEnv) {
 			w.signal(contract.SignalRefresh, contract.Hint{})
 			n := count(w.names, "Discover")
 			w.until("discover", func() bool { return count(w.names, "Discover") > n })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
-			w.offered()
+			w := newDeviceEnv(t, safePolicy())
+			w.makeAvailable()
 			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 			hint(w)
 			w.pass(time.Millisecond)
@@ -82,8 +82,8 @@ func TestGate_NotWhileALookRuns(t *testing.T) {
 
 // While a clean runs, the run goes on.
 func TestGate_NotWhileACleanRuns(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	runs := w.runs
@@ -93,15 +93,15 @@ func TestGate_NotWhileACleanRuns(t *testing.T) {
 	w.reach(device.Available)
 	w.pass(time.Second)
 	require.Equal(t, runs+1, w.runs)
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }
 
 // An idle device does not continue as new for nothing, and does past 200 events.
 func TestGate_HistoryLength(t *testing.T) {
 	for length, more := range map[int]int{0: 0, 100: 0, 200: 0, 201: 1, 5000: 1} {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		runs := w.runs
 		w.after(1, func() { w.env.SetCurrentHistoryLength(length) })
 		w.pass(24 * time.Hour)
@@ -114,9 +114,9 @@ func TestGate_HistoryLength(t *testing.T) {
 // with a listener that blocks in Select, or a gate that does not ask for what is
 // pending, the device would stay in error (measured on a server).
 func TestGate_SignalInTheTaskThatContinues(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.broken()
-	w.quiet()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeFailed()
+	w.idle()
 	runs := w.runs
 	w.signalThen(contract.SignalClean, contract.CleanInput{Reason: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
 	w.reach(device.Available)
@@ -132,9 +132,9 @@ func TestGate_SignalInTheTaskThatContinues(t *testing.T) {
 // without a trace, in whatever order they are read.
 func TestGate_SignalsInTheTaskThatContinues(t *testing.T) {
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
-		w := newWorld(t, safePolicy())
-		w.offered()
-		w.shelf.allocate("c1") // what only a look can find out
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
+		w.inventory.allocate("c1") // what only a look can find out
 		names := len(w.names)
 		w.signalThen(name, contract.Hint{Source: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
 		w.pass(time.Minute)
@@ -146,9 +146,9 @@ func TestGate_SignalsInTheTaskThatContinues(t *testing.T) {
 
 // An update and a signal in that task.
 func TestGate_UpdateInTheTaskThatContinues(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.broken()
-	w.quiet()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeFailed()
+	w.idle()
 	var clean *call
 	w.signalThen(contract.SignalRefresh, contract.Hint{}, func() {
 		w.env.SetContinueAsNewSuggested(true)
@@ -164,23 +164,23 @@ func TestGate_UpdateInTheTaskThatContinues(t *testing.T) {
 // no memo (DESIGN).
 func TestCost_OfATurnover(t *testing.T) {
 	for _, next := range []bool{false, true} {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		if next {
 			w.nextRun()
 		}
 		for i := range 3 {
-			w.quiet()
-			names, upserts, memos, writes := len(w.names), w.upserts, w.memos, len(w.shelf.writes)
+			w.idle()
+			names, upserts, memos, writes := len(w.names), w.upserts, w.memos, len(w.inventory.writes)
 			instance := fmt.Sprintf("i%d", i)
-			w.taken(instance)
+			w.makeBound(instance)
 			ok[contract.Result](w.unbind(instance))
 			w.reach(device.Available)
-			w.quiet()
+			w.idle()
 			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.names[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
-			require.Equal(t, 3, len(w.shelf.writes)-writes, "burn, look, release")
+			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, look, release")
 		}
 		w.noDefect()
 	}
@@ -188,31 +188,31 @@ func TestCost_OfATurnover(t *testing.T) {
 
 // What operators do to an idle device costs as much as it must.
 func TestCost_OfAHold(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	names := len(w.names)
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
-	w.quiet()
+	w.idle()
 	require.Equal(t, []string{"EnsureReserved", "EnsureReserved", "Unreserve"}, w.names[names:])
 	w.noDefect()
 }
 
 // The state that is handed on stays small, whatever a device went through.
 func TestCost_StateIsBounded(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	reason := strings.Repeat("because ", 200)
 	for i := range 30 {
 		instance := fmt.Sprintf("instance-%032d", i)
-		w.taken(instance)
+		w.makeBound(instance)
 		ok[contract.Result](w.unbind(instance))
 		w.stepRuns("zero")
 		ok[contract.Result](w.ask(contract.UpdateAbort))
 		w.reach(device.Error)
 		ok[contract.Result](w.send(contract.UpdateClean, "", contract.CleanInput{Reason: reason}))
 		w.reach(device.Available)
-		w.quiet()
+		w.idle()
 	}
 	s := w.state() // checkHandover holds it against the bounds
 	require.Len(t, s.History, 20)
@@ -231,7 +231,7 @@ func TestCost_StateIsBounded(t *testing.T) {
 // A worker that is older than the state it is given refuses it by name instead of
 // losing what it does not know.
 func TestState_OfANewerSchemaIsRefused(t *testing.T) {
-	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", State: &contract.DeviceState{Schema: contract.Schema + 1, Name: "d1"}})
+	w := newDeviceEnvOf(t, safePolicy(), contract.DeviceInput{Name: "d1", State: &contract.DeviceState{Schema: contract.Schema + 1, Name: "d1"}})
 	w.until("the end", func() bool { return !w.live })
 	require.ErrorContains(t, w.end, "schema")
 }

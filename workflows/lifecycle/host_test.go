@@ -13,8 +13,8 @@ import (
 // A host that nobody polls for is told to the operator; when it comes back the clean
 // goes on by itself.
 func TestSilentHost_IsToldAndWaitedFor(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(4 * time.Minute)
@@ -38,8 +38,8 @@ func TestSilentHost_IsToldAndWaitedFor(t *testing.T) {
 
 // A host that says that it started is silent no more, though its step takes hours.
 func TestSilentHost_IsNotToldAnyMoreOnceItSpeaks(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.until("silent", func() bool { return w.view().NeedsOperator })
@@ -58,8 +58,8 @@ func TestSilentHost_IsNotToldAnyMoreOnceItSpeaks(t *testing.T) {
 
 // What the last heartbeat told is handed to the next scheduling.
 func TestSilentHost_ResumeIsHandedOver(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.pass(2*pace + pace/2)
@@ -86,8 +86,8 @@ func TestSilentHost_ResumeIsHandedOver(t *testing.T) {
 //
 // F1
 func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
 	w.until("silent", func() bool { return w.view().NeedsOperator })
@@ -110,8 +110,8 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 // D1
 func TestCrashResumes(t *testing.T) {
 	for _, back := range []time.Duration{time.Second, 2 * time.Minute, time.Hour} {
-		w := newWorld(t, safePolicy())
-		w.taken("i1")
+		w := newDeviceEnv(t, safePolicy())
+		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
 		w.pass(2 * pace)
@@ -131,8 +131,8 @@ func TestCrashResumes(t *testing.T) {
 func TestCrashEndsInErrorWhereSoSet(t *testing.T) {
 	p := safePolicy()
 	p.OnInterrupt = device.InterruptError
-	w := newWorld(t, p)
-	w.taken("i1")
+	w := newDeviceEnv(t, p)
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	require.Equal(t, device.InterruptError, w.host.inputs[2].Settings.OnInterrupt)
@@ -152,8 +152,8 @@ func TestCrashEndsInErrorWhereSoSet(t *testing.T) {
 func TestSettingsAreTheCleansOwn(t *testing.T) {
 	p := safePolicy()
 	p.OnInterrupt, p.Verify, p.HostSilentAfter = device.InterruptError, "sample:4", 7*time.Minute
-	w := newWorld(t, p)
-	w.taken("i1")
+	w := newDeviceEnv(t, p)
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	for _, in := range w.host.inputs {
@@ -175,15 +175,15 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 // S2.87, S2.75
 func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
-		w := newWorld(t, safePolicy())
-		w.taken("i1")
+		w := newDeviceEnv(t, safePolicy())
+		w.makeBound("i1")
 		delete(w.host.steps, step)
 		w.host.steps["other"] = 1
 		ok[contract.Result](w.unbind("i1"))
 		v := w.reach(device.Error)
 		require.Equal(t, string(device.CodeHostWorkerTooOld), v.Fault)
 		require.Contains(t, v.Remedy, "upgrade")
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 		require.Less(t, w.clock().Sub(v.UpdatedAt), time.Minute)
 		w.host.steps = map[string]int{"zero": 1, "verify": 1}
 		ok[contract.Result](w.cleanUp())
@@ -196,7 +196,7 @@ func TestHostWorkerTooOld(t *testing.T) {
 //
 // S2.87
 func TestPlanNeedsTheHostsSteps(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	delete(w.host.steps, "verify")
 	w.host.blocks = [blocks]string{}
 	ok[contract.Result](w.enroll(true))
@@ -216,8 +216,8 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 //
 // S3.16
 func TestPlanOutdatedBeginsAgain(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.host.steps["verify"] = 2
@@ -239,8 +239,8 @@ func TestPlanOutdatedBeginsAgain(t *testing.T) {
 //
 // S3.16
 func TestPlanningAgainIsBounded(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	version := 2
 	ok[contract.Result](w.unbind("i1"))
 	w.host.trouble = func(what string, block int) error {
@@ -252,7 +252,7 @@ func TestPlanningAgainIsBounded(t *testing.T) {
 	}
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodePlanOutdated), v.Fault)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.host.trouble = nil
 	w.noDefect()
 }
@@ -262,8 +262,8 @@ func TestPlanningAgainIsBounded(t *testing.T) {
 //
 // S2.28
 func TestOperationIsReplacedOnlyAtRest(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.host.facts.Operation = device.WriteZeroes
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
@@ -280,21 +280,21 @@ func TestOperationIsReplacedOnlyAtRest(t *testing.T) {
 //
 // F11
 func TestChangedIdentity(t *testing.T) {
-	for name, lead := range map[string]func(*world){
-		"available": func(w *world) { w.offered() },
-		"allocated": func(w *world) { w.taken("i1") },
+	for name, lead := range map[string]func(*deviceEnv){
+		"available": func(w *deviceEnv) { w.makeAvailable() },
+		"allocated": func(w *deviceEnv) { w.makeBound("i1") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			lead(w)
 			w.host.facts.Identity.Serial = "S2"
 			w.signal(contract.SignalRefresh, contract.Hint{})
 			w.pass(time.Minute)
-			w.quiet()
+			w.idle()
 			v := w.view()
 			require.Equal(t, string(device.CodeIdentityChanged), v.Fault)
 			require.True(t, v.Dirty)
-			require.Equal(t, 1, w.shelf.reserved)
+			require.Equal(t, 1, w.inventory.reserved)
 			if name == "available" {
 				require.Equal(t, device.Error, v.DeviceState)
 			}
@@ -306,8 +306,8 @@ func TestChangedIdentity(t *testing.T) {
 
 // A host whose looks fail over and over does not keep a tenant from being served.
 func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	w.host.trouble = func(what string, _ int) error {
 		if what == contract.ActivityDiscover {
 			return refuse(device.Transient, device.CodeStateDirError)
@@ -317,15 +317,15 @@ func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	asked := w.clock()
-	w.taken("i1")
+	w.makeBound("i1")
 	require.Less(t, w.clock().Sub(asked), 5*time.Minute)
 	w.noDefect()
 }
 
 // What the host said of a device can be asked for, without touching anything.
 func TestTheHostsFactsCanBeAsked(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	value, err := w.env.QueryWorkflow(contract.QueryDiscovery)
 	require.NoError(t, err)
 	var facts contract.DiscoveryResult

@@ -11,39 +11,39 @@ import (
 	"burnish/workflows/contract"
 )
 
-// novas is a world whose device is Nova's, one-time-use.
-func novas(t *testing.T) *world {
-	w := newWorld(t, safePolicy())
+// newNovaDevice is an environment whose device is Nova's, one-time-use.
+func newNovaDevice(t *testing.T) *deviceEnv {
+	w := newDeviceEnv(t, safePolicy())
 	w.owner, w.oneTimeUse = device.OwnerNova, true
 	return w
 }
 
-func (w *world) sweepHint() { w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"}) }
+func (w *deviceEnv) sweepHint() { w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"}) }
 
 // consumed has Nova give the device out, and burn it, and the workflow know of it.
-func (w *world) consumed(consumer string) {
+func (w *deviceEnv) consumed(consumer string) {
 	w.t.Helper()
-	require.True(w.t, w.shelf.allocate(consumer))
-	w.shelf.outsider(1)
-	w.host.scribble(consumer)
+	require.True(w.t, w.inventory.allocate(consumer))
+	w.inventory.outsider(1)
+	w.host.writeAsTenant(consumer)
 	w.sweepHint()
 	v := w.reach(device.Allocated)
 	require.Equal(w.t, consumer, *v.InstanceUUID)
-	w.quiet()
+	w.idle()
 }
 
 // remade has Nova make the provider anew, with the generation that the old one had, and
 // somebody use it and leave.
-func (w *world) remade(used bool) {
-	generation := w.shelf.generation
-	w.shelf.makeNovas(w.shelf.novas + "+")
+func (w *deviceEnv) recreateProvider(used bool) {
+	generation := w.inventory.generation
+	w.inventory.recreate(w.inventory.novas + "+")
 	if used {
-		w.shelf.allocate("thief")
-		w.shelf.outsider(1)
-		w.host.scribble("thief")
-		w.shelf.free("thief")
+		w.inventory.allocate("thief")
+		w.inventory.outsider(1)
+		w.host.writeAsTenant("thief")
+		w.inventory.free("thief")
 	}
-	w.shelf.generation = generation
+	w.inventory.generation = generation
 }
 
 // Nova makes the provider anew at any moment of a clean and of the return, with the
@@ -54,17 +54,17 @@ func TestAProviderMadeAnewInAClean(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		for _, when := range []string{"EnsureReserved", "zero", "verify", "before", "after"} {
 			t.Run(fmt.Sprintf("%s, used %v", when, used), func(t *testing.T) {
-				w := novas(t)
-				w.offered()
+				w := newNovaDevice(t)
+				w.makeAvailable()
 				w.consumed("c1")
-				w.shelf.writes = nil
-				w.shelf.free("c1")
+				w.inventory.writes = nil
+				w.inventory.free("c1")
 				done := false
-				w.shelf.meddle = func(call string, after bool) error {
+				w.inventory.injectFault = func(call string, after bool) error {
 					lowering := call == "PutReserved" && w.host.journal.step == "verify" && w.host.journal.done && len(w.host.inputs) == 4
 					if !done && (when == "EnsureReserved" && call == "PutReserved" && after || lowering && after == (when == "after")) {
 						done = true
-						w.remade(used)
+						w.recreateProvider(used)
 						if after {
 							return lost()
 						}
@@ -75,14 +75,14 @@ func TestAProviderMadeAnewInAClean(t *testing.T) {
 				if when == "zero" || when == "verify" {
 					done = true
 					w.stepRuns(when)
-					w.remade(used)
+					w.recreateProvider(used)
 				}
-				seen := w.shelf.wrote
-				w.shelf.wrote = func(what string) {
+				seen := w.inventory.wrote
+				w.inventory.wrote = func(what string) {
 					if seen != nil {
 						seen(what)
 					}
-					if what == "put" && w.shelf.reserved == 0 && !w.host.clean() {
+					if what == "put" && w.inventory.reserved == 0 && !w.host.clean() {
 						w.Errorf("lowered with blocks %q", w.host.blocks)
 					}
 				}
@@ -92,10 +92,10 @@ func TestAProviderMadeAnewInAClean(t *testing.T) {
 					ok[contract.Result](w.cleanUp())
 				}
 				w.reach(device.Available)
-				w.quiet()
+				w.idle()
 				w.pass(time.Hour)
 				require.True(t, w.host.clean())
-				require.Zero(t, w.shelf.reserved)
+				require.Zero(t, w.inventory.reserved)
 				w.noDefect()
 			})
 		}
@@ -105,20 +105,20 @@ func TestAProviderMadeAnewInAClean(t *testing.T) {
 // keptStates brings a device of Nova's to each state in which it is clean and burned.
 var keptStates = []struct {
 	name     string
-	lead     func(*world)
-	back     func(*world) *call
+	lead     func(*deviceEnv)
+	back     func(*deviceEnv) *call
 	backInto device.State
 }{
-	{"held", func(w *world) { ok[contract.Result](w.maintain(false)) }, func(w *world) *call { return w.maintain(true) }, device.Available},
-	{"manageable", func(w *world) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *world) *call { return w.ask(contract.UpdateProvide) }, device.Available},
-	{"manageable, named steps", func(w *world) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *world) *call {
+	{"held", func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, func(w *deviceEnv) *call { return w.maintain(true) }, device.Available},
+	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call { return w.ask(contract.UpdateProvide) }, device.Available},
+	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call {
 		if w.view().DeviceState != device.Manageable {
 			return w.ask(contract.UpdateProvide)
 		}
 		ok[contract.Result](w.cleanUp("verify"))
 		w.until("an end of the steps", func() bool {
 			s := w.view().DeviceState
-			return s == device.Manageable || s == device.Available && w.flying == 0
+			return s == device.Manageable || s == device.Available && w.inFlight == 0
 		})
 		return w.ask(contract.UpdateProvide)
 	}, device.Available},
@@ -132,13 +132,13 @@ func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 	for _, k := range keptStates {
 		for _, hinted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, hinted %v", k.name, hinted), func(t *testing.T) {
-				w := novas(t)
-				w.offered()
+				w := newNovaDevice(t)
+				w.makeAvailable()
 				k.lead(w)
-				w.quiet()
-				w.remade(true)
-				w.shelf.wrote = func(what string) {
-					if w.shelf.reserved == 0 && !w.host.clean() {
+				w.idle()
+				w.recreateProvider(true)
+				w.inventory.wrote = func(what string) {
+					if w.inventory.reserved == 0 && !w.host.clean() {
 						w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
 					}
 				}
@@ -153,9 +153,9 @@ func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 					ok[contract.Result](w.maintain(true))
 				}
 				w.reach(k.backInto)
-				w.quiet()
+				w.idle()
 				require.True(t, w.host.clean())
-				require.Zero(t, w.shelf.reserved)
+				require.Zero(t, w.inventory.reserved)
 				w.noDefect()
 			})
 		}
@@ -167,8 +167,8 @@ func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 //
 // S2.51, F5
 func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
-	w := novas(t)
-	w.offered()
+	w := newNovaDevice(t)
+	w.makeAvailable()
 	w.consumed("c1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve {
@@ -176,16 +176,16 @@ func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 		}
 		return time.Millisecond, time.Millisecond
 	}
-	w.shelf.free("c1")
+	w.inventory.free("c1")
 	w.sweepHint()
-	w.until("lowered", func() bool { return w.shelf.reserved == 0 })
+	w.until("lowered", func() bool { return w.inventory.reserved == 0 })
 	ok[contract.Result](w.maintain(false))
-	require.True(t, w.shelf.allocate("c2"))
-	w.shelf.outsider(1)
-	w.host.scribble("c2")
-	w.shelf.free("c2")
-	w.shelf.wrote = func(what string) {
-		if w.shelf.reserved == 0 && !w.host.clean() {
+	require.True(t, w.inventory.allocate("c2"))
+	w.inventory.outsider(1)
+	w.host.writeAsTenant("c2")
+	w.inventory.free("c2")
+	w.inventory.wrote = func(what string) {
+		if w.inventory.reserved == 0 && !w.host.clean() {
 			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
 		}
 	}
@@ -193,7 +193,7 @@ func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 	require.True(t, w.host.clean(), w.describe())
 	ok[contract.Result](w.maintain(true))
 	w.reach(device.Available)
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -201,20 +201,20 @@ func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 //
 // S0.15
 func TestBurnedAtTheNextLook(t *testing.T) {
-	w := novas(t)
-	w.offered()
-	require.True(t, w.shelf.allocate("c1"))
-	w.host.scribble("c1")
+	w := newNovaDevice(t)
+	w.makeAvailable()
+	require.True(t, w.inventory.allocate("c1"))
+	w.host.writeAsTenant("c1")
 	w.sweepHint()
-	w.until("burned", func() bool { return w.shelf.reserved == 1 })
+	w.until("burned", func() bool { return w.inventory.reserved == 1 })
 	v := w.reach(device.Allocated)
 	require.Equal(t, "c1", *v.InstanceUUID)
-	w.quiet()
+	w.idle()
 	// Made anew while it is in use: burned again.
-	w.shelf.makeNovas("nova-2")
-	w.shelf.force("c1")
+	w.inventory.recreate("nova-2")
+	w.inventory.force("c1")
 	w.sweepHint()
-	w.until("burned again", func() bool { return w.shelf.reserved == 1 })
+	w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 	require.Equal(t, device.Allocated, w.view().DeviceState)
 	require.Equal(t, "c1", w.host.blocks[0])
 	w.noDefect()
@@ -225,12 +225,12 @@ func TestBurnedAtTheNextLook(t *testing.T) {
 //
 // S0.21, S0.22
 func TestTheConsumerChangesHands(t *testing.T) {
-	w := novas(t)
-	w.offered()
+	w := newNovaDevice(t)
+	w.makeAvailable()
 	w.consumed("vm")
 	for _, hands := range [][]string{{"vm", "migration"}, {"migration"}, {"migration", "vm"}, {"vm"}} {
-		w.shelf.consumers = hands
-		w.shelf.generation++
+		w.inventory.consumers = hands
+		w.inventory.generation++
 		w.sweepHint()
 		w.pass(time.Minute)
 		v := w.view()
@@ -238,7 +238,7 @@ func TestTheConsumerChangesHands(t *testing.T) {
 		require.Contains(t, hands, *v.InstanceUUID)
 		require.Equal(t, "vm", w.host.blocks[0])
 	}
-	w.shelf.consumers = nil
+	w.inventory.consumers = nil
 	w.sweepHint()
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
@@ -246,9 +246,9 @@ func TestTheConsumerChangesHands(t *testing.T) {
 }
 
 // takeOver imports the device while its provider is so.
-func (w *world) takeOver(reserved int, consumers ...string) *call {
-	w.shelf.makeNovas("nova-1")
-	w.shelf.reserved, w.shelf.consumers, w.shelf.generation = reserved, consumers, 7
+func (w *deviceEnv) takeOver(reserved int, consumers ...string) *call {
+	w.inventory.recreate("nova-1")
+	w.inventory.reserved, w.inventory.consumers, w.inventory.generation = reserved, consumers, 7
 	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Import: true})
 }
 
@@ -275,17 +275,17 @@ func TestImportBelievesTheInventory(t *testing.T) {
 		{name: "in use, an ended run", reserved: 1, consumer: []string{"c1"}, recalled: "r", ends: device.Allocated, burned: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := novas(t)
+			w := newNovaDevice(t)
 			w.host.up = !c.silent
-			w.host.scribble("past")
-			w.recalled = contract.PreviousRun{RunID: c.recalled}
+			w.host.writeAsTenant("past")
+			w.previousRun = contract.PreviousRun{RunID: c.recalled}
 			imported := w.takeOver(c.reserved, c.consumer...)
 			w.sweepHint() // a sweep in mid-import changes nothing of it
 			r := ok[contract.Result](imported)
 			require.Equal(t, device.Unknown, r.Device.DeviceState)
 			w.sweepHint()
 			w.reach(c.ends)
-			w.until("burned or free", func() bool { return w.shelf.reserved == c.burned })
+			w.until("burned or free", func() bool { return w.inventory.reserved == c.burned })
 			w.pass(time.Hour)
 			v := w.view()
 			require.Equal(t, c.ends, v.DeviceState)
@@ -303,7 +303,7 @@ func TestImportBelievesTheInventory(t *testing.T) {
 // S2.84
 func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 	for _, anew := range []bool{false, true} {
-		w := novas(t)
+		w := newNovaDevice(t)
 		down := false
 		w.lag = func(activity string) (time.Duration, time.Duration) {
 			if activity == contract.ActivityEnsureReserved && w.view().DeviceState == device.Cleaning && !down {
@@ -316,15 +316,15 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 		require.Equal(t, device.Unknown, r.Device.DeviceState)
 		w.until("being returned", func() bool { return down })
 		if anew {
-			w.remade(true)
+			w.recreateProvider(true)
 		} else {
-			w.shelf.allocate("c1")
-			w.shelf.outsider(1)
-			w.host.scribble("c1")
-			w.shelf.free("c1")
+			w.inventory.allocate("c1")
+			w.inventory.outsider(1)
+			w.host.writeAsTenant("c1")
+			w.inventory.free("c1")
 		}
 		w.reach(device.Available)
-		w.quiet()
+		w.idle()
 		require.True(t, w.host.clean(), w.describe())
 		require.Len(t, w.view().Cleans, 1)
 		w.noDefect()
@@ -338,8 +338,8 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 func TestRetiredIsBurned(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, consumers := range [][]string{nil, {"c1"}} {
-			w := novas(t)
-			w.shelf.meddle = func(call string, after bool) error {
+			w := newNovaDevice(t)
+			w.inventory.injectFault = func(call string, after bool) error {
 				if w.view().DeviceState == device.Unknown {
 					return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
 				}
@@ -348,11 +348,11 @@ func TestRetiredIsBurned(t *testing.T) {
 			w.takeOver(0, consumers...).wait()
 			require.Equal(t, device.Unknown, w.view().DeviceState)
 			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: lost}))
-			w.shelf.meddle = nil
-			w.until("burned", func() bool { return w.shelf.reserved == 1 })
-			w.shelf.makeNovas("nova-2")
+			w.inventory.injectFault = nil
+			w.until("burned", func() bool { return w.inventory.reserved == 1 })
+			w.inventory.recreate("nova-2")
 			w.sweepHint()
-			w.until("burned again", func() bool { return w.shelf.reserved == 1 })
+			w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 			require.Equal(t, device.Retired, w.view().DeviceState)
 			w.noDefect()
 		}
@@ -363,16 +363,16 @@ func TestRetiredIsBurned(t *testing.T) {
 //
 // F6
 func TestWithoutAProviderItLooksOnce(t *testing.T) {
-	w := novas(t)
-	w.offered()
+	w := newNovaDevice(t)
+	w.makeAvailable()
 	w.consumed("c1")
-	w.shelf.vanished = true
+	w.inventory.vanished = true
 	names := len(w.names)
 	w.sweepHint()
 	w.pass(6 * time.Hour)
 	require.Equal(t, names+1, len(w.names))
 	require.Contains(t, w.view().LastError, "no provider")
-	w.shelf.makeNovas("nova-2")
+	w.inventory.recreate("nova-2")
 	w.sweepHint()
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
@@ -383,12 +383,12 @@ func TestWithoutAProviderItLooksOnce(t *testing.T) {
 //
 // S0.17
 func TestNovasProviderIsNotDeleted(t *testing.T) {
-	w := novas(t)
-	w.offered()
+	w := newNovaDevice(t)
+	w.makeAvailable()
 	ok[contract.Result](w.ask(contract.UpdateRetire))
 	ok[contract.Result](w.ask(contract.UpdateForget))
-	require.True(t, w.shelf.there)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.True(t, w.inventory.there)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -396,8 +396,8 @@ func TestNovasProviderIsNotDeleted(t *testing.T) {
 //
 // F5
 func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
-	w := novas(t)
-	w.offered()
+	w := newNovaDevice(t)
+	w.makeAvailable()
 	w.consumed("c1")
 	releases := count(w.names, contract.ActivityUnreserve)
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -406,12 +406,12 @@ func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
 		}
 		return time.Millisecond, time.Millisecond
 	}
-	w.shelf.free("c1")
+	w.inventory.free("c1")
 	w.sweepHint()
 	w.until("the release", func() bool { return count(w.names, contract.ActivityUnreserve) > releases })
-	w.remade(true)
-	w.shelf.wrote = func(what string) {
-		if w.shelf.reserved == 0 && !w.host.clean() {
+	w.recreateProvider(true)
+	w.inventory.wrote = func(what string) {
+		if w.inventory.reserved == 0 && !w.host.clean() {
 			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
 		}
 	}
@@ -425,8 +425,8 @@ func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
 //
 // S2.84, D8
 func TestAHintInMidImport(t *testing.T) {
-	w := novas(t)
-	w.shelf.meddle = func(string, bool) error {
+	w := newNovaDevice(t)
+	w.inventory.injectFault = func(string, bool) error {
 		if w.view().DeviceState == device.Unknown {
 			return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
 		}
@@ -436,11 +436,11 @@ func TestAHintInMidImport(t *testing.T) {
 	w.pass(time.Second)
 	w.sweepHint()
 	w.pass(time.Second)
-	w.shelf.meddle = nil
+	w.inventory.injectFault = nil
 	w.reach(device.Available)
 	w.pass(time.Hour)
 	require.Empty(t, w.view().Cleans)
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -448,11 +448,11 @@ func TestAHintInMidImport(t *testing.T) {
 //
 // D9
 func TestAProviderMadeAnewWhileAvailable(t *testing.T) {
-	w := novas(t)
-	w.offered()
-	require.True(t, w.shelf.allocate("c1"))
-	w.host.scribble("c1")
-	w.remade(false)
+	w := newNovaDevice(t)
+	w.makeAvailable()
+	require.True(t, w.inventory.allocate("c1"))
+	w.host.writeAsTenant("c1")
+	w.recreateProvider(false)
 	w.sweepHint()
 	w.until("a clean", func() bool { return w.host.clean() })
 	w.reach(device.Available)
@@ -463,17 +463,17 @@ func TestAProviderMadeAnewWhileAvailable(t *testing.T) {
 //
 // F5
 func TestAUseAmongManyAttempts(t *testing.T) {
-	w := novas(t)
+	w := newNovaDevice(t)
 	n := 0
-	w.shelf.meddle = func(call string, after bool) error {
+	w.inventory.injectFault = func(call string, after bool) error {
 		if call != "Usages" || after || w.view().DeviceState != device.Cleaning || n > 50 {
 			return nil
 		}
 		if n++; n == 50 {
-			w.shelf.allocate("c1")
-			w.shelf.outsider(1)
-			w.host.scribble("c1")
-			w.shelf.free("c1")
+			w.inventory.allocate("c1")
+			w.inventory.outsider(1)
+			w.host.writeAsTenant("c1")
+			w.inventory.free("c1")
 			return nil
 		}
 		return lost()

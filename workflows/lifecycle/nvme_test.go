@@ -12,12 +12,12 @@ import (
 	"burnish/workflows/contract"
 )
 
-// newDrive is a world whose device is an NVMe drive that can do everything.
-func newDrive(t *testing.T, erase clean.ErasePolicy) *world {
+// newDrive is an environment whose device is an NVMe drive that can do everything.
+func newDrive(t *testing.T, erase clean.ErasePolicy) *deviceEnv {
 	t.Helper()
 	p := safePolicy()
 	p.NVMe, p.SanitizeStall, p.Wear = erase, time.Hour, device.WearLimits{PercentUsed: 80}
-	w := newWorld(t, p)
+	w := newDeviceEnv(t, p)
 	w.host.steps = steps.All().Versions()
 	w.host.facts.Operation, w.host.facts.Type = "", "NVME"
 	w.host.facts.Layout = device.LayoutWhole
@@ -28,12 +28,12 @@ func newDrive(t *testing.T, erase clean.ErasePolicy) *world {
 }
 
 // look has the host look at the device again.
-func (w *world) lookAtDrive() {
+func (w *deviceEnv) rediscoverDrive() {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 }
 
-func (w *world) erasePolicy(erase clean.ErasePolicy) {
+func (w *deviceEnv) erasePolicy(erase clean.ErasePolicy) {
 	p := w.policy
 	p.NVMe = erase
 	w.setPolicy(p)
@@ -54,7 +54,7 @@ func ran(v contract.DeviceStatus) []string {
 // S2.26
 func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
-	w.offered()
+	w.makeAvailable()
 	require.Equal(t, device.CryptoErase, w.view().Operation)
 	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, ran(w.view()))
 	require.True(t, w.host.clean())
@@ -66,9 +66,9 @@ func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
 			require.Equal(t, 2*time.Hour, in.Budget, "D5: twice its own estimate")
 		}
 	}
-	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.shelf.made.Class)
-	require.Contains(t, w.shelf.made.Traits, "HW_NVME_CES")
-	require.Contains(t, w.shelf.made.Traits, "HW_NVME_WZS")
+	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.inventory.made.Class)
+	require.Contains(t, w.inventory.made.Traits, "HW_NVME_CES")
+	require.Contains(t, w.inventory.made.Traits, "HW_NVME_WZS")
 	w.noDefect()
 }
 
@@ -77,9 +77,9 @@ func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
 // S2.28, S2.99
 func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
-	w.taken("i1")
+	w.makeBound("i1")
 	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
-	w.lookAtDrive()
+	w.rediscoverDrive()
 	require.Equal(t, device.CryptoErase, w.view().Operation)
 	w.host.trouble = func(what string, _ int) error {
 		if what == "sanitize" {
@@ -102,7 +102,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w.reach(device.Error)
 	// … until a look in error has replaced it.
 	w.host.trouble = nil
-	w.lookAtDrive()
+	w.rediscoverDrive()
 	require.Equal(t, device.WriteZeroes, w.view().Operation)
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	w.reach(device.Available)
@@ -128,19 +128,19 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	t.Run("while it is offered", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{})
 		w.host.facts.Capabilities = &device.Capabilities{WriteZeroes: true}
-		w.offered()
+		w.makeAvailable()
 		w.erasePolicy(clean.ErasePolicy{Strategy: clean.StrategyCrypto})
-		w.lookAtDrive()
-		w.quiet()
+		w.rediscoverDrive()
+		w.idle()
 		v := w.view()
 		require.Equal(t, device.Error, v.DeviceState)
 		require.Equal(t, string(device.CodePolicyUnsatisfied), v.Fault)
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 		ok[contract.Result](w.ask(contract.UpdateClean))
 		require.Equal(t, string(device.CodePolicyUnsatisfied), w.reach(device.Error).Fault)
 		// The configuration is corrected.
 		w.erasePolicy(clean.ErasePolicy{})
-		w.lookAtDrive()
+		w.rediscoverDrive()
 		ok[contract.Result](w.ask(contract.UpdateClean))
 		w.reach(device.Available)
 		require.Len(t, w.defects, 1, "S2.25: an error is logged")
@@ -148,10 +148,10 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	})
 	t.Run("while a tenant has it", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{})
-		w.taken("i1")
+		w.makeBound("i1")
 		w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
 		w.host.facts.Capabilities = &device.Capabilities{}
-		w.lookAtDrive()
+		w.rediscoverDrive()
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
 		require.Equal(t, device.CryptoErase, w.view().Cleans[len(w.view().Cleans)-1].Operation, "S2.28: the locked-in one")
@@ -165,7 +165,7 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 // D4
 func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
-	w.taken("i1")
+	w.makeBound("i1")
 	w.host.facts.Capabilities = &device.Capabilities{}
 	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionSanitize})
 	w.terminate()
@@ -175,21 +175,21 @@ func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodePolicyUnsatisfied), v.Fault)
 	require.False(t, v.NotSanitized)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 }
 
 // TestDirty_ALayoutThatChangedTakesItOutOfThePool.
 func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
-	w.offered()
+	w.makeAvailable()
 	w.host.facts.Layout = device.LayoutSplit
-	w.lookAtDrive()
-	w.quiet()
+	w.rediscoverDrive()
+	w.idle()
 	v := w.view()
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNamespaceLayoutMismatch), v.Fault)
 	require.True(t, v.Dirty)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -199,7 +199,7 @@ func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
 // S0.32
 func TestAWornDriveIsQuarantined(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
-	w.taken("i1")
+	w.makeBound("i1")
 	w.host.trouble = func(what string, _ int) error {
 		if what == "wear_check" {
 			return refuse(device.NeedsOperator, device.CodeWearLimitExceeded)

@@ -18,19 +18,19 @@ var owners = []device.Owner{device.OwnerSelf, device.OwnerNova}
 func TestUseSeenAtTheStartOfAClean(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			w.owner = owner
-			w.taken("i1")
-			w.shelf.force("c1")
+			w.makeBound("i1")
+			w.inventory.force("c1")
 			runs := len(w.host.inputs)
 			ok[contract.Result](w.unbind("i1"))
-			w.host.scribble("c1")
+			w.host.writeAsTenant("c1")
 			v := w.settled()
 			require.Equal(t, device.Allocated, v.DeviceState)
 			require.Equal(t, "c1", *v.InstanceUUID)
 			require.True(t, v.Dirty)
 			require.Len(t, w.host.inputs, runs, "nothing destructive")
-			require.Equal(t, 1, w.shelf.reserved)
+			require.Equal(t, 1, w.inventory.reserved)
 			w.noDefect()
 		})
 	}
@@ -40,17 +40,17 @@ func TestUseSeenAtTheStartOfAClean(t *testing.T) {
 //
 // F4
 func TestClaimBeforeAnyStep(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
-	names, writes := len(w.names), len(w.shelf.writes)
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
+	names, writes := len(w.names), len(w.inventory.writes)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
-	w.quiet()
+	w.idle()
 	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.names[names:])
 	// The clean's own write comes first: it voids whatever is still on its way.
-	require.Len(t, w.shelf.writes[writes:], 2)
-	require.Equal(t, 1, w.shelf.writes[writes].reserved, "burned before the first step")
-	require.Equal(t, 0, w.shelf.writes[writes+1].reserved)
+	require.Len(t, w.inventory.writes[writes:], 2)
+	require.Equal(t, 1, w.inventory.writes[writes].reserved, "burned before the first step")
+	require.Equal(t, 0, w.inventory.writes[writes+1].reserved)
 	w.noDefect()
 }
 
@@ -62,13 +62,13 @@ func TestUseSeenInMidClean(t *testing.T) {
 	for _, owner := range owners {
 		for _, step := range []string{"zero", "verify"} {
 			t.Run(string(owner)+" "+step, func(t *testing.T) {
-				w := newWorld(t, safePolicy())
+				w := newDeviceEnv(t, safePolicy())
 				w.owner = owner
-				w.taken("i1")
-				w.host.stubborn = 30 * time.Second
+				w.makeBound("i1")
+				w.host.cancelDelay = 30 * time.Second
 				ok[contract.Result](w.unbind("i1"))
 				w.stepRuns(step)
-				w.shelf.force("c1")
+				w.inventory.force("c1")
 				w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 				w.seen = func() {
 					if w.view().DeviceState == device.Allocated && w.host.running != "" {
@@ -82,7 +82,7 @@ func TestUseSeenInMidClean(t *testing.T) {
 				runs := len(w.host.inputs)
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, runs)
-				require.Equal(t, 1, w.shelf.reserved)
+				require.Equal(t, 1, w.inventory.reserved)
 				w.noDefect()
 			})
 		}
@@ -93,13 +93,13 @@ func TestUseSeenInMidClean(t *testing.T) {
 //
 // F4
 func TestUseSeenWhilePlanningAgain(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.host.steps["verify"] = 2
 	ok[contract.Result](w.unbind("i1"))
 	discovers := count(w.names, "Discover")
 	w.until("discover again", func() bool { return count(w.names, "Discover") > discovers })
-	w.shelf.force("c1")
+	w.inventory.force("c1")
 	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
@@ -111,19 +111,19 @@ func TestUseSeenWhilePlanningAgain(t *testing.T) {
 //
 // F6
 func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.owner = device.OwnerNova
-	w.offered()
-	w.shelf.allocate("c1")
-	w.host.scribble("c1")
+	w.makeAvailable()
+	w.inventory.allocate("c1")
+	w.host.writeAsTenant("c1")
 	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 	v := w.reach(device.Allocated)
 	require.Equal(t, "c1", *v.InstanceUUID)
-	w.until("burned", func() bool { return w.shelf.reserved == 1 })
+	w.until("burned", func() bool { return w.inventory.reserved == 1 })
 	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
 	w.pass(time.Hour)
 	require.Equal(t, device.Allocated, w.view().DeviceState, "a hint alone ends nothing")
-	w.shelf.free("c1")
+	w.inventory.free("c1")
 	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
@@ -134,8 +134,8 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 //
 // F6
 func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for range 3 {
 			w.signal(name, contract.Hint{Source: "sweep"})
@@ -155,13 +155,13 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 //
 // F6
 func TestOldHintsAreDropped(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	old := w.clock().UTC().Format(time.RFC3339Nano)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
-	w.taken("i2")
-	w.quiet()
+	w.makeBound("i2")
+	w.idle()
 	names := len(w.names)
 	for _, h := range []contract.Hint{
 		{Binding: 1}, {Binding: 3}, {ObservedAt: old}, {ObservedAt: old, Binding: 2}, {ObservedAt: "yesterday"},
@@ -185,19 +185,19 @@ func TestOldHintsAreDropped(t *testing.T) {
 func TestBurnedAndUnusedIsCleaned(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			w.owner = owner
-			w.offered()
-			w.shelf.allocate("c1")
-			w.shelf.outsider(1)
-			w.host.scribble("c1")
-			w.shelf.free("c1")
+			w.makeAvailable()
+			w.inventory.allocate("c1")
+			w.inventory.outsider(1)
+			w.host.writeAsTenant("c1")
+			w.inventory.free("c1")
 			w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 			w.until("a clean", func() bool { return len(w.host.inputs) > 2 })
 			w.reach(device.Available)
-			w.quiet()
+			w.idle()
 			require.True(t, w.host.clean())
-			require.Zero(t, w.shelf.reserved)
+			require.Zero(t, w.inventory.reserved)
 			require.Len(t, w.host.inputs, 4, "cleaned once, not twice")
 			w.noDefect()
 		})
@@ -209,12 +209,12 @@ func TestBurnedAndUnusedIsCleaned(t *testing.T) {
 // S2.40
 func TestWhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
 	for _, owner := range owners {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		w.owner = owner
-		w.taken("i1")
-		w.shelf.outsider(0)
+		w.makeBound("i1")
+		w.inventory.outsider(0)
 		w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
-		w.until("burned again", func() bool { return w.shelf.reserved == 1 })
+		w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i1", *v.InstanceUUID)
@@ -226,16 +226,16 @@ func TestWhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
 //
 // S4.31
 func TestFailingLooksAreSpaced(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
 	names := len(w.names)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "operator"})
 	w.pass(time.Hour)
 	looks := len(w.names) - names
 	require.LessOrEqual(t, looks, 125)
 	require.Equal(t, device.Available, w.view().DeviceState)
-	w.shelf.meddle = nil
+	w.inventory.injectFault = nil
 	w.pass(5 * time.Minute)
 	names = len(w.names)
 	w.pass(time.Hour)
@@ -247,17 +247,17 @@ func TestFailingLooksAreSpaced(t *testing.T) {
 //
 // D9
 func TestBurnedWhileItWasClaimed(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.owner = device.OwnerNova
-	w.offered()
+	w.makeAvailable()
 	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
-	w.shelf.outsider(1)
+	w.inventory.outsider(1)
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Len(t, w.view().Cleans, 1, "it is i1's until the claim ends")
 	ok[contract.Result](w.send(contract.UpdateUnclaim, "", in))
 	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }

@@ -15,10 +15,10 @@ import (
 // S2.51
 func TestHoldBurnsAndItsEndLowers(t *testing.T) {
 	for _, owner := range owners {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		w.owner = owner
-		w.offered()
-		w.shelf.writes = nil
+		w.makeAvailable()
+		w.inventory.writes = nil
 		w.heldMeansBurned()
 		ok[contract.Result](w.maintain(false))
 		v := w.view()
@@ -29,26 +29,26 @@ func TestHoldBurnsAndItsEndLowers(t *testing.T) {
 		w.bind("i1", "r1").refused(device.CodeRefused)
 		w.pass(24 * time.Hour)
 		w.nextRun()
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 		ok[contract.Result](w.maintain(true))
 		require.True(t, ok[contract.Result](w.maintain(true)).Already)
-		require.Zero(t, w.shelf.reserved)
+		require.Zero(t, w.inventory.reserved)
 		require.Equal(t, device.Available, w.view().DeviceState)
 		require.Len(t, w.host.inputs, 2, "unused meanwhile: not cleaned")
 		w.generationsAreTheLooks()
-		w.quiet()
-		w.taken("i2")
+		w.idle()
+		w.makeBound("i2")
 		w.noDefect()
 	}
 }
 
 // heldMeansBurned watches S2.40 at every moment: out of the pool is burned.
-func (w *world) heldMeansBurned() {
+func (w *deviceEnv) heldMeansBurned() {
 	w.seen = func() {
 		v := w.view()
 		out := v.DeviceState == device.Manageable || v.DeviceState == device.Retired ||
 			v.DeviceState == device.Available && v.Maintenance
-		if out && w.shelf.there && w.shelf.reserved == 0 {
+		if out && w.inventory.there && w.inventory.reserved == 0 {
 			w.Errorf("%s (maintenance %v) and free in the inventory", v.DeviceState, v.Maintenance)
 			w.seen = nil
 		}
@@ -60,18 +60,18 @@ func (w *world) heldMeansBurned() {
 // S2.51
 func TestInUseWhenTheHoldEnds(t *testing.T) {
 	for _, owner := range owners {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		w.owner = owner
-		w.offered()
+		w.makeAvailable()
 		ok[contract.Result](w.maintain(false))
-		w.quiet()
-		w.shelf.force("c1")
-		w.host.scribble("c1")
+		w.idle()
+		w.inventory.force("c1")
+		w.host.writeAsTenant("c1")
 		w.maintain(true).wait()
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState, "owner %s", owner)
 		require.Equal(t, "c1", *v.InstanceUUID)
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 2)
 		w.noDefect()
 	}
@@ -84,14 +84,14 @@ func TestInUseWhenTheHoldEnds(t *testing.T) {
 func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			w.owner = owner
-			w.offered()
+			w.makeAvailable()
 			ok[contract.Result](w.maintain(false))
-			w.quiet()
-			w.shelf.force("c1")
-			w.host.scribble("c1")
-			w.shelf.free("c1")
+			w.idle()
+			w.inventory.force("c1")
+			w.host.writeAsTenant("c1")
+			w.inventory.free("c1")
 			w.neverOffered(1)
 			w.maintain(true).wait()
 			w.settled()
@@ -99,9 +99,9 @@ func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
 				ok[contract.Result](w.maintain(true))
 			}
 			w.reach(device.Available)
-			w.quiet()
+			w.idle()
 			require.True(t, w.host.clean())
-			require.Zero(t, w.shelf.reserved)
+			require.Zero(t, w.inventory.reserved)
 			w.noDefect()
 		})
 	}
@@ -112,18 +112,18 @@ func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
 //
 // S2.51
 func TestHoldDuringAClean(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	ok[contract.Result](w.maintain(false))
 	v := w.reach(device.Available)
 	require.True(t, v.Maintenance)
-	w.quiet()
-	require.Equal(t, 1, w.shelf.reserved)
+	w.idle()
+	require.Equal(t, 1, w.inventory.reserved)
 	require.True(t, w.host.clean())
 	ok[contract.Result](w.maintain(true))
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -131,15 +131,15 @@ func TestHoldDuringAClean(t *testing.T) {
 //
 // S2.51
 func TestHoldAndBindAtOnce(t *testing.T) {
-	for name, verb := range map[string]func(*world) *call{
-		"maintain": func(w *world) *call { return w.maintain(false) },
-		"manage":   func(w *world) *call { return w.ask(contract.UpdateManage) },
-		"retire":   func(w *world) *call { return w.ask(contract.UpdateRetire) },
+	for name, verb := range map[string]func(*deviceEnv) *call{
+		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },
+		"manage":   func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
+		"retire":   func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
 	} {
 		for _, between := range []time.Duration{1, time.Second, 3 * time.Second} {
 			t.Run(name+" "+between.String(), func(t *testing.T) {
-				w := newWorld(t, safePolicy())
-				w.offered()
+				w := newDeviceEnv(t, safePolicy())
+				w.makeAvailable()
 				w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
 				out := verb(w)
 				w.pass(between)
@@ -147,7 +147,7 @@ func TestHoldAndBindAtOnce(t *testing.T) {
 				out.wait()
 				bind.wait()
 				require.True(t, (out.err == nil) != (bind.err == nil), "%s: %v, bind: %v", name, out.err, bind.err)
-				require.Equal(t, 1, w.shelf.reserved)
+				require.Equal(t, 1, w.inventory.reserved)
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, 2, "nothing was used, nothing is cleaned")
 				w.noDefect()
@@ -161,17 +161,17 @@ func TestHoldAndBindAtOnce(t *testing.T) {
 // S2.51
 func TestHoldThatCouldNotBurn(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newWorld(t, safePolicy())
-		w.offered()
-		w.shelf.meddle = times(1, "PutReserved", after, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
+		w.inventory.injectFault = times(1, "PutReserved", after, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 		w.maintain(false).refused(device.CodeInventoryInvalid)
 		w.pass(time.Minute)
 		v := w.settled()
 		require.Equal(t, device.Available, v.DeviceState)
 		require.False(t, v.Maintenance)
-		require.Zero(t, w.shelf.reserved)
+		require.Zero(t, w.inventory.reserved)
 		ok[contract.Result](w.maintain(false))
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 		w.noDefect()
 	}
 }
@@ -180,18 +180,18 @@ func TestHoldThatCouldNotBurn(t *testing.T) {
 //
 // S2.40
 func TestLeavingThePoolBurnsFirst(t *testing.T) {
-	for name, verb := range map[string]func(*world) *call{
-		"manage": func(w *world) *call { return w.ask(contract.UpdateManage) },
-		"retire": func(w *world) *call { return w.ask(contract.UpdateRetire) },
+	for name, verb := range map[string]func(*deviceEnv) *call{
+		"manage": func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
+		"retire": func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
 	} {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		w.heldMeansBurned()
 		w.lag = func(string) (time.Duration, time.Duration) { return 3 * time.Second, 3 * time.Second }
 		ok[contract.Result](verb(w))
-		require.Equal(t, 1, w.shelf.reserved, name)
+		require.Equal(t, 1, w.inventory.reserved, name)
 		require.True(t, ok[contract.Result](verb(w)).Already)
-		w.quiet()
+		w.idle()
 		w.noDefect()
 	}
 }
@@ -201,10 +201,10 @@ func TestLeavingThePoolBurnsFirst(t *testing.T) {
 // S2.40
 func TestLeavingThePoolFindsUse(t *testing.T) {
 	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		w.owner = device.OwnerNova
-		w.offered()
-		w.shelf.allocate("c1")
+		w.makeAvailable()
+		w.inventory.allocate("c1")
 		w.ask(verb).refused(device.CodeInUse)
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
@@ -218,14 +218,14 @@ func TestLeavingThePoolFindsUse(t *testing.T) {
 //
 // D10
 func TestRetireLostWithoutHostAndInventory(t *testing.T) {
-	for name, lead := range map[string]func(*world){
-		"available": func(w *world) { w.offered() },
-		"allocated": func(w *world) { w.taken("i1") },
-		"cleaning":  func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
-		"error":     func(w *world) { w.broken() },
-		"held":      func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)); w.quiet() },
-		"looking again": func(w *world) {
-			w.taken("i1")
+	for name, lead := range map[string]func(*deviceEnv){
+		"available": func(w *deviceEnv) { w.makeAvailable() },
+		"allocated": func(w *deviceEnv) { w.makeBound("i1") },
+		"cleaning":  func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
+		"error":     func(w *deviceEnv) { w.makeFailed() },
+		"held":      func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() },
+		"looking again": func(w *deviceEnv) {
+			w.makeBound("i1")
 			n := count(w.names, "Discover")
 			w.host.steps["verify"] = 2
 			ok[contract.Result](w.unbind("i1"))
@@ -233,21 +233,21 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			lead(w)
 			w.host.crash()
-			w.shelf.meddle = func(string, bool) error { return lost() }
+			w.inventory.injectFault = func(string, bool) error { return lost() }
 			asked := w.clock()
 			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true}))
 			require.Equal(t, device.Retired, r.Device.DeviceState)
 			require.Less(t, w.clock().Sub(asked), time.Second)
 			w.pass(time.Hour)
-			w.shelf.meddle = nil
+			w.inventory.injectFault = nil
 			w.pass(time.Hour)
 			require.Equal(t, device.Retired, w.view().DeviceState)
-			require.Equal(t, 1, w.shelf.reserved)
+			require.Equal(t, 1, w.inventory.reserved)
 			require.Empty(t, w.view().Fault)
-			w.quiet()
+			w.idle()
 			w.nextRun()
 			w.noDefect()
 		})
@@ -256,24 +256,24 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 
 // D10
 func TestForgetEndsARetiredDevice(t *testing.T) {
-	for name, before := range map[string]func(*world){
-		"at once":            func(*world) {},
-		"hinted":             func(w *world) { w.signal(contract.SignalRefresh, contract.Hint{}); w.pass(time.Minute) },
-		"hinted by its host": func(w *world) { w.signal(contract.SignalObserved, w.host.hint(w.clock())); w.pass(time.Minute) },
-		"after a hint of doubt": func(w *world) {
+	for name, before := range map[string]func(*deviceEnv){
+		"at once":            func(*deviceEnv) {},
+		"hinted":             func(w *deviceEnv) { w.signal(contract.SignalRefresh, contract.Hint{}); w.pass(time.Minute) },
+		"hinted by its host": func(w *deviceEnv) { w.signal(contract.SignalObserved, w.host.hint(w.clock())); w.pass(time.Minute) },
+		"after a hint of doubt": func(w *deviceEnv) {
 			h := w.host.hint(w.clock())
 			h.Host.Seq += 3
 			w.signal(contract.SignalObserved, h)
 			w.pass(time.Minute)
 		},
-		"with its host away": func(w *world) { w.host.crash() },
+		"with its host away": func(w *deviceEnv) { w.host.crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
-			w.offered()
+			w := newDeviceEnv(t, safePolicy())
+			w.makeAvailable()
 			w.ask(contract.UpdateForget).refused(device.CodeRefused)
 			ok[contract.Result](w.ask(contract.UpdateRetire))
-			w.quiet()
+			w.idle()
 			before(w)
 			require.Equal(t, device.Retired, w.view().DeviceState)
 			forget := w.ask(contract.UpdateForget)
@@ -281,7 +281,7 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 			require.NoError(t, forget.err)
 			require.True(t, forget.done)
 			require.NoError(t, w.end)
-			require.False(t, w.shelf.there, "withdrawn")
+			require.False(t, w.inventory.there, "withdrawn")
 			if name != "with its host away" {
 				require.False(t, w.host.known)
 			}
@@ -294,14 +294,14 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 //
 // D10
 func TestForgetIsRefusedWhileInUse(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	ok[contract.Result](w.ask(contract.UpdateRetire))
-	w.quiet()
-	w.shelf.force("c1")
+	w.idle()
+	w.inventory.force("c1")
 	w.ask(contract.UpdateForget).refused(device.CodeInUse)
 	require.Equal(t, device.Retired, w.view().DeviceState)
-	w.shelf.free("c1")
+	w.inventory.free("c1")
 	w.ask(contract.UpdateForget)
 	w.until("the end", func() bool { return !w.live })
 	require.NoError(t, w.end)
@@ -311,16 +311,16 @@ func TestForgetIsRefusedWhileInUse(t *testing.T) {
 //
 // D10
 func TestForgetAfterALoss(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.shelf.meddle = func(string, bool) error { return lost() }
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.inventory.injectFault = func(string, bool) error { return lost() }
 	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
 	w.pass(10 * time.Minute)
 	w.ask(contract.UpdateForget).wait()
 	require.Equal(t, device.Retired, w.view().DeviceState)
-	w.shelf.meddle = nil
+	w.inventory.injectFault = nil
 	w.ask(contract.UpdateForget)
 	w.within(2*time.Hour, "the end", func() bool { return !w.live })
 	require.NoError(t, w.end)
-	require.False(t, w.shelf.there)
+	require.False(t, w.inventory.there)
 }

@@ -12,7 +12,7 @@ import (
 // it is theirs, what bytes they left, what was erased and read back since, and what
 // the inventory says. It speaks up at the first moment that must never be.
 type oracle struct {
-	w *world
+	w *deviceEnv
 	// tenant was told that the device is theirs, and has not asked to be rid of it.
 	tenant string
 	// vouched: nobody had it yet and the operator's word is taken for it.
@@ -32,10 +32,10 @@ type oracle struct {
 	over   bool // retired, or it found something already
 }
 
-func watch(w *world) *oracle {
+func watch(w *deviceEnv) *oracle {
 	o := &oracle{w: w}
 	w.host.zeroed, w.host.read = o.zeroed, o.read
-	w.shelf.wrote = o.wrote
+	w.inventory.wrote = o.wrote
 	w.seen = o.moment
 	w.answered = o.answered
 	return o
@@ -50,7 +50,7 @@ func (o *oracle) say(format string, args ...any) {
 
 // writes is what everybody does who gets a device: they write all over it.
 func (o *oracle) writes(who string) {
-	o.w.host.scribble(who)
+	o.w.host.writeAsTenant(who)
 	o.erased, o.verified = [blocks]bool{}, [blocks]bool{}
 }
 
@@ -71,8 +71,8 @@ func (o *oracle) zeroed(block int) {
 	if o.tenant != "" {
 		o.say("block %d was wiped while %s has the device", block, o.tenant)
 	}
-	if len(o.w.shelf.consumers) > 0 {
-		o.say("block %d was wiped while %v use the device", block, o.w.shelf.consumers)
+	if len(o.w.inventory.consumers) > 0 {
+		o.say("block %d was wiped while %v use the device", block, o.w.inventory.consumers)
 	}
 	o.erased[block] = true // what was read back before stays read back
 }
@@ -83,13 +83,13 @@ func (o *oracle) read(block int) {
 
 // wrote looks at each change of the inventory as it happens.
 func (o *oracle) wrote(what string) {
-	if o.w.shelf.reserved != 0 {
+	if o.w.inventory.reserved != 0 {
 		o.freed, o.anew = false, false
 	}
-	if o.over || o.w.shelf.reserved != 0 {
+	if o.over || o.w.inventory.reserved != 0 {
 		return
 	}
-	s := o.w.shelf
+	s := o.w.inventory
 	v := o.w.view()
 	free := o.clean() || o.freed || o.lawful() && (v.NotSanitized || o.vouched)
 	o.freed = free
@@ -142,12 +142,12 @@ func (o *oracle) answered(c *call) {
 		case o.over:
 		case c.abandoned: // its instance asked to be rid of it before it was answered
 			return
-		case o.w.shelf.reserved != 1:
+		case o.w.inventory.reserved != 1:
 			o.say("S0.4: %s was told that the device is theirs, and it is not burned", instance)
 		case o.tenant != "" && o.tenant != instance:
 			o.say("%s was told that the device is theirs, and it is %s's", instance, o.tenant)
-		case len(o.w.shelf.consumers) > 0:
-			o.say("%s was told that the device is theirs, and %v use it", instance, o.w.shelf.consumers)
+		case len(o.w.inventory.consumers) > 0:
+			o.say("%s was told that the device is theirs, and %v use it", instance, o.w.inventory.consumers)
 		case o.tenant == "" && !o.clean() && !o.lawful() && !out.Already:
 			o.say("%s was given a device with blocks %q", instance, o.w.host.blocks)
 		}
@@ -164,7 +164,7 @@ func (o *oracle) answered(c *call) {
 // moment looks at the whole whenever something happened.
 func (o *oracle) moment() {
 	w := o.w
-	if o.over || !w.live || !w.ready || !w.shelf.there {
+	if o.over || !w.live || !w.ready || !w.inventory.there {
 		return
 	}
 	v := w.view()
@@ -172,8 +172,8 @@ func (o *oracle) moment() {
 		return
 	}
 	offered := v.DeviceState == device.Available && !v.Maintenance
-	free := w.shelf.reserved == 0
-	if free && len(w.shelf.consumers) == 0 && !o.clean() && !o.freed && !o.anew {
+	free := w.inventory.reserved == 0
+	if free && len(w.inventory.consumers) == 0 && !o.clean() && !o.freed && !o.anew {
 		o.say("free in the inventory with blocks %q", w.host.blocks)
 	}
 	if offered && v.Dirty && v.ClaimedBy == "" {
@@ -181,14 +181,14 @@ func (o *oracle) moment() {
 	}
 	// S2.40: both say the same, but for the moment that it takes to write.
 	agree := free == offered || free && (v.DeviceState == device.Cleaning && v.CleanStep == nil) || v.ClaimedBy != ""
-	if agree || o.faulty || w.shelf.vanished {
+	if agree || o.faulty || w.inventory.vanished {
 		o.since = time.Time{}
 	} else if o.since.IsZero() {
 		o.since = w.clock()
 	} else if late := w.clock().Sub(o.since); late > 3*time.Minute {
-		o.say("state %s (maintenance %v) and reserved=%d for %s", v.DeviceState, v.Maintenance, w.shelf.reserved, late)
+		o.say("state %s (maintenance %v) and reserved=%d for %s", v.DeviceState, v.Maintenance, w.inventory.reserved, late)
 	}
-	if o.tenant != "" && w.updates == 0 && w.flying == 0 && !o.faulty {
+	if o.tenant != "" && w.updates == 0 && w.inFlight == 0 && !o.faulty {
 		if v.InstanceUUID == nil && v.DeviceState != device.Unknown || v.InstanceUUID != nil && *v.InstanceUUID != o.tenant {
 			o.say("%s has the device, which is %s to %s", o.tenant, v.DeviceState, name(v.InstanceUUID))
 		}

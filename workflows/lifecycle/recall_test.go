@@ -11,49 +11,49 @@ import (
 )
 
 // newer is a host's record that knows more than the workflow.
-func (w *world) newer(change func(*contract.HostDeviceRecord)) contract.Hint {
+func (w *deviceEnv) hostIsAhead(change func(*contract.HostDeviceRecord)) contract.Hint {
 	h := w.host.hint(w.clock())
 	change(h.Host)
 	return h
 }
 
-// recovered is a world whose device's workflow was ended from outside; its host starts
+// recovered is an environment whose device's workflow was ended from outside; its host starts
 // and remembers it.
-func recovered(t *testing.T, before func(*world)) *world {
-	old := newWorld(t, safePolicy())
+func recovered(t *testing.T, before func(*deviceEnv)) *deviceEnv {
+	old := newDeviceEnv(t, safePolicy())
 	before(old)
-	old.quiet()
+	old.idle()
 	record := old.host.record
-	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
-	w.shelf, w.host = old.shelf, old.host
-	w.calls.Store = w.shelf
+	w := newDeviceEnvOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w.inventory, w.host = old.inventory, old.host
+	w.calls.Store = w.inventory
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 	return w
 }
 
 // DESIGN, Recovery: terminated with nobody on it: unknown, burned, Dirty, cleaned.
 func TestRecovery_UnusedIsCleaned(t *testing.T) {
-	w := recovered(t, (*world).offered)
-	w.recalled = contract.PreviousRun{RunID: "ended"}
+	w := recovered(t, (*deviceEnv).makeAvailable)
+	w.previousRun = contract.PreviousRun{RunID: "ended"}
 	w.heldMeansBurned()
 	v := w.settled()
 	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
-	w.quiet()
+	w.idle()
 	require.Len(t, v.Cleans, 1)
 	require.True(t, w.host.clean())
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }
 
 // Terminated with a tenant on it: the ended run tells who, and nothing is wiped.
 func TestRecovery_TenantIsFoundAgain(t *testing.T) {
-	w := recovered(t, func(w *world) { w.taken("i1") })
-	w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
+	w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
+	w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.True(t, v.Dirty)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.pass(time.Hour)
 	require.Equal(t, "i1", w.host.blocks[0])
 	w.unbind("i2").refused(device.CodeRefused)
@@ -68,10 +68,10 @@ func TestRecovery_TenantIsFoundAgain(t *testing.T) {
 // knowing how to erase it must not make it "nothing can clean it" (D4).
 func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
 	for name, c := range map[string]struct {
-		lead func(*world)
+		lead func(*deviceEnv)
 	}{
-		"host silent": {func(w *world) { w.host.crash() }},
-		"host fails": {func(w *world) {
+		"host silent": {func(w *deviceEnv) { w.host.crash() }},
+		"host fails": {func(w *deviceEnv) {
 			w.host.trouble = func(what string, _ int) error {
 				if what == contract.ActivityDiscover {
 					return refuse(device.NeedsOperator, device.CodeIO)
@@ -81,14 +81,14 @@ func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := recovered(t, func(w *world) { w.taken("i1") })
+			w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
 			c.lead(w)
-			w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
+			w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 			w.settled()
 			w.pass(time.Minute)
 			ok[contract.Result](w.unbind("i1"))
 			w.seen = func() {
-				if w.shelf.reserved == 0 && !w.host.clean() {
+				if w.inventory.reserved == 0 && !w.host.clean() {
 					w.Errorf("returned with the tenant's bytes on it")
 					w.seen = nil
 				}
@@ -112,16 +112,16 @@ func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
 // Terminated again before the first recovery had found out anything: the run that knew
 // nothing is no witness, the one before it is.
 func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
-	w.quiet()
-	w.shelf.meddle = func(string, bool) error { return lost() } // nothing can be found out
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
+	w.idle()
+	w.inventory.injectFault = func(string, bool) error { return lost() } // nothing can be found out
 	for range 3 {
 		w.terminate()
 		w.pass(2 * time.Minute)
 		require.Equal(t, device.Unknown, w.view().DeviceState)
 	}
-	w.shelf.meddle = nil
+	w.inventory.injectFault = nil
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
@@ -131,11 +131,11 @@ func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
 
 // Reset to before its enrolment: the workflow knows nothing, its host remembers.
 func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrolment(), Identity: w.host.facts.Identity, Binding: 3, Clean: 4, Seq: 9}
-	w.host.scribble("i1")
+	w.host.writeAsTenant("i1")
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
-	w.recalled = contract.PreviousRun{RunID: "reset", Instance: "i1"}
+	w.previousRun = contract.PreviousRun{RunID: "reset", Instance: "i1"}
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.GreaterOrEqual(t, v.Binding, 3)
@@ -149,9 +149,9 @@ func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
 // A listing lags behind: no ended run is believed only after a second look, and a
 // third.
 func TestRecovery_ListingLagsBehind(t *testing.T) {
-	w := recovered(t, func(w *world) { w.taken("i1") })
-	w.until("the first look", func() bool { return count(w.names, "FindPreviousRun") == 1 && w.flying == 0 })
-	w.recalled = contract.PreviousRun{RunID: "ended", Instance: "i1"}
+	w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
+	w.until("the first look", func() bool { return count(w.names, "FindPreviousRun") == 1 && w.inFlight == 0 })
+	w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0])
@@ -160,8 +160,8 @@ func TestRecovery_ListingLagsBehind(t *testing.T) {
 
 // Terminated in mid-clean: the step may still run; the next clean begins anew.
 func TestRecovery_TerminatedInMidClean(t *testing.T) {
-	w := recovered(t, func(w *world) {
-		w.taken("i1")
+	w := recovered(t, func(w *deviceEnv) {
+		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
 		w.host.running = "" // its attempt is told by the server that it is over
@@ -181,24 +181,24 @@ func TestHostKnowsNewer(t *testing.T) {
 		"clean":   func(r *contract.HostDeviceRecord) { r.Clean += 2 },
 		"seq":     func(r *contract.HostDeviceRecord) { r.Seq += 2 },
 	} {
-		for at, lead := range map[string]func(*world){
-			"manageable": func(w *world) { ok[contract.Result](w.enroll(false)) },
-			"available":  func(w *world) { w.offered() },
-			"cleaning":   func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
-			"error":      func(w *world) { w.broken() },
-			"held":       func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)); w.quiet() },
+		for at, lead := range map[string]func(*deviceEnv){
+			"manageable": func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
+			"available":  func(w *deviceEnv) { w.makeAvailable() },
+			"cleaning":   func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
+			"error":      func(w *deviceEnv) { w.makeFailed() },
+			"held":       func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() },
 		} {
 			t.Run(name+" "+at, func(t *testing.T) {
-				w := newWorld(t, safePolicy())
+				w := newDeviceEnv(t, safePolicy())
 				lead(w)
-				w.host.scribble("nobody knows")
-				hint := w.newer(change)
+				w.host.writeAsTenant("nobody knows")
+				hint := w.hostIsAhead(change)
 				w.signal(contract.SignalObserved, hint)
 				w.until("doubt", func() bool { return w.view().Dirty })
 				w.neverOffered(1)
 				looks := count(w.names, "Discover")
 				w.reach(device.Available)
-				w.quiet()
+				w.idle()
 				require.True(t, w.host.clean())
 				require.Greater(t, count(w.names, "Discover"), looks, "its host was asked what it is")
 				w.onward("i9")
@@ -226,10 +226,10 @@ func TestDoubtKeepsTheTenant(t *testing.T) {
 		"a later one, by a reset": {contract.PreviousRun{RunID: "reset", Instance: "i7"}, "i7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
-			w.taken("i1")
-			w.recalled = c.recalled
-			w.signal(contract.SignalObserved, w.newer(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
+			w := newDeviceEnv(t, safePolicy())
+			w.makeBound("i1")
+			w.previousRun = c.recalled
+			w.signal(contract.SignalObserved, w.hostIsAhead(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
 			w.pass(time.Minute)
 			v := w.settled()
 			require.Equal(t, device.Allocated, v.DeviceState)
@@ -244,9 +244,9 @@ func TestDoubtKeepsTheTenant(t *testing.T) {
 // and what that run knew of a tenant counts.
 func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
-		w := newWorld(t, safePolicy())
-		w.recalled = contract.PreviousRun{RunID: "ended", Instance: instance}
-		w.host.scribble("i0")
+		w := newDeviceEnv(t, safePolicy())
+		w.previousRun = contract.PreviousRun{RunID: "ended", Instance: instance}
+		w.host.writeAsTenant("i0")
 		ok[contract.Result](w.enroll(true))
 		v := w.settled()
 		if instance == "" {
@@ -268,11 +268,11 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 // F10
 func TestRunOfAnEarlierLifeIsNoWitness(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
-		w := newWorld(t, safePolicy())
-		w.recalled = contract.PreviousRun{RunID: "an earlier life's", Instance: instance}
+		w := newDeviceEnv(t, safePolicy())
+		w.previousRun = contract.PreviousRun{RunID: "an earlier life's", Instance: instance}
 		ok[contract.Result](w.enroll(true))
 		w.onward("i1")
-		w.shelf.outsider(1) // the inventory is newer: doubt
+		w.inventory.outsider(1) // the inventory is newer: doubt
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		w.pass(time.Minute)
 		v := w.settled()
@@ -287,11 +287,11 @@ func TestRunOfAnEarlierLifeIsNoWitness(t *testing.T) {
 //
 // F10
 func TestInventoryKnowsNewer(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.shelf.allocate("c1")
-	w.host.scribble("c1")
-	w.shelf.free("c1") // and reserved is 0 as if nothing had been
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.inventory.allocate("c1")
+	w.host.writeAsTenant("c1")
+	w.inventory.free("c1") // and reserved is 0 as if nothing had been
 	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 	w.until("doubt", func() bool { return w.view().Dirty })
 	w.reach(device.Available)
@@ -305,17 +305,17 @@ func TestInventoryKnowsNewer(t *testing.T) {
 //
 // F10
 func TestUnknownWaitsForItsInventory(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.shelf.meddle = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
-	w.signal(contract.SignalObserved, w.newer(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
+	w.signal(contract.SignalObserved, w.hostIsAhead(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
 	w.pass(10 * time.Minute)
 	v := w.view()
 	require.Equal(t, device.Unknown, v.DeviceState)
 	require.True(t, v.NeedsOperator)
 	require.Equal(t, string(device.CodeInventoryInvalid), v.Fault)
 	w.nextRun()
-	w.shelf.meddle = nil
+	w.inventory.injectFault = nil
 	v = w.reach(device.Available)
 	require.False(t, v.NeedsOperator)
 	w.noDefect()
@@ -325,15 +325,15 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 //
 // F10
 func TestDuplicateOfADoubtIsNothing(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	hint := w.newer(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	hint := w.hostIsAhead(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
 	w.signal(contract.SignalObserved, hint)
 	w.reach(device.PendingCleaning)
 	w.reach(device.Available)
 	require.Greater(t, w.host.inputs[2].Seq, hint.Host.Seq)
 	require.Greater(t, w.host.inputs[2].Number, hint.Host.Clean)
-	w.taken("i1")
+	w.makeBound("i1")
 	w.nextRun()
 	doubts := count(w.names, "FindPreviousRun")
 	for range 3 {
@@ -351,12 +351,12 @@ func TestDuplicateOfADoubtIsNothing(t *testing.T) {
 //
 // F10
 func TestLookThatBurnsBesideAClean(t *testing.T) {
-	record := newRig().record
+	record := newFakeHost().record
 	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
-	w := newWorldOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
-	w.shelf.there, w.shelf.generation = true, 5 // it was available
-	w.recalled = contract.PreviousRun{RunID: "r0"}
-	w.shelf.meddle = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
+	w := newDeviceEnvOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w.inventory.there, w.inventory.generation = true, 5 // it was available
+	w.previousRun = contract.PreviousRun{RunID: "r0"}
+	w.inventory.injectFault = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
 	w.until("its rest", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
 	w.signal(contract.SignalObserved, contract.Hint{Source: "host start", Host: &record})
 	w.reach(device.Available)

@@ -11,9 +11,9 @@ import (
 )
 
 // atRelease runs do when the first write that lowers is about to be sent, or has been.
-func (w *world) atRelease(after bool, do func() error) {
+func (w *deviceEnv) atRelease(after bool, do func() error) {
 	done := false
-	w.shelf.meddle = func(call string, isAfter bool) error {
+	w.inventory.injectFault = func(call string, isAfter bool) error {
 		if call != "PutReserved" || isAfter != after || done || len(w.host.inputs) < 4 || w.host.journal.step != "verify" || !w.host.journal.done {
 			return nil
 		}
@@ -23,12 +23,12 @@ func (w *world) atRelease(after bool, do func() error) {
 }
 
 // returning brings a device to the end of its second clean, with do at its release.
-func returning(t *testing.T, owner device.Owner, after bool, do func(*world) error) *world {
-	w := newWorld(t, safePolicy())
+func returning(t *testing.T, owner device.Owner, after bool, do func(*deviceEnv) error) *deviceEnv {
+	w := newDeviceEnv(t, safePolicy())
 	w.owner = owner
-	w.taken("i1")
+	w.makeBound("i1")
 	w.atRelease(after, func() error { return do(w) })
-	w.shelf.writes = nil
+	w.inventory.writes = nil
 	ok[contract.Result](w.unbind("i1"))
 	return w
 }
@@ -36,11 +36,11 @@ func returning(t *testing.T, owner device.Owner, after bool, do func(*world) err
 // F5
 func TestLostAnswerOfTheReleaseIsLookedUp(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, true, func(*world) error { return lost() })
+		w := returning(t, owner, true, func(*deviceEnv) error { return lost() })
 		w.reach(device.Available)
-		w.quiet()
-		require.Len(t, w.shelf.lowerings(), 1, "it had worked: nothing is written again")
-		require.Zero(t, w.shelf.reserved)
+		w.idle()
+		require.Len(t, w.inventory.lowerings(), 1, "it had worked: nothing is written again")
+		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
 		w.noDefect()
 	}
@@ -49,12 +49,12 @@ func TestLostAnswerOfTheReleaseIsLookedUp(t *testing.T) {
 // F5
 func TestReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, false, func(*world) error { return lost() })
+		w := returning(t, owner, false, func(*deviceEnv) error { return lost() })
 		w.reach(device.Available)
-		w.quiet()
-		require.Zero(t, w.shelf.reserved)
+		w.idle()
+		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
-		require.Len(t, w.shelf.lowerings(), 1) // the first never reached the store
+		require.Len(t, w.inventory.lowerings(), 1) // the first never reached the store
 		require.Equal(t, 2, count(w.names, "Unreserve")-1)
 		w.noDefect()
 	}
@@ -65,8 +65,8 @@ func TestReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testing.T
 //
 // F5
 func TestLateReleaseIsVoid(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	slow := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve && slow {
@@ -77,11 +77,11 @@ func TestLateReleaseIsVoid(t *testing.T) {
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
-	w.quiet()
-	w.taken("i2")
+	w.idle()
+	w.makeBound("i2")
 	w.pass(2 * time.Hour)
-	require.Equal(t, 1, w.shelf.reserved, "the late release lowered a bound device")
-	last := w.shelf.writes[len(w.shelf.writes)-1]
+	require.Equal(t, 1, w.inventory.reserved, "the late release lowered a bound device")
+	last := w.inventory.writes[len(w.inventory.writes)-1]
 	require.Zero(t, last.reserved)
 	require.False(t, last.done)
 	w.noDefect()
@@ -93,25 +93,35 @@ func TestLateReleaseIsVoid(t *testing.T) {
 // F5
 func TestReclaimedIsCleanedAgain(t *testing.T) {
 	for _, owner := range owners {
-		for name, meddle := range map[string]func(*world){
-			"burned anew":                   func(w *world) { w.shelf.outsider(1) },
-			"lowered, used, left, burned":   func(w *world) { w.shelf.outsider(0); w.shelf.allocate("c"); w.shelf.free("c"); w.shelf.outsider(1) },
-			"lowered, used, left, not more": func(w *world) { w.shelf.outsider(0); w.shelf.allocate("c"); w.shelf.free("c"); w.shelf.reserved = 1 },
+		for name, meddle := range map[string]func(*deviceEnv){
+			"burned anew": func(w *deviceEnv) { w.inventory.outsider(1) },
+			"lowered, used, left, burned": func(w *deviceEnv) {
+				w.inventory.outsider(0)
+				w.inventory.allocate("c")
+				w.inventory.free("c")
+				w.inventory.outsider(1)
+			},
+			"lowered, used, left, not more": func(w *deviceEnv) {
+				w.inventory.outsider(0)
+				w.inventory.allocate("c")
+				w.inventory.free("c")
+				w.inventory.reserved = 1
+			},
 		} {
 			t.Run(string(owner)+" "+name, func(t *testing.T) {
 				var spent int64
-				w := returning(t, owner, false, func(w *world) error {
-					spent = w.shelf.generation
+				w := returning(t, owner, false, func(w *deviceEnv) error {
+					spent = w.inventory.generation
 					meddle(w)
-					w.host.scribble("c")
+					w.host.writeAsTenant("c")
 					return nil
 				})
 				w.until("a third clean", func() bool { return len(w.host.inputs) > 4 })
 				w.reach(device.Available)
-				w.quiet()
+				w.idle()
 				require.True(t, w.host.clean())
 				require.Len(t, w.host.inputs, 6)
-				lowerings := w.shelf.lowerings()
+				lowerings := w.inventory.lowerings()
 				require.Len(t, lowerings, 2)
 				require.Equal(t, write{generation: spent, done: false}, lowerings[0])
 				require.True(t, lowerings[1].done)
@@ -124,14 +134,14 @@ func TestReclaimedIsCleanedAgain(t *testing.T) {
 
 // generationsAreTheLooks insists that each lowering that worked used the generation
 // that the raise before it made: nothing else was written in between.
-func (w *world) generationsAreTheLooks() {
+func (w *deviceEnv) generationsAreTheLooks() {
 	w.t.Helper()
-	for i, low := range w.shelf.writes {
+	for i, low := range w.inventory.writes {
 		if low.reserved != 0 || !low.done {
 			continue
 		}
 		raised := false
-		for _, up := range w.shelf.writes[:i] {
+		for _, up := range w.inventory.writes[:i] {
 			raised = raised || up.reserved == 1 && up.done && up.generation+1 == low.generation
 		}
 		require.True(w.t, raised, "F5: lowered with generation %d, which no raise made", low.generation)
@@ -144,10 +154,10 @@ func (w *world) generationsAreTheLooks() {
 // F5
 func TestTakenAtTheReturn(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, false, func(w *world) error {
-			w.shelf.outsider(0)
-			w.shelf.allocate("c1")
-			w.host.scribble("c1")
+		w := returning(t, owner, false, func(w *deviceEnv) error {
+			w.inventory.outsider(0)
+			w.inventory.allocate("c1")
+			w.host.writeAsTenant("c1")
 			return nil
 		})
 		v := w.reach(device.Allocated)
@@ -164,14 +174,14 @@ func TestTakenAtTheReturn(t *testing.T) {
 // F5
 func TestRefusedReleaseNeedsTheOperator(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, false, func(*world) error {
+		w := returning(t, owner, false, func(*deviceEnv) error {
 			return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
 		})
 		v := w.reach(device.Error)
 		require.True(t, v.NeedsOperator)
 		require.True(t, v.Dirty)
 		require.Equal(t, string(device.CodeInventoryInvalid), v.Fault)
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
 		w.generationsAreTheLooks()
@@ -184,8 +194,8 @@ func TestRefusedReleaseNeedsTheOperator(t *testing.T) {
 //
 // F5, S2.40
 func TestReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve {
 			return 5 * time.Minute, time.Millisecond
@@ -195,11 +205,11 @@ func TestReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
 	w.until("the release", func() bool { return count(w.names, "Unreserve") == 2 })
-	w.shelf.meddle = times(1, "Usages", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+	w.inventory.injectFault = times(1, "Usages", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.reach(device.Error)
 	w.pass(time.Hour)
 	require.Equal(t, device.Error, w.view().DeviceState)
-	require.Equal(t, 1, w.shelf.reserved, "in error, and free in the inventory")
+	require.Equal(t, 1, w.inventory.reserved, "in error, and free in the inventory")
 	w.noDefect()
 }
 
@@ -207,8 +217,8 @@ func TestReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
 //
 // S2.51
 func TestHoldDuringTheReturn(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve {
 			return 4 * time.Second, 4 * time.Second
@@ -221,12 +231,12 @@ func TestHoldDuringTheReturn(t *testing.T) {
 	ok[contract.Result](w.maintain(false))
 	v := w.reach(device.Available)
 	require.True(t, v.Maintenance)
-	w.until("burned for the hold", func() bool { return w.shelf.reserved == 1 && w.flying == 0 })
+	w.until("burned for the hold", func() bool { return w.inventory.reserved == 1 && w.inFlight == 0 })
 	w.pass(time.Minute)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 	ok[contract.Result](w.maintain(true))
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.generationsAreTheLooks()
 	w.noDefect()
 }

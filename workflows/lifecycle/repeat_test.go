@@ -13,47 +13,47 @@ import (
 // verbs brings a device to where each update is legal, and sends it.
 var verbs = []struct {
 	name string
-	lead func(*world)
-	send func(*world) *call
+	lead func(*deviceEnv)
+	send func(*deviceEnv) *call
 	// last: no tenant can follow.
 	last bool
 }{
-	{"enroll", func(w *world) {}, func(w *world) *call { return w.enroll(false) }, false},
-	{"enroll and provide", func(w *world) {}, func(w *world) *call { return w.enroll(true) }, false},
-	{"provide", func(w *world) { ok[contract.Result](w.enroll(false)) },
-		func(w *world) *call { return w.ask(contract.UpdateProvide) }, false},
-	{"claim", (*world).offered, func(w *world) *call { return w.claim("i1", 1000*time.Hour) }, false},
-	{"burn", func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
-		func(w *world) *call { return w.burn("i1") }, false},
-	{"unclaim", func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
-		func(w *world) *call { return w.unclaim("i1") }, false},
-	{"bind", (*world).offered, func(w *world) *call { return w.bind("i1", "r1") }, false},
-	{"bind without a request", (*world).offered, func(w *world) *call { return w.bind("i1", "") }, false},
-	{"unbind", func(w *world) { w.taken("i1") }, func(w *world) *call { return w.unbind("i1") }, false},
-	{"rebuild", func(w *world) { w.taken("i1") }, func(w *world) *call {
+	{"enroll", func(w *deviceEnv) {}, func(w *deviceEnv) *call { return w.enroll(false) }, false},
+	{"enroll and provide", func(w *deviceEnv) {}, func(w *deviceEnv) *call { return w.enroll(true) }, false},
+	{"provide", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
+		func(w *deviceEnv) *call { return w.ask(contract.UpdateProvide) }, false},
+	{"claim", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.claim("i1", 1000*time.Hour) }, false},
+	{"burn", func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
+		func(w *deviceEnv) *call { return w.burn("i1") }, false},
+	{"unclaim", func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) },
+		func(w *deviceEnv) *call { return w.unclaim("i1") }, false},
+	{"bind", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.bind("i1", "r1") }, false},
+	{"bind without a request", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.bind("i1", "") }, false},
+	{"unbind", func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) *call { return w.unbind("i1") }, false},
+	{"rebuild", func(w *deviceEnv) { w.makeBound("i1") }, func(w *deviceEnv) *call {
 		return w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"})
 	}, false},
-	{"clean", (*world).broken, func(w *world) *call { return w.cleanUp() }, false},
-	{"clean with steps", func(w *world) { ok[contract.Result](w.enroll(false)) },
-		func(w *world) *call { return w.cleanUp("verify", "zero") }, false},
-	{"abort", func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
-		func(w *world) *call { return w.ask(contract.UpdateAbort) }, false},
-	{"manage", (*world).offered, func(w *world) *call { return w.ask(contract.UpdateManage) }, false},
-	{"maintain", (*world).offered, func(w *world) *call { return w.maintain(false) }, false},
-	{"maintain --off", func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)) },
-		func(w *world) *call { return w.maintain(true) }, false},
-	{"retire", (*world).offered, func(w *world) *call { return w.ask(contract.UpdateRetire) }, true},
+	{"clean", (*deviceEnv).makeFailed, func(w *deviceEnv) *call { return w.cleanUp() }, false},
+	{"clean with steps", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) },
+		func(w *deviceEnv) *call { return w.cleanUp("verify", "zero") }, false},
+	{"abort", func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
+		func(w *deviceEnv) *call { return w.ask(contract.UpdateAbort) }, false},
+	{"manage", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) }, false},
+	{"maintain", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.maintain(false) }, false},
+	{"maintain --off", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)) },
+		func(w *deviceEnv) *call { return w.maintain(true) }, false},
+	{"retire", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) }, true},
 }
 
 // onward brings a device from any state into the hands of a new tenant.
-func (w *world) onward(instance string) {
+func (w *deviceEnv) onward(instance string) {
 	w.t.Helper()
 	w.offer()
-	w.taken(instance)
+	w.makeBound(instance)
 }
 
 // offer brings a device from any state to available.
-func (w *world) offer() {
+func (w *deviceEnv) offer() {
 	w.t.Helper()
 	for range 10 {
 		switch v := w.settled(); {
@@ -70,7 +70,7 @@ func (w *world) offer() {
 		case v.DeviceState == device.Manageable:
 			ok[contract.Result](w.ask(contract.UpdateProvide))
 		case v.DeviceState == device.Available:
-			w.quiet()
+			w.idle()
 			return
 		}
 	}
@@ -78,7 +78,7 @@ func (w *world) offer() {
 }
 
 // same compares what a device is, apart from its memory of messages.
-func (w *world) same(before, after contract.DeviceState) {
+func (w *deviceEnv) same(before, after contract.DeviceState) {
 	w.t.Helper()
 	for _, s := range []*contract.DeviceState{&before, &after} {
 		s.Recent, s.UpdatedAt, s.LastRefusal = nil, time.Time{}, ""
@@ -87,13 +87,13 @@ func (w *world) same(before, after contract.DeviceState) {
 }
 
 // again sends an update a second time under its own ID, in a later run.
-func (w *world) again(c *call) *call {
+func (w *deviceEnv) again(c *call) *call {
 	w.t.Helper()
-	before, names, writes := w.state(), len(w.names), len(w.shelf.writes)
+	before, names, writes := w.state(), len(w.names), len(w.inventory.writes)
 	second := w.send(c.verb, c.id, c.in).wait()
 	w.pass(time.Hour)
 	require.Len(w.t, w.names, names, "the repetition did something")
-	require.Len(w.t, w.shelf.writes, writes)
+	require.Len(w.t, w.inventory.writes, writes)
 	w.same(before, w.state())
 	return second
 }
@@ -101,7 +101,7 @@ func (w *world) again(c *call) *call {
 func TestRepeated_UpdateChangesNothing(t *testing.T) {
 	for _, verb := range verbs {
 		t.Run(verb.name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			verb.lead(w)
 			c := verb.send(w)
 			require.NoError(t, c.wait().err)
@@ -122,8 +122,8 @@ func TestRepeated_UpdateChangesNothing(t *testing.T) {
 // tenancy is over must not be answered as if it had just worked.
 func TestRepeated_BindOfAnEndedTenancyIsOver(t *testing.T) {
 	for _, request := range []string{"r1", ""} {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		c := w.bind("i1", request)
 		require.Equal(t, 1, ok[contract.BindResult](c).Binding)
 		w.nextRun()
@@ -135,8 +135,8 @@ func TestRepeated_BindOfAnEndedTenancyIsOver(t *testing.T) {
 }
 
 func TestRepeated_ClaimThatIsGoneIsNoClaim(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	c := w.claim("i1", 1000*time.Hour)
 	ok[contract.BindResult](c)
 	ok[contract.Result](w.unclaim("i1"))
@@ -147,9 +147,9 @@ func TestRepeated_ClaimThatIsGoneIsNoClaim(t *testing.T) {
 
 // A failed update is remembered with its failure, and is not tried anew.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.shelf.meddle = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	c := w.bind("i1", "r1")
 	c.refused(device.CodeInventoryInvalid)
 	w.reach(device.Available)
@@ -161,8 +161,8 @@ func TestRepeated_FailedBindFailsAgain(t *testing.T) {
 
 // 40 updates are remembered, not more.
 func TestRepeated_MemoryIsBounded(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
 	for range 30 {
 		ok[contract.Result](w.maintain(false))
 		ok[contract.Result](w.maintain(true))

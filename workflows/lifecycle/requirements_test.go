@@ -15,7 +15,7 @@ import (
 //
 // S0.2
 func TestOneTimeUseIsAskedFor(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	e := w.enrolment()
 	e.OneTimeUse = false
 	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
@@ -28,17 +28,17 @@ func TestOneTimeUseIsAskedFor(t *testing.T) {
 //
 // S0.7, S3.18
 func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
-	w.host.stubborn = time.Hour
-	writes, at := len(w.shelf.writes), w.clock()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
+	w.host.cancelDelay = time.Hour
+	writes, at := len(w.inventory.writes), w.clock()
 	r := ok[contract.Result](w.unbind("i1"))
 	require.Equal(t, device.PendingCleaning, r.Device.DeviceState, "the answer does not wait for the clean")
 	require.Less(t, w.clock().Sub(at), time.Second)
-	for _, write := range w.shelf.writes[writes:] {
+	for _, write := range w.inventory.writes[writes:] {
 		require.NotZero(t, write.reserved, "nothing lowers it but a completed clean")
 	}
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.reach(device.Available)
 	w.noDefect()
 }
@@ -48,16 +48,16 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 //
 // S0.14, S0.16
 func TestOneProviderRaisedToItsTotalOnly(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
-	w.quiet()
-	require.Equal(t, 1, w.shelf.stock().Total)
-	require.NotEmpty(t, w.shelf.writes)
-	for _, write := range w.shelf.writes {
+	w.idle()
+	require.Equal(t, 1, w.inventory.stock().Total)
+	require.NotEmpty(t, w.inventory.writes)
+	for _, write := range w.inventory.writes {
 		require.Contains(t, []int{0, 1}, write.reserved)
 	}
 	w.noDefect()
@@ -68,12 +68,12 @@ func TestOneProviderRaisedToItsTotalOnly(t *testing.T) {
 //
 // S0.17
 func TestOnlyItsOwnProviderIsTouched(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
-	require.NotEmpty(t, w.shelf.uuids)
-	for _, uuid := range w.shelf.uuids {
+	require.NotEmpty(t, w.inventory.uuids)
+	for _, uuid := range w.inventory.uuids {
 		require.Equal(t, contract.DeviceUUID("d1"), uuid)
 	}
 	w.noDefect()
@@ -83,8 +83,8 @@ func TestOnlyItsOwnProviderIsTouched(t *testing.T) {
 //
 // S2.39, S3.17
 func TestStatesOfATurnover(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	var states []string
 	w.seen = func() {
 		if s := string(w.view().DeviceState); len(states) == 0 || states[len(states)-1] != s {
@@ -102,8 +102,8 @@ func TestStatesOfATurnover(t *testing.T) {
 //
 // S2.68
 func TestDetachIsNoSuccess(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.host.up = false
 	ok[contract.Result](w.unbind("i1"))
 	w.pass(24 * time.Hour)
@@ -111,7 +111,7 @@ func TestDetachIsNoSuccess(t *testing.T) {
 	require.Equal(t, device.Cleaning, v.DeviceState)
 	require.True(t, v.Dirty)
 	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -119,8 +119,8 @@ func TestDetachIsNoSuccess(t *testing.T) {
 //
 // S3.21, S3.24
 func TestErrorLeadsToARetryAndNothingElse(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.failing("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
@@ -141,25 +141,25 @@ func TestErrorLeadsToARetryAndNothingElse(t *testing.T) {
 func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			w.owner = owner
-			w.offered()
-			w.shelf.force("")
-			w.host.scribble("c1")
+			w.makeAvailable()
+			w.inventory.force("")
+			w.host.writeAsTenant("c1")
 			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 			v := w.reach(device.Allocated)
 			require.Nil(t, v.InstanceUUID)
-			w.until("burned", func() bool { return w.shelf.reserved == 1 })
+			w.until("burned", func() bool { return w.inventory.reserved == 1 })
 			runs := len(w.host.inputs)
 			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
 			w.pass(time.Hour)
 			require.Equal(t, device.Allocated, w.view().DeviceState, "somebody has it")
 			require.Len(t, w.host.inputs, runs)
-			w.shelf.free("")
+			w.inventory.free("")
 			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			require.Zero(t, w.shelf.reserved)
+			require.Zero(t, w.inventory.reserved)
 			w.noDefect()
 		})
 	}
@@ -171,19 +171,19 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 //
 // S2.45, S2.46, S2.47, S2.48
 func TestErrorAndBack(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	w.failing("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
 	failed := w.reach(device.Error)
 	require.True(t, failed.Dirty)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.host.trouble = nil
 	r := ok[contract.Result](w.cleanUp())
 	require.Equal(t, device.PendingCleaning, r.Device.DeviceState)
 	require.Equal(t, failed.Operation, r.Device.Operation)
 	w.reach(device.Available)
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -192,8 +192,8 @@ func TestErrorAndBack(t *testing.T) {
 //
 // S2.50
 func TestStatusAndStateAreTwoThings(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	ok[contract.Result](w.maintain(false))
 	v := w.view()
 	require.Equal(t, device.Maintaining, v.Status)
@@ -202,11 +202,11 @@ func TestStatusAndStateAreTwoThings(t *testing.T) {
 	v = w.reach(device.Available)
 	require.Equal(t, device.Maintaining, v.Status, "a clean does not end it")
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	ok[contract.Result](w.maintain(true))
 	v = w.view()
 	require.Equal(t, device.Enabled, v.Status)
 	require.Equal(t, device.Available, v.DeviceState)
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.noDefect()
 }

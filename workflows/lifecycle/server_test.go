@@ -47,10 +47,10 @@ type job struct {
 
 func (j *job) cancelled() bool { return j.caller.Err() != nil }
 
-// outbound is the world's interceptor of what the workflow asks of the server.
+// outbound is the environment's interceptor of what the workflow asks of the server.
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
-	w *world
+	w *deviceEnv
 }
 
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
@@ -61,11 +61,11 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 	settle := func(value any, err error) {
 		if !settled {
 			settled = true
-			o.w.flying--
+			o.w.inFlight--
 			set.Set(value, failure(name, err))
 		}
 	}
-	o.w.flying++
+	o.w.inFlight++
 	own, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(own, func(ctx workflow.Context) { o.w.serve(ctx, j, settle) })
 	return future
@@ -107,13 +107,13 @@ func (s started) SignalChildWorkflow(workflow.Context, string, any) workflow.Fut
 // SignalExternalWorkflow keeps what was sent.
 func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
-	o.w.told = append(o.w.told, told{id, signal, arg})
+	o.w.told = append(o.w.told, notified{id, signal, arg})
 	set.Set(nil, nil)
 	return future
 }
 
 // told is a signal to another workflow.
-type told struct {
+type notified struct {
 	workflow, signal string
 	arg              any
 }
@@ -156,7 +156,7 @@ func in(ctx workflow.Context, d time.Duration) time.Time {
 }
 
 // serve carries a job through its attempts, as the server does.
-func (w *world) serve(ctx workflow.Context, j *job, settle func(any, error)) {
+func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error)) {
 	deadline := in(ctx, j.opts.ScheduleToCloseTimeout)
 	onHost := j.opts.TaskQueue == contract.HostQueue("h1")
 	for {
@@ -224,7 +224,7 @@ func (j *job) verdict(err error) (time.Duration, bool) {
 
 // control runs one attempt on the control worker. The call takes place after `before`
 // and its answer arrives after `after`, also when nobody waits for it any more.
-func (w *world) control(ctx workflow.Context, j *job, deadline time.Time, settle func(any, error)) (any, error) {
+func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, settle func(any, error)) (any, error) {
 	before, after := w.lag(j.name)
 	attempt := j.attempt
 	var value any
@@ -253,7 +253,7 @@ func (w *world) control(ctx workflow.Context, j *job, deadline time.Time, settle
 }
 
 // do makes the call with the real activity's code.
-func (w *world) do(name string, attempt int, arg any) (any, error) {
+func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 	ctx := context.WithValue(w.activityContext, attemptKey{}, attempt)
 	switch in := arg.(type) {
 	case contract.ReservationRequest:
@@ -268,10 +268,10 @@ func (w *world) do(name string, attempt int, arg any) (any, error) {
 		}
 		return stock, nil
 	case contract.FindBySerialInput:
-		return contract.DeviceBySerial{Name: w.twin}, nil
+		return contract.DeviceBySerial{Name: w.duplicate}, nil
 	case string:
-		if w.recalled.RunID != "" { // scripted
-			return w.recalled, nil
+		if w.previousRun.RunID != "" { // scripted
+			return w.previousRun, nil
 		}
 		return w.calls.FindPreviousRun(ctx, in)
 	}
@@ -281,7 +281,7 @@ func (w *world) do(name string, attempt int, arg any) (any, error) {
 // visibility lists the runs that were ended from outside.
 type visibility struct {
 	client.Client
-	w *world
+	w *deviceEnv
 }
 
 func (v *visibility) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
@@ -289,7 +289,7 @@ func (v *visibility) ListWorkflow(context.Context, *workflowservice.ListWorkflow
 }
 
 // list has visibility show the present run as ended, with what it told last.
-func (w *world) list() {
+func (w *deviceEnv) list() {
 	fields := map[string]*commonpb.Payload{}
 	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.shownInstance, contract.AttrState.GetName(): w.shownState} {
 		if value == "" {

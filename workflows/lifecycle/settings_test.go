@@ -21,13 +21,13 @@ func notAutomated() clean.Policy {
 //
 // D4
 func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.oneTimeUse = true
-	w.offered()
+	w.makeAvailable()
 	w.host.facts.Operation = ""
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
-	w.taken("i1")
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
@@ -35,7 +35,7 @@ func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	require.True(t, v.Dirty)
 	w.cleanUp().refused(device.CodeRefused)
 	w.pass(24 * time.Hour)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, "i1", w.host.blocks[0])
 	ok[contract.Result](w.ask(contract.UpdateRetire))
 	w.noDefect()
@@ -43,14 +43,14 @@ func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 
 // D4
 func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.oneTimeUse = true
 	w.host.facts.Operation = ""
 	ok[contract.Result](w.enroll(true))
 	v := w.settled()
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
-	require.Equal(t, 1, w.shelf.reserved)
+	require.Equal(t, 1, w.inventory.reserved)
 	w.noDefect()
 }
 
@@ -58,13 +58,13 @@ func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
 //
 // D4
 func TestReusableWithoutAnErasePath(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.host.facts.Operation = ""
 	ok[contract.Result](w.enroll(true))
 	v := w.reach(device.Available)
 	require.True(t, v.NotSanitized)
-	w.quiet()
-	require.Zero(t, w.shelf.reserved)
+	w.idle()
+	require.Zero(t, w.inventory.reserved)
 	ok[contract.BindResult](w.bind("i1", "r1"))
 	ok[contract.Result](w.unbind("i1"))
 	v = w.reach(device.Available)
@@ -79,15 +79,15 @@ func TestReusableWithoutAnErasePath(t *testing.T) {
 //
 // D7
 func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
-	for name, free := range map[string]func(*world){
-		"update":        func(w *world) { ok[contract.Result](w.cleanUp()) },
-		"signal":        func(w *world) { w.signal(contract.SignalClean, contract.CleanInput{Reason: "test"}) },
-		"signal of nil": func(w *world) { w.signal(contract.SignalClean, nil) },
+	for name, free := range map[string]func(*deviceEnv){
+		"update":        func(w *deviceEnv) { ok[contract.Result](w.cleanUp()) },
+		"signal":        func(w *deviceEnv) { w.signal(contract.SignalClean, contract.CleanInput{Reason: "test"}) },
+		"signal of nil": func(w *deviceEnv) { w.signal(contract.SignalClean, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, notAutomated())
+			w := newDeviceEnv(t, notAutomated())
 			w.oneTimeUse = true
-			w.taken("i1")
+			w.makeBound("i1")
 			ok[contract.Result](w.unbind("i1"))
 			v := w.view()
 			require.Equal(t, device.PendingCleaning, v.DeviceState)
@@ -100,7 +100,7 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 			w.signal(contract.SignalRefresh, contract.Hint{})
 			w.pass(24 * time.Hour)
 			require.Len(t, w.host.inputs, runs)
-			require.Equal(t, 1, w.shelf.reserved)
+			require.Equal(t, 1, w.inventory.reserved)
 			require.True(t, w.view().NeedsOperator)
 			free(w)
 			v = w.reach(device.Available)
@@ -117,19 +117,19 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 //
 // D7
 func TestReusableReturnsNotSanitized(t *testing.T) {
-	w := newWorld(t, notAutomated())
-	w.taken("i1")
+	w := newDeviceEnv(t, notAutomated())
+	w.makeBound("i1")
 	runs := len(w.host.inputs)
 	ok[contract.Result](w.unbind("i1"))
 	v := w.reach(device.Available)
 	require.True(t, v.NotSanitized)
-	w.quiet()
+	w.idle()
 	require.Len(t, w.host.inputs, runs)
-	require.Zero(t, w.shelf.reserved)
+	require.Zero(t, w.inventory.reserved)
 	w.generationsAreTheLooks()
 	w.setPolicy(safePolicy())
 	w.nextRun()
-	w.taken("i2")
+	w.makeBound("i2")
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	require.False(t, w.view().NotSanitized)
@@ -140,26 +140,26 @@ func TestReusableReturnsNotSanitized(t *testing.T) {
 //
 // D7
 func TestSuspectDevicesWaitToo(t *testing.T) {
-	for name, suspect := range map[string]func(*world){
-		"failed burn": func(w *world) {
-			w.shelf.meddle = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
+	for name, suspect := range map[string]func(*deviceEnv){
+		"failed burn": func(w *deviceEnv) {
+			w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 			w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 		},
-		"burned and unused (D9)": func(w *world) {
-			w.shelf.outsider(1)
+		"burned and unused (D9)": func(w *deviceEnv) {
+			w.inventory.outsider(1)
 			w.owner = device.OwnerNova
 			w.signal(contract.SignalObserved, contract.Hint{})
 		},
-		"unknown": func(w *world) {
+		"unknown": func(w *deviceEnv) {
 			h := w.host.hint(w.clock())
 			h.Host.Clean += 7
 			w.signal(contract.SignalObserved, h)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, notAutomated())
+			w := newDeviceEnv(t, notAutomated())
 			w.oneTimeUse = true
-			w.offered()
+			w.makeAvailable()
 			runs := len(w.host.inputs)
 			suspect(w)
 			w.until("held", func() bool {
@@ -167,7 +167,7 @@ func TestSuspectDevicesWaitToo(t *testing.T) {
 			})
 			w.pass(time.Hour)
 			require.Len(t, w.host.inputs, runs)
-			require.Equal(t, 1, w.shelf.reserved)
+			require.Equal(t, 1, w.inventory.reserved)
 			require.NotEmpty(t, w.view().Fault, "the operator is told why it waits")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
@@ -185,18 +185,18 @@ func TestCleanOnEnrolment(t *testing.T) {
 	}{{true, false, true}, {true, true, true}, {false, false, true}, {false, true, false}} {
 		p := safePolicy()
 		p.OnEnroll = c.onEnroll
-		w := newWorld(t, p)
+		w := newDeviceEnv(t, p)
 		e := w.enrolment()
 		e.OperatorAssertsClean = c.vouched
 		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
 		require.Equal(t, c.cleaned, r.Device.Dirty)
 		require.Equal(t, device.Manageable, r.Device.DeviceState)
-		require.Equal(t, 1, w.shelf.reserved, "burned all the same")
+		require.Equal(t, 1, w.inventory.reserved, "burned all the same")
 		ok[contract.Result](w.ask(contract.UpdateProvide))
 		w.reach(device.Available)
-		w.quiet()
+		w.idle()
 		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)
-		require.Zero(t, w.shelf.reserved)
+		require.Zero(t, w.inventory.reserved)
 		if c.vouched && c.onEnroll {
 			require.NotEmpty(t, r.Device.LastRefusal)
 		}

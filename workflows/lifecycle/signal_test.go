@@ -15,22 +15,22 @@ import (
 // where a clean leads from there, empty where it is refused.
 var positions = []struct {
 	name string
-	lead func(*world)
+	lead func(*deviceEnv)
 	ends device.State
 }{
-	{"manageable", func(w *world) { ok[contract.Result](w.enroll(false)) }, ""},
-	{"available", func(w *world) { w.offered() }, ""},
-	{"claimed", func(w *world) { w.offered(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) }, ""},
-	{"held", func(w *world) { w.offered(); ok[contract.Result](w.maintain(false)); w.quiet() }, ""},
-	{"allocated", func(w *world) { w.taken("i1") }, ""},
-	{"pending_cleaning", func(w *world) {
-		w.taken("i1")
+	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.enroll(false)) }, ""},
+	{"available", func(w *deviceEnv) { w.makeAvailable() }, ""},
+	{"claimed", func(w *deviceEnv) { w.makeAvailable(); ok[contract.BindResult](w.claim("i1", 1000*time.Hour)) }, ""},
+	{"held", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() }, ""},
+	{"allocated", func(w *deviceEnv) { w.makeBound("i1") }, ""},
+	{"pending_cleaning", func(w *deviceEnv) {
+		w.makeBound("i1")
 		w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 		ok[contract.Result](w.unbind("i1"))
 	}, ""},
-	{"cleaning", func(w *world) { w.taken("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, ""},
-	{"error", (*world).broken, device.Available},
-	{"retired", func(w *world) { w.offered(); ok[contract.Result](w.ask(contract.UpdateRetire)); w.quiet() }, ""},
+	{"cleaning", func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, ""},
+	{"error", (*deviceEnv).makeFailed, device.Available},
+	{"retired", func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)); w.idle() }, ""},
 }
 
 // Any Temporal client may send `clean`; what the state refuses changes nothing and is
@@ -44,7 +44,7 @@ func TestSignalClean_InEveryState(t *testing.T) {
 	for _, p := range positions {
 		for name, in := range inputs {
 			t.Run(p.name+" "+name, func(t *testing.T) {
-				w := newWorld(t, safePolicy())
+				w := newDeviceEnv(t, safePolicy())
 				p.lead(w)
 				before := w.view()
 				cleans := len(before.Cleans)
@@ -76,7 +76,7 @@ func TestSignalClean_InEveryState(t *testing.T) {
 	}
 }
 
-func (w *world) onwardUnlessRetired(instance string) {
+func (w *deviceEnv) onwardUnlessRetired(instance string) {
 	w.t.Helper()
 	if w.view().DeviceState != device.Retired {
 		w.onward(instance)
@@ -87,8 +87,8 @@ func (w *world) onwardUnlessRetired(instance string) {
 // signal, and the workflow goes on.
 func TestSignals_TooLong(t *testing.T) {
 	long := strings.Repeat("x", 16<<10)
-	w := newWorld(t, safePolicy())
-	w.broken()
+	w := newDeviceEnv(t, safePolicy())
+	w.makeFailed()
 	before := w.view()
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: long})
 	w.signal(contract.SignalObserved, contract.Hint{DuplicateAt: long})
@@ -112,8 +112,8 @@ func TestSignals_TooLong(t *testing.T) {
 
 // Hints that cannot be read change nothing and stop nothing.
 func TestSignals_CorruptHints(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for _, in := range []any{7, "x", []int{1}, map[string]any{"binding": "one"}, map[string]any{"host": 3}} {
 			w.signal(name, in)
@@ -135,7 +135,7 @@ func TestSignals_CorruptHints(t *testing.T) {
 func TestHintsNeverMoveAState(t *testing.T) {
 	for _, p := range positions {
 		t.Run(p.name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			p.lead(w)
 			before := w.view()
 			for range 2 {

@@ -42,14 +42,14 @@ func TestWalk_SameSeedSameWalk(t *testing.T) {
 		first, second := walk(t, seed), walk(t, seed)
 		require.Equal(t, first.did, second.did)
 		require.Equal(t, first.names, second.names)
-		require.Equal(t, first.shelf.writes, second.shelf.writes)
+		require.Equal(t, first.inventory.writes, second.inventory.writes)
 		require.Equal(t, first.clock(), second.clock())
 	}
 }
 
 // walker makes one walk.
 type walker struct {
-	*world
+	*deviceEnv
 	*oracle
 	r *rand.Rand
 	// listing is apart, so that a seed that is known stays the walk that it was.
@@ -70,7 +70,7 @@ func walk(t *testing.T, seed uint64) *walker {
 		policy.OnInterrupt = device.InterruptError
 	}
 	policy.HostSilentAfter = time.Duration(1+r.IntN(10)) * time.Minute
-	w := newWorld(t, policy)
+	w := newDeviceEnv(t, policy)
 	w.oneTimeUse = r.IntN(2) == 0
 	if r.IntN(3) == 0 {
 		w.owner, w.oneTimeUse = device.OwnerNova, true
@@ -78,7 +78,7 @@ func walk(t *testing.T, seed uint64) *walker {
 	if r.IntN(6) == 0 {
 		w.host.facts.Operation = ""
 	}
-	k := &walker{world: w, oracle: watch(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
+	k := &walker{deviceEnv: w, oracle: watch(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse, w.host.facts.Operation)
@@ -116,7 +116,7 @@ func (k *walker) begin() {
 	if k.owner == device.OwnerNova && k.r.IntN(3) == 0 {
 		in = contract.EnrollInput{Enrollment: k.enrolment(), Import: true, Provider: k.importable()}
 	}
-	c := k.world.send(contract.UpdateEnroll, "", in)
+	c := k.deviceEnv.send(contract.UpdateEnroll, "", in)
 	ok[contract.Result](c)
 	k.calls = append(k.calls, c)
 	k.note("enrolled")
@@ -131,26 +131,26 @@ func (k *walker) begin() {
 func (k *walker) importable() (listed string) {
 	kind := k.r.IntN(3)
 	k.vouched = kind < 2
-	k.shelf.makeNovas("nova-0")
+	k.inventory.recreate("nova-0")
 	switch kind {
 	case 1:
-		k.shelf.force("c-1")
+		k.inventory.force("c-1")
 		k.writes("c-1")
 		fallthrough
 	case 2:
-		k.shelf.outsider(1)
+		k.inventory.outsider(1)
 	}
-	listed = k.shelf.novas
+	listed = k.inventory.novas
 	switch k.listing.IntN(4) {
 	case 0:
 		listed = "" // by a client that does not tell
 	case 1:
 		if kind != 1 {
 			k.vouched = false
-			k.shelf.makeNovas("nova-1")
+			k.inventory.recreate("nova-1")
 		}
 	}
-	k.note("imported with %d consumers, reserved %d", len(k.shelf.consumers), k.shelf.reserved)
+	k.note("imported with %d consumers, reserved %d", len(k.inventory.consumers), k.inventory.reserved)
 	return listed
 }
 
@@ -171,7 +171,7 @@ func (k *walker) wait() {
 func (k *walker) instance() string { return fmt.Sprintf("i%d", k.r.IntN(4)) }
 
 func (k *walker) send(verb string, in any) {
-	c := k.world.send(verb, "", in)
+	c := k.deviceEnv.send(verb, "", in)
 	k.calls = append(k.calls, c)
 	k.note("%s %+v", c.id, in)
 }
@@ -292,7 +292,7 @@ func (k *walker) repeat() {
 	if in, is := c.in.(contract.UnbindInput); is {
 		k.leaves(in.Instance)
 	}
-	again := k.world.send(c.verb, c.id, c.in)
+	again := k.deviceEnv.send(c.verb, c.id, c.in)
 	again.again = true
 	if c.abandoned {
 		again.abandoned = true
@@ -304,13 +304,13 @@ func (k *walker) inventoryTrouble() {
 	r := k.r
 	switch r.IntN(4) {
 	case 0:
-		k.shelf.meddle, k.faulty = nil, false
+		k.inventory.injectFault, k.faulty = nil, false
 		k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 		k.note("inventory healed")
 	case 1:
 		share := 1 + r.IntN(4)
 		k.faulty = true
-		k.shelf.meddle = func(string, bool) error {
+		k.inventory.injectFault = func(string, bool) error {
 			if r.IntN(share+4) < share {
 				return lost()
 			}
@@ -330,7 +330,7 @@ func (k *walker) inventoryTrouble() {
 		code, call, after := codes[r.IntN(3)], []string{"Usages", "Stock", "PutReserved"}[r.IntN(3)], r.IntN(2) == 0
 		n := 1 + r.IntN(6)
 		k.faulty = true
-		k.shelf.meddle = times(n, call, after, code)
+		k.inventory.injectFault = times(n, call, after, code)
 		k.note("inventory fails %d %s after=%v: %v", n, call, after, code())
 	}
 }
@@ -346,7 +346,7 @@ func (k *walker) hostTrouble() {
 			k.signal(contract.SignalObserved, k.host.hint(k.clock()))
 		}
 		k.host.restart()
-		k.host.trouble, k.host.stubborn = nil, 0
+		k.host.trouble, k.host.cancelDelay = nil, 0
 		k.note("host healed")
 	case 3:
 		code := []device.Code{device.CodeIO, device.CodeVerifyFailed, device.CodeStateDirError}[r.IntN(3)]
@@ -360,7 +360,7 @@ func (k *walker) hostTrouble() {
 		}
 		k.note("host fails 1 in %d with %s %s", share, class, code)
 	case 4:
-		k.host.stubborn = time.Duration(r.IntN(100)) * time.Second
+		k.host.cancelDelay = time.Duration(r.IntN(100)) * time.Second
 	case 5:
 		step := []string{"zero", "verify"}[r.IntN(2)]
 		k.host.steps[step]++
@@ -371,16 +371,16 @@ func (k *walker) hostTrouble() {
 // nova has the last consumer come and go.
 func (k *walker) nova(consumer string) {
 	k.offer()
-	if !k.shelf.allocate(consumer) {
+	if !k.inventory.allocate(consumer) {
 		k.t.Fatalf("no room for the last consumer: %s", k.describe())
 	}
 	k.writes(consumer)
-	k.shelf.outsider(1)
+	k.inventory.outsider(1)
 	for range 2 {
 		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 		k.pass(time.Hour)
 		k.settled()
-		k.shelf.free(consumer)
+		k.inventory.free(consumer)
 	}
 	k.offer()
 	k.noDefect()
@@ -392,30 +392,30 @@ func (k *walker) scheduler() {
 		return
 	}
 	switch {
-	case k.r.IntN(6) == 0 && !k.shelf.vanished && k.shelf.there && len(k.shelf.consumers) == 0:
-		k.shelf.vanished = true
+	case k.r.IntN(6) == 0 && !k.inventory.vanished && k.inventory.there && len(k.inventory.consumers) == 0:
+		k.inventory.vanished = true
 		k.note("Nova's provider is gone")
 		return
-	case k.shelf.vanished:
+	case k.inventory.vanished:
 		k.anewProvider()
 		return
-	case len(k.shelf.consumers) == 1 && k.r.IntN(3) == 0: // migrated
-		k.shelf.force(fmt.Sprintf("m%d", k.r.IntN(100)))
-		k.note("consumers %v", k.shelf.consumers)
+	case len(k.inventory.consumers) == 1 && k.r.IntN(3) == 0: // migrated
+		k.inventory.force(fmt.Sprintf("m%d", k.r.IntN(100)))
+		k.note("consumers %v", k.inventory.consumers)
 		return
 	}
-	if len(k.shelf.consumers) > 0 {
-		k.note("%s leaves", k.shelf.consumers[0])
-		k.shelf.free(k.shelf.consumers[0])
+	if len(k.inventory.consumers) > 0 {
+		k.note("%s leaves", k.inventory.consumers[0])
+		k.inventory.free(k.inventory.consumers[0])
 		return
 	}
 	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
 	if k.anew || k.host.running != "" {
 		return // the exception: see oracle
 	}
-	if k.shelf.allocate(consumer) {
+	if k.inventory.allocate(consumer) {
 		k.writes(consumer)
-		k.shelf.outsider(1) // Nova burns what is one-time-use
+		k.inventory.outsider(1) // Nova burns what is one-time-use
 		k.note("%s allocates", consumer)
 	}
 }
@@ -424,12 +424,12 @@ func (k *walker) scheduler() {
 // that the old one had.
 func (k *walker) anewProvider() {
 	k.remakes++
-	generation := k.shelf.generation
-	k.shelf.makeNovas(fmt.Sprint("anew-", k.remakes))
+	generation := k.inventory.generation
+	k.inventory.recreate(fmt.Sprint("anew-", k.remakes))
 	if k.r.IntN(2) == 0 {
-		k.shelf.generation = generation
+		k.inventory.generation = generation
 	}
-	k.note("Nova's provider is made anew, at generation %d", k.shelf.generation)
+	k.note("Nova's provider is made anew, at generation %d", k.inventory.generation)
 }
 
 // seldom is what does not happen every day.
@@ -463,18 +463,18 @@ func (k *walker) seldom() {
 // end heals everything: no device may be lost for good, and the next tenant gets a
 // clean one.
 func (k *walker) end() {
-	k.shelf.meddle, k.faulty = nil, false
+	k.inventory.injectFault, k.faulty = nil, false
 	k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
-	k.host.trouble, k.host.stubborn = nil, 0
+	k.host.trouble, k.host.cancelDelay = nil, 0
 	k.host.restart()
-	if k.shelf.vanished {
+	if k.inventory.vanished {
 		k.anewProvider()
 	}
 	if !k.live {
 		return
 	}
-	for len(k.shelf.consumers) > 0 {
-		k.shelf.free(k.shelf.consumers[0])
+	for len(k.inventory.consumers) > 0 {
+		k.inventory.free(k.inventory.consumers[0])
 	}
 	k.note("healed")
 	k.signal(contract.SignalObserved, k.host.hint(k.clock()))
@@ -499,6 +499,6 @@ func (k *walker) end() {
 	k.onward("z")
 	k.leave("z")
 	k.settled()
-	k.quiet()
+	k.idle()
 	k.noDefect()
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // cloudWatch is a cloud's workflow in the SDK's environment, with sweeps as scripted.
-type cloudWatch struct {
+type reconcileFixture struct {
 	*testsuite.TestWorkflowEnvironment
 	t      *testing.T
 	start  time.Time
@@ -42,10 +42,10 @@ func nothingFound(int, contract.ReconcileInput) (contract.ReconcileResult, error
 }
 
 // watchCloud makes it; do is told how many sweeps of the same kind there were.
-func watchCloud(t *testing.T, do sweeper) *cloudWatch {
+func newReconcileFixture(t *testing.T, do sweeper) *reconcileFixture {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
-	c := &cloudWatch{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	c := &reconcileFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
 	c.lasts = func(contract.ReconcileInput) time.Duration { return 0 }
 	c.SetTestTimeout(time.Minute)
 	c.SetWorkflowRunTimeout(0)
@@ -77,11 +77,11 @@ func watchCloud(t *testing.T, do sweeper) *cloudWatch {
 	return c
 }
 
-func (c *cloudWatch) look(after time.Duration, look contract.ReconcileRequest) {
+func (c *reconcileFixture) request(after time.Duration, look contract.ReconcileRequest) {
 	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, look) }, after)
 }
 
-func (c *cloudWatch) state() contract.InventoryReconcileState {
+func (c *reconcileFixture) state() contract.InventoryReconcileState {
 	c.t.Helper()
 	value, err := c.QueryWorkflow(contract.QueryReconcile)
 	require.NoError(c.t, err)
@@ -91,7 +91,7 @@ func (c *cloudWatch) state() contract.InventoryReconcileState {
 }
 
 // begun collects the first host of each look as it begins.
-func (c *cloudWatch) begun() *[]string {
+func (c *reconcileFixture) begun() *[]string {
 	var hosts []string
 	c.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
 		var in contract.ReconcileInput
@@ -104,7 +104,7 @@ func (c *cloudWatch) begun() *[]string {
 }
 
 // shown is what the Web UI shows on top of the workflow.
-func (c *cloudWatch) shown() string {
+func (c *reconcileFixture) shown() string {
 	c.t.Helper()
 	value, err := c.QueryWorkflow("__temporal_workflow_metadata")
 	require.NoError(c.t, err)
@@ -114,7 +114,7 @@ func (c *cloudWatch) shown() string {
 }
 
 // run runs the workflow until the moment, and gives its state then.
-func (c *cloudWatch) run(until time.Duration, in contract.InventoryReconcileInput) contract.InventoryReconcileState {
+func (c *reconcileFixture) run(until time.Duration, in contract.InventoryReconcileInput) contract.InventoryReconcileState {
 	c.t.Helper()
 	var s contract.InventoryReconcileState
 	c.RegisterDelayedCallback(func() {
@@ -139,8 +139,8 @@ func every(d time.Duration) *time.Duration { return &d }
 //
 // S0.30
 func TestSweepsByTheClock(t *testing.T) {
-	c := watchCloud(t, nothingFound)
-	c.look(time.Minute, contract.ReconcileRequest{Interval: every(10 * time.Minute)})
+	c := newReconcileFixture(t, nothingFound)
+	c.request(time.Minute, contract.ReconcileRequest{Interval: every(10 * time.Minute)})
 	s := c.run(45*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute}, c.at)
 	require.Equal(t, 5, s.FullRuns)
@@ -153,8 +153,8 @@ func TestSweepsByTheClock(t *testing.T) {
 //
 // S0.30
 func TestANotificationStartsTheSweepsToo(t *testing.T) {
-	c := watchCloud(t, nothingFound)
-	c.look(0, contract.ReconcileRequest{Source: "nova", Hosts: []string{"h1"}})
+	c := newReconcileFixture(t, nothingFound)
+	c.request(0, contract.ReconcileRequest{Source: "nova", Hosts: []string{"h1"}})
 	c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
 	require.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}, c.at)
 	require.Len(t, c.narrow, 1)
@@ -164,13 +164,13 @@ func TestANotificationStartsTheSweepsToo(t *testing.T) {
 //
 // S0.30
 func TestNoPauseIsNoTimer(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	var shown, before string
-	c.look(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
+	c.request(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
 	c.RegisterDelayedCallback(func() { before = c.shown() }, 2*time.Minute)
-	c.look(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}, Interval: every(0)})
+	c.request(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}, Interval: every(0)})
 	c.RegisterDelayedCallback(func() { shown = c.shown() }, 4*time.Minute)
-	c.look(50*time.Hour, contract.ReconcileRequest{})
+	c.request(50*time.Hour, contract.ReconcileRequest{})
 	s := c.run(100*time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Equal(t, []time.Duration{time.Minute, 50 * time.Hour}, c.at)
 	require.Zero(t, s.Interval)
@@ -200,13 +200,13 @@ func TestAnotherPause(t *testing.T) {
 		"none": {map[time.Duration]time.Duration{time.Minute: -1}, []time.Duration{time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := watchCloud(t, nothingFound)
+			w := newReconcileFixture(t, nothingFound)
 			for at, pause := range c.looks {
 				look := contract.ReconcileRequest{Interval: every(pause)}
 				if at != time.Minute { // the first is a sweep too
 					look.Hosts = []string{"h1"}
 				}
-				w.look(at, look)
+				w.request(at, look)
 			}
 			w.run(29*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 			require.Equal(t, c.want, w.at)
@@ -218,8 +218,8 @@ func TestAnotherPause(t *testing.T) {
 //
 // S0.30
 func TestAskedForPutsTheNextOff(t *testing.T) {
-	c := watchCloud(t, nothingFound)
-	c.look(9*time.Minute, contract.ReconcileRequest{})
+	c := newReconcileFixture(t, nothingFound)
+	c.request(9*time.Minute, contract.ReconcileRequest{})
 	c.run(20*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
 	require.Equal(t, []time.Duration{0, 9 * time.Minute, 19 * time.Minute}, c.at)
 }
@@ -228,11 +228,11 @@ func TestAskedForPutsTheNextOff(t *testing.T) {
 //
 // S0.29
 func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Second }
-	c.look(time.Minute, contract.ReconcileRequest{})
+	c.request(time.Minute, contract.ReconcileRequest{})
 	for range 7 {
-		c.look(time.Minute+2*time.Second, contract.ReconcileRequest{Source: "nova"})
+		c.request(time.Minute+2*time.Second, contract.ReconcileRequest{Source: "nova"})
 	}
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Len(t, c.whole, 2, "one, however many asked")
@@ -246,16 +246,16 @@ func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
 //
 // S0.29
 func TestNarrowLooksBesideASweep(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
-	c.look(time.Minute, contract.ReconcileRequest{})
-	c.look(2*time.Minute, contract.ReconcileRequest{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
+	c.request(time.Minute, contract.ReconcileRequest{})
+	c.request(2*time.Minute, contract.ReconcileRequest{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
 	var during contract.InventoryReconcileState
 	c.RegisterDelayedCallback(func() { during = c.state() }, 2*time.Minute+time.Second)
 	begun := c.begun()
 	var busy []string
 	for i := range 5 {
-		c.look(3*time.Minute+time.Duration(i)*time.Second, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("g", i)}})
+		c.request(3*time.Minute+time.Duration(i)*time.Second, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("g", i)}})
 	}
 	c.RegisterDelayedCallback(func() { busy = slices.Clone(*begun) }, 4*time.Minute)
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
@@ -283,8 +283,8 @@ func TestManyHostsAreASweep(t *testing.T) {
 		"hosts": {Hosts: many}, "instances": {Instances: many}, "everywhere": {Hosts: []string{"h1"}, Full: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := watchCloud(t, nothingFound)
-			c.look(time.Minute, look)
+			c := newReconcileFixture(t, nothingFound)
+			c.request(time.Minute, look)
 			c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 			require.Len(t, c.whole, 1)
 			if name == "everywhere" {
@@ -295,8 +295,8 @@ func TestManyHostsAreASweep(t *testing.T) {
 		})
 	}
 	t.Run("fifty", func(t *testing.T) {
-		c := watchCloud(t, nothingFound)
-		c.look(time.Minute, contract.ReconcileRequest{Hosts: many[:50]})
+		c := newReconcileFixture(t, nothingFound)
+		c.request(time.Minute, contract.ReconcileRequest{Hosts: many[:50]})
 		c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 		require.Empty(t, c.whole)
 		require.Len(t, c.narrow, 1)
@@ -309,7 +309,7 @@ func TestManyHostsAreASweep(t *testing.T) {
 // S0.30
 func TestAFailureIsShownAndTriedAgain(t *testing.T) {
 	tries := 0
-	c := watchCloud(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+	c := newReconcileFixture(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		tries++
 		switch tries {
 		case 2:
@@ -336,13 +336,13 @@ func TestAFailureIsShownAndTriedAgain(t *testing.T) {
 //
 // S0.29
 func TestAFailedLookIsMadeGood(t *testing.T) {
-	c := watchCloud(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+	c := newReconcileFixture(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
 			return contract.ReconcileResult{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
 		}
 		return contract.ReconcileResult{}, nil
 	})
-	c.look(time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	c.request(time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Len(t, c.narrow, 1)
 	require.Len(t, c.whole, 1)
@@ -354,11 +354,11 @@ func TestAFailedLookIsMadeGood(t *testing.T) {
 //
 // S0.30
 func TestContinueAsNewLosesNothing(t *testing.T) {
-	c := watchCloud(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+	c := newReconcileFixture(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
 		return contract.ReconcileResult{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.ReconcileCounts{Devices: 9}}, nil
 	})
 	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Minute }
-	c.look(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
+	c.request(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
 	c.RegisterDelayedCallback(func() {
 		c.SetContinueAsNewSuggested(true)
 		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
@@ -380,7 +380,7 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.Len(t, c.whole, 1, "the new run does it")
 	require.Empty(t, c.narrow)
 
-	next := watchCloud(t, nothingFound)
+	next := newReconcileFixture(t, nothingFound)
 	after := next.run(30*time.Minute, in)
 	require.Len(t, next.whole, 1)
 	require.Equal(t, []string{"d7"}, next.whole[0].Missing)
@@ -393,14 +393,14 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 //
 // S0.29
 func TestALookInALongRun(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
-	c.look(time.Minute, contract.ReconcileRequest{})
+	c.request(time.Minute, contract.ReconcileRequest{})
 	c.RegisterDelayedCallback(func() { c.SetCurrentHistoryLength(201) }, 2*time.Minute)
-	c.look(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	c.request(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	begun, early := c.begun(), 0
 	c.RegisterDelayedCallback(func() { early = len(*begun) }, 4*time.Minute)
-	c.look(7*time.Minute, contract.ReconcileRequest{Hosts: []string{"h2"}})
+	c.request(7*time.Minute, contract.ReconcileRequest{Hosts: []string{"h2"}})
 	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c"})
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, c.GetWorkflowError(), &again)
@@ -415,7 +415,7 @@ func TestALookInALongRun(t *testing.T) {
 //
 // S0.30
 func TestContinueAsNewKeepsTime(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.RegisterDelayedCallback(func() {
 		c.SetContinueAsNewSuggested(true)
 		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
@@ -429,7 +429,7 @@ func TestContinueAsNewKeepsTime(t *testing.T) {
 	require.Equal(t, epoch.Add(time.Hour), in.State.Next)
 	require.False(t, in.State.Requested, "the timer did not fire")
 
-	next := watchCloud(t, nothingFound)
+	next := newReconcileFixture(t, nothingFound)
 	next.SetStartTime(epoch.Add(20 * time.Minute))
 	next.run(time.Hour, in)
 	require.Equal(t, []time.Duration{time.Hour}, next.at)
@@ -440,10 +440,10 @@ func TestContinueAsNewKeepsTime(t *testing.T) {
 //
 // S0.29
 func TestAStormOfSignals(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Second }
 	for i := range 100 {
-		c.look(time.Minute+time.Duration(i)*10*time.Millisecond, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
+		c.request(time.Minute+time.Duration(i)*10*time.Millisecond, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
 	}
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.LessOrEqual(t, len(c.narrow), 8)
@@ -455,9 +455,9 @@ func TestAStormOfSignals(t *testing.T) {
 //
 // S0.29
 func TestACorruptLookNow(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, "now") }, time.Minute)
-	c.look(2*time.Minute, contract.ReconcileRequest{})
+	c.request(2*time.Minute, contract.ReconcileRequest{})
 	require.Equal(t, 1, c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"}).FullRuns)
 }
 
@@ -465,9 +465,9 @@ func TestACorruptLookNow(t *testing.T) {
 //
 // S2.84
 func TestCandidates(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
-	c.look(time.Minute, contract.ReconcileRequest{})
+	c.request(time.Minute, contract.ReconcileRequest{})
 	var answer any
 	var failure error
 	c.RegisterDelayedCallback(func() {
@@ -486,13 +486,13 @@ func TestCandidates(t *testing.T) {
 //
 // S2.52
 func TestWhoIsMissingIsHandedOn(t *testing.T) {
-	c := watchCloud(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
+	c := newReconcileFixture(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
 			return contract.ReconcileResult{Missing: []string{"other"}, Mismatches: []contract.Mismatch{{Name: "x"}}}, nil
 		}
 		return contract.ReconcileResult{Missing: []string{fmt.Sprint("d", n)}}, nil
 	})
-	c.look(15*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
+	c.request(15*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	s := c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
 	require.Equal(t, []contract.ReconcileInput{{}, {Missing: []string{"d1"}}, {Missing: []string{"d2"}}}, c.whole)
 	require.Equal(t, []string{"d3"}, s.Missing)
@@ -507,7 +507,7 @@ func TestTheCloudIsShown(t *testing.T) {
 	for i := range 200 {
 		missing = append(missing, fmt.Sprintf("h1_0000:%02x:00.0", i))
 	}
-	c := watchCloud(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
+	c := newReconcileFixture(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
 		return contract.ReconcileResult{
 			Missing: missing, Mismatches: []contract.Mismatch{{Name: "d8", What: "manageable, and the inventory has reserved=0 of 1, used=0"}},
 			Counts: contract.ReconcileCounts{Providers: 7, Devices: 9, Hinted: 2, Missing: 200, Mismatch: 1, Unenrolled: 4},
@@ -515,7 +515,7 @@ func TestTheCloudIsShown(t *testing.T) {
 	})
 	var before, shown string
 	c.RegisterDelayedCallback(func() { before = c.shown() }, time.Second)
-	c.look(time.Minute, contract.ReconcileRequest{})
+	c.request(time.Minute, contract.ReconcileRequest{})
 	c.RegisterDelayedCallback(func() { shown = c.shown() }, 2*time.Minute)
 	c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "Cloud-1"})
 	require.Contains(t, before, "no sweep yet")
@@ -530,7 +530,7 @@ func TestTheCloudIsShown(t *testing.T) {
 
 // A state that a newer worker wrote is not misread.
 func TestTheCloudsStateHasASchema(t *testing.T) {
-	c := watchCloud(t, nothingFound)
+	c := newReconcileFixture(t, nothingFound)
 	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
 	require.ErrorContains(t, c.GetWorkflowError(), "upgrade the control workers")
 }

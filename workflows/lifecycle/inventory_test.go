@@ -9,9 +9,9 @@ import (
 	"burnish/internal/inventory"
 )
 
-// shelf is an inventory of one provider, in memory, with Placement's generations. It
+// fakeInventory is an inventory of one provider, in memory, with Placement's generations. It
 // writes down every PutReserved, and asks `meddle` around every call.
-type shelf struct {
+type fakeInventory struct {
 	// made is the provider as it was last asked for.
 	made       inventory.Provider
 	there      bool
@@ -23,7 +23,7 @@ type shelf struct {
 	writes     []write
 	uuids      []string // whom each call named
 	// meddle may fail a call before it takes effect, or lose its answer after.
-	meddle func(call string, after bool) error
+	injectFault func(call string, after bool) error
 	// wrote is told of every change of reserved or of the consumers.
 	wrote func(what string)
 }
@@ -40,10 +40,10 @@ var errLine = errors.New("the line broke")
 // lost is what a call says whose answer did not arrive, or that did not arrive itself.
 func lost() error { return inventory.Unavailable("inventory", "wait", errLine) }
 
-func (s *shelf) call(name, uuid string, do func() error) error {
+func (s *fakeInventory) call(name, uuid string, do func() error) error {
 	s.uuids = append(s.uuids, uuid)
-	if s.meddle != nil {
-		if err := s.meddle(name, false); err != nil {
+	if s.injectFault != nil {
+		if err := s.injectFault(name, false); err != nil {
 			return err
 		}
 	}
@@ -53,19 +53,19 @@ func (s *shelf) call(name, uuid string, do func() error) error {
 	if err := do(); err != nil {
 		return err
 	}
-	if s.meddle != nil {
-		return s.meddle(name, true)
+	if s.injectFault != nil {
+		return s.injectFault(name, true)
 	}
 	return nil
 }
 
-func (s *shelf) tell(what string) {
+func (s *fakeInventory) tell(what string) {
 	if s.wrote != nil {
 		s.wrote(what)
 	}
 }
 
-func (s *shelf) Create(_ context.Context, p inventory.Provider) error {
+func (s *fakeInventory) Create(_ context.Context, p inventory.Provider) error {
 	s.made = p
 	return s.call("Create", p.UUID, func() error {
 		if !s.there {
@@ -77,24 +77,24 @@ func (s *shelf) Create(_ context.Context, p inventory.Provider) error {
 }
 
 // Find gives the provider that Nova made: free, until it or Burnish burns it.
-func (s *shelf) Find(_ context.Context, name string) (inventory.Provider, error) {
+func (s *fakeInventory) Find(_ context.Context, name string) (inventory.Provider, error) {
 	if s.vanished {
 		return inventory.Provider{}, inventory.NoProvider("of " + name)
 	}
 	if s.novas == "" {
-		s.makeNovas("nova-1")
+		s.recreate("nova-1")
 	}
 	return inventory.Provider{UUID: s.novas, Name: name}, nil
 }
 
 // makeNovas makes Nova's provider, or makes it anew, as Nova does: nothing is reserved.
-func (s *shelf) makeNovas(id string) {
+func (s *fakeInventory) recreate(id string) {
 	s.vanished = false
 	s.novas, s.there, s.generation, s.reserved, s.consumers = id, true, 0, 0, nil
 	s.tell("create")
 }
 
-func (s *shelf) Usages(_ context.Context, uuid string) (inventory.Usage, error) {
+func (s *fakeInventory) Usages(_ context.Context, uuid string) (inventory.Usage, error) {
 	var u inventory.Usage
 	err := s.call("Usages", uuid, func() error {
 		u = inventory.Usage{Generation: s.generation, Used: len(s.consumers), Consumers: slices.Clone(s.consumers)}
@@ -106,7 +106,7 @@ func (s *shelf) Usages(_ context.Context, uuid string) (inventory.Usage, error) 
 	return u, nil
 }
 
-func (s *shelf) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
+func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.call("Stock", uuid, func() error {
 		st = s.stock()
@@ -118,7 +118,7 @@ func (s *shelf) Reservation(_ context.Context, uuid string) (inventory.Reservati
 	return st, nil
 }
 
-func (s *shelf) PutReserved(_ context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
+func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation int64, reserved int) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.call("PutReserved", uuid, func() error {
 		w := write{generation: generation, reserved: reserved, done: generation == s.generation}
@@ -138,7 +138,7 @@ func (s *shelf) PutReserved(_ context.Context, uuid string, generation int64, re
 	return st, nil
 }
 
-func (s *shelf) Delete(_ context.Context, uuid string) error {
+func (s *fakeInventory) Delete(_ context.Context, uuid string) error {
 	return s.call("Delete", uuid, func() error {
 		if len(s.consumers) > 0 {
 			return inventory.InUse(uuid, s.consumers)
@@ -148,12 +148,12 @@ func (s *shelf) Delete(_ context.Context, uuid string) error {
 	})
 }
 
-func (s *shelf) stock() inventory.Reservation {
+func (s *fakeInventory) stock() inventory.Reservation {
 	return inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
 }
 
 // allocate is what a scheduler does; it says whether there was room.
-func (s *shelf) allocate(consumer string) bool {
+func (s *fakeInventory) allocate(consumer string) bool {
 	if !s.there || len(s.consumers)+1 > 1-s.reserved {
 		return false
 	}
@@ -163,27 +163,27 @@ func (s *shelf) allocate(consumer string) bool {
 
 // force allocates without asking for room, as an operator's hand or a restored
 // database may.
-func (s *shelf) force(consumer string) {
+func (s *fakeInventory) force(consumer string) {
 	s.consumers = append(s.consumers, consumer)
 	s.generation++
 	s.tell("allocate")
 }
 
 // free ends an allocation; as in Placement the generation stays.
-func (s *shelf) free(consumer string) {
+func (s *fakeInventory) free(consumer string) {
 	s.consumers = slices.DeleteFunc(s.consumers, func(c string) bool { return c == consumer })
 	s.tell("free")
 }
 
 // outsider writes reserved as somebody who is not Burnish would.
-func (s *shelf) outsider(reserved int) {
+func (s *fakeInventory) outsider(reserved int) {
 	s.reserved = reserved
 	s.generation++
 	s.tell("outsider")
 }
 
 // lowerings gives the writes that set reserved to 0.
-func (s *shelf) lowerings() []write {
+func (s *fakeInventory) lowerings() []write {
 	var all []write
 	for _, w := range s.writes {
 		if w.reserved == 0 {

@@ -19,11 +19,11 @@ const (
 	pace = time.Second
 )
 
-// rig is one host with one device of a few blocks. It keeps the promises of a real
+// fakeHost is one host with one device of a few blocks. It keeps the promises of a real
 // host worker as the workflow sees them: a journal by clean and step, a record of
 // the highest numbers, overtaken schedulings refused, an orphan of a killed worker
 // ended when the next one starts.
-type rig struct {
+type fakeHost struct {
 	up    bool
 	epoch int // counts crashes: an attempt of an earlier epoch is dead
 	steps map[string]int
@@ -36,7 +36,7 @@ type rig struct {
 
 	running string // the step that works now
 	// stubborn is how long a cancelled step goes on.
-	stubborn time.Duration
+	cancelDelay time.Duration
 	// trouble may fail a step before a block, or a discover before its answer.
 	trouble func(what string, block int) error
 
@@ -55,35 +55,35 @@ type journal struct {
 	ran         time.Duration
 }
 
-func newRig() *rig {
-	h := &rig{
+func newFakeHost() *fakeHost {
+	h := &fakeHost{
 		up: true, steps: map[string]int{"zero": 1, "verify": 1},
 		facts: contract.DiscoveryResult{
 			Identity:  device.Identity{Serial: "S1", Vendor: "Acme", Model: "M1", Size: blocks * blockSize, Path: "/dev/d1"},
 			Operation: device.Shred,
 		},
 	}
-	h.scribble("enrolled")
+	h.writeAsTenant("enrolled")
 	return h
 }
 
 // scribble is what whoever has the device writes.
-func (h *rig) scribble(who string) {
+func (h *fakeHost) writeAsTenant(who string) {
 	for i := range h.blocks {
 		h.blocks[i] = who
 	}
 }
 
-func (h *rig) clean() bool { return h.blocks == [blocks]string{} }
+func (h *fakeHost) clean() bool { return h.blocks == [blocks]string{} }
 
 // crash ends the worker as by kill -9; restart starts the next one.
-func (h *rig) crash()   { h.up = false; h.epoch++ }
-func (h *rig) restart() { h.up = true }
+func (h *fakeHost) crash()   { h.up = false; h.epoch++ }
+func (h *fakeHost) restart() { h.up = true }
 
 // attempt runs one attempt of one activity on the host. cancelled says whether the
 // server asked for a cancel; beat takes heartbeats; lostAfter is the heartbeat
 // time-out.
-func (h *rig) attempt(ctx workflow.Context, j *job) (any, error) {
+func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 	switch j.name {
 	case contract.ActivityDiscover:
 		return h.discover(ctx, j.args[0].(contract.DiscoverInput))
@@ -110,7 +110,7 @@ func (h *rig) attempt(ctx workflow.Context, j *job) (any, error) {
 	return h.step(ctx, j, in)
 }
 
-func (h *rig) step(ctx workflow.Context, j *job, in contract.StepInput) (any, error) {
+func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (any, error) {
 	clean := fmt.Sprint(in.Clean, " v", in.Version)
 	same := h.journal.clean == clean && h.journal.step == in.Step
 	if same && h.journal.open && in.Settings.OnInterrupt == device.InterruptError {
@@ -136,7 +136,7 @@ func (h *rig) step(ctx workflow.Context, j *job, in contract.StepInput) (any, er
 }
 
 // walk deals with the blocks one by one.
-func (h *rig) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
+func (h *fakeHost) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
 	epoch := h.epoch
 	for h.journal.offset < blocks {
 		block := h.journal.offset
@@ -153,7 +153,7 @@ func (h *rig) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
 			}
 			return temporal.NewHeartbeatTimeoutError(j.beat)
 		case j.cancelled():
-			waitUntil(ctx, workflow.Now(ctx).Add(h.stubborn+time.Millisecond), func() bool { return false })
+			waitUntil(ctx, workflow.Now(ctx).Add(h.cancelDelay+time.Millisecond), func() bool { return false })
 			h.journal.open = false
 			return temporal.NewCanceledError()
 		case h.journal.ran > in.Budget:
@@ -188,7 +188,7 @@ func (h *rig) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
 	return nil
 }
 
-func (h *rig) discover(ctx workflow.Context, in contract.DiscoverInput) (any, error) {
+func (h *fakeHost) discover(ctx workflow.Context, in contract.DiscoverInput) (any, error) {
 	waitUntil(ctx, workflow.Now(ctx).Add(time.Second), func() bool { return false })
 	if h.trouble != nil {
 		if err := h.trouble(contract.ActivityDiscover, 0); err != nil {
@@ -206,14 +206,14 @@ func (h *rig) discover(ctx workflow.Context, in contract.DiscoverInput) (any, er
 	return facts, nil
 }
 
-func (h *rig) tell() {
+func (h *fakeHost) tell() {
 	if h.changed != nil {
 		h.changed()
 	}
 }
 
 // hint is what the host sends when its worker starts.
-func (h *rig) hint(now time.Time) contract.Hint {
+func (h *fakeHost) hint(now time.Time) contract.Hint {
 	record := h.record
 	return contract.Hint{Source: "host start", Host: &record, ObservedAt: now.UTC().Format(time.RFC3339Nano)}
 }

@@ -15,15 +15,15 @@ import (
 //
 // D9
 func TestABindAfterAProviderMadeAnew(t *testing.T) {
-	for name, ask := range map[string]func(w *world, in contract.BindInput){
-		"bound": func(w *world, in contract.BindInput) { w.send(contract.UpdateBind, "", in).wait() },
-		"claimed, looked at, given up": func(w *world, in contract.BindInput) {
+	for name, ask := range map[string]func(w *deviceEnv, in contract.BindInput){
+		"bound": func(w *deviceEnv, in contract.BindInput) { w.send(contract.UpdateBind, "", in).wait() },
+		"claimed, looked at, given up": func(w *deviceEnv, in contract.BindInput) {
 			ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
 			w.sweepHint()
 			w.pass(time.Minute)
 			ok[contract.Result](w.send(contract.UpdateUnclaim, "", in))
 		},
-		"claimed, looked at, burned": func(w *world, in contract.BindInput) {
+		"claimed, looked at, burned": func(w *deviceEnv, in contract.BindInput) {
 			ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
 			w.sweepHint()
 			w.pass(time.Minute)
@@ -31,18 +31,18 @@ func TestABindAfterAProviderMadeAnew(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := novas(t)
-			w.offered()
-			w.remade(true)
-			w.remade(false) // free again, and nobody has looked
+			w := newNovaDevice(t)
+			w.makeAvailable()
+			w.recreateProvider(true)
+			w.recreateProvider(false) // free again, and nobody has looked
 			require.False(t, w.host.clean())
 			in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 			ask(w, in)
 			require.Nil(t, w.view().InstanceUUID, "what another left is given to nobody")
 			w.reach(device.Available)
-			w.quiet()
+			w.idle()
 			require.True(t, w.host.clean(), w.describe())
-			require.Zero(t, w.shelf.reserved)
+			require.Zero(t, w.inventory.reserved)
 			// It is given out as ever.
 			in.Request = "r2"
 			ok[contract.BindResult](w.send(contract.UpdateBind, "", in))

@@ -12,15 +12,15 @@ import (
 // The past is what the query tells, over every continue-as-new; the answers of
 // updates, which stay in the history, do not repeat it.
 func TestThePastIsForTheQueryAlone(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeBound("i1")
 	first := ok[contract.Result](w.unbind("i1"))
 	require.Empty(t, first.Device.Bindings)
 	require.Empty(t, first.Device.Cleans)
 	w.reach(device.Available)
-	w.quiet()
+	w.idle()
 	w.state() // the next run
-	w.taken("i2")
+	w.makeBound("i2")
 	want := []device.Binding{
 		{Number: 1, Instance: "i1", Request: "r-i1"},
 		{Number: 2, Instance: "i2", Request: "r-i2"},

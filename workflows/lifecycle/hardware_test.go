@@ -12,16 +12,16 @@ import (
 )
 
 // another puts another piece of hardware, full of somebody's data, into the place.
-func (w *world) another(serial string) {
+func (w *deviceEnv) another(serial string) {
 	w.host.facts.Identity.Serial = serial
-	w.host.scribble("a stranger")
+	w.host.writeAsTenant("a stranger")
 }
 
-func (w *world) replace(in contract.ReplaceInput) *call {
+func (w *deviceEnv) replace(in contract.ReplaceInput) *call {
 	return w.send(contract.UpdateReplace, "", in)
 }
 
-func (w *world) move(to string) *call {
+func (w *deviceEnv) move(to string) *call {
 	e := w.enrolment()
 	e.Name = to
 	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e})
@@ -31,7 +31,7 @@ func (w *world) move(to string) *call {
 //
 // D10
 func TestMoveToNoName(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	ok[contract.Result](w.enroll(false))
 	before := w.view()
 	for _, to := range []string{"", "a b", "a/b", "d1 "} {
@@ -42,10 +42,10 @@ func TestMoveToNoName(t *testing.T) {
 }
 
 // swapped brings the device into error, by a clean that finds another piece.
-func (w *world) swapped() {
+func (w *deviceEnv) swapped() {
 	w.t.Helper()
-	w.offered()
-	w.taken("i1")
+	w.makeAvailable()
+	w.makeBound("i1")
 	w.another("S2")
 	ok[contract.Result](w.unbind("i1"))
 	require.Equal(w.t, string(device.CodeSerialMismatch), w.reach(device.Error).Fault)
@@ -56,17 +56,17 @@ func (w *world) swapped() {
 //
 // D10
 func TestReplaceStartsTheNextUnit(t *testing.T) {
-	for name, again := range map[string]func(w *world) contract.Result{
-		"then provide": func(w *world) contract.Result { return ok[contract.Result](w.replace(contract.ReplaceInput{})) },
-		"with --provide": func(w *world) contract.Result {
+	for name, again := range map[string]func(w *deviceEnv) contract.Result{
+		"then provide": func(w *deviceEnv) contract.Result { return ok[contract.Result](w.replace(contract.ReplaceInput{})) },
+		"with --provide": func(w *deviceEnv) contract.Result {
 			return ok[contract.Result](w.replace(contract.ReplaceInput{Provide: true}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
+			w := newDeviceEnv(t, safePolicy())
 			w.swapped()
-			w.shelf.wrote = func(string) {
-				if w.shelf.there && w.shelf.reserved == 0 && !w.host.clean() {
+			w.inventory.wrote = func(string) {
+				if w.inventory.there && w.inventory.reserved == 0 && !w.host.clean() {
 					w.Errorf("free in the inventory with a stranger's data")
 				}
 			}
@@ -81,12 +81,12 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			}
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.quiet()
+			w.idle()
 			w.nextRun()
 			s := w.state()
 			require.Equal(t, device.Unit{Number: 2, Serial: "S2"}, s.Device.Unit)
 			require.Len(t, s.History, 1, "the first unit's tenancy is remembered")
-			require.Equal(t, 2, w.taken("i2"), "bindings are counted on")
+			require.Equal(t, 2, w.makeBound("i2"), "bindings are counted on")
 			w.noDefect()
 		})
 	}
@@ -96,7 +96,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 //
 // D10
 func TestReplaceLooksForItsOwnErasePath(t *testing.T) {
-	w := newWorld(t, safePolicy())
+	w := newDeviceEnv(t, safePolicy())
 	w.swapped()
 	w.host.facts.Operation = device.BlockErase
 	require.Equal(t, device.BlockErase, ok[contract.Result](w.replace(contract.ReplaceInput{})).Device.Operation)
@@ -106,7 +106,7 @@ func TestReplaceLooksForItsOwnErasePath(t *testing.T) {
 // D10
 func TestReplaceIsRefused(t *testing.T) {
 	t.Run("the same piece", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		ok[contract.Result](w.enroll(false))
 		before := w.view()
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
@@ -116,17 +116,17 @@ func TestReplaceIsRefused(t *testing.T) {
 		w.noDefect()
 	})
 	t.Run("a piece that another device has", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		w.swapped()
-		w.twin = "d7"
+		w.duplicate = "d7"
 		r := w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial)
 		require.Contains(t, r.Fault.Remedy, "move d7 d1")
 		require.Equal(t, device.Error, w.view().DeviceState)
-		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
+		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
 		w.noDefect()
 	})
 	t.Run("the host refuses it", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		w.swapped()
 		w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeFilesystemSignature) }
 		w.replace(contract.ReplaceInput{}).refused(device.CodeFilesystemSignature)
@@ -134,10 +134,10 @@ func TestReplaceIsRefused(t *testing.T) {
 		w.noDefect()
 	})
 	t.Run("elsewhere than in manageable, error and retired", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
-		w.taken("i1")
+		w.makeBound("i1")
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
@@ -151,9 +151,9 @@ func TestReplaceIsRefused(t *testing.T) {
 //
 // D10
 func TestMoveCarriesStateAndDirt(t *testing.T) {
-	w := newWorld(t, safePolicy())
-	w.offered()
-	w.taken("i1")
+	w := newDeviceEnv(t, safePolicy())
+	w.makeAvailable()
+	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	ok[contract.Result](w.ask(contract.UpdateAbort))
@@ -161,7 +161,7 @@ func TestMoveCarriesStateAndDirt(t *testing.T) {
 	require.Equal(t, "goes on as d2", ok[contract.Result](w.move("d2")).Note)
 	w.until("the old name's end", func() bool { return !w.live })
 	require.NoError(t, w.end)
-	require.False(t, w.shelf.there, "the old place's provider is withdrawn")
+	require.False(t, w.inventory.there, "the old place's provider is withdrawn")
 	require.False(t, w.host.known, "the host forgets the old name")
 
 	require.Len(t, w.children, 1)
@@ -174,35 +174,35 @@ func TestMoveCarriesStateAndDirt(t *testing.T) {
 	require.Len(t, s.History, 1)
 
 	// What was handed over is a device like any other: burned first, then as before.
-	moved := newWorldOf(t, safePolicy(), next.in)
+	moved := newDeviceEnvOf(t, safePolicy(), next.in)
 	moved.sent = w.sent // an update's ID is never used twice
-	moved.host, moved.shelf.wrote = w.host, func(string) {
-		if moved.shelf.there && moved.shelf.reserved == 0 && !moved.host.clean() {
+	moved.host, moved.inventory.wrote = w.host, func(string) {
+		if moved.inventory.there && moved.inventory.reserved == 0 && !moved.host.clean() {
 			moved.Errorf("free in the inventory with a tenant's data")
 		}
 	}
-	moved.until("its provider", func() bool { return moved.shelf.there && moved.shelf.reserved == 1 })
+	moved.until("its provider", func() bool { return moved.inventory.there && moved.inventory.reserved == 1 })
 	require.Equal(t, string(device.Error), moved.shownState, "listings see it")
 	ok[contract.Result](moved.cleanUp())
 	moved.reach(device.Available)
 	require.True(t, moved.host.clean())
-	require.Equal(t, 2, moved.taken("i2"))
+	require.Equal(t, 2, moved.makeBound("i2"))
 	moved.noDefect()
 	w.noDefect()
 }
 
 // D10
 func TestMoveIsRefused(t *testing.T) {
-	manageable := func(t *testing.T) *world {
-		w := newWorld(t, safePolicy())
+	manageable := func(t *testing.T) *deviceEnv {
+		w := newDeviceEnv(t, safePolicy())
 		ok[contract.Result](w.enroll(false))
 		return w
 	}
 	// still is the same device as before, which goes on.
-	still := func(t *testing.T, w *world) {
+	still := func(t *testing.T, w *deviceEnv) {
 		t.Helper()
 		require.True(t, w.live)
-		require.True(t, w.shelf.there)
+		require.True(t, w.inventory.there)
 		require.Empty(t, w.children)
 		ok[contract.Result](w.ask(contract.UpdateProvide))
 		w.reach(device.Available)
@@ -228,11 +228,11 @@ func TestMoveIsRefused(t *testing.T) {
 		still(t, w)
 	})
 	t.Run("offered", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
-		w.offered()
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
 		w.move("d2").refused(device.CodeRefused)
 		require.Equal(t, device.Available, w.view().DeviceState)
-		w.taken("i1")
+		w.makeBound("i1")
 		w.move("d2").refused(device.CodeRefused)
 		w.noDefect()
 	})
@@ -244,16 +244,16 @@ func TestMoveIsRefused(t *testing.T) {
 // F23
 func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 	t.Run("at another host, by a listing", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
-		w.twin = "d7"
+		w := newDeviceEnv(t, safePolicy())
+		w.duplicate = "d7"
 		w.enroll(true).refused(device.CodeDuplicateSerial)
 		w.until("its end", func() bool { return !w.live })
-		require.False(t, w.shelf.there)
+		require.False(t, w.inventory.there)
 		require.False(t, w.host.known)
-		require.Equal(t, []told{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
+		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
 	})
 	t.Run("at this host, by its records", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
+		w := newDeviceEnv(t, safePolicy())
 		w.host.trouble = func(string, int) error {
 			err := device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Message: "it is d7", Other: "d7"}
 			return refusal(err)
@@ -271,11 +271,11 @@ func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 func TestSerialSeenTwiceTaints(t *testing.T) {
 	hint := contract.Hint{Source: "duplicate serial", DuplicateAt: "d7"}
 	// repaired: the operator's clean, and nothing else, brings it back.
-	repaired := func(t *testing.T, w *world) {
+	repaired := func(t *testing.T, w *deviceEnv) {
 		t.Helper()
-		w.quiet()
+		w.idle()
 		w.nextRun()
-		require.Equal(t, 1, w.shelf.reserved)
+		require.Equal(t, 1, w.inventory.reserved)
 		w.bind("i9", "r9").refused(device.CodeRefused)
 		w.host.up, w.host.trouble = true, nil
 		ok[contract.Result](w.cleanUp())
@@ -283,21 +283,21 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		w.noDefect()
 	}
 	for name, tc := range map[string]struct {
-		sees func(w *world)
+		sees func(w *deviceEnv)
 		want device.Code
 	}{
-		"its own host sees it too":     {func(*world) {}, device.CodeDuplicateSerial},
-		"its own host does not answer": {func(w *world) { w.host.up = false }, device.CodeDuplicateSerial},
-		"its own host has another trouble": {func(w *world) {
+		"its own host sees it too":     {func(*deviceEnv) {}, device.CodeDuplicateSerial},
+		"its own host does not answer": {func(w *deviceEnv) { w.host.up = false }, device.CodeDuplicateSerial},
+		"its own host has another trouble": {func(w *deviceEnv) {
 			w.host.trouble = func(string, int) error { return refuse(device.Permanent, device.CodeIO) }
 		}, device.CodeDuplicateSerial},
-		"its own host sees it no more": {func(w *world) {
+		"its own host sees it no more": {func(w *deviceEnv) {
 			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
 		}, device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, safePolicy())
-			w.offered()
+			w := newDeviceEnv(t, safePolicy())
+			w.makeAvailable()
 			tc.sees(w)
 			w.signal(contract.SignalRefresh, hint)
 			v := w.reach(device.Error)
@@ -306,9 +306,9 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		})
 	}
 	t.Run("a tenant keeps it, and what it leaves is not returned", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
-		w.offered()
-		w.taken("i1")
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
+		w.makeBound("i1")
 		w.signal(contract.SignalRefresh, hint)
 		w.until("the operator is called", func() bool { return w.view().NeedsOperator })
 		v := w.view()
@@ -319,9 +319,9 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		repaired(t, w)
 	})
 	t.Run("in the middle of its clean", func(t *testing.T) {
-		w := newWorld(t, safePolicy())
-		w.offered()
-		w.taken("i1")
+		w := newDeviceEnv(t, safePolicy())
+		w.makeAvailable()
+		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
 		w.signal(contract.SignalRefresh, hint)

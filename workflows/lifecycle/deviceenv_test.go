@@ -30,23 +30,23 @@ import (
 	"burnish/workflows/lifecycle"
 )
 
-// world is one device's workflow with everything around it: an inventory, a host,
+// deviceEnv is one device's workflow with everything around it: an inventory, a host,
 // a server of activities. It runs in the test environment's own time, and only while
 // the test waits for something; a continue-as-new starts the next run.
-type world struct {
-	t       testing.TB
-	policy  clean.Policy
-	planner *clean.Planner
-	shelf   *shelf
-	host    *rig
-	calls   *activities.Control
+type deviceEnv struct {
+	t         testing.TB
+	policy    clean.Policy
+	planner   *clean.Planner
+	inventory *fakeInventory
+	host      *fakeHost
+	calls     *activities.Control
 	// lag is how long a control call takes before it has effect, and its answer after.
 	lag             func(activity string) (before, after time.Duration)
-	recalled        contract.PreviousRun
+	previousRun     contract.PreviousRun
 	children        []child
 	nameTaken       bool // another workflow has the name of the next child
-	told            []told
-	twin            string // who else has the serial, as a listing says
+	told            []notified
+	duplicate       string // who else has the serial, as a listing says
 	activityContext context.Context
 
 	env  *testsuite.TestWorkflowEnvironment
@@ -74,20 +74,20 @@ type world struct {
 	toLoop, toScript chan struct{}
 	quit, ended      chan struct{}
 	stopped          bool
-	breaches         []string // what must never be, as the world's own thread saw it
+	breaches         []string // what must never be, as the environment's own thread saw it
 
 	owner      device.Owner
 	oneTimeUse bool
-	mail       []*letter
+	queue      []*message
 	sent       int
 	open       []*call
 	answered   func(*call)
 
-	flying, upserts, memos, updates int
-	names                           []string // of the activities scheduled
-	defects                         []string // what the workflow's log calls a defect
-	seen                            func()   // looks at every moment
-	trace                           func(string)
+	inFlight, upserts, memos, updates int
+	names                             []string // of the activities scheduled
+	defects                           []string // what the workflow's log calls a defect
+	seen                              func()   // looks at every moment
+	trace                             func(string)
 }
 
 // event is something that happens at a time, in whichever run it is then.
@@ -105,18 +105,18 @@ func safePolicy() clean.Policy {
 }
 
 // newWorld starts the workflow of device d1, not yet enrolled.
-func newWorld(t testing.TB, policy clean.Policy) *world {
-	return newWorldOf(t, policy, contract.DeviceInput{Name: "d1"})
+func newDeviceEnv(t testing.TB, policy clean.Policy) *deviceEnv {
+	return newDeviceEnvOf(t, policy, contract.DeviceInput{Name: "d1"})
 }
 
-func newWorldOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *world {
+func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *deviceEnv {
 	t.Helper()
-	w := &world{
-		t: t, policy: policy, owner: device.OwnerSelf, shelf: &shelf{}, host: newRig(), now: epoch, live: true,
+	w := &deviceEnv{
+		t: t, policy: policy, owner: device.OwnerSelf, inventory: &fakeInventory{}, host: newFakeHost(), now: epoch, live: true,
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
 	}
-	w.calls = &activities.Control{Store: w.shelf, Client: devices.New(&visibility{w: w})}
+	w.calls = &activities.Control{Store: w.inventory, Client: devices.New(&visibility{w: w})}
 	w.setPolicy(policy)
 	var err error
 	w.activityContext, err = newActivityContext()
@@ -137,23 +137,23 @@ func newWorldOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) *wor
 }
 
 // setPolicy is another worker's settings from now on.
-func (w *world) setPolicy(p clean.Policy) {
+func (w *deviceEnv) setPolicy(p clean.Policy) {
 	w.t.Helper()
 	planner, err := clean.NewPlanner(steps.All().Planning(), p)
 	require.NoError(w.t, err)
 	w.policy, w.planner = p, planner
 }
 
-// loop is the thread that runs the environments. It has the world to itself until it
+// loop is the thread that runs the environments. It has the environment to itself until it
 // yields, and the script until it resumes.
-func (w *world) loop(in contract.DeviceInput) {
+func (w *deviceEnv) loop(in contract.DeviceInput) {
 	for {
 		w.run(in)
 		var next *workflow.ContinueAsNewError
 		if w.killed == w.runs && !w.stopped {
 			record := w.host.record
 			in = contract.DeviceInput{Name: "d1", Recovered: &record}
-			w.flying, w.attrs = 0, temporal.SearchAttributes{}
+			w.inFlight, w.attrs = 0, temporal.SearchAttributes{}
 			w.drop()
 			w.host.running = ""
 			w.forward()
@@ -175,7 +175,7 @@ func (w *world) loop(in contract.DeviceInput) {
 }
 
 // run is one run of the workflow, to its end.
-func (w *world) run(in contract.DeviceInput) {
+func (w *deviceEnv) run(in contract.DeviceInput) {
 	w.runs++
 	w.ready = false
 	var suite testsuite.WorkflowTestSuite
@@ -203,7 +203,7 @@ func (w *world) run(in contract.DeviceInput) {
 }
 
 // begin is called when a run's workflow begins: only now do timers keep their order.
-func (w *world) begin() {
+func (w *deviceEnv) begin() {
 	env := w.env
 	env.RegisterDelayedCallback(func() {
 		if w.env != env || w.stopped {
@@ -219,7 +219,7 @@ func (w *world) begin() {
 
 // terminate ends the present run from outside; the host remembers the device and
 // starts it again.
-func (w *world) terminate() {
+func (w *deviceEnv) terminate() {
 	w.after(1, func() {
 		w.killed = w.runs
 		w.list()
@@ -229,8 +229,8 @@ func (w *world) terminate() {
 	})
 }
 
-// clock is the time in the world.
-func (w *world) clock() time.Time {
+// clock is the time in the environment.
+func (w *deviceEnv) clock() time.Time {
 	if w.live && w.env != nil {
 		return w.env.Now()
 	}
@@ -238,7 +238,7 @@ func (w *world) clock() time.Time {
 }
 
 // after has something happen, also in a later run.
-func (w *world) after(d time.Duration, do func()) {
+func (w *deviceEnv) after(d time.Duration, do func()) {
 	e := &event{at: w.clock().Add(max(d, 1)), do: do}
 	w.events = append(w.events, e)
 	if w.ready {
@@ -246,7 +246,7 @@ func (w *world) after(d time.Duration, do func()) {
 	}
 }
 
-func (w *world) register(e *event) {
+func (w *deviceEnv) register(e *event) {
 	env := w.env
 	e.env = env
 	env.RegisterDelayedCallback(func() {
@@ -260,7 +260,7 @@ func (w *world) register(e *event) {
 	}, max(e.at.Sub(env.Now()), 1))
 }
 
-func (w *world) forget() {
+func (w *deviceEnv) forget() {
 	var left []*event
 	for _, e := range w.events {
 		if !e.done {
@@ -271,7 +271,7 @@ func (w *world) forget() {
 }
 
 // nudge looks whether the script may go on, once what happens now has happened.
-func (w *world) nudge() {
+func (w *deviceEnv) nudge() {
 	env := w.env
 	env.RegisterDelayedCallback(func() {
 		if w.env == env && !w.stopped {
@@ -280,7 +280,7 @@ func (w *world) nudge() {
 	}, 0)
 }
 
-func (w *world) look() {
+func (w *deviceEnv) look() {
 	if !w.ready {
 		return
 	}
@@ -293,9 +293,9 @@ func (w *world) look() {
 	}
 }
 
-// yield gives the world to the script, and returns when it is given back, or when
+// yield gives the environment to the script, and returns when it is given back, or when
 // the test is over: then the run ends at its next task.
-func (w *world) yield() {
+func (w *deviceEnv) yield() {
 	select {
 	case w.toScript <- struct{}{}:
 		select {
@@ -309,19 +309,19 @@ func (w *world) yield() {
 	w.env.RegisterDelayedCallback(func() {}, 1) // the task in which it ends
 }
 
-// Errorf makes the world what package assert reports to: it may be told on any
+// Errorf makes the environment what package assert reports to: it may be told on any
 // thread, and the script fails when it goes on.
-func (w *world) Errorf(format string, args ...any) {
+func (w *deviceEnv) Errorf(format string, args ...any) {
 	w.breaches = append(w.breaches, fmt.Sprintf(format, args...))
 }
 
-// until runs the world until cond holds, for at most a day of its time.
-func (w *world) until(what string, cond func() bool) {
+// until runs the environment until cond holds, for at most a day of its time.
+func (w *deviceEnv) until(what string, cond func() bool) {
 	w.t.Helper()
 	w.within(24*time.Hour, what, cond)
 }
 
-func (w *world) within(d time.Duration, what string, cond func() bool) {
+func (w *deviceEnv) within(d time.Duration, what string, cond func() bool) {
 	w.t.Helper()
 	late := false
 	if w.env == nil || !cond() {
@@ -349,23 +349,23 @@ func (w *world) within(d time.Duration, what string, cond func() bool) {
 }
 
 // pass lets time go by.
-func (w *world) pass(d time.Duration) {
+func (w *deviceEnv) pass(d time.Duration) {
 	w.t.Helper()
 	over := false
 	w.after(d, func() { over = true })
 	w.within(d+time.Second, "the end of "+d.String(), func() bool { return over || !w.live })
 }
 
-func (w *world) describe() string {
+func (w *deviceEnv) describe() string {
 	v := w.view()
 	v.Steps, v.Cleans = nil, nil
 	text, err := json.Marshal(v)
 	require.NoError(w.t, err)
-	return fmt.Sprintf("%s; shelf %+v; host up %v running %q; activities %s", text, w.shelf.stock(), w.host.up, w.host.running, strings.Join(w.names, " "))
+	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.stock(), w.host.up, w.host.running, strings.Join(w.names, " "))
 }
 
 // view is the device as `show` has it.
-func (w *world) view() contract.DeviceStatus {
+func (w *deviceEnv) view() contract.DeviceStatus {
 	var v contract.DeviceStatus
 	if w.env == nil {
 		return v
@@ -383,13 +383,13 @@ func (w *world) view() contract.DeviceStatus {
 	return w.lastView
 }
 
-func (w *world) decode(p *commonpb.Payloads, to any) {
+func (w *deviceEnv) decode(p *commonpb.Payloads, to any) {
 	assert.NoError(w, converter.GetDefaultDataConverter().FromPayloads(p, to))
 }
 
 // checkHandover holds every continue-as-new against the gate and the bounds.
-func (w *world) checkHandover(in contract.DeviceInput) {
-	assert.Zero(w, w.flying, "continued as new with activities in flight: %v", w.names)
+func (w *deviceEnv) checkHandover(in contract.DeviceInput) {
+	assert.Zero(w, w.inFlight, "continued as new with activities in flight: %v", w.names)
 	assert.Zero(w, w.updates, "continued as new while somebody waited for an answer")
 	if !assert.NotNil(w, in.State) {
 		return
@@ -405,7 +405,7 @@ func (w *world) checkHandover(in contract.DeviceInput) {
 	assert.Equal(w, device.Absent == s.Device.State, !s.Enrolled)
 }
 
-func (w *world) scheduled(j *job) {
+func (w *deviceEnv) scheduled(j *job) {
 	w.names = append(w.names, j.name)
 	want := contract.HostQueue("h1")
 	_, control := (&activities.Control{}).Activities()[j.name]
@@ -428,10 +428,10 @@ func (w *world) scheduled(j *job) {
 	}
 }
 
-// inbound is the world's interceptor of the workflow itself.
+// inbound is the environment's interceptor of the workflow itself.
 type inbound struct {
 	interceptor.WorkerInterceptorBase
-	w *world
+	w *deviceEnv
 }
 
 func (i *inbound) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
@@ -440,10 +440,10 @@ func (i *inbound) InterceptWorkflow(_ workflow.Context, next interceptor.Workflo
 
 type inboundWorkflow struct {
 	interceptor.WorkflowInboundInterceptorBase
-	w *world
+	w *deviceEnv
 }
 
-// ExecuteWorkflow lets the world end a run when its test is over.
+// ExecuteWorkflow lets the environment end a run when its test is over.
 func (i *inboundWorkflow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	var out any
 	var err error
@@ -463,7 +463,7 @@ func (i *inboundWorkflow) Init(out interceptor.WorkflowOutboundInterceptor) erro
 }
 
 // workflowLog keeps what the workflow calls a defect of its own, and drops the rest.
-type workflowLog struct{ w *world }
+type workflowLog struct{ w *deviceEnv }
 
 func (l *workflowLog) Debug(string, ...any) {}
 func (l *workflowLog) Info(string, ...any)  {}
