@@ -54,11 +54,11 @@ func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInpu
 	}
 }
 
-// placement is one run of a cloud's workflow.
+// inventoryReconcile is one run of a cloud's workflow.
 type inventoryReconcile struct {
 	state   *contract.InventoryReconcileState
 	signals workflow.Selector
-	// sweeping, looking: so many coroutines do so. timing: one waits for the time of Next,
+	// reconcilingAll, reconcilingSome: so many coroutines do so. timers: one waits for Next,
 	// which stopTimer ends.
 	reconcilingAll, reconcilingSome, timers int
 	stopTimer                               workflow.CancelFunc
@@ -124,16 +124,17 @@ func (p *inventoryReconcile) next(ctx workflow.Context, long bool) func() {
 	return nil
 }
 
-// looksAtOnce is how many looks may be under way.
+// maxConcurrentReconciles bounds the partial reconciliations that run at once.
 const maxConcurrentReconciles = 4
 
-// canLook says whether a look may begin. A freed device waits for it, so it waits neither
-// for an earlier one nor, in a run that is long, for the end of a sweep.
+// canReconcile says whether a partial reconciliation may begin. A released device waits
+// for it, so it waits neither for an earlier one nor, in a run whose history is long, for
+// the end of a full one.
 func (p *inventoryReconcile) canReconcile(ctx workflow.Context, long bool) bool {
 	return p.reconcilingSome < maxConcurrentReconciles && (!long || p.reconcilingAll > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
 }
 
-// quiet says that nothing is under way and nobody waits for an answer.
+// idle says that nothing is under way and no client waits for an answer.
 func (p *inventoryReconcile) idle(ctx workflow.Context) bool {
 	return p.reconcilingAll+p.reconcilingSome+p.timers == 0 && workflow.AllHandlersFinished(ctx)
 }
@@ -149,16 +150,16 @@ func (p *inventoryReconcile) start(ctx workflow.Context, busy *int, do func(work
 	}
 }
 
-// hear takes over what a signal asks for.
-func (p *inventoryReconcile) onReconcileRequest(ctx workflow.Context, look contract.ReconcileRequest) {
+// onReconcileRequest records what a signal asks for.
+func (p *inventoryReconcile) onReconcileRequest(ctx workflow.Context, in contract.ReconcileRequest) {
 	s := p.state
-	if look.Interval != nil && max(*look.Interval, 0) != s.Interval {
-		next := workflow.Now(ctx).Add(max(*look.Interval, 0))
-		// Workers with different settings must not put the next sweep off time and again.
+	if in.Interval != nil && max(*in.Interval, 0) != s.Interval {
+		next := workflow.Now(ctx).Add(max(*in.Interval, 0))
+		// Workers with different settings must not postpone the next one again and again.
 		if s.Interval == 0 || next.Before(s.Next) {
 			s.Next = next
 		}
-		s.Interval = max(*look.Interval, 0)
+		s.Interval = max(*in.Interval, 0)
 		p.endTimer()
 		p.publishStatus(ctx)
 	}
@@ -169,12 +170,12 @@ func (p *inventoryReconcile) onReconcileRequest(ctx workflow.Context, look contr
 			}
 		}
 	}
-	add(&s.Hosts, look.Hosts)
-	add(&s.Instances, look.Instances)
+	add(&s.Hosts, in.Hosts)
+	add(&s.Instances, in.Instances)
 	if len(s.Hosts) > maxHosts || len(s.Instances) > maxHosts {
 		s.Hosts, s.Instances, s.Requested = nil, nil, true
 	}
-	s.Requested = s.Requested || look.Full || len(look.Hosts) == 0 && len(look.Instances) == 0
+	s.Requested = s.Requested || in.Full || len(in.Hosts) == 0 && len(in.Instances) == 0
 }
 
 func (p *inventoryReconcile) endTimer() {
@@ -184,7 +185,7 @@ func (p *inventoryReconcile) endTimer() {
 	}
 }
 
-// wait waits for the time of the next sweep.
+// wait waits for the time of the next full reconciliation.
 func (p *inventoryReconcile) wait(ctx workflow.Context) {
 	until := p.state.Next
 	timer, stop := workflow.WithCancel(ctx)
@@ -192,13 +193,13 @@ func (p *inventoryReconcile) wait(ctx workflow.Context) {
 	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: "sweep " + p.state.Cloud}).Get(timer, nil)
 	stop()
 	p.stopTimer = nil
-	// A sweep that was asked for meanwhile put the next one off.
+	// One that was requested meanwhile postponed the next one.
 	if err == nil && !workflow.Now(ctx).Before(p.state.Next) {
 		p.state.Requested = true
 	}
 }
 
-// sweep has all devices compared with their providers.
+// reconcileAll has all devices compared with their providers.
 func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 	s := p.state
 	s.Requested = false
@@ -212,19 +213,19 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 	p.publishStatus(ctx)
 }
 
-// look has the devices of some hosts and instances compared.
+// reconcileSome has the devices of some hosts and instances compared.
 func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.ReconcileInput) {
 	s := p.state
 	var found contract.ReconcileResult
 	if p.act(ctx, partialReconcileTimeout, "look at "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
 		s.PartialRuns++
 	} else {
-		s.Requested = s.Requested || s.Interval == 0 // otherwise the next sweep comes by itself
+		s.Requested = s.Requested || s.Interval == 0 // otherwise the next full one comes by itself
 	}
 	p.publishStatus(ctx)
 }
 
-// act runs one sweep; what failed for good is shown, and the next one tries again.
+// act runs one reconciliation; what failed for good is shown, and the next one tries again.
 func (p *inventoryReconcile) act(ctx workflow.Context, timeout time.Duration, summary string, in contract.ReconcileInput, found *contract.ReconcileResult) bool {
 	if len(summary) > 100 {
 		summary = summary[:100]
@@ -251,7 +252,7 @@ func (p *inventoryReconcile) candidates(ctx workflow.Context, in contract.Candid
 	return found, nil
 }
 
-// show writes what the Web UI shows on top of the workflow.
+// publishStatus writes what the Web UI shows on top of the workflow.
 func (p *inventoryReconcile) publishStatus(ctx workflow.Context) {
 	s := p.state
 	var b strings.Builder
