@@ -239,7 +239,6 @@ func (w *reconciliation) reportMismatch(name, what string) {
 	w.Log.Warn("state and reservation disagree: the device reads its provider", "device", name, "what", what)
 }
 
-
 // reportMissing lists the devices without a provider; those that had one at the last
 // reconciliation get a hint.
 func (w *reconciliation) reportMissing(ctx context.Context) {

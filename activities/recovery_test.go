@@ -19,14 +19,14 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 	"golang.org/x/sys/unix"
 
 	"burnish/activities"
 	"burnish/internal/device"
 	"burnish/internal/host"
-	devices "burnish/workflows/client"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -53,7 +53,7 @@ func newRecovery(t *testing.T) *recovery {
 	require.NoError(t, err)
 	r := &recovery{fixture: s, client: &mocks.Client{}}
 	r.Recovery = &activities.Recovery{
-		Client: devices.New(r.client), Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Client: client.New(r.client), Namespace: "burnish-test", Identity: this, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	return r
 }
@@ -285,7 +285,7 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 type hostStartReport struct {
 	id, signal string
 	hint       contract.Hint
-	options    client.StartWorkflowOptions
+	options    sdkclient.StartWorkflowOptions
 	workflow   any
 	input      contract.DeviceInput
 }
@@ -299,7 +299,7 @@ func (r *recovery) tells(all *[]hostStartReport, refusing map[string]error) {
 		defer mu.Unlock()
 		one := hostStartReport{id: args.String(1), signal: args.String(2), workflow: args.Get(5)}
 		one.hint, _ = args.Get(3).(contract.Hint)
-		one.options, _ = args.Get(4).(client.StartWorkflowOptions)
+		one.options, _ = args.Get(4).(sdkclient.StartWorkflowOptions)
 		one.input, _ = args.Get(6).(contract.DeviceInput)
 		*all = append(*all, one)
 	}
@@ -344,7 +344,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			require.Equal(t, "host start", one.hint.Source)
 			require.Equal(t, known, one.hint.Host)
 			require.NotEmpty(t, one.hint.ObservedAt)
-			require.Equal(t, devices.DeviceStart("d1"), one.options)
+			require.Equal(t, client.DeviceStart("d1"), one.options)
 			require.Equal(t, contract.WorkflowDeviceLifecycle, one.workflow)
 			require.Equal(t, contract.DeviceInput{Name: "d1", Recovered: known}, one.input)
 			require.Equal(t, record, r.fixture.record("d1"))

@@ -17,14 +17,14 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/activities"
 	"burnish/internal/device"
 	"burnish/internal/hardware"
 	"burnish/internal/host"
-	devices "burnish/workflows/client"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -88,11 +88,11 @@ func newScanFixture(t *testing.T) *scanFixture {
 	c := &mocks.Client{}
 	l.temporal = c
 	l.HostScanner = &activities.HostScanner{
-		Client: devices.New(c), Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
+		Client: client.New(c), Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	c.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowDeviceLifecycle, mock.Anything).Return(nil)
-	c.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, o client.UpdateWithStartWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	c.On("UpdateWithStartWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, o sdkclient.UpdateWithStartWorkflowOptions) (sdkclient.WorkflowUpdateHandle, error) {
 		in := o.UpdateOptions.Args[0].(contract.EnrollInput)
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -85,7 +85,7 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 		p.NewSteps, p.Reason = p.Steps, "unknown: "+oneLine(reason(asked))
 		return p
 	}
-	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps, Offers: facts.SupportedSteps}
+	subject := clean.Subject{Name: v.Name, Type: v.Type, Operation: facts.Operation, Size: facts.Identity.Size, HostSteps: facts.Steps, SupportedSteps: facts.SupportedSteps}
 	var erasure clean.Erasure
 	var fault *device.Fault
 	if can := facts.Capabilities; can == nil {

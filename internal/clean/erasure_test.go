@@ -130,7 +130,7 @@ func TestAHostThatKnowsNoSanitize(t *testing.T) {
 // S0.31
 func TestStepsThatADeviceOffers(t *testing.T) {
 	byScript := func(offers ...string) clean.Subject {
-		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, Offers: offers, HostSteps: steps.All().Versions()}
+		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: offers, HostSteps: steps.All().Versions()}
 	}
 	plain := planner(t, steps.All().Planning(), clean.Policy{})
 	resets := planner(t, steps.All().Planning(), clean.Policy{Priorities: map[string]float64{"pci_reset": 20}})
@@ -144,7 +144,7 @@ func TestStepsThatADeviceOffers(t *testing.T) {
 		"a reset is off":            {plain, byScript("erase_device", "verify", "pci_reset"), []string{"erase_device", "verify"}},
 		"a reset is wanted":         {resets, byScript("pci_reset", "firmware_reflash", "verify", "erase_device"), []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}},
 		"a reset is not offered":    {resets, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
-		"offered, not erased by it": {plain, clean.Subject{Operation: device.Shred, Offers: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify", "firmware_reflash"}},
+		"offered, not erased by it": {plain, clean.Subject{Operation: device.Shred, SupportedSteps: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify", "firmware_reflash"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, fault := tt.planner.Full(tt.subject)

@@ -59,8 +59,8 @@ type Subject struct {
 	Capabilities device.Capabilities
 	Layout       device.Layout
 	Size         int64
-	// Offers are the steps that the device's driver carries out itself.
-	Offers []string
+	// SupportedSteps are the steps that the device's driver carries out itself.
+	SupportedSteps []string
 	// Estimate is the device's own estimate of how long its erase takes; 0: unknown.
 	Estimate time.Duration
 	// HostSteps gives the version of each step that the device's host worker knows.

@@ -9,7 +9,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 // broken is one rule as the next test breaks it: at each of its calls, before and
@@ -17,7 +17,7 @@ import (
 type broken struct {
 	name         string
 	burned, used bool
-	calls        []it.Kind
+	calls        []inventorytest.Kind
 	want         int // reserved once the write took effect
 	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error)
 	// again checks the repetition; took says that the first attempt's write took effect.
@@ -25,8 +25,8 @@ type broken struct {
 }
 
 // repeat runs the rule once more, unbroken, and says which calls it made.
-func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int64) (inventory.ReservationSnapshot, []it.Kind, error) {
-	f := it.NewFaulty(w.store)
+func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int64) (inventory.ReservationSnapshot, []inventorytest.Kind, error) {
+	f := inventorytest.NewFaulty(w.store)
 	v, err := b.run(t.Context(), f, p, known)
 	return v, f.Kinds(), err
 }
@@ -85,7 +85,7 @@ var brokenRules = []broken{
 			// It can't tell its own write from another's, and errs on the safe side.
 			before := w.reservation()
 			_, _, err := b.repeat(t, w, p, known)
-			it.RequireCode(t, device.CodeInventoryGenerationAhead, err)
+			inventorytest.RequireCode(t, device.CodeInventoryGenerationAhead, err)
 			require.Equal(t, before, w.reservation())
 		},
 	},
@@ -109,7 +109,7 @@ var brokenRules = []broken{
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			v, _, err := b.repeat(t, w, p, known)
 			if took {
-				it.RequireCode(t, device.CodeAlreadyBurned, err)
+				inventorytest.RequireCode(t, device.CodeAlreadyBurned, err)
 			} else {
 				require.NoError(t, err)
 				require.True(t, v.Burned())
@@ -118,15 +118,15 @@ var brokenRules = []broken{
 		},
 	},
 	{
-		name: "Lower", burned: true, calls: []it.Kind{it.PutReserved, it.Stock}, want: 0,
+		name: "Lower", burned: true, calls: []inventorytest.Kind{inventorytest.PutReserved, inventorytest.Stock}, want: 0,
 		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error) {
 			return inventory.Unreserve(ctx, s, p.UUID, known)
 		},
 		again: func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool) {
 			_, kinds, err := b.repeat(t, w, p, known)
 			if took {
-				it.RequireCode(t, device.CodeConflict, err)
-				require.Equal(t, []it.Kind{it.PutReserved}, kinds)
+				inventorytest.RequireCode(t, device.CodeConflict, err)
+				require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved}, kinds)
 			} else {
 				require.NoError(t, err)
 			}
@@ -136,7 +136,7 @@ var brokenRules = []broken{
 		},
 	},
 	{
-		name: "Publish again", calls: append([]it.Kind{it.Create}, burned...), want: 1,
+		name: "Publish again", calls: append([]inventorytest.Kind{inventorytest.Create}, burned...), want: 1,
 		run:   publish,
 		again: burnsAgain,
 	},
@@ -155,26 +155,26 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 	for _, b := range brokenRules {
 		for n := 1; n <= len(b.calls); n++ {
 			for _, after := range []bool{false, true} {
-				at := it.BeforeCall(n)
+				at := inventorytest.BeforeCall(n)
 				if after {
-					at = it.AfterCall(n)
+					at = inventorytest.AfterCall(n)
 				}
 				t.Run(fmt.Sprintf("%s, %s (%s)", b.name, at, b.calls[n-1]), func(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, b.burned, b.used)
 					p := w.p
 					before, used := w.reservation(), w.used()
-					w.faulty.Fail(at, it.Lost())
+					w.faulty.Fail(at, inventorytest.Lost())
 
 					v, err := b.run(t.Context(), w.faulty, p, before.Generation)
-					it.RequireCode(t, device.CodeInventoryUnavailable, err)
-					require.ErrorIs(t, err, it.ErrLost)
+					inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
+					require.ErrorIs(t, err, inventorytest.ErrLost)
 					require.Zero(t, v)
 					require.Equal(t, b.calls[:n], w.faulty.Kinds(), "it went on, or repeated by itself")
 
 					took := false
 					for i, kind := range b.calls[:n] {
-						took = took || kind == it.PutReserved && (i < n-1 || after)
+						took = took || kind == inventorytest.PutReserved && (i < n-1 || after)
 					}
 					want := before
 					if took {
@@ -193,20 +193,20 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 //
 // S2.40
 func TestAnInterruptedEnsureProviderLeavesNothingFree(t *testing.T) {
-	calls := append([]it.Kind{it.Create}, burned...)
+	calls := append([]inventorytest.Kind{inventorytest.Create}, burned...)
 	for n := 1; n <= len(calls); n++ {
-		for _, at := range []it.Point{it.BeforeCall(n), it.AfterCall(n)} {
+		for _, at := range []inventorytest.Point{inventorytest.BeforeCall(n), inventorytest.AfterCall(n)} {
 			t.Run(at.String(), func(t *testing.T) {
 				w := newWorld(t, false, false)
-				p := it.NewProvider()
-				w.faulty.Fail(at, it.Lost())
+				p := inventorytest.NewProvider()
+				w.faulty.Fail(at, inventorytest.Lost())
 				_, err := inventory.EnsureProvider(t.Context(), w.faulty, p)
-				it.RequireCode(t, device.CodeInventoryUnavailable, err)
+				inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 				require.Equal(t, calls[:n], w.faulty.Kinds())
 
 				st, err := w.store.Reservation(t.Context(), p.UUID)
-				if at == it.BeforeCall(1) {
-					it.RequireCode(t, device.CodeNoProvider, err)
+				if at == inventorytest.BeforeCall(1) {
+					inventorytest.RequireCode(t, device.CodeNoProvider, err)
 				} else {
 					require.NoError(t, err)
 					require.Equal(t, 1, st.Reserved)
@@ -228,7 +228,7 @@ func TestRulesReturnEveryOtherFault(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, b.burned, b.used)
 				want := others[n%len(others)]
-				w.faulty.Fail(it.BeforeCall(n), want)
+				w.faulty.Fail(inventorytest.BeforeCall(n), want)
 				_, err := b.run(t.Context(), w.faulty, w.p, w.reservation().Generation)
 				require.ErrorIs(t, err, want)
 				require.Len(t, w.faulty.Kinds(), n)

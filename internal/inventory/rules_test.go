@@ -10,14 +10,14 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/file"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 // fixture is one provider, unreserved once, and a Faulty before it.
 type fixture struct {
 	t      *testing.T
 	store  *file.Store
-	faulty *it.Faulty
+	faulty *inventorytest.Faulty
 	p      inventory.Provider
 	id     string
 }
@@ -27,8 +27,8 @@ func newWorld(t *testing.T, burned, used bool) *fixture {
 	t.Helper()
 	store, err := file.New(t.TempDir())
 	require.NoError(t, err)
-	p := it.NewProvider()
-	w := &fixture{t: t, store: store, faulty: it.NewFaulty(store), p: p, id: p.UUID}
+	p := inventorytest.NewProvider()
+	w := &fixture{t: t, store: store, faulty: inventorytest.NewFaulty(store), p: p, id: p.UUID}
 	require.NoError(t, store.Create(t.Context(), p))
 	w.put(0)
 	if used {
@@ -75,7 +75,7 @@ func (w *fixture) useAndRelease() {
 }
 
 // meanwhile scripts what others do at a point.
-func (w *fixture) meanwhile(at it.Point, do func()) {
+func (w *fixture) meanwhile(at inventorytest.Point, do func()) {
 	w.faulty.Do(at, func() error { do(); return nil })
 }
 
@@ -99,12 +99,12 @@ func (w *fixture) unreserve(generation int64) (inventory.ReservationSnapshot, er
 func (w *fixture) requireUnchanged(before inventory.Reservation) {
 	w.t.Helper()
 	require.Equal(w.t, before, w.reservation())
-	require.NotContains(w.t, w.faulty.Kinds(), it.PutReserved)
+	require.NotContains(w.t, w.faulty.Kinds(), inventorytest.PutReserved)
 }
 
 var (
-	looked = []it.Kind{it.Usages, it.Stock}
-	burned = []it.Kind{it.Usages, it.Stock, it.PutReserved, it.Stock}
+	looked = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock}
+	burned = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock, inventorytest.PutReserved, inventorytest.Stock}
 )
 
 // F4
@@ -124,7 +124,7 @@ func TestEnsureReservedWritesWithTheGenerationOfTheUsages(t *testing.T) {
 // F4
 func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 	for n := range len(burned) {
-		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
+		for _, at := range []inventorytest.Point{inventorytest.BeforeCall(n + 1), inventorytest.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
 				w := newWorld(t, false, false)
 				known := w.reservation().Generation
@@ -140,7 +140,7 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 				require.Equal(t, w.used(), v.Used, "a tenant has the device and the view says it is free")
 				require.Len(t, v.Consumers, v.Used)
 				require.Equal(t, w.reservation(), inventory.Reservation{Generation: v.Generation, Total: 1, Reserved: 1})
-				beforeWrite := n < 2 || at == it.BeforeCall(3)
+				beforeWrite := n < 2 || at == inventorytest.BeforeCall(3)
 				require.Equal(t, beforeWrite, v.Used == 1)
 				require.Equal(t, beforeWrite, v.Before > known)
 			})
@@ -153,13 +153,13 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 // F4
 func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
 	for n := range len(burned) {
-		for _, at := range []it.Point{it.BeforeCall(n + 1), it.AfterCall(n + 1)} {
+		for _, at := range []inventorytest.Point{inventorytest.BeforeCall(n + 1), inventorytest.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
 				w := newWorld(t, true, false)
 				w.meanwhile(at, func() { w.put(0); w.allocate() })
 				v, err := w.ensureReserved(nil)
 				require.NoError(t, err)
-				if at == it.AfterCall(4) {
+				if at == inventorytest.AfterCall(4) {
 					return // after the last read nothing can be seen, and the ReservationSnapshot says its generation
 				}
 				require.Equal(t, 1, v.Used)
@@ -192,7 +192,7 @@ func TestLateUnreserveAfterEnsureReservedFails(t *testing.T) {
 	_, err := w.ensureReserved(nil)
 	require.NoError(t, err)
 	_, err = w.unreserve(g) // sent before the EnsureReserved, arrives after it
-	it.RequireCode(t, device.CodeConflict, err)
+	inventorytest.RequireCode(t, device.CodeConflict, err)
 	require.Equal(t, 1, w.reservation().Reserved)
 }
 
@@ -203,7 +203,7 @@ func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 	w.useAndRelease()
 	before := w.reservation()
 	_, err := w.ensureReserved(&known)
-	it.RequireCode(t, device.CodeInventoryGenerationAhead, err)
+	inventorytest.RequireCode(t, device.CodeInventoryGenerationAhead, err)
 	w.requireUnchanged(before)
 	require.Len(t, w.faulty.Kinds(), 1)
 
@@ -216,7 +216,7 @@ func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 //
 // F10
 func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
-	for _, at := range []it.Point{it.Before(it.Stock, 1), it.Before(it.PutReserved, 1), it.Before(it.Stock, 2)} {
+	for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 1), inventorytest.Before(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 2)} {
 		t.Run(at.String(), func(t *testing.T) {
 			w := newWorld(t, false, false)
 			known := w.reservation().Generation
@@ -267,7 +267,7 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 			w := newWorld(t, test.burned, test.used)
 			before := w.reservation()
 			_, err := w.reserveForBind(test.expect(before.Generation), test.maybeOwnWrite)
-			it.RequireCode(t, test.want, err)
+			inventorytest.RequireCode(t, test.want, err)
 			w.requireUnchanged(before)
 			require.Equal(t, looked, w.faulty.Kinds())
 		})
@@ -284,29 +284,29 @@ func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, inventory.ReservationSnapshot{Generation: g, Total: 1, Reserved: 1, Before: g}, v)
 	}
-	require.NotContains(t, w.faulty.Kinds(), it.PutReserved)
+	require.NotContains(t, w.faulty.Kinds(), inventorytest.PutReserved)
 }
 
 // S0.4
 func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		at       it.Point
+		at       inventorytest.Point
 		do       func(*fixture)
 		known    bool
 		want     device.Code // none: it succeeds
 		reserved int
 	}{
-		{"allocated before the stock", it.Before(it.Stock, 1), (*fixture).allocate, true, device.CodeInUse, 0},
-		{"allocated before the write", it.Before(it.PutReserved, 1), (*fixture).allocate, true, device.CodeInUse, 0},
-		{"allocated before the write, nothing known", it.Before(it.PutReserved, 1), (*fixture).allocate, false, device.CodeInUse, 0},
-		{"burned before the write", it.Before(it.PutReserved, 1), func(w *fixture) { w.put(1) }, false, device.CodeAlreadyBurned, 1},
-		{"used and left before the stock", it.Before(it.Stock, 1), (*fixture).useAndRelease, true, device.CodeInventoryGenerationAhead, 0},
-		{"used and left before the write", it.Before(it.PutReserved, 1), (*fixture).useAndRelease, true, device.CodeInventoryGenerationAhead, 0},
-		{"written before the write, nothing known", it.Before(it.PutReserved, 1), func(w *fixture) { w.put(0) }, false, "", 1},
-		{"written after the write", it.After(it.PutReserved, 1), func(w *fixture) { w.put(1) }, true, device.CodeInventoryGenerationAhead, 1},
-		{"lowered and allocated after the write", it.After(it.PutReserved, 1), func(w *fixture) { w.put(0); w.allocate() }, false, device.CodeInUse, 0},
-		{"lowered after the write, nothing known", it.After(it.PutReserved, 1), func(w *fixture) { w.put(0) }, false, "", 1},
+		{"allocated before the stock", inventorytest.Before(inventorytest.Stock, 1), (*fixture).allocate, true, device.CodeInUse, 0},
+		{"allocated before the write", inventorytest.Before(inventorytest.PutReserved, 1), (*fixture).allocate, true, device.CodeInUse, 0},
+		{"allocated before the write, nothing known", inventorytest.Before(inventorytest.PutReserved, 1), (*fixture).allocate, false, device.CodeInUse, 0},
+		{"burned before the write", inventorytest.Before(inventorytest.PutReserved, 1), func(w *fixture) { w.put(1) }, false, device.CodeAlreadyBurned, 1},
+		{"used and left before the stock", inventorytest.Before(inventorytest.Stock, 1), (*fixture).useAndRelease, true, device.CodeInventoryGenerationAhead, 0},
+		{"used and left before the write", inventorytest.Before(inventorytest.PutReserved, 1), (*fixture).useAndRelease, true, device.CodeInventoryGenerationAhead, 0},
+		{"written before the write, nothing known", inventorytest.Before(inventorytest.PutReserved, 1), func(w *fixture) { w.put(0) }, false, "", 1},
+		{"written after the write", inventorytest.After(inventorytest.PutReserved, 1), func(w *fixture) { w.put(1) }, true, device.CodeInventoryGenerationAhead, 1},
+		{"lowered and allocated after the write", inventorytest.After(inventorytest.PutReserved, 1), func(w *fixture) { w.put(0); w.allocate() }, false, device.CodeInUse, 0},
+		{"lowered after the write, nothing known", inventorytest.After(inventorytest.PutReserved, 1), func(w *fixture) { w.put(0) }, false, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, false, false)
@@ -318,7 +318,7 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 			v, err := w.reserveForBind(expect, false)
 			require.Equal(t, test.reserved, w.reservation().Reserved)
 			if test.want != "" {
-				it.RequireCode(t, test.want, err)
+				inventorytest.RequireCode(t, test.want, err)
 				require.Zero(t, v)
 				return
 			}
@@ -333,7 +333,7 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 	w := newWorld(t, false, false)
 	g := w.reservation().Generation
-	w.meanwhile(it.After(it.PutReserved, 1), func() { w.put(1) })
+	w.meanwhile(inventorytest.After(inventorytest.PutReserved, 1), func() { w.put(1) })
 	v, err := w.reserveForBind(nil, false)
 	require.NoError(t, err)
 	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 2, Total: 1, Reserved: 1, Before: g}, v)
@@ -346,8 +346,8 @@ func TestUnreserveIsOneWriteAndOneReadBack(t *testing.T) {
 	v, err := w.unreserve(g)
 	require.NoError(t, err)
 	require.Equal(t, inventory.ReservationSnapshot{Generation: g + 1, Total: 1, Before: g}, v)
-	require.Equal(t, []it.Kind{it.PutReserved, it.Stock}, w.faulty.Kinds())
-	require.Equal(t, it.Request{Kind: it.PutReserved, UUID: w.id, Generation: g}, w.faulty.Requests()[0])
+	require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved, inventorytest.Stock}, w.faulty.Kinds())
+	require.Equal(t, inventorytest.Request{Kind: inventorytest.PutReserved, UUID: w.id, Generation: g}, w.faulty.Requests()[0])
 }
 
 // F5
@@ -365,11 +365,11 @@ func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, true, false)
 			observed := w.reservation().Generation
-			w.meanwhile(it.Before(it.PutReserved, 1), func() { test.do(w) })
+			w.meanwhile(inventorytest.Before(inventorytest.PutReserved, 1), func() { test.do(w) })
 			v, err := w.unreserve(observed)
-			it.RequireCode(t, device.CodeConflict, err)
+			inventorytest.RequireCode(t, device.CodeConflict, err)
 			require.Zero(t, v)
-			require.Equal(t, []it.Kind{it.PutReserved}, w.faulty.Kinds(), "it must not look for a generation that would do")
+			require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved}, w.faulty.Kinds(), "it must not look for a generation that would do")
 			require.Equal(t, test.reserved, w.reservation().Reserved)
 		})
 	}
@@ -377,7 +377,7 @@ func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 
 // F5
 func TestUnreserveReportsWritesBeforeItsReadBack(t *testing.T) {
-	at := it.After(it.PutReserved, 1)
+	at := inventorytest.After(inventorytest.PutReserved, 1)
 	w := newWorld(t, true, false)
 	g := w.reservation().Generation
 	w.meanwhile(at, w.allocate)
@@ -388,13 +388,13 @@ func TestUnreserveReportsWritesBeforeItsReadBack(t *testing.T) {
 	w = newWorld(t, true, false)
 	w.meanwhile(at, func() { w.put(1) })
 	_, err = w.unreserve(w.reservation().Generation)
-	it.RequireCode(t, device.CodeConflict, err)
+	inventorytest.RequireCode(t, device.CodeConflict, err)
 	require.Equal(t, 1, w.reservation().Reserved)
 }
 
 func TestReadIsOfOneMoment(t *testing.T) {
 	w := newWorld(t, false, false)
-	w.meanwhile(it.Before(it.Stock, 1), w.allocate)
+	w.meanwhile(inventorytest.Before(inventorytest.Stock, 1), w.allocate)
 	v, err := w.read()
 	require.NoError(t, err)
 	require.Equal(t, 1, v.Used)
@@ -409,18 +409,18 @@ func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 		"Raise": func(w *fixture) (inventory.ReservationSnapshot, error) { return w.ensureReserved(nil) },
 		"Burn":  func(w *fixture) (inventory.ReservationSnapshot, error) { return w.reserveForBind(nil, false) },
 	} {
-		for _, at := range []it.Point{it.Before(it.Stock, 0), it.Before(it.PutReserved, 0)} {
-			if name == "Look" && at == it.Before(it.PutReserved, 0) {
+		for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 0), inventorytest.Before(inventorytest.PutReserved, 0)} {
+			if name == "Look" && at == inventorytest.Before(inventorytest.PutReserved, 0) {
 				continue
 			}
 			t.Run(name+" "+at.String(), func(t *testing.T) {
 				w := newWorld(t, false, false)
 				w.meanwhile(at, func() { w.put(0) })
 				_, err := rule(w)
-				it.RequireCode(t, device.CodeConflict, err)
+				inventorytest.RequireCode(t, device.CodeConflict, err)
 				n := 0
 				for _, k := range w.faulty.Kinds() {
-					if k == it.Usages {
+					if k == inventorytest.Usages {
 						n++
 					}
 				}
@@ -444,12 +444,12 @@ func (f forgetful) PutReserved(ctx context.Context, id string, generation int64,
 func TestAWriteMustBeReadBack(t *testing.T) {
 	w := newWorld(t, false, false)
 	_, err := inventory.EnsureReserved(t.Context(), forgetful{w.store}, w.id, nil)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, nil, false)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.put(1)
 	_, err = inventory.Unreserve(t.Context(), forgetful{w.store}, w.id, w.reservation().Generation)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
 // empty has an inventory of nothing.
@@ -469,8 +469,8 @@ func TestNoInventoryIsNotBurned(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, v.Burned())
 	_, err = inventory.EnsureReserved(t.Context(), empty{w.faulty}, w.id, nil)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	_, err = inventory.ReserveForBind(t.Context(), empty{w.faulty}, w.id, nil, false)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	w.requireUnchanged(before)
 }

@@ -109,7 +109,7 @@ type DiscoveryResult struct {
 	// knows one way only; Layout is how the device was cut when the host looked.
 	Capabilities *device.Capabilities `json:"capabilities,omitempty"`
 	Layout       device.Layout        `json:"layout,omitempty"`
-	// Offers are the steps that the device's driver has ways of its own for.
+	// SupportedSteps are the steps that the device's driver carries out itself.
 	SupportedSteps []string `json:"supported_steps,omitempty"`
 	// Estimates is how long the device says that an operation takes.
 	Estimates map[device.Operation]time.Duration `json:"estimates,omitempty"`

@@ -14,7 +14,7 @@ func isNVMe(s clean.Subject) bool { return s.NVMe }
 
 // supportedByDriver says that the device's driver carries out the step itself.
 func supportedByDriver(step string) func(clean.Subject) bool {
-	return func(s clean.Subject) bool { return slices.Contains(s.Offers, step) }
+	return func(s clean.Subject) bool { return slices.Contains(s.SupportedSteps, step) }
 }
 
 // minBudget is the least running time that a step has (D5).

@@ -480,22 +480,3 @@ func TestDriveInUseIsNotTouched(t *testing.T) {
 		b.site.Change(0, func(c *nvmesim.Controller) { c.CMIC, c.Others = 0, nil })
 	})
 }
-
-// At random points commands fail, report false success or get lost, and the host dies. A plan
-// that ends without an error has left no byte of the tenant. A drive that erases nothing never
-// gets there; every other drive does once the faults stop.
-func TestRandomFaultsNeverLeaveTenantData(t *testing.T) {
-	seeds := 12
-	if testing.Short() {
-		seeds = 3
-	}
-	ended := 0
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			if randomClean(t, uint64(seed)) {
-				ended++
-			}
-		})
-	}
-	require.Positive(t, ended, "no walk came to its end")
-}

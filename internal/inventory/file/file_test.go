@@ -15,7 +15,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/file"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 func open(t *testing.T, dir string) *file.Store {
@@ -26,9 +26,9 @@ func open(t *testing.T, dir string) *file.Store {
 }
 
 func TestFileStore(t *testing.T) {
-	it.Run(t, func(t *testing.T) it.Fixture {
+	inventorytest.Run(t, func(t *testing.T) inventorytest.Fixture {
 		s := open(t, t.TempDir())
-		return it.Fixture{Store: s, Allocate: s.UnsafeAllocate, Deallocate: s.UnsafeDeallocate}
+		return inventorytest.Fixture{Store: s, Allocate: s.UnsafeAllocate, Deallocate: s.UnsafeDeallocate}
 	})
 }
 
@@ -121,7 +121,7 @@ func broken(t *testing.T, s *file.Store, path, content string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	for name, err := range callAll(t.Context(), s) {
-		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		f, _ := device.AsFault(err)
 		require.Contains(t, f.Message, path, name)
 		require.Contains(t, f.Remedy, "restore", name)
@@ -185,7 +185,7 @@ func TestUnreadableFileIsNeverTakenForMissing(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Mkdir(path, 0o700))
 	for name, err := range callAll(t.Context(), s) {
-		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		require.ErrorContains(t, err, path, name)
 	}
 }
@@ -227,18 +227,18 @@ func TestFullDiskKeepsTheOldContent(t *testing.T) {
 	require.ErrorIs(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600), unix.ENOSPC)
 
 	_, err = s.PutReserved(t.Context(), example.UUID, 0, 0)
-	it.RequireCode(t, device.CodeInventoryUnavailable, err)
+	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.Equal(t, exampleFile, read(t, filepath.Join(dir, example.UUID+".json")))
 
 	// A new provider: neither half of it can be written.
-	p := it.NewProvider()
+	p := inventorytest.NewProvider()
 	create := func() {
 		err := s.Create(t.Context(), p)
-		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 		require.ErrorIs(t, err, unix.ENOSPC)
 		_, err = s.Reservation(t.Context(), p.UUID)
-		it.RequireCode(t, device.CodeNoProvider, err)
+		inventorytest.RequireCode(t, device.CodeNoProvider, err)
 	}
 	create()
 	// One page is free: enough for the name, not for the provider.
@@ -283,10 +283,10 @@ func TestUnfinishedFilesOfACrashAreRemovedAtTheNextStart(t *testing.T) {
 func TestNamesOfAnyForm(t *testing.T) {
 	s, dir, _ := created(t)
 	for _, name := range []string{".", "..", "../escape", "a/b", "a%2Fb", "Ünit 7", "names", "x.uuid"} {
-		p, clash := it.NewProvider(), it.NewProvider()
+		p, clash := inventorytest.NewProvider(), inventorytest.NewProvider()
 		p.Name, clash.Name = name, name
 		require.NoError(t, s.Create(t.Context(), p), name)
-		it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), clash))
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), clash))
 	}
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)
@@ -297,33 +297,33 @@ func TestUUIDHasOneSpelling(t *testing.T) {
 	s, _, _ := created(t)
 	for _, id := range []string{"", "../x", "0F6A1C52-8D3E-5B0A-9C41-2F7D3E9B6A10", example.UUID + "/..", example.UUID + "\n"} {
 		_, err := s.Reservation(t.Context(), id)
-		it.RequireCode(t, device.CodeInventoryInvalid, err)
-		it.RequireCode(t, device.CodeInventoryInvalid, s.Delete(t.Context(), id))
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Delete(t.Context(), id))
 		p := example
 		p.UUID = id
-		it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
 	}
-	p := it.NewProvider()
+	p := inventorytest.NewProvider()
 	p.Class = ""
-	it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
 }
 
 // The index of names may be behind its providers by one crash, and repairs itself.
 func TestNameIndexFollowsTheProviders(t *testing.T) {
 	s, dir, path := created(t)
 	index := filepath.Join(dir, "names", example.Name+".uuid")
-	heir := it.NewProvider()
+	heir := inventorytest.NewProvider()
 	heir.Name = example.Name
 
 	// Lost: the provider's next Create writes it again.
 	require.NoError(t, os.Remove(index))
 	require.NoError(t, s.Create(t.Context(), example))
-	it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), heir))
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), heir))
 
 	// Damaged: nobody may guess whose the name is.
 	require.NoError(t, os.WriteFile(index, []byte("rubbish"), 0o600))
 	err := s.Create(t.Context(), heir)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	require.ErrorContains(t, err, index)
 	require.NoError(t, os.Remove(index))
 	require.NoError(t, s.Create(t.Context(), example))
@@ -331,13 +331,13 @@ func TestNameIndexFollowsTheProviders(t *testing.T) {
 	// Its provider is damaged: whose the name is is not known either.
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	err = s.Create(t.Context(), heir)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	require.ErrorContains(t, err, path)
 
 	// A crash between name and provider: the name is free.
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, s.Create(t.Context(), heir))
-	it.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), example))
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), example))
 }
 
 func TestDeleteLeavesNothing(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"burnish/internal/device"
 	"burnish/internal/inventory/file"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 // writerEnv makes the test binary another process that writes: "<dir> <n>".
@@ -172,7 +172,7 @@ func TestWaitForTheLockEndsWithItsContext(t *testing.T) {
 	}()
 	select {
 	case err := <-errs:
-		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 		require.ErrorIs(t, err, context.Canceled)
 	case <-time.After(10 * time.Second):
 		t.Fatal("it waits on although its context ended")
@@ -201,7 +201,7 @@ func TestNoCallGoesPastTheLock(t *testing.T) {
 	cancel()
 	for range callers {
 		for name, err := range <-errs {
-			it.RequireCode(t, device.CodeInventoryUnavailable, err)
+			inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 			require.ErrorIs(t, err, context.Canceled, name)
 		}
 	}
@@ -220,7 +220,7 @@ func TestDirectoryWithoutItsLockIsUnavailable(t *testing.T) {
 			require.NoError(t, os.MkdirAll(dir, 0o700))
 		}
 		for name, err := range callAll(t.Context(), s) {
-			it.RequireCode(t, device.CodeInventoryUnavailable, err)
+			inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 			require.ErrorIs(t, err, os.ErrNotExist, name)
 		}
 		require.NoFileExists(t, path)

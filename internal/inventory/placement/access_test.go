@@ -14,22 +14,22 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/testkit/openstack"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 // cloud is a Keystone with a Placement that asks it, behind a recorder that the
 // catalog names.
 type cloud struct {
-	keystone *pt.Keystone
-	recorder *pt.Recorder
+	keystone *openstack.Keystone
+	recorder *openstack.Recorder
 }
 
-func newCloud(t *testing.T, o pt.KeystoneOptions) *cloud {
+func newCloud(t *testing.T, o openstack.KeystoneOptions) *cloud {
 	t.Helper()
-	c := &cloud{keystone: pt.StartKeystone(t, o)}
-	server := pt.Start(t, pt.Options{Keystone: c.keystone})
-	c.recorder = pt.Record(t, server.URL)
+	c := &cloud{keystone: openstack.StartKeystone(t, o)}
+	server := openstack.Start(t, openstack.Options{Keystone: c.keystone})
+	c.recorder = openstack.Record(t, server.URL)
 	c.keystone.Register(t, c.recorder.URL)
 	return c
 }
@@ -54,7 +54,7 @@ func with(variables map[string]string, pairs ...string) map[string]string {
 
 func openWith(t *testing.T, variables map[string]string) (*placement.Store, error) {
 	t.Helper()
-	return placement.Open(t.Context(), placement.Settings{Getenv: pt.Environment(variables)})
+	return placement.Open(t.Context(), placement.Settings{Getenv: openstack.Environment(variables)})
 }
 
 // works insists that the variables lead to a Placement that takes their token.
@@ -62,12 +62,12 @@ func works(t *testing.T, variables map[string]string) {
 	t.Helper()
 	store, err := openWith(t, variables)
 	require.NoError(t, err)
-	_, err = store.Usages(t.Context(), it.NewProvider().UUID)
-	it.RequireCode(t, device.CodeNoProvider, err)
+	_, err = store.Usages(t.Context(), inventorytest.NewProvider().UUID)
+	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 }
 
 func TestCredentialsOfEveryForm(t *testing.T) {
-	c := newCloud(t, pt.KeystoneOptions{})
+	c := newCloud(t, openstack.KeystoneOptions{})
 	openrc := c.keystone.Environment()
 	id, secret := c.keystone.ApplicationCredential(t, "burnish")
 	plain := map[string]string{"OS_AUTH_URL": c.keystone.URL + "/v3"}
@@ -104,14 +104,14 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 		"no domain":          noDomains,
 		"no version":         with(openrc, "OS_AUTH_URL", c.keystone.URL),
 		"type":               with(openrc, "OS_AUTH_TYPE", "v3password"),
-		"tenant":             with(without(openrc, "OS_PROJECT_NAME"), "OS_TENANT_NAME", pt.Project),
+		"tenant":             with(without(openrc, "OS_PROJECT_NAME"), "OS_TENANT_NAME", openstack.Project),
 		"no region":          without(openrc, "OS_REGION_NAME"),
 		"internal":           with(openrc, "OS_INTERFACE", "internalURL"),
 		"endpoint type":      with(without(openrc, "OS_INTERFACE"), "OS_ENDPOINT_TYPE", "internal"),
 		"override":           with(openrc, "OS_PLACEMENT_ENDPOINT_OVERRIDE", c.recorder.URL+"/", "OS_REGION_NAME", "Nowhere"),
 		"system scope":       with(without(openrc, "OS_PROJECT_NAME", "OS_PROJECT_DOMAIN_NAME"), "OS_SYSTEM_SCOPE", "all"),
 		"credential":         with(plain, "OS_APPLICATION_CREDENTIAL_ID", id, "OS_APPLICATION_CREDENTIAL_SECRET", secret, "OS_AUTH_TYPE", "v3applicationcredential"),
-		"credential by name": with(plain, "OS_APPLICATION_CREDENTIAL_NAME", "burnish", "OS_APPLICATION_CREDENTIAL_SECRET", secret, "OS_USERNAME", pt.User, "OS_USER_DOMAIN_NAME", "Default"),
+		"credential by name": with(plain, "OS_APPLICATION_CREDENTIAL_NAME", "burnish", "OS_APPLICATION_CREDENTIAL_SECRET", secret, "OS_USERNAME", openstack.User, "OS_USER_DOMAIN_NAME", "Default"),
 		"token":              with(without(openrc, "OS_PASSWORD", "OS_USERNAME", "OS_USER_DOMAIN_NAME"), "OS_TOKEN", c.keystone.Token(t), "OS_AUTH_TYPE", "token"),
 		"cloud":              cloud("password"),
 		"cloud, secure.yaml": cloud("split"),
@@ -162,10 +162,10 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 // password needs an operator.
 func TestTokenIsReplaced(t *testing.T) {
 	const last = 10 * time.Second // a busy machine takes a while from getting one to showing it
-	c := newCloud(t, pt.KeystoneOptions{TokenLifetime: last})
+	c := newCloud(t, openstack.KeystoneOptions{TokenLifetime: last})
 	store, err := openWith(t, c.keystone.Environment())
 	require.NoError(t, err)
-	p := it.NewProvider()
+	p := inventorytest.NewProvider()
 	v, err := inventory.EnsureProvider(t.Context(), store, p)
 	require.NoError(t, err)
 	token := func() string {
@@ -198,7 +198,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	c.keystone.SetPassword(t, "another") // it revokes the user's tokens, too
 	c.recorder.Reset()
 	_, err = store.Usages(t.Context(), p.UUID)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	f, _ := device.AsFault(err)
 	require.Equal(t, device.NeedsOperator, f.Class)
 	require.Contains(t, f.Message, "401")
@@ -208,5 +208,5 @@ func TestTokenIsReplaced(t *testing.T) {
 	// Without Keystone nobody knows whether the token is good.
 	c.keystone.Kill(t)
 	_, err = store.Usages(t.Context(), p.UUID)
-	it.RequireCode(t, device.CodeInventoryUnavailable, err)
+	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 }

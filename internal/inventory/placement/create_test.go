@@ -11,8 +11,8 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/testkit/openstack"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 // traits reads a provider's traits.
@@ -29,7 +29,7 @@ func (s *testPlacement) traits(t *testing.T, id string) []string {
 
 // S2.37, D12
 func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p := inventory.Provider{
 		UUID: uuid.NewString(), Name: "node-7_0000:3b:00.0", Class: "CUSTOM_NVME_SAMSUNG_PM9A3",
 		Traits: []string{placement.OneTimeUse, "HW_NVME_CES", "CUSTOM_MINE"},
@@ -55,7 +55,7 @@ func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 //
 // S2.36
 func TestAnotherControllersProvider(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}})
 	root := s.nova.Host("cmp_7.example.org")
 	for i, make := range []func(p *inventory.Provider){
 		func(p *inventory.Provider) { s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0) },
@@ -71,14 +71,14 @@ func TestAnotherControllersProvider(t *testing.T) {
 		func(p *inventory.Provider) { s.nova.Provider(p.UUID, p.Name, "", "", 0, "OWNER_NOVA") },
 		func(p *inventory.Provider) { s.nova.Provider(p.UUID, "other"+p.Name, "", "", 0, "OWNER_NOVA") },
 	} {
-		p := it.NewProvider()
+		p := inventorytest.NewProvider()
 		p.Name = "node-7_0000:3b:00." + string(rune('0'+i))
 		make(&p)
 		before, _ := s.recorder.Latest(p.UUID)
 		s.recorder.Reset()
 		store := s.open(t, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}}) // one that read no names yet
 		err := store.Create(t.Context(), p)
-		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		for _, e := range s.recorder.Exchanges() {
 			require.Equal(t, http.MethodGet, e.Method, "%d: it wrote", i)
 		}
@@ -89,7 +89,7 @@ func TestAnotherControllersProvider(t *testing.T) {
 			require.ErrorContains(t, err, placement.OwnTrait)
 		}
 		if has, _ := s.recorder.Latest(p.UUID); has.Exists {
-			it.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), p.UUID))
+			inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), p.UUID))
 		}
 	}
 }
@@ -98,29 +98,29 @@ func TestAnotherControllersProvider(t *testing.T) {
 //
 // S2.36
 func TestNameTakenMeanwhile(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
-	require.NoError(t, s.store.Create(t.Context(), it.NewProvider())) // reads the names
-	p := it.NewProvider()
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	require.NoError(t, s.store.Create(t.Context(), inventorytest.NewProvider())) // reads the names
+	p := inventorytest.NewProvider()
 	s.nova.Provider(uuid.NewString(), p.Name, "", "CUSTOM_X", 0)
-	it.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), p))
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.store.Create(t.Context(), p))
 }
 
 // A Create is interrupted at each of its requests.
 //
 // S2.40
 func TestPartialCreateIsCompleted(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	s.recorder.RequireDirtyIsBurned(t, func(string) bool { return true })
-	for _, do := range []pt.Injection{{Drop: true}, {LoseAnswer: true}} {
-		for _, at := range []pt.Match{
+	for _, do := range []openstack.Injection{{Drop: true}, {LoseAnswer: true}} {
+		for _, at := range []openstack.Match{
 			{Method: http.MethodPost}, {Method: http.MethodPut, Path: "/resource_providers/[^/]+/traits"},
 			{Method: http.MethodPut, Path: "/inventories"}, {Method: http.MethodPut, Path: "/resource_classes/"},
 		} {
-			p := it.NewProvider()
+			p := inventorytest.NewProvider()
 			undo := s.recorder.Inject(at, do)
 			err := s.store.Create(t.Context(), p)
 			undo()
-			it.RequireCode(t, device.CodeInventoryUnavailable, err)
+			inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 			// By a worker that knows nothing of the first.
 			require.NoError(t, s.open(t, placement.Settings{}).Create(t.Context(), p), "%+v %+v", at, do)
 			require.Contains(t, s.traits(t, p.UUID), placement.OwnTrait)
@@ -134,12 +134,12 @@ func TestPartialCreateIsCompleted(t *testing.T) {
 }
 
 func TestOldPlacementWithoutAllTraits(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{OldTraits: true}, placement.Settings{})
-	p := it.NewProvider()
+	s := newTestPlacement(t, openstack.Options{OldTraits: true}, placement.Settings{})
+	p := inventorytest.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES", "HW_NVME_ZNS_NONE_SUCH"}
 	require.NoError(t, s.store.Create(t.Context(), p))
 	require.Equal(t, []string{placement.OwnTrait}, s.traits(t, p.UUID))
-	another := it.NewProvider()
+	another := inventorytest.NewProvider()
 	another.Traits = p.Traits
 	require.NoError(t, s.store.Create(t.Context(), another))
 	require.Equal(t, 1, strings.Count(s.log.String(), "level=WARN"), s.log)
@@ -148,7 +148,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 
 	// No provider can be Nova's for one-time use there; that is told once, too.
 	_, err := s.store.Find(t.Context(), "node-7_0000:3b:00.0")
-	it.RequireCode(t, device.CodeNoProvider, err)
+	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 	shown := 0
 	each := func(inventory.ProviderSnapshot) error { shown++; return nil }
 	require.NoError(t, s.store.ListNova(t.Context(), nil, nil, each))
@@ -156,7 +156,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 
 	// Names given in place of those that are not known.
 	mapped := s.open(t, placement.Settings{Traits: map[string]string{placement.OneTimeUse: "CUSTOM_ONE_TIME_USE", "HW_NVME_CES": "CUSTOM_NVME_CES"}})
-	p = it.NewProvider()
+	p = inventorytest.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES"}
 	require.NoError(t, mapped.ListNova(t.Context(), nil, nil, each))
 	require.NoError(t, mapped.Create(t.Context(), p))
@@ -170,7 +170,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 
 	// Another owner's mark.
 	own := s.open(t, placement.Settings{Traits: map[string]string{placement.OwnTrait: "CUSTOM_OWNER_BURNISH"}})
-	p = it.NewProvider()
+	p = inventorytest.NewProvider()
 	require.NoError(t, own.ListNova(t.Context(), nil, nil, each))
 	require.NoError(t, own.ListOwn(t.Context(), []string{p.UUID}, nil, each))
 	require.Zero(t, shown)

@@ -14,8 +14,8 @@ import (
 
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/testkit/openstack"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 // seenBy collects what a Lister shows, by UUID.
@@ -47,7 +47,7 @@ func (s *testPlacement) listNova(t *testing.T, hosts ...string) map[string]inven
 
 // S0.11
 func TestListNovaShowsEachProvider(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7": "node-7"}})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"Cmp_7": "node-7"}})
 	ctx := t.Context()
 	first, second := s.nova.Host("cmp_7"), s.nova.Host("node-8")
 	var devices []string
@@ -113,11 +113,11 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 
 	// A list of the free ones that is cut short, or fails, costs requests and hides
 	// nobody; nor does one that speaks of an earlier moment.
-	for _, do := range []pt.Injection{
+	for _, do := range []openstack.Injection{
 		{Status: 500}, {Status: 200, Body: `{}`}, {Status: 200, Body: `{"allocation_requests": [], "provider_summaries": {}}`},
 		{After: func() { s.nova.Burn(devices[5]) }},
 	} {
-		undo := s.recorder.Inject(pt.Match{Path: "/allocation_candidates"}, do)
+		undo := s.recorder.Inject(openstack.Match{Path: "/allocation_candidates"}, do)
 		want(0, 0, 0)
 		want(4, 1, 0)
 		undo()
@@ -153,10 +153,10 @@ func seenByNone(t *testing.T, s *testPlacement, host string) []inventory.Provide
 }
 
 func TestListOwnShowsTheGivenProviders(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	var uuids []string
 	for range 5 {
-		p := it.NewProvider()
+		p := inventorytest.NewProvider()
 		require.NoError(t, s.store.Create(t.Context(), p))
 		uuids = append(uuids, p.UUID)
 	}
@@ -177,7 +177,7 @@ func TestListOwnShowsTheGivenProviders(t *testing.T) {
 }
 
 func TestListingEndsWithTheCallersErrorOrContext(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	root := s.nova.Host("node-7")
 	for i := range 8 {
 		s.nova.Device(root, "node-7", fmt.Sprintf("0000:3b:00.%d", i), otuClass)
@@ -200,19 +200,19 @@ func TestListingEndsWithTheCallersErrorOrContext(t *testing.T) {
 //
 // S0.30
 func TestRequestsOfAReconciliation(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const hosts, each = 25, 8
 	const n = hosts * each
 	s.nova.Class(otuClass)
-	var rows []pt.Row
+	var rows []openstack.Row
 	var devices []string
 	for h := range hosts {
-		root := pt.Row{UUID: uuid.NewString(), Name: fmt.Sprintf("node-%d", h), Class: "VCPU"}
+		root := openstack.Row{UUID: uuid.NewString(), Name: fmt.Sprintf("node-%d", h), Class: "VCPU"}
 		rows = append(rows, root)
 		for d := range each {
 			id := uuid.NewString()
 			devices = append(devices, id)
-			rows = append(rows, pt.Row{
+			rows = append(rows, openstack.Row{
 				UUID: id, Name: fmt.Sprintf("node-%d_0000:3B:00.%d", h, d), Root: root.UUID, Class: otuClass,
 				Traits: []string{placement.OneTimeUse, "COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"},
 			})

@@ -12,21 +12,21 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/testkit/openstack"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/inventorytest"
 )
 
 const otuClass = "CUSTOM_PCI_144D_A80A"
 
 // S0.11
 func TestFindByHostAndAddress(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"CMP_07.Example.Org": "node-7"}})
 	mapped, plain := s.nova.Host("cmp_07.example.org"), s.nova.Host("Node_8")
 	a := s.nova.Device(mapped, "cmp_07.example.org", "0000:3b:00.0", otuClass)
 	b := s.nova.Device(plain, "Node_8", "0000:3b:00.0", otuClass)
 	// Neither of these is a one-time-use device of another service.
 	s.nova.Provider(uuid.NewString(), "node-7_0000:3B:00.1", mapped, otuClass, 0, "OWNER_NOVA")
-	ours := it.NewProvider()
+	ours := inventorytest.NewProvider()
 	ours.Name, ours.Traits = "node-7_0000:3b:00.2", []string{placement.OneTimeUse}
 	require.NoError(t, s.store.Create(t.Context(), ours))
 
@@ -44,7 +44,7 @@ func TestFindByHostAndAddress(t *testing.T) {
 	for _, name := range []string{"node-7_0000:3b:00.1", "node-7_0000:3b:00.2", "cmp_07.example.org_0000:3b:00.0", "node-9_0000:3b:00.0"} {
 		s.recorder.Reset()
 		_, err := s.store.Find(t.Context(), name)
-		it.RequireCode(t, device.CodeNoProvider, err)
+		inventorytest.RequireCode(t, device.CodeNoProvider, err)
 		require.Equal(t, 1, s.recorder.Count(), "a miss is looked up once")
 	}
 
@@ -56,7 +56,7 @@ func TestFindByHostAndAddress(t *testing.T) {
 	require.Equal(t, otuClass, p.Class)
 
 	// Nova's provider is never deleted by us.
-	it.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), a))
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), a))
 }
 
 // Nova re-creates a deleted provider with another UUID and reserved = 0. After any call
@@ -64,7 +64,7 @@ func TestFindByHostAndAddress(t *testing.T) {
 //
 // S2.40
 func TestRecreatedProvider(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const name, address = "node-7_0000:3b:00.0", "0000:3b:00.0"
 	root := s.nova.Host("node-7")
 	id := s.nova.Device(root, "node-7", address, otuClass)
@@ -80,7 +80,7 @@ func TestRecreatedProvider(t *testing.T) {
 		_, err = inventory.EnsureReserved(t.Context(), s.store, p.UUID, nil)
 		require.NoError(t, err)
 		again := s.nova.Recreate(id, root, "node-7", address, otuClass)
-		it.RequireCode(t, device.CodeNoProvider, do(id))
+		inventorytest.RequireCode(t, device.CodeNoProvider, do(id))
 		p, err = s.store.Find(t.Context(), name)
 		require.NoError(t, err, call)
 		require.Equal(t, again, p.UUID, call)
@@ -90,20 +90,20 @@ func TestRecreatedProvider(t *testing.T) {
 		id = again
 	}
 	s.nova.Delete(id)
-	it.RequireCode(t, device.CodeNoProvider, func() error { _, err := s.store.Usages(t.Context(), id); return err }())
+	inventorytest.RequireCode(t, device.CodeNoProvider, func() error { _, err := s.store.Usages(t.Context(), id); return err }())
 	_, err := s.store.Find(t.Context(), name)
-	it.RequireCode(t, device.CodeNoProvider, err)
+	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 }
 
 // The answer to a list, from before the provider was deleted, is delayed until a call has
 // found that it is gone.
 func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const name = "node-7_0000:3b:00.0"
 	root := s.nova.Host("node-7")
 	id := s.nova.Device(root, "node-7", "0000:3b:00.0", otuClass)
 	answered, deleted := make(chan struct{}), make(chan struct{})
-	s.recorder.Inject(pt.Match{Method: http.MethodGet, Path: `\?required=`, Nth: 1}, pt.Injection{After: func() {
+	s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: `\?required=`, Nth: 1}, openstack.Injection{After: func() {
 		close(answered)
 		<-deleted
 	}})
@@ -115,18 +115,18 @@ func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
 	<-answered
 	s.nova.Delete(id)
 	_, err := s.store.Usages(t.Context(), id)
-	it.RequireCode(t, device.CodeNoProvider, err)
+	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 	close(deleted)
-	it.RequireCode(t, device.CodeNoProvider, <-found)
+	inventorytest.RequireCode(t, device.CodeNoProvider, <-found)
 }
 
 func TestTwoProvidersForOneDevice(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{NovaHosts: map[string]string{"a": "node-7", "b": "node-7"}})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{NovaHosts: map[string]string{"a": "node-7", "b": "node-7"}})
 	a, b := s.nova.Host("a"), s.nova.Host("b")
 	first := s.nova.Device(a, "a", "0000:3b:00.0", otuClass)
 	second := s.nova.Device(b, "b", "0000:3b:00.0", otuClass)
 	_, err := s.store.Find(t.Context(), "node-7_0000:3b:00.0")
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	require.ErrorContains(t, err, first)
 	require.ErrorContains(t, err, second)
 	s.nova.Delete(first)
@@ -137,10 +137,10 @@ func TestTwoProvidersForOneDevice(t *testing.T) {
 
 // Many devices are looked up before their providers exist.
 func TestConcurrentFindsShareOneList(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const callers = 50
 	begun := make(chan struct{})
-	s.recorder.Inject(pt.Match{Nth: 1}, pt.Injection{Before: func() { <-begun }})
+	s.recorder.Inject(openstack.Match{Nth: 1}, openstack.Injection{Before: func() { <-begun }})
 	var started, ended sync.WaitGroup
 	errs := make([]error, callers)
 	for i := range callers {
@@ -154,7 +154,7 @@ func TestConcurrentFindsShareOneList(t *testing.T) {
 	close(begun)
 	ended.Wait()
 	for _, err := range errs {
-		it.RequireCode(t, device.CodeNoProvider, err)
+		inventorytest.RequireCode(t, device.CodeNoProvider, err)
 	}
 	require.Less(t, s.recorder.Count(), callers/2)
 }

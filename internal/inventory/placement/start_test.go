@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/openstack"
 )
 
 // That includes a Placement that answers with its versions, but not yet requests with
 // credentials.
 func TestTransientErrorsDoNotPreventTheStart(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
-	for name, answer := range map[string]pt.Injection{
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	for name, answer := range map[string]openstack.Injection{
 		"Keystone is away": {Status: 503, Body: `{"message": "The Keystone service is temporarily unavailable."}`},
 		"a proxy's 404":    {Status: 404, Body: "<html>no server</html>"},
 		"a proxy's 504":    {Status: 504},
@@ -21,8 +21,8 @@ func TestTransientErrorsDoNotPreventTheStart(t *testing.T) {
 		"nothing":          {LoseAnswer: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			undo := s.recorder.Inject(pt.Match{Path: "/resource_providers"}, answer)
-			store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
+			undo := s.recorder.Inject(openstack.Match{Path: "/resource_providers"}, answer)
+			store, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Noauth(s.recorder.URL)})
 			require.NoError(t, err)
 			undo()
 			require.NoError(t, store.ListNova(t.Context(), nil, nil, nil))

@@ -14,25 +14,25 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/inventory"
 	"burnish/internal/inventory/placement"
-	pt "burnish/internal/testkit/openstack"
-	it "burnish/internal/testkit/suites/inventorytest"
+	"burnish/internal/testkit/openstack"
+	"burnish/internal/testkit/suites/inventorytest"
 	"burnish/internal/testkit/testlog"
 )
 
 // testPlacement is a Placement with its Recorder, Nova, and a store on it.
 type testPlacement struct {
-	server   *pt.Server
-	recorder *pt.Recorder
-	nova     *pt.Scheduler
+	server   *openstack.Server
+	recorder *openstack.Recorder
+	nova     *openstack.Scheduler
 	store    *placement.Store
 	log      *testlog.Log
 }
 
-func newTestPlacement(t *testing.T, o pt.Options, settings placement.Settings) *testPlacement {
+func newTestPlacement(t *testing.T, o openstack.Options, settings placement.Settings) *testPlacement {
 	t.Helper()
-	s := &testPlacement{server: pt.Start(t, o), log: &testlog.Log{}}
-	s.recorder = pt.Record(t, s.server.URL)
-	s.nova = pt.NewScheduler(t, s.recorder.URL)
+	s := &testPlacement{server: openstack.Start(t, o), log: &testlog.Log{}}
+	s.recorder = openstack.Record(t, s.server.URL)
+	s.nova = openstack.NewScheduler(t, s.recorder.URL)
 	s.store = s.open(t, settings)
 	s.recorder.Reset()
 	return s
@@ -42,7 +42,7 @@ func newTestPlacement(t *testing.T, o pt.Options, settings placement.Settings) *
 func (s *testPlacement) open(t *testing.T, settings placement.Settings) *placement.Store {
 	t.Helper()
 	if settings.Getenv == nil {
-		settings.Getenv = pt.Noauth(s.recorder.URL)
+		settings.Getenv = openstack.Noauth(s.recorder.URL)
 	}
 	settings.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	store, err := placement.Open(t.Context(), settings)
@@ -53,7 +53,7 @@ func (s *testPlacement) open(t *testing.T, settings placement.Settings) *placeme
 // free makes a provider of ours that may be given out.
 func (s *testPlacement) free(t *testing.T) (inventory.Provider, int64) {
 	t.Helper()
-	p := it.NewProvider()
+	p := inventorytest.NewProvider()
 	v, err := inventory.EnsureProvider(t.Context(), s.store, p)
 	require.NoError(t, err)
 	v, err = inventory.Unreserve(t.Context(), s.store, p.UUID, v.Generation)
@@ -63,15 +63,15 @@ func (s *testPlacement) free(t *testing.T) (inventory.Provider, int64) {
 }
 
 func TestPlacementStore(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
-	it.Run(t, func(*testing.T) it.Fixture {
-		return it.Fixture{Store: s.store, Allocate: s.nova.Allocate, Deallocate: s.nova.Deallocate}
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
+	inventorytest.Run(t, func(*testing.T) inventorytest.Fixture {
+		return inventorytest.Fixture{Store: s.store, Allocate: s.nova.Allocate, Deallocate: s.nova.Deallocate}
 	})
 }
 
 // S0.34
 func TestReserveForBindIsFourRequests(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, generation := s.free(t)
 	calls := []string{
 		"GET /resource_providers/*/usages", "GET /resource_providers/*/inventories",
@@ -95,10 +95,10 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 //
 // F5
 func TestUnreserveIsTwoRequests(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const read, put = "GET /resource_providers/*/inventories", "PUT /resource_providers/*/inventories/CUSTOM_BURNISH_TEST"
 	for _, calls := range [][]string{{put, read}, {read, put, read}} {
-		p := it.NewProvider()
+		p := inventorytest.NewProvider()
 		v, err := inventory.EnsureProvider(t.Context(), s.store, p)
 		require.NoError(t, err)
 		store := s.store
@@ -114,7 +114,7 @@ func TestUnreserveIsTwoRequests(t *testing.T) {
 
 // F5
 func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	ctx, id := t.Context(), uuid.NewString()
 	s.nova.Provider(id, "odd", "", "CUSTOM_ODD", 0)
 	has, err := s.nova.Inventory(ctx, id)
@@ -147,7 +147,7 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 	for _, store := range []*placement.Store{s.store, fresh} {
 		for _, generation := range []int64{stale, stale + 9} {
 			_, err = store.PutReserved(ctx, id, generation, 0)
-			it.RequireCode(t, device.CodeConflict, err)
+			inventorytest.RequireCode(t, device.CodeConflict, err)
 		}
 	}
 	has, err = s.nova.Inventory(ctx, id)
@@ -157,7 +157,7 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 
 // S0.14
 func TestMoreThanOneClassOrNone(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	two, none := uuid.NewString(), uuid.NewString()
 	s.nova.Provider(none, "none", "", "", 0)
 	s.nova.Provider(two, "two", "", "CUSTOM_A", 0)
@@ -169,25 +169,25 @@ func TestMoreThanOneClassOrNone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, answer)
 	_, err = s.store.Reservation(t.Context(), two)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	require.ErrorContains(t, err, "CUSTOM_A, CUSTOM_B")
 	_, err = s.store.PutReserved(t.Context(), two, 2, 1)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 
 	st, err := s.store.Reservation(t.Context(), none)
 	require.NoError(t, err)
 	require.Zero(t, st.Total)
 	_, err = s.store.PutReserved(t.Context(), none, 0, 1)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	_, err = inventory.EnsureReserved(t.Context(), s.store, none, nil)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
 // It is one request without consumers, and one more to name them.
 //
 // F6
 func TestUsagesNamesConsumers(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	u, err := s.store.Usages(t.Context(), p.UUID)
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestUsagesNamesConsumers(t *testing.T) {
 	s.recorder.RequireCalls(t, "GET /resource_providers/*/usages", "GET /resource_providers/*/allocations")
 
 	// Released between the two requests, which the generation does not show.
-	s.recorder.Inject(pt.Match{Method: http.MethodGet, Path: "/usages$", Nth: 1}, pt.Injection{After: func() {
+	s.recorder.Inject(openstack.Match{Method: http.MethodGet, Path: "/usages$", Nth: 1}, openstack.Injection{After: func() {
 		if err := s.nova.Deallocate(context.Background(), p.UUID, consumer); err != nil {
 			t.Error(err)
 		}
@@ -219,7 +219,7 @@ func TestUsagesNamesConsumers(t *testing.T) {
 //
 // F5
 func TestLostAnswers(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	ctx := t.Context()
 	put := func(p inventory.Provider) error {
 		st, err := s.store.Reservation(ctx, p.UUID)
@@ -238,16 +238,16 @@ func TestLostAnswers(t *testing.T) {
 		"PutReserved": {true, put},
 		"Delete":      {true, func(p inventory.Provider) error { return s.store.Delete(ctx, p.UUID) }},
 	} {
-		for what, do := range map[string]pt.Injection{"Dropped": {Drop: true}, "Lost": {LoseAnswer: true}} {
+		for what, do := range map[string]openstack.Injection{"Dropped": {Drop: true}, "Lost": {LoseAnswer: true}} {
 			t.Run(name+what, func(t *testing.T) {
 				for nth := 1; ; nth++ {
-					p := it.NewProvider()
+					p := inventorytest.NewProvider()
 					if call.make {
 						require.NoError(t, s.store.Create(ctx, p))
 					}
 					s.recorder.RequireDirtyIsBurned(t, func(id string) bool { return id == p.UUID })
 					s.recorder.Reset()
-					undo := s.recorder.Inject(pt.Match{Nth: nth}, do)
+					undo := s.recorder.Inject(openstack.Match{Nth: nth}, do)
 					err := call.do(p)
 					undo()
 					if s.recorder.Count() < nth {
@@ -259,7 +259,7 @@ func TestLostAnswers(t *testing.T) {
 						require.Equal(t, http.MethodGet, s.recorder.Exchanges()[nth-1].Method)
 						continue
 					}
-					it.RequireCode(t, device.CodeInventoryUnavailable, err)
+					inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 					require.NoError(t, call.do(p), "after request %d: %v", nth, s.recorder.Calls())
 				}
 			})
@@ -268,12 +268,12 @@ func TestLostAnswers(t *testing.T) {
 }
 
 func TestServiceTrouble(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{Timeout: 200 * time.Millisecond})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{Timeout: 200 * time.Millisecond})
 	p, _ := s.free(t)
 	held := make(chan struct{})
 	defer close(held)
 	html := "<html><body>404 - default backend\nno such service</body></html>"
-	for name, do := range map[string]pt.Injection{
+	for name, do := range map[string]openstack.Injection{
 		"500":              {Status: 500, Body: `{"errors": [{"status": 500, "detail": "boom\n\n boom", "code": "placement.undefined_code"}]}`},
 		"503":              {Status: 503, Body: html},
 		"TooMany":          {Status: 429, Body: html},
@@ -285,12 +285,12 @@ func TestServiceTrouble(t *testing.T) {
 		"Silent":           {Before: func() { <-held }, Drop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer s.recorder.Inject(pt.Match{}, do)()
+			defer s.recorder.Inject(openstack.Match{}, do)()
 			_, usages := s.store.Usages(t.Context(), p.UUID)
 			_, stock := s.store.Reservation(t.Context(), p.UUID)
 			_, put := s.store.PutReserved(t.Context(), p.UUID, 4, 1)
-			for _, err := range []error{usages, stock, put, s.store.Create(t.Context(), it.NewProvider()), s.store.Delete(t.Context(), p.UUID)} {
-				it.RequireCode(t, device.CodeInventoryUnavailable, err)
+			for _, err := range []error{usages, stock, put, s.store.Create(t.Context(), inventorytest.NewProvider()), s.store.Delete(t.Context(), p.UUID)} {
+				inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 				require.NotErrorIs(t, err, context.Canceled)
 			}
 		})
@@ -301,9 +301,9 @@ func TestServiceTrouble(t *testing.T) {
 		`{"resource_provider_generation": 4, "inventories": {"CUSTOM_BURNISH_TEST": {"reserved": 0}}}`,
 		`{"inventories": {}}`, `{"resource_provider_generation": 4}`,
 	} {
-		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: body})
+		undo := s.recorder.Inject(openstack.Match{}, openstack.Injection{Status: 200, Body: body})
 		_, err := s.store.Reservation(t.Context(), p.UUID)
-		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 		undo()
 	}
 	_, err := s.store.Usages(t.Context(), p.UUID)
@@ -311,10 +311,10 @@ func TestServiceTrouble(t *testing.T) {
 }
 
 func TestEachCodeOf409(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, generation := s.free(t)
-	answer := func(code string) pt.Injection {
-		return pt.Injection{Status: 409, Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
+	answer := func(code string) openstack.Injection {
+		return openstack.Injection{Status: 409, Body: `{"errors": [{"status": 409, "title": "Conflict", "detail": "There was a conflict.\n\n so it was  ", "code": "` + code + `"}]}`}
 	}
 	for code, want := range map[string]device.Code{
 		"placement.concurrent_update":       device.CodeConflict,
@@ -323,9 +323,9 @@ func TestEachCodeOf409(t *testing.T) {
 		"placement.undefined_code":          device.CodeInventoryInvalid,
 		"placement.unheard_of":              device.CodeInventoryInvalid,
 	} {
-		undo := s.recorder.Inject(pt.Match{Method: http.MethodPut}, answer(code))
+		undo := s.recorder.Inject(openstack.Match{Method: http.MethodPut}, answer(code))
 		_, err := s.store.PutReserved(t.Context(), p.UUID, generation, 1)
-		it.RequireCode(t, want, err)
+		inventorytest.RequireCode(t, want, err)
 		if want == device.CodeInventoryInvalid {
 			require.ErrorContains(t, err, "There was a conflict. so it was")
 		}
@@ -335,55 +335,55 @@ func TestEachCodeOf409(t *testing.T) {
 	consumer := uuid.NewString()
 	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, consumer))
 	for _, code := range []string{"placement.concurrent_update", "placement.resource_provider.inuse", "placement.inventory.inuse"} {
-		undo := s.recorder.Inject(pt.Match{Method: http.MethodDelete}, answer(code))
+		undo := s.recorder.Inject(openstack.Match{Method: http.MethodDelete}, answer(code))
 		err := s.store.Delete(t.Context(), p.UUID)
-		it.RequireCode(t, device.CodeInUse, err)
+		inventorytest.RequireCode(t, device.CodeInUse, err)
 		require.ErrorContains(t, err, consumer)
 		undo()
 	}
 	err := s.store.Delete(t.Context(), p.UUID) // and by the real one
-	it.RequireCode(t, device.CodeInUse, err)
+	inventorytest.RequireCode(t, device.CodeInUse, err)
 	require.ErrorContains(t, err, consumer)
 	require.NoError(t, s.nova.Deallocate(t.Context(), p.UUID, consumer))
-	undo := s.recorder.Inject(pt.Match{Method: http.MethodDelete}, answer("placement.concurrent_update"))
-	it.RequireCode(t, device.CodeConflict, s.store.Delete(t.Context(), p.UUID))
+	undo := s.recorder.Inject(openstack.Match{Method: http.MethodDelete}, answer("placement.concurrent_update"))
+	inventorytest.RequireCode(t, device.CodeConflict, s.store.Delete(t.Context(), p.UUID))
 	undo()
 	require.NoError(t, s.store.Delete(t.Context(), p.UUID))
 }
 
 func TestRefusedCredentialsNeedAnOperator(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	for _, status := range []int{401, 403} {
-		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: status, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`})
+		undo := s.recorder.Inject(openstack.Match{}, openstack.Injection{Status: status, Body: `{"errors": [{"status": 403, "detail": "Policy does not allow"}]}`})
 		s.recorder.Reset()
 		_, err := s.store.Usages(t.Context(), p.UUID)
-		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		f, _ := device.AsFault(err)
 		require.Equal(t, device.NeedsOperator, f.Class)
 		require.Equal(t, 1, s.recorder.Count(), "a refusal is not repeated")
 		undo()
 	}
-	store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Environment(map[string]string{
+	store, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Environment(map[string]string{
 		"OS_AUTH_TYPE": "admin_token", "OS_TOKEN": "nobody", "OS_ENDPOINT": s.recorder.URL,
 	})})
 	require.Nil(t, store)
-	it.RequireCode(t, device.CodeInventoryInvalid, err)
+	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	require.ErrorContains(t, err, "403")
 }
 
 func TestTooOldPlacement(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	for _, versions := range []string{`"1.0", "max_version": "1.25"`, `"1.30", "max_version": "1.39"`, `"2.0", "max_version": "2.30"`} {
-		undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
-		store, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
+		undo := s.recorder.Inject(openstack.Match{}, openstack.Injection{Status: 200, Body: `{"versions": [{"min_version": ` + versions + `}]}`})
+		store, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Noauth(s.recorder.URL)})
 		require.Nil(t, store)
-		it.RequireCode(t, device.CodeInventoryInvalid, err)
+		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		require.ErrorContains(t, err, "1.26")
 		undo()
 	}
-	undo := s.recorder.Inject(pt.Match{}, pt.Injection{Status: 200, Body: `{"versions": [{"min_version": "1.0", "max_version": "1.25"}]}`})
-	_, err := placement.Open(t.Context(), placement.Settings{Getenv: pt.Noauth(s.recorder.URL)})
+	undo := s.recorder.Inject(openstack.Match{}, openstack.Injection{Status: 200, Body: `{"versions": [{"min_version": "1.0", "max_version": "1.25"}]}`})
+	_, err := placement.Open(t.Context(), placement.Settings{Getenv: openstack.Noauth(s.recorder.URL)})
 	require.ErrorContains(t, err, "1.25")
 	undo()
 }
@@ -393,7 +393,7 @@ func TestTooOldPlacement(t *testing.T) {
 //
 // F4
 func TestDirtyIsNeverAllocatable(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	var mu sync.Mutex
 	dirty := map[string]bool{}
 	set := func(id string, is bool) {
@@ -435,7 +435,7 @@ func TestDirtyIsNeverAllocatable(t *testing.T) {
 	errs := make([]error, 8)
 	var ended sync.WaitGroup
 	for i := range errs {
-		ended.Go(func() { errs[i] = life(t.Context(), it.NewProvider()) })
+		ended.Go(func() { errs[i] = life(t.Context(), inventorytest.NewProvider()) })
 	}
 	ended.Wait()
 	for _, err := range errs {
@@ -448,35 +448,35 @@ func TestDirtyIsNeverAllocatable(t *testing.T) {
 //
 // F4
 func TestReserveForBindThroughARestart(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	for nth := 1; nth <= 4; nth++ {
 		p, generation := s.free(t)
 		s.recorder.Reset()
-		undo := s.recorder.Inject(pt.Match{Nth: nth}, pt.Injection{Before: func() { s.server.Kill(t) }})
+		undo := s.recorder.Inject(openstack.Match{Nth: nth}, openstack.Injection{Before: func() { s.server.Kill(t) }})
 		_, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
 		undo()
-		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, true)
-		it.RequireCode(t, device.CodeInventoryUnavailable, err)
+		inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 		s.server.Restart(t)
 		v, err := inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, true)
 		require.NoError(t, err)
 		require.True(t, v.Burned())
 		require.Equal(t, generation+1, v.Generation, "burned once, at request %d", nth)
 		_, err = inventory.ReserveForBind(t.Context(), s.store, p.UUID, &generation, false)
-		it.RequireCode(t, device.CodeAlreadyBurned, err)
+		inventorytest.RequireCode(t, device.CodeAlreadyBurned, err)
 	}
 }
 
 // The worker need not be started again when Placement starts.
 func TestStartsBeforePlacement(t *testing.T) {
-	s := newTestPlacement(t, pt.Options{}, placement.Settings{})
+	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, _ := s.free(t)
 	s.server.Kill(t)
 	late := s.open(t, placement.Settings{})
 	require.Contains(t, s.log.String(), "Placement does not answer")
 	_, err := late.Reservation(t.Context(), p.UUID)
-	it.RequireCode(t, device.CodeInventoryUnavailable, err)
+	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 	s.server.Restart(t)
 	_, err = late.Reservation(t.Context(), p.UUID)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ var hostMutations = []mutation{
 	},
 	{
 		rule: "F1", name: "an attempt that a later one replaced does not touch the device",
-		file: "activities/step.go",
+		file: "activities/admit.go",
 		old:  `case verdict.Fault != nil:`,
 		new:  `case false:`,
 		pkg:  "./activities", run: "cites F1",
@@ -89,7 +89,7 @@ var hostMutations = []mutation{
 	},
 	{
 		rule: "F8", name: "an attempt starts with what earlier ones left of the budget",
-		file: "activities/step.go",
+		file: "activities/work.go",
 		old:  `remaining := a.in.Budget - a.used`,
 		new:  `remaining := a.in.Budget`,
 		pkg:  "./activities", run: "cites F8",

@@ -170,7 +170,7 @@ func (r *Record) PlanInput() clean.Subject {
 	in := clean.Subject{
 		Name: s.Name, Type: s.Enrollment.Type, Operation: s.Host.Operation,
 		Size: s.Host.Identity.Size, HostSteps: s.Host.Steps,
-		Estimate: s.Host.Estimates[s.Host.Operation], Offers: s.Host.SupportedSteps,
+		Estimate: s.Host.Estimates[s.Host.Operation], SupportedSteps: s.Host.SupportedSteps,
 	}
 	if can := s.Host.Capabilities; can != nil {
 		// The layout stays unknown: a tenant may have changed it since the discovery.

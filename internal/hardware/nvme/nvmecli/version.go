@@ -62,12 +62,10 @@ const (
 	StatusInvalidNamespace   Status = 0x0b
 	StatusSanitizeFailed     Status = 0x1c
 	StatusSanitizeInProgress Status = 0x1d
-	StatusOutOfRange         Status = 0x80
 	StatusInvalidFirmware    Status = 0x107
 	// The firmware was committed, although nvme-cli fails. It runs after a reset of the
 	// controller or of the subsystem.
 	StatusNeedsReset           Status = 0x10b
-	StatusNeedsSubsystemReset  Status = 0x110
 	StatusNoCapacity           Status = 0x115
 	StatusAlreadyAttached      Status = 0x118
 	StatusNotAttached          Status = 0x11a

@@ -1,0 +1,156 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"burnish/internal/clean/steps"
+	"burnish/internal/device"
+	"burnish/internal/hardware"
+	"burnish/internal/host"
+	"burnish/workflows/contract"
+)
+
+// work runs the step in its own goroutine: I/O that no context can stop must not keep the
+// workflow waiting past the budget. It calls done when the last I/O has returned.
+func (a *attempt) work(ctx context.Context, driver hardware.Driver, fence *host.Fence, done func()) (contract.StepResult, error) {
+	remaining := a.in.Budget - a.used
+	if remaining <= 0 {
+		done()
+		return contract.StepResult{}, a.timeout()
+	}
+	if err := a.saveRecord(); err != nil {
+		done()
+		return contract.StepResult{}, err
+	}
+	// Only a reason to stop at once ends the step's context (F3).
+	workCtx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	timer := time.AfterFunc(remaining, func() { stop(a.timeout()) })
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, func() {
+		if stopNow(context.Cause(ctx)) {
+			stop(context.Cause(ctx))
+		}
+	})()
+
+	a.entry.Working = true
+	a.since = time.Now()
+	type end struct {
+		result contract.StepResult
+		err    error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		// The fence stays closed until the journal is written: then it may be another's.
+		defer done()
+		outcome, err := a.perform(ctx, workCtx, driver, fence)
+		result, err := a.journalResult(workCtx, outcome, err)
+		ended <- end{result, err}
+	}()
+	select {
+	case e := <-ended:
+		return e.result, e.err
+	case <-workCtx.Done():
+	}
+	if !errors.As(context.Cause(workCtx), new(*device.Fault)) {
+		// Canceled: wait for the step (F9).
+		e := <-ended
+		return e.result, e.err
+	}
+	// The budget is spent. The hardware may still be working: the fence stays held, and
+	// the next clean waits for it.
+	grace := time.NewTimer(5 * time.Second)
+	defer grace.Stop()
+	select {
+	case e := <-ended:
+		return e.result, e.err
+	case <-grace.C:
+		return contract.StepResult{}, a.timeout()
+	}
+}
+
+// busyTimeout is how long a device may be in use by another process until an operator is
+// needed: a guest takes a while to shut down.
+const busyTimeout = 20 * time.Second
+
+// open opens the device. While another process uses it, open waits, at most busyTimeout:
+// a mount does not end by itself.
+func (a *attempt) open(ctx context.Context, driver hardware.Driver, target hardware.Target) (hardware.Handle, error) {
+	deadline := time.Now().Add(busyTimeout)
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		handle, err := driver.Open(ctx, target, a.in.Identity, a.step.Writes)
+		f, isFault := device.AsFault(err)
+		if err == nil || !isFault || f.Code != device.CodeTargetBusy {
+			return handle, err
+		}
+		if !time.Now().Before(deadline) {
+			return nil, busyFault(f, a.in.Enrollment.Name)
+		}
+		a.heartbeats.wait("waiting until the device is not in use: " + f.Message)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-activity.GetWorkerStopChannel(ctx):
+			return nil, errStopping
+		}
+	}
+}
+
+// perform opens the device and runs the step; a panic in it becomes its error.
+func (a *attempt) perform(ctx, workCtx context.Context, driver hardware.Driver, fence *host.Fence) (outcome steps.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("step %s panicked: %v", a.step.Name, p)
+		}
+	}()
+	target := targetOf(a.in.Enrollment)
+	target.Step, target.Fence = a.step.Name, fence.File()
+	handle, err := a.open(workCtx, driver, target)
+	if err != nil {
+		return outcome, err
+	}
+	defer func() {
+		if closeErr := handle.Close(); err == nil && closeErr != nil {
+			err = closeErr
+		}
+	}()
+	if err := a.confirm(ctx); err != nil {
+		return outcome, err
+	}
+	if err := a.checkpoint(ctx, workCtx, fence, a.entry.Offset); err != nil {
+		return outcome, err
+	}
+	return a.step.Run(workCtx, &steps.Work{
+		Device: handle, Operation: a.in.Operation, Enrolled: a.in.Identity, Resume: a.entry.Offset,
+		Settings:     a.in.Settings,
+		SaveEvidence: a.saveEvidence, LoadEvidence: a.loadEvidence,
+		Checkpoint: func(offset int64) error { return a.checkpoint(ctx, workCtx, fence, offset) },
+	})
+}
+
+func (a *attempt) runTime() time.Duration {
+	if a.since.IsZero() {
+		return a.used
+	}
+	return a.used + time.Since(a.since)
+}
+
+func (a *attempt) timeout() error {
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeTimeout,
+		Message: fmt.Sprintf("%s did not end within its budget of %s", a.step.Name, a.in.Budget),
+		Remedy:  "look at the device, then clean " + a.in.Enrollment.Name + " again; BURNISH_CLEANUP_TIMEOUT sets the budget"}
+}
+
+func (a *attempt) close(fence *host.Fence) {
+	if err := fence.Close(); err != nil {
+		a.Log.Warn("fence", "device", a.in.Enrollment.Name, "error", err)
+	}
+}
