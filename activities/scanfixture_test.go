@@ -208,7 +208,9 @@ func TestWatchReportsChanges(t *testing.T) {
 		c := l.temporal
 		name := l.fixture.host.Name()
 		call := c.On("SignalWithStartWorkflow", mock.Anything, "host/"+name, contract.SignalScanNow, mock.Anything,
-			contract.HostScanStartOptions(name), contract.WorkflowHostScan, contract.HostScanInput{Host: name})
+			mock.MatchedBy(func(o sdkclient.StartWorkflowOptions) bool {
+				return o.ID == "host/"+name && o.TaskQueue == contract.Queue
+			}), contract.WorkflowHostScan, contract.HostScanInput{Host: name})
 		failing := func(err error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -289,25 +289,17 @@ func (r *running) await(name, what string, ok func(contract.HostScanState) bool)
 	r.t.Helper()
 	var s contract.HostScanState
 	await(r.t, what, func() (bool, string) {
-		value, err := r.at.QueryWorkflow(r.t.Context(), contract.HostScanWorkflowID(name), "", contract.QueryHostScan)
-		if err != nil {
-			return false, err.Error()
-		}
-		s = contract.HostScanState{}
-		if err := value.Get(&s); err != nil {
-			return false, err.Error()
-		}
-		return ok(s), fmt.Sprintf("%+v\n%s", s, r.log)
+		var err error
+		s, err = client.New(r.at).HostScanState(r.t.Context(), name)
+		return err == nil && ok(s), fmt.Sprintf("%+v %v\n%s", s, err, r.log)
 	})
 	return s
 }
 
 func (r *running) view(name string) contract.DeviceStatus {
 	r.t.Helper()
-	value, err := r.at.QueryWorkflow(r.t.Context(), contract.WorkflowID(name), "", contract.QueryDevice)
+	v, err := client.New(r.at).Query(r.t.Context(), name)
 	require.NoError(r.t, err)
-	var v contract.DeviceStatus
-	require.NoError(r.t, value.Get(&v))
 	return v
 }
 
@@ -355,11 +347,10 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	eyes.sees(one, found(2, "b"), foreign)
 	w.await(s.Host, "it to be back", func(s contract.HostScanState) bool { return len(s.Missing) == 0 && s.KnownDigests[name(1)] == "a" })
 
-	for _, verb := range []string{contract.UpdateRetire, contract.UpdateForget} {
-		handle, err := at.UpdateWorkflow(t.Context(), contract.UpdateOptions(name(2), verb, contract.ReasonInput{Reason: "sold"}))
-		require.NoError(t, err)
-		require.NoError(t, handle.Get(t.Context(), nil))
-	}
+	_, err := client.New(at).Retire(t.Context(), name(2), contract.ReasonInput{Reason: "sold"})
+	require.NoError(t, err)
+	_, err = client.New(at).Forget(t.Context(), name(2), contract.ReasonInput{Reason: "sold"})
+	require.NoError(t, err)
 	w.end()
 
 	eyes.holds = nil // its owner has emptied it

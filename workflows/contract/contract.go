@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
 )
@@ -35,14 +33,6 @@ func DeviceUUID(name string) string {
 // TaskTimeout is how long a workflow task may take before the server gives it to
 // another worker: what a kill -9 in the middle of one costs.
 const TaskTimeout = 3 * time.Second
-
-// StartOptions are those of every start of a device's workflow; name is canonical.
-func StartOptions(name string) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{
-		ID: WorkflowID(name), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}
-}
 
 // Updates: validated, answered, and idempotent by what DeviceState remembers.
 const (

@@ -1,13 +1,8 @@
 package contract
 
 import (
-	"context"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
 )
@@ -27,14 +22,6 @@ const QueryHostScan = "host_scan"
 
 // ActivityScanHost is the host worker's look at which devices are there.
 const ActivityScanHost = "ScanHost"
-
-// HostScanStartOptions are those of every start of a host's workflow.
-func HostScanStartOptions(host string) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{
-		ID: HostScanWorkflowID(host), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}
-}
 
 // ScanRequest says that what the host sees has changed, or that its worker started.
 type ScanRequest struct {
@@ -112,29 +99,4 @@ type ScanCounts struct {
 	Missing int `json:"missing"`
 	// Forgotten counts those that an operator let go: they are left alone.
 	Forgotten int `json:"forgotten"`
-}
-
-// Enroll starts the device's workflow where there is none and sends it the update
-// enroll. It returns once the update was accepted or refused; the handle has the answer.
-func Enroll(ctx context.Context, c client.Client, in EnrollInput) (client.WorkflowUpdateHandle, error) {
-	name := in.Enrollment.Name
-	return c.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: c.NewWithStartWorkflowOperation(StartOptions(name), WorkflowDeviceLifecycle, DeviceInput{Name: name}),
-		UpdateOptions:          UpdateOptions(name, UpdateEnroll, in),
-	})
-}
-
-// UpdateOptions gives every invocation its own update ID: Temporal answers a
-// repeated one with the first one's outcome, also with its failure, and forgets it
-// at continue-as-new. Idempotency lives in the device's state. The call waits until
-// the update is accepted or refused, and its handle for the rest: so that a request
-// which nobody took up can be told from one that takes long.
-func UpdateOptions(name, update string, input any) client.UpdateWorkflowOptions {
-	return client.UpdateWorkflowOptions{
-		WorkflowID:   WorkflowID(name),
-		UpdateID:     update + "-" + uuid.NewString(),
-		UpdateName:   update,
-		Args:         []any{input},
-		WaitForStage: client.WorkflowUpdateStageAccepted,
-	}
 }

@@ -4,9 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
-
 	"burnish/internal/device"
 )
 
@@ -31,14 +28,6 @@ const (
 	ActivityReconcileInventory = "ReconcileInventory"
 	ActivityCandidates         = "Candidates"
 )
-
-// ReconcileStartOptions are those of every start of a cloud's workflow.
-func ReconcileStartOptions(cloud string) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{
-		ID: ReconcileWorkflowID(cloud), TaskQueue: Queue, WorkflowTaskTimeout: TaskTimeout,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}
-}
 
 // ReconcileRequest is the input of the signal reconcile_now to a cloud's workflow. Without Hosts
 // and Instances it asks for a full one.

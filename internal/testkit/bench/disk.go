@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -55,12 +57,8 @@ func (b *bench) install(ctx context.Context, name string, env ...string) (*insta
 
 // enroll enrolls a device and waits until it is available.
 func (i *installation) enroll(ctx context.Context, in contract.EnrollInput) (id string, err error) {
-	handle, err := contract.Enroll(ctx, i.client, in)
-	if err == nil {
-		err = handle.Get(ctx, nil)
-	}
 	id = contract.WorkflowID(in.Enrollment.Name)
-	if err != nil {
+	if _, err := client.New(i.client).Enroll(ctx, in); err != nil {
 		return id, fmt.Errorf("enroll %s: %w", in.Enrollment.Name, err)
 	}
 	return id, i.await(ctx, id, device.Available, cleanWithin, i.pollEvery)
@@ -89,12 +87,8 @@ func (i *installation) turnover(ctx context.Context, id string) (last contract.C
 	if err != nil {
 		return last, err
 	}
-	answer, err := i.client.QueryWorkflow(ctx, id, "", contract.QueryDevice)
+	v, err := client.New(i.client).Query(ctx, strings.TrimPrefix(id, contract.WorkflowID("")))
 	if err != nil {
-		return last, err
-	}
-	var v contract.DeviceStatus
-	if err := answer.Get(&v); err != nil {
 		return last, err
 	}
 	return v.Cleans[len(v.Cleans)-1], nil

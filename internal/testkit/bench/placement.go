@@ -15,6 +15,7 @@ import (
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
 	"burnish/internal/testkit/proc"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -290,7 +291,7 @@ func (i *installation) positions(ctx context.Context, ids []string) ([]position,
 
 // requestReconcile requests a reconciliation from the cloud's workflow.
 func (i *installation) requestReconcile(ctx context.Context) error {
-	return i.client.SignalWorkflow(ctx, contract.ReconcileWorkflowID("default"), "", contract.SignalReconcileNow, contract.ReconcileRequest{Source: "bench"})
+	return client.New(i.client).ReconcileNow(ctx, "default", 0, contract.ReconcileRequest{Source: "bench"})
 }
 
 // reconcile requests a reconciliation and waits for its end.
@@ -309,11 +310,8 @@ func (i *installation) reconcile(ctx context.Context) (contract.InventoryReconci
 // reconciled waits until the cloud's workflow has reconciled so often and is idle.
 func (i *installation) reconciled(ctx context.Context, times int) (state contract.InventoryReconcileState, err error) {
 	err = proc.Await(ctx, turnoverWithin, 20*time.Millisecond, "a reconciliation to end", func() (bool, string) {
-		answer, err := i.client.QueryWorkflow(ctx, contract.ReconcileWorkflowID("default"), "", contract.QueryReconcile)
-		if err == nil {
-			state = contract.InventoryReconcileState{}
-			err = answer.Get(&state)
-		}
+		var err error
+		state, err = client.New(i.client).ReconcileState(ctx, "default")
 		return err == nil && (state.Fault != nil || state.FullRuns >= times && !state.Requested), fmt.Sprintf("%+v %v", state, err)
 	})
 	if err == nil && state.Fault != nil {

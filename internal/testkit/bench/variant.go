@@ -12,12 +12,13 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
 	"burnish/internal/device"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -32,15 +33,15 @@ const (
 
 // devices are those of one server. Their state is read from the server, not from the worker.
 type devices struct {
-	client client.Client
+	client sdkclient.Client
 	// bare: without search attributes and continue-as-new.
 	bare bool
 }
 
 // update sends an update and waits for its result.
 func (d devices) update(ctx context.Context, id, name string, in any) error {
-	handle, err := d.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: name, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	handle, err := d.client.UpdateWorkflow(ctx, sdkclient.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: name, Args: []any{in}, WaitForStage: sdkclient.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = handle.Get(ctx, nil)
@@ -208,7 +209,7 @@ func (v *variant) enroll(ctx context.Context, name string) (id string, err error
 			return "", err
 		}
 	}
-	options := contract.StartOptions(name)
+	options := client.DeviceStart(name)
 	options.TaskQueue = v.Queue
 	if v.Product {
 		_, err = v.client.ExecuteWorkflow(ctx, options, contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name})

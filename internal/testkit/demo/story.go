@@ -13,6 +13,7 @@ import (
 	"burnish/internal/device"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
@@ -254,7 +255,7 @@ func (d *demo) cleanBySignal(ctx context.Context) error {
 	}
 	defer c.Close()
 	fmt.Printf("$ temporal workflow signal --workflow-id %s --name clean\n", contract.WorkflowID("server1"))
-	if err := c.SignalWorkflow(ctx, contract.WorkflowID("server1"), "", contract.SignalClean, nil); err != nil {
+	if err := client.New(c).RequestClean(ctx, "server1", contract.CleanInput{}); err != nil {
 		return err
 	}
 	return d.settle(ctx, nil)

@@ -92,11 +92,7 @@ func (c *Cloud) checkOffer(change openstack.Change) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	var v contract.DeviceStatus
-	answer, err := c.Client.QueryWorkflow(ctx, contract.WorkflowID(d.Name), "", contract.QueryDevice)
-	if err == nil {
-		err = answer.Get(&v)
-	}
+	v, err := c.Workflows().Query(ctx, d.Name)
 	if err != nil || v.Dirty || v.DeviceState != device.Available && v.DeviceState != device.Cleaning {
 		c.dirtyOffers = append(c.dirtyOffers, fmt.Sprintf("%s may be allocated while it is %s, dirty %v (%v)", d.Name, v.DeviceState, v.Dirty, err))
 	}
@@ -193,15 +189,13 @@ func (c *Cloud) AwaitReserved(t testing.TB, provider string, reserved int) {
 // ReconcileNow asks for a sweep as any Temporal client may.
 func (c *Cloud) ReconcileNow(t testing.TB, request contract.ReconcileRequest) {
 	t.Helper()
-	require.NoError(t, c.Client.SignalWorkflow(t.Context(), contract.ReconcileWorkflowID("default"), "", contract.SignalReconcileNow, request))
+	require.NoError(t, c.Workflows().ReconcileNow(t.Context(), "default", 0, request))
 }
 
 // State is what the cloud's workflow says of its last sweep.
 func (c *Cloud) State(t testing.TB) contract.InventoryReconcileState {
 	t.Helper()
-	answer, err := c.Client.QueryWorkflow(t.Context(), contract.ReconcileWorkflowID("default"), "", contract.QueryReconcile)
+	state, err := c.Workflows().ReconcileState(t.Context(), "default")
 	require.NoError(t, err)
-	var state contract.InventoryReconcileState
-	require.NoError(t, answer.Get(&state))
 	return state
 }

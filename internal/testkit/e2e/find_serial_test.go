@@ -20,7 +20,6 @@ import (
 func TestFindBySerial(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	devices := client.New(s.Client)
 	serials := []string{"S1", "s1", `S1\`, `S1\\`, "it's", "it''s", "'S1'", `\`, `\'`, `S"1"`, "S%", "S_", "S!", "ü1", "tab\t1", `' OR DeviceState = 'available`}
 	for i, serial := range serials {
 		name := fmt.Sprintf("d%d", i)
@@ -34,11 +33,11 @@ func TestFindBySerial(t *testing.T) {
 	for i, serial := range serials {
 		name := fmt.Sprintf("d%d", i)
 		Await(t, 20*time.Second, fmt.Sprintf("the device with serial %q to be found", serial), func() (bool, string) {
-			found, err := devices.FindBySerial(t.Context(), serial, "another")
+			found, err := s.Workflows().FindBySerial(t.Context(), serial, "another")
 			require.NoError(t, err)
 			return found == name, "found " + found
 		})
-		found, err := devices.FindBySerial(t.Context(), serial, name)
+		found, err := s.Workflows().FindBySerial(t.Context(), serial, name)
 		require.NoError(t, err)
 		require.Empty(t, found, "no other device has serial %q", serial)
 	}

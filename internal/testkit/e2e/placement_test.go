@@ -97,10 +97,8 @@ func TestImportOfAFleetThatIsInUse(t *testing.T) {
 			Name: d.Name, Host: c.Host, Address: strings.SplitN(d.Name, "_", 2)[1], Driver: "block", Type: "DISK",
 			Settings: map[string]string{"path": d.Path}, Owner: device.OwnerNova, OneTimeUse: true,
 		}}
-		handle, err := contract.Enroll(t.Context(), c.Client, in)
+		result, err := c.Workflows().Enroll(t.Context(), in)
 		require.NoError(t, err, i)
-		var result contract.Result
-		require.NoError(t, handle.Get(t.Context(), &result), i)
 		require.Equal(t, device.Unknown, result.Device.DeviceState)
 	}
 	v := c.AwaitState(t, used.Name, time.Minute, device.Allocated)

@@ -10,20 +10,24 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
 	"burnish/internal/inventory/file"
 	"burnish/internal/testkit/proc"
 	"burnish/internal/testkit/site"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 )
 
 // Site is a site of one test: what fails ends the test, what is started ends with it.
 type Site struct {
 	*site.Site
-	Client client.Client
+	Client sdkclient.Client
 }
+
+// Workflows is the typed client of the site's workflows.
+func (s *Site) Workflows() *client.Client { return client.New(s.Client) }
 
 // newSite is a site on the shared server.
 func newSite(t testing.TB) *Site {

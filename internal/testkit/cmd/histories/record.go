@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"burnish/internal/device"
+	"burnish/internal/testkit/proc"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/hostscan"
 	"burnish/workflows/reconcile"
@@ -24,7 +26,7 @@ const recorder = "recorder"
 const scans = 30
 
 // record has a host's and a cloud's workflow live for a while.
-func record(ctx context.Context, temporal client.Client) error {
+func record(ctx context.Context, temporal sdkclient.Client) error {
 	control := sdkworker.New(temporal, contract.Queue, sdkworker.Options{})
 	control.RegisterWorkflowWithOptions(hostscan.HostScan, workflow.RegisterOptions{Name: contract.WorkflowHostScan})
 	control.RegisterWorkflowWithOptions(reconcile.InventoryReconcile, workflow.RegisterOptions{Name: contract.WorkflowInventoryReconcile})
@@ -37,83 +39,52 @@ func record(ctx context.Context, temporal client.Client) error {
 	}
 	defer host.Stop()
 	defer control.Stop()
-	return errors.Join(recordHost(ctx, temporal), recordCloud(ctx, temporal))
+	return errors.Join(recordHost(ctx, client.New(temporal)), recordCloud(ctx, client.New(temporal)))
 }
 
-func recordHost(ctx context.Context, temporal client.Client) error {
-	id := contract.HostScanWorkflowID(recorder)
-	options := client.StartWorkflowOptions{ID: id, TaskQueue: contract.Queue}
+func recordHost(ctx context.Context, c *client.Client) error {
 	for n := range scans {
-		_, err := temporal.SignalWithStartWorkflow(ctx, id, contract.SignalScanNow, contract.ScanRequest{Source: "recorder", WorkerStarted: n == 0},
-			options, contract.WorkflowHostScan, contract.HostScanInput{Host: recorder})
-		if err != nil {
+		if err := c.ScanNow(ctx, recorder, contract.ScanRequest{Source: "recorder", WorkerStarted: n == 0}); err != nil {
 			return err
 		}
-		var state contract.HostScanState
-		err = await(ctx, temporal, id, contract.QueryHostScan, &state, func() bool { return state.Scans > n })
-		if err != nil {
+		if err := await(ctx, c.HostScanState, func(s contract.HostScanState) bool { return s.Scans > n }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func recordCloud(ctx context.Context, temporal client.Client) error {
-	id := contract.ReconcileWorkflowID(recorder)
-	options := client.StartWorkflowOptions{ID: id, TaskQueue: contract.Queue}
-	input := contract.InventoryReconcileInput{Cloud: recorder, Interval: 3 * time.Second}
-	var state contract.InventoryReconcileState
+func recordCloud(ctx context.Context, c *client.Client) error {
+	type state = contract.InventoryReconcileState
 	for _, step := range []struct {
 		in   contract.ReconcileRequest
-		done func() bool
+		done func(state) bool
 	}{
-		{contract.ReconcileRequest{Source: "recorder"}, func() bool { return state.FullRuns > 0 }},
-		{contract.ReconcileRequest{Hosts: []string{"h1"}}, func() bool { return state.PartialRuns > 0 }},
-		{contract.ReconcileRequest{Instances: []string{"i1", "i2"}}, func() bool { return state.PartialRuns > 1 }},
-		{contract.ReconcileRequest{Hosts: []string{"h2"}, Full: true}, func() bool { return state.PartialRuns > 2 && state.FullRuns > 1 }},
-		{contract.ReconcileRequest{Hosts: []string{"fails"}}, func() bool { return state.Fault != nil || state.FullRuns > 2 }},
+		{contract.ReconcileRequest{Source: "recorder"}, func(s state) bool { return s.FullRuns > 0 }},
+		{contract.ReconcileRequest{Hosts: []string{"h1"}}, func(s state) bool { return s.PartialRuns > 0 }},
+		{contract.ReconcileRequest{Instances: []string{"i1", "i2"}}, func(s state) bool { return s.PartialRuns > 1 }},
+		{contract.ReconcileRequest{Hosts: []string{"h2"}, Full: true}, func(s state) bool { return s.PartialRuns > 2 && s.FullRuns > 1 }},
+		{contract.ReconcileRequest{Hosts: []string{"fails"}}, func(s state) bool { return s.Fault != nil || s.FullRuns > 2 }},
 	} {
-		if _, err := temporal.SignalWithStartWorkflow(ctx, id, contract.SignalReconcileNow, step.in, options, contract.WorkflowInventoryReconcile, input); err != nil {
+		if err := c.ReconcileNow(ctx, recorder, 3*time.Second, step.in); err != nil {
 			return err
 		}
-		if err := await(ctx, temporal, id, contract.QueryReconcile, &state, step.done); err != nil {
+		if err := await(ctx, c.ReconcileState, step.done); err != nil {
 			return err
 		}
 	}
-	update, err := temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: contract.UpdateCandidates, Args: []any{contract.CandidatesInput{Host: "h1", Limit: 10}},
-		WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err != nil {
+	if _, err := c.Candidates(ctx, recorder, contract.CandidatesInput{Host: "h1", Limit: 10}); err != nil {
 		return err
 	}
-	if err := update.Get(ctx, nil); err != nil {
-		return err
-	}
-	return await(ctx, temporal, id, contract.QueryReconcile, &state, func() bool { return state.FullRuns > 3 })
+	return await(ctx, c.ReconcileState, func(s state) bool { return s.FullRuns > 3 })
 }
 
-// await queries a workflow until its state is as wanted.
-func await(ctx context.Context, temporal client.Client, id, query string, state any, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		value, err := temporal.QueryWorkflow(ctx, id, "", query)
-		if err != nil {
-			return err
-		}
-		if err := value.Get(state); err != nil {
-			return err
-		}
-		if done() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", id, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+// await queries the recorder's workflow until its state is as wanted.
+func await[S any](ctx context.Context, query func(context.Context, string) (S, error), done func(S) bool) error {
+	return proc.Await(ctx, time.Minute, proc.PollEvery, "the workflow to be recorded", func() (bool, string) {
+		state, err := query(ctx, recorder)
+		return err == nil && done(state), fmt.Sprintf("%+v %v", state, err)
+	})
 }
 
 // scanHost finds one more device at each scan, of the first few.
