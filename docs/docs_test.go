@@ -4,6 +4,9 @@ package docs
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,4 +54,75 @@ func TestWhatAnEraseIsWorthIsDocumented(t *testing.T) {
 	require.Contains(t, page, "every block that a host can address")
 	require.Contains(t, page, "None is a claim against forensics")
 	require.Contains(t, page, "encryption keys stay as they are")
+}
+
+// pages are all pages of the project, by their path from its root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"../*.md", "*.md", "../.github/*.md", "../.github/*/*.md"} {
+		names, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			path, err := filepath.Rel("..", filepath.Join("../docs", name))
+			require.NoError(t, err)
+			texts[path] = string(text)
+		}
+	}
+	require.Contains(t, texts, "README.md")
+	require.Contains(t, texts, "docs/safety.md")
+	return texts
+}
+
+// anchors are the headings of a page as links name them.
+func anchors(text string) []string {
+	var all []string
+	other := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for _, line := range strings.Split(text, "\n") {
+		if _, heading, found := strings.Cut(line, "# "); found && strings.HasPrefix(line, "#") {
+			all = append(all, strings.ReplaceAll(strings.ToLower(other.ReplaceAllString(heading, "")), " ", "-"))
+		}
+	}
+	return all
+}
+
+func TestEveryLinkLeadsSomewhere(t *testing.T) {
+	all := pages(t)
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for page, text := range all {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := page
+			if target != "" {
+				path = filepath.Join(filepath.Dir(page), target)
+			}
+			_, err := os.Stat(filepath.Join("..", path))
+			require.NoError(t, err, "%s links to %s", page, found[1])
+			if anchor != "" {
+				require.True(t, slices.Contains(anchors(all[path]), anchor), "%s links to %s, which has no such heading", page, found[1])
+			}
+		}
+	}
+}
+
+// The pages for developers name files and folders that are there.
+func TestEveryPathIsThere(t *testing.T) {
+	all := pages(t)
+	path := regexp.MustCompile("`((?:workflows|activities|worker|starter|internal|deploy|docs)/[a-z0-9_./-]*)`")
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/safety.md", "docs/states.md"} {
+		for _, found := range path.FindAllStringSubmatch(all[page], -1) {
+			_, err := os.Stat(filepath.Join("..", found[1]))
+			require.NoError(t, err, "%s names %s", page, found[1])
+		}
+	}
+}
+
+// A newcomer reads the README in a minute.
+func TestTheReadmeIsShort(t *testing.T) {
+	require.LessOrEqual(t, strings.Count(pages(t)["README.md"], "\n"), 100)
 }
