@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"burnish/internal/device"
 	"burnish/workflows/contract"
 )
 
@@ -128,24 +127,12 @@ func (a *app) provideCommand() *cobra.Command {
 
 func (a *app) cleanCommand() *cobra.Command {
 	var (
-		in      contract.CleanInput
-		wait    bool
-		runbook string
-		cmd     *cobra.Command
+		in   contract.CleanInput
+		wait bool
+		cmd  *cobra.Command
 	)
 	cmd = a.actCommand("clean", cleanUsage, func() (action, error) {
-		flags := cmd.Flags()
-		if flags.Changed("steps") && flags.Changed("runbook") {
-			return action{}, usagef("--steps and --runbook exclude each other")
-		}
-		if flags.Changed("runbook") {
-			return action{}, &failure{
-				exit: exitFailed, code: device.CodeRefused,
-				message: fmt.Sprintf("there is no runbook %q: no runbooks are configured", runbook),
-				remedy:  "name the steps with --steps",
-			}
-		}
-		if flags.Changed("steps") && len(in.Steps) == 0 {
+		if cmd.Flags().Changed("steps") && len(in.Steps) == 0 {
 			return action{}, usagef("--steps is empty")
 		}
 		for i, step := range in.Steps {
@@ -161,7 +148,6 @@ func (a *app) cleanCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "")
 	cmd.Flags().StringSliceVar(&in.Steps, "steps", nil, "")
-	cmd.Flags().StringVar(&runbook, "runbook", "", "")
 	cmd.Flags().BoolVar(&wait, "wait", false, "")
 	return cmd
 }
