@@ -36,10 +36,10 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		e := s.entry()
 		require.EqualValues(t, 2*steps.Chunk, e.Offset)
 		require.Equal(t, 25*time.Second, e.RunTime)
-		require.False(t, e.Working, "it was no crash")
+		require.False(t, e.Working, "this was not a crash")
 		require.NoError(t, freed(s, "S1"))
 	})
-	inBubble(t, "ran adds up over attempts, and what lies between costs nothing", func(t *testing.T) {
+	inBubble(t, "run time adds up over attempts, without the time between them", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		in := s.input("zero")
@@ -56,7 +56,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.Equal(t, 5*time.Second, r.took)
 		require.Equal(t, 25*time.Second, s.entry().RunTime)
 	})
-	inBubble(t, "and is reported", func(t *testing.T) {
+	inBubble(t, "run time is reported", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
@@ -65,7 +65,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Second, result.RunTime)
 	})
-	inBubble(t, "a crash costs what was journalled", func(t *testing.T) {
+	inBubble(t, "after a crash the journaled run time counts", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		crashAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
@@ -73,7 +73,7 @@ func TestBudgetIsRunningTime(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 30*time.Second, result.RunTime)
 	})
-	inBubble(t, "a silent host's step goes on with what is left of it", func(t *testing.T) {
+	inBubble(t, "after its host was unreachable, a step continues with the remaining budget", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
@@ -110,7 +110,7 @@ func TestStepThatIsPlannedAgainHasItsWholeBudget(t *testing.T) {
 		s.disk.takes = 10 * time.Second
 		_, err := s.run(first(t), s.input("zero"))
 		require.NoError(t, err)
-		// The workflow has taken the 30 s that were reported off the clean's budget.
+		// The workflow has subtracted the reported 30 s from the clean's budget.
 		in := s.input("zero")
 		in.Seq, in.Budget = 3, 25*time.Second
 		_, err = s.run(first(t), in)
@@ -139,8 +139,8 @@ func TestWaitingCostsNothing(t *testing.T) {
 	inBubble(t, "for a slot", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
-		s.hands.Slots = host.NewFairSemaphore(1)
-		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+		s.hardware.Slots = host.NewFairSemaphore(1)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
 		in := s.input("zero")
 		in.Budget = 31 * time.Second
@@ -154,14 +154,14 @@ func TestWaitingCostsNothing(t *testing.T) {
 	})
 }
 
-// hangsAt makes the disk's I/O at an offset hang, whatever becomes of its context,
-// until the function that it returns is called.
+// hangsAt makes the disk's I/O at an offset hang, even if its context ends, until the
+// returned function is called.
 func hangsAt(t *testing.T, s *testHost, offset int64) (back func()) {
 	returns := make(chan struct{})
 	back = sync.OnceFunc(func() { close(returns) })
 	t.Cleanup(back) // a test that failed must not hang as well
 	var hung bool
-	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
+	s.disk.intercept(func(call string, at int64, _ context.Context) error {
 		if call == "zero" && at == offset && !hung {
 			hung = true
 			<-returns
@@ -188,25 +188,25 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		// The next clean waits for it.
 		in.Clean, in.Number, in.Seq = "run/2", 2, 2
 		next := s.start(first(t), in)
-		next.hears(t, "waiting for the device's last I/O to end: this worker")
+		next.waitUntilWaiting(t, "waiting for the device's last I/O to end: this worker")
 		require.Contains(t, next.last().Waiting, "zero of d1")
 		pass(5 * time.Minute) // the SDK's environment ends every attempt after ten
 		require.False(t, next.over())
-		require.Equal(t, 1, s.disk.opened(), "the device was opened beside the one who works on it")
+		require.Equal(t, 1, s.disk.opened(), "the device was opened while the first attempt uses it")
 		calls := s.disk.history()
 		back()
 		result, err := next.wait(t)
 		require.NoError(t, err)
-		require.Less(t, result.RunTime, in.Budget, "waiting was counted")
+		require.Less(t, result.RunTime, in.Budget, "the wait counted as run time")
 		require.Equal(t, 1, s.disk.mostHandles)
 		require.Equal(t, 1, s.disk.mostWriters)
 		after := s.disk.history()[len(calls):]
-		require.NotContains(t, after[:slices.Index(after, "close")], "zero 128", "it went on after its budget")
+		require.NotContains(t, after[:slices.Index(after, "close")], "zero 128", "it wrote after its budget was spent")
 		require.EqualValues(t, 2, s.entry().Seq)
 		require.EqualValues(t, diskSize, s.disk.durableUpTo())
 		require.NoError(t, freed(s, "S1"))
 	})
-	inBubble(t, "back within the grace", func(t *testing.T) {
+	inBubble(t, "the I/O returns within the grace", func(t *testing.T) {
 		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		in := s.input("zero")
@@ -220,9 +220,9 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		require.Equal(t, in.Budget+grace-time.Second, r.took)
 		require.False(t, s.entry().Working)
 	})
-	inBubble(t, "a slot is held as long", func(t *testing.T) {
+	inBubble(t, "the slot is held until then, too", func(t *testing.T) {
 		s := newTestHost(t)
-		s.hands.Slots = host.NewFairSemaphore(1)
+		s.hardware.Slots = host.NewFairSemaphore(1)
 		s.add("d2", "S2")
 		back := hangsAt(t, s, 0)
 		in := s.input("zero")
@@ -230,12 +230,12 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeTimeout, false)
 		other := s.start(first(t), s.inputFor("d2", "zero"))
-		other.hears(t, "queued for a slot (1st in line)")
+		other.waitUntilWaiting(t, "queued for a slot (1st in line)")
 		back()
 		_, err = other.wait(t)
 		require.NoError(t, err)
 	})
-	inBubble(t, "a hang whose contact was lost is no crash", func(t *testing.T) {
+	inBubble(t, "a hang that lost contact is not a crash", func(t *testing.T) {
 		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server, in := first(t), s.input("zero")
@@ -251,7 +251,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		_, err = next.wait(t)
 		requireNotInterrupted(t, err)
 	})
-	inBubble(t, "canceled, a hang is waited for", func(t *testing.T) {
+	inBubble(t, "a canceled attempt waits for the hang", func(t *testing.T) {
 		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server, in := first(t), s.input("zero")
@@ -259,15 +259,15 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		pass(time.Second)
 		server.end(temporal.NewCanceledError())
 		pass(5 * time.Minute)
-		require.False(t, r.over(), "it answered while the hardware works (F9)")
+		require.False(t, r.over(), "it answered before the last I/O returned (F9)")
 		back()
 		_, err := r.wait(t)
 		require.True(t, temporal.IsCanceledError(err), "%v", err)
 	})
 }
 
-// requireNotInterrupted insists that no crash was seen where there was none. Whether
-// the attempt had budget left is another matter.
+// requireNotInterrupted requires that no crash was reported. The attempt may have spent
+// its budget.
 func requireNotInterrupted(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"burnish/internal/device"
 )
 
-// Somebody else has the device: a while is waited for, then an operator is needed, and
-// nothing was written.
+// While another process uses the device, the step waits. After the limit an operator is
+// needed, and nothing was written.
 //
 // F12
 func TestDeviceInUse(t *testing.T) {
@@ -32,13 +32,13 @@ func TestDeviceInUse(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, diskSize, result.Bytes)
 		require.GreaterOrEqual(t, time.Since(began), 15*time.Second)
-		var told bool
+		var reported bool
 		for _, p := range server.heartbeats() {
-			told = told || p.Waiting == "waiting until the device is not in use: it is mounted"
+			reported = reported || p.Waiting == "waiting until the device is not in use: it is mounted"
 		}
-		require.True(t, told)
+		require.True(t, reported)
 	})
-	inBubble(t, "for ever", func(t *testing.T) {
+	inBubble(t, "for longer than the limit", func(t *testing.T) {
 		s := newTestHost(t)
 		busyUntil(s, time.Now().Add(time.Hour))
 		_, err := s.run(first(t), s.input("zero"))

@@ -18,51 +18,51 @@ import (
 // F1
 func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "once, with the device in hand", func(t *testing.T) {
+	inBubble(t, "once, with the device open", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		before := len(s.disk.history())
 		var calls []string
-		var told []any
+		var sent []any
 		var token []byte
-		s.hands.Confirm = func(ctx context.Context, by []byte, details ...any) error {
-			calls, told, token = append(calls, s.disk.history()[before:]...), details, by
+		s.hardware.Confirm = func(ctx context.Context, by []byte, details ...any) error {
+			calls, sent, token = append(calls, s.disk.history()[before:]...), details, by
 			return errors.Join(ctx.Err(), s.fenced("S1"))
 		}
 		server := again(t, 2)
-		server.told = &contract.Progress{Step: "zero", Seq: 1, Size: diskSize}
+		server.lastProgress = &contract.Progress{Step: "zero", Seq: 1, Size: diskSize}
 		_, err := s.run(server, s.input("zero"))
 		require.NoError(t, err)
 		require.Equal(t, []string{"open"}, calls)
 		require.NotEmpty(t, token)
-		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, told, "it is a heartbeat, too")
+		require.Equal(t, []any{contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize}}, sent, "the confirmation is a heartbeat")
 	})
 	for name, answer := range map[string]error{
-		"the attempt is not known any more": serviceerror.NewNotFound("the attempt timed out"),
-		"the server does not answer":        serviceerror.NewUnavailable("connection refused"),
-		"it was canceled":                   temporal.NewCanceledError(),
+		"the server no longer knows the attempt": serviceerror.NewNotFound("the attempt timed out"),
+		"the server does not answer":             serviceerror.NewUnavailable("connection refused"),
+		"it was canceled":                        temporal.NewCanceledError(),
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newTestHost(t)
-			s.hands.Confirm = func(context.Context, []byte, ...any) error { return answer }
+			s.hardware.Confirm = func(context.Context, []byte, ...any) error { return answer }
 			_, err := s.run(first(t), s.input("zero"))
 			requireRetriedNow(t, err, device.CodeServerUnreachable)
 			require.Equal(t, []string{"open", "close"}, s.disk.history(), "it wrote")
 			require.NoError(t, freed(s, "S1"))
-			s.hands.Confirm = nil
+			s.hardware.Confirm = nil
 			in := s.input("zero")
 			in.Settings.OnInterrupt = device.InterruptError
-			require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in), "it was no crash (D1)")
+			require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in), "this was not a crash (D1)")
 		})
 	}
-	inBubble(t, "and does not wait for ever", func(t *testing.T) {
+	inBubble(t, "it waits for a limited time", func(t *testing.T) {
 		s := newTestHost(t)
-		s.hands.Confirm = func(ctx context.Context, _ []byte, _ ...any) error {
+		s.hardware.Confirm = func(ctx context.Context, _ []byte, _ ...any) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-time.After(time.Minute):
-				return errors.New("nobody ends the wait")
+				return errors.New("the context did not end")
 			}
 		}
 		r := s.start(first(t), s.input("zero"))

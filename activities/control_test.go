@@ -18,7 +18,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// inventoryFixture is one provider in an inventory that fails as scripted.
+// inventoryFixture is one provider in an inventory that can fail at each call.
 type inventoryFixture struct {
 	t     *testing.T
 	store *file.Store
@@ -44,14 +44,14 @@ func newInventoryFixture(t *testing.T, reserved int) *inventoryFixture {
 	return s
 }
 
-// expecting is the input of a workflow that knows the generation.
+// expecting is the input of a workflow that expects the generation.
 func (s *inventoryFixture) expecting() contract.ReservationRequest {
 	in := s.stock
 	in.Expect = &s.generation
 	return in
 }
 
-// now is what the inventory says, whatever it fails at.
+// now reads the inventory without injected failures.
 func (s *inventoryFixture) now() inventory.ReservationSnapshot {
 	s.t.Helper()
 	v, err := inventory.Read(s.t.Context(), s.store, s.stock.UUID)
@@ -59,7 +59,7 @@ func (s *inventoryFixture) now() inventory.ReservationSnapshot {
 	return v
 }
 
-// others lets somebody else write reserved.
+// others writes reserved as another client does.
 func (s *inventoryFixture) others(reserved ...int) {
 	s.t.Helper()
 	for _, r := range reserved {
@@ -121,14 +121,14 @@ func TestReserveForBindAcceptsItsOwnEarlierWrite(t *testing.T) {
 				stock, requests, err := s.call(2, contract.ActivityReserveForBind, in)
 				require.NoError(t, err)
 				require.Equal(t, contract.ReservationSnapshot{Generation: s.generation + 1, Total: 1, Reserved: 1}, stock)
-				require.EqualValues(t, 1, s.writes(), "one burn is one write, whatever was lost")
+				require.EqualValues(t, 1, s.writes(), "one burn is one write, although an answer was lost")
 				if p == inventorytest.AfterCall(3) || p == inventorytest.BeforeCall(4) || p == inventorytest.AfterCall(4) {
 					require.Len(t, requests, 2, "it found its own write and wrote again")
 				}
 			})
 		}
 	}
-	t.Run("and again", func(t *testing.T) {
+	t.Run("a second time", func(t *testing.T) {
 		s := newInventoryFixture(t, 0)
 		for attempt := int32(1); attempt <= 3; attempt++ {
 			_, _, err := s.call(attempt, contract.ActivityReserveForBind, s.expecting(), inventorytest.After(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 1+int(attempt)%2))
@@ -224,14 +224,14 @@ func TestEnsureReservedReservesAFreeProvider(t *testing.T) {
 			require.Equal(t, before, s.now(), "it wrote what it refused")
 		})
 	}
-	t.Run("what proves nothing is not compared", func(t *testing.T) {
+	t.Run("generations that prove nothing are not compared", func(t *testing.T) {
 		s := newInventoryFixture(t, 0)
 		s.others(0, 0, 0)
 		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
 		require.NoError(t, err)
 		require.Equal(t, 1, stock.Reserved)
 	})
-	t.Run("in use it burns all the same, and tells", func(t *testing.T) {
+	t.Run("a device in use is reserved, and the result says that it is in use", func(t *testing.T) {
 		s := newInventoryFixture(t, 0)
 		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 		stock, _, err := s.call(1, contract.ActivityEnsureReserved, s.stock)
@@ -276,7 +276,7 @@ func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 		require.Equal(t, []inventorytest.Request{
 			{Kind: inventorytest.PutReserved, UUID: s.stock.UUID, Generation: s.generation},
 			{Kind: inventorytest.Stock, UUID: s.stock.UUID},
-		}, requests, "the first thing is the write; then it reads back")
+		}, requests, "it writes first, then reads back")
 	})
 	for _, p := range points(2) {
 		t.Run(p.String(), func(t *testing.T) {
@@ -292,8 +292,7 @@ func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 			} else {
 				require.Zero(t, s.now().Reserved)
 			}
-			// The same once more, as a server that does not keep to MaximumAttempts: 1
-			// would: it lowers what it lowered, or nothing.
+			// A second attempt, in spite of MaximumAttempts 1, changes nothing more.
 			_, _, err = s.call(2, contract.ActivityUnreserve, releasing(s))
 			if p == inventorytest.BeforeCall(1) {
 				require.NoError(t, err)
@@ -318,7 +317,7 @@ func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 			before := s.now()
 			_, _, err := s.call(1, contract.ActivityUnreserve, releasing(s))
 			requireFault(t, err, device.CodeConflict, true)
-			require.Equal(t, before, s.now(), "it lowered what somebody had since")
+			require.Equal(t, before, s.now(), "it lowered a later reservation")
 		})
 	}
 }
@@ -326,7 +325,7 @@ func TestUnreserveWritesOnceWithTheGenerationGiven(t *testing.T) {
 func TestEnsureAndDeleteProviderMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, p := range points(5) {
-		t.Run("publish "+p.String(), func(t *testing.T) {
+		t.Run("EnsureProvider "+p.String(), func(t *testing.T) {
 			s := newInventoryFixture(t, 1)
 			require.NoError(t, s.store.Delete(t.Context(), s.stock.UUID))
 			_, _, err := s.call(1, contract.ActivityEnsureProvider, s.stock, p)
@@ -338,7 +337,7 @@ func TestEnsureAndDeleteProviderMayBeRepeated(t *testing.T) {
 		})
 	}
 	for _, p := range points(1) {
-		t.Run("withdraw "+p.String(), func(t *testing.T) {
+		t.Run("DeleteProvider "+p.String(), func(t *testing.T) {
 			s := newInventoryFixture(t, 1)
 			_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock, p)
 			requireFault(t, err, device.CodeInventoryUnavailable, true)
@@ -350,7 +349,7 @@ func TestEnsureAndDeleteProviderMayBeRepeated(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
-	t.Run("withdraw in use", func(t *testing.T) {
+	t.Run("DeleteProvider in use", func(t *testing.T) {
 		s := newInventoryFixture(t, 0)
 		require.NoError(t, s.store.UnsafeAllocate(t.Context(), s.stock.UUID, "vm"))
 		_, _, err := s.call(1, contract.ActivityDeleteProvider, s.stock)
@@ -389,7 +388,7 @@ func TestTheClassOfAFaultSaysWhetherTheServerRetries(t *testing.T) {
 			})
 		}
 	}
-	t.Run("an error that is no fault is tried again", func(t *testing.T) {
+	t.Run("an error that is not a fault is retried", func(t *testing.T) {
 		s := newInventoryFixture(t, 1)
 		faulty := inventorytest.NewFaulty(s.store)
 		faulty.Fail(inventorytest.BeforeCall(1), errors.New("unforeseen"))

@@ -19,7 +19,7 @@ import (
 func (s *testHost) discover(t *testing.T, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	t.Helper()
 	env := first(t).env()
-	env.RegisterActivityWithOptions(s.hands.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
+	env.RegisterActivityWithOptions(s.hardware.Discover, activity.RegisterOptions{Name: contract.ActivityDiscover})
 	value, err := env.ExecuteActivity(contract.ActivityDiscover, in)
 	if err != nil {
 		return contract.DiscoveryResult{}, err
@@ -31,13 +31,13 @@ func (s *testHost) discover(t *testing.T, in contract.DiscoverInput) (contract.D
 func (s *testHost) forget(t *testing.T, name string) error {
 	t.Helper()
 	env := first(t).env()
-	env.RegisterActivityWithOptions(s.hands.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
+	env.RegisterActivityWithOptions(s.hardware.Forget, activity.RegisterOptions{Name: contract.ActivityForget})
 	_, err := env.ExecuteActivity(contract.ActivityForget, contract.DiscoverInput{Enrollment: s.enrollment(name)})
 	return err
 }
 
-// enrolling is the first look at a device.
-func (s *testHost) enrolling(name string) contract.DiscoverInput {
+// firstDiscovery is the input of a device's first Discover.
+func (s *testHost) firstDiscovery(name string) contract.DiscoverInput {
 	return contract.DiscoverInput{Enrollment: s.enrollment(name), UUID: contract.DeviceUUID(name)}
 }
 
@@ -52,7 +52,7 @@ func (s *testHost) record(name string) host.Record {
 func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	t.Parallel()
 	s := newTestHost(t)
-	in := s.enrolling("d1")
+	in := s.firstDiscovery("d1")
 	in.Enrollment.Type, in.Enrollment.Address, in.Enrollment.OneTimeUse = "NVMe", "0000:01:00.0", true
 	in.Enrollment.Host = strings.ToUpper(in.Enrollment.Host)
 	in.Enrollment.Settings = map[string]string{"size": "1GiB"}
@@ -86,7 +86,7 @@ func TestDiscoverRecordsTheDeviceAndReportsIt(t *testing.T) {
 	require.False(t, facts.Record.KnownBefore)
 	require.True(t, again.Record.KnownBefore)
 	again.ObservedAt, again.Record.KnownBefore = facts.ObservedAt, false
-	require.Equal(t, facts, again, "a second look finds the same")
+	require.Equal(t, facts, again, "a second Discover finds the same")
 }
 
 func TestDiscoverRefuses(t *testing.T) {
@@ -103,7 +103,7 @@ func TestDiscoverRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTestHost(t)
-			in := s.enrolling("d1")
+			in := s.firstDiscovery("d1")
 			c.change(&in)
 			_, err := s.discover(t, in)
 			refusal := requireFault(t, err, c.code, false)
@@ -111,12 +111,12 @@ func TestDiscoverRefuses(t *testing.T) {
 			require.Equal(t, in.Enrollment.Name, refusal.Device)
 			records, err := s.host.ListRecords()
 			require.NoError(t, err)
-			require.Empty(t, records, "a refused device is remembered")
+			require.Empty(t, records, "a refused device was recorded")
 		})
 	}
-	t.Run("the remedy names the drivers that there are", func(t *testing.T) {
+	t.Run("the remedy names the host's drivers", func(t *testing.T) {
 		s := newTestHost(t)
-		in := s.enrolling("d1")
+		in := s.firstDiscovery("d1")
 		in.Enrollment.Driver = ""
 		_, err := s.discover(t, in)
 		require.Contains(t, requireFault(t, err, device.CodeUnknownDriver, false).Fault.Remedy, "double")
@@ -133,7 +133,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 		says   string
 	}{
 		{"driver", func(s *testHost, in *contract.DiscoverInput) {
-			s.hands.Drivers["other"] = s.disks
+			s.hardware.Drivers["other"] = s.disks
 			in.Enrollment.Driver = "other"
 		}, device.CodeAlreadyExists, "another driver (double)"},
 		{"settings", func(_ *testHost, in *contract.DiscoverInput) {
@@ -146,7 +146,7 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTestHost(t)
-			in := s.enrolling("d1")
+			in := s.firstDiscovery("d1")
 			in.Enrollment.Settings = map[string]string{"path": "/dev/sdb"}
 			_, err := s.discover(t, in)
 			require.NoError(t, err)
@@ -159,37 +159,37 @@ func TestReenrollmentAsAnotherDeviceIsRefused(t *testing.T) {
 
 			require.NoError(t, s.forget(t, "d1"))
 			_, err = s.discover(t, changed)
-			require.NoError(t, err, "forgotten, it may come back as anything")
+			require.NoError(t, err, "after Forget, the slot may hold any device")
 		})
 	}
 	t.Run("the workflow knows the identity", func(t *testing.T) {
 		s := newTestHost(t)
-		in := s.enrolling("d1")
+		in := s.firstDiscovery("d1")
 		in.Known = s.disk.identity
 		in.Known.Serial = "S0"
 		_, err := s.discover(t, in)
 		refusal := requireFault(t, err, device.CodeSerialMismatch, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
-	t.Run("the driver is told what the host knows", func(t *testing.T) {
+	t.Run("the driver gets the identity that the host has recorded", func(t *testing.T) {
 		s := newTestHost(t)
 		var known []device.Identity
 		s.disks.found = func(_ hardware.Target, k device.Identity) error { known = append(known, k); return nil }
 		for range 2 {
-			_, err := s.discover(t, s.enrolling("d1"))
+			_, err := s.discover(t, s.firstDiscovery("d1"))
 			require.NoError(t, err)
 		}
 		require.NoError(t, s.forget(t, "d1"))
-		_, err := s.discover(t, s.enrolling("d1"))
+		_, err := s.discover(t, s.firstDiscovery("d1"))
 		require.NoError(t, err)
 		require.Equal(t, []device.Identity{{}, s.disk.identity, {}}, known)
 	})
 	t.Run("new firmware is the same device", func(t *testing.T) {
 		s := newTestHost(t)
-		_, err := s.discover(t, s.enrolling("d1"))
+		_, err := s.discover(t, s.firstDiscovery("d1"))
 		require.NoError(t, err)
 		s.disk.identity.Firmware = "2.0"
-		facts, err := s.discover(t, s.enrolling("d1"))
+		facts, err := s.discover(t, s.firstDiscovery("d1"))
 		require.NoError(t, err)
 		require.Equal(t, "2.0", facts.Identity.Firmware)
 		require.Equal(t, "2.0", s.record("d1").Identity.Firmware)
@@ -202,9 +202,9 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 	t.Run("by its serial", func(t *testing.T) {
 		s := newTestHost(t)
 		s.add("d2", "S1")
-		_, err := s.discover(t, s.enrolling("d1"))
+		_, err := s.discover(t, s.firstDiscovery("d1"))
 		require.NoError(t, err)
-		_, err = s.discover(t, s.enrolling("d2"))
+		_, err = s.discover(t, s.firstDiscovery("d2"))
 		refusal := requireFault(t, err, device.CodeDuplicateSerial, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 		require.Contains(t, refusal.Fault.Message, "already enrolled as d1")
@@ -213,9 +213,9 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 		require.False(t, found)
 
 		require.NoError(t, s.forget(t, "d1"))
-		_, err = s.discover(t, s.enrolling("d2"))
+		_, err = s.discover(t, s.firstDiscovery("d2"))
 		require.NoError(t, err, "d1 was forgotten")
-		_, err = s.discover(t, s.enrolling("d1"))
+		_, err = s.discover(t, s.firstDiscovery("d1"))
 		requireFault(t, err, device.CodeDuplicateSerial, false)
 	})
 	t.Run("by its inode", func(t *testing.T) {
@@ -223,12 +223,12 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 		for i, name := range []string{"d1", "d2"} {
 			s.add(name, "").identity = device.Identity{Path: fmt.Sprint("/srv/", i), Device: 1, Inode: 12, Size: mib}
 		}
-		_, err := s.discover(t, s.enrolling("d1"))
+		_, err := s.discover(t, s.firstDiscovery("d1"))
 		require.NoError(t, err)
-		_, err = s.discover(t, s.enrolling("d2"))
+		_, err = s.discover(t, s.firstDiscovery("d2"))
 		requireFault(t, err, device.CodeDuplicateSerial, false)
 	})
-	t.Run("also of two that come at once", func(t *testing.T) {
+	t.Run("also of two concurrent enrollments", func(t *testing.T) {
 		for range 20 {
 			s := newTestHost(t)
 			s.add("d2", "S1")
@@ -242,7 +242,7 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 			errs := make(chan error, 2)
 			for _, name := range []string{"d1", "d2"} {
 				go func() {
-					_, err := s.discover(t, s.enrolling(name))
+					_, err := s.discover(t, s.firstDiscovery(name))
 					errs <- err
 				}()
 			}
@@ -257,10 +257,10 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 	t.Run("not known while a record is unreadable", func(t *testing.T) {
 		s := newTestHost(t)
 		s.add("d2", "S2")
-		_, err := s.discover(t, s.enrolling("d1"))
+		_, err := s.discover(t, s.firstDiscovery("d1"))
 		require.NoError(t, err)
 		corrupt(t, s.host.Dir()+"/devices/d1.json")
-		_, err = s.discover(t, s.enrolling("d2"))
+		_, err = s.discover(t, s.firstDiscovery("d2"))
 		refusal := requireFault(t, err, device.CodeStateDirError, false)
 		require.Equal(t, device.NeedsOperator, refusal.Fault.Class)
 	})
@@ -269,8 +269,8 @@ func TestOneDeviceIsEnrolledUnderOneName(t *testing.T) {
 func TestForgetKeepsTheNumbers(t *testing.T) {
 	t.Parallel()
 	s := newTestHost(t)
-	require.NoError(t, s.forget(t, "d1"), "an unknown device is forgotten already")
-	_, err := s.discover(t, s.enrolling("d1"))
+	require.NoError(t, s.forget(t, "d1"), "an unknown device counts as forgotten")
+	_, err := s.discover(t, s.firstDiscovery("d1"))
 	require.NoError(t, err)
 	require.NoError(t, s.host.UpdateRecord("d1", func(r *host.Record) error {
 		r.Binding, r.Clean, r.Seq, r.Generation = 5, 6, 70, 8
@@ -280,7 +280,7 @@ func TestForgetKeepsTheNumbers(t *testing.T) {
 		require.NoError(t, s.forget(t, "d1"))
 		require.True(t, s.record("d1").Forgotten)
 	}
-	in := s.enrolling("d1")
+	in := s.firstDiscovery("d1")
 	in.Enrollment.Settings = map[string]string{"size": "2GiB"}
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
@@ -292,7 +292,7 @@ func TestForgetKeepsTheNumbers(t *testing.T) {
 	in.Known, in.Binding = facts.Identity, 2
 	facts, err = s.discover(t, in)
 	require.NoError(t, err)
-	require.Equal(t, 5, facts.Record.Binding, "a number went back")
+	require.Equal(t, 5, facts.Record.Binding, "a number decreased")
 	in.Binding = 9
 	facts, err = s.discover(t, in)
 	require.NoError(t, err)

@@ -14,14 +14,12 @@ import (
 
 const (
 	mib = 1 << 20
-	// diskSize is two whole chunks and a half: every test of an order has a first,
-	// a middle and a last one.
+	// diskSize is two and a half chunks: there is a first, a middle and a last one.
 	diskSize = 2*steps.Chunk + steps.Chunk/2
 )
 
-// disk is the double of one device. It knows which of its mebibytes hold what, how
-// many handles and writers there are at a moment, and lets a test step in before
-// each call.
+// disk is the double of one device. It knows the content of each mebibyte, counts handles
+// and writers, and lets a test intercept each call.
 type disk struct {
 	identity device.Identity
 	// on is asked before each call takes effect; its error is the call's.
@@ -60,11 +58,11 @@ func newDisk(serial string) *disk {
 // tenantsBytes is what a mebibyte holds that was not zeroed.
 var tenantsBytes = bytes.Repeat([]byte{0xA5}, mib)
 
-// driver gives the disks by the name of the target.
+// driver opens its disks by the target's name.
 type driver struct {
 	mu    sync.Mutex
 	disks map[string]*disk
-	// found is asked in Discover, before it answers.
+	// found, if set, is called first by Discover; its error is Discover's.
 	found func(t hardware.Target, known device.Identity) error
 }
 
@@ -117,7 +115,7 @@ func changed(field string) error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeIdentityChanged, Message: "another " + field + " than enrolled"}
 }
 
-// call writes a call down and lets the test step in.
+// call records a call and lets the test intercept it.
 func (d *disk) call(ctx context.Context, name string, offset int64) error {
 	line := name
 	if name == "zero" || name == "read" {
@@ -133,13 +131,13 @@ func (d *disk) call(ctx context.Context, name string, offset int64) error {
 	return on(name, offset, ctx)
 }
 
-func (d *disk) steppingIn(on func(call string, offset int64, ctx context.Context) error) {
+func (d *disk) intercept(on func(call string, offset int64, ctx context.Context) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.on = on
 }
 
-// history gives the calls so far, those that read left out.
+// history gives the calls so far, without reads.
 func (d *disk) history() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,7 +168,7 @@ func (d *disk) durableUpTo() int64 {
 	return d.identity.Size
 }
 
-// durableBefore makes a disk on which earlier attempts have got so far.
+// durableBefore makes the disk durably zero before an offset, as earlier attempts would.
 func (d *disk) durableBefore(offset int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

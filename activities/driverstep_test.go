@@ -46,10 +46,9 @@ func programs(t *testing.T, size int64) (*testHost, contract.StepInput) {
 	return s, in
 }
 
-// SAFETY F1, F2, F3, F9: a program's step ends as any other does, and begins again where
-// another goes on.
+// A program's step ends as any other does. Where another step resumes, it starts over.
 //
-// S0.31
+// S0.31, F1, F2, F3, F9
 func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "done, without a size", func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		require.True(t, s.entry().Done)
 		_, err = s.run(again(t, 2), in)
 		require.NoError(t, err)
-		require.Equal(t, 1, performed(s), "what was done is not done again")
+		require.Equal(t, 1, performed(s), "a finished step is not repeated")
 	})
 	inBubble(t, "the worker stops", func(t *testing.T) {
 		s, in := programs(t, diskSize)
@@ -74,7 +73,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		_, err := r.wait(t)
 		requireRetriedNow(t, err, device.CodeWorkerStopping)
 		require.Equal(t, 6*time.Second, r.took)
-		require.False(t, s.entry().Working, "it was no crash")
+		require.False(t, s.entry().Working, "this was not a crash")
 		result, err := s.run(again(t, 2), in)
 		require.NoError(t, err)
 		require.Zero(t, result.ReprocessedBytesMax)
@@ -90,7 +89,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		require.True(t, temporal.IsCanceledError(err), "%v", err)
 		require.NoError(t, freed(s, "S1"))
 	})
-	inBubble(t, "its time is over", func(t *testing.T) {
+	inBubble(t, "its budget is spent", func(t *testing.T) {
 		s, in := programs(t, diskSize)
 		in.Budget = 10 * time.Second
 		_, err := s.run(first(t), in)
@@ -99,7 +98,7 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 	inBubble(t, "a crash", func(t *testing.T) {
 		s, in := programs(t, diskSize)
 		var then host.Entry
-		s.disk.steppingIn(func(call string, _ int64, _ context.Context) (err error) {
+		s.disk.intercept(func(call string, _ int64, _ context.Context) (err error) {
 			if call == "perform erase_device" {
 				then, _, err = s.host.Journal("d1").Load()
 				if err == nil {
@@ -112,15 +111,15 @@ func TestAProgramsStepEndsAsOthersDo(t *testing.T) {
 		require.Error(t, err)
 		require.True(t, then.Working)
 		require.NoError(t, s.host.Journal("d1").Save(then))
-		s.disk.steppingIn(nil)
+		s.disk.intercept(nil)
 		result, err := s.run(again(t, 2), in)
 		require.NoError(t, err)
-		require.EqualValues(t, diskSize, result.ReprocessedBytesMax, "all of it was done twice, at most")
+		require.EqualValues(t, diskSize, result.ReprocessedBytesMax, "at most all of it was done twice")
 		require.Equal(t, 2, performed(s))
 	})
 }
 
-// performed counts the calls of the program.
+// performed counts the runs of the program.
 func performed(s *testHost) (n int) {
 	for _, call := range s.disk.history() {
 		if call == "perform erase_device" {

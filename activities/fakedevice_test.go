@@ -17,10 +17,10 @@ import (
 
 const nonce = 7
 
-// simulated enrols d1 as a fake device of 8 MiB that a tenant has filled.
+// simulated enrolls d1 as a fake device of 8 MiB that a tenant has filled.
 func simulated(t *testing.T, s *testHost, settings ...string) (contract.StepInput, hardwaretest.File) {
 	t.Helper()
-	s.hands.Drivers["fake"] = fake.New(s.host.Dir(), s.host.Rules().AllowFake)
+	s.hardware.Drivers["fake"] = fake.New(s.host.Dir(), s.host.Rules().AllowFake)
 	in := s.input("zero")
 	in.Enrollment.Driver = "fake"
 	in.Enrollment.Settings = map[string]string{"size": "8MiB"}
@@ -75,7 +75,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 		requireFault(t, err, device.CodeStepFailed, false)
 		require.False(t, s.entry().Done)
 	})
-	inBubble(t, "a hang that heeds its context ends with the budget", func(t *testing.T) {
+	inBubble(t, "a hang that obeys its context ends with the budget", func(t *testing.T) {
 		s := newTestHost(t)
 		in, _ := simulated(t, s, "fault", "hang:zero@40%")
 		in.Budget = time.Minute
@@ -87,7 +87,7 @@ func TestStepsEraseAFakeDevice(t *testing.T) {
 	inBubble(t, "what the host does not allow", func(t *testing.T) {
 		s := newTestHost(t)
 		in, contents := simulated(t, s)
-		s.hands.Drivers["fake"] = fake.New(s.host.Dir(), nil)
+		s.hardware.Drivers["fake"] = fake.New(s.host.Dir(), nil)
 		_, err := s.run(first(t), in)
 		requireFault(t, err, device.CodeNotAllowed, false)
 		hardwaretest.RequireCount(t, contents, nonce, blocks, 0, 0)
@@ -112,7 +112,7 @@ func TestOneDirtyByteFailsTheVerify(t *testing.T) {
 			require.False(t, s.entry().Done)
 		})
 	}
-	inBubble(t, "what the double holds back", func(t *testing.T) {
+	inBubble(t, "a byte that the device does not erase", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.dirtyByte = diskSize - mib - 1
 		_, err := s.run(first(t), s.input("zero"))
@@ -152,7 +152,7 @@ func TestIdentityThatChangesBetweenStepsStopsTheClean(t *testing.T) {
 	inBubble(t, "while zero runs", func(t *testing.T) {
 		s := newTestHost(t)
 		in := s.input("zero")
-		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+		s.disk.intercept(func(call string, offset int64, _ context.Context) error {
 			if call == "zero" && offset > 0 {
 				s.disk.identity.Serial = "S9"
 			}

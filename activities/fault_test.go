@@ -12,7 +12,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A look that waits for a device's other use does not wait for ever: a clean hangs on it.
+// Discover waits for a device in use for a limited time, because a clean waits for it.
 //
 // F12
 func TestDiscoverOfADeviceInUseEnds(t *testing.T) {
@@ -28,7 +28,7 @@ func TestDiscoverOfADeviceInUseEnds(t *testing.T) {
 	}
 }
 
-// What is no text would be refused by the server's wire, and the attempt be lost.
+// The server refuses a message that is not valid UTF-8, and the attempt would be lost.
 func TestAFaultsMessageIsValidUTF8(t *testing.T) {
 	err := contract.Refuse(contract.Refusal{Fault: device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "Ger\xe4t"}})
 	var application *temporal.ApplicationError

@@ -45,7 +45,7 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			s := newTestHost(t)
 			inZero, goOn := make(chan struct{}), make(chan struct{})
 			var once sync.Once
-			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 				if call == "zero" {
 					once.Do(func() { close(inZero); <-goOn })
 				}
@@ -57,8 +57,8 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			server.end(serviceerror.NewNotFound("the attempt timed out"))
 			in := s.input("zero")
 			next := s.start(again(t, c.second(s, &in)), in)
-			next.hears(t, "waiting for the device's last I/O to end")
-			require.Equal(t, 1, s.disk.opened(), "opened beside the one who writes")
+			next.waitUntilWaiting(t, "waiting for the device's last I/O to end")
+			require.Equal(t, 1, s.disk.opened(), "opened while the first attempt writes")
 			calls := s.disk.history()
 			close(goOn)
 			_, err := one.wait(t)
@@ -72,13 +72,13 @@ func TestTwoAttemptsAreNeverTwoWriters(t *testing.T) {
 			e, _, err := s.host.Journal(in.Enrollment.Name).Load()
 			require.NoError(t, err)
 			require.True(t, e.Done)
-			require.Equal(t, in.Seq, e.Seq, "the end of the first was journalled over the second's")
+			require.Equal(t, in.Seq, e.Seq, "the end of the first was journaled over the second's")
 		})
 	}
 }
 
-// An attempt that lost contact ends while its successor waits for the fence: what it
-// journals last must be there before the successor looks.
+// An attempt that lost contact ends while the next one waits for the fence: it journals
+// its result before the next one reads the journal.
 //
 // F1
 func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
@@ -87,7 +87,7 @@ func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
 		s := newTestHost(t)
 		inZero, goOn := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 			if call == "zero" {
 				once.Do(func() { close(inZero); <-goOn })
 			}
@@ -100,12 +100,12 @@ func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
 		<-inZero
 		server.end(serviceerror.NewNotFound("the attempt timed out"))
 		next := s.start(again(t, 2), in)
-		next.hears(t, "waiting for the device's last I/O to end")
+		next.waitUntilWaiting(t, "waiting for the device's last I/O to end")
 		close(goOn)
 		_, err := one.wait(t)
 		requireRetriedNow(t, err, device.CodeServerUnreachable)
 		result, err := next.wait(t)
-		require.NoError(t, err, "nobody crashed")
+		require.NoError(t, err, "there was no crash")
 		require.Zero(t, result.ReprocessedBytesMax)
 		e := s.entry()
 		require.True(t, e.Done)
@@ -117,8 +117,8 @@ func TestTheResultIsJournaledBeforeTheFenceIsFree(t *testing.T) {
 func TestManyAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newTestHost(t)
-	s.hands.Slots = host.NewFairSemaphore(8)
-	s.disk.steppingIn(func(string, int64, context.Context) error { return s.fenced("S1") })
+	s.hardware.Slots = host.NewFairSemaphore(8)
+	s.disk.intercept(func(string, int64, context.Context) error { return s.fenced("S1") })
 	var all []*running
 	for i := range 24 {
 		in := s.input("zero")
@@ -147,7 +147,7 @@ func TestManyAttemptsAtOnce(t *testing.T) {
 	require.Equal(t, 1, s.disk.mostHandles)
 	e := s.entry()
 	require.True(t, e.Done)
-	require.EqualValues(t, 4, e.Seq, "the newest scheduling has the last word")
+	require.EqualValues(t, 4, e.Seq, "the newest scheduling wrote the journal last")
 	require.EqualValues(t, diskSize, s.disk.durableUpTo())
 }
 
@@ -167,7 +167,7 @@ func TestFenceOfAnotherProcessIsWaitedFor(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
 		r := s.start(first(t), s.input("zero"))
-		r.hears(t, "waiting for the device's last I/O to end: another process")
+		r.waitUntilWaiting(t, "waiting for the device's last I/O to end: another process")
 		pass(time.Minute)
 		require.False(t, r.over())
 		require.Zero(t, s.disk.opened())
@@ -188,7 +188,7 @@ func TestLostFenceStopsTheStep(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newTestHost(t)
-			s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+			s.disk.intercept(func(call string, offset int64, _ context.Context) error {
 				if call == "zero" && offset == steps.Chunk {
 					return lose(t, s.lockFile("S1"))
 				}
@@ -199,14 +199,14 @@ func TestLostFenceStopsTheStep(t *testing.T) {
 			require.Contains(t, refusal.Fault.Message, "fence of S1 was lost")
 			require.NotContains(t, s.disk.history(), "zero 128", "it wrote on without a fence")
 			require.EqualValues(t, steps.Chunk, s.entry().Offset, "what was written without a fence does not count")
-			s.disk.steppingIn(nil)
+			s.disk.intercept(nil)
 			require.NoError(t, freed(s, "S1"))
 			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
 		})
 	}
 	inBubble(t, "before the first write", func(t *testing.T) {
 		s := newTestHost(t)
-		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 			if call == "open" {
 				return os.Remove(s.lockFile("S1"))
 			}
@@ -237,7 +237,7 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newTestHost(t)
 		var repair func()
-		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+		s.disk.intercept(func(call string, offset int64, _ context.Context) error {
 			if call == "zero" && offset == steps.Chunk {
 				repair = unsavable(t, s.journalFile("d1"))
 			}
@@ -247,17 +247,17 @@ func TestFullDiskAtACheckpointIsTransient(t *testing.T) {
 		_, err := s.run(server, s.input("zero"))
 		refusal := requireFault(t, err, device.CodeStateDirError, true)
 		require.Contains(t, refusal.Fault.Message, "could not save")
-		require.NotContains(t, s.disk.history(), "zero 128", "it went on with no resume point")
-		require.LessOrEqual(t, server.last().Offset, int64(steps.Chunk), "the server was told more than the host knows")
+		require.NotContains(t, s.disk.history(), "zero 128", "it continued without a resume point")
+		require.LessOrEqual(t, server.last().Offset, int64(steps.Chunk), "the heartbeat is ahead of the journal")
 		require.NoError(t, freed(s, "S1"))
 		repair()
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), s.input("zero")))
 	})
-	inBubble(t, "nothing is written where nothing can be journalled", func(t *testing.T) {
+	inBubble(t, "without a journal nothing is written", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		calls := s.disk.history()
-		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 			if call == "open" {
 				t.Cleanup(unsavable(t, s.journalFile("d1")))
 			}
@@ -274,8 +274,8 @@ func TestAPanicIsAnErrorAndFreesTheDevice(t *testing.T) {
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {
 			s := newTestHost(t)
-			s.hands.Slots = host.NewFairSemaphore(1)
-			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			s.hardware.Slots = host.NewFairSemaphore(1)
+			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 				if call == at {
 					panic("a mistake in a driver")
 				}
@@ -284,7 +284,7 @@ func TestAPanicIsAnErrorAndFreesTheDevice(t *testing.T) {
 			_, err := s.run(first(t), s.input("zero"))
 			refusal := requireFault(t, err, device.CodeInternal, true)
 			require.Contains(t, refusal.Fault.Message, "a mistake in a driver")
-			s.disk.steppingIn(nil)
+			s.disk.intercept(nil)
 			require.NoError(t, freed(s, "S1"))
 			s.disk.mu.Lock()
 			s.disk.handles = 0 // a Close that panicked left one
@@ -302,8 +302,8 @@ func TestAnErrorOfAnyCallFreesTheDevice(t *testing.T) {
 	for _, at := range []string{"open", "zero", "flush", "check", "close"} {
 		inBubble(t, at, func(t *testing.T) {
 			s := newTestHost(t)
-			s.hands.Slots = host.NewFairSemaphore(1)
-			s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			s.hardware.Slots = host.NewFairSemaphore(1)
+			s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 				if call == at {
 					return &device.Fault{Class: device.Permanent, Code: device.CodeIO, Message: "medium error"}
 				}
@@ -314,7 +314,7 @@ func TestAnErrorOfAnyCallFreesTheDevice(t *testing.T) {
 			require.Equal(t, "d1", refusal.Device)
 			require.False(t, s.entry().Done)
 			require.NoError(t, freed(s, "S1"))
-			s.disk.steppingIn(nil)
+			s.disk.intercept(nil)
 			in := s.input("zero")
 			in.Seq = 2
 			_, err = s.run(first(t), in)

@@ -37,12 +37,12 @@ const budget = time.Hour
 
 // testHost is one host with its worker's activities and one disk, d1.
 type testHost struct {
-	t     *testing.T
-	host  *host.Host
-	hands *activities.Hardware
-	disk  *disk
-	disks *driver
-	log   *testlog.Log
+	t        *testing.T
+	host     *host.Host
+	hardware *activities.Hardware
+	disk     *disk
+	disks    *driver
+	log      *testlog.Log
 }
 
 var testHosts atomic.Int64
@@ -51,13 +51,13 @@ var testHosts atomic.Int64
 func newTestHost(t *testing.T) *testHost {
 	t.Helper()
 	dir := t.TempDir()
-	// A name of its own: one host name has one worker on a machine.
+	// Each test has its own host name: a machine runs one worker for each host name.
 	name := fmt.Sprintf("act-%d-%d", os.Getpid(), testHosts.Add(1))
 	h, err := host.Open(dir, name, host.DefaultRules(dir))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
 	s := &testHost{t: t, host: h, disks: &driver{disks: map[string]*disk{}}, log: &testlog.Log{}}
-	s.hands = &activities.Hardware{
+	s.hardware = &activities.Hardware{
 		Host: h, Drivers: map[string]hardware.Driver{"double": s.disks}, Steps: steps.All(),
 		Slots: host.NewFairSemaphore(2), Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
@@ -65,7 +65,7 @@ func newTestHost(t *testing.T) *testHost {
 	return s
 }
 
-// add puts another disk into the host. Whoever touches it must hold its fence.
+// add adds another disk to the host.
 func (s *testHost) add(name, serial string) *disk {
 	d := newDisk(serial)
 	s.disks.mu.Lock()
@@ -91,7 +91,7 @@ func (s *testHost) inputFor(name, step string) contract.StepInput {
 	}
 }
 
-// entry is what the journal of d1 says now.
+// entry is the journal's entry of d1.
 func (s *testHost) entry() host.Entry {
 	s.t.Helper()
 	e, found, err := s.host.Journal("d1").Load()
@@ -100,9 +100,8 @@ func (s *testHost) entry() host.Entry {
 	return e
 }
 
-// journalled gives what the journal of d1 says in one line. It may be called from a
-// disk's own goroutine.
-func (s *testHost) journalled() string {
+// journaled describes the journal's entry of d1 in one line. A disk's goroutine may call it.
+func (s *testHost) journaled() string {
 	e, found, err := s.host.Journal("d1").Load()
 	switch {
 	case err != nil:
@@ -121,7 +120,7 @@ func (s *testHost) journalled() string {
 	return b.String()
 }
 
-// fenced says that nobody else gets the fence of a serial.
+// fenced fails if the fence of a serial is free.
 func (s *testHost) fenced(serial string) error {
 	f, err := s.host.TryFence(serial)
 	if err == nil {
@@ -139,15 +138,15 @@ func (s *testHost) journalFile(name string) string {
 	return filepath.Join(s.host.Dir(), "journal", name+".json")
 }
 
-// server plays the Temporal server's part towards one attempt of an activity. The
-// SDK's environment has no other attempts than the first, and shows only the
-// heartbeats that it does not throttle: an interceptor stands in for these two.
+// server acts as the Temporal server for one attempt of an activity. The SDK's environment
+// knows only first attempts, and shows only the heartbeats that it does not throttle: an
+// interceptor adds both.
 type server struct {
 	attempt int32
-	// told is what the last attempt heartbeat, if there is any.
-	told *contract.Progress
-	// surveyed is what a survey heartbeat last.
-	surveyed *contract.ScanResult
+	// lastProgress is the last heartbeat of the previous attempt; nil: none.
+	lastProgress *contract.Progress
+	// scanned is the last heartbeat of a scan.
+	scanned *contract.ScanResult
 	// stop is closed when the worker stops.
 	stop chan struct{}
 
@@ -159,7 +158,7 @@ type server struct {
 	beat  chan struct{} // capacity 1
 }
 
-// first is the server for the first attempt; again for later ones.
+// first is the server of a first attempt; again is that of a later one.
 func first(t *testing.T) *server { return again(t, 1) }
 
 func again(t *testing.T, attempt int32) *server {
@@ -169,7 +168,7 @@ func again(t *testing.T, attempt int32) *server {
 	}
 }
 
-// env is the SDK's environment with this server behind it.
+// env is the SDK's environment with this server's interceptor.
 func (s *server) env() *testsuite.TestActivityEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -179,8 +178,8 @@ func (s *server) env() *testsuite.TestActivityEnvironment {
 		Interceptors:              []interceptor.WorkerInterceptor{&serving{server: s}},
 	})
 	env.SetWorkerStopChannel(s.stop)
-	if s.told != nil {
-		env.SetHeartbeatDetails(*s.told)
+	if s.lastProgress != nil {
+		env.SetHeartbeatDetails(*s.lastProgress)
 	}
 	return env
 }
@@ -220,15 +219,15 @@ func (o *servingOutbound) GetInfo(ctx context.Context) activity.Info {
 
 func (o *servingOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 	if p, ok := details[0].(contract.Progress); ok {
-		o.server.heard(p)
+		o.server.record(p)
 	}
 	if s, ok := details[0].(contract.ScanResult); ok {
-		o.server.surveyed = &s
+		o.server.scanned = &s
 	}
 	o.Next.RecordHeartbeat(ctx, details...)
 }
 
-func (s *server) heard(p contract.Progress) {
+func (s *server) record(p contract.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.beats) == 0 || s.beats[len(s.beats)-1] != p {
@@ -240,7 +239,7 @@ func (s *server) heard(p contract.Progress) {
 	}
 }
 
-// heartbeats gives what was told so far, repetitions left out.
+// heartbeats gives all heartbeats so far, without repetitions.
 func (s *server) heartbeats() []contract.Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,14 +255,14 @@ func (s *server) last() contract.Progress {
 	return all[len(all)-1]
 }
 
-// run carries out one attempt of a step.
+// run runs one attempt of a step.
 func (s *testHost) run(server *server, in contract.StepInput) (contract.StepResult, error) {
-	i := slices.IndexFunc(s.hands.Steps, func(step steps.Step) bool { return step.Name == in.Step })
+	i := slices.IndexFunc(s.hardware.Steps, func(step steps.Step) bool { return step.Name == in.Step })
 	if i < 0 {
 		return contract.StepResult{}, errors.New("no step " + in.Step)
 	}
 	env := server.env()
-	env.RegisterActivityWithOptions(s.hands.Step(s.hands.Steps[i]), activity.RegisterOptions{Name: in.Step})
+	env.RegisterActivityWithOptions(s.hardware.Step(s.hardware.Steps[i]), activity.RegisterOptions{Name: in.Step})
 	value, err := env.ExecuteActivity(in.Step, in)
 	if err != nil {
 		return contract.StepResult{}, err
@@ -292,8 +291,8 @@ func (s *testHost) start(server *server, in contract.StepInput) *running {
 	return r
 }
 
-// hears waits until a heartbeat says that the attempt waits for what begins so.
-func (r *running) hears(t *testing.T, waiting string) {
+// waitUntilWaiting returns when a heartbeat's Waiting starts with the given text.
+func (r *running) waitUntilWaiting(t *testing.T, waiting string) {
 	t.Helper()
 	for !strings.HasPrefix(r.last().Waiting, waiting) {
 		select {
@@ -301,12 +300,12 @@ func (r *running) hears(t *testing.T, waiting string) {
 		case <-r.done:
 			require.Fail(t, "the attempt ended", "before it said %q: %v", waiting, r.err)
 		case <-t.Context().Done():
-			require.Fail(t, "no heartbeat that says "+waiting)
+			require.Fail(t, "no heartbeat says "+waiting)
 		}
 	}
 }
 
-// wait returns when the attempt has.
+// wait returns when the attempt has ended.
 func (r *running) wait(t *testing.T) (contract.StepResult, error) {
 	t.Helper()
 	select {
@@ -317,7 +316,7 @@ func (r *running) wait(t *testing.T) (contract.StepResult, error) {
 	return r.result, r.err
 }
 
-// over says whether the attempt has ended, once nothing else can happen; for bubbles.
+// over says whether the attempt has ended, once all other goroutines of the bubble wait.
 func (r *running) over() bool {
 	synctest.Wait()
 	select {
@@ -328,13 +327,13 @@ func (r *running) over() bool {
 	}
 }
 
-// pass lets a bubble's time pass.
+// pass lets time pass in a bubble.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// requireFault insists on an error with this code that the server retries or not.
+// requireFault requires an error with this code, and that the server retries it or not.
 func requireFault(t *testing.T, err error, code device.Code, retried bool) contract.Refusal {
 	t.Helper()
 	require.Error(t, err)
@@ -350,7 +349,7 @@ func requireFault(t *testing.T, err error, code device.Code, retried bool) contr
 	return refusal
 }
 
-// requireRetriedNow insists that the server starts the next attempt at once.
+// requireRetriedNow requires that the server starts the next attempt at once.
 func requireRetriedNow(t *testing.T, err error, code device.Code) {
 	t.Helper()
 	requireFault(t, err, code, true)
@@ -360,7 +359,7 @@ func requireRetriedNow(t *testing.T, err error, code device.Code) {
 	require.Less(t, app.NextRetryDelay(), time.Second)
 }
 
-// inBubble runs a test on time that passes only when everybody waits.
+// inBubble runs a test in a synctest bubble: time advances only while all goroutines wait.
 func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }

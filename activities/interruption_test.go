@@ -19,8 +19,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// ended runs a step of three chunks of ten seconds each and does end five seconds
-// into the second.
+// ended runs a step of three chunks of ten seconds each, and calls end five seconds into
+// the second chunk.
 func ended(t *testing.T, s *testHost, server *server, end func()) *running {
 	t.Helper()
 	s.disk.takes = 10 * time.Second
@@ -39,7 +39,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 		"the server does not know the attempt": serviceerror.NewNotFound("the attempt timed out"),
 		"the server does not answer":           serviceerror.NewUnavailable("connection refused"),
 		"no cause is given":                    nil,
-		"a cause that nobody knows":            errors.New("something"),
+		"an unknown cause":                     errors.New("something"),
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newTestHost(t)
@@ -61,7 +61,7 @@ func TestLostContactFinishesItsChunk(t *testing.T) {
 // F3
 func TestWorkerStopFinishesItsChunk(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "in order", func(t *testing.T) {
+	inBubble(t, "a chunk is finished", func(t *testing.T) {
 		s := newTestHost(t)
 		server := first(t)
 		r := ended(t, s, server, func() { close(server.stop) })
@@ -80,7 +80,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, diskSize, result.Bytes)
 	})
-	inBubble(t, "at once, when its patience ended", func(t *testing.T) {
+	inBubble(t, "at once, when the worker's stop timeout is over", func(t *testing.T) {
 		s := newTestHost(t)
 		server := first(t)
 		r := ended(t, s, server, func() { close(server.stop); server.end(worker.ErrWorkerShutdown) })
@@ -95,7 +95,7 @@ func TestWorkerStopFinishesItsChunk(t *testing.T) {
 // F9
 func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "in mid-chunk", func(t *testing.T) {
+	inBubble(t, "in the middle of a chunk", func(t *testing.T) {
 		s := newTestHost(t)
 		server := first(t)
 		r := ended(t, s, server, func() { server.end(temporal.NewCanceledError()) })
@@ -107,7 +107,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 		require.False(t, e.Working || e.Done)
 		require.NoError(t, freed(s, "S1"))
 	})
-	inBubble(t, "while I/O is under way that no context stops", func(t *testing.T) {
+	inBubble(t, "during I/O that no context stops", func(t *testing.T) {
 		s := newTestHost(t)
 		back := hangsAt(t, s, steps.Chunk)
 		server := first(t)
@@ -122,10 +122,10 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 		require.True(t, temporal.IsCanceledError(err), "%v", err)
 		require.False(t, s.entry().Working)
 	})
-	inBubble(t, "too late: the step was done", func(t *testing.T) {
+	inBubble(t, "after the step was done", func(t *testing.T) {
 		s := newTestHost(t)
 		server := first(t)
-		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 			if call == "close" {
 				server.end(temporal.NewCanceledError())
 			}
@@ -149,7 +149,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 			require.False(t, s.entry().Working)
 			in := s.input("zero")
 			in.Settings.OnInterrupt = device.InterruptError
-			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in), "it was no crash (D1)")
+			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in), "this was not a crash (D1)")
 		})
 	}
 }
@@ -166,8 +166,8 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 			return func() { require.NoError(t, f.Close()) }
 		}},
 		"for a slot": {"queued for a slot", func(t *testing.T, s *testHost) func() {
-			s.hands.Slots = host.NewFairSemaphore(1)
-			release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+			s.hardware.Slots = host.NewFairSemaphore(1)
+			release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
 			require.NoError(t, err)
 			return release
 		}},
@@ -193,7 +193,7 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 				over := wait.begin(t, s)
 				server := first(t)
 				r := s.start(server, s.input("zero"))
-				r.hears(t, wait.reports)
+				r.waitUntilWaiting(t, wait.reports)
 				began := time.Now()
 				c.end(server)
 				_, err := r.wait(t)
@@ -212,10 +212,10 @@ func TestAWaitingAttemptEndsAtOnce(t *testing.T) {
 // S2.65
 func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "told in the heartbeat, and kept while an attempt is away", func(t *testing.T) {
+	inBubble(t, "it is in the heartbeat, and is kept until the next attempt", func(t *testing.T) {
 		s := newTestHost(t)
-		s.hands.Slots = host.NewFairSemaphore(1)
-		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+		s.hardware.Slots = host.NewFairSemaphore(1)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
 		var order []string
 		for i, name := range []string{"d1", "d2", "d3"} {
@@ -223,7 +223,7 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 			if i > 0 {
 				disk = s.add(name, fmt.Sprint("S", i+1))
 			}
-			disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+			disk.intercept(func(call string, _ int64, _ context.Context) error {
 				if call == "open" {
 					order = append(order, name)
 				}
@@ -236,19 +236,19 @@ func TestAnAttemptKeepsItsPlaceInTheQueueForASlot(t *testing.T) {
 			return s.start(again(t, n), in)
 		}
 		one := attempt(1, "d1", time.Minute)
-		one.hears(t, "queued for a slot (1st in line)")
+		one.waitUntilWaiting(t, "queued for a slot (1st in line)")
 		pass(15 * time.Second)
 		two := attempt(1, "d2", time.Hour)
-		two.hears(t, "queued for a slot (2nd in line)")
+		two.waitUntilWaiting(t, "queued for a slot (2nd in line)")
 		three := attempt(1, "d3", time.Hour)
-		three.hears(t, "queued for a slot (3rd in line)")
+		three.waitUntilWaiting(t, "queued for a slot (3rd in line)")
 
 		// Half a minute later the first leaves, and is started again at once.
 		_, err = one.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		require.Equal(t, 30*time.Second, one.took)
 		one = attempt(2, "d1", time.Minute)
-		one.hears(t, "queued for a slot (1st in line)")
+		one.waitUntilWaiting(t, "queued for a slot (1st in line)")
 		pass(10 * time.Second)
 		require.Equal(t, "queued for a slot (2nd in line)", two.last().Waiting)
 		require.Equal(t, "queued for a slot (3rd in line)", three.last().Waiting)

@@ -15,7 +15,7 @@ import (
 )
 
 // readFirstBlock is a step as a file of internal/clean/steps defines one: what the
-// planner needs, and what it does. got receives the settings that it was run with.
+// planner needs, and a function that runs it. got receives the settings of the run.
 func readFirstBlock(got *device.StepSettings) steps.Step {
 	return steps.Step{
 		Step: clean.Step{
@@ -41,12 +41,12 @@ func TestAStepIsAddedByAddingItToTheList(t *testing.T) {
 	inBubble(t, "from the host's report to the result", func(t *testing.T) {
 		var got device.StepSettings
 		s := newTestHost(t)
-		s.hands.Steps = append(steps.All(), readFirstBlock(&got))
+		s.hardware.Steps = append(steps.All(), readFirstBlock(&got))
 
 		found, err := s.discover(t, contract.DiscoverInput{Enrollment: s.enrollment("d1"), UUID: contract.DeviceUUID("d1")})
 		require.NoError(t, err)
 		policy := clean.Policy{StepSettings: everySetting(t)}
-		planner, err := clean.NewPlanner(s.hands.Steps.Planning(), policy)
+		planner, err := clean.NewPlanner(s.hardware.Steps.Planning(), policy)
 		require.NoError(t, err)
 		plan, fault := planner.Full(clean.Subject{Name: "d1", Operation: device.Shred, HostSteps: found.Steps})
 		require.Nil(t, fault)

@@ -21,8 +21,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// recalls asks for the ended run of a device while the server answers so.
-func recalls(t *testing.T, name string, page *workflowservice.ListWorkflowExecutionsResponse, answer error) (contract.PreviousRun, string, error) {
+// findPreviousRun asks for the ended run of a device; the server answers with page or answer.
+func findPreviousRun(t *testing.T, name string, page *workflowservice.ListWorkflowExecutionsResponse, answer error) (contract.PreviousRun, string, error) {
 	t.Helper()
 	var query string
 	server := &mocks.Client{}
@@ -73,20 +73,20 @@ func TestFindPreviousRun(t *testing.T) {
 		"the newest had none":        {[]*workflowpb.WorkflowExecutionInfo{newer, endedRun(t, "r3", "", at.Add(time.Minute))}, contract.PreviousRun{RunID: "r3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, query, err := recalls(t, "h1_0000:01:00.0", &workflowservice.ListWorkflowExecutionsResponse{Executions: c.runs}, nil)
+			got, query, err := findPreviousRun(t, "h1_0000:01:00.0", &workflowservice.ListWorkflowExecutionsResponse{Executions: c.runs}, nil)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 			require.Contains(t, query, "WorkflowId = 'device/h1_0000:01:00.0'")
-			require.NotContains(t, query, "Failed", "a refused enrolment tells nothing")
+			require.NotContains(t, query, "Failed", "a refused enrollment says nothing about the device")
 		})
 	}
-	t.Run("a quote in a name does not end the query's", func(t *testing.T) {
-		_, query, err := recalls(t, "o'neil", &workflowservice.ListWorkflowExecutionsResponse{}, nil)
+	t.Run("a quote in a name does not end the query's string", func(t *testing.T) {
+		_, query, err := findPreviousRun(t, "o'neil", &workflowservice.ListWorkflowExecutionsResponse{}, nil)
 		require.NoError(t, err)
 		require.Contains(t, query, "WorkflowId STARTS_WITH 'device/o'")
 	})
 	t.Run("a server that does not answer", func(t *testing.T) {
-		_, _, err := recalls(t, "d1", nil, serviceerror.NewUnavailable("connection refused"))
+		_, _, err := findPreviousRun(t, "d1", nil, serviceerror.NewUnavailable("connection refused"))
 		require.Error(t, err)
 	})
 }

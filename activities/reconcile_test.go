@@ -32,17 +32,17 @@ import (
 	"burnish/workflows/contract"
 )
 
-// reconcileFixture is a fleet of providers and a server's listing of devices, as scripted.
+// reconcileFixture is an inventory's providers and a server's listing of devices.
 type reconcileFixture struct {
 	*activities.Reconciler
 	t       *testing.T
 	pages   [][]*workflowpb.WorkflowExecutionInfo
 	foreign []inventory.ProviderSnapshot
 	own     []inventory.ProviderSnapshot
-	fails   error  // of the fleet
+	fails   error  // of ListNova
 	after   func() // each provider of ListNova
-	// deaf is the error of a hint to a device.
-	deaf func(name string) error
+	// hintError gives the error of a hint to a device.
+	hintError func(name string) error
 
 	mu      sync.Mutex
 	queries []string
@@ -54,7 +54,7 @@ type reconcileFixture struct {
 
 func newReconcileFixture(t *testing.T) *reconcileFixture {
 	t.Helper()
-	s := &reconcileFixture{t: t, hints: map[string][]contract.Hint{}, deaf: func(string) error { return nil }, after: func() {}}
+	s := &reconcileFixture{t: t, hints: map[string][]contract.Hint{}, hintError: func(string) error { return nil }, after: func() {}}
 	c := &mocks.Client{}
 	s.Reconciler = &activities.Reconciler{Client: client.New(c), Fleet: s, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	c.On("ListWorkflow", mock.Anything, mock.Anything).Return(func(_ context.Context, in *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
@@ -79,7 +79,7 @@ func newReconcileFixture(t *testing.T) *reconcileFixture {
 		s.mu.Lock()
 		s.hints[name] = append(s.hints[name], hint.(contract.Hint))
 		s.mu.Unlock()
-		return s.deaf(name)
+		return s.hintError(name)
 	})
 	return s
 }
@@ -131,7 +131,7 @@ func listed(t *testing.T, name, host string, state device.State, owner device.Ow
 	}
 }
 
-// adds adds a device with its provider.
+// adds adds a device and its provider.
 func (s *reconcileFixture) adds(name string, state device.State, owner device.Owner, held bool, v inventory.ReservationSnapshot) {
 	host, _, _ := strings.Cut(name, "_")
 	if len(s.pages) == 0 {
@@ -153,7 +153,7 @@ func (s *reconcileFixture) sights(name string, owner device.Owner, v inventory.R
 	s.own = append(s.own, p)
 }
 
-func (s *reconcileFixture) sweep(in contract.ReconcileInput) (contract.ReconcileResult, error) {
+func (s *reconcileFixture) reconcile(in contract.ReconcileInput) (contract.ReconcileResult, error) {
 	s.t.Helper()
 	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
 	env.RegisterActivityWithOptions(s.ReconcileInventory, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
@@ -167,7 +167,7 @@ func (s *reconcileFixture) sweep(in contract.ReconcileInput) (contract.Reconcile
 
 func (s *reconcileFixture) must(in contract.ReconcileInput) contract.ReconcileResult {
 	s.t.Helper()
-	out, err := s.sweep(in)
+	out, err := s.reconcile(in)
 	require.NoError(s.t, err)
 	return out
 }
@@ -181,22 +181,22 @@ func (s *reconcileFixture) hinted() []string {
 	return names
 }
 
-// order says of each state, with a hold or an owner where that matters, what the
-// requirements make of reserved and used, in the order 0/0 0/1 1/0 1/1: "=" in order,
-// "look" the device looks for itself, "odd" it does and an operator is told (S2.52).
+// order is what the requirements say about each state and the values of reserved and used,
+// which are in the order 0/0 0/1 1/0 1/1: "=" as expected,
+// "hint" the device gets a hint, "odd" it does and a mismatch is reported (S2.52).
 var order = []struct{ rule, state, nova, self string }{
 	{"D8, S2.84: it finds out by itself", "unknown", "= = = =", "= = = ="},
 	{"S0.16, S2.40", "manageable", "odd odd = odd", "odd odd = odd"},
-	{"S2.40, D9, given out: S0.30", "available", "= look odd look", "= look odd look"},
-	{"S2.51", "available held", "odd look = look", "odd look = look"},
-	{"S0.9, S0.15; F6: used proves nothing of our own", "allocated", "look look look =", "odd odd = ="},
+	{"S2.40, D9, allocated: S0.30", "available", "= hint odd hint", "= hint odd hint"},
+	{"S2.51", "available held", "odd hint = hint", "odd hint = hint"},
+	{"S0.9, S0.15; F6: used proves nothing of our own", "allocated", "hint hint hint =", "odd odd = ="},
 	{"S2.40, F4", "pending_cleaning", "odd odd = odd", "odd odd = odd"},
-	{"S2.40: it may be on its way back", "cleaning", "look odd = odd", "look odd = odd"},
+	{"S2.40: it may be on its way back", "cleaning", "hint odd = odd", "hint odd = odd"},
 	{"S2.40", "error", "odd odd = odd", "odd odd = odd"},
 	{"S2.40: permanently reserved", "retired", "odd odd = odd", "odd odd = odd"},
 }
 
-// Each state against each stock.
+// Each state with each reservation.
 //
 // S2.52, S2.40, S0.9, S0.15, S0.16, D9
 func TestWhichSnapshotsAreMismatches(t *testing.T) {
@@ -221,7 +221,7 @@ func TestWhichSnapshotsAreMismatches(t *testing.T) {
 	}
 }
 
-// One device has one provider with total=1; anything else is told.
+// A device has one provider with total=1; any other total is a mismatch.
 //
 // S0.14
 func TestAnotherTotalIsAMismatch(t *testing.T) {
@@ -235,8 +235,8 @@ func TestAnotherTotalIsAMismatch(t *testing.T) {
 	}
 }
 
-// A provider of a device that nobody enrolled is counted and left alone, and
-// so is one that belongs to the other owner.
+// A provider without an enrolled device is counted and left alone, and so is one of the
+// other owner.
 //
 // S0.35, S0.17
 func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
@@ -251,7 +251,8 @@ func TestUnenrolledProvidersAreOnlyCounted(t *testing.T) {
 	require.Equal(t, contract.ReconcileCounts{Providers: 4, Devices: 1, Unenrolled: 2}, out.Counts)
 }
 
-// Only those that differ are asked to look, by a hint of the sweep's own moment.
+// Only devices that differ from their provider get a hint. Its time is the start of the
+// reconciliation.
 //
 // F6, S0.30, D11
 func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
@@ -267,12 +268,12 @@ func TestOnlyThoseThatDifferAreHinted(t *testing.T) {
 	seen, err := time.Parse(time.RFC3339Nano, hint.ObservedAt)
 	require.NoError(t, err)
 	require.WithinRange(t, seen, began.Add(-time.Second), time.Now())
-	require.Equal(t, contract.Hint{Source: "reconciliation", ObservedAt: hint.ObservedAt}, hint, "it says nothing but when it was seen")
+	require.Equal(t, contract.Hint{Source: "reconciliation", ObservedAt: hint.ObservedAt}, hint, "it has nothing but its source and time")
 	require.Equal(t, contract.ReconcileCounts{Providers: 3, Devices: 3, Hinted: 1}, out.Counts)
 }
 
-// A device that continues as new between two pages is listed twice and counts once, as
-// what its newer run says; one that is not a device yet, or cannot be read, does not.
+// A device that continues as new between two pages is listed twice and counts once, with
+// its newer run. One that is absent or unreadable does not count.
 //
 // S0.30
 func TestListedTwice(t *testing.T) {
@@ -297,8 +298,8 @@ func TestListedTwice(t *testing.T) {
 	}
 }
 
-// A device without a provider is named by each sweep, and told once; one that is
-// back looks. What is retired or unknown is never missing.
+// A device without a provider is reported by each reconciliation, and gets one hint, and
+// another when the provider is back. A retired or unknown device is never missing.
 //
 // S2.52
 func TestAMissingProviderIsHintedOnce(t *testing.T) {
@@ -318,13 +319,13 @@ func TestAMissingProviderIsHintedOnce(t *testing.T) {
 	require.Equal(t, out.Missing, again.Missing)
 	s.sights("h1_a", device.OwnerNova, inventory.ReservationSnapshot{Total: 1})
 	back := s.must(contract.ReconcileInput{Missing: again.Missing})
-	require.Equal(t, []string{"h1_a"}, s.hinted(), "it is back: another one, perhaps")
+	require.Equal(t, []string{"h1_a"}, s.hinted(), "the provider is back, and may be another one")
 	require.Equal(t, []string{"h1_b"}, back.Missing)
 	require.Empty(t, back.Mismatches)
 }
 
-// A device that ended since it was listed is no failure; one that did not hear is, and
-// all others are told all the same.
+// A hint to a workflow that has ended since it was listed is not a failure. A hint that
+// cannot be delivered is, and all other devices still get theirs.
 //
 // S0.30
 func TestAFailedHintFailsTheReconciliation(t *testing.T) {
@@ -333,29 +334,29 @@ func TestAFailedHintFailsTheReconciliation(t *testing.T) {
 	for i := range 40 {
 		s.adds(fmt.Sprintf("h1_%02d", i), device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	}
-	s.deaf = func(name string) error {
+	s.hintError = func(name string) error {
 		if name == "h1_03" {
 			return serviceerror.NewNotFound("workflow not found")
 		}
 		return nil
 	}
 	require.Equal(t, 39, s.must(contract.ReconcileInput{}).Counts.Hinted)
-	s.deaf = func(name string) error {
+	s.hintError = func(name string) error {
 		if name >= "h1_30" {
 			return serviceerror.NewUnavailable("shard\nmoves")
 		}
 		return nil
 	}
 	s.hints = map[string][]contract.Hint{}
-	_, err := s.sweep(contract.ReconcileInput{})
+	_, err := s.reconcile(contract.ReconcileInput{})
 	requireFault(t, err, device.CodeInternal, true)
 	require.Regexp(t, `hint to h1_3\d: shard moves, and to 9 more`, err.Error())
 	require.Len(t, s.hints, 40)
-	require.LessOrEqual(t, s.most.Load(), int64(8), "so many at once")
+	require.LessOrEqual(t, s.most.Load(), int64(8), "concurrent hints")
 }
 
-// A fleet that does not answer is a fault of the whole sweep: nobody is missing
-// because of it, and those alone are hinted to who were seen to differ.
+// If the inventory does not answer, the reconciliation fails: no device is reported
+// missing, and only those whose provider was read get a hint.
 //
 // S0.30
 func TestAReconciliationFailsWithItsInventory(t *testing.T) {
@@ -365,12 +366,12 @@ func TestAReconciliationFailsWithItsInventory(t *testing.T) {
 	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.foreign = s.foreign[:1]
 	s.fails = inventory.Unavailable("list", "wait", context.DeadlineExceeded)
-	_, err := s.sweep(contract.ReconcileInput{})
+	_, err := s.reconcile(contract.ReconcileInput{})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
 
-// Who is seen to be free is told at once, not when a long sweep has seen all.
+// A device gets its hint at once, not at the end of a long reconciliation.
 //
 // S0.29
 func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
@@ -378,15 +379,15 @@ func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
 	s := newReconcileFixture(t)
 	s.adds("h1_a", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 	s.adds("h1_b", device.Error, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
-	told := make(chan string, 2)
-	s.deaf = func(name string) error {
-		told <- name
+	hinted := make(chan string, 2)
+	s.hintError = func(name string) error {
+		hinted <- name
 		return nil
 	}
 	var seen []string
 	s.after = func() {
 		select {
-		case name := <-told:
+		case name := <-hinted:
 			seen = append(seen, name)
 		case <-time.After(10 * time.Second): // it will not come
 		}
@@ -395,8 +396,8 @@ func TestAHintIsSentBeforeAllProvidersAreRead(t *testing.T) {
 	require.Equal(t, []string{"h1_a", "h1_b"}, seen)
 }
 
-// A look at some hosts and instances asks for their devices, and the hosts of
-// those, alone; a quote in a name does not end the query's.
+// A reconciliation of some hosts and instances lists only their devices, and the providers
+// of those devices' hosts. A quote in a name does not end the query's string.
 //
 // S0.29
 func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
@@ -416,8 +417,8 @@ func TestAReconciliationOfSomeHostsAndInstances(t *testing.T) {
 	require.Empty(t, none.hosts, "no device there: Placement is not asked")
 }
 
-// The device of the instance that Nova speaks of is asked at once, before Placement
-// is, and once; others that the instance never had are not.
+// The device of a given instance gets one hint, before Placement is read. Other devices
+// get none.
 //
 // S0.29
 func TestDevicesOfTheGivenInstancesAreHintedFirst(t *testing.T) {
@@ -426,7 +427,7 @@ func TestDevicesOfTheGivenInstancesAreHintedFirst(t *testing.T) {
 	s.adds("h1_a", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1}) // it is free
 	s.adds("h1_b", device.Allocated, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1})
 	s.fails = inventory.Unavailable("Placement", "wait", errors.New("gone"))
-	_, err := s.sweep(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
+	_, err := s.reconcile(contract.ReconcileInput{Instances: []string{"i-h1_a"}})
 	requireFault(t, err, device.CodeInventoryUnavailable, true)
 	require.Equal(t, []string{"h1_a"}, s.hinted(), "though Placement does not answer")
 
@@ -436,7 +437,7 @@ func TestDevicesOfTheGivenInstancesAreHintedFirst(t *testing.T) {
 	require.Equal(t, []string{"h1_a"}, s.hinted())
 }
 
-// What is told one by one is bounded, in the order of names.
+// The list of mismatches is bounded and sorted by name.
 //
 // S2.52
 func TestMismatchesAreBounded(t *testing.T) {
@@ -451,37 +452,37 @@ func TestMismatchesAreBounded(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(out.Mismatches, func(a, b contract.Mismatch) int { return strings.Compare(a.Name, b.Name) }))
 }
 
-// An available device whose provider is another one than it was last seen with
-// looks for itself, free as it is: who had it in between left no trace there.
+// An available device gets a hint if its provider is not the one that it last had, even
+// if it is free: an instance may have used the earlier one.
 //
 // S2.40, D9
 func TestAnotherProviderIsHinted(t *testing.T) {
 	t.Parallel()
-	for provider, looks := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
+	for provider, hinted := range map[string]bool{"": false, "nova-h1_a": false, "the-one-before": true} {
 		s := newReconcileFixture(t)
 		s.adds("h1_a", device.Available, device.OwnerNova, false, inventory.ReservationSnapshot{Total: 1})
 		facts, err := converter.GetDefaultDataConverter().ToPayload(contract.StatusMemo{Name: "h1_a", Owner: device.OwnerNova, Provider: provider})
 		require.NoError(t, err)
 		s.pages[0][0].Memo.Fields[contract.MemoStatus] = facts
 		out := s.must(contract.ReconcileInput{})
-		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, provider)
+		require.Equal(t, hinted, len(s.hints["h1_a"]) == 1, provider)
 		require.Empty(t, out.Mismatches)
 	}
 }
 
-// Who has the device is another than the one that it knows, burned all the
-// time: it looks for itself. Of our own providers the allocations are nobody's business.
+// An allocated device gets a hint if another instance has it. For Burnish's own providers
+// the consumers do not count.
 //
 // S0.22, S0.21
 func TestAnotherConsumerIsHinted(t *testing.T) {
 	t.Parallel()
-	for consumer, looks := range map[string]bool{"i-h1_a": false, "another": true} {
+	for consumer, hinted := range map[string]bool{"i-h1_a": false, "another": true} {
 		s := newReconcileFixture(t)
 		burned := inventory.ReservationSnapshot{Total: 1, Reserved: 1, Used: 1, Consumers: []string{consumer}}
 		s.adds("h1_a", device.Allocated, device.OwnerNova, false, burned)
 		s.adds("h1_b", device.Allocated, device.OwnerSelf, false, burned)
 		out := s.must(contract.ReconcileInput{})
-		require.Equal(t, looks, len(s.hints["h1_a"]) == 1, consumer)
+		require.Equal(t, hinted, len(s.hints["h1_a"]) == 1, consumer)
 		require.Empty(t, s.hints["h1_b"])
 		require.Empty(t, out.Mismatches)
 	}

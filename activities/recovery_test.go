@@ -30,7 +30,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// recovery is a worker that starts on a host, with what the server would say.
+// recovery is a worker that starts on a host, with the server's answers.
 type recovery struct {
 	*activities.Recovery
 	fixture *testHost
@@ -58,7 +58,7 @@ func newRecovery(t *testing.T) *recovery {
 	return r
 }
 
-// remembers makes the host remember a device.
+// remembers writes the host's record of a device.
 func (r *recovery) remembers(t *testing.T, name, serial string) host.Record {
 	t.Helper()
 	require.NoError(t, r.fixture.host.SaveRecord(host.Record{
@@ -83,19 +83,19 @@ func described(status enumspb.WorkflowExecutionStatus, all ...*workflowpb.Pendin
 
 const isRunning = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 
-// describes says what the server knows of a device's workflow.
+// describes sets the server's description of a device's workflow.
 func (r *recovery) describes(name string, answer *workflowservice.DescribeWorkflowExecutionResponse, err error) *mock.Call {
 	return r.client.On("DescribeWorkflowExecution", mock.Anything, "device/"+name, "").Return(answer, err)
 }
 
-// ends lets the server take the end of attempts, and insists that it is one that is
-// retried at once.
+// ends makes the server accept the end of attempts, and requires that each is retried at
+// once.
 func (r *recovery) ends(t *testing.T, answer error) *mock.Call {
 	return r.client.On("CompleteActivityByID", mock.Anything, "burnish-test", mock.Anything, "", mock.Anything, nil, mock.Anything).
 		Run(func(args mock.Arguments) {
 			err, ok := args.Get(6).(error)
 			if !ok {
-				t.Errorf("%v is no error", args.Get(6))
+				t.Errorf("%v is not an error", args.Get(6))
 				return
 			}
 			if refusal, ok := contract.RefusalOf(err); !ok || refusal.Fault.Code != device.CodeWorkerRestarted || refusal.Fault.Class != device.Transient {
@@ -134,7 +134,7 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		require.Equal(t, []string{"device/d1 17"}, r.endedAttempts())
 		require.NoError(t, freed(r.fixture, "S1"))
 	})
-	inBubble(t, "one that waits does not keep others waiting", func(t *testing.T) {
+	inBubble(t, "a device that waits does not delay the others", func(t *testing.T) {
 		r := newRecovery(t)
 		for i := range 3 {
 			name := fmt.Sprint("d", i+1)
@@ -153,7 +153,7 @@ func TestOrphanEndsOnceItsFenceIsFree(t *testing.T) {
 		require.ErrorIs(t, <-done, context.Canceled)
 		require.NoError(t, held.Close())
 	})
-	inBubble(t, "started again meanwhile it is nobody's orphan", func(t *testing.T) {
+	inBubble(t, "an attempt that was started again is not an orphan", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("17", "zero", gone(r.Identity))), nil).Once()
@@ -192,7 +192,7 @@ func TestOnlyOrphansAreEnded(t *testing.T) {
 		r.ends(t, nil)
 		require.NoError(t, r.EndHostOrphans(t.Context(), r.fixture.host))
 		require.Equal(t, []string{"device/d1 1", "device/d1 2", "device/d1 3", "device/d1 4"}, r.endedAttempts(),
-			"there is one worker a host: only its own attempts live")
+			"a host has one worker: attempts of any other process are orphans")
 	})
 	t.Run("of a control worker", func(t *testing.T) {
 		r := newRecovery(t)
@@ -248,7 +248,7 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 		r.describes("d1", nil, serviceerror.NewNotFound("no such workflow"))
 		require.NoError(t, r.EndHostOrphans(t.Context(), r.fixture.host))
 	})
-	t.Run("the server does not take an end", func(t *testing.T) {
+	t.Run("the server refuses an end", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(isRunning, pending("1", "zero", gone(r.Identity))), nil)
@@ -281,7 +281,7 @@ func TestRecoveryReportsFailuresAndMayBeRepeated(t *testing.T) {
 	})
 }
 
-// hostStartReport is one device's workflow that was told, or started.
+// hostStartReport is one signal-with-start to a device's workflow.
 type hostStartReport struct {
 	id, signal string
 	hint       contract.Hint
@@ -290,9 +290,9 @@ type hostStartReport struct {
 	input      contract.DeviceInput
 }
 
-// tells writes down whom the worker told what. The server takes it, but for the
-// workflows that refuse.
-func (r *recovery) tells(all *[]hostStartReport, refusing map[string]error) {
+// recordReports records what the worker sends to which workflow. The server accepts it,
+// except for the workflows in refusing.
+func (r *recovery) recordReports(all *[]hostStartReport, refusing map[string]error) {
 	var mu sync.Mutex
 	write := func(args mock.Arguments) {
 		mu.Lock()
@@ -331,7 +331,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			record := r.remembers(t, "d1", "S1")
 			r.describes("d1", answer.run, answer.err)
 			var all []hostStartReport
-			r.tells(&all, nil)
+			r.recordReports(&all, nil)
 			require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
 			require.Len(t, all, 1)
 			known := &contract.HostDeviceRecord{
@@ -350,7 +350,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 			require.Equal(t, record, r.fixture.record("d1"))
 		})
 	}
-	t.Run("a workflow that ended by itself was forgotten", func(t *testing.T) {
+	t.Run("the device of a completed workflow was forgotten", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.describes("d1", described(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED), nil).Once()
@@ -358,7 +358,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		record := r.fixture.record("d1")
 		require.True(t, record.Forgotten)
 		require.EqualValues(t, 5, record.Seq, "the numbers stay")
-		require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host), "the forgotten are not asked for")
+		require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host), "a forgotten device is not reported")
 	})
 	t.Run("an error on one does not stop the others", func(t *testing.T) {
 		away := serviceerror.NewUnavailable("connection refused")
@@ -371,7 +371,7 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		r.describes("d3", described(isRunning), nil)
 		refused := errors.New("refused")
 		var all []hostStartReport
-		r.tells(&all, map[string]error{"device/d2": refused})
+		r.recordReports(&all, map[string]error{"device/d2": refused})
 		err := r.ReportHostStart(t.Context(), r.fixture.host)
 		require.ErrorIs(t, err, away)
 		require.ErrorIs(t, err, refused)
@@ -380,14 +380,14 @@ func TestReportHostStartSendsEachRecord(t *testing.T) {
 		require.NotContains(t, err.Error(), "report the host start to d3")
 		require.Len(t, all, 2)
 	})
-	t.Run("a record that is unreadable is told of and stops nobody", func(t *testing.T) {
+	t.Run("an unreadable record is logged and stops no other", func(t *testing.T) {
 		r := newRecovery(t)
 		r.remembers(t, "d1", "S1")
 		r.remembers(t, "d2", "S2")
 		corrupt(t, r.fixture.host.Dir()+"/devices/d1.json")
 		r.describes("d2", described(isRunning), nil)
 		var all []hostStartReport
-		r.tells(&all, nil)
+		r.recordReports(&all, nil)
 		require.NoError(t, r.ReportHostStart(t.Context(), r.fixture.host))
 		require.Len(t, all, 1)
 		require.Contains(t, r.fixture.log.String(), "d1.json cannot be trusted")

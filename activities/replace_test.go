@@ -19,52 +19,51 @@ import (
 	"burnish/workflows/contract"
 )
 
-// With Replace another piece than the remembered one is what is looked for, and
-// from then on remembered.
+// With Replace, Discover accepts other hardware than the recorded one, and records it.
 //
 // D10
 func TestDiscoverAcceptsOtherHardwareOnlyWithReplace(t *testing.T) {
 	t.Parallel()
 	s := newTestHost(t)
-	_, err := s.discover(t, s.enrolling("d1"))
+	_, err := s.discover(t, s.firstDiscovery("d1"))
 	require.NoError(t, err)
 	s.add("d1", "S2")
-	_, err = s.discover(t, s.enrolling("d1"))
+	_, err = s.discover(t, s.firstDiscovery("d1"))
 	requireFault(t, err, device.CodeSerialMismatch, false)
 	require.Equal(t, "S1", s.record("d1").Identity.Serial)
 
-	in := s.enrolling("d1")
+	in := s.firstDiscovery("d1")
 	in.Replace = true
 	var first bool
 	s.disks.found = func(_ hardware.Target, known device.Identity) error { first = known == device.Identity{}; return nil }
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
-	require.True(t, first, "its signatures are foreign, as at an enrolment (F15)")
+	require.True(t, first, "signatures are checked as at a first enrollment (F15)")
 	require.Equal(t, "S2", facts.Identity.Serial)
 	require.Equal(t, "S2", s.record("d1").Identity.Serial)
 
-	// But not one that another device is.
+	// It does not accept the hardware of another device.
 	s.add("d2", "S7")
-	_, err = s.discover(t, s.enrolling("d2"))
+	_, err = s.discover(t, s.firstDiscovery("d2"))
 	require.NoError(t, err)
 	s.add("d1", "S7")
 	_, err = s.discover(t, in)
 	require.Equal(t, "d2", requireFault(t, err, device.CodeDuplicateSerial, false).Fault.Other)
 }
 
-// The piece of d1 is looked for at the place d2.
+// The hardware of d1 is expected in the slot of d2.
 //
 // D10
 func TestDiscoverAtAnotherSlot(t *testing.T) {
 	t.Parallel()
 	moving := func(s *testHost) contract.DiscoverInput {
-		in := s.enrolling("d2")
+		in := s.firstDiscovery("d2")
 		in.Known, in.MovedFrom = s.disk.identity, "d1"
 		return in
 	}
 	enrolled := func(t *testing.T, serial string) *testHost {
 		s := newTestHost(t)
-		_, err := s.discover(t, s.enrolling("d1"))
+		_, err := s.discover(t, s.firstDiscovery("d1"))
 		require.NoError(t, err)
 		s.add("d2", serial)
 		return s
@@ -73,18 +72,18 @@ func TestDiscoverAtAnotherSlot(t *testing.T) {
 		s := enrolled(t, "S1")
 		var from string
 		s.disks.found = func(to hardware.Target, _ device.Identity) error { from = to.MovedFrom; return nil }
-		for range 2 { // an answer that was lost
+		for range 2 { // the first answer was lost
 			_, err := s.discover(t, moving(s))
 			require.NoError(t, err)
-			require.Equal(t, "d1", from, "its signatures are not foreign")
+			require.Equal(t, "d1", from, "the driver needs to know that this hardware is enrolled")
 		}
 	})
-	t.Run("another piece is there", func(t *testing.T) {
+	t.Run("other hardware is there", func(t *testing.T) {
 		s := enrolled(t, "S2")
 		_, err := s.discover(t, moving(s))
 		requireFault(t, err, device.CodeIdentityChanged, false)
 	})
-	t.Run("pieces without a serial cannot be told apart", func(t *testing.T) {
+	t.Run("hardware without a serial cannot be distinguished", func(t *testing.T) {
 		s := enrolled(t, "")
 		s.disk.identity.Serial = ""
 		_, err := s.discover(t, moving(s))
@@ -92,16 +91,16 @@ func TestDiscoverAtAnotherSlot(t *testing.T) {
 	})
 	t.Run("another device is there", func(t *testing.T) {
 		s := enrolled(t, "S2")
-		_, err := s.discover(t, s.enrolling("d2"))
+		_, err := s.discover(t, s.firstDiscovery("d2"))
 		require.NoError(t, err)
 		_, err = s.discover(t, moving(s))
 		requireFault(t, err, device.CodeAlreadyExists, false)
 	})
-	t.Run("a third device is this piece", func(t *testing.T) {
+	t.Run("a third device has this hardware", func(t *testing.T) {
 		s := enrolled(t, "S1")
 		require.NoError(t, s.forget(t, "d1"))
 		s.add("d3", "S1")
-		_, err := s.discover(t, s.enrolling("d3"))
+		_, err := s.discover(t, s.firstDiscovery("d3"))
 		require.NoError(t, err)
 		_, err = s.discover(t, moving(s))
 		requireFault(t, err, device.CodeDuplicateSerial, false)

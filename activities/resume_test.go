@@ -31,7 +31,7 @@ func corrupt(t *testing.T, path string) {
 // stopAtOffset runs an attempt whose worker stops while the chunk at offset is written.
 func stopAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
-	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
+	s.disk.intercept(func(call string, at int64, _ context.Context) error {
 		if call == "zero" && at == offset {
 			close(server.stop)
 		}
@@ -39,14 +39,14 @@ func stopAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInp
 	})
 	_, err := s.run(server, in)
 	requireRetriedNow(t, err, device.CodeWorkerStopping)
-	s.disk.steppingIn(nil)
+	s.disk.intercept(nil)
 }
 
 // crashAtOffset leaves the journal as a kill -9 does while the chunk at offset is written.
 func crashAtOffset(t *testing.T, s *testHost, server *server, in contract.StepInput, offset int64) {
 	t.Helper()
 	var then host.Entry
-	s.disk.steppingIn(func(call string, at int64, _ context.Context) error {
+	s.disk.intercept(func(call string, at int64, _ context.Context) error {
 		if call != "zero" || at != offset {
 			return nil
 		}
@@ -60,14 +60,14 @@ func crashAtOffset(t *testing.T, s *testHost, server *server, in contract.StepIn
 	require.Error(t, err)
 	require.True(t, then.Working)
 	require.NoError(t, s.host.Journal("d1").Save(then))
-	s.disk.steppingIn(nil)
+	s.disk.intercept(nil)
 }
 
-// firstZero is where a step began to write, -1 if it did not.
+// firstZero is the offset of a step's first write, -1 without one.
 func firstZero(t *testing.T, s *testHost, server *server, in contract.StepInput) int64 {
 	t.Helper()
 	at := int64(-1)
-	s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+	s.disk.intercept(func(call string, offset int64, _ context.Context) error {
 		if call == "zero" && at < 0 {
 			at = offset
 		}
@@ -75,7 +75,7 @@ func firstZero(t *testing.T, s *testHost, server *server, in contract.StepInput)
 	})
 	_, err := s.run(server, in)
 	require.NoError(t, err)
-	s.disk.steppingIn(nil)
+	s.disk.intercept(nil)
 	return at
 }
 
@@ -142,8 +142,8 @@ func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 	inBubble(t, "zero", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
-		for i := range s.hands.Steps {
-			s.hands.Steps[i].Version = 2
+		for i := range s.hardware.Steps {
+			s.hardware.Steps[i].Version = 2
 		}
 		in := s.input("zero")
 		_, err := s.run(again(t, 2), in)
@@ -157,63 +157,63 @@ func TestHalfDoneStepOfAnotherVersionBeginsAgain(t *testing.T) {
 // F2
 func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 	t.Parallel()
-	told := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
+	reported := contract.Progress{Step: "zero", Seq: 1, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
 	for _, c := range []struct {
-		name string
-		told func(*contract.Progress)
-		in   func(*contract.StepInput, contract.Progress)
-		want int64
-		ran  time.Duration
+		name   string
+		change func(*contract.Progress)
+		in     func(*contract.StepInput, contract.Progress)
+		want   int64
+		ran    time.Duration
 	}{
-		{name: "told by an earlier attempt", want: steps.Chunk, ran: time.Minute},
+		{name: "reported by an earlier attempt", want: steps.Chunk, ran: time.Minute},
 		{name: "kept by the workflow", in: func(in *contract.StepInput, p contract.Progress) { in.Resume = &p }, want: steps.Chunk, ran: time.Minute},
-		{name: "of another step", told: func(p *contract.Progress) { p.Step = "verify" }},
-		{name: "of another size", told: func(p *contract.Progress) { p.Size = 2 * diskSize }},
-		{name: "behind the end", told: func(p *contract.Progress) { p.Offset = diskSize + mib }},
-		{name: "before the start", told: func(p *contract.Progress) { p.Offset = -mib }},
+		{name: "of another step", change: func(p *contract.Progress) { p.Step = "verify" }},
+		{name: "of another size", change: func(p *contract.Progress) { p.Size = 2 * diskSize }},
+		{name: "behind the end", change: func(p *contract.Progress) { p.Offset = diskSize + mib }},
+		{name: "before the start", change: func(p *contract.Progress) { p.Offset = -mib }},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			s := newTestHost(t)
 			s.disk.durableBefore(steps.Chunk)
-			server, in, p := again(t, 2), s.input("zero"), told
-			if c.told != nil {
-				c.told(&p)
+			server, in, p := again(t, 2), s.input("zero"), reported
+			if c.change != nil {
+				c.change(&p)
 			}
 			if c.in != nil {
 				c.in(&in, p)
 			} else {
-				server.told = &p
+				server.lastProgress = &p
 			}
 			require.Equal(t, c.want, firstZero(t, s, server, in))
-			require.Equal(t, c.ran, s.entry().RunTime, "running time that was told counts (F8)")
+			require.Equal(t, c.ran, s.entry().RunTime, "reported run time counts (F8)")
 		})
 	}
 	inBubble(t, "an attempt's heartbeat is newer than what the workflow kept", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.durableBefore(2 * steps.Chunk)
-		server, in, older := again(t, 2), s.input("zero"), told
+		server, in, older := again(t, 2), s.input("zero"), reported
 		in.Resume = &older
-		newer := told
+		newer := reported
 		newer.Offset = 2 * steps.Chunk
-		server.told = &newer
+		server.lastProgress = &newer
 		require.EqualValues(t, 2*steps.Chunk, firstZero(t, s, server, in))
 	})
-	inBubble(t, "the journal is nearer to the device", func(t *testing.T) {
+	inBubble(t, "the journal counts before the heartbeat", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server := again(t, 2)
-		further := told
+		further := reported
 		further.Offset = 2 * steps.Chunk
-		server.told = &further
+		server.lastProgress = &further
 		require.EqualValues(t, steps.Chunk, firstZero(t, s, server, s.input("zero")))
 	})
-	inBubble(t, "a journal of another clean is no lost journal", func(t *testing.T) {
+	inBubble(t, "the journal of another clean is not a lost journal", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		server, in := again(t, 2), s.input("zero")
 		in.Clean, in.Seq = "run/2", 2
-		p := told
-		server.told = &p
+		p := reported
+		server.lastProgress = &p
 		require.EqualValues(t, 0, firstZero(t, s, server, in))
 	})
 }
@@ -227,11 +227,11 @@ func TestACorruptJournalStartsTheStepOver(t *testing.T) {
 		stopAtOffset(t, s, first(t), s.input("zero"), steps.Chunk)
 		corrupt(t, s.journalFile("d1"))
 		next := again(t, 2)
-		next.told = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, RunTime: 20 * time.Second}
+		next.lastProgress = &contract.Progress{Step: "zero", Seq: 1, Offset: 2 * steps.Chunk, Size: diskSize, RunTime: 20 * time.Second}
 		require.EqualValues(t, 0, firstZero(t, s, next, s.input("zero")))
 		require.Contains(t, s.log.String(), "journal is unreadable")
 		require.Contains(t, s.log.String(), "device=d1")
-		require.Equal(t, 50*time.Second, s.entry().RunTime, "running time that was told counts (F8)")
+		require.Equal(t, 50*time.Second, s.entry().RunTime, "reported run time counts (F8)")
 	})
 	inBubble(t, "without", func(t *testing.T) {
 		s := newTestHost(t)
@@ -293,7 +293,7 @@ func TestOnInterruptError(t *testing.T) {
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
 		server := first(t)
-		s.disk.steppingIn(func(call string, _ int64, _ context.Context) error {
+		s.disk.intercept(func(call string, _ int64, _ context.Context) error {
 			if call == "zero" {
 				server.end(serviceerror.NewNotFound("the attempt timed out"))
 			}
@@ -307,7 +307,7 @@ func TestOnInterruptError(t *testing.T) {
 		s := newTestHost(t)
 		in := s.input("zero")
 		in.Settings.OnInterrupt = device.InterruptError
-		s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+		s.disk.intercept(func(call string, offset int64, _ context.Context) error {
 			if call == "zero" && offset > 0 {
 				return &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "no space"}
 			}
@@ -319,14 +319,14 @@ func TestOnInterruptError(t *testing.T) {
 	})
 	inBubble(t, "not after a wait for a slot, however it ends", func(t *testing.T) {
 		s := newTestHost(t)
-		s.hands.Slots = host.NewFairSemaphore(1)
-		release, err := s.hands.Slots.Acquire(t.Context(), "other", nil)
+		s.hardware.Slots = host.NewFairSemaphore(1)
+		release, err := s.hardware.Slots.Acquire(t.Context(), "other", nil)
 		require.NoError(t, err)
 		in := s.input("zero")
 		in.Settings.OnInterrupt, in.Budget = device.InterruptError, time.Minute
 		waits := s.start(first(t), in)
-		waits.hears(t, "queued for a slot (1st in line)")
-		require.Equal(t, "nothing", s.journalled(), "a kill -9 now would be taken for a crash in mid-step")
+		waits.waitUntilWaiting(t, "queued for a slot (1st in line)")
+		require.Equal(t, "nothing", s.journaled(), "a kill -9 now would count as a crash during the step")
 		_, err = waits.wait(t)
 		requireRetriedNow(t, err, device.CodeWaitingForSlot)
 		release()
@@ -339,7 +339,7 @@ func errorOf(_ contract.StepResult, err error) error { return err }
 // F2
 func TestBytesThatACrashRepeatsAreCounted(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "one chunk each, the last one less", func(t *testing.T) {
+	inBubble(t, "one chunk for each crash, less for the last chunk", func(t *testing.T) {
 		s := newTestHost(t)
 		in := s.input("zero")
 		crashAtOffset(t, s, again(t, 1), in, 0)
@@ -350,7 +350,7 @@ func TestBytesThatACrashRepeatsAreCounted(t *testing.T) {
 		require.EqualValues(t, 2*steps.Chunk+steps.Chunk/2, result.ReprocessedBytesMax)
 		require.EqualValues(t, diskSize, result.Bytes)
 	})
-	inBubble(t, "a stop costs nothing", func(t *testing.T) {
+	inBubble(t, "after a stop nothing is repeated", func(t *testing.T) {
 		s := newTestHost(t)
 		stopAtOffset(t, s, first(t), s.input("zero"), 0)
 		result, err := s.run(again(t, 2), s.input("zero"))

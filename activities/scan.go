@@ -29,7 +29,7 @@ type HostScanner struct {
 	Log     *slog.Logger
 }
 
-// enrollTimeout bounds one enrolment.
+// enrollTimeout bounds one enrollment.
 const enrollTimeout = 4 * time.Minute
 
 // FoundDevice is a device that a driver found.
@@ -334,7 +334,7 @@ func (v *hostScan) addRefused(r contract.RefusedDevice) {
 	v.out.Refused = append(v.out.Refused, r)
 }
 
-// addForgotten leaves a device alone that an operator let go.
+// addForgotten counts a device that an operator has forgotten, and leaves it alone.
 func (v *hostScan) addForgotten(name, digest string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

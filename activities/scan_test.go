@@ -23,8 +23,8 @@ func refusedWith(class device.Class, code device.Code, message string) error {
 	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: message, Remedy: "do it"}})
 }
 
-// What is new is enrolled once, manageable, under the name that host and address
-// make; the second survey, told of the first, says nothing to anybody.
+// A new device is enrolled once, manageable, under the name made of host and address. A
+// second scan that gets the digests of the first sends nothing.
 //
 // S2.6, D14
 func TestNewDevicesAreEnrolled(t *testing.T) {
@@ -32,7 +32,7 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 	l := newScanFixture(t)
 	one := drive(2, "b")
 	one.OneTimeUse, one.Address = true, strings.ToUpper("0000:0a:00.0")
-	l.eyes.sees(drive(1, "a"), one)
+	l.finder.sees(drive(1, "a"), one)
 	out := l.must(contract.ScanInput{})
 	ten := l.name(10)
 	require.Equal(t, map[string]string{l.name(1): "a", ten: "b"}, out.NewDigests)
@@ -42,12 +42,12 @@ func TestNewDevicesAreEnrolled(t *testing.T) {
 		{Enrollment: contract.Enrollment{Name: l.name(1), Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:01:00.0", Owner: device.OwnerSelf}},
 		{Enrollment: contract.Enrollment{Name: ten, Host: l.fixture.host.Name(), Driver: "nvme", Type: "NVME", Address: "0000:0a:00.0", Owner: device.OwnerSelf, OneTimeUse: true}},
 	}, l.enrolled)
-	l.told()
+	l.sent()
 
 	l.remembers(1, false)
 	l.remembers(10, false)
 	again := l.must(contract.ScanInput{KnownDigests: out.NewDigests})
-	enrolled, hinted, asked := l.told()
+	enrolled, hinted, asked := l.sent()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 	require.Empty(t, asked)
@@ -65,8 +65,7 @@ func TestNoDeviceIsNoError(t *testing.T) {
 	require.Equal(t, contract.ScanCounts{}, l.must(contract.ScanInput{}).Counts)
 }
 
-// A device that changed, or of which nothing was told yet, is asked to look for
-// itself; nothing else is said to it.
+// A device that changed, or that no scan has reported yet, gets a hint and nothing else.
 //
 // F6
 func TestAChangedDeviceIsHinted(t *testing.T) {
@@ -75,17 +74,17 @@ func TestAChangedDeviceIsHinted(t *testing.T) {
 	for slot := 1; slot <= 3; slot++ {
 		l.remembers(slot, false)
 	}
-	l.eyes.sees(drive(1, "a"), drive(2, "changed"), drive(3, "c"))
+	l.finder.sees(drive(1, "a"), drive(2, "changed"), drive(3, "c"))
 	out := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
-	enrolled, hinted, _ := l.told()
+	enrolled, hinted, _ := l.sent()
 	require.Empty(t, enrolled)
 	require.Equal(t, []string{l.name(2), l.name(3)}, hinted)
 	require.Equal(t, map[string]string{l.name(2): "changed", l.name(3): "c"}, out.NewDigests)
 	require.Equal(t, contract.ScanCounts{Found: 3, Hinted: 2}, out.Counts)
 }
 
-// One that is gone looks for itself once, is named as missing for as long as it is,
-// and looks again when it is back, whatever its digest.
+// A missing device gets one hint, and is reported for as long as it is missing. When it
+// is back it gets another hint, whatever its digest.
 //
 // F6
 func TestAMissingDeviceIsReportedAndHintedOnce(t *testing.T) {
@@ -93,29 +92,29 @@ func TestAMissingDeviceIsReportedAndHintedOnce(t *testing.T) {
 	l := newScanFixture(t)
 	l.remembers(1, false)
 	l.remembers(2, false)
-	l.eyes.sees(drive(1, "a"))
+	l.finder.sees(drive(1, "a"))
 	out := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a", l.name(2): "b"}})
-	_, hinted, _ := l.told()
+	_, hinted, _ := l.sent()
 	require.Equal(t, []string{l.name(2)}, hinted)
 	require.Equal(t, []string{l.name(2)}, out.Missing)
 	require.Equal(t, []string{l.name(2)}, out.RemovedDigests)
 	require.Equal(t, contract.ScanCounts{Found: 1, Hinted: 1, Missing: 1}, out.Counts)
 
 	still := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
-	_, hinted, _ = l.told()
+	_, hinted, _ = l.sent()
 	require.Empty(t, hinted, "once")
 	require.Equal(t, []string{l.name(2)}, still.Missing)
 
-	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	l.finder.sees(drive(1, "a"), drive(2, "b"))
 	back := l.must(contract.ScanInput{KnownDigests: map[string]string{l.name(1): "a"}, Missing: out.Missing})
-	_, hinted, _ = l.told()
+	_, hinted, _ = l.sent()
 	require.Equal(t, []string{l.name(2)}, hinted)
 	require.Empty(t, back.Missing)
 	require.Equal(t, map[string]string{l.name(2): "b"}, back.NewDigests)
 }
 
-// A driver that finds what is enrolled with another does not take it over. Once
-// the operator let that go, it may.
+// A driver does not enroll a device that is enrolled with another driver, until the
+// operator has forgotten that device.
 //
 // S2.31
 func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
@@ -123,31 +122,31 @@ func TestADriverTakesNoDeviceFromAnother(t *testing.T) {
 	l := newScanFixture(t)
 	held := host.Record{Name: l.name(1), Driver: "double", Address: "0000:01:00.0"}
 	require.NoError(t, l.fixture.host.SaveRecord(held))
-	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	l.finder.sees(drive(1, "a"), drive(2, "b"))
 	out := l.must(contract.ScanInput{})
-	enrolled, hinted, _ := l.told()
-	require.Equal(t, []string{l.name(2)}, enrolled, "what nobody holds is enrolled")
+	enrolled, hinted, _ := l.sent()
+	require.Equal(t, []string{l.name(2)}, enrolled, "a device of no other driver is enrolled")
 	require.Empty(t, hinted)
 	require.Equal(t, []contract.RefusedDevice{{Name: l.name(1), Driver: "nvme", Digest: "a", Code: device.CodeInvalidConfig,
 		Reason: "it is enrolled with the driver double; retire and forget it first, so that nvme can have it"}}, out.Refused)
 
 	l.remembers(2, false)
 	out = l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
-	enrolled, hinted, _ = l.told()
+	enrolled, hinted, _ = l.sent()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 	require.Len(t, out.Refused, 1)
-	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"), "told once")
+	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"), "logged once")
 
 	held.Forgotten = true
 	require.NoError(t, l.fixture.host.SaveRecord(held))
 	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
-	enrolled, _, _ = l.told()
+	enrolled, _, _ = l.sent()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 }
 
-// What no finder looks after is never missing: another driver's device, one that was
-// forgotten, one without an address.
+// A device is never reported missing if its driver finds no devices, if it was forgotten,
+// or if it has no address.
 //
 // S2.6
 func TestDevicesThatAreNotMissing(t *testing.T) {
@@ -157,19 +156,19 @@ func TestDevicesThatAreNotMissing(t *testing.T) {
 	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "d7", Driver: "double", Address: "0000:07:00.0"}))
 	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "d8", Driver: "nvme"}))
 	out := l.must(contract.ScanInput{})
-	_, hinted, _ := l.told()
+	_, hinted, _ := l.sent()
 	require.Empty(t, hinted)
 	require.Empty(t, out.Missing)
 }
 
-// A refused enrolment is logged once and shown with its reason, and tried
-// again only when the device changed or the worker started.
+// A refused enrollment is logged once and reported with its reason. It is tried again only
+// when the device changed or the worker started.
 //
 // F15, S2.25
 func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	l.finder.sees(drive(1, "a"), drive(2, "b"))
 	l.answer = func(name string) (contract.Result, error) {
 		if name == l.name(1) {
 			return contract.Result{}, refusedWith(device.NeedsOperator, device.CodeFilesystemSignature, "it holds\na file system")
@@ -183,44 +182,44 @@ func TestARefusedDeviceIsTriedOnce(t *testing.T) {
 	require.Equal(t, map[string]string{l.name(2): "b"}, out.NewDigests)
 	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"))
 	require.Contains(t, l.fixture.log.String(), l.name(1))
-	l.told()
+	l.sent()
 	l.remembers(2, false)
-	l.remembers(1, true) // as a refused enrolment leaves it
+	l.remembers(1, true) // as a refused enrollment leaves it
 
 	same := l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
-	enrolled, _, asked := l.told()
+	enrolled, _, asked := l.sent()
 	require.Empty(t, enrolled)
 	require.Empty(t, asked)
 	require.Equal(t, want, same.Refused)
 	require.Equal(t, 1, strings.Count(l.fixture.log.String(), "is not enrolled"))
 
 	l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused, RetryRefused: true})
-	enrolled, _, _ = l.told()
+	enrolled, _, _ = l.sent()
 	require.Equal(t, []string{l.name(1)}, enrolled, "the worker started")
 
-	l.eyes.sees(drive(1, "other"), drive(2, "b"))
+	l.finder.sees(drive(1, "other"), drive(2, "b"))
 	l.answer = nil
 	changed := l.must(contract.ScanInput{KnownDigests: out.NewDigests, Refused: out.Refused})
-	enrolled, _, _ = l.told()
+	enrolled, _, _ = l.sent()
 	require.Equal(t, []string{l.name(1)}, enrolled, "it changed")
 	require.Empty(t, changed.Refused)
 	require.Equal(t, map[string]string{l.name(1): "other"}, changed.NewDigests)
 }
 
-// A device that an operator enrolled after all is refused no more.
+// A device that an operator has enrolled since is no longer listed as refused.
 //
 // F15
 func TestEnrolledByTheOperator(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	l.remembers(1, false)
-	l.eyes.sees(drive(1, "a"))
+	l.finder.sees(drive(1, "a"))
 	out := l.must(contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(1), Digest: "a"}}})
 	require.Empty(t, out.Refused)
 }
 
-// A device that an operator let go is his: it is not enrolled again, and nobody is
-// asked twice. One whose enrolment was refused was never a device.
+// A device that an operator has forgotten is not enrolled again, and its workflow is
+// described once. A device whose enrollment was refused is enrolled.
 //
 // S2.6
 func TestForgottenDevicesAreLeftAlone(t *testing.T) {
@@ -230,10 +229,10 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 		ended   enumspb.WorkflowExecutionStatus
 		enrolls bool
 	}{
-		{"forgotten in order", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, false},
-		{"its enrolment was refused", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true},
+		{"forgotten", enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, false},
+		{"its enrollment was refused", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true},
 		{"terminated", enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, false},
-		{"nobody knows", 0, false},
+		{"unknown", 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -242,9 +241,9 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 			if c.ended != 0 {
 				l.ended[l.name(1)] = c.ended
 			}
-			l.eyes.sees(drive(1, "a"))
+			l.finder.sees(drive(1, "a"))
 			out := l.must(contract.ScanInput{RetryRefused: true})
-			enrolled, hinted, asked := l.told()
+			enrolled, hinted, asked := l.sent()
 			require.Equal(t, []string{l.name(1)}, asked)
 			require.Empty(t, hinted)
 			require.Equal(t, map[string]string{l.name(1): "a"}, out.NewDigests)
@@ -255,16 +254,16 @@ func TestForgottenDevicesAreLeftAlone(t *testing.T) {
 			require.Empty(t, enrolled)
 			require.Equal(t, 1, out.Counts.Forgotten)
 			again := l.must(contract.ScanInput{KnownDigests: out.NewDigests})
-			_, _, asked = l.told()
+			_, _, asked = l.sent()
 			require.Empty(t, asked)
 			require.Equal(t, 1, again.Counts.Forgotten)
 		})
 	}
 }
 
-// A worker's start asks once more what became of a device that the host forgot: an
-// enrolment may have failed after the survey had given it up, and one that was refused
-// may since have been enrolled and let go by the operator.
+// When the worker starts, the scan checks again how the run of a forgotten device ended:
+// an enrollment may have failed after its scan timed out, and a refused device may since
+// have been enrolled and forgotten by the operator.
 //
 // S2.6
 func TestAHostStartTriesRefusedDevicesAgain(t *testing.T) {
@@ -273,7 +272,7 @@ func TestAHostStartTriesRefusedDevicesAgain(t *testing.T) {
 	for slot := 1; slot <= 2; slot++ {
 		l.remembers(slot, true)
 	}
-	l.eyes.sees(drive(1, "a"), drive(2, "b"))
+	l.finder.sees(drive(1, "a"), drive(2, "b"))
 	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 	l.ended[l.name(2)] = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	in := contract.ScanInput{
@@ -281,12 +280,12 @@ func TestAHostStartTriesRefusedDevicesAgain(t *testing.T) {
 		Refused:      []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}},
 	}
 	l.must(in)
-	enrolled, _, asked := l.told()
+	enrolled, _, asked := l.sent()
 	require.Empty(t, enrolled)
 	require.Empty(t, asked)
 	in.RetryRefused = true
 	out := l.must(in)
-	enrolled, _, _ = l.told()
+	enrolled, _, _ = l.sent()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 	require.Empty(t, out.Refused)
 	require.Equal(t, 1, out.Counts.Forgotten)
@@ -301,8 +300,8 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	l := newScanFixture(t)
 	l.remembers(3, false)
 	l.Drivers["other"] = &finder{there: []hardware.Found{drive(2, "x")}}
-	l.eyes.sees(drive(1, "a"), drive(2, "b"))
-	_, _, err := l.survey(contract.ScanInput{})
+	l.finder.sees(drive(1, "a"), drive(2, "b"))
+	_, _, err := l.scan(contract.ScanInput{})
 	r, ok := contract.RefusalOf(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeInvalidConfig, r.Fault.Code)
@@ -313,7 +312,7 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	var app *temporal.ApplicationError
 	require.ErrorAs(t, err, &app)
 	require.True(t, app.NonRetryable())
-	enrolled, hinted, _ := l.told()
+	enrolled, hinted, _ := l.sent()
 	require.Empty(t, enrolled)
 	require.Empty(t, hinted)
 
@@ -321,15 +320,15 @@ func TestTwoDriversOneDevice(t *testing.T) {
 	require.NoError(t, activities.CheckUnambiguous([]activities.FoundDevice{{Driver: "nvme", Found: drive(1, "a")}, {Driver: "other", Found: drive(2, "a")}}))
 }
 
-// A transient failure fails the attempt after all else was done; the next attempt
-// does only what is left.
+// A transient failure fails the attempt after everything else was done; the next attempt
+// does only the rest.
 //
 // S2.6
 func TestARetriedScanContinues(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
 	l.remembers(4, false)
-	l.eyes.sees(drive(1, "a"), drive(2, "b"), drive(3, "c"))
+	l.finder.sees(drive(1, "a"), drive(2, "b"), drive(3, "c"))
 	l.answer = func(name string) (contract.Result, error) {
 		switch name {
 		case l.name(1):
@@ -340,12 +339,12 @@ func TestARetriedScanContinues(t *testing.T) {
 		return contract.Result{}, nil
 	}
 	in := contract.ScanInput{Refused: []contract.RefusedDevice{{Name: l.name(2), Driver: "nvme", Digest: "b"}}, RetryRefused: true}
-	_, server, err := l.survey(in)
+	_, server, err := l.scan(in)
 	require.ErrorContains(t, err, "no inventory")
 	var app *temporal.ApplicationError
 	require.ErrorAs(t, err, &app)
 	require.False(t, app.NonRetryable())
-	enrolled, hinted, _ := l.told()
+	enrolled, hinted, _ := l.sent()
 	require.Len(t, enrolled, 3)
 	require.Equal(t, []string{l.name(4)}, hinted)
 	l.remembers(3, false)
@@ -354,10 +353,10 @@ func TestARetriedScanContinues(t *testing.T) {
 	l.ended[l.name(1)] = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
 
 	l.answer = nil
-	require.NotNil(t, server.surveyed)
-	out, _, err := l.survey(in, *server.surveyed)
+	require.NotNil(t, server.scanned)
+	out, _, err := l.scan(in, *server.scanned)
 	require.NoError(t, err)
-	enrolled, hinted, _ = l.told()
+	enrolled, hinted, _ = l.sent()
 	require.Equal(t, []string{l.name(1)}, enrolled)
 	require.Empty(t, hinted)
 	require.Equal(t, map[string]string{l.name(1): "a", l.name(3): "c"}, out.NewDigests)
@@ -366,7 +365,7 @@ func TestARetriedScanContinues(t *testing.T) {
 	require.Equal(t, []string{l.name(4)}, out.Missing)
 }
 
-// A server that takes no hint is tried again, and nothing counts as told.
+// A scan whose hint fails is retried, and the device does not count as reported.
 //
 // S2.6
 func TestAHintThatFails(t *testing.T) {
@@ -374,39 +373,39 @@ func TestAHintThatFails(t *testing.T) {
 	l := newScanFixture(t)
 	l.remembers(1, false)
 	l.remembers(2, false)
-	l.eyes.sees(drive(1, "a"))
-	l.deaf = serviceerror.NewUnavailable("away")
-	_, server, err := l.survey(contract.ScanInput{})
+	l.finder.sees(drive(1, "a"))
+	l.hintError = serviceerror.NewUnavailable("away")
+	_, server, err := l.scan(contract.ScanInput{})
 	require.ErrorContains(t, err, "away")
 	require.NotContains(t, err.Error(), "\n")
-	require.Empty(t, server.surveyed.NewDigests)
-	require.Empty(t, server.surveyed.Missing)
-	l.deaf = serviceerror.NewNotFound("no workflow")
+	require.Empty(t, server.scanned.NewDigests)
+	require.Empty(t, server.scanned.Missing)
+	l.hintError = serviceerror.NewNotFound("no workflow")
 	out := l.must(contract.ScanInput{})
-	require.Equal(t, []string{l.name(2)}, out.Missing, "it comes back at the next start of the worker")
+	require.Equal(t, []string{l.name(2)}, out.Missing, "the next host start reports it to a new workflow")
 }
 
-// A workflow that knows the device where the host does not: the host has to look.
+// A workflow that knows a device that the host does not know gets a hint to discover it.
 //
 // S2.6
 func TestADeviceThatOnlyItsWorkflowKnowsIsHinted(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	l.eyes.sees(drive(1, "a"))
+	l.finder.sees(drive(1, "a"))
 	l.answer = func(string) (contract.Result, error) { return contract.Result{Already: true}, nil }
 	out := l.must(contract.ScanInput{})
-	_, hinted, _ := l.told()
+	_, hinted, _ := l.sent()
 	require.Equal(t, []string{l.name(1)}, hinted)
 	require.Equal(t, contract.ScanCounts{Found: 1, Hinted: 1}, out.Counts)
 }
 
-// An address from which no name can be made is refused by itself.
+// An address that makes no valid name is refused; other devices are enrolled.
 //
 // S2.6
 func TestAnInvalidAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	l.eyes.sees(hardware.Found{Address: "10000:01:00.0", Digest: "x"}, drive(1, "a"))
+	l.finder.sees(hardware.Found{Address: "10000:01:00.0", Digest: "x"}, drive(1, "a"))
 	out := l.must(contract.ScanInput{})
 	require.Equal(t, 1, out.Counts.Enrolled)
 	require.Equal(t, device.CodeInvalid, out.Refused[0].Code)
@@ -416,19 +415,19 @@ func TestAnInvalidAddressIsRefused(t *testing.T) {
 func TestAScanFailsWithItsFinder(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	l.eyes.err = errors.New("no sysfs")
-	_, _, err := l.survey(contract.ScanInput{})
+	l.finder.err = errors.New("no sysfs")
+	_, _, err := l.scan(contract.ScanInput{})
 	require.ErrorContains(t, err, "the driver nvme: no sysfs")
 	in := contract.ScanInput{Host: "elsewhere"}
-	l.eyes.err = nil
+	l.finder.err = nil
 	env := first(t).env()
 	env.RegisterActivityWithOptions(l.ScanHost, activity.RegisterOptions{Name: contract.ActivityScanHost})
 	_, err = env.ExecuteActivity(contract.ActivityScanHost, in)
 	require.ErrorContains(t, err, "not elsewhere")
 }
 
-// A drive that another driver has enrolled is left alone: to ask for it a second
-// time would take it for one that was seen at two places.
+// A drive that another driver has enrolled is refused: a second enrollment would report
+// its serial as a duplicate.
 //
 // F23
 func TestASerialOfAnotherDriversDeviceIsRefused(t *testing.T) {
@@ -438,32 +437,32 @@ func TestASerialOfAnotherDriversDeviceIsRefused(t *testing.T) {
 	require.NoError(t, l.fixture.host.SaveRecord(host.Record{Name: "gone", Driver: "block", Identity: device.Identity{Serial: "S8"}, Forgotten: true}))
 	seven, eight := drive(1, "a"), drive(2, "b")
 	seven.Serial, eight.Serial = "S 7", "S8"
-	l.eyes.sees(seven, eight)
+	l.finder.sees(seven, eight)
 	out := l.must(contract.ScanInput{})
-	enrolled, hinted, _ := l.told()
+	enrolled, hinted, _ := l.sent()
 	require.Equal(t, []string{l.name(2)}, enrolled)
 	require.Empty(t, hinted)
 	require.Equal(t, device.CodeDuplicateSerial, out.Refused[0].Code)
 	require.Contains(t, out.Refused[0].Reason, "is enrolled as disk7 already")
 }
 
-// A drive that somebody uses is told once and not asked for again and again.
+// The enrollment of a drive in use is tried again only when the drive changes.
 //
 // S2.60
 func TestADriveInUseIsTriedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	l := newScanFixture(t)
-	l.eyes.sees(drive(1, "a guest's"))
+	l.finder.sees(drive(1, "a guest's"))
 	l.answer = func(string) (contract.Result, error) {
 		return contract.Result{}, refusedWith(device.Transient, device.CodeTargetBusy, "a guest has it")
 	}
 	out := l.must(contract.ScanInput{})
 	require.Equal(t, device.CodeTargetBusy, out.Refused[0].Code)
-	l.told()
+	l.sent()
 	again := l.must(contract.ScanInput{Refused: out.Refused})
-	enrolled, _, _ := l.told()
+	enrolled, _, _ := l.sent()
 	require.Empty(t, enrolled)
-	l.eyes.sees(drive(1, "the host's"))
+	l.finder.sees(drive(1, "the host's"))
 	l.answer = func(string) (contract.Result, error) { return contract.Result{}, nil }
 	require.Equal(t, 1, l.must(contract.ScanInput{Refused: again.Refused}).Counts.Enrolled)
 }

@@ -28,19 +28,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-// finder is a driver that finds what a test puts there.
+// finder is a driver that finds the devices that a test gives it.
 type finder struct {
 	driver
 	mu    sync.Mutex
 	there []hardware.Found
 	err   error
-	looks int
+	finds int
 }
 
 func (f *finder) Find(context.Context) ([]hardware.Found, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.looks++
+	f.finds++
 	return slices.Clone(f.there), f.err
 }
 
@@ -61,34 +61,34 @@ func drive(slot int, digest string) hardware.Found {
 	return hardware.Found{Address: fmt.Sprintf("0000:%02x:00.0", slot), Type: "nvme", Digest: digest}
 }
 
-// scanFixture is a site whose driver finds, with what the server would say.
+// scanFixture is a host with a driver that finds devices, and the server's answers.
 type scanFixture struct {
 	temporal *mocks.Client
 	*activities.HostScanner
 	t       *testing.T
 	fixture *testHost
-	eyes    *finder
+	finder  *finder
 
 	mu sync.Mutex
-	// answer is that of the enrolment of a device; nil enrols.
+	// answer gives the result of a device's enrollment; nil: all are enrolled.
 	answer func(name string) (contract.Result, error)
-	// ended is how the workflow of a device ended; without one there is none.
+	// ended is how the workflow of a device ended; without an entry there is no workflow.
 	ended map[string]enumspb.WorkflowExecutionStatus
-	// deaf is the error of a hint.
-	deaf     error
-	enrolled []contract.EnrollInput
-	hinted   []string
-	asked    []string
+	// hintError is the error of each hint.
+	hintError error
+	enrolled  []contract.EnrollInput
+	hinted    []string
+	asked     []string
 }
 
 func newScanFixture(t *testing.T) *scanFixture {
 	t.Helper()
 	s := newTestHost(t)
-	l := &scanFixture{t: t, fixture: s, eyes: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
+	l := &scanFixture{t: t, fixture: s, finder: &finder{}, ended: map[string]enumspb.WorkflowExecutionStatus{}}
 	c := &mocks.Client{}
 	l.temporal = c
 	l.HostScanner = &activities.HostScanner{
-		Client: client.New(c), Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.eyes, "double": s.disks},
+		Client: client.New(c), Host: s.host, Drivers: map[string]hardware.Driver{"nvme": l.finder, "double": s.disks},
 		Log: slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	c.On("NewWithStartWorkflowOperation", mock.Anything, contract.WorkflowDeviceLifecycle, mock.Anything).Return(nil)
@@ -110,8 +110,8 @@ func newScanFixture(t *testing.T) *scanFixture {
 	c.On("SignalWorkflow", mock.Anything, mock.Anything, "", contract.SignalRefresh, mock.Anything).Return(func(_ context.Context, id, _, _ string, hint any) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.deaf != nil {
-			return l.deaf
+		if l.hintError != nil {
+			return l.hintError
 		}
 		require.Equal(t, contract.Hint{Source: "scan"}, hint)
 		l.hinted = append(l.hinted, strings.TrimPrefix(id, "device/"))
@@ -121,7 +121,7 @@ func newScanFixture(t *testing.T) *scanFixture {
 	return l
 }
 
-// describe says how the workflows of devices ended, as of now.
+// describe makes the server describe workflows as l.ended says at the time of the call.
 func (l *scanFixture) describe(c *mocks.Client) {
 	for slot := range 10 {
 		id := "device/" + l.name(slot)
@@ -145,7 +145,7 @@ func (l *scanFixture) name(slot int) string {
 	return fmt.Sprintf("%s_0000:%02x:00.0", l.fixture.host.Name(), slot)
 }
 
-// remembers makes the host remember the drive in a slot.
+// remembers writes the host's record of the drive in a slot.
 func (l *scanFixture) remembers(slot int, forgotten bool) {
 	l.t.Helper()
 	require.NoError(l.t, l.fixture.host.SaveRecord(host.Record{
@@ -154,8 +154,8 @@ func (l *scanFixture) remembers(slot int, forgotten bool) {
 	}))
 }
 
-// survey is one attempt of one survey.
-func (l *scanFixture) survey(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
+// scan runs one attempt of one scan.
+func (l *scanFixture) scan(in contract.ScanInput, before ...contract.ScanResult) (contract.ScanResult, *server, error) {
 	l.t.Helper()
 	in.Host = l.fixture.host.Name()
 	server := first(l.t)
@@ -173,16 +173,16 @@ func (l *scanFixture) survey(in contract.ScanInput, before ...contract.ScanResul
 	return found, server, nil
 }
 
-// must is a survey that has to work.
+// must is a scan that must succeed.
 func (l *scanFixture) must(in contract.ScanInput) contract.ScanResult {
 	l.t.Helper()
-	out, _, err := l.survey(in)
+	out, _, err := l.scan(in)
 	require.NoError(l.t, err)
 	return out
 }
 
-// told is what was sent since the last call: enrolments, hints and questions, sorted.
-func (l *scanFixture) told() (enrolled, hinted, asked []string) {
+// sent gives what was sent since the last call: enrollments, hints and descriptions, sorted.
+func (l *scanFixture) sent() (enrolled, hinted, asked []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, in := range l.enrolled {
@@ -195,15 +195,15 @@ func (l *scanFixture) told() (enrolled, hinted, asked []string) {
 	return enrolled, hinted, asked
 }
 
-// Watch tells that the worker started, and then only changes; what fails is repeated
-// and logged once.
+// Watch reports the worker's start, and then only changes. A failure is retried and logged
+// once.
 //
 // S2.6
 func TestWatchReportsChanges(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "in its own time", func(t *testing.T) {
+	inBubble(t, "with failures", func(t *testing.T) {
 		l := newScanFixture(t)
-		var looks []contract.ScanRequest
+		var requests []contract.ScanRequest
 		var fails error
 		c := l.temporal
 		name := l.fixture.host.Name()
@@ -220,35 +220,35 @@ func TestWatchReportsChanges(t *testing.T) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if fails == nil {
-				looks = append(looks, args.Get(3).(contract.ScanRequest))
+				requests = append(requests, args.Get(3).(contract.ScanRequest))
 			}
 			call.ReturnArguments = mock.Arguments{nil, fails}
 		}).Return(nil, nil)
-		l.eyes.sees(drive(1, "a"))
+		l.finder.sees(drive(1, "a"))
 		failing(errors.New("away"))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); l.Watch(ctx, 10*time.Second) }()
 		pass(55 * time.Second)
-		require.Empty(t, looks)
+		require.Empty(t, requests)
 		require.Equal(t, 1, strings.Count(l.fixture.log.String(), "away"))
 		failing(nil)
 		pass(time.Minute)
-		require.Equal(t, []contract.ScanRequest{{Source: "host start", WorkerStarted: true}}, looks)
-		l.eyes.sees(drive(1, "b"))
+		require.Equal(t, []contract.ScanRequest{{Source: "host start", WorkerStarted: true}}, requests)
+		l.finder.sees(drive(1, "b"))
 		pass(time.Minute)
-		require.Len(t, looks, 2)
-		require.False(t, looks[1].WorkerStarted)
-		l.eyes.sees()
+		require.Len(t, requests, 2)
+		require.False(t, requests[1].WorkerStarted)
+		l.finder.sees()
 		failing(errors.New("away again"))
 		pass(time.Minute)
 		failing(nil)
 		pass(time.Minute)
-		require.Len(t, looks, 3, "a change that could not be told is told later")
-		l.eyes.breaks(errors.New("no sysfs"))
+		require.Len(t, requests, 3, "a change that could not be reported is reported later")
+		l.finder.breaks(errors.New("no sysfs"))
 		pass(time.Minute)
 		require.Contains(t, l.fixture.log.String(), "no sysfs")
-		require.Len(t, looks, 3)
+		require.Len(t, requests, 3)
 		stop()
 		<-ended
 	})
@@ -268,7 +268,7 @@ func TestAnOrphanedScanEnds(t *testing.T) {
 	require.Equal(t, []string{id + " 3"}, r.endedAttempts())
 }
 
-// Only a driver that finds makes a host look by itself.
+// A host watches for devices only if one of its drivers can find them.
 //
 // S2.6
 func TestAnyFinder(t *testing.T) {

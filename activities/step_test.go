@@ -15,16 +15,16 @@ import (
 	"burnish/workflows/contract"
 )
 
-// traced runs one step and tells, call by call, what the device was asked and what
+// traced runs one step and lists, call by call, what the device was asked and what
 // the journal said at that moment.
 func traced(t *testing.T, s *testHost, server *server, in contract.StepInput) []string {
 	t.Helper()
 	var lines []string
-	s.disk.steppingIn(func(call string, offset int64, _ context.Context) error {
+	s.disk.intercept(func(call string, offset int64, _ context.Context) error {
 		if call == "read" && offset%steps.Chunk != 0 {
 			return nil
 		}
-		lines = append(lines, fmt.Sprintf("%s %d: %s", call, offset/mib, s.journalled()))
+		lines = append(lines, fmt.Sprintf("%s %d: %s", call, offset/mib, s.journaled()))
 		if e, _, err := s.host.Journal("d1").Load(); err == nil && in.Step == "zero" && e.Offset > s.disk.durableUpTo() {
 			return fmt.Errorf("the journal is at %d, the device at %d", e.Offset, s.disk.durableUpTo())
 		}
@@ -32,7 +32,7 @@ func traced(t *testing.T, s *testHost, server *server, in contract.StepInput) []
 	})
 	_, err := s.run(server, in)
 	require.NoError(t, err)
-	s.disk.steppingIn(nil)
+	s.disk.intercept(nil)
 	return lines
 }
 
@@ -48,7 +48,7 @@ func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 			"zero 128: working at 128", "flush 0: working at 128",
 			"check 0: working at 160", "close 0: working at 160",
 		}, traced(t, s, first(t), s.input("zero")))
-		require.Equal(t, "done at 160", s.journalled())
+		require.Equal(t, "done at 160", s.journaled())
 		require.EqualValues(t, diskSize, s.disk.durableUpTo())
 		require.NoError(t, freed(s, "S1"))
 	})
@@ -57,15 +57,15 @@ func TestJournalIsNeverAheadOfTheDevice(t *testing.T) {
 		s.disk.durableBefore(diskSize)
 		require.Equal(t, []string{
 			"open 0: nothing",
-			// What is read ahead is not verified yet.
+			// Blocks that are read ahead are not verified yet.
 			"read 0: working at 0", "read 64: working at 0", "read 128: working at 64",
 			"check 0: working at 160", "close 0: working at 160",
 		}, traced(t, s, first(t), s.input("verify")))
-		require.Equal(t, "done at 160", s.journalled())
+		require.Equal(t, "done at 160", s.journaled())
 	})
 }
 
-// freed says that the fence is free and takes nothing.
+// freed fails unless the fence is free. It does not keep the fence.
 func freed(s *testHost, serial string) error {
 	synctest.Wait()
 	f, err := s.host.TryFence(serial)
@@ -78,11 +78,11 @@ func freed(s *testHost, serial string) error {
 // F2
 func TestJournalHoldsEverythingThatAResumeNeeds(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "in mid-step", func(t *testing.T) {
+	inBubble(t, "during the step", func(t *testing.T) {
 		s := newTestHost(t)
 		s.disk.takes = 10 * time.Second
 		var during host.Entry
-		s.disk.steppingIn(func(call string, offset int64, _ context.Context) (err error) {
+		s.disk.intercept(func(call string, offset int64, _ context.Context) (err error) {
 			if call == "zero" && offset == steps.Chunk {
 				during, _, err = s.host.Journal("d1").Load()
 			}
@@ -109,7 +109,7 @@ func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 		s := newTestHost(t)
 		require.NoError(t, s.host.SaveRecord(host.Record{Name: "d1", Driver: "double", Binding: 5, Clean: 1, Seq: 4, Identity: s.disk.identity}))
 		var before host.Record
-		s.disk.steppingIn(func(call string, _ int64, _ context.Context) (err error) {
+		s.disk.intercept(func(call string, _ int64, _ context.Context) (err error) {
 			if call == "open" {
 				before, _, err = s.host.LoadRecord("d1")
 			}
@@ -121,7 +121,7 @@ func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 6, before.Seq)
 		require.Equal(t, 2, before.Clean)
-		require.Equal(t, 5, before.Binding, "a number went back")
+		require.Equal(t, 5, before.Binding, "a number decreased")
 		require.EqualValues(t, 11, before.Generation)
 	})
 	inBubble(t, "a record that was lost", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestHostRemembersTheNumbersBeforeItTouchesTheDevice(t *testing.T) {
 		r, found, err := s.host.LoadRecord("d1")
 		require.NoError(t, err)
 		require.True(t, found)
-		require.Equal(t, "double", r.Driver, "a record without a driver starts no lost workflow again")
+		require.Equal(t, "double", r.Driver, "without a driver a lost workflow could not be started again")
 		require.Equal(t, s.disk.identity, r.Identity)
 		require.Equal(t, contract.DeviceUUID("d1"), r.UUID)
 	})
@@ -155,14 +155,14 @@ func TestHeartbeatsCarryProgress(t *testing.T) {
 		require.GreaterOrEqual(t, len(all), 3)
 		require.Equal(t, []contract.Progress{
 			at(0, 0), at(steps.Chunk, 10*time.Second), at(2*steps.Chunk, 20*time.Second),
-		}, all[:3], "the last offset is told by the result")
+		}, all[:3], "the result has the last offset")
 	})
-	inBubble(t, "what was told before is told until more is known", func(t *testing.T) {
+	inBubble(t, "the previous attempt's progress is reported until there is more", func(t *testing.T) {
 		s := newTestHost(t)
 		f, err := s.host.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		server := again(t, 2)
-		server.told = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
+		server.lastProgress = &contract.Progress{Step: "zero", Seq: 3, Offset: steps.Chunk, Size: diskSize, RunTime: time.Minute}
 		in := s.input("zero")
 		in.Seq = 4
 		r := s.start(server, in)
@@ -252,7 +252,7 @@ func TestSupersededNeverOpensTheDevice(t *testing.T) {
 			}
 			requireFault(t, err, device.CodeSuperseded, false)
 			require.Zero(t, s.disk.opened(), "the device was touched")
-			require.Equal(t, before, s.entry(), "the journal of the newer one was written")
+			require.Equal(t, before, s.entry(), "the newer scheduling's journal was changed")
 			require.NoError(t, freed(s, "S1"))
 		})
 	}
@@ -278,7 +278,7 @@ func TestSupersededEvenWhereTheJournalIsGone(t *testing.T) {
 			require.Zero(t, s.disk.opened(), "the device was touched")
 			in.Seq = 5
 			_, err = s.run(again(t, 2), in)
-			require.NoError(t, err, "the newest of all may work")
+			require.NoError(t, err, "the newest scheduling may work")
 		})
 	}
 }
@@ -293,7 +293,7 @@ func TestAnotherVersionIsPlannedAgain(t *testing.T) {
 			_, err := s.run(first(t), in)
 			requireFault(t, err, device.CodePlanOutdated, false)
 			require.Zero(t, s.disk.opened())
-			require.Equal(t, "nothing", s.journalled())
+			require.Equal(t, "nothing", s.journaled())
 		})
 	}
 }

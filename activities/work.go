@@ -146,7 +146,7 @@ func (a *attempt) runTime() time.Duration {
 func (a *attempt) timeout() error {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeTimeout,
 		Message: fmt.Sprintf("%s did not end within its budget of %s", a.step.Name, a.in.Budget),
-		Remedy:  "look at the device, then clean " + a.in.Enrollment.Name + " again; BURNISH_CLEANUP_TIMEOUT sets the budget"}
+		Remedy:  "check the device, then clean " + a.in.Enrollment.Name + " again; BURNISH_CLEANUP_TIMEOUT sets the budget"}
 }
 
 func (a *attempt) close(fence *host.Fence) {
