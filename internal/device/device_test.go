@@ -17,7 +17,7 @@ import (
 func TestNextNeverChangesItsArgument(t *testing.T) {
 	for _, start := range settings() {
 		g := explore(table, start)
-		for _, p := range g.places {
+		for _, p := range g.visited {
 			for _, e := range alphabet() {
 				d := p.device()
 				claim, binding := d.Claim, d.Binding
@@ -27,7 +27,7 @@ func TestNextNeverChangesItsArgument(t *testing.T) {
 					require.True(t, next.Binding == nil || next.Binding != d.Binding, "%s shares its Binding", e.Kind)
 				}
 				require.True(t, claim == d.Claim && binding == d.Binding)
-				require.Equal(t, p, placeOf(d, p.past), "%s changed %s", e.Kind, describe(p.device()))
+				require.Equal(t, p, visitedOf(d, p.past), "%s changed %s", e.Kind, describe(p.device()))
 			}
 		}
 	}
@@ -37,13 +37,13 @@ func TestNextNeverChangesItsArgument(t *testing.T) {
 // nothing for that event.
 func TestSettingsThatMakeNoDifference(t *testing.T) {
 	for _, start := range settings() {
-		for _, p := range explore(table, start).places {
+		for _, p := range explore(table, start).visited {
 			d := p.device()
 			for _, e := range allEvents() {
 				less := e
-				less.Automated = e.Automated && minds(e.Kind, "automated")
-				less.AssertedClean = e.AssertedClean && minds(e.Kind, "asserted-clean")
-				if !minds(e.Kind, "instance") {
+				less.Automated = e.Automated && uses(e.Kind, "automated")
+				less.AssertedClean = e.AssertedClean && uses(e.Kind, "asserted-clean")
+				if !uses(e.Kind, "instance") {
 					less.Instance = ""
 				}
 				if less == e {
@@ -52,7 +52,7 @@ func TestSettingsThatMakeNoDifference(t *testing.T) {
 				one, errOne := Next(d, e)
 				two, errTwo := Next(d, less)
 				require.Equal(t, errOne == nil, errTwo == nil)
-				require.Equal(t, placeOf(one, p.past), placeOf(two, p.past), "%+v differs from %+v", e, less)
+				require.Equal(t, visitedOf(one, p.past), visitedOf(two, p.past), "%+v differs from %+v", e, less)
 			}
 		}
 	}

@@ -44,14 +44,14 @@ func allEvents() []Event {
 // proved by TestSettingsThatMakeNoDifference.
 var alphabet = sync.OnceValue(func() []Event {
 	return slices.DeleteFunc(allEvents(), func(e Event) bool {
-		return e.Automated && !minds(e.Kind, "automated") || e.AssertedClean && !minds(e.Kind, "asserted-clean") ||
-			e.Instance != "" && !minds(e.Kind, "instance") ||
+		return e.Automated && !uses(e.Kind, "automated") || e.AssertedClean && !uses(e.Kind, "asserted-clean") ||
+			e.Instance != "" && !uses(e.Kind, "instance") ||
 			// A claim and an unbind always name an instance.
-			e.Instance == "" && minds(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != PreviousRunFound
+			e.Instance == "" && uses(e.Kind, "instance") && e.Kind != ObservedInUse && e.Kind != PreviousRunFound
 	})
 })
 
-func minds(k EventKind, setting string) bool {
+func uses(k EventKind, setting string) bool {
 	return slices.Contains(map[string][]EventKind{
 		"automated":      {ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing, Unbind, Released},
 		"asserted-clean": {Enroll},
@@ -61,60 +61,60 @@ func minds(k EventKind, setting string) bool {
 
 // past is what really happened to a device's data, as the events alone say: the
 // machine's own Dirty has no part in it.
-type past string
+type history string
 
 const (
-	nothing   past = "nothing known"                   // imported: the inventory's record decides (D8)
-	vouchedOf past = "asserted clean"                  // by the operator, at enrolment
-	tenants   past = "a tenant's, or unknown"          // a cause of dirt, and nothing since
-	sanitized past = "erased and verified"             // a full plan completed since
-	skipped   past = "returned without a clean"        // by one of the three edges
-	overruled past = "returned by an override"         // by D2's edge
-	recorded  past = "free by the inventory's records" // imported, and found free (D8)
+	unrecorded       history = "nothing known"                   // imported: the inventory's record decides (D8)
+	operatorAsserted history = "asserted clean"                  // by the operator, at enrolment
+	used             history = "a tenant's, or unknown"          // a cause of dirt, and nothing since
+	sanitized        history = "erased and verified"             // a full plan completed since
+	uncleaned        history = "returned without a clean"        // by one of the three edges
+	overridden       history = "returned by an override"         // by D2's edge
+	foundFree        history = "free by the inventory's records" // imported, and found free (D8)
 )
 
 // after gives the past once an event was accepted by a machine.
-func (p past) after(d Device, e Event) past {
+func (p history) after(d Device, e Event) history {
 	switch e.Kind {
 	case Enroll:
-		if e.AssertedClean && p == nothing {
-			return vouchedOf
+		if e.AssertedClean && p == unrecorded {
+			return operatorAsserted
 		}
-		return tenants
+		return used
 	case BurnStarted, Burned, ObservedInUse, ObservedUnused, BindingMissing, Invalidated, IdentityChanged, Taken, Freed, LostRace, ReservationChanged,
 		Retire, Lost, Replace:
-		return tenants
+		return used
 	case PreviousRunFound:
 		if e.Instance != "" {
-			return tenants
+			return used
 		}
 	case CleanFailed, WearLimitExceeded:
 		if d.State == Cleaning { // half-done, or not returned: what is there is unknown
-			return tenants
+			return used
 		}
 	case ObservedFree:
 		if d.Binding != nil {
-			return tenants
+			return used
 		}
-		if p == nothing {
-			return recorded
+		if p == unrecorded {
+			return foundFree
 		}
 	case CleanDone:
 		if !d.NamedSteps {
 			return sanitized
 		}
 	case Override:
-		return overruled
+		return overridden
 	default:
-		if edgeOf(d, e) != "" {
-			return skipped
+		if exemptionOf(d, e) != "" {
+			return uncleaned
 		}
 	}
 	return p
 }
 
 // edgeOf names the edge by which an event may clear Dirty without a full plan.
-func edgeOf(d Device, e Event) string {
+func exemptionOf(d Device, e Event) string {
 	ends := e.Kind == Unbind || e.Kind == Released
 	switch {
 	case e.Kind == Override && d.State == Error:
@@ -129,17 +129,17 @@ func edgeOf(d Device, e Event) string {
 
 // place is one device that can be, and its past. Pointers are written out so that
 // places can be compared; numbers that only count are left out.
-type place struct {
+type visited struct {
 	flat    Device
 	claim   Claim
 	binding Binding
 	claims  bool
 	binds   bool
-	past    past
+	past    history
 }
 
-func placeOf(d Device, p past) place {
-	pl := place{flat: d, past: p}
+func visitedOf(d Device, p history) visited {
+	pl := visited{flat: d, past: p}
 	if d.Claim != nil {
 		pl.claim, pl.claims = *d.Claim, true
 	}
@@ -152,7 +152,7 @@ func placeOf(d Device, p past) place {
 	return pl
 }
 
-func (p place) device() Device {
+func (p visited) device() Device {
 	d := p.flat
 	if p.claims {
 		c := p.claim
@@ -171,7 +171,7 @@ type step struct {
 	event    Event
 	before   Device
 	after    Device
-	was, is  past
+	was, is  history
 }
 
 func (s step) String() string {
@@ -197,7 +197,7 @@ const rediscovered EventKind = "rediscovered"
 type graph struct {
 	machine machine
 	start   Device
-	places  []place
+	visited []visited
 	steps   []step
 	refused []refusal
 }
@@ -207,7 +207,7 @@ type refusal struct{ from, event int }
 
 func (g *graph) each(do func(Device, Event) error) error {
 	for _, r := range g.refused {
-		if err := do(g.places[r.from].device(), alphabet()[r.event]); err != nil {
+		if err := do(g.visited[r.from].device(), alphabet()[r.event]); err != nil {
 			return err
 		}
 	}
@@ -217,22 +217,22 @@ func (g *graph) each(do func(Device, Event) error) error {
 // explore walks the machine from an absent device, breadth first.
 func explore(m machine, start Device) *graph {
 	g := &graph{machine: m, start: start}
-	number := map[place]int{}
-	find := func(p place) int {
+	number := map[visited]int{}
+	find := func(p visited) int {
 		if n, ok := number[p]; ok {
 			return n
 		}
-		number[p] = len(g.places)
-		g.places = append(g.places, p)
-		return len(g.places) - 1
+		number[p] = len(g.visited)
+		g.visited = append(g.visited, p)
+		return len(g.visited) - 1
 	}
-	find(placeOf(start, nothing))
-	for n := 0; n < len(g.places); n++ {
-		before := g.places[n].device()
+	find(visitedOf(start, unrecorded))
+	for n := 0; n < len(g.visited); n++ {
+		before := g.visited[n].device()
 		looked := before
 		looked.Cleanable = !before.Cleanable
-		p := g.places[n].past
-		g.steps = append(g.steps, step{n, find(placeOf(looked, p)), Event{Kind: rediscovered}, before, looked, p, p})
+		p := g.visited[n].past
+		g.steps = append(g.steps, step{n, find(visitedOf(looked, p)), Event{Kind: rediscovered}, before, looked, p, p})
 		for i, e := range alphabet() {
 			r := m.row(before, e)
 			if r == nil {
@@ -240,7 +240,7 @@ func explore(m machine, start Device) *graph {
 				continue
 			}
 			after, is := r.apply(before, e), p.after(before, e)
-			g.steps = append(g.steps, step{n, find(placeOf(after, is)), e, before, after, p, is})
+			g.steps = append(g.steps, step{n, find(visitedOf(after, is)), e, before, after, p, is})
 		}
 	}
 	return g
@@ -249,15 +249,15 @@ func explore(m machine, start Device) *graph {
 // reaching gives the places from which a good one can be reached by the steps that
 // are allowed.
 func (g *graph) reaching(good func(Device) bool, allowed func(step) bool) []bool {
-	back := make([][]int, len(g.places))
+	back := make([][]int, len(g.visited))
 	for _, s := range g.steps {
 		if allowed(s) {
 			back[s.to] = append(back[s.to], s.from)
 		}
 	}
 	var queue []int
-	seen := make([]bool, len(g.places))
-	for n, p := range g.places {
+	seen := make([]bool, len(g.visited))
+	for n, p := range g.visited {
 		if good(p.device()) {
 			seen[n] = true
 			queue = append(queue, n)
@@ -365,7 +365,7 @@ func describeEvent(e Event) string {
 	if e.Instance != "" {
 		text += " by:" + e.Instance
 	}
-	if minds(e.Kind, "automated") && !e.Automated {
+	if uses(e.Kind, "automated") && !e.Automated {
 		text += " manual"
 	}
 	if e.AssertedClean {

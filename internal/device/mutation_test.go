@@ -27,7 +27,7 @@ func TestMutations(t *testing.T) {
 // TestEveryRowGuardAndEffectIsHeld takes out each row, each guard and each effect of
 // the table, and insists that a line of the requirements or a theorem misses it.
 func TestEveryRowGuardAndEffectIsHeld(t *testing.T) {
-	lines := goldens(t)
+	lines := requirements(t)
 	check := func(t *testing.T, m machine) {
 		for _, line := range lines {
 			if line.holds(m) != nil {

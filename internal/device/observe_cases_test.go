@@ -18,12 +18,12 @@ const (
 )
 
 // seen is one device and one snapshot of it.
-type seen struct {
+type observed struct {
 	device   Device
 	snapshot Snapshot
 }
 
-func (c seen) String() string {
+func (c observed) String() string {
 	return fmt.Sprintf("%s on %s", describeSnapshot(c.snapshot), describe(c.device))
 }
 
@@ -31,9 +31,9 @@ func (c seen) String() string {
 // do not mind.
 var observedDevices = sync.OnceValue(func() []Device {
 	var all []Device
-	have := map[place]bool{}
+	have := map[visited]bool{}
 	for _, g := range walks(table) {
-		for _, p := range g.places {
+		for _, p := range g.visited {
 			d := p.device()
 			if d.State == Absent {
 				continue
@@ -42,7 +42,7 @@ var observedDevices = sync.OnceValue(func() []Device {
 			if d.InMaintenance() {
 				d.Status, d.Maintenance = Maintaining, MaintenanceOperator
 			}
-			if key := placeOf(d, ""); !have[key] {
+			if key := visitedOf(d, ""); !have[key] {
 				have[key] = true
 				all = append(all, d)
 			}
@@ -112,11 +112,11 @@ func snapshots(q Question) []Snapshot {
 }
 
 // eachSeen calls do with each observation of some questions, until it gives an error.
-func eachSeen(questions []Question, do func(seen) error) error {
+func eachObserved(questions []Question, do func(observed) error) error {
 	for _, q := range questions {
 		for _, s := range snapshots(q) {
 			for _, d := range observedDevices() {
-				if err := do(seen{d, s}); err != nil {
+				if err := do(observed{d, s}); err != nil {
 					return err
 				}
 			}

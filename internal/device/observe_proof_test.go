@@ -11,32 +11,32 @@ import (
 
 // decided is one observation with what the second table makes of it, and the device after its
 // event.
-type decided struct {
-	seen
+type outcome struct {
+	observed
 	observation Observation
 	why         Reason
 	next        Device
 	illegal     error
 }
 
-func (c decided) String() string {
-	return fmt.Sprintf("%v gives %+v (%s), %s", c.seen, c.observation, c.why, describe(c.next))
+func (c outcome) String() string {
+	return fmt.Sprintf("%v gives %+v (%s), %s", c.observed, c.observation, c.why, describe(c.next))
 }
 
 // law is one theorem on each observation: why it does not hold, or "".
-type law struct {
+type observationTheorem struct {
 	name  string
-	holds func(decided) string
+	holds func(outcome) string
 }
 
-func laws() []law {
-	return []law{
-		{"an event that an observation gives is legal", func(c decided) string { return must(c.illegal == nil, "%v", c.illegal) }},
-		{"the reason is one line", func(c decided) string {
-			return must(oneLine.MatchString(string(c.why)) && !number.MatchString(string(c.why)), "it is not, or has a requirement's number")
+func observationTheorems() []observationTheorem {
+	return []observationTheorem{
+		{"an event that an observation gives is legal", func(c outcome) string { return unless(c.illegal == nil, "%v", c.illegal) }},
+		{"the reason is one line", func(c outcome) string {
+			return unless(oneLine.MatchString(string(c.why)) && !number.MatchString(string(c.why)), "it is not, or has a requirement's number")
 		}},
-		{"a retired device is never moved", func(c decided) string {
-			return must(c.device.State != Retired || c.observation.Event == "", "it is moved")
+		{"a retired device is never moved", func(c outcome) string {
+			return unless(c.device.State != Retired || c.observation.Event == "", "it is moved")
 		}},
 		{"only the read-back of a lowered reservation makes a device allocatable", onlyLoweringOffers},
 		{"a write that lowers is repeated for the same generation only, of a device that may be offered", repeatsSafely},
@@ -44,8 +44,8 @@ func laws() []law {
 		// F6
 		{"no observation ends a binding of a self-owned device", keepsOwnBinding},
 		// F6
-		{"a hint never moves the state", func(c decided) string {
-			return must(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation moves it")
+		{"a hint never moves the state", func(c outcome) string {
+			return unless(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation moves it")
 		}},
 		// F10
 		{"a generation that nothing explains makes the device Dirty", unexplainedIsDirty},
@@ -67,8 +67,8 @@ func laws() []law {
 var oneLine, number = regexp.MustCompile(`^[^\n]+$`), regexp.MustCompile(`\b[SFD]\d`)
 
 // tell evaluates one observation on a table.
-func (m observer) tell(c seen) decided {
-	r := decided{seen: c, next: c.device}
+func (m observer) evaluate(c observed) outcome {
+	r := outcome{observed: c, next: c.device}
 	r.observation, r.why = m.observe(c.device, c.snapshot)
 	if r.observation.Event == "" {
 		return r
@@ -79,57 +79,57 @@ func (m observer) tell(c seen) decided {
 	return r
 }
 
-func onlyLoweringOffers(c decided) string {
+func onlyLoweringOffers(c outcome) string {
 	if c.observation.Event == Returned {
 		i := c.snapshot.Inventory
-		return must(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 && i.Provider == c.snapshot.Known.Provider,
+		return unless(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 && i.Provider == c.snapshot.Known.Provider,
 			"nothing has read back reserved = 0")
 	}
-	return must(c.device.Allocatable() || !c.next.Allocatable(), "it is offered")
+	return unless(c.device.Allocatable() || !c.next.Allocatable(), "it is offered")
 }
 
-func repeatsSafely(c decided) string {
+func repeatsSafely(c outcome) string {
 	if !c.observation.Needs(RepeatWrite) {
 		return ""
 	}
 	i := c.snapshot.Inventory
-	return counted(
-		must(c.device.Returning || c.device.Allocatable(), "the device is not offered"),
-		must(!c.device.Dirty, "the device is dirty"),
-		must(!c.snapshot.Refused, "the inventory refused it for good"),
-		must(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider, "somebody wrote meanwhile"))
+	return joinReasons(
+		unless(c.device.Returning || c.device.Allocatable(), "the device is not offered"),
+		unless(!c.device.Dirty, "the device is dirty"),
+		unless(!c.snapshot.Refused, "the inventory refused it for good"),
+		unless(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider, "somebody wrote meanwhile"))
 }
 
-func proceedsUnused(c decided) string {
+func proceedsUnused(c outcome) string {
 	if !c.observation.Needs(Proceed) {
 		return ""
 	}
 	i := c.snapshot.Inventory
-	return counted(
-		must(c.snapshot.Answer == Answered && i.Used == 0, "it may be in use"),
-		must(c.observation.Event == "" && len(c.observation.Then) == 1, "there is more to do"),
-		must(c.snapshot.Question != AskClean || c.device.BeingCleaned(), "no clean is due"),
-		must(c.snapshot.Question != AskReturn || c.device.Returning, "it is not returning"))
+	return joinReasons(
+		unless(c.snapshot.Answer == Answered && i.Used == 0, "it may be in use"),
+		unless(c.observation.Event == "" && len(c.observation.Then) == 1, "there is more to do"),
+		unless(c.snapshot.Question != AskClean || c.device.BeingCleaned(), "no clean is due"),
+		unless(c.snapshot.Question != AskReturn || c.device.Returning, "it is not returning"))
 }
 
-func keepsOwnBinding(c decided) string {
+func keepsOwnBinding(c outcome) string {
 	b := c.device.Binding
 	if b == nil || c.device.Owner == OwnerNova {
 		return ""
 	}
-	return must(c.next.Binding != nil && c.next.Binding.Instance == b.Instance, "the binding ends")
+	return unless(c.next.Binding != nil && c.next.Binding.Instance == b.Instance, "the binding ends")
 }
 
-func unexplainedIsDirty(c decided) string {
+func unexplainedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskRecheck || s.Answer != Answered || s.Inventory.Used > 0 || !s.detects || s.Inventory.Generation <= s.Known.Generation {
 		return ""
 	}
-	return must(d.BeingCleaned() || d.State == Retired || c.next.Dirty && slices.Contains([]State{Unknown, PendingCleaning}, c.next.State),
+	return unless(d.BeingCleaned() || d.State == Retired || c.next.Dirty && slices.Contains([]State{Unknown, PendingCleaning}, c.next.State),
 		"it is believed to be as it was")
 }
 
-func recreatedIsDirty(c decided) string {
+func recreatedIsDirty(c outcome) string {
 	s, d := c.snapshot, c.device
 	if s.Answer != Answered || s.Known.Provider == "" || s.Inventory.Provider == s.Known.Provider || s.Inventory.Used > 0 {
 		return ""
@@ -137,14 +137,14 @@ func recreatedIsDirty(c decided) string {
 	switch {
 	case s.Question == AskRecheck && (d.Allocatable() || s.keptClean && s.Known.KeepsClean(d)),
 		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
-		return must(c.next.Dirty && (c.next.State == Unknown || c.next.State == PendingCleaning), "it is believed to be clean")
+		return unless(c.next.Dirty && (c.next.State == Unknown || c.next.State == PendingCleaning), "it is believed to be clean")
 	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
-		return must(c.observation.Needs(RequestRecheck), "it is not re-checked")
+		return unless(c.observation.Needs(RequestRecheck), "it is not re-checked")
 	}
 	return ""
 }
 
-func useIsSeen(c decided) string {
+func useIsSeen(c outcome) string {
 	s, d := c.snapshot, c.device
 	if s.Answer != Answered || s.Inventory.Used == 0 {
 		return ""
@@ -152,21 +152,21 @@ func useIsSeen(c decided) string {
 	burns := d.State == Available && d.Claim != nil && d.Claim.Burning
 	switch s.Question {
 	case AskReconcile:
-		return must(d.State == Unknown || d.State == Allocated || c.observation.Needs(RequestRecheck), "it is not re-checked")
+		return unless(d.State == Unknown || d.State == Allocated || c.observation.Needs(RequestRecheck), "it is not re-checked")
 	case AskUnreserve:
-		return must(c.observation.Event != Returned || c.observation.Needs(ReadAgain), "it is not re-checked")
+		return unless(c.observation.Event != Returned || c.observation.Needs(ReadAgain), "it is not re-checked")
 	case AskBind:
 		return "" // the call itself refuses a device that is in use
 	case AskClean, AskReturn, AskResolve, AskImport:
-		return must(!c.observation.Needs(Proceed), "it goes on")
+		return unless(!c.observation.Needs(Proceed), "it goes on")
 	}
-	return counted(
-		must(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired || burns, "it is ignored"),
-		must(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved), "another may get it"),
-		must(c.observation.Event != ObservedInUse || c.observation.Instance == s.Inventory.Consumer(), "the consumer is lost"))
+	return joinReasons(
+		unless(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired || burns, "it is ignored"),
+		unless(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved), "another may get it"),
+		unless(c.observation.Event != ObservedInUse || c.observation.Instance == s.Inventory.Consumer(), "the consumer is lost"))
 }
 
-func exposedIsReserved(c decided) string {
+func exposedIsReserved(c outcome) string {
 	s, d := c.snapshot, c.device
 	standing := slices.Contains(reads, s.Question) || s.Question == AskImport && d.State == Unknown
 	if !standing || s.Answer != Answered || s.Inventory.Used > 0 || s.Inventory.Reserved >= s.Inventory.Total ||
@@ -175,12 +175,12 @@ func exposedIsReserved(c decided) string {
 	}
 	// A clean and the resolution of an unknown device begin with a reservation.
 	begins := c.observation.Event != "" && (c.next.State == PendingCleaning || c.next.State == Unknown)
-	return must(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it")
+	return unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it")
 }
 
 // reconcileAgrees: what the status does not show is left out: claims, the return, a missing
 // binding.
-func reconcileAgrees(c decided) string {
+func reconcileAgrees(c outcome) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskReconcile || s.Answer != Answered || d.State == Unknown || d.Claim != nil || d.Returning ||
 		d.State == Allocated && (d.Binding == nil || d.Binding.Observed != (d.Owner == OwnerNova)) ||
@@ -190,36 +190,36 @@ func reconcileAgrees(c decided) string {
 	recheck := s
 	recheck.Question = AskRecheck
 	o, _ := observations.observe(d, recheck)
-	return counted(
-		must(!o.Differs() || c.observation.Needs(RequestRecheck), "a re-check would find %+v", o),
-		must(c.observation.Differs() == c.observation.Needs(RequestRecheck), "it does more than ask"))
+	return joinReasons(
+		unless(!o.Differs() || c.observation.Needs(RequestRecheck), "a re-check would find %+v", o),
+		unless(c.observation.Differs() == c.observation.Needs(RequestRecheck), "it does more than ask"))
 }
 
-func failureProvesNothing(c decided) string {
+func failureProvesNothing(c outcome) string {
 	s := c.snapshot
 	switch {
 	case s.Answer == NotAsked || s.Answer == Answered || c.observation.Event == "":
 		return ""
 	case s.Answer == GenerationAhead:
-		return must(c.observation.Event == Invalidated || c.observation.Event == ObservedUnused, "the inventory is newer")
+		return unless(c.observation.Event == Invalidated || c.observation.Event == ObservedUnused, "the inventory is newer")
 	}
 	writes := []Question{AskClean, AskReturn, AskUnreserve, AskBind}
-	return must(slices.Contains(writes, s.Question) && c.next.Dirty, "it moves the state")
+	return unless(slices.Contains(writes, s.Question) && c.next.Dirty, "it moves the state")
 }
 
-func hostIsBelieved(c decided) string {
+func hostIsBelieved(c outcome) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskHost {
 		return ""
 	}
 	differs := s.Duplicate || s.Host == HostOther || s.Host == HostAbsent
-	return counted(
-		must(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "", "the host does not say so"),
-		must(!differs && s.Host != HostUnfit || !c.next.Allocatable(), "it stays allocatable"),
-		must(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) || c.next.Dirty, "it is not Dirty"))
+	return joinReasons(
+		unless(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "", "the host does not say so"),
+		unless(!differs && s.Host != HostUnfit || !c.next.Allocatable(), "it stays allocatable"),
+		unless(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) || c.next.Dirty, "it is not Dirty"))
 }
 
-func actsOnce(c decided) string {
+func actsOnce(c outcome) string {
 	s := c.snapshot
 	repeated := append([]Question{AskClean, AskReturn, AskHost}, reads...)
 	if c.observation.Event == "" || s.Answer != Answered && s.Question != AskHost || !slices.Contains(repeated, s.Question) {
@@ -239,10 +239,10 @@ func actsOnce(c decided) string {
 		return ""
 	}
 	again, err := Next(c.next, Event{Kind: o.Event, Instance: o.Instance, Automated: true})
-	return must(err == nil && placeOf(again, "") == placeOf(c.next, ""), "%s follows (%s)", o.Event, why)
+	return unless(err == nil && visitedOf(again, "") == visitedOf(c.next, ""), "%s follows (%s)", o.Event, why)
 }
 
-func witnessIsMute(c decided) string {
+func witnessIsMute(c outcome) string {
 	for _, w := range []Witness{WitnessFree, WitnessBound} {
 		s := c.snapshot
 		s.Witness = w
@@ -256,7 +256,7 @@ func witnessIsMute(c decided) string {
 
 // oneObservationHolds: each observation is decided by exactly one row.
 func oneObservationHolds(m observer, questions []Question) error {
-	return eachSeen(questions, func(c seen) error {
+	return eachObserved(questions, func(c observed) error {
 		held := -1
 		for i := range m {
 			if !m[i].holds(c.device, c.snapshot) {
@@ -281,19 +281,19 @@ func TestEachObservationIsDecidedByOneRow(t *testing.T) {
 }
 
 func TestObservationLaws(t *testing.T) {
-	broken, err := breaks(observations, Questions(), laws())
+	broken, err := counterExamples(observations, Questions(), observationTheorems())
 	require.NoError(t, err)
-	for i, l := range laws() {
+	for i, l := range observationTheorems() {
 		t.Run(l.name, func(t *testing.T) { require.Empty(t, broken[i]) })
 	}
 }
 
 // breaks gives the first counter-example to each law, or "". A table that does not decide
 // an observation is an error.
-func breaks(m observer, questions []Question, all []law) (broken []string, err error) {
+func counterExamples(m observer, questions []Question, all []observationTheorem) (broken []string, err error) {
 	broken = make([]string, len(all))
-	return broken, eachSeen(questions, func(c seen) error {
-		r := m.tell(c)
+	return broken, eachObserved(questions, func(c observed) error {
+		r := m.evaluate(c)
 		if r.why == undecided {
 			return fmt.Errorf("%v: no row holds", c)
 		}
@@ -318,7 +318,7 @@ func TestNoObservationRowIsDead(t *testing.T) {
 		from  State
 	}
 	used := map[use]bool{}
-	require.NoError(t, eachSeen(Questions(), func(c seen) error {
+	require.NoError(t, eachObserved(Questions(), func(c observed) error {
 		for i := range observations {
 			if observations[i].holds(c.device, c.snapshot) {
 				used[use{i, c.snapshot.Question, c.device.State}] = true

@@ -82,17 +82,17 @@ func proofs() []proof {
 		{name: "at most one row holds", rows: oneRowHolds},
 		{name: "no row is dead", walked: noRowIsDead},
 		{name: "every state is reached", walk: everyStateIsReached},
-		{name: "S3.20 what operator, tenant and workflow may do is never refused", walk: mayAct},
+		{name: "S3.20 what operator, tenant and workflow may do is never refused", walk: allowedIsNeverRefused},
 		{name: "S2.48 no traps: allocatable again, in steps that Burnish and its operator can take", walk: noTraps},
 		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
 		{name: "S2.40 allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
 		{name: "S0.8 allocatable: a full plan completed since the last cause of dirt, or NotSanitized says that none did", walk: ofPlace(allocatableIsAccountedFor)},
 		{name: "F7 what had a tenant since is Dirty, whatever the state", walk: ofPlace(tenantsMeanDirty)},
-		{name: "F7 only a full plan and three edges clear Dirty", walk: ofStep(onlyThreeEdges)},
+		{name: "F7 only a full plan and three edges clear Dirty", walk: ofStep(onlyThreeExemptions)},
 		{name: "F7 named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
 		{name: "S0.1 a one-time-use device comes back by a full plan or an override alone", walk: ofPlace(oneTimeUseIsCleaned)},
 		{name: "D2 D4 D7 NotSanitized begins at an edge and ends with a full plan", walk: ofStep(notSanitizedIsKept)},
-		{name: "S2.40 four events alone make a device allocatable", walk: ofStep(waysIntoThePool)},
+		{name: "S2.40 four events alone make a device allocatable", walk: ofStep(fourWaysIntoThePool)},
 		{name: "S2.42 a claim excludes every other", walk: claimExcludes},
 		{name: "S0.27 a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
 		{name: "S0.6 a burn's failure does not lead to available", walk: ofStep(failedBurnIsCleaned)},
@@ -107,9 +107,9 @@ func proofs() []proof {
 }
 
 // ofPlace and ofStep make theorems of what must hold at each.
-func ofPlace(check func(Device, past) string) func(*graph) error {
+func ofPlace(check func(Device, history) string) func(*graph) error {
 	return func(g *graph) error {
-		for _, p := range g.places {
+		for _, p := range g.visited {
 			if d := p.device(); d.State != Absent {
 				if why := check(d, p.past); why != "" {
 					return fmt.Errorf("%s, whose data are %s: %s", describe(d), p.past, why)
@@ -225,7 +225,7 @@ func noRowIsDead(m machine, graphs []*graph) error {
 
 func everyStateIsReached(g *graph) error {
 	for _, s := range States() {
-		if !slices.ContainsFunc(g.places, func(p place) bool { return p.flat.State == s }) {
+		if !slices.ContainsFunc(g.visited, func(p visited) bool { return p.flat.State == s }) {
 			return fmt.Errorf("%s is never reached by a device that is %s", s, describe(g.start))
 		}
 	}
@@ -251,7 +251,7 @@ func noTraps(g *graph) error {
 		}
 		return !slices.Contains(luck, s.event.Kind)
 	})
-	for n, p := range g.places {
+	for n, p := range g.visited {
 		if d := p.device(); !ok[n] && d.State != Retired && d.State != Absent {
 			return fmt.Errorf("%s never becomes allocatable", describe(d))
 		}
@@ -264,7 +264,7 @@ func everyDeviceCanEnd(g *graph) error {
 	lost := g.reaching(func(d Device) bool { return d.State == Absent }, func(s step) bool {
 		return s.event.Kind == Lost || s.event.Kind == Forget
 	})
-	for n, p := range g.places {
+	for n, p := range g.visited {
 		switch {
 		case !ok[n]:
 			return fmt.Errorf("%s cannot be retired and forgotten", describe(p.device()))
@@ -275,11 +275,11 @@ func everyDeviceCanEnd(g *graph) error {
 	return nil
 }
 
-func counted(errs ...string) string {
+func joinReasons(errs ...string) string {
 	return strings.Join(slices.DeleteFunc(errs, func(s string) bool { return s == "" }), "; ")
 }
 
-func must(holds bool, format string, args ...any) string {
+func unless(holds bool, format string, args ...any) string {
 	if holds {
 		return ""
 	}

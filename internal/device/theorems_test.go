@@ -8,72 +8,72 @@ import (
 // The theorems of proof_test.go, each as what must hold of one place, one step or
 // one walk. They give the reason why it does not, or "".
 
-func allocatableIsNotDirty(d Device, _ past) string {
-	return must(!d.Allocatable() || !d.Dirty, "it may be handed out")
+func allocatableIsNotDirty(d Device, _ history) string {
+	return unless(!d.Allocatable() || !d.Dirty, "it may be handed out")
 }
 
-func allocatableIsAccountedFor(d Device, p past) string {
+func allocatableIsAccountedFor(d Device, p history) string {
 	if !d.Allocatable() {
 		return ""
 	}
 	switch p {
-	case sanitized, vouchedOf, recorded:
+	case sanitized, operatorAsserted, foundFree:
 		return ""
-	case skipped, overruled:
-		return must(d.NotSanitized, "it may be handed out without a word that it was not sanitized")
+	case uncleaned, overridden:
+		return unless(d.NotSanitized, "it may be handed out without a word that it was not sanitized")
 	}
 	return "it may be handed out"
 }
 
-func tenantsMeanDirty(d Device, p past) string {
-	return must(p != tenants || d.Dirty, "it counts as clean")
+func tenantsMeanDirty(d Device, p history) string {
+	return unless(p != used || d.Dirty, "it counts as clean")
 }
 
-func onlyThreeEdges(s step) string {
+func onlyThreeExemptions(s step) string {
 	if !s.before.Dirty || s.after.Dirty {
 		return ""
 	}
 	if s.event.Kind == CleanDone {
-		return must(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
+		return unless(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
 	}
-	return counted(
-		must(edgeOf(s.before, s.event) != "", "this is none of the three edges"),
-		must(s.after.NotSanitized, "NotSanitized is not set"))
+	return joinReasons(
+		unless(exemptionOf(s.before, s.event) != "", "this is none of the three edges"),
+		unless(s.after.NotSanitized, "NotSanitized is not set"))
 }
 
 func namedStepsClearNothing(s step) string {
 	switch s.event.Kind {
 	case StepsDone:
-		return counted(
-			must(s.before.NamedSteps, "no named steps were running"),
-			must(s.after.Dirty == s.before.Dirty, "they change Dirty"),
-			must(s.after.State == Manageable && !s.after.NamedSteps, "they end in manageable (DESIGN, The machine)"))
+		return joinReasons(
+			unless(s.before.NamedSteps, "no named steps were running"),
+			unless(s.after.Dirty == s.before.Dirty, "they change Dirty"),
+			unless(s.after.State == Manageable && !s.after.NamedSteps, "they end in manageable (DESIGN, The machine)"))
 	case CleanDone:
-		return must(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
+		return unless(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
 	case CleanSteps:
-		return must(s.after.NamedSteps && s.before.State == Manageable, "S3.22: named steps, from manageable")
+		return unless(s.after.NamedSteps && s.before.State == Manageable, "S3.22: named steps, from manageable")
 	}
 	return ""
 }
 
-func oneTimeUseIsCleaned(d Device, p past) string {
-	return counted(
-		must(!d.OneTimeUse || p != skipped, "a one-time-use device was returned without a clean"),
-		must(!d.OneTimeUse || !d.NotSanitized || p == overruled || d.Dirty, "not sanitized, and no override said so"))
+func oneTimeUseIsCleaned(d Device, p history) string {
+	return joinReasons(
+		unless(!d.OneTimeUse || p != uncleaned, "a one-time-use device was returned without a clean"),
+		unless(!d.OneTimeUse || !d.NotSanitized || p == overridden || d.Dirty, "not sanitized, and no override said so"))
 }
 
 func notSanitizedIsKept(s step) string {
-	return counted(
-		must(!s.before.NotSanitized || s.after.NotSanitized || s.event.Kind == CleanDone, "NotSanitized ends without a full plan"),
-		must(s.before.NotSanitized || !s.after.NotSanitized || edgeOf(s.before, s.event) != "", "NotSanitized begins at no edge"),
-		must(s.event.Kind != CleanDone || !s.after.NotSanitized, "a full plan leaves it marked"))
+	return joinReasons(
+		unless(!s.before.NotSanitized || s.after.NotSanitized || s.event.Kind == CleanDone, "NotSanitized ends without a full plan"),
+		unless(s.before.NotSanitized || !s.after.NotSanitized || exemptionOf(s.before, s.event) != "", "NotSanitized begins at no edge"),
+		unless(s.event.Kind != CleanDone || !s.after.NotSanitized, "a full plan leaves it marked"))
 }
 
-func waysIntoThePool(s step) string {
+func fourWaysIntoThePool(s step) string {
 	if s.before.Allocatable() || !s.after.Allocatable() {
 		return ""
 	}
-	return must(slices.Contains([]EventKind{Returned, MaintainOff, Unclaim, ClaimExpired}, s.event.Kind),
+	return unless(slices.Contains([]EventKind{Returned, MaintainOff, Unclaim, ClaimExpired}, s.event.Kind),
 		"nothing has read back reserved = 0")
 }
 
@@ -134,11 +134,11 @@ func bindingsComeFromBurns(s step) string {
 	switch s.event.Kind {
 	case Burned:
 		c := s.before.Claim
-		return must(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another than the burn's")
+		return unless(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another than the burn's")
 	case ObservedInUse:
-		return must(b.Observed && b.Instance == s.event.Instance, "it is bound to another than was observed")
+		return unless(b.Observed && b.Instance == s.event.Instance, "it is bound to another than was observed")
 	case PreviousRunFound:
-		return must(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another than was recalled")
+		return unless(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another than was recalled")
 	}
 	return "a binding comes from nowhere"
 }
@@ -148,10 +148,10 @@ func failedBurnIsCleaned(s step) string {
 	if c == nil || !c.Burning || s.event.Kind == Burned || s.after.Claim != nil && s.after.Claim.Burning {
 		return ""
 	}
-	return counted(
-		must(s.after.State != Available, "it is available again"),
-		must(s.after.Dirty && s.after.Claim == nil, "it is not Dirty, or still claimed"),
-		must(s.event.Kind != BurnFailed || s.after.State == PendingCleaning, "it is not cleaned"))
+	return joinReasons(
+		unless(s.after.State != Available, "it is available again"),
+		unless(s.after.Dirty && s.after.Claim == nil, "it is not Dirty, or still claimed"),
+		unless(s.event.Kind != BurnFailed || s.after.State == PendingCleaning, "it is not cleaned"))
 }
 
 // bindingEndsByUnbind: but for a device that is retired, and for an ended run that
@@ -163,15 +163,15 @@ func bindingEndsByUnbind(s step) string {
 	}
 	kept := s.after.Binding != nil && s.after.Binding.Instance == b.Instance && s.after.Binding.Observed == b.Observed
 	if kept {
-		return must(s.after.State == Allocated || s.after.State == Unknown, "the tenant has it, and it is %s", s.after.State)
+		return unless(s.after.State == Allocated || s.after.State == Unknown, "the tenant has it, and it is %s", s.after.State)
 	}
 	switch s.event.Kind {
 	case Unbind:
-		return must(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
+		return unless(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
 	case Retire, Lost:
-		return must(s.after.State == Retired, "it is not retired")
+		return unless(s.after.State == Retired, "it is not retired")
 	case PreviousRunFound:
-		return must(s.before.State == Unknown, "the device was not unknown")
+		return unless(s.before.State == Unknown, "the device was not unknown")
 	}
 	return fmt.Sprintf("the binding of %s ends", b.Instance)
 }
@@ -183,13 +183,13 @@ func observedBindingEnds(s step) string {
 	}
 	switch s.event.Kind {
 	case Unbind:
-		return must(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
+		return unless(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
 	case Released:
-		return must(b.Observed, "the binding was not observed")
+		return unless(b.Observed, "the binding was not observed")
 	case ObservedInUse, PreviousRunFound, Retire, Lost:
 		return ""
 	}
-	return must(s.after.Binding != nil && s.after.Binding.Instance == b.Instance, "the binding of %s ends", b.Instance)
+	return unless(s.after.Binding != nil && s.after.Binding.Instance == b.Instance, "the binding of %s ends", b.Instance)
 }
 
 func holdsEndByTheirOwn(s step) string {
@@ -197,26 +197,26 @@ func holdsEndByTheirOwn(s step) string {
 		return ""
 	}
 	was, is := s.before.Maintenance, s.after.Maintenance
-	return counted(
-		must(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's hold ends"),
-		must(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "a hold begins"),
-		must(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not held"),
-		must(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
-		must(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
-		must(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance is not for that reason (S4.10)"),
-		must(s.event.Kind != Freed || s.after.State == PendingCleaning, "S4.28: what the other side frees is cleaned"))
+	return joinReasons(
+		unless(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's hold ends"),
+		unless(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "a hold begins"),
+		unless(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not held"),
+		unless(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
+		unless(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
+		unless(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance is not for that reason (S4.10)"),
+		unless(s.event.Kind != Freed || s.after.State == PendingCleaning, "S4.28: what the other side frees is cleaned"))
 }
 
 func heldUntilCleaned(s step) string {
 	ends := slices.Contains([]EventKind{Unbind, Released, ObservedUnused, ObservedFree, Freed, BurnFailed, BindingMissing}, s.event.Kind)
 	pending := s.after.State == PendingCleaning
 	stays := s.before.State == PendingCleaning && pending
-	return counted(
-		must(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned by itself"),
-		must(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it awaits a clean without a reason"),
-		must(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that was awaited from the operator"),
-		must(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it is no longer held"),
-		must(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not free it"))
+	return joinReasons(
+		unless(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned by itself"),
+		unless(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it awaits a clean without a reason"),
+		unless(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that was awaited from the operator"),
+		unless(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it is no longer held"),
+		unless(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not free it"))
 }
 
 func cleanRuns(s step) string {
@@ -228,30 +228,30 @@ func cleanRuns(s step) string {
 	if was.Returning {
 		ends = []EventKind{Returned, CleanFailed, ReservationChanged, ObservedInUse, Invalidated, Lost}
 	}
-	return must(slices.Contains(ends, s.event.Kind), "a step may be running")
+	return unless(slices.Contains(ends, s.event.Kind), "a step may be running")
 }
 
 func failureNeedsOperator(s step) string {
 	was, is := s.before, s.after
 	leaves := was.State == Error && is.State != Error
-	return counted(
-		must(s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
-		must(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "S0.32: it is not quarantined"),
-		must(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "S4.9: the quarantine ends what another system took"),
-		must(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WearLimitExceeded, "it is quarantined without wear"),
-		must(was.Maintenance != MaintenanceQuarantined || is.Maintenance == MaintenanceQuarantined || was.State == Absent ||
+	return joinReasons(
+		unless(s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
+		unless(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "S0.32: it is not quarantined"),
+		unless(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "S4.9: the quarantine ends what another system took"),
+		unless(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WearLimitExceeded, "it is quarantined without wear"),
+		unless(was.Maintenance != MaintenanceQuarantined || is.Maintenance == MaintenanceQuarantined || was.State == Absent ||
 			slices.Contains([]EventKind{CleanDone, Replace, Taken, MaintainOff}, s.event.Kind), "S0.32: the quarantine ends without a look at the wear"),
-		must(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
-		must(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
-		must(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
+		unless(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
+		unless(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
+		unless(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
 			"S3.20: it leaves error by itself"),
-		must(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "S2.48: it is to be cleaned, where something can"),
-		must(!leaves || s.event.Kind != Taken || was.LostRace, "S4.12: it was no lost race"),
-		must(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed, "the maintenance outlives its reason"))
+		unless(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "S2.48: it is to be cleaned, where something can"),
+		unless(!leaves || s.event.Kind != Taken || was.LostRace, "S4.12: it was no lost race"),
+		unless(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed, "the maintenance outlives its reason"))
 }
 
 // mayAct looks at what is refused: these never are.
-func mayAct(g *graph) error {
+func allowedIsNeverRefused(g *graph) error {
 	return g.each(func(d Device, e Event) error {
 		full := d.State == Cleaning && !d.Returning && !d.NamedSteps
 		alive := d.State != Absent && d.State != Retired
@@ -303,20 +303,20 @@ func mayAct(g *graph) error {
 	})
 }
 
-func marksFitTheState(d Device, _ past) string {
+func marksFitTheState(d Device, _ history) string {
 	in := func(states ...State) bool { return slices.Contains(states, d.State) }
 	burning := d.Claim != nil && d.Claim.Burning
-	return counted(
-		must(d.Dirty || !in(Allocated, PendingCleaning, Error, Retired) && !burning, "it must be Dirty there"),
-		must(d.Dirty || !in(Cleaning) || d.Returning || d.NamedSteps, "it must be Dirty until its clean is done"),
-		must(!d.Dirty || !d.Returning, "what is returned is not Dirty"),
-		must(!d.Returning || in(Cleaning), "returning"),
-		must(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
-		must(!d.AwaitingManualClean || in(PendingCleaning), "held"),
-		must(!d.LostRace || in(Error), "a lost race"),
-		must(d.Claim == nil || in(Available) && !d.InMaintenance(), "a claim"),
-		must(d.Binding == nil || in(Allocated, Unknown), "a binding"),
-		must(d.Maintenance != MaintenanceCleanFailed || in(Error, Retired), "maintenance for a failed clean"),
-		must(d.Status == Enabled || d.Status == Maintaining, "no status"),
-		must(d.Unit.Number > 0, "no unit"))
+	return joinReasons(
+		unless(d.Dirty || !in(Allocated, PendingCleaning, Error, Retired) && !burning, "it must be Dirty there"),
+		unless(d.Dirty || !in(Cleaning) || d.Returning || d.NamedSteps, "it must be Dirty until its clean is done"),
+		unless(!d.Dirty || !d.Returning, "what is returned is not Dirty"),
+		unless(!d.Returning || in(Cleaning), "returning"),
+		unless(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
+		unless(!d.AwaitingManualClean || in(PendingCleaning), "held"),
+		unless(!d.LostRace || in(Error), "a lost race"),
+		unless(d.Claim == nil || in(Available) && !d.InMaintenance(), "a claim"),
+		unless(d.Binding == nil || in(Allocated, Unknown), "a binding"),
+		unless(d.Maintenance != MaintenanceCleanFailed || in(Error, Retired), "maintenance for a failed clean"),
+		unless(d.Status == Enabled || d.Status == Maintaining, "no status"),
+		unless(d.Unit.Number > 0, "no unit"))
 }

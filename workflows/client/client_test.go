@@ -20,7 +20,7 @@ import (
 
 // FindBySerial reads on while what the server found has another serial or is the device
 // itself.
-func TestFindBySerialComparesItself(t *testing.T) {
+func TestFindBySerialComparesExactly(t *testing.T) {
 	temporal := mocks.NewClient(t)
 	temporal.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{
 		NextPageToken: []byte("more"),
@@ -37,7 +37,7 @@ func TestFindBySerialComparesItself(t *testing.T) {
 }
 
 // A device without a serial has no duplicate, and the server is not asked.
-func TestFindBySerialOfNone(t *testing.T) {
+func TestFindBySerialWithoutASerial(t *testing.T) {
 	found, err := New(mocks.NewClient(t)).FindBySerial(t.Context(), "", "d1")
 	require.NoError(t, err)
 	require.Empty(t, found)

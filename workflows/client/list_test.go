@@ -112,7 +112,7 @@ func TestListReadsEveryPage(t *testing.T) {
 	c.AssertExpectations(t)
 }
 
-func TestPolledIsTheLatest(t *testing.T) {
+func TestLastPollIsTheLatest(t *testing.T) {
 	c := &mocks.Client{}
 	pollers := []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(clock)}, {LastAccessTime: timestamppb.New(clock.Add(-time.Hour))}}
 	c.On("DescribeTaskQueue", mock.Anything, "burnish", enumspb.TASK_QUEUE_TYPE_WORKFLOW).
@@ -170,7 +170,7 @@ func TestListKeepsTheNewestRun(t *testing.T) {
 }
 
 // The creation time is the same listed and queried: a script may compare the two.
-func TestCreatedIsTheSameListedAndQueried(t *testing.T) {
+func TestCreationTimeIsTheSameListedAndQueried(t *testing.T) {
 	created := clock.Add(123456789 * time.Nanosecond)
 	queried := normalize(contract.DeviceStatus{Name: "d1", CreatedAt: created})
 	listed, err := statusOf("d1", nil, contract.StatusMemo{CreatedAt: created.Truncate(time.Second)})

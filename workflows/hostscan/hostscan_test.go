@@ -88,7 +88,7 @@ func found(told map[string]string) contract.ScanResult {
 // handed to the next.
 //
 // S2.6
-func TestLookNowIsOneSurvey(t *testing.T) {
+func TestScanNowIsOneScan(t *testing.T) {
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n == 1 {
 			return found(map[string]string{"h1_0000:01:00.0": "a", "h1_0000:02:00.0": "b"}), nil
@@ -120,7 +120,7 @@ func TestLookNowIsOneSurvey(t *testing.T) {
 // What an operator reads in the Web UI names what needs them.
 //
 // S2.6
-func TestTheHostIsShown(t *testing.T) {
+func TestSummaryOfAHost(t *testing.T) {
 	l := newScanFixture(t, func(int, contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{
 			Refused: []contract.RefusedDevice{{Name: "h1_0000:03:00.0", Code: device.CodeFilesystemSignature, Reason: "it holds ext4"}},
@@ -146,7 +146,7 @@ func TestTheHostIsShown(t *testing.T) {
 // workflow is told of the outcome alone.
 //
 // S2.6
-func TestASurveyThatFailsForAWhile(t *testing.T) {
+func TestATransientFailureIsRetried(t *testing.T) {
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n < 5 {
 			return contract.ScanResult{}, refuse(device.Transient, device.CodeInventoryUnavailable)
@@ -165,7 +165,7 @@ func TestASurveyThatFailsForAWhile(t *testing.T) {
 // looks again, also at what was refused before.
 //
 // S2.30
-func TestASurveyThatFailsForGood(t *testing.T) {
+func TestAPermanentFailureIsShown(t *testing.T) {
 	told := map[string]string{"h1_0000:01:00.0": "a"}
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n == 1 {
@@ -213,7 +213,7 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 // what the last of them says.
 //
 // S2.6
-func TestNoLookIsLost(t *testing.T) {
+func TestNoScanRequestIsLost(t *testing.T) {
 	l := newScanFixture(t, func(n int, in contract.ScanInput) (contract.ScanResult, error) { return contract.ScanResult{}, nil })
 	l.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
 		if len(l.inputs) == 0 {
@@ -243,7 +243,7 @@ func TestACorruptSignal(t *testing.T) {
 // same moment is not left behind.
 //
 // S2.6
-func TestContinueAsNewKeepsAll(t *testing.T) {
+func TestContinueAsNewLosesNothing(t *testing.T) {
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		return contract.ScanResult{
 			NewDigests: map[string]string{fmt.Sprint("d", n): "x"}, Missing: []string{"gone"},
@@ -281,7 +281,7 @@ func TestContinueAsNewKeepsAll(t *testing.T) {
 }
 
 // A state that a newer worker wrote is not misread.
-func TestTheHostsStateHasASchema(t *testing.T) {
+func TestStateOfANewerSchemaIsRefused(t *testing.T) {
 	l := newScanFixture(t, nil)
 	l.ExecuteWorkflow(contract.WorkflowHostScan, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: contract.Schema + 1, Host: "h1"}})
 	require.ErrorContains(t, l.GetWorkflowError(), "upgrade the control workers")

@@ -12,7 +12,7 @@ import (
 
 // S2.41
 func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.answered = func(c *call) {
 		if c.err == nil && w.inventory.reserved != 1 {
@@ -33,7 +33,7 @@ func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
 	}
 	require.Len(t, won, 1)
 	require.Equal(t, won[0], *w.view().InstanceUUID)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // S2.42
@@ -48,19 +48,19 @@ func TestBindIsRefusedFromAnyOtherState(t *testing.T) {
 		"retired":    func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.ask(contract.UpdateRetire)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			lead(w)
 			before := w.view()
 			w.bind("i9", "r9").refused(device.CodeRefused)
 			require.Equal(t, before, w.view(), "a refusal by the validator leaves nothing behind")
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
 
 // S0.6
 func TestBindAgainIsTheSameBinding(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	require.Equal(t, 1, w.makeBound("i1"))
 	writes := len(w.inventory.writes)
@@ -84,7 +84,7 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
 	require.Equal(t, 2, ok[contract.BindResult](w.bind("i1", "r2")).Binding)
 	w.bind("i1", "r-i1").refused(device.CodeBindingEnded)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A client that was killed while its bind was under way comes again with the same
@@ -92,7 +92,7 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 //
 // S0.6
 func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	first := w.bind("i1", "r1")
@@ -100,12 +100,12 @@ func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
 	second := w.bind("i1", "r1")
 	require.Equal(t, 1, ok[contract.BindResult](first).Binding)
 	require.Equal(t, 1, ok[contract.BindResult](second).Binding)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // F6
 func TestUnbindNamesItsInstance(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.unbind("i2").refused(device.CodeRefused)
 	w.unbind("").refused(device.CodeRefused)
@@ -119,25 +119,25 @@ func TestUnbindNamesItsInstance(t *testing.T) {
 	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "an old tenancy's end does not touch the new one")
 	require.Equal(t, "i2", *w.view().InstanceUUID)
 	w.unbind("i3").refused(device.CodeRefused)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // S0.18, S3.26
 func TestRebuildKeepsTheDevice(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
-	names, writes := len(w.names), len(w.inventory.writes)
+	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	for range 2 {
 		ok[contract.Result](w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}))
 	}
 	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i2"}).refused(device.CodeRefused)
 	w.pass(time.Hour)
-	require.Len(t, w.names, names, "no clean and no burn")
+	require.Len(t, w.scheduledActivities, names, "no clean and no burn")
 	require.Len(t, w.inventory.writes, writes)
 	require.Equal(t, 1, w.view().Binding)
 	ok[contract.Result](w.unbind("i1"))
 	w.send(contract.UpdateRebuild, "", contract.UnbindInput{Instance: "i1"}).refused(device.CodeRefused)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 func (w *deviceEnv) claim(instance string, within time.Duration) *call {
@@ -158,7 +158,7 @@ func (w *deviceEnv) unclaim(instance string) *call {
 func (w *deviceEnv) makeFailed() {
 	w.t.Helper()
 	w.makeBound("i1")
-	w.host.trouble = func(what string, block int) error {
+	w.host.injectFault = func(what string, block int) error {
 		if what == "zero" && block == 2 {
 			return refuse(device.Permanent, device.CodeIO)
 		}
@@ -166,12 +166,12 @@ func (w *deviceEnv) makeFailed() {
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
-	w.host.trouble = nil
+	w.host.injectFault = nil
 }
 
 // S0.5
 func TestClaimThenBurn(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	r := ok[contract.BindResult](w.claim("i1", time.Hour))
 	require.Zero(t, r.Binding)
@@ -186,21 +186,21 @@ func TestClaimThenBurn(t *testing.T) {
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
 	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // S0.5
 func TestBindTakesUpItsOwnClaim(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	ok[contract.BindResult](w.claim("i1", time.Hour))
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r-i1")).Binding)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // S0.5
 func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 	ok[contract.BindResult](w.claim("i1", time.Hour))
@@ -212,13 +212,13 @@ func TestUnclaimLeavesTheDeviceAsItWas(t *testing.T) {
 	require.Len(t, w.inventory.writes, writes)
 	w.burn("i1").refused(device.CodeRefused)
 	w.makeBound("i2")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // S0.5
 func TestClaimExpiresAtItsDeadline(t *testing.T) {
 	for _, runs := range []int{0, 1, 3} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		cleans, writes := len(w.view().Cleans), len(w.inventory.writes)
 		until := w.clock().Add(time.Hour).Truncate(time.Second)
@@ -237,29 +237,29 @@ func TestClaimExpiresAtItsDeadline(t *testing.T) {
 		require.Len(t, w.inventory.writes, writes)
 		w.burn("i1").refused(device.CodeRefused)
 		w.makeBound("i2")
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // S0.5
 func TestClaimNeedsADeadlineAhead(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.claim("i1", -time.Second).refused(device.CodeInvalid)
 	w.send(contract.UpdateClaim, "", contract.BindInput{Instance: "i1", Deadline: "tomorrow"}).refused(device.CodeInvalid)
 	w.send(contract.UpdateClaim, "", contract.BindInput{Deadline: "2031-01-01T00:00:00Z"}).refused(device.CodeInvalid)
 	require.Empty(t, w.view().ClaimedBy)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A burn that began holds the device past its claim's deadline.
 //
 // S0.6
 func TestDeadlineDoesNotEndABurn(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	ok[contract.BindResult](w.claim("i1", 3*time.Second))
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	require.Equal(t, 1, ok[contract.BindResult](w.burn("i1")).Binding)
-	w.noDefect()
+	w.requireNoDefect()
 }

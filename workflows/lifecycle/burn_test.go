@@ -12,14 +12,14 @@ import (
 )
 
 // neverOffered fails if the device may be bound before the cleans are n more.
-func (w *deviceEnv) neverOffered(n int) {
+func (w *deviceEnv) requireCleansBeforeOffer(n int) {
 	cleans := len(w.view().Cleans)
-	w.seen = func() {
+	w.onChange = func() {
 		v := w.view()
 		offered := v.DeviceState == device.Available && !v.Maintenance && v.ClaimedBy == ""
 		if offered && len(v.Cleans) < cleans+n {
 			w.Errorf("offered again after %d cleans, not %d", len(v.Cleans), cleans+n)
-			w.seen = nil
+			w.onChange = nil
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					continue // a conflict had no effect
 				}
 				t.Run(fmt.Sprintf("%s after=%v %s", at, after, c.code), func(t *testing.T) {
-					w := newDeviceEnv(t, safePolicy())
+					w := newDeviceEnv(t, standardPolicy())
 					w.makeAvailable()
 					w.inventory.injectFault = times(1, at, after, fault(c.class, c.code))
 					if c.code == device.CodeConflict { // the rule itself starts over five times
@@ -54,7 +54,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					bind := w.bind("i1", "r1")
 					w.until("burning", func() bool { return w.view().ClaimedBy == "i1" || bind.done })
 					w.host.writeAsTenant("i1") // for all that anybody knows
-					w.neverOffered(1)
+					w.requireCleansBeforeOffer(1)
 					bind.wait()
 					if c.code == device.CodeConflict && bind.err == nil {
 						require.Equal(t, device.Allocated, w.view().DeviceState, "started over, and won")
@@ -66,11 +66,11 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					w.idle()
 					require.True(t, w.host.clean())
 					require.Zero(t, w.inventory.reserved)
-					require.Equal(t, 1, count(w.names, "ReserveForBind"))
+					require.Equal(t, 1, count(w.scheduledActivities, "ReserveForBind"))
 					require.Empty(t, w.view().LastError, "it is over")
 					require.Empty(t, w.view().Fault)
 					w.makeBound("i2")
-					w.noDefect()
+					w.requireNoDefect()
 				})
 			}
 		}
@@ -91,19 +91,19 @@ func count(all []string, one string) int {
 // own write.
 //
 // S0.6
-func TestLostAnswersAreMadeGood(t *testing.T) {
+func TestLostAnswersAreRetried(t *testing.T) {
 	for _, at := range []string{"Usages", "Stock", "PutReserved"} {
 		for _, after := range []bool{false, true} {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
-			w.inventory.injectFault = times(1, at, after, lost)
+			w.inventory.injectFault = times(1, at, after, lostAnswer)
 			require.Equal(t, 1, w.makeBound("i1"), "%s after=%v", at, after)
 			w.inventory.injectFault = nil
 			ok[contract.Result](w.unbind("i1"))
 			w.reach(device.Available)
 			w.idle()
 			require.Len(t, w.view().Cleans, 2, "one clean, not two")
-			w.noDefect()
+			w.requireNoDefect()
 		}
 	}
 }
@@ -112,14 +112,14 @@ func TestLostAnswersAreMadeGood(t *testing.T) {
 // device is cleaned once it answers again.
 //
 // S0.6
-func TestSilentInventoryFailsTheBind(t *testing.T) {
+func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		gone := false
 		w.inventory.injectFault = func(call string, isAfter bool) error {
 			if gone = gone || call == "PutReserved" && isAfter == after; gone {
-				return lost()
+				return lostAnswer()
 			}
 			return nil
 		}
@@ -128,23 +128,23 @@ func TestSilentInventoryFailsTheBind(t *testing.T) {
 		bind.refused(device.CodeInventoryUnavailable)
 		require.Less(t, w.clock().Sub(w.view().UpdatedAt), 2*time.Minute)
 		w.host.writeAsTenant("i1")
-		w.neverOffered(1)
+		w.requireCleansBeforeOffer(1)
 		w.pass(10 * time.Minute)
 		require.Equal(t, device.PendingCleaning, w.view().DeviceState)
 		require.Empty(t, w.host.inputs[2:], "nothing destructive before the inventory was asked (F4)")
 		w.inventory.injectFault = nil
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // The call hangs: nobody knows whether it will have effect, or when.
 //
 // S0.6
-func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
+func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 	for _, late := range []time.Duration{90 * time.Second, time.Hour} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.lag = func(activity string) (time.Duration, time.Duration) {
 			if activity == contract.ActivityReserveForBind {
@@ -155,14 +155,14 @@ func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 		bind := w.bind("i1", "r1")
 		bind.refused(device.CodeReservationUnknown)
 		w.host.writeAsTenant("i1")
-		w.neverOffered(1)
+		w.requireCleansBeforeOffer(1)
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
 		w.pass(2 * time.Hour)
 		ok[contract.Result](w.maintain(false)) // whatever the late write did, the device can be worked with
 		v := w.settled()
 		require.Contains(t, []device.State{device.Available}, v.DeviceState)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
@@ -170,7 +170,7 @@ func TestUnknownOutcomeIsToldAsSuch(t *testing.T) {
 //
 // S0.6
 func TestReserveAttemptThatDied(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	first := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -182,30 +182,30 @@ func TestReserveAttemptThatDied(t *testing.T) {
 	}
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
 	require.Len(t, w.inventory.writes, 4, "burned once: published, looked at, lowered before")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Burned by somebody else between two looks.
 //
 // S0.27
 func TestAlreadyBurnedIsRefused(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	w.inventory.outsider(1)
+	w.inventory.writeByOther(1)
 	w.host.writeAsTenant("somebody")
-	w.neverOffered(1)
+	w.requireCleansBeforeOffer(1)
 	w.bind("i1", "r1").refused(device.CodeAlreadyBurned)
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	w.makeBound("i2")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Nova's consumer is there before the bind.
 //
 // S0.6
 func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.inventory.allocate("c1")
 	w.host.writeAsTenant("c1")
@@ -216,7 +216,7 @@ func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 	require.Equal(t, "c1", *v.InstanceUUID)
 	require.Len(t, w.host.inputs, runs, "nothing destructive")
 	require.Equal(t, 1, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A doubt, or the hardware's loss, comes while the burn waits for its answer: the
@@ -235,20 +235,20 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
 			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 			bind := w.bind("i1", "r1")
 			w.pass(time.Second)
 			meanwhile(w)
 			bind.wait()
-			require.True(t, w.live, "%v", w.end)
+			require.True(t, w.live, "%v", w.finishErr)
 			require.Error(t, bind.err)
-			w.neverOffered(1)
+			w.requireCleansBeforeOffer(1)
 			v := w.settled()
 			require.Nil(t, v.InstanceUUID)
 			w.idle()
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -257,7 +257,7 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 //
 // S0.6
 func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	w.signal(contract.SignalReleased, contract.Hint{}) // a look has its turn
@@ -266,16 +266,16 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w.pass(time.Second)
 	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
 	bind.refused(device.CodeConflict)
-	require.Zero(t, count(w.names, "ReserveForBind"))
+	require.Zero(t, count(w.scheduledActivities, "ReserveForBind"))
 	w.idle()
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A look that is under way does not take the burn's write for another's.
 //
 // S0.5
-func TestBindBesideALook(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestBindDuringACheck(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityReadReservation {
@@ -283,14 +283,14 @@ func TestBindBesideALook(t *testing.T) {
 		}
 		return time.Millisecond, time.Millisecond
 	}
-	doubts := count(w.names, "FindPreviousRun")
+	doubts := count(w.scheduledActivities, "FindPreviousRun")
 	w.signal(contract.SignalReleased, contract.Hint{})
 	w.pass(time.Millisecond)
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
 	w.pass(time.Minute)
-	require.Equal(t, doubts, count(w.names, "FindPreviousRun"), "it doubted itself")
+	require.Equal(t, doubts, count(w.scheduledActivities, "FindPreviousRun"), "it doubted itself")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The inventory knows newer than a workflow that was put back: who had the device
@@ -300,9 +300,9 @@ func TestBindBesideALook(t *testing.T) {
 func TestBindFindsANewerInventory(t *testing.T) {
 	for code, newer := range map[device.Code]func(*fakeInventory){
 		device.CodeInventoryGenerationAhead: func(s *fakeInventory) { s.allocate("c"); s.free("c") },
-		device.CodeAlreadyBurned:            func(s *fakeInventory) { s.outsider(1) },
+		device.CodeAlreadyBurned:            func(s *fakeInventory) { s.writeByOther(1) },
 	} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		newer(w.inventory)
 		w.host.writeAsTenant("i7")
@@ -312,6 +312,6 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i7", *v.InstanceUUID)
 		require.Equal(t, "i7", w.host.blocks[0], "a tenant's data was wiped")
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }

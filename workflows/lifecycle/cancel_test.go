@@ -13,8 +13,8 @@ import (
 // cancel is a Cancel from the Web UI: of the present run.
 func (w *deviceEnv) cancel() { w.after(1, func() { w.env.CancelWorkflow() }) }
 
-func TestCancel_IsAnAbortAndTheNextRunHearsTheNext(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestCancel_IsAnAbortInEveryRun(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	for range 3 {
 		runs := w.runs
@@ -39,39 +39,39 @@ func TestCancel_IsAnAbortAndTheNextRunHearsTheNext(t *testing.T) {
 	w.host.cancelDelay = 0
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Where nothing runs, Cancel changes nothing, says so, and does not end the device.
-func TestCancel_WhereNothingRuns(t *testing.T) {
-	for _, p := range positions {
+func TestCancel_ChangesNothingWhereNothingRuns(t *testing.T) {
+	for _, p := range startStates {
 		if p.name == "cleaning" || p.name == "pending_cleaning" {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			p.lead(w)
 			before := w.view()
 			runs := w.runs
 			for i := range 3 {
 				w.cancel()
 				w.until("the next run", func() bool { return w.runs == runs+1+i || !w.live })
-				require.True(t, w.live, "%v", w.end)
+				require.True(t, w.live, "%v", w.finishErr)
 				require.Contains(t, w.view().LastRefusal, "Cancel")
 			}
 			w.pass(time.Hour)
 			require.Equal(t, before.DeviceState, w.view().DeviceState)
 			require.Equal(t, before.InstanceUUID, w.view().InstanceUUID)
 			require.Equal(t, before.ClaimedBy, w.view().ClaimedBy)
-			w.onwardUnlessRetired("i9")
-			w.noDefect()
+			w.bindAgainUnlessRetired("i9")
+			w.requireNoDefect()
 		})
 	}
 }
 
 // A Cancel does not tear down what somebody waits for.
 func TestCancel_DuringABind(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	bind := w.bind("i1", "r1")
@@ -80,11 +80,11 @@ func TestCancel_DuringABind(t *testing.T) {
 	require.Equal(t, 1, ok[contract.BindResult](bind).Binding)
 	w.until("the next run", func() bool { return w.runs == 2 })
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
-func TestCancel_DuringEnrolmentAndReturn(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestCancel_DuringEnrollmentAndReturn(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
 	enroll := w.enroll(true)
 	w.pass(time.Second)
@@ -94,19 +94,19 @@ func TestCancel_DuringEnrolmentAndReturn(t *testing.T) {
 	w.idle()
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
-	n := count(w.names, "Unreserve")
-	w.until("the release", func() bool { return count(w.names, "Unreserve") > n })
+	n := count(w.scheduledActivities, "Unreserve")
+	w.until("the release", func() bool { return count(w.scheduledActivities, "Unreserve") > n })
 	w.cancel()
 	w.reach(device.Available)
 	w.idle()
 	require.Zero(t, w.inventory.reserved)
-	w.onward("i2")
-	w.noDefect()
+	w.bindAgain("i2")
+	w.requireNoDefect()
 }
 
 // D7's hold: nothing runs, so that a Cancel either ends the wait in error, as abort
 // does, or says that nothing ran. It must not say one and do the other.
-func TestCancel_WhereACleanIsHeld(t *testing.T) {
+func TestCancel_WhileACleanAwaitsTheOperator(t *testing.T) {
 	w := newDeviceEnv(t, notAutomated())
 	w.oneTimeUse = true
 	w.makeBound("i1")
@@ -123,5 +123,5 @@ func TestCancel_WhereACleanIsHeld(t *testing.T) {
 	}
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }

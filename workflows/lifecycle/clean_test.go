@@ -11,8 +11,8 @@ import (
 )
 
 // failing has a step fail before a block, until it is mended.
-func (w *deviceEnv) failing(step string, block int, code device.Code) {
-	w.host.trouble = func(what string, at int) error {
+func (w *deviceEnv) failStep(step string, block int, code device.Code) {
+	w.host.injectFault = func(what string, at int) error {
 		if what == step && at == block {
 			return refuse(device.NeedsOperator, code)
 		}
@@ -24,9 +24,9 @@ func (w *deviceEnv) failing(step string, block int, code device.Code) {
 func TestFailedStepNeedsTheOperator(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
 		for block := range blocks {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.makeBound("i1")
-			w.failing(step, block, device.CodeIO)
+			w.failStep(step, block, device.CodeIO)
 			ok[contract.Result](w.unbind("i1"))
 			v := w.reach(device.Error)
 			require.Equal(t, string(device.CodeIO), v.Fault)
@@ -43,7 +43,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 			require.Len(t, w.host.inputs, runs, "S3.20: nothing is tried again without the operator")
 			require.Equal(t, 1, w.inventory.reserved)
 
-			w.host.trouble = nil
+			w.host.injectFault = nil
 			w.nextRun()
 			ok[contract.Result](w.cleanUp())
 			v = w.reach(device.Available)
@@ -53,7 +53,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 			require.Empty(t, v.LastError)
 			require.True(t, w.host.clean())
 			w.makeBound("i2")
-			w.noDefect()
+			w.requireNoDefect()
 		}
 	}
 }
@@ -61,8 +61,8 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 // A verify that finds the tenant's bytes fails the clean, whatever the zero said.
 //
 // F19
-func TestVerifyThatFindsDirt(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestVerifyThatFindsData(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.read = func(block int) {
 		if block == 1 {
@@ -73,14 +73,14 @@ func TestVerifyThatFindsDirt(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeVerifyFailed), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Steps that an operator named do not make a device clean.
 //
 // F7
 func TestNamedStepsNeverClearDirty(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
 	ok[contract.Result](w.cleanUp("zero", "verify"))
 	v := w.reach(device.Manageable)
@@ -91,12 +91,12 @@ func TestNamedStepsNeverClearDirty(t *testing.T) {
 	ok[contract.Result](w.ask(contract.UpdateProvide))
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4, "the full plan runs all the same")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // S3.22
 func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
 	w.host.blocks = [blocks]string{}
 	ok[contract.Result](w.cleanUp("verify", "zero"))
@@ -106,15 +106,15 @@ func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 	w.cleanUp("polish").refused(device.CodeNoSuchStep)
 	w.cleanUp("zero", " ").refused(device.CodeInvalid)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A step that the host knows and that is of no use to this device is refused, and
 // nothing changes.
 //
 // S3.22
-func TestAStepOfNoUseChangesNothing(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestAnUnplannedStepIsRefused(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.host.steps["sanitize"] = 1
 	ok[contract.Result](w.enroll(false))
 	before := w.view()
@@ -125,7 +125,7 @@ func TestAStepOfNoUseChangesNothing(t *testing.T) {
 	require.Empty(t, w.host.inputs)
 	ok[contract.Result](w.cleanUp("zero"))
 	w.reach(device.Manageable)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // An abort is answered at once, and the step is waited for.
@@ -146,9 +146,9 @@ func TestAbortInEachPhase(t *testing.T) {
 		{"verify", func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") }, "verify"},
 		{"planning again", func(w *deviceEnv) {
 			w.host.steps["verify"] = 2
-			n := count(w.names, "Discover")
+			n := count(w.scheduledActivities, "Discover")
 			ok[contract.Result](w.unbind("i1"))
-			w.until("discover again", func() bool { return count(w.names, "Discover") > n })
+			w.until("discover again", func() bool { return count(w.scheduledActivities, "Discover") > n })
 		}, ""},
 		{"host silent", func(w *deviceEnv) {
 			w.host.crash()
@@ -167,7 +167,7 @@ func TestAbortInEachPhase(t *testing.T) {
 			w.pass(time.Second)
 		}, ""},
 		{"held", func(w *deviceEnv) {
-			p := safePolicy()
+			p := standardPolicy()
 			p.Automated = false
 			w.setPolicy(p)
 			w.nextRun()
@@ -176,7 +176,7 @@ func TestAbortInEachPhase(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(phase.name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.oneTimeUse = true
 			w.makeBound("i1")
 			w.host.cancelDelay = 10 * time.Minute
@@ -191,7 +191,7 @@ func TestAbortInEachPhase(t *testing.T) {
 				require.Equal(t, device.Cleaning, w.view().DeviceState, "until the step has stopped")
 				require.True(t, ok[contract.Result](w.ask(contract.UpdateAbort)).Already)
 			}
-			w.seen = func() {
+			w.onChange = func() {
 				if w.view().DeviceState == device.Error && w.host.running != "" {
 					w.Errorf("in error while %s still runs", w.host.running)
 				}
@@ -210,14 +210,14 @@ func TestAbortInEachPhase(t *testing.T) {
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
 
 // F9
 func TestNothingToAbort(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
 	ok[contract.Result](w.ask(contract.UpdateProvide))
@@ -229,14 +229,14 @@ func TestNothingToAbort(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4, "a refused abort does not end a later clean")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The budget is of running time, over the whole clean where it was set.
 //
 // F8
 func TestBudgetOfTheWholeClean(t *testing.T) {
-	p := safePolicy()
+	p := standardPolicy()
 	p.CleanupTimeout = 6 * pace
 	w := newDeviceEnv(t, p)
 	ok[contract.Result](w.enroll(true))
@@ -244,14 +244,14 @@ func TestBudgetOfTheWholeClean(t *testing.T) {
 	require.Equal(t, string(device.CodeTimeout), v.Fault, "S2.63")
 	require.Equal(t, 6*pace, w.host.inputs[0].Budget)
 	require.Equal(t, 2*pace, w.host.inputs[1].Budget, "what zero left of it")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Waiting for a silent host spends nothing of it.
 //
 // F8
-func TestSilenceSpendsNoBudget(t *testing.T) {
-	p := safePolicy()
+func TestWaitingForTheHostSpendsNoBudget(t *testing.T) {
+	p := standardPolicy()
 	p.CleanupTimeout = time.Minute
 	w := newDeviceEnv(t, p)
 	w.makeBound("i1")
@@ -261,25 +261,25 @@ func TestSilenceSpendsNoBudget(t *testing.T) {
 	require.Equal(t, device.Cleaning, w.view().DeviceState)
 	w.host.restart()
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Each step has its own budget where none is set.
 //
 // D5, S3.11
 func TestBudgetOfEachStep(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	require.Equal(t, 900*time.Second, w.host.inputs[0].Budget)
 	require.Equal(t, 900*time.Second, w.host.inputs[1].Budget)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The step that runs is shown, and none when none runs.
 //
 // S3.14
 func TestCurrentStepIsShown(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	require.Nil(t, w.view().CleanStep)
 	ok[contract.Result](w.unbind("i1"))
@@ -290,5 +290,5 @@ func TestCurrentStepIsShown(t *testing.T) {
 	}
 	w.reach(device.Available)
 	require.Nil(t, w.view().CleanStep)
-	w.noDefect()
+	w.requireNoDefect()
 }

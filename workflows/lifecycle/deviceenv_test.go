@@ -45,7 +45,7 @@ type deviceEnv struct {
 	previousRun     contract.PreviousRun
 	children        []child
 	nameTaken       bool // another workflow has the name of the next child
-	told            []notified
+	notifications   []notified
 	duplicate       string // who else has the serial, as a listing says
 	activityContext context.Context
 
@@ -54,40 +54,40 @@ type deviceEnv struct {
 	runs int
 	live bool // a run is going on
 	// ready: the present run has begun.
-	ready bool
-	end   error
+	ready     bool
+	finishErr error
 	// killed is the number of the run that was terminated last; shownInstance is the
 	// tenant that its search attributes tell of.
-	killed                    int
-	shownInstance, shownState string
-	listed                    []*workflowpb.WorkflowExecutionInfo
+	killed                            int
+	publishedInstance, publishedState string
+	listed                            []*workflowpb.WorkflowExecutionInfo
 	// endState is what the last run handed to its successor.
-	endState *contract.DeviceState
-	events   []*event
-	attrs    temporal.SearchAttributes
-	viewText json.RawMessage
-	lastView contract.DeviceStatus
+	handedOver *contract.DeviceState
+	events     []*event
+	attrs      temporal.SearchAttributes
+	viewText   json.RawMessage
+	lastView   contract.DeviceStatus
 	// urged is the age at which the server asks a run to continue as new; 0 is never.
-	urged time.Duration
+	suggestAfter time.Duration
 
 	cond             func() bool
 	toLoop, toScript chan struct{}
-	quit, ended      chan struct{}
+	quit, loopEnded  chan struct{}
 	stopped          bool
-	breaches         []string // what must never be, as the environment's own thread saw it
+	violations       []string // what must never be, as the environment's own thread saw it
 
-	owner      device.Owner
-	oneTimeUse bool
-	queue      []*message
-	sent       int
-	open       []*call
-	answered   func(*call)
+	owner       device.Owner
+	oneTimeUse  bool
+	queue       []*message
+	updatesSent int
+	open        []*call
+	answered    func(*call)
 
-	inFlight, upserts, memos, updates int
-	names                             []string // of the activities scheduled
-	defects                           []string // what the workflow's log calls a defect
-	seen                              func()   // looks at every moment
-	trace                             func(string)
+	activitiesInFlight, upserts, memos, updates int
+	scheduledActivities                         []string // of the activities scheduled
+	defects                                     []string // what the workflow's log calls a defect
+	onChange                                    func()   // looks at every moment
+	trace                                       func(string)
 }
 
 // event is something that happens at a time, in whichever run it is then.
@@ -100,7 +100,7 @@ type event struct {
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func safePolicy() clean.Policy {
+func standardPolicy() clean.Policy {
 	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
 }
 
@@ -113,20 +113,20 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 	t.Helper()
 	w := &deviceEnv{
 		t: t, policy: policy, owner: device.OwnerSelf, inventory: &fakeInventory{}, host: newFakeHost(), now: epoch, live: true,
-		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
+		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), loopEnded: make(chan struct{}),
 		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
 	}
-	w.calls = &activities.Control{Store: w.inventory, Client: devices.New(&visibility{w: w})}
+	w.calls = &activities.Control{Store: w.inventory, Client: devices.New(&listing{w: w})}
 	w.setPolicy(policy)
 	var err error
 	w.activityContext, err = newActivityContext()
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		close(w.quit)
-		<-w.ended
+		<-w.loopEnded
 	})
 	go func() {
-		defer close(w.ended)
+		defer close(w.loopEnded)
 		select { // the script speaks first
 		case <-w.toLoop:
 			w.loop(in)
@@ -153,13 +153,13 @@ func (w *deviceEnv) loop(in contract.DeviceInput) {
 		if w.killed == w.runs && !w.stopped {
 			record := w.host.record
 			in = contract.DeviceInput{Name: "d1", Recovered: &record}
-			w.inFlight, w.attrs = 0, temporal.SearchAttributes{}
-			w.drop()
+			w.activitiesInFlight, w.attrs = 0, temporal.SearchAttributes{}
+			w.failOpenCalls()
 			w.host.running = ""
-			w.forward()
+			w.redeliver()
 			continue
 		}
-		if !errors.As(w.end, &next) {
+		if !errors.As(w.finishErr, &next) {
 			w.live = false
 			for !w.stopped {
 				w.yield()
@@ -168,9 +168,9 @@ func (w *deviceEnv) loop(in contract.DeviceInput) {
 		}
 		in = contract.DeviceInput{}
 		w.decode(next.Input, &in)
-		w.endState = in.State
+		w.handedOver = in.State
 		w.checkHandover(in)
-		w.forward()
+		w.redeliver()
 	}
 }
 
@@ -187,23 +187,23 @@ func (w *deviceEnv) run(in contract.DeviceInput) {
 	env.SetWorkflowRunTimeout(0) // its timer would keep the environment for ten years
 	env.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: time.Minute,
-		Interceptors:             []interceptor.WorkerInterceptor{&inbound{w: w}},
+		Interceptors:             []interceptor.WorkerInterceptor{&inboundInterceptor{w: w}},
 	})
-	if w.urged > 0 {
-		env.RegisterDelayedCallback(func() { env.SetContinueAsNewSuggested(true) }, w.urged)
+	if w.suggestAfter > 0 {
+		env.RegisterDelayedCallback(func() { env.SetContinueAsNewSuggested(true) }, w.suggestAfter)
 	}
-	env.SetOnTimerFiredListener(func(string) { w.nudge() })
+	env.SetOnTimerFiredListener(func(string) { w.scheduleCheck() })
 	if w.attrs.Size() > 0 {
 		assert.NoError(w, env.SetTypedSearchAttributesOnStart(w.attrs))
 	}
 	devices := &lifecycle.Lifecycle{Planner: w.planner}
 	env.RegisterWorkflowWithOptions(devices.DeviceLifecycle, workflow.RegisterOptions{Name: contract.WorkflowDeviceLifecycle})
 	env.ExecuteWorkflow(contract.WorkflowDeviceLifecycle, in)
-	w.now, w.end = env.Now(), env.GetWorkflowError()
+	w.now, w.finishErr = env.Now(), env.GetWorkflowError()
 }
 
 // begin is called when a run's workflow begins: only now do timers keep their order.
-func (w *deviceEnv) begin() {
+func (w *deviceEnv) onRunStarted() {
 	env := w.env
 	env.RegisterDelayedCallback(func() {
 		if w.env != env || w.stopped {
@@ -213,7 +213,7 @@ func (w *deviceEnv) begin() {
 		for _, e := range w.events {
 			w.register(e)
 		}
-		w.look()
+		w.checkCondition()
 	}, 0)
 }
 
@@ -222,7 +222,7 @@ func (w *deviceEnv) begin() {
 func (w *deviceEnv) terminate() {
 	w.after(1, func() {
 		w.killed = w.runs
-		w.list()
+		w.listTerminated()
 		hint := w.host.hint(w.clock())
 		w.after(2, func() {})
 		w.signal(contract.SignalObserved, hint)
@@ -254,13 +254,13 @@ func (w *deviceEnv) register(e *event) {
 			return
 		}
 		e.done = true
-		w.forget()
+		w.dropFinishedEvents()
 		e.do()
-		w.nudge()
+		w.scheduleCheck()
 	}, max(e.at.Sub(env.Now()), 1))
 }
 
-func (w *deviceEnv) forget() {
+func (w *deviceEnv) dropFinishedEvents() {
 	var left []*event
 	for _, e := range w.events {
 		if !e.done {
@@ -271,23 +271,23 @@ func (w *deviceEnv) forget() {
 }
 
 // nudge looks whether the script may go on, once what happens now has happened.
-func (w *deviceEnv) nudge() {
+func (w *deviceEnv) scheduleCheck() {
 	env := w.env
 	env.RegisterDelayedCallback(func() {
 		if w.env == env && !w.stopped {
-			w.look()
+			w.checkCondition()
 		}
 	}, 0)
 }
 
-func (w *deviceEnv) look() {
+func (w *deviceEnv) checkCondition() {
 	if !w.ready {
 		return
 	}
-	if w.seen != nil {
-		w.seen()
+	if w.onChange != nil {
+		w.onChange()
 	}
-	if len(w.breaches) > 0 || w.cond != nil && w.cond() {
+	if len(w.violations) > 0 || w.cond != nil && w.cond() {
 		w.cond = nil
 		w.yield()
 	}
@@ -312,7 +312,7 @@ func (w *deviceEnv) yield() {
 // Errorf makes the environment what package assert reports to: it may be told on any
 // thread, and the script fails when it goes on.
 func (w *deviceEnv) Errorf(format string, args ...any) {
-	w.breaches = append(w.breaches, fmt.Sprintf(format, args...))
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
 // until runs the environment until cond holds, for at most a day of its time.
@@ -334,17 +334,17 @@ func (w *deviceEnv) within(d time.Duration, what string, cond func() bool) {
 		w.toLoop <- struct{}{}
 		select {
 		case <-w.toScript:
-		case <-w.ended:
+		case <-w.loopEnded:
 			w.t.FailNow()
 		}
 		limit.done = true
-		w.forget()
+		w.dropFinishedEvents()
 	}
-	if len(w.breaches) > 0 {
-		w.t.Fatalf("%s\n%s", strings.Join(w.breaches, "\n"), w.describe())
+	if len(w.violations) > 0 {
+		w.t.Fatalf("%s\n%s", strings.Join(w.violations, "\n"), w.describe())
 	}
 	if !cond() {
-		w.t.Fatalf("%s did not come about (after %s, run %d, ended: %v): %s", what, w.clock().Sub(epoch), w.runs, w.end, w.describe())
+		w.t.Fatalf("%s did not come about (after %s, run %d, ended: %v): %s", what, w.clock().Sub(epoch), w.runs, w.finishErr, w.describe())
 	}
 }
 
@@ -361,7 +361,7 @@ func (w *deviceEnv) describe() string {
 	v.Steps, v.Cleans = nil, nil
 	text, err := json.Marshal(v)
 	require.NoError(w.t, err)
-	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.stock(), w.host.up, w.host.running, strings.Join(w.names, " "))
+	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.snapshot(), w.host.up, w.host.running, strings.Join(w.scheduledActivities, " "))
 }
 
 // view is the device as `show` has it.
@@ -389,7 +389,7 @@ func (w *deviceEnv) decode(p *commonpb.Payloads, to any) {
 
 // checkHandover holds every continue-as-new against the gate and the bounds.
 func (w *deviceEnv) checkHandover(in contract.DeviceInput) {
-	assert.Zero(w, w.inFlight, "continued as new with activities in flight: %v", w.names)
+	assert.Zero(w, w.activitiesInFlight, "continued as new with activities in flight: %v", w.scheduledActivities)
 	assert.Zero(w, w.updates, "continued as new while somebody waited for an answer")
 	if !assert.NotNil(w, in.State) {
 		return
@@ -406,7 +406,7 @@ func (w *deviceEnv) checkHandover(in contract.DeviceInput) {
 }
 
 func (w *deviceEnv) scheduled(j *job) {
-	w.names = append(w.names, j.name)
+	w.scheduledActivities = append(w.scheduledActivities, j.name)
 	want := contract.HostQueue("h1")
 	_, control := (&activities.Control{}).Activities()[j.name]
 	if control {
@@ -429,12 +429,12 @@ func (w *deviceEnv) scheduled(j *job) {
 }
 
 // inbound is the environment's interceptor of the workflow itself.
-type inbound struct {
+type inboundInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	w *deviceEnv
 }
 
-func (i *inbound) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (i *inboundInterceptor) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &inboundWorkflow{interceptor.WorkflowInboundInterceptorBase{Next: next}, i.w}
 }
 
@@ -449,7 +449,7 @@ func (i *inboundWorkflow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.
 	var err error
 	done := false
 	workflow.Go(ctx, func(ctx workflow.Context) { out, err = i.Next.ExecuteWorkflow(ctx, in); done = true })
-	i.w.begin()
+	i.w.onRunStarted()
 	own, _ := workflow.NewDisconnectedContext(ctx)
 	run := i.w.runs
 	if e := workflow.Await(own, func() bool { return done || i.w.stopped || i.w.killed == run }); e != nil || !done {
@@ -459,7 +459,7 @@ func (i *inboundWorkflow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.
 }
 
 func (i *inboundWorkflow) Init(out interceptor.WorkflowOutboundInterceptor) error {
-	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: out}, i.w})
+	return i.Next.Init(&outboundInterceptor{interceptor.WorkflowOutboundInterceptorBase{Next: out}, i.w})
 }
 
 // workflowLog keeps what the workflow calls a defect of its own, and drops the rest.

@@ -12,7 +12,7 @@ import (
 
 // What is refused leaves nothing behind: the workflow ends, as failed; one that ends
 // in order says that its device was forgotten.
-func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
+func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func(*deviceEnv)
 		in   func(*contract.Enrollment)
@@ -20,10 +20,10 @@ func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 	}{
 		"nobody polls for the host": {func(w *deviceEnv) { w.host.crash() }, nil, device.CodeHostUnreachable},
 		"the host refuses it": {func(w *deviceEnv) {
-			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeNotAllowed) }
+			w.host.injectFault = func(string, int) error { return refuse(device.NeedsOperator, device.CodeNotAllowed) }
 		}, nil, device.CodeNotAllowed},
 		"the host fails over and over": {func(w *deviceEnv) {
-			w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
+			w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 		}, nil, device.CodeStateDirError},
 		"another name": {func(*deviceEnv) {}, func(e *contract.Enrollment) { e.Name = "d2" }, device.CodeInvalid},
 		"the inventory refuses it": {func(w *deviceEnv) {
@@ -32,35 +32,35 @@ func TestEnrol_RefusedEndsTheWorkflow(t *testing.T) {
 			}
 		}, nil, device.CodeInventoryInvalid},
 		"the inventory is away": {func(w *deviceEnv) {
-			w.inventory.injectFault = func(string, bool) error { return lost() }
+			w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 		}, nil, device.CodeInventoryUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			c.lead(w)
-			e := w.enrolment()
+			e := w.enrollment()
 			if c.in != nil {
 				c.in(&e)
 			}
 			enroll := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true})
 			w.within(time.Hour, "the end", func() bool { return !w.live })
 			enroll.refused(c.code)
-			ended, is := contract.RefusalOf(w.end)
-			require.True(t, is, "failed, not in order: %v", w.end)
+			ended, is := contract.RefusalOf(w.finishErr)
+			require.True(t, is, "failed, not in order: %v", w.finishErr)
 			require.Equal(t, c.code, ended.Fault.Code)
 			require.False(t, w.host.known, "the host does not remember it")
 			require.Empty(t, w.host.inputs)
 			require.Zero(t, w.upserts+w.memos, "never shown as a device")
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
 
 // A refused enrolment and one that is right, at the same time: the right one wins.
-func TestEnrol_AnotherOneInTime(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestEnroll_SecondRequestInTime(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	first := true
-	w.host.trouble = func(string, int) error {
+	w.host.injectFault = func(string, int) error {
 		if first {
 			first = false
 			return refuse(device.NeedsOperator, device.CodeNotAllowed)
@@ -73,32 +73,32 @@ func TestEnrol_AnotherOneInTime(t *testing.T) {
 	w.pass(time.Minute)
 	require.True(t, w.live)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
-func TestEnrol_TwiceIsOnce(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestEnroll_IsIdempotent(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	a, b := w.enroll(true), w.enroll(true)
 	require.False(t, ok[contract.Result](a).Already)
 	require.True(t, ok[contract.Result](b).Already)
-	require.Equal(t, 1, count(w.names, "Discover"))
+	require.Equal(t, 1, count(w.scheduledActivities, "Discover"))
 	w.reach(device.Available)
 	w.nextRun()
 	w.idle()
-	names := len(w.names)
+	names := len(w.scheduledActivities)
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
 	w.makeBound("i1")
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
-	require.Len(t, w.names, names+1, "the bind's own Reserve")
+	require.Len(t, w.scheduledActivities, names+1, "the bind's own Reserve")
 	require.Equal(t, device.Allocated, w.view().DeviceState)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The same name as something else is refused, in every state.
 //
 // F13
-func TestEnrolOtherwiseIsRefused(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
 	for name, change := range map[string]func(*contract.Enrollment){
 		"driver":      func(e *contract.Enrollment) { e.Driver = "block" },
@@ -111,60 +111,60 @@ func TestEnrolOtherwiseIsRefused(t *testing.T) {
 		"more of it":  func(e *contract.Enrollment) { e.Settings = map[string]string{"path": "/dev/d1", "x": "y"} },
 		"the host up": func(e *contract.Enrollment) { e.Host, e.Driver = "H1", "other" },
 	} {
-		e := w.enrolment()
+		e := w.enrollment()
 		change(&e)
 		before := w.view()
 		w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Provide: true}).refused(device.CodeAlreadyExists)
 		require.Equal(t, before, w.view(), name)
 	}
-	e := w.enrolment()
+	e := w.enrollment()
 	e.Settings = nil
 	r := w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}).refused(device.CodeAlreadyExists)
 	require.Contains(t, r.Fault.Message, "settings (path=/dev/d1)")
-	e = w.enrolment()
+	e = w.enrollment()
 	e.Host = "H1"
 	require.True(t, ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e})).Already)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Before it is enrolled a device answers nothing but enroll.
-func TestEnrol_ComesFirst(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
-	w.host.trouble = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
+func TestEnroll_ComesFirst(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 	enroll := w.enroll(false)
 	w.pass(time.Second / 2)
 	w.bind("i1", "r1").refused(device.CodeNotFound)
 	w.ask(contract.UpdateForget).refused(device.CodeNotFound)
 	w.signal(contract.SignalClean, nil)
 	w.signal(contract.SignalRefresh, contract.Hint{})
-	w.host.trouble = nil
+	w.host.injectFault = nil
 	ok[contract.Result](enroll)
 	require.Equal(t, device.Manageable, w.view().DeviceState)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Numbers of an earlier life of the device go on where they were.
 //
 // F10
 func TestNumbersNeverGoBack(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.host.record = contract.HostDeviceRecord{Binding: 7, Clean: 9, Seq: 40}
 	w.makeAvailable()
 	require.Greater(t, w.host.inputs[0].Seq, int64(40))
 	require.Greater(t, w.host.inputs[0].Number, 9)
 	require.Equal(t, 8, w.makeBound("i1"))
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Nothing made up is in an inventory that schedulers give out.
 //
 // F13
-func TestAFakeIsRefusedInARealInventory(t *testing.T) {
+func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 	for _, imported := range []bool{false, true} {
 		for _, owner := range owners {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.calls.Real, w.owner = true, owner
-			e := w.enrolment()
+			e := w.enrollment()
 			e.Driver = "fake"
 			code := device.CodeNotAllowed
 			if imported && owner == device.OwnerSelf {
@@ -172,7 +172,7 @@ func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 			}
 			w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e, Import: imported}).refused(code)
 			require.Empty(t, w.inventory.writes)
-			w.noDefect()
+			w.requireNoDefect()
 		}
 	}
 }
@@ -181,13 +181,13 @@ func TestAFakeIsRefusedInARealInventory(t *testing.T) {
 // it: the device is cleaned.
 //
 // D9
-func TestLeftBetweenTheLookAndTheBurn(t *testing.T) {
+func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
 	for i, verb := range []string{contract.UpdateManage, contract.UpdateMaintain, contract.UpdateRetire, contract.UpdateManage} {
 		w := newNovaDevice(t)
 		w.makeAvailable()
 		require.True(t, w.inventory.allocate("c1"))
 		if i == 3 {
-			w.inventory.outsider(1)
+			w.inventory.writeByOther(1)
 		}
 		w.host.writeAsTenant("c1")
 		w.inventory.injectFault = func(call string, after bool) error {
@@ -198,9 +198,9 @@ func TestLeftBetweenTheLookAndTheBurn(t *testing.T) {
 		}
 		w.ask(verb).refused(device.CodeInUse)
 		w.pass(time.Minute)
-		w.sweepHint()
+		w.hintReconcile()
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }

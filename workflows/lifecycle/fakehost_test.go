@@ -24,10 +24,10 @@ const (
 // the highest numbers, overtaken schedulings refused, an orphan of a killed worker
 // ended when the next one starts.
 type fakeHost struct {
-	up    bool
-	epoch int // counts crashes: an attempt of an earlier epoch is dead
-	steps map[string]int
-	facts contract.DiscoveryResult // Identity, Operation, Note as a Discover finds them
+	up        bool
+	epoch     int // counts crashes: an attempt of an earlier epoch is dead
+	steps     map[string]int
+	discovery contract.DiscoveryResult // Identity, Operation, Note as a Discover finds them
 
 	blocks [blocks]string // who wrote it; "" is zero
 	record contract.HostDeviceRecord
@@ -38,7 +38,7 @@ type fakeHost struct {
 	// stubborn is how long a cancelled step goes on.
 	cancelDelay time.Duration
 	// trouble may fail a step before a block, or a discover before its answer.
-	trouble func(what string, block int) error
+	injectFault func(what string, block int) error
 
 	inputs  []contract.StepInput // every scheduling that reached the host
 	zeroed  func(block int)
@@ -58,7 +58,7 @@ type journal struct {
 func newFakeHost() *fakeHost {
 	h := &fakeHost{
 		up: true, steps: map[string]int{"zero": 1, "verify": 1},
-		facts: contract.DiscoveryResult{
+		discovery: contract.DiscoveryResult{
 			Identity:  device.Identity{Serial: "S1", Vendor: "Acme", Model: "M1", Size: blocks * blockSize, Path: "/dev/d1"},
 			Operation: device.Shred,
 		},
@@ -104,8 +104,8 @@ func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
 		return nil, refuse(device.Permanent, device.CodeSuperseded)
 	case in.Seq == h.journal.seq && h.journal.done:
 		return h.journal.result, nil
-	case in.Identity != h.facts.Identity:
-		return nil, refuse(device.NeedsOperator, device.MismatchCode(in.Identity.Differs(h.facts.Identity)))
+	case in.Identity != h.discovery.Identity:
+		return nil, refuse(device.NeedsOperator, device.MismatchCode(in.Identity.Differs(h.discovery.Identity)))
 	}
 	return h.step(ctx, j, in)
 }
@@ -123,10 +123,10 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (an
 	h.record.Seq, h.record.Clean = max(h.record.Seq, in.Seq), max(h.record.Clean, in.Number)
 	h.record.Binding = max(h.record.Binding, in.Binding)
 	h.running = in.Step
-	h.tell()
-	err := h.walk(ctx, j, in)
+	h.notify()
+	err := h.processBlocks(ctx, j, in)
 	h.running = ""
-	h.tell()
+	h.notify()
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (an
 }
 
 // walk deals with the blocks one by one.
-func (h *fakeHost) walk(ctx workflow.Context, j *job, in contract.StepInput) error {
+func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepInput) error {
 	epoch := h.epoch
 	for h.journal.offset < blocks {
 		block := h.journal.offset
@@ -160,8 +160,8 @@ func (h *fakeHost) walk(ctx workflow.Context, j *job, in contract.StepInput) err
 			h.journal.open = false
 			return refuse(device.NeedsOperator, device.CodeTimeout)
 		}
-		if h.trouble != nil {
-			if err := h.trouble(in.Step, block); err != nil {
+		if h.injectFault != nil {
+			if err := h.injectFault(in.Step, block); err != nil {
 				h.journal.open = false
 				return err
 			}
@@ -190,23 +190,23 @@ func (h *fakeHost) walk(ctx workflow.Context, j *job, in contract.StepInput) err
 
 func (h *fakeHost) discover(ctx workflow.Context, in contract.DiscoverInput) (any, error) {
 	waitUntil(ctx, workflow.Now(ctx).Add(time.Second), func() bool { return false })
-	if h.trouble != nil {
-		if err := h.trouble(contract.ActivityDiscover, 0); err != nil {
+	if h.injectFault != nil {
+		if err := h.injectFault(contract.ActivityDiscover, 0); err != nil {
 			return nil, err
 		}
 	}
-	if in.Known != (device.Identity{}) && in.Known.Differs(h.facts.Identity) != "" {
+	if in.Known != (device.Identity{}) && in.Known.Differs(h.discovery.Identity) != "" {
 		return nil, refuse(device.NeedsOperator, device.CodeIdentityChanged)
 	}
 	h.known = true
-	h.record.Enrollment, h.record.Identity = in.Enrollment, h.facts.Identity
+	h.record.Enrollment, h.record.Identity = in.Enrollment, h.discovery.Identity
 	h.record.Binding = max(h.record.Binding, in.Binding)
-	facts, record := h.facts, h.record
+	facts, record := h.discovery, h.record
 	facts.Steps, facts.Record, facts.ObservedAt = maps.Clone(h.steps), &record, workflow.Now(ctx).UTC()
 	return facts, nil
 }
 
-func (h *fakeHost) tell() {
+func (h *fakeHost) notify() {
 	if h.changed != nil {
 		h.changed()
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // another puts another piece of hardware, full of somebody's data, into the place.
-func (w *deviceEnv) another(serial string) {
-	w.host.facts.Identity.Serial = serial
+func (w *deviceEnv) replaceHardware(serial string) {
+	w.host.discovery.Identity.Serial = serial
 	w.host.writeAsTenant("a stranger")
 }
 
@@ -22,7 +22,7 @@ func (w *deviceEnv) replace(in contract.ReplaceInput) *call {
 }
 
 func (w *deviceEnv) move(to string) *call {
-	e := w.enrolment()
+	e := w.enrollment()
 	e.Name = to
 	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e})
 }
@@ -30,23 +30,23 @@ func (w *deviceEnv) move(to string) *call {
 // A name that is none is refused, and leaves nothing behind.
 //
 // D10
-func TestMoveToNoName(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestMoveToAnInvalidName(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	ok[contract.Result](w.enroll(false))
 	before := w.view()
 	for _, to := range []string{"", "a b", "a/b", "d1 "} {
 		w.move(to).refused(device.CodeInvalid)
 	}
 	require.Equal(t, before, w.view())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // swapped brings the device into error, by a clean that finds another piece.
-func (w *deviceEnv) swapped() {
+func (w *deviceEnv) makeSerialMismatch() {
 	w.t.Helper()
 	w.makeAvailable()
 	w.makeBound("i1")
-	w.another("S2")
+	w.replaceHardware("S2")
 	ok[contract.Result](w.unbind("i1"))
 	require.Equal(w.t, string(device.CodeSerialMismatch), w.reach(device.Error).Fault)
 	require.Equal(w.t, [blocks]string{"a stranger", "a stranger", "a stranger", "a stranger"}, w.host.blocks, "nothing was written")
@@ -63,10 +63,10 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
-			w.swapped()
-			w.inventory.wrote = func(string) {
-				if w.inventory.there && w.inventory.reserved == 0 && !w.host.clean() {
+			w := newDeviceEnv(t, standardPolicy())
+			w.makeSerialMismatch()
+			w.inventory.onWrite = func(string) {
+				if w.inventory.exists && w.inventory.reserved == 0 && !w.host.clean() {
 					w.Errorf("free in the inventory with a stranger's data")
 				}
 			}
@@ -87,7 +87,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			require.Equal(t, device.Unit{Number: 2, Serial: "S2"}, s.Device.Unit)
 			require.Len(t, s.History, 1, "the first unit's tenancy is remembered")
 			require.Equal(t, 2, w.makeBound("i2"), "bindings are counted on")
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -95,46 +95,46 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 // The operation that erases the new piece is its own, not the old one's (S2.28).
 //
 // D10
-func TestReplaceLooksForItsOwnErasePath(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
-	w.swapped()
-	w.host.facts.Operation = device.BlockErase
+func TestReplaceChoosesItsOwnErasePath(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeSerialMismatch()
+	w.host.discovery.Operation = device.BlockErase
 	require.Equal(t, device.BlockErase, ok[contract.Result](w.replace(contract.ReplaceInput{})).Device.Operation)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // D10
 func TestReplaceIsRefused(t *testing.T) {
 	t.Run("the same piece", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		ok[contract.Result](w.enroll(false))
 		before := w.view()
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		after := w.view()
 		before.LastRefusal, after.LastRefusal, before.UpdatedAt, after.UpdatedAt = "", "", time.Time{}, time.Time{}
 		require.Equal(t, before, after)
-		w.noDefect()
+		w.requireNoDefect()
 	})
 	t.Run("a piece that another device has", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
-		w.swapped()
+		w := newDeviceEnv(t, standardPolicy())
+		w.makeSerialMismatch()
 		w.duplicate = "d7"
 		r := w.replace(contract.ReplaceInput{}).refused(device.CodeDuplicateSerial)
 		require.Contains(t, r.Fault.Remedy, "move d7 d1")
 		require.Equal(t, device.Error, w.view().DeviceState)
-		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
-		w.noDefect()
+		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
+		w.requireNoDefect()
 	})
 	t.Run("the host refuses it", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
-		w.swapped()
-		w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeFilesystemSignature) }
+		w := newDeviceEnv(t, standardPolicy())
+		w.makeSerialMismatch()
+		w.host.injectFault = func(string, int) error { return refuse(device.NeedsOperator, device.CodeFilesystemSignature) }
 		w.replace(contract.ReplaceInput{}).refused(device.CodeFilesystemSignature)
 		require.Equal(t, device.Error, w.view().DeviceState)
-		w.noDefect()
+		w.requireNoDefect()
 	})
 	t.Run("elsewhere than in manageable, error and retired", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		w.makeBound("i1")
@@ -143,15 +143,15 @@ func TestReplaceIsRefused(t *testing.T) {
 		w.stepRuns("zero")
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
 		w.reach(device.Available)
-		w.noDefect()
+		w.requireNoDefect()
 	})
 }
 
 // Move carries state, dirt and past over to the new name, and the old one ends.
 //
 // D10
-func TestMoveCarriesStateAndDirt(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
@@ -160,8 +160,8 @@ func TestMoveCarriesStateAndDirt(t *testing.T) {
 	w.reach(device.Error)
 	require.Equal(t, "goes on as d2", ok[contract.Result](w.move("d2")).Note)
 	w.until("the old name's end", func() bool { return !w.live })
-	require.NoError(t, w.end)
-	require.False(t, w.inventory.there, "the old place's provider is withdrawn")
+	require.NoError(t, w.finishErr)
+	require.False(t, w.inventory.exists, "the old place's provider is withdrawn")
 	require.False(t, w.host.known, "the host forgets the old name")
 
 	require.Len(t, w.children, 1)
@@ -174,27 +174,27 @@ func TestMoveCarriesStateAndDirt(t *testing.T) {
 	require.Len(t, s.History, 1)
 
 	// What was handed over is a device like any other: burned first, then as before.
-	moved := newDeviceEnvOf(t, safePolicy(), next.in)
-	moved.sent = w.sent // an update's ID is never used twice
-	moved.host, moved.inventory.wrote = w.host, func(string) {
-		if moved.inventory.there && moved.inventory.reserved == 0 && !moved.host.clean() {
+	moved := newDeviceEnvOf(t, standardPolicy(), next.in)
+	moved.updatesSent = w.updatesSent // an update's ID is never used twice
+	moved.host, moved.inventory.onWrite = w.host, func(string) {
+		if moved.inventory.exists && moved.inventory.reserved == 0 && !moved.host.clean() {
 			moved.Errorf("free in the inventory with a tenant's data")
 		}
 	}
-	moved.until("its provider", func() bool { return moved.inventory.there && moved.inventory.reserved == 1 })
-	require.Equal(t, string(device.Error), moved.shownState, "listings see it")
+	moved.until("its provider", func() bool { return moved.inventory.exists && moved.inventory.reserved == 1 })
+	require.Equal(t, string(device.Error), moved.publishedState, "listings see it")
 	ok[contract.Result](moved.cleanUp())
 	moved.reach(device.Available)
 	require.True(t, moved.host.clean())
 	require.Equal(t, 2, moved.makeBound("i2"))
-	moved.noDefect()
-	w.noDefect()
+	moved.requireNoDefect()
+	w.requireNoDefect()
 }
 
 // D10
 func TestMoveIsRefused(t *testing.T) {
 	manageable := func(t *testing.T) *deviceEnv {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		ok[contract.Result](w.enroll(false))
 		return w
 	}
@@ -202,11 +202,11 @@ func TestMoveIsRefused(t *testing.T) {
 	still := func(t *testing.T, w *deviceEnv) {
 		t.Helper()
 		require.True(t, w.live)
-		require.True(t, w.inventory.there)
+		require.True(t, w.inventory.exists)
 		require.Empty(t, w.children)
 		ok[contract.Result](w.ask(contract.UpdateProvide))
 		w.reach(device.Available)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 	t.Run("the name is taken", func(t *testing.T) {
 		w := manageable(t)
@@ -221,20 +221,20 @@ func TestMoveIsRefused(t *testing.T) {
 	})
 	t.Run("another piece is there", func(t *testing.T) {
 		w := manageable(t)
-		was := w.host.facts.Identity
-		w.another("S2")
+		was := w.host.discovery.Identity
+		w.replaceHardware("S2")
 		w.move("d2").refused(device.CodeIdentityChanged)
-		w.host.facts.Identity = was
+		w.host.discovery.Identity = was
 		still(t, w)
 	})
 	t.Run("offered", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.move("d2").refused(device.CodeRefused)
 		require.Equal(t, device.Available, w.view().DeviceState)
 		w.makeBound("i1")
 		w.move("d2").refused(device.CodeRefused)
-		w.noDefect()
+		w.requireNoDefect()
 	})
 }
 
@@ -242,25 +242,25 @@ func TestMoveIsRefused(t *testing.T) {
 // device is made to look.
 //
 // F23
-func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
+func TestDuplicateSerialIsNotEnrolled(t *testing.T) {
 	t.Run("at another host, by a listing", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.duplicate = "d7"
 		w.enroll(true).refused(device.CodeDuplicateSerial)
 		w.until("its end", func() bool { return !w.live })
-		require.False(t, w.inventory.there)
+		require.False(t, w.inventory.exists)
 		require.False(t, w.host.known)
-		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.told)
+		require.Equal(t, []notified{{"device/d7", contract.SignalRefresh, contract.Hint{Source: "duplicate serial", DuplicateAt: "d1"}}}, w.notifications)
 	})
 	t.Run("at this host, by its records", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
-		w.host.trouble = func(string, int) error {
+		w := newDeviceEnv(t, standardPolicy())
+		w.host.injectFault = func(string, int) error {
 			err := device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Message: "it is d7", Other: "d7"}
 			return refusal(err)
 		}
 		w.enroll(true).refused(device.CodeDuplicateSerial)
-		require.Len(t, w.told, 1)
-		require.Equal(t, "device/d7", w.told[0].workflow)
+		require.Len(t, w.notifications, 1)
+		require.Equal(t, "device/d7", w.notifications[0].workflow)
 	})
 }
 
@@ -268,7 +268,7 @@ func TestSerialSeenTwiceIsNotEnrolled(t *testing.T) {
 // whatever its own host sees, until an operator has it cleaned.
 //
 // F23
-func TestSerialSeenTwiceTaints(t *testing.T) {
+func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 	hint := contract.Hint{Source: "duplicate serial", DuplicateAt: "d7"}
 	// repaired: the operator's clean, and nothing else, brings it back.
 	repaired := func(t *testing.T, w *deviceEnv) {
@@ -277,10 +277,10 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		w.nextRun()
 		require.Equal(t, 1, w.inventory.reserved)
 		w.bind("i9", "r9").refused(device.CodeRefused)
-		w.host.up, w.host.trouble = true, nil
+		w.host.up, w.host.injectFault = true, nil
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 	for name, tc := range map[string]struct {
 		sees func(w *deviceEnv)
@@ -289,14 +289,14 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		"its own host sees it too":     {func(*deviceEnv) {}, device.CodeDuplicateSerial},
 		"its own host does not answer": {func(w *deviceEnv) { w.host.up = false }, device.CodeDuplicateSerial},
 		"its own host has another trouble": {func(w *deviceEnv) {
-			w.host.trouble = func(string, int) error { return refuse(device.Permanent, device.CodeIO) }
+			w.host.injectFault = func(string, int) error { return refuse(device.Permanent, device.CodeIO) }
 		}, device.CodeDuplicateSerial},
 		"its own host sees it no more": {func(w *deviceEnv) {
-			w.host.trouble = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
+			w.host.injectFault = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
 		}, device.CodeTargetMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
 			tc.sees(w)
 			w.signal(contract.SignalRefresh, hint)
@@ -306,7 +306,7 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		})
 	}
 	t.Run("a tenant keeps it, and what it leaves is not returned", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.makeBound("i1")
 		w.signal(contract.SignalRefresh, hint)
@@ -319,7 +319,7 @@ func TestSerialSeenTwiceTaints(t *testing.T) {
 		repaired(t, w)
 	})
 	t.Run("in the middle of its clean", func(t *testing.T) {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))

@@ -11,8 +11,8 @@ import (
 
 // The past is what the query tells, over every continue-as-new; the answers of
 // updates, which stay in the history, do not repeat it.
-func TestThePastIsForTheQueryAlone(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestHistoryIsInTheQueryOnly(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	first := ok[contract.Result](w.unbind("i1"))
 	require.Empty(t, first.Device.Bindings)
@@ -27,5 +27,5 @@ func TestThePastIsForTheQueryAlone(t *testing.T) {
 	}
 	require.Equal(t, want, w.view().Bindings)
 	require.Len(t, w.view().Cleans, 2)
-	w.noDefect()
+	w.requireNoDefect()
 }

@@ -12,8 +12,8 @@ import (
 
 // A host that nobody polls for is told to the operator; when it comes back the clean
 // goes on by itself.
-func TestSilentHost_IsToldAndWaitedFor(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
@@ -25,20 +25,20 @@ func TestSilentHost_IsToldAndWaitedFor(t *testing.T) {
 	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 	require.NotEmpty(t, v.Remedy)
 	require.Equal(t, device.Cleaning, v.DeviceState)
-	zeroes := count(w.names, "zero")
+	zeroes := count(w.scheduledActivities, "zero")
 	w.pass(30 * 24 * time.Hour)
-	require.Equal(t, zeroes, count(w.names, "zero"), "scheduled once more, without limit")
+	require.Equal(t, zeroes, count(w.scheduledActivities, "zero"), "scheduled once more, without limit")
 	w.host.restart()
 	v = w.reach(device.Available)
 	require.False(t, v.NeedsOperator)
 	require.Empty(t, v.Fault)
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A host that says that it started is silent no more, though its step takes hours.
-func TestSilentHost_IsNotToldAnyMoreOnceItSpeaks(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
@@ -53,12 +53,12 @@ func TestSilentHost_IsNotToldAnyMoreOnceItSpeaks(t *testing.T) {
 	require.Empty(t, v.Fault)
 	w.reach(device.Available)
 	require.Len(t, w.host.inputs, 4)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // What the last heartbeat told is handed to the next scheduling.
-func TestSilentHost_ResumeIsHandedOver(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
@@ -79,14 +79,14 @@ func TestSilentHost_ResumeIsHandedOver(t *testing.T) {
 	require.EqualValues(t, 2*blockSize, resumed[0].Resume.Offset)
 	require.Equal(t, "zero", resumed[0].Resume.Step)
 	require.Nil(t, w.host.inputs[len(w.host.inputs)-1].Resume, "not handed to the next step")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The scheduling's number rises with each, so that the host can tell which is newest.
 //
 // F1
 func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
@@ -94,7 +94,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 	w.host.restart()
 	w.reach(device.Available)
 	w.nextRun()
-	w.onward("i2")
+	w.bindAgain("i2")
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	var last int64
@@ -102,7 +102,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 		require.Greater(t, in.Seq, last)
 		last = in.Seq
 	}
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A worker that is killed in mid-step is followed by one that goes on.
@@ -110,7 +110,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 // D1
 func TestCrashResumes(t *testing.T) {
 	for _, back := range []time.Duration{time.Second, 2 * time.Minute, time.Hour} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
@@ -123,13 +123,13 @@ func TestCrashResumes(t *testing.T) {
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
 		require.LessOrEqual(t, zeroed, 3, "not from the beginning")
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // D1
-func TestCrashEndsInErrorWhereSoSet(t *testing.T) {
-	p := safePolicy()
+func TestCrashEndsInErrorIfConfigured(t *testing.T) {
+	p := standardPolicy()
 	p.OnInterrupt = device.InterruptError
 	w := newDeviceEnv(t, p)
 	w.makeBound("i1")
@@ -143,14 +143,14 @@ func TestCrashEndsInErrorWhereSoSet(t *testing.T) {
 	require.Equal(t, string(device.CodeInterrupted), v.Fault)
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The clean keeps the settings of the worker that planned it.
 //
 // D1
 func TestSettingsAreTheCleansOwn(t *testing.T) {
-	p := safePolicy()
+	p := standardPolicy()
 	p.OnInterrupt, p.Verify, p.HostSilentAfter = device.InterruptError, "sample:4", 7*time.Minute
 	w := newDeviceEnv(t, p)
 	w.makeBound("i1")
@@ -159,15 +159,15 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	for _, in := range w.host.inputs {
 		require.Equal(t, p.StepSettings, in.Settings)
 	}
-	w.setPolicy(safePolicy())
+	w.setPolicy(standardPolicy())
 	w.nextRun()
-	w.onward("i2")
+	w.bindAgain("i2")
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	last := w.host.inputs[len(w.host.inputs)-1]
 	require.Empty(t, last.Settings.OnInterrupt)
 	require.Equal(t, "full", last.Settings.Verify)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A host worker that does not know the step is told as such, at once.
@@ -175,7 +175,7 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 // S2.87, S2.75
 func TestHostWorkerTooOld(t *testing.T) {
 	for _, step := range []string{"zero", "verify"} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeBound("i1")
 		delete(w.host.steps, step)
 		w.host.steps["other"] = 1
@@ -188,7 +188,7 @@ func TestHostWorkerTooOld(t *testing.T) {
 		w.host.steps = map[string]int{"zero": 1, "verify": 1}
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
@@ -196,7 +196,7 @@ func TestHostWorkerTooOld(t *testing.T) {
 //
 // S2.87
 func TestPlanNeedsTheHostsSteps(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	delete(w.host.steps, "verify")
 	w.host.blocks = [blocks]string{}
 	ok[contract.Result](w.enroll(true))
@@ -208,20 +208,20 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	w.pass(time.Minute)
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A step's version changed in mid-clean: again from the first step, with the
 // same operation, whatever the host would choose now.
 //
 // S3.16
-func TestPlanOutdatedBeginsAgain(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestPlanOutdatedStartsOver(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	w.host.steps["verify"] = 2
-	w.host.facts.Operation = device.WriteZeroes
+	w.host.discovery.Operation = device.WriteZeroes
 	v := w.reach(device.Available)
 	var steps []string
 	for _, in := range w.host.inputs[2:] {
@@ -232,18 +232,18 @@ func TestPlanOutdatedBeginsAgain(t *testing.T) {
 	require.Equal(t, device.Shred, v.Cleans[1].Operation)
 	require.Equal(t, 2, w.host.inputs[5].Version)
 	require.Len(t, v.Cleans, 2, "one clean, not two")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A host whose versions never settle ends in error after five times.
 //
 // S3.16
-func TestPlanningAgainIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestReplanningIsBounded(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	version := 2
 	ok[contract.Result](w.unbind("i1"))
-	w.host.trouble = func(what string, block int) error {
+	w.host.injectFault = func(what string, block int) error {
 		if what == "zero" && block == 3 {
 			version++
 			w.host.steps["verify"] = version
@@ -253,18 +253,18 @@ func TestPlanningAgainIsBounded(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodePlanOutdated), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.host.trouble = nil
-	w.noDefect()
+	w.host.injectFault = nil
+	w.requireNoDefect()
 }
 
 // A second host start's look does not replace what was locked in while it is in use,
 // and does where nothing is under way (S2.28, S2.29).
 //
 // S2.28
-func TestOperationIsReplacedOnlyAtRest(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
-	w.host.facts.Operation = device.WriteZeroes
+	w.host.discovery.Operation = device.WriteZeroes
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Equal(t, device.Shred, w.view().Operation)
@@ -273,7 +273,7 @@ func TestOperationIsReplacedOnlyAtRest(t *testing.T) {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Equal(t, device.WriteZeroes, w.view().Operation)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Another device in the same place stops everything.
@@ -285,9 +285,9 @@ func TestChangedIdentity(t *testing.T) {
 		"allocated": func(w *deviceEnv) { w.makeBound("i1") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			lead(w)
-			w.host.facts.Identity.Serial = "S2"
+			w.host.discovery.Identity.Serial = "S2"
 			w.signal(contract.SignalRefresh, contract.Hint{})
 			w.pass(time.Minute)
 			w.idle()
@@ -299,16 +299,16 @@ func TestChangedIdentity(t *testing.T) {
 				require.Equal(t, device.Error, v.DeviceState)
 			}
 			require.Equal(t, "S1", v.Serial)
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
 
 // A host whose looks fail over and over does not keep a tenant from being served.
 func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	w.host.trouble = func(what string, _ int) error {
+	w.host.injectFault = func(what string, _ int) error {
 		if what == contract.ActivityDiscover {
 			return refuse(device.Transient, device.CodeStateDirError)
 		}
@@ -319,19 +319,19 @@ func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
 	asked := w.clock()
 	w.makeBound("i1")
 	require.Less(t, w.clock().Sub(asked), 5*time.Minute)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // What the host said of a device can be asked for, without touching anything.
-func TestTheHostsFactsCanBeAsked(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestDiscoveryResultCanBeQueried(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	value, err := w.env.QueryWorkflow(contract.QueryDiscovery)
 	require.NoError(t, err)
 	var facts contract.DiscoveryResult
 	require.NoError(t, value.Get(&facts))
-	require.Equal(t, w.host.facts.Identity, facts.Identity)
+	require.Equal(t, w.host.discovery.Identity, facts.Identity)
 	require.Equal(t, device.Shred, facts.Operation)
 	require.Equal(t, w.host.steps, facts.Steps)
-	w.noDefect()
+	w.requireNoDefect()
 }

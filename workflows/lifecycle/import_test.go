@@ -11,14 +11,14 @@ import (
 )
 
 // remakes tells how another provider takes the place of the one that is imported.
-type recreation struct {
+type providerChange struct {
 	name string
 	// lead imports the device; anew makes the other provider meanwhile.
 	lead func(w *deviceEnv, anew func(id string))
 }
 
 // beforeTheLook has something happen once, when the import's own look is answered.
-func (w *deviceEnv) beforeTheRead(do func()) {
+func (w *deviceEnv) beforeImportRead(do func()) {
 	seen := 0
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityReadReservation {
@@ -30,53 +30,53 @@ func (w *deviceEnv) beforeTheRead(do func()) {
 	}
 }
 
-var recreations = []recreation{
+var providerChanges = []providerChange{
 	{"missing at the first look", func(w *deviceEnv, anew func(string)) { // seed 1585 of TestWalk
-		ok[contract.Result](w.takeOver(1))
-		w.readInVain()
+		ok[contract.Result](w.importWith(1))
+		w.readWithoutProvider()
 		anew("nova-2")
 	}},
 	{"missing, and back under its own UUID", func(w *deviceEnv, anew func(string)) {
-		ok[contract.Result](w.takeOver(1))
-		w.readInVain()
+		ok[contract.Result](w.importWith(1))
+		w.readWithoutProvider()
 		anew("nova-1")
 	}},
 	{"between the import and the first look", func(w *deviceEnv, anew func(string)) {
-		w.beforeTheRead(func() { anew("nova-2") })
-		ok[contract.Result](w.takeOver(1))
+		w.beforeImportRead(func() { anew("nova-2") })
+		ok[contract.Result](w.importWith(1))
 	}},
 	{"between the import and the first look, both free", func(w *deviceEnv, anew func(string)) {
-		w.beforeTheRead(func() { anew("nova-2") })
-		ok[contract.Result](w.takeOver(0))
+		w.beforeImportRead(func() { anew("nova-2") })
+		ok[contract.Result](w.importWith(0))
 	}},
 	{"between the listing and the import", func(w *deviceEnv, anew func(string)) {
 		anew("nova-2")
-		ok[contract.Result](w.takeOverListed("nova-1"))
+		ok[contract.Result](w.importListed("nova-1"))
 	}},
 }
 
 // lookedInVain has the import look while there is no provider.
-func (w *deviceEnv) readInVain() {
+func (w *deviceEnv) readWithoutProvider() {
 	w.t.Helper()
-	w.inventory.vanished = true
+	w.inventory.providerGone = true
 	w.until("a look", func() bool { return w.view().LastError != "" })
 	require.Equal(w.t, device.Unknown, w.view().DeviceState)
 }
 
 // takeOverListed imports the device as it is, by the provider that was listed.
-func (w *deviceEnv) takeOverListed(provider string) *call {
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Import: true, Provider: provider})
+func (w *deviceEnv) importListed(provider string) *call {
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true, Provider: provider})
 }
 
 // dirtyIsBurned fails the test where somebody may take the device, and Burnish offers it,
 // before it is clean.
-func (w *deviceEnv) dirtyIsBurned() {
-	w.inventory.wrote = func(what string) {
+func (w *deviceEnv) requireDirtyReserved() {
+	w.inventory.onWrite = func(what string) {
 		if what == "put" && w.inventory.reserved == 0 && !w.host.clean() {
 			w.Errorf("lowered with blocks %q", w.host.blocks)
 		}
 	}
-	w.seen = func() {
+	w.onChange = func() {
 		if w.view().DeviceState == device.Available && !w.host.clean() {
 			w.Errorf("available with blocks %q", w.host.blocks)
 		}
@@ -87,12 +87,12 @@ func (w *deviceEnv) dirtyIsBurned() {
 // Only the one that was imported is believed; the device of another is burned and cleaned.
 //
 // D8, S2.40, S2.84
-func TestOnlyTheImportedProviderIsBelieved(t *testing.T) {
-	for _, r := range recreations {
+func TestOnlyTheImportedProviderIsKnownClean(t *testing.T) {
+	for _, r := range providerChanges {
 		t.Run(r.name, func(t *testing.T) {
 			w := newNovaDevice(t)
 			w.host.writeAsTenant("past")
-			w.dirtyIsBurned()
+			w.requireDirtyReserved()
 			r.lead(w, w.inventory.recreate)
 			w.within(2*time.Minute, "burned again", func() bool { return w.inventory.reserved == 1 })
 			w.reach(device.Available)
@@ -100,7 +100,7 @@ func TestOnlyTheImportedProviderIsBelieved(t *testing.T) {
 			require.True(t, w.host.clean())
 			require.Len(t, w.view().Cleans, 1)
 			require.Zero(t, w.inventory.reserved)
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -108,15 +108,15 @@ func TestOnlyTheImportedProviderIsBelieved(t *testing.T) {
 // With automated cleaning off it is burned all the same, and waits for the operator.
 //
 // D8, S2.40
-func TestAnotherProviderWaitsBurned(t *testing.T) {
-	for _, r := range recreations {
+func TestAnotherProviderWaitsReserved(t *testing.T) {
+	for _, r := range providerChanges {
 		t.Run(r.name, func(t *testing.T) {
-			policy := safePolicy()
+			policy := standardPolicy()
 			policy.Automated = false
 			w := newDeviceEnv(t, policy)
 			w.owner, w.oneTimeUse = device.OwnerNova, true
 			w.host.writeAsTenant("past")
-			w.dirtyIsBurned()
+			w.requireDirtyReserved()
 			r.lead(w, w.inventory.recreate)
 			v := w.reach(device.PendingCleaning)
 			require.Equal(t, string(device.CodeAutomatedCleanOff), v.Fault)
@@ -124,7 +124,7 @@ func TestAnotherProviderWaitsBurned(t *testing.T) {
 			w.pass(time.Hour)
 			require.Equal(t, device.PendingCleaning, w.view().DeviceState)
 			require.Equal(t, "past", w.host.blocks[0])
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -133,12 +133,12 @@ func TestAnotherProviderWaitsBurned(t *testing.T) {
 //
 // D8, S2.85
 func TestAnotherProviderInUse(t *testing.T) {
-	for _, r := range recreations {
+	for _, r := range providerChanges {
 		t.Run(r.name, func(t *testing.T) {
 			w := newNovaDevice(t)
 			r.lead(w, func(id string) {
 				w.inventory.recreate(id)
-				w.inventory.force("c1")
+				w.inventory.allocateUnchecked("c1")
 				w.host.writeAsTenant("c1")
 			})
 			v := w.reach(device.Allocated)
@@ -147,10 +147,10 @@ func TestAnotherProviderInUse(t *testing.T) {
 			w.pass(time.Hour)
 			require.Equal(t, "c1", w.host.blocks[0])
 			w.inventory.free("c1")
-			w.sweepHint()
+			w.hintReconcile()
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -159,22 +159,22 @@ func TestAnotherProviderInUse(t *testing.T) {
 // kept the inventory from answering.
 //
 // S2.84, D8
-func TestTheImportedProviderIsBelieved(t *testing.T) {
+func TestTheImportedProviderIsKnownClean(t *testing.T) {
 	for _, listed := range []string{"", "nova-1"} {
 		for _, trouble := range []bool{false, true} {
 			w := newNovaDevice(t)
 			w.inventory.recreate("nova-1")
 			if trouble {
-				w.beforeTheRead(func() {
+				w.beforeImportRead(func() {
 					w.inventory.injectFault = times(1, "Usages", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 				})
 			}
-			ok[contract.Result](w.takeOverListed(listed))
+			ok[contract.Result](w.importListed(listed))
 			w.reach(device.Available)
 			w.pass(time.Hour)
 			require.Empty(t, w.view().Cleans)
 			require.Zero(t, w.inventory.reserved)
-			w.noDefect()
+			w.requireNoDefect()
 		}
 	}
 }

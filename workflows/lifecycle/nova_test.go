@@ -13,20 +13,22 @@ import (
 
 // newNovaDevice is an environment whose device is Nova's, one-time-use.
 func newNovaDevice(t *testing.T) *deviceEnv {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.owner, w.oneTimeUse = device.OwnerNova, true
 	return w
 }
 
-func (w *deviceEnv) sweepHint() { w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"}) }
+func (w *deviceEnv) hintReconcile() {
+	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
+}
 
 // consumed has Nova give the device out, and burn it, and the workflow know of it.
-func (w *deviceEnv) consumed(consumer string) {
+func (w *deviceEnv) allocatedByNova(consumer string) {
 	w.t.Helper()
 	require.True(w.t, w.inventory.allocate(consumer))
-	w.inventory.outsider(1)
+	w.inventory.writeByOther(1)
 	w.host.writeAsTenant(consumer)
-	w.sweepHint()
+	w.hintReconcile()
 	v := w.reach(device.Allocated)
 	require.Equal(w.t, consumer, *v.InstanceUUID)
 	w.idle()
@@ -36,10 +38,10 @@ func (w *deviceEnv) consumed(consumer string) {
 // somebody use it and leave.
 func (w *deviceEnv) recreateProvider(used bool) {
 	generation := w.inventory.generation
-	w.inventory.recreate(w.inventory.novas + "+")
+	w.inventory.recreate(w.inventory.novaProvider + "+")
 	if used {
 		w.inventory.allocate("thief")
-		w.inventory.outsider(1)
+		w.inventory.writeByOther(1)
 		w.host.writeAsTenant("thief")
 		w.inventory.free("thief")
 	}
@@ -50,13 +52,13 @@ func (w *deviceEnv) recreateProvider(used bool) {
 // same generation by coincidence: that one is never lowered for the clean of the old one.
 //
 // F5
-func TestAProviderMadeAnewInAClean(t *testing.T) {
+func TestProviderRecreatedDuringAClean(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		for _, when := range []string{"EnsureReserved", "zero", "verify", "before", "after"} {
 			t.Run(fmt.Sprintf("%s, used %v", when, used), func(t *testing.T) {
 				w := newNovaDevice(t)
 				w.makeAvailable()
-				w.consumed("c1")
+				w.allocatedByNova("c1")
 				w.inventory.writes = nil
 				w.inventory.free("c1")
 				done := false
@@ -66,19 +68,19 @@ func TestAProviderMadeAnewInAClean(t *testing.T) {
 						done = true
 						w.recreateProvider(used)
 						if after {
-							return lost()
+							return lostAnswer()
 						}
 					}
 					return nil
 				}
-				w.sweepHint()
+				w.hintReconcile()
 				if when == "zero" || when == "verify" {
 					done = true
 					w.stepRuns(when)
 					w.recreateProvider(used)
 				}
-				seen := w.inventory.wrote
-				w.inventory.wrote = func(what string) {
+				seen := w.inventory.onWrite
+				w.inventory.onWrite = func(what string) {
 					if seen != nil {
 						seen(what)
 					}
@@ -96,14 +98,14 @@ func TestAProviderMadeAnewInAClean(t *testing.T) {
 				w.pass(time.Hour)
 				require.True(t, w.host.clean())
 				require.Zero(t, w.inventory.reserved)
-				w.noDefect()
+				w.requireNoDefect()
 			})
 		}
 	}
 }
 
 // keptStates brings a device of Nova's to each state in which it is clean and burned.
-var keptStates = []struct {
+var cleanAndReserved = []struct {
 	name     string
 	lead     func(*deviceEnv)
 	back     func(*deviceEnv) *call
@@ -118,7 +120,7 @@ var keptStates = []struct {
 		ok[contract.Result](w.cleanUp("verify"))
 		w.until("an end of the steps", func() bool {
 			s := w.view().DeviceState
-			return s == device.Manageable || s == device.Available && w.inFlight == 0
+			return s == device.Manageable || s == device.Available && w.activitiesInFlight == 0
 		})
 		return w.ask(contract.UpdateProvide)
 	}, device.Available},
@@ -128,8 +130,8 @@ var keptStates = []struct {
 // the device is not offered before it is cleaned.
 //
 // F5
-func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
-	for _, k := range keptStates {
+func TestProviderRecreatedWhileKeptClean(t *testing.T) {
+	for _, k := range cleanAndReserved {
 		for _, hinted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, hinted %v", k.name, hinted), func(t *testing.T) {
 				w := newNovaDevice(t)
@@ -137,13 +139,13 @@ func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 				k.lead(w)
 				w.idle()
 				w.recreateProvider(true)
-				w.inventory.wrote = func(what string) {
+				w.inventory.onWrite = func(what string) {
 					if w.inventory.reserved == 0 && !w.host.clean() {
 						w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
 					}
 				}
 				if hinted {
-					w.sweepHint()
+					w.hintReconcile()
 					w.pass(time.Minute)
 					require.True(t, w.host.clean(), "it cleaned itself: %s", w.describe())
 				}
@@ -156,7 +158,7 @@ func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 				w.idle()
 				require.True(t, w.host.clean())
 				require.Zero(t, w.inventory.reserved)
-				w.noDefect()
+				w.requireNoDefect()
 			})
 		}
 	}
@@ -166,10 +168,10 @@ func TestAProviderMadeAnewWhileKeptClean(t *testing.T) {
 // it between the two is found.
 //
 // S2.51, F5
-func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
+func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
-	w.consumed("c1")
+	w.allocatedByNova("c1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve {
 			return time.Millisecond, 4 * time.Second
@@ -177,14 +179,14 @@ func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 		return time.Millisecond, time.Millisecond
 	}
 	w.inventory.free("c1")
-	w.sweepHint()
+	w.hintReconcile()
 	w.until("lowered", func() bool { return w.inventory.reserved == 0 })
 	ok[contract.Result](w.maintain(false))
 	require.True(t, w.inventory.allocate("c2"))
-	w.inventory.outsider(1)
+	w.inventory.writeByOther(1)
 	w.host.writeAsTenant("c2")
 	w.inventory.free("c2")
-	w.inventory.wrote = func(what string) {
+	w.inventory.onWrite = func(what string) {
 		if w.inventory.reserved == 0 && !w.host.clean() {
 			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
 		}
@@ -194,44 +196,44 @@ func TestUsedBetweenTheReturnAndTheHold(t *testing.T) {
 	ok[contract.Result](w.maintain(true))
 	w.reach(device.Available)
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // What was given out unburned is burned at the next look, and stays with who has it.
 //
 // S0.15
-func TestBurnedAtTheNextLook(t *testing.T) {
+func TestReservedAtTheNextCheck(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
 	require.True(t, w.inventory.allocate("c1"))
 	w.host.writeAsTenant("c1")
-	w.sweepHint()
+	w.hintReconcile()
 	w.until("burned", func() bool { return w.inventory.reserved == 1 })
 	v := w.reach(device.Allocated)
 	require.Equal(t, "c1", *v.InstanceUUID)
 	w.idle()
 	// Made anew while it is in use: burned again.
 	w.inventory.recreate("nova-2")
-	w.inventory.force("c1")
-	w.sweepHint()
+	w.inventory.allocateUnchecked("c1")
+	w.hintReconcile()
 	w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 	require.Equal(t, device.Allocated, w.view().DeviceState)
 	require.Equal(t, "c1", w.host.blocks[0])
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A migration gives the allocation another consumer; with both, or back, it
 // is the same tenant's bytes, and nothing is wiped.
 //
 // S0.21, S0.22
-func TestTheConsumerChangesHands(t *testing.T) {
+func TestConsumerChangesDuringAMigration(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
-	w.consumed("vm")
+	w.allocatedByNova("vm")
 	for _, hands := range [][]string{{"vm", "migration"}, {"migration"}, {"migration", "vm"}, {"vm"}} {
 		w.inventory.consumers = hands
 		w.inventory.generation++
-		w.sweepHint()
+		w.hintReconcile()
 		w.pass(time.Minute)
 		v := w.view()
 		require.Equal(t, device.Allocated, v.DeviceState)
@@ -239,23 +241,23 @@ func TestTheConsumerChangesHands(t *testing.T) {
 		require.Equal(t, "vm", w.host.blocks[0])
 	}
 	w.inventory.consumers = nil
-	w.sweepHint()
+	w.hintReconcile()
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // takeOver imports the device while its provider is so.
-func (w *deviceEnv) takeOver(reserved int, consumers ...string) *call {
+func (w *deviceEnv) importWith(reserved int, consumers ...string) *call {
 	w.inventory.recreate("nova-1")
 	w.inventory.reserved, w.inventory.consumers, w.inventory.generation = reserved, consumers, 7
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Import: true})
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true})
 }
 
 // Placement's record rules; where an ended run is known, nothing vouches.
 //
 // S2.84, D8
-func TestImportBelievesTheInventory(t *testing.T) {
+func TestImportFollowsTheInventory(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		reserved int
@@ -279,11 +281,11 @@ func TestImportBelievesTheInventory(t *testing.T) {
 			w.host.up = !c.silent
 			w.host.writeAsTenant("past")
 			w.previousRun = contract.PreviousRun{RunID: c.recalled}
-			imported := w.takeOver(c.reserved, c.consumer...)
-			w.sweepHint() // a sweep in mid-import changes nothing of it
+			imported := w.importWith(c.reserved, c.consumer...)
+			w.hintReconcile() // a sweep in mid-import changes nothing of it
 			r := ok[contract.Result](imported)
 			require.Equal(t, device.Unknown, r.Device.DeviceState)
-			w.sweepHint()
+			w.hintReconcile()
 			w.reach(c.ends)
 			w.until("burned or free", func() bool { return w.inventory.reserved == c.burned })
 			w.pass(time.Hour)
@@ -293,7 +295,7 @@ func TestImportBelievesTheInventory(t *testing.T) {
 			if c.burned == 1 {
 				require.Equal(t, "past", w.host.blocks[0])
 			}
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -312,14 +314,14 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 			}
 			return time.Millisecond, time.Millisecond
 		}
-		r := ok[contract.Result](w.takeOver(0))
+		r := ok[contract.Result](w.importWith(0))
 		require.Equal(t, device.Unknown, r.Device.DeviceState)
 		w.until("being returned", func() bool { return down })
 		if anew {
 			w.recreateProvider(true)
 		} else {
 			w.inventory.allocate("c1")
-			w.inventory.outsider(1)
+			w.inventory.writeByOther(1)
 			w.host.writeAsTenant("c1")
 			w.inventory.free("c1")
 		}
@@ -327,7 +329,7 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 		w.idle()
 		require.True(t, w.host.clean(), w.describe())
 		require.Len(t, w.view().Cleans, 1)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
@@ -335,7 +337,7 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 // again when Nova makes its provider anew.
 //
 // S2.40
-func TestRetiredIsBurned(t *testing.T) {
+func TestRetiredIsReserved(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, consumers := range [][]string{nil, {"c1"}} {
 			w := newNovaDevice(t)
@@ -345,16 +347,16 @@ func TestRetiredIsBurned(t *testing.T) {
 				}
 				return nil
 			}
-			w.takeOver(0, consumers...).wait()
+			w.importWith(0, consumers...).wait()
 			require.Equal(t, device.Unknown, w.view().DeviceState)
 			ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: lost}))
 			w.inventory.injectFault = nil
 			w.until("burned", func() bool { return w.inventory.reserved == 1 })
 			w.inventory.recreate("nova-2")
-			w.sweepHint()
+			w.hintReconcile()
 			w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 			require.Equal(t, device.Retired, w.view().DeviceState)
-			w.noDefect()
+			w.requireNoDefect()
 		}
 	}
 }
@@ -362,44 +364,44 @@ func TestRetiredIsBurned(t *testing.T) {
 // A device without a provider looks once for each hint, and not for ever.
 //
 // F6
-func TestWithoutAProviderItLooksOnce(t *testing.T) {
+func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
-	w.consumed("c1")
-	w.inventory.vanished = true
-	names := len(w.names)
-	w.sweepHint()
+	w.allocatedByNova("c1")
+	w.inventory.providerGone = true
+	names := len(w.scheduledActivities)
+	w.hintReconcile()
 	w.pass(6 * time.Hour)
-	require.Equal(t, names+1, len(w.names))
+	require.Equal(t, names+1, len(w.scheduledActivities))
 	require.Contains(t, w.view().LastError, "no provider")
 	w.inventory.recreate("nova-2")
-	w.sweepHint()
+	w.hintReconcile()
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Nova's provider stays Nova's: a device that is forgotten leaves it burned.
 //
 // S0.17
-func TestNovasProviderIsNotDeleted(t *testing.T) {
+func TestForgetKeepsNovasProvider(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
 	ok[contract.Result](w.ask(contract.UpdateRetire))
 	ok[contract.Result](w.ask(contract.UpdateForget))
-	require.True(t, w.inventory.there)
+	require.True(t, w.inventory.exists)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The provider is made anew, used and left while the write that lowers is on its way.
 //
 // F5
-func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
+func TestProviderRecreatedBeforeUnreserve(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
-	w.consumed("c1")
-	releases := count(w.names, contract.ActivityUnreserve)
+	w.allocatedByNova("c1")
+	releases := count(w.scheduledActivities, contract.ActivityUnreserve)
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve {
 			return 4 * time.Second, time.Millisecond
@@ -407,24 +409,24 @@ func TestAProviderMadeAnewBeforeTheRelease(t *testing.T) {
 		return time.Millisecond, time.Millisecond
 	}
 	w.inventory.free("c1")
-	w.sweepHint()
-	w.until("the release", func() bool { return count(w.names, contract.ActivityUnreserve) > releases })
+	w.hintReconcile()
+	w.until("the release", func() bool { return count(w.scheduledActivities, contract.ActivityUnreserve) > releases })
 	w.recreateProvider(true)
-	w.inventory.wrote = func(what string) {
+	w.inventory.onWrite = func(what string) {
 		if w.inventory.reserved == 0 && !w.host.clean() {
 			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
 		}
 	}
 	w.until("a clean of the new one", func() bool { return w.host.clean() })
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A sweep's hint, while the import waits for its inventory, burns nothing: a burn would
 // be taken for a use.
 //
 // S2.84, D8
-func TestAHintInMidImport(t *testing.T) {
+func TestHintDuringAnImport(t *testing.T) {
 	w := newNovaDevice(t)
 	w.inventory.injectFault = func(string, bool) error {
 		if w.view().DeviceState == device.Unknown {
@@ -432,37 +434,37 @@ func TestAHintInMidImport(t *testing.T) {
 		}
 		return nil
 	}
-	ok[contract.Result](w.takeOver(0))
+	ok[contract.Result](w.importWith(0))
 	w.pass(time.Second)
-	w.sweepHint()
+	w.hintReconcile()
 	w.pass(time.Second)
 	w.inventory.injectFault = nil
 	w.reach(device.Available)
 	w.pass(time.Hour)
 	require.Empty(t, w.view().Cleans)
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // An available device's provider is made anew: who had it before left no trace there.
 //
 // D9
-func TestAProviderMadeAnewWhileAvailable(t *testing.T) {
+func TestProviderRecreatedWhileAvailable(t *testing.T) {
 	w := newNovaDevice(t)
 	w.makeAvailable()
 	require.True(t, w.inventory.allocate("c1"))
 	w.host.writeAsTenant("c1")
 	w.recreateProvider(false)
-	w.sweepHint()
+	w.hintReconcile()
 	w.until("a clean", func() bool { return w.host.clean() })
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Many attempts of a burn do not hide who had the device meanwhile.
 //
 // F5
-func TestAUseAmongManyAttempts(t *testing.T) {
+func TestUseAmongManyAttemptsIsDetected(t *testing.T) {
 	w := newNovaDevice(t)
 	n := 0
 	w.inventory.injectFault = func(call string, after bool) error {
@@ -471,16 +473,16 @@ func TestAUseAmongManyAttempts(t *testing.T) {
 		}
 		if n++; n == 50 {
 			w.inventory.allocate("c1")
-			w.inventory.outsider(1)
+			w.inventory.writeByOther(1)
 			w.host.writeAsTenant("c1")
 			w.inventory.free("c1")
 			return nil
 		}
-		return lost()
+		return lostAnswer()
 	}
-	ok[contract.Result](w.takeOver(0))
+	ok[contract.Result](w.importWith(0))
 	w.until("a clean", func() bool { return len(w.view().Cleans) == 1 })
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }

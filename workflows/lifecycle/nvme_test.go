@@ -15,15 +15,15 @@ import (
 // newDrive is an environment whose device is an NVMe drive that can do everything.
 func newDrive(t *testing.T, erase clean.ErasePolicy) *deviceEnv {
 	t.Helper()
-	p := safePolicy()
+	p := standardPolicy()
 	p.NVMe, p.SanitizeStall, p.Wear = erase, time.Hour, device.WearLimits{PercentUsed: 80}
 	w := newDeviceEnv(t, p)
 	w.host.steps = steps.All().Versions()
-	w.host.facts.Operation, w.host.facts.Type = "", "NVME"
-	w.host.facts.Layout = device.LayoutWhole
-	w.host.facts.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}
-	w.host.facts.Estimates = map[device.Operation]time.Duration{device.CryptoErase: time.Hour}
-	w.host.facts.Identity.Vendor, w.host.facts.Identity.Product = "8086", "0a54"
+	w.host.discovery.Operation, w.host.discovery.Type = "", "NVME"
+	w.host.discovery.Layout = device.LayoutWhole
+	w.host.discovery.Capabilities = &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}
+	w.host.discovery.Estimates = map[device.Operation]time.Duration{device.CryptoErase: time.Hour}
+	w.host.discovery.Identity.Vendor, w.host.discovery.Identity.Product = "8086", "0a54"
 	return w
 }
 
@@ -40,7 +40,7 @@ func (w *deviceEnv) erasePolicy(erase clean.ErasePolicy) {
 	w.nextRun() // by a worker that has it
 }
 
-func ran(v contract.DeviceStatus) []string {
+func stepsOf(v contract.DeviceStatus) []string {
 	var names []string
 	for _, s := range v.Cleans[len(v.Cleans)-1].Steps {
 		names = append(names, s.Step)
@@ -48,15 +48,15 @@ func ran(v contract.DeviceStatus) []string {
 	return names
 }
 
-// TestTheResolvedOperationIsLockedInAndShown, S2.32, S2.33, S2.15: type, class and
+// TestTheResolvedOperationIsRecordedAndShown, S2.32, S2.33, S2.15: type, class and
 // traits; the steps carry the policy's limits.
 //
 // S2.26
-func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
+func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.makeAvailable()
 	require.Equal(t, device.CryptoErase, w.view().Operation)
-	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, ran(w.view()))
+	require.Equal(t, []string{"security_check", "wear_check", "sanitize", "consolidate_namespaces", "verify"}, stepsOf(w.view()))
 	require.True(t, w.host.clean())
 	for _, in := range w.host.inputs {
 		require.Equal(t, device.CryptoErase, in.Operation)
@@ -66,10 +66,10 @@ func TestTheResolvedOperationIsLockedInAndShown(t *testing.T) {
 			require.Equal(t, 2*time.Hour, in.Budget, "D5: twice its own estimate")
 		}
 	}
-	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.inventory.made.Class)
-	require.Contains(t, w.inventory.made.Traits, "HW_NVME_CES")
-	require.Contains(t, w.inventory.made.Traits, "HW_NVME_WZS")
-	w.noDefect()
+	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.inventory.created.Class)
+	require.Contains(t, w.inventory.created.Traits, "HW_NVME_CES")
+	require.Contains(t, w.inventory.created.Traits, "HW_NVME_WZS")
+	w.requireNoDefect()
 }
 
 // TestANewPolicyReplacesNothingWhileTheDriveIsUsed, and S2.29: it does in error.
@@ -81,7 +81,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
 	w.rediscoverDrive()
 	require.Equal(t, device.CryptoErase, w.view().Operation)
-	w.host.trouble = func(what string, _ int) error {
+	w.host.injectFault = func(what string, _ int) error {
 		if what == "sanitize" {
 			return refuse(device.NeedsOperator, device.CodeSanitizeFailed)
 		}
@@ -91,7 +91,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w.reach(device.Error)
 	require.Equal(t, device.CryptoErase, w.view().Operation, "S2.27: no fallback")
 	// S2.45: the operator's retry has the same operation …
-	w.host.trouble = func(what string, _ int) error {
+	w.host.injectFault = func(what string, _ int) error {
 		require.NotEqual(t, "zero", what)
 		if what == "sanitize" {
 			return refuse(device.NeedsOperator, device.CodeSanitizeFailed)
@@ -101,14 +101,14 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	w.reach(device.Error)
 	// … until a look in error has replaced it.
-	w.host.trouble = nil
+	w.host.injectFault = nil
 	w.rediscoverDrive()
 	require.Equal(t, device.WriteZeroes, w.view().Operation)
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	w.reach(device.Available)
-	require.Contains(t, ran(w.view()), "zero")
-	require.NotContains(t, ran(w.view()), "sanitize")
-	w.noDefect()
+	require.Contains(t, stepsOf(w.view()), "zero")
+	require.NotContains(t, stepsOf(w.view()), "sanitize")
+	w.requireNoDefect()
 }
 
 // TestAPolicyThatCannotBeSatisfiedExcludes: at enrolment the drive is refused and
@@ -119,7 +119,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	t.Run("at enrolment", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{Action: clean.ActionSanitize})
-		w.host.facts.Capabilities = &device.Capabilities{WriteZeroes: true}
+		w.host.discovery.Capabilities = &device.Capabilities{WriteZeroes: true}
 		w.enroll(true).refused(device.CodePolicyUnsatisfied)
 		w.pass(time.Minute)
 		require.False(t, w.live)
@@ -127,7 +127,7 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 	})
 	t.Run("while it is offered", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{})
-		w.host.facts.Capabilities = &device.Capabilities{WriteZeroes: true}
+		w.host.discovery.Capabilities = &device.Capabilities{WriteZeroes: true}
 		w.makeAvailable()
 		w.erasePolicy(clean.ErasePolicy{Strategy: clean.StrategyCrypto})
 		w.rediscoverDrive()
@@ -150,12 +150,12 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{})
 		w.makeBound("i1")
 		w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
-		w.host.facts.Capabilities = &device.Capabilities{}
+		w.host.discovery.Capabilities = &device.Capabilities{}
 		w.rediscoverDrive()
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
 		require.Equal(t, device.CryptoErase, w.view().Cleans[len(w.view().Cleans)-1].Operation, "S2.28: the locked-in one")
-		w.noDefect()
+		w.requireNoDefect()
 	})
 }
 
@@ -166,7 +166,7 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.makeBound("i1")
-	w.host.facts.Capabilities = &device.Capabilities{}
+	w.host.discovery.Capabilities = &device.Capabilities{}
 	w.erasePolicy(clean.ErasePolicy{Action: clean.ActionSanitize})
 	w.terminate()
 	w.pass(time.Minute)
@@ -178,11 +178,11 @@ func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	require.Equal(t, 1, w.inventory.reserved)
 }
 
-// TestDirty_ALayoutThatChangedTakesItOutOfThePool.
-func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
+// TestAChangedLayoutTakesTheDeviceOutOfThePool.
+func TestAChangedLayoutTakesTheDeviceOutOfThePool(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.makeAvailable()
-	w.host.facts.Layout = device.LayoutSplit
+	w.host.discovery.Layout = device.LayoutSplit
 	w.rediscoverDrive()
 	w.idle()
 	v := w.view()
@@ -190,7 +190,7 @@ func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
 	require.Equal(t, string(device.CodeNamespaceLayoutMismatch), v.Fault)
 	require.True(t, v.Dirty)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // TestAWornDriveIsQuarantined, and returned by nothing but a look that finds it
@@ -200,7 +200,7 @@ func TestDirty_ALayoutThatChangedTakesItOutOfThePool(t *testing.T) {
 func TestAWornDriveIsQuarantined(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.makeBound("i1")
-	w.host.trouble = func(what string, _ int) error {
+	w.host.injectFault = func(what string, _ int) error {
 		if what == "wear_check" {
 			return refuse(device.NeedsOperator, device.CodeWearLimitExceeded)
 		}
@@ -214,21 +214,21 @@ func TestAWornDriveIsQuarantined(t *testing.T) {
 	ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Off: true}))
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	require.Equal(t, string(device.MaintenanceQuarantined), w.reach(device.Error).MaintenanceReason)
-	w.host.trouble = nil
+	w.host.injectFault = nil
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	v = w.reach(device.Available)
 	require.False(t, v.Maintenance)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
-// TestEnrol_ProvideOfWhatTheHostFound: discovery enrols a device as manageable, and the
+// TestEnroll_ProvidesADiscoveredDevice: discovery enrols a device as manageable, and the
 // operator's `enroll --provide` then provides it.
-func TestEnrol_ProvideOfWhatTheHostFound(t *testing.T) {
+func TestEnroll_ProvidesADiscoveredDevice(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	ok[contract.Result](w.enroll(false))
 	require.Equal(t, device.Manageable, w.view().DeviceState)
 	require.False(t, ok[contract.Result](w.enroll(true)).Already)
 	w.reach(device.Available)
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
-	w.noDefect()
+	w.requireNoDefect()
 }

@@ -15,13 +15,13 @@ var owners = []device.Owner{device.OwnerSelf, device.OwnerNova}
 // Every clean looks first; what is in use is not touched.
 //
 // F4
-func TestUseSeenAtTheStartOfAClean(t *testing.T) {
+func TestUseFoundAtTheStartOfAClean(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.owner = owner
 			w.makeBound("i1")
-			w.inventory.force("c1")
+			w.inventory.allocateUnchecked("c1")
 			runs := len(w.host.inputs)
 			ok[contract.Result](w.unbind("i1"))
 			w.host.writeAsTenant("c1")
@@ -31,7 +31,7 @@ func TestUseSeenAtTheStartOfAClean(t *testing.T) {
 			require.True(t, v.Dirty)
 			require.Len(t, w.host.inputs, runs, "nothing destructive")
 			require.Equal(t, 1, w.inventory.reserved)
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -39,38 +39,38 @@ func TestUseSeenAtTheStartOfAClean(t *testing.T) {
 // The raise is the first thing a clean does, and it is done before any step.
 //
 // F4
-func TestClaimBeforeAnyStep(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestReservedBeforeAnyStep(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
-	names, writes := len(w.names), len(w.inventory.writes)
+	names, writes := len(w.scheduledActivities), len(w.inventory.writes)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.idle()
-	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.names[names:])
+	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
 	// The clean's own write comes first: it voids whatever is still on its way.
 	require.Len(t, w.inventory.writes[writes:], 2)
 	require.Equal(t, 1, w.inventory.writes[writes].reserved, "burned before the first step")
 	require.Equal(t, 0, w.inventory.writes[writes+1].reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Use shows in mid-clean: the step is cancelled and waited for, and only then does the
 // device belong to the consumer.
 //
 // F4
-func TestUseSeenInMidClean(t *testing.T) {
+func TestUseFoundDuringAClean(t *testing.T) {
 	for _, owner := range owners {
 		for _, step := range []string{"zero", "verify"} {
 			t.Run(string(owner)+" "+step, func(t *testing.T) {
-				w := newDeviceEnv(t, safePolicy())
+				w := newDeviceEnv(t, standardPolicy())
 				w.owner = owner
 				w.makeBound("i1")
 				w.host.cancelDelay = 30 * time.Second
 				ok[contract.Result](w.unbind("i1"))
 				w.stepRuns(step)
-				w.inventory.force("c1")
+				w.inventory.allocateUnchecked("c1")
 				w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
-				w.seen = func() {
+				w.onChange = func() {
 					if w.view().DeviceState == device.Allocated && w.host.running != "" {
 						w.Errorf("given to the consumer while %s still runs", w.host.running)
 					}
@@ -83,7 +83,7 @@ func TestUseSeenInMidClean(t *testing.T) {
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, runs)
 				require.Equal(t, 1, w.inventory.reserved)
-				w.noDefect()
+				w.requireNoDefect()
 			})
 		}
 	}
@@ -92,26 +92,26 @@ func TestUseSeenInMidClean(t *testing.T) {
 // The consumer comes while a clean that met another version asks its host anew.
 //
 // F4
-func TestUseSeenWhilePlanningAgain(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestUseFoundWhileReplanning(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.steps["verify"] = 2
 	ok[contract.Result](w.unbind("i1"))
-	discovers := count(w.names, "Discover")
-	w.until("discover again", func() bool { return count(w.names, "Discover") > discovers })
-	w.inventory.force("c1")
+	discovers := count(w.scheduledActivities, "Discover")
+	w.until("discover again", func() bool { return count(w.scheduledActivities, "Discover") > discovers })
+	w.inventory.allocateUnchecked("c1")
 	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "c1", *v.InstanceUUID)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Nova's consumer is gone: the tenancy is over, whoever said so.
 //
 // F6
 func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.owner = device.OwnerNova
 	w.makeAvailable()
 	w.inventory.allocate("c1")
@@ -127,14 +127,14 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w.signal(contract.SignalReleased, contract.Hint{Source: "nova"})
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // With owner self used = 0 proves nothing.
 //
 // F6
 func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for range 3 {
@@ -147,7 +147,7 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Len(t, w.host.inputs, 2, "the first clean's alone")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A hint that speaks of another tenancy, or was sent before this one began, does not
@@ -155,14 +155,14 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 //
 // F6
 func TestOldHintsAreDropped(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	old := w.clock().UTC().Format(time.RFC3339Nano)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	w.makeBound("i2")
 	w.idle()
-	names := len(w.names)
+	names := len(w.scheduledActivities)
 	for _, h := range []contract.Hint{
 		{Binding: 1}, {Binding: 3}, {ObservedAt: old}, {ObservedAt: old, Binding: 2}, {ObservedAt: "yesterday"},
 	} {
@@ -170,26 +170,26 @@ func TestOldHintsAreDropped(t *testing.T) {
 		w.signal(contract.SignalReleased, h)
 	}
 	w.pass(time.Hour)
-	require.Len(t, w.names, names)
+	require.Len(t, w.scheduledActivities, names)
 	require.Equal(t, "i2", *w.view().InstanceUUID)
 	w.signal(contract.SignalReleased, contract.Hint{Binding: 2, ObservedAt: w.clock().UTC().Format(time.RFC3339Nano)})
 	w.pass(time.Minute)
-	require.Len(t, w.names, names+1)
+	require.Len(t, w.scheduledActivities, names+1)
 	require.Equal(t, "i2", *w.view().InstanceUUID)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Available, yet burned and unused: it was used between two looks.
 //
 // D9
-func TestBurnedAndUnusedIsCleaned(t *testing.T) {
+func TestReservedAndUnusedIsCleaned(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.owner = owner
 			w.makeAvailable()
 			w.inventory.allocate("c1")
-			w.inventory.outsider(1)
+			w.inventory.writeByOther(1)
 			w.host.writeAsTenant("c1")
 			w.inventory.free("c1")
 			w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
@@ -199,7 +199,7 @@ func TestBurnedAndUnusedIsCleaned(t *testing.T) {
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
 			require.Len(t, w.host.inputs, 4, "cleaned once, not twice")
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -207,57 +207,57 @@ func TestBurnedAndUnusedIsCleaned(t *testing.T) {
 // What is not allocatable does not stay free in the inventory.
 //
 // S2.40
-func TestWhatSomebodyLoweredIsBurnedAgain(t *testing.T) {
+func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 	for _, owner := range owners {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.owner = owner
 		w.makeBound("i1")
-		w.inventory.outsider(0)
+		w.inventory.writeByOther(0)
 		w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 		w.until("burned again", func() bool { return w.inventory.reserved == 1 })
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i1", *v.InstanceUUID)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // An inventory that fails for hours costs a look every half minute, and nothing else.
 //
 // S4.31
-func TestFailingLooksAreSpaced(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestFailingReadsAreSpaced(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
-	names := len(w.names)
+	names := len(w.scheduledActivities)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "operator"})
 	w.pass(time.Hour)
-	looks := len(w.names) - names
+	looks := len(w.scheduledActivities) - names
 	require.LessOrEqual(t, looks, 125)
 	require.Equal(t, device.Available, w.view().DeviceState)
 	w.inventory.injectFault = nil
 	w.pass(5 * time.Minute)
-	names = len(w.names)
+	names = len(w.scheduledActivities)
 	w.pass(time.Hour)
-	require.Len(t, w.names, names, "it looked, and is at rest")
-	w.noDefect()
+	require.Len(t, w.scheduledActivities, names, "it looked, and is at rest")
+	w.requireNoDefect()
 }
 
 // What a look saw while the device was claimed counts once the claim has ended.
 //
 // D9
-func TestBurnedWhileItWasClaimed(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestReservedWhileItWasClaimed(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.owner = device.OwnerNova
 	w.makeAvailable()
 	in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 	ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
-	w.inventory.outsider(1)
+	w.inventory.writeByOther(1)
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	require.Len(t, w.view().Cleans, 1, "it is i1's until the claim ends")
 	ok[contract.Result](w.send(contract.UpdateUnclaim, "", in))
 	w.until("another clean", func() bool { v := w.view(); return len(v.Cleans) == 2 && v.DeviceState == device.Available })
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }

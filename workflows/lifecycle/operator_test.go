@@ -13,13 +13,13 @@ import (
 // A hold burns the device first; its end lowers it again.
 //
 // S2.51
-func TestHoldBurnsAndItsEndLowers(t *testing.T) {
+func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
 	for _, owner := range owners {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.owner = owner
 		w.makeAvailable()
 		w.inventory.writes = nil
-		w.heldMeansBurned()
+		w.requireMaintenanceReserved()
 		ok[contract.Result](w.maintain(false))
 		v := w.view()
 		require.True(t, v.Maintenance)
@@ -35,22 +35,22 @@ func TestHoldBurnsAndItsEndLowers(t *testing.T) {
 		require.Zero(t, w.inventory.reserved)
 		require.Equal(t, device.Available, w.view().DeviceState)
 		require.Len(t, w.host.inputs, 2, "unused meanwhile: not cleaned")
-		w.generationsAreTheLooks()
+		w.requireMatchingGenerations()
 		w.idle()
 		w.makeBound("i2")
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // heldMeansBurned watches S2.40 at every moment: out of the pool is burned.
-func (w *deviceEnv) heldMeansBurned() {
-	w.seen = func() {
+func (w *deviceEnv) requireMaintenanceReserved() {
+	w.onChange = func() {
 		v := w.view()
 		out := v.DeviceState == device.Manageable || v.DeviceState == device.Retired ||
 			v.DeviceState == device.Available && v.Maintenance
-		if out && w.inventory.there && w.inventory.reserved == 0 {
+		if out && w.inventory.exists && w.inventory.reserved == 0 {
 			w.Errorf("%s (maintenance %v) and free in the inventory", v.DeviceState, v.Maintenance)
-			w.seen = nil
+			w.onChange = nil
 		}
 	}
 }
@@ -58,14 +58,14 @@ func (w *deviceEnv) heldMeansBurned() {
 // In use when the hold ends: it belongs to whoever has it.
 //
 // S2.51
-func TestInUseWhenTheHoldEnds(t *testing.T) {
+func TestInUseWhenMaintenanceEnds(t *testing.T) {
 	for _, owner := range owners {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.owner = owner
 		w.makeAvailable()
 		ok[contract.Result](w.maintain(false))
 		w.idle()
-		w.inventory.force("c1")
+		w.inventory.allocateUnchecked("c1")
 		w.host.writeAsTenant("c1")
 		w.maintain(true).wait()
 		v := w.settled()
@@ -73,7 +73,7 @@ func TestInUseWhenTheHoldEnds(t *testing.T) {
 		require.Equal(t, "c1", *v.InstanceUUID)
 		require.Equal(t, 1, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 2)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
@@ -81,18 +81,18 @@ func TestInUseWhenTheHoldEnds(t *testing.T) {
 // happened would hand on what they left.
 //
 // S2.51
-func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
+func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.owner = owner
 			w.makeAvailable()
 			ok[contract.Result](w.maintain(false))
 			w.idle()
-			w.inventory.force("c1")
+			w.inventory.allocateUnchecked("c1")
 			w.host.writeAsTenant("c1")
 			w.inventory.free("c1")
-			w.neverOffered(1)
+			w.requireCleansBeforeOffer(1)
 			w.maintain(true).wait()
 			w.settled()
 			if w.view().Maintenance { // told, and asked for again
@@ -102,7 +102,7 @@ func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
 			w.idle()
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -111,8 +111,8 @@ func TestUsedDuringTheHoldIsCleaned(t *testing.T) {
 // the end of its clean.
 //
 // S2.51
-func TestHoldDuringAClean(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestMaintenanceDuringAClean(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
@@ -124,13 +124,13 @@ func TestHoldDuringAClean(t *testing.T) {
 	require.True(t, w.host.clean())
 	ok[contract.Result](w.maintain(true))
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A hold and a bind at once: one of them gets the device, and it is not lost to both.
 //
 // S2.51
-func TestHoldAndBindAtOnce(t *testing.T) {
+func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
 		"maintain": func(w *deviceEnv) *call { return w.maintain(false) },
 		"manage":   func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
@@ -138,7 +138,7 @@ func TestHoldAndBindAtOnce(t *testing.T) {
 	} {
 		for _, between := range []time.Duration{1, time.Second, 3 * time.Second} {
 			t.Run(name+" "+between.String(), func(t *testing.T) {
-				w := newDeviceEnv(t, safePolicy())
+				w := newDeviceEnv(t, standardPolicy())
 				w.makeAvailable()
 				w.lag = func(string) (time.Duration, time.Duration) { return 2 * time.Second, 2 * time.Second }
 				out := verb(w)
@@ -150,7 +150,7 @@ func TestHoldAndBindAtOnce(t *testing.T) {
 				require.Equal(t, 1, w.inventory.reserved)
 				w.pass(time.Hour)
 				require.Len(t, w.host.inputs, 2, "nothing was used, nothing is cleaned")
-				w.noDefect()
+				w.requireNoDefect()
 			})
 		}
 	}
@@ -159,9 +159,9 @@ func TestHoldAndBindAtOnce(t *testing.T) {
 // An inventory that does not answer: the hold is refused, and the device looks again.
 //
 // S2.51
-func TestHoldThatCouldNotBurn(t *testing.T) {
+func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.inventory.injectFault = times(1, "PutReserved", after, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 		w.maintain(false).refused(device.CodeInventoryInvalid)
@@ -172,27 +172,27 @@ func TestHoldThatCouldNotBurn(t *testing.T) {
 		require.Zero(t, w.inventory.reserved)
 		ok[contract.Result](w.maintain(false))
 		require.Equal(t, 1, w.inventory.reserved)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // Out of the pool: burned before the state says so.
 //
 // S2.40
-func TestLeavingThePoolBurnsFirst(t *testing.T) {
+func TestLeavingThePoolReservesFirst(t *testing.T) {
 	for name, verb := range map[string]func(*deviceEnv) *call{
 		"manage": func(w *deviceEnv) *call { return w.ask(contract.UpdateManage) },
 		"retire": func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) },
 	} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
-		w.heldMeansBurned()
+		w.requireMaintenanceReserved()
 		w.lag = func(string) (time.Duration, time.Duration) { return 3 * time.Second, 3 * time.Second }
 		ok[contract.Result](verb(w))
 		require.Equal(t, 1, w.inventory.reserved, name)
 		require.True(t, ok[contract.Result](verb(w)).Already)
 		w.idle()
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
@@ -201,7 +201,7 @@ func TestLeavingThePoolBurnsFirst(t *testing.T) {
 // S2.40
 func TestLeavingThePoolFindsUse(t *testing.T) {
 	for _, verb := range []string{contract.UpdateManage, contract.UpdateRetire} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.owner = device.OwnerNova
 		w.makeAvailable()
 		w.inventory.allocate("c1")
@@ -209,7 +209,7 @@ func TestLeavingThePoolFindsUse(t *testing.T) {
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "c1", *v.InstanceUUID)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
@@ -226,17 +226,17 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 		"held":      func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() },
 		"looking again": func(w *deviceEnv) {
 			w.makeBound("i1")
-			n := count(w.names, "Discover")
+			n := count(w.scheduledActivities, "Discover")
 			w.host.steps["verify"] = 2
 			ok[contract.Result](w.unbind("i1"))
-			w.until("discover", func() bool { return count(w.names, "Discover") > n })
+			w.until("discover", func() bool { return count(w.scheduledActivities, "Discover") > n })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			lead(w)
 			w.host.crash()
-			w.inventory.injectFault = func(string, bool) error { return lost() }
+			w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 			asked := w.clock()
 			r := ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Reason: "burnt", Lost: true}))
 			require.Equal(t, device.Retired, r.Device.DeviceState)
@@ -249,7 +249,7 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 			require.Empty(t, w.view().Fault)
 			w.idle()
 			w.nextRun()
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -269,7 +269,7 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 		"with its host away": func(w *deviceEnv) { w.host.crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
 			w.ask(contract.UpdateForget).refused(device.CodeRefused)
 			ok[contract.Result](w.ask(contract.UpdateRetire))
@@ -280,12 +280,12 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 			w.within(2*time.Hour, "the end", func() bool { return !w.live })
 			require.NoError(t, forget.err)
 			require.True(t, forget.done)
-			require.NoError(t, w.end)
-			require.False(t, w.inventory.there, "withdrawn")
+			require.NoError(t, w.finishErr)
+			require.False(t, w.inventory.exists, "withdrawn")
 			if name != "with its host away" {
 				require.False(t, w.host.known)
 			}
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -294,26 +294,26 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 //
 // D10
 func TestForgetIsRefusedWhileInUse(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	ok[contract.Result](w.ask(contract.UpdateRetire))
 	w.idle()
-	w.inventory.force("c1")
+	w.inventory.allocateUnchecked("c1")
 	w.ask(contract.UpdateForget).refused(device.CodeInUse)
 	require.Equal(t, device.Retired, w.view().DeviceState)
 	w.inventory.free("c1")
 	w.ask(contract.UpdateForget)
 	w.until("the end", func() bool { return !w.live })
-	require.NoError(t, w.end)
+	require.NoError(t, w.finishErr)
 }
 
 // An inventory that was away when the device was retired, and a forget after it.
 //
 // D10
 func TestForgetAfterALoss(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	w.inventory.injectFault = func(string, bool) error { return lost() }
+	w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 	ok[contract.Result](w.send(contract.UpdateRetire, "", contract.ReasonInput{Lost: true}))
 	w.pass(10 * time.Minute)
 	w.ask(contract.UpdateForget).wait()
@@ -321,6 +321,6 @@ func TestForgetAfterALoss(t *testing.T) {
 	w.inventory.injectFault = nil
 	w.ask(contract.UpdateForget)
 	w.within(2*time.Hour, "the end", func() bool { return !w.live })
-	require.NoError(t, w.end)
-	require.False(t, w.inventory.there)
+	require.NoError(t, w.finishErr)
+	require.False(t, w.inventory.exists)
 }

@@ -14,18 +14,18 @@ import (
 // Neither a bind nor a claim passes that by.
 //
 // D9
-func TestABindAfterAProviderMadeAnew(t *testing.T) {
+func TestBindAfterProviderRecreated(t *testing.T) {
 	for name, ask := range map[string]func(w *deviceEnv, in contract.BindInput){
 		"bound": func(w *deviceEnv, in contract.BindInput) { w.send(contract.UpdateBind, "", in).wait() },
 		"claimed, looked at, given up": func(w *deviceEnv, in contract.BindInput) {
 			ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
-			w.sweepHint()
+			w.hintReconcile()
 			w.pass(time.Minute)
 			ok[contract.Result](w.send(contract.UpdateUnclaim, "", in))
 		},
 		"claimed, looked at, burned": func(w *deviceEnv, in contract.BindInput) {
 			ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
-			w.sweepHint()
+			w.hintReconcile()
 			w.pass(time.Minute)
 			w.send(contract.UpdateBurn, "", in).wait()
 		},
@@ -46,7 +46,7 @@ func TestABindAfterAProviderMadeAnew(t *testing.T) {
 			// It is given out as ever.
 			in.Request = "r2"
 			ok[contract.BindResult](w.send(contract.UpdateBind, "", in))
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // verbs brings a device to where each update is legal, and sends it.
-var verbs = []struct {
+var updates = []struct {
 	name string
 	lead func(*deviceEnv)
 	send func(*deviceEnv) *call
@@ -46,14 +46,14 @@ var verbs = []struct {
 }
 
 // onward brings a device from any state into the hands of a new tenant.
-func (w *deviceEnv) onward(instance string) {
+func (w *deviceEnv) bindAgain(instance string) {
 	w.t.Helper()
-	w.offer()
+	w.makeAllocatable()
 	w.makeBound(instance)
 }
 
 // offer brings a device from any state to available.
-func (w *deviceEnv) offer() {
+func (w *deviceEnv) makeAllocatable() {
 	w.t.Helper()
 	for range 10 {
 		switch v := w.settled(); {
@@ -78,7 +78,7 @@ func (w *deviceEnv) offer() {
 }
 
 // same compares what a device is, apart from its memory of messages.
-func (w *deviceEnv) same(before, after contract.DeviceState) {
+func (w *deviceEnv) requireSame(before, after contract.DeviceState) {
 	w.t.Helper()
 	for _, s := range []*contract.DeviceState{&before, &after} {
 		s.Recent, s.UpdatedAt, s.LastRefusal = nil, time.Time{}, ""
@@ -87,86 +87,86 @@ func (w *deviceEnv) same(before, after contract.DeviceState) {
 }
 
 // again sends an update a second time under its own ID, in a later run.
-func (w *deviceEnv) again(c *call) *call {
+func (w *deviceEnv) repeatInLaterRun(c *call) *call {
 	w.t.Helper()
-	before, names, writes := w.state(), len(w.names), len(w.inventory.writes)
+	before, names, writes := w.state(), len(w.scheduledActivities), len(w.inventory.writes)
 	second := w.send(c.verb, c.id, c.in).wait()
 	w.pass(time.Hour)
-	require.Len(w.t, w.names, names, "the repetition did something")
+	require.Len(w.t, w.scheduledActivities, names, "the repetition did something")
 	require.Len(w.t, w.inventory.writes, writes)
-	w.same(before, w.state())
+	w.requireSame(before, w.state())
 	return second
 }
 
 func TestRepeated_UpdateChangesNothing(t *testing.T) {
-	for _, verb := range verbs {
+	for _, verb := range updates {
 		t.Run(verb.name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			verb.lead(w)
 			c := verb.send(w)
 			require.NoError(t, c.wait().err)
 			w.settled()
-			second := w.again(c)
+			second := w.repeatInLaterRun(c)
 			require.NoError(t, second.err)
 			if !verb.last {
-				w.onward("i9")
-				w.again(c)
+				w.bindAgain("i9")
+				w.repeatInLaterRun(c)
 				require.Equal(t, "i9", *w.view().InstanceUUID)
 			}
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
 
 // Whoever is told that the device is theirs has it: a late repetition of a bind whose
 // tenancy is over must not be answered as if it had just worked.
-func TestRepeated_BindOfAnEndedTenancyIsOver(t *testing.T) {
+func TestRepeated_BindOfAnEndedBindingIsRefused(t *testing.T) {
 	for _, request := range []string{"r1", ""} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		c := w.bind("i1", request)
 		require.Equal(t, 1, ok[contract.BindResult](c).Binding)
 		w.nextRun()
 		require.Equal(t, 1, ok[contract.BindResult](w.send(c.verb, c.id, c.in)).Binding, "request %q", request)
-		w.onward("i9")
-		w.again(c).refused(device.CodeBindingEnded)
-		w.noDefect()
+		w.bindAgain("i9")
+		w.repeatInLaterRun(c).refused(device.CodeBindingEnded)
+		w.requireNoDefect()
 	}
 }
 
-func TestRepeated_ClaimThatIsGoneIsNoClaim(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestRepeated_ClaimIsNotRenewed(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	c := w.claim("i1", 1000*time.Hour)
 	ok[contract.BindResult](c)
 	ok[contract.Result](w.unclaim("i1"))
-	w.again(c)
+	w.repeatInLaterRun(c)
 	require.Empty(t, w.view().ClaimedBy)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A failed update is remembered with its failure, and is not tried anew.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	c := w.bind("i1", "r1")
 	c.refused(device.CodeInventoryInvalid)
 	w.reach(device.Available)
-	w.again(c).refused(device.CodeInventoryInvalid)
-	w.onward("i9")
-	w.again(c).refused(device.CodeInventoryInvalid)
-	w.noDefect()
+	w.repeatInLaterRun(c).refused(device.CodeInventoryInvalid)
+	w.bindAgain("i9")
+	w.repeatInLaterRun(c).refused(device.CodeInventoryInvalid)
+	w.requireNoDefect()
 }
 
 // 40 updates are remembered, not more.
 func TestRepeated_MemoryIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	for range 30 {
 		ok[contract.Result](w.maintain(false))
 		ok[contract.Result](w.maintain(true))
 	}
 	require.Len(t, w.state().Recent, 40)
-	w.noDefect()
+	w.requireNoDefect()
 }

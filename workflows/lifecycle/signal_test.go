@@ -13,7 +13,7 @@ import (
 
 // positions brings a device to each state in which a signal may find it; ends says
 // where a clean leads from there, empty where it is refused.
-var positions = []struct {
+var startStates = []struct {
 	name string
 	lead func(*deviceEnv)
 	ends device.State
@@ -41,10 +41,10 @@ func TestSignalClean_InEveryState(t *testing.T) {
 		"text": "now", "number": 7, "list": []string{"zero"}, "wrong type": map[string]any{"steps": "zero"},
 	}
 	corrupt := map[string]bool{"text": true, "number": true, "list": true, "wrong type": true}
-	for _, p := range positions {
+	for _, p := range startStates {
 		for name, in := range inputs {
 			t.Run(p.name+" "+name, func(t *testing.T) {
-				w := newDeviceEnv(t, safePolicy())
+				w := newDeviceEnv(t, standardPolicy())
 				p.lead(w)
 				before := w.view()
 				cleans := len(before.Cleans)
@@ -54,7 +54,7 @@ func TestSignalClean_InEveryState(t *testing.T) {
 				if p.ends != "" && !corrupt[name] {
 					w.reach(p.ends)
 					require.True(t, w.host.clean())
-					w.noDefect()
+					w.requireNoDefect()
 					return
 				}
 				require.Equal(t, before.DeviceState, v.DeviceState)
@@ -69,17 +69,17 @@ func TestSignalClean_InEveryState(t *testing.T) {
 				w.signal(contract.SignalRefresh, contract.Hint{})
 				w.pass(time.Hour)
 				require.True(t, w.live)
-				w.onwardUnlessRetired("i9")
-				w.noDefect()
+				w.bindAgainUnlessRetired("i9")
+				w.requireNoDefect()
 			})
 		}
 	}
 }
 
-func (w *deviceEnv) onwardUnlessRetired(instance string) {
+func (w *deviceEnv) bindAgainUnlessRetired(instance string) {
 	w.t.Helper()
 	if w.view().DeviceState != device.Retired {
-		w.onward(instance)
+		w.bindAgain(instance)
 	}
 }
 
@@ -87,7 +87,7 @@ func (w *deviceEnv) onwardUnlessRetired(instance string) {
 // signal, and the workflow goes on.
 func TestSignals_TooLong(t *testing.T) {
 	long := strings.Repeat("x", 16<<10)
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()
 	before := w.view()
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: long})
@@ -107,12 +107,12 @@ func TestSignals_TooLong(t *testing.T) {
 	}
 	w.signal(contract.SignalClean, contract.CleanInput{Reason: long[:15<<10]})
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Hints that cannot be read change nothing and stop nothing.
 func TestSignals_CorruptHints(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		for _, in := range []any{7, "x", []int{1}, map[string]any{"binding": "one"}, map[string]any{"host": 3}} {
@@ -121,21 +121,21 @@ func TestSignals_CorruptHints(t *testing.T) {
 	}
 	w.signal("unheard-of", 1)
 	w.pass(time.Minute)
-	names := len(w.names)
+	names := len(w.scheduledActivities)
 	w.signal(contract.SignalRefresh, nil)
 	w.pass(time.Minute)
-	require.Greater(t, len(w.names), names, "the next good one is heard")
+	require.Greater(t, len(w.scheduledActivities), names, "the next good one is heard")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Every hint in every state, twice over, moves no state by itself.
 //
 // F6
 func TestHintsNeverMoveAState(t *testing.T) {
-	for _, p := range positions {
+	for _, p := range startStates {
 		t.Run(p.name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			p.lead(w)
 			before := w.view()
 			for range 2 {
@@ -159,8 +159,8 @@ func TestHintsNeverMoveAState(t *testing.T) {
 				require.Equal(t, before.ClaimedBy, after.ClaimedBy)
 				require.Equal(t, before.Dirty, after.Dirty)
 			}
-			w.onwardUnlessRetired("i9")
-			w.noDefect()
+			w.bindAgainUnlessRetired("i9")
+			w.requireNoDefect()
 		})
 	}
 }

@@ -37,11 +37,11 @@ func TestWalk(t *testing.T) {
 }
 
 // The same seed is the same walk, or a seed that is told would be worth nothing.
-func TestWalk_SameSeedSameWalk(t *testing.T) {
+func TestWalk_IsDeterministic(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		first, second := walk(t, seed), walk(t, seed)
-		require.Equal(t, first.did, second.did)
-		require.Equal(t, first.names, second.names)
+		require.Equal(t, first.log, second.log)
+		require.Equal(t, first.scheduledActivities, second.scheduledActivities)
 		require.Equal(t, first.inventory.writes, second.inventory.writes)
 		require.Equal(t, first.clock(), second.clock())
 	}
@@ -56,14 +56,14 @@ type walker struct {
 	listing *rand.Rand
 	calls   []*call
 	hints   []contract.Hint
-	did     []string
+	log     []string
 	// remakes counts the providers that Nova made.
-	remakes int
+	recreations int
 }
 
 func walk(t *testing.T, seed uint64) *walker {
 	r := rand.New(rand.NewPCG(seed, 0))
-	policy := safePolicy()
+	policy := standardPolicy()
 	policy.Automated = r.IntN(4) > 0
 	policy.OnEnroll = r.IntN(4) > 0
 	if r.IntN(4) == 0 {
@@ -76,52 +76,52 @@ func walk(t *testing.T, seed uint64) *walker {
 		w.owner, w.oneTimeUse = device.OwnerNova, true
 	}
 	if r.IntN(6) == 0 {
-		w.host.facts.Operation = ""
+		w.host.discovery.Operation = ""
 	}
-	k := &walker{deviceEnv: w, oracle: watch(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
+	k := &walker{deviceEnv: w, oracle: newOracle(w), r: r, listing: rand.New(rand.NewPCG(seed, 1))}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse, w.host.facts.Operation)
-			for _, d := range k.did {
+			t.Logf("seed %d: policy %+v, owner %s, one-time-use %v, operation %q", seed, policy, w.owner, w.oneTimeUse, w.host.discovery.Operation)
+			for _, d := range k.log {
 				t.Log(d)
 			}
 		}
 	})
-	k.begin()
+	k.enrollOrImport()
 	if *walkSeed != 0 {
-		w.trace = func(s string) { k.did = append(k.did, fmt.Sprint(w.clock().Sub(epoch), " ", s)) }
+		w.trace = func(s string) { k.log = append(k.log, fmt.Sprint(w.clock().Sub(epoch), " ", s)) }
 	}
 	for range 60 {
-		if !w.live || k.over {
+		if !w.live || k.finished {
 			break
 		}
 		k.act()
 		k.wait()
 	}
-	k.end()
+	k.healAndBindAgain()
 	return k
 }
 
 func (k *walker) note(format string, args ...any) {
-	k.did = append(k.did, fmt.Sprintf("%10s run %d %-16s ", k.clock().Sub(epoch).Round(time.Millisecond), k.runs, k.view().DeviceState)+fmt.Sprintf(format, args...))
+	k.log = append(k.log, fmt.Sprintf("%10s run %d %-16s ", k.clock().Sub(epoch).Round(time.Millisecond), k.runs, k.view().DeviceState)+fmt.Sprintf(format, args...))
 }
 
-func (k *walker) begin() {
-	e := k.enrolment()
+func (k *walker) enrollOrImport() {
+	e := k.enrollment()
 	e.OperatorAssertsClean = k.r.IntN(3) == 0
 	if e.OperatorAssertsClean && !k.policy.OnEnroll {
-		k.vouched = true
+		k.assertedClean = true
 	}
 	in := contract.EnrollInput{Enrollment: e, Provide: k.r.IntN(4) > 0}
 	if k.owner == device.OwnerNova && k.r.IntN(3) == 0 {
-		in = contract.EnrollInput{Enrollment: k.enrolment(), Import: true, Provider: k.importable()}
+		in = contract.EnrollInput{Enrollment: k.enrollment(), Import: true, Provider: k.importable()}
 	}
 	c := k.deviceEnv.send(contract.UpdateEnroll, "", in)
 	ok[contract.Result](c)
 	k.calls = append(k.calls, c)
 	k.note("enrolled")
 	if k.owner == device.OwnerNova {
-		k.sweep()
+		k.reconcileEveryMinute()
 	}
 }
 
@@ -130,23 +130,23 @@ func (k *walker) begin() {
 // provider that was listed, which now and then is not the one that there is.
 func (k *walker) importable() (listed string) {
 	kind := k.r.IntN(3)
-	k.vouched = kind < 2
+	k.assertedClean = kind < 2
 	k.inventory.recreate("nova-0")
 	switch kind {
 	case 1:
-		k.inventory.force("c-1")
-		k.writes("c-1")
+		k.inventory.allocateUnchecked("c-1")
+		k.writesAll("c-1")
 		fallthrough
 	case 2:
-		k.inventory.outsider(1)
+		k.inventory.writeByOther(1)
 	}
-	listed = k.inventory.novas
+	listed = k.inventory.novaProvider
 	switch k.listing.IntN(4) {
 	case 0:
 		listed = "" // by a client that does not tell
 	case 1:
 		if kind != 1 {
-			k.vouched = false
+			k.assertedClean = false
 			k.inventory.recreate("nova-1")
 		}
 	}
@@ -155,10 +155,10 @@ func (k *walker) importable() (listed string) {
 }
 
 // sweep has the device look every minute, as the sweep of Placement does.
-func (k *walker) sweep() {
+func (k *walker) reconcileEveryMinute() {
 	k.after(time.Minute, func() {
 		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
-		k.sweep()
+		k.reconcileEveryMinute()
 	})
 }
 
@@ -168,7 +168,7 @@ func (k *walker) wait() {
 	k.pass(d + time.Duration(k.r.IntN(1000))*time.Microsecond)
 }
 
-func (k *walker) instance() string { return fmt.Sprintf("i%d", k.r.IntN(4)) }
+func (k *walker) anyInstance() string { return fmt.Sprintf("i%d", k.r.IntN(4)) }
 
 func (k *walker) send(verb string, in any) {
 	c := k.deviceEnv.send(verb, "", in)
@@ -187,27 +187,27 @@ func (k *walker) act() {
 	}
 	switch n {
 	case 0, 1, 2, 3, 4:
-		in := contract.BindInput{Instance: k.instance()}
+		in := contract.BindInput{Instance: k.anyInstance()}
 		if r.IntN(3) > 0 {
 			in.Request = fmt.Sprintf("q%d", r.IntN(40))
 		}
 		k.send(contract.UpdateBind, in)
 	case 5:
 		k.send(contract.UpdateClaim, contract.BindInput{
-			Instance: k.instance(), Deadline: k.clock().Add(time.Duration(1+r.IntN(600)) * time.Second).Format(time.RFC3339),
+			Instance: k.anyInstance(), Deadline: k.clock().Add(time.Duration(1+r.IntN(600)) * time.Second).Format(time.RFC3339),
 		})
 	case 6:
-		k.send(contract.UpdateBurn, contract.BindInput{Instance: k.instance()})
+		k.send(contract.UpdateBurn, contract.BindInput{Instance: k.anyInstance()})
 	case 7:
-		k.send(contract.UpdateUnclaim, contract.BindInput{Instance: k.instance()})
+		k.send(contract.UpdateUnclaim, contract.BindInput{Instance: k.anyInstance()})
 	case 8, 9, 10, 11:
-		instance := k.instance()
-		if k.tenant != "" && r.IntN(4) > 0 {
-			instance = k.tenant
+		instance := k.anyInstance()
+		if k.instance != "" && r.IntN(4) > 0 {
+			instance = k.instance
 		}
-		k.leave(instance)
+		k.unbind(instance)
 	case 12:
-		k.send(contract.UpdateRebuild, contract.UnbindInput{Instance: k.instance()})
+		k.send(contract.UpdateRebuild, contract.UnbindInput{Instance: k.anyInstance()})
 	case 13, 14:
 		in := contract.CleanInput{Reason: "walk"}
 		if r.IntN(3) == 0 {
@@ -244,13 +244,13 @@ func (k *walker) act() {
 	case 31, 32:
 		k.scheduler()
 	case 33:
-		k.seldom()
+		k.rareEvent()
 	}
 }
 
 // leave has an instance ask to be rid of the device: from then on it does not care.
-func (k *walker) leave(instance string) {
-	k.leaves(instance)
+func (k *walker) unbind(instance string) {
+	k.bindingEnded(instance)
 	for _, c := range k.calls {
 		if in, is := c.in.(contract.BindInput); is && in.Instance == instance && !c.done {
 			c.abandoned = true
@@ -290,10 +290,10 @@ func (k *walker) repeat() {
 		return // one run answers from its own memory
 	}
 	if in, is := c.in.(contract.UnbindInput); is {
-		k.leaves(in.Instance)
+		k.bindingEnded(in.Instance)
 	}
 	again := k.deviceEnv.send(c.verb, c.id, c.in)
-	again.again = true
+	again.repeated = true
 	if c.abandoned {
 		again.abandoned = true
 	}
@@ -312,7 +312,7 @@ func (k *walker) inventoryTrouble() {
 		k.faulty = true
 		k.inventory.injectFault = func(string, bool) error {
 			if r.IntN(share+4) < share {
-				return lost()
+				return lostAnswer()
 			}
 			return nil
 		}
@@ -325,7 +325,7 @@ func (k *walker) inventoryTrouble() {
 		k.note("inventory takes up to %d ms each way", longest)
 	case 3:
 		codes := []func() error{
-			fault(device.NeedsOperator, device.CodeInventoryInvalid), fault(device.Transient, device.CodeConflict), lost,
+			fault(device.NeedsOperator, device.CodeInventoryInvalid), fault(device.Transient, device.CodeConflict), lostAnswer,
 		}
 		code, call, after := codes[r.IntN(3)], []string{"Usages", "Stock", "PutReserved"}[r.IntN(3)], r.IntN(2) == 0
 		n := 1 + r.IntN(6)
@@ -346,13 +346,13 @@ func (k *walker) hostTrouble() {
 			k.signal(contract.SignalObserved, k.host.hint(k.clock()))
 		}
 		k.host.restart()
-		k.host.trouble, k.host.cancelDelay = nil, 0
+		k.host.injectFault, k.host.cancelDelay = nil, 0
 		k.note("host healed")
 	case 3:
 		code := []device.Code{device.CodeIO, device.CodeVerifyFailed, device.CodeStateDirError}[r.IntN(3)]
 		class := []device.Class{device.Transient, device.Permanent, device.NeedsOperator}[r.IntN(3)]
 		share := 2 + r.IntN(8)
-		k.host.trouble = func(string, int) error {
+		k.host.injectFault = func(string, int) error {
 			if r.IntN(share) == 0 {
 				return refuse(class, code)
 			}
@@ -369,21 +369,21 @@ func (k *walker) hostTrouble() {
 }
 
 // nova has the last consumer come and go.
-func (k *walker) nova(consumer string) {
-	k.offer()
+func (k *walker) useByNova(consumer string) {
+	k.makeAllocatable()
 	if !k.inventory.allocate(consumer) {
 		k.t.Fatalf("no room for the last consumer: %s", k.describe())
 	}
-	k.writes(consumer)
-	k.inventory.outsider(1)
+	k.writesAll(consumer)
+	k.inventory.writeByOther(1)
 	for range 2 {
 		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 		k.pass(time.Hour)
 		k.settled()
 		k.inventory.free(consumer)
 	}
-	k.offer()
-	k.noDefect()
+	k.makeAllocatable()
+	k.requireNoDefect()
 }
 
 // scheduler is Nova, where the device is Nova's: it takes what is free and leaves.
@@ -392,15 +392,15 @@ func (k *walker) scheduler() {
 		return
 	}
 	switch {
-	case k.r.IntN(6) == 0 && !k.inventory.vanished && k.inventory.there && len(k.inventory.consumers) == 0:
-		k.inventory.vanished = true
+	case k.r.IntN(6) == 0 && !k.inventory.providerGone && k.inventory.exists && len(k.inventory.consumers) == 0:
+		k.inventory.providerGone = true
 		k.note("Nova's provider is gone")
 		return
-	case k.inventory.vanished:
-		k.anewProvider()
+	case k.inventory.providerGone:
+		k.recreateProvider()
 		return
 	case len(k.inventory.consumers) == 1 && k.r.IntN(3) == 0: // migrated
-		k.inventory.force(fmt.Sprintf("m%d", k.r.IntN(100)))
+		k.inventory.allocateUnchecked(fmt.Sprintf("m%d", k.r.IntN(100)))
 		k.note("consumers %v", k.inventory.consumers)
 		return
 	}
@@ -410,22 +410,22 @@ func (k *walker) scheduler() {
 		return
 	}
 	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
-	if k.anew || k.host.running != "" {
+	if k.recreatedUnreserved || k.host.running != "" {
 		return // the exception: see oracle
 	}
 	if k.inventory.allocate(consumer) {
-		k.writes(consumer)
-		k.inventory.outsider(1) // Nova burns what is one-time-use
+		k.writesAll(consumer)
+		k.inventory.writeByOther(1) // Nova burns what is one-time-use
 		k.note("%s allocates", consumer)
 	}
 }
 
 // anewProvider has Nova make the provider again, free, now and then with the generation
 // that the old one had.
-func (k *walker) anewProvider() {
-	k.remakes++
+func (k *walker) recreateProvider() {
+	k.recreations++
 	generation := k.inventory.generation
-	k.inventory.recreate(fmt.Sprint("anew-", k.remakes))
+	k.inventory.recreate(fmt.Sprint("anew-", k.recreations))
 	if k.r.IntN(2) == 0 {
 		k.inventory.generation = generation
 	}
@@ -433,7 +433,7 @@ func (k *walker) anewProvider() {
 }
 
 // seldom is what does not happen every day.
-func (k *walker) seldom() {
+func (k *walker) rareEvent() {
 	n := k.r.IntN(6)
 	if n < 3 && !k.host.known {
 		return // imported, and its host has not seen it: nobody could bring it back
@@ -447,28 +447,28 @@ func (k *walker) seldom() {
 		k.note("host knows %+v", *h.Host)
 	case 1, 2:
 		if k.view().DeviceState == device.Unknown {
-			return // TestRecovery_TerminatedAgainBeforeItKnew
+			return // TestRecovery_TerminatedAgainWhileUnknown
 		}
 		k.terminate()
-		k.note("terminated, known tenant %q", k.shownInstance)
+		k.note("terminated, known tenant %q", k.publishedInstance)
 	case 3:
 		k.send(contract.UpdateRetire, contract.ReasonInput{Lost: k.r.IntN(2) == 0})
 	case 4:
 		k.send(contract.UpdateForget, contract.ReasonInput{})
 	case 5:
-		k.send(contract.UpdateEnroll, contract.EnrollInput{Enrollment: k.enrolment()})
+		k.send(contract.UpdateEnroll, contract.EnrollInput{Enrollment: k.enrollment()})
 	}
 }
 
 // end heals everything: no device may be lost for good, and the next tenant gets a
 // clean one.
-func (k *walker) end() {
+func (k *walker) healAndBindAgain() {
 	k.inventory.injectFault, k.faulty = nil, false
 	k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
-	k.host.trouble, k.host.cancelDelay = nil, 0
+	k.host.injectFault, k.host.cancelDelay = nil, 0
 	k.host.restart()
-	if k.inventory.vanished {
-		k.anewProvider()
+	if k.inventory.providerGone {
+		k.recreateProvider()
 	}
 	if !k.live {
 		return
@@ -479,26 +479,26 @@ func (k *walker) end() {
 	k.note("healed")
 	k.signal(contract.SignalObserved, k.host.hint(k.clock()))
 	k.pass(time.Hour)
-	if k.over {
-		k.noDefect()
+	if k.finished {
+		k.requireNoDefect()
 		return
 	}
-	if k.tenant != "" {
-		k.leave(k.tenant)
+	if k.instance != "" {
+		k.unbind(k.instance)
 	}
 	v := k.settled()
-	if v.DeviceState == device.Retired || k.oneTimeUse && k.host.facts.Operation == "" {
-		k.noDefect()
+	if v.DeviceState == device.Retired || k.oneTimeUse && k.host.discovery.Operation == "" {
+		k.requireNoDefect()
 		return
 	}
 	k.note("to the last tenant")
 	if k.owner == device.OwnerNova {
-		k.nova("z")
+		k.useByNova("z")
 		return
 	}
-	k.onward("z")
-	k.leave("z")
+	k.bindAgain("z")
+	k.unbind("z")
 	k.settled()
 	k.idle()
-	k.noDefect()
+	k.requireNoDefect()
 }

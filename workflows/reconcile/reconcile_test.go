@@ -25,28 +25,28 @@ import (
 // cloudWatch is a cloud's workflow in the SDK's environment, with sweeps as scripted.
 type reconcileFixture struct {
 	*testsuite.TestWorkflowEnvironment
-	t      *testing.T
-	start  time.Time
-	whole  []contract.ReconcileInput
-	narrow []contract.ReconcileInput
-	at     []time.Duration // when each whole sweep began
-	asked  []contract.CandidatesInput
+	t               *testing.T
+	start           time.Time
+	full            []contract.ReconcileInput
+	partial         []contract.ReconcileInput
+	fullAt          []time.Duration // when each whole sweep began
+	candidatesAsked []contract.CandidatesInput
 	// lasts is how long a sweep of the input takes.
-	lasts func(in contract.ReconcileInput) time.Duration
+	duration func(in contract.ReconcileInput) time.Duration
 }
 
-type sweeper func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error)
+type reconcileFunc func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error)
 
 func nothingFound(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
 	return contract.ReconcileResult{}, nil
 }
 
 // watchCloud makes it; do is told how many sweeps of the same kind there were.
-func newReconcileFixture(t *testing.T, do sweeper) *reconcileFixture {
+func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	c := &reconcileFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
-	c.lasts = func(contract.ReconcileInput) time.Duration { return 0 }
+	c.duration = func(contract.ReconcileInput) time.Duration { return 0 }
 	c.SetTestTimeout(time.Minute)
 	c.SetWorkflowRunTimeout(0)
 	c.SetStartTime(epoch)
@@ -56,7 +56,7 @@ func newReconcileFixture(t *testing.T, do sweeper) *reconcileFixture {
 		return contract.ReconcileResult{}, errors.New("not scripted")
 	}, activity.RegisterOptions{Name: contract.ActivityReconcileInventory})
 	c.RegisterActivityWithOptions(func(_ context.Context, in contract.CandidatesInput) (contract.Candidates, error) {
-		c.asked = append(c.asked, in)
+		c.candidatesAsked = append(c.candidatesAsked, in)
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityCandidates})
 	c.OnActivity(contract.ActivityReconcileInventory, mock.Anything, mock.Anything).Return(
@@ -65,14 +65,14 @@ func newReconcileFixture(t *testing.T, do sweeper) *reconcileFixture {
 				return contract.ReconcileResult{}, fmt.Errorf("queue %s", queue)
 			}
 			if len(in.Hosts) > 0 || len(in.Instances) > 0 {
-				c.narrow = append(c.narrow, in)
-				return do(len(c.narrow), in)
+				c.partial = append(c.partial, in)
+				return do(len(c.partial), in)
 			}
-			c.whole = append(c.whole, in)
-			c.at = append(c.at, c.Now().Sub(c.start))
-			return do(len(c.whole), in)
+			c.full = append(c.full, in)
+			c.fullAt = append(c.fullAt, c.Now().Sub(c.start))
+			return do(len(c.full), in)
 		}).AfterFn(func() time.Duration {
-		return c.lasts(contract.ReconcileInput{})
+		return c.duration(contract.ReconcileInput{})
 	})
 	return c
 }
@@ -91,7 +91,7 @@ func (c *reconcileFixture) state() contract.InventoryReconcileState {
 }
 
 // begun collects the first host of each look as it begins.
-func (c *reconcileFixture) begun() *[]string {
+func (c *reconcileFixture) startedHosts() *[]string {
 	var hosts []string
 	c.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
 		var in contract.ReconcileInput
@@ -104,7 +104,7 @@ func (c *reconcileFixture) begun() *[]string {
 }
 
 // shown is what the Web UI shows on top of the workflow.
-func (c *reconcileFixture) shown() string {
+func (c *reconcileFixture) summary() string {
 	c.t.Helper()
 	value, err := c.QueryWorkflow("__temporal_workflow_metadata")
 	require.NoError(c.t, err)
@@ -133,46 +133,46 @@ func refuse(class device.Class, code device.Code) error {
 	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}})
 }
 
-func every(d time.Duration) *time.Duration { return &d }
+func pointerTo(d time.Duration) *time.Duration { return &d }
 
 // After each pause a sweep, whatever was heard.
 //
 // S0.30
-func TestSweepsByTheClock(t *testing.T) {
+func TestReconcilesAtEachInterval(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
-	c.request(time.Minute, contract.ReconcileRequest{Interval: every(10 * time.Minute)})
+	c.request(time.Minute, contract.ReconcileRequest{Interval: pointerTo(10 * time.Minute)})
 	s := c.run(45*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute}, c.at)
+	require.Equal(t, []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute, 31 * time.Minute, 41 * time.Minute}, c.fullAt)
 	require.Equal(t, 5, s.FullRuns)
 	require.Equal(t, epoch.Add(41*time.Minute), s.ReconciledAt)
 	require.Equal(t, epoch.Add(51*time.Minute), s.Next)
-	require.Empty(t, c.narrow)
+	require.Empty(t, c.partial)
 }
 
 // Whoever is the first to ask, a cloud whose workflow was cancelled is swept again.
 //
 // S0.30
-func TestANotificationStartsTheSweepsToo(t *testing.T) {
+func TestANotificationStartsTheInterval(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.request(0, contract.ReconcileRequest{Source: "nova", Hosts: []string{"h1"}})
 	c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
-	require.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}, c.at)
-	require.Len(t, c.narrow, 1)
+	require.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}, c.fullAt)
+	require.Len(t, c.partial, 1)
 }
 
 // BURNISH_SWEEP_INTERVAL=0: a sweep only when it is asked for, and it is shown.
 //
 // S0.30
-func TestNoPauseIsNoTimer(t *testing.T) {
+func TestIntervalZeroStopsTheTimer(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	var shown, before string
-	c.request(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
-	c.RegisterDelayedCallback(func() { before = c.shown() }, 2*time.Minute)
-	c.request(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}, Interval: every(0)})
-	c.RegisterDelayedCallback(func() { shown = c.shown() }, 4*time.Minute)
+	c.request(time.Minute, contract.ReconcileRequest{Interval: pointerTo(time.Hour)})
+	c.RegisterDelayedCallback(func() { before = c.summary() }, 2*time.Minute)
+	c.request(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}, Interval: pointerTo(0)})
+	c.RegisterDelayedCallback(func() { shown = c.summary() }, 4*time.Minute)
 	c.request(50*time.Hour, contract.ReconcileRequest{})
 	s := c.run(100*time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Equal(t, []time.Duration{time.Minute, 50 * time.Hour}, c.at)
+	require.Equal(t, []time.Duration{time.Minute, 50 * time.Hour}, c.fullAt)
 	require.Zero(t, s.Interval)
 	require.NotContains(t, before, "only when it is asked")
 	require.Contains(t, shown, "only when it is asked")
@@ -182,7 +182,7 @@ func TestNoPauseIsNoTimer(t *testing.T) {
 // counts from when it was told, the longer one after the next sweep.
 //
 // S0.30
-func TestAnotherPause(t *testing.T) {
+func TestIntervalIsChangedByASignal(t *testing.T) {
 	for name, c := range map[string]struct {
 		looks map[time.Duration]time.Duration // when, and the pause then
 		want  []time.Duration
@@ -202,14 +202,14 @@ func TestAnotherPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newReconcileFixture(t, nothingFound)
 			for at, pause := range c.looks {
-				look := contract.ReconcileRequest{Interval: every(pause)}
+				look := contract.ReconcileRequest{Interval: pointerTo(pause)}
 				if at != time.Minute { // the first is a sweep too
 					look.Hosts = []string{"h1"}
 				}
 				w.request(at, look)
 			}
 			w.run(29*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
-			require.Equal(t, c.want, w.at)
+			require.Equal(t, c.want, w.fullAt)
 		})
 	}
 }
@@ -217,25 +217,25 @@ func TestAnotherPause(t *testing.T) {
 // A sweep that was asked for counts: the next one is a whole pause later.
 //
 // S0.30
-func TestAskedForPutsTheNextOff(t *testing.T) {
+func TestARequestPostponesTheNextRun(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.request(9*time.Minute, contract.ReconcileRequest{})
 	c.run(20*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
-	require.Equal(t, []time.Duration{0, 9 * time.Minute, 19 * time.Minute}, c.at)
+	require.Equal(t, []time.Duration{0, 9 * time.Minute, 19 * time.Minute}, c.fullAt)
 }
 
 // A signal in mid-sweep is another sweep: what it speaks of may have been read already.
 //
 // S0.29
-func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
+func TestASignalDuringARunIsAnotherRun(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
-	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Second }
+	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Second }
 	c.request(time.Minute, contract.ReconcileRequest{})
 	for range 7 {
 		c.request(time.Minute+2*time.Second, contract.ReconcileRequest{Source: "nova"})
 	}
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Len(t, c.whole, 2, "one, however many asked")
+	require.Len(t, c.full, 2, "one, however many asked")
 	require.Equal(t, 2, s.FullRuns)
 	require.False(t, s.Requested)
 }
@@ -245,14 +245,14 @@ func TestASignalInMidSweepIsAnotherSweep(t *testing.T) {
 // one look.
 //
 // S0.29
-func TestNarrowLooksBesideASweep(t *testing.T) {
+func TestPartialRunsBesideAFullRun(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
-	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
 	c.request(time.Minute, contract.ReconcileRequest{})
 	c.request(2*time.Minute, contract.ReconcileRequest{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
 	var during contract.InventoryReconcileState
 	c.RegisterDelayedCallback(func() { during = c.state() }, 2*time.Minute+time.Second)
-	begun := c.begun()
+	begun := c.startedHosts()
 	var busy []string
 	for i := range 5 {
 		c.request(3*time.Minute+time.Duration(i)*time.Second, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("g", i)}})
@@ -260,11 +260,11 @@ func TestNarrowLooksBesideASweep(t *testing.T) {
 	c.RegisterDelayedCallback(func() { busy = slices.Clone(*begun) }, 4*time.Minute)
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Zero(t, during.FullRuns)
-	require.Len(t, c.whole, 1)
+	require.Len(t, c.full, 1)
 	require.Equal(t, []contract.ReconcileInput{
 		{Hosts: []string{"h1", "h2"}, Instances: []string{"abc"}}, {Hosts: []string{"g0"}}, {Hosts: []string{"g1"}}, {Hosts: []string{"g2"}},
 		{Hosts: []string{"g3", "g4"}},
-	}, c.narrow)
+	}, c.partial)
 	require.Equal(t, []string{"h1", "g0", "g1", "g2"}, busy)
 	require.Equal(t, 5, s.PartialRuns)
 	require.Empty(t, s.Hosts)
@@ -274,7 +274,7 @@ func TestNarrowLooksBesideASweep(t *testing.T) {
 // More than 50 hosts, in one signal or in many, are a sweep.
 //
 // S0.29
-func TestManyHostsAreASweep(t *testing.T) {
+func TestManyHostsAreAFullRun(t *testing.T) {
 	var many []string
 	for i := range 51 {
 		many = append(many, fmt.Sprint("h", i))
@@ -286,11 +286,11 @@ func TestManyHostsAreASweep(t *testing.T) {
 			c := newReconcileFixture(t, nothingFound)
 			c.request(time.Minute, look)
 			c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-			require.Len(t, c.whole, 1)
+			require.Len(t, c.full, 1)
 			if name == "everywhere" {
-				require.Len(t, c.narrow, 1)
+				require.Len(t, c.partial, 1)
 			} else {
-				require.Empty(t, c.narrow)
+				require.Empty(t, c.partial)
 			}
 		})
 	}
@@ -298,8 +298,8 @@ func TestManyHostsAreASweep(t *testing.T) {
 		c := newReconcileFixture(t, nothingFound)
 		c.request(time.Minute, contract.ReconcileRequest{Hosts: many[:50]})
 		c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-		require.Empty(t, c.whole)
-		require.Len(t, c.narrow, 1)
+		require.Empty(t, c.full)
+		require.Len(t, c.partial, 1)
 	})
 }
 
@@ -307,7 +307,7 @@ func TestManyHostsAreASweep(t *testing.T) {
 // before stays. One that fails for a while is the activity's own business.
 //
 // S0.30
-func TestAFailureIsShownAndTriedAgain(t *testing.T) {
+func TestAFailureIsShownAndRetried(t *testing.T) {
 	tries := 0
 	c := newReconcileFixture(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		tries++
@@ -321,7 +321,7 @@ func TestAFailureIsShownAndTriedAgain(t *testing.T) {
 	})
 	var failed contract.InventoryReconcileState
 	var shown string
-	c.RegisterDelayedCallback(func() { failed, shown = c.state(), c.shown() }, 15*time.Minute)
+	c.RegisterDelayedCallback(func() { failed, shown = c.state(), c.summary() }, 15*time.Minute)
 	s := c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
 	require.Equal(t, device.CodeInventoryInvalid, failed.Fault.Code)
 	require.Equal(t, []string{"d7"}, failed.Missing)
@@ -329,13 +329,13 @@ func TestAFailureIsShownAndTriedAgain(t *testing.T) {
 	require.Contains(t, shown, "the last one failed: inventory_invalid")
 	require.Nil(t, s.Fault)
 	require.Equal(t, 2, s.FullRuns)
-	require.Len(t, c.whole, 4)
+	require.Len(t, c.full, 4)
 }
 
 // A look that fails for good is not forgotten: where no sweep comes by itself, one is due.
 //
 // S0.29
-func TestAFailedLookIsMadeGood(t *testing.T) {
+func TestAFailedPartialRunIsFollowedByAFullRun(t *testing.T) {
 	c := newReconcileFixture(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
 			return contract.ReconcileResult{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
@@ -344,8 +344,8 @@ func TestAFailedLookIsMadeGood(t *testing.T) {
 	})
 	c.request(time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Len(t, c.narrow, 1)
-	require.Len(t, c.whole, 1)
+	require.Len(t, c.partial, 1)
+	require.Len(t, c.full, 1)
 	require.Nil(t, s.Fault)
 }
 
@@ -357,8 +357,8 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	c := newReconcileFixture(t, func(int, contract.ReconcileInput) (contract.ReconcileResult, error) {
 		return contract.ReconcileResult{Missing: []string{"d7"}, Mismatches: []contract.Mismatch{{Name: "d8", What: "odd"}}, Counts: contract.ReconcileCounts{Devices: 9}}, nil
 	})
-	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Minute }
-	c.request(time.Minute, contract.ReconcileRequest{Interval: every(time.Hour)})
+	c.duration = func(contract.ReconcileInput) time.Duration { return time.Minute }
+	c.request(time.Minute, contract.ReconcileRequest{Interval: pointerTo(time.Hour)})
 	c.RegisterDelayedCallback(func() {
 		c.SetContinueAsNewSuggested(true)
 		c.SignalWorkflow(contract.SignalReconcileNow, contract.ReconcileRequest{Hosts: []string{"h1"}})
@@ -377,14 +377,14 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.Equal(t, time.Hour, s.Interval)
 	require.Equal(t, []string{"d7"}, s.Missing)
 	require.Equal(t, 1, s.FullRuns)
-	require.Len(t, c.whole, 1, "the new run does it")
-	require.Empty(t, c.narrow)
+	require.Len(t, c.full, 1, "the new run does it")
+	require.Empty(t, c.partial)
 
 	next := newReconcileFixture(t, nothingFound)
 	after := next.run(30*time.Minute, in)
-	require.Len(t, next.whole, 1)
-	require.Equal(t, []string{"d7"}, next.whole[0].Missing)
-	require.Equal(t, []contract.ReconcileInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.narrow)
+	require.Len(t, next.full, 1)
+	require.Equal(t, []string{"d7"}, next.full[0].Missing)
+	require.Equal(t, []contract.ReconcileInput{{Hosts: []string{"h1"}, Instances: []string{"i1"}, Missing: []string{"d7"}}}, next.partial)
 	require.Equal(t, 2, after.FullRuns)
 }
 
@@ -392,20 +392,20 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 // ends with both.
 //
 // S0.29
-func TestALookInALongRun(t *testing.T) {
+func TestPartialRunsInALongHistory(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
-	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
 	c.request(time.Minute, contract.ReconcileRequest{})
 	c.RegisterDelayedCallback(func() { c.SetCurrentHistoryLength(201) }, 2*time.Minute)
 	c.request(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
-	begun, early := c.begun(), 0
+	begun, early := c.startedHosts(), 0
 	c.RegisterDelayedCallback(func() { early = len(*begun) }, 4*time.Minute)
 	c.request(7*time.Minute, contract.ReconcileRequest{Hosts: []string{"h2"}})
 	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c"})
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, c.GetWorkflowError(), &again)
 	require.Equal(t, 1, early)
-	require.Len(t, c.narrow, 1, "without a sweep the run ends first")
+	require.Len(t, c.partial, 1, "without a sweep the run ends first")
 	var in contract.InventoryReconcileInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	require.Equal(t, []string{"h2"}, in.State.Hosts)
@@ -414,7 +414,7 @@ func TestALookInALongRun(t *testing.T) {
 // A run that waits for its timer alone continues as new at once, and the next keeps time.
 //
 // S0.30
-func TestContinueAsNewKeepsTime(t *testing.T) {
+func TestContinueAsNewKeepsTheTimer(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.RegisterDelayedCallback(func() {
 		c.SetContinueAsNewSuggested(true)
@@ -432,29 +432,29 @@ func TestContinueAsNewKeepsTime(t *testing.T) {
 	next := newReconcileFixture(t, nothingFound)
 	next.SetStartTime(epoch.Add(20 * time.Minute))
 	next.run(time.Hour, in)
-	require.Equal(t, []time.Duration{time.Hour}, next.at)
-	require.Len(t, next.narrow, 1)
+	require.Equal(t, []time.Duration{time.Hour}, next.fullAt)
+	require.Len(t, next.partial, 1)
 }
 
 // A storm of signals is heard in order, costs a few looks, and ends.
 //
 // S0.29
-func TestAStormOfSignals(t *testing.T) {
+func TestManySignalsAreFewRuns(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
-	c.lasts = func(contract.ReconcileInput) time.Duration { return time.Second }
+	c.duration = func(contract.ReconcileInput) time.Duration { return time.Second }
 	for i := range 100 {
 		c.request(time.Minute+time.Duration(i)*10*time.Millisecond, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
 	}
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.LessOrEqual(t, len(c.narrow), 8)
+	require.LessOrEqual(t, len(c.partial), 8)
 	require.Empty(t, s.Hosts)
-	require.Empty(t, c.whole)
+	require.Empty(t, c.full)
 }
 
 // A signal that cannot be read changes nothing, and the next one is heard.
 //
 // S0.29
-func TestACorruptLookNow(t *testing.T) {
+func TestACorruptReconcileNow(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, "now") }, time.Minute)
 	c.request(2*time.Minute, contract.ReconcileRequest{})
@@ -466,7 +466,7 @@ func TestACorruptLookNow(t *testing.T) {
 // S2.84
 func TestCandidates(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
-	c.lasts = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
+	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
 	c.request(time.Minute, contract.ReconcileRequest{})
 	var answer any
 	var failure error
@@ -478,14 +478,14 @@ func TestCandidates(t *testing.T) {
 	}, 2*time.Minute)
 	c.run(3*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 	require.NoError(t, failure)
-	require.Equal(t, []contract.CandidatesInput{{Host: "h1", After: "h1_0", Limit: 7}}, c.asked)
+	require.Equal(t, []contract.CandidatesInput{{Host: "h1", After: "h1_0", Limit: 7}}, c.candidatesAsked)
 	require.Equal(t, contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, answer)
 }
 
 // Each sweep is told who was missing before; a look at some hosts changes nothing of it.
 //
 // S2.52
-func TestWhoIsMissingIsHandedOn(t *testing.T) {
+func TestMissingDevicesArePassedOn(t *testing.T) {
 	c := newReconcileFixture(t, func(n int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
 		if len(in.Hosts) > 0 {
 			return contract.ReconcileResult{Missing: []string{"other"}, Mismatches: []contract.Mismatch{{Name: "x"}}}, nil
@@ -494,7 +494,7 @@ func TestWhoIsMissingIsHandedOn(t *testing.T) {
 	})
 	c.request(15*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
 	s := c.run(25*time.Minute, contract.InventoryReconcileInput{Cloud: "c", Interval: 10 * time.Minute})
-	require.Equal(t, []contract.ReconcileInput{{}, {Missing: []string{"d1"}}, {Missing: []string{"d2"}}}, c.whole)
+	require.Equal(t, []contract.ReconcileInput{{}, {Missing: []string{"d1"}}, {Missing: []string{"d2"}}}, c.full)
 	require.Equal(t, []string{"d3"}, s.Missing)
 	require.Empty(t, s.Mismatches)
 }
@@ -502,7 +502,7 @@ func TestWhoIsMissingIsHandedOn(t *testing.T) {
 // The Web UI names what needs an operator, and stays short.
 //
 // S2.52
-func TestTheCloudIsShown(t *testing.T) {
+func TestSummaryOfACloud(t *testing.T) {
 	var missing []string
 	for i := range 200 {
 		missing = append(missing, fmt.Sprintf("h1_0000:%02x:00.0", i))
@@ -514,9 +514,9 @@ func TestTheCloudIsShown(t *testing.T) {
 		}, nil
 	})
 	var before, shown string
-	c.RegisterDelayedCallback(func() { before = c.shown() }, time.Second)
+	c.RegisterDelayedCallback(func() { before = c.summary() }, time.Second)
 	c.request(time.Minute, contract.ReconcileRequest{})
-	c.RegisterDelayedCallback(func() { shown = c.shown() }, 2*time.Minute)
+	c.RegisterDelayedCallback(func() { shown = c.summary() }, 2*time.Minute)
 	c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "Cloud-1"})
 	require.Contains(t, before, "no sweep yet")
 	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 that disagree", "4 not enrolled",
@@ -529,7 +529,7 @@ func TestTheCloudIsShown(t *testing.T) {
 }
 
 // A state that a newer worker wrote is not misread.
-func TestTheCloudsStateHasASchema(t *testing.T) {
+func TestStateOfANewerSchemaIsRefused(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
 	require.ErrorContains(t, c.GetWorkflowError(), "upgrade the control workers")

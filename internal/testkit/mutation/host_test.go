@@ -45,14 +45,14 @@ var hostMutations = []mutation{
 		new: `		p, _ := c.Store.(inventory.NovaProviders).Find(ctx, in.Name)
 		id = p.UUID
 `,
-		pkg: "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+		pkg: "./workflows/lifecycle", run: "TestProviderRecreatedBeforeUnreserve TestProviderRecreatedDuringAClean TestProviderRecreatedWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by provider before the write",
 		file: "activities/control.go",
 		old:  `if in.Provider != "" && p.UUID != in.Provider {`,
 		new:  `if false {`,
-		pkg:  "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+		pkg:  "./workflows/lifecycle", run: "TestProviderRecreatedBeforeUnreserve TestProviderRecreatedDuringAClean TestProviderRecreatedWhileKeptClean",
 	},
 	{
 		rule: "F6", name: "a reconciliation sends the time at which it read",
@@ -78,14 +78,14 @@ var hostMutations = []mutation{
 	}
 `,
 		new: ``,
-		pkg: "./workflows/lifecycle", run: "TestNovasProviderIsNotDeleted",
+		pkg: "./workflows/lifecycle", run: "TestForgetKeepsNovasProvider",
 	},
 	{
 		rule: "F13", name: "a fake device is refused in a real inventory",
 		file: "activities/control.go",
 		old:  `if c.Real && in.Driver == "fake" {`,
 		new:  `if false {`,
-		pkg:  "./workflows/lifecycle", run: "TestAFakeIsRefusedInARealInventory",
+		pkg:  "./workflows/lifecycle", run: "TestFakeDeviceIsRefusedInARealInventory",
 	},
 	{
 		rule: "F8", name: "an attempt starts with what earlier ones left of the budget",

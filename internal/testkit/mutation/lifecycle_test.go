@@ -21,7 +21,7 @@ var lifecycleMutations = []mutation{
 		file: "internal/device/observations.go",
 		old:  `(otherProvider.holds(d, s) || s.Inventory.Generation != s.Known.Generation)`,
 		new:  `otherProvider.holds(d, s)`,
-		pkg:  "./workflows/lifecycle", run: "TestReclaimedIsCleanedAgain",
+		pkg:  "./workflows/lifecycle", run: "TestReservationChangedIsCleanedAgain",
 	},
 	{
 		rule: "F5", name: "a write that lowers reserved is not retried blindly",
@@ -49,14 +49,14 @@ var lifecycleMutations = []mutation{
 		file: "internal/device/observations.go",
 		old:  `otherProvider = fact{"", func(_ Device, s Snapshot) bool { return s.Inventory.Provider != s.Known.Provider }}`,
 		new:  `otherProvider = fact{"", func(Device, Snapshot) bool { return false }}`,
-		pkg:  "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+		pkg:  "./workflows/lifecycle", run: "TestProviderRecreatedBeforeUnreserve TestProviderRecreatedDuringAClean TestProviderRecreatedWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by provider at each read",
 		file: "internal/device/observations.go",
 		old:  `s.Known.KeepsClean(d) && s.Inventory.Provider != s.Known.Provider`,
 		new:  `s.Known.KeepsClean(d) && s.Inventory.Provider == "-"`,
-		pkg:  "./workflows/lifecycle", run: "TestAProviderMadeAnewBeforeTheRelease TestAProviderMadeAnewInAClean TestAProviderMadeAnewWhileKeptClean",
+		pkg:  "./workflows/lifecycle", run: "TestProviderRecreatedBeforeUnreserve TestProviderRecreatedDuringAClean TestProviderRecreatedWhileKeptClean",
 	},
 	{
 		rule: "F5", name: "a device held clean is compared by generation",
@@ -74,7 +74,7 @@ var lifecycleMutations = []mutation{
 `,
 		new: `		in.Expect = nil
 `,
-		pkg: "./workflows/lifecycle", run: "TestUsedBetweenTheReturnAndTheHold TestUsedDuringTheHoldIsCleaned",
+		pkg: "./workflows/lifecycle", run: "TestUsedBetweenTheReturnAndMaintenance TestUsedDuringMaintenanceIsCleaned",
 	},
 	{
 		rule: "D8", name: "a missing provider ends the import",
@@ -108,7 +108,7 @@ var lifecycleMutations = []mutation{
 			return err
 		}
 		in.Expect`,
-		pkg: "./workflows/lifecycle", run: "TestLeftBetweenTheLookAndTheBurn",
+		pkg: "./workflows/lifecycle", run: "TestReleasedBetweenTheReadAndTheReservation",
 	},
 	{
 		rule: "S0.15", name: "a device that is allocated and not reserved is reserved",
@@ -122,28 +122,28 @@ var lifecycleMutations = []mutation{
 		file: "workflows/lifecycle/operations.go",
 		old:  `d.State.Intent.EnsureReserved || reserve`,
 		new:  `d.State.Intent.EnsureReserved || reserve && false`,
-		pkg:  "./workflows/lifecycle", run: "TestRetiredIsBurned",
+		pkg:  "./workflows/lifecycle", run: "TestRetiredIsReserved",
 	},
 	{
 		rule: "D9", name: "a bind notices a re-created provider",
 		file: "internal/device/observations.go",
 		old:  `given(of(burning), answered, sameOne), Burned`,
 		new:  `given(of(burning), answered), Burned`,
-		pkg:  "./workflows/lifecycle", run: "TestABindAfterAProviderMadeAnew",
+		pkg:  "./workflows/lifecycle", run: "TestBindAfterProviderRecreated",
 	},
 	{
 		rule: "D9", name: "a claim does not hide a re-created provider",
 		file: "internal/device/observe.go",
 		old:  `	if readAgain {`,
 		new:  `	if readAgain && k.Uncertain {`,
-		pkg:  "./workflows/lifecycle", run: "TestABindAfterAProviderMadeAnew",
+		pkg:  "./workflows/lifecycle", run: "TestBindAfterProviderRecreated",
 	},
 	{
 		name: "no continue-as-new while a reconciliation runs",
 		file: "workflows/reconcile/reconcile.go",
 		old:  `return p.reconcilingAll+p.reconcilingSome+p.timers == 0`,
 		new:  `return p.reconcilingSome+p.timers == 0`,
-		pkg:  "./workflows/reconcile", run: "TestContinueAsNewKeepsTime TestContinueAsNewLosesNothing",
+		pkg:  "./workflows/reconcile", run: "TestContinueAsNewKeepsTheTimer TestContinueAsNewLosesNothing",
 	},
 	{
 		rule: "F7", name: "named steps never clear the dirty flag",
@@ -171,7 +171,7 @@ var lifecycleMutations = []mutation{
 		file: "workflows/lifecycle/signals.go",
 		old:  `r.Seq > s.Seq || r.Binding`,
 		new:  `false || r.Binding`,
-		pkg:  "./workflows/lifecycle", run: "TestBindFindsANewerInventory TestDoubtKeepsTheTenant TestDuplicateOfADoubtIsNothing TestHostKnowsNewer TestInventoryKnowsNewer TestLookThatBurnsBesideAClean TestNumbersNeverGoBack TestRunOfAnEarlierLifeIsNoWitness TestUnknownWaitsForItsInventory",
+		pkg:  "./workflows/lifecycle", run: "TestBindFindsANewerInventory TestInvalidatedKeepsTheInstance TestRepeatedHintInvalidatesOnce TestHostIsAhead TestInventoryGenerationIsAhead TestReservingReadDuringAClean TestNumbersNeverGoBack TestRunBeforeTheEnrollmentIsIgnored TestUnknownWaitsForItsInventory",
 	},
 	{
 		rule: "D4", name: "a drive that no policy matches counts as cleanable",
@@ -206,13 +206,13 @@ var lifecycleMutations = []mutation{
 		file: "workflows/lifecycle/lifecycle.go",
 		old:  `case d.signals.HasPending():`,
 		new:  `case d.signals.HasPending() && !d.mayEnd(ctx):`,
-		pkg:  "./workflows/lifecycle", run: "TestGate_SignalInTheTaskThatContinues TestGate_SignalsInTheTaskThatContinues",
+		pkg:  "./workflows/lifecycle", run: "TestContinueAsNew_SignalInItsTask TestContinueAsNew_HintInItsTask",
 	},
 	{
 		name: "no continue-as-new while a handler runs",
 		file: "workflows/lifecycle/lifecycle.go",
 		old:  `!workflow.AllHandlersFinished(ctx) || `,
 		new:  ``,
-		pkg:  "./workflows/lifecycle", run: "TestGate_NotWhileAHandlerRuns",
+		pkg:  "./workflows/lifecycle", run: "TestContinueAsNew_NotWhileAHandlerRuns",
 	},
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // newer is a host's record that knows more than the workflow.
-func (w *deviceEnv) hostIsAhead(change func(*contract.HostDeviceRecord)) contract.Hint {
+func (w *deviceEnv) hintFromNewerHost(change func(*contract.HostDeviceRecord)) contract.Hint {
 	h := w.host.hint(w.clock())
 	change(h.Host)
 	return h
@@ -20,11 +20,11 @@ func (w *deviceEnv) hostIsAhead(change func(*contract.HostDeviceRecord)) contrac
 // recovered is an environment whose device's workflow was ended from outside; its host starts
 // and remembers it.
 func recovered(t *testing.T, before func(*deviceEnv)) *deviceEnv {
-	old := newDeviceEnv(t, safePolicy())
+	old := newDeviceEnv(t, standardPolicy())
 	before(old)
 	old.idle()
 	record := old.host.record
-	w := newDeviceEnvOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
 	w.inventory, w.host = old.inventory, old.host
 	w.calls.Store = w.inventory
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
@@ -35,18 +35,18 @@ func recovered(t *testing.T, before func(*deviceEnv)) *deviceEnv {
 func TestRecovery_UnusedIsCleaned(t *testing.T) {
 	w := recovered(t, (*deviceEnv).makeAvailable)
 	w.previousRun = contract.PreviousRun{RunID: "ended"}
-	w.heldMeansBurned()
+	w.requireMaintenanceReserved()
 	v := w.settled()
 	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
 	w.idle()
 	require.Len(t, v.Cleans, 1)
 	require.True(t, w.host.clean())
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Terminated with a tenant on it: the ended run tells who, and nothing is wiped.
-func TestRecovery_TenantIsFoundAgain(t *testing.T) {
+func TestRecovery_InstanceOfThePreviousRun(t *testing.T) {
 	w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
 	w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.settled()
@@ -61,18 +61,18 @@ func TestRecovery_TenantIsFoundAgain(t *testing.T) {
 	v = w.reach(device.Available)
 	require.False(t, v.NotSanitized)
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The same, and the host does not answer when it is asked what the device is: not
 // knowing how to erase it must not make it "nothing can clean it" (D4).
-func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
+func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func(*deviceEnv)
 	}{
 		"host silent": {func(w *deviceEnv) { w.host.crash() }},
 		"host fails": {func(w *deviceEnv) {
-			w.host.trouble = func(what string, _ int) error {
+			w.host.injectFault = func(what string, _ int) error {
 				if what == contract.ActivityDiscover {
 					return refuse(device.NeedsOperator, device.CodeIO)
 				}
@@ -87,14 +87,14 @@ func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
 			w.settled()
 			w.pass(time.Minute)
 			ok[contract.Result](w.unbind("i1"))
-			w.seen = func() {
+			w.onChange = func() {
 				if w.inventory.reserved == 0 && !w.host.clean() {
 					w.Errorf("returned with the tenant's bytes on it")
-					w.seen = nil
+					w.onChange = nil
 				}
 			}
 			w.pass(time.Minute)
-			w.host.trouble = nil
+			w.host.injectFault = nil
 			w.host.restart()
 			w.pass(time.Hour)
 			if w.view().DeviceState == device.Error {
@@ -104,18 +104,18 @@ func TestRecovery_IgnoranceIsNoErasePath(t *testing.T) {
 			}
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
 
 // Terminated again before the first recovery had found out anything: the run that knew
 // nothing is no witness, the one before it is.
-func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.idle()
-	w.inventory.injectFault = func(string, bool) error { return lost() } // nothing can be found out
+	w.inventory.injectFault = func(string, bool) error { return lostAnswer() } // nothing can be found out
 	for range 3 {
 		w.terminate()
 		w.pass(2 * time.Minute)
@@ -126,13 +126,13 @@ func TestRecovery_TerminatedAgainBeforeItKnew(t *testing.T) {
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Reset to before its enrolment: the workflow knows nothing, its host remembers.
-func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
-	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrolment(), Identity: w.host.facts.Identity, Binding: 3, Clean: 4, Seq: 9}
+func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrollment(), Identity: w.host.discovery.Identity, Binding: 3, Clean: 4, Seq: 9}
 	w.host.writeAsTenant("i1")
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 	w.previousRun = contract.PreviousRun{RunID: "reset", Instance: "i1"}
@@ -143,23 +143,23 @@ func TestRecovery_ResetToBeforeTheEnrolment(t *testing.T) {
 	w.reach(device.Available)
 	require.Greater(t, w.host.inputs[0].Seq, int64(9))
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A listing lags behind: no ended run is believed only after a second look, and a
 // third.
 func TestRecovery_ListingLagsBehind(t *testing.T) {
 	w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
-	w.until("the first look", func() bool { return count(w.names, "FindPreviousRun") == 1 && w.inFlight == 0 })
+	w.until("the first look", func() bool { return count(w.scheduledActivities, "FindPreviousRun") == 1 && w.activitiesInFlight == 0 })
 	w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
 	require.Equal(t, "i1", w.host.blocks[0])
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Terminated in mid-clean: the step may still run; the next clean begins anew.
-func TestRecovery_TerminatedInMidClean(t *testing.T) {
+func TestRecovery_TerminatedDuringAClean(t *testing.T) {
 	w := recovered(t, func(w *deviceEnv) {
 		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
@@ -169,13 +169,13 @@ func TestRecovery_TerminatedInMidClean(t *testing.T) {
 	v := w.settled()
 	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
 	require.True(t, w.host.clean())
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A host that knows newer than a running workflow makes it doubt itself.
 //
 // F10
-func TestHostKnowsNewer(t *testing.T) {
+func TestHostIsAhead(t *testing.T) {
 	for name, change := range map[string]func(*contract.HostDeviceRecord){
 		"binding": func(r *contract.HostDeviceRecord) { r.Binding += 2 },
 		"clean":   func(r *contract.HostDeviceRecord) { r.Clean += 2 },
@@ -189,24 +189,24 @@ func TestHostKnowsNewer(t *testing.T) {
 			"held":       func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() },
 		} {
 			t.Run(name+" "+at, func(t *testing.T) {
-				w := newDeviceEnv(t, safePolicy())
+				w := newDeviceEnv(t, standardPolicy())
 				lead(w)
 				w.host.writeAsTenant("nobody knows")
-				hint := w.hostIsAhead(change)
+				hint := w.hintFromNewerHost(change)
 				w.signal(contract.SignalObserved, hint)
 				w.until("doubt", func() bool { return w.view().Dirty })
-				w.neverOffered(1)
-				looks := count(w.names, "Discover")
+				w.requireCleansBeforeOffer(1)
+				looks := count(w.scheduledActivities, "Discover")
 				w.reach(device.Available)
 				w.idle()
 				require.True(t, w.host.clean())
-				require.Greater(t, count(w.names, "Discover"), looks, "its host was asked what it is")
-				w.onward("i9")
+				require.Greater(t, count(w.scheduledActivities, "Discover"), looks, "its host was asked what it is")
+				w.bindAgain("i9")
 				require.Greater(t, w.view().Binding, hint.Host.Binding)
 				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
 				w.pass(time.Hour)
 				require.Equal(t, "i9", *w.view().InstanceUUID)
-				w.noDefect()
+				w.requireNoDefect()
 			})
 		}
 	}
@@ -216,7 +216,7 @@ func TestHostKnowsNewer(t *testing.T) {
 // anything, the binding that is recorded stands.
 //
 // F10
-func TestDoubtKeepsTheTenant(t *testing.T) {
+func TestInvalidatedKeepsTheInstance(t *testing.T) {
 	for name, c := range map[string]struct {
 		recalled contract.PreviousRun
 		want     string
@@ -226,16 +226,16 @@ func TestDoubtKeepsTheTenant(t *testing.T) {
 		"a later one, by a reset": {contract.PreviousRun{RunID: "reset", Instance: "i7"}, "i7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.makeBound("i1")
 			w.previousRun = c.recalled
-			w.signal(contract.SignalObserved, w.hostIsAhead(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
+			w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
 			w.pass(time.Minute)
 			v := w.settled()
 			require.Equal(t, device.Allocated, v.DeviceState)
 			require.Equal(t, c.want, *v.InstanceUUID)
 			require.Len(t, w.host.inputs, 2, "nothing was wiped")
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -244,7 +244,7 @@ func TestDoubtKeepsTheTenant(t *testing.T) {
 // and what that run knew of a tenant counts.
 func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.previousRun = contract.PreviousRun{RunID: "ended", Instance: instance}
 		w.host.writeAsTenant("i0")
 		ok[contract.Result](w.enroll(true))
@@ -259,35 +259,35 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was wiped")
 		ok[contract.Result](w.unbind("i0"))
 		w.reach(device.Available)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // A run that ended before this one began knows nothing of its tenants.
 //
 // F10
-func TestRunOfAnEarlierLifeIsNoWitness(t *testing.T) {
+func TestRunBeforeTheEnrollmentIsIgnored(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.previousRun = contract.PreviousRun{RunID: "an earlier life's", Instance: instance}
 		ok[contract.Result](w.enroll(true))
-		w.onward("i1")
-		w.inventory.outsider(1) // the inventory is newer: doubt
+		w.bindAgain("i1")
+		w.inventory.writeByOther(1) // the inventory is newer: doubt
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		w.pass(time.Minute)
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState, "recalled %q", instance)
 		require.Equal(t, "i1", *v.InstanceUUID)
 		require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // The inventory is newer than the workflow: doubt, cleaned, once.
 //
 // F10
-func TestInventoryKnowsNewer(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestInventoryGenerationIsAhead(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.inventory.allocate("c1")
 	w.host.writeAsTenant("c1")
@@ -297,7 +297,7 @@ func TestInventoryKnowsNewer(t *testing.T) {
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	require.Len(t, w.host.inputs, 4)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The inventory is away while an unknown device is looked into: the operator is told,
@@ -305,10 +305,10 @@ func TestInventoryKnowsNewer(t *testing.T) {
 //
 // F10
 func TestUnknownWaitsForItsInventory(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.inventory.injectFault = func(string, bool) error { return fault(device.NeedsOperator, device.CodeInventoryInvalid)() }
-	w.signal(contract.SignalObserved, w.hostIsAhead(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
+	w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 2 }))
 	w.pass(10 * time.Minute)
 	v := w.view()
 	require.Equal(t, device.Unknown, v.DeviceState)
@@ -318,16 +318,16 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 	w.inventory.injectFault = nil
 	v = w.reach(device.Available)
 	require.False(t, v.NeedsOperator)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A duplicate of the hint that made the device doubt itself does nothing more.
 //
 // F10
-func TestDuplicateOfADoubtIsNothing(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestRepeatedHintInvalidatesOnce(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	hint := w.hostIsAhead(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
+	hint := w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Seq += 2; r.Clean += 2 })
 	w.signal(contract.SignalObserved, hint)
 	w.reach(device.PendingCleaning)
 	w.reach(device.Available)
@@ -335,34 +335,34 @@ func TestDuplicateOfADoubtIsNothing(t *testing.T) {
 	require.Greater(t, w.host.inputs[2].Number, hint.Host.Clean)
 	w.makeBound("i1")
 	w.nextRun()
-	doubts := count(w.names, "FindPreviousRun")
+	doubts := count(w.scheduledActivities, "FindPreviousRun")
 	for range 3 {
 		w.signal(contract.SignalObserved, hint)
 	}
 	w.pass(time.Hour)
-	require.Equal(t, doubts, count(w.names, "FindPreviousRun"))
+	require.Equal(t, doubts, count(w.scheduledActivities, "FindPreviousRun"))
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	require.Len(t, w.host.inputs, 4)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A look that burns, and the clean that begins beside it: the new generation is the
 // workflow's own, not another's.
 //
 // F10
-func TestLookThatBurnsBesideAClean(t *testing.T) {
+func TestReservingReadDuringAClean(t *testing.T) {
 	record := newFakeHost().record
 	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
-	w := newDeviceEnvOf(t, safePolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
-	w.inventory.there, w.inventory.generation = true, 5 // it was available
+	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
+	w.inventory.exists, w.inventory.generation = true, 5 // it was available
 	w.previousRun = contract.PreviousRun{RunID: "r0"}
 	w.inventory.injectFault = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
 	w.until("its rest", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
 	w.signal(contract.SignalObserved, contract.Hint{Source: "host start", Host: &record})
 	w.reach(device.Available)
-	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation, contract.ActivityEnsureProvider}, w.names[:3], "the look comes first, and sees it free")
+	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation, contract.ActivityEnsureProvider}, w.scheduledActivities[:3], "the look comes first, and sees it free")
 	cleans := w.view().Cleans
 	require.Len(t, cleans, 1)
 	require.Equal(t, "cleaned", cleans[0].Outcome)
-	w.noDefect()
+	w.requireNoDefect()
 }

@@ -23,15 +23,15 @@ type call struct {
 	err            error
 
 	run       int  // in which it was sent
-	again     bool // a repetition of an earlier one
+	repeated  bool // a repetition of an earlier one
 	abandoned bool // its sender does not care for the answer any more
 }
 
 // send sends an update; an empty ID makes a new one. It waits for nothing.
 func (w *deviceEnv) send(verb, id string, in any) *call {
 	if id == "" {
-		w.sent++
-		id = fmt.Sprintf("%s-%d", verb, w.sent)
+		w.updatesSent++
+		id = fmt.Sprintf("%s-%d", verb, w.updatesSent)
 	}
 	c := &call{w: w, verb: verb, id: id, in: in, run: w.runs}
 	w.open = append(w.open, c)
@@ -58,7 +58,7 @@ type message struct {
 }
 
 // forward posts the letters that an ended run had not read.
-func (w *deviceEnv) forward() {
+func (w *deviceEnv) redeliver() {
 	mail := w.queue
 	w.queue = nil
 	for _, l := range mail {
@@ -79,7 +79,7 @@ func (c *call) Accept() {
 // Reject is the environment's callback.
 func (c *call) Reject(err error) {
 	c.done, c.err = true, overWire(err)
-	c.w.nudge()
+	c.w.scheduleCheck()
 }
 
 // Complete is the environment's callback.
@@ -88,7 +88,7 @@ func (c *call) Complete(out any, err error) {
 		c.w.updates--
 	}
 	c.done, c.out, c.err = true, out, overWire(err)
-	c.w.nudge()
+	c.w.scheduleCheck()
 	if c.w.answered != nil {
 		c.w.answered(c)
 	}
@@ -103,7 +103,7 @@ func overWire(err error) error {
 }
 
 // drop fails the updates that a terminated run had accepted, as their clients see it.
-func (w *deviceEnv) drop() {
+func (w *deviceEnv) failOpenCalls() {
 	for _, c := range w.open {
 		if c.accepted && !c.done {
 			c.done, c.err = true, errors.New("workflow execution terminated")
@@ -164,7 +164,7 @@ func (w *deviceEnv) signalThen(name string, in any, then func()) {
 	})
 }
 
-func (w *deviceEnv) enrolment() contract.Enrollment {
+func (w *deviceEnv) enrollment() contract.Enrollment {
 	return contract.Enrollment{
 		Name: "d1", Host: "h1", Driver: "rig", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
 		Settings: map[string]string{"path": "/dev/d1"},
@@ -172,7 +172,7 @@ func (w *deviceEnv) enrolment() contract.Enrollment {
 }
 
 func (w *deviceEnv) enroll(provide bool) *call {
-	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrolment(), Provide: provide})
+	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Provide: provide})
 }
 
 func (w *deviceEnv) bind(instance, request string) *call {
@@ -207,7 +207,7 @@ func (w *deviceEnv) settled() contract.DeviceStatus {
 	w.t.Helper()
 	w.until("rest", func() bool {
 		s := w.view().DeviceState
-		return w.inFlight == 0 && w.updates == 0 && s != device.Unknown && s != device.Cleaning &&
+		return w.activitiesInFlight == 0 && w.updates == 0 && s != device.Unknown && s != device.Cleaning &&
 			(s != device.PendingCleaning || w.view().NeedsOperator)
 	})
 	return w.view()
@@ -244,7 +244,7 @@ func (w *deviceEnv) makeBound(instance string) int {
 // quiet waits until nothing is under way.
 func (w *deviceEnv) idle() {
 	w.t.Helper()
-	w.until("quiet", func() bool { return w.inFlight == 0 && w.updates == 0 })
+	w.until("quiet", func() bool { return w.activitiesInFlight == 0 && w.updates == 0 })
 }
 
 // nextRun has the device continue as new, and waits for the next run.
@@ -253,18 +253,18 @@ func (w *deviceEnv) nextRun() {
 	runs := w.runs
 	w.after(1, func() { w.env.SetContinueAsNewSuggested(true) })
 	w.until("continue-as-new", func() bool { return w.runs > runs || !w.live })
-	require.True(w.t, w.live, "the workflow ended: %v", w.end)
+	require.True(w.t, w.live, "the workflow ended: %v", w.finishErr)
 }
 
 // state is everything that the device carries over, as of a continue-as-new now.
 func (w *deviceEnv) state() contract.DeviceState {
 	w.t.Helper()
 	w.nextRun()
-	return *w.endState
+	return *w.handedOver
 }
 
 // noDefect insists that the workflow never called anything a defect.
-func (w *deviceEnv) noDefect() {
+func (w *deviceEnv) requireNoDefect() {
 	w.t.Helper()
 	require.Empty(w.t, w.defects)
 }

@@ -12,25 +12,25 @@ import (
 )
 
 // golden is one line of testdata/requirements.txt.
-type golden struct {
+type requirement struct {
 	number, from, event, to string
 }
 
 // TestRequirements holds the machine against what the requirements say of it, line
 // by line.
 func TestRequirements(t *testing.T) {
-	for _, g := range goldens(t) {
+	for _, g := range requirements(t) {
 		t.Run(g.number+" "+g.event+" on "+g.from, func(t *testing.T) { require.NoError(t, g.holds(table)) })
 	}
 }
 
 // goldens reads the table; a line that says the same as another is a mistake.
-func goldens(t *testing.T) []golden {
+func requirements(t *testing.T) []requirement {
 	t.Helper()
 	file, err := os.Open("testdata/requirements.txt")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, file.Close()) })
-	var all []golden
+	var all []requirement
 	seen := map[string]bool{}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
@@ -43,7 +43,7 @@ func goldens(t *testing.T) []golden {
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		g := golden{cells[0], cells[1], cells[2], cells[3]}
+		g := requirement{cells[0], cells[1], cells[2], cells[3]}
 		require.Regexp(t, `^(S\d+\.\d+|D\d+|F\d+)$`, g.number)
 		require.False(t, seen[g.from+"|"+g.event], "twice: %s", line)
 		seen[g.from+"|"+g.event] = true
@@ -53,7 +53,7 @@ func goldens(t *testing.T) []golden {
 	return all
 }
 
-func (g golden) holds(m machine) error {
+func (g requirement) holds(m machine) error {
 	from, err := read(g.from)
 	if err != nil {
 		return err

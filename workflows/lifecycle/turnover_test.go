@@ -14,13 +14,13 @@ import (
 // A device is one-time-use only where its enrolment says so.
 //
 // S0.2
-func TestOneTimeUseIsAskedFor(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
-	e := w.enrolment()
+func TestOneTimeUseIsOptIn(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	e := w.enrollment()
 	e.OneTimeUse = false
 	r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
 	require.False(t, r.Device.OneTimeUse)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The end of a tenancy writes nothing to the inventory; only the clean that follows
@@ -28,7 +28,7 @@ func TestOneTimeUseIsAskedFor(t *testing.T) {
 //
 // S0.7, S3.18
 func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.cancelDelay = time.Hour
 	writes, at := len(w.inventory.writes), w.clock()
@@ -40,35 +40,35 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 	}
 	require.Equal(t, 1, w.inventory.reserved)
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // One device has one provider with total 1, and its reservation is only ever raised to
 // that total: while it is allocated, awaits cleaning or is held.
 //
 // S0.14, S0.16
-func TestOneProviderRaisedToItsTotalOnly(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestReservedIsZeroOrTheTotal(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
 	w.idle()
-	require.Equal(t, 1, w.inventory.stock().Total)
+	require.Equal(t, 1, w.inventory.snapshot().Total)
 	require.NotEmpty(t, w.inventory.writes)
 	for _, write := range w.inventory.writes {
 		require.Contains(t, []int{0, 1}, write.reserved)
 	}
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // What an operator reserved on a provider of which Burnish knows nothing is no call of
 // any workflow: every call names the device's own provider.
 //
 // S0.17
-func TestOnlyItsOwnProviderIsTouched(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestOnlyItsOwnProviderIsCalled(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
@@ -76,17 +76,17 @@ func TestOnlyItsOwnProviderIsTouched(t *testing.T) {
 	for _, uuid := range w.inventory.uuids {
 		require.Equal(t, contract.DeviceUUID("d1"), uuid)
 	}
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The states of a whole turnover are the document's, in its order.
 //
 // S2.39, S3.17
 func TestStatesOfATurnover(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	var states []string
-	w.seen = func() {
+	w.onChange = func() {
 		if s := string(w.view().DeviceState); len(states) == 0 || states[len(states)-1] != s {
 			states = append(states, s)
 		}
@@ -94,15 +94,15 @@ func TestStatesOfATurnover(t *testing.T) {
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Available)
 	require.Equal(t, "pending_cleaning cleaning available", strings.TrimPrefix(strings.Join(states, " "), "allocated "))
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A step counts when it reports its own completion: one that ends without a result, by
 // an error or a silent host, never leads to available.
 //
 // S2.68
-func TestDetachIsNoSuccess(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.up = false
 	ok[contract.Result](w.unbind("i1"))
@@ -112,25 +112,25 @@ func TestDetachIsNoSuccess(t *testing.T) {
 	require.True(t, v.Dirty)
 	require.Equal(t, string(device.CodeHostUnreachable), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // From error an operator may try again; nothing offers the device without a clean.
 //
 // S3.21, S3.24
-func TestErrorLeadsToARetryAndNothingElse(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestErrorAllowsOnlyARetry(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
-	w.failing("zero", 0, device.CodeIO)
+	w.failStep("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
-	require.NotContains(t, w.names, "PowerOff", "S3.24: it is never powered off")
-	w.host.trouble = nil
+	require.NotContains(t, w.scheduledActivities, "PowerOff", "S3.24: it is never powered off")
+	w.host.injectFault = nil
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // An allocated device of which no binding is recorded, as the inventory does not say who
@@ -141,10 +141,10 @@ func TestErrorLeadsToARetryAndNothingElse(t *testing.T) {
 func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 	for _, owner := range owners {
 		t.Run(string(owner), func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.owner = owner
 			w.makeAvailable()
-			w.inventory.force("")
+			w.inventory.allocateUnchecked("")
 			w.host.writeAsTenant("c1")
 			w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 			v := w.reach(device.Allocated)
@@ -160,7 +160,7 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
 			require.Zero(t, w.inventory.reserved)
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -170,29 +170,29 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 // last to available; in error it stays out of the inventory's sight.
 //
 // S2.45, S2.46, S2.47, S2.48
-func TestErrorAndBack(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestErrorThenCleanLeadsToAvailable(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
-	w.failing("zero", 0, device.CodeIO)
+	w.failStep("zero", 0, device.CodeIO)
 	ok[contract.Result](w.unbind("i1"))
 	failed := w.reach(device.Error)
 	require.True(t, failed.Dirty)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.host.trouble = nil
+	w.host.injectFault = nil
 	r := ok[contract.Result](w.cleanUp())
 	require.Equal(t, device.PendingCleaning, r.Device.DeviceState)
 	require.Equal(t, failed.Operation, r.Device.Operation)
 	w.reach(device.Available)
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Status says whether it may be given out, device_state what it is: each goes its
 // own way.
 //
 // S2.50
-func TestStatusAndStateAreTwoThings(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestStatusAndStateAreIndependent(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	ok[contract.Result](w.maintain(false))
 	v := w.view()
@@ -208,5 +208,24 @@ func TestStatusAndStateAreTwoThings(t *testing.T) {
 	require.Equal(t, device.Enabled, v.Status)
 	require.Equal(t, device.Available, v.DeviceState)
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
+}
+
+// S2.43
+func TestWholeCycle(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.makeAvailable()
+	binding := w.makeBound("i1")
+	require.Equal(t, 1, binding)
+	ok[contract.Result](w.unbind("i1"))
+	require.Equal(t, 1, w.inventory.reserved, "S0.7")
+	w.stepRuns("zero")
+	require.Equal(t, 1, w.inventory.reserved, "S0.8")
+	v := w.reach(device.Available)
+	w.idle()
+	require.False(t, v.Dirty)
+	require.True(t, w.host.clean())
+	require.Zero(t, w.inventory.reserved)
+	require.Equal(t, 2, w.makeBound("i2"))
+	w.requireNoDefect()
 }

@@ -13,19 +13,19 @@ import (
 // writes down every PutReserved, and asks `meddle` around every call.
 type fakeInventory struct {
 	// made is the provider as it was last asked for.
-	made       inventory.Provider
-	there      bool
-	novas      string // the UUID of the one that Nova made, where it did
-	vanished   bool   // Nova's is gone, and not made anew yet
-	generation int64
-	reserved   int
-	consumers  []string
-	writes     []write
-	uuids      []string // whom each call named
+	created      inventory.Provider
+	exists       bool
+	novaProvider string // the UUID of the one that Nova made, where it did
+	providerGone bool   // Nova's is gone, and not made anew yet
+	generation   int64
+	reserved     int
+	consumers    []string
+	writes       []write
+	uuids        []string // whom each call named
 	// meddle may fail a call before it takes effect, or lose its answer after.
 	injectFault func(call string, after bool) error
 	// wrote is told of every change of reserved or of the consumers.
-	wrote func(what string)
+	onWrite func(what string)
 }
 
 // write is one PutReserved as the store saw it.
@@ -35,10 +35,10 @@ type write struct {
 	done       bool // it took effect
 }
 
-var errLine = errors.New("the line broke")
+var errConnectionLost = errors.New("the line broke")
 
 // lost is what a call says whose answer did not arrive, or that did not arrive itself.
-func lost() error { return inventory.Unavailable("inventory", "wait", errLine) }
+func lostAnswer() error { return inventory.Unavailable("inventory", "wait", errConnectionLost) }
 
 func (s *fakeInventory) call(name, uuid string, do func() error) error {
 	s.uuids = append(s.uuids, uuid)
@@ -47,7 +47,7 @@ func (s *fakeInventory) call(name, uuid string, do func() error) error {
 			return err
 		}
 	}
-	if !s.there && name != "Create" && name != "Delete" || s.novas != "" && (uuid != s.novas || s.vanished) {
+	if !s.exists && name != "Create" && name != "Delete" || s.novaProvider != "" && (uuid != s.novaProvider || s.providerGone) {
 		return inventory.NoProvider(uuid)
 	}
 	if err := do(); err != nil {
@@ -59,18 +59,18 @@ func (s *fakeInventory) call(name, uuid string, do func() error) error {
 	return nil
 }
 
-func (s *fakeInventory) tell(what string) {
-	if s.wrote != nil {
-		s.wrote(what)
+func (s *fakeInventory) notify(what string) {
+	if s.onWrite != nil {
+		s.onWrite(what)
 	}
 }
 
 func (s *fakeInventory) Create(_ context.Context, p inventory.Provider) error {
-	s.made = p
+	s.created = p
 	return s.call("Create", p.UUID, func() error {
-		if !s.there {
-			s.there, s.generation, s.reserved, s.consumers = true, 0, 1, nil
-			s.tell("create")
+		if !s.exists {
+			s.exists, s.generation, s.reserved, s.consumers = true, 0, 1, nil
+			s.notify("create")
 		}
 		return nil
 	})
@@ -78,20 +78,20 @@ func (s *fakeInventory) Create(_ context.Context, p inventory.Provider) error {
 
 // Find gives the provider that Nova made: free, until it or Burnish burns it.
 func (s *fakeInventory) Find(_ context.Context, name string) (inventory.Provider, error) {
-	if s.vanished {
+	if s.providerGone {
 		return inventory.Provider{}, inventory.NoProvider("of " + name)
 	}
-	if s.novas == "" {
+	if s.novaProvider == "" {
 		s.recreate("nova-1")
 	}
-	return inventory.Provider{UUID: s.novas, Name: name}, nil
+	return inventory.Provider{UUID: s.novaProvider, Name: name}, nil
 }
 
 // makeNovas makes Nova's provider, or makes it anew, as Nova does: nothing is reserved.
 func (s *fakeInventory) recreate(id string) {
-	s.vanished = false
-	s.novas, s.there, s.generation, s.reserved, s.consumers = id, true, 0, 0, nil
-	s.tell("create")
+	s.providerGone = false
+	s.novaProvider, s.exists, s.generation, s.reserved, s.consumers = id, true, 0, 0, nil
+	s.notify("create")
 }
 
 func (s *fakeInventory) Usages(_ context.Context, uuid string) (inventory.Usage, error) {
@@ -109,7 +109,7 @@ func (s *fakeInventory) Usages(_ context.Context, uuid string) (inventory.Usage,
 func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
 	var st inventory.Reservation
 	err := s.call("Stock", uuid, func() error {
-		st = s.stock()
+		st = s.snapshot()
 		return nil
 	})
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *fakeInventory) PutReserved(_ context.Context, uuid string, generation i
 		}
 		s.reserved = reserved
 		s.generation++
-		s.tell("put")
-		st = s.stock()
+		s.notify("put")
+		st = s.snapshot()
 		return nil
 	})
 	if err != nil {
@@ -143,47 +143,47 @@ func (s *fakeInventory) Delete(_ context.Context, uuid string) error {
 		if len(s.consumers) > 0 {
 			return inventory.InUse(uuid, s.consumers)
 		}
-		s.there = false
+		s.exists = false
 		return nil
 	})
 }
 
-func (s *fakeInventory) stock() inventory.Reservation {
+func (s *fakeInventory) snapshot() inventory.Reservation {
 	return inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
 }
 
 // allocate is what a scheduler does; it says whether there was room.
 func (s *fakeInventory) allocate(consumer string) bool {
-	if !s.there || len(s.consumers)+1 > 1-s.reserved {
+	if !s.exists || len(s.consumers)+1 > 1-s.reserved {
 		return false
 	}
-	s.force(consumer)
+	s.allocateUnchecked(consumer)
 	return true
 }
 
 // force allocates without asking for room, as an operator's hand or a restored
 // database may.
-func (s *fakeInventory) force(consumer string) {
+func (s *fakeInventory) allocateUnchecked(consumer string) {
 	s.consumers = append(s.consumers, consumer)
 	s.generation++
-	s.tell("allocate")
+	s.notify("allocate")
 }
 
 // free ends an allocation; as in Placement the generation stays.
 func (s *fakeInventory) free(consumer string) {
 	s.consumers = slices.DeleteFunc(s.consumers, func(c string) bool { return c == consumer })
-	s.tell("free")
+	s.notify("free")
 }
 
 // outsider writes reserved as somebody who is not Burnish would.
-func (s *fakeInventory) outsider(reserved int) {
+func (s *fakeInventory) writeByOther(reserved int) {
 	s.reserved = reserved
 	s.generation++
-	s.tell("outsider")
+	s.notify("outsider")
 }
 
 // lowerings gives the writes that set reserved to 0.
-func (s *fakeInventory) lowerings() []write {
+func (s *fakeInventory) unreserves() []write {
 	var all []write
 	for _, w := range s.writes {
 		if w.reserved == 0 {

@@ -14,13 +14,15 @@ import (
 )
 
 // suggest has the server ask for a continue-as-new from now on.
-func (w *deviceEnv) suggestNow() { w.after(1, func() { w.env.SetContinueAsNewSuggested(true) }) }
+func (w *deviceEnv) suggestContinueAsNew() {
+	w.after(1, func() { w.env.SetContinueAsNewSuggested(true) })
+}
 
 // The gate holds every run while anything is under way, however much the server
 // urges; checkHandover looks at each run's end. Here it is urged all the time.
-func TestGate_UrgedAllTheTime(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
-	w.urged = 20 * time.Millisecond
+func TestContinueAsNew_SuggestedAllTheTime(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
+	w.suggestAfter = 20 * time.Millisecond
 	w.makeAvailable()
 	for i := range 5 {
 		instance := fmt.Sprintf("i%d", i)
@@ -33,88 +35,88 @@ func TestGate_UrgedAllTheTime(t *testing.T) {
 	}
 	require.Greater(t, w.runs, 6)
 	require.Len(t, w.view().Cleans, 6)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // While a handler waits for its activity, the run goes on.
-func TestGate_NotWhileAHandlerRuns(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestContinueAsNew_NotWhileAHandlerRuns(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
 	runs := w.runs
-	w.suggestNow()
+	w.suggestContinueAsNew()
 	w.pass(6 * time.Second)
 	require.Equal(t, runs, w.runs)
 	ok[contract.BindResult](bind)
 	w.pass(time.Second)
 	require.Equal(t, runs+1, w.runs)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // While a look is under way, which nobody waits for, the run goes on.
-func TestGate_NotWhileALookRuns(t *testing.T) {
+func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
 	for name, hint := range map[string]func(*deviceEnv){
 		"at the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
 		"at the host": func(w *deviceEnv) {
 			w.signal(contract.SignalRefresh, contract.Hint{})
-			n := count(w.names, "Discover")
-			w.until("discover", func() bool { return count(w.names, "Discover") > n })
+			n := count(w.scheduledActivities, "Discover")
+			w.until("discover", func() bool { return count(w.scheduledActivities, "Discover") > n })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newDeviceEnv(t, safePolicy())
+			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
 			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 			hint(w)
 			w.pass(time.Millisecond)
 			runs := w.runs
-			w.suggestNow()
+			w.suggestContinueAsNew()
 			w.pass(500 * time.Millisecond)
 			require.Equal(t, runs, w.runs)
 			w.pass(20 * time.Second)
 			require.Equal(t, runs+1, w.runs)
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
 
 // While a clean runs, the run goes on.
-func TestGate_NotWhileACleanRuns(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestContinueAsNew_NotWhileACleanRuns(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("zero")
 	runs := w.runs
-	w.suggestNow()
+	w.suggestContinueAsNew()
 	w.stepRuns("verify")
 	require.Equal(t, runs, w.runs)
 	w.reach(device.Available)
 	w.pass(time.Second)
 	require.Equal(t, runs+1, w.runs)
 	require.Zero(t, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // An idle device does not continue as new for nothing, and does past 200 events.
-func TestGate_HistoryLength(t *testing.T) {
+func TestContinueAsNew_ByHistoryLength(t *testing.T) {
 	for length, more := range map[int]int{0: 0, 100: 0, 200: 0, 201: 1, 5000: 1} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		runs := w.runs
 		w.after(1, func() { w.env.SetCurrentHistoryLength(length) })
 		w.pass(24 * time.Hour)
 		require.Equal(t, runs+more, w.runs, "%d events", length)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // A signal that arrives before the very task that continues as new is read first:
 // with a listener that blocks in Select, or a gate that does not ask for what is
 // pending, the device would stay in error (measured on a server).
-func TestGate_SignalInTheTaskThatContinues(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestContinueAsNew_SignalInItsTask(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()
 	w.idle()
 	runs := w.runs
@@ -125,28 +127,28 @@ func TestGate_SignalInTheTaskThatContinues(t *testing.T) {
 	require.Equal(t, runs+1, w.runs)
 	cleans := w.view().Cleans
 	require.Equal(t, "late", cleans[len(cleans)-1].Reason)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The same with a burst, of which only the first can be carried out: none is lost
 // without a trace, in whatever order they are read.
-func TestGate_SignalsInTheTaskThatContinues(t *testing.T) {
+func TestContinueAsNew_HintInItsTask(t *testing.T) {
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.inventory.allocate("c1") // what only a look can find out
-		names := len(w.names)
+		names := len(w.scheduledActivities)
 		w.signalThen(name, contract.Hint{Source: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
 		w.pass(time.Minute)
-		require.Greater(t, len(w.names), names, "%s was lost", name)
+		require.Greater(t, len(w.scheduledActivities), names, "%s was lost", name)
 		require.Equal(t, device.Allocated, w.view().DeviceState)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // An update and a signal in that task.
-func TestGate_UpdateInTheTaskThatContinues(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestContinueAsNew_UpdateInItsTask(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()
 	w.idle()
 	var clean *call
@@ -157,50 +159,50 @@ func TestGate_UpdateInTheTaskThatContinues(t *testing.T) {
 	w.until("the update", func() bool { return clean != nil && clean.done })
 	require.NoError(t, clean.err)
 	w.reach(device.Available)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // What a turnover costs: five activities, at most five upserts of search attributes,
 // no memo (DESIGN).
 func TestCost_OfATurnover(t *testing.T) {
 	for _, next := range []bool{false, true} {
-		w := newDeviceEnv(t, safePolicy())
+		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		if next {
 			w.nextRun()
 		}
 		for i := range 3 {
 			w.idle()
-			names, upserts, memos, writes := len(w.names), w.upserts, w.memos, len(w.inventory.writes)
+			names, upserts, memos, writes := len(w.scheduledActivities), w.upserts, w.memos, len(w.inventory.writes)
 			instance := fmt.Sprintf("i%d", i)
 			w.makeBound(instance)
 			ok[contract.Result](w.unbind(instance))
 			w.reach(device.Available)
 			w.idle()
-			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.names[names:])
+			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
 			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, look, release")
 		}
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // What operators do to an idle device costs as much as it must.
-func TestCost_OfAHold(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestCost_OfMaintenance(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
-	names := len(w.names)
+	names := len(w.scheduledActivities)
 	ok[contract.Result](w.maintain(false))
 	ok[contract.Result](w.maintain(true))
 	w.idle()
-	require.Equal(t, []string{"EnsureReserved", "EnsureReserved", "Unreserve"}, w.names[names:])
-	w.noDefect()
+	require.Equal(t, []string{"EnsureReserved", "EnsureReserved", "Unreserve"}, w.scheduledActivities[names:])
+	w.requireNoDefect()
 }
 
 // The state that is handed on stays small, whatever a device went through.
 func TestCost_StateIsBounded(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	reason := strings.Repeat("because ", 200)
 	for i := range 30 {
@@ -225,13 +227,13 @@ func TestCost_StateIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(archive), 16<<10)
 	require.Equal(t, 61, s.Cleans)
 	require.Equal(t, 30, s.Device.Bindings)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A worker that is older than the state it is given refuses it by name instead of
 // losing what it does not know.
 func TestState_OfANewerSchemaIsRefused(t *testing.T) {
-	w := newDeviceEnvOf(t, safePolicy(), contract.DeviceInput{Name: "d1", State: &contract.DeviceState{Schema: contract.Schema + 1, Name: "d1"}})
+	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", State: &contract.DeviceState{Schema: contract.Schema + 1, Name: "d1"}})
 	w.until("the end", func() bool { return !w.live })
-	require.ErrorContains(t, w.end, "schema")
+	require.ErrorContains(t, w.finishErr, "schema")
 }

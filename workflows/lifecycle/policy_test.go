@@ -12,7 +12,7 @@ import (
 )
 
 func notAutomated() clean.Policy {
-	p := safePolicy()
+	p := standardPolicy()
 	p.Automated = false
 	return p
 }
@@ -21,10 +21,10 @@ func notAutomated() clean.Policy {
 //
 // D4
 func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.oneTimeUse = true
 	w.makeAvailable()
-	w.host.facts.Operation = ""
+	w.host.discovery.Operation = ""
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
 	w.makeBound("i1")
@@ -38,28 +38,28 @@ func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
 	require.Equal(t, 1, w.inventory.reserved)
 	require.Equal(t, "i1", w.host.blocks[0])
 	ok[contract.Result](w.ask(contract.UpdateRetire))
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // D4
 func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+	w := newDeviceEnv(t, standardPolicy())
 	w.oneTimeUse = true
-	w.host.facts.Operation = ""
+	w.host.discovery.Operation = ""
 	ok[contract.Result](w.enroll(true))
 	v := w.settled()
 	require.Equal(t, device.Error, v.DeviceState)
 	require.Equal(t, string(device.CodeNoErasePath), v.Fault)
 	require.Equal(t, 1, w.inventory.reserved)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Nothing can clean it, and it may be used again: returned, and told as such.
 //
 // D4
 func TestReusableWithoutAnErasePath(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
-	w.host.facts.Operation = ""
+	w := newDeviceEnv(t, standardPolicy())
+	w.host.discovery.Operation = ""
 	ok[contract.Result](w.enroll(true))
 	v := w.reach(device.Available)
 	require.True(t, v.NotSanitized)
@@ -70,8 +70,8 @@ func TestReusableWithoutAnErasePath(t *testing.T) {
 	v = w.reach(device.Available)
 	require.True(t, v.NotSanitized)
 	require.Empty(t, w.host.inputs)
-	w.generationsAreTheLooks()
-	w.noDefect()
+	w.requireMatchingGenerations()
+	w.requireNoDefect()
 }
 
 // Automated cleaning is off. A one-time-use device waits for the operator, by
@@ -108,7 +108,7 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 			require.Empty(t, v.Fault)
 			require.False(t, v.NotSanitized)
 			require.True(t, w.host.clean())
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -126,27 +126,27 @@ func TestReusableReturnsNotSanitized(t *testing.T) {
 	w.idle()
 	require.Len(t, w.host.inputs, runs)
 	require.Zero(t, w.inventory.reserved)
-	w.generationsAreTheLooks()
-	w.setPolicy(safePolicy())
+	w.requireMatchingGenerations()
+	w.setPolicy(standardPolicy())
 	w.nextRun()
 	w.makeBound("i2")
 	ok[contract.Result](w.unbind("i2"))
 	w.reach(device.Available)
 	require.False(t, w.view().NotSanitized)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // A burn that failed, and whatever else makes a device suspect, waits likewise.
 //
 // D7
-func TestSuspectDevicesWaitToo(t *testing.T) {
+func TestInvalidatedDevicesWaitToo(t *testing.T) {
 	for name, suspect := range map[string]func(*deviceEnv){
 		"failed burn": func(w *deviceEnv) {
 			w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 			w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 		},
 		"burned and unused (D9)": func(w *deviceEnv) {
-			w.inventory.outsider(1)
+			w.inventory.writeByOther(1)
 			w.owner = device.OwnerNova
 			w.signal(contract.SignalObserved, contract.Hint{})
 		},
@@ -171,7 +171,7 @@ func TestSuspectDevicesWaitToo(t *testing.T) {
 			require.NotEmpty(t, w.view().Fault, "the operator is told why it waits")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
-			w.noDefect()
+			w.requireNoDefect()
 		})
 	}
 }
@@ -179,14 +179,14 @@ func TestSuspectDevicesWaitToo(t *testing.T) {
 // Cleaning on enrolment, unless it is off and the operator vouches.
 //
 // S3.2
-func TestCleanOnEnrolment(t *testing.T) {
+func TestCleanOnEnrollment(t *testing.T) {
 	for _, c := range []struct {
 		onEnroll, vouched, cleaned bool
 	}{{true, false, true}, {true, true, true}, {false, false, true}, {false, true, false}} {
-		p := safePolicy()
+		p := standardPolicy()
 		p.OnEnroll = c.onEnroll
 		w := newDeviceEnv(t, p)
-		e := w.enrolment()
+		e := w.enrollment()
 		e.OperatorAssertsClean = c.vouched
 		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
 		require.Equal(t, c.cleaned, r.Device.Dirty)
@@ -200,6 +200,6 @@ func TestCleanOnEnrolment(t *testing.T) {
 		if c.vouched && c.onEnroll {
 			require.NotEmpty(t, r.Device.LastRefusal)
 		}
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // atRelease runs do when the first write that lowers is about to be sent, or has been.
-func (w *deviceEnv) atRelease(after bool, do func() error) {
+func (w *deviceEnv) atUnreserve(after bool, do func() error) {
 	done := false
 	w.inventory.injectFault = func(call string, isAfter bool) error {
 		if call != "PutReserved" || isAfter != after || done || len(w.host.inputs) < 4 || w.host.journal.step != "verify" || !w.host.journal.done {
@@ -23,40 +23,40 @@ func (w *deviceEnv) atRelease(after bool, do func() error) {
 }
 
 // returning brings a device to the end of its second clean, with do at its release.
-func returning(t *testing.T, owner device.Owner, after bool, do func(*deviceEnv) error) *deviceEnv {
-	w := newDeviceEnv(t, safePolicy())
+func returnWith(t *testing.T, owner device.Owner, after bool, do func(*deviceEnv) error) *deviceEnv {
+	w := newDeviceEnv(t, standardPolicy())
 	w.owner = owner
 	w.makeBound("i1")
-	w.atRelease(after, func() error { return do(w) })
+	w.atUnreserve(after, func() error { return do(w) })
 	w.inventory.writes = nil
 	ok[contract.Result](w.unbind("i1"))
 	return w
 }
 
 // F5
-func TestLostAnswerOfTheReleaseIsLookedUp(t *testing.T) {
+func TestLostAnswerOfUnreserveIsReadBack(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, true, func(*deviceEnv) error { return lost() })
+		w := returnWith(t, owner, true, func(*deviceEnv) error { return lostAnswer() })
 		w.reach(device.Available)
 		w.idle()
-		require.Len(t, w.inventory.lowerings(), 1, "it had worked: nothing is written again")
+		require.Len(t, w.inventory.unreserves(), 1, "it had worked: nothing is written again")
 		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
 // F5
-func TestReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testing.T) {
+func TestLostUnreserveIsRepeatedWithTheSameGeneration(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, false, func(*deviceEnv) error { return lost() })
+		w := returnWith(t, owner, false, func(*deviceEnv) error { return lostAnswer() })
 		w.reach(device.Available)
 		w.idle()
 		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
-		require.Len(t, w.inventory.lowerings(), 1) // the first never reached the store
-		require.Equal(t, 2, count(w.names, "Unreserve")-1)
-		w.noDefect()
+		require.Len(t, w.inventory.unreserves(), 1) // the first never reached the store
+		require.Equal(t, 2, count(w.scheduledActivities, "Unreserve")-1)
+		w.requireNoDefect()
 	}
 }
 
@@ -64,8 +64,8 @@ func TestReleaseThatDidNotArriveIsSentOnceMoreWithTheSameGeneration(t *testing.T
 // its generation is spent.
 //
 // F5
-func TestLateReleaseIsVoid(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestLateUnreserveHasNoEffect(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	slow := true
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -84,25 +84,25 @@ func TestLateReleaseIsVoid(t *testing.T) {
 	last := w.inventory.writes[len(w.inventory.writes)-1]
 	require.Zero(t, last.reserved)
 	require.False(t, last.done)
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // Somebody wrote the provider meanwhile: no generation that a look shows is ever used
 // to lower, and the device is cleaned again.
 //
 // F5
-func TestReclaimedIsCleanedAgain(t *testing.T) {
+func TestReservationChangedIsCleanedAgain(t *testing.T) {
 	for _, owner := range owners {
 		for name, meddle := range map[string]func(*deviceEnv){
-			"burned anew": func(w *deviceEnv) { w.inventory.outsider(1) },
+			"burned anew": func(w *deviceEnv) { w.inventory.writeByOther(1) },
 			"lowered, used, left, burned": func(w *deviceEnv) {
-				w.inventory.outsider(0)
+				w.inventory.writeByOther(0)
 				w.inventory.allocate("c")
 				w.inventory.free("c")
-				w.inventory.outsider(1)
+				w.inventory.writeByOther(1)
 			},
 			"lowered, used, left, not more": func(w *deviceEnv) {
-				w.inventory.outsider(0)
+				w.inventory.writeByOther(0)
 				w.inventory.allocate("c")
 				w.inventory.free("c")
 				w.inventory.reserved = 1
@@ -110,7 +110,7 @@ func TestReclaimedIsCleanedAgain(t *testing.T) {
 		} {
 			t.Run(string(owner)+" "+name, func(t *testing.T) {
 				var spent int64
-				w := returning(t, owner, false, func(w *deviceEnv) error {
+				w := returnWith(t, owner, false, func(w *deviceEnv) error {
 					spent = w.inventory.generation
 					meddle(w)
 					w.host.writeAsTenant("c")
@@ -121,12 +121,12 @@ func TestReclaimedIsCleanedAgain(t *testing.T) {
 				w.idle()
 				require.True(t, w.host.clean())
 				require.Len(t, w.host.inputs, 6)
-				lowerings := w.inventory.lowerings()
+				lowerings := w.inventory.unreserves()
 				require.Len(t, lowerings, 2)
 				require.Equal(t, write{generation: spent, done: false}, lowerings[0])
 				require.True(t, lowerings[1].done)
-				w.generationsAreTheLooks()
-				w.noDefect()
+				w.requireMatchingGenerations()
+				w.requireNoDefect()
 			})
 		}
 	}
@@ -134,7 +134,7 @@ func TestReclaimedIsCleanedAgain(t *testing.T) {
 
 // generationsAreTheLooks insists that each lowering that worked used the generation
 // that the raise before it made: nothing else was written in between.
-func (w *deviceEnv) generationsAreTheLooks() {
+func (w *deviceEnv) requireMatchingGenerations() {
 	w.t.Helper()
 	for i, low := range w.inventory.writes {
 		if low.reserved != 0 || !low.done {
@@ -152,10 +152,10 @@ func (w *deviceEnv) generationsAreTheLooks() {
 // wiped, the consumer has it.
 //
 // F5
-func TestTakenAtTheReturn(t *testing.T) {
+func TestUsedDuringTheReturn(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, false, func(w *deviceEnv) error {
-			w.inventory.outsider(0)
+		w := returnWith(t, owner, false, func(w *deviceEnv) error {
+			w.inventory.writeByOther(0)
 			w.inventory.allocate("c1")
 			w.host.writeAsTenant("c1")
 			return nil
@@ -164,7 +164,7 @@ func TestTakenAtTheReturn(t *testing.T) {
 		require.Equal(t, "c1", *v.InstanceUUID)
 		w.pass(time.Hour)
 		require.Equal(t, "c1", w.host.blocks[0])
-		w.noDefect()
+		w.requireNoDefect()
 	}
 }
 
@@ -172,9 +172,9 @@ func TestTakenAtTheReturn(t *testing.T) {
 // the operator.
 //
 // F5
-func TestRefusedReleaseNeedsTheOperator(t *testing.T) {
+func TestRefusedUnreserveNeedsTheOperator(t *testing.T) {
 	for _, owner := range owners {
-		w := returning(t, owner, false, func(*deviceEnv) error {
+		w := returnWith(t, owner, false, func(*deviceEnv) error {
 			return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
 		})
 		v := w.reach(device.Error)
@@ -184,8 +184,8 @@ func TestRefusedReleaseNeedsTheOperator(t *testing.T) {
 		require.Equal(t, 1, w.inventory.reserved)
 		ok[contract.Result](w.cleanUp())
 		w.reach(device.Available)
-		w.generationsAreTheLooks()
-		w.noDefect()
+		w.requireMatchingGenerations()
+		w.requireNoDefect()
 	}
 }
 
@@ -193,8 +193,8 @@ func TestRefusedReleaseNeedsTheOperator(t *testing.T) {
 // Whatever becomes of that, a device in error must not stay free in the inventory.
 //
 // F5, S2.40
-func TestReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve {
@@ -204,20 +204,20 @@ func TestReleaseOnItsWayDoesNotFreeADeviceInError(t *testing.T) {
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
-	w.until("the release", func() bool { return count(w.names, "Unreserve") == 2 })
+	w.until("the release", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
 	w.inventory.injectFault = times(1, "Usages", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.reach(device.Error)
 	w.pass(time.Hour)
 	require.Equal(t, device.Error, w.view().DeviceState)
 	require.Equal(t, 1, w.inventory.reserved, "in error, and free in the inventory")
-	w.noDefect()
+	w.requireNoDefect()
 }
 
 // The device is clean and being returned: abort comes too late, a hold does not.
 //
 // S2.51
-func TestHoldDuringTheReturn(t *testing.T) {
-	w := newDeviceEnv(t, safePolicy())
+func TestMaintenanceDuringTheReturn(t *testing.T) {
+	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.lag = func(activity string) (time.Duration, time.Duration) {
 		if activity == contract.ActivityUnreserve {
@@ -226,17 +226,17 @@ func TestHoldDuringTheReturn(t *testing.T) {
 		return time.Millisecond, time.Millisecond
 	}
 	ok[contract.Result](w.unbind("i1"))
-	w.until("the release", func() bool { return count(w.names, "Unreserve") == 2 })
+	w.until("the release", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
 	ok[contract.Result](w.maintain(false))
 	v := w.reach(device.Available)
 	require.True(t, v.Maintenance)
-	w.until("burned for the hold", func() bool { return w.inventory.reserved == 1 && w.inFlight == 0 })
+	w.until("burned for the hold", func() bool { return w.inventory.reserved == 1 && w.activitiesInFlight == 0 })
 	w.pass(time.Minute)
 	require.Equal(t, 1, w.inventory.reserved)
 	w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 	ok[contract.Result](w.maintain(true))
 	require.Zero(t, w.inventory.reserved)
-	w.generationsAreTheLooks()
-	w.noDefect()
+	w.requireMatchingGenerations()
+	w.requireNoDefect()
 }

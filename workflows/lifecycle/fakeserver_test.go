@@ -48,12 +48,12 @@ type job struct {
 func (j *job) cancelled() bool { return j.caller.Err() != nil }
 
 // outbound is the environment's interceptor of what the workflow asks of the server.
-type outbound struct {
+type outboundInterceptor struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	w *deviceEnv
 }
 
-func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+func (o *outboundInterceptor) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
 	j := &job{name: name, opts: workflow.GetActivityOptions(ctx), args: args, caller: ctx}
 	o.w.scheduled(j)
@@ -61,18 +61,18 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 	settle := func(value any, err error) {
 		if !settled {
 			settled = true
-			o.w.inFlight--
+			o.w.activitiesInFlight--
 			set.Set(value, failure(name, err))
 		}
 	}
-	o.w.inFlight++
+	o.w.activitiesInFlight++
 	own, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(own, func(ctx workflow.Context) { o.w.serve(ctx, j, settle) })
 	return future
 }
 
 // ExecuteChildWorkflow keeps what the child was started with, and runs none.
-func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...any) workflow.ChildWorkflowFuture {
+func (o *outboundInterceptor) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...any) workflow.ChildWorkflowFuture {
 	future, set := workflow.NewFuture(ctx)
 	c := child{options: workflow.GetChildWorkflowOptions(ctx)}
 	text, err := json.Marshal(args[0])
@@ -88,7 +88,7 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...
 		o.w.children = append(o.w.children, c)
 	}
 	set.Set(nil, err)
-	return started{future}
+	return childFuture{future}
 }
 
 // child is a workflow that the device's own started.
@@ -98,16 +98,18 @@ type child struct {
 }
 
 // started is the future of a child that began, or could not.
-type started struct{ workflow.Future }
+type childFuture struct{ workflow.Future }
 
-func (s started) GetChildWorkflowExecution() workflow.Future { return s.Future }
+func (s childFuture) GetChildWorkflowExecution() workflow.Future { return s.Future }
 
-func (s started) SignalChildWorkflow(workflow.Context, string, any) workflow.Future { return s.Future }
+func (s childFuture) SignalChildWorkflow(workflow.Context, string, any) workflow.Future {
+	return s.Future
+}
 
 // SignalExternalWorkflow keeps what was sent.
-func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
+func (o *outboundInterceptor) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
-	o.w.told = append(o.w.told, notified{id, signal, arg})
+	o.w.notifications = append(o.w.notifications, notified{id, signal, arg})
 	set.Set(nil, nil)
 	return future
 }
@@ -118,16 +120,16 @@ type notified struct {
 	arg              any
 }
 
-func (o *outbound) UpsertTypedSearchAttributes(ctx workflow.Context, a ...temporal.SearchAttributeUpdate) error {
+func (o *outboundInterceptor) UpsertTypedSearchAttributes(ctx workflow.Context, a ...temporal.SearchAttributeUpdate) error {
 	o.w.upserts++
 	o.w.attrs = temporal.NewSearchAttributes(contract.AttrUUID.ValueSet("carried over"))
 	shown := temporal.NewSearchAttributes(a...)
-	o.w.shownInstance, _ = shown.GetKeyword(contract.AttrInstance)
-	o.w.shownState, _ = shown.GetKeyword(contract.AttrState)
+	o.w.publishedInstance, _ = shown.GetKeyword(contract.AttrInstance)
+	o.w.publishedState, _ = shown.GetKeyword(contract.AttrState)
 	return o.Next.UpsertTypedSearchAttributes(ctx, a...)
 }
 
-func (o *outbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
+func (o *outboundInterceptor) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
 	o.w.memos++
 	return o.Next.UpsertMemo(ctx, memo)
 }
@@ -148,7 +150,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func in(ctx workflow.Context, d time.Duration) time.Time {
+func deadlineIn(ctx workflow.Context, d time.Duration) time.Time {
 	if d == 0 {
 		return time.Time{}
 	}
@@ -157,11 +159,11 @@ func in(ctx workflow.Context, d time.Duration) time.Time {
 
 // serve carries a job through its attempts, as the server does.
 func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error)) {
-	deadline := in(ctx, j.opts.ScheduleToCloseTimeout)
+	deadline := deadlineIn(ctx, j.opts.ScheduleToCloseTimeout)
 	onHost := j.opts.TaskQueue == contract.HostQueue("h1")
 	for {
 		j.attempt++
-		silent := in(ctx, j.opts.ScheduleToStartTimeout)
+		silent := deadlineIn(ctx, j.opts.ScheduleToStartTimeout)
 		waitUntil(ctx, earlier(silent, deadline), func() bool { return j.cancelled() || !onHost || w.host.up })
 		now := workflow.Now(ctx)
 		switch {
@@ -186,7 +188,7 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 		} else {
 			value, err = w.control(ctx, j, deadline, settle)
 		}
-		pause, final := j.verdict(err)
+		pause, final := j.retryAfter(err)
 		if final || j.cancelled() {
 			settle(value, err)
 			return
@@ -201,7 +203,7 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 }
 
 // verdict says whether an attempt was the last, and else how long the pause is.
-func (j *job) verdict(err error) (time.Duration, bool) {
+func (j *job) retryAfter(err error) (time.Duration, bool) {
 	p := j.opts.RetryPolicy
 	var app *temporal.ApplicationError
 	switch {
@@ -237,7 +239,7 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 		}
 		w.after(after, func() { value, err, done = v, e, true })
 	})
-	until := in(ctx, j.opts.StartToCloseTimeout)
+	until := deadlineIn(ctx, j.opts.StartToCloseTimeout)
 	waits := j.opts.WaitForCancellation
 	waitUntil(ctx, earlier(until, deadline), func() bool { return done || !waits && j.cancelled() })
 	switch {
@@ -279,19 +281,19 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 }
 
 // visibility lists the runs that were ended from outside.
-type visibility struct {
+type listing struct {
 	client.Client
 	w *deviceEnv
 }
 
-func (v *visibility) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (v *listing) ListWorkflow(context.Context, *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.w.listed}, nil
 }
 
 // list has visibility show the present run as ended, with what it told last.
-func (w *deviceEnv) list() {
+func (w *deviceEnv) listTerminated() {
 	fields := map[string]*commonpb.Payload{}
-	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.shownInstance, contract.AttrState.GetName(): w.shownState} {
+	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.publishedInstance, contract.AttrState.GetName(): w.publishedState} {
 		if value == "" {
 			continue
 		}
@@ -314,7 +316,7 @@ type attemptKey struct{}
 func newActivityContext() (context.Context, error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&attempts{}}})
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&attemptInterceptor{}}})
 	var own context.Context
 	capture := func(ctx context.Context) error { own = ctx; return nil }
 	env.RegisterActivityWithOptions(capture, activity.RegisterOptions{Name: "capture"})
@@ -322,11 +324,11 @@ func newActivityContext() (context.Context, error) {
 	return context.WithoutCancel(own), err
 }
 
-type attempts struct {
+type attemptInterceptor struct {
 	interceptor.WorkerInterceptorBase
 }
 
-func (a *attempts) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (a *attemptInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &attemptsIn{interceptor.ActivityInboundInterceptorBase{Next: next}}
 }
 
