@@ -55,11 +55,9 @@ type Controller struct {
 	// "" means the first free slot from 05 on; see Guest.Address.
 	Address string
 	// Subsystem puts the controller into an NVMe subsystem of its own. Without one its
-	// namespaces can be neither shared nor detached.
+	// namespaces cannot be detached.
 	Subsystem  bool
 	Namespaces []Namespace
-	// Options are further properties of the emulated controller: mdts=5.
-	Options string
 }
 
 // Namespace is one namespace of a controller. The first has the number 1.
@@ -70,12 +68,10 @@ type Namespace struct {
 	Size  int64
 	// BlockSize is 512 where it is 0. Metadata is the bytes that each block has beside it.
 	BlockSize, Metadata int
-	// Detached and Shared are of namespaces in a subsystem.
-	Detached, Shared bool
+	// Detached is of a namespace in a subsystem.
+	Detached bool
 	// WriteBytesPerSecond makes writes slow, so that a test can interrupt them.
 	WriteBytesPerSecond int64
-	// Options are further properties of the emulated namespace.
-	Options string
 }
 
 // Card is a PCI card with memory, such as a GPU: QEMU's ivshmem, whose BAR 2 is its memory.
@@ -104,8 +100,8 @@ const firstSlot = 5
 // the files that are missing.
 func (c *Config) complete() error {
 	for i, one := range c.Controllers {
-		if one.Serial == "" || strings.ContainsAny(one.Serial+one.Options, " \t\n") {
-			return fmt.Errorf("controller %d: the serial %q or the options %q are empty or hold blanks", i, one.Serial, one.Options)
+		if one.Serial == "" || strings.ContainsAny(one.Serial, " \t\n") {
+			return fmt.Errorf("controller %d: the serial %q is empty or holds blanks", i, one.Serial)
 		}
 	}
 	if err := c.assignAddresses(); err != nil {
@@ -161,8 +157,8 @@ func (c *Config) makeImages() error {
 			if strings.Contains(ns.Image, ",") {
 				return fmt.Errorf("namespace %d of %s: the image's path %q holds a comma", i+1, one.Serial, ns.Image)
 			}
-			if !one.Subsystem && (ns.Detached || ns.Shared) {
-				return fmt.Errorf("namespace %d of %s: only those in a subsystem can be detached or shared", i+1, one.Serial)
+			if !one.Subsystem && ns.Detached {
+				return fmt.Errorf("namespace %d of %s: only those in a subsystem can be detached", i+1, one.Serial)
 			}
 			if err := sparseFile(ns.Image, ns.Size); err != nil {
 				return fmt.Errorf("namespace %d of %s: %w", i+1, one.Serial, err)

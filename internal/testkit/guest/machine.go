@@ -63,7 +63,7 @@ func (c Controller) arguments(i int) []string {
 		args = append(args, "-device", fmt.Sprintf("nvme-subsys,id=subsys%[1]d,nqn=subsys%[1]d", i))
 		device += fmt.Sprintf(",subsys=subsys%d", i)
 	}
-	args = append(args, "-device", with(device, c.Options))
+	args = append(args, "-device", device)
 	for n, ns := range c.Namespaces {
 		args = append(args, ns.arguments(i, n+1)...)
 	}
@@ -86,13 +86,5 @@ func (ns Namespace) arguments(controller, nsid int) []string {
 	if ns.Detached {
 		device += ",detached=on"
 	}
-	device += ",shared=" + map[bool]string{true: "on", false: "off"}[ns.Shared]
-	return []string{"-drive", drive, "-device", with(device, ns.Options)}
-}
-
-func with(device, options string) string {
-	if options == "" {
-		return device
-	}
-	return device + "," + options
+	return []string{"-drive", drive, "-device", device + ",shared=off"}
 }

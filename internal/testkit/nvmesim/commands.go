@@ -12,7 +12,7 @@ func (w *state) dispatch(s *slot, c *call) error {
 		return nil
 	}
 	switch c.Opcode {
-	case Reset, SubsystemReset:
+	case Reset:
 		s.reset()
 		return w.rescan(s)
 	case Rescan:
@@ -29,17 +29,10 @@ func (w *state) dispatch(s *slot, c *call) error {
 		return w.manage(s, c)
 	case AttachNamespace:
 		return w.attachOrDetach(s, c)
-	case CommitFirmware:
-		return s.commitFirmware(c)
-	case DownloadFirmware:
-		return s.downloadFirmware(c)
 	case SanitizeDrive:
 		return w.sanitize(s, c)
 	case ReceiveSecurity:
 		return s.securityReceive(c)
-	case SendSecurity:
-		s.securitySend(c)
-		return nil
 	}
 	return c.refuse(InvalidOpcode)
 }
@@ -54,7 +47,7 @@ func (s *slot) allowed(c *call) Status {
 		refusal = SanitizeFailed
 	}
 	switch c.Opcode {
-	case Reset, SubsystemReset, Rescan, Identify, SetFeatures, GetFeatures, SanitizeDrive:
+	case Reset, Rescan, Identify, SetFeatures, GetFeatures, SanitizeDrive:
 		return Success
 	case GetLog:
 		if c.CDW[0]&0xff != logFirmware {
@@ -140,12 +133,9 @@ func (w *state) deleteNamespace(s *slot, c *call) error {
 	return w.showNamespaces(s)
 }
 
-// showNamespaces updates sysfs and dev, unless the controller needs a rescan. The state is
-// saved first, as on a controller whose host dies.
+// showNamespaces updates sysfs and dev. The state is saved first, as on a controller whose
+// host dies.
 func (w *state) showNamespaces(s *slot) error {
-	if s.Controller.NodesOnRescan {
-		return nil
-	}
 	return errors.Join(w.save(), w.scan(s))
 }
 
@@ -270,79 +260,19 @@ func (s *slot) setFeature(c *call) error {
 	return c.setResult(0)
 }
 
-// downloadFirmware keeps the first eight bytes of the image, which are its revision.
-func (s *slot) downloadFirmware(c *call) error {
-	if s.Controller.OACS&(1<<2) == 0 {
-		return c.refuse(InvalidOpcode)
-	}
-	data, err := c.readData()
-	if err == nil && c.CDW[1] == 0 {
-		s.Image = slices.Clone(data[:min(8, len(data))])
-	}
-	return err
-}
-
-// commitFirmware stores the downloaded image or activates a slot.
-func (s *slot) commitFirmware(c *call) error {
-	f := &s.Controller.Slots
-	place, action := uint8(c.CDW[0]&7), c.CDW[0]>>3&7
-	switch {
-	case s.Controller.OACS&(1<<2) == 0:
-		return c.refuse(InvalidOpcode)
-	case action > 3:
-		return c.refuse(InvalidField)
-	case action < 2 && len(s.Image) == 0:
-		return c.refuse(InvalidImage)
-	}
-	if place == 0 {
-		place = 1
-	}
-	if action < 2 || action == 3 && len(s.Image) > 0 {
-		f.Revisions[place-1] = string(s.Image)
-		s.Image = nil
-	}
-	if f.Revisions[place-1] == "" {
-		return c.refuse(InvalidSlot)
-	}
-	switch action {
-	case 1, 2:
-		f.AFI = f.AFI&7 | place<<4
-		c.Status = f.CommitStatus
-	case 3:
-		f.AFI = place
-		s.Controller.Firmware = f.Revisions[place-1]
-	}
-	return nil
-}
-
-// securityReceive answers for security protocols 0 and 1.
+// securityReceive answers the TCG Level 0 Discovery.
 func (s *slot) securityReceive(c *call) error {
 	opal := s.Controller.Opal
 	protocol, specific := c.CDW[0]>>24, c.CDW[0]>>8&0xffff
 	switch {
 	case s.Controller.OACS&1 == 0:
 		c.Status = InvalidOpcode
-	case protocol == 0 && specific == 0:
-		list := []byte{0, 0, 0, 0, 0, 0, 0, 1, 0}
-		if opal.Supported {
-			list = []byte{0, 0, 0, 0, 0, 0, 0, 3, 0, 1, 2}
-		}
-		return c.writeData(list)
 	case protocol == 1 && specific == 1 && opal.Supported:
 		return c.writeData(opal.discovery())
 	default:
 		c.Status = InvalidField
 	}
 	return nil
-}
-
-func (s *slot) securitySend(c *call) {
-	switch {
-	case s.Controller.OACS&1 == 0:
-		c.Status = InvalidOpcode
-	case !s.Controller.Opal.Supported:
-		c.Status = InvalidField
-	}
 }
 
 // discovery is a TCG Level 0 Discovery: a header and the features TPer, Locking and Opal 2.
@@ -356,7 +286,7 @@ func (o Opal) discovery() []byte {
 		answer = append(answer, data...)
 	}
 	locking := byte(1<<0 | 1<<3) // supported, and the media is encrypted
-	for bit, set := range map[int]bool{1: o.Enabled, 2: o.Locked, 4: o.MBREnabled} {
+	for bit, set := range map[int]bool{1: o.Enabled, 2: o.Locked} {
 		if set {
 			locking |= 1 << bit
 		}

@@ -28,11 +28,8 @@ const (
 	SanitizeFailed     Status = 0x1c
 	SanitizeInProgress Status = 0x1d
 	WriteProtected     Status = 0x4020
-	InvalidSlot        Status = 0x4106
-	InvalidImage       Status = 0x4107
 	InvalidLogPage     Status = 0x4109
 	InvalidFormat      Status = 0x410a
-	NeedsReset         Status = 0x10b
 	FeatureNotSaveable Status = 0x410d
 	NoCapacity         Status = 0x4115
 	NoNamespaceNumber  Status = 0x4116
@@ -43,24 +40,20 @@ const (
 
 // The admin commands that the emulator answers.
 const (
-	GetLog           uint8 = 0x02
-	Identify         uint8 = 0x06
-	SetFeatures      uint8 = 0x09
-	GetFeatures      uint8 = 0x0a
-	ManageNamespace  uint8 = 0x0d
-	CommitFirmware   uint8 = 0x10
-	DownloadFirmware uint8 = 0x11
-	AttachNamespace  uint8 = 0x15
-	SendSecurity     uint8 = 0x81
-	ReceiveSecurity  uint8 = 0x82
-	SanitizeDrive    uint8 = 0x84
+	GetLog          uint8 = 0x02
+	Identify        uint8 = 0x06
+	SetFeatures     uint8 = 0x09
+	GetFeatures     uint8 = 0x0a
+	ManageNamespace uint8 = 0x0d
+	AttachNamespace uint8 = 0x15
+	ReceiveSecurity uint8 = 0x82
+	SanitizeDrive   uint8 = 0x84
 )
 
 // Other calls of the driver have these numbers in the log and in injections.
 const (
-	Reset          uint8 = 0xf0
-	SubsystemReset uint8 = 0xf1
-	Rescan         uint8 = 0xf2
+	Reset  uint8 = 0xf0
+	Rescan uint8 = 0xf1
 )
 
 // Controller is one controller, its drive and its slot. New fills in empty names. A
@@ -69,7 +62,6 @@ type Controller struct {
 	// Address is the PCI address; VendorID and ProductID are those of the function.
 	Address             string
 	VendorID, ProductID uint16
-	NUMANode            int
 
 	Serial, Model, Firmware string
 	SubsystemNQN            string
@@ -105,9 +97,6 @@ type Controller struct {
 	// Multipath: namespaces are below the subsystem, as with the kernel's native multipath,
 	// and the controller has only hidden paths.
 	Multipath bool
-	// NodesOnRescan: sysfs and dev follow attached, detached and deleted namespaces only
-	// after a rescan or a reset.
-	NodesOnRescan bool
 
 	Inject []Injection
 }
@@ -164,13 +153,10 @@ type Sanitize struct {
 	Polls int
 	// StallAt is the progress at which it stalls; 0 means that it does not.
 	StallAt uint16
-	// FailIt: it ends with status 3. EndsWith replaces the status of success, as by 4.
-	FailIt   bool
-	EndsWith uint8
+	// FailIt: it ends with status 3.
+	FailIt bool
 	// Leaves is the content afterwards; "" means zeros.
 	Leaves Leaves
-	// The drive's estimates in seconds; 0xffffffff is unknown.
-	EstimateOverwrite, EstimateBlock, EstimateCrypto uint32
 }
 
 // Health is the content of the SMART log.
@@ -178,8 +164,6 @@ type Health struct {
 	PercentUsed, Spare, SpareThreshold uint8
 	CriticalWarning                    uint8
 	PowerOnHours                       uint64
-	MediaErrors                        uint64
-	Kelvin                             uint16
 }
 
 // Firmware is the content of the firmware log.
@@ -188,14 +172,11 @@ type Firmware struct {
 	AFI uint8
 	// Revisions are those of slots 1 to 7.
 	Revisions [7]string
-	// CommitStatus is the status of a successful commit for the next reset, such as
-	// NeedsReset.
-	CommitStatus Status
 }
 
 // Opal is the locking state in a TCG discovery.
 type Opal struct {
-	Supported, Enabled, Locked, MBREnabled bool
+	Supported, Enabled, Locked bool
 }
 
 // Feature is the value of a feature. After a reset the saved one is the current one.
@@ -248,8 +229,8 @@ func Drive(serial string) Controller {
 		FRMW: 3<<1 | 1<<4, NN: 32, Capacity: size,
 		Formats:    []Format{{BlockSize: 512}, {BlockSize: 4096}, {BlockSize: 512, Metadata: 8}},
 		Namespaces: []Namespace{{NSID: 1, Blocks: size / 512, Attached: true}},
-		Sanitize:   Sanitize{GlobalErased: true, Polls: 2, EstimateOverwrite: 0xffffffff, EstimateBlock: 40, EstimateCrypto: 2},
-		Health:     Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, PowerOnHours: 1000, Kelvin: 310},
+		Sanitize:   Sanitize{GlobalErased: true, Polls: 2},
+		Health:     Health{PercentUsed: 3, Spare: 100, SpareThreshold: 10, PowerOnHours: 1000},
 		Slots:      Firmware{AFI: 1, Revisions: [7]string{"1.0.0"}},
 		Features: map[uint8]Feature{
 			0x02: {}, 0x04: {Current: 343, Default: 343, Saved: 343}, 0x06: {Current: 1, Default: 1, Saved: 1},

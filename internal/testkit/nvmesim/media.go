@@ -45,7 +45,7 @@ func (w *state) insert(s *slot, index int) error {
 	if err := errors.Join(file.Truncate(int64(s.Size)), file.Close()); err != nil {
 		return err
 	}
-	s.Polls, s.Image = 0, nil
+	s.Polls = 0
 	return w.recordMediaTime(s)
 }
 

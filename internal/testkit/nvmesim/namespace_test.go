@@ -151,49 +151,37 @@ func TestMultipath(t *testing.T) {
 
 // Creating namespaces erases no byte.
 func TestFreshNamespaceShowsOldBytes(t *testing.T) {
-	for name, late := range map[string]bool{"nodes follow": false, "nodes follow a rescan": true} {
-		t.Run(name, func(t *testing.T) {
-			drive := nvmesim.Drive("S1")
-			drive.NodesOnRescan, drive.CNTLID, drive.Capacity = late, 3, 8<<20
-			drive.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 2048, Attached: true}, {NSID: 2, Blocks: 2048}}
-			s := nvmesim.New(t, drive)
-			node := s.Node(0)
-			s.Fill(0, 0x55)
-			seen := func(want ...string) {
-				t.Helper()
-				if late {
-					require.NotEqual(t, want, nodes(t, s))
-					done(t, s, "ns-rescan", node)
-				}
-				require.Equal(t, want, nodes(t, s))
-			}
-			refused(t, s, nvmecli.StatusNoCapacity, "create-ns", node, "--nsze", "16384", "--ncap", "16384", "--flbas", "0")
-			done(t, s, "detach-ns", node, "-n", "1", "-c", "3")
-			seen("nvme0")
-			refused(t, s, nvmecli.StatusNotAttached, "detach-ns", node, "-n", "1", "-c", "3")
-			done(t, s, "delete-ns", node, "-n", "0xffffffff")
-			refused(t, s, nvmecli.StatusInvalidNamespace, "delete-ns", node, "-n", "1")
-			ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", node, "--all", "-o", "json"))
-			require.NoError(t, err)
-			require.Empty(t, ids)
-			out := done(t, s, "create-ns", node, "--nsze", "2048", "--ncap", "2048", "--flbas", "1")
-			require.Contains(t, string(out), "nsid:1")
-			require.Equal(t, []string{"nvme0"}, nodes(t, s))
-			refused(t, s, nvmecli.StatusInvalidControllerIDs, "attach-ns", node, "-n", "1", "-c", "0")
-			done(t, s, "attach-ns", node, "-n", "1", "-c", "3")
-			seen("nvme0", "nvme0n1")
-			refused(t, s, nvmecli.StatusAlreadyAttached, "attach-ns", node, "-n", "1", "-c", "3")
-			require.Equal(t, "16384", attribute(t, s, "block/nvme0n1/size"))
-			all := contents(t, s, "nvme0n1")
-			require.Len(t, all, 8<<20)
-			require.Equal(t, len(all), bytes.Count(all, []byte{0x55}))
-			n, err := nvmecli.ParseNamespace(done(t, s, "id-ns", node, "-n", "1", "-o", "json"))
-			require.NoError(t, err)
-			size, err := n.Bytes()
-			require.NoError(t, err)
-			require.EqualValues(t, 8<<20, size)
-		})
-	}
+	drive := nvmesim.Drive("S1")
+	drive.CNTLID, drive.Capacity = 3, 8<<20
+	drive.Namespaces = []nvmesim.Namespace{{NSID: 1, Blocks: 2048, Attached: true}, {NSID: 2, Blocks: 2048}}
+	s := nvmesim.New(t, drive)
+	node := s.Node(0)
+	s.Fill(0, 0x55)
+	refused(t, s, nvmecli.StatusNoCapacity, "create-ns", node, "--nsze", "16384", "--ncap", "16384", "--flbas", "0")
+	done(t, s, "detach-ns", node, "-n", "1", "-c", "3")
+	require.Equal(t, []string{"nvme0"}, nodes(t, s))
+	refused(t, s, nvmecli.StatusNotAttached, "detach-ns", node, "-n", "1", "-c", "3")
+	done(t, s, "delete-ns", node, "-n", "0xffffffff")
+	refused(t, s, nvmecli.StatusInvalidNamespace, "delete-ns", node, "-n", "1")
+	ids, err := nvmecli.ParseNamespaceList(done(t, s, "list-ns", node, "--all", "-o", "json"))
+	require.NoError(t, err)
+	require.Empty(t, ids)
+	out := done(t, s, "create-ns", node, "--nsze", "2048", "--ncap", "2048", "--flbas", "1")
+	require.Contains(t, string(out), "nsid:1")
+	require.Equal(t, []string{"nvme0"}, nodes(t, s))
+	refused(t, s, nvmecli.StatusInvalidControllerIDs, "attach-ns", node, "-n", "1", "-c", "0")
+	done(t, s, "attach-ns", node, "-n", "1", "-c", "3")
+	require.Equal(t, []string{"nvme0", "nvme0n1"}, nodes(t, s))
+	refused(t, s, nvmecli.StatusAlreadyAttached, "attach-ns", node, "-n", "1", "-c", "3")
+	require.Equal(t, "16384", attribute(t, s, "block/nvme0n1/size"))
+	all := contents(t, s, "nvme0n1")
+	require.Len(t, all, 8<<20)
+	require.Equal(t, len(all), bytes.Count(all, []byte{0x55}))
+	n, err := nvmecli.ParseNamespace(done(t, s, "id-ns", node, "-n", "1", "-o", "json"))
+	require.NoError(t, err)
+	size, err := n.Bytes()
+	require.NoError(t, err)
+	require.EqualValues(t, 8<<20, size)
 }
 
 func TestLowestExtent(t *testing.T) {

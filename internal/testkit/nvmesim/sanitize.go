@@ -101,9 +101,6 @@ func (w *state) advanceSanitize(s *slot) error {
 func (w *state) finishSanitize(s *slot) error {
 	now := &s.Controller.Sanitize
 	now.Status, now.GlobalErased = sanitizeDone, true
-	if now.EndsWith != 0 {
-		now.Status = now.EndsWith
-	}
 	return w.recordMediaTime(s)
 }
 
@@ -134,7 +131,8 @@ func (s *slot) sanitizeLog() page {
 	p.u16(0, sprog)
 	p.u16(2, status)
 	p.u32(4, now.CDW10)
-	for i, seconds := range []uint32{now.EstimateOverwrite, now.EstimateBlock, now.EstimateCrypto} {
+	// The estimates of overwrite, block erase and crypto erase; the first is unknown.
+	for i, seconds := range []uint32{0xffffffff, 40, 2} {
 		p.u32(8+4*i, seconds)
 		p.u32(20+4*i, seconds)
 	}

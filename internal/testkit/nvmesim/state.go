@@ -36,8 +36,6 @@ type slot struct {
 
 	// Polls counts the reads of the log since the sanitize began.
 	Polls int
-	// Image is the start of the downloaded firmware.
-	Image []byte
 }
 
 // disk is a namespace as the kernel shows it.

@@ -86,7 +86,7 @@ func (w *state) plug(s *slot) error {
 	t.attribute(s.pciPath()+"/vendor", "0x%04x", c.VendorID)
 	t.attribute(s.pciPath()+"/device", "0x%04x", c.ProductID)
 	t.attribute(s.pciPath()+"/class", "0x010802")
-	t.attribute(s.pciPath()+"/numa_node", "%d", c.NUMANode)
+	t.attribute(s.pciPath()+"/numa_node", "0")
 	t.link("bus/pci/devices/"+c.Address, s.pciPath())
 	t.link(s.pciPath()+"/subsystem", "bus/pci")
 	for _, name := range []string{nvmeDriver, "vfio-pci"} {

@@ -69,8 +69,6 @@ type Injection struct {
 	// Status and Body are the answer; Placement never receives the request.
 	Status int
 	Body   string
-	// Rewrite changes Placement's answer.
-	Rewrite func(status int, answer string) (int, string)
 }
 
 // Recorder is a proxy before a Placement: it forwards and records every request, and
@@ -205,9 +203,6 @@ func (r *Recorder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.observe(e)
 		if do.After != nil {
 			do.After()
-		}
-		if do.Rewrite != nil {
-			e.Status, e.Answer = do.Rewrite(e.Status, e.Answer)
 		}
 	}
 	if do.LoseAnswer {

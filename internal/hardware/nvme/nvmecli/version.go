@@ -62,7 +62,6 @@ const (
 	StatusInvalidNamespace   Status = 0x0b
 	StatusSanitizeFailed     Status = 0x1c
 	StatusSanitizeInProgress Status = 0x1d
-	StatusInvalidFirmware    Status = 0x107
 	// The firmware was committed, although nvme-cli fails. It runs after a reset of the
 	// controller or of the subsystem.
 	StatusNeedsReset           Status = 0x10b
