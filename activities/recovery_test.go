@@ -40,7 +40,7 @@ type recovery struct {
 	ended []string // workflow and activity ID of each attempt that was ended
 }
 
-// who the attempts of these tests belong to.
+// gone is the identity of a process of this machine that has ended.
 func gone(this host.Identity) string {
 	this.Name, this.Started = "an earlier worker", "1" // this pid, but no process that lives
 	return this.String()

@@ -11,7 +11,7 @@ import (
 	"burnish/internal/device"
 )
 
-// can reads capabilities from three letters: c crypto, b block, w write zeroes.
+// can gives capabilities by three letters: c crypto, b block, w write zeroes.
 func can(letters string) device.Capabilities {
 	return device.Capabilities{
 		CryptoErase: strings.Contains(letters, "c"), BlockErase: strings.Contains(letters, "b"),
@@ -23,7 +23,7 @@ func can(letters string) device.Capabilities {
 var everyDevice = []string{"", "c", "b", "w", "cb", "cw", "bw", "cbw"}
 
 // TestTheMatrix is the policy matrix written out: for every action, strategy and
-// device what is locked in; "" is a policy that the device cannot satisfy.
+// device the operation that is locked in; "" is a policy that the device cannot satisfy.
 //
 // S2.16, S2.17, S2.18, S2.19, S2.20, S2.21, S2.22
 func TestTheMatrix(t *testing.T) {
@@ -133,7 +133,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 }
 
 // TestOneOperationAndAlwaysTheSame: resolving is a function of policy and
-// device, and gives what the device can do (S2.27: there is no second choice in it).
+// device, and gives an operation that the device supports (S2.27: there is no second choice).
 //
 // S2.26
 func TestOneOperationAndAlwaysTheSame(t *testing.T) {

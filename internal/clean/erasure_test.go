@@ -10,7 +10,7 @@ import (
 	"burnish/internal/device"
 )
 
-// erasure plans with every step there is.
+// erasure plans with all steps.
 func erasure(t *testing.T, policy clean.ErasePolicy, can device.Capabilities, layout device.Layout) (clean.Erasure, *device.Fault) {
 	t.Helper()
 	return planner(t, steps.All().Planning(), clean.Policy{}).Erasure(policy, clean.Subject{
@@ -123,12 +123,12 @@ func TestAHostThatKnowsNoSanitize(t *testing.T) {
 	require.Equal(t, device.CodeHostWorkerTooOld, fault.Code)
 }
 
-// TestStepsThatADeviceOffers: a device that a program of the operator erases has the
-// erase, its verify, and what else the program offers; a reset only where the operator
-// gives it a priority, or names it.
+// A device that a program of the operator erases has the erase, its verify, and the other
+// steps that the program supports; a reset only where the operator gives it a priority, or
+// names it.
 //
 // S0.31
-func TestStepsThatADeviceOffers(t *testing.T) {
+func TestStepsThatADriverSupports(t *testing.T) {
 	byScript := func(offers ...string) clean.Subject {
 		return clean.Subject{Name: "gpu", Type: "GPU", Operation: device.Script, SupportedSteps: offers, HostSteps: steps.All().Versions()}
 	}
@@ -139,12 +139,12 @@ func TestStepsThatADeviceOffers(t *testing.T) {
 		subject clean.Subject
 		want    []string
 	}{
-		"GPU memory":                {plain, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
-		"firmware":                  {plain, byScript("erase_device", "verify", "firmware_reflash"), []string{"erase_device", "verify", "firmware_reflash"}},
-		"a reset is off":            {plain, byScript("erase_device", "verify", "pci_reset"), []string{"erase_device", "verify"}},
-		"a reset is wanted":         {resets, byScript("pci_reset", "firmware_reflash", "verify", "erase_device"), []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}},
-		"a reset is not offered":    {resets, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
-		"offered, not erased by it": {plain, clean.Subject{Operation: device.Shred, SupportedSteps: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify", "firmware_reflash"}},
+		"GPU memory":                        {plain, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
+		"firmware":                          {plain, byScript("erase_device", "verify", "firmware_reflash"), []string{"erase_device", "verify", "firmware_reflash"}},
+		"a reset is off":                    {plain, byScript("erase_device", "verify", "pci_reset"), []string{"erase_device", "verify"}},
+		"a reset is wanted":                 {resets, byScript("pci_reset", "firmware_reflash", "verify", "erase_device"), []string{"erase_device", "verify", "firmware_reflash", "pci_reset"}},
+		"a reset is not offered":            {resets, byScript("erase_device", "verify"), []string{"erase_device", "verify"}},
+		"supported, with another operation": {plain, clean.Subject{Operation: device.Shred, SupportedSteps: []string{"firmware_reflash"}, HostSteps: steps.All().Versions()}, []string{"zero", "verify", "firmware_reflash"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan, fault := tt.planner.Full(tt.subject)

@@ -74,7 +74,7 @@ type Policy struct {
 	Priorities map[string]float64 `json:"priorities,omitempty"`
 	// HostSilentAfter is how long a step waits for its host until the operator is
 	// informed.
-	HostSilentAfter time.Duration `json:"host_silent_after" env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is told"`
+	HostSilentAfter time.Duration `json:"host_silent_after" env:"HOST_SILENT_AFTER" envDefault:"5m" help:"how long a step waits for its host before the operator is informed"`
 	// CleanupTimeout is the budget of running time for one whole clean; 0: each
 	// step's own (D5).
 	CleanupTimeout time.Duration `json:"cleanup_timeout,omitempty" env:"CLEANUP_TIMEOUT" help:"running time of one whole clean; default: by step and size"`

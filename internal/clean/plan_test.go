@@ -17,7 +17,7 @@ import (
 func always(clean.Subject) bool { return true }
 func never(clean.Subject) bool  { return false }
 
-// step is a step that every device has a use for.
+// step is a step that applies to every device.
 func step(name, iface string, phase clean.Phase, priority float64) clean.Step {
 	return clean.Step{
 		Name: name, Interface: iface, Phase: phase, Priority: priority, Version: 1, Applies: always,
@@ -324,7 +324,7 @@ func TestTheDigestChangesWithThePolicy(t *testing.T) {
 		"automated":          {Automated: true},
 		"on enroll":          {OnEnroll: true},
 		"error on interrupt": {StepSettings: device.StepSettings{OnInterrupt: device.InterruptError}},
-		"silent after":       {HostSilentAfter: 1},
+		"host silent after":  {HostSilentAfter: 1},
 		"verify":             {StepSettings: device.StepSettings{Verify: "full"}},
 		"verify a sample":    {StepSettings: device.StepSettings{Verify: "sample:2"}},
 		"nvme action":        {NVMe: clean.ErasePolicy{Action: "auto"}},
@@ -343,7 +343,7 @@ func TestTheDigestChangesWithThePolicy(t *testing.T) {
 }
 
 // TestAnyValidPolicysFullPlanErasesAndThenVerifies tries many policies: one that
-// is taken gives a plan with an erase before its verify, or no plan.
+// is valid gives a plan with an erase before its verify, or no plan.
 //
 // F7
 func TestAnyValidPolicysFullPlanErasesAndThenVerifies(t *testing.T) {

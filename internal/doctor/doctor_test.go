@@ -87,7 +87,7 @@ func TestMachine(t *testing.T) {
 				w.StateDir += ".file"
 				require.NoError(t, os.WriteFile(w.StateDir, nil, 0o600))
 			},
-			level: Fail, check: "state directory", says: "is no directory",
+			level: Fail, check: "state directory", says: "is not a directory",
 		},
 		"in memory": {
 			change: func(_ *testing.T, _ *config.Worker, s *system) {

@@ -2,15 +2,15 @@ package host
 
 import "syscall"
 
-// ChildAttr gives the attributes with which every child that works on a device is
-// started: it dies with its worker, and has a process group of its own so that it
-// can be killed with whatever it started itself (SAFETY F1).
+// ChildAttr gives the attributes of every child that uses a device: it is killed when its
+// worker ends, and has its own process group, so that it can be killed together with its
+// own children (SAFETY F1).
 //
-// The kernel sends the death signal when the *thread* that started the child ends,
-// not the process: never start a child from a goroutine that called
-// runtime.LockOSThread and returns, for its thread ends with it. The signal is no
-// proof either, a child in uninterruptible I/O lives on: hence it also inherits the
-// fence's descriptor (Fence.File).
+// The kernel sends the signal when the *thread* that started the child ends, not the
+// process: never start a child from a goroutine that called runtime.LockOSThread and
+// returns, because its thread ends with it. The signal is not enough either, because a child
+// in uninterruptible I/O continues: hence it also inherits the fence's descriptor
+// (Fence.File).
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -16,10 +16,10 @@ import (
 	"burnish/internal/device"
 )
 
-// CorruptError says that a file of the state directory is not what was saved: cut
-// short, changed, or another device's. Nothing in it is used.
+// CorruptError says that a file of the state directory is truncated, changed, or another
+// device's. Nothing in it is used.
 type CorruptError struct {
-	Name   string // the device's, as far as the file's name tells
+	Name   string // the device's, as far as the file's name shows it
 	Path   string
 	Reason string
 }
@@ -65,7 +65,7 @@ func save(folder, name string, value any) error {
 
 // loaded is one durable file that was read: its value, or why there is none.
 type loaded[T any] struct {
-	name  string // as far as the file's name tells, where err is set
+	name  string // where err is set: as far as the file's name shows it
 	value T
 	err   error
 }
@@ -129,7 +129,7 @@ func loadFile[T any](folder, base string) (file loaded[T], found bool) {
 func unseal[T any](content []byte, base string) (name string, value T, reason string) {
 	var e envelope
 	if err := json.Unmarshal(content, &e); err != nil {
-		return "", value, fmt.Sprintf("%d bytes that are no whole object: %v", len(content), err)
+		return "", value, fmt.Sprintf("%d bytes that are not one JSON object: %v", len(content), err)
 	}
 	if sum := sha256.Sum256(e.Data); e.Sum != hex.EncodeToString(sum[:]) {
 		return "", value, "its content was changed since it was written"
@@ -139,7 +139,7 @@ func unseal[T any](content []byte, base string) (name string, value T, reason st
 	}
 	var whole T
 	if err := json.Unmarshal(e.Data, &whole); err != nil {
-		// value, not whole: a decoding that breaks off has filled some of the fields.
+		// value, not whole: a decoding that fails may have set some of the fields.
 		return "", value, fmt.Sprintf("its content is of another form: %v", err)
 	}
 	return e.Name, whole, ""
@@ -149,11 +149,11 @@ func unseal[T any](content []byte, base string) (name string, value T, reason st
 const longestName = 200
 
 // fileName makes any name a safe and distinct file name: letters, digits and
-// - _ : @ + . stay, but for a dot in front; other bytes become %XX. A result that is
-// too long is cut and ends in %~ and a hash, which no escape can look like.
+// - _ : @ + . stay, except a leading dot; other bytes become %XX. A result that is too
+// long is cut and ends in %~ and a hash; no escape contains %~.
 func fileName(name string) (string, error) {
 	if name == "" {
-		return "", errors.New("an empty name stands for no device")
+		return "", errors.New("the name of a device is empty")
 	}
 	var b strings.Builder
 	for i := range len(name) {
@@ -174,11 +174,11 @@ func fileName(name string) (string, error) {
 	return escaped[:longestName/2] + "%~" + hex.EncodeToString(sum[:]), nil
 }
 
-// stateDirFault is transient: space is freed and disks are mounted again without
-// anything being lost meanwhile.
+// stateDirFault is transient: nothing is lost until space is freed or a disk is mounted
+// again.
 func stateDirFault(message, folder string) *device.Fault {
 	return &device.Fault{
 		Class: device.Transient, Code: device.CodeStateDirError, Message: message,
-		Remedy: "free space or repair the file system below " + folder + "; it is tried again",
+		Remedy: "free space or repair the file system below " + folder + "; the step is retried",
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// ErrWillRetry, as the cause with which a waiter's context ends, says that the same
-// key will ask for a slot again soon: its place in the line is kept.
-var ErrWillRetry = errors.New("asks for its slot again")
+// ErrWillRetry, as the cause with which a waiter's context ends, says that the same key
+// will ask for a slot again soon: it keeps its position in the queue.
+var ErrWillRetry = errors.New("the caller will ask for a slot again")
 
 const (
 	positionInterval = 5 * time.Second
@@ -19,34 +19,34 @@ const (
 )
 
 // FairSemaphore bounds how many cleans run on a host at once (S2.65), first come, first
-// served. It lives in the worker because a task queue's own limit would make a busy
-// host look like a silent one.
+// served. A task queue's own limit would not do: a busy host could not be distinguished from
+// an unreachable one.
 type FairSemaphore struct {
 	mu    sync.Mutex
 	free  int
 	queue []*waiter
 }
 
-// waiter is one key's in the line. All but wake is guarded by FairSemaphore.mu.
+// waiter is one key in the queue. FairSemaphore.mu guards all fields but wake.
 type waiter struct {
 	key     string
 	granted bool
-	expiry  *time.Timer   // set while the place is kept for a key that left
-	wake    chan struct{} // holds one message at most: look at your place again
+	expiry  *time.Timer   // set while the position is kept for a key that left
+	wake    chan struct{} // capacity 1: the position may have changed
 }
 
-// NewSlots makes n slots, one where n is smaller.
+// NewFairSemaphore makes n slots, at least one.
 func NewFairSemaphore(n int) *FairSemaphore { return &FairSemaphore{free: max(n, 1)} }
 
-// Acquire waits for a slot for key and returns what gives it back, once, however
-// often it is called. While it waits it calls waiting with its place in the line,
-// from 1: at once, on each change and about every 5 seconds.
+// Acquire waits for a slot for key and returns the function that releases it; a second call
+// of that does nothing. While Acquire waits, it calls waiting with the position in the
+// queue, from 1: at once, on each change and about every 5 seconds.
 //
-// It returns when ctx ends, with the cause. The place is then given up, unless the
-// cause is ErrWillRetry: then it is kept for a minute, and the next Acquire of the key
-// enters there. A kept place counts as one in the line but holds up nobody: slots
-// that come free meanwhile go to those who are there.
-func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(place int)) (release func(), err error) {
+// It returns when ctx ends, with the cause, and the position is lost. If the cause is
+// ErrWillRetry, the position is kept for a minute for the next Acquire of the key. A kept
+// position counts in the queue but does not block it: slots that become free meanwhile go
+// to the waiters that are present.
+func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(position int)) (release func(), err error) {
 	if waiting == nil {
 		waiting = func(int) {}
 	}
@@ -61,30 +61,30 @@ func (s *FairSemaphore) Acquire(ctx context.Context, key string, waiting func(pl
 
 	tick := time.NewTicker(positionInterval)
 	defer tick.Stop()
-	told := 0
+	reported := 0
 	for {
 		switch at := s.position(p); {
-		// Before a slot that was granted meanwhile: a caller that is told to stop must
-		// not find itself with one.
+		// First, so that a caller that must stop does not get a slot that was granted
+		// meanwhile.
 		case ctx.Err() != nil:
 			s.cancel(p, errors.Is(context.Cause(ctx), ErrWillRetry))
 			return nil, fmt.Errorf("wait for a slot: %w", context.Cause(ctx))
 		case at == 0:
 			return sync.OnceFunc(s.release), nil
-		case at != told:
+		case at != reported:
 			waiting(at)
-			told = at
+			reported = at
 		}
 		select {
 		case <-p.wake:
 		case <-ctx.Done():
 		case <-tick.C:
-			told = 0 // tell again
+			reported = 0 // report it again
 		}
 	}
 }
 
-// enter puts key at the end of the line, or at the place that was kept for it.
+// enqueue adds key at the end of the queue, or at the position that was kept for it.
 func (s *FairSemaphore) enqueue(key string) *waiter {
 	p := &waiter{key: key, wake: make(chan struct{}, 1)}
 	i := slices.IndexFunc(s.queue, func(kept *waiter) bool { return kept.expiry != nil && kept.key == key })
@@ -92,14 +92,13 @@ func (s *FairSemaphore) enqueue(key string) *waiter {
 		s.queue = append(s.queue, p)
 		return p
 	}
-	// A new place, not the old one: should the old one's minute end at this very
-	// moment, it is no longer in the line.
+	// A new waiter replaces the kept one, whose timer may be expiring at this moment.
 	s.queue[i].expiry.Stop()
 	s.queue[i] = p
 	return p
 }
 
-// grant gives free slots to the first who are there.
+// grant gives free slots to the first waiters that are present.
 func (s *FairSemaphore) grant() {
 	rest := s.queue[:0:0]
 	for _, p := range s.queue {
@@ -117,11 +116,11 @@ func (s *FairSemaphore) grant() {
 func (p *waiter) notify() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // has a message already
+	default: // is notified already
 	}
 }
 
-// placeOf is 0 for who has a slot.
+// position is the waiter's position in the queue, 0 once it has a slot.
 func (s *FairSemaphore) position(p *waiter) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +137,8 @@ func (s *FairSemaphore) release() {
 	s.grant()
 }
 
-// leave takes p out of the line, or marks its place as kept. A slot that it was
-// granted and never saw goes on to the next.
+// cancel removes p from the queue, or marks its position as kept. A slot that p was granted
+// and did not take goes to the next waiter.
 func (s *FairSemaphore) cancel(p *waiter, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +155,7 @@ func (s *FairSemaphore) cancel(p *waiter, keep bool) {
 	s.grant()
 }
 
-// drop ends a place that was kept and not taken up.
+// expire removes a kept position that was not used.
 func (s *FairSemaphore) expire(p *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

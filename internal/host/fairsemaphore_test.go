@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// client is one Acquire in a test, seen from outside.
+// client is one Acquire of a test.
 type client struct {
 	key     string
 	cancel  context.CancelCauseFunc
 	mu      sync.Mutex
-	told    []string // "second:place"
+	reports []string // "second:position"
 	release func()
 	err     error
 }
 
-// ask starts an Acquire and waits until it waits or is over.
+// ask starts an Acquire and returns when it waits or has ended.
 func ask(s *FairSemaphore, key string) *client {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &client{key: key, cancel: cancel}
@@ -32,7 +32,7 @@ func ask(s *FairSemaphore, key string) *client {
 		release, err := s.Acquire(ctx, key, func(place int) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.told = append(c.told, fmt.Sprintf("%d:%d", int(time.Since(start).Seconds()), place))
+			c.reports = append(c.reports, fmt.Sprintf("%d:%d", int(time.Since(start).Seconds()), place))
 		})
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -54,10 +54,10 @@ func (c *client) ended() error {
 	return c.err
 }
 
-func (c *client) places() []string {
+func (c *client) positions() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.told)
+	return slices.Clone(c.reports)
 }
 
 func (c *client) give() { c.release(); synctest.Wait() }
@@ -74,7 +74,7 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 		s := NewFairSemaphore(2)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
 		require.True(t, a.has() && b.has())
-		require.Empty(t, a.places(), "who need not wait is told nothing")
+		require.Empty(t, a.positions(), "without a wait there is no report")
 		require.False(t, c.has() || d.has())
 		b.give()
 		require.True(t, c.has())
@@ -86,18 +86,18 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 		require.Equal(t, 2, s.free)
 		require.Empty(t, s.queue)
 	})
-	inBubble(t, "told at once, on each change and every five seconds", func(t *testing.T) {
+	inBubble(t, "positions are reported at once, on each change and every five seconds", func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		<-time.After(11 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []string{"0:2", "5:2", "10:2"}, c.places())
+		require.Equal(t, []string{"0:2", "5:2", "10:2"}, c.positions())
 		a.give()
-		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1"}, c.places())
-		require.Equal(t, []string{"0:1", "5:1", "10:1"}, b.places())
+		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1"}, c.positions())
+		require.Equal(t, []string{"0:1", "5:1", "10:1"}, b.positions())
 		<-time.After(5 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1", "15:1"}, c.places())
+		require.Equal(t, []string{"0:2", "5:2", "10:2", "11:1", "15:1"}, c.positions())
 		b.give()
 		c.give()
 	})
@@ -112,14 +112,14 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 		c.give()
 		require.Equal(t, 1, s.free)
 	})
-	inBubble(t, "who leaves is out at once", func(t *testing.T) {
+	inBubble(t, "a canceled waiter leaves the queue at once", func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		b.leave(context.Canceled)
 		require.ErrorIs(t, b.ended(), context.Canceled)
-		require.Equal(t, []string{"0:2", "0:1"}, c.places())
+		require.Equal(t, []string{"0:2", "0:1"}, c.positions())
 		again := ask(s, "b")
-		require.Equal(t, []string{"0:2"}, again.places(), "at the end of the line")
+		require.Equal(t, []string{"0:2"}, again.positions(), "at the end of the queue")
 		a.give()
 		c.give()
 		again.give()
@@ -142,16 +142,16 @@ func TestFairSemaphoreServesInOrder(t *testing.T) {
 
 // S2.65
 func TestFairSemaphoreKeepsThePosition(t *testing.T) {
-	inBubble(t, "the place is kept", func(t *testing.T) {
+	inBubble(t, "the position is kept", func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
 		c.leave(ErrWillRetry)
 		require.ErrorIs(t, c.ended(), ErrWillRetry)
-		require.Equal(t, []string{"0:3"}, d.places(), "nothing changed for who is behind")
+		require.Equal(t, []string{"0:3"}, d.positions(), "nothing changed for the waiters behind it")
 		<-time.After(keepPositionFor - time.Second)
 		back := ask(s, "c")
-		require.Equal(t, []string{"0:2"}, back.places())
-		// The kept place's minute is over; the one that came back stays.
+		require.Equal(t, []string{"0:2"}, back.positions())
+		// The kept position would have expired now; the waiter that came back stays.
 		<-time.After(keepPositionFor)
 		a.give()
 		b.give()
@@ -166,21 +166,21 @@ func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 		b.leave(ErrWillRetry)
 		<-time.After(keepPositionFor + time.Second)
 		synctest.Wait()
-		require.Equal(t, "60:1", c.places()[len(c.places())-1])
+		require.Equal(t, "60:1", c.positions()[len(c.positions())-1])
 		back := ask(s, "b")
-		require.Equal(t, []string{"0:2"}, back.places(), "at the end of the line")
+		require.Equal(t, []string{"0:2"}, back.positions(), "at the end of the queue")
 		a.give()
 		c.give()
 		back.give()
 	})
-	inBubble(t, "it holds nobody up, and is the first when it is back", func(t *testing.T) {
+	inBubble(t, "it does not block others, and is first when it is back", func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b, c, d := ask(s, "a"), ask(s, "b"), ask(s, "c"), ask(s, "d")
 		b.leave(ErrWillRetry)
 		a.give()
-		require.True(t, c.has(), "a slot stood idle for one who is away")
+		require.True(t, c.has(), "a slot was idle for an absent waiter")
 		back := ask(s, "b")
-		require.Equal(t, []string{"0:1"}, back.places())
+		require.Equal(t, []string{"0:1"}, back.positions())
 		c.give()
 		require.True(t, back.has())
 		back.give()
@@ -192,15 +192,15 @@ func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		b.leave(ErrWillRetry)
 		d := ask(s, "d")
-		require.Equal(t, []string{"0:3"}, d.places())
-		// A second attempt of one who is there does not take the first one's place.
+		require.Equal(t, []string{"0:3"}, d.positions())
+		// A second Acquire of a waiting key does not take the first one's position.
 		second := ask(s, "c")
-		require.Equal(t, []string{"0:4"}, second.places())
+		require.Equal(t, []string{"0:4"}, second.positions())
 		for _, next := range []*client{a, c, d, second} {
 			next.give()
 		}
 	})
-	inBubble(t, "a slot granted to one who leaves goes to the next", func(t *testing.T) {
+	inBubble(t, "a slot granted to a waiter that leaves goes to the next", func(t *testing.T) {
 		s := NewFairSemaphore(1)
 		a, b, c := ask(s, "a"), ask(s, "b"), ask(s, "c")
 		b.cancel(ErrWillRetry)
@@ -209,7 +209,7 @@ func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 		require.ErrorIs(t, b.ended(), ErrWillRetry)
 		require.True(t, c.has())
 		back := ask(s, "b")
-		require.Equal(t, []string{"0:1"}, back.places())
+		require.Equal(t, []string{"0:1"}, back.positions())
 		c.give()
 		back.give()
 		require.Equal(t, 1, s.free)
@@ -217,7 +217,7 @@ func TestFairSemaphoreKeepsThePosition(t *testing.T) {
 	})
 }
 
-// Whatever many clients do, no more than n have a slot, and in the end none is lost.
+// With many random clients no more than n have a slot, and in the end no slot is lost.
 //
 // S2.65
 func TestFairSemaphoreUnderLoad(t *testing.T) {
@@ -253,7 +253,7 @@ func TestFairSemaphoreUnderLoad(t *testing.T) {
 	require.LessOrEqual(t, most, n)
 	require.Equal(t, n, s.free)
 	for _, p := range s.queue {
-		require.NotNil(t, p.expiry, "someone is still in the line")
+		require.NotNil(t, p.expiry, "a waiter is still in the queue")
 		p.expiry.Stop()
 	}
 }

@@ -22,12 +22,12 @@ const (
 	retryInterval = 100 * time.Millisecond // how often it asks for the file lock
 )
 
-// someStep stands for a holder that has not described itself yet.
+// unnamedStep describes a holder that has not described itself yet.
 const unnamedStep = "a step"
 
-// Fence is the right to touch one device on this host (SAFETY F1): one holder in this
-// process, and one open file on the machine that holds the lock. Close it when the
-// last I/O has returned, not before.
+// Fence is the exclusive right to use one device on this host (SAFETY F1). Its holder has
+// the key in this process, and the only open file with the lock on this machine. Close it
+// after the last I/O has returned, not before.
 type Fence struct {
 	key     string
 	path    string
@@ -38,11 +38,11 @@ type Fence struct {
 	lock *keyLock
 }
 
-// Fence waits until the caller alone may touch the device of key, its serial or UUID.
-// Waiters of this process are served in the order of asking. While it waits it calls
-// waiting at once and then every second with who holds the fence, for the caller to
-// heartbeat; it returns when ctx ends, with the cause, and never works beside the
-// holder. A state directory that fails is a transient fault state_dir_error.
+// Fence waits for the exclusive right to use the device of key, its serial or UUID. Waiters
+// of this process are served first come, first served. While it waits it calls waiting with
+// the holder, at once and then every second, so that the caller can heartbeat. It returns
+// when ctx ends, with the cause. A state directory that fails is a transient fault
+// state_dir_error.
 func (h *Host) Fence(ctx context.Context, key string, waiting func(holder string)) (*Fence, error) {
 	name, err := fileName(key)
 	if err != nil {
@@ -85,8 +85,7 @@ func (h *Host) TryFence(key string) (*Fence, error) {
 	return f.finish(err)
 }
 
-// begin signs the lock file, or gives everything back where err says that it was not
-// locked.
+// finish writes the holder to the lock file; if err is set, it releases everything.
 func (f *Fence) finish(err error) (*Fence, error) {
 	if err == nil {
 		err = writeHolder(f.file, unnamedStep)
@@ -105,18 +104,18 @@ func heldFault(key, holder string) *device.Fault {
 	return &device.Fault{
 		Class: device.Transient, Code: device.CodeFenceHeld,
 		Message: fmt.Sprintf("device %s is in use by %s", key, holder),
-		Remedy:  "wait until it ends; it is tried again",
+		Remedy:  "wait until it ends; the step is retried",
 	}
 }
 
-// lockFence asks for the file lock without blocking, again and again: a thread that
-// sleeps in flock could not be called back when ctx ends.
+// lockFence polls for the file lock: a thread that blocks in flock could not be stopped when
+// ctx ends.
 func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*os.File, error) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
-	var told time.Time
+	var reported time.Time
 	for {
-		// First, so that an attempt which is over never gets a free lock.
+		// First, so that an attempt that has ended never gets a free lock.
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("wait for the fence of %s: %w", f.key, context.Cause(ctx))
 		}
@@ -128,8 +127,8 @@ func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*
 		if !errors.As(err, &busy) {
 			return nil, stateDirFault(fmt.Sprintf("could not lock %s: %v", f.path, err), h.dir)
 		}
-		if now := time.Now(); told.IsZero() || now.Sub(told) >= waitInterval {
-			told = now
+		if now := time.Now(); reported.IsZero() || now.Sub(reported) >= waitInterval {
+			reported = now
 			waiting(busy.holder)
 		}
 		retry.Reset(retryInterval)
@@ -140,13 +139,13 @@ func (h *Host) lockFence(ctx context.Context, f *Fence, waiting func(string)) (*
 	}
 }
 
-// lockedError says who holds the lock of a file, as far as the file tells.
+// lockedError names the holder of a lock, as far as its file names it.
 type lockedError struct{ holder string }
 
 func (e *lockedError) Error() string { return "held by " + e.holder }
 
-// lockFile opens path and locks it. A file that lost its name between the two is
-// given up: its lock would keep nobody out.
+// lockFile opens path and locks it. If the file was deleted or replaced between the two, it
+// starts over: that lock would exclude no other process.
 func lockFile(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -185,9 +184,9 @@ func stillAt(file *os.File, path string) (bool, error) {
 	return os.SameFile(mine, named), nil
 }
 
-// Held says whether the fence still keeps everybody else out; ask before each chunk
-// and each exec. Its error, a fault state_dir_error, means: write nothing more. The lock
-// file may have been deleted, or the lock been freed by a child that inherited it.
+// Held checks that the fence is still exclusive; call it before each chunk and each exec.
+// Its error, a fault state_dir_error, means: write nothing more. The lock file may have been
+// deleted, or a child that inherited the lock may have released it.
 func (f *Fence) Held() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,13 +201,13 @@ func (f *Fence) Held() error {
 		return &device.Fault{
 			Class: device.Transient, Code: device.CodeStateDirError,
 			Message: fmt.Sprintf("the fence of %s was lost: %s", f.key, how),
-			Remedy:  "leave " + f.path + " alone; the step is tried again under a new lock",
+			Remedy:  "leave " + f.path + " alone; the step is retried under a new lock",
 		}
 	}
 	return nil
 }
 
-// loss says how the fence was lost, "" if it was not.
+// lossReason says how the fence was lost, "" if it was not.
 func (f *Fence) lossReason() (how string, err error) {
 	same, err := stillAt(f.file, f.path)
 	if err != nil {
@@ -217,8 +216,8 @@ func (f *Fence) lossReason() (how string, err error) {
 	if !same {
 		return "the lock file was removed or replaced", nil
 	}
-	// Another open file of the same name gets the lock only if nobody has it. This
-	// comes before the next question, which would take a free lock anew.
+	// Another open file of the same name gets the lock only if it is free. Check this before
+	// the next call, which would take a free lock.
 	probe, err := os.OpenFile(f.path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return "", err
@@ -233,14 +232,14 @@ func (f *Fence) lossReason() (how string, err error) {
 	if !errors.Is(locked, atomicfile.ErrLocked) {
 		return "", locked
 	}
-	// Nothing changes for the one who holds it; for anybody else it is busy.
+	// For the holder this changes nothing; for another process it fails.
 	if err := atomicfile.TryLock(int(f.file.Fd())); err != nil {
-		return "another holds the lock", nil
+		return "another process holds the lock", nil
 	}
 	return "", nil
 }
 
-// Describe says what the holder does, for those who wait. It is information only.
+// Describe sets what waiters see of the holder. It is information only.
 func (f *Fence) Describe(what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -251,25 +250,24 @@ func (f *Fence) Describe(what string) error {
 	return writeHolder(f.file, what)
 }
 
-// File is the locked file, for the ExtraFiles of a child that works on the device: it
-// then holds the fence as well, until it ends. Do not close it, nor use it after
-// Close; it is nil then.
+// File is the locked file, for the ExtraFiles of a child that uses the device: the child
+// then holds the fence too, until it ends. Do not close it. After Close it is nil.
 func (f *Fence) File() *os.File {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.file
 }
 
-// Close gives the fence back. A child that inherited File keeps it for as long as the
-// child lives. A second Close does nothing.
+// Close releases the fence. A child that inherited File holds it until the child ends. A
+// second Close does nothing.
 func (f *Fence) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil {
 		return nil
 	}
-	// By close alone: LOCK_UN would free the lock of the children too, for it is one
-	// lock of one open file (measured).
+	// Only close the file: LOCK_UN would also release the lock of the children, which share
+	// the open file (measured).
 	err := f.file.Close()
 	f.file = nil
 	f.release()
@@ -279,7 +277,7 @@ func (f *Fence) Close() error {
 // informationSize bounds what is read of a lock file.
 const informationSize = 256
 
-// writeHolder writes into a lock file who holds it.
+// writeHolder writes the holder into a lock file.
 func writeHolder(lock *os.File, what string) error {
 	if err := lock.Truncate(0); err != nil {
 		return stateDirFault(fmt.Sprintf("could not write %s: %v", lock.Name(), err), filepath.Dir(lock.Name()))
@@ -290,13 +288,13 @@ func writeHolder(lock *os.File, what string) error {
 	return nil
 }
 
-// at writes at the start of a file, wherever its position is: children share that.
+// at writes at the start of a file, independently of its position, which children share.
 type at struct{ file *os.File }
 
 func (a *at) Write(p []byte) (int, error) { return a.file.WriteAt(p, 0) }
 
-// readHolder reads what writeHolder wrote. A process that is not there any more has left a
-// child with the descriptor.
+// readHolder reads what writeHolder wrote. If that process has ended, a child of it has the
+// descriptor.
 func readHolder(lock *os.File) string {
 	buffer := make([]byte, informationSize)
 	n, err := lock.ReadAt(buffer, 0)

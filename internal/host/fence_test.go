@@ -37,10 +37,10 @@ func TestOrphanKeepsTheFenceOfItsKilledWorker(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("the attempt is over")
 	_, err = h.Fence(ctx, "S1", func(string) { cancel(over) })
-	require.ErrorIs(t, err, over, "worked beside the orphan")
+	require.ErrorIs(t, err, over, "used the device while the orphan did")
 
 	other, err := h.Fence(t.Context(), "S2", nil)
-	require.NoError(t, err, "another device is not concerned")
+	require.NoError(t, err, "the fence of another device is free")
 	require.NoError(t, other.Close())
 
 	// The orphan ends while an attempt waits.
@@ -97,7 +97,7 @@ func TestOnlyTheNamedDescriptorIsInherited(t *testing.T) {
 	require.Equal(t, "ready", child.line(t))
 	require.NoError(t, f.Close())
 	f, err = h.TryFence("S1")
-	require.NoError(t, err, "an unconcerned child got the fence's descriptor")
+	require.NoError(t, err, "a child without the fence got its descriptor")
 	require.NoError(t, f.Close())
 }
 
@@ -155,15 +155,14 @@ func TestWaitersOfOneProcessAreServedInOrder(t *testing.T) {
 		require.Equal(t, i, <-served)
 	}
 	f, err = h.TryFence("S1")
-	for err != nil { // the last one closes after it told
+	for err != nil { // the last one closes its fence after its report
 		f, err = h.TryFence("S1")
 	}
 	require.NoError(t, f.Close())
-	require.Empty(t, h.fences.held, "keys that nobody holds are forgotten")
+	require.Empty(t, h.fences.held, "free keys are removed")
 }
 
-// Without the lock of this process a deleted lock file would let a second attempt in
-// beside the first.
+// Without the lock inside this process a deleted lock file would let a second attempt in.
 //
 // F1
 func TestDeletedLockFileDoesNotLetASecondAttemptIn(t *testing.T) {
@@ -198,20 +197,20 @@ func TestWaiterReportsAtOnceAndEverySecond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				holder := hold(t, h)
 				start := time.Now()
-				var told []time.Duration
+				var reports []time.Duration
 				stop := fmt.Errorf("stop")
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(3500*time.Millisecond, func() { cancel(stop) })
 				_, err := h.Fence(ctx, "S1", func(holder string) {
 					require.Contains(t, holder, fmt.Sprintf("pid %d (verify)", os.Getpid()))
-					told = append(told, time.Since(start).Round(time.Second))
+					reports = append(reports, time.Since(start).Round(time.Second))
 				})
-				require.ErrorIs(t, err, stop, "the cause is told")
+				require.ErrorIs(t, err, stop, "the error is the cause")
 				require.Equal(t, 3500*time.Millisecond, time.Since(start), "ends with its context, not later")
-				require.Equal(t, []time.Duration{0, 1e9, 2e9, 3e9}, told)
+				require.Equal(t, []time.Duration{0, 1e9, 2e9, 3e9}, reports)
 				require.NoError(t, holder.Close())
 				f, err := h.TryFence("S1")
-				require.NoError(t, err, "who gave up left something locked")
+				require.NoError(t, err, "the waiter that gave up left a lock")
 				require.NoError(t, f.Close())
 			})
 		})
@@ -230,12 +229,12 @@ func TestEndedContextNeverGetsTheFence(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// A waiter gives up at the moment at which it is its turn: the fence goes on.
+// A waiter that gives up when it is granted the fence passes it on.
 //
 // F1
 func TestWaiterThatGivesUpPassesTheFenceOn(t *testing.T) {
 	h := openHost(t)
-	for range 50 { // whichever of the two the waiter sees first
+	for range 50 { // the waiter may see either of the two first
 		f, err := h.Fence(t.Context(), "S1", nil)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -273,7 +272,7 @@ func TestHeldDetectsEveryLoss(t *testing.T) {
 			file, err := lockFile(f.path)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, file.Close()) })
-		}, "another holds"},
+		}, "another process holds"},
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
@@ -345,8 +344,8 @@ func TestChildDiesWithItsParentInAGroupOfItsOwn(t *testing.T) {
 	require.Equal(t, pid, group)
 
 	parent.kill9(t)
-	// The pipe ends when the last process that has it did. The child's standard input
-	// stays open meanwhile: it is the signal that ends it.
+	// The pipe ends with the last process that has it. The child's standard input stays
+	// open: the signal ends the child.
 	_, err = io.ReadAll(read)
 	require.NoError(t, err)
 	require.NoError(t, read.Close())

@@ -42,23 +42,23 @@ type Host struct {
 type Option func(*Host)
 
 // WithCluster names the cluster that the host serves. Two clusters may have a host of one
-// name on one machine, each with a state directory of its own; what both would write
-// to is told apart by the lock on the device itself.
+// name on one machine, each with a state directory of its own. The lock on a device itself
+// keeps the two from writing to one device.
 func WithCluster(cluster string) Option {
 	return func(h *Host) { h.cluster = cluster + "/" }
 }
 
-// Open makes dir where it is missing and becomes the worker of the host called
-// hostname. It refuses, in one line that names the holder, while another process is:
-// by a lock in dir, and by a socket named after the host, which also finds a worker
-// with another state directory (SAFETY F1). A worker that was killed but whose last
-// I/O has not returned still counts: its files are closed only then.
+// Open creates dir if it is missing, and makes this process the only worker of the host.
+// While another process is, the error is one line that names it. A lock in dir finds that
+// process, and so does a socket named after the host, even if that worker has another state
+// directory (SAFETY F1). A killed worker whose last I/O has not returned still counts: its
+// files are closed only then.
 func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) {
 	if hostname == "" || strings.ContainsRune(hostname, 0) {
-		return nil, fmt.Errorf("%q is no host name", hostname)
+		return nil, fmt.Errorf("%q is not a valid host name", hostname)
 	}
 	if rules == nil {
-		rules = &Rules{} // nothing may be destroyed
+		rules = &Rules{} // no device may be erased
 	}
 	dir, err := makeStateDir(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func Open(dir, hostname string, rules *Rules, options ...Option) (*Host, error) 
 	}
 	for _, folder := range []string{journalFolder, devicesFolder} {
 		if err := atomicfile.RemoveUnfinished(h.path(folder)); err != nil {
-			return nil, errors.Join(fmt.Errorf("sweep the state directory: %w", err), h.Close())
+			return nil, errors.Join(fmt.Errorf("clean up the state directory: %w", err), h.Close())
 		}
 	}
 	rules.protect(dir)
@@ -89,8 +89,8 @@ func (h *Host) Name() string { return h.name }
 // Rules says what may be destroyed on this host.
 func (h *Host) Rules() *Rules { return h.rules }
 
-// Close lets another worker open the host. Fences are not touched: whoever holds one
-// keeps it, and the next worker waits for it.
+// Close lets another worker open the host. Fences stay with their holders, and the next
+// worker waits for them.
 func (h *Host) Close() error {
 	h.closing.Lock()
 	defer h.closing.Unlock()
@@ -110,9 +110,8 @@ func (h *Host) path(parts ...string) string {
 	return filepath.Join(append([]string{h.dir}, parts...)...)
 }
 
-// makeStateDir makes the directory and its folders, and refuses one that another
-// user could change: who can replace a lock or a journal there decides what is
-// written to the devices.
+// makeStateDir makes the directory and its folders. It refuses a directory that another
+// user can change: replacing a lock or a journal there changes what is written to devices.
 func makeStateDir(dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("no state directory is named; set BURNISH_STATE_DIR")
@@ -163,11 +162,11 @@ func CheckStateDir(dir string) error {
 func checkOwned(path string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
-		return fmt.Errorf("look at %s: %w", path, err)
+		return fmt.Errorf("stat %s: %w", path, err)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%s is no directory; move it away", path)
+		return fmt.Errorf("%s is not a directory; move it away", path)
 	case st.Uid != uint32(os.Geteuid()):
 		return fmt.Errorf("%s belongs to uid %d, this worker runs as uid %d; give it a state directory of its own", path, st.Uid, os.Geteuid())
 	case st.Mode&0o022 != 0:
@@ -196,8 +195,9 @@ func (h *Host) lockSingleInstance() error {
 	return writeHolder(lock, "host worker of "+h.name)
 }
 
-// listen binds the abstract socket of the host name. Nobody accepts on it: that it is
-// bound says everything, and the kernel tells whoever connects which process bound it.
+// listen binds the abstract socket of the host name, and accepts no connection: it is
+// enough that the name is taken. To a process that connects the kernel reports which
+// process bound it.
 func (h *Host) listen() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -217,7 +217,7 @@ func (h *Host) listen() error {
 	return nil
 }
 
-// socketName keeps within the 107 bytes that an address holds.
+// socketName shortens the name to the 107 bytes of an address.
 func socketName(host string) string {
 	if len(host) > 64 {
 		sum := sha256.Sum256([]byte(host))
@@ -226,8 +226,8 @@ func socketName(host string) string {
 	return "@burnish.host." + host
 }
 
-// listener says who is bound to address. Who asks for the 4097th time, or before the
-// other listens, gets no answer; the refusal stands without it.
+// listener names the process that is bound to address. It is unknown if that process does
+// not listen yet, or if its backlog is full.
 func listener(address unix.Sockaddr) string {
 	if pid, err := listenerPid(address); err == nil && pid > 0 {
 		return fmt.Sprintf("pid %d", pid)

@@ -43,7 +43,7 @@ func TestSecondWorkerIsRefused(t *testing.T) {
 
 	first.kill9(t)
 	h, err := Open(dir, name, nil)
-	require.NoError(t, err, "a killed worker must not keep the next one out")
+	require.NoError(t, err, "a killed worker must not block the next one")
 	require.NoError(t, h.Close())
 }
 

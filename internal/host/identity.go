@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Identity names one process of one machine, so that another process there can tell
-// whether it is gone. As text it is what Temporal shows as a worker's identity.
+// Identity names one process of one machine, so that another process there can find out
+// whether it has ended. Its text is the worker's identity in Temporal.
 type Identity struct {
 	Name    string // what the process is
 	Machine string
 	Pid     int
-	Started string // in the kernel's clock ticks since boot: a pid alone comes again
+	Started string // in the kernel's clock ticks since boot, because pids are reused
 	Boot    string
 }
 
@@ -39,8 +39,8 @@ func (i Identity) String() string {
 	return fmt.Sprintf("%s@%s/%d/%s/%s", i.Name, i.Machine, i.Pid, i.Started, i.Boot)
 }
 
-// Gone says that text is the identity of a process of this machine that has ended. Of
-// other machines' processes, and of what is no identity, it knows nothing: false.
+// Exited says whether text is the identity of a process of this machine that has ended. It
+// is false for processes of other machines, and for any other text.
 func (i Identity) Exited(text string) bool {
 	_, rest, ok := strings.Cut(text, "@")
 	parts := strings.Split(rest, "/")
@@ -52,13 +52,13 @@ func (i Identity) Exited(text string) bool {
 		return false
 	}
 	if parts[3] != i.Boot {
-		return true // the machine was started again since
+		return true // the machine was rebooted since
 	}
 	started, err := startOf(pid)
 	return err != nil || started != parts[2]
 }
 
-// startOf gives when a process started; an error where there is none.
+// startOf gives the time at which a process started.
 func startOf(pid int) (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -71,7 +71,7 @@ func startOf(pid int) (string, error) {
 	if !ok || len(fields) <= starttime {
 		return "", fmt.Errorf("/proc/%d/stat has another form", pid)
 	}
-	// A zombie has ended, though its parent has not yet looked.
+	// A zombie has ended, although its parent has not waited for it.
 	if fields[0] == "Z" || fields[0] == "X" {
 		return "", os.ErrProcessDone
 	}

@@ -22,19 +22,18 @@ type Entry struct {
 	Serial string `json:"serial"`
 	Size   int64  `json:"size"`
 	Offset int64  `json:"offset"`
-	// Ran is the running time that the step has used of its budget (F8).
+	// RunTime is the running time that the step has used of its budget (F8).
 	RunTime time.Duration `json:"run_time"`
-	// Redone is how many bytes at most were done twice because of crashes: those of
-	// the chunk that was under way at each.
+	// Reprocessed is how many bytes at most were processed twice because of crashes: one
+	// chunk for each crash.
 	Reprocessed int64 `json:"reprocessed,omitempty"`
-	// Working: the attempt has the device in hand. Where it stays set, the attempt was
-	// ended by a crash.
+	// Working: the attempt uses the device. An attempt that crashed leaves it set.
 	Working bool `json:"working,omitempty"`
 	// Done says that the step ended well and Result is what it reported.
 	Done   bool            `json:"done,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
-	// Evidence is what the steps of one clean keep for it, by name; EvidenceOf is the
-	// clean's id. It passes from step to step and ends with the clean.
+	// Evidence is what the steps of one clean save for later steps, by name; EvidenceOf
+	// is the clean's ID.
 	Evidence   map[string]json.RawMessage `json:"evidence,omitempty"`
 	EvidenceOf string                     `json:"evidence_of,omitempty"`
 	// Updated is set by Save.
@@ -42,7 +41,7 @@ type Entry struct {
 }
 
 // Journal is the resume point of one device. An entry is never removed: its Seq
-// keeps overtaken schedulings away for as long as the device has its name.
+// keeps superseded schedulings away for as long as the device has its name.
 type Journal struct {
 	folder string
 	name   string
@@ -58,14 +57,14 @@ func (h *Host) Journal(name string) *Journal {
 // A *CorruptError means that there is a file and nothing in it may be used: log it
 // and begin the step at offset 0. The Seq is lost with it, so admit against the
 // record's instead: Admit(Entry{Seq: record.Seq}, true, …). Any other error (a fault
-// state_dir_error) means that the entry is not known: do not begin.
+// state_dir_error) means that the entry could not be read: do not start the step.
 func (j *Journal) Load() (Entry, bool, error) {
 	return load[Entry](j.folder, j.name)
 }
 
 // Save replaces the entry. When it returns nil the entry is on stable storage; after
-// an error the one before stays whole, unless the new one is whole already. A full or
-// failing disk is a transient fault state_dir_error.
+// an error the file holds the old entry or the new one, complete. A full or failing disk is
+// a transient fault state_dir_error.
 func (j *Journal) Save(e Entry) error {
 	e.Updated = time.Now().UTC()
 	return save(j.folder, j.name, e)
@@ -96,18 +95,18 @@ func (h *Host) Entries() ([]Journaled, error) {
 // Admission says what an attempt may do. Exactly one of Go, Done and Fault is set; the
 // zero Admission allows nothing.
 type Admission struct {
-	// Go: the attempt is the newest and may work.
+	// Go: the attempt is the newest and may use the device.
 	Go bool
 	// Done: this scheduling ended well before and Result is what it reported.
 	Done   bool
 	Result json.RawMessage
-	// Fault: a newer scheduling or attempt has been here; leave the device alone.
+	// Fault: a newer scheduling or attempt has used the device; leave it alone.
 	Fault *device.Fault
 }
 
 // Admit decides whether attempt of scheduling seq may touch the device whose journal
-// is stored (F1). It is asked under the fence: an attempt that lost contact and comes
-// back finds there who came after it. Seqs and attempts only ever rise.
+// is stored (F1). Call it under the fence: an attempt that lost contact finds there the
+// newer one that replaced it. Seqs and attempts only increase.
 func Admit(stored Entry, found bool, seq int64, attempt int32) Admission {
 	switch {
 	case !found:
@@ -122,19 +121,18 @@ func Admit(stored Entry, found bool, seq int64, attempt int32) Admission {
 	return Admission{Go: true}
 }
 
-// superseded is permanent: what overtook the attempt reports to the workflow itself.
+// superseded is permanent: the newer attempt reports to the workflow itself.
 func superseded[N int32 | int64](format string, mine, newer N) Admission {
 	return Admission{Fault: &device.Fault{
 		Class: device.Permanent, Code: device.CodeSuperseded,
 		Message: fmt.Sprintf(format, mine, newer),
-		Remedy:  "nothing is to be done: the newer one goes on",
+		Remedy:  "none: the newer one continues",
 	}}
 }
 
-// ResumeOffset gives the offset from which step of clean goes on: the stored one if
-// it counts the same bytes, of the same physical device, in the same step of the
-// same clean; otherwise 0, which is always right and only costs time. serial is what
-// the caller tells one physical device from another by, on all calls alike.
+// ResumeOffset gives the offset from which step of clean continues: the stored one if it is
+// of the same step of the same clean on the same hardware; otherwise 0, which is always
+// safe and only costs time. serial identifies the hardware.
 func ResumeOffset(stored Entry, found bool, clean, step, serial string, size int64) int64 {
 	switch {
 	case !found,

@@ -52,7 +52,7 @@ func TestSaveAndLoad(t *testing.T) {
 	require.Len(t, entries, 7)
 	inside, err := os.ReadDir(filepath.Dir(h.Dir()))
 	require.NoError(t, err)
-	require.Len(t, inside, 1, "a name led out of the journal's folder")
+	require.Len(t, inside, 1, "a name was saved outside the journal's folder")
 }
 
 func TestFileName_IsDistinctAndSafe(t *testing.T) {
@@ -88,7 +88,7 @@ func TestKilledAtAnyMomentTheEntryIsWhole(t *testing.T) {
 			require.NoError(t, err)
 			acknowledged = n
 		}
-		// Not waiting for anything: this is the moment of the kill.
+		// Killed without waiting, at a random moment.
 		<-time.After(time.Duration(random.IntN(int(4 * time.Millisecond))))
 		child.kill9(t)
 		for {
@@ -114,7 +114,7 @@ func TestKilledAtAnyMomentTheEntryIsWhole(t *testing.T) {
 	}
 	t.Logf("%d kills, %d entries", rounds, next-1)
 
-	// What the killed ones left half written is gone once a worker starts.
+	// A worker that starts removes the unfinished files of the killed ones.
 	require.NoError(t, os.WriteFile(h.path(journalFolder, atomicfile.TempPrefix+"1"), []byte("{"), 0o600))
 	require.NoError(t, h.Close())
 	again, err := Open(h.Dir(), h.Name(), nil)
@@ -161,7 +161,7 @@ func TestFullDiskKeepsTheOldEntry(t *testing.T) {
 	require.Equal(t, old.Offset, have.Offset)
 	files, err := os.ReadDir(h.path(journalFolder))
 	require.NoError(t, err)
-	require.Len(t, files, 1, "an unfinished file fills the disk further")
+	require.Len(t, files, 1, "an unfinished file takes space on the full disk")
 
 	require.NoError(t, os.Remove(ballast))
 	require.NoError(t, j.Save(bigger))
@@ -205,10 +205,10 @@ func TestCorruptEntryIsNeverUsed(t *testing.T) {
 
 		entries, err := h.Entries()
 		require.ErrorAs(t, err, &corrupt, what)
-		require.Len(t, entries, 1, "the others are still there")
+		require.Len(t, entries, 1, "the other entries are returned")
 		require.Equal(t, "d2", entries[0].Name)
 	}
-	require.NoError(t, j.Save(sampleEntry()), "a corrupt entry does not stop the next")
+	require.NoError(t, j.Save(sampleEntry()), "a corrupt entry can be replaced")
 	_, found, err := j.Load()
 	require.NoError(t, err)
 	require.True(t, found)
@@ -297,8 +297,8 @@ func TestResumeOffset(t *testing.T) {
 		return ResumeOffset(e, true, "c1", "zero", "S1", 1<<30)
 	}
 	require.EqualValues(t, offset, resume(func(*Entry) {}))
-	require.EqualValues(t, 1<<30, resume(func(e *Entry) { e.Offset = 1 << 30 }), "all is done but the flush")
-	// The scheduling, the attempt and their results are not what the offset counts.
+	require.EqualValues(t, 1<<30, resume(func(e *Entry) { e.Offset = 1 << 30 }), "everything is done except the flush")
+	// The scheduling, the attempt and their results do not matter for the offset.
 	require.EqualValues(t, offset, resume(func(e *Entry) { e.Seq, e.Attempt, e.Working = 9, 9, true }))
 
 	for what, change := range map[string]func(*Entry){
@@ -318,8 +318,8 @@ func TestResumeOffset(t *testing.T) {
 	require.Zero(t, ResumeOffset(stored, false, "c1", "zero", "S1", 1<<30), "nothing was found")
 	none := stored
 	none.Clean = ""
-	require.Zero(t, ResumeOffset(none, true, "", "zero", "S1", 1<<30), "no clean is no clean in common")
+	require.Zero(t, ResumeOffset(none, true, "", "zero", "S1", 1<<30), "two empty cleans are not the same clean")
 	none = stored
 	none.Step = ""
-	require.Zero(t, ResumeOffset(none, true, "c1", "", "S1", 1<<30), "no step is no step in common")
+	require.Zero(t, ResumeOffset(none, true, "c1", "", "S1", 1<<30), "two empty steps are not the same step")
 }

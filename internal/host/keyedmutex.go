@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// keyedMutex gives each key to one goroutine of this process at a time, in the order of
-// asking. A file lock alone would keep them apart too, but not in order, and not
-// once somebody deleted the file.
+// keyedMutex gives each key to one goroutine of this process at a time, first come, first
+// served. A file lock alone keeps no order, and does not exclude others once the file is deleted.
 type keyedMutex struct {
 	mu   sync.Mutex
 	held map[string]*keyLock
 }
 
-// keyLock is one key's holder, and who waits for it.
+// keyLock is the holder of one key, and the queue of waiters.
 type keyLock struct {
 	mu      sync.Mutex
 	purpose string
@@ -36,7 +35,7 @@ func (t *keyLock) holder() string {
 	return fmt.Sprintf("this worker, pid %d (%s)", os.Getpid(), t.purpose)
 }
 
-// try takes key if nobody has it; otherwise it names the holder.
+// tryLock takes key if it is free; otherwise it names the holder.
 func (t *keyedMutex) tryLock(key string) (*keyLock, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +45,7 @@ func (t *keyedMutex) tryLock(key string) (*keyLock, string) {
 	return t.grant(key), ""
 }
 
-// begin makes the caller the holder of a free key.
+// grant makes the caller the holder of a free key.
 func (t *keyedMutex) grant(key string) *keyLock {
 	if t.held == nil {
 		t.held = make(map[string]*keyLock)
@@ -55,7 +54,7 @@ func (t *keyedMutex) grant(key string) *keyLock {
 	return t.held[key]
 }
 
-// take waits for key until ctx ends, and says at once and every second that it does.
+// lock waits for key until ctx ends, and reports at once and every second that it waits.
 func (t *keyedMutex) lock(ctx context.Context, key string, waiting func(holder string)) (*keyLock, error) {
 	t.mu.Lock()
 	held := t.held[key]
@@ -85,8 +84,8 @@ func (t *keyedMutex) lock(ctx context.Context, key string, waiting func(holder s
 	}
 }
 
-// leave takes a waiter out of the queue. One that was granted the key meanwhile has
-// it and must hand it on.
+// cancel removes a waiter from the queue. A waiter that was granted the key meanwhile passes
+// it on.
 func (t *keyedMutex) cancel(key string, granted chan struct{}) {
 	t.mu.Lock()
 	held := t.held[key]
@@ -100,7 +99,7 @@ func (t *keyedMutex) cancel(key string, granted chan struct{}) {
 	}
 }
 
-// pass ends the holder's turn: the first in the queue has the key.
+// unlock gives the key to the first waiter of the queue.
 func (t *keyedMutex) unlock(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"burnish/internal/device"
 )
 
-// childMode makes the test binary one of the processes below instead of the tests.
+// childMode makes the test binary run one of the processes below instead of the tests.
 const childMode = "BURNISH_HOST_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -39,9 +39,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// children are the processes that tests kill. Each prints a line when it got where
-// the test wants it, and ends by itself when its standard input does: no child
-// outlives the tests.
+// children are the processes that tests kill. Each prints a line when it is ready, and ends
+// when its standard input does: no child outlives the tests.
 var children = map[string]func(args []string) error{
 	"idle":    idleChild,
 	"worker":  workerChild,
@@ -51,7 +50,7 @@ var children = map[string]func(args []string) error{
 	"journal": journalChild,
 }
 
-// idleChild holds whatever it inherited.
+// idleChild does nothing but keep the descriptors that it inherited.
 func idleChild([]string) error {
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)
@@ -108,8 +107,8 @@ func parentChild([]string) error {
 	return child.Wait()
 }
 
-// countChild adds 1 to the number in a file, N times, each time under a fence of its
-// own, in a way that loses counts if another does so too: DIR KEY FILE N.
+// countChild adds 1 to the number in a file, N times, each time under the fence. Counts are
+// lost if two processes do so at once: DIR KEY FILE N.
 func countChild(args []string) error {
 	n, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -161,8 +160,8 @@ func journalChild(args []string) error {
 	}
 }
 
-// crashEntry is an entry whose every part tells which one it is, and large enough
-// that writing it takes a while.
+// crashEntry is an entry of which every field contains its number. It is so large that
+// writing it takes a while.
 func crashEntry(n int64) Entry {
 	return Entry{
 		Seq: n, Attempt: int32(n), Clean: fmt.Sprint(n), Size: n << 20, Offset: n << 10, RunTime: time.Duration(n),
@@ -198,8 +197,8 @@ type running struct {
 	killed sync.Once
 }
 
-// startChild starts a child that ends with the test, and so does what it leaves
-// behind: their standard input ends then.
+// startChild starts a child that ends with the test, together with its own children: their
+// standard input ends then.
 func startChild(t *testing.T, cmd *exec.Cmd) *running {
 	t.Helper()
 	in, err := cmd.StdinPipe()
@@ -223,8 +222,8 @@ func (c *running) line(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// kill9 kills the child and waits until it is gone. Not by Cmd.Wait, which would
-// close the standard input that the child shares with what it leaves behind.
+// kill9 kills the child and waits until it has ended. It does not call Cmd.Wait, which would
+// close the standard input that the child shares with its own children.
 func (c *running) kill9(t *testing.T) {
 	t.Helper()
 	c.killed.Do(func() {
@@ -234,13 +233,13 @@ func (c *running) kill9(t *testing.T) {
 	})
 }
 
-// testDir is a state directory to be, whatever the umask.
+// testDir is the path of a state directory, whatever the umask.
 func testDir(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "state")
 }
 
-// hostName is unlike any other test's on this machine.
+// hostName is a name that no other test on this machine has.
 func hostName(t *testing.T) string {
 	return fmt.Sprintf("%s.%d", strings.ReplaceAll(t.Name(), "/", "."), os.Getpid())
 }
@@ -254,7 +253,7 @@ func openHost(t *testing.T) *Host {
 	return h
 }
 
-// requireFault wants a fault of class and code with a one-line message and remedy.
+// requireFault requires a fault of class and code with a one-line message and remedy.
 func requireFault(t *testing.T, err error, class device.Class, code device.Code) device.Fault {
 	t.Helper()
 	f, ok := device.AsFault(err)

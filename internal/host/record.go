@@ -9,9 +9,9 @@ import (
 	"burnish/internal/device"
 )
 
-// Record is what a host remembers of a device, whatever becomes of its workflow or
-// of the server's database (SAFETY F10). Binding, Clean and Seq count up and never go
-// back; Generation is the inventory's.
+// Record is a device as its host has recorded it, independently of its workflow and of the
+// server's database (SAFETY F10). Binding, Clean and Seq never decrease; Generation is the
+// inventory's.
 type Record struct {
 	Name       string            `json:"name"`
 	UUID       string            `json:"uuid"`
@@ -26,31 +26,31 @@ type Record struct {
 	Generation int64             `json:"generation,omitempty"`
 	Clean      int               `json:"clean,omitempty"`
 	Seq        int64             `json:"seq,omitempty"`
-	// Forgotten: the device left this host for good. The record stays, for its
-	// numbers: a device enrolled under the same name counts on from them.
+	// Forgotten: the device was removed from this host. The record stays for its numbers:
+	// a device that is enrolled under the same name continues with them.
 	Forgotten bool `json:"forgotten,omitempty"`
 	// Updated is set by SaveRecord and UpdateRecord.
 	Updated time.Time `json:"updated"`
 }
 
 // LoadRecord reads the record of the device called name, and whether there is one. A
-// *CorruptError means that the host no longer knows what it knew: the device is to
-// be taken as unknown and dirty.
+// *CorruptError means that the record is lost: the device must be taken as unknown and
+// dirty.
 func (h *Host) LoadRecord(name string) (Record, bool, error) {
 	return load[Record](h.path(devicesFolder), name)
 }
 
-// SaveRecord replaces the record of r.Name, as durably as Journal.Save. It replaces
-// what others wrote meanwhile, too: to change a field, use UpdateRecord.
+// SaveRecord replaces the record of r.Name, as durably as Journal.Save. It also overwrites
+// concurrent changes: to change a field, use UpdateRecord.
 func (h *Host) SaveRecord(r Record) error {
 	h.records.Lock()
 	defer h.records.Unlock()
 	return h.saveRecord(r)
 }
 
-// UpdateRecord reads the record, lets change alter it and saves it, one caller at a
-// time; change gets a Record with only the name where there is none, and its error
-// leaves everything as it was. A record that cannot be trusted is not updated.
+// UpdateRecord reads the record, calls change and saves the result, one caller at a time.
+// Without a record, change gets one with only the name. If change fails, nothing is saved.
+// A corrupt record is not updated.
 func (h *Host) UpdateRecord(name string, change func(*Record) error) error {
 	h.records.Lock()
 	defer h.records.Unlock()
@@ -89,10 +89,10 @@ func (h *Host) ListRecords() ([]Record, error) {
 	return records, err
 }
 
-// FindOtherWith names the other device of this host, not forgotten, that is the same
-// physical piece: the same serial, or the same file by device and inode (F23). It is
-// "" where there is none. While a record of another device cannot be trusted nothing
-// proves that there is none: that is an error.
+// FindOtherWith names another device of this host, not forgotten, that is the same
+// hardware: the same serial, or the same file by device and inode (F23). It is "" where
+// there is none. A corrupt record of another device is an error, because that device may
+// be the same hardware.
 func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (other string, err error) {
 	all, err := loadAll[Record](h.path(devicesFolder))
 	if err != nil {
@@ -109,12 +109,12 @@ func (h *Host) FindOtherWith(identity device.Identity, exceptNames ...string) (o
 		}
 	}
 	if unsure != nil {
-		return "", fmt.Errorf("whether another device of this host is the same piece is not known: %w", unsure)
+		return "", fmt.Errorf("another device of this host may be the same hardware: %w", unsure)
 	}
 	return "", nil
 }
 
-// sameHardware leaves out what is not set: two devices without a serial are not one.
+// sameHardware ignores empty fields: two devices without a serial are not the same.
 func sameHardware(a, b device.Identity) bool {
 	if a.Serial != "" && a.Serial == b.Serial {
 		return true

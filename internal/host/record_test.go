@@ -70,7 +70,7 @@ func TestUpdateLosesNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(h.path(devicesFolder, "d1"+extension), []byte("{"), 0o600))
 	var corrupt *CorruptError
 	require.ErrorAs(t, h.UpdateRecord("d1", func(*Record) error { return nil }), &corrupt)
-	require.NoError(t, h.SaveRecord(r), "it is replaced when someone knows better")
+	require.NoError(t, h.SaveRecord(r), "SaveRecord replaces a corrupt record")
 }
 
 // F23
@@ -108,7 +108,7 @@ func TestFindOtherWith(t *testing.T) {
 	require.NoError(t, os.WriteFile(h.path(devicesFolder, "nothing"+extension), []byte("{"), 0o600))
 	_, err := h.FindOtherWith(device.Identity{Serial: "S2"}, "new")
 	var corrupt *CorruptError
-	require.ErrorAs(t, err, &corrupt, "what cannot be read proves nothing")
+	require.ErrorAs(t, err, &corrupt, "an unreadable record proves nothing")
 	other, err := h.FindOtherWith(device.Identity{Serial: "S1"}, "new")
 	require.NoError(t, err)
 	require.Equal(t, "drive", other)

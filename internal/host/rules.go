@@ -17,10 +17,9 @@ import (
 	"burnish/internal/pci"
 )
 
-// Rules is the host's own word on what may be destroyed (SAFETY F13). It keeps
-// nothing of its file in memory: every question reads and checks the file again, so
-// that what an operator takes out is out at the next step, and a file that is no
-// longer valid allows nothing. The zero Rules allow nothing.
+// Rules is the host's own list of what may be erased (SAFETY F13). Every call reads and
+// checks the file again: an entry that an operator removes is not allowed at the next step,
+// and an invalid file allows nothing. The zero Rules allow nothing.
 //
 // host.yaml has these keys, all optional; an unknown one is an error:
 //
@@ -40,11 +39,11 @@ import (
 //	  fake: true
 //	secrets: /etc/burnish/secrets
 //
-// scripts and secrets are parsed as strictly and handed out; they allow nothing here:
-// the drivers that use them ask for them before each use.
+// scripts and secrets are parsed as strictly. They allow nothing by themselves: drivers read
+// them before each use.
 type Rules struct {
 	file string // "" for DefaultRules and the zero Rules
-	// ofRoot: a file of this process's own user is not believed.
+	// ofRoot: a file of this process's own user is refused.
 	ofRoot bool
 	root   string // of DefaultRules: everything below may be destroyed
 
@@ -68,9 +67,9 @@ type DeviceSpec struct {
 	Line int
 }
 
-// LoadRules takes the rules from file, which must be valid now. The file and its
-// directory must belong to root, or to this worker's own user where that is another,
-// and may be written by nobody else. The error tells every mistake with its line.
+// LoadRules reads the rules from file, which must be valid. The file and its directory must
+// belong to root or to this worker's own user, and only their owner may write to them. The
+// error lists every mistake with its line.
 func LoadRules(file string) (*Rules, error) {
 	absolute, err := filepath.Abs(file)
 	if err != nil {
@@ -83,8 +82,8 @@ func LoadRules(file string) (*Rules, error) {
 	return r, nil
 }
 
-// LoadRootRules is LoadRules for a program that has more privilege than whoever starts
-// it: the file and its directory must belong to root, whoever this process's user is.
+// LoadRootRules is LoadRules for a program that has more privileges than the user who starts
+// it: the file and its directory must belong to root.
 func LoadRootRules(file string) (*Rules, error) {
 	absolute, err := filepath.Abs(file)
 	if err != nil {
@@ -97,8 +96,8 @@ func LoadRootRules(file string) (*Rules, error) {
 	return r, nil
 }
 
-// DefaultRules are those of a worker without host.yaml in role all: paths below the
-// state directory and fake devices, for trying Burnish out.
+// DefaultRules are those of a worker of role all without host.yaml, for trying Burnish out:
+// they allow paths below the state directory, and fake devices.
 func DefaultRules(stateDir string) *Rules {
 	if abs, err := filepath.Abs(stateDir); err == nil {
 		stateDir = abs
@@ -108,8 +107,8 @@ func DefaultRules(stateDir string) *Rules {
 	return &Rules{root: stateDir}
 }
 
-// WorkerRules are those of a worker: of the file that was named, or, where none was,
-// DefaultRules if byDefault, and else the zero Rules.
+// WorkerRules are the rules of a worker: those of file; without a file DefaultRules if
+// byDefault, else the zero Rules.
 func WorkerRules(file, stateDir string, byDefault bool) (*Rules, error) {
 	switch {
 	case file != "":
@@ -129,20 +128,20 @@ func (r *Rules) Paths() ([]string, error) {
 	return content.paths, err
 }
 
-// protect keeps the records of a state directory from being taken for devices.
+// protect makes the rules refuse the records of a state directory.
 func (r *Rules) protect(stateDir string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stateDirs = append(r.stateDirs, stateDir)
 }
 
-// AllowPath is nil if what lies at resolved may be destroyed at this moment. resolved
-// is an absolute path without symbolic links: the caller opens it in a way that
-// refuses them (F14). Its fault is not_allowed. The files in which this host keeps
-// its locks, its records and these rules are never allowed.
+// AllowPath is nil if the file or device at resolved may be erased now. resolved is an
+// absolute path without symbolic links: the caller opens it in a way that refuses them
+// (F14). Its fault is not_allowed. The files of this host's locks, records and rules are
+// never allowed.
 func (r *Rules) AllowPath(resolved string) error {
 	if !filepath.IsAbs(resolved) || filepath.Clean(resolved) != resolved || strings.ContainsRune(resolved, 0) {
-		return notAllowed(fmt.Sprintf("%q is no absolute, resolved path", resolved), "enrol the device by its absolute path")
+		return notAllowed(fmt.Sprintf("%q is not an absolute, resolved path", resolved), "enroll the device by its absolute path")
 	}
 	if why := r.protected(resolved); why != "" {
 		return notAllowed(fmt.Sprintf("%s %s", resolved, why), "name another path")
@@ -163,12 +162,11 @@ func (r *Rules) AllowPath(resolved string) error {
 		fmt.Sprintf("if it may, add it to allow.paths in %s, as it is resolved", r.file))
 }
 
-// AllowPCI is nil if d, as it is now, matches an entry of device_spec at this moment
-// (S2.6, S2.7): without such an entry, and without a host.yaml, no PCI device may be
-// destroyed. Its fault is not_allowed.
+// AllowPCI is nil if d matches an entry of device_spec now (S2.6, S2.7). Without such an
+// entry no PCI device may be erased. Its fault is not_allowed.
 func (r *Rules) AllowPCI(d pci.Device) error {
 	if d.Address == "" {
-		return notAllowed("a PCI device without an address may not be destroyed", "enrol the device by its PCI address")
+		return notAllowed("a PCI device without an address may not be destroyed", "enroll the device by its PCI address")
 	}
 	if r.file == "" {
 		return notAllowed(fmt.Sprintf("PCI device %s may not be destroyed on this host", d.Address), writeFileRemedy)
@@ -188,8 +186,7 @@ func (r *Rules) AllowPCI(d pci.Device) error {
 	return nil
 }
 
-// AllowFake is nil if fake devices may be cleaned at this moment; otherwise the fault
-// is not_allowed.
+// AllowFake is nil if fake devices may be cleaned now; otherwise the fault is not_allowed.
 func (r *Rules) AllowFake() error {
 	if r.file == "" {
 		if r.root != "" {
@@ -254,7 +251,7 @@ func (r *Rules) allowBelowRoot(resolved string) error {
 	if r.root == "" {
 		return notAllowed(resolved+" may not be destroyed on this host", writeFileRemedy)
 	}
-	// Each time, for the directory may not have been there before.
+	// Each time, because the directory may be new.
 	root, err := filepath.EvalSymlinks(r.root)
 	if err != nil {
 		return unusable(err)
@@ -277,7 +274,7 @@ func (r *Rules) protected(resolved string) string {
 		}
 	}
 	if r.file != "" {
-		// Where it does not resolve, read will say so.
+		// If it does not resolve, read reports it.
 		if file, err := filepath.EvalSymlinks(r.file); err == nil && resolved == file {
 			return "is the list of what may be destroyed"
 		}
@@ -285,34 +282,33 @@ func (r *Rules) protected(resolved string) string {
 	return ""
 }
 
-// nameFile is the remedy where there is no host.yaml.
+// writeFileRemedy is the remedy where no rule allows a device.
 const writeFileRemedy = "write a host.yaml that allows it, and name it in BURNISH_HOST_FILE"
 
 func notAllowed(message, remedy string) *device.Fault {
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeNotAllowed, Message: message, Remedy: remedy}
 }
 
-// invalid is what every question gets while the file cannot be used. A worker that
-// has run out of descriptors or memory says nothing about the file: that passes.
+// unusable is the fault of every call while the file cannot be used. It is transient if this
+// process has run out of descriptors or memory.
 func unusable(err error) *device.Fault {
 	f := notAllowed("nothing may be destroyed on this host: "+err.Error(), "correct it; no restart is needed")
 	if IsTransient(err) {
-		f.Class, f.Remedy = device.Transient, "it is tried again"
+		f.Class, f.Remedy = device.Transient, "the step is retried"
 	}
 	return f
 }
 
-// IsTransient says that this process ran out of something, or that a disk failed: that says
-// nothing about what was looked at.
+// IsTransient says whether this process ran out of a resource, or a disk failed: such an
+// error says nothing about the file.
 func IsTransient(err error) bool {
 	return slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EIO}, func(passes error) bool { return errors.Is(err, passes) })
 }
 
-// largestRules bounds host.yaml.
+// largestRules bounds the size of host.yaml.
 const largestRules = 64 << 10
 
-// read checks who may write the file, and reads it, on descriptors that are held from
-// the one to the other.
+// read checks who may write to the file, and reads it through the same descriptors.
 func (r *Rules) read() (content rulesContent, err error) {
 	dir, base := filepath.Split(r.file)
 	dirFD, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -323,8 +319,8 @@ func (r *Rules) read() (content rulesContent, err error) {
 	if err := checkTrusted(dirFD, dir, unix.S_IFDIR, r.owner()); err != nil {
 		return content, err
 	}
-	// Not blocking: base might be a pipe. Not following: the owner of a link's target
-	// is not asked above.
+	// Not blocking: base may be a pipe. Not following links: the owner of a link's target is
+	// not checked above.
 	fd, err := unix.Openat(dirFD, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return content, fmt.Errorf("%s is a symbolic link; name the file itself", r.file)
@@ -347,7 +343,7 @@ func (r *Rules) read() (content rulesContent, err error) {
 	return parseRules(r.file, text)
 }
 
-// owner is who may own the file, besides root.
+// owner is the user who may own the file besides root.
 func (r *Rules) owner() uint32 {
 	if r.ofRoot {
 		return 0
@@ -355,11 +351,11 @@ func (r *Rules) owner() uint32 {
 	return uint32(os.Geteuid())
 }
 
-// trusted says whether only root, or uid, may write the open file.
+// checkTrusted checks that only root, or uid, may write to the open file.
 func checkTrusted(fd int, path string, kind, uid uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("look at %s: %w", path, err)
+		return fmt.Errorf("stat %s: %w", path, err)
 	}
 	return checkTrustedStat(st, path, kind, uid)
 }
@@ -367,11 +363,11 @@ func checkTrusted(fd int, path string, kind, uid uint32) error {
 func checkTrustedStat(st unix.Stat_t, path string, kind, uid uint32) error {
 	switch {
 	case st.Mode&unix.S_IFMT != kind && kind == unix.S_IFDIR:
-		return fmt.Errorf("%s is no directory", path)
+		return fmt.Errorf("%s is not a directory", path)
 	case st.Mode&unix.S_IFMT != kind:
-		return fmt.Errorf("%s is no regular file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	case st.Uid != 0 && st.Uid != uid:
-		// A worker that runs as root takes root's only.
+		// A worker that runs as root accepts only root's files.
 		remedy := "chown it to root"
 		if uid != 0 {
 			remedy += fmt.Sprintf(" or to uid %d, which this worker runs as", uid)

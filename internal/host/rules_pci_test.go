@@ -95,7 +95,7 @@ func TestInvalidSpecsHaveTheirLine(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			var rules *RulesError
 			require.ErrorAs(t, err, &rules)
-			require.Len(t, rules.Problems, 1, "told once")
+			require.Len(t, rules.Problems, 1, "reported once")
 		})
 	}
 }

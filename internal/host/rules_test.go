@@ -14,7 +14,7 @@ import (
 	"burnish/internal/device"
 )
 
-// writeRules makes a host.yaml that the worker takes, whatever the umask.
+// writeRules writes a host.yaml that the worker accepts, whatever the umask.
 func writeRules(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "etc", "host.yaml")
@@ -117,8 +117,8 @@ func TestEachProblemOfRulesHasItsLine(t *testing.T) {
 		"path goes up":                 {"allow:\n  paths: [/srv/../etc/*]\n", "line 2: "},
 		"path ends in a slash":         {"allow:\n  paths: [/srv/]\n", "line 2: "},
 		"path with ** inside":          {"allow:\n  paths: [/srv/**/x]\n", "line 2: paths: \"/srv/**/x\" has **"},
-		"path with a bad class":        {"allow:\n  paths: ['/srv/[a']\n", "line 2: paths: \"/srv/[a\" is no valid pattern"},
-		"path with a class over names": {"allow:\n  paths: ['/srv/[a/b]']\n", "is no valid pattern"},
+		"path with a bad class":        {"allow:\n  paths: ['/srv/[a']\n", "line 2: paths: \"/srv/[a\" is not a valid pattern"},
+		"path with a class over names": {"allow:\n  paths: ['/srv/[a/b]']\n", "is not a valid pattern"},
 		"fake is yes":                  {"allow:\n  fake: yes\n", "line 2: fake must be true or false, not text"},
 		"fake is 1":                    {"allow: {fake: 1}\n", "line 1: fake must be true or false"},
 		"fake is nothing":              {"allow: {fake: }\n", "line 1: fake must be true or false, not nothing"},
@@ -153,7 +153,7 @@ func TestEachProblemOfRulesHasItsLine(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, file)
 			require.NotContains(t, err.Error(), "\n")
-			// The same file, once it is in use.
+			// The same content in a file that was valid when it was loaded.
 			r := &Rules{file: file}
 			fault := requireFault(t, r.AllowPath("/srv/x"), device.NeedsOperator, device.CodeNotAllowed)
 			require.Contains(t, fault.Message, c.want)
@@ -210,16 +210,16 @@ func TestReadAgainBeforeEachStep(t *testing.T) {
 	bad("symbolic link")
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, unix.Mkfifo(file, 0o600)) // opening it must not hang
-	bad("no regular file")
+	bad("not a regular file")
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.Mkdir(file, 0o700))
-	bad("no regular file")
+	bad("not a regular file")
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.WriteFile(file, []byte(text+strings.Repeat("#", largestRules)), 0o600))
 	bad("larger than")
 	good()
 	if os.Geteuid() != 0 {
-		t.Log("giving files away is left out: only root can")
+		t.Log("files of other users are not tested: only root can create them")
 		return
 	}
 	require.NoError(t, os.Chown(file, 12345, 0))
@@ -337,8 +337,8 @@ func TestPatternsStayWithinOneName(t *testing.T) {
 	}
 }
 
-// Whatever stands in the file: no crash, each problem on one line, and nothing is
-// allowed beside a problem.
+// For any content: no crash, each problem on one line, and a file with a problem allows
+// nothing.
 func FuzzRules(f *testing.F) {
 	f.Add([]byte(goodRules))
 	f.Add([]byte("allow: &a {paths: *a}\n"))

@@ -100,10 +100,9 @@ func (r *rulesReader) pattern(node yamlfile.Node) string {
 	return pattern
 }
 
-// deviceSpec takes the criteria of Nova's entry, and one_time_use (S0.2), and judges
-// them as Nova does. Unlike Nova's, an entry takes no other tags and no policy: a misspelt
-// key would make it match more devices, not fewer. For the same reason it must have a
-// criterion.
+// deviceSpec reads the criteria of a Nova entry, and one_time_use (S0.2), as Nova does. Unlike
+// Nova's, an entry must not have other tags or a policy: a misspelled key would make it match
+// more devices. For the same reason it must have a criterion.
 func (r *rulesReader) deviceSpec(node yamlfile.Node) DeviceSpec {
 	entry, lines := make(map[string]any), make(map[string]int)
 	before := len(r.Problems())
@@ -182,7 +181,7 @@ func (r *rulesReader) script(node yamlfile.Node, name string) Script {
 	return s
 }
 
-// user takes a name, or a uid as a number.
+// user reads a name, or a uid as a number.
 func (r *rulesReader) user(node yamlfile.Node, what string) string {
 	if !node.IsInteger() {
 		return r.Text(node, what)
@@ -193,7 +192,7 @@ func (r *rulesReader) user(node yamlfile.Node, what string) string {
 	return ""
 }
 
-// below, at the end of a pattern, stands for everything below.
+// anyDepth at the end of a pattern matches everything below, at any depth.
 const anyDepth = "/**"
 
 // checkPattern says what is wrong with a pattern of allow.paths.
@@ -211,14 +210,14 @@ func checkPattern(pattern string) string {
 	}
 	for name := range strings.SplitSeq(names, "/") {
 		if _, err := path.Match(name, ""); err != nil {
-			return "is no valid pattern"
+			return "is not a valid pattern"
 		}
 	}
 	return ""
 }
 
-// matchPath matches name by name: path.Match on the whole would let a class like
-// [^a] match a slash.
+// matchPath matches each name separately: with path.Match on the whole path a class like
+// [^a] would match a slash.
 func matchPath(pattern, resolved string) bool {
 	names, deep := strings.CutSuffix(pattern, anyDepth)
 	want, have := strings.Split(names, "/"), strings.Split(resolved, "/")

@@ -12,19 +12,19 @@ import (
 	"burnish/internal/testkit/suites/inventorytest"
 )
 
-// broken is one rule as the next test breaks it: at each of its calls, before and
-// after. known is the generation before the first attempt.
+// broken is one rule that the next test interrupts before and after each of its calls. known
+// is the generation before the first attempt.
 type broken struct {
 	name         string
 	burned, used bool
 	calls        []inventorytest.Kind
-	want         int // reserved once the write took effect
+	want         int // reserved after the write
 	run          func(ctx context.Context, s inventory.Store, p inventory.Provider, known int64) (inventory.ReservationSnapshot, error)
-	// again checks the repetition; took says that the first attempt's write took effect.
+	// again checks the second run; took says whether the write of the first took effect.
 	again func(t *testing.T, b broken, w *fixture, p inventory.Provider, known int64, took bool)
 }
 
-// repeat runs the rule once more, unbroken, and says which calls it made.
+// repeat runs the rule again without faults, and returns the calls that it made.
 func (b broken) repeat(t *testing.T, w *fixture, p inventory.Provider, known int64) (inventory.ReservationSnapshot, []inventorytest.Kind, error) {
 	f := inventorytest.NewFaulty(w.store)
 	v, err := b.run(t.Context(), f, p, known)
@@ -61,7 +61,7 @@ func burnsAgain(t *testing.T, b broken, w *fixture, p inventory.Provider, known 
 
 var brokenRules = []broken{
 	{
-		name: "Look", calls: looked,
+		name: "Read", calls: readCalls,
 		run: func(ctx context.Context, s inventory.Store, p inventory.Provider, _ int64) (inventory.ReservationSnapshot, error) {
 			return inventory.Read(ctx, s, p.UUID)
 		},
@@ -82,7 +82,7 @@ var brokenRules = []broken{
 				burnsAgain(t, b, w, p, known, false)
 				return
 			}
-			// It can't tell its own write from another's, and errs on the safe side.
+			// It cannot distinguish its own write from another's, and stays on the safe side.
 			before := w.reservation()
 			_, _, err := b.repeat(t, w, p, known)
 			inventorytest.RequireCode(t, device.CodeInventoryGenerationAhead, err)
@@ -98,7 +98,7 @@ var brokenRules = []broken{
 			require.True(t, v.Burned())
 			require.Equal(t, known+1, v.Generation)
 			if took {
-				require.Equal(t, looked, kinds)
+				require.Equal(t, readCalls, kinds)
 			} else {
 				require.Equal(t, burned, kinds)
 			}
@@ -146,9 +146,9 @@ func publish(ctx context.Context, s inventory.Store, p inventory.Provider, _ int
 	return inventory.EnsureProvider(ctx, s, p)
 }
 
-// Every call of every rule fails once before it is made and once with its answer
-// lost: the rule stops there and says so, the stock is what the calls made of it,
-// and the repetition finds what the rule's doc comment says.
+// Every call of every rule fails once before it is made and once with its answer lost. The
+// rule stops there with an error, the reservation is what the calls so far have made it, and
+// a second run behaves as the rule's doc comment says.
 //
 // F4, F5
 func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
@@ -170,7 +170,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 					inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
 					require.ErrorIs(t, err, inventorytest.ErrLost)
 					require.Zero(t, v)
-					require.Equal(t, b.calls[:n], w.faulty.Kinds(), "it went on, or repeated by itself")
+					require.Equal(t, b.calls[:n], w.faulty.Kinds(), "it continued, or retried by itself")
 
 					took := false
 					for i, kind := range b.calls[:n] {
@@ -189,7 +189,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 	}
 }
 
-// A first EnsureProvider that breaks anywhere leaves no provider, or a burned one.
+// A first EnsureProvider that fails at any call leaves no provider, or a burned one.
 //
 // S2.40
 func TestAnInterruptedEnsureProviderLeavesNothingFree(t *testing.T) {
@@ -219,7 +219,7 @@ func TestAnInterruptedEnsureProviderLeavesNothingFree(t *testing.T) {
 	}
 }
 
-// A fault that is no conflict is handed on as it is, and ends the rule.
+// A fault that is not a conflict ends the rule, and is returned unchanged.
 func TestRulesReturnEveryOtherFault(t *testing.T) {
 	others := []error{inventory.NoProvider("x"), inventory.InUse("x", nil), inventory.Invalid("m", "r")}
 	for _, b := range brokenRules {

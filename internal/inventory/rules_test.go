@@ -13,7 +13,7 @@ import (
 	"burnish/internal/testkit/suites/inventorytest"
 )
 
-// fixture is one provider, unreserved once, and a Faulty before it.
+// fixture is one provider that was unreserved once, behind a Faulty.
 type fixture struct {
 	t      *testing.T
 	store  *file.Store
@@ -22,7 +22,7 @@ type fixture struct {
 	id     string
 }
 
-// newWorld gives a provider that is free; burned and used set the rest.
+// newFixture makes a provider, which is free unless burned or used is set.
 func newWorld(t *testing.T, burned, used bool) *fixture {
 	t.Helper()
 	store, err := file.New(t.TempDir())
@@ -54,7 +54,7 @@ func (w *fixture) used() int {
 	return u.Used
 }
 
-// put and allocate are what others do, past the Faulty.
+// put and allocate act as other clients, without the Faulty.
 func (w *fixture) put(reserved int) {
 	w.t.Helper()
 	_, err := w.store.PutReserved(w.t.Context(), w.id, w.reservation().Generation, reserved)
@@ -66,7 +66,7 @@ func (w *fixture) allocate() {
 	require.NoError(w.t, w.store.UnsafeAllocate(w.t.Context(), w.id, uuid.NewString()))
 }
 
-// passingTenant allocates and releases: it leaves nothing behind but a generation.
+// useAndRelease allocates and releases: it changes only the generation.
 func (w *fixture) useAndRelease() {
 	w.t.Helper()
 	consumer := uuid.NewString()
@@ -74,7 +74,7 @@ func (w *fixture) useAndRelease() {
 	require.NoError(w.t, w.store.UnsafeDeallocate(w.t.Context(), w.id, consumer))
 }
 
-// meanwhile scripts what others do at a point.
+// meanwhile lets another client act at a point.
 func (w *fixture) meanwhile(at inventorytest.Point, do func()) {
 	w.faulty.Do(at, func() error { do(); return nil })
 }
@@ -95,7 +95,7 @@ func (w *fixture) unreserve(generation int64) (inventory.ReservationSnapshot, er
 	return inventory.Unreserve(w.t.Context(), w.faulty, w.id, generation)
 }
 
-// untouched insists that a refusal wrote nothing.
+// requireUnchanged requires that a refusal wrote nothing.
 func (w *fixture) requireUnchanged(before inventory.Reservation) {
 	w.t.Helper()
 	require.Equal(w.t, before, w.reservation())
@@ -103,8 +103,8 @@ func (w *fixture) requireUnchanged(before inventory.Reservation) {
 }
 
 var (
-	looked = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock}
-	burned = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock, inventorytest.PutReserved, inventorytest.Stock}
+	readCalls = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock}
+	burned    = []inventorytest.Kind{inventorytest.Usages, inventorytest.Stock, inventorytest.PutReserved, inventorytest.Stock}
 )
 
 // F4
@@ -118,8 +118,8 @@ func TestEnsureReservedWritesWithTheGenerationOfTheUsages(t *testing.T) {
 	require.Equal(t, g, w.faulty.Requests()[2].Generation)
 }
 
-// An allocation at any moment of a EnsureReserved either shows in its ReservationSnapshot or is refused by
-// the inventory: what is about to be cleaned is in nobody's hands.
+// An allocation at any moment of an EnsureReserved either shows in its snapshot or is refused
+// by the inventory: no instance has the device when it is cleaned.
 //
 // F4
 func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
@@ -131,13 +131,13 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 				w.faulty.Do(at, func() error {
 					err := w.store.UnsafeAllocate(t.Context(), w.id, uuid.NewString())
 					if f, ok := device.AsFault(err); ok && f.Code == device.CodeConflict {
-						return nil // burned: the scheduler gets nothing
+						return nil // burned: the scheduler cannot allocate it
 					}
 					return err
 				})
 				v, err := w.ensureReserved(nil)
 				require.NoError(t, err)
-				require.Equal(t, w.used(), v.Used, "a tenant has the device and the view says it is free")
+				require.Equal(t, w.used(), v.Used, "an instance has the device and the snapshot shows it as free")
 				require.Len(t, v.Consumers, v.Used)
 				require.Equal(t, w.reservation(), inventory.Reservation{Generation: v.Generation, Total: 1, Reserved: 1})
 				beforeWrite := n < 2 || at == inventorytest.BeforeCall(3)
@@ -148,7 +148,7 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 	}
 }
 
-// The same with one who lowers first, so that the allocation always succeeds.
+// The same after another client unreserved the provider: the allocation always succeeds.
 //
 // F4
 func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
@@ -160,7 +160,7 @@ func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
 				v, err := w.ensureReserved(nil)
 				require.NoError(t, err)
 				if at == inventorytest.AfterCall(4) {
-					return // after the last read nothing can be seen, and the ReservationSnapshot says its generation
+					return // this is after the last read, and the snapshot has the generation of that
 				}
 				require.Equal(t, 1, v.Used)
 				require.True(t, v.Burned())
@@ -183,7 +183,7 @@ func TestEnsureReservedBurnsAProviderInUse(t *testing.T) {
 	}
 }
 
-// A burned provider is written all the same: it voids a Unreserve that is still under way.
+// EnsureReserved writes a burned provider too: an Unreserve that is still in flight then fails.
 //
 // F5
 func TestLateUnreserveAfterEnsureReservedFails(t *testing.T) {
@@ -211,8 +211,8 @@ func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What is written while EnsureReserved runs is told in its ReservationSnapshot; it is no sign of a database
-// that was put back.
+// A write while EnsureReserved runs shows in its snapshot. It does not mean that the
+// database was restored.
 //
 // F10
 func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
@@ -269,7 +269,7 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 			_, err := w.reserveForBind(test.expect(before.Generation), test.maybeOwnWrite)
 			inventorytest.RequireCode(t, test.want, err)
 			w.requireUnchanged(before)
-			require.Equal(t, looked, w.faulty.Kinds())
+			require.Equal(t, readCalls, w.faulty.Kinds())
 		})
 	}
 }
@@ -369,7 +369,7 @@ func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 			v, err := w.unreserve(observed)
 			inventorytest.RequireCode(t, device.CodeConflict, err)
 			require.Zero(t, v)
-			require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved}, w.faulty.Kinds(), "it must not look for a generation that would do")
+			require.Equal(t, []inventorytest.Kind{inventorytest.PutReserved}, w.faulty.Kinds(), "it must not try another generation")
 			require.Equal(t, test.reserved, w.reservation().Reserved)
 		})
 	}
@@ -382,8 +382,8 @@ func TestUnreserveReportsWritesBeforeItsReadBack(t *testing.T) {
 	g := w.reservation().Generation
 	w.meanwhile(at, w.allocate)
 	v, err := w.unreserve(g)
-	require.NoError(t, err, "it was given back, and taken at once")
-	require.Equal(t, g+1, v.Generation, "what came after our own write must be newer than the view")
+	require.NoError(t, err, "it was released, and allocated at once")
+	require.Equal(t, g+1, v.Generation, "the snapshot must be older than the later write")
 
 	w = newWorld(t, true, false)
 	w.meanwhile(at, func() { w.put(1) })
@@ -398,19 +398,19 @@ func TestReadIsOfOneMoment(t *testing.T) {
 	v, err := w.read()
 	require.NoError(t, err)
 	require.Equal(t, 1, v.Used)
-	require.Equal(t, append(looked, looked...), w.faulty.Kinds())
+	require.Equal(t, append(readCalls, readCalls...), w.faulty.Kinds())
 	require.Equal(t, w.reservation().Generation, v.Generation)
 	require.Equal(t, v.Generation, v.Before)
 }
 
 func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 	for name, rule := range map[string]func(*fixture) (inventory.ReservationSnapshot, error){
-		"Look":  (*fixture).read,
+		"Read":  (*fixture).read,
 		"Raise": func(w *fixture) (inventory.ReservationSnapshot, error) { return w.ensureReserved(nil) },
 		"Burn":  func(w *fixture) (inventory.ReservationSnapshot, error) { return w.reserveForBind(nil, false) },
 	} {
 		for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 0), inventorytest.Before(inventorytest.PutReserved, 0)} {
-			if name == "Look" && at == inventorytest.Before(inventorytest.PutReserved, 0) {
+			if name == "Read" && at == inventorytest.Before(inventorytest.PutReserved, 0) {
 				continue
 			}
 			t.Run(name+" "+at.String(), func(t *testing.T) {
@@ -430,8 +430,8 @@ func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 	}
 }
 
-// forgetful answers a write as it was asked for and keeps the old value, as
-// Placement does below microversion 1.26 with what it doesn't know.
+// forgetful answers a write as if it took effect, and keeps the old value, as Placement does
+// below microversion 1.26 with fields that it does not know.
 type forgetful struct{ inventory.Store }
 
 func (f forgetful) PutReserved(ctx context.Context, id string, generation int64, reserved int) (inventory.Reservation, error) {
@@ -452,7 +452,7 @@ func TestAWriteMustBeReadBack(t *testing.T) {
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 }
 
-// empty has an inventory of nothing.
+// empty has an inventory with total = 0.
 type empty struct{ inventory.Store }
 
 func (e empty) Reservation(ctx context.Context, id string) (inventory.Reservation, error) {

@@ -180,7 +180,7 @@ func (s *testQueue) connected(l *nova.Listener) {
 	require.Eventually(s.t, func() bool { return l.Counts().Connected }, soon, 5*time.Millisecond, "log: %s", s.log)
 }
 
-// heard keeps what a Handle was given.
+// receivedEvents collects the events that a Handle received.
 type receivedEvents struct {
 	sync.Mutex
 	batches [][]nova.Event

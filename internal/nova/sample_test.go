@@ -89,7 +89,7 @@ func (d *oneDevice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve gives the section of Nova's configuration by which it is reached.
+// serve gives the section of Nova's configuration with its address.
 func (d *oneDevice) serve(t *testing.T) (placement string) {
 	t.Helper()
 	api := httptest.NewServer(d)
@@ -97,7 +97,7 @@ func (d *oneDevice) serve(t *testing.T) (placement string) {
 	return "auth_type = none\nendpoint = " + api.URL + "\n"
 }
 
-// change is something that Nova does in Placement.
+// change changes the device as Nova does in Placement.
 func (d *oneDevice) change(what func(*oneDevice)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,17 +112,16 @@ func (d *oneDevice) is(what func(*oneDevice) bool) func() bool {
 	}
 }
 
-// runSample runs the sample as an operator does. Its cleaning command notes the name that
-// it was given, and fails, or waits, as long as there is a file of that name: flags are
-// those that are there from the start.
+// runSample runs the sample as an operator does. Its cleaning command records the name of
+// the device, and fails or waits while a file named fail or wait exists: flags are those that
+// exist at the start.
 func runSample(t *testing.T, s *testQueue, d *oneDevice, poll time.Duration, flags ...string) (dir string, out *testlog.Log) {
 	t.Helper()
 	dir, out, _ = startSample(t, s, d.serve(t), poll, flags...)
 	return dir, out
 }
 
-// startSample is runSample for any Placement; again kills it, and starts another in its
-// place.
+// startSample is runSample for any Placement; again kills the sample and starts it again.
 func startSample(t *testing.T, s *testQueue, placement string, poll time.Duration, flags ...string) (dir string, out *testlog.Log, again func()) {
 	t.Helper()
 	dir, out = t.TempDir(), &testlog.Log{}
@@ -140,7 +139,7 @@ func startSample(t *testing.T, s *testQueue, placement string, poll time.Duratio
 	start := func() {
 		p = exec.Command("/usr/bin/python3", sample, conf, clean)
 		p.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, fmt.Sprintf("POLL_SECONDS=%f", poll.Seconds())}
-		// What it leaves behind must not hold up the end of the test.
+		// Its children must not delay the end of the test.
 		p.Stdout, p.Stderr, p.WaitDelay = out, out, 100*time.Millisecond
 		require.NoError(t, p.Start())
 	}
@@ -158,7 +157,7 @@ func startSample(t *testing.T, s *testQueue, placement string, poll time.Duratio
 	return dir, out, func() { kill(); start() }
 }
 
-// cleaned is what the command was given so far.
+// cleaned lists the devices that the command has cleaned so far.
 func cleaned(dir string) []string {
 	text, err := os.ReadFile(filepath.Join(dir, "cleaned"))
 	if err != nil {
@@ -173,7 +172,7 @@ func needsSample(t *testing.T) *testQueue {
 		t.Skip("no keystoneauth1 (package python3-keystoneauth1)")
 	}
 	s := newTestQueue(t)
-	s.exchange = "nova" // the sample knows no other
+	s.exchange = "nova" // the only one that the sample supports
 	return s
 }
 
@@ -185,11 +184,11 @@ func TestTheSampleCleansWhatAnInstanceLeft(t *testing.T) {
 	p := s.novaRuns()
 	d := &oneDevice{used: 1, reserved: 1, generation: 7}
 	dir, _ := runSample(t, s, d, time.Hour)
-	// More than once where its queue still holds what another test sent.
+	// More than once if its queue still holds another test's notifications.
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.asked > 0 }), soon, 10*time.Millisecond)
 	d.change(func(d *oneDevice) {
 		require.Equal(t, "placement 1.26", d.version)
-		d.used = 0 // which leaves the generation as it is
+		d.used = 0 // which does not change the generation
 	})
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", uuid.NewString(), "h1")))
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.reserved == 0 && d.generation == 8 }), soon, 10*time.Millisecond)
@@ -208,12 +207,12 @@ func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 	d.change(func(d *oneDevice) { d.used, d.generation = 1, d.generation+1 })
 	require.NoError(t, os.Remove(filepath.Join(dir, "wait")))
 	require.Eventually(t, d.is(func(d *oneDevice) bool { return len(d.puts) == 1 }), soon, 10*time.Millisecond)
-	var looked int
-	d.change(func(d *oneDevice) { looked = d.asked })
-	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.asked > looked+2 }), soon, 10*time.Millisecond)
+	var before int
+	d.change(func(d *oneDevice) { before = d.asked })
+	require.Eventually(t, d.is(func(d *oneDevice) bool { return d.asked > before+2 }), soon, 10*time.Millisecond)
 	d.change(func(d *oneDevice) {
 		require.Equal(t, []int{409}, d.puts)
-		require.Equal(t, 1, d.reserved, "and a device in use is left alone")
+		require.Equal(t, 1, d.reserved, "a device in use is left alone")
 		d.used = 0
 	})
 	// It starts over once that instance is gone.
@@ -221,7 +220,7 @@ func TestTheSampleDoesNotLowerBehindAnAllocation(t *testing.T) {
 	require.Len(t, cleaned(dir), 2)
 }
 
-// A device whose clean failed stays reserved, and is tried again.
+// A device whose clean failed stays reserved, and its clean is retried.
 //
 // S0.37
 func TestTheSampleKeepsWhatItCouldNotClean(t *testing.T) {

@@ -150,7 +150,7 @@ func (l *Listener) awaitExchange(ctx context.Context, s *session) (err error) {
 			return nil
 		}
 		if !hasCode(err, amqp.NotFound) {
-			return fmt.Errorf("look up the exchange %s: %w", l.exchange(), err)
+			return fmt.Errorf("find the exchange %s: %w", l.exchange(), err)
 		}
 		if !logged {
 			logged = true

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever stands in a spec and in a device: no crash; an error is *Invalid, on one
+// For any spec and device: no crash; an error is *Invalid, on one
 // line; a match holds again under every entry's own rule. In a normal run the seeds
 // alone are tried, in milliseconds; go test -fuzz FuzzMatch goes on for as long as
 // -fuzztime says.
@@ -78,7 +78,7 @@ func oneInvalid(t *testing.T, err error) {
 	require.Equal(t, -1, strings.IndexFunc(err.Error(), unicode.IsControl), "%q", err.Error())
 }
 
-// One entry: what is taken is taken in a list too, where it matches the same.
+// An entry that is accepted alone is accepted in a list too, and matches the same devices.
 func FuzzParseSpec(f *testing.F) {
 	for _, spec := range []string{
 		`{}`, ` {"vendor_id": "0x8086", "product_id": "*", "one_time_use": "No"} `, `{"address": "0000:0A:*.7", "tag": [1, {"a": null}]}`,
@@ -111,7 +111,7 @@ func FuzzParseSpec(f *testing.F) {
 	})
 }
 
-// What is read of a device is its one spelling: read again, it is the same.
+// The text of a parsed device parses to the same device.
 func FuzzParseDevice(f *testing.F) {
 	for _, text := range []string{
 		disk, `{}`, `{"address": "A:1.2", "vendor_id": " 0X8086", "dev_type": "type-PF", "devname": "a\nb"}`,

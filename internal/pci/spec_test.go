@@ -83,7 +83,7 @@ func TestCriteriaOfASpec(t *testing.T) {
 		"empty expression":               {`{"address": {"bus": ""}}`, true},
 		"tags do not match":              {`{"physical_network": "physnet1", "class": "none"}`, true},
 		"keys know capitals":             {`{"Vendor_ID": "1234"}`, true},
-		"devname of nobody":              {`{"devname": "eth0"}`, false},
+		"devname of no device":           {`{"devname": "eth0"}`, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s, err := ParseSpec([]byte(c.spec))
@@ -134,7 +134,7 @@ func TestInvalidSpecsNameTheField(t *testing.T) {
 		"expression is null":            {`{"address": {"function": null}}`, "address.function", "must be a string"},
 		"expression of nothing":         {`{"address": {"func": "0"}}`, "address.func", "unknown: must be one of domain, bus, slot, function"},
 		"expression twice":              {`{"address": {"bus": "0", "bus": "1"}}`, "address.bus", "duplicate"},
-		"expression looks ahead":        {`{"address": {"bus": "(?=0)"}}`, "address.bus", "which Python and Go read differently"},
+		"expression with a lookahead":   {`{"address": {"bus": "(?=0)"}}`, "address.bus", "which Python and Go read differently"},
 		"expression of Go":              {`{"address": {"bus": "[[:xdigit:]]+"}}`, "address.bus", "which Python and Go read differently"},
 		"expression of Go, a number":    {`{"address": {"bus": "\\x{30}a"}}`, "address.bus", "which Python and Go read differently"},
 		"expression of Go, octal":       {`{"address": {"bus": "\\60a"}}`, "address.bus", "which Python and Go read differently"},
@@ -361,7 +361,7 @@ func TestDevicesOfASpec(t *testing.T) {
 	}
 }
 
-// What a device does not say of itself is no match, and no mismatch either.
+// A criterion without a value on the device neither matches nor mismatches.
 //
 // S2.7
 func TestADeviceMustSayWhatTheSpecAsksFor(t *testing.T) {

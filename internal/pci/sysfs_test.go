@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree is a sysfs of the test's own, in the kernel's form: devices in folders, and
-// links to them where they are listed.
+// tree is a sysfs of the test in the kernel's form: folders with devices, and a folder with
+// links to them.
 type tree struct {
 	t    *testing.T
 	root string
@@ -29,8 +29,8 @@ func (tr tree) dir(address string) string {
 	return filepath.Join(tr.root, "devices/pci0000:00", address)
 }
 
-// add makes a device. A value with an arrow in front is a link, one with a slash behind
-// is a folder.
+// add makes a device. A value that starts with an arrow is a link, one that ends with a
+// slash is a folder.
 func (tr tree) add(address string, attributes map[string]string) {
 	dir := tr.dir(address)
 	require.NoError(tr.t, os.MkdirAll(dir, 0o755))
@@ -53,7 +53,7 @@ func (tr tree) add(address string, attributes map[string]string) {
 	require.NoError(tr.t, os.Symlink("../../../devices/pci0000:00/"+address, filepath.Join(tr.devices(), address)))
 }
 
-// remove is the kernel's order: the link first.
+// remove removes the link first, as the kernel does.
 func (tr tree) remove(address string) {
 	require.NoError(tr.t, os.Remove(filepath.Join(tr.devices(), address)))
 	require.NoError(tr.t, os.RemoveAll(tr.dir(address)))
@@ -120,7 +120,7 @@ func TestNoDeviceIsNoError(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOTDIR)
 }
 
-// One device that cannot be read is told, and hides no other.
+// A device that cannot be read is reported, and hides no other.
 //
 // S2.6
 func TestABrokenDeviceIsReported(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 	require.Equal(t, []Device{{Address: address, Vendor: "1234", Product: "5678", Class: "010802", Type: Whole, NUMANode: -1}}, devices)
 	require.Equal(t, 2, opened)
 
-	// One that never stays is told, and ends.
+	// A device that keeps changing is reported, and the scan ends.
 	opened = 0
 	s.opened = func(string) {
 		opened++
@@ -222,7 +222,7 @@ func TestAnotherDeviceInThePlaceIsReadAsAWhole(t *testing.T) {
 	require.Equal(t, maxReads, opened)
 }
 
-// The kernel's two answers for what was there a moment ago.
+// The two errors that the kernel returns for a device that has just disappeared.
 //
 // S2.6
 func TestErrorsOfARemovedDevice(t *testing.T) {
@@ -232,7 +232,7 @@ func TestErrorsOfARemovedDevice(t *testing.T) {
 	require.False(t, isGone(nil))
 }
 
-// What the kernel of this machine shows can be read, whatever it is.
+// The devices of this machine can be read.
 //
 // S2.6
 func TestThisMachine(t *testing.T) {

@@ -45,14 +45,14 @@ func TestEveryStepIsComplete(t *testing.T) {
 			require.False(t, seen[s.Name], "twice")
 			seen[s.Name] = true
 			require.Contains(t, []clean.Phase{clean.Prepare, clean.Erase, clean.Verify, clean.Restore}, s.Phase)
-			require.Contains(t, []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}, s.Interface, "D6 knows it")
+			require.Contains(t, []string{"vendor", "power", "management", "firmware", "deploy", "bios", "raid"}, s.Interface, "D6 has no order for this interface")
 			require.GreaterOrEqual(t, s.Priority, 0.0)
 			require.Positive(t, s.Version)
 			require.NotNil(t, s.Run)
 			require.NotNil(t, s.Applies)
 			require.NotNil(t, s.Timeout)
 			if s.Phase == clean.Erase || s.Phase == clean.Verify {
-				require.Positive(t, s.Priority, "an erase and its verify are never off")
+				require.Positive(t, s.Priority, "an erase and its verify cannot be switched off")
 			}
 			require.False(t, s.Phase == clean.Verify && s.Writes, "a verify never writes")
 			require.True(t, s.Phase != clean.Erase || s.Writes)
@@ -81,8 +81,8 @@ func TestTheStepsMakeAPlanner(t *testing.T) {
 	}
 }
 
-// TestZeroIsForWhatIsOverwritten: no device is zeroed that is erased in another
-// way, none sanitized that is overwritten, and each erase has its verify.
+// A device is zeroed only if its operation overwrites it, sanitized only if it does not, and
+// each erase has its verify.
 //
 // S2.22, S2.58
 func TestZeroIsForWhatIsOverwritten(t *testing.T) {

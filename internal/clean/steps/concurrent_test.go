@@ -24,14 +24,12 @@ type allowAll struct{}
 
 func (allowAll) AllowPath(string) error { return nil }
 
-// TestSixteenAtOnceKeepMemoryFlat: sixteen real targets, files and, where this is
-// root, loop devices, are zeroed and read back at once. All together the process may
-// grow by the two buffers of each of sixteen reads and a little more, and all that they ever
-// allocate, the looks at the kernel's tables included, has nothing to do with the size
-// of the targets.
+// Sixteen real targets, files and (for root) loop devices, are zeroed and read back at once.
+// The process may grow by the two buffers of each read and a little more, and all that is
+// ever allocated, for reads of the kernel's tables too, does not depend on the targets' size.
 func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
 	const wipes, size = 16, 9 * mib
-	const readBuffers, little, looks = wipes * 2 * 2 * mib, 8 * mib, wipes * 2 * mib
+	const readBuffers, little, tableReads = wipes * 2 * 2 * mib, 8 * mib, wipes * 2 * mib
 	driver := block.New(allowAll{})
 	targets, files := make([]hardware.Target, wipes), make([]hardwaretest.File, wipes)
 	who := make([]device.Identity, wipes)
@@ -60,13 +58,13 @@ func TestSixteenAtOnceKeepMemoryFlat(t *testing.T) {
 	allocated, grown := int64(after.TotalAlloc-before.TotalAlloc), int64(after.HeapSys-before.HeapSys)
 	t.Logf("%d wipes of %d MiB, read back: grown by %d KiB, allocated %d KiB in all", wipes, size/mib, grown/kib, allocated/kib)
 	require.Less(t, grown, int64(readBuffers+little))
-	require.Less(t, allocated, int64(readBuffers+looks))
+	require.Less(t, allocated, int64(readBuffers+tableReads))
 	for _, file := range files {
 		hardwaretest.RequireCount(t, file, 1, 0, int(size/hardwaretest.Block), 0)
 	}
 }
 
-// wipe zeroes and verifies one target, once all others are open as well.
+// wipe zeroes and verifies one target once all targets are open.
 func wipe(t *testing.T, driver hardware.Driver, target hardware.Target, who device.Identity, opened *sync.WaitGroup) error {
 	handle, err := driver.Open(t.Context(), target, who, true)
 	opened.Done()
@@ -85,7 +83,7 @@ func wipe(t *testing.T, driver hardware.Driver, target hardware.Target, who devi
 	return errors.Join(err, handle.Close())
 }
 
-// realTarget makes a file, and of every second one a loop device.
+// realTarget makes a file, and for every second one a loop device.
 func realTarget(t *testing.T, i int, size int64) (hardware.Target, hardwaretest.File) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -15,7 +15,7 @@ import (
 const (
 	kib = int64(1) << 10
 	mib = int64(1) << 20
-	// blockSize is what memory keeps track of; the last one may be shorter.
+	// blockSize is the unit of memory's content; the last block may be shorter.
 	blockSize = int64(hardware.Align)
 )
 
@@ -30,20 +30,19 @@ const (
 
 var errInjected = errors.New("injected")
 
-// memory is a device that takes no memory: it knows of each block what it holds, and
-// of single bytes that are not zero although their block is. It tells every call,
-// and may fail at one.
+// memory is a device without data: it keeps the kind of content of each block, and single
+// bytes that are not zero in a zeroed block. It records every call, and can fail at one.
 type memory struct {
 	size   int64
 	blocks []content
 	stray  map[int64]byte
-	// ends is where reads end although the device should not.
+	// ends is where reads end, if before the device's size.
 	ends     int64
 	readOnly bool
-	mu       sync.Mutex // reads go ahead of what is recorded
+	mu       sync.Mutex // reads run ahead in another goroutine
 	calls    []string
-	// failAt is the call that fails, from 1; 0: none. A write that fails may have
-	// written all or nothing, which half says.
+	// failAt is the call that fails, from 1; 0: none. half says whether a write that fails
+	// has written everything or nothing.
 	failAt int
 	half   bool
 	err    error
@@ -57,7 +56,7 @@ func newMemory(size int64, filled content) *memory {
 	return m
 }
 
-// call tells of a call and whether it fails.
+// call records a call, and returns its error.
 func (m *memory) call(format string, args ...any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +67,7 @@ func (m *memory) call(format string, args ...any) error {
 	return nil
 }
 
-// crash loses what was not flushed, and what was told so far.
+// crash loses the unflushed data, and clears the calls so far.
 func (m *memory) crash() {
 	for i, c := range m.blocks {
 		if c == cached {
@@ -78,7 +77,7 @@ func (m *memory) crash() {
 	m.calls, m.failAt = nil, 0
 }
 
-// left gives the first block of which something may be left, or -1.
+// left gives the first block that may hold a tenant's data, or -1.
 func (m *memory) left() int {
 	for i, c := range m.blocks {
 		if c != zeroed {
@@ -151,8 +150,7 @@ func (m *memory) Flush(context.Context) error {
 
 func (m *memory) Check(context.Context) error { return m.call("check") }
 
-// journal is a checkpoint's other side: it keeps the last offset, and tells in the
-// same book as its device.
+// journal records checkpoints: it keeps the last offset, and adds to the calls of its device.
 type journal struct {
 	*memory
 	offset int64

@@ -12,8 +12,8 @@ import (
 	"burnish/internal/hardware"
 )
 
-// drive is a memory that is an NVMe drive: it writes zeroes by itself, and knows whether
-// it is complete.
+// drive is a memory that acts as an NVMe drive: it has a command that writes zeroes, and a
+// complete namespace or not.
 type drive struct {
 	*memory
 	incomplete error
@@ -55,8 +55,7 @@ func work(d *drive, operation device.Operation) *steps.Work {
 	return &steps.Work{Device: d, Operation: operation, Enrolled: device.Identity{Size: d.size}, Checkpoint: func(int64) error { return nil }}
 }
 
-// TestAnErrorOfWriteZeroesIsFinal: what the drive does not do is not done in
-// another way.
+// If the drive's write zeroes fails, no other way is tried.
 //
 // F16, S2.27
 func TestAnErrorOfWriteZeroesIsFinal(t *testing.T) {
@@ -74,17 +73,15 @@ func TestAnErrorOfWriteZeroesIsFinal(t *testing.T) {
 	_, err = steps.Zero().Run(t.Context(), work(d, device.WriteZeroes))
 	require.NoError(t, err)
 	require.Equal(t, -1, d.left())
-	// A device that cannot is no reason for ordinary writes either.
+	// If the device has no such command, there are no ordinary writes either.
 	_, err = steps.Zero().Run(t.Context(), &steps.Work{Device: newMemory(mib, tenants), Operation: device.WriteZeroes, Checkpoint: func(int64) error { return nil }})
 	f, ok := device.AsFault(err)
 	require.True(t, ok)
 	require.Equal(t, device.CodeNoErasePath, f.Code)
 }
 
-// TestWhatIsNotCompleteIsNeitherZeroedNorVerified.
-//
 // F17
-func TestWhatIsNotCompleteIsNeitherZeroedNorVerified(t *testing.T) {
+func TestAnIncompleteNamespaceIsNeitherZeroedNorVerified(t *testing.T) {
 	split := &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch, Message: "one is detached"}
 	for _, operation := range []device.Operation{device.WriteZeroes, device.Shred} {
 		for _, step := range []steps.Step{steps.Zero(), steps.Verify(), steps.ConsolidateNamespaces()} {

@@ -11,7 +11,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// card is a device of which a program does whole steps.
+// card is a device whose steps a program runs.
 type card struct{ *memory }
 
 var _ hardware.StepRunner = (*card)(nil)
@@ -23,7 +23,7 @@ func (c *card) RunStep(_ context.Context, step string, mayGoOn func() error) (st
 	return "by the program", c.call("perform %s", step)
 }
 
-// TestAProgramsStep is recorded before it begins.
+// A program's step is recorded before it starts.
 //
 // S0.31
 func TestAProgramsStep(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAProgramsStep(t *testing.T) {
 			c = &card{memory: newMemory(0, tenants)}
 			_, err = run(c, errInjected)
 			require.ErrorIs(t, err, errInjected)
-			require.Equal(t, []string{"checkpoint"}, c.calls, "who lost its right starts nothing")
+			require.Equal(t, []string{"checkpoint"}, c.calls, "an attempt that was superseded starts nothing")
 
 			c = &card{memory: newMemory(0, tenants)}
 			c.failAt = 2
@@ -55,7 +55,7 @@ func TestAProgramsStep(t *testing.T) {
 			_, err = step.Run(t.Context(), &steps.Work{Device: newMemory(blockSize, tenants), Operation: device.Script})
 			fault, ok := device.AsFault(err)
 			require.True(t, ok)
-			require.Equal(t, device.CodeNoErasePath, fault.Code, "a device of which nobody does the step")
+			require.Equal(t, device.CodeNoErasePath, fault.Code, "a device whose driver does not support the step")
 		})
 	}
 }

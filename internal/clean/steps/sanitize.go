@@ -13,8 +13,8 @@ import (
 
 // Sanitize has the device erase itself completely by the locked-in operation (S2.53 to
 // S2.56). It first waits for a sanitize that is already running; that one counts only if
-// this clean had recorded beforehand that it would start it (F18). A device cannot be told
-// to stop a sanitize: ending the step ends only the watching (S2.54). A second run waits
+// this clean had recorded beforehand that it would start it (F18). No command
+// stops a sanitize: if the step ends, the sanitize continues (S2.54). A second run waits
 // for the first one's sanitize.
 func Sanitize() Step {
 	return Step{
@@ -154,7 +154,7 @@ func recordSanitizeIntent(ctx context.Context, w *Work, drive hardware.Sanitizer
 }
 
 // makeLogDistinct writes to a drive whose log says that nothing was written since its last
-// sanitize: the log after a quick sanitize could not be told from that (F18). If the drive
+// sanitize: its log could be the same as after a quick sanitize (F18). If the drive
 // cannot be written, the sanitize counts only if it is observed running.
 func makeLogDistinct(ctx context.Context, w *Work, drive hardware.Sanitizer, before hardware.Sanitize) (hardware.Sanitize, error) {
 	const at = evidenceBlock // after the first block, which is sampled

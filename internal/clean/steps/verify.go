@@ -195,7 +195,7 @@ func allZero(ctx context.Context, w *Work, size int64, list iter.Seq[extent]) (i
 
 // sampledBlock gives the block to read of the group of `every` blocks that contains first;
 // it is first or one after it, since an attempt may start within a group. With a recorded
-// seed it tells which blocks that attempt read, besides the first and the last one.
+// seed it gives the blocks that the attempt read, besides the first and the last one.
 func sampledBlock(seed uint64, first, every int64) int64 {
 	group := first / every
 	pick := rand.New(rand.NewPCG(seed, uint64(group)))

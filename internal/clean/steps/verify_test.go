@@ -43,7 +43,7 @@ func reads(t *testing.T, calls []string) (ranges [][2]int64) {
 	return ranges
 }
 
-// TestFullVerifyReadsEveryByteOnce, whatever the size, and writes none.
+// A full verify reads every byte once, for any size, and writes nothing.
 //
 // F19
 func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
@@ -62,7 +62,7 @@ func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
 			}
 			require.Equal(t, size, at)
 			require.Equal(t, size, j.offset)
-			require.Equal(t, "check", j.calls[len(j.calls)-1], "F11: the identity once more, at the end")
+			require.Equal(t, "check", j.calls[len(j.calls)-1], "F11: the identity is checked again at the end")
 			for _, call := range j.calls {
 				require.False(t, strings.HasPrefix(call, "zero") || call == "flush" || call == "close", call)
 			}
@@ -70,10 +70,10 @@ func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
 	}
 }
 
-// TestNothingReadIsNoProof: a device without bytes was not verified.
+// A device without bytes cannot be verified.
 //
 // F19
-func TestNothingReadIsNoProof(t *testing.T) {
+func TestVerifyOfNothingFails(t *testing.T) {
 	j := allZeroes(0)
 	_, err := verify(t.Context(), j.work())
 	fault, ok := device.AsFault(err)
@@ -82,7 +82,7 @@ func TestNothingReadIsNoProof(t *testing.T) {
 	require.Empty(t, j.calls)
 }
 
-// TestOneDirtyByteIsFound, wherever it lies, with its exact offset.
+// A dirty byte is found at any offset, and the fault names the offset.
 //
 // F19
 func TestOneDirtyByteIsFound(t *testing.T) {
@@ -102,14 +102,14 @@ func TestOneDirtyByteIsFound(t *testing.T) {
 			require.Equal(t, device.NeedsOperator, fault.Class)
 			require.Equal(t, fmt.Sprintf("verify failed at byte %d: a byte is not zero", at), fault.Message)
 			require.NotEmpty(t, fault.Remedy)
-			require.LessOrEqual(t, j.offset, at, "no resume point lies behind the dirt")
-			require.NotContains(t, j.calls, "check", "nothing is read on")
+			require.LessOrEqual(t, j.offset, at, "no resume point is behind the dirty byte")
+			require.NotContains(t, j.calls, "check", "nothing more is read")
 		})
 	}
 }
 
 // F19
-func TestTheFirstOfManyIsTold(t *testing.T) {
+func TestTheFirstOfManyDirtyBytesIsReported(t *testing.T) {
 	j := allZeroes(3 * mib)
 	j.stray[mib+5], j.stray[mib+6], j.stray[2*mib] = 0x80, 0xff, 1
 	_, err := verify(t.Context(), j.work())
@@ -120,7 +120,7 @@ func TestTheFirstOfManyIsTold(t *testing.T) {
 func TestVerifyResumes(t *testing.T) {
 	const size = 2*steps.Chunk + 777
 	j := allZeroes(size)
-	j.stray[0] = 1 // read by an earlier attempt, or this would fail
+	j.stray[0] = 1 // before the resume point: it must not be read again
 	j.offset = steps.Chunk
 	out, err := verify(t.Context(), j.work())
 	require.NoError(t, err)
@@ -143,11 +143,10 @@ func checkpoints(t *testing.T, calls []string) (offsets []int64) {
 	return offsets
 }
 
-// TestVerifyBrokenOnceAnywhere: an error of any call ends it there, and it can be
-// gone on with.
+// An error of any call ends verify there, and a later attempt can resume it.
 //
 // F2, S3.36
-func TestVerifyBrokenOnceAnywhere(t *testing.T) {
+func TestVerifyResumesAfterAnErrorOfAnyCall(t *testing.T) {
 	const size = steps.Chunk + 3<<20 + 777
 	whole := allZeroes(size)
 	_, err := verify(t.Context(), whole.work())
@@ -161,7 +160,7 @@ func TestVerifyBrokenOnceAnywhere(t *testing.T) {
 		failed := reads(t, j.calls[i:i+1])
 		for _, recorded := range checkpoints(t, j.calls[i+1:]) {
 			require.Len(t, failed, 1, "nothing is recorded after an error")
-			require.LessOrEqual(t, recorded, failed[0][0], "but what lies before the read that failed")
+			require.LessOrEqual(t, recorded, failed[0][0], "the resume point is not behind the failed read")
 		}
 		require.NotContains(t, j.calls[i+1:], "check")
 		resumed := j.offset
@@ -175,7 +174,7 @@ func TestVerifyBrokenOnceAnywhere(t *testing.T) {
 }
 
 // F1
-func TestVerifyAsksItsContextBeforeEachRead(t *testing.T) {
+func TestVerifyChecksItsContextBeforeEachRead(t *testing.T) {
 	stop := errors.New("the worker stops")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
@@ -186,7 +185,7 @@ func TestVerifyAsksItsContextBeforeEachRead(t *testing.T) {
 }
 
 // F19
-func TestAShortDeviceIsNoCleanOne(t *testing.T) {
+func TestADeviceThatEndsEarlyIsNotClean(t *testing.T) {
 	for _, ends := range []int64{0, 1, mib - 1, mib, 2*mib + 5, 3*mib - 1} {
 		t.Run(fmt.Sprint(ends), func(t *testing.T) {
 			j := allZeroes(3 * mib)
@@ -200,10 +199,10 @@ func TestAShortDeviceIsNoCleanOne(t *testing.T) {
 	}
 }
 
-// TestWhatADriverMayAnswer: answers that no fake gives.
+// Results of a read that the port allows and no fake gives.
 //
 // F19
-func TestWhatADriverMayAnswer(t *testing.T) {
+func TestResultsOfReads(t *testing.T) {
 	broken := &device.Fault{Class: device.Transient, Code: device.CodeIO, Message: "read error"}
 	fill := func(n int, err error) func([]byte, int64) (int, error) {
 		return func(p []byte, _ int64) (int, error) {
@@ -258,8 +257,7 @@ func TestVerifyIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 	require.Equal(t, []string{"read 0+4096", "checkpoint 4096", "check"}, j.calls)
 }
 
-// TestASampleReadsFirstLastAndOneOfEach: of every group of N blocks one is read,
-// and always the device's first and last.
+// A sample reads one block of every group of N, and always the device's first and last.
 //
 // F19
 func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
@@ -296,7 +294,7 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 			require.Equal(t, tt.size, ranges[len(ranges)-1][1])
 			for group := tt.resume / mib / tt.every; (group+1)*tt.every <= last; group++ {
 				if max(group*tt.every, tt.resume/mib) == 0 {
-					// The first block may be the group's own choice, or stand beside it.
+					// The first block may be the sampled one of its group, or be read in addition.
 					require.LessOrEqual(t, inGroup[group], 1)
 					continue
 				}
@@ -306,11 +304,10 @@ func TestASampleReadsFirstLastAndOneOfEach(t *testing.T) {
 	}
 }
 
-// TestTheSeedInTheRecordSaysWhatWasRead: anyone can tell from the record alone
-// which blocks an attempt has read.
+// The record alone shows which blocks an attempt has read.
 //
 // F19
-func TestTheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
+func TestTheRecordedSeedGivesTheBlocksRead(t *testing.T) {
 	const size, every = 200*mib + 777, 9
 	for _, resume := range []int64{0, steps.Chunk} {
 		j := allZeroes(size)
@@ -343,11 +340,11 @@ func TestTheSeedInTheRecordSaysWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestAResumeWithinAGroupReadsOfWhatIsLeft: an attempt that goes on in the middle
-// of a group does not count on what an earlier one may have read of it.
+// An attempt that resumes within a group samples the rest of the group, whatever an earlier
+// attempt has read of it.
 //
 // F19
-func TestAResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
+func TestAResumeWithinAGroupSamplesTheRest(t *testing.T) {
 	for range 20 {
 		j := allZeroes(200 * mib)
 		w := j.work()
@@ -359,7 +356,7 @@ func TestAResumeWithinAGroupReadsOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestSamplesDiffer: twenty runs do not all read the same blocks.
+// Twenty runs do not all read the same blocks.
 //
 // F19
 func TestSamplesDiffer(t *testing.T) {
@@ -393,7 +390,7 @@ func TestVerifySettings(t *testing.T) {
 	for setting, method := range map[string]string{
 		"": "full", "full": "full", "sample:1": "full", "sample:2": "sample:2", "sample:2147483647": "sample:2147483647",
 	} {
-		t.Run("takes "+setting, func(t *testing.T) {
+		t.Run("accepts "+setting, func(t *testing.T) {
 			j := allZeroes(10 * kib)
 			w := j.work()
 			w.Settings.Verify = setting
@@ -418,7 +415,7 @@ func TestVerifySettings(t *testing.T) {
 	}
 }
 
-// TestZeroThenVerify: what zero leaves, verify accepts; what it left out, not.
+// Verify accepts a zeroed device, and refuses one that was not zeroed completely.
 func TestZeroThenVerify(t *testing.T) {
 	for _, size := range sizes() {
 		j := &journal{memory: newMemory(size, tenants)}

@@ -13,7 +13,7 @@ import (
 	"burnish/internal/device"
 )
 
-// sizes are sizes with and without odd ends, in blocks, chunks and bytes.
+// sizes are sizes with and without partial blocks and chunks at the end.
 func sizes() []int64 {
 	return []int64{
 		1, 511, blockSize - 1, blockSize, blockSize + 1, mib, 10*mib + 777,
@@ -23,7 +23,7 @@ func sizes() []int64 {
 
 func zero(ctx context.Context, w *steps.Work) (steps.Outcome, error) { return steps.Zero().Run(ctx, w) }
 
-// TestZeroFlushesEachChunkBeforeItCounts: the calls of a whole run, in order.
+// Each chunk is flushed before its checkpoint.
 //
 // F2
 func TestZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
@@ -45,11 +45,11 @@ func TestZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
 	}
 }
 
-// TestZeroBrokenOnceAnywhere fails every call once, with the work done and not
-// done, loses the power there, and goes on from the last resume point.
+// Each call fails once, with and without effect. Then the power fails, and a later attempt
+// resumes from the last checkpoint.
 //
 // F2, S3.36
-func TestZeroBrokenOnceAnywhere(t *testing.T) {
+func TestZeroResumesAfterAnErrorOfAnyCall(t *testing.T) {
 	const size = 2*steps.Chunk + 3*4096 + 777
 	whole := &journal{memory: newMemory(size, tenants)}
 	_, err := zero(t.Context(), whole.work())
@@ -75,15 +75,14 @@ func TestZeroBrokenOnceAnywhere(t *testing.T) {
 				if resumed < size {
 					require.Equal(t, fmt.Sprintf("zero %d+%d", resumed, min(steps.Chunk, size-resumed)), j.calls[0])
 				} else {
-					require.Equal(t, []string{"check"}, j.calls, "all was done but the last look")
+					require.Equal(t, []string{"check"}, j.calls, "only the last check is left")
 				}
 			})
 		}
 	}
 }
 
-// TestZeroStopsAtACheckpointsError: who lost the right to go on writes nothing
-// more, and its error is handed on as it is.
+// After an error of a checkpoint zero writes nothing more, and returns the error unchanged.
 //
 // F1
 func TestZeroStopsAtACheckpointsError(t *testing.T) {
@@ -100,7 +99,7 @@ func TestZeroStopsAtACheckpointsError(t *testing.T) {
 }
 
 // F1
-func TestZeroAsksItsContextBeforeEachChunk(t *testing.T) {
+func TestZeroChecksItsContextBeforeEachChunk(t *testing.T) {
 	stop := errors.New("the worker stops")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	j := &journal{memory: newMemory(2*steps.Chunk, tenants)}
@@ -140,8 +139,7 @@ func TestZeroOfNothingIsAFault(t *testing.T) {
 	}
 }
 
-// TestZeroIsNotDoneWhenTheLastCheckFails: a device that changed under the last
-// write gives no success.
+// A device that changed during the last write is not a success.
 //
 // F11
 func TestZeroIsNotDoneWhenTheLastCheckFails(t *testing.T) {
@@ -154,7 +152,7 @@ func TestZeroIsNotDoneWhenTheLastCheckFails(t *testing.T) {
 	require.Zero(t, out)
 }
 
-// TestZeroDoesNotClose: the handle is its caller's.
+// The handle belongs to the caller.
 func TestZeroDoesNotClose(t *testing.T) {
 	j := &journal{memory: newMemory(10*kib, tenants)}
 	_, err := zero(t.Context(), j.work())

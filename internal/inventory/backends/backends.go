@@ -15,11 +15,11 @@ import (
 // Kinds lists the backends that exist.
 func Kinds() []string { return []string{"file", "placement"} }
 
-// Options is what the backends are told; each reads its own part.
+// Options are the settings of all backends; each reads its own part.
 type Options struct {
 	// Dir is the file inventory's directory.
 	Dir string
-	// Placement is what Placement's is told beside the credentials, which it reads
+	// Placement is the settings of Placement besides the credentials, which it reads
 	// from clouds.yaml or OS_* variables.
 	Placement placement.Settings
 }

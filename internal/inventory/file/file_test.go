@@ -32,7 +32,7 @@ func TestFileStore(t *testing.T) {
 	})
 }
 
-// example is a provider whose file's content is known.
+// example is a provider with a known file content.
 var example = inventory.Provider{
 	UUID:   "0f6a1c52-8d3e-5b0a-9c41-2f7d3e9b6a10",
 	Name:   "h1_0000:3b:00.0",
@@ -55,7 +55,7 @@ const exampleFile = `{
 }
 `
 
-// created gives a directory with the example in it.
+// created makes a directory with the example.
 func created(t *testing.T) (*file.Store, string, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "a", "inventory")
@@ -116,8 +116,8 @@ func TestReopenedAfterAnyWrite(t *testing.T) {
 	require.Equal(t, inventory.ReservationSnapshot{Generation: 2, Total: 1, Used: 1, Consumers: []string{"c1"}, Before: 2}, v)
 }
 
-// broken insists that every call refuses the file, names it, and leaves it as it is.
-func broken(t *testing.T, s *file.Store, path, content string) {
+// requireRefused requires that every call refuses the file, names it, and does not change it.
+func requireRefused(t *testing.T, s *file.Store, path, content string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	for name, err := range callAll(t.Context(), s) {
@@ -131,9 +131,9 @@ func broken(t *testing.T, s *file.Store, path, content string) {
 
 func TestHalfWrittenFileIsNeverTakenForEmpty(t *testing.T) {
 	s, _, path := created(t)
-	whole := len(exampleFile) - 1 // the last newline is not missed
+	whole := len(exampleFile) - 1 // the last newline may be missing
 	for n := range whole {
-		broken(t, s, path, exampleFile[:n])
+		requireRefused(t, s, path, exampleFile[:n])
 	}
 	require.NoError(t, os.WriteFile(path, []byte(exampleFile[:whole]), 0o600))
 	_, err := s.Reservation(t.Context(), example.UUID)
@@ -145,7 +145,7 @@ func TestInconsistentFileIsRefused(t *testing.T) {
 	for _, change := range [][2]string{
 		{exampleFile, "null"},
 		{exampleFile, "[]"},
-		{exampleFile, string(make([]byte, len(exampleFile)))}, // what a power failure leaves elsewhere
+		{exampleFile, string(make([]byte, len(exampleFile)))}, // as other stores leave it after a power failure
 		{exampleFile, exampleFile + exampleFile},
 		{`"reserved": 1,`, ``},
 		{`"reserved": 1`, `"reserved": null`},
@@ -166,11 +166,11 @@ func TestInconsistentFileIsRefused(t *testing.T) {
 	} {
 		content := string(bytes.Replace([]byte(exampleFile), []byte(change[0]), []byte(change[1]), 1))
 		require.NotEqual(t, exampleFile, content)
-		broken(t, s, path, content)
+		requireRefused(t, s, path, content)
 	}
 }
 
-// A second spelling beside the field is a field that we don't know, not the field.
+// A second spelling of a field is an unknown field.
 func TestFieldsAreCaseSensitive(t *testing.T) {
 	s, _, path := created(t)
 	content := `{"Reserved": 0, ` + exampleFile[1:len(exampleFile)-3] + `, "RESERVED": 0}`
@@ -248,10 +248,10 @@ func TestFullDiskKeepsTheOldContent(t *testing.T) {
 	for _, folder := range []string{dir, filepath.Join(dir, "names")} {
 		left, err := filepath.Glob(filepath.Join(folder, atomicfile.TempPrefix+"*"))
 		require.NoError(t, err)
-		require.Empty(t, left, "an unfinished file fills the disk further")
+		require.Empty(t, left, "an unfinished file takes space on the full disk")
 	}
 
-	// With space again the same calls go through.
+	// When there is space again, the same calls succeed.
 	require.NoError(t, os.Remove(ballast))
 	st, err := s.PutReserved(t.Context(), example.UUID, 0, 0)
 	require.NoError(t, err)
@@ -290,7 +290,7 @@ func TestNamesOfAnyForm(t *testing.T) {
 	}
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "a name led out of the directory")
+	require.Len(t, entries, 1, "a name was saved outside the directory")
 }
 
 func TestUUIDHasOneSpelling(t *testing.T) {
@@ -308,7 +308,7 @@ func TestUUIDHasOneSpelling(t *testing.T) {
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), p))
 }
 
-// The index of names may be behind its providers by one crash, and repairs itself.
+// After a crash the index of names may be one provider behind, and repairs itself.
 func TestNameIndexFollowsTheProviders(t *testing.T) {
 	s, dir, path := created(t)
 	index := filepath.Join(dir, "names", example.Name+".uuid")
@@ -320,7 +320,7 @@ func TestNameIndexFollowsTheProviders(t *testing.T) {
 	require.NoError(t, s.Create(t.Context(), example))
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.Create(t.Context(), heir))
 
-	// Damaged: nobody may guess whose the name is.
+	// Damaged: it is unknown which provider has the name.
 	require.NoError(t, os.WriteFile(index, []byte("rubbish"), 0o600))
 	err := s.Create(t.Context(), heir)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
@@ -328,7 +328,7 @@ func TestNameIndexFollowsTheProviders(t *testing.T) {
 	require.NoError(t, os.Remove(index))
 	require.NoError(t, s.Create(t.Context(), example))
 
-	// Its provider is damaged: whose the name is is not known either.
+	// Its provider is damaged: it is unknown whether that has the name.
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	err = s.Create(t.Context(), heir)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)

@@ -11,7 +11,7 @@ import (
 
 // namesDir holds one file for each name; its content is the UUID of the provider with
 // that name. It is an index, and the provider's own file decides: a name is free if its
-// provider does not exist or has another name. So a look-up costs two reads, however
+// provider does not exist or has another name. So a lookup costs two reads, however
 // large the fleet. The check does not find providers whose files were copied here by
 // hand, until the next Create.
 const namesDir = "names"

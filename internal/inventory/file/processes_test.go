@@ -20,7 +20,7 @@ import (
 	"burnish/internal/testkit/suites/inventorytest"
 )
 
-// writerEnv makes the test binary another process that writes: "<dir> <n>".
+// writerEnv makes the test binary run as a writer: "<dir> <n>".
 const writerEnv = "BURNISH_TEST_INVENTORY_WRITER"
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writer raises the example's generation n times, by writing reserved in turn, and
-// says each generation that was acknowledged to it.
+// writer raises the example's generation n times by writing reserved, and prints each
+// generation that was acknowledged.
 func writer(task string) error {
 	var dir string
 	var n int
@@ -99,7 +99,7 @@ func TestFourProcessesLoseNoUpdate(t *testing.T) {
 	require.Equal(t, int64(processes*writes), st.Generation)
 }
 
-// What was acknowledged is there, whenever the process is killed.
+// Every acknowledged write is kept, whenever the process is killed.
 //
 // F10
 func TestKilledWriterLeavesEveryAcknowledgedWrite(t *testing.T) {
@@ -119,7 +119,7 @@ func TestKilledWriterLeavesEveryAcknowledgedWrite(t *testing.T) {
 				acknowledged = max(acknowledged, g)
 			}
 		}
-		require.Error(t, cmd.Wait(), "it was to be killed")
+		require.Error(t, cmd.Wait(), "it was not killed")
 		st, err := s.Reservation(t.Context(), example.UUID)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, st.Generation, acknowledged)
@@ -178,7 +178,7 @@ func TestWaitForTheLockEndsWithItsContext(t *testing.T) {
 		t.Fatal("it waits on although its context ended")
 	}
 
-	// Who gave up holds nothing back once the other process lets go.
+	// The call that gave up blocks no other once the lock is free.
 	require.NoError(t, holder.Close())
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -188,7 +188,7 @@ func TestWaitForTheLockEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Reads wait too: what was renamed and not yet synced is nobody's to see.
+// Reads wait too: a renamed file must not be read before it is synced.
 func TestNoCallGoesPastTheLock(t *testing.T) {
 	s, dir, path := created(t)
 	holder := hold(t, dir)
@@ -211,7 +211,7 @@ func TestNoCallGoesPastTheLock(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A directory whose file system is gone seems empty; its providers still exist.
+// A directory whose file system was unmounted looks empty, but its providers exist.
 func TestDirectoryWithoutItsLockIsUnavailable(t *testing.T) {
 	s, dir, path := created(t)
 	require.NoError(t, os.RemoveAll(dir))

@@ -20,7 +20,7 @@ type access struct {
 	options gophercloud.AuthOptions
 	service gophercloud.EndpointOpts
 	tls     *tls.Config
-	// override is Placement's address, "" to look it up in the catalog.
+	// override is Placement's address, "" to take it from the catalog.
 	override string
 	// token is sent unchanged, without Keystone.
 	token string

@@ -18,8 +18,8 @@ import (
 	"burnish/internal/testkit/suites/inventorytest"
 )
 
-// cloud is a Keystone with a Placement that asks it, behind a recorder that the
-// catalog names.
+// cloud is a Keystone and a Placement that uses it, behind a recorder whose URL is in the
+// catalog.
 type cloud struct {
 	keystone *openstack.Keystone
 	recorder *openstack.Recorder
@@ -34,7 +34,7 @@ func newCloud(t *testing.T, o openstack.KeystoneOptions) *cloud {
 	return c
 }
 
-// without gives the variables but for these.
+// without gives the variables without these.
 func without(variables map[string]string, names ...string) map[string]string {
 	left := maps.Clone(variables)
 	for _, name := range names {
@@ -57,7 +57,7 @@ func openWith(t *testing.T, variables map[string]string) (*placement.Store, erro
 	return placement.Open(t.Context(), placement.Settings{Getenv: openstack.Environment(variables)})
 }
 
-// works insists that the variables lead to a Placement that takes their token.
+// works requires that the variables lead to a Placement that accepts their token.
 func works(t *testing.T, variables map[string]string) {
 	t.Helper()
 	store, err := openWith(t, variables)
@@ -161,7 +161,7 @@ func TestCredentialsOfEveryForm(t *testing.T) {
 // A revoked or expired token costs one more request, and no call fails. An invalid
 // password needs an operator.
 func TestTokenIsReplaced(t *testing.T) {
-	const last = 10 * time.Second // a busy machine takes a while from getting one to showing it
+	const last = 10 * time.Second // on a busy machine a token is used a while after it was issued
 	c := newCloud(t, openstack.KeystoneOptions{TokenLifetime: last})
 	store, err := openWith(t, c.keystone.Environment())
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	require.Equal(t, 1, c.recorder.Count())
 	require.Equal(t, third, token())
 
-	// Without Keystone nobody knows whether the token is good.
+	// Without Keystone it is unknown whether the token is valid.
 	c.keystone.Kill(t)
 	_, err = store.Usages(t.Context(), p.UUID)
 	inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)

@@ -50,8 +50,8 @@ func TestCreateMakesClassTraitsAndInventoryOnce(t *testing.T) {
 	}
 }
 
-// It is found by name in any case, by Nova's name of the host, and by UUID; with other
-// traits or none, with an inventory or without.
+// It is found by its name in any case, by Nova's name of the host, and by its UUID; with
+// other traits or none, with or without an inventory.
 //
 // S2.36
 func TestAnotherControllersProvider(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAnotherControllersProvider(t *testing.T) {
 		make(&p)
 		before, _ := s.recorder.Latest(p.UUID)
 		s.recorder.Reset()
-		store := s.open(t, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}}) // one that read no names yet
+		store := s.open(t, placement.Settings{NovaHosts: map[string]string{"Cmp_7.example.org": "node-7"}}) // its cache of names is empty
 		err := store.Create(t.Context(), p)
 		inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 		for _, e := range s.recorder.Exchanges() {
@@ -121,7 +121,7 @@ func TestPartialCreateIsCompleted(t *testing.T) {
 			err := s.store.Create(t.Context(), p)
 			undo()
 			inventorytest.RequireCode(t, device.CodeInventoryUnavailable, err)
-			// By a worker that knows nothing of the first.
+			// By another worker, with an empty cache.
 			require.NoError(t, s.open(t, placement.Settings{}).Create(t.Context(), p), "%+v %+v", at, do)
 			require.Contains(t, s.traits(t, p.UUID), placement.OwnTrait)
 			v, err := inventory.Read(t.Context(), s.store, p.UUID)
@@ -146,7 +146,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	require.Contains(t, s.log.String(), "HW_NVME_CES")
 	require.Contains(t, s.log.String(), "BURNISH_TRAITS")
 
-	// No provider can be Nova's for one-time use there; that is told once, too.
+	// There no provider can be a one-time-use provider of Nova's; that is logged once, too.
 	_, err := s.store.Find(t.Context(), "node-7_0000:3b:00.0")
 	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 	shown := 0
@@ -154,7 +154,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	require.NoError(t, s.store.ListNova(t.Context(), nil, nil, each))
 	require.Zero(t, shown)
 
-	// Names given in place of those that are not known.
+	// Configured traits replace those that Placement does not know.
 	mapped := s.open(t, placement.Settings{Traits: map[string]string{placement.OneTimeUse: "CUSTOM_ONE_TIME_USE", "HW_NVME_CES": "CUSTOM_NVME_CES"}})
 	p = inventorytest.NewProvider()
 	p.Traits = []string{placement.OneTimeUse, "HW_NVME_CES"}
@@ -168,7 +168,7 @@ func TestOldPlacementWithoutAllTraits(t *testing.T) {
 	require.Equal(t, id, found.UUID)
 	require.Equal(t, 1, strings.Count(s.log.String(), "level=WARN"), s.log)
 
-	// Another owner's mark.
+	// Another owner trait.
 	own := s.open(t, placement.Settings{Traits: map[string]string{placement.OwnTrait: "CUSTOM_OWNER_BURNISH"}})
 	p = inventorytest.NewProvider()
 	require.NoError(t, own.ListNova(t.Context(), nil, nil, each))

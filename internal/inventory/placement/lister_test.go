@@ -18,7 +18,7 @@ import (
 	"burnish/internal/testkit/suites/inventorytest"
 )
 
-// seenBy collects what a Lister shows, by UUID.
+// seenBy collects what a Lister returns, by UUID.
 func seenBy(t *testing.T, show func(at func(), each func(inventory.ProviderSnapshot) error) error) map[string]inventory.ProviderSnapshot {
 	t.Helper()
 	all := map[string]inventory.ProviderSnapshot{}
@@ -63,7 +63,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 	require.NoError(t, s.nova.Allocate(ctx, devices[2], uuid.NewString()))
 	s.nova.Burn(devices[2])
 	s.nova.Burn(devices[3])
-	two := uuid.NewString() // that makes no sense, and hides nobody
+	two := uuid.NewString() // an invalid provider, which must not hide others
 	s.nova.Class("CUSTOM_B")
 	s.nova.Provider(two, "cmp_7_0000:3B:01.0", first, otuClass, 0, placement.OneTimeUse)
 	status, text, err := s.nova.Do(ctx, http.MethodPut, "/resource_providers/"+two+"/inventories", map[string]any{
@@ -87,7 +87,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 		require.Equal(t, v, d.ReservationSnapshot)
 		require.Equal(t, []int{reserved, used}, []int{d.Reserved, d.Used})
 	}
-	for range 2 { // with nothing in memory, and with everything
+	for range 2 { // with an empty cache, and with a full one
 		want(0, 0, 0)
 		want(1, 0, 1)
 		want(2, 1, 1)
@@ -102,17 +102,17 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 	require.Equal(t, 1, strings.Count(s.log.String(), "is not valid for one device"), "logged once")
 	require.Equal(t, "whatisthis", got[odd].Device)
 
-	// A release leaves the generation as it is, and is seen all the same.
+	// A release does not change the generation, and is detected nevertheless.
 	require.NoError(t, s.nova.Deallocate(ctx, "", consumer))
 	want(1, 0, 0)
-	// What another wrote since is read again.
+	// A provider that another client has written is read again.
 	s.nova.SetReserved(devices[3], 0)
 	want(3, 0, 0)
 	s.nova.Burn(devices[4])
 	want(4, 1, 0)
 
-	// A list of the free ones that is cut short, or fails, costs requests and hides
-	// nobody; nor does one that speaks of an earlier moment.
+	// A list of free providers that is truncated, fails, or is outdated costs requests, and
+	// hides no provider.
 	for _, do := range []openstack.Injection{
 		{Status: 500}, {Status: 200, Body: `{}`}, {Status: 200, Body: `{"allocation_requests": [], "provider_summaries": {}}`},
 		{After: func() { s.nova.Burn(devices[5]) }},
@@ -124,7 +124,7 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 	}
 	want(5, 1, 0)
 
-	// One host, by its tree; also after its compute node was made anew.
+	// One host, by its tree; also after its compute node was re-created.
 	s.recorder.Reset()
 	require.Len(t, s.listNova(t, "Node-8"), 2)
 	for _, e := range s.recorder.Exchanges() {
@@ -135,10 +135,10 @@ func TestListNovaShowsEachProvider(t *testing.T) {
 		s.nova.Delete(id)
 	}
 	root := s.nova.Host("node-8")
-	anew := s.nova.Device(root, "node-8", "0000:3b:00.6", otuClass)
+	recreated := s.nova.Device(root, "node-8", "0000:3b:00.6", otuClass)
 	got = s.listNova(t, "node-8")
 	require.Len(t, got, 1)
-	require.Contains(t, got, anew)
+	require.Contains(t, got, recreated)
 	require.Empty(t, seenByNone(t, s, "node-99"))
 }
 
@@ -241,7 +241,7 @@ func TestRequestsOfAReconciliation(t *testing.T) {
 		s.nova.Burn(id)
 	}
 	count("all free but ten", 40)
-	// One host costs what it has.
+	// One host costs only its own requests.
 	s.recorder.Reset()
 	require.Len(t, s.listNova(t, "node-3"), each)
 	require.LessOrEqual(t, s.recorder.Count(), each+2)

@@ -40,22 +40,22 @@ func TestFindByHostAndAddress(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, p)
 	}
-	require.Equal(t, 1, s.recorder.Count(), "found from memory")
+	require.Equal(t, 1, s.recorder.Count(), "found in the cache")
 	for _, name := range []string{"node-7_0000:3b:00.1", "node-7_0000:3b:00.2", "cmp_07.example.org_0000:3b:00.0", "node-9_0000:3b:00.0"} {
 		s.recorder.Reset()
 		_, err := s.store.Find(t.Context(), name)
 		inventorytest.RequireCode(t, device.CodeNoProvider, err)
-		require.Equal(t, 1, s.recorder.Count(), "a miss is looked up once")
+		require.Equal(t, 1, s.recorder.Count(), "a miss costs one request")
 	}
 
-	// The class is told once it is known.
+	// Find returns the class once it is known.
 	_, err := s.store.Reservation(t.Context(), a)
 	require.NoError(t, err)
 	p, err := s.store.Find(t.Context(), "node-7_0000:3b:00.0")
 	require.NoError(t, err)
 	require.Equal(t, otuClass, p.Class)
 
-	// Nova's provider is never deleted by us.
+	// Burnish never deletes a provider of Nova's.
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, s.store.Delete(t.Context(), a))
 }
 
@@ -95,8 +95,8 @@ func TestRecreatedProvider(t *testing.T) {
 	inventorytest.RequireCode(t, device.CodeNoProvider, err)
 }
 
-// The answer to a list, from before the provider was deleted, is delayed until a call has
-// found that it is gone.
+// A list answer from before the provider was deleted is delayed until a call has found that
+// the provider is gone.
 func TestFindNeverGivesWhatIsKnownToBeGone(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const name = "node-7_0000:3b:00.0"
@@ -135,7 +135,7 @@ func TestTwoProvidersForOneDevice(t *testing.T) {
 	require.Equal(t, second, p.UUID)
 }
 
-// Many devices are looked up before their providers exist.
+// Many devices are searched before their providers exist.
 func TestConcurrentFindsShareOneList(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	const callers = 50

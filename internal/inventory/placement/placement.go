@@ -48,7 +48,7 @@ const (
 	upgradePlacement = "upgrade Placement to the release Rocky or later"
 )
 
-// tries bounds how often a call starts over because somebody else writes.
+// maxTries bounds how often a call starts over after a conflict.
 const maxTries = 5
 
 // Settings are those of Open beside the credentials, which are those of the command

@@ -38,7 +38,7 @@ func newTestPlacement(t *testing.T, o openstack.Options, settings placement.Sett
 	return s
 }
 
-// open gives another store, as another worker has it.
+// open makes another store, as another worker has one.
 func (s *testPlacement) open(t *testing.T, settings placement.Settings) *placement.Store {
 	t.Helper()
 	if settings.Getenv == nil {
@@ -50,7 +50,7 @@ func (s *testPlacement) open(t *testing.T, settings placement.Settings) *placeme
 	return store
 }
 
-// free makes a provider of ours that may be given out.
+// free makes a provider of Burnish's that may be allocated.
 func (s *testPlacement) free(t *testing.T) (inventory.Provider, int64) {
 	t.Helper()
 	p := inventorytest.NewProvider()
@@ -81,7 +81,7 @@ func TestReserveForBindIsFourRequests(t *testing.T) {
 	require.NoError(t, err)
 	s.recorder.RequireCalls(t, calls...)
 
-	// Also by a worker that has just begun.
+	// Also by a worker that has just started.
 	p, generation = s.free(t)
 	again := s.open(t, placement.Settings{})
 	s.recorder.Reset()
@@ -140,7 +140,7 @@ func TestPutReservedKeepsTheRecordAndTheCallersGeneration(t *testing.T) {
 		require.Equal(t, has.Generation, st.Generation)
 	}
 
-	// A generation that was read in order to learn the class is never written with.
+	// A generation that was read with the class is never used for a write.
 	stale := has.Generation
 	s.nova.SetReserved(id, 3)
 	fresh := s.open(t, placement.Settings{})
@@ -282,7 +282,7 @@ func TestServiceTrouble(t *testing.T) {
 		"Empty":            {Status: 200, Body: `{}`},
 		"Cut":              {Status: 200, Body: `{"resource_provider_generation": 4, "usa`},
 		"NoJSON":           {Status: 200, Body: html},
-		"Silent":           {Before: func() { <-held }, Drop: true},
+		"NoAnswer":         {Before: func() { <-held }, Drop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer s.recorder.Inject(openstack.Match{}, do)()
@@ -295,7 +295,7 @@ func TestServiceTrouble(t *testing.T) {
 			}
 		})
 	}
-	// Half of what an inventory is must not look like a device that is free.
+	// An incomplete inventory must not be taken for a free device.
 	for _, body := range []string{
 		`{"resource_provider_generation": 4, "inventories": {"CUSTOM_BURNISH_TEST": {"total": 1}}}`,
 		`{"resource_provider_generation": 4, "inventories": {"CUSTOM_BURNISH_TEST": {"reserved": 0}}}`,
@@ -331,7 +331,7 @@ func TestEachCodeOf409(t *testing.T) {
 		}
 		undo()
 	}
-	// A delete: in use whichever code says so, and by whom.
+	// A delete of a provider in use, with each code.
 	consumer := uuid.NewString()
 	require.NoError(t, s.nova.Allocate(t.Context(), p.UUID, consumer))
 	for _, code := range []string{"placement.concurrent_update", "placement.resource_provider.inuse", "placement.inventory.inuse"} {
@@ -341,7 +341,7 @@ func TestEachCodeOf409(t *testing.T) {
 		require.ErrorContains(t, err, consumer)
 		undo()
 	}
-	err := s.store.Delete(t.Context(), p.UUID) // and by the real one
+	err := s.store.Delete(t.Context(), p.UUID) // and by the real Placement
 	inventorytest.RequireCode(t, device.CodeInUse, err)
 	require.ErrorContains(t, err, consumer)
 	require.NoError(t, s.nova.Deallocate(t.Context(), p.UUID, consumer))
@@ -468,7 +468,7 @@ func TestReserveForBindThroughARestart(t *testing.T) {
 	}
 }
 
-// The worker need not be started again when Placement starts.
+// A worker that starts before Placement need not be restarted.
 func TestStartsBeforePlacement(t *testing.T) {
 	s := newTestPlacement(t, openstack.Options{}, placement.Settings{})
 	p, _ := s.free(t)

@@ -45,7 +45,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestMistakes: what is wrong is told, and never the password.
+// The error names the mistake, and never contains the password.
 func TestMistakes(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                "no URL",

@@ -38,7 +38,7 @@ var (
 
 // KeystoneOptions says what kind of Keystone a test wants.
 type KeystoneOptions struct {
-	// TokensLast is for how long a token is good; 0 is an hour.
+	// TokenLifetime is how long a token is valid; 0 is an hour.
 	TokenLifetime time.Duration
 }
 
@@ -106,7 +106,7 @@ func (k *Keystone) setUp(t testing.TB, conf string) {
 	}
 }
 
-// gather reads the database and the keys.
+// readKeystoneFiles reads the database and the keys.
 func readKeystoneFiles(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
