@@ -18,7 +18,7 @@ func FaultIn(err error) *device.Fault {
 	return FaultOf(err)
 }
 
-// FaultOf gives any error of a call as the fault that an operator reads.
+// FaultOf converts any error of a call to the fault that an operator reads.
 func FaultOf(err error) *device.Fault {
 	if f, ok := device.AsFault(err); ok {
 		return f
@@ -35,12 +35,12 @@ func FaultOf(err error) *device.Fault {
 	if errors.As(err, &late) {
 		if IsScheduleToStart(late) {
 			return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-				Message: "no worker takes this host's work", Remedy: "start burnish-worker on the host"}
+				Message: "no worker polls this host's task queue", Remedy: "start burnish-worker on the host"}
 		}
 		return &device.Fault{Class: device.Transient, Code: device.CodeTimeout, Message: "no answer in time"}
 	}
 	if temporal.IsCanceledError(err) {
-		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeAborted, Message: "cancelled"}
+		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeAborted, Message: "canceled"}
 	}
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: err.Error()}
 }

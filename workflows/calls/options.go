@@ -1,6 +1,6 @@
-// Package calls holds what all workflows share: the options of activities by their
-// purpose, the faults that their errors mean, and the length of history from which a
-// workflow continues as new.
+// Package calls contains what all workflows share: the options of activities by their
+// purpose, the faults of their errors, and the length of history from which a workflow
+// continues as new.
 package calls
 
 import (
@@ -18,12 +18,12 @@ const (
 	HeartbeatTimeout = 30 * time.Second
 	// ClientDeadline bounds calls for which a client waits.
 	ClientDeadline = time.Minute
-	// callTimeout bounds one attempt of an inventory call: the delay when the worker
-	// that makes it is killed.
+	// callTimeout bounds one attempt of an inventory call: a killed worker delays it by this
+	// long.
 	callTimeout = 10 * time.Second
 	// HostResponseTimeout bounds the wait for a host's worker while a client waits.
 	HostResponseTimeout = 20 * time.Second
-	// startToCloseSlack is what StartToClose adds to a step's own budget (F8).
+	// startToCloseSlack is added to a step's own budget for StartToClose (F8).
 	startToCloseSlack = time.Minute
 )
 
@@ -31,9 +31,8 @@ const (
 // continues as new.
 const ContinueAsNewThreshold = 200
 
-// NotRegistered is the type of the error for an activity that the worker does not have:
-// the worker is older than the plan. Temporal retries it without end by default
-// (measured).
+// NotRegistered is the error type of an activity that the worker does not have, because
+// it is older than the plan. By default Temporal retries it without limit (measured).
 const NotRegistered = "ActivityNotRegisteredError"
 
 // Long says that the history is long enough for a new run.
@@ -42,8 +41,7 @@ func Long(ctx workflow.Context) bool {
 	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > ContinueAsNewThreshold
 }
 
-// WithInventory is for calls that may be repeated without end: a clean waits for its
-// inventory.
+// WithInventory is for inventory calls that are retried without limit, as those of a clean.
 func WithInventory(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           contract.Queue,
@@ -55,7 +53,7 @@ func WithInventory(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// WithClientDeadline is for calls that may be repeated for as long as a client waits.
+// WithClientDeadline is for inventory calls that are retried for as long as a client waits.
 func WithClientDeadline(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithScheduleToCloseTimeout(WithInventory(ctx, summary), ClientDeadline)
 }
@@ -66,8 +64,8 @@ func NoRetry(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithRetryPolicy(WithInventory(ctx, summary), temporal.RetryPolicy{MaximumAttempts: 1})
 }
 
-// OnHost is for calls to a host's worker, which are repeated without end. silentAfter
-// bounds the wait for a worker to take one; 0 is no bound.
+// OnHost is for calls to a host's worker, which are retried without limit. silentAfter
+// bounds the wait for a worker to start one; 0 is no bound.
 func OnHost(ctx workflow.Context, host, summary string, silentAfter time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              contract.HostQueue(host),
@@ -85,8 +83,8 @@ func LimitedRetries(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// WithStep is for one hardware step with its budget of running time. Cancelling it waits
-// until the step has stopped (F9). A crash is retried without end; each attempt resumes
+// WithStep is for one hardware step with its budget of running time. Canceling it waits
+// until the step has stopped (F9). A crash is retried without limit; each attempt resumes
 // from the host's journal.
 func WithStep(ctx workflow.Context, host, summary string, silentAfter, budget time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -100,8 +98,8 @@ func WithStep(ctx workflow.Context, host, summary string, silentAfter, budget ti
 	})
 }
 
-// WithLongCall is for one long call, on the queue given, that is repeated until timeout;
-// an attempt without a heartbeat of that age ends, where one is given.
+// WithLongCall is for one long call on a task queue. Each attempt may take timeout, and
+// ends if it does not heartbeat for heartbeat; 0 is no bound.
 func WithLongCall(ctx workflow.Context, queue, summary string, timeout, heartbeat time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:           queue,

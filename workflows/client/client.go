@@ -157,8 +157,8 @@ func query[R any](ctx context.Context, c *Client, workflow, name string) (R, err
 // updateOptions gives every call its own update ID. Temporal answers a repeated ID with
 // the first outcome, also with its failure, and forgets it at continue-as-new;
 // idempotency is in the device's state. The call waits until the update is accepted or
-// refused and the handle for its result, so that a request that no worker accepted can be
-// told from one that takes long.
+// refused and the handle for its result, so that a request that no worker accepted
+// differs from one that takes long.
 func updateOptions(workflow, name string, in any) sdk.UpdateWorkflowOptions {
 	return sdk.UpdateWorkflowOptions{
 		WorkflowID:   workflow,

@@ -27,8 +27,8 @@ func (c *Client) Hint(ctx context.Context, name, signal string, hint contract.Hi
 	return err == nil, err
 }
 
-// Recover tells a device's workflow what its host's record contains. It starts the
-// workflow from the record if there is none.
+// Recover sends a device's workflow its host's record. It starts the workflow from the
+// record if there is none.
 func (c *Client) Recover(ctx context.Context, record contract.HostDeviceRecord, observed time.Time) error {
 	name := record.Enrollment.Name
 	_, err := c.temporal.SignalWithStartWorkflow(ctx, contract.WorkflowID(name), contract.SignalObserved,

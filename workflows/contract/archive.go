@@ -9,13 +9,13 @@ import (
 	"io"
 )
 
-// Archive keeps the summaries of past cleans, the latest last, within KeptCleans and
-// KeptCleanSize. They say much the same twenty times over, and a state is kept in
-// memory and handed on for as long as the device lives: so they are compressed JSON
-// (DEFLATE), a tenth of the size.
+// Archive contains the summaries of past cleans, the latest last, within KeptCleans and
+// KeptCleanSize. It is compressed JSON (DEFLATE), a tenth of the size, because each device
+// keeps it in memory and in every continue-as-new.
 type Archive []byte
 
-// With is the archive with one more clean; the oldest ones go where a bound wants it.
+// With returns the archive with one more clean, and without the oldest ones that exceed
+// the bounds.
 func (a Archive) With(s CleanSummary) (Archive, error) {
 	all, err := a.Cleans()
 	if err != nil {
@@ -44,7 +44,7 @@ func (a Archive) With(s CleanSummary) (Archive, error) {
 	}
 }
 
-// Cleans are the summaries, the latest last.
+// Cleans returns the summaries, the latest last.
 func (a Archive) Cleans() ([]CleanSummary, error) {
 	if len(a) == 0 {
 		return nil, nil

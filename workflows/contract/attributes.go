@@ -21,8 +21,8 @@ var (
 	AttrUpdated       = temporal.NewSearchAttributeKeyTime("DeviceUpdated")
 )
 
-// Attributes gives every search attribute with its type, for whoever registers them
-// or asks whether they are.
+// Attributes returns every search attribute with its type, to register them or to check
+// that they are registered.
 func Attributes() map[string]enums.IndexedValueType {
 	types := map[string]enums.IndexedValueType{}
 	for _, key := range []interface {

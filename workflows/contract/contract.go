@@ -1,6 +1,7 @@
-// Package contract is the face of Burnish's workflows that everyone may import:
-// names, inputs, messages, what survives a continue-as-new, and what is shown.
-// Fields are only ever added, never renamed: running devices carry them.
+// Package contract defines the interface of Burnish's workflows, and every package may
+// import it: names, inputs, messages, the state that survives a continue-as-new, and the
+// status that clients read. Fields are only ever added, never renamed: the states of
+// running workflows contain them.
 package contract
 
 import (
@@ -12,29 +13,28 @@ import (
 	"burnish/internal/device"
 )
 
-// WorkflowDeviceLifecycle is the type of the one workflow per device.
+// WorkflowDeviceLifecycle is the workflow type of a device; each device has one workflow.
 const WorkflowDeviceLifecycle = "DeviceLifecycle"
 
-// Queue takes workflows and control activities.
+// Queue is the task queue of workflows and control activities.
 const Queue = "burnish"
 
-// HostQueue takes the hardware steps of one host.
+// HostQueue is the task queue of one host's activities.
 func HostQueue(host string) string { return "burnish-host." + strings.ToLower(host) }
 
 // WorkflowID is the device's workflow ID; name is canonical.
 func WorkflowID(name string) string { return "device/" + name }
 
-// DeviceUUID is the device's UUID, the same wherever it is computed; name is
-// canonical.
+// DeviceUUID is the device's UUID, which depends on its name alone; name is canonical.
 func DeviceUUID(name string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("burnish:device:"+name)).String()
 }
 
 // TaskTimeout is how long a workflow task may take before the server gives it to
-// another worker: what a kill -9 in the middle of one costs.
+// another worker. A kill -9 of a worker delays its running tasks by this long.
 const TaskTimeout = 3 * time.Second
 
-// Updates: validated, answered, and idempotent by what DeviceState remembers.
+// Updates: each is validated and answered, and is idempotent by DeviceState.Recent.
 const (
 	UpdateEnroll   = "enroll"
 	UpdateProvide  = "provide"
@@ -54,7 +54,7 @@ const (
 	UpdateMove     = "move"
 )
 
-// Signals: hints. None moves the state by itself, but for clean.
+// Signals. Only clean can change the state directly; the others are hints to re-check.
 const (
 	SignalClean    = "clean"
 	SignalObserved = "observed"
@@ -77,19 +77,20 @@ const (
 	ActivityUnreserve       = "Unreserve"
 	ActivityDeleteProvider  = "DeleteProvider"
 	ActivityFindPreviousRun = "FindPreviousRun"
-	// ActivityFindBySerial looks for a serial among the other devices.
+	// ActivityFindBySerial searches the other devices for a serial.
 	ActivityFindBySerial = "FindBySerial"
 )
 
-// ActivityDiscover is the host worker's look at a device; its other activities are
-// the steps, each registered by its own name.
+// Activities of the host worker, beside the steps, each of which is registered by its own
+// name.
 const (
+	// ActivityDiscover examines the hardware of one device.
 	ActivityDiscover = "Discover"
-	// ActivityForget has the host forget a device that is no longer Burnish's.
+	// ActivityForget deletes the host's record of a device that Burnish no longer manages.
 	ActivityForget = "Forget"
 )
 
-// Enrollment is what an operator says of a device.
+// Enrollment is an operator's description of a device.
 type Enrollment struct {
 	Name            string            `json:"name"`
 	Host            string            `json:"host"`
@@ -100,17 +101,17 @@ type Enrollment struct {
 	Owner           device.Owner      `json:"owner"`
 	OneTimeUse      bool              `json:"one_time_use,omitempty"`
 	AcceptSignature string            `json:"accept_signature,omitempty"`
-	// OperatorAssertsClean: the operator says that the device is clean; counts only where
-	// cleaning on enrolment is switched off.
+	// OperatorAssertsClean: the operator asserts that the device is clean. It counts only if
+	// cleaning on enrollment is off.
 	OperatorAssertsClean bool `json:"operator_asserts_clean,omitempty"`
-	// Imported: the device was in use before Burnish knew it, so that what a tenant left
-	// on it is no reason to refuse it (S2.84).
+	// Imported: the device may have been in use before Burnish managed it, so that a
+	// tenant's signatures on it are no reason to refuse it (S2.84).
 	Imported bool `json:"imported,omitempty"`
 }
 
-// EnrollInput enrols; Provide goes on to the first clean at once. Import takes the
-// inventory's word for what the device is now, and asks no host (S2.84, D8). Provider is
-// the one that Import speaks of, by its UUID; "" is the one that is found.
+// EnrollInput enrolls a device. Provide starts its first clean at once. Import accepts the
+// inventory's reservation as the device's state, without a discovery on the host (S2.84,
+// D8). Provider is the UUID of the provider to import; "" accepts any.
 type EnrollInput struct {
 	Enrollment Enrollment `json:"enrollment"`
 	Provide    bool       `json:"provide,omitempty"`
@@ -118,7 +119,7 @@ type EnrollInput struct {
 	Provider   string     `json:"provider,omitempty"`
 }
 
-// BindInput is claim, burn, unclaim and bind: Deadline counts for claim alone, and
+// BindInput is the input of claim, burn, unclaim and bind. Only claim uses Deadline, which
 // is RFC 3339.
 type BindInput struct {
 	Instance string `json:"instance"`
@@ -127,53 +128,53 @@ type BindInput struct {
 	Deadline string `json:"deadline,omitempty"`
 }
 
-// BindResult tells the tenancy's number; 0 for a claim, which is none yet.
+// BindResult contains the binding's number; 0 for a claim, which is no binding yet.
 type BindResult struct {
 	Binding int          `json:"binding"`
 	Device  DeviceStatus `json:"device"`
-	// Already: the same request had been granted before.
+	// Already: the same request was granted before.
 	Already bool `json:"already,omitempty"`
 }
 
-// UnbindInput is unbind and rebuild.
+// UnbindInput is the input of unbind and rebuild.
 type UnbindInput struct {
 	Instance string `json:"instance"`
 }
 
-// CleanInput is the clean update and signal. Without Steps it is a full clean.
+// CleanInput is the input of the clean update and signal. Without Steps it is a full clean.
 type CleanInput struct {
 	Reason string   `json:"reason,omitempty"`
 	Steps  []string `json:"steps,omitempty"`
 }
 
-// ReasonInput is manage, provide, abort, retire and forget. Lost is retire's: the
-// hardware is gone.
+// ReasonInput is the input of manage, provide, abort, retire and forget. Only retire uses
+// Lost: the hardware is gone.
 type ReasonInput struct {
 	Reason string `json:"reason,omitempty"`
 	Lost   bool   `json:"lost,omitempty"`
 }
 
-// ReplaceInput says that another piece of hardware took the device's place; Provide
-// goes on to its first clean at once.
+// ReplaceInput accepts other hardware in the device's slot. Provide starts its first clean
+// at once.
 type ReplaceInput struct {
 	AcceptSignature string `json:"accept_signature,omitempty"`
 	Provide         bool   `json:"provide,omitempty"`
 	Reason          string `json:"reason,omitempty"`
 }
 
-// MoveInput is where the device's piece is now, under another name: of the Enrolment
-// count Name, Address, and Host, Driver and Settings where they differ.
+// MoveInput names the slot that the device's hardware is in now. It uses the enrollment's
+// Name and Address, and its Host, Driver and Settings if they are set.
 type MoveInput struct {
 	Enrollment Enrollment `json:"enrollment"`
 }
 
-// MaintainInput sets or, with Off, clears the operator's hold.
+// MaintainInput begins or, with Off, ends the operator's maintenance.
 type MaintainInput struct {
 	Reason string `json:"reason,omitempty"`
 	Off    bool   `json:"off,omitempty"`
 }
 
-// Result answers an update. Already says that nothing had to change; Note is one
+// Result is the answer to an update. Already says that nothing had to change. Note is one
 // line for the operator.
 type Result struct {
 	Device  DeviceStatus `json:"device"`
@@ -183,15 +184,15 @@ type Result struct {
 
 // Hint is the input of the signals observed, released and refresh.
 type Hint struct {
-	// Source says who hints: "host start", "sweep", "nova".
+	// Source names the sender, as "host start".
 	Source string `json:"source,omitempty"`
-	// Host is what the host's record knows of the device, with "host start".
+	// Host is the host's record of the device, sent when its worker starts.
 	Host *HostDeviceRecord `json:"host,omitempty"`
-	// Binding is the tenancy that the hint speaks of; 0: of none in particular.
+	// Binding is the number of the binding that the hint is about; 0 for any.
 	Binding int `json:"binding,omitempty"`
-	// ObservedAt is when it was observed, RFC 3339; a hint older than the present binding is
-	// dropped.
+	// ObservedAt is the time of the observation, RFC 3339. A hint older than the present
+	// binding is dropped.
 	ObservedAt string `json:"observed_at,omitempty"`
-	// DuplicateAt is another slot in which the device's serial was seen (SAFETY F23).
+	// DuplicateAt is another device with the same serial (F23).
 	DuplicateAt string `json:"duplicate_at,omitempty"`
 }

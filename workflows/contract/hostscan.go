@@ -7,30 +7,30 @@ import (
 	"burnish/internal/device"
 )
 
-// WorkflowHostScan is the type of the one workflow per host that finds its devices by
-// itself (S2.6).
+// WorkflowHostScan is the type of a host's workflow, which discovers its devices
+// automatically (S2.6).
 const WorkflowHostScan = "HostScan"
 
 // HostScanWorkflowID is the ID of a host's workflow.
 func HostScanWorkflowID(host string) string { return "host/" + strings.ToLower(host) }
 
-// SignalScanNow asks the host's workflow for one scan; its input is a ScanRequest.
+// SignalScanNow asks the host's workflow for a scan; its input is a ScanRequest.
 const SignalScanNow = "scan_now"
 
 // QueryHostScan answers with a HostScanState.
 const QueryHostScan = "host_scan"
 
-// ActivityScanHost is the host worker's look at which devices are there.
+// ActivityScanHost finds the devices that a host has, and enrolls the new ones.
 const ActivityScanHost = "ScanHost"
 
-// ScanRequest says that what the host sees has changed, or that its worker started.
+// ScanRequest says that the host's devices changed, or that its worker started.
 type ScanRequest struct {
 	Source string `json:"source,omitempty"`
-	// WorkerStarted: the host's worker started; what was refused is tried once more.
+	// WorkerStarted: the host's worker started, and refused devices are tried again.
 	WorkerStarted bool `json:"worker_started,omitempty"`
 }
 
-// HostScanInput starts the workflow of a host; with a State it goes on from an earlier run.
+// HostScanInput starts the workflow of a host. With a State it continues an earlier run.
 type HostScanInput struct {
 	Host  string         `json:"host"`
 	State *HostScanState `json:"state,omitempty"`
@@ -40,47 +40,48 @@ type HostScanInput struct {
 type HostScanState struct {
 	Schema int    `json:"schema"`
 	Host   string `json:"host"`
-	// Requested: a scan was requested and is not done; WorkerStarted is ScanRequest's.
+	// Requested: a scan is due. WorkerStarted is that of its ScanRequest.
 	Requested     bool `json:"requested,omitempty"`
 	WorkerStarted bool `json:"worker_started,omitempty"`
-	// KnownDigests is what each device was last known by: name and digest.
+	// KnownDigests are the devices' digests as last reported, by name.
 	KnownDigests map[string]string `json:"known_digests,omitempty"`
-	// Refused are the devices that are there and could not be enrolled.
+	// Refused are the devices that the host has and that could not be enrolled.
 	Refused []RefusedDevice `json:"refused,omitempty"`
-	// Missing are the enrolled devices that are not there.
+	// Missing are the enrolled devices that the host does not have.
 	Missing []string `json:"missing,omitempty"`
-	// Scans counts those that were done, Enrolled the devices that they enrolled.
+	// Scans counts the scans that succeeded, Enrolled the devices that they enrolled.
 	Scans    int `json:"scans,omitempty"`
 	Enrolled int `json:"enrolled,omitempty"`
-	// Last is the last scan that was done, ScannedAt its end.
+	// Last are the counts of the last scan that succeeded, ScannedAt is when the last scan
+	// ended.
 	Last      ScanCounts `json:"last"`
 	ScannedAt time.Time  `json:"scanned_at,omitzero"`
-	// Fault is why the last scan did not come to its end.
+	// Fault is why the last scan failed.
 	Fault *device.Fault `json:"fault,omitempty"`
 }
 
-// RefusedDevice is a device that is there and is not enrolled, and why.
+// RefusedDevice is a device that could not be enrolled, and why.
 type RefusedDevice struct {
 	Name   string `json:"name"`
 	Driver string `json:"driver"`
-	// Digest is what it was known by when it was refused.
+	// Digest is its digest when it was refused.
 	Digest string      `json:"digest"`
 	Code   device.Code `json:"code"`
 	Reason string      `json:"reason"`
 }
 
-// ScanInput is one scan of which devices are there, with what the last one found.
+// ScanInput is the input of one scan, with the result of the previous one.
 type ScanInput struct {
 	Host         string            `json:"host"`
 	KnownDigests map[string]string `json:"known_digests,omitempty"`
 	Refused      []RefusedDevice   `json:"refused,omitempty"`
 	Missing      []string          `json:"missing,omitempty"`
-	// RetryRefused: what was refused is tried once more.
+	// RetryRefused: refused devices are tried again.
 	RetryRefused bool `json:"retry_refused,omitempty"`
 }
 
-// ScanResult is what a scan found. NewDigests are new or changed, RemovedDigests are not
-// to be kept; Refused and Missing are whole.
+// ScanResult is the result of one scan. NewDigests are those that are new or changed,
+// RemovedDigests those to delete; Refused and Missing are complete.
 type ScanResult struct {
 	NewDigests     map[string]string `json:"new_digests,omitempty"`
 	RemovedDigests []string          `json:"removed_digests,omitempty"`
@@ -89,14 +90,15 @@ type ScanResult struct {
 	Counts         ScanCounts        `json:"counts"`
 }
 
-// ScanCounts is a scan in numbers.
+// ScanCounts are the counts of one scan.
 type ScanCounts struct {
 	Found    int `json:"found"`
 	Enrolled int `json:"enrolled"`
-	// Hinted counts the devices that were asked to look for themselves.
+	// Hinted counts the devices that were asked to re-check.
 	Hinted  int `json:"hinted"`
 	Refused int `json:"refused"`
 	Missing int `json:"missing"`
-	// Forgotten counts those that an operator let go: they are left alone.
+	// Forgotten counts the devices that an operator has forgotten, which are not enrolled
+	// again.
 	Forgotten int `json:"forgotten"`
 }

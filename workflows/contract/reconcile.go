@@ -7,7 +7,7 @@ import (
 	"burnish/internal/device"
 )
 
-// WorkflowInventoryReconcile is the type of the one workflow per cloud that compares the
+// WorkflowInventoryReconcile is the type of a cloud's workflow, which compares the
 // providers in its inventory with the devices (S0.30).
 const WorkflowInventoryReconcile = "InventoryReconcile"
 
@@ -17,7 +17,7 @@ func ReconcileWorkflowID(cloud string) string { return "placement/" + strings.To
 // SignalReconcileNow asks for a reconciliation at once; its input is a ReconcileRequest.
 const SignalReconcileNow = "reconcile_now"
 
-// QueryReconcile answers with a PlacementState.
+// QueryReconcile answers with an InventoryReconcileState.
 const QueryReconcile = "inventory_reconcile"
 
 // UpdateCandidates asks which devices could be imported; it answers with Candidates.
@@ -29,22 +29,23 @@ const (
 	ActivityCandidates         = "Candidates"
 )
 
-// ReconcileRequest is the input of the signal reconcile_now to a cloud's workflow. Without Hosts
-// and Instances it asks for a full one.
+// ReconcileRequest is the input of the signal reconcile_now to a cloud's workflow. Without
+// Hosts and Instances it asks for a full reconciliation.
 type ReconcileRequest struct {
 	Source string `json:"source,omitempty"`
-	// Hosts and Instances say where something happened: the devices of these hosts, in
-	// Burnish's names, and those that these instances have.
+	// Hosts and Instances ask for the devices of these hosts, by their names in Burnish, and
+	// for those bound to these instances.
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
-	// Full asks for a full reconciliation beside that.
+	// Full asks for a full reconciliation as well.
 	Full bool `json:"full,omitempty"`
-	// Interval is the pause between two full reconciliations, from now on; nil changes nothing, 0 is none.
+	// Interval is from now on the time between two full reconciliations; 0 ends them, nil
+	// changes nothing.
 	Interval *time.Duration `json:"interval,omitempty"`
 }
 
-// InventoryReconcileInput starts the workflow of a cloud, with the pause between two sweeps; with
-// a State it goes on from an earlier run.
+// InventoryReconcileInput starts the workflow of a cloud with the time between two full
+// reconciliations. With a State it continues an earlier run.
 type InventoryReconcileInput struct {
 	Cloud    string                   `json:"cloud"`
 	Interval time.Duration            `json:"interval,omitempty"`
@@ -55,24 +56,25 @@ type InventoryReconcileInput struct {
 type InventoryReconcileState struct {
 	Schema int    `json:"schema"`
 	Cloud  string `json:"cloud"`
-	// Interval is the pause between two full reconciliations, 0 where there is none; Next is when the next
-	// one is due, Due that one is asked for.
+	// Interval is the time between two full reconciliations; 0 if there are only requested
+	// ones. Next is when the next one is due, Requested that one is due now.
 	Interval  time.Duration `json:"interval,omitempty"`
 	Next      time.Time     `json:"next,omitzero"`
 	Requested bool          `json:"requested,omitempty"`
-	// Hosts and Instances are those at which a look is asked for and not done.
+	// Hosts and Instances are those of the next partial reconciliation.
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
-	// Missing are the devices without a provider, Mismatches the disagreements that the
-	// last sweep saw (S2.52), KeptMismatches of them at most.
+	// Missing are the devices without a provider, Mismatches those that the last full
+	// reconciliation found (S2.52), KeptMismatches of them at most.
 	Missing    []string   `json:"missing,omitempty"`
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
-	// Sweeps counts whole sweeps, Looks those at some hosts.
+	// FullRuns and PartialRuns count the reconciliations that succeeded; Last and
+	// ReconciledAt are those of the last full one.
 	FullRuns     int             `json:"full_runs,omitempty"`
 	PartialRuns  int             `json:"partial_runs,omitempty"`
 	Last         ReconcileCounts `json:"last"`
 	ReconciledAt time.Time       `json:"reconciled_at,omitzero"`
-	// Fault is why the last sweep or look did not come to its end.
+	// Fault is why the last reconciliation failed.
 	Fault *device.Fault `json:"fault,omitempty"`
 }
 
@@ -85,51 +87,52 @@ type Mismatch struct {
 	What string `json:"what"`
 }
 
-// ReconcileInput is one reconciliation: of everything, or, with Hosts or Instances, of their devices.
+// ReconcileInput is the input of one reconciliation: of all devices or, with Hosts or
+// Instances, of theirs.
 type ReconcileInput struct {
 	Hosts     []string `json:"hosts,omitempty"`
 	Instances []string `json:"instances,omitempty"`
-	// Missing are the devices that had no provider before: they are told once.
+	// Missing are the devices that had no provider before, which are reported only once.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// ReconcileResult is what a reconciliation found. Missing is whole where it was.
+// ReconcileResult is the result of one reconciliation. Missing is complete if all devices
+// were compared.
 type ReconcileResult struct {
 	Missing    []string        `json:"missing,omitempty"`
 	Mismatches []Mismatch      `json:"mismatches,omitempty"`
 	Counts     ReconcileCounts `json:"counts"`
 }
 
-// ReconcileCounts is a reconciliation in numbers.
+// ReconcileCounts are the counts of one reconciliation.
 type ReconcileCounts struct {
-	// Providers counts those that were looked at, Devices the enrolled ones they were
-	// compared with, Hinted those of them that were asked to look for themselves.
+	// Providers counts the providers that were read, Devices the enrolled devices that they
+	// were compared with, Hinted the devices that were asked to re-check.
 	Providers int `json:"providers"`
 	Devices   int `json:"devices"`
 	Hinted    int `json:"hinted"`
 	Missing   int `json:"missing"`
 	Mismatch  int `json:"mismatch"`
-	// Unenrolled counts one-time-use providers of devices that nobody enrolled: they
-	// are never touched (S0.35).
+	// Unenrolled counts the one-time-use providers of devices that are not enrolled. They
+	// are never changed (S0.35).
 	Unenrolled int `json:"unenrolled"`
 }
 
-// CandidatesInput asks for the providers of devices that could be imported, those of one
-// host or of all, in the order of names, after a name, at most so many.
+// CandidatesInput asks for devices that could be imported: those of one host or of all,
+// sorted by name, at most Limit of them, after the name After.
 type CandidatesInput struct {
 	Host  string `json:"host,omitempty"`
 	After string `json:"after,omitempty"`
 	Limit int    `json:"limit"`
 }
 
-// Candidates answers; More says that there are others after the last.
+// Candidates is the answer. More says that others follow the last one.
 type Candidates struct {
 	Devices []Candidate `json:"devices"`
 	More    bool        `json:"more,omitempty"`
 }
 
-// Candidate is one device that another service made a provider for and that is not
-// enrolled.
+// Candidate is a device that is not enrolled and has a provider of another service.
 type Candidate struct {
 	Name     string `json:"name"`
 	Host     string `json:"host"`
@@ -138,6 +141,6 @@ type Candidate struct {
 	Reserved int    `json:"reserved"`
 	Total    int    `json:"total"`
 	Used     int    `json:"used"`
-	// Provider is the UUID of the provider that says so.
+	// Provider is the UUID of its provider.
 	Provider string `json:"provider,omitempty"`
 }

@@ -9,16 +9,16 @@ import (
 	"burnish/internal/device"
 )
 
-// Refusal is what an update that was refused or that failed tells its caller: it
-// is the one detail of the ApplicationError, whose type is the fault's code.
+// Refusal is the error of an update that was refused or failed, as its caller reads it. It
+// is the one detail of an ApplicationError whose type is the fault's code.
 type Refusal struct {
 	Fault  device.Fault `json:"fault"`
 	Device string       `json:"device,omitempty"`
 	State  device.State `json:"state,omitempty"`
 }
 
-// Refuse is the one place where a fault becomes Temporal's ApplicationError: its type
-// is the fault's code, its one detail the Refusal. Only transient faults are retried.
+// Refuse makes a Refusal an ApplicationError. Every fault that Temporal carries is made
+// here. Only transient faults are retried.
 func Refuse(r Refusal) error {
 	// Temporal cannot send a message that is not valid UTF-8.
 	r.Fault.Message = strings.ToValidUTF8(r.Fault.Message, "\uFFFD")
@@ -28,8 +28,8 @@ func Refuse(r Refusal) error {
 	})
 }
 
-// RefusalOf finds the Refusal in an error that came out of Temporal. An
-// ApplicationError without one gives its type and message.
+// RefusalOf finds the Refusal in an error from Temporal. For an ApplicationError without
+// one it makes a Refusal from the error's type and message.
 func RefusalOf(err error) (Refusal, bool) {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) {

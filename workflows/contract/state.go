@@ -6,9 +6,9 @@ import (
 	"burnish/internal/device"
 )
 
-// DeviceInput starts DeviceLifecycle: with a State it goes on from an earlier run,
-// with Recovered it is brought back by what its host remembers, with neither it
-// waits for its enroll update.
+// DeviceInput starts DeviceLifecycle. With a State it continues an earlier run, with
+// Recovered it recovers from its host's record, with neither it waits for the update
+// enroll.
 type DeviceInput struct {
 	Name      string            `json:"name"`
 	State     *DeviceState      `json:"state,omitempty"`
@@ -18,7 +18,7 @@ type DeviceInput struct {
 // Schema is the version of DeviceState that this build writes.
 const Schema = 2
 
-// Bounds of what DeviceState remembers.
+// Bounds of what DeviceState keeps.
 const (
 	KeptBindings  = 20
 	KeptCleans    = 20
@@ -35,28 +35,28 @@ type DeviceState struct {
 	Enrolled   bool            `json:"enrolled,omitempty"`
 	Host       DiscoveryResult `json:"host"`
 	Device     device.Device   `json:"device"`
-	// Steps are those of a full clean, by the policy when the host last looked.
+	// Steps are those of a full clean, by the policy at the last discovery.
 	Steps []CleanStep `json:"steps,omitempty"`
-	// History holds the last bindings, the present one last (KeptBindings).
+	// History contains the last bindings, the present one last (KeptBindings).
 	History []device.Binding `json:"history,omitempty"`
-	// Generation is the inventory's after our last call; GenerationUncertain says that
-	// the outcome of the last write is not known, so that it proves nothing.
+	// Generation is the provider's after this workflow's last call. GenerationUncertain says
+	// that the result of the last write is unknown, so that Generation proves nothing.
 	Generation          int64 `json:"generation,omitempty"`
 	GenerationUncertain bool  `json:"generation_uncertain,omitempty"`
-	// Provider is the one that the Generation is of, where it is another's (owner nova).
+	// Provider is the UUID of the provider that has this Generation, if Nova owns it.
 	Provider string `json:"provider,omitempty"`
-	// Recent holds the last updates by ID and how they ended, so that one that is
-	// sent again changes nothing, also after a continue-as-new (KeptUpdates).
+	// Recent contains the last updates by ID with their outcome, so that a repeated one
+	// changes nothing, also after a continue-as-new (KeptUpdates).
 	Recent []RecentUpdate `json:"recent,omitempty"`
-	// Cleans counts cleans, Seq the schedulings of host steps; the host refuses a
-	// lower Seq than it has seen.
+	// Cleans counts the cleans, Seq the scheduled host steps. The host refuses a Seq lower
+	// than the last one.
 	Cleans        int           `json:"cleans,omitempty"`
 	Seq           int64         `json:"seq,omitempty"`
 	Clean         *CleanRun     `json:"clean,omitempty"`
 	Archive       Archive       `json:"archive,omitempty"`
 	Intent        Intent        `json:"intent"`
 	Fault         *device.Fault `json:"fault,omitempty"`
-	PreviousRunID string        `json:"previous_run_id,omitempty"` // the ended run last asked for its tenant
+	PreviousRunID string        `json:"previous_run_id,omitempty"` // the ended run whose binding was read last
 
 	LastError   string    `json:"last_error,omitempty"`
 	LastRefusal string    `json:"last_refusal,omitempty"`
@@ -64,66 +64,66 @@ type DeviceState struct {
 	BoundAt     time.Time `json:"bound_at,omitzero"`
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
-	// ContinueAsNew asks for a new run at the next quiet point: after a Cancel,
-	// until which Temporal swallows further ones.
+	// ContinueAsNew asks for a new run as soon as nothing is under way. It is set by a
+	// Cancel, because Temporal ignores further Cancels of the same run.
 	ContinueAsNew bool `json:"continue_as_new,omitempty"`
 }
 
-// RecentUpdate is an update that was carried out; Refusal says how it failed.
+// RecentUpdate is an update that was carried out. Refusal is set if it failed.
 type RecentUpdate struct {
 	ID      string   `json:"id"`
 	Refusal *Refusal `json:"refusal,omitempty"`
 }
 
-// Intent is what was asked for and not yet done, besides what the state itself says.
+// Intent is the work that was requested and is not done, beyond what the state implies.
 type Intent struct {
-	// ReadInventory: the device is to be compared with the inventory; Rediscover: with
-	// what its host finds.
+	// ReadInventory: the reservation must be read. Rediscover: the host must discover the
+	// device again.
 	ReadInventory bool `json:"read_inventory,omitempty"`
 	Rediscover    bool `json:"rediscover,omitempty"`
-	// Steps are the named steps of the clean that was asked for.
+	// Steps are the named steps of the requested clean.
 	Steps []string `json:"steps,omitempty"`
-	// Reason is the operator's reason for the clean that was asked for.
+	// Reason is the operator's reason for the requested clean.
 	Reason string `json:"reason,omitempty"`
-	// Abort: the running clean shall end.
+	// Abort: the running clean must end.
 	Abort bool `json:"abort,omitempty"`
-	// EnsureReserved: the reservation is or may be below total and must not be.
+	// EnsureReserved: reserved may be below total and must be raised.
 	EnsureReserved bool `json:"ensure_reserved,omitempty"`
-	// EnsureProvider: the provider is to be created, reserved.
+	// EnsureProvider: the provider must be created, and reserved.
 	EnsureProvider bool `json:"ensure_provider,omitempty"`
-	// Import: what the inventory says is taken for what the device is (D8).
+	// Import: the reservation decides what state the device is in (D8).
 	Import bool `json:"import,omitempty"`
-	// ImportProvider is the one whose word that is: no other's counts.
+	// ImportProvider is the UUID of the one provider whose reservation counts for that.
 	ImportProvider string `json:"import_provider,omitempty"`
-	// DuplicateAt is another slot in which the device's serial was seen: until an operator
-	// cleans, provides or replaces it, the device is not returned (SAFETY F23).
+	// DuplicateAt is another device with the same serial. Until an operator cleans, provides
+	// or replaces this one, it is not returned to the pool (F23).
 	DuplicateAt string `json:"duplicate_at,omitempty"`
 }
 
-// DiscoveryResult is what the host last discovered of the device.
+// DiscoveryResult is the result of a discovery on the device's host.
 type DiscoveryResult struct {
 	Identity  device.Identity  `json:"identity"`
 	Operation device.Operation `json:"operation,omitempty"`
 	Type      string           `json:"type,omitempty"`
-	// Capabilities are those among which the erase policy chooses, nil where the driver
-	// knows one way only; Layout is how the device was cut when the host looked.
+	// Capabilities are the operations from which the erase policy chooses; nil if the driver
+	// has only one. Layout is the namespace layout at the discovery.
 	Capabilities *device.Capabilities `json:"capabilities,omitempty"`
 	Layout       device.Layout        `json:"layout,omitempty"`
-	// SupportedSteps are the steps that the device's driver carries out itself.
+	// SupportedSteps are the steps that the device's driver implements itself.
 	SupportedSteps []string `json:"supported_steps,omitempty"`
-	// Estimates is how long the device says that an operation takes.
+	// Estimates are the device's own estimates of the operations' durations.
 	Estimates map[device.Operation]time.Duration `json:"estimates,omitempty"`
-	// Excluded says why the erase policy does not let the device be offered (S2.25).
+	// Excluded says why the erase policy excludes the device from the pool (S2.25).
 	Excluded *device.Fault `json:"excluded,omitempty"`
 	Note     string        `json:"note,omitempty"`
-	// Steps gives the host worker's version of each step that it knows.
+	// Steps are the steps that the host's worker has, with their versions.
 	Steps      map[string]int `json:"steps,omitempty"`
 	ObservedAt time.Time      `json:"observed_at,omitzero"`
-	// Record is what the host remembers, for numbers that must never go back.
+	// Record is the host's record of the device, for counters that must never decrease.
 	Record *HostDeviceRecord `json:"record,omitempty"`
 }
 
-// HostDeviceRecord is what a host remembers of a device, whatever becomes of its workflow.
+// HostDeviceRecord is a host's record of a device. It survives the device's workflow.
 type HostDeviceRecord struct {
 	Enrollment Enrollment      `json:"enrollment"`
 	Identity   device.Identity `json:"identity"`
@@ -131,7 +131,7 @@ type HostDeviceRecord struct {
 	Generation int64           `json:"generation,omitempty"`
 	Clean      int             `json:"clean,omitempty"`
 	Seq        int64           `json:"seq,omitempty"`
-	// Remembered: the host knew the device before it was asked to look.
+	// KnownBefore: the host had a record of the device before this discovery.
 	KnownBefore bool `json:"known_before,omitempty"`
 }
 
@@ -155,29 +155,31 @@ type CleanRun struct {
 	Plan         []Planned        `json:"plan,omitempty"`
 	PolicyDigest string           `json:"policy_digest,omitempty"`
 	Next         int              `json:"next"` // index of the step that runs or comes next
-	// Settings of the worker that made the plan; the clean keeps them. Budget is
-	// the running time of the whole clean, 0 where each step has its own (D5).
+	// HostSilentAfter, Budget and Settings are those of the worker that made the plan, and
+	// are kept for the whole clean. Budget is the running time of the whole clean, 0 if each
+	// step has its own (D5).
 	HostSilentAfter time.Duration       `json:"host_silent_after,omitempty"`
 	Budget          time.Duration       `json:"budget,omitempty"`
 	Settings        device.StepSettings `json:"settings"`
-	// Ran adds up the running time of all steps, Replans how often it began again.
+	// RunTime is the running time of all finished steps. Replans counts how often the clean
+	// began again.
 	RunTime time.Duration `json:"run_time,omitempty"`
 	Replans int           `json:"replans,omitempty"`
-	// Resume is where the step under way is known to have got.
+	// Resume is the last known progress of the running step.
 	Resume *Progress `json:"resume,omitempty"`
-	// HostUnreachable: no worker polls the host's queue.
+	// HostUnreachable: no worker polls the host's task queue.
 	HostUnreachable bool      `json:"host_unreachable,omitempty"`
 	StartedAt       time.Time `json:"started_at"`
 	StepAt          time.Time `json:"step_at,omitzero"` // when the present step was scheduled
-	// Results holds what each finished step reported, in the plan's order.
+	// Results are those of the finished steps, in the plan's order.
 	Results []StepResult `json:"results,omitempty"`
-	// Generation is the one that Observe recorded for the release (F5), Provider whose it
-	// is where that is another's.
+	// Generation is the provider's when this clean reserved it: the later unreserve uses it
+	// (F5). Provider is that provider's UUID if Nova owns it.
 	Generation int64  `json:"generation,omitempty"`
 	Provider   string `json:"provider,omitempty"`
 }
 
-// CleanSummary is what is kept of a clean that ended.
+// CleanSummary is the archived summary of a clean that ended.
 type CleanSummary struct {
 	Number    int              `json:"number"`
 	Reason    string           `json:"reason,omitempty"`
@@ -190,8 +192,8 @@ type CleanSummary struct {
 	EndedAt   time.Time        `json:"ended_at"`
 }
 
-// Progress is a step's heartbeat: bytes done of all, running time so far, and what
-// it waits for.
+// Progress is a step's heartbeat: bytes done (Offset) of all (Size), running time so far,
+// and what the step waits for.
 type Progress struct {
 	Step    string        `json:"step"`
 	Seq     int64         `json:"seq"`
@@ -201,7 +203,7 @@ type Progress struct {
 	Waiting string        `json:"waiting,omitempty"`
 }
 
-// StepInput is one scheduling of a host step.
+// StepInput is the input of one host step.
 type StepInput struct {
 	Enrollment Enrollment       `json:"enrollment"`
 	Identity   device.Identity  `json:"identity"`
@@ -212,35 +214,35 @@ type StepInput struct {
 	Number     int              `json:"number"`
 	Seq        int64            `json:"seq"`
 	Binding    int              `json:"binding,omitempty"`
-	// Generation is the inventory's, for the host's record.
+	// Generation is the provider's, for the host's record.
 	Generation int64         `json:"generation,omitempty"`
 	Budget     time.Duration `json:"budget"`
 	Resume     *Progress     `json:"resume,omitempty"`
-	// Settings are those that the plan recorded.
+	// Settings are those of the recorded plan.
 	Settings device.StepSettings `json:"settings"`
 }
 
-// StepResult is what a step did.
+// StepResult is the result of one step.
 type StepResult struct {
 	Step    string        `json:"step"`
 	Bytes   int64         `json:"bytes"`
 	Method  string        `json:"method,omitempty"`
 	Note    string        `json:"note,omitempty"`
 	RunTime time.Duration `json:"run_time"`
-	// RedoneAtMost is how many bytes may have been done twice because of crashes.
+	// ReprocessedBytesMax is how many bytes at most were processed again after crashes.
 	ReprocessedBytesMax int64 `json:"reprocessed_bytes_max,omitempty"`
 }
 
-// DiscoverInput is the host's look at a device. Known is the identity enrolled
-// before; zero at the first enrolment.
+// DiscoverInput is the input of a discovery. Known is the identity that was enrolled; zero
+// at the first enrollment.
 type DiscoverInput struct {
 	Enrollment Enrollment      `json:"enrollment"`
 	UUID       string          `json:"uuid"`
 	Known      device.Identity `json:"known"`
 	Binding    int             `json:"binding,omitempty"`
-	// Replace: another piece than the enrolled one is what is wanted (D10).
+	// Replace: hardware other than the enrolled one is accepted (D10).
 	Replace bool `json:"replace,omitempty"`
-	// MovedFrom is the name of the place that the piece Known had before (D10).
+	// MovedFrom is the name of the slot that the hardware Known was in before (D10).
 	MovedFrom string `json:"moved_from,omitempty"`
 }
 
@@ -250,41 +252,42 @@ type FindBySerialInput struct {
 	Serial string `json:"serial"`
 }
 
-// DeviceBySerial is the name of such a device, "" where none is known.
+// DeviceBySerial is the name of such a device; "" if none is known.
 type DeviceBySerial struct {
 	Name string `json:"name,omitempty"`
 }
 
 // ReservationRequest is the input of the activities that call the inventory for one
-// device. Expect is the generation that the workflow knows, nil where it proves nothing.
+// device. Expect is the generation that must be found; nil accepts any.
 type ReservationRequest struct {
 	UUID string `json:"uuid"`
 	Name string `json:"name"`
-	// Owner nova: the provider is the one that Nova made for the device of this Name.
-	// Provider is its UUID: for Release, which never looks for another; for the other
-	// calls the one that is expected, "" where any will do.
+	// Owner nova: the provider is the one that Nova created for the device of this Name.
+	// Provider is its expected UUID, "" if any is accepted. Unreserve writes to this provider
+	// and never searches for another.
 	Owner    device.Owner `json:"owner,omitempty"`
 	Provider string       `json:"provider,omitempty"`
 	Class    string       `json:"class,omitempty"`
 	Traits   []string     `json:"traits,omitempty"`
-	// Driver is told where the device is new to the inventory.
+	// Driver is set if the device may be new to the inventory.
 	Driver     string `json:"driver,omitempty"`
 	Expect     *int64 `json:"expect,omitempty"`
-	Generation int64  `json:"generation,omitempty"` // Release alone
+	Generation int64  `json:"generation,omitempty"` // for Unreserve alone
 }
 
-// ReservationSnapshot is what the inventory says of a device at one moment.
+// ReservationSnapshot is the inventory's view of a device at one moment.
 type ReservationSnapshot struct {
 	Generation int64    `json:"generation"`
 	Total      int      `json:"total"`
 	Reserved   int      `json:"reserved"`
 	Used       int      `json:"used"`
 	Consumers  []string `json:"consumers,omitempty"`
-	// Provider is the provider's UUID where it is another's (owner nova).
+	// Provider is the provider's UUID if Nova owns it.
 	Provider string `json:"provider,omitempty"`
 }
 
-// PreviousRun is an ended run of the same device's workflow, and who had the device then.
+// PreviousRun is an ended run of the same device's workflow, and the instance that the
+// device was bound to.
 type PreviousRun struct {
 	RunID    string `json:"run_id,omitempty"`
 	Instance string `json:"instance,omitempty"`

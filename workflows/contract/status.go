@@ -13,7 +13,7 @@ type CleanStep struct {
 	Interface string  `json:"interface"`
 }
 
-// StatusProgress is how far the running step is.
+// StatusProgress is the progress of the running step.
 type StatusProgress struct {
 	Percent float64 `json:"percent"`
 	Done    int64   `json:"done_bytes"`
@@ -57,13 +57,13 @@ type DeviceStatus struct {
 	Binding           int               `json:"binding"`
 	ClaimedBy         string            `json:"claimed_by,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
-	// Bindings and Cleans are the past, the newest last; the query alone tells it.
+	// Bindings and Cleans are the history, the latest last. Only the query returns them.
 	Bindings []device.Binding `json:"bindings,omitempty"`
 	Cleans   []CleanSummary   `json:"cleans,omitempty"`
 }
 
 // StatusMemo is the memo `status`: what a listing shows beyond the search attributes. It
-// changes rarely: a normal turnover writes it not once.
+// changes rarely: a turnover without a fault never writes it.
 type StatusMemo struct {
 	Name              string            `json:"name"`
 	Vendor            string            `json:"vendor,omitempty"`
@@ -83,9 +83,9 @@ type StatusMemo struct {
 	NotSanitized      bool              `json:"not_sanitized,omitempty"`
 	Operation         device.Operation  `json:"operation,omitempty"`
 	Steps             []CleanStep       `json:"steps,omitempty"`
-	// Provider is the one of Nova's that the device was last seen with.
+	// Provider is the UUID of the device's provider if Nova owns it.
 	Provider string `json:"provider,omitempty"`
 }
 
-// MemoStatus is the Memo's key.
+// MemoStatus is the memo's key.
 const MemoStatus = "status"

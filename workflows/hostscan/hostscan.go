@@ -1,6 +1,6 @@
-// Package hostscan is the workflow of one host that finds its devices by itself (S2.6): it
-// has the host's worker scan which devices are there and enroll the new ones, and keeps
-// what came of it.
+// Package hostscan is the workflow of one host, which discovers its devices automatically
+// (S2.6): the host's worker scans for devices and enrolls the new ones, and the workflow
+// keeps the result.
 package hostscan
 
 import (
@@ -30,7 +30,7 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 	if err != nil {
 		return err
 	}
-	// Read only where one is pending, and before the run may continue as new: otherwise a
+	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
 	// signal can be lost (measured).
 	signals := workflow.NewSelector(ctx)
 	signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalScanNow), func(c workflow.ReceiveChannel, _ bool) {
@@ -73,8 +73,8 @@ func newHostScan(in contract.HostScanInput) (*hostScan, error) {
 	return h, nil
 }
 
-// scan has the host scan, and records the result. Only a Cancel is an error: what failed
-// for good is shown, and the next scan_now tries again.
+// scan runs one scan and records its result. Only a Cancel is an error: a failed scan is
+// shown, and the next scan_now tries again.
 func (h *hostScan) scan(ctx workflow.Context) error {
 	s := h.state
 	in := contract.ScanInput{Host: s.Host, KnownDigests: s.KnownDigests, Refused: s.Refused, Missing: s.Missing, RetryRefused: s.WorkerStarted}
@@ -87,7 +87,7 @@ func (h *hostScan) scan(ctx workflow.Context) error {
 	}
 	s.ScannedAt = workflow.Now(ctx).UTC()
 	if s.Fault = calls.FaultIn(err); s.Fault != nil {
-		// What was to be tried again is left to the next scan.
+		// The next scan tries the refused devices again.
 		s.WorkerStarted = in.RetryRefused
 		workflow.GetLogger(ctx).Warn("scan failed", "host", s.Host, "fault", string(s.Fault.Code), "error", s.Fault.Message)
 	} else {
@@ -97,7 +97,7 @@ func (h *hostScan) scan(ctx workflow.Context) error {
 	return nil
 }
 
-// record keeps what a scan found.
+// record keeps the result of a scan.
 func (h *hostScan) record(found contract.ScanResult) {
 	s := h.state
 	if s.KnownDigests == nil {
@@ -114,7 +114,7 @@ func (h *hostScan) record(found contract.ScanResult) {
 	s.Enrolled += found.Counts.Enrolled
 }
 
-// publishStatus writes what the Web UI shows on top of the workflow.
+// publishStatus writes the details that the Web UI shows of the workflow.
 func (h *hostScan) publishStatus(ctx workflow.Context) {
 	s := h.state
 	var b strings.Builder

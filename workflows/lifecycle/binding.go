@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// binding is the family of updates that give the device to an instance and take it back.
+// binding is the family of updates that bind the device to an instance and unbind it.
 type binding struct{ *parts }
 
 // requestOf identifies a bind: by the caller's request, or else by the update's own ID.
@@ -38,10 +38,10 @@ func (d binding) existingBinding(in contract.BindInput) (number int, ours, ended
 	return 0, false, false
 }
 
-// validateClaim is for claim and bind. A request that has or had a binding gets no other.
+// validateClaim is for claim and bind. A request never gets a second binding.
 func (d binding) validateClaim(in contract.BindInput) error {
 	if in.Instance == "" {
-		return d.Refuse(device.CodeInvalid, "no instance given", "give --instance UUID")
+		return d.Refuse(device.CodeInvalid, "the instance is missing", "give --instance UUID")
 	}
 	if len(in.Tag) > 60 {
 		return d.Refuse(device.CodeInvalid, "the tag is longer than 60 characters", "shorten it")
@@ -56,7 +56,7 @@ func (d binding) validateClaim(in contract.BindInput) error {
 		return nil
 	}
 	if d.reservation.PoolTransitions > 0 {
-		return d.Refuse(device.CodeRefused, "the device is on its way into or out of the pool", "wait a moment, or take another device")
+		return d.Refuse(device.CodeRefused, "the device is entering or leaving the pool", "wait a moment, or take another device")
 	}
 	return d.Legal(device.Event{Kind: device.ClaimEvent, Instance: in.Instance})
 }
@@ -127,9 +127,9 @@ func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	return d.burn(ctx, in)
 }
 
-// burn raises the reservation and reads it back before it answers that the instance has
-// the device (S0.4, S0.5). A device whose burn may have failed is cleaned: it is neither
-// allocated nor made available at once (S0.6).
+// burn raises the reservation and reads it back before it answers that the device is bound
+// (S0.4, S0.5). A device whose burn may have failed is cleaned: it is neither allocated nor
+// made available without a clean (S0.6).
 func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
 	if number, ours, _ := d.existingBinding(in); ours {
 		return d.again(number)
@@ -151,26 +151,25 @@ func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.Bin
 	if changed() {
 		return contract.BindResult{}, d.errTakenMeanwhile()
 	}
-	// A failure is answered once the device is in safe hands: of its clean, or of the run
-	// that resolves what the inventory is ahead of.
+	// A failure is answered once the device is pending its clean, or unknown.
 	f := d.reservation.ReserveForBind(ctx, func() bool { return !changed() })
 	switch {
 	case f == nil && d.State.Device.Binding != nil && d.State.Device.Binding.Instance == in.Instance:
 		return contract.BindResult{Binding: d.State.Device.Binding.Number, Device: d.Status()}, nil
-	case f == nil: // invalidated or lost meanwhile: that took care of the reservation
+	case f == nil: // invalidated or retired meanwhile, which handled the reservation
 		return contract.BindResult{}, d.errTakenMeanwhile()
 	}
 	d.State.LastError = "bind failed: " + f.Message
 	if f.Code == device.CodeTimeout {
 		f = &device.Fault{Class: device.Permanent, Code: device.CodeReservationUnknown,
-			Message: "the inventory did not answer in time: whether the burn worked is unknown",
-			Remedy:  "take another device; this one is cleaned by itself"}
+			Message: "the inventory did not answer in time: it is unknown whether the burn succeeded",
+			Remedy:  "take another device; this one is cleaned automatically"}
 	}
 	return contract.BindResult{}, f
 }
 
-// joinBurn waits for the same request's burn and answers as it does: a client that was
-// killed and asks again must not be told that another has the device.
+// joinBurn waits for the same request's burn and gives the same answer: a client that was
+// killed and repeats its request must not get a conflict with itself.
 func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
 	if err := workflow.Await(ctx, func() bool { return !d.burnInProgress(in.Instance, in.Request) }); err != nil {
 		return contract.BindResult{}, err
@@ -178,10 +177,10 @@ func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract
 	if number, ours, _ := d.existingBinding(in); ours {
 		return d.again(number)
 	}
-	return contract.BindResult{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned by itself")
+	return contract.BindResult{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
 }
 
-// again answers a request that has the device already.
+// again answers a request that was granted before.
 func (d binding) again(number int) (contract.BindResult, error) {
 	return contract.BindResult{Binding: number, Device: d.Status(), Already: true}, nil
 }
@@ -194,8 +193,8 @@ func (d binding) claimReplayed(string, contract.BindInput) (contract.BindResult,
 	return d.again(0)
 }
 
-// bindReplayed answers a bind that was carried out before, under its update ID: by now
-// the device may be another instance's.
+// bindReplayed answers a bind that was carried out before, under its update ID. By now the
+// device may be bound to another instance.
 func (d binding) bindReplayed(id string, in contract.BindInput) (contract.BindResult, error) {
 	if in.Request == "" {
 		in.Request = id
@@ -215,7 +214,7 @@ func (d binding) bindingEnded() error {
 	return d.Refuse(device.CodeBindingEnded, "the binding of this request has ended", "bind again with a new request")
 }
 
-// wasBoundTo says that the instance had the device in a binding that has ended.
+// wasBoundTo says that the device was bound to the instance, and is no longer.
 func (d binding) wasBoundTo(instance string) bool {
 	if b := d.State.Device.Binding; b != nil && b.Instance == instance {
 		return false
@@ -235,8 +234,8 @@ func (d binding) validateUnbind(in contract.UnbindInput) error {
 	return d.Legal(device.Event{Kind: device.Unbind, Instance: in.Instance, Automated: true})
 }
 
-// unbind ends a tenancy and returns at once (S3.18); it never touches the
-// reservation (S0.7).
+// unbind ends a binding and returns at once (S3.18). It never writes the reservation
+// (S0.7).
 func (d binding) unbind(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
 	if d.wasBoundTo(in.Instance) {
 		return d.unchanged()
@@ -251,7 +250,7 @@ func (d binding) validateRebuild(in contract.UnbindInput) error {
 	return d.Legal(device.Event{Kind: device.Rebuild, Instance: in.Instance})
 }
 
-// rebuild keeps the device with its instance: nothing is cleaned, nothing burned
+// rebuild keeps the device bound to its instance. It is neither cleaned nor burned again
 // (S0.18, S3.26).
 func (d binding) rebuild(ctx workflow.Context, in contract.UnbindInput) (contract.Result, error) {
 	if err := d.Apply(ctx, device.Event{Kind: device.Rebuild, Instance: in.Instance}); err != nil {

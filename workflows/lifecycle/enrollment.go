@@ -12,7 +12,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// enrollment is the family of the one update that begins a device.
+// enrollment is the family of the update enroll.
 type enrollment struct{ *parts }
 
 func (d enrollment) validate(in contract.EnrollInput) error {
@@ -42,7 +42,7 @@ func (d enrollment) enrolledDifferently(what, have string) error {
 		fmt.Sprintf("retire %s and forget it first", d.State.Name))
 }
 
-// formatSettings gives settings as an operator writes them.
+// formatSettings writes settings as an operator does.
 func formatSettings(settings map[string]string) string {
 	var pairs []string
 	for _, key := range workflow.DeterministicKeys(settings) {
@@ -77,7 +77,7 @@ func (d enrollment) enroll(ctx workflow.Context, in contract.EnrollInput) (contr
 	err := d.enrollNew(ctx, in)
 	d.enrolling = false
 	if err != nil {
-		// The run ends as failed: one that ends in order says that the device was
+		// The run ends as failed, because a completed one means that the device was
 		// forgotten.
 		d.finished, d.finishErr = !d.State.Enrolled, d.Refusal(contract.UpdateEnroll, err)
 		return contract.Result{}, err
@@ -86,8 +86,9 @@ func (d enrollment) enroll(ctx workflow.Context, in contract.EnrollInput) (contr
 	return contract.Result{Device: d.Status(), Note: d.State.Host.Note}, nil
 }
 
-// enrollEnrolled answers for a device that is enrolled already: the enrollment must be the
-// same. A provide is carried out: a device that its host found by itself waits for it.
+// enrollEnrolled handles an enroll of a device that is enrolled already: the enrollment
+// must be the same. A provide is carried out, because a device that was discovered
+// automatically waits for it.
 func (d enrollment) enrollEnrolled(ctx workflow.Context, in contract.EnrollInput) (contract.Result, error) {
 	if err := d.validate(in); err != nil {
 		return contract.Result{}, err
@@ -95,14 +96,14 @@ func (d enrollment) enrollEnrolled(ctx workflow.Context, in contract.EnrollInput
 	if !in.Provide || d.State.Device.State != device.Manageable {
 		return d.unchanged()
 	}
-	_, err := operations{d.parts}.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
+	_, err := operations(d).provide(ctx, contract.ReasonInput{Reason: "enrolled"})
 	return contract.Result{Device: d.Status(), Note: d.State.Host.Note}, err
 }
 
 // enrollNew enrolls a device that is not enrolled yet.
 func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) error {
 	if in.Enrollment.Name != d.State.Name {
-		return d.Refuse(device.CodeInvalid, "the enrolment names "+in.Enrollment.Name, "enrol each device under its own name")
+		return d.Refuse(device.CodeInvalid, "the enrollment is for "+in.Enrollment.Name, "enroll each device under its own name")
 	}
 	d.Begin(ctx, in.Enrollment)
 	d.State.Enrolled = false
@@ -128,10 +129,10 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 		return err
 	}
 	if d.discovery.KnownToHost || previous.RunID != "" {
-		// An earlier workflow of this device was ended from outside: what it knew of a
-		// tenant counts, and this enrollment proves nothing.
+		// An earlier workflow of this device was terminated or reset: a tenant that it
+		// recorded counts, and this enrollment proves nothing.
 		d.State.Enrolled = true
-		d.Invalidate(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		d.Invalidate(ctx, nil, "it was enrolled before, and its workflow did not end by forget")
 		d.State.Intent.Rediscover = false
 		return nil
 	}
@@ -145,10 +146,10 @@ func (d enrollment) enrollNew(ctx workflow.Context, in contract.EnrollInput) err
 		return nil // another service allocated it before it was enrolled
 	}
 	if in.Enrollment.OperatorAssertsClean && !asserted {
-		d.State.LastRefusal = "--clean was not accepted: cleaning on enrolment is on"
+		d.State.LastRefusal = "--clean was not accepted: cleaning on enrollment is on"
 	}
 	if in.Provide {
-		_, err := operations{d.parts}.provide(ctx, contract.ReasonInput{Reason: "enrolled"})
+		_, err := operations(d).provide(ctx, contract.ReasonInput{Reason: "enrolled"})
 		return err
 	}
 	return nil
@@ -176,11 +177,11 @@ func (d enrollment) previousRun(ctx workflow.Context) (found contract.PreviousRu
 }
 
 // importNew enrolls a device that another service allocated until now (S2.84): it is
-// unknown until the inventory was read. Its host looks at it later, because a guest may
-// have it now. Listed is the provider that the operator saw, "" where that is not known.
+// unknown until the inventory is read. Its host discovers it later, because a guest may
+// have it now. listed is the provider that the operator saw, "" if that is not known.
 func (d enrollment) importNew(ctx workflow.Context, listed string) error {
 	if d.OwnedByBurnish() {
-		return d.Refuse(device.CodeInvalid, "only a device of another owner can be imported", "enrol it")
+		return d.Refuse(device.CodeInvalid, "only a device of another owner can be imported", "enroll it")
 	}
 	found, err := d.reservation.ReadForImport(ctx)
 	if err != nil {
@@ -193,7 +194,7 @@ func (d enrollment) importNew(ctx workflow.Context, listed string) error {
 	d.State.Enrolled, d.State.Enrollment.Imported = true, true
 	d.State.Device.Cleanable = true // until the host's discovery says otherwise (D4)
 	if previous.RunID != "" {
-		d.Invalidate(ctx, nil, "it was enrolled before and its workflow was ended from outside")
+		d.Invalidate(ctx, nil, "it was enrolled before, and its workflow did not end by forget")
 		return nil
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Import}); err != nil {

@@ -158,7 +158,7 @@ func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
 	w.stepRuns("zero")
 	ok[contract.Result](w.ask(contract.UpdateAbort))
 	w.reach(device.Error)
-	require.Equal(t, "goes on as d2", ok[contract.Result](w.move("d2")).Note)
+	require.Equal(t, "continues as d2", ok[contract.Result](w.move("d2")).Note)
 	w.until("the old name's end", func() bool { return !w.live })
 	require.NoError(t, w.finishErr)
 	require.False(t, w.inventory.exists, "the old place's provider is withdrawn")

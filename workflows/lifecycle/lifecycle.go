@@ -1,14 +1,15 @@
 // Package lifecycle is the workflow of one device, from its enrollment to its end. The run
-// (this file) listens and starts what the state calls for; each file of updates is one
-// family of requests; the packages below do the work and never call back:
+// (this file) receives signals and starts the work that the state requires; each file of
+// updates handles one family of requests; the packages below do the work and never call
+// back:
 //
-//	status       how the state is shown
+//	status       the state as clients read it
 //	record       the state, which changes as the pure table allows
-//	discovery    what the host says of the hardware
+//	discovery    the hardware, as its host discovers it
 //	reservation  all calls to the inventory
 //	cleaning     one clean: plan, steps, interruption
 //
-// Nothing here reads a clock, a file or a driver: activities act.
+// Only activities read a clock, a file or a driver.
 package lifecycle
 
 import (
@@ -27,13 +28,14 @@ import (
 	"burnish/workflows/lifecycle/status"
 )
 
-// Lifecycle holds what the worker gives its workflows. All of it is read inside
-// SideEffects only, so that a replay never sees another worker's settings.
+// Lifecycle contains the settings of the worker. Workflows read them inside SideEffects
+// only, so that a replay never depends on another worker's settings.
 type Lifecycle struct {
 	Planner *clean.Planner
 }
 
-// parts are what the run and the families of updates work on.
+// parts are the parts of one device's workflow, which the run and the families of updates
+// share.
 type parts struct {
 	*record.Record
 	reservation *reservation.Reservation
@@ -41,7 +43,7 @@ type parts struct {
 	cleaning    *cleaning.Cleaning
 	// enrolling: an enrollment is under way.
 	enrolling bool
-	// finished ends the run; finishErr says how, nil where it ends in order.
+	// finished ends the run: as failed with finishErr, or as completed if that is nil.
 	finished  bool
 	finishErr error
 }
@@ -49,25 +51,26 @@ type parts struct {
 // run is one run of one device's workflow. The state survives it, the rest does not.
 type run struct {
 	*parts
-	// signals holds those that arrived and were not read.
+	// signals receives all signals.
 	signals workflow.Selector
-	// working, reconciling, claimTimer: a coroutine does what the state calls for, reads
-	// inventory or host, waits for a claim's deadline. cancelled: the Cancel of this run
-	// was handled.
-	working, reconciling, claimTimer, cancelled bool
-	// backingOff: what failed for good waits before it is tried again.
+	// Each is true while a coroutine runs: working does what the state requires, reconciling
+	// reads inventory or host, claimTimer waits for a claim's deadline.
+	working, reconciling, claimTimer bool
+	// canceled: the Cancel of this run was handled.
+	canceled bool
+	// backingOff: a failed call waits before it is tried again.
 	backingOff bool
 	// defect ends the run as failed.
 	defect error
 }
 
-// DeviceLifecycle is the workflow of one device: it listens for updates and signals, does
-// what the state calls for, and continues as new when its history is long and nothing is
+// DeviceLifecycle is the workflow of one device: it receives updates and signals, does
+// what the state requires, and continues as new when its history is long and nothing is
 // under way. It ends when the device is forgotten, or when its enrollment is refused. A
-// Cancel from outside is an abort; after a Terminate or Reset the device is brought back
-// from what host and inventory remember.
+// Cancel is an abort; after a Terminate or Reset the device recovers from the records of
+// its host and its inventory.
 func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInput) error {
-	// A disconnected context: a Cancel in the Web UI must not tear anything down.
+	// A disconnected context: a Cancel in the Web UI must not interrupt anything directly.
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	d, err := l.newRun(ctx, in)
 	if err != nil {
@@ -78,7 +81,7 @@ func (l *Lifecycle) DeviceLifecycle(root workflow.Context, in contract.DeviceInp
 	}
 	d.listen(ctx)
 	if in.State != nil && !d.Published.Started() {
-		d.Publish(ctx) // relocated here: the run of another name began this state
+		d.Publish(ctx) // relocated: this state was begun under another name
 	}
 	for {
 		var next func()
@@ -110,7 +113,7 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*run,
 		r.Published = status.Resume(ctx, r.State)
 	case in.Recovered != nil:
 		r.State = &contract.DeviceState{}
-		recoverFrom(ctx, r, in.Recovered, "its workflow was gone; the host remembers it")
+		recoverFrom(ctx, r, in.Recovered, "its workflow did not exist; its host has a record of it")
 	default:
 		r.State = &contract.DeviceState{}
 		r.Begin(ctx, contract.Enrollment{Name: in.Name})
@@ -121,21 +124,21 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*run,
 	return d, nil
 }
 
-// recoverFrom makes the state of a device that only its host remembers: unknown, to be
-// reserved and cleaned.
+// recoverFrom makes the state of a device from its host's record: it is unknown, and will
+// be reserved and cleaned.
 func recoverFrom(ctx workflow.Context, r *record.Record, known *contract.HostDeviceRecord, why string) {
 	r.Begin(ctx, known.Enrollment)
 	r.State.Device.Cleanable = true // until the host's discovery says otherwise (D4)
 	r.Invalidate(ctx, known, why)
 }
 
-// next is what the main coroutine has to do now, nil where that is nothing. The main
-// coroutine waits nowhere else, so that it handles everything at once; what may wait has a
-// coroutine for as long as it lasts. An idle device has the main one only, because a
-// coroutine is most of what a device costs in memory (measured).
+// next is what the main coroutine must do now; nil if nothing. The main coroutine waits
+// nowhere else, so that it handles everything immediately; work that may wait has its own
+// coroutine until it ends. An idle device has the main one only, because a coroutine takes
+// most of a device's memory (measured).
 func (d *run) next(ctx, root workflow.Context) func() {
 	switch {
-	case root.Err() != nil && !d.cancelled:
+	case root.Err() != nil && !d.canceled:
 		return func() { d.cancel(ctx) }
 	case d.signals.HasPending():
 		return func() { d.signals.Select(ctx) }
@@ -151,7 +154,7 @@ func (d *run) next(ctx, root workflow.Context) func() {
 	return nil
 }
 
-// start runs do in a coroutine of its own; busy is true until it ends.
+// start runs do in its own coroutine; busy is true until it ends.
 func (d *run) start(ctx workflow.Context, busy *bool, do func(workflow.Context)) func() {
 	return func() {
 		*busy = true
@@ -162,7 +165,7 @@ func (d *run) start(ctx workflow.Context, busy *bool, do func(workflow.Context))
 	}
 }
 
-// workDue says that the state itself calls for work.
+// workDue says that the state requires work.
 func (d *run) workDue() bool {
 	if !d.State.Enrolled || d.backingOff {
 		return false
@@ -176,7 +179,7 @@ func (d *run) workDue() bool {
 	return false
 }
 
-// work does what the state calls for, once.
+// work does what the state requires, once.
 func (d *run) work(ctx workflow.Context) {
 	switch {
 	case d.State.Device.State == device.Unknown:
@@ -192,8 +195,8 @@ func (d *run) work(ctx workflow.Context) {
 	d.Publish(ctx)
 }
 
-// canEndRun is the one gate of continue-as-new and of the end: no signal is unread, no
-// handler runs, and nothing is under way.
+// canEndRun decides alone whether the run may continue as new or end: no handler runs, and
+// nothing is under way. Its caller has read every signal before.
 func (d *run) canEndRun(ctx workflow.Context) bool {
 	if d.defect != nil {
 		return true
@@ -204,15 +207,15 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 	return d.finished || d.State.ContinueAsNew || calls.Long(ctx)
 }
 
-// cancel turns a Cancel from outside into an abort. Temporal ignores further Cancels of
-// this run, so that a new run begins as soon as nothing is under way.
+// cancel handles a Cancel as an abort. Temporal ignores further Cancels of this run:
+// therefore a new run begins as soon as nothing is under way.
 func (d *run) cancel(ctx workflow.Context) {
-	d.cancelled, d.State.ContinueAsNew = true, true
+	d.canceled, d.State.ContinueAsNew = true, true
 	if d.CleanUnderWay() {
 		d.cleaning.Abort(ctx)
-		d.State.LastRefusal = "Cancel was taken as abort: the running clean ends in error"
+		d.State.LastRefusal = "the Cancel was handled as an abort: the running clean ends in state error"
 	} else {
-		d.State.LastRefusal = "Cancel changed nothing: no clean was running; forget ends a retired device's workflow"
+		d.State.LastRefusal = "the Cancel changed nothing: no clean was running; forget ends a retired device's workflow"
 	}
 	d.Publish(ctx)
 }
@@ -226,12 +229,12 @@ func (d *run) claimPending() bool {
 // watchClaim ends the claim if its deadline passes before its burn begins.
 func (d *run) watchClaim(ctx workflow.Context) {
 	deadline := d.State.Device.Claim.Deadline
-	waits := func() bool { return d.claimPending() && d.State.Device.Claim.Deadline.Equal(deadline) }
+	pending := func() bool { return d.claimPending() && d.State.Device.Claim.Deadline.Equal(deadline) }
 	ended, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
 		Timeout:      deadline.Sub(workflow.Now(ctx)),
 		TimerOptions: workflow.TimerOptions{Summary: "claim of " + d.State.Name},
-	}, func() bool { return !waits() })
-	if err == nil && !ended && waits() {
+	}, func() bool { return !pending() })
+	if err == nil && !ended && pending() {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.ClaimExpired})
 		d.State.LastRefusal = "a claim expired before its burn began"
 		d.Publish(ctx)

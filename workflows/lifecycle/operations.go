@@ -11,7 +11,7 @@ import (
 	"burnish/workflows/lifecycle/status"
 )
 
-// operations is the family of updates that operators send beside binding.
+// operations is the family of updates that operators send, except binding.
 type operations struct{ *parts }
 
 func (d operations) validateProvide(contract.ReasonInput) error {
@@ -43,10 +43,10 @@ func (d operations) validateClean(in contract.CleanInput) error {
 		if d.State.Device.State == device.Manageable {
 			for _, step := range in.Steps {
 				if strings.TrimSpace(step) == "" {
-					return d.Refuse(device.CodeInvalid, "an empty step name", "name steps as `steps "+d.State.Name+"` lists them")
+					return d.Refuse(device.CodeInvalid, "a step name is empty", "name steps as `steps "+d.State.Name+"` lists them")
 				}
 				if _, known := d.State.Host.Steps[step]; !known {
-					return d.Refuse(device.CodeNoSuchStep, "host "+d.State.Enrollment.Host+" knows no step "+step,
+					return d.Refuse(device.CodeNoSuchStep, "host "+d.State.Enrollment.Host+" has no step "+step,
 						"name one of "+strings.Join(workflow.DeterministicKeys(d.State.Host.Steps), ", "))
 				}
 			}
@@ -87,7 +87,7 @@ func (d operations) validateAbort(contract.ReasonInput) error {
 	case d.State.Device.Returning:
 		return d.Refuse(device.CodeRefused, "the device is clean and being returned: there is nothing left to abort", "wait a moment")
 	case !d.CleanUnderWay():
-		return d.Refuse(device.CodeRefused, "no clean is running: the device is "+status.Describe(d.State), "show "+d.State.Name)
+		return d.Refuse(device.CodeRefused, "no clean is running: the device is "+status.Phrase(d.State), "show "+d.State.Name)
 	}
 	return nil
 }
@@ -110,7 +110,8 @@ func (d operations) validateRetire(in contract.ReasonInput) error {
 }
 
 // retire reserves the device first, so that no scheduler allocates it meanwhile. --lost
-// asks neither host nor inventory; the reservation follows as soon as it answers.
+// waits for neither host nor inventory: the device is reserved as soon as the inventory
+// answers.
 func (d operations) retire(ctx workflow.Context, in contract.ReasonInput) (contract.Result, error) {
 	if d.State.Device.State == device.Retired {
 		return d.unchanged()
@@ -136,23 +137,23 @@ func (d operations) validateForget(contract.ReasonInput) error {
 	return d.Legal(device.Event{Kind: device.Forget})
 }
 
-// forget takes the provider out of the inventory and ends the workflow.
+// forget deletes the provider and ends the workflow.
 func (d operations) forget(ctx workflow.Context, _ contract.ReasonInput) (contract.Result, error) {
 	if err := d.reservation.Lock(ctx); err != nil {
 		return contract.Result{}, err
 	}
 	defer d.reservation.Unlock()
-	view := d.Status()
+	last := d.Status()
 	if err := d.reservation.DeleteProvider(calls.WithClientDeadline(ctx, "delete the provider of "+d.State.Name)); err != nil {
 		return contract.Result{}, err
 	}
 	if err := d.Apply(ctx, device.Event{Kind: device.Forget}); err != nil {
 		return contract.Result{}, err
 	}
-	d.State.Intent = contract.Intent{} // there is nothing left to look at
+	d.State.Intent = contract.Intent{} // nothing is left to reconcile
 	d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
 	d.finished = true
-	return contract.Result{Device: view, Note: "forgotten"}, nil
+	return contract.Result{Device: last, Note: "forgotten"}, nil
 }
 
 func (d operations) validateManage(contract.ReasonInput) error {

@@ -13,7 +13,7 @@ import (
 // backoffInterval spaces attempts at an inventory that does not answer.
 const backoffInterval = 30 * time.Second
 
-// needsReconcile says that inventory or host have to be read.
+// needsReconcile says that inventory or host must be read.
 func (d *run) needsReconcile() bool {
 	i, s := d.State.Intent, d.State.Device.State
 	if s == device.Retired || !d.State.Enrolled || d.backingOff {
@@ -22,11 +22,12 @@ func (d *run) needsReconcile() bool {
 	return d.reservation.Wanted() || i.Rediscover && !d.CleanUnderWay() && s != device.Unknown
 }
 
-// reconcile compares the device with its inventory, or, where nothing is wanted of that,
-// with its host. It runs beside a clean, so that a use that the inventory shows stops it.
+// reconcile compares the device with its inventory or, if nothing is wanted of that, with
+// its host. It runs beside a clean, which it stops if the inventory shows the device in
+// use.
 func (d *run) reconcile(ctx workflow.Context) {
 	if !d.reservation.Wanted() {
-		d.discovery.Rediscover(ctx) // which may take long, and does not touch the inventory
+		d.discovery.Rediscover(ctx) // without the lock: it may take long and makes no inventory call
 	} else if err := d.reservation.Reconcile(ctx); err != nil {
 		d.State.LastError = "inventory: " + calls.FaultOf(err).Message
 		d.backoff(ctx)
@@ -34,14 +35,14 @@ func (d *run) reconcile(ctx workflow.Context) {
 	d.Publish(ctx)
 }
 
-// backoff waits before what failed is tried again.
+// backoff waits before a failed call is tried again.
 func (d *run) backoff(ctx workflow.Context) {
 	if d.backingOff {
 		return
 	}
 	d.backingOff = true
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		err := workflow.NewTimerWithOptions(ctx, backoffInterval, workflow.TimerOptions{Summary: "try " + d.State.Name + " again"}).Get(ctx, nil)
+		err := workflow.NewTimerWithOptions(ctx, backoffInterval, workflow.TimerOptions{Summary: "retry " + d.State.Name}).Get(ctx, nil)
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("timer ended early", "device", d.State.Name, "error", err)
 		}
@@ -49,8 +50,8 @@ func (d *run) backoff(ctx workflow.Context) {
 	})
 }
 
-// resolveUnknown finds out what an unknown device is: reserve it, ask what an ended run of
-// its workflow knew, and go on from there (D8).
+// resolveUnknown decides the state of an unknown device (D8): it reserves the device, asks
+// which instance an ended run of its workflow was bound to, and concludes from both.
 func (d *run) resolveUnknown(ctx workflow.Context) error {
 	if err := d.reservation.Lock(ctx); err != nil {
 		return err
@@ -91,9 +92,9 @@ func (d *run) failAndBackOff(ctx workflow.Context, f *device.Fault) {
 	d.backoff(ctx)
 }
 
-// resolveImport accepts what the inventory says of an imported device (D8): in use, used
-// and not clean since, or free. Only the provider that was imported counts: Nova
-// re-creates one as free, whoever had the device before.
+// resolveImport decides the state of an imported device by its reservation (D8): in use,
+// used and not cleaned since, or free. Only the provider that was imported counts: Nova
+// re-creates a provider as free, even if the device was used before.
 func (d *run) resolveImport(ctx workflow.Context) {
 	asked := d.reservation.Ask(device.AskImport)
 	asked.Imported = d.State.Intent.ImportProvider

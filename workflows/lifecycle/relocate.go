@@ -28,8 +28,7 @@ func (d hardware) validateNewName(in contract.MoveInput) error {
 }
 
 // move carries the device over to the name of the slot that its hardware is in now; state,
-// dirty flag and history are kept. Once the new workflow has begun, this one ends,
-// whatever else waits.
+// dirty flag and history are kept. Once the new workflow has started, this one ends.
 func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Result, error) {
 	if err := d.reservation.Lock(ctx); err != nil {
 		return contract.Result{}, err
@@ -53,19 +52,20 @@ func (d hardware) move(ctx workflow.Context, in contract.MoveInput) (contract.Re
 		d.discovery.ForgetOnHost(ctx, to)
 		return contract.Result{}, err
 	}
-	view := d.Status()
+	last := d.Status()
 	d.ApplyOrReport(ctx, device.Event{Kind: device.Move})
 	d.State.Intent, d.State.Clean = contract.Intent{}, nil
-	// The new workflow has the device: what is left here may take any time.
+	// The new workflow has the device: the rest may take any time.
 	if err := d.reservation.DeleteProvider(calls.WithInventory(ctx, "delete the provider of "+d.State.Name)); err != nil {
-		workflow.GetLogger(ctx).Error("the provider of the old slot is left in the inventory", "device", d.State.Name, "error", err)
+		workflow.GetLogger(ctx).Error("the provider of the old slot was not deleted", "device", d.State.Name, "error", err)
 	}
 	d.discovery.ForgetOnHost(ctx, d.State.Enrollment)
 	d.finished = true
-	return contract.Result{Device: view, Note: "goes on as " + to.Name}, nil
+	return contract.Result{Device: last, Note: "continues as " + to.Name}, nil
 }
 
-// mergeEnrollment is an enrollment in another slot: what the slot does not name is kept.
+// mergeEnrollment returns an enrollment for another slot. Fields that the slot does not set
+// are kept.
 func mergeEnrollment(e, at contract.Enrollment) contract.Enrollment {
 	e.Name, e.Address, e.OperatorAssertsClean = at.Name, at.Address, false
 	if at.Host != "" {

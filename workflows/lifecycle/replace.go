@@ -47,7 +47,7 @@ func (d hardware) replace(ctx workflow.Context, in contract.ReplaceInput) (contr
 	d.State.HoldReason, d.State.LastRefusal, d.State.Intent.DuplicateAt = "", "", ""
 	d.discovery.Keep(ctx, found)
 	if in.Provide {
-		return operations{d.parts}.provide(ctx, contract.ReasonInput{Reason: "replaced"})
+		return operations(d).provide(ctx, contract.ReasonInput{Reason: "replaced"})
 	}
 	return contract.Result{Device: d.Status(), Note: d.State.Host.Note}, nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // listen makes the selector of all signals. A signal that arrives in the task that
-// continues as new is lost unless it is read with ReceiveAsync in a callback, and only
-// where one is pending (measured). One that cannot be decoded is dropped.
+// continues as new is lost unless it is read with ReceiveAsync in a callback, and only if
+// one is pending (measured). A signal that cannot be decoded is dropped.
 func (d *run) listen(ctx workflow.Context) {
 	d.signals = workflow.NewSelector(ctx)
 	d.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalClean), func(c workflow.ReceiveChannel, _ bool) {
@@ -32,13 +32,13 @@ func (d *run) listen(ctx workflow.Context) {
 	}
 }
 
-// onClean is the signal that any Temporal client may send. One that the state refuses
-// changes nothing and is shown.
+// onClean handles the signal clean, which any Temporal client may send. A refused one is
+// shown and changes nothing else.
 func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	ops := operations{d.parts}
 	err := ops.validateClean(in)
 	if tooLong(in) {
-		err = d.Refuse(device.CodeInvalid, fmt.Sprintf("it is longer than %d KiB", maxInput>>10), "shorten its reason")
+		err = d.Refuse(device.CodeInvalid, fmt.Sprintf("the signal is longer than %d KiB", maxInput>>10), "shorten its reason")
 	}
 	if err == nil {
 		_, err = ops.clean(ctx, in)
@@ -49,16 +49,17 @@ func (d *run) onClean(ctx workflow.Context, in contract.CleanInput) {
 	d.Publish(ctx)
 }
 
-// onRecheck makes the device read its inventory, and where the host is concerned its
-// host. A hint about another binding, or from before the present one, is dropped.
+// onRecheck handles a hint: the device reads its inventory and, for a hint from or about
+// its host, discovers its hardware. A hint about another binding, or from before the
+// present one, is dropped.
 func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 	s := d.State
 	if h.Host == nil && tooLong(h) {
 		return
 	}
 	if !s.Enrolled && h.Host != nil && !d.enrolling && !d.finished {
-		// A run that was reset to before its enrollment: the host's record is ahead.
-		recoverFrom(ctx, d.Record, h.Host, "its workflow knew nothing of it; the host remembers it")
+		// This run was reset to before its enrollment: the host's record is ahead.
+		recoverFrom(ctx, d.Record, h.Host, "its workflow had no record of it; its host has one")
 		d.Publish(ctx)
 		return
 	}
@@ -66,7 +67,7 @@ func (d *run) onRecheck(ctx workflow.Context, name string, h contract.Hint) {
 		return
 	}
 	if r := h.Host; r != nil && (r.Seq > s.Seq || r.Binding > s.Device.Bindings || r.Clean > s.Cleans) {
-		d.Invalidate(ctx, r, fmt.Sprintf("its host remembers clean %d and binding %d, the workflow %d and %d",
+		d.Invalidate(ctx, r, fmt.Sprintf("its host's record has clean %d and binding %d, its workflow %d and %d",
 			r.Clean, r.Binding, s.Cleans, s.Device.Bindings))
 		d.Publish(ctx)
 		return

@@ -18,18 +18,18 @@ type family interface{ ~struct{ *parts } }
 // update is one update of a family F.
 type update[F family, In, Out any] struct {
 	name, about string
-	// validate refuses without leaving history, and is asked again when the handler runs.
+	// validate refuses without leaving history. It is called again when the handler runs.
 	validate func(F, In) error
 	do       func(F, workflow.Context, In) (Out, error)
 	// replayed answers an update that was carried out before, under its ID.
 	replayed func(d F, id string, in In) (Out, error)
-	// validateOnArrival refuses where the update arrives, after validate, and only there:
-	// nothing of it is replayed, so that it may depend on what this worker knows.
+	// validateOnArrival refuses only when the update arrives, after validate. It is never
+	// replayed, so that it may depend on this worker's settings.
 	validateOnArrival func(F, In) error
 }
 
-// The updates. All devices of a worker share them, so that what a device keeps of each is
-// two pointers.
+// The updates. All devices of a worker share them, so that each costs a device two
+// pointers.
 var (
 	enrollUpdate = &update[enrollment, contract.EnrollInput, contract.Result]{contract.UpdateEnroll, "Enroll this device",
 		enrollment.validate, enrollment.enroll, already[enrollment, contract.EnrollInput], nil}
@@ -42,7 +42,7 @@ var (
 		binding.validateUnclaim, binding.unclaim, already[binding, contract.BindInput], nil}
 	bindUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateBind, "Claim and burn in one",
 		binding.validateClaim, binding.bind, binding.bindReplayed, nil}
-	unbindUpdate = &update[binding, contract.UnbindInput, contract.Result]{contract.UpdateUnbind, "End an instance's binding; cleaning begins by itself",
+	unbindUpdate = &update[binding, contract.UnbindInput, contract.Result]{contract.UpdateUnbind, "End an instance's binding; cleaning begins automatically",
 		binding.validateUnbind, binding.unbind, already[binding, contract.UnbindInput], nil}
 	rebuildUpdate = &update[binding, contract.UnbindInput, contract.Result]{contract.UpdateRebuild, "The instance is rebuilt in place; nothing is cleaned",
 		binding.validateRebuild, binding.rebuild, already[binding, contract.UnbindInput], nil}
@@ -93,24 +93,24 @@ func (d *run) register(ctx workflow.Context) error {
 	)
 }
 
-// result is the answer of an update that was carried out.
+// result is the answer to an update that was carried out.
 func (d *parts) result() (contract.Result, error) { return contract.Result{Device: d.Status()}, nil }
 
-// unchanged is the answer where nothing had to change.
+// unchanged is the answer to an update that had nothing to change.
 func (d *parts) unchanged() (contract.Result, error) {
 	return contract.Result{Device: d.Status(), Already: true}, nil
 }
 
-// already is the answer to most repetitions.
+// already is the answer to most repeated updates.
 func already[F family, In any](d F, _ string, _ In) (contract.Result, error) {
 	return partsOf(d).unchanged()
 }
 
 func partsOf[F family](d F) *parts { return struct{ *parts }(d).parts }
 
-// handle registers one update. Its ID and outcome are recorded in the state, because
-// Temporal forgets IDs at continue-as-new: an update that is sent again changes nothing,
-// whoever has the device by then.
+// handle registers one update. The state records its ID and outcome, because Temporal
+// forgets IDs at continue-as-new: a repeated update changes nothing, whichever instance the
+// device is bound to by then.
 func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, In, Out]) error {
 	of := F(struct{ *parts }{d})
 	return workflow.SetUpdateHandlerWithOptions(ctx, u.name,
@@ -161,8 +161,8 @@ func handle[F family, In, Out any](ctx workflow.Context, d *parts, u *update[F, 
 		})
 }
 
-// maxInput bounds one message: the state keeps some of it, twenty times over, and must
-// stay far below what Temporal carries (2 MiB).
+// maxInput bounds one message: the state keeps parts of up to twenty, and must stay far
+// below Temporal's limit of 2 MiB.
 const maxInput = 16 << 10
 
 func tooLong(in any) bool {

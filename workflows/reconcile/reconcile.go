@@ -1,6 +1,6 @@
-// Package reconcile is the workflow of one cloud that compares the providers in its
-// inventory with the devices (S0.30): after each interval, and whenever it is asked to, it
-// has a control worker compare them and hint to the devices that differ.
+// Package reconcile is the workflow of one cloud, which compares the providers in its
+// inventory with the devices (S0.30): after each interval and on request, a control worker
+// compares them and sends a hint to each device that differs.
 package reconcile
 
 import (
@@ -19,7 +19,8 @@ const (
 	// These bound a reconciliation of all devices, and of those of some hosts.
 	fullReconcileTimeout    = 10 * time.Minute
 	partialReconcileTimeout = time.Minute
-	// reconcileHeartbeat ends a reconciliation that is silent: it heartbeats at each request.
+	// reconcileHeartbeat ends a reconciliation that stops heartbeating: it does so at each
+	// request.
 	reconcileHeartbeat = 30 * time.Second
 	// maxHosts bounds the hosts or instances of a partial reconciliation; for more, all
 	// devices are compared.
@@ -58,8 +59,8 @@ func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInpu
 type inventoryReconcile struct {
 	state   *contract.InventoryReconcileState
 	signals workflow.Selector
-	// reconcilingAll, reconcilingSome: so many coroutines do so. timers: one waits for Next,
-	// which stopTimer ends.
+	// reconcilingAll, reconcilingSome and timers count the running coroutines: of full and of
+	// partial reconciliations, and of the wait for Next, which stopTimer ends.
 	reconcilingAll, reconcilingSome, timers int
 	stopTimer                               workflow.CancelFunc
 }
@@ -87,7 +88,7 @@ func (p *inventoryReconcile) register(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	// Read only where one is pending, and before the run may continue as new: otherwise a
+	// A signal is read only if one is pending, and before the run may continue as new: otherwise a
 	// signal can be lost (measured).
 	p.signals = workflow.NewSelector(ctx)
 	p.signals.AddReceive(workflow.GetSignalChannel(ctx, contract.SignalReconcileNow), func(c workflow.ReceiveChannel, _ bool) {
@@ -99,8 +100,8 @@ func (p *inventoryReconcile) register(ctx workflow.Context) error {
 	return nil
 }
 
-// next is what is to be done now, nil where that is nothing. A run that is long begins
-// nothing new: the next one does.
+// next is what must be done now; nil if nothing. A run with a long history starts nothing
+// new: the next run does.
 func (p *inventoryReconcile) next(ctx workflow.Context, long bool) func() {
 	s := p.state
 	switch {
@@ -127,9 +128,9 @@ func (p *inventoryReconcile) next(ctx workflow.Context, long bool) func() {
 // maxConcurrentReconciles bounds the partial reconciliations that run at once.
 const maxConcurrentReconciles = 4
 
-// canReconcile says whether a partial reconciliation may begin. A released device waits
-// for it, so it waits neither for an earlier one nor, in a run whose history is long, for
-// the end of a full one.
+// canReconcile says whether a partial reconciliation may start. A released device waits
+// for it: therefore it starts beside earlier ones and, even if the history is long, beside
+// a full one.
 func (p *inventoryReconcile) canReconcile(ctx workflow.Context, long bool) bool {
 	return p.reconcilingSome < maxConcurrentReconciles && (!long || p.reconcilingAll > 0 && !workflow.GetInfo(ctx).GetContinueAsNewSuggested())
 }
@@ -139,7 +140,7 @@ func (p *inventoryReconcile) idle(ctx workflow.Context) bool {
 	return p.reconcilingAll+p.reconcilingSome+p.timers == 0 && workflow.AllHandlersFinished(ctx)
 }
 
-// start runs do in a coroutine of its own, which busy counts until it ends.
+// start runs do in its own coroutine, which busy counts until it ends.
 func (p *inventoryReconcile) start(ctx workflow.Context, busy *int, do func(workflow.Context)) func() {
 	return func() {
 		*busy++
@@ -150,12 +151,12 @@ func (p *inventoryReconcile) start(ctx workflow.Context, busy *int, do func(work
 	}
 }
 
-// onReconcileRequest records what a signal asks for.
+// onReconcileRequest records the request of a signal.
 func (p *inventoryReconcile) onReconcileRequest(ctx workflow.Context, in contract.ReconcileRequest) {
 	s := p.state
 	if in.Interval != nil && max(*in.Interval, 0) != s.Interval {
 		next := workflow.Now(ctx).Add(max(*in.Interval, 0))
-		// Workers with different settings must not postpone the next one again and again.
+		// Workers with different settings must not postpone the next one repeatedly.
 		if s.Interval == 0 || next.Before(s.Next) {
 			s.Next = next
 		}
@@ -190,10 +191,10 @@ func (p *inventoryReconcile) wait(ctx workflow.Context) {
 	until := p.state.Next
 	timer, stop := workflow.WithCancel(ctx)
 	p.stopTimer = stop
-	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: "sweep " + p.state.Cloud}).Get(timer, nil)
+	err := workflow.NewTimerWithOptions(timer, until.Sub(workflow.Now(ctx)), workflow.TimerOptions{Summary: "reconcile " + p.state.Cloud}).Get(timer, nil)
 	stop()
 	p.stopTimer = nil
-	// One that was requested meanwhile postponed the next one.
+	// A full reconciliation during the wait has postponed the next one.
 	if err == nil && !workflow.Now(ctx).Before(p.state.Next) {
 		p.state.Requested = true
 	}
@@ -205,7 +206,7 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 	s.Requested = false
 	s.Next = workflow.Now(ctx).Add(s.Interval)
 	var found contract.ReconcileResult
-	if p.act(ctx, fullReconcileTimeout, "sweep "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
+	if p.act(ctx, fullReconcileTimeout, "reconcile "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
 		s.Missing, s.Mismatches, s.Last = found.Missing, found.Mismatches, found.Counts
 		s.ReconciledAt = workflow.Now(ctx).UTC()
 		s.FullRuns++
@@ -217,15 +218,15 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.ReconcileInput) {
 	s := p.state
 	var found contract.ReconcileResult
-	if p.act(ctx, partialReconcileTimeout, "look at "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
+	if p.act(ctx, partialReconcileTimeout, "reconcile "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
 		s.PartialRuns++
 	} else {
-		s.Requested = s.Requested || s.Interval == 0 // otherwise the next full one comes by itself
+		s.Requested = s.Requested || s.Interval == 0 // otherwise the timer starts the next full one
 	}
 	p.publishStatus(ctx)
 }
 
-// act runs one reconciliation; what failed for good is shown, and the next one tries again.
+// act runs one reconciliation. A failed one is shown, and the next one tries again.
 func (p *inventoryReconcile) act(ctx workflow.Context, timeout time.Duration, summary string, in contract.ReconcileInput, found *contract.ReconcileResult) bool {
 	if len(summary) > 100 {
 		summary = summary[:100]
@@ -237,7 +238,7 @@ func (p *inventoryReconcile) act(ctx workflow.Context, timeout time.Duration, su
 		return false
 	}
 	if p.state.Fault = calls.FaultIn(err); p.state.Fault != nil {
-		workflow.GetLogger(ctx).Warn("sweep failed", "cloud", p.state.Cloud, "fault", string(p.state.Fault.Code), "error", p.state.Fault.Message)
+		workflow.GetLogger(ctx).Warn("reconciliation failed", "cloud", p.state.Cloud, "fault", string(p.state.Fault.Code), "error", p.state.Fault.Message)
 	}
 	return p.state.Fault == nil
 }
@@ -252,23 +253,23 @@ func (p *inventoryReconcile) candidates(ctx workflow.Context, in contract.Candid
 	return found, nil
 }
 
-// publishStatus writes what the Web UI shows on top of the workflow.
+// publishStatus writes the details that the Web UI shows of the workflow.
 func (p *inventoryReconcile) publishStatus(ctx workflow.Context) {
 	s := p.state
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**: ", s.Cloud)
 	if s.ReconciledAt.IsZero() {
-		b.WriteString("no sweep yet\n\n")
+		b.WriteString("no full reconciliation yet\n\n")
 	} else {
-		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to look for themselves, %d missing, %d that disagree, %d not enrolled\n\n",
+		fmt.Fprintf(&b, "%d providers of %d devices, %d asked to re-check, %d missing, %d mismatches, %d not enrolled\n\n",
 			s.Last.Providers, s.Last.Devices, s.Last.Hinted, s.Last.Missing, s.Last.Mismatch, s.Last.Unenrolled)
-		fmt.Fprintf(&b, "- last sweep: %s\n", s.ReconciledAt.Format(time.RFC3339))
+		fmt.Fprintf(&b, "- last full reconciliation: %s\n", s.ReconciledAt.Format(time.RFC3339))
 	}
 	if s.Interval == 0 {
-		b.WriteString("- sweeps only when it is asked to (BURNISH_SWEEP_INTERVAL=0)\n")
+		b.WriteString("- reconciles only on request (BURNISH_SWEEP_INTERVAL=0)\n")
 	}
 	if s.Fault != nil {
-		fmt.Fprintf(&b, "- the last one failed: %s: %s\n", s.Fault.Code, s.Fault.Error())
+		fmt.Fprintf(&b, "- the last reconciliation failed: %s: %s\n", s.Fault.Code, s.Fault.Error())
 	}
 	for _, m := range s.Mismatches {
 		fmt.Fprintf(&b, "- %s: %s\n", m.Name, m.What)

@@ -518,7 +518,7 @@ func TestSummaryOfACloud(t *testing.T) {
 	c.request(time.Minute, contract.ReconcileRequest{})
 	c.RegisterDelayedCallback(func() { shown = c.summary() }, 2*time.Minute)
 	c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "Cloud-1"})
-	require.Contains(t, before, "no sweep yet")
+	require.Contains(t, before, "no full reconciliation yet")
 	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 that disagree", "4 not enrolled",
 		"d8: manageable, and the inventory has reserved=0", missing[49], "and 150 more"} {
 		require.Contains(t, shown, want)

@@ -1,6 +1,6 @@
-// Package cleaning carries out one clean: reserve and read first (F4), record a plan, run
-// its steps on the host, and stop where the state says that the clean must not go on. It
-// owns the running clean in the state and the archive of ended ones.
+// Package cleaning carries out one clean: it reserves the device (F4), records a plan, runs
+// the plan's steps on the host, and stops when the clean must not continue. It owns the
+// running clean in the state and the archive of ended ones.
 package cleaning
 
 import (
@@ -24,12 +24,12 @@ type Cleaning struct {
 	*record.Record
 	Reservation *reservation.Reservation
 	Discovery   *discovery.Discovery
-	// stop cancels what the running clean waits for; nil where none runs or it was called.
+	// stop cancels the running clean's call; nil if no clean runs or stop was called.
 	stop workflow.CancelFunc
 }
 
-// Run carries out one clean. It returns when the clean has ended, one way or another; a
-// full one leaves the device to be returned.
+// Run carries out one clean and returns when it has ended. After a successful full clean
+// the device waits for its return to the pool.
 func (d *Cleaning) Run(ctx workflow.Context) error {
 	run := d.begin(ctx)
 	runCtx, stop := workflow.WithCancel(ctx)
@@ -37,8 +37,8 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 	defer func() { d.stop = nil; stop() }()
 	d.Publish(ctx)
 
-	// The lock keeps a reconciliation away: each would take the generation that the other
-	// writes for a foreign one.
+	// The lock excludes a reconciliation: each would mistake the other's write for a foreign
+	// one.
 	if err := d.Reservation.Lock(ctx); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (d *Cleaning) Run(ctx workflow.Context) error {
 		return nil
 	}
 	run.Generation, run.Provider = found.Generation, found.Provider
-	if d.State.Host.ObservedAt.IsZero() { // brought back: what it is must be discovered again
+	if d.State.Host.ObservedAt.IsZero() { // recovered: the hardware must be discovered again
 		if d.interrupted(ctx, d.discover(runCtx, ctx, run)) {
 			return nil
 		}
@@ -104,22 +104,22 @@ func (d *Cleaning) begin(ctx workflow.Context) *contract.CleanRun {
 	return s.Clean
 }
 
-// MustStop says that a clean waits for something and must not: the device left cleaning
-// by another way, is in use, or the clean was aborted.
+// MustStop says that the running clean's call must be canceled: the device is no longer to
+// be cleaned, is in use, or the clean was aborted.
 func (d *Cleaning) MustStop() bool {
 	return d.stop != nil && !d.State.Device.Returning &&
 		(!d.CleanUnderWay() || d.Reservation.InUse != nil || d.State.Intent.Abort)
 }
 
-// Stop cancels what the running clean waits for; Run then ends it.
+// Stop cancels the running clean's call; Run then ends the clean.
 func (d *Cleaning) Stop() {
 	stop := d.stop
 	d.stop = nil
 	stop()
 }
 
-// interrupted ends the clean if it must not go on: for a reason of MustStop, or because a
-// call failed for good. It is asked after every call that waited.
+// interrupted ends the clean if it must not continue: for a reason of MustStop, or because
+// a call failed for good. It is called after every call of the clean.
 func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 	f := calls.FaultIn(err)
 	switch {
@@ -146,7 +146,7 @@ func (d *Cleaning) interrupted(ctx workflow.Context, err error) bool {
 	return true
 }
 
-// Abort asks the clean to end and says what it waits for. One that waits for the
+// Abort asks the clean to end and says what it waits for. A clean that waits for the
 // operator (D7) ends at once.
 func (d *Cleaning) Abort(ctx workflow.Context) string {
 	s := d.State

@@ -14,7 +14,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// recordedPlan is what a SideEffect records: the worker's policy and the plan made by it.
+// recordedPlan is recorded by a SideEffect: the worker's policy and the plan made by it.
 type recordedPlan struct {
 	Plan         []contract.Planned `json:"plan,omitempty"`
 	Fault        *device.Fault      `json:"fault,omitempty"`
@@ -60,7 +60,7 @@ func (d *Cleaning) replan(runCtx, ctx workflow.Context, run *contract.CleanRun) 
 	if err := d.discover(runCtx, ctx, run); err != nil {
 		return err
 	}
-	// Another ID, so that the host's journal does not skip what the old plan did.
+	// Another ID, so that the host's journal does not skip steps that the old plan finished.
 	run.Replans, run.Next, run.Results, run.Resume = run.Replans+1, 0, nil, nil
 	run.ID = fmt.Sprintf("%s/%d/%d", workflow.GetInfo(ctx).FirstRunID, run.Number, run.Replans)
 	if f := d.makePlan(ctx, run); f != nil {
@@ -69,8 +69,8 @@ func (d *Cleaning) replan(runCtx, ctx workflow.Context, run *contract.CleanRun) 
 	return nil
 }
 
-// discover has the host look at the device before a plan is made. A host that is
-// unreachable is shown to the operator and waited for without limit.
+// discover has the host discover the device before a plan is made. An unreachable host is
+// shown to the operator and waited for without limit.
 func (d *Cleaning) discover(runCtx, ctx workflow.Context, run *contract.CleanRun) error {
 	silentAfter := run.HostSilentAfter
 	if silentAfter == 0 {
@@ -86,8 +86,8 @@ func (d *Cleaning) discover(runCtx, ctx workflow.Context, run *contract.CleanRun
 	return err
 }
 
-// toContract gives the plan with the versions of steps that the host's worker has: a
-// control worker of another release must not ask for other ones.
+// toContract converts a plan, with the versions of steps that the host's worker has: a
+// control worker of another release must not ask for others.
 func toContract(plan []clean.Planned, hostSteps map[string]int) []contract.Planned {
 	var out []contract.Planned
 	for _, p := range plan {
@@ -99,8 +99,8 @@ func toContract(plan []clean.Planned, hostSteps map[string]int) []contract.Plann
 	return out
 }
 
-// step schedules the plan's next step on the host and waits for it. A host that is
-// unreachable is shown to the operator and waited for without limit.
+// step schedules the plan's next step on the host and waits for it. An unreachable host is
+// shown to the operator and waited for without limit.
 func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (contract.StepResult, error) {
 	p := run.Plan[run.Next]
 	silentAfter := run.HostSilentAfter
@@ -138,7 +138,7 @@ func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (c
 func timedOut(step string, budget time.Duration) error {
 	return &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodeTimeout,
-		Message: fmt.Sprintf("%s did not end within the clean's %s of running time", step, budget),
-		Remedy:  "look at the device, then clean it again; BURNISH_CLEANUP_TIMEOUT sets the budget",
+		Message: fmt.Sprintf("%s did not end within the clean's budget of %s running time", step, budget),
+		Remedy:  "check the device, then clean it again; BURNISH_CLEANUP_TIMEOUT sets the budget",
 	}
 }

@@ -1,6 +1,6 @@
 // Package discovery asks a device's host what the hardware is, and records what follows:
-// who the device is, by which operation it is erased (S2.25 to S2.29), and whether its
-// serial is unique (SAFETY F23). It owns the discovery result in the state.
+// the device's identity, the operation that erases it (S2.25 to S2.29), and whether its
+// serial is unique (F23). It owns the discovery result in the state.
 package discovery
 
 import (
@@ -15,14 +15,15 @@ import (
 	"burnish/workflows/lifecycle/record"
 )
 
-// Discovery is the hardware of one device, as its host sees it.
+// Discovery is the hardware of one device, as its host discovers it.
 type Discovery struct {
 	*record.Record
-	// KnownToHost: the host knew the device before this run discovered it.
+	// KnownToHost: the host had a record of the device before this run discovered it.
 	KnownToHost bool
 }
 
-// Discover has the host look at the device and keeps the result; opts are the activity's.
+// Discover has the host discover the device and keeps the result; opts are the activity's
+// options.
 func (d *Discovery) Discover(opts workflow.Context) error {
 	var found contract.DiscoveryResult
 	err := workflow.ExecuteActivity(opts, contract.ActivityDiscover, contract.DiscoverInput{
@@ -44,7 +45,7 @@ func whileClientWaits(ctx workflow.Context, e contract.Enrollment) workflow.Cont
 	return calls.LimitedRetries(calls.OnHost(ctx, e.Host, "discover "+e.Name, calls.HostResponseTimeout))
 }
 
-// At has the host of a slot look at what is in it, and keeps nothing.
+// At has the host of a slot discover the hardware in it. It does not keep the result.
 func (d *Discovery) At(ctx workflow.Context, in contract.DiscoverInput) (contract.DiscoveryResult, error) {
 	var found contract.DiscoveryResult
 	opts := whileClientWaits(ctx, in.Enrollment)
@@ -55,8 +56,8 @@ func (d *Discovery) At(ctx workflow.Context, in contract.DiscoverInput) (contrac
 	return found, err
 }
 
-// Keep records what the host found. An operation that is locked in is replaced only
-// where nothing can be running with it (S2.28, S2.29).
+// Keep records the result of a discovery. An operation that is locked in is replaced only
+// if no clean can be running with it (S2.28, S2.29).
 func (d *Discovery) Keep(ctx workflow.Context, found contract.DiscoveryResult) {
 	s := d.State
 	if r := found.Record; r != nil {
@@ -71,8 +72,8 @@ func (d *Discovery) Keep(ctx workflow.Context, found contract.DiscoveryResult) {
 	if s.Enrollment.Type == "" {
 		s.Enrollment.Type = cmp.Or(found.Type, "DEVICE")
 	}
-	// Where the erase policy chooses among capabilities, the device can be erased: what
-	// the policy does not allow is a fault, not a device without an erase path (D4).
+	// A device with capabilities can be erased: one whose operations the policy does not
+	// allow has a fault, and is not a device without an erase path (D4).
 	s.Device.Cleanable = found.Operation != "" || found.Capabilities != nil
 	d.excludeByPolicy(ctx, before)
 	s.Device.Unit.Serial = found.Identity.Serial
@@ -93,14 +94,15 @@ func stepsOf(plan []clean.Planned) []contract.CleanStep {
 	return steps
 }
 
-// operationChoice is what the erase policy makes of a device's capabilities, as recorded.
+// operationChoice is recorded by a SideEffect: what the erase policy chose among a device's
+// capabilities.
 type operationChoice struct {
 	Operation device.Operation `json:"operation,omitempty"`
 	Fault     *device.Fault    `json:"fault,omitempty"`
 }
 
-// chooseOperation sets the device's one operation: the locked-in one, or, where that may
-// be replaced (S2.28, S2.29), what the policy chooses now. A policy that the device
+// chooseOperation sets the device's operation: the locked-in one or, if that may be
+// replaced (S2.28, S2.29), the one that the policy chooses now. A policy that the device
 // cannot satisfy excludes the device and replaces nothing (S2.25).
 func (d *Discovery) chooseOperation(ctx workflow.Context, found *contract.DiscoveryResult) {
 	s, locked := d.State.Device.State, d.State.Host.Operation
@@ -127,8 +129,8 @@ func (d *Discovery) chooseOperation(ctx workflow.Context, found *contract.Discov
 	}
 }
 
-// excludeByPolicy takes an available device out of the pool where the erase policy
-// excludes it, or where its namespaces are no longer one whole namespace (S2.25).
+// excludeByPolicy takes an available device out of the pool if the erase policy excludes
+// it, or if it no longer has one whole namespace (S2.25).
 func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.DiscoveryResult) {
 	if d.State.Device.State != device.Available {
 		return
@@ -137,7 +139,7 @@ func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.Discov
 	f := now.Excluded
 	if f == nil && before.Layout == device.LayoutWhole && now.Layout != device.LayoutWhole {
 		f = &device.Fault{Class: device.NeedsOperator, Code: device.CodeNamespaceLayoutMismatch,
-			Message: "the device was one whole namespace and is not any more, although nobody had it", Remedy: "find out who changed it, then clean " + d.State.Name}
+			Message: "the namespace layout changed although the device was not allocated: it no longer has one whole namespace", Remedy: "find out who changed it, then clean " + d.State.Name}
 	}
 	if f == nil {
 		return
@@ -147,12 +149,12 @@ func (d *Discovery) excludeByPolicy(ctx workflow.Context, before contract.Discov
 	}
 }
 
-// Rediscover has the host look at the device again, because something may have changed.
+// Rediscover has the host discover the device again, because it may have changed.
 func (d *Discovery) Rediscover(ctx workflow.Context) {
 	d.State.Intent.Rediscover = false
 	f := calls.FaultIn(d.Discover(d.WhileClientWaits(ctx)))
 	result := device.HostResultOf(f)
-	// A host that is unreachable, or finds the device, does not prove that its serial is
+	// An unreachable host, or one that finds the device, does not prove that its serial is
 	// unique.
 	duplicate := d.State.Intent.DuplicateAt != ""
 	if duplicate && result != device.HostOther && result != device.HostAbsent {
@@ -179,9 +181,9 @@ func (d *Discovery) conclude(ctx workflow.Context, result device.HostResult, dup
 	return true
 }
 
-// CheckSerialUnique refuses a serial that another device has, and makes that one
-// rediscover itself: two slots with one serial need an operator (F23). A listing may
-// miss one, but a host never takes the same hardware twice.
+// CheckSerialUnique refuses a serial that another device has, and notifies that device:
+// two slots with one serial need an operator (F23). A listing may miss one, but a host
+// never accepts the same hardware twice.
 func (d *Discovery) CheckSerialUnique(ctx workflow.Context, serial string) error {
 	if serial == "" {
 		return nil
@@ -196,12 +198,12 @@ func (d *Discovery) CheckSerialUnique(ctx workflow.Context, serial string) error
 	}
 	f := &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: known.Name,
 		Message: "serial " + serial + " belongs to " + known.Name + " already",
-		Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which is which"}
+		Remedy:  "if the hardware was moved, move " + known.Name + " " + d.State.Name + "; if not, find out which device has which hardware"}
 	d.NotifyOther(ctx, f)
 	return f
 }
 
-// NotifyOther makes the device that a fault names rediscover itself now.
+// NotifyOther makes the other device of a duplicate serial rediscover its hardware now.
 func (d *Discovery) NotifyOther(ctx workflow.Context, f *device.Fault) {
 	if f.Other == "" || f.Code != device.CodeDuplicateSerial {
 		return
@@ -212,12 +214,12 @@ func (d *Discovery) NotifyOther(ctx workflow.Context, f *device.Fault) {
 	}
 }
 
-// ForgetOnHost has the host forget the device, so that another may take its place. A
-// host that does not answer learns it at its next start.
+// ForgetOnHost has the host delete its record of the device, so that its hardware may be
+// enrolled again. A host that does not answer does so at its next start.
 func (d *Discovery) ForgetOnHost(ctx workflow.Context, e contract.Enrollment) {
 	opts := calls.LimitedRetries(calls.OnHost(ctx, e.Host, "forget "+e.Name, calls.HostResponseTimeout))
 	in := contract.DiscoverInput{Enrollment: e, UUID: contract.DeviceUUID(e.Name)}
 	if err := workflow.ExecuteActivity(opts, contract.ActivityForget, in).Get(opts, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("the host did not forget the device now; it will at its next start", "device", e.Name, "error", err)
+		workflow.GetLogger(ctx).Warn("the host did not forget the device; it will at its next start", "device", e.Name, "error", err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package record holds what one device's workflow knows: its state, which changes only as
-// the pure table (internal/device) allows, and how it is shown. Everything above it reads
-// the state and asks Record to change it.
+// Package record owns the state of one device's workflow, which changes only as the pure
+// table (internal/device) allows. The packages above read the state and ask Record to
+// change it.
 package record
 
 import (
@@ -19,7 +19,7 @@ import (
 type Record struct {
 	State   *contract.DeviceState
 	Planner *clean.Planner
-	// Published is what the server was given of the state.
+	// Published is what was last written to the server.
 	Published status.Publisher
 }
 
@@ -33,7 +33,7 @@ func (r *Record) Begin(ctx workflow.Context, e contract.Enrollment) {
 	}
 }
 
-// Apply asks the table and records what follows from its answer.
+// Apply changes the state by the table, and records what follows from the change.
 func (r *Record) Apply(ctx workflow.Context, e device.Event) error {
 	s := r.State
 	was := s.Device
@@ -80,13 +80,13 @@ func (r *Record) ApplyOrReport(ctx workflow.Context, e device.Event) {
 	}
 }
 
-// Legal asks the table without changing anything.
+// Legal asks the table whether the event is allowed, and changes nothing.
 func (r *Record) Legal(e device.Event) error {
 	_, err := device.Next(r.State.Device, e)
 	return err
 }
 
-// Fail puts the device into state error with the fault that an operator reads.
+// Fail moves the device to state error, with the fault that an operator reads.
 func (r *Record) Fail(ctx workflow.Context, f *device.Fault) {
 	s, kind := r.State, device.CleanFailed
 	if f.Code == device.CodeWearLimitExceeded {
@@ -101,7 +101,7 @@ func (r *Record) Fail(ctx workflow.Context, f *device.Fault) {
 }
 
 // Invalidate makes the device unknown because its host or inventory is ahead of this
-// workflow. Numbers that must never go back are taken from the host's record.
+// workflow. Counters that must never decrease are taken from the host's record.
 func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceRecord, why string) {
 	s := r.State
 	if known != nil {
@@ -113,11 +113,11 @@ func (r *Record) Invalidate(ctx workflow.Context, known *contract.HostDeviceReco
 	r.ApplyOrReport(ctx, device.Event{Kind: device.Invalidated})
 	s.Clean, s.GenerationUncertain = nil, true
 	s.Intent.Rediscover, s.Intent.Import = true, false // from now on the inventory alone proves nothing
-	s.LastError = "brought back: " + why
-	workflow.GetLogger(ctx).Warn("device is in doubt", "device", s.Name, "uuid", s.UUID, "why", why)
+	s.LastError = "state unknown: " + why
+	workflow.GetLogger(ctx).Warn("device invalidated", "device", s.Name, "uuid", s.UUID, "why", why)
 }
 
-// EndBinding applies unbind or released, with what D4 and D7 make of it.
+// EndBinding applies unbind or released; D4 and D7 decide the next state.
 func (r *Record) EndBinding(ctx workflow.Context, e device.Event) error {
 	e.Automated = r.Policy(ctx).Automated
 	if err := r.Apply(ctx, e); err != nil {
@@ -127,8 +127,8 @@ func (r *Record) EndBinding(ctx workflow.Context, e device.Event) error {
 	return nil
 }
 
-// ShowNoErasePath gives a device that has just gone to state error because nothing can
-// erase it (D4) the fault that says so.
+// ShowNoErasePath sets the fault of a device that is now in state error because it has no
+// erase operation (D4).
 func (r *Record) ShowNoErasePath() {
 	s := r.State
 	if s.Device.State != device.Error {
@@ -136,13 +136,13 @@ func (r *Record) ShowNoErasePath() {
 	}
 	s.Fault = &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodeNoErasePath,
-		Message: "a one-time-use device that nothing can erase",
+		Message: "the device is one-time-use and has no erase operation",
 		Remedy:  "retire " + s.Name + ", or manage it and enroll it with a driver that can erase it",
 	}
 	s.LastError = s.Fault.Message
 }
 
-// OwnedByBurnish says that no other service makes or changes the device's provider.
+// OwnedByBurnish says that no other service creates or changes the device's provider.
 func (r *Record) OwnedByBurnish() bool { return r.State.Device.Owner != device.OwnerNova }
 
 // CleanUnderWay says that the device is being cleaned or waits for its clean.
@@ -151,7 +151,7 @@ func (r *Record) CleanUnderWay() bool { return status.CleanUnderWay(r.State) }
 // Status is the device as clients read it.
 func (r *Record) Status() contract.DeviceStatus { return status.Of(r.State) }
 
-// Publish writes to the server what changed of what it shows.
+// Publish writes the changed parts of the status to the server.
 func (r *Record) Publish(ctx workflow.Context) { r.Published.Publish(ctx, r.State) }
 
 // Policy records this worker's policy, so that a replay sees the same one.
@@ -164,7 +164,7 @@ func (r *Record) Policy(ctx workflow.Context) clean.Policy {
 	return p
 }
 
-// PlanInput is what the planner knows of the device.
+// PlanInput is the planner's input for the device.
 func (r *Record) PlanInput() clean.Subject {
 	s := r.State
 	in := clean.Subject{
@@ -179,12 +179,12 @@ func (r *Record) PlanInput() clean.Subject {
 	return in
 }
 
-// DuplicateSerialFault is the fault of a device whose serial was seen in a second slot:
-// only an operator can find out which of the two is the device.
+// DuplicateSerialFault is the fault of a device whose serial was discovered in a second
+// slot. Only an operator can find out which of the two has the hardware.
 func (r *Record) DuplicateSerialFault() *device.Fault {
 	other := r.State.Intent.DuplicateAt
 	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeDuplicateSerial, Other: other,
-		Message: "its serial was seen at " + other + " as well", Remedy: "find out which is which; then clean " + r.State.Name + ", or retire it"}
+		Message: "its serial was also discovered at " + other, Remedy: "find out which device has which hardware; then clean " + r.State.Name + ", or retire it"}
 }
 
 // Refuse makes the error of a request that is not carried out.
@@ -195,11 +195,11 @@ func (r *Record) Refuse(code device.Code, message, remedy string) error {
 	})
 }
 
-// Refusal gives any error of an update the form that clients read.
+// Refusal converts any error of an update to the form that clients read.
 func (r *Record) Refusal(update string, err error) error {
 	var illegal *device.IllegalError
 	if errors.As(err, &illegal) {
-		return r.Refuse(device.CodeRefused, fmt.Sprintf("cannot %s a device that is %s", update, status.Describe(r.State)),
+		return r.Refuse(device.CodeRefused, fmt.Sprintf("cannot %s a device %s", update, status.Phrase(r.State)),
 			status.SuggestRemedy(r.State, update, illegal))
 	}
 	if f, ok := device.AsFault(err); ok {
@@ -218,7 +218,7 @@ func (r *Record) RecentUpdate(id string) (contract.RecentUpdate, bool) {
 	return contract.RecentUpdate{}, false
 }
 
-// RecordUpdate keeps an update's ID and how it ended.
+// RecordUpdate keeps an update's ID and its outcome.
 func (r *Record) RecordUpdate(id string, refusal *contract.Refusal) {
 	s := r.State
 	for i := range s.Recent {

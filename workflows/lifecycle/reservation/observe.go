@@ -9,14 +9,14 @@ import (
 )
 
 // Ask begins an observation. It must be called before the inventory is, because an answer
-// is judged by what was true when it was asked for.
+// is judged by the state at the time of the call.
 func (d *Reservation) Ask(q device.Question) device.Snapshot {
 	return device.Ask(q, d.State.Device, d.known())
 }
 
-// Conclude decides by the table of observations what the answer to a question means, and
-// records it: nothing else moves the device by what others do (F6). Follow-ups that
-// concern the caller are left to it.
+// Conclude decides by the table of observations what an answer of the inventory means, and
+// records it. Nothing else changes the state because of what the inventory shows (F6). The
+// caller handles the follow-ups that concern it.
 func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error) device.Observation {
 	asked.CleanStarted = d.State.Clean != nil
 	asked = answer(asked, found, err)
@@ -28,7 +28,7 @@ func (d *Reservation) Conclude(ctx workflow.Context, asked device.Snapshot, foun
 	return o
 }
 
-// Allows says that the operation which asked may go on. It records nothing.
+// Allows says that the operation may proceed by this answer. It records nothing.
 func (d *Reservation) Allows(asked device.Snapshot, found contract.ReservationSnapshot) bool {
 	o, _ := device.Observe(d.State.Device, answer(asked, found, nil))
 	return o.Needs(device.Proceed)
@@ -96,10 +96,10 @@ func (d *Reservation) record(ctx workflow.Context, o device.Observation, why str
 }
 
 func changedFault(why string) *device.Fault {
-	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged, Message: why, Remedy: "none: it is cleaned again"}
+	return &device.Fault{Class: device.NeedsOperator, Code: device.CodeReservationChanged, Message: why, Remedy: "none needed: the device is cleaned again"}
 }
 
-// Reconcile does the first thing that the intent asks of the inventory, and concludes from
+// Reconcile makes the first inventory call that the intent asks for, and concludes from
 // the answer. It runs beside a clean.
 func (d *Reservation) Reconcile(ctx workflow.Context) error {
 	if err := d.Lock(ctx); err != nil {
@@ -108,7 +108,7 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 	defer d.Unlock()
 	switch i := &d.State.Intent; {
 	case i.Import && d.State.Device.State == device.Unknown:
-		i.ReadInventory, i.EnsureReserved = false, false // the import reads it, and would take a write now for a use
+		i.ReadInventory, i.EnsureReserved = false, false // the import reads the reservation, and would mistake a write for a use
 	case i.EnsureProvider:
 		if _, err := d.EnsureProvider(ctx); err != nil {
 			return err
@@ -129,8 +129,8 @@ func (d *Reservation) Reconcile(ctx workflow.Context) error {
 	return nil
 }
 
-// reconciled concludes from an answer; intent is what it was asked for. An error is tried
-// again after a pause.
+// reconciled concludes from an answer and clears the intent that asked for it. An error
+// that it returns must be retried after a pause.
 func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, found contract.ReservationSnapshot, err error, intent *bool) error {
 	if err == nil {
 		*intent = false
@@ -146,7 +146,7 @@ func (d *Reservation) reconciled(ctx workflow.Context, asked device.Snapshot, fo
 }
 
 // ReserveForBind reserves the provider for an instance, reads it back (S0.4), and
-// concludes from the answer, unless claimed says that the claim ended meanwhile. It gives
+// concludes from the answer, unless claimed says that the claim ended meanwhile. It returns
 // the fault of a burn that failed or may have failed.
 func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool) *device.Fault {
 	asked := d.Ask(device.AskBind)
@@ -158,6 +158,6 @@ func (d *Reservation) ReserveForBind(ctx workflow.Context, claimed func() bool) 
 		return calls.FaultOf(err)
 	}
 	return &device.Fault{Class: device.Permanent, Code: device.CodeConflict,
-		Message: "its provider was re-created although it was available: who had it before is not known",
-		Remedy:  "take another device; this one is cleaned by itself"}
+		Message: "its provider was re-created although it was available: who used it before is not known",
+		Remedy:  "take another device; this one is cleaned automatically"}
 }

@@ -49,10 +49,9 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 }
 
 // unreserve writes reserved = 0 with the one generation that is known to be the device's
-// own, to the provider that the generation is of: one that Nova re-created has generations
-// of its own. It repeats the write only after a read that still shows this generation
+// own, to the provider that has this generation: a re-created one counts its own. It repeats the write only after a read that still shows this generation
 // (F5). The generation that a read shows is compared, never used to write. It concludes
-// from the result, and gives the fault of a write that did not lower the reservation.
+// from the result, and returns the fault of a write that did not lower the reservation.
 func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider string) *device.Fault {
 	pause := 200 * time.Millisecond
 	read := d.unconditional()
@@ -85,8 +84,8 @@ func (d *Reservation) unreserve(ctx workflow.Context, generation int64, provider
 }
 
 // ReserveThen reserves an available device before the event takes it out of the pool, so
-// that no scheduler allocates it meanwhile; validate is asked again once it is reserved.
-// In any other state it just applies the event.
+// that no scheduler allocates it meanwhile; validate is called again once it is reserved.
+// In any other state it only applies the event.
 func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, kind device.EventKind) error {
 	if d.State.Device.State != device.Available {
 		return d.Apply(ctx, device.Event{Kind: kind})
@@ -108,8 +107,8 @@ func (d *Reservation) ReserveThen(ctx workflow.Context, validate func() error, k
 	}
 	in := d.request()
 	if !d.OwnedByBurnish() {
-		// An instance that had it and left since the last read left it reserved (D9), and
-		// one that has it may be gone by the write.
+		// An instance that used the device since the last read left it reserved (D9), and
+		// one that uses it now may be gone before the write.
 		asked := d.Ask(device.AskBeforeLeaving)
 		found, err := d.read(ctx, in)
 		if err := d.refuseUsed(d.Conclude(ctx, asked, found, err), err); err != nil {
@@ -158,8 +157,8 @@ func (d *Reservation) EndMaintenance(ctx workflow.Context) error {
 	return nil
 }
 
-// refuseUsed refuses a request where the inventory did not answer, or where its answer was
-// that the device is or was used.
+// refuseUsed refuses a request if the inventory did not answer, or if the device is or was
+// in use.
 func (d *Reservation) refuseUsed(o device.Observation, err error) error {
 	switch {
 	case err != nil:
@@ -167,7 +166,7 @@ func (d *Reservation) refuseUsed(o device.Observation, err error) error {
 	case o.Event == device.ObservedInUse:
 		return d.Refuse(device.CodeInUse, "the inventory shows the device in use by "+o.Instance, "wait until it is released")
 	case o.Event != "":
-		return d.Refuse(device.CodeInUse, "the inventory shows that the device was used since: it is cleaned first", "wait until it is clean")
+		return d.Refuse(device.CodeInUse, "the inventory shows that the device was used: it is cleaned first", "wait until it is clean")
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
-// Package reservation makes all calls to the inventory for one device, and owns what the
-// state keeps of them: generation, provider, and whether the generation is uncertain. It
-// records what an answer means for the device. What it asks of the run above it stands in
-// fields that the run reads: InUse and PoolTransitions.
+// Package reservation makes all inventory calls of one device, and owns the fields of the
+// state that come from them: generation, provider, and whether the generation is uncertain.
+// It records what an answer means for the device. Its caller reads InUse and
+// PoolTransitions.
 package reservation
 
 import (
@@ -17,33 +17,33 @@ import (
 type Reservation struct {
 	*record.Record
 	lock workflow.Mutex
-	// InUse is the snapshot that showed a consumer while a clean was running: the clean
-	// stops and takes it over.
+	// InUse is the snapshot that showed a consumer during a clean. The clean stops, records
+	// the consumer, and clears it.
 	InUse *contract.ReservationSnapshot
 	// PoolTransitions counts the calls that take the device out of the pool or put it
 	// back: while there is one, the device cannot be claimed.
 	PoolTransitions int
 }
 
-// New is the reservation of the device that the record describes.
+// New returns the reservation of the record's device.
 func New(ctx workflow.Context, r *record.Record) *Reservation {
 	return &Reservation{Record: r, lock: workflow.NewMutex(ctx)}
 }
 
-// Lock serializes what reads and then writes the inventory, or must not run meanwhile.
+// Lock serializes everything that reads and then writes the reservation.
 func (d *Reservation) Lock(ctx workflow.Context) error { return d.lock.Lock(ctx) }
 
 // Unlock ends what Lock began.
 func (d *Reservation) Unlock() { d.lock.Unlock() }
 
-// known is what the state keeps of the inventory.
+// known is what the state records of the inventory.
 func (d *Reservation) known() device.Known {
 	s := d.State
 	return device.Known{Generation: s.Generation, Provider: s.Provider, Uncertain: s.GenerationUncertain, CleanRecorded: s.Clean != nil}
 }
 
 // request names the device's provider, with the generation and provider that must be
-// found where another one proves something.
+// found if any other would prove a foreign write.
 func (d *Reservation) request() contract.ReservationRequest {
 	in := contract.ReservationRequest{UUID: d.State.UUID, Name: d.State.Name}
 	if !d.OwnedByBurnish() {
@@ -60,7 +60,7 @@ func (d *Reservation) unconditional() contract.ReservationRequest {
 	return in
 }
 
-// call makes one inventory call and records generation and provider of its answer.
+// call makes one inventory call, and records the generation and provider of its answer.
 func (d *Reservation) call(ctx, opts workflow.Context, activity string, in contract.ReservationRequest) (contract.ReservationSnapshot, error) {
 	var found contract.ReservationSnapshot
 	if err := workflow.ExecuteActivity(opts, activity, in).Get(ctx, &found); err != nil {
@@ -85,13 +85,13 @@ func (d *Reservation) EnsureProvider(ctx workflow.Context) (contract.Reservation
 	return d.call(ctx, calls.WithClientDeadline(ctx, "ensure the provider of "+d.State.Name), contract.ActivityEnsureProvider, in)
 }
 
-// DeleteProvider takes the provider out of the inventory; opts are the activity's.
+// DeleteProvider deletes the provider; opts are the activity's options.
 func (d *Reservation) DeleteProvider(opts workflow.Context) error {
 	_, err := d.call(opts, opts, contract.ActivityDeleteProvider, d.request())
 	return err
 }
 
-// Read reads the provider, whichever the device has now. It changes nothing.
+// Read reads the device's present provider. It changes nothing in the inventory.
 func (d *Reservation) Read(ctx workflow.Context) (contract.ReservationSnapshot, error) {
 	return d.read(ctx, d.unconditional())
 }
@@ -107,8 +107,8 @@ func (d *Reservation) read(ctx workflow.Context, in contract.ReservationRequest)
 	return d.call(ctx, calls.WithClientDeadline(ctx, "read the reservation of "+d.State.Name), contract.ActivityReadReservation, in)
 }
 
-// ReserveForClean reserves the provider before a clean or a return, without end (F4). A
-// cancel of opts ends it.
+// ReserveForClean reserves the provider before a clean or a return (F4). It is retried
+// until it succeeds or opts is canceled.
 func (d *Reservation) ReserveForClean(ctx, opts workflow.Context) (contract.ReservationSnapshot, error) {
 	return d.call(ctx, calls.WithInventory(opts, "reserve "+d.State.Name), contract.ActivityEnsureReserved, d.request())
 }

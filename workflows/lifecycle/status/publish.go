@@ -13,16 +13,16 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Publisher writes to the server what listings and the Web UI show of a device. It keeps
-// what it wrote last, so that it writes changes only: an upsert costs a sixth of the
-// server's time for a turnover (measured).
+// Publisher writes to the server what listings and the Web UI show of a device. It writes
+// changes only, because one upsert is a sixth of the server's time for a turnover
+// (measured).
 type Publisher struct {
 	attributes attributes
 	memo       [sha256.Size]byte // of its JSON, which is long
 }
 
-// Resume is the Publisher of a run that follows another: continue-as-new carries search
-// attributes and memo over.
+// Resume returns the Publisher of a run that continues an earlier one: continue-as-new
+// keeps search attributes and memo.
 func Resume(ctx workflow.Context, s *contract.DeviceState) Publisher {
 	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
 		return Publisher{}
@@ -30,11 +30,11 @@ func Resume(ctx workflow.Context, s *contract.DeviceState) Publisher {
 	return Publisher{attributesOf(s), digestOf(ctx, memo(s))}
 }
 
-// Started says that something was published by this run or the one before it.
+// Started says that this run or an earlier one has published something.
 func (p *Publisher) Started() bool { return *p != Publisher{} }
 
-// Publish writes search attributes and memo where they changed, and the details always.
-// A device that is not enrolled is not shown.
+// Publish writes search attributes and memo if they changed, and the details always. A
+// device that is not enrolled is not published.
 func (p *Publisher) Publish(ctx workflow.Context, s *contract.DeviceState) {
 	if !s.Enrolled {
 		return
@@ -106,10 +106,11 @@ func attributesOf(s *contract.DeviceState) attributes {
 	return a
 }
 
-// details is the Markdown that the Web UI shows on top of the workflow.
+// details is the Markdown that the Web UI shows of the workflow.
 func details(s *contract.DeviceState) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s** on %s: **%s**", s.Name, s.Enrollment.Host, Describe(s))
+	words, _ := describe(s)
+	fmt.Fprintf(&b, "**%s** on %s: **%s**", s.Name, s.Enrollment.Host, words)
 	if s.Device.Dirty {
 		b.WriteString(", dirty")
 	}
@@ -128,8 +129,8 @@ func details(s *contract.DeviceState) string {
 	line("last refusal", s.LastRefusal)
 	if f := Fault(s); f != nil {
 		line("fault", string(f.Code))
-		line("what to do", f.Remedy)
+		line("remedy", f.Remedy)
 	}
-	line("possible now", strings.Join(allowedActions(s), ", "))
+	line("allowed actions", strings.Join(allowedActions(s), ", "))
 	return b.String()
 }

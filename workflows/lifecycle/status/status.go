@@ -1,6 +1,6 @@
-// Package status is what a device's state looks like to people and programs: the status
-// that clients read, the search attributes, memo and details that the server keeps, and
-// the words of refusals. Everything but Publisher is a pure function of the state.
+// Package status derives from a device's state what people and programs read: the status
+// of clients, the search attributes, memo and details on the server, and the words of
+// refusals. Everything but Publisher is a pure function of the state.
 package status
 
 import (
@@ -11,9 +11,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Of is the device as people and programs are shown it. Progress comes from the running
-// activity's heartbeat, which a workflow cannot read; ended bindings and cleans are the
-// query's alone.
+// Of is a device's status. It has no progress, which comes from the running activity's
+// heartbeat, and no ended bindings and cleans, which only the query adds.
 func Of(s *contract.DeviceState) contract.DeviceStatus {
 	v := contract.DeviceStatus{
 		UUID: s.UUID, Name: s.Name, Type: s.Enrollment.Type,
@@ -92,17 +91,17 @@ func cleanStep(s *contract.DeviceState) *contract.CleanStep {
 	return &contract.CleanStep{Step: p.Step, Priority: p.Priority, Interface: p.Interface}
 }
 
-// Fault is the present one: the recorded fault, or that the host is unreachable.
+// Fault is the present fault: that the host is unreachable, or the recorded one.
 func Fault(s *contract.DeviceState) *device.Fault {
 	if c := s.Clean; c != nil && c.HostUnreachable {
 		return &device.Fault{Class: device.NeedsOperator, Code: device.CodeHostUnreachable,
-			Message: "no worker of host " + s.Enrollment.Host + " takes the step",
-			Remedy:  "start burnish-worker on " + s.Enrollment.Host + "; the clean then goes on by itself"}
+			Message: "no worker of host " + s.Enrollment.Host + " polls its task queue",
+			Remedy:  "start burnish-worker on " + s.Enrollment.Host + "; the clean then continues automatically"}
 	}
 	return s.Fault
 }
 
-// needsOperator says that the device does not get on without a person.
+// needsOperator says that the device waits for an operator.
 func needsOperator(s *contract.DeviceState) bool {
 	return s.Device.State == device.Error || s.Device.AwaitingManualClean || s.Clean != nil && s.Clean.HostUnreachable ||
 		s.Device.Maintenance == device.MaintenanceQuarantined ||

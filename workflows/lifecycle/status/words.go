@@ -5,31 +5,42 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Describe gives the state in words, with what an operator must know beside it.
-func Describe(s *contract.DeviceState) string {
+// Phrase is the state in words that follow "a device" or "the device is": "in state error",
+// "allocated to" an instance.
+func Phrase(s *contract.DeviceState) string {
+	words, isState := describe(s)
+	if isState {
+		return "in state " + words
+	}
+	return words
+}
+
+// describe is the state in words, with the details that an operator must know. isState says
+// that the words begin with the state's own name.
+func describe(s *contract.DeviceState) (words string, isState bool) {
 	dev := s.Device
 	switch {
 	case dev.State == device.Allocated && dev.Binding != nil:
-		return "allocated to " + dev.Binding.Instance
+		return "allocated to " + dev.Binding.Instance, false
 	case dev.Claim != nil:
-		return "claimed by " + dev.Claim.Instance
+		return "claimed by " + dev.Claim.Instance, false
 	case dev.State == device.Available && dev.InMaintenance():
-		return "held (maintenance: " + string(dev.Maintenance) + ")"
+		return "on hold (state: available)", false
 	case dev.Returning:
-		return "cleaning (being returned)"
+		return "cleaning (the device is being returned)", true
 	case dev.AwaitingManualClean:
-		return "pending_cleaning (automated cleaning is off)"
+		return "pending_cleaning (automated cleaning is off)", true
 	}
-	return string(dev.State)
+	return string(dev.State), true
 }
 
-// SuggestRemedy says what to do instead of an action that the state refuses.
+// SuggestRemedy is the remedy for an action that the state does not allow.
 func SuggestRemedy(s *contract.DeviceState, verb string, e *device.IllegalError) string {
 	name := s.Name
 	switch s.Device.State {
 	case device.Allocated:
 		if verb == contract.UpdateUnbind || verb == contract.UpdateRebuild {
-			return "name the instance that has it"
+			return "name the instance that the device is bound to"
 		}
 		return "unbind " + name + " first"
 	case device.PendingCleaning, device.Cleaning:
