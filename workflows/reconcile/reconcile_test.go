@@ -174,8 +174,8 @@ func TestIntervalZeroStopsTheTimer(t *testing.T) {
 	s := c.run(100*time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
 	require.Equal(t, []time.Duration{time.Minute, 50 * time.Hour}, c.fullAt)
 	require.Zero(t, s.Interval)
-	require.NotContains(t, before, "only when it is asked")
-	require.Contains(t, shown, "only when it is asked")
+	require.NotContains(t, before, "reconciles only on request")
+	require.Contains(t, shown, "reconciles only on request")
 }
 
 // Workers with different settings that come and go put no sweep off: the shorter pause
@@ -326,7 +326,7 @@ func TestAFailureIsShownAndRetried(t *testing.T) {
 	require.Equal(t, device.CodeInventoryInvalid, failed.Fault.Code)
 	require.Equal(t, []string{"d7"}, failed.Missing)
 	require.Equal(t, 1, failed.FullRuns)
-	require.Contains(t, shown, "the last one failed: inventory_invalid")
+	require.Contains(t, shown, "the last reconciliation failed: inventory_invalid")
 	require.Nil(t, s.Fault)
 	require.Equal(t, 2, s.FullRuns)
 	require.Len(t, c.full, 4)
@@ -405,7 +405,7 @@ func TestPartialRunsInALongHistory(t *testing.T) {
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, c.GetWorkflowError(), &again)
 	require.Equal(t, 1, early)
-	require.Len(t, c.partial, 1, "without a sweep the run ends first")
+	require.Len(t, c.partial, 1, "without a full reconciliation the run ends first")
 	var in contract.InventoryReconcileInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	require.Equal(t, []string{"h2"}, in.State.Hosts)
@@ -519,7 +519,7 @@ func TestSummaryOfACloud(t *testing.T) {
 	c.RegisterDelayedCallback(func() { shown = c.summary() }, 2*time.Minute)
 	c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "Cloud-1"})
 	require.Contains(t, before, "no full reconciliation yet")
-	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 that disagree", "4 not enrolled",
+	for _, want := range []string{"Cloud-1", "7 providers of 9 devices, 2 asked", "200 missing", "1 mismatches", "4 not enrolled",
 		"d8: manageable, and the inventory has reserved=0", missing[49], "and 150 more"} {
 		require.Contains(t, shown, want)
 	}
