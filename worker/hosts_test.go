@@ -334,8 +334,8 @@ func TestAHostFindsItsDevices(t *testing.T) {
 
 	looks := eyes.looks(name(2))
 	eyes.sees(one, found(2, "b"), foreign)
-	w.await(s.Host, "the change to be told", func(s contract.HostScanState) bool { return s.KnownDigests[name(2)] == "b" })
-	await(t, "the changed device to be looked at", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
+	w.await(s.Host, "the changed device to be reported", func(s contract.HostScanState) bool { return s.KnownDigests[name(2)] == "b" })
+	await(t, "the changed device to be discovered", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
 	require.Equal(t, 1, eyes.looks(name(3)), "what was refused is not tried again")
 
 	eyes.sees(found(2, "b"), foreign)

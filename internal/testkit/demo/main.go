@@ -84,7 +84,7 @@ func show(ctx context.Context, programs site.Programs, wanted, target string) (e
 	if err := d.start(ctx); err != nil {
 		return err
 	}
-	return d.tell(ctx, target)
+	return d.play(ctx, target)
 }
 
 // demo is a site with one worker, and what it has enrolled.

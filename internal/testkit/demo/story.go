@@ -25,8 +25,8 @@ const (
 // nonce marks the tenant's bytes, block by block.
 const nonce = 0x7E4A47
 
-// tell runs the chapters; the first error ends it.
-func (d *demo) tell(ctx context.Context, target string) (err error) {
+// play runs the chapters; the first error ends it.
+func (d *demo) play(ctx context.Context, target string) (err error) {
 	for i := range 4 {
 		d.files = append(d.files, d.FileDevice(fmt.Sprintf("disk%d", i+1), fileSize))
 		if err := d.files[i].Stamp(nonce); err != nil {
@@ -50,10 +50,10 @@ func (d *demo) tell(ctx context.Context, target string) (err error) {
 	}
 	chapters := []struct {
 		title string
-		tell  func(context.Context) error
+		play  func(context.Context) error
 	}{
-		{"Four files of 256 MiB and four simulated devices become Burnish's; whatever is on them is wiped first", d.enrollAll},
-		{"A tenant gets each device; it is burned before anybody may use it", d.bindAll},
+		{"Four files of 256 MiB and four simulated devices are enrolled; whatever is on them is wiped first", d.enrollAll},
+		{"A tenant gets each device; the device is burned before the tenant may use it", d.bindAll},
 		{"The tenants leave; in the middle of the wipe the worker is killed with kill -9", d.crashWorker},
 		{"A file of 2 GiB full of bytes is enrolled; in the middle of its wipe server and worker are killed, both with kill -9", d.crashAll},
 		{"A loop device over a file on a file system of its own: what lies below is counted", func(ctx context.Context) error {
@@ -69,7 +69,7 @@ func (d *demo) tell(ctx context.Context, target string) (err error) {
 	}
 	for i, c := range chapters {
 		fmt.Printf("\n%d. %s.\n\n", i+1, c.title)
-		if err := c.tell(ctx); err != nil {
+		if err := c.play(ctx); err != nil {
 			return fmt.Errorf("chapter %d: %w", i+1, err)
 		}
 	}

@@ -37,7 +37,7 @@ type guestDriver struct {
 	// env is added to the worker's; rules is host.yaml.
 	env   map[string]string
 	rules string
-	// device names the drive with this serial; flags are those of its enrolment.
+	// device names the drive with this serial; flags are those of its enrollment.
 	device func(t testing.TB, g *guestSite, serial string) (d Device, flags []string)
 	// method is how its zeroes are written.
 	method string
@@ -160,7 +160,7 @@ func (g *guestSite) enroll(t testing.TB, d Device, flags ...string) {
 	g.Enroll(t, d, append(g.flags(t, d), flags...)...)
 }
 
-// flags are what the driver wants of the enrolment of a device.
+// flags are what the driver wants of the enrollment of a device.
 func (g *guestSite) flags(t testing.TB, d Device) []string {
 	t.Helper()
 	for _, c := range g.Config.Controllers {

@@ -87,7 +87,7 @@ func TestNotificationsAreEnough(t *testing.T) {
 	deleted.Timestamp = time.Now().UTC().Format("2006-01-02 15:04:05.000000")
 	require.NoError(t, p.Send(deleted, deleted))
 	v := c.AwaitState(t, d.Name, time.Minute, device.Available)
-	require.Len(t, v.Cleans, 2, "the one of the enrolment, and one of this binding")
+	require.Len(t, v.Cleans, 2, "the one of the enrollment, and one of this binding")
 	d.RequireZero(t)
 
 	require.NoError(t, b.Kill())
@@ -151,7 +151,7 @@ func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 	require.NoError(t, p.Send(messagebus.Instance("instance.resize_confirm.end", instance, c.NovaHost)))
 	c.AwaitState(t, one.Name, time.Minute, device.Available)
 	one.RequireZero(t)
-	require.Len(t, is(two, instance).Cleans, 1, "only that of the enrolment")
+	require.Len(t, is(two, instance).Cleans, 1, "only that of the enrollment")
 	two.RequireStamps(t, 2)
 
 	migration = migrate(pTwo, two, one, pOne, 2, 3)
@@ -162,7 +162,7 @@ func TestAMoveCleansTheDeviceThatIsLeft(t *testing.T) {
 	one.RequireZero(t)
 	v := c.Show(t, two.Name) // its consumer may still be shown as the migration
 	require.Equal(t, device.Allocated, v.DeviceState)
-	require.Len(t, v.Cleans, 1, "only that of the enrolment")
+	require.Len(t, v.Cleans, 1, "only that of the enrollment")
 	two.RequireStamps(t, 2)
 }
 

@@ -141,7 +141,7 @@ func TestReset(t *testing.T) {
 	t.Parallel()
 	for point, update := range map[string]string{
 		"first task":        "",
-		"enrolment":         contract.UpdateEnroll,
+		"enrollment":        contract.UpdateEnroll,
 		"binding before":    contract.UpdateBind,
 		"end of the former": contract.UpdateUnbind,
 	} {

@@ -207,15 +207,6 @@ func (b *Broker) Control(args ...string) error {
 	return errors.Join(err, r.Err())
 }
 
-// Log is what the broker has written so far, over all restarts.
-func (b *Broker) Log() string {
-	text, err := os.ReadFile(filepath.Join(b.dir, "rabbitmq.log"))
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
 // acceptsAMQP reports whether a broker answers the AMQP header: an open port is not enough.
 func acceptsAMQP(port int) bool {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)

@@ -105,8 +105,7 @@ func (s *Service) serveTest(t testing.TB) {
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
 		if t.Failed() {
-			log := s.Log()
-			t.Log(log[max(0, len(log)-4000):])
+			t.Log(s.process.Tail())
 		}
 	})
 }
@@ -116,7 +115,7 @@ func (s *Service) start(ctx context.Context) error {
 	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
 	cmd := exec.Command(python, slices.Concat([]string{"-c", largeBacklog}, s.command, []string{"--host", "127.0.0.1", "--port", port})...)
 	cmd.Dir, cmd.Env = s.Dir, append(cleanEnvironment(), s.env...)
-	p, err := proc.Start(s.name, s.log(), cmd)
+	p, err := proc.Start(s.name, filepath.Join(s.Dir, s.name+".log"), cmd)
 	if err != nil {
 		return err
 	}
@@ -155,17 +154,6 @@ func (s *Service) Restart(t testing.TB) {
 	t.Helper()
 	require.NoError(t, s.start(t.Context()))
 }
-
-// Log is what the program has written so far.
-func (s *Service) Log() string {
-	text, err := os.ReadFile(s.log())
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-func (s *Service) log() string { return filepath.Join(s.Dir, s.name+".log") }
 
 // cleanEnvironment leaves out what could make the services read other files.
 func cleanEnvironment() []string {

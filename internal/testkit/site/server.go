@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"burnish/internal/testkit/proc"
@@ -74,7 +76,7 @@ func (s *Server) Start(ctx context.Context) error {
 
 // Dial gives a client that connects when it is first used. The caller closes it.
 func (s *Server) Dial(namespace string) (client.Client, error) {
-	return client.NewLazyClient(client.Options{HostPort: s.Address, Namespace: namespace, Logger: silent{}})
+	return client.NewLazyClient(client.Options{HostPort: s.Address, Namespace: namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 }
 
 // NewNamespace registers a namespace with Burnish's search attributes.
@@ -102,11 +104,3 @@ func (s *Server) NewNamespace(ctx context.Context, name string) error {
 		return err == nil, fmt.Sprint(err)
 	})
 }
-
-// silent is a Temporal logger that discards everything.
-type silent struct{}
-
-func (silent) Debug(string, ...any) {}
-func (silent) Info(string, ...any)  {}
-func (silent) Warn(string, ...any)  {}
-func (silent) Error(string, ...any) {}
