@@ -147,7 +147,7 @@ type StepRunner interface {
 // SecurityCleaner is a Handle of a device on which a tenant can leave more than user data
 // (F20).
 type SecurityCleaner interface {
-	// Secure looks for what a tenant left outside user data, and restores what can be
+	// Secure finds what a tenant left outside user data, and restores what can be
 	// restored. note is one line for the record. Faults: security_locked,
 	// firmware_changed, write_protected, command_refused.
 	Secure(ctx context.Context, mayGoOn func() error) (note string, err error)

@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 func processesOf(dir string) (left []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range all {
-		// A process may end while it is looked at.
+		// A process may end while it is inspected.
 		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte("="+dir)) {
 			left = append(left, path)
 		}

@@ -49,7 +49,7 @@ func TestDeletedInstanceIsHandled(t *testing.T) {
 	require.Equal(t, "instance.create.error", h.await(t, failed).Type)
 }
 
-// Whoever connects first, Nova's notifications arrive, also in the queues of others.
+// Nova's notifications arrive, also in others' queues, whether Nova or Burnish connects first.
 func TestNovaIsNeverRefused(t *testing.T) {
 	for name, listenerFirst := range map[string]bool{"Nova first": false, "listener first": true} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestNovaIsNeverRefused(t *testing.T) {
 				require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "has not declared its exchange") }, soon, 5*time.Millisecond)
 				require.False(t, l.Counts().Connected)
 			}
-			p := s.novaRuns() // a complaint of oslo.messaging fails it
+			p := s.novaRuns() // it fails on any warning of oslo.messaging
 			if !listenerFirst {
 				s.run(l)
 			}
@@ -71,7 +71,7 @@ func TestNovaIsNeverRefused(t *testing.T) {
 			other, err := ch.QueueDeclare("", false, true, true, false, nil)
 			require.NoError(t, err)
 			require.NoError(t, ch.QueueBind(other.Name, "versioned_notifications.info", s.exchange, false, nil))
-			// Nova's own queue, which is there without anyone asking for it.
+			// oslo.messaging declares this queue by itself.
 			own, err := ch.QueueDeclarePassive("versioned_notifications.info", false, false, false, false, nil)
 			require.NoError(t, err)
 
@@ -131,8 +131,8 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	require.Eventually(t, func() bool { return !l.Counts().Connected }, soon, 5*time.Millisecond)
 	require.NoError(t, s.broker.Restart())
 
-	// The exchange is gone as well, until Nova says something. Its library connects
-	// again by itself, and complains of having had to.
+	// The exchange is gone too, until Nova sends a notification. Its library reconnects by
+	// itself, and logs a warning.
 	after := uuid.NewString()
 	require.Eventually(t, func() bool {
 		if err := p.Send(messagebus.Instance("instance.delete.end", after, "h1")); err != nil {
@@ -142,7 +142,7 @@ func TestABrokerThatDiedForgotTheBindings(t *testing.T) {
 	}, soon, 200*time.Millisecond, "log: %s", s.log)
 	require.Equal(t, uint64(1), l.Counts().Reconnects)
 	require.True(t, l.Counts().Connected)
-	<-began // what was told before that is lost (S0.30)
+	<-began // earlier notifications are lost (S0.30)
 	require.Empty(t, began)
 }
 
@@ -163,7 +163,7 @@ func TestFailedMessagesAreDeliveredAgain(t *testing.T) {
 	s.listen(l)
 	ids := []string{uuid.NewString(), uuid.NewString(), uuid.NewString()}
 	for _, id := range ids {
-		// Between them what is ignored, which must not come again.
+		// Ignored notifications between them must not be delivered again.
 		require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1"), messagebus.Instance("instance.pause.end", id, "h1")))
 	}
 	for _, id := range ids {
@@ -194,7 +194,7 @@ func TestACrashBeforeTheAckLosesNothing(t *testing.T) {
 	require.Eventually(t, func() bool {
 		q, err := ch.QueueDeclarePassive(s.queue, true, false, false, false, nil)
 		if err != nil {
-			ch = s.channel() // the broker closes a channel that asks for what is not there
+			ch = s.channel() // the broker closes a channel that asks for a missing queue
 		}
 		return err == nil && q.Consumers == 1
 	}, soon, 100*time.Millisecond, "%s", out)
@@ -240,8 +240,8 @@ func TestMessagesWaitWhileDisconnected(t *testing.T) {
 	}
 	require.Len(t, seen, n)
 	require.LessOrEqual(t, largest, 16)
-	require.Greater(t, largest, 1, "what waits is one batch")
-	require.Len(t, h.all(), n, "none came twice")
+	require.Greater(t, largest, 1, "waiting messages are one batch")
+	require.Len(t, h.all(), n, "none was delivered twice")
 }
 
 // Each notification goes to one of them.
@@ -259,7 +259,7 @@ func TestTwoListenersShare(t *testing.T) {
 	require.Eventually(t, func() bool { return la.Counts().Handled+lb.Counts().Handled == n }, soon, 5*time.Millisecond)
 	require.NotEmpty(t, a.all())
 	require.NotEmpty(t, b.all())
-	// One ends: the other has it all.
+	// One ends: the other gets everything.
 	stopB()
 	id := uuid.NewString()
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
@@ -293,7 +293,7 @@ func TestPoisonIsDropped(t *testing.T) {
 		require.Equal(t, 1, strings.Count(s.log.String(), kind), kind)
 	}
 	require.Equal(t, len(kinds), strings.Count(s.log.String(), "is dropped"))
-	require.NotContains(t, s.log.String(), instance, "what was in it stays unsaid")
+	require.NotContains(t, s.log.String(), instance, "its content is not logged")
 }
 
 // That includes those of a real Notifier.
@@ -373,7 +373,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	l = abandoned.listener(h.handle)
 	l.Expires = 500 * time.Millisecond
 	abandoned.listen(l)()
-	// To ask for it is to use it: so each time after longer than it lives.
+	// Asking for the queue counts as a use, so wait longer than its expiry each time.
 	require.Eventually(t, func() bool {
 		_, err := abandoned.channel().QueueDeclarePassive(abandoned.queue, true, false, false, false, nil)
 		return refused(err, amqp.NotFound)
@@ -411,7 +411,7 @@ func TestBrokersAndTLS(t *testing.T) {
 	require.NoError(t, p.Send(messagebus.Instance("instance.delete.end", id, "h1")))
 	h.await(t, id)
 
-	// A certificate that nobody vouches for is not taken.
+	// A certificate of an unknown authority is refused.
 	doubting := s.listener(h.handle)
 	doubting.URL = s.broker.TLSURL()
 	s.run(doubting)

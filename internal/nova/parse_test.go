@@ -60,7 +60,7 @@ func TestHostsOfMoves(t *testing.T) {
 		{"S0.22: reverted; the destination is not named", "instance.resize_revert.end", "nova-compute:h1", "h1", "h1.example", []string{"h1", "h1.example"}, true},
 		{"S0.24: the source after a live migration", "instance.live_migration_post.end", "nova-compute:h1", "h1", "h1", []string{"h1"}, true},
 		{"S0.24: the destination after a live migration", "instance.live_migration_post_dest.end", "nova-compute:h2", "h2", "h2", []string{"h2"}, true},
-		{"S0.24: a live migration that failed, as the destination tells", "instance.live_migration_rollback_dest.end", "nova-compute:h2", "h1", "h1", []string{"h1", "h2"}, false},
+		{"S0.24: a live migration that failed, published by the destination", "instance.live_migration_rollback_dest.end", "nova-compute:h2", "h1", "h1", []string{"h1", "h2"}, false},
 		{"shelved and offloaded: the instance has no host any more", "instance.shelve_offload.end", "nova-compute:h1", nil, nil, []string{"h1"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestEventsThatFreeNothing(t *testing.T) {
 		"instance.power_off.end", "instance.soft_delete.end", "instance.update", "instance.delete.start", "instance.resize_prep.end",
 		"instance.live_migration_pre.end", "instance.shelve.end", "compute.instance.delete.end", "service.update", strings.Repeat("x", 10_000),
 	} {
-		// What is not about devices is not looked into.
+		// The payload of an event that does not concern devices is not parsed.
 		_, known, err := nova.Parse(body(t, event, "nova-compute:h1", "", 5))
 		require.NoError(t, err)
 		require.False(t, known, event)
@@ -125,7 +125,7 @@ func TestBareMessage(t *testing.T) {
 	require.Equal(t, instance, e.Instance)
 }
 
-// poisons are bodies that nobody can read, by what is told of them.
+// poisons are unreadable bodies, by the error that they cause.
 func poisons(t testing.TB) map[string][][]byte {
 	with := func(key string, value any) []byte {
 		payload := messagebus.Payload(instance, "h1", "h1")

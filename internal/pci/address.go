@@ -155,7 +155,7 @@ func parseExpressions(text json.RawMessage) (*expressions, error) {
 		// Nova ignores it, so the spec would match more devices than intended.
 		return nil, invalid("address."+quoteKey(key), "is unknown: must be one of domain, bus, slot, function")
 	}
-	// Only a complete address is the name of a device in sysfs, where Nova looks it up.
+	// Only a complete address is the name of a device in sysfs, where Nova finds it.
 	if at, err := parseExact("address", source[0]+":"+source[1]+":"+source[2]+"."+source[3]); err == nil {
 		e.one = at == source
 	}

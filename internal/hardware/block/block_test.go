@@ -102,7 +102,7 @@ func TestLinkIsResolvedOnceAndBothNamesAreKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, byID, found.Identity.Given)
 	require.Equal(t, f.path, found.Identity.Path)
-	require.Empty(t, f.identity.Differs(found.Identity), "by whatever name, it is the same device")
+	require.Empty(t, f.identity.Differs(found.Identity), "it is the same device under each name")
 
 	f.identity = found.Identity
 	h := f.open(t, true)
@@ -133,10 +133,10 @@ func TestRulesAreAskedAtDiscoverAndBeforeEachWritableOpen(t *testing.T) {
 			require.Equal(t, before, hardwaretest.Sum(t, contents))
 		})
 	}
-	require.Equal(t, f.path, asked, "the rules speak of resolved paths")
+	require.Equal(t, f.path, asked, "the rules get the resolved path")
 
 	h, err := New(rules).Open(t.Context(), f.target, f.identity, false)
-	require.NoError(t, err, "reading destroys nothing")
+	require.NoError(t, err, "reading erases nothing")
 	require.NoError(t, h.Close())
 }
 

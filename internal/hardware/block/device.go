@@ -88,7 +88,7 @@ func (d *Driver) discoverDevice(ctx context.Context, t hardware.Target, given, p
 	return hardware.Discovery{Identity: v.identity, Operation: device.Shred, Note: note}, nil
 }
 
-// checkFirstEnrollment is for a first enrollment only: it proves that nobody has claimed the
+// checkFirstEnrollment is for a first enrollment only: it proves that no process has claimed the
 // device or writes to it, and that it holds no data of an owner (F15).
 func (d *Driver) checkFirstEnrollment(ctx context.Context, t hardware.Target, target *disk, v diskInfo, fd int) (err error) {
 	path := v.identity.Path
@@ -242,7 +242,7 @@ func (d *disk) checkUnused(v diskInfo) error {
 	return loopFileFault(v.identity.Path, v.image.path, d.sys.checkFileUnused(v.image.path, inodeOf(v.image.stat), v.node.name))
 }
 
-// checkNoWriters proves that nobody else can write to the device, one of its partitions, or
+// checkNoWriters proves that no other process can write to the device, one of its partitions, or
 // the file behind it.
 func (d *disk) checkNoWriters(ctx context.Context, v diskInfo, fd int) error {
 	parts, err := d.sys.partitions(v.node)
@@ -352,7 +352,7 @@ func (s system) inspect(fd int, given, path string) (diskInfo, error) {
 		return diskInfo{}, hardware.IOFault("read the serial of", path, err)
 	}
 	if k.serial == "" {
-		return diskInfo{}, hardware.Invalid("%q has neither a wwid nor a serial, so it cannot be told from another disk", path)
+		return diskInfo{}, hardware.Invalid("%q has neither a wwid nor a serial, so it cannot be distinguished from another disk", path)
 	}
 	v.identity.Serial, v.identity.Vendor, v.identity.Model, v.identity.Firmware = k.serial, k.vendor, k.model, k.firmware
 	return v, nil

@@ -78,7 +78,7 @@ func TestDiskIdentity(t *testing.T) {
 	}
 }
 
-// newDisk is a loop device that the driver takes for the disk sda. It is not enrolled.
+// newDisk is a loop device that the driver sees as the disk sda. It is not enrolled.
 func newDisk(t *testing.T, size int64, bus string, attributes map[string]string, args ...string) *fixture {
 	t.Helper()
 	f := loopFixture(t, workDir(t), size, args...)
@@ -293,7 +293,7 @@ func TestDeviceIsCheckedBeforeEveryWrite(t *testing.T) {
 			}
 			fault := hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, evenSize), device.CodeIdentityChanged)
 			require.Contains(t, fault.Message, tc.says)
-			require.Len(t, *calls, 1, "not one write more")
+			require.Len(t, *calls, 1, "there is no further write")
 			hardwaretest.RequireFault(t, h.Check(t.Context()), device.CodeIdentityChanged)
 		})
 	}

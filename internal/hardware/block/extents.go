@@ -80,7 +80,7 @@ func extentFault(path string, flags uint32) error {
 	case flags&extentShared != 0:
 		return hardware.Refused(device.CodeTargetShared, "copy it without --reflink and remove its clones", "%q shares extents with another file, which would keep the bytes", path)
 	case flags&extentDelalloc != 0:
-		// eachExtent flushed all writes, so somebody has written since.
+		// eachExtent flushed all writes, so another process has written since.
 		return hardware.Busy("%q is being written to", path)
 	case flags&(extentEncoded|extentDataEncrypted) != 0:
 		return overwriteUnsupported("%q is stored encoded (compressed or encrypted)", path)

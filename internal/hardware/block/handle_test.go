@@ -60,7 +60,7 @@ func TestTailIsWrittenBufferedAndNeverPastTheEnd(t *testing.T) {
 
 	*calls = nil
 	require.NoError(t, h.ZeroAt(t.Context(), 0, hardware.Align))
-	require.Equal(t, []call{{0, hardware.Align, true}}, *calls, "behind the tail it is direct again")
+	require.Equal(t, []call{{0, hardware.Align, true}}, *calls, "after the tail, writes are direct again")
 	require.Equal(t, methodDirect, h.Method())
 }
 
@@ -116,7 +116,7 @@ func TestFirstDirectWriteRefusedGoesOnBuffered(t *testing.T) {
 	}
 	require.NoError(t, h.ZeroAt(t.Context(), 0, oddSize))
 	require.NoError(t, h.Flush(t.Context()))
-	require.Equal(t, methodBuffered, h.Method(), "the record says how it was written")
+	require.Equal(t, methodBuffered, h.Method(), "the record has the method")
 	hardwaretest.RequireCount(t, hardwaretest.File(f.path), nonce, 0, oddSize/512+1, 0)
 	_, zero, _, err := hardwaretest.Count(h, oddSize, nonce)
 	require.NoError(t, err)
@@ -345,7 +345,7 @@ func TestSixteenWipesAtOnceTakeNoMemory(t *testing.T) {
 	wait.Wait()
 	runtime.ReadMemStats(&after)
 	require.NoError(t, errors.Join(failed...))
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*hardware.ZeroesLen), "all that opening and wiping allocated")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2*hardware.ZeroesLen), "all memory that opening and wiping allocated")
 	for _, h := range handles {
 		hardwaretest.RequireCount(t, hardwaretest.File(h.path), nonce, 0, size/512+1, 0)
 	}

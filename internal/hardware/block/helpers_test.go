@@ -214,7 +214,7 @@ func (f *fixture) node(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(f.driver.sys.dev, name)
 	if err := unix.Mknod(path, unix.S_IFBLK|0o600, int(f.number(t))); err != nil {
-		t.Skipf("this environment lets nobody make a node: %v", err)
+		t.Skipf("this environment does not allow device nodes: %v", err)
 	}
 	return path
 }

@@ -32,7 +32,7 @@ func inodeAt(path string) (inode, error) {
 }
 
 // checkFileUnused refuses a file that swap, a loop device or a mount uses (F14), because
-// O_EXCL on a regular file excludes nobody (measured below a mounted loop). own is the loop
+// O_EXCL on a regular file excludes no one (measured below a mounted loop). own is the loop
 // device that is the target itself, or "".
 func (s system) checkFileUnused(path string, target inode, own string) error {
 	if err := s.checkNotSwap(path, target); err != nil {
@@ -167,7 +167,7 @@ func (s system) checkNotMounted(path string, target inode) error {
 	return nil
 }
 
-// checkSingleOpener proves that nobody else has the file open: for writing if our descriptor
+// checkSingleOpener proves that no other process has the file open: for writing if our descriptor
 // reads, or at all if it writes. It takes a lease, which the kernel grants only then, and
 // returns it at once. This finds a guest that runs on the file, and what the tables above do
 // not show here.

@@ -178,13 +178,13 @@ func TestBriefUseOfAFileIsWaitedFor(t *testing.T) {
 	require.ErrorIs(t, h.Check(onWait{ctx, cancel}), context.Canceled, "the wait ends with its context")
 }
 
-// onWait is a context that reports when somebody starts to wait.
+// onWait is a context that calls a function when a caller starts to wait.
 type onWait struct {
 	context.Context
 	wait func()
 }
 
-// Done is called by whoever waits.
+// Done is called by a caller that starts to wait.
 func (c onWait) Done() <-chan struct{} {
 	c.wait()
 	return c.Context.Done()

@@ -107,7 +107,7 @@ func TestRulesAreAskedForTheLoopAndForTheFileBehind(t *testing.T) {
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeNotAllowed).Message, refused)
 			require.Nil(t, h)
 			h, err = d.Open(t.Context(), f.target, f.identity, false)
-			require.NoError(t, err, "reading destroys nothing")
+			require.NoError(t, err, "reading erases nothing")
 			require.NoError(t, h.Close())
 		})
 	}
@@ -151,7 +151,7 @@ func TestLoopThatCannotBeErasedIsNotEnrolled(t *testing.T) {
 		_, err := New(allowAll{}).Discover(t.Context(), targetAt(upper), device.Identity{})
 		require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, "is attached to another device")
 	})
-	t.Run("detached under the look", func(t *testing.T) {
+	t.Run("detached during discovery", func(t *testing.T) {
 		f := loopFixture(t, workDir(t), mib)
 		d := New(allowAll{})
 		d.sys.loopStatus = func(int) (*unix.LoopInfo64, error) { return nil, unix.ENXIO }
@@ -187,13 +187,13 @@ func TestDeviceSignatureIsRefusedUnlessNamed(t *testing.T) {
 			moved := target
 			moved.MovedFrom = "d0"
 			_, err = d.Discover(t.Context(), moved, device.Identity{})
-			require.NoError(t, err, "its own tenants' (D10)")
+			require.NoError(t, err, "signatures of its own tenants are accepted (D10)")
 			target.AcceptSignature = tc.name
 			found, err := d.Discover(t.Context(), target, device.Identity{})
 			require.NoError(t, err)
 			target.AcceptSignature = ""
 			_, err = d.Discover(t.Context(), target, found.Identity)
-			require.NoError(t, err, "what a tenant leaves is no foreign signature")
+			require.NoError(t, err, "a tenant's signature is not a foreign one")
 		})
 	}
 }

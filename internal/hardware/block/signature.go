@@ -21,7 +21,7 @@ type signature struct {
 	at    int64
 	round int64
 	bytes string
-	// check, if set, looks at other bytes that must match too: a magic number of two bytes
+	// check, if set, compares other bytes that must match too: a magic number of two bytes
 	// also occurs in random data.
 	check func(r io.ReaderAt, at int64) (bool, error)
 }
@@ -172,7 +172,7 @@ func checkDOS(r io.ReaderAt, at int64) (bool, error) {
 	return used, nil
 }
 
-// holdsZFS looks for an uberblock in the four labels, two at each end. Any one is enough to
+// holdsZFS searches for an uberblock in the four labels, two at each end. Any one is enough to
 // import the pool.
 func holdsZFS(r io.ReaderAt, size int64) (bool, error) {
 	const label, ring, slot = 256 << 10, 128 << 10, 1 << 10

@@ -192,7 +192,7 @@ func (s system) checkSerialUnique(path string, n node, serial string) error {
 		}
 		if other.serial == serial {
 			return hardware.Refused(device.CodeTargetShared, "leave one path to it, or give each its own serial",
-				"%q and %q have the same serial %s: they are one disk, or cannot be told apart", path, s.nodePath(dir), serial)
+				"%q and %q have the same serial %s: they are one disk, or cannot be distinguished", path, s.nodePath(dir), serial)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func TestUnknownDriverIsNamedWithTheKnownOnes(t *testing.T) {
 }
 
 // notStorage is the address of a PCI device of this machine that the driver script would
-// take, "" where it has none.
+// accept, "" where it has none.
 func notStorage(t *testing.T) string {
 	t.Helper()
 	devices, err := pci.Scan(pci.Devices)

@@ -50,7 +50,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// enrolled makes a stamped device of 8 MiB and says who it is.
+// enrolled makes a stamped device of 8 MiB and returns its identity.
 func enrolled(t *testing.T, d *Driver, of hardware.Target) (device.Identity, hardwaretest.File) {
 	t.Helper()
 	if of.Settings["size"] == "" {
@@ -96,7 +96,7 @@ func TestDefaults(t *testing.T) {
 	require.True(t, json.Valid(text))
 	left, err := os.ReadDir(filepath.Join(d.dir, "fake/d1"))
 	require.NoError(t, err)
-	require.Len(t, left, 2, "no temporary file stays")
+	require.Len(t, left, 2, "no temporary file is left")
 }
 
 func TestSettings(t *testing.T) {
@@ -140,7 +140,7 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 			d := New(t.TempDir(), allowed)
 			_, err := d.Discover(t.Context(), target("d1", tc.key, tc.value), device.Identity{})
 			require.Contains(t, hardwaretest.RequireFault(t, err, device.CodeInvalidSetting).Message, tc.says)
-			require.NoDirExists(t, filepath.Join(d.dir, "fake"), "a device that is refused is not made")
+			require.NoDirExists(t, filepath.Join(d.dir, "fake"), "a refused device is not created")
 		})
 	}
 	_, err := New(t.TempDir(), allowed).Discover(t.Context(), target("../up"), device.Identity{})
@@ -156,7 +156,7 @@ func TestFaultScript(t *testing.T) {
 	const size = 10<<20 + 777
 	require.Zero(t, faults[0].point(size))
 	require.EqualValues(t, 4<<20, faults[1].point(size))
-	require.EqualValues(t, size, faults[3].point(size), "everything has been passed only at the very end")
+	require.EqualValues(t, size, faults[3].point(size), "100% is the very end")
 }
 
 // F13
@@ -285,10 +285,10 @@ func TestFaultHappensInItsOwnStepOnly(t *testing.T) {
 	require.NoError(t, zero.ZeroAt(t.Context(), 0, who.Size))
 	require.NoError(t, zero.Close())
 
-	looks := open(t, d, of, who, "security_check")
-	hardwaretest.RequireFault(t, looks.Check(t.Context()), device.CodeStepFailed)
-	require.NoError(t, looks.Check(t.Context()))
-	require.NoError(t, looks.Close())
+	checking := open(t, d, of, who, "security_check")
+	hardwaretest.RequireFault(t, checking.Check(t.Context()), device.CodeStepFailed)
+	require.NoError(t, checking.Check(t.Context()))
+	require.NoError(t, checking.Close())
 
 	verify := open(t, d, of, who, "verify")
 	require.NoError(t, verify.Check(t.Context()))
@@ -297,7 +297,7 @@ func TestFaultHappensInItsOwnStepOnly(t *testing.T) {
 	require.NoError(t, err)
 	got, err := verify.ReadAt(p, 3<<20)
 	hardwaretest.RequireFault(t, err, device.CodeStepFailed)
-	require.Equal(t, 1<<20, got, "what lies before the fault is read")
+	require.Equal(t, 1<<20, got, "bytes before the fault are read")
 	got, err = verify.ReadAt(p, 3<<20)
 	require.NoError(t, err)
 	require.Equal(t, len(p), got)
@@ -373,12 +373,12 @@ func TestFaultIsCountedBeforeItHappens(t *testing.T) {
 	require.ErrorContains(t, h.ZeroAt(t.Context(), 0, who.Size), "still alive")
 	requireCounted(t, d, "crash:zero@0%x2")
 
-	// Who cannot count must not let it happen.
+	// A fault that cannot be counted must not happen.
 	require.NoError(t, os.Rename(filepath.Join(d.dir, "fake/d1"), filepath.Join(d.dir, "fake/moved")))
 	hardwaretest.RequireFault(t, h.ZeroAt(t.Context(), 0, who.Size), device.CodeStateDirError)
 }
 
-// TestCrashTakesTheWorkerDownOnce runs itself as a worker that is killed.
+// The test runs itself as a worker that is killed.
 //
 // F1
 func TestCrashTakesTheWorkerDownOnce(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 	"burnish/internal/testkit/nvmesim"
 )
 
-// Everything that makes a drive refuse commands is ended, in an order that the drive
-// accepts.
+// Every state in which a drive refuses commands is ended, in an order that the drive accepts.
 //
 // F20
 func TestNothingATenantLeavesBlocksAClean(t *testing.T) {

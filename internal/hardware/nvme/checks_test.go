@@ -82,7 +82,7 @@ func TestSecurityCheckFindsWhatTenantsLeave(t *testing.T) {
 				require.Contains(t, fault(t, tt.code, err).Message, tt.says)
 			}
 			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before what is staged is known")
+				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before the staged firmware is known")
 			}
 			if tt.code == device.CodeFirmwareChanged {
 				// A verify that an operator names by itself does not reset it either.
@@ -256,9 +256,9 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 			fault(t, tt.code, err)
 			require.Equal(t, "sanitize", step)
 			for _, c := range b.site.Log() {
-				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before what is staged is known")
+				require.NotEqual(t, nvmesim.Reset, c.Opcode, "no reset before the staged firmware is known")
 			}
-			// It stays so however often the step is tried again.
+			// A retry of the step gives the same fault.
 			fault(t, tt.code, r.step(t.Context(), "sanitize"))
 		})
 	}
@@ -271,7 +271,7 @@ func TestSanitizeDefersTheSecurityCheck(t *testing.T) {
 			fault(t, code, b.clean(0, found, device.WriteZeroes).step(t.Context(), "security_check"))
 		})
 	}
-	t.Run("zeroes, and it stands still", func(t *testing.T) {
+	t.Run("zeroes, and the sanitize stalls", func(t *testing.T) {
 		t.Parallel()
 		b := newDriveFixture(t, nvmesim.Drive("S1"))
 		found := b.enroll(0)

@@ -63,7 +63,7 @@ func TestCleanByEachOperation(t *testing.T) {
 			_, err := r.all(t.Context(), names...)
 			require.NoError(t, err)
 			require.Zero(t, b.tenantBlocks(0))
-			require.Equal(t, control, b.tenantBlocks(1), "the drive beside it")
+			require.Equal(t, control, b.tenantBlocks(1), "the other drive")
 			provenCommands(t, b.site, "S1")
 			t.Logf("%v: %+v", names, r.done)
 
@@ -155,7 +155,7 @@ func TestTenantsSanitizeIsAwaitedAndDoesNotCount(t *testing.T) {
 	require.Equal(t, 1, started)
 }
 
-// After a crash the next attempt starts the sanitize. An earlier sanitize by somebody else
+// After a crash the next attempt starts the sanitize. An earlier sanitize of a tenant
 // does not count.
 //
 // F18
@@ -186,8 +186,8 @@ func TestCrashBetweenIntentAndCommand(t *testing.T) {
 	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 }
 
-// A sanitize that somebody else starts after our intent is awaited and does not count, even
-// by the same command. Ours follows.
+// A sanitize that another process starts after our intent is awaited and does not count, even
+// with the same command. Ours follows.
 //
 // F18
 func TestAnotherSanitizeBetweenIntentAndCommand(t *testing.T) {
@@ -352,7 +352,7 @@ func TestStalledSanitizeNeedsTheOperator(t *testing.T) {
 	r.settings.SanitizeStall = 300 * time.Millisecond
 	_, err := r.sanitized(t)
 	require.Contains(t, fault(t, device.CodeSanitizeStalled, err).Message, "has been at")
-	require.Equal(t, uint8(2), uint8(b.site.State(0).Sanitize.Status)&7, "it runs on")
+	require.Equal(t, uint8(2), uint8(b.site.State(0).Sanitize.Status)&7, "it continues to run")
 }
 
 // F18
@@ -421,7 +421,7 @@ func TestSwappedBetweenTwoCommands(t *testing.T) {
 	t.Parallel()
 	for after := range 14 {
 		opcode, skip := nvmesim.Identify, after
-		if after > 8 { // and after a look at its log
+		if after > 8 { // and after a read of its log
 			opcode, skip = nvmesim.GetLog, after-9
 		}
 		t.Run(fmt.Sprintf("0x%x %d", opcode, skip), func(t *testing.T) {

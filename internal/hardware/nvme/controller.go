@@ -84,7 +84,7 @@ func (c *controller) readIdentity(ctx context.Context) error {
 		return err
 	}
 	if c.id.Serial == "" {
-		return hardware.Invalid("the drive at %s reports no serial, so it cannot be told from another drive", c.Address)
+		return hardware.Invalid("the drive at %s reports no serial, so it cannot be distinguished from another drive", c.Address)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (c *controller) query(ctx context.Context, r privileged.Request) ([]byte, e
 }
 
 // checkExclusive refuses a drive whose subsystem has, or may have, another controller
-// (F12): somebody else could reach the same namespaces through it.
+// (F12): another host could reach the same namespaces through it.
 func (c *controller) checkExclusive(ctx context.Context) error {
 	shared := func(how string) error {
 		return hardware.Refused(device.CodeTargetShared, "leave the drive only one controller", "the drive at %s can be reached through another controller: %s", c.Address, how)

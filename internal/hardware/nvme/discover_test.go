@@ -59,11 +59,11 @@ func TestDriveIdentity(t *testing.T) {
 		Size: 16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
 	}, found.Identity)
 	require.Equal(t, nvme.Type, found.Type, "S2.32")
-	require.Empty(t, found.Operation, "the policy chooses")
+	require.Empty(t, found.Operation, "the policy chooses the operation")
 	require.Equal(t, &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}, found.Capabilities)
 	require.Equal(t, map[device.Operation]time.Duration{device.CryptoErase: 2 * time.Second, device.BlockErase: 40 * time.Second}, found.Estimates)
 	for _, c := range b.site.Log() {
-		require.NotContains(t, changes, c.Opcode, "a look changes nothing")
+		require.NotContains(t, changes, c.Opcode, "discovery changes nothing")
 	}
 
 	// A tenant's namespaces and firmware do not change the identity (F11). The enrolled
@@ -200,7 +200,7 @@ func TestFindListsWhatDeviceSpecAllows(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, b.site.State(0).Address, found[0].Address)
 	require.True(t, found[0].OneTimeUse)
-	require.Empty(t, b.site.Log(), "no drive is asked")
+	require.Empty(t, b.site.Log(), "no drive gets a command")
 
 	digest := found[0].Digest
 	found, err = b.driver.Find(t.Context())
@@ -236,7 +236,7 @@ func TestWriteZeroesOnlyWhereTheDriveHasIt(t *testing.T) {
 	require.Zero(t, b.tenantBlocks(0))
 }
 
-// Verify fails without this clean's own sanitize, and after somebody else's.
+// Verify fails without this clean's own sanitize, and after another host's.
 //
 // F19
 func TestAVerifyAloneProvesNothing(t *testing.T) {
@@ -257,7 +257,7 @@ func TestAVerifyAloneProvesNothing(t *testing.T) {
 	}
 	require.ErrorIs(t, r.step(t.Context(), "sanitize"), crash)
 	r.stop = nil
-	// No sample reads what it read before, and the drive still reports that all is erased.
+	// Every sample has changed, and the drive still reports that everything is erased.
 	b.site.Fill(0, 0x33)
 	b.site.Change(0, func(c *nvmesim.Controller) { c.Sanitize.GlobalErased = true })
 	require.Contains(t, fault(t, device.CodeVerifyFailed, r.step(t.Context(), "verify")).Message, "no record")

@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// nobody is a user without privilege.
-	nobody = 65534
+	// unprivilegedUID is a user without privileges.
+	unprivilegedUID = 65534
 	// workerVariable names the file with the settings of a worker process.
 	workerVariable = "BURNISH_PLAYED_WORKER"
 )
@@ -81,7 +81,7 @@ func runAsHelper() error {
 	return privileged.RunHelper(s)
 }
 
-// unprivileged is a host whose worker runs as nobody, with a helper that is setuid root.
+// unprivileged is a host whose worker runs without privileges, with a helper that is setuid root.
 type unprivileged struct {
 	*driveFixture
 	dir      string
@@ -111,10 +111,10 @@ func newUnprivileged(t *testing.T, names ...string) *unprivileged {
 		} else {
 			require.NoError(t, os.WriteFile(own, nil, 0o600))
 		}
-		require.NoError(t, os.Chown(own, nobody, nobody))
+		require.NoError(t, os.Chown(own, unprivilegedUID, unprivilegedUID))
 	}
 	// As udev would do it: the worker gets the namespaces but not the controllers.
-	require.NoError(t, os.Chown(filepath.Join(b.site.Dev, "nvme0n1"), nobody, nobody))
+	require.NoError(t, os.Chown(filepath.Join(b.site.Dev, "nvme0n1"), unprivilegedUID, unprivilegedUID))
 	u.writeRules("1b36", 0o644)
 	u.settings = machine{Sys: b.site.Sys, Dev: b.site.Dev, Tool: b.site.Tool(), Address: b.site.State(0).Address,
 		Helper: filepath.Join(dir, "helper"), Fence: filepath.Join(dir, "tmp/fence"), Operation: device.CryptoErase, Steps: names}
@@ -149,14 +149,14 @@ func (u *unprivileged) writeSettings(name string) {
 	require.NoError(u.t, os.WriteFile(filepath.Join(u.dir, name), text, 0o644))
 }
 
-// worker is the command of a worker that runs as nobody.
+// worker is the command of a worker that runs without privileges.
 func (u *unprivileged) worker() *exec.Cmd {
 	u.t.Helper()
 	u.writeSettings("worker.json")
 	cmd := exec.CommandContext(u.t.Context(), filepath.Join(u.dir, "worker"), "-test.run=^TestWorkerProcess$", "-test.v")
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), workerVariable+"="+filepath.Join(u.dir, "worker.json"), "TMPDIR="+filepath.Join(u.dir, "tmp"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivilegedUID, Gid: unprivilegedUID}}
 	return cmd
 }
 
@@ -170,7 +170,7 @@ func TestWorkerProcess(t *testing.T) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &m))
-	require.Equal(t, nobody, os.Geteuid())
+	require.Equal(t, unprivilegedUID, os.Geteuid())
 	if m.Operation == "" {
 		output, err := (&privileged.Remote{Program: m.Helper}).Version(t.Context())
 		require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestAWorkerWithoutRootCleans(t *testing.T) {
 			require.NoError(t, err, "%s", output)
 			t.Logf("%s", output)
 			require.Zero(t, u.tenantBlocks(0))
-			require.Equal(t, control, u.tenantBlocks(1), "the drive beside it")
+			require.Equal(t, control, u.tenantBlocks(1), "the other drive")
 			provenCommands(t, u.site, "S1")
 		})
 	}
@@ -255,7 +255,7 @@ func (u *unprivileged) udev() (stop func()) {
 			case <-ended:
 				return
 			case <-again.C:
-				_ = os.Chown(filepath.Join(u.site.Dev, "nvme0n1"), nobody, nobody) // it may not be there now
+				_ = os.Chown(filepath.Join(u.site.Dev, "nvme0n1"), unprivilegedUID, unprivilegedUID) // it may not be there now
 			}
 		}
 	}()
@@ -277,7 +277,7 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 		"everybody's": {func() { u.writeRules("1b36", 0o666) }, "may be written by others"},
 		"the worker's own": {func() {
 			u.writeRules("1b36", 0o644)
-			require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))
+			require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), unprivilegedUID, unprivilegedUID))
 		}, "belongs to uid 65534"},
 		"without privilege": {func() { require.NoError(t, os.Chmod(filepath.Join(u.dir, "helper"), 0o755)) }, "the helper has no privilege"},
 	} {
@@ -292,13 +292,13 @@ func TestTheHelperHasItsOwnRules(t *testing.T) {
 			output, err := u.worker().CombinedOutput()
 			require.Error(t, err)
 			require.Contains(t, string(output), tt.says)
-			require.Empty(t, u.site.Log(), "no drive was asked")
+			require.Empty(t, u.site.Log(), "no drive got a command")
 			require.Equal(t, all, u.tenantBlocks(0))
 		})
 	}
 }
 
-// With a helper too, nobody else can use the drive before the command has ended.
+// With a helper too, no other process can use the drive before the command has ended.
 //
 // F1
 func TestAKilledWorkersCommandKeepsTheFence(t *testing.T) {
@@ -420,7 +420,7 @@ func TestFileCapabilitiesAreEnough(t *testing.T) {
 	require.NotContains(t, string(output), workerVariable)
 
 	// The helper runs as the caller's user, but the rules must belong to root.
-	require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), nobody, nobody))
+	require.NoError(t, os.Chown(filepath.Join(u.dir, "host.yaml"), unprivilegedUID, unprivilegedUID))
 	output, err = u.worker().CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(output), "belongs to uid 65534")

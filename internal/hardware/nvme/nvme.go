@@ -3,7 +3,7 @@
 // controllers only through nvme-cli, and accesses namespaces through the kernel's block
 // devices. Before each command it reads the drive's identity through a descriptor that
 // pins the drive's number (F11). Before each command that changes something it proves that
-// nobody else can be using the drive (F12).
+// no other process can be using the drive (F12).
 //
 // What needs root is in package privileged: access to the controllers' nodes, and binding
 // PCI functions. A worker that is root does it itself. Another worker has a helper do it,

@@ -107,5 +107,5 @@ func TestRandomFaultsNeverLeaveTenantData(t *testing.T) {
 			}
 		})
 	}
-	require.Positive(t, ended, "no walk came to its end")
+	require.Positive(t, ended, "no clean finished")
 }

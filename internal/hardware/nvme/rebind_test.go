@@ -74,8 +74,8 @@ func TestADriveOnAnotherDriverIsWaitedFor(t *testing.T) {
 			f, ok := device.AsFault(err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, device.CodeTargetBusy, f.Code)
-			require.Equal(t, device.Transient, f.Class, "it is waited for")
-			require.Empty(t, read(t, root, "sys/bus/pci/drivers_probe"), "nothing is touched")
+			require.Equal(t, device.Transient, f.Class, "the clean waits for it")
+			require.Empty(t, read(t, root, "sys/bus/pci/drivers_probe"), "the driver is not changed")
 		})
 	}
 }
@@ -109,7 +109,7 @@ func TestRebindTakesItBack(t *testing.T) {
 	probed := make(chan struct{})
 	go func() {
 		defer close(probed)
-		// What the kernel does.
+		// This is what the kernel does.
 		require.Eventually(t, func() bool { return read(t, root, "sys/bus/pci/drivers_probe") == guestAddress }, time.Second, time.Millisecond)
 		bound(t, root, hostDriver)
 	}()

@@ -18,20 +18,20 @@ func TestOneSanitizeIsStartedAndPolledToItsEnd(t *testing.T) {
 	b.writeAsTenant(0)
 	b.site.ClearLog()
 	r := b.clean(0, found, device.BlockErase)
-	var told []int64
+	var offsets []int64
 	r.stop = func(_ string, offset int64) error {
-		told = append(told, offset)
+		offsets = append(offsets, offset)
 		return nil
 	}
 	require.NoError(t, r.step(t.Context(), "sanitize"))
-	require.IsIncreasing(t, told[2:], "its progress")
-	require.Positive(t, told[len(told)-1])
+	require.IsIncreasing(t, offsets[2:], "its progress")
+	require.Positive(t, offsets[len(offsets)-1])
 	started, polled := 0, 0
 	for _, c := range b.site.Log() {
 		switch {
 		case c.Opcode == nvmesim.SanitizeDrive:
 			started++
-			require.Equal(t, uint32(2), c.CDW[0], "no AUSE, no other bit")
+			require.Equal(t, uint32(2), c.CDW[0], "neither AUSE nor any other bit")
 		case c.Opcode == nvmesim.GetLog && c.CDW[0]&0xff == 0x81:
 			polled++
 		}

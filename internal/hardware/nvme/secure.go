@@ -16,7 +16,7 @@ import (
 // notCovered lists, for the record, what is not checked (F20).
 const notCovered = "not covered: boot partitions, RPMB, persistent memory region"
 
-// Secure looks for what a tenant left outside user data, before anything resets the drive;
+// Secure finds what a tenant left outside user data, before anything resets the drive;
 // see hardware.SecurityCleaner and F20. It can be repeated.
 func (h *handle) Secure(ctx context.Context, mayGoOn func() error) (string, error) {
 	note, err := h.secure(ctx, mayGoOn)

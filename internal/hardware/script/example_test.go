@@ -12,7 +12,7 @@ import (
 	"burnish/internal/hardware"
 )
 
-// cardtool plays the vendor's tool in the page's example. A file plays the memory.
+// cardtool acts as the vendor's tool in the page's example. A file acts as the memory.
 const cardtool = `#!/bin/sh
 set -eu
 cd "$(dirname "$0")"

@@ -60,7 +60,7 @@ func runTests(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// neverStop is a mayGoOn that always agrees.
+// neverStop is a mayGoOn that returns no error.
 func neverStop() error { return nil }
 
 // identity is an answer to identify.
@@ -74,15 +74,15 @@ func identity(serial, model string, size int64, steps ...string) string {
 
 const address = "0000:81:00.0"
 
-// gpu is a working program. In the directory that plays the device it keeps a memory and a
-// list of its calls. A test changes a verb by a file of the verb's name, which runs first.
+// gpu is a working program. It keeps the device's memory and a list of its calls in a
+// directory. A test changes a verb by a file of the verb's name, which runs first.
 const gpu = `#!/bin/sh
 set -eu
 cd %q
 echo "$1 $2" >>calls
 if [ -e "$1" ]; then . ./"$1"; fi
 case $1 in
-identify) echo looking; cat identity ;;
+identify) echo reading; cat identity ;;
 erase_device) : >memory; echo '{"done": true, "note": "all of it"}' ;;
 verify) [ ! -s memory ] || { echo "the memory holds something" >&2; exit 1; }; echo '{"done": true}' ;;
 *) echo '{"done": true}' ;;

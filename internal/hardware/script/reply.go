@@ -55,7 +55,7 @@ func parseIdentifyReply(line []byte) (identifyReply, error) {
 	}{{"serial", s.Serial, true}, {"model", s.Model, false}, {"firmware", s.Firmware, false}} {
 		switch {
 		case text.needed && text.value == "":
-			return identifyReply{}, fmt.Errorf("its answer has no %s, so the device cannot be told from another", text.name)
+			return identifyReply{}, fmt.Errorf("its answer has no %s, so the device cannot be distinguished from another", text.name)
 		case len(text.value) > 128 || strings.TrimSpace(text.value) != text.value || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
 			return identifyReply{}, fmt.Errorf("its %s is not one short printable line: %q", text.name, text.value)
 		}

@@ -38,7 +38,7 @@ func TestOnlyDoneTrueIsSuccess(t *testing.T) {
 		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "not a JSON object", device.CodeToolOutputInvalid},
 		"done and failed":   {`echo '{"done": true}'; echo "no luck" >&2; exit 3`, "exit status 3: no luck", device.CodeStepFailed},
 		"killed":            {`echo '{"done": true}'; kill -9 $$`, "signal: killed", device.CodeStepFailed},
-		"somebody has it":   {`echo "user 12 has it" >&2; exit 75`, "user 12 has it", device.CodeTargetBusy},
+		"a user has it":     {`echo "user 12 has it" >&2; exit 75`, "user 12 has it", device.CodeTargetBusy},
 		"and more":          {`echo '{"done": true}} failed'; exit 0`, "more than one", device.CodeToolOutputInvalid},
 		"no text":           {`printf 'Ger\344t \033[1mdefekt' >&2; exit 3`, "exit status 3: Ger\uFFFDt \uFFFD[1mdefekt", device.CodeStepFailed},
 	} {
@@ -79,7 +79,7 @@ func TestAnswersToIdentify(t *testing.T) {
 	}
 }
 
-// A use that ends is waited for. Any other needs an operator.
+// The step waits for a short use to end. A longer one needs an operator.
 //
 // F12
 func TestBusyDeviceIsRetried(t *testing.T) {
@@ -95,7 +95,7 @@ func TestBusyDeviceIsRetried(t *testing.T) {
 	f := hardwaretest.RequireFault(t, err, device.CodeTargetBusy)
 	require.Equal(t, device.NeedsOperator, f.Class)
 	require.Contains(t, f.Remedy, "then clean h1_"+address)
-	require.Greater(t, len(r.calls(t)), 4, "it is called more than once")
+	require.Greater(t, len(r.calls(t)), 4, "the program is called more than once")
 }
 
 // Cancel ends the program and its children, even if it ignores the signal. A verb that writes
@@ -108,8 +108,8 @@ func TestACancelEndsTheProgram(t *testing.T) {
 		step, body string
 		ended      bool
 	}{
-		"that listens":         {"erase_device", "sleep 600", true},
-		"that does not":        {"erase_device", "trap '' TERM; sleep 600 & wait; sleep 600", true},
+		"that ends on SIGTERM": {"erase_device", "sleep 600", true},
+		"that ignores SIGTERM": {"erase_device", "trap '' TERM; sleep 600 & wait; sleep 600", true},
 		"that writes firmware": {"firmware_reflash", "until [ -e go ]; do sleep 0.02; done; : >written", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,11 +134,11 @@ func TestACancelEndsTheProgram(t *testing.T) {
 			cancel(canceled)
 			if tt.ended {
 				require.ErrorIs(t, <-ended, canceled)
-				require.Eventually(t, func() bool { return len(alive(t, pid)) == 0 }, 20*time.Second, 5*time.Millisecond, "what it started ends with it")
+				require.Eventually(t, func() bool { return len(alive(t, pid)) == 0 }, 20*time.Second, 5*time.Millisecond, "its children end with it")
 				return
 			}
 			r.write(t, "go", "")
-			require.ErrorIs(t, <-ended, canceled, "what comes after it is not done")
+			require.ErrorIs(t, <-ended, canceled, "a canceled step reports the cancel")
 			require.FileExists(t, filepath.Join(r.dir, "written"))
 		})
 	}
@@ -226,18 +226,18 @@ func appendTo(t *testing.T, path, text string) {
 // A shell reads a script while it runs. Changes to the file after the check must not run.
 //
 // F13
-func TestWhatIsWrittenAfterTheCheckDoesNotRun(t *testing.T) {
+func TestAScriptChangedAfterItsCheckDoesNotRun(t *testing.T) {
 	r := newFakeHost(t)
 	path := r.rules["gpu"].Path
 	evil := "#!/bin/sh\n" + strings.Repeat("touch "+filepath.Join(r.dir, "evil")+"\n", 200)
 	r.write(t, "evil.sh", evil)
 	r.write(t, "erase_device", "cat evil.sh >"+path)
 	_, err := r.runStep(t, "erase_device")
-	requireFault(t, err, device.CodeNotAllowed, "SHA-256") // by the look after it
+	requireFault(t, err, device.CodeNotAllowed, "SHA-256") // by the check after it
 	require.NoFileExists(t, filepath.Join(r.dir, "evil"))
 	text, err := os.ReadFile(filepath.Join(r.dir, "memory"))
 	require.NoError(t, err)
-	require.Empty(t, text, "the program went on as it was checked")
+	require.Empty(t, text, "the program ran as it was checked")
 }
 
 // F13
@@ -267,12 +267,12 @@ func TestAProgramRunsAsItsUser(t *testing.T) {
 	}
 	r := newFakeHost(t)
 	for dir := r.dir; dir != "/"; dir = filepath.Dir(dir) {
-		require.NoError(t, os.Chmod(dir, 0o755), "for the other user to come here")
+		require.NoError(t, os.Chmod(dir, 0o755), "so that the other user can enter")
 	}
 	require.NoError(t, os.Chmod(r.dir, 0o777))
-	nobody := uint32(65534)
+	unprivileged := uint32(65534)
 	s := r.rules["gpu"]
-	s.UID = &nobody
+	s.UID = &unprivileged
 	r.rules["gpu"] = s
 	r.write(t, "erase_device", "id -u >uid; id -G >groups; rm memory")
 	_, err := r.runStep(t, "erase_device")
@@ -284,7 +284,7 @@ func TestAProgramRunsAsItsUser(t *testing.T) {
 	}
 }
 
-// An error of mayGoOn stops what runs, and nothing more is started.
+// An error of mayGoOn stops the program, and nothing more is started.
 //
 // F1
 func TestProgramStopsWhenMayGoOnFails(t *testing.T) {
@@ -304,7 +304,7 @@ func TestProgramStopsWhenMayGoOnFails(t *testing.T) {
 	require.ErrorIs(t, err, over)
 }
 
-// After an abort nothing is started, whatever was waited for.
+// After an abort nothing is started, also if the step was waiting.
 //
 // F9
 func TestNothingIsStartedAfterAnAbort(t *testing.T) {
@@ -330,7 +330,7 @@ func TestNothingIsStartedAfterAnAbort(t *testing.T) {
 
 // An identify that hangs is reported before its callers give up.
 func TestAnIdentifyThatHangsIsAFault(t *testing.T) {
-	require.Less(t, identifyTimeout+grace, time.Minute, "what a look may take")
+	require.Less(t, identifyTimeout+grace, time.Minute, "the limit of an identify")
 	r := newFakeHost(t)
 	r.driver.identifyTimeout = 200 * time.Millisecond
 	r.write(t, "identify", "sleep 600")

@@ -39,7 +39,7 @@ func TestAProgramOfTheOperatorDoesTheSteps(t *testing.T) {
 	for _, step := range found.SupportedSteps {
 		note, err := h.(hardware.StepRunner).RunStep(t.Context(), step, neverStop)
 		require.NoError(t, err, step)
-		require.Contains(t, note, "script gpu, sha256 "+r.rules["gpu"].SHA256[:12], "what ran stands in the record")
+		require.Contains(t, note, "script gpu, sha256 "+r.rules["gpu"].SHA256[:12], "the record names the program that ran")
 		require.Equal(t, step == "erase_device", strings.HasSuffix(note, ": all of it"), note)
 	}
 	text, err := os.ReadFile(filepath.Join(r.dir, "memory"))
@@ -61,7 +61,7 @@ func TestVerbsAreSteps(t *testing.T) {
 // A step that the program no longer supports is not called, even if it is in the plan.
 //
 // F22
-func TestOnlyWhatIsOfferedIsCalled(t *testing.T) {
+func TestOnlySupportedStepsAreCalled(t *testing.T) {
 	r := newFakeHost(t)
 	h := r.open(t, true)
 	r.write(t, "identity", identity("S1", "A100", 42949672960, "erase_device", "verify"))
@@ -113,7 +113,7 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 			require.NoError(t, os.Symlink("../../../drivers/vfio-pci", filepath.Join(r.deviceDir(), "driver")))
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 		}, device.CodeTargetBusy, "cannot check whether"},
-		"F21 nobody lets it look": {func(t *testing.T, r *fakeHost) {
+		"no VFIO group for its guest": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EACCES
 		}, device.CodeNotAllowed, "cannot check whether"},
@@ -187,14 +187,14 @@ func TestOnlyTheEnrolledDevice(t *testing.T) {
 			require.NotContains(t, r.calls(t), "erase_device")
 		})
 	}
-	t.Run("another place", func(t *testing.T) {
+	t.Run("another slot", func(t *testing.T) {
 		r := newFakeHost(t)
 		who := r.discover(t).Identity
 		who.Path = "0000:82:00.0"
 		_, err := r.driver.Open(t.Context(), r.target, who, true)
 		hardwaretest.RequireFault(t, err, device.CodeIdentityChanged)
 	})
-	t.Run("new firmware is no new card", func(t *testing.T) {
+	t.Run("new firmware is not another card", func(t *testing.T) {
 		r := newFakeHost(t)
 		h := r.open(t, true)
 		r.write(t, "firmware_reflash", `sed -i s/92.00/93.00/ identity`)
@@ -226,7 +226,7 @@ func TestDeviceThatReturnsIsOpenedAgain(t *testing.T) {
 func TestOneHolderAtATime(t *testing.T) {
 	r := newFakeHost(t)
 	h := r.open(t, false)
-	who := r.discover(t).Identity // a look is no use
+	who := r.discover(t).Identity // discovery is not a use
 	_, err := r.driver.Open(t.Context(), r.target, who, false)
 	requireFault(t, err, device.CodeTargetBusy, "locked")
 	require.NoError(t, h.Close())

@@ -27,7 +27,7 @@ const Subcommand = "script-supervisor"
 // A supervisor is a process between the worker and a program. It holds the device and its
 // fence until the program and all its children have ended, even if they close their inherited
 // descriptors (as Python's subprocess and sudo do), and even if the worker dies (F1). The end
-// of its standard input tells it to stop the program. The worker's death closes that too, so
+// of its standard input makes it stop the program. The worker's death closes that too, so
 // the supervisor needs no death signal, which would not reach the program's children.
 
 // launchRequest is the one line of input to a supervisor.

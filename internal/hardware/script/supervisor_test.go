@@ -35,7 +35,7 @@ func (r *fakeHost) leftovers(t *testing.T) (pid int) {
 		return err == nil
 	}, 20*time.Second, 5*time.Millisecond)
 	t.Cleanup(func() {
-		if t.Failed() { // what the test looked for may live
+		if t.Failed() { // the process may still run
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})
@@ -72,7 +72,7 @@ func holders(t *testing.T, path string) (pids []string) {
 	return pids
 }
 
-// While a verb runs, not only the worker holds the device and the fence, even if the program
+// While a verb runs, a second process holds the device and the fence too, even if the program
 // closes its descriptors.
 //
 // F1
@@ -96,7 +96,7 @@ func TestAVerbHoldsTheFenceAndTheDevice(t *testing.T) {
 	require.Empty(t, holders(t, config))
 }
 
-// When a verb has ended, nothing that it started is running.
+// When a verb has ended, none of its child processes is running.
 //
 // F1
 func TestNoChildOutlivesItsVerb(t *testing.T) {
@@ -124,9 +124,9 @@ func TestWhenTheWorkerDies(t *testing.T) {
 		verb, body string
 		finishes   bool
 	}{
-		"an erase ends":          {"erase_device", detached + "; sleep 600", false},
-		"one that does not hear": {"erase_device", "trap '' TERM; " + detached + "; sleep 600; sleep 600", false},
-		"a firmware is finished": {"firmware_reflash", detached + "; until [ -e go ]; do sleep 0.02; done; : >written", true},
+		"an erase ends":            {"erase_device", detached + "; sleep 600", false},
+		"one that ignores SIGTERM": {"erase_device", "trap '' TERM; " + detached + "; sleep 600; sleep 600", false},
+		"a firmware is finished":   {"firmware_reflash", detached + "; until [ -e go ]; do sleep 0.02; done; : >written", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeHost(t)

@@ -88,7 +88,7 @@ func readCloud(v variables, cloud string) (access, error) {
 	return a, nil
 }
 
-// cloudsFile is the first clouds.yaml where the command `openstack` looks.
+// cloudsFile is the first clouds.yaml in the folders that the command `openstack` searches.
 func (v variables) cloudsFile() (string, error) {
 	places := []string{v.first("CLIENT_CONFIG_FILE")}
 	if places[0] == "" {

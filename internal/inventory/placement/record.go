@@ -44,7 +44,7 @@ func (b body) ToResourceProviderUpdateInventoriesMap() (map[string]any, error) {
 func (b body) ToResourceProviderUpdateTraitsMap() (map[string]any, error) { return b, nil }
 
 // record reads one inventory's fields. A missing field is an error, never 0: without
-// reserved, the device must not look free.
+// reserved, the device must not count as free.
 func record(class string, generation int64, fields map[string]any) (cachedInventory, error) {
 	s := cachedInventory{generation: generation, class: class, fields: fields}
 	for name, into := range map[string]*int{"total": &s.total, "reserved": &s.reserved} {

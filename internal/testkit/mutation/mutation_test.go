@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutation takes one promise out of the product: old, which stands in file exactly once,
+// mutation removes one promise from the product: old, which occurs in file exactly once,
 // becomes new, and one of the tests that run names must fail.
 type mutation struct {
 	rule string // the number of the rule, if one states the promise
@@ -31,10 +31,10 @@ type mutation struct {
 
 var mutations = slices.Concat(lifecycleMutations, hostMutations, stepsMutations, blockMutations, nvmeMutations, scriptMutations)
 
-// root is the repository's, seen from here.
+// root is the repository's root, relative to this package.
 const root = "../../.."
 
-// atOnce bounds how many mutations are compiled and run beside each other.
+// atOnce bounds how many mutations are compiled and run at once.
 const atOnce = 2
 
 func TestEveryMutationHasItsPlace(t *testing.T) {

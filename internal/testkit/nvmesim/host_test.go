@@ -340,7 +340,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	require.NoError(t, err)
 	for _, file := range files {
-		text, _ := os.ReadFile(file) // Another's may go while we look.
+		text, _ := os.ReadFile(file) // Another test's file may be removed meanwhile.
 		require.NotContains(t, string(text), string(dir))
 	}
 }

@@ -26,7 +26,7 @@ import (
 // about one device.
 const MaxOutput = 1 << 20
 
-// maxStarts limits how many lines that look like the start of JSON are tried.
+// maxStarts limits how many lines that could start JSON are tried.
 const maxStarts = 16
 
 // reader reads the fields of one object. It keeps the first error; everything read after it

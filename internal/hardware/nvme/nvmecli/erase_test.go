@@ -72,7 +72,7 @@ func TestStatusInEveryForm(t *testing.T) {
 		"an object with high bits":       {object(`"status":"(257) Most Recent"`), 1, true, 2},
 		"an object with a number":        {object(`"status":3`), 3, true, 2},
 		"words are not believed":         {object(`"status":"(3) Completed Successfully."`), 3, true, 2},
-		"no passes told":                 {`{"global_erased":0,"status":"(2) x"}`, 2, false, 0},
+		"no pass count":                  {`{"global_erased":0,"status":"(2) x"}`, 2, false, 0},
 		"another text beside the status": {object(`"note":"said (1) before","status":"(2) Sanitize in Progress."`), 2, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,8 +96,7 @@ func TestStatusInEveryForm(t *testing.T) {
 	require.Equal(t, uint16(1), got.Progress)
 }
 
-// TestSanitizeStatusIsNeverGuessed: whatever is missing, the log is not one of
-// a sanitize that was done.
+// A log with a missing or invalid field never counts as that of a finished sanitize.
 //
 // F18
 func TestSanitizeStatusIsNeverGuessed(t *testing.T) {
@@ -156,19 +155,19 @@ func TestNamespace(t *testing.T) {
 		format int
 		want   string
 	}{
-		"4 KiB blocks":          {`{"nsze":10,"ncap":10,"flbas":1,"lbafs":[` + format(9) + `,` + format(12) + `]}`, 40960, 1, ""},
-		"bits 6:5 of the index": {`{"nsze":10,"ncap":10,"flbas":32,"lbafs":[` + many + `]}`, 40960, 16, ""},
-		"bit 4 is none of it":   {`{"nsze":10,"ncap":10,"flbas":17,"lbafs":[` + format(9) + `,` + format(12) + `]}`, 40960, 1, ""},
-		"6:5 with few formats":  {`{"nsze":10,"ncap":10,"flbas":96,"lbafs":[` + format(9) + `]}`, 5120, 0, ""},
-		"not active":            {`{"nsze":0,"ncap":0,"flbas":0,"lbafs":[` + format(0) + `]}`, 0, 0, ""},
-		"as strings":            {`{"nsze":"0xa","ncap":"10","flbas":"0x0","lbafs":[{"ms":"8","ds":"9"}]}`, 5120, 0, ""},
-		"the largest block":     {`{"nsze":1,"ncap":1,"flbas":0,"lbafs":[` + format(30) + `]}`, 1 << 30, 0, ""},
-		"6:5 with 16 formats":   {`{"nsze":10,"ncap":10,"flbas":32,"lbafs":[` + strings.Repeat(format(9)+",", 15) + format(9) + `]}`, 5120, 0, ""},
-		"blocks without a size": {`{"nsze":10,"ncap":10,"flbas":0,"lbafs":[` + format(0) + `]}`, 0, 0, "10 blocks without a size"},
-		"less than 512 bytes":   {`{"nsze":10,"ncap":10,"flbas":0,"lbafs":[` + format(8) + `]}`, 0, 0, "10 blocks without a size"},
-		"more than can be":      {`{"nsze":18446744073709551615,"ncap":1,"flbas":0,"lbafs":[` + format(9) + `]}`, 0, 0, "more than any device"},
-		"one block too many":    {`{"nsze":18014398509481984,"ncap":1,"flbas":0,"lbafs":[` + format(9) + `]}`, 0, 0, "more than any device"},
-		"the largest":           {`{"nsze":18014398509481983,"ncap":1,"flbas":0,"lbafs":[` + format(9) + `]}`, 1<<63 - 512, 0, ""},
+		"4 KiB blocks":            {`{"nsze":10,"ncap":10,"flbas":1,"lbafs":[` + format(9) + `,` + format(12) + `]}`, 40960, 1, ""},
+		"bits 6:5 of the index":   {`{"nsze":10,"ncap":10,"flbas":32,"lbafs":[` + many + `]}`, 40960, 16, ""},
+		"bit 4 is not part of it": {`{"nsze":10,"ncap":10,"flbas":17,"lbafs":[` + format(9) + `,` + format(12) + `]}`, 40960, 1, ""},
+		"6:5 with few formats":    {`{"nsze":10,"ncap":10,"flbas":96,"lbafs":[` + format(9) + `]}`, 5120, 0, ""},
+		"not active":              {`{"nsze":0,"ncap":0,"flbas":0,"lbafs":[` + format(0) + `]}`, 0, 0, ""},
+		"as strings":              {`{"nsze":"0xa","ncap":"10","flbas":"0x0","lbafs":[{"ms":"8","ds":"9"}]}`, 5120, 0, ""},
+		"the largest block":       {`{"nsze":1,"ncap":1,"flbas":0,"lbafs":[` + format(30) + `]}`, 1 << 30, 0, ""},
+		"6:5 with 16 formats":     {`{"nsze":10,"ncap":10,"flbas":32,"lbafs":[` + strings.Repeat(format(9)+",", 15) + format(9) + `]}`, 5120, 0, ""},
+		"blocks without a size":   {`{"nsze":10,"ncap":10,"flbas":0,"lbafs":[` + format(0) + `]}`, 0, 0, "10 blocks without a size"},
+		"less than 512 bytes":     {`{"nsze":10,"ncap":10,"flbas":0,"lbafs":[` + format(8) + `]}`, 0, 0, "10 blocks without a size"},
+		"more than can be":        {`{"nsze":18446744073709551615,"ncap":1,"flbas":0,"lbafs":[` + format(9) + `]}`, 0, 0, "more than any device"},
+		"one block too many":      {`{"nsze":18014398509481984,"ncap":1,"flbas":0,"lbafs":[` + format(9) + `]}`, 0, 0, "more than any device"},
+		"the largest":             {`{"nsze":18014398509481983,"ncap":1,"flbas":0,"lbafs":[` + format(9) + `]}`, 1<<63 - 512, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, err := nvmecli.ParseNamespace([]byte(tt.text))

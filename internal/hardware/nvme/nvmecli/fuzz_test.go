@@ -15,12 +15,11 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-// Whatever a tool prints: no parser panics or works for long, an error is a fault of one
-// line beside which nothing is told, what is read is read alike a second time and keeps
-// what its doc comment promises. A normal run tries the seeds alone; `make soak` goes on
-// from them.
+// For any output of a tool: no parser panics or takes long; an error is a fault of one line
+// with an empty result; a second parse gives the same result; and the result is as the doc
+// comment promises. A normal run tries only the seeds; `make soak` continues from them.
 
-// seeded gives f every sample, and these texts.
+// seeded adds every sample and these texts to f.
 func seeded(f *testing.F, texts ...string) {
 	f.Helper()
 	files, err := filepath.Glob("testdata/*.*")
@@ -36,11 +35,11 @@ func seeded(f *testing.F, texts ...string) {
 	}
 }
 
-// patience is what one output of a few KiB may take on a busy machine; it is for what
-// never ends.
+// patience is how long the parse of a few KiB may take on a busy machine. It detects a parse
+// that never ends.
 const patience = 10 * time.Second
 
-// parsed parses output twice and gives what was read, false where it was refused.
+// parsed parses output twice and returns the result, false if it was refused.
 func parsed[T any](t *testing.T, parse func([]byte) (T, error), output []byte) (T, bool) {
 	t.Helper()
 	began := time.Now()
@@ -51,7 +50,7 @@ func parsed[T any](t *testing.T, parse func([]byte) (T, error), output []byte) (
 	require.Equal(t, err == nil, errAgain == nil)
 	oneFault(t, err)
 	if err != nil {
-		require.Empty(t, got, "nothing is told beside a fault")
+		require.Empty(t, got, "a fault comes with an empty result")
 	}
 	return got, err == nil
 }
@@ -70,7 +69,7 @@ func oneFault(t *testing.T, err error) {
 	require.Less(t, len(err.Error()), 1000)
 }
 
-// line insists on text that may stand in one line of a terminal or a table.
+// line requires text that fits in one line of a terminal or a table.
 func line(t *testing.T, all ...string) {
 	t.Helper()
 	for _, text := range all {
@@ -223,8 +222,8 @@ func FuzzLevel0(f *testing.F) {
 	f.Fuzz(func(t *testing.T, output []byte) {
 		if _, ok := parsed(t, nvmecli.ParseLevel0, output); ok {
 			require.GreaterOrEqual(t, len(output), 48)
-			silent := output[0]|output[1]|output[2]|output[3] == 0
-			require.False(t, silent && strings.Trim(string(output), "\x00") != "", "a length of nothing, and something behind it")
+			noLength := output[0]|output[1]|output[2]|output[3] == 0
+			require.False(t, noLength && strings.Trim(string(output), "\x00") != "", "a length of zero, and bytes after it")
 		}
 	})
 }

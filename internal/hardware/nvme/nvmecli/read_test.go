@@ -14,7 +14,7 @@ import (
 	"burnish/internal/hardware/nvme/nvmecli"
 )
 
-// sample is real output, or what nvme-cli's source says that it is.
+// sample is real output, or output written after nvme-cli's source.
 func sample(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -22,7 +22,7 @@ func sample(t testing.TB, name string) []byte {
 	return text
 }
 
-// refused insists on one clear line, and on nothing read.
+// refused requires a fault of one line, and an empty result.
 func refused[T any](t *testing.T, want string, got T, err error) {
 	t.Helper()
 	fault, ok := device.AsFault(err)
@@ -31,7 +31,7 @@ func refused[T any](t *testing.T, want string, got T, err error) {
 	require.Contains(t, fault.Message, want)
 	require.NotContains(t, err.Error(), "\n")
 	require.NotEmpty(t, fault.Remedy)
-	require.Empty(t, got, "nothing is told beside a fault")
+	require.Empty(t, got, "a fault comes with an empty result")
 }
 
 // S2.10
@@ -88,7 +88,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestCapacityInEveryForm: float up to 2.0, string in 2.3, number from 2.4 on.
+// nvme-cli prints the capacity as a float up to 2.0, a string in 2.3, a number from 2.4 on.
 func TestCapacityInEveryForm(t *testing.T) {
 	for form, want := range map[string]uint64{
 		`1000204886016`: 1000204886016, `"1000204886016"`: 1000204886016, `1000204886016.000000`: 1000204886016,
@@ -102,27 +102,26 @@ func TestCapacityInEveryForm(t *testing.T) {
 	}
 }
 
-// TestTextAroundTheJSON does not matter, and what stands in it is not taken for
-// the whole.
+// Text around the JSON does not matter, and JSON in that text is not taken for the output.
 func TestTextAroundTheJSON(t *testing.T) {
 	whole := string(sample(t, "id-ctrl-qemu-2.3.json"))
 	want, err := nvmecli.ParseController([]byte(whole))
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		"a warning before it":           "WARNING: this alias is deprecated\n" + whole,
-		"a warning with braces":         "warning: {sanicap} is {not} known\n" + whole,
-		"a warning that opens a brace":  "{oops\n" + whole,
-		"lines before it":               "a\n\nb\n\n" + whole,
-		"a line's end of Windows":       "warning\r\n" + strings.ReplaceAll(whole, "\n", "\r\n"),
-		"something after it":            whole + "\nNVMe status: garbage }}}",
-		"NULs after it":                 whole + "\x00\x00",
-		"on the warning's line":         "warning: " + whole,
-		"spaces before it":              "   \n  " + whole,
-		"a byte order mark":             "\ufeff" + whole,
-		"a second object":               whole + "\n{\"sanicap\":3}\n",
-		"all on one line":               strings.Join(strings.Fields(whole), " "),
-		"indented as a whole":           "  " + strings.ReplaceAll(whole, "\n", "\n  "),
-		"many lines that look like one": strings.Repeat("{no\n", 15) + whole,
+		"a warning before it":              "WARNING: this alias is deprecated\n" + whole,
+		"a warning with braces":            "warning: {sanicap} is {not} known\n" + whole,
+		"a warning that opens a brace":     "{oops\n" + whole,
+		"lines before it":                  "a\n\nb\n\n" + whole,
+		"a line's end of Windows":          "warning\r\n" + strings.ReplaceAll(whole, "\n", "\r\n"),
+		"something after it":               whole + "\nNVMe status: garbage }}}",
+		"NULs after it":                    whole + "\x00\x00",
+		"on the warning's line":            "warning: " + whole,
+		"spaces before it":                 "   \n  " + whole,
+		"a byte order mark":                "\ufeff" + whole,
+		"a second object":                  whole + "\n{\"sanicap\":3}\n",
+		"all on one line":                  strings.Join(strings.Fields(whole), " "),
+		"indented as a whole":              "  " + strings.ReplaceAll(whole, "\n", "\n  "),
+		"many lines that could start JSON": strings.Repeat("{no\n", 15) + whole,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := nvmecli.ParseController([]byte(text))
@@ -220,7 +219,7 @@ func TestHealthInEveryForm(t *testing.T) {
 	}
 	huge, err := nvmecli.ParseHealth([]byte(`{"critical_warning":0,` + base + `,"media_errors":"340282366920938463463374607431768211455","power_on_hours":1e30}`))
 	require.NoError(t, err)
-	require.Equal(t, uint64(math.MaxUint64), huge.MediaErrors, "128 bits are no less than the largest number")
+	require.Equal(t, uint64(math.MaxUint64), huge.MediaErrors, "128 bits become at least the largest number")
 	require.Equal(t, uint64(math.MaxUint64), huge.PowerOnHours)
 	for text, want := range map[string]string{
 		`{` + base + `}`: "critical_warning is missing",
@@ -252,7 +251,7 @@ func TestFirmwareSlots(t *testing.T) {
 		got, err := nvmecli.ParseFirmware([]byte(text))
 		require.NoError(t, err, text)
 		require.Equal(t, want.Active, got.Active)
-		require.Equal(t, want.Next, got.Next, "F20: staged for the next reset")
+		require.Equal(t, want.Next, got.Next, "the slot that is staged for the next reset")
 		require.Len(t, got.Revisions, len(want.Revisions))
 	}
 	for text, want := range map[string]string{
@@ -318,7 +317,7 @@ func TestStatusByItsHexAlone(t *testing.T) {
 	}
 }
 
-// TestEstimates are seconds, or unknown.
+// Estimates are in seconds, or unknown.
 func TestEstimates(t *testing.T) {
 	l, err := nvmecli.ParseSanitizeLog(sample(t, "sanitize-log-2.3-runs.json"))
 	require.NoError(t, err)
@@ -329,7 +328,7 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// What a device says of itself goes into logs and tables: it is one line there.
+// A device's text is one line, because it appears in logs and tables.
 func TestTextIsOneLine(t *testing.T) {
 	c, err := nvmecli.ParseController([]byte(`{"sanicap":0,"oncs":0,"oacs":0,"sn":" A\nB\u001b ","mn":"M\u0085\ufffd\u0000"}`))
 	require.NoError(t, err)
@@ -343,7 +342,7 @@ func TestTextIsOneLine(t *testing.T) {
 	require.Equal(t, "2.3", v.Text)
 }
 
-// A slot that is told twice, by two spellings, would be the one that was read last.
+// A slot that appears twice, in two spellings, is refused: the last one read would count.
 //
 // F20
 func TestFirmwareSlotsHaveOneName(t *testing.T) {
@@ -381,8 +380,8 @@ func TestHostMetadata(t *testing.T) {
 	}
 }
 
-// A Level 0 Discovery that says it has no bytes, and has some, is not that of a drive
-// without locks.
+// A Level 0 Discovery with a length of zero and bytes after it does not prove a drive without
+// locks.
 func TestLevel0WithoutALength(t *testing.T) {
 	answer := make([]byte, 512)
 	got, err := nvmecli.ParseLevel0(answer)

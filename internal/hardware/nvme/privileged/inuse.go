@@ -15,7 +15,7 @@ import (
 
 // checkUnused refuses a disk if the kernel's tables show that it or one of its partitions is
 // mounted, held by another device, or swap (F12). A refused claim proves only that someone
-// has the disk; this proves that it is none of these.
+// has the disk; this proves that none of these is true.
 func checkUnused(proc string, disk Disk) error {
 	dirs, err := filepath.Glob(filepath.Join(disk.Dir, "*", "partition"))
 	if err != nil {

@@ -91,7 +91,7 @@ func (b *helperFixture) send(text string, fds ...int) answer {
 	var a answer
 	files, err := receive(b.conn, &a)
 	require.NoError(b.t, err)
-	require.Empty(b.t, files, "nothing comes back")
+	require.Empty(b.t, files, "no descriptor is returned")
 	for left := a.Size; left > 0; {
 		n, err := b.conn.Read(make([]byte, maxPacket))
 		require.NoError(b.t, err)
@@ -157,7 +157,7 @@ func TestHelperAcceptsOnlyVerbs(t *testing.T) {
 			require.Empty(t, b.site.Log())
 		})
 	}
-	require.NoError(t, b.call(call{Do: doRead, Address: b.address(), Request: &Request{Verb: Health}}).err(), "and it serves on")
+	require.NoError(t, b.call(call{Do: doRead, Address: b.address(), Request: &Request{Verb: Health}}).err(), "it continues to serve")
 }
 
 // The host's rules are applied before each call.

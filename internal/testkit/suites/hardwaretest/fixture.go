@@ -120,8 +120,8 @@ func RequireCount(t *testing.T, b Backdoor, nonce uint64, stamped, zero, other i
 	require.Equal(t, [3]int{stamped, zero, other}, [3]int{gotStamped, gotZero, gotOther}, "stamped, zero, other blocks")
 }
 
-// countdown is a context that ends once it was asked so many times: it ends in the
-// middle of a driver's work without any clock.
+// countdown is a context that ends after a number of calls: it ends in the middle of a
+// driver's work without a clock.
 type countdown struct {
 	context.Context
 	left   atomic.Int64
@@ -141,13 +141,13 @@ func (c *countdown) ask() {
 	}
 }
 
-// Err counts as one question.
+// Err counts as one call.
 func (c *countdown) Err() error {
 	c.ask()
 	return c.Context.Err()
 }
 
-// Done counts as one question.
+// Done counts as one call.
 func (c *countdown) Done() <-chan struct{} {
 	c.ask()
 	return c.Context.Done()

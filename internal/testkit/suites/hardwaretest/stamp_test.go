@@ -10,7 +10,7 @@ import (
 	"burnish/internal/testkit/suites/hardwaretest"
 )
 
-func TestCountTellsStampedZeroAndOther(t *testing.T) {
+func TestCountDistinguishesStampedZeroAndOther(t *testing.T) {
 	const size, nonce = 10*hardwaretest.Block + 1, 7
 	for name, tc := range map[string]struct {
 		damage               func(t *testing.T, f *os.File)
@@ -54,7 +54,7 @@ func TestCountTellsStampedZeroAndOther(t *testing.T) {
 			require.NoError(t, hardwaretest.Stamp(f, size, nonce))
 			info, err := f.Stat()
 			require.NoError(t, err)
-			require.EqualValues(t, size, info.Size(), "a stamp goes no further than it was told")
+			require.EqualValues(t, size, info.Size(), "the stamps end at the given size")
 			tc.damage(t, f)
 
 			stamped, zero, other, err := hardwaretest.Count(f, size, nonce)

@@ -147,7 +147,7 @@ func (s suite) otherIdentity(t *testing.T) {
 			require.Contains(t, RequireFault(t, err, device.MismatchCode(name)).Message, name)
 		})
 	}
-	t.Run("none at all", func(t *testing.T) {
+	t.Run("no identity", func(t *testing.T) {
 		handle, err := s.Driver.Open(t.Context(), dev.Target, device.Identity{}, true)
 		require.Equal(t, device.NeedsOperator, RequireFault(t, err, device.CodeIdentityChanged).Class)
 		require.Nil(t, handle)
@@ -207,9 +207,9 @@ func (s suite) cancel(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, context.Canceled)
-		require.NotZero(t, stamped, "it wrote on after its context had ended")
+		require.NotZero(t, stamped, "it wrote after its context had ended")
 		require.Zero(t, zero%(hardware.Align/Block), "it stops between two writes")
-		// The zero blocks are the first ones: a journal may go on from there.
+		// The zero blocks are the first ones: a journal may resume there.
 		_, begun, _, countErr := Count(dev.Backdoor, int64(zero)*Block, nonce)
 		require.NoError(t, countErr)
 		require.Equal(t, zero, begun)
@@ -217,7 +217,7 @@ func (s suite) cancel(t *testing.T) {
 	}
 	require.True(t, stopped, "it never checks its context between two writes")
 
-	require.NoError(t, handle.ZeroAt(t.Context(), 0, size), "the next attempt goes on")
+	require.NoError(t, handle.ZeroAt(t.Context(), 0, size), "the next attempt continues")
 	require.NoError(t, handle.Flush(t.Context()))
 	RequireCount(t, dev.Backdoor, nonce, 0, blocks(size), 0)
 }

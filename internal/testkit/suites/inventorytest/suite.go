@@ -346,8 +346,8 @@ func oneBinding(t *testing.T, f Fixture) {
 	require.NoError(t, err)
 	require.True(t, seen.Burned())
 	require.Equal(t, 1, seen.Used)
-	looked, err := inventory.Read(ctx, f.Store, p.UUID)
+	view, err := inventory.Read(ctx, f.Store, p.UUID)
 	require.NoError(t, err)
-	require.Equal(t, 1, looked.Used)
-	require.Equal(t, seen.Generation, looked.Generation)
+	require.Equal(t, 1, view.Used)
+	require.Equal(t, seen.Generation, view.Generation)
 }
