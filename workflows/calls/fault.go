@@ -45,7 +45,7 @@ func FaultOf(err error) *device.Fault {
 	return &device.Fault{Class: device.Permanent, Code: device.CodeInternal, Message: err.Error()}
 }
 
-// IsScheduleToStart says that no worker took the activity in time.
+// IsScheduleToStart says that no worker started the activity in time.
 func IsScheduleToStart(e *temporal.TimeoutError) bool {
 	return e.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// HeartbeatTimeout ends a step whose host died. SAFETY F2 wants it to be at least
+	// HeartbeatTimeout ends a step whose host died. F2 requires it to be at least
 	// 30 s and more than twice the longest chunk of work.
 	HeartbeatTimeout = 30 * time.Second
 	// ClientDeadline bounds calls for which a client waits.
@@ -35,8 +35,8 @@ const ContinueAsNewThreshold = 200
 // it is older than the plan. By default Temporal retries it without limit (measured).
 const NotRegistered = "ActivityNotRegisteredError"
 
-// Long says that the history is long enough for a new run.
-func Long(ctx workflow.Context) bool {
+// LongHistory says that the history is long enough for a new run.
+func LongHistory(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > ContinueAsNewThreshold
 }

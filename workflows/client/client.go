@@ -15,7 +15,7 @@ type Client struct {
 	temporal sdk.Client
 }
 
-// New gives a Client over a connection, which stays the caller's to close.
+// New returns a Client over a connection, which the caller closes.
 func New(temporal sdk.Client) *Client { return &Client{temporal: temporal} }
 
 // Enroll enrolls a device. It starts the device's workflow if there is none.
@@ -154,7 +154,7 @@ func query[R any](ctx context.Context, c *Client, workflow, name string) (R, err
 	return result, err
 }
 
-// updateOptions gives every call its own update ID. Temporal answers a repeated ID with
+// updateOptions uses a new update ID for every call. Temporal answers a repeated ID with
 // the first outcome, also with its failure, and forgets it at continue-as-new;
 // idempotency is in the device's state. The call waits until the update is accepted or
 // refused and the handle for its result, so that a request that no worker accepted

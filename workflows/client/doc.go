@@ -3,5 +3,5 @@
 //
 // A request to a device is an update: it returns the device's answer, or an error
 // from which [Fault] reads what the device refused. A hint is a signal: it never
-// changes the state by itself.
+// changes the state directly.
 package client

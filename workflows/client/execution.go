@@ -23,7 +23,7 @@ type Execution struct {
 	Running bool
 	Started time.Time
 	// Ended is when a run that is not running ended; Forgotten is set if the device was
-	// deleted in order, and Failed if it was never enrolled.
+	// forgotten, and Failed if the run failed, as after a refused enrollment.
 	Ended     time.Time
 	Forgotten bool
 	Failed    bool
@@ -130,8 +130,8 @@ func statusOf(name string, fields map[string]*commonpb.Payload, memo contract.St
 	return normalize(v), nil
 }
 
-// normalize gives a status one form, listed or alone: times in UTC, the creation in
-// seconds as in the memo, and objects that are never null.
+// normalize gives a status the same form in a listing and in a query: times in UTC, the
+// creation in seconds as in the memo, and objects that are never null.
 func normalize(v contract.DeviceStatus) contract.DeviceStatus {
 	v.CreatedAt, v.UpdatedAt = v.CreatedAt.UTC().Truncate(time.Second), v.UpdatedAt.UTC()
 	if v.StdBoardInfo == nil {

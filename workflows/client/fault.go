@@ -17,10 +17,10 @@ import (
 // not arrive in time.
 type AcceptedError struct{ Err error }
 
-// Error gives what ended the wait.
+// Error is the message of the error that ended the wait.
 func (e AcceptedError) Error() string { return e.Err.Error() }
 
-// Unwrap gives what ended the wait.
+// Unwrap returns the error that ended the wait.
 func (e AcceptedError) Unwrap() error { return e.Err }
 
 // Accepted reports whether the request behind err was accepted and still runs.
@@ -62,7 +62,7 @@ func Fault(err error) (refusal contract.Refusal, ok bool) {
 	return contract.Refusal{}, false
 }
 
-// code gives the gRPC code of an error of Temporal's services.
+// code returns the gRPC code of an error of Temporal's services.
 func code(err error) codes.Code {
 	var s serviceerror.ServiceError
 	if errors.As(err, &s) {

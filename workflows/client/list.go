@@ -21,7 +21,7 @@ import (
 // pageSize is how many workflows one request of a listing returns.
 const pageSize = 1000
 
-// Describe gives what the server knows about the newest run of a device's workflow, with
+// Describe returns what the server knows about the newest run of a device's workflow, with
 // the progress of its running step.
 func (c *Client) Describe(ctx context.Context, name string) (Execution, error) {
 	e, found, err := c.LastRun(ctx, name)
@@ -47,7 +47,7 @@ func (c *Client) LastRun(ctx context.Context, name string) (e Execution, found b
 	return executionOf(answer.GetWorkflowExecutionInfo(), answer.GetPendingActivities()), true, nil
 }
 
-// PendingActivities gives the running activities of a workflow; none if it has ended.
+// PendingActivities returns the running activities of a workflow; none if it has ended.
 func (c *Client) PendingActivities(ctx context.Context, workflow string) ([]*workflowpb.PendingActivityInfo, error) {
 	answer, err := c.temporal.DescribeWorkflowExecution(ctx, workflow, "")
 	if NotFound(err) {
@@ -56,7 +56,7 @@ func (c *Client) PendingActivities(ctx context.Context, workflow string) ([]*wor
 	return answer.GetPendingActivities(), err
 }
 
-// List gives the devices that the filter selects, sorted by name. It is a hint: the
+// List returns the devices that the filter selects, sorted by name. It is a hint: the
 // listing lags behind, and a device that continues as new while it is read may be missing.
 func (c *Client) List(ctx context.Context, f Filter) ([]Execution, error) {
 	all := map[string]Execution{}
@@ -111,7 +111,7 @@ func (c *Client) pages(ctx context.Context, query string, do func([]*workflowpb.
 	}
 }
 
-// FindBySerial gives another device than name that has the serial and is not retired, ""
+// FindBySerial returns another device than name that has the serial and is not retired, ""
 // if none is known. A listing lags behind: "" proves nothing.
 func (c *Client) FindBySerial(ctx context.Context, serial, name string) (string, error) {
 	if serial == "" {
@@ -129,16 +129,16 @@ func (c *Client) FindBySerial(ctx context.Context, serial, name string) (string,
 		return false, nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("look for serial %q: %w", serial, err)
+		return "", fmt.Errorf("find serial %q: %w", serial, err)
 	}
 	return found, nil
 }
 
-// FindPreviousRun gives the newest run of a device's workflow that was terminated, reset
+// FindPreviousRun returns the newest run of a device's workflow that was terminated, reset
 // or canceled, and the instance that the device was bound to. It is empty if there is no
 // such run, or if the device was forgotten since.
 func (c *Client) FindPreviousRun(ctx context.Context, name string) (contract.PreviousRun, error) {
-	query := one("WorkflowId", contract.WorkflowID(name)) + " AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Completed')"
+	query := equals("WorkflowId", contract.WorkflowID(name)) + " AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Completed')"
 	var runs []Execution
 	err := c.pages(ctx, query, func(infos []*workflowpb.WorkflowExecutionInfo) (bool, error) {
 		for _, info := range infos {
@@ -199,7 +199,7 @@ func (c *Client) LastPoll(ctx context.Context, queue string, kind enumspb.TaskQu
 	return last, nil
 }
 
-// SearchAttributes gives the search attributes of a namespace, with their types.
+// SearchAttributes returns the search attributes of a namespace, with their types.
 func (c *Client) SearchAttributes(ctx context.Context, namespace string) (map[string]enumspb.IndexedValueType, error) {
 	answer, err := c.temporal.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	return answer.GetCustomAttributes(), err

@@ -49,7 +49,7 @@ func (f Filter) Query() string {
 	case hosts != "" && instances != "":
 		terms = append(terms, "("+hosts+" OR "+instances+")")
 	}
-	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), one(contract.AttrSerial.GetName(), f.Serial), one(contract.AttrUUID.GetName(), f.UUID))
+	terms = append(terms, anyOf(contract.AttrFault.GetName(), f.Faults), equals(contract.AttrSerial.GetName(), f.Serial), equals(contract.AttrUUID.GetName(), f.UUID))
 	if f.NeedsOperator {
 		terms = append(terms, contract.AttrNeedsOperator.GetName()+" = true")
 	}
@@ -82,7 +82,7 @@ func selected[T ~string](alternatives []T, value T) bool {
 	return len(alternatives) == 0 || slices.ContainsFunc(alternatives, func(a T) bool { return stored(string(a)) == string(value) })
 }
 
-func one(attribute, value string) string {
+func equals(attribute, value string) string {
 	if value == "" {
 		return ""
 	}
@@ -91,9 +91,9 @@ func one(attribute, value string) string {
 
 // anyOf selects the workflows whose attribute has one of the values. Temporal's SQL stores
 // cannot compare every value: the server trims quotes off both ends, and escapes a
-// backslash, a double quote or a control character for MySQL, also where it runs on
+// backslash, a double quote or a control character for MySQL, even if it runs on
 // SQLite or PostgreSQL. For such a value anyOf compares the part before the first of
-// them; "" if there is none. The caller compares what the server found again.
+// them; "" if there is none. The caller filters the server's results again.
 func anyOf[T ~string](attribute string, values []T) string {
 	var exact, terms []string
 	for _, value := range values {

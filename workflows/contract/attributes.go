@@ -5,8 +5,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// The search attributes: what operators filter by in the Web UI. The server knows
-// them before the first worker starts (deploy/devserver registers them).
+// The search attributes, by which operators filter in the Web UI. They must be registered
+// with the server before the first worker starts (deploy/devserver does so).
 var (
 	AttrState         = temporal.NewSearchAttributeKeyKeyword("DeviceState")
 	AttrUUID          = temporal.NewSearchAttributeKeyKeyword("DeviceUuid")

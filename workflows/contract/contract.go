@@ -30,8 +30,8 @@ func DeviceUUID(name string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("burnish:device:"+name)).String()
 }
 
-// TaskTimeout is how long a workflow task may take before the server gives it to
-// another worker. A kill -9 of a worker delays its running tasks by this long.
+// TaskTimeout is how long a workflow task may take before the server schedules it
+// on another worker. A kill -9 of a worker delays its running tasks by this long.
 const TaskTimeout = 3 * time.Second
 
 // Updates: each is validated and answered, and is idempotent by DeviceState.Recent.

@@ -41,13 +41,13 @@ func HostScan(ctx workflow.Context, in contract.HostScanInput) error {
 	})
 	h.publishStatus(ctx)
 	for {
-		if err := workflow.Await(ctx, func() bool { return signals.HasPending() || h.state.Requested || calls.Long(ctx) }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return signals.HasPending() || h.state.Requested || calls.LongHistory(ctx) }); err != nil {
 			return err
 		}
 		switch {
 		case signals.HasPending():
 			signals.Select(ctx)
-		case h.state.Requested && !calls.Long(ctx):
+		case h.state.Requested && !calls.LongHistory(ctx):
 			if err := h.scan(ctx); err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func newHostScan(in contract.HostScanInput) (*hostScan, error) {
 		h.state = &contract.HostScanState{Schema: contract.Schema, Host: in.Host}
 	}
 	if h.state.Schema > contract.Schema {
-		return nil, fmt.Errorf("host %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Host, h.state.Schema, contract.Schema)
+		return nil, fmt.Errorf("host %s: its state has schema %d, this worker supports up to %d: upgrade the control workers", in.Host, h.state.Schema, contract.Schema)
 	}
 	return h, nil
 }

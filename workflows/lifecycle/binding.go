@@ -83,14 +83,14 @@ func (d binding) validateUnclaim(in contract.BindInput) error {
 
 func (d binding) claim(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
 	if number, ours, _ := d.existingBinding(in); ours {
-		return d.again(number)
+		return d.alreadyGranted(number)
 	}
 	deadline, err := time.Parse(time.RFC3339, in.Deadline)
 	if err != nil || !deadline.After(workflow.Now(ctx)) {
 		return contract.BindResult{}, d.Refuse(device.CodeInvalid, "the claim's deadline must be an RFC 3339 time in the future", "give a deadline")
 	}
 	if c := d.State.Device.Claim; c != nil && c.Instance == in.Instance && c.Request == requestOf(ctx, in) {
-		return d.again(0)
+		return d.alreadyGranted(0)
 	}
 	if err := d.takeClaim(ctx, in, deadline); err != nil {
 		return contract.BindResult{}, err
@@ -117,7 +117,7 @@ func (d binding) unclaim(ctx workflow.Context, in contract.BindInput) (contract.
 // bind is claim and burn in one step, so that no other claim comes between them.
 func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
 	if number, ours, _ := d.existingBinding(in); ours {
-		return d.again(number)
+		return d.alreadyGranted(number)
 	}
 	if d.State.Device.Claim == nil {
 		if err := d.takeClaim(ctx, in, workflow.Now(ctx).Add(calls.ClientDeadline)); err != nil {
@@ -132,7 +132,7 @@ func (d binding) bind(ctx workflow.Context, in contract.BindInput) (contract.Bin
 // made available without a clean (S0.6).
 func (d binding) burn(ctx workflow.Context, in contract.BindInput) (contract.BindResult, error) {
 	if number, ours, _ := d.existingBinding(in); ours {
-		return d.again(number)
+		return d.alreadyGranted(number)
 	}
 	if d.burnInProgress(in.Instance, in.Request) {
 		return d.joinBurn(ctx, in)
@@ -175,13 +175,13 @@ func (d binding) joinBurn(ctx workflow.Context, in contract.BindInput) (contract
 		return contract.BindResult{}, err
 	}
 	if number, ours, _ := d.existingBinding(in); ours {
-		return d.again(number)
+		return d.alreadyGranted(number)
 	}
 	return contract.BindResult{}, d.Refuse(device.CodeConflict, "this request's burn failed", "take another device; this one is cleaned automatically")
 }
 
-// again answers a request that was granted before.
-func (d binding) again(number int) (contract.BindResult, error) {
+// alreadyGranted answers a request that was granted before.
+func (d binding) alreadyGranted(number int) (contract.BindResult, error) {
 	return contract.BindResult{Binding: number, Device: d.Status(), Already: true}, nil
 }
 
@@ -190,7 +190,7 @@ func (d binding) errTakenMeanwhile() error {
 }
 
 func (d binding) claimReplayed(string, contract.BindInput) (contract.BindResult, error) {
-	return d.again(0)
+	return d.alreadyGranted(0)
 }
 
 // bindReplayed answers a bind that was carried out before, under its update ID. By now the
@@ -207,7 +207,7 @@ func (d binding) burnReplayed(_ string, in contract.BindInput) (contract.BindRes
 	if !ours {
 		return contract.BindResult{}, d.bindingEnded()
 	}
-	return d.again(number)
+	return d.alreadyGranted(number)
 }
 
 func (d binding) bindingEnded() error {

@@ -108,7 +108,7 @@ func (l *Lifecycle) newRun(ctx workflow.Context, in contract.DeviceInput) (*run,
 	switch {
 	case in.State != nil:
 		if in.State.Schema > contract.Schema {
-			return nil, fmt.Errorf("device %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Name, in.State.Schema, contract.Schema)
+			return nil, fmt.Errorf("device %s: its state has schema %d, this worker supports up to %d: upgrade the control workers", in.Name, in.State.Schema, contract.Schema)
 		}
 		r.Published = status.Resume(ctx, r.State)
 	case in.Recovered != nil:
@@ -204,7 +204,7 @@ func (d *run) canEndRun(ctx workflow.Context) bool {
 	if !workflow.AllHandlersFinished(ctx) || d.working || d.reconciling || d.needsReconcile() || d.workDue() {
 		return false
 	}
-	return d.finished || d.State.ContinueAsNew || calls.Long(ctx)
+	return d.finished || d.State.ContinueAsNew || calls.LongHistory(ctx)
 }
 
 // cancel handles a Cancel as an abort. Temporal ignores further Cancels of this run:

@@ -36,7 +36,7 @@ var (
 
 	claimUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateClaim, "Hold the device for an instance until a deadline",
 		binding.validateClaim, binding.claim, binding.claimReplayed, nil}
-	burnUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateBurn, "Burn a claimed device and give it to its instance",
+	burnUpdate = &update[binding, contract.BindInput, contract.BindResult]{contract.UpdateBurn, "Burn a claimed device and bind it to its instance",
 		binding.validateBurn, binding.burn, binding.burnReplayed, nil}
 	unclaimUpdate = &update[binding, contract.BindInput, contract.Result]{contract.UpdateUnclaim, "Cancel a claim before its burn",
 		binding.validateUnclaim, binding.unclaim, already[binding, contract.BindInput], nil}

@@ -41,7 +41,7 @@ func InventoryReconcile(ctx workflow.Context, in contract.InventoryReconcileInpu
 	}
 	p.publishStatus(ctx)
 	for {
-		long := func() bool { return calls.Long(ctx) }
+		long := func() bool { return calls.LongHistory(ctx) }
 		var next func()
 		err := workflow.Await(ctx, func() bool { next = p.next(ctx, long()); return next != nil || p.idle(ctx) && long() })
 		switch {
@@ -71,7 +71,7 @@ func newInventoryReconcile(in contract.InventoryReconcileInput) (*inventoryRecon
 		p.state = &contract.InventoryReconcileState{Schema: contract.Schema, Cloud: in.Cloud, Interval: max(in.Interval, 0)}
 	}
 	if p.state.Schema > contract.Schema {
-		return nil, fmt.Errorf("cloud %s: its state has schema %d, this worker knows %d: upgrade the control workers", in.Cloud, p.state.Schema, contract.Schema)
+		return nil, fmt.Errorf("cloud %s: its state has schema %d, this worker supports up to %d: upgrade the control workers", in.Cloud, p.state.Schema, contract.Schema)
 	}
 	return p, nil
 }
@@ -206,7 +206,7 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 	s.Requested = false
 	s.Next = workflow.Now(ctx).Add(s.Interval)
 	var found contract.ReconcileResult
-	if p.act(ctx, fullReconcileTimeout, "reconcile "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
+	if p.runActivity(ctx, fullReconcileTimeout, "reconcile "+s.Cloud, contract.ReconcileInput{Missing: s.Missing}, &found) {
 		s.Missing, s.Mismatches, s.Last = found.Missing, found.Mismatches, found.Counts
 		s.ReconciledAt = workflow.Now(ctx).UTC()
 		s.FullRuns++
@@ -218,7 +218,7 @@ func (p *inventoryReconcile) reconcileAll(ctx workflow.Context) {
 func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.ReconcileInput) {
 	s := p.state
 	var found contract.ReconcileResult
-	if p.act(ctx, partialReconcileTimeout, "reconcile "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
+	if p.runActivity(ctx, partialReconcileTimeout, "reconcile "+strings.Join(slices.Concat(in.Hosts, in.Instances), " "), in, &found) {
 		s.PartialRuns++
 	} else {
 		s.Requested = s.Requested || s.Interval == 0 // otherwise the timer starts the next full one
@@ -226,8 +226,8 @@ func (p *inventoryReconcile) reconcileSome(ctx workflow.Context, in contract.Rec
 	p.publishStatus(ctx)
 }
 
-// act runs one reconciliation. A failed one is shown, and the next one tries again.
-func (p *inventoryReconcile) act(ctx workflow.Context, timeout time.Duration, summary string, in contract.ReconcileInput, found *contract.ReconcileResult) bool {
+// runActivity runs one reconciliation. A failed one is shown, and the next one tries again.
+func (p *inventoryReconcile) runActivity(ctx workflow.Context, timeout time.Duration, summary string, in contract.ReconcileInput, found *contract.ReconcileResult) bool {
 	if len(summary) > 100 {
 		summary = summary[:100]
 	}

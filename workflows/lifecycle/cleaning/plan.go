@@ -110,7 +110,7 @@ func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (c
 			budget = run.Budget - run.RunTime
 		}
 		if budget <= 0 {
-			return contract.StepResult{}, timedOut(p.Step, run.Budget)
+			return contract.StepResult{}, errBudgetExceeded(p.Step, run.Budget)
 		}
 		d.State.Seq++
 		run.StepAt = workflow.Now(ctx).UTC()
@@ -135,7 +135,7 @@ func (d *Cleaning) step(runCtx, ctx workflow.Context, run *contract.CleanRun) (c
 	}
 }
 
-func timedOut(step string, budget time.Duration) error {
+func errBudgetExceeded(step string, budget time.Duration) error {
 	return &device.Fault{
 		Class: device.NeedsOperator, Code: device.CodeTimeout,
 		Message: fmt.Sprintf("%s did not end within the clean's budget of %s running time", step, budget),

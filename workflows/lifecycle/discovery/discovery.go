@@ -168,7 +168,7 @@ func (d *Discovery) Rediscover(ctx workflow.Context) {
 }
 
 // conclude decides by the table of observations what a discovery means; f is its fault.
-// It says whether the device changed.
+// It reports whether the device changed.
 func (d *Discovery) conclude(ctx workflow.Context, result device.HostResult, duplicate bool, f *device.Fault) bool {
 	asked := device.Ask(device.AskHost, d.State.Device, device.Known{})
 	asked.Host, asked.Duplicate = result, duplicate

@@ -51,7 +51,7 @@ func inventoryOf(found contract.ReservationSnapshot) device.Inventory {
 // Consumer is the first consumer of a snapshot, in words.
 func Consumer(found contract.ReservationSnapshot) string { return inventoryOf(found).Consumer() }
 
-// record applies an observation to the state. f is the fault of the call, nil where it
+// record applies an observation to the state. f is the fault of the call, nil if it
 // succeeded.
 func (d *Reservation) record(ctx workflow.Context, o device.Observation, why string, asked device.Snapshot, f *device.Fault) {
 	s, wasAvailable := d.State, d.State.Device.State == device.Available

@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// ReturnToPool returns a device whose state says Returning (F5). `Returning` was recorded
+// ReturnToPool returns a device that has Returning set (F5). Returning was recorded
 // before the first write, and the write uses the generation that the clean recorded when
 // it reserved the device.
 func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
