@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records the histories that later versions replay: drives devices through their lives
-# with the present commit, and keeps what the server recorded of every workflow in
+# Records the histories that later versions replay: takes devices through their
+# states with the present commit, and keeps the histories of all workflows in
 # workflows/testdata/histories/<version>.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,7 +33,7 @@ start_worker() {
 	worker=$!
 }
 burnish() { "$work/burnish" "$@" >/dev/null; }
-# until_state NAME STATE waits until the device is there.
+# until_state NAME STATE waits until the device is in that state.
 until_state() {
 	for _ in $(seq 300); do
 		[ "$("$work/burnish" show "$1" -o json 2>/dev/null | sed -n 's/^  "device_state": "\(.*\)",$/\1/p')" = "$2" ] && return
@@ -45,7 +45,7 @@ until_state() {
 a=11111111-1111-4111-8111-111111111111
 start_worker env
 
-# turnover: the plain life, several times, past a continue-as-new.
+# turnover: bind, unbind and clean several times, past a continue-as-new.
 burnish enroll turnover --host histories --driver fake --set size=1MiB --one-time-use --provide
 for _ in 1 2 3 4 5 6; do
 	until_state turnover available
@@ -55,7 +55,7 @@ for _ in 1 2 3 4 5 6; do
 done
 until_state turnover available
 
-# repair: a step that fails, the operator's clean, named steps, maintenance, the end.
+# repair: a step that fails, the operator's clean, named steps, maintenance, retirement.
 burnish enroll repair --host histories --driver fake --set size=1MiB --set 'fault=fail:zero@40%x1' --provide
 until_state repair error
 burnish clean repair --wait
@@ -69,7 +69,7 @@ until_state aborted cleaning
 burnish abort aborted
 until_state aborted error
 
-# crash: killed in mid-step, and resumed by the next worker.
+# crash: the worker is killed during a step, and the next one resumes it.
 burnish enroll crash --host histories --driver fake --set size=256MiB,delay=4s --provide
 until_state crash cleaning
 kill -9 "$worker"
@@ -77,7 +77,7 @@ wait "$worker" || true
 start_worker env
 until_state crash available
 
-# replaced and moved: other hardware in its slot, then that in another slot.
+# replaced and moved: other hardware in the slot, which then moves to another slot.
 burnish enroll replaced --host histories --driver fake --set size=1MiB
 echo '{"serial": "ANOTHER", "faults": {}}' >"$work/state/fake/replaced/state.json"
 burnish replace replaced

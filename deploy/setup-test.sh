@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages whose programs the tests run on real file
-# systems and real processes. It may be run again at any time. Where it may not
-# install (no root, no apt-get), it says what is missing and the tests that
+# systems and real processes. It may be run again at any time. If it cannot
+# install (no root, no apt-get), it prints what is missing, and the tests that
 # need it are skipped, with the reason.
 set -euo pipefail
 
@@ -27,12 +27,12 @@ needed=(
 	rabbitmq-server:/usr/lib/rabbitmq/bin/rabbitmq-server # the broker of Nova's notifications, and what sends them
 	python3-oslo.messaging:/usr/lib/python3/dist-packages/oslo_messaging/notify/notifier.py
 	python3-keystoneauth1:/usr/lib/python3/dist-packages/keystoneauth1/session.py # the sample cleanup listener
-	python3-placement:/usr/bin/placement-api # OpenStack's inventory, and who may write it
+	python3-placement:/usr/bin/placement-api # OpenStack's inventory, and its authentication
 	python3-keystone:/usr/bin/keystone-wsgi-public
 )
 
-# have is true where a program, or a file with a full path, is there; of a pattern,
-# one file.
+# have is true if a program exists, or a file with an absolute path, or any file that
+# matches a pattern.
 have() {
 	case $1 in
 	/*) compgen -G "$1" >/dev/null ;;
@@ -52,16 +52,16 @@ if [ ${#packages[@]} -eq 0 ]; then
 	exit 0
 fi
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-	echo "setup-test: not installed, and this user may not install: ${packages[*]}"
+	echo "setup-test: missing, and this user cannot install: ${packages[*]}"
 	exit 0
 fi
 
 echo "setup-test: installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
 
-# A test starts a broker of its own. The one that the package would start listens to
-# the world, and where it cannot start the installation fails with it; so it is held
-# back, unless the machine has a policy about services already.
+# Tests start their own broker. The package would start one that listens on all
+# addresses, and if that fails, the installation fails. So it is not started, unless
+# the machine already has a policy for services.
 policy=/usr/sbin/policy-rc.d
 services=0
 if [[ " ${packages[*]} " == *" rabbitmq-server "* ]]; then
@@ -75,7 +75,7 @@ fi
 if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${packages[@]}"; } </dev/null >/dev/null; then
 	echo "setup-test: apt-get failed; still missing: $(missing | tr '\n' ' ')"
 fi
-# Nor does it start with the machine.
+# It does not start with the machine either.
 if [ "$services" = 1 ] && command -v systemctl >/dev/null &&
 	! systemctl disable rabbitmq-server.service epmd.service epmd.socket >/dev/null 2>&1; then
 	echo "setup-test: rabbitmq-server may start with this machine: systemctl could not disable it"

@@ -213,8 +213,8 @@ func (a *app) forgetCommand() *cobra.Command {
 	}
 }
 
-// actCommand is a command on one or several devices; read gives what it sends,
-// once the flags are known.
+// actCommand is a command on one or several devices; read gives its action after the flags
+// are parsed.
 func (a *app) actCommand(use, usage string, read func() (action, error)) *cobra.Command {
 	var c selection
 	cmd := &cobra.Command{
@@ -237,7 +237,7 @@ func (a *app) actCommand(use, usage string, read func() (action, error)) *cobra.
 	return cmd
 }
 
-// actOnDevices sends the order to the devices of these names, or to those chosen.
+// actOnDevices sends the action to the named devices, or to those that the selectors match.
 func (a *app) actOnDevices(ctx context.Context, command string, c *selection, names []string, o action) error {
 	limited, cancel := a.waitLimit(ctx)
 	defer cancel()
@@ -262,7 +262,7 @@ func (a *app) actOnDevices(ctx context.Context, command string, c *selection, na
 				names = append(names, v.Name)
 			}
 			if len(names) == 0 {
-				a.note("", "no device is chosen by these selectors")
+				a.note("", "no device matches these selectors")
 			}
 			if c.dryRun {
 				return a.dryRun(names, o)
@@ -275,14 +275,14 @@ func (a *app) actOnDevices(ctx context.Context, command string, c *selection, na
 	})
 }
 
-// dryRun says what an order would do.
+// dryRun prints what an action would do.
 func (a *app) dryRun(names []string, o action) error {
 	return a.forEachDevice(len(names), 1, func(i int) outcome {
 		return done(names[i], fmt.Sprintf("%s: would %s it", names[i], o.verb))
 	})
 }
 
-// actOne sends the order to one device, and shows its whole answer.
+// actOne sends the action to one device, and prints its whole answer.
 func (a *app) actOne(ctx, limited context.Context, l deviceClient, name string, o action) error {
 	result, err := a.send(ctx, l, name, o)
 	if err == nil && o.wait {
@@ -294,7 +294,7 @@ func (a *app) actOne(ctx, limited context.Context, l deviceClient, name string, 
 	return a.emit(result, func() string { return resultLine(name, o.done, result) + "\n" })
 }
 
-// actMany sends the order to all, and only then waits for them.
+// actMany sends the action to all devices, and then waits for them.
 func (a *app) actMany(ctx, limited context.Context, l deviceClient, command string, names []string, o action) error {
 	slots := make(chan struct{}, parallelism)
 	width := parallelism

@@ -15,7 +15,7 @@ import (
 	"burnish/internal/device"
 )
 
-// app is one invocation: what it was given to talk to, and the global flags.
+// app is one invocation: its input, output and connection, and the global flags.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -83,8 +83,8 @@ example:
   burnish list --needs-operator
 `
 
-// run carries out one command line and returns the exit code. Whatever fails is
-// told once, here.
+// run carries out one command line and returns the exit code. Every failure is
+// printed here, once.
 func (a *app) run(ctx context.Context, args []string) int {
 	a.timeout = timeout{limit: defaultTimeout}
 	a.format = formatTable
@@ -216,7 +216,7 @@ func canonical(name string) (string, error) {
 	return c, nil
 }
 
-// asFailure gives err as what is told to the operator.
+// asFailure gives err as a failure for the operator.
 func asFailure(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {

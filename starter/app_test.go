@@ -18,8 +18,8 @@ import (
 
 const someInstance = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 
-// Every way in which a request can fail, with its exit code, its one line and its
-// object for programs.
+// Every way in which a request can fail, with its exit code, its line and its
+// JSON object.
 func TestFailures(t *testing.T) {
 	refused := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "clean is not possible\nwhile the device is in state available", Remedy: "manage it first"}
 	for name, tt := range map[string]struct {
@@ -57,22 +57,22 @@ func TestFailures(t *testing.T) {
 			says: []string{"does not answer", "TEMPORAL_ADDRESS"},
 		},
 		"no control worker": {
-			err:  silent,
+			err:  noAnswer,
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"no control worker answered on queue burnish within 10ms", "none polls it", "temporal task-queue describe --task-queue burnish"},
 		},
 		"a control worker that does not answer": {
-			err: silent, polled: clock.Add(-5 * time.Second),
+			err: noAnswer, polled: clock.Add(-5 * time.Second),
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
 		},
-		"accepted, and it takes long": {
-			err:  func(ctx context.Context) error { return client.AcceptedError{Err: silent(ctx)} },
+		"accepted, and still running": {
+			err:  func(ctx context.Context) error { return client.AcceptedError{Err: noAnswer(ctx)} },
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"accepted; still running after 10ms", "see burnish show"},
 		},
-		"the server went away": {
-			err: silent, poll: errors.New("connection refused"),
+		"the server is gone": {
+			err: noAnswer, poll: errors.New("connection refused"),
 			exit: exitFailed, code: device.CodeUnreachable,
 			says: []string{"stopped answering", "TEMPORAL_ADDRESS"},
 		},
@@ -208,8 +208,8 @@ func TestWait(t *testing.T) {
 	failedView.Fault, failedView.LastError, failedView.Remedy = "verify_failed", "12 bytes were not zero", "replace it"
 	heldView := in("d1", device.PendingCleaning)
 	heldView.Fault = string(device.CodeAutomatedCleanOff)
-	silentHost := in("d1", device.Cleaning)
-	silentHost.NeedsOperator, silentHost.Fault, silentHost.LastError = true, "host_unreachable", "h1 is silent"
+	hostUnreachable := in("d1", device.Cleaning)
+	hostUnreachable.NeedsOperator, hostUnreachable.Fault, hostUnreachable.LastError = true, "host_unreachable", "h1 is unreachable"
 	again := in("d1", device.Allocated)
 	again.Cleans = []contract.CleanSummary{{Number: 1, Outcome: "cleaned"}}
 
@@ -232,7 +232,7 @@ func TestWait(t *testing.T) {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning), failedView},
 			exit: exitFailed, errs: "burnish: clean d1: verify_failed: 12 bytes were not zero; replace it\n",
 		},
-		"held": {
+		"on hold": {
 			seen: []contract.DeviceStatus{heldView},
 			exit: exitFailed, errs: "burnish: clean d1: on hold in pending_cleaning: automated cleaning is off\n",
 		},
@@ -240,13 +240,13 @@ func TestWait(t *testing.T) {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning), in("d1", device.Allocated)},
 			exit: exitFailed, errs: "burnish: clean d1: the device is in use, and was not cleaned\n",
 		},
-		"cleaned, and given out again": {
+		"cleaned, and bound again": {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning), again},
 			exit: exitOK, out: "d1: cleaned, now allocated\n",
 		},
-		"the host is silent for a while": {
-			seen: []contract.DeviceStatus{silentHost, silentHost, in("d1", device.Available)},
-			exit: exitOK, out: "d1: cleaned, now available\n", errs: "burnish: note: d1: still waiting, but it needs an operator: host_unreachable; h1 is silent\n",
+		"the host is unreachable for a while": {
+			seen: []contract.DeviceStatus{hostUnreachable, hostUnreachable, in("d1", device.Available)},
+			exit: exitOK, out: "d1: cleaned, now available\n", errs: "burnish: note: d1: still waiting, but it needs an operator: host_unreachable; h1 is unreachable\n",
 		},
 		"too long": {
 			seen: []contract.DeviceStatus{in("d1", device.Cleaning)}, args: []string{"--timeout", "20ms"},
@@ -254,15 +254,15 @@ func TestWait(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			looks := 0
+			queries := 0
 			l := &fakeClient{
 				onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
 					return contract.Result{Device: in("d1", device.PendingCleaning)}, nil
 				},
 				onDescribe: func(string) (client.Execution, error) { return running(in("d1", device.Cleaning)), nil },
 				onQuery: func(context.Context, string) (contract.DeviceStatus, error) {
-					v := tt.seen[min(looks, len(tt.seen)-1)]
-					looks++
+					v := tt.seen[min(queries, len(tt.seen)-1)]
+					queries++
 					return v, nil
 				},
 			}
@@ -319,7 +319,7 @@ func TestShowByUUID(t *testing.T) {
 	require.Equal(t, exitFailed, burnish(t, l, "", "show", contract.DeviceUUID("d2")).code)
 }
 
-// A workflow that ended, or that was started and never enrolled, is no device.
+// A workflow that ended, or whose enrollment was never finished, is not a device.
 func TestShowOfNoDevice(t *testing.T) {
 	for says, e := range map[string]client.Execution{
 		"no such device; enroll it first, or see burnish list": {Name: "d1"},
@@ -349,7 +349,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, "STEP    PRIORITY  INTERFACE\nzero    70        deploy\nverify  60.5      deploy\n", burnish(t, l, "", "steps", "d1").out)
 }
 
-// A listing needs no worker, so that its time-out speaks of none.
+// A listing needs no worker, so the message of its time-out names none.
 func TestListRunsOutOfTime(t *testing.T) {
 	l := &fakeClient{onList: func(string) ([]client.Execution, error) { return nil, context.DeadlineExceeded }}
 	got := burnish(t, l, "", "list", "--timeout", "7s")

@@ -18,10 +18,10 @@ import (
 // parallelism bounds the requests that run at once.
 const parallelism = 8
 
-// confirmThreshold is how many devices a command takes on without asking.
+// confirmThreshold is the number of devices above which a command needs confirmation.
 const confirmThreshold = 10
 
-// outcome is what a command on several devices came to for one of them.
+// outcome is the result of a command for one of several devices.
 type outcome struct {
 	Name    string     `json:"name"`
 	OK      bool       `json:"ok"`
@@ -31,7 +31,7 @@ type outcome struct {
 	failure *failure
 }
 
-// outcomes is the answer of a command on several devices for programs.
+// outcomes is the JSON output of a command on several devices.
 type outcomes struct {
 	Devices []outcome `json:"devices"`
 }
@@ -46,7 +46,7 @@ func failed(command, name string, err error) outcome {
 	return outcome{Name: name, Error: f.body(), failure: &f}
 }
 
-// forEachDevice does something n times, at most width at once, and tells each outcome as it
+// forEachDevice calls do n times, at most width at once, and prints each outcome as it
 // comes: one line a device. A failure does not stop the rest. The error says how
 // many failed.
 func (a *app) forEachDevice(n, width int, do func(i int) outcome) error {
@@ -134,7 +134,7 @@ func summary(all []outcome) error {
 	return f
 }
 
-// selection is how a command that acts is told its devices: names, or selectors.
+// selection is the devices that a command acts on: names, or selectors.
 type selection struct {
 	filter
 	dryRun, yes bool

@@ -38,13 +38,13 @@ func fleetOf(n int, bad ...string) *fakeClient {
 	return l
 }
 
-func TestManyGoOnAfterAFailure(t *testing.T) {
+func TestOneFailureDoesNotStopTheRest(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bad  []string
 		exit int
 		errs string
 	}{
-		"all well":    {exit: exitOK},
+		"none failed": {exit: exitOK},
 		"some failed": {bad: []string{"b"}, exit: exitPartly, errs: "burnish: clean b: it is retired\nburnish: clean: 1 of 3 devices failed; follow the advice on each line\n"},
 		"all failed":  {bad: []string{"a", "b", "c"}, exit: exitFailed},
 	} {
@@ -95,7 +95,7 @@ func TestManyWaitTimesOut(t *testing.T) {
 	require.Contains(t, got.errors, "2 of 3 devices failed")
 }
 
-func TestMoreThanTenAreAskedFor(t *testing.T) {
+func TestMoreThanTenNeedConfirmation(t *testing.T) {
 	for name, tt := range map[string]struct {
 		n      int
 		answer string
@@ -104,13 +104,13 @@ func TestMoreThanTenAreAskedFor(t *testing.T) {
 		sent   int
 		says   string
 	}{
-		"ten":                   {n: 10, exit: exitOK, sent: 10},
-		"eleven, no terminal":   {n: 11, exit: exitUsage, says: "--yes"},
-		"eleven, yes":           {n: 11, answer: "y\n", exit: exitOK, sent: 11, says: "clean 11 devices? y/N"},
-		"eleven, no":            {n: 11, answer: "\n", exit: exitFailed, says: "nothing was sent"},
-		"eleven, --yes":         {n: 11, args: []string{"--yes"}, exit: exitOK, sent: 11},
-		"eleven, --dry-run":     {n: 11, args: []string{"--dry-run"}, exit: exitOK},
-		"none that is selected": {n: 0, exit: exitOK, says: "no device is chosen"},
+		"ten":                 {n: 10, exit: exitOK, sent: 10},
+		"eleven, no terminal": {n: 11, exit: exitUsage, says: "--yes"},
+		"eleven, yes":         {n: 11, answer: "y\n", exit: exitOK, sent: 11, says: "clean 11 devices? y/N"},
+		"eleven, no":          {n: 11, answer: "\n", exit: exitFailed, says: "nothing was sent"},
+		"eleven, --yes":       {n: 11, args: []string{"--yes"}, exit: exitOK, sent: 11},
+		"eleven, --dry-run":   {n: 11, args: []string{"--dry-run"}, exit: exitOK},
+		"no device matches":   {n: 0, exit: exitOK, says: "no device matches"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := fleetOf(tt.n)

@@ -8,7 +8,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// progressLineInterval is how often a step that goes on is told in plain lines.
+// progressLineInterval is how often the progress of a running step is printed as a line.
 const progressLineInterval = 10 * time.Second
 
 // newScreen gives the screen for where the output goes.
@@ -26,10 +26,10 @@ func (a *app) newScreen() screen {
 type lines struct {
 	*app
 	last      map[string]printedLine
-	idleShown bool // that nothing is there was told
+	idleShown bool // it was printed that no clean is running
 }
 
-// printedLine is what the last line of a device said.
+// printedLine is the last line that was printed for a device.
 type printedLine struct {
 	status  string
 	waiting string
@@ -77,7 +77,7 @@ func (l *lines) note(text string) error {
 
 func (l *lines) close() error { return nil }
 
-// watchObject is a sight for programs.
+// watchObject is a snapshot for programs.
 type watchObject struct {
 	Time          time.Time                `json:"time"`
 	Name          string                   `json:"name"`
@@ -122,7 +122,7 @@ func (o *objects) write(s deviceSnapshot, over bool) error {
 	if s.notFound {
 		d.State = device.Absent
 	}
-	// What only goes on by the clock is no change.
+	// Values that only depend on the time are not a change.
 	var key bytes.Buffer
 	if err := encode(&key, formatJSON, compact, d); err != nil {
 		return err

@@ -36,13 +36,13 @@ example:
   BURNISH_ROLE=host BURNISH_HOST_FILE=/etc/burnish/host.yaml burnish doctor
 `
 
-// doctorTimeout bounds a single request where the operator does not.
+// doctorTimeout is the default limit of a single request.
 const doctorTimeout = 5 * time.Second
 
 // maxClockSkew is how much later than ours the server's clock may be.
 const maxClockSkew = 5 * time.Second
 
-// defaultStateDir tells a worker's machine, where no setting is in the environment.
+// defaultStateDir shows that this is a worker's machine if the environment has no setting.
 const defaultStateDir = "/var/lib/burnish"
 
 // health is the findings for programs.
@@ -95,8 +95,8 @@ func isWorkerMachine() bool {
 	return err == nil
 }
 
-// checkTemporal looks at Temporal: where nothing is known of the worker, at what every
-// device needs.
+// checkTemporal checks the server. If the worker's settings are unknown, it checks only what
+// every device needs.
 func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Worker, known bool) {
 	const check = "temporal"
 	l, err := a.dial(ctx)
@@ -116,7 +116,7 @@ func (a *app) checkTemporal(ctx context.Context, f *doctor.Findings, w config.Wo
 	}
 }
 
-// checkAttributes insists that listings and filters will work.
+// checkAttributes checks the search attributes that listings and filters need.
 func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceClient) {
 	const check = "search attributes"
 	rctx, cancel := a.requestContext(ctx)
@@ -145,7 +145,7 @@ func (a *app) checkAttributes(ctx context.Context, f *doctor.Findings, l deviceC
 	f.OK(check, "all %d exist", len(want))
 }
 
-// checkQueue insists that a worker asks for this work.
+// checkQueue checks that a worker polls a task queue.
 func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient, queue string, kind enumspb.TaskQueueType, start string) {
 	const check = "worker"
 	rctx, cancel := a.requestContext(ctx)
@@ -161,7 +161,7 @@ func (a *app) checkQueue(ctx context.Context, f *doctor.Findings, l deviceClient
 	case ago > pollerMaxAge:
 		f.Fail(check, start, "no worker has polled queue %s for %s", queue, roundDuration(ago))
 	case ago < -maxClockSkew:
-		f.Warn("clock", "set this machine's clock, as by NTP", "the server's clock is %s ahead of this machine's", roundDuration(-ago))
+		f.Warn("clock", "set this machine's clock, for example by NTP", "the server's clock is %s ahead of this machine's", roundDuration(-ago))
 	default:
 		f.OK(check, "queue %s is polled", queue)
 	}

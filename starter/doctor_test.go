@@ -18,7 +18,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// healthy is a server on which nothing is missing.
+// healthy is a server with everything that Burnish needs.
 func healthy() *fakeClient {
 	return &fakeClient{
 		onPolled:     func(string) (time.Time, error) { return clock.Add(-time.Second), nil },
@@ -40,11 +40,11 @@ func TestDoctorOfTheServer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*fakeClient)
 		dial   error
-		host   bool // the machine is one
+		host   bool // the machine is a host
 		level  doctor.Level
 		says   string
 	}{
-		"all well":         {level: doctor.OK, says: "temporal: temporal:7233 answers, namespace burnish exists"},
+		"in order":         {level: doctor.OK, says: "temporal: temporal:7233 answers, namespace burnish exists"},
 		"polled":           {level: doctor.OK, says: "worker: queue burnish is polled"},
 		"all attributes":   {level: doctor.OK, says: "search attributes: all 11 exist"},
 		"the host's queue": {host: true, level: doctor.OK, says: "worker: queue burnish-host.h7 is polled"},
@@ -56,7 +56,7 @@ func TestDoctorOfTheServer(t *testing.T) {
 			change: func(l *fakeClient) { l.onPolled = func(string) (time.Time, error) { return time.Time{}, nil } },
 			level:  doctor.Fail, says: "worker: no worker polls queue burnish; start burnish-worker with BURNISH_ROLE=control or all",
 		},
-		"one that died": {
+		"a worker that died": {
 			change: func(l *fakeClient) {
 				l.onPolled = func(string) (time.Time, error) { return clock.Add(-2 * time.Minute), nil }
 			},
@@ -73,7 +73,7 @@ func TestDoctorOfTheServer(t *testing.T) {
 			},
 			host: true, level: doctor.Fail, says: "worker: no worker polls queue burnish-host.h7; start burnish-worker on h7",
 		},
-		"a server that does not tell": {
+		"pollers that cannot be listed": {
 			change: func(l *fakeClient) {
 				l.onPolled = func(string) (time.Time, error) { return time.Time{}, serviceerror.NewUnavailable("closing") }
 			},
@@ -106,7 +106,7 @@ func TestDoctorOfTheServer(t *testing.T) {
 			},
 			level: doctor.Fail, says: "search attributes: DeviceHost is Text and must be Keyword",
 		},
-		"attributes that are not told": {
+		"attributes that cannot be listed": {
 			change: func(l *fakeClient) {
 				l.onAttributes = func() (map[string]enumspb.IndexedValueType, error) { return nil, errors.New("no") }
 			},

@@ -108,7 +108,7 @@ func (a *app) enrollCommand() *cobra.Command {
 	return cmd
 }
 
-// enroll enrols one device.
+// enroll enrolls one device.
 func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInput) (contract.Result, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -119,7 +119,7 @@ func (a *app) enroll(ctx context.Context, l deviceClient, in contract.EnrollInpu
 	return result, nil
 }
 
-// enrollFile enrols what a fleet file holds.
+// enrollFile enrolls the devices of a fleet file.
 func (a *app) enrollFile(ctx context.Context, path string) error {
 	data, err := a.readFile(path)
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *app) enrollFile(ctx context.Context, path string) error {
 			return a.devices(ctx, all)
 		}
 	}
-	return all(nil) // nothing to ask Temporal for
+	return all(nil) // no valid entry: no connection is needed
 }
 
 // resultLine describes the result of a request in one line.

@@ -17,7 +17,7 @@ type enrollment struct {
 	acceptSignature                   string
 }
 
-// settingOwner is the setting that is no driver's: who allocates the device.
+// settingOwner is the one setting that does not belong to the driver: who allocates the device.
 const settingOwner = "owner"
 
 var (
@@ -26,9 +26,9 @@ var (
 	settingForm = regexp.MustCompile(`,([A-Za-z][A-Za-z0-9_.-]*=)`)
 )
 
-// input checks what can be checked here and gives what is asked of the device.
-// With an address the name is made from it, and a name that was given too must be
-// the same. Host and driver are written in lower case, the type in upper case.
+// input checks the enrollment without a server and gives the request.
+// With an address the name is derived from it, and a name that is also given must be
+// equal. Host and driver are written in lower case, the type in upper case.
 func (e enrollment) input() (contract.EnrollInput, error) {
 	fail := func(format string, args ...any) (contract.EnrollInput, error) {
 		return contract.EnrollInput{}, fmt.Errorf(format, args...)
@@ -99,7 +99,7 @@ func (e enrollment) input() (contract.EnrollInput, error) {
 	return in, nil
 }
 
-// typeOf is the type of a driver's devices, where the operator names none.
+// typeOf is the default type of a driver's devices.
 func typeOf(driver string) string {
 	if driver == "block" {
 		return "DISK"
@@ -107,8 +107,8 @@ func typeOf(driver string) string {
 	return strings.ToUpper(driver)
 }
 
-// settings reads the values of --set: k=v, or several after one another with
-// commas. A comma that no `key=` follows belongs to the value.
+// settings reads the values of --set: k=v, or several separated by commas. A comma that is
+// not followed by `key=` belongs to the value.
 func settings(given []string) (map[string]string, error) {
 	set := map[string]string{}
 	for _, text := range given {

@@ -33,23 +33,23 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestEnrolmentRefuses(t *testing.T) {
+func TestEnrollmentRefuses(t *testing.T) {
 	good := enrollment{name: "d1", host: "h1", driver: "fake"}
 	_, err := good.input()
 	require.NoError(t, err)
 	for want, spoil := range map[string]func(*enrollment){
-		"host is missing":                func(e *enrollment) { e.host = "" },
-		`"h 1" is not a valid host name`: func(e *enrollment) { e.host = "h 1" },
-		"driver is missing":              func(e *enrollment) { e.driver = "" },
-		`"f/x" is not a valid driver`:    func(e *enrollment) { e.driver = "f/x" },
-		`"a b" is not a valid type`:      func(e *enrollment) { e.kind = "a b" },
-		"NAME is missing":                func(e *enrollment) { e.name = "" },
-		`"d 1" is not a valid device name`:             func(e *enrollment) { e.name = "d 1" },
-		`"01:00" is not a valid PCI`:              func(e *enrollment) { e.address = "01:00" },
-		"NAME d1 does not fit":           func(e *enrollment) { e.address = "0000:01:00.0" },
-		`owner "me"`:                     func(e *enrollment) { e.set = map[string]string{"owner": "me"} },
-		"must be one of self, nova":      func(e *enrollment) { e.set = map[string]string{"owner": ""} },
-		"h1_0000:01:00.0: leave":         func(e *enrollment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
+		"host is missing":                  func(e *enrollment) { e.host = "" },
+		`"h 1" is not a valid host name`:   func(e *enrollment) { e.host = "h 1" },
+		"driver is missing":                func(e *enrollment) { e.driver = "" },
+		`"f/x" is not a valid driver`:      func(e *enrollment) { e.driver = "f/x" },
+		`"a b" is not a valid type`:        func(e *enrollment) { e.kind = "a b" },
+		"NAME is missing":                  func(e *enrollment) { e.name = "" },
+		`"d 1" is not a valid device name`: func(e *enrollment) { e.name = "d 1" },
+		`"01:00" is not a valid PCI`:       func(e *enrollment) { e.address = "01:00" },
+		"NAME d1 does not fit":             func(e *enrollment) { e.address = "0000:01:00.0" },
+		`owner "me"`:                       func(e *enrollment) { e.set = map[string]string{"owner": "me"} },
+		"must be one of self, nova":        func(e *enrollment) { e.set = map[string]string{"owner": ""} },
+		"h1_0000:01:00.0: leave":           func(e *enrollment) { e.name, e.address = "h2_0000:01:00.0", "0000:01:00.0" },
 	} {
 		e := good
 		spoil(&e)

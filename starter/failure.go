@@ -15,8 +15,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// failure is what went wrong, as the operator is told: what, with which device,
-// and what to do.
+// failure is an error as the operator sees it: what failed, which device it concerns,
+// and the remedy.
 type failure struct {
 	exit    int
 	code    device.Code
@@ -35,7 +35,7 @@ func (f *failure) Error() string {
 	return f.message + "; " + f.remedy
 }
 
-// usagef is a command line that cannot be carried out as it is written.
+// usagef is the failure of a command line that is not valid.
 func usagef(format string, args ...any) *failure {
 	return &failure{exit: exitUsage, code: device.CodeInvalid, message: fmt.Sprintf(format, args...)}
 }
@@ -62,7 +62,7 @@ func (f *failure) body() *errorBody {
 	return &errorBody{Code: f.code, Device: f.device, State: f.state, Message: oneLine(f.message), Remedy: oneLine(f.remedy)}
 }
 
-// report tells the failure on stderr. There is nobody to tell if that fails too.
+// report prints the failure on stderr. An error of that print cannot be reported.
 func (a *app) report(f *failure) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
@@ -73,7 +73,7 @@ func (a *app) report(f *failure) {
 	_ = encode(a.stderr, a.format, compact, map[string]*errorBody{"error": f.body()})
 }
 
-// note tells something beside the result, on stderr.
+// note prints a remark on stderr, beside the result.
 func (a *app) note(name, text string) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
@@ -88,15 +88,15 @@ func (a *app) note(name, text string) {
 	_ = encode(a.stderr, a.format, compact, map[string]string{"note": oneLine(text), "device": name})
 }
 
-// pollerMaxAge is for how long Temporal may not have heard of a worker that is
-// alive: its long poll, and a little more.
+// pollerMaxAge is the longest time between two polls of a running worker: its long poll,
+// and a margin.
 const pollerMaxAge = 70 * time.Second
 
-// diagnosisTimeout bounds the look at why a request was not answered.
+// diagnosisTimeout bounds the search for the reason why a request was not answered.
 const diagnosisTimeout = 3 * time.Second
 
-// explain turns an error of a request about a device into what the operator is
-// told. parent is the command's own context; l may be nil.
+// explain turns the error of a request about a device into a failure for the
+// operator. parent is the command's own context; l may be nil.
 func (a *app) explain(parent context.Context, l deviceClient, name string, err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -140,7 +140,7 @@ func noSuchDevice(name string) *failure {
 // gone, because no control worker polls, or because it takes longer.
 func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name string) *failure {
 	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: name}
-	if l == nil || name == "" { // no worker has a part in it
+	if l == nil || name == "" { // it needs no worker
 		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
 		return f
 	}
@@ -163,8 +163,8 @@ func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name strin
 	return f
 }
 
-// oneLine makes text fit for one line of a terminal: what a device says of itself
-// may hold anything.
+// oneLine makes text fit for one line of a terminal: a device's own strings may contain
+// any character.
 func oneLine(text string) string {
 	printable := func(r rune) rune {
 		if unicode.IsControl(r) {

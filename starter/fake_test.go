@@ -18,7 +18,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// clock is the one time of all tests.
+// clock is the present time of all tests.
 var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // fakeClient answers as Temporal would; a nil function is a call that the test
@@ -142,14 +142,14 @@ func (f *fakeClient) endpoint() (string, string) { return "temporal:7233", "burn
 
 func (f *fakeClient) close() {}
 
-// ran is what one invocation left behind.
+// ran is the result of one invocation.
 type ran struct {
 	code        int
 	out, errors string
 }
 
-// burnish runs one command line over l. The answer stands on a terminal's input;
-// without one there is no terminal.
+// burnish runs one command line over l. The answer is the input of a terminal; without an
+// answer there is no terminal.
 func burnish(t *testing.T, l deviceClient, answer string, args ...string) ran {
 	t.Helper()
 	var out, errors bytes.Buffer
@@ -166,7 +166,7 @@ func burnish(t *testing.T, l deviceClient, answer string, args ...string) ran {
 	return ran{code, out.String(), errors.String()}
 }
 
-// running is what the server knows of a device.
+// running is the server's record of a device.
 func running(v contract.DeviceStatus) client.Execution {
 	return client.Execution{Name: v.Name, Running: true, Started: clock, Status: v}
 }
@@ -179,7 +179,7 @@ func in(name string, s device.State) contract.DeviceStatus {
 	}
 }
 
-// refuse is a refusal as it comes out of Temporal.
+// refuse is a refusal as Temporal returns it.
 func refuse(name string, s device.State, f device.Fault) error {
 	return sdk.NewApplicationErrorWithOptions(f.Message, string(f.Code), sdk.ApplicationErrorOptions{
 		NonRetryable: true,
@@ -187,11 +187,11 @@ func refuse(name string, s device.State, f device.Fault) error {
 	})
 }
 
-// gone is Temporal's answer for a workflow that is not there.
+// gone is Temporal's answer for a workflow that does not exist.
 func gone() error { return serviceerror.NewNotFound("workflow not found for ID: device/none") }
 
-// silent waits out the request, as Temporal does where no worker answers.
-func silent(ctx context.Context) error {
+// noAnswer blocks until the request times out, as Temporal does if no worker answers.
+func noAnswer(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

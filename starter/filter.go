@@ -11,7 +11,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// filter says which devices are meant.
+// filter selects devices.
 type filter struct {
 	states           []string
 	kind, host       string // --type, --host
@@ -39,7 +39,7 @@ func selected(flags *pflag.FlagSet) bool {
 	return slices.ContainsFunc(selectorNames, flags.Changed)
 }
 
-// check refuses what can never match, so that a slip of the pen is not taken for an
+// check refuses values that can never match, so that a typing error does not look like an
 // empty fleet.
 func (f *filter) check(flags *pflag.FlagSet) error {
 	for _, s := range f.states {
@@ -72,7 +72,7 @@ func (f *filter) query() client.Filter {
 	return q
 }
 
-// keep leaves out what the server cannot compare.
+// keep applies the conditions that the server cannot compare.
 func (f *filter) keep(found []client.Execution) []contract.DeviceStatus {
 	kept := make([]contract.DeviceStatus, 0, len(found))
 	for _, e := range found {

@@ -15,7 +15,7 @@ func TestQuery(t *testing.T) {
 		want   string
 	}{
 		"retired are hidden":        {filter{}, base + living},
-		"unless all are asked for":  {filter{all: true}, base},
+		"unless all are requested":  {filter{all: true}, base},
 		"or their state is named":   {filter{states: []string{"retired"}}, base + " AND DeviceState = 'retired'"},
 		"needs operator":            {filter{all: true, needsOperator: true}, base + " AND NeedsOperator = true"},
 		"awaits cleaning":           {filter{all: true, awaitingCleaning: true}, base + " AND (DeviceState = 'pending_cleaning' OR (DeviceState = 'error' AND DeviceDirty = true))"},
@@ -31,6 +31,6 @@ func TestQuery(t *testing.T) {
 }
 
 // An empty listing is a list, not null.
-func TestKeepNothing(t *testing.T) {
+func TestAnEmptyListingIsAList(t *testing.T) {
 	require.NotNil(t, (&filter{}).keep(nil))
 }

@@ -8,8 +8,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// fleetEntry is one device of a fleet file: what to ask for, or what is wrong with
-// it, with its line.
+// fleetEntry is one device of a fleet file: its request, or its error, with the
+// line.
 type fleetEntry struct {
 	name  string // as far as it could be read
 	line  int
@@ -18,7 +18,7 @@ type fleetEntry struct {
 }
 
 // parseFleet reads a fleet file. Its error is one of the whole file, with the line;
-// a device's own error stands in its entry.
+// a device's own error is in its entry.
 func parseFleet(data []byte) ([]fleetEntry, error) {
 	r := &yamlfile.Reader{}
 	body := r.Parse(data)

@@ -61,7 +61,7 @@ func (a *app) historyCommand() *cobra.Command {
 	}
 }
 
-// queryDevice gives the device as its workflow alone knows it.
+// queryDevice gives the device's status, with its history, from its workflow.
 func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (contract.DeviceStatus, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -82,7 +82,7 @@ func (a *app) queryDevice(ctx context.Context, l deviceClient, name string) (con
 	return v, nil
 }
 
-// noLongerRunning says of a device without a workflow how it went.
+// noLongerRunning says how the workflow of a device ended.
 func noLongerRunning(e client.Execution) *failure {
 	f := noSuchDevice(e.Name)
 	if e.Forgotten {
@@ -94,7 +94,7 @@ func noLongerRunning(e client.Execution) *failure {
 	return f
 }
 
-// table is the history for people.
+// table is the history in the format table.
 func (p deviceHistory) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, now %s\n", p.Name, p.State)

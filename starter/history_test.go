@@ -13,8 +13,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// withPast is a device that had two tenants and three cleans.
-func withPast() contract.DeviceStatus {
+// withHistory is a device with two bindings and three cleans.
+func withHistory() contract.DeviceStatus {
 	v := in("h1_0000:01:00.0", device.Allocated)
 	v.Binding = 2
 	v.Bindings = []device.Binding{
@@ -48,7 +48,7 @@ func TestHistoryThatIsEmpty(t *testing.T) {
 	require.Equal(t, "[]", string(p["cleans"]))
 }
 
-// A device without a workflow has no past that its workflow could tell: one line.
+// Without a running workflow there is no history to query: the answer is one line.
 func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 	absent := in("d1", device.Absent)
 	for name, tt := range map[string]struct {
@@ -79,7 +79,7 @@ func TestHistoryOfADeviceThatIsGone(t *testing.T) {
 		"no worker": {
 			describe: func(string) (client.Execution, error) { return running(absent), nil },
 			query: func(ctx context.Context, _ string) (contract.DeviceStatus, error) {
-				return contract.DeviceStatus{}, silent(ctx)
+				return contract.DeviceStatus{}, noAnswer(ctx)
 			}, exit: exitTimeout,
 			says: "burnish: history d1: no control worker answered on queue burnish within 10ms, and none polls it; start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue burnish\n",
 		},

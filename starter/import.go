@@ -40,7 +40,7 @@ example:
   burnish import --from placement && burnish import check
 `
 
-// importPage is how many devices one question brings.
+// importPage is how many devices one query returns.
 const importPage = 1000
 
 func (a *app) importCommand() *cobra.Command {
@@ -92,7 +92,7 @@ func (a *app) importCommand() *cobra.Command {
 	return cmd
 }
 
-// importAll imports what was found; dry only tells.
+// importAll imports the devices that were found; with dry it only prints them.
 func (a *app) importAll(ctx context.Context, l deviceClient, like enrollment, found []contract.Candidate, dry bool) error {
 	if len(found) == 0 && a.format == formatTable {
 		return a.print("nothing to import: every one-time-use device is enrolled\n")
@@ -149,7 +149,7 @@ func (a *app) candidates(ctx context.Context, l deviceClient, cloud, host string
 	}
 }
 
-// onlyCloud is the cloud that control workers serve, where that is one.
+// onlyCloud is the cloud that control workers serve, if there is only one.
 func (a *app) onlyCloud(ctx context.Context, l deviceClient) (string, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -174,6 +174,9 @@ usage: burnish import check [flags]
       --timeout DURATION    (30s)
 
 Exit code 0 if there are none, otherwise 1.
+
+example:
+  burnish import check
 `
 
 func (a *app) importCheckCommand() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// pages answers as a cloud with n devices on h1, so many at a time.
+// pages answers as a cloud with n devices on h1, one page at a time.
 func pages(n, page int) func(string, contract.CandidatesInput) (contract.Candidates, error) {
 	return func(_ string, in contract.CandidatesInput) (contract.Candidates, error) {
 		var found contract.Candidates
@@ -35,7 +35,7 @@ func pages(n, page int) func(string, contract.CandidatesInput) (contract.Candida
 }
 
 // S2.84
-func TestImportEnrolsEveryCandidateOnce(t *testing.T) {
+func TestImportEnrollsEveryCandidateOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]contract.EnrollInput{}
 	l := &fakeClient{served: []string{"default"}, importable: pages(25, 10), onEnroll: func(asked contract.EnrollInput) (contract.Result, error) {
@@ -112,10 +112,10 @@ func TestImportCheck(t *testing.T) {
 	require.Contains(t, r.out, `"device_state": "unknown"`)
 }
 
-// A one-time-use provider whose name is none of Nova's is told, and in nobody's way.
+// A one-time-use provider whose name does not have Nova's form is reported and skipped.
 //
 // S2.84
-func TestImportSkipsWhatIsNoDevice(t *testing.T) {
+func TestImportSkipsProvidersWithAnotherNameForm(t *testing.T) {
 	l := &fakeClient{served: []string{"default"}, importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{Devices: []contract.Candidate{{Name: "weird", Total: 1}}}, nil
 	}}
@@ -127,7 +127,7 @@ func TestImportSkipsWhatIsNoDevice(t *testing.T) {
 }
 
 // S2.84
-func TestImportFromACloudThatNobodyServes(t *testing.T) {
+func TestImportFromAnUnservedCloud(t *testing.T) {
 	l := &fakeClient{importable: func(string, contract.CandidatesInput) (contract.Candidates, error) {
 		return contract.Candidates{}, serviceerror.NewNotFound("workflow not found")
 	}}

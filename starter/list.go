@@ -66,8 +66,8 @@ func (a *app) listCommand() *cobra.Command {
 	return cmd
 }
 
-// find gives the devices that the filter names, by the listing alone: no workflow
-// is asked.
+// find gives the devices that match the filter, from the listing alone: no workflow
+// is queried.
 func (a *app) find(ctx context.Context, l deviceClient, f *filter) ([]contract.DeviceStatus, error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()

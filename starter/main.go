@@ -1,7 +1,7 @@
-// Command burnish is the operator's command line: it enrols devices, hands them to
-// instances and takes them back, has them cleaned, and shows where each one stands.
-// It talks to Temporal alone, by the TEMPORAL_* variables; what is legal is decided
-// by the device's own workflow, never here.
+// Command burnish is the operator's command line: it enrolls devices, binds them to
+// instances, requests cleans, and shows the state of each device. It connects only to
+// Temporal, by the TEMPORAL_* variables. The device's workflow decides what is allowed,
+// never this program.
 package main
 
 import (
@@ -28,7 +28,7 @@ const (
 	exitFailed  = 1 // refused, or failed
 	exitUsage   = 2
 	exitPartly  = 3 // some of many failed
-	exitTimeout = 4 // --wait or --timeout ran out
+	exitTimeout = 4 // --wait or --timeout expired
 )
 
 func main() {
@@ -48,7 +48,7 @@ func main() {
 	os.Exit(code)
 }
 
-// dial connects to Temporal; the SDK's log is not for the operator's eyes.
+// dial connects to Temporal, without the SDK's log.
 func dial(ctx context.Context) (deviceClient, error) {
 	c, err := config.Dial(ctx, slog.New(slog.DiscardHandler), "")
 	if err != nil {
@@ -57,7 +57,7 @@ func dial(ctx context.Context) (deviceClient, error) {
 	return connection{client.New(c), c}, nil
 }
 
-// pause waits for d, or as long as ctx lives.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -13,12 +13,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"burnish": main})
 }
 
-// The command line as an operator types it, where no server is needed.
+// Commands as an operator types them, without a server.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
-			// Nobody listens there; and no profile of the developer's counts.
+			// No server listens there, and the developer's own profile is not used.
 			env.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
 			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-profile.toml")
 			return nil

@@ -13,7 +13,7 @@ import (
 	"burnish/internal/device"
 )
 
-// format is the form of the output; a flag's value.
+// format is the output format; a flag's value.
 type format string
 
 const (
@@ -22,7 +22,7 @@ const (
 	formatYAML  format = "yaml"
 )
 
-// String gives the form's name.
+// String gives the format's name.
 func (f *format) String() string { return string(*f) }
 
 // Type names the flag's value.
@@ -38,7 +38,7 @@ func (f *format) Set(s string) error {
 	return fmt.Errorf("must be one of table, json, yaml")
 }
 
-// formatOf finds -o in a command line that could not be read.
+// formatOf finds -o in a command line that could not be parsed.
 func formatOf(args []string, found format) format {
 	for i, arg := range args {
 		value := ""
@@ -62,7 +62,7 @@ func formatOf(args []string, found format) format {
 	return found
 }
 
-// defaultTimeout bounds a request when the operator does not.
+// defaultTimeout is the default limit of a request.
 const defaultTimeout = 30 * time.Second
 
 // timeout is --timeout: more than zero.
@@ -112,7 +112,7 @@ func encode(w io.Writer, f format, indent string, v any) error {
 	return nil
 }
 
-// emit writes v in the chosen form; table gives it for people.
+// emit writes v in the chosen format; table gives the format table.
 func (a *app) emit(v any, table func() string) error {
 	if a.format == formatTable {
 		return a.print(table())
@@ -138,7 +138,7 @@ func columns(rows [][]string) string {
 	return b.String()
 }
 
-// local gives a time as tables show it.
+// local formats a time for tables.
 func local(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -163,7 +163,7 @@ func age(now, t time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// roundDuration gives a duration without digits that nobody reads.
+// roundDuration rounds a duration for display.
 func roundDuration(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)

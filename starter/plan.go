@@ -41,7 +41,7 @@ example:
   burnish plan --fleet --policy new.yaml
 `
 
-// planResult is a plan for programs: exactly these keys (CONTRACTS, Steps).
+// planResult is a plan for programs: exactly these keys.
 type planResult struct {
 	Operation device.Operation `json:"operation"`
 	Steps     []string         `json:"steps"`
@@ -114,7 +114,7 @@ func (a *app) planCommand() *cobra.Command {
 	return cmd
 }
 
-// planFor plans with every step there is, as a host would that knows them all.
+// planFor plans with every step, as for a host that supports all of them.
 func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planResult, error) {
 	controller, err := nvmecli.ParseController(output)
 	if err != nil {
@@ -139,7 +139,7 @@ func planFor(output []byte, policy clean.ErasePolicy, namespaces int) (planResul
 	return p, nil
 }
 
-// layoutOf takes a single namespace for one of the full size.
+// layoutOf assumes that a single namespace has the full size.
 func layoutOf(namespaces int) device.Layout {
 	switch namespaces {
 	case 0:

@@ -13,29 +13,29 @@ import (
 	"burnish/workflows/contract"
 )
 
-// fleetPlan is what a policy would make of every device, for programs.
+// fleetPlan is the effect of a policy on every device, for programs.
 type fleetPlan struct {
 	Devices []devicePlan `json:"devices"`
 	Changed int          `json:"changed"`
 }
 
-// devicePlan is what a policy would make of one device.
+// devicePlan is the effect of a policy on one device.
 type devicePlan struct {
 	Name  string       `json:"name"`
 	State device.State `json:"state"`
-	// Operation and Steps are what is locked in now; the new ones what the policy
-	// takes. An operation is empty where there is none.
+	// Operation and Steps are locked in now; the new ones are what the policy selects.
+	// An operation is empty if there is none.
 	Operation    device.Operation `json:"operation"`
 	NewOperation device.Operation `json:"new_operation"`
-	// Changes: operation or steps would be others, or the policy would leave the device
-	// out, or let it in again.
+	// Changes: the operation or the steps would differ, or the policy would exclude the
+	// device, or include it again.
 	Changes bool `json:"changes"`
-	// Satisfied: by the policy the device can be erased.
+	// Satisfied: the device can be erased as the policy requires.
 	Satisfied bool     `json:"satisfied"`
 	Steps     []string `json:"steps"`
 	NewSteps  []string `json:"new_steps"`
-	// Reason says why the policy cannot be satisfied, when a change would come, or what
-	// is not known of the device.
+	// Reason says why the policy cannot be satisfied, when a change would take effect, or
+	// why the device's plan is unknown.
 	Reason string `json:"reason"`
 }
 
@@ -74,8 +74,8 @@ func (a *app) planFleet(ctx context.Context, file string) error {
 	})
 }
 
-// planOf plans one device anew. One whose driver knows one way only keeps its
-// operation; its steps may still be ordered by other priorities.
+// planOf makes a new plan for one device. If its driver has only one operation, that is kept;
+// other priorities may still change the order of its steps.
 func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceStatus, facts contract.DiscoveryResult, asked error) devicePlan {
 	p := devicePlan{Name: v.Name, State: v.DeviceState, Operation: v.Operation, NewOperation: v.Operation, Steps: []string{}, NewSteps: []string{}}
 	for _, s := range v.Steps {
@@ -92,8 +92,8 @@ func planOf(planner *clean.Planner, policy clean.ErasePolicy, v contract.DeviceS
 		erasure.Operation = facts.Operation
 		erasure.Steps, fault = planner.Full(subject)
 	} else {
-		// As a device plans for itself: a tenant may have changed its layout. Only that it
-		// has no namespace and can make none counts.
+		// As the device's workflow plans: a tenant may have changed the layout. It counts only
+		// if the device has no namespace and cannot create one.
 		subject.NVMe, subject.Capabilities = true, *can
 		if facts.Layout == device.LayoutNone && !can.ManageNamespaces {
 			subject.Layout = facts.Layout
@@ -133,7 +133,7 @@ func (f fleetPlan) table() string {
 	return columns(rows) + fmt.Sprintf("%d of %d devices would change\n", f.Changed, len(f.Devices))
 }
 
-// fromTo is both where they differ.
+// fromTo gives both values if they differ.
 func fromTo(now, then string) string {
 	if now == then {
 		return now

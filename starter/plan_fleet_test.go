@@ -31,7 +31,7 @@ func policyFile(t *testing.T, text string) string {
 	return path
 }
 
-// plannedAs is a device as a listing has it, by its operation and steps.
+// plannedAs is a device as a listing has it, with its operation and steps.
 func plannedAs(name string, s device.State, o device.Operation, steps ...string) contract.DeviceStatus {
 	v := in(name, s)
 	v.Operation = o
@@ -89,7 +89,7 @@ func plannedFleet(t *testing.T, args ...string) map[string]devicePlan {
 	return all
 }
 
-// The default policy changes nothing of what it locked in.
+// The default policy does not change the operations that it locked in.
 //
 // S2.16
 func TestFleetByTheDefaultPolicy(t *testing.T) {
@@ -103,7 +103,7 @@ func TestFleetByTheDefaultPolicy(t *testing.T) {
 	require.Equal(t, device.CryptoErase, all["mute"].NewOperation)
 }
 
-// Another policy: what changes, what it cannot have, what stays locked in.
+// Another policy: which devices change, which cannot satisfy it, which stay locked in.
 //
 // S2.25, S2.28
 func TestFleetByAnotherPolicy(t *testing.T) {
@@ -118,7 +118,7 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 	require.Empty(t, all["used"].NewSteps)
 	require.Contains(t, all["used"].Reason, "block erase")
 	require.Contains(t, all["old"].Reason, "block erase")
-	require.False(t, all["disk"].Changes, "its driver knows one way")
+	require.False(t, all["disk"].Changes, "its driver has only one method")
 	require.Equal(t, device.Shred, all["disk"].NewOperation)
 
 	all = plannedFleet(t, "--policy", policyFile(t, "nvme: {clear_action: zero}\n"))
@@ -129,11 +129,12 @@ func TestFleetByAnotherPolicy(t *testing.T) {
 	require.False(t, all["old"].Changes)
 }
 
-// What the policy leaves out already is no change while it stays out, and one
-// when it is let in; a device that can be cut anew is, whatever its layout was.
+// A device that the policy excludes already does not change while it stays excluded, and
+// changes when it is included again. A device that can manage its namespaces is included,
+// whatever its layout is.
 //
 // S2.25
-func TestFleetOfWhatIsLeftOut(t *testing.T) {
+func TestFleetOfExcludedDevices(t *testing.T) {
 	known := steps.All().Versions()
 	facts := contract.DiscoveryResult{
 		Operation: device.WriteZeroes, Capabilities: &device.Capabilities{WriteZeroes: true, ManageNamespaces: true}, Layout: device.LayoutWhole, Steps: known,
@@ -172,7 +173,7 @@ func TestFleetForPeople(t *testing.T) {
 	require.Contains(t, got.out, "2 of 5 devices would change\n")
 }
 
-// The JSON keys are what scripts rely on.
+// Scripts rely on the JSON keys.
 func TestFleetJSONHasItsKeys(t *testing.T) {
 	got := burnish(t, plannable(), "", "plan", "--fleet", "-o", "json")
 	var plan struct {
@@ -189,10 +190,10 @@ func TestFleetJSONHasItsKeys(t *testing.T) {
 	require.JSONEq(t, `{"devices":[],"changed":0}`, got.out)
 }
 
-// What is no policy is told with its line before a server is asked.
+// An invalid policy is reported with its line before a server is contacted.
 //
 // S2.23
-func TestFleetWithAPolicyThatIsNone(t *testing.T) {
+func TestFleetWithAnInvalidPolicy(t *testing.T) {
 	for text, want := range map[string]string{
 		"nvme: {clear_action: zero, clear_strategy: crypto}\n": "impossible with clear_action zero",
 		"priorities: {zeroo: 1}\n":                             `no step "zeroo"`,
@@ -208,8 +209,8 @@ func TestFleetWithAPolicyThatIsNone(t *testing.T) {
 	require.Equal(t, exitUsage, burnish(t, nil, "", "plan", "--policy", "x").code)
 }
 
-// TestPlanFleetOnlyReads: the whole way down to Temporal's client, which fails the test
-// at any call that is not a listing or a query.
+// TestPlanFleetOnlyReads runs the command over Temporal's client, which fails the test at
+// any call that is not a listing or a query.
 func TestPlanFleetOnlyReads(t *testing.T) {
 	c := &mocks.Client{}
 	payload := func(v any) *commonpb.Payload {

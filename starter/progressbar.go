@@ -10,12 +10,12 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// bars is a screen on a terminal: a bar for each device, or words where a bar says
-// nothing; what is over stays as a line above.
+// bars is a screen on a terminal: a bar for each device, or words if it has no progress. A
+// device whose clean has ended stays as a line above.
 type bars struct {
 	progress *mpb.Progress
 	rows     map[string]*row
-	leaving  []*mpb.Bar // which the library takes a moment to take away
+	leaving  []*mpb.Bar // removed, but perhaps still drawn by the library
 }
 
 // row is one device's bar; mpb draws it from a goroutine of its own.
@@ -64,7 +64,7 @@ func (b *bars) show(all []deviceSnapshot) error {
 	return nil
 }
 
-// add makes a row: the name, the bar or words, and how far and how fast.
+// add adds a row: the name, the bar or words, and progress and rate.
 func (b *bars) add(r *row) *mpb.Bar {
 	name := decor.Any(func(decor.Statistics) string { return oneLine(r.snapshot().Name) }, decor.WCSyncSpaceR)
 	step := decor.Any(func(decor.Statistics) string {
@@ -103,7 +103,7 @@ func (b *bars) remove(name string) {
 	}
 }
 
-// settle waits until what was removed is no longer drawn.
+// settle waits until removed rows are no longer drawn.
 func (b *bars) settle() {
 	for _, bar := range b.leaving {
 		bar.Wait()

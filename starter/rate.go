@@ -24,8 +24,8 @@ type sample struct {
 	runTime     time.Duration
 }
 
-// add takes a heartbeat that was seen at now. One that is not ahead of the last
-// begins anew: another step, or the same one after a crash.
+// add takes a heartbeat that was received at now. One that is behind the last starts a new
+// measurement: it is of another step, or of the same one after a crash.
 func (m *rateEstimator) add(beat contract.Progress, now time.Time) {
 	next := sample{beat.Offset, beat.Size, beat.RunTime}
 	if n := len(m.samples); n > 0 {
@@ -44,7 +44,7 @@ func (m *rateEstimator) add(beat contract.Progress, now time.Time) {
 	}
 }
 
-// rate gives bytes a second; 0 where it is not known yet.
+// rate gives bytes a second; 0 while it is unknown.
 func (m *rateEstimator) rate() int64 {
 	if len(m.samples) == 0 {
 		return 0
@@ -59,8 +59,8 @@ func (m *rateEstimator) rate() int64 {
 	return int64(float64(last.done-first.done) / (last.runTime - first.runTime).Seconds())
 }
 
-// remaining gives the time that the step will still take at its present rate; ok is false
-// where nobody can know.
+// remaining gives the time that the step still needs at its present rate; ok is false while
+// the rate is unknown.
 func (m *rateEstimator) remaining(now time.Time) (d time.Duration, ok bool) {
 	rate := m.rate()
 	if rate <= 0 {

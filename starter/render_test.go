@@ -16,10 +16,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
-// exampleDevices is a device with everything that can be shown, and one that has almost
-// nothing.
+// exampleDevices is a device with every field that can be shown, and one with almost
+// none.
 func exampleDevices() []contract.DeviceStatus {
 	instance := someInstance
 	full := in("h1_0000:01:00.0", device.Cleaning)
@@ -41,7 +41,7 @@ func exampleDevices() []contract.DeviceStatus {
 	return []contract.DeviceStatus{full, bare}
 }
 
-// The form of every answer for people and programs, as files that can be read.
+// The output of every format, compared with files.
 //
 // S2.82, S3.32
 func TestGolden(t *testing.T) {
@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 	var found []client.Execution
 	for _, v := range exampleDevices() {
 		devices[v.Name] = v
-		v.Progress = nil // a listing knows of none
+		v.Progress = nil // a listing has none
 		found = append(found, running(v))
 	}
 	l := &fakeClient{
@@ -67,7 +67,7 @@ func TestGolden(t *testing.T) {
 			return e, nil
 		},
 	}
-	devices["p1"] = withPast()
+	devices["p1"] = withHistory()
 	l.onQuery = func(_ context.Context, name string) (contract.DeviceStatus, error) { return devices[name], nil }
 	for name, args := range map[string][]string{
 		"list.table":      {"list"},
@@ -107,8 +107,8 @@ func TestAgeAndSize(t *testing.T) {
 	}
 }
 
-// The form of an error follows -o, also where the command line around it cannot be
-// read.
+// The format of an error follows -o, even if the rest of the command line cannot be
+// parsed.
 func TestFormatOf(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

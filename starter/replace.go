@@ -86,7 +86,7 @@ func (a *app) moveCommand() *cobra.Command {
 	return cmd
 }
 
-// completeLocation fills in what the new name says of the place, and refuses what contradicts it.
+// completeLocation takes host and address from the new name, and refuses flags that contradict it.
 func completeLocation(to *contract.Enrollment) error {
 	to.Host, to.Driver, to.Address = strings.ToLower(to.Host), strings.ToLower(to.Driver), strings.ToLower(to.Address)
 	switch _, owned := to.Settings[settingOwner]; {
@@ -111,7 +111,7 @@ func completeLocation(to *contract.Enrollment) error {
 	return nil
 }
 
-// actOnNamed sends an order to the one device that was named, and shows its answer.
+// actOnNamed sends a request to one device, and prints its answer.
 func (a *app) actOnNamed(cmd *cobra.Command, arg, past string, o action) error {
 	name, err := canonical(arg)
 	if err != nil {

@@ -46,7 +46,7 @@ example:
 `
 
 // specMatch is the answer for programs. The tags are those of the entry that matched,
-// and empty where none did.
+// and empty if none did.
 type specMatch struct {
 	Match bool                       `json:"match"`
 	Tags  map[string]json.RawMessage `json:"tags"`
@@ -104,8 +104,8 @@ func matchSpec(spec, dev string) (specMatch, error) {
 	return specMatch{Match: ok, Tags: s.Tags()}, nil
 }
 
-// invalidSpec is exit code 1, not 2: the command line is right, what it asks about is
-// not.
+// invalidSpec is exit code 1, not 2: the command line is valid, but the spec or the device
+// is not.
 func invalidSpec(flag string, err error) *failure {
 	text := flag + ": " + err.Error()
 	var fault *pci.Invalid

@@ -13,13 +13,12 @@ import (
 	"burnish/workflows/contract"
 )
 
-// queryTimeout bounds the question to a device's workflow: without a control
-// worker nobody answers it, and the server's own knowledge must do.
+// queryTimeout bounds the query of a device's workflow. Without a control worker it has no
+// answer, and the server's own records are shown instead.
 const queryTimeout = 3 * time.Second
 
-// deviceStatus gives one device: as its workflow tells it, with the running step's
-// progress. Where no worker answers, it is what the server knows by itself, and
-// note says so.
+// deviceStatus gives one device as its workflow reports it, with the progress of the running
+// step. If no worker answers, the status is the server's own, and note says so.
 func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v contract.DeviceStatus, note string, err error) {
 	rctx, cancel := a.requestContext(ctx)
 	defer cancel()
@@ -49,7 +48,7 @@ func (a *app) deviceStatus(ctx context.Context, l deviceClient, name string) (v 
 	return v, note, nil
 }
 
-// notEnrolled says that the workflow is there, and no device.
+// notEnrolled says that the workflow exists, but the device was never enrolled.
 func notEnrolled(name string) *failure {
 	f := noSuchDevice(name)
 	f.message, f.remedy = "its enrollment was never finished", "enroll it again"

@@ -12,7 +12,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// The time between two looks: short at first, longer the longer it takes.
+// The pause between two polls: short at first, longer the longer it takes.
 const (
 	minPollPause = 300 * time.Millisecond
 	maxPollPause = 3 * time.Second
@@ -26,9 +26,9 @@ func (a *app) waitLimit(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, a.timeout.limit)
 }
 
-// await returns when the device has left pending_cleaning and cleaning: nil where
-// it came out clean. limited is parent with the limit of the whole wait. slots
-// bounds the looks that run at once.
+// await returns when the device has left pending_cleaning and cleaning: nil if it was
+// cleaned. limited is parent with the limit of the whole wait. slots bounds the concurrent
+// polls.
 func (a *app) await(parent, limited context.Context, l deviceClient, name string, slots chan struct{}) (contract.DeviceStatus, error) {
 	began := a.now()
 	noted := false
@@ -37,11 +37,11 @@ func (a *app) await(parent, limited context.Context, l deviceClient, name string
 		v, _, err := a.deviceStatus(limited, l, name)
 		<-slots
 		if err == nil {
-			over, fail := cleanOutcome(v)
+			ended, fail := cleanOutcome(v)
 			if fail != nil {
 				return v, fail
 			}
-			if over {
+			if ended {
 				return v, nil
 			}
 			if v.NeedsOperator && !noted {
@@ -70,8 +70,8 @@ func attention(v contract.DeviceStatus) string {
 	return strings.Join(slices.DeleteFunc(known, func(s string) bool { return s == "" }), "; ")
 }
 
-// cleanOutcome says whether a clean that was asked for is over, and how it failed.
-func cleanOutcome(v contract.DeviceStatus) (over bool, err error) {
+// cleanOutcome says whether a requested clean has ended, and how it failed.
+func cleanOutcome(v contract.DeviceStatus) (ended bool, err error) {
 	f := &failure{exit: exitFailed, code: device.Code(v.Fault), device: v.Name, state: v.DeviceState, message: v.LastError, remedy: v.Remedy}
 	switch v.DeviceState {
 	case device.PendingCleaning, device.Cleaning:

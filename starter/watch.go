@@ -37,29 +37,29 @@ example:
 `
 
 const (
-	// pollInterval is the time between two rounds of looks.
+	// pollInterval is the pause between two polls.
 	pollInterval = time.Second
-	// maxDescribes bounds how many devices a round asks the server for, one by one. A
-	// step's heartbeat comes every 5 seconds at most: 100 devices lose nothing.
+	// maxDescribes bounds the devices that one poll describes one by one. A step's heartbeat
+	// comes at most every 5 seconds, so that 100 devices lose nothing.
 	maxDescribes = 20
 )
 
-// deviceSnapshot is one look at one device.
+// deviceSnapshot is one device at the time of a poll.
 type deviceSnapshot struct {
 	contract.DeviceStatus
-	rate      int64         // bytes a second, 0 where unknown
+	rate      int64         // bytes a second, 0 if unknown
 	left      time.Duration // of the running step
 	leftKnown bool          // left is known
-	notFound  bool          // there is no such device any more
+	notFound  bool          // the device does not exist any more
 }
 
 // screen is where a watch is shown.
 type screen interface {
-	// show takes the whole present picture, sorted by name.
+	// show takes all devices that are watched, sorted by name.
 	show(all []deviceSnapshot) error
-	// finished tells of a device whose clean is over, once.
+	// finished shows a device whose clean has ended, once.
 	finished(s deviceSnapshot) error
-	// note tells something beside.
+	// note shows a remark.
 	note(text string) error
 	close() error
 }
@@ -85,7 +85,7 @@ func (a *app) watchCommand() *cobra.Command {
 	}
 }
 
-// watch looks until the operator has enough, or the clean of the one device is over.
+// watch polls until the operator stops it, or the clean of the one device has ended.
 func (a *app) watch(parent context.Context, l deviceClient, name string) (err error) {
 	limited, cancel := a.waitLimit(parent)
 	defer cancel()
@@ -96,17 +96,17 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 		}
 	}()
 	for first := true; ; first = false {
-		over, err := w.poll(limited, first)
+		ended, err := w.poll(limited, first)
 		switch {
-		case over:
+		case ended:
 			return err
 		case err == nil:
 			w.unreachable = false
-		case limited.Err() != nil: // told below
+		case limited.Err() != nil: // reported below
 		case first || !isTransient(err):
 			return err
 		case !w.unreachable:
-			// A server that is away for a while ends no watch; it is told once.
+			// A server that is unreachable for a while does not end the watch. It is reported once.
 			w.unreachable = true
 			if err := w.screen.note(asFailure(err).Error() + "; trying again"); err != nil {
 				return err
@@ -125,7 +125,7 @@ func (a *app) watch(parent context.Context, l deviceClient, name string) (err er
 	}
 }
 
-// isTransient says whether a failed look may work a second later.
+// isTransient says whether a poll that failed may succeed a second later.
 func isTransient(err error) bool {
 	c := asFailure(err).code
 	return c == device.CodeUnreachable || c == device.CodeTimeout
@@ -137,21 +137,21 @@ type watcher struct {
 	l           deviceClient
 	name        string // of the one device; "" for all
 	devices     map[string]*watched
-	ended       map[string]time.Time // when what is over was last changed
+	ended       map[string]time.Time // last change of each device that is not watched any more
 	screen      screen
-	unreachable bool // the last round failed, and that was told
+	unreachable bool // the last poll failed, and that was reported
 }
 
-// watched is a device that was seen in the rounds before.
+// watched is a device of the polls before.
 type watched struct {
 	snapshot deviceSnapshot
 	rate     rateEstimator
 	polledAt time.Time
 }
 
-// poll looks once at everything and shows it. With one device, over says that the
-// watch ends, with err as its outcome.
-func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
+// poll reads all devices once and shows them. With one device, ended says that its clean has
+// ended, with err as the outcome.
+func (w *watcher) poll(ctx context.Context, first bool) (ended bool, err error) {
 	if w.name != "" {
 		return w.pollOne(ctx, first)
 	}
@@ -161,18 +161,18 @@ func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
 	}
 	listed := map[string]contract.DeviceStatus{}
 	for _, v := range views {
-		// The listing may lag behind what was seen of the device itself.
+		// The listing may be older than what the device itself returned.
 		if ended, ok := w.ended[v.Name]; !ok || v.UpdatedAt.After(ended) {
 			listed[v.Name] = v
 		}
 	}
-	looks, err := w.describeAll(ctx, w.toDescribe(listed))
+	described, err := w.describeAll(ctx, w.toDescribe(listed))
 	if err != nil {
 		return false, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(looks)) {
+	for _, name := range slices.Sorted(maps.Keys(described)) {
 		known := w.devices[name] != nil
-		s := w.record(name, looks[name])
+		s := w.record(name, described[name])
 		delete(listed, name)
 		if !s.notFound && isWatched(s.DeviceState) {
 			continue
@@ -196,13 +196,13 @@ func (w *watcher) poll(ctx context.Context, first bool) (over bool, err error) {
 	return false, w.screen.show(w.picture())
 }
 
-// isWatched says whether a device in this state has a place in the picture.
+// isWatched says whether a device in this state is shown.
 func isWatched(s device.State) bool {
 	return s == device.PendingCleaning || s == device.Cleaning || s == device.Error
 }
 
-// toDescribe gives the devices to ask for one by one: those that the listing no longer has,
-// for it may be wrong, and those in cleaning, the longest unseen first.
+// toDescribe gives the devices to describe one by one: those that the listing no longer has,
+// because it may lag, and those in cleaning, the least recently polled first.
 func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 	var names []string
 	for name := range w.devices {
@@ -216,24 +216,24 @@ func (w *watcher) toDescribe(listed map[string]contract.DeviceStatus) []string {
 			names = append(names, name)
 		}
 	}
-	looked := func(name string) time.Time {
+	polled := func(name string) time.Time {
 		if before := w.devices[name]; before != nil {
 			return before.polledAt
 		}
 		return time.Time{}
 	}
 	slices.SortFunc(names[missing:], func(a, b string) int {
-		return cmp.Or(looked(a).Compare(looked(b)), strings.Compare(a, b))
+		return cmp.Or(polled(a).Compare(polled(b)), strings.Compare(a, b))
 	})
 	return names[:min(len(names), maxDescribes)]
 }
 
-// describeAll describes devices, a few at a time. What is gone is not running.
+// describeAll describes devices, a few at a time. A device that does not exist is not running.
 func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]client.Execution, error) {
 	var (
-		mu     sync.Mutex
-		looks  = map[string]client.Execution{}
-		failed error
+		mu        sync.Mutex
+		described = map[string]client.Execution{}
+		failed    error
 	)
 	parallel(len(names), parallelism, func(i int) {
 		e, err := w.describe(ctx, names[i])
@@ -243,9 +243,9 @@ func (w *watcher) describeAll(ctx context.Context, names []string) (map[string]c
 			failed = err
 			return
 		}
-		looks[names[i]] = e
+		described[names[i]] = e
 	})
-	return looks, failed
+	return described, failed
 }
 
 func (w *watcher) describe(ctx context.Context, name string) (client.Execution, error) {
@@ -262,7 +262,7 @@ func (w *watcher) describe(ctx context.Context, name string) (client.Execution, 
 	return e, nil
 }
 
-// record turns what the server knows of a device into a sight of it.
+// record makes a snapshot of a device from its description.
 func (w *watcher) record(name string, e client.Execution) deviceSnapshot {
 	now := w.now()
 	before := w.devices[name]
@@ -285,7 +285,7 @@ func (w *watcher) record(name string, e client.Execution) deviceSnapshot {
 	return s
 }
 
-// picture is everything that is watched, by name.
+// picture is all watched devices, by name.
 func (w *watcher) picture() []deviceSnapshot {
 	var all []deviceSnapshot
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
@@ -294,8 +294,8 @@ func (w *watcher) picture() []deviceSnapshot {
 	return all
 }
 
-// pollOne looks at the device that was named.
-func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error) {
+// pollOne reads the one device that was named.
+func (w *watcher) pollOne(ctx context.Context, first bool) (ended bool, err error) {
 	e, err := w.describe(ctx, w.name)
 	if err != nil {
 		return false, err
@@ -317,9 +317,9 @@ func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error
 	if err != nil {
 		return false, err
 	}
-	over, outcome := cleanOutcome(v)
-	if !over {
-		return false, nil // it began again between the two looks
+	ended, outcome := cleanOutcome(v)
+	if !ended {
+		return false, nil // a new clean began between the two reads
 	}
 	if err := w.screen.finished(deviceSnapshot{DeviceStatus: v}); err != nil {
 		return false, err
@@ -327,7 +327,7 @@ func (w *watcher) pollOne(ctx context.Context, first bool) (over bool, err error
 	return true, outcome
 }
 
-// statusText say where the device stands, as far as no bar can.
+// statusText describes the device's state without its progress.
 func (s deviceSnapshot) statusText() string {
 	step := ""
 	if s.CleanStep != nil {
@@ -351,7 +351,7 @@ func (s deviceSnapshot) statusText() string {
 	return state
 }
 
-// hasBar says whether a bar tells more than words.
+// hasBar says whether the device has progress to draw as a bar.
 func (s deviceSnapshot) hasBar() bool {
 	return s.Progress != nil && s.Progress.Total > 0 && s.Progress.Waiting == "" && !s.NeedsOperator
 }

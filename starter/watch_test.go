@@ -20,13 +20,13 @@ import (
 	"burnish/workflows/contract"
 )
 
-// fleet is what the server knows, round by round; the last round ends the watch as
+// fleet is the server's records, poll by poll; the last one ends the watch as
 // Ctrl-C would.
 type fleet struct {
 	rounds []map[string]client.Execution
-	// lags is what the listing shows, where that is not the truth.
+	// lags is what the listing shows where it lags behind the devices.
 	lags  []map[string]client.Execution
-	broke map[int]error // rounds in which the server fails
+	broke map[int]error // polls in which the server fails
 
 	slow time.Duration // of each answer about one device
 
@@ -129,8 +129,8 @@ func failedWith(name string) client.Execution {
 	return running(v)
 }
 
-// silentHost is a device whose host takes no step.
-func silentHost(name string) client.Execution {
+// hostUnreachable is a device whose host has no worker.
+func hostUnreachable(name string) client.Execution {
 	e := cleaningAt(name, 0, 0, 0, "")
 	e.Status.NeedsOperator, e.Status.Fault, e.Status.Remedy = true, "host_unreachable", "start burnish-worker on h1"
 	e.Pending["zero"] = client.Pending{Attempt: 1}
@@ -140,7 +140,7 @@ func silentHost(name string) client.Execution {
 const mib = 1 << 20
 
 func TestWatchAll(t *testing.T) {
-	type world = map[string]client.Execution
+	type devices = map[string]client.Execution
 	freed := in("d1", device.Available)
 	freed.UpdatedAt = clock.Add(time.Minute)
 	again := cleaningAt("d1", 0, mib, 0, "")
@@ -171,11 +171,11 @@ func TestWatchAll(t *testing.T) {
 				"no clean is running",
 			},
 		},
-		"a step that goes on": {
+		"a long step": {
 			fleet: &fleet{rounds: func() []map[string]client.Execution {
 				var rounds []map[string]client.Execution
 				for i := range int64(25) {
-					rounds = append(rounds, world{"d1": cleaningAt("d1", i*10*mib, 1000*mib, time.Duration(i)*time.Second, "")})
+					rounds = append(rounds, devices{"d1": cleaningAt("d1", i*10*mib, 1000*mib, time.Duration(i)*time.Second, "")})
 				}
 				return rounds
 			}()},
@@ -185,9 +185,9 @@ func TestWatchAll(t *testing.T) {
 				"d1: cleaning, zero, 20.0 % (200.0 MiB of 1000.0 MiB), 10.0 MiB/s, 1m20s left",
 			},
 		},
-		"what waits is told in words": {
+		"a device that waits is shown in words": {
 			fleet: &fleet{rounds: []map[string]client.Execution{{
-				"d1": silentHost("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "queued for a slot (3rd in line)"), "d4": standing("d4", device.Available),
+				"d1": hostUnreachable("d1"), "d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "queued for a slot (3rd in line)"), "d4": standing("d4", device.Available),
 			}}},
 			out: []string{
 				"d1: cleaning, needs an operator: host_unreachable; start burnish-worker on h1, waiting for a worker of host h1",
@@ -195,7 +195,7 @@ func TestWatchAll(t *testing.T) {
 				"d3: cleaning, zero, 0.0 % (0 B of 1.0 MiB), queued for a slot (3rd in line)",
 			},
 		},
-		"an error that is over, and a device that is gone": {
+		"an error that ended, and a device that is gone": {
 			fleet: &fleet{rounds: []map[string]client.Execution{
 				{"d2": failedWith("d2"), "d3": cleaningAt("d3", 0, mib, 0, "")},
 				{"d2": standing("d2", device.Manageable)},
@@ -208,14 +208,14 @@ func TestWatchAll(t *testing.T) {
 				"no clean is running",
 			},
 		},
-		"a listing that lags ends nothing twice": {
+		"a listing that lags ends no clean twice": {
 			fleet: &fleet{
 				rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": running(freed)}, {"d1": running(freed)}, {"d1": running(freed)}},
 				lags:   []map[string]client.Execution{nil, nil, {"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": standing("d1", device.PendingCleaning)}},
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: available", "no clean is running"},
 		},
-		"a listing of what was over before": {
+		"a listing of a clean that ended before": {
 			fleet: &fleet{
 				rounds: []map[string]client.Execution{{"d1": running(freed)}},
 				lags:   []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}},
@@ -226,7 +226,7 @@ func TestWatchAll(t *testing.T) {
 			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "")}, {"d1": failedWith("d1")}}},
 			out:   []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)", "d1: error: io_error; write failed; clean it again"},
 		},
-		"a place in the queue": {
+		"a position in the queue": {
 			fleet: &fleet{rounds: []map[string]client.Execution{{"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (3rd in line)")}, {"d1": cleaningAt("d1", 0, mib, 0, "queued for a slot (2nd in line)")}}},
 			out: []string{
 				"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB), queued for a slot (3rd in line)",
@@ -244,7 +244,7 @@ func TestWatchAll(t *testing.T) {
 			},
 			out: []string{"d1: cleaning, zero, 0.0 % (0 B of 1.0 MiB)"},
 		},
-		"a server that is away for a while": {
+		"a server that is unreachable for a while": {
 			fleet: &fleet{
 				rounds: []map[string]client.Execution{{"d1": failedWith("d1")}, {}, {}, {"d1": failedWith("d1")}, {}},
 				broke:  map[int]error{1: serviceerror.NewUnavailable("closing"), 2: serviceerror.NewUnavailable("closing"), 4: serviceerror.NewUnavailable("again")},
@@ -272,21 +272,21 @@ func TestWatchAll(t *testing.T) {
 	}
 }
 
-// With hundreds of devices in cleaning a round asks for a few, each in its turn.
-func TestWatchDoesNotHammerTheServer(t *testing.T) {
+// With hundreds of devices in cleaning, each poll describes a few of them in turn.
+func TestWatchLimitsItsRequests(t *testing.T) {
 	const devices, rounds = 110, 12
 	f := &fleet{slow: time.Millisecond}
-	world := map[string]client.Execution{}
+	all := map[string]client.Execution{}
 	for i := range devices {
 		name := fmt.Sprintf("d%03d", i)
-		world[name] = cleaningAt(name, 0, mib, 0, "")
+		all[name] = cleaningAt(name, 0, mib, 0, "")
 	}
 	for i := range 500 {
 		name := fmt.Sprintf("e%03d", i)
-		world[name] = failedWith(name)
+		all[name] = failedWith(name)
 	}
 	for range rounds {
-		f.rounds = append(f.rounds, world)
+		f.rounds = append(f.rounds, all)
 	}
 	got := f.watching(t)
 	require.Equal(t, exitOK, got.code, got.errors)
@@ -383,11 +383,11 @@ func TestWatchThatFails(t *testing.T) {
 		exit  int
 		says  string
 	}{
-		"at the first look": {broke: map[int]error{0: serviceerror.NewUnavailable("closing")}, exit: exitFailed, says: "Temporal does not answer: closing"},
-		"for good":          {broke: map[int]error{1: errors.New("boom")}, exit: exitFailed, says: "boom"},
+		"at the first poll": {broke: map[int]error{0: serviceerror.NewUnavailable("closing")}, exit: exitFailed, says: "Temporal does not answer: closing"},
+		"permanently":       {broke: map[int]error{1: errors.New("boom")}, exit: exitFailed, says: "boom"},
 		"two names":         {args: []string{"d1", "d2"}, exit: exitUsage, says: "takes one NAME or UUID, not 2"},
 		"a bad name":        {args: []string{"a/b"}, exit: exitUsage, says: "a/b"},
-		"the time is over":  {args: []string{"--timeout", "1ns"}, exit: exitTimeout, says: "watched for 1ns; the cleans keep running; see burnish list"},
+		"the time is up":    {args: []string{"--timeout", "1ns"}, exit: exitTimeout, says: "watched for 1ns; the cleans keep running; see burnish list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fleet{broke: tt.broke, rounds: []map[string]client.Execution{{"d1": failedWith("d1")}, {}, {}}}
@@ -399,7 +399,7 @@ func TestWatchThatFails(t *testing.T) {
 	}
 }
 
-// The picture on a terminal, as it is left behind.
+// The last picture on a terminal.
 func TestBars(t *testing.T) {
 	var out bytes.Buffer
 	b := newBars(&out, mpb.WithAutoRefresh(), mpb.WithWidth(100))
@@ -407,9 +407,9 @@ func TestBars(t *testing.T) {
 		w := &watcher{app: &app{now: func() time.Time { return clock }}, devices: map[string]*watched{}}
 		return w.record(e.Name, e)
 	}
-	require.NoError(t, b.show([]deviceSnapshot{at(cleaningAt("d1", 25*mib, 100*mib, time.Second, "")), at(cleaningAt("d2", 1*mib, 2*mib, 0, "")), at(silentHost("long-name"))}))
+	require.NoError(t, b.show([]deviceSnapshot{at(cleaningAt("d1", 25*mib, 100*mib, time.Second, "")), at(cleaningAt("d2", 1*mib, 2*mib, 0, "")), at(hostUnreachable("long-name"))}))
 	require.NoError(t, b.finished(at(standing("d2", device.Available))))
-	require.NoError(t, b.show([]deviceSnapshot{at(cleaningAt("d1", 50*mib, 100*mib, 2*time.Second, "")), at(silentHost("long-name"))}))
+	require.NoError(t, b.show([]deviceSnapshot{at(cleaningAt("d1", 50*mib, 100*mib, 2*time.Second, "")), at(hostUnreachable("long-name"))}))
 	require.NoError(t, b.note("the server is away"))
 	require.NoError(t, b.close())
 	picture := out.String()

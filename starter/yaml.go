@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// toYAML writes JSON as block YAML, keys in the same order. JSON's own strings and
-// numbers are YAML too; only words that no YAML reader takes for anything else
-// stand without quotes.
+// toYAML writes JSON as block YAML, keys in the same order. JSON strings and
+// numbers are also valid YAML; only words that every YAML reader reads as text are
+// written without quotes.
 func toYAML(data []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -90,7 +90,7 @@ func leaf(t json.Token) (node, error) {
 	return node{scalar: strings.TrimSpace(b.String())}, nil
 }
 
-// write puts the node where a line has begun, with its first key or item in place.
+// write writes the node; its first key or item continues the present line.
 func (n node) write(b *strings.Builder, indent int) {
 	switch {
 	case n.scalar != "":

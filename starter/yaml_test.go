@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a device says of itself comes out of the YAML as it went in.
+// A device's own strings are the same after they were written as YAML and read again.
 func TestYAMLKeepsEveryString(t *testing.T) {
 	for _, text := range []string{
 		"", "plain", "two words", "h1_0000:01:00.0", "0000:01:00.0", "true", "No", "null", "~", "y", "123", "0x1f",

@@ -38,7 +38,7 @@ func cloudTasks(settings config.Worker, temporal *client.Client, logger *slog.Lo
 // cloud requests reconciliations of one cloud's workflow.
 type cloud struct {
 	name     string
-	every    time.Duration     // between two sweeps
+	every    time.Duration     // between two reconciliations
 	hosts    map[string]string // Nova's names, and ours
 	temporal *client.Client
 	// moved: an instance was moved, and the source may not have dropped its allocation yet.

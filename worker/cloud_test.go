@@ -17,44 +17,44 @@ import (
 	"burnish/workflows/contract"
 )
 
-// every is the pause between sweeps of the tests.
+// every is the tests' pause between reconciliations.
 const every = time.Minute
 
-// heard is a cloud whose looks are written down.
-func heard(t *testing.T, hosts map[string]string) (*cloud, func() []contract.ReconcileRequest) {
+// recorded is a cloud that records its requests.
+func recorded(t *testing.T, hosts map[string]string) (*cloud, func() []contract.ReconcileRequest) {
 	t.Helper()
-	var looks []contract.ReconcileRequest
+	var requests []contract.ReconcileRequest
 	temporal := mocks.NewClient(t)
 	temporal.On("SignalWithStartWorkflow", mock.Anything, "placement/west", contract.SignalReconcileNow, mock.Anything, mock.Anything, contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "West", Interval: every}).
 		Run(func(args mock.Arguments) {
-			look, ok := args.Get(3).(contract.ReconcileRequest)
+			request, ok := args.Get(3).(contract.ReconcileRequest)
 			require.True(t, ok)
-			looks = append(looks, look)
+			requests = append(requests, request)
 		}).Return(sdkclient.WorkflowRun(nil), nil).Maybe()
-	return &cloud{name: "West", every: every, hosts: hosts, temporal: client.New(temporal), moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return looks }
+	return &cloud{name: "West", every: every, hosts: hosts, temporal: client.New(temporal), moved: make(chan struct{}, 1)}, func() []contract.ReconcileRequest { return requests }
 }
 
-// A batch of notifications is one look at the hosts and instances of which it
-// speaks, in Burnish's names.
+// A batch of notifications requests one reconciliation of the hosts and instances that it
+// names, with Burnish's names of hosts.
 //
 // S0.29
-func TestABatchIsOneLook(t *testing.T) {
-	c, looks := heard(t, map[string]string{"nova-1": "h1"})
+func TestABatchRequestsOneReconciliation(t *testing.T) {
+	c, requests := recorded(t, map[string]string{"nova-1": "h1"})
 	require.NoError(t, c.onNotifications(t.Context(), []nova.Event{
 		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"nova-1", "h2"}},
 		{Type: "instance.delete.end", Instance: "i1", Hosts: []string{"h2"}},
 		{Type: "instance.create.end", Instance: "i2", Hosts: []string{"h1"}},
 	}))
-	require.Equal(t, []contract.ReconcileRequest{{Source: "nova", Hosts: []string{"h1", "h2"}, Instances: []string{"i1", "i2"}}}, looks())
+	require.Equal(t, []contract.ReconcileRequest{{Source: "nova", Hosts: []string{"h1", "h2"}, Instances: []string{"i1", "i2"}}}, requests())
 	require.Empty(t, c.moved)
 }
 
-// After a move, of which Nova tells too early, there is one more look.
+// Nova's notification of a move comes too early, so one more reconciliation follows.
 //
 // S0.24
-func TestAMoveIsLookedAtTwice(t *testing.T) {
+func TestAMoveIsReconciledTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, looks := heard(t, nil)
+		c, requests := recorded(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- c.reconcileAfterMove(ctx) }()
@@ -63,10 +63,10 @@ func TestAMoveIsLookedAtTwice(t *testing.T) {
 		require.NoError(t, c.onNotifications(ctx, move))
 		<-time.After(moveSettleTime - time.Millisecond) // by a clock that is the test's own
 		synctest.Wait()
-		require.Len(t, looks(), 2)
+		require.Len(t, requests(), 2)
 		<-time.After(2 * moveSettleTime)
 		synctest.Wait()
-		all := looks()
+		all := requests()
 		require.LessOrEqual(t, len(all), 4)
 		require.Equal(t, contract.ReconcileRequest{Source: "nova", Full: true}, all[2])
 		cancel()
@@ -74,24 +74,24 @@ func TestAMoveIsLookedAtTwice(t *testing.T) {
 	})
 }
 
-// A control worker that starts asks for a sweep, and says how often.
+// A control worker that starts requests a reconciliation, and sets the interval.
 //
 // S0.30
-func TestAStartAsksForASweep(t *testing.T) {
-	c, looks := heard(t, nil)
+func TestAStartRequestsAReconciliation(t *testing.T) {
+	c, requests := recorded(t, nil)
 	tasks := cloudTasks(config.Worker{Inventory: "placement", Cloud: "West", SweepInterval: time.Minute}, c.temporal, nil)
 	require.Len(t, tasks, 1, "no broker, no listener")
 	require.NoError(t, tasks[0].do(t.Context()))
 	interval := every
-	require.Equal(t, []contract.ReconcileRequest{{Source: "worker start", Interval: &interval}}, looks())
+	require.Equal(t, []contract.ReconcileRequest{{Source: "worker start", Interval: &interval}}, requests())
 	require.Empty(t, cloudTasks(config.Worker{Inventory: "file"}, c.temporal, nil))
 }
 
-// What Nova told while nobody listened may be lost: all is looked at.
+// Notifications from before the connection may be lost: all devices are reconciled.
 //
 // S0.30
-func TestAListenerThatBeginsAsksForASweep(t *testing.T) {
-	c, looks := heard(t, nil)
+func TestAConnectedListenerRequestsAReconciliation(t *testing.T) {
+	c, requests := recorded(t, nil)
 	require.NoError(t, c.onConnected(t.Context()))
-	require.Equal(t, []contract.ReconcileRequest{{Source: "listening", Full: true}}, looks())
+	require.Equal(t, []contract.ReconcileRequest{{Source: "listening", Full: true}}, requests())
 }

@@ -41,11 +41,11 @@ type slots struct {
 	name   string
 	broken error // of Init
 
-	mu     sync.Mutex
-	there  []hardware.Found
-	inits  int
-	looked map[string]int // Discovers, by name
-	// holds says, by address, what a device holds that is not ours.
+	mu         sync.Mutex
+	there      []hardware.Found
+	inits      int
+	discovered map[string]int // calls of Discover, by name
+	// holds is foreign content of devices, by address.
 	holds map[string]string
 }
 
@@ -68,7 +68,7 @@ func (s *slots) Find(context.Context) ([]hardware.Found, error) {
 func (s *slots) Discover(ctx context.Context, t hardware.Target, known device.Identity) (hardware.Discovery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.looked[t.Name]++
+	s.discovered[t.Name]++
 	i := slices.IndexFunc(s.there, func(f hardware.Found) bool { return f.Address == t.Address })
 	switch {
 	case i < 0:
@@ -86,14 +86,14 @@ func (s *slots) sees(all ...hardware.Found) {
 	s.there = all
 }
 
-func (s *slots) looks(name string) int {
+func (s *slots) discoveries(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.looked[name]
+	return s.discovered[name]
 }
 
 func newSlots(name string, there ...hardware.Found) *slots {
-	return &slots{name: name, there: there, looked: map[string]int{}}
+	return &slots{name: name, there: there, discovered: map[string]int{}}
 }
 
 // with makes these drivers, each around a simulated one.
@@ -124,7 +124,7 @@ func settings(t *testing.T) config.Worker {
 	return w
 }
 
-// cluster is a server that says who it is, and nothing else.
+// cluster is a server that answers only the request for its ID.
 type cluster struct {
 	workflowservice.WorkflowServiceClient
 }
@@ -134,15 +134,15 @@ func (cluster) GetClusterInfo(context.Context, *workflowservice.GetClusterInfoRe
 }
 
 // refused starts a host's worker that must not start, and gives its error. The client
-// knows nothing but its cluster: a worker that polled would fail the test.
+// answers only the request for the cluster: a worker that polled would fail the test.
 func refused(t *testing.T, drive newDrivers) error {
 	t.Helper()
 	c := &mocks.Client{}
 	c.On("WorkflowService", mock.Anything).Return(cluster{})
 	s := settings(t)
-	this, eyes, stop, err := startHost(s, c, sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
+	this, scanned, stop, err := startHost(s, c, sdkworker.Options{}, slog.New(slog.DiscardHandler), drive)
 	require.Nil(t, this)
-	require.Nil(t, eyes)
+	require.Nil(t, scanned)
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "\n")
 	require.False(t, errors.As(err, new(usageError)), "exit code 1")
@@ -154,10 +154,10 @@ func refused(t *testing.T, drive newDrivers) error {
 	return err
 }
 
-// A driver whose host is not in order keeps the worker from starting.
+// A driver that cannot initialize its host keeps the worker from starting.
 //
 // S2.3
-func TestAHostThatIsNotInOrder(t *testing.T) {
+func TestAFailedInitKeepsTheWorkerFromStarting(t *testing.T) {
 	s := newSlots("nvme")
 	s.broken = &device.Fault{Class: device.NeedsOperator, Code: device.CodeToolTooOld, Message: "nvme is not installed", Remedy: "install nvme-cli"}
 	err := refused(t, with(newSlots("other"), s))
@@ -177,7 +177,7 @@ func TestTwoDriversKeepTheWorkerFromStarting(t *testing.T) {
 	require.Equal(t, device.CodeInvalidConfig, fault.Code)
 }
 
-// Drivers are in order before they are asked what is there.
+// Drivers are initialized before they are asked for devices.
 //
 // S2.5
 func TestDriversBeforeDiscovery(t *testing.T) {
@@ -186,8 +186,8 @@ func TestDriversBeforeDiscovery(t *testing.T) {
 	require.NoError(t, initDrivers(made), "Find comes after Init, or it fails")
 }
 
-// The states are recovered before devices are looked for, however long that takes;
-// where nothing finds, nothing is looked for.
+// The states are recovered before the first scan, however long that takes. Without a driver
+// that finds devices there is no scan.
 //
 // S2.5
 func TestRecoveryBeforeDiscovery(t *testing.T) {
@@ -205,12 +205,12 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 	}
 	signal(contract.SignalObserved, func() { <-answer })
 	signal(contract.SignalScanNow, func() {})
-	eyes := newSlots("nvme")
-	eyes.inits = 1
+	scanned := newSlots("nvme")
+	scanned.inits = 1
 	quiet := slog.New(slog.DiscardHandler)
 	recovery := &activities.Recovery{Client: client.New(c), Log: quiet}
 	require.Len(t, hostTasks(recovery, this, nil, time.Millisecond), 2)
-	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": eyes}, Log: quiet}, time.Millisecond)
+	tasks := hostTasks(recovery, this, &activities.HostScanner{Client: client.New(c), Host: this, Drivers: map[string]hardware.Driver{"nvme": scanned}, Log: quiet}, time.Millisecond)
 	stop := runTasks(t.Context(), quiet, tasks...)
 	require.Equal(t, contract.SignalObserved, <-said)
 	select {
@@ -224,7 +224,7 @@ func TestRecoveryBeforeDiscovery(t *testing.T) {
 }
 
 // devserver is a Temporal server for this test, with a client of a namespace of its
-// own, and who that client is. `make test` builds it before.
+// own, and that client's identity. `make test` builds it before.
 func devserver(t *testing.T) (*config.Connection, host.Identity) {
 	t.Helper()
 	program := os.Getenv("BURNISH_DEVSERVER")
@@ -249,7 +249,7 @@ func devserver(t *testing.T) (*config.Connection, host.Identity) {
 	return &config.Connection{Client: c, Address: server.Address, Namespace: namespace}, identity
 }
 
-// running is a worker process's inside.
+// running is a worker that runs in this process.
 type running struct {
 	t     *testing.T
 	at    *config.Connection
@@ -278,13 +278,13 @@ func (r *running) end() {
 	}
 }
 
-// await polls a condition. It is patient: the machine runs other tests.
+// await polls a condition, with a long limit because the machine runs other tests.
 func await(t *testing.T, what string, ok func() (bool, string)) {
 	t.Helper()
 	require.NoError(t, proc.Await(t.Context(), 4*time.Minute, proc.PollEvery, what, ok))
 }
 
-// await asks the host's workflow until it says so.
+// await queries the host's workflow until the condition is true.
 func (r *running) await(name, what string, ok func(contract.HostScanState) bool) contract.HostScanState {
 	r.t.Helper()
 	var s contract.HostScanState
@@ -304,7 +304,7 @@ func (r *running) view(name string) contract.DeviceStatus {
 }
 
 // TestAHostFindsItsDevices runs a worker against a real server: devices come,
-// change, go, are refused and forgotten, and the worker starts again.
+// change, are removed, refused and forgotten, and the worker starts again.
 //
 // S2.6
 func TestAHostFindsItsDevices(t *testing.T) {
@@ -317,9 +317,9 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	foreign := found(3, "a")
 	one := found(1, "a")
 	one.OneTimeUse = true
-	eyes := newSlots("nvme", one, found(2, "a"), foreign)
-	eyes.holds = map[string]string{foreign.Address: "ext4"}
-	w := start(t, at, identity, s, with(eyes))
+	scanned := newSlots("nvme", one, found(2, "a"), foreign)
+	scanned.holds = map[string]string{foreign.Address: "ext4"}
+	w := start(t, at, identity, s, with(scanned))
 	state := w.await(s.Host, "the first survey", func(s contract.HostScanState) bool { return s.Scans == 1 })
 	require.Equal(t, contract.ScanCounts{Found: 3, Enrolled: 2, Refused: 1}, state.Last)
 	require.Equal(t, name(3), state.Refused[0].Name)
@@ -332,19 +332,19 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	require.True(t, v.OneTimeUse)
 	require.True(t, v.Dirty)
 
-	looks := eyes.looks(name(2))
-	eyes.sees(one, found(2, "b"), foreign)
-	w.await(s.Host, "the changed device to be reported", func(s contract.HostScanState) bool { return s.KnownDigests[name(2)] == "b" })
-	await(t, "the changed device to be discovered", func() (bool, string) { return eyes.looks(name(2)) > looks, w.log.String() })
-	require.Equal(t, 1, eyes.looks(name(3)), "what was refused is not tried again")
+	before := scanned.discoveries(name(2))
+	scanned.sees(one, found(2, "b"), foreign)
+	w.await(s.Host, "the change to be published", func(s contract.HostScanState) bool { return s.KnownDigests[name(2)] == "b" })
+	await(t, "the changed device to be discovered", func() (bool, string) { return scanned.discoveries(name(2)) > before, w.log.String() })
+	require.Equal(t, 1, scanned.discoveries(name(3)), "a refused device is not tried again")
 
-	eyes.sees(found(2, "b"), foreign)
-	w.await(s.Host, "the missing device to be named", func(s contract.HostScanState) bool { return slices.Equal(s.Missing, []string{name(1)}) })
-	await(t, "the missing device to say so", func() (bool, string) {
+	scanned.sees(found(2, "b"), foreign)
+	w.await(s.Host, "the missing device to be listed", func(s contract.HostScanState) bool { return slices.Equal(s.Missing, []string{name(1)}) })
+	await(t, "the missing device to report it", func() (bool, string) {
 		v := w.view(name(1))
 		return v.Fault == string(device.CodeTargetMissing) || strings.Contains(v.LastError, "is empty"), fmt.Sprintf("%+v", v)
 	})
-	eyes.sees(one, found(2, "b"), foreign)
+	scanned.sees(one, found(2, "b"), foreign)
 	w.await(s.Host, "it to be back", func(s contract.HostScanState) bool { return len(s.Missing) == 0 && s.KnownDigests[name(1)] == "a" })
 
 	_, err := client.New(at).Retire(t.Context(), name(2), contract.ReasonInput{Reason: "sold"})
@@ -353,11 +353,11 @@ func TestAHostFindsItsDevices(t *testing.T) {
 	require.NoError(t, err)
 	w.end()
 
-	eyes.holds = nil // its owner has emptied it
-	eyes.sees(one, found(2, "b"), foreign)
-	w = start(t, at, identity, s, with(eyes))
-	state = w.await(s.Host, "the survey after the start", func(s contract.HostScanState) bool { return s.Enrolled == 3 })
-	require.Equal(t, 1, state.Last.Forgotten, "the operator let it go")
+	scanned.holds = nil // its owner has emptied it
+	scanned.sees(one, found(2, "b"), foreign)
+	w = start(t, at, identity, s, with(scanned))
+	state = w.await(s.Host, "the scan after the start", func(s contract.HostScanState) bool { return s.Enrolled == 3 })
+	require.Equal(t, 1, state.Last.Forgotten, "the operator forgot it")
 	require.Empty(t, state.Refused)
 	require.Nil(t, state.Fault)
 	await(t, "the device that was refused", func() (bool, string) {

@@ -8,7 +8,7 @@ import (
 	"burnish/internal/hardware/nvme/privileged"
 )
 
-// TestTheHelperTakesNoArguments: whoever starts it decides nothing by them.
+// The helper takes no arguments, so that its caller cannot influence it.
 //
 // S2.67
 func TestTheHelperTakesNoArguments(t *testing.T) {

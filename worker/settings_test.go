@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWrongSettingsEndEveryRoleFirst: exit code 2 with the variable's name, before a
-// server is asked (there is none) and before anything is polled.
+// Wrong settings end a worker of any role with exit code 2 and the variable's name, before
+// it contacts a server (there is none) or polls.
 func TestWrongSettingsEndEveryRoleFirst(t *testing.T) {
 	for name, tt := range map[string]struct{ value, says string }{
 		"VERIFY":    {"half", `BURNISH_VERIFY: "half" is neither full nor sample:N`},

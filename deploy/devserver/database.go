@@ -132,7 +132,7 @@ func (db *database) sqlConfig() *config.SQL {
 			"mode":         "rw",
 			"journal_mode": "wal",
 			"synchronous":  strconv.Itoa(db.synchronous),
-			// Someone who looks with sqlite3 meanwhile delays a write, and does not fail it.
+			// A concurrent reader, such as sqlite3, delays a write and does not fail it.
 			"busy_timeout": "5000",
 		},
 		MaxConns: 1, MaxIdleConns: 1,

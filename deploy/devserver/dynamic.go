@@ -14,7 +14,7 @@ func dynamicSettings() dynamicconfig.StaticClient {
 		dynamicconfig.TransferProcessorMaxPollRPS.Key():   2000,
 		dynamicconfig.TimerProcessorMaxPollRPS.Key():      2000,
 		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): 500,
-		// Default 4: with few pollers a task waits in the partition that nobody asks.
+		// Default 4: with few pollers a task may wait in a partition without a poller.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
 		// Attributes registered at start are seen by the first workflow.

@@ -3,7 +3,7 @@
 // them and Burnish's search attributes registered.
 //
 // It serves a laptop, a test and a small site on one machine. It has no
-// authentication, so it listens on loopback unless told otherwise. A larger
+// authentication, so it listens on loopback by default. A larger
 // site runs Temporal's own production server instead.
 package main
 
@@ -22,7 +22,7 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// Exit codes; README promises them for every Burnish program.
+// Exit codes; README documents them for every Burnish program.
 const (
 	exitOK     = 0
 	exitFailed = 1

@@ -73,7 +73,7 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// kill ends the process as a crash does.
+// kill ends the process like a crash.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Kill())
@@ -81,7 +81,7 @@ func (p *process) kill(t *testing.T) {
 	require.Error(t, p.cmd.Wait())
 }
 
-// stop ends the process in order and checks that it said nothing more.
+// stop ends the process in order and checks that it printed nothing more.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -193,7 +193,7 @@ func TestNamespaceIsReadyForDevices(t *testing.T) {
 	response, err := c.WorkflowService().DescribeNamespace(t.Context(), &workflowservice.DescribeNamespaceRequest{Namespace: "site"})
 	require.NoError(t, err)
 	require.Equal(t, retention, response.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration())
-	require.Empty(t, p.stderr.String()) // polls that a stop cuts off are told later
+	require.Empty(t, p.stderr.String()) // polls that a stop interrupts are logged later
 	p.stop(t)
 }
 

@@ -133,7 +133,7 @@ func (s *server) startUI(ctx context.Context, namespace string) error {
 		Port:                s.network.ui,
 		EnableUI:            true,
 		DefaultNamespace:    namespace,
-		DisableNewsFetch:    true, // asks nothing of the world outside
+		DisableNewsFetch:    true, // no requests to the Internet
 		HideLogs:            true,
 		CORS:                uiconfig.CORS{CookieInsecure: true}, // plain HTTP
 	}))

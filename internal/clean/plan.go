@@ -81,7 +81,7 @@ type Policy struct {
 	// Automated: a clean begins by itself when a binding ends (S3.6).
 	Automated bool `json:"automated" env:"AUTOMATED_CLEAN" envDefault:"true" help:"clean by itself when a binding ends"`
 	// OnEnroll: a device is dirty when it is enrolled (S3.2).
-	OnEnroll bool `json:"on_enroll" env:"CLEAN_ON_ENROLL" envDefault:"true" help:"take a device for dirty when it is enrolled"`
+	OnEnroll bool `json:"on_enroll" env:"CLEAN_ON_ENROLL" envDefault:"true" help:"a device is dirty when it is enrolled"`
 	// NVMe is how NVMe devices are erased (S2.8, S2.9).
 	NVMe ErasePolicy `json:"nvme,omitzero"`
 	device.StepSettings

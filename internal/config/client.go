@@ -23,25 +23,25 @@ import (
 // dialTimeout bounds the connection and the server's first answers.
 const dialTimeout = 5 * time.Second
 
-// Connection is a client, where its server is, and the namespace that it works in.
+// Connection is a client with its server's address and its namespace.
 type Connection struct {
 	client.Client
 	Address   string
 	Namespace string
 }
 
-// Dial connects to Temporal as the TEMPORAL_* variables and the profile file say
+// Dial connects to Temporal by the TEMPORAL_* variables and the profile file
 // (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_TLS_…, TEMPORAL_API_KEY, …: the
-// ones that Temporal's own command line reads), and returns when the server has
-// answered for the namespace. The error is a *device.Fault of one line, after five
+// ones that Temporal's own command line reads). It returns when the server has confirmed
+// the namespace. The error is a *device.Fault of one line, after five
 // seconds at the latest: invalid_setting, or unreachable. The SDK logs to
-// logger; identity is who the server sees, the SDK's own where it is empty.
+// logger; identity names this client to the server, "" is the SDK's default.
 func Dial(ctx context.Context, logger *slog.Logger, identity string) (*Connection, error) {
 	options, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
 		return nil, &device.Fault{
 			Class: device.Permanent, Code: device.CodeInvalidSetting,
-			Message: "Temporal's settings cannot be used: " + oneLine(err),
+			Message: "Temporal's settings are not valid: " + oneLine(err),
 			Remedy:  "correct the TEMPORAL_ variables or the profile file",
 		}
 	}

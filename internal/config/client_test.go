@@ -16,9 +16,9 @@ import (
 )
 
 func TestDialFaults(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, silent.Close()) })
+	t.Cleanup(func() { require.NoError(t, mute.Close()) })
 
 	for name, tt := range map[string]struct {
 		env     map[string]string
@@ -26,25 +26,25 @@ func TestDialFaults(t *testing.T) {
 		message string
 		remedy  string
 	}{
-		"nobody listens": {
+		"no server listens": {
 			env:     map[string]string{"TEMPORAL_ADDRESS": "127.0.0.1:1"},
 			code:    device.CodeUnreachable,
 			message: "Temporal at 127.0.0.1:1 does not answer",
 			remedy:  "TEMPORAL_ADDRESS",
 		},
-		"listens and never answers": {
-			env:     map[string]string{"TEMPORAL_ADDRESS": silent.Addr().String()},
+		"a server that never answers": {
+			env:     map[string]string{"TEMPORAL_ADDRESS": mute.Addr().String()},
 			code:    device.CodeUnreachable,
-			message: "Temporal at " + silent.Addr().String() + " does not answer",
+			message: "Temporal at " + mute.Addr().String() + " does not answer",
 			remedy:  "TEMPORAL_ADDRESS",
 		},
-		"a certificate that is not there": {
+		"a missing certificate": {
 			env:     map[string]string{"TEMPORAL_TLS_CLIENT_CERT_PATH": "/no/such.pem", "TEMPORAL_TLS_CLIENT_KEY_PATH": "/no/such.key"},
 			code:    device.CodeInvalidSetting,
 			message: "/no/such.pem",
 			remedy:  "TEMPORAL_",
 		},
-		"a profile that is not there": {
+		"a missing profile": {
 			env:     map[string]string{"TEMPORAL_PROFILE": "elsewhere"},
 			code:    device.CodeInvalidSetting,
 			message: "elsewhere",

@@ -8,7 +8,7 @@ import (
 )
 
 // Given lists the BURNISH_ variables that the environment sets: known are the settings of a
-// worker, unknown the others, which mostly are misspelled.
+// worker, unknown the others, which are usually misspelled.
 func Given() (known, unknown []string) {
 	texts := helpTexts()
 	for _, pair := range os.Environ() {

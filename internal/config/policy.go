@@ -15,7 +15,7 @@ import (
 // policyKey is a key of the section nvme or wear.
 type policyKey struct {
 	section, name string
-	byDefault     string // what holds where the key is left out
+	byDefault     string // the value if the key is left out
 	set           func(value string) error
 }
 
@@ -26,21 +26,21 @@ func policyKeys(p *clean.Policy) []policyKey {
 		{"nvme", "clear_action", "auto", text(&p.NVMe.Action)},
 		{"nvme", "clear_strategy", "auto", text(&p.NVMe.Strategy)},
 		{"nvme", "sanitize_stall", "10m", positiveDuration(&p.SanitizeStall)},
-		{"wear", "percent_used", ofDrive, percent(&p.Wear.PercentUsed, 255)}, // a drive counts on past 100
+		{"wear", "percent_used", ofDrive, percent(&p.Wear.PercentUsed, 255)}, // drives count beyond 100
 		{"wear", "avail_spare", ofDrive, percent(&p.Wear.Spare, 100)},
 	}
 }
 
-// defaultStall is how long a sanitize may make no progress where the policy says nothing.
+// defaultStall is how long a sanitize may make no progress if the policy does not set it.
 const defaultStall = 10 * time.Minute
 
-// LoadPolicy reads a policy file as a worker would that is set by nothing else.
+// LoadPolicy reads a policy file; every other setting has its default.
 func LoadPolicy(file string) (clean.Policy, error) {
 	policy := clean.Policy{StepSettings: device.StepSettings{SanitizeStall: defaultStall}}
 	return policy, readPolicy(file, &policy)
 }
 
-// readPolicy sets what the file says of cleans. The error has one line for each value
+// readPolicy applies a policy file. The error has one line for each value
 // that is wrong, with its line in the file. It does not check the priorities against
 // the steps.
 func readPolicy(path string, policy *clean.Policy) error {

@@ -9,7 +9,7 @@ import (
 	"burnish/internal/clean"
 )
 
-// TestTheErasePolicyOfAFile: what is not given is auto.
+// A key that is left out of the erase policy is auto.
 //
 // S2.8, S2.9
 func TestTheErasePolicyOfAFile(t *testing.T) {
@@ -34,28 +34,28 @@ func TestTheErasePolicyOfAFile(t *testing.T) {
 	}
 }
 
-// TestInvalidErasePolicyIsRefusedAtLoad, with its line.
+// The error of an invalid erase policy names its line.
 //
 // S2.23
 func TestInvalidErasePolicyIsRefusedAtLoad(t *testing.T) {
 	for name, tt := range map[string]struct{ text, line, says string }{
-		"zero and crypto":     {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "line 3: ", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
-		"no such action":      {"# remark\nnvme:\n  clear_action: shred\n", "line 3: ", `clear_action: "shred" is not one of auto, sanitize, zero`},
-		"no such strategy":    {"nvme: {clear_strategy: overwrite}\n", "line 1: ", `clear_strategy: "overwrite" is not one of auto, crypto, block`},
-		"no such key":         {"nvme:\n  clear_acton: zero\n", "line 2: ", `unknown key "clear_acton" in nvme: must be one of clear_action, clear_strategy, sanitize_stall`},
-		"a key twice":         {"nvme:\n  clear_action: zero\n  clear_action: auto\n", "line 3: ", "already defined"},
-		"a word for it all":   {"nvme: zero\n", "line 1: ", "nvme must be a mapping, not text"},
-		"a list":              {"nvme:\n  clear_action: [zero]\n", "line 2: ", "clear_action must be text, not a list"},
-		"an action of no one": {"nvme:\n  clear_action:\n", "line 2: ", "clear_action has no value; leave it out for auto"},
-		"an empty strategy":   {"nvme:\n  clear_strategy: \"\"\n", "line 2: ", "clear_strategy has no value"},
-		"null":                {"nvme: {clear_action: null}\n", "line 1: ", "clear_action has no value"},
-		"no duration":         {"nvme:\n  sanitize_stall: soon\n", "line 2: ", `sanitize_stall: "soon" is not a positive duration such as 10m`},
-		"a stall of nothing":  {"nvme:\n  sanitize_stall: 0s\n", "line 2: ", "is not a positive duration"},
-		"an empty stall":      {"nvme:\n  sanitize_stall:\n", "line 2: ", "leave it out for 10m"},
-		"wear over 255":       {"wear:\n  percent_used: 256\n", "line 2: ", "percent_used: 256 is not within 1 to 255 percent"},
-		"wear of nothing":     {"wear: {percent_used: 0}\n", "line 1: ", "is not within 1 to 255"},
-		"spare over all":      {"wear:\n  avail_spare: 101\n", "line 2: ", "avail_spare: 101 is not within 1 to 100 percent"},
-		"an empty limit":      {"wear:\n  avail_spare:\n", "line 2: ", "avail_spare has no value; leave it out for the drive's own limit"},
+		"zero and crypto":           {"nvme:\n  clear_action: zero\n  clear_strategy: crypto\n", "line 3: ", "clear_strategy: crypto is impossible with clear_action zero: want one of auto, block"},
+		"no such action":            {"# remark\nnvme:\n  clear_action: shred\n", "line 3: ", `clear_action: "shred" is not one of auto, sanitize, zero`},
+		"no such strategy":          {"nvme: {clear_strategy: overwrite}\n", "line 1: ", `clear_strategy: "overwrite" is not one of auto, crypto, block`},
+		"no such key":               {"nvme:\n  clear_acton: zero\n", "line 2: ", `unknown key "clear_acton" in nvme: must be one of clear_action, clear_strategy, sanitize_stall`},
+		"a key twice":               {"nvme:\n  clear_action: zero\n  clear_action: auto\n", "line 3: ", "already defined"},
+		"text instead of a mapping": {"nvme: zero\n", "line 1: ", "nvme must be a mapping, not text"},
+		"a list":                    {"nvme:\n  clear_action: [zero]\n", "line 2: ", "clear_action must be text, not a list"},
+		"an empty action":           {"nvme:\n  clear_action:\n", "line 2: ", "clear_action has no value; leave it out for auto"},
+		"an empty strategy":         {"nvme:\n  clear_strategy: \"\"\n", "line 2: ", "clear_strategy has no value"},
+		"null":                      {"nvme: {clear_action: null}\n", "line 1: ", "clear_action has no value"},
+		"not a duration":            {"nvme:\n  sanitize_stall: soon\n", "line 2: ", `sanitize_stall: "soon" is not a positive duration such as 10m`},
+		"a stall of zero":           {"nvme:\n  sanitize_stall: 0s\n", "line 2: ", "is not a positive duration"},
+		"an empty stall":            {"nvme:\n  sanitize_stall:\n", "line 2: ", "leave it out for 10m"},
+		"wear over 255":             {"wear:\n  percent_used: 256\n", "line 2: ", "percent_used: 256 is not within 1 to 255 percent"},
+		"wear of zero":              {"wear: {percent_used: 0}\n", "line 1: ", "is not within 1 to 255"},
+		"spare over 100":            {"wear:\n  avail_spare: 101\n", "line 2: ", "avail_spare: 101 is not within 1 to 100 percent"},
+		"an empty limit":            {"wear:\n  avail_spare:\n", "line 2: ", "avail_spare has no value; leave it out for the drive's own limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadPolicy(t, tt.text)
@@ -68,7 +68,7 @@ func TestInvalidErasePolicyIsRefusedAtLoad(t *testing.T) {
 	}
 }
 
-// TestEachErrorOfAPolicyHasItsLine: nobody has to correct one to learn of the next.
+// All errors of a policy are reported at once, each with its line.
 func TestEachErrorOfAPolicyHasItsLine(t *testing.T) {
 	_, err := loadPolicy(t, "priorities:\n  zero:\n  verify:\nnvme:\n  clear_action: zero\n  clear_strategy: crypto\n")
 	require.Error(t, err)

@@ -20,7 +20,7 @@ import (
 	"burnish/internal/nova/brokers"
 )
 
-// Role says which work a worker takes.
+// Role is the part of the work that a worker does.
 type Role string
 
 // The roles.
@@ -41,23 +41,23 @@ func (r Role) Hosts() bool { return r == RoleHost || r == RoleAll }
 type Worker struct {
 	Role       Role     `env:"ROLE" envDefault:"all" help:"control, host or all"`
 	Host       string   `env:"HOST" help:"the host's name; default: the machine's"`
-	StateDir   string   `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"where the worker keeps what must survive it"`
-	HostFile   string   `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing, in role all what lies below STATE_DIR and fake devices"`
-	PolicyFile string   `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe devices are erased, limits of wear"`
+	StateDir   string   `env:"STATE_DIR" envDefault:"/var/lib/burnish" help:"the worker's records, which must survive a restart"`
+	HostFile   string   `env:"HOST_FILE" help:"host.yaml: what may be destroyed on this host; default: nothing; in role all, files below STATE_DIR and fake devices"`
+	PolicyFile string   `env:"POLICY" help:"policy.yaml: priorities of steps, how NVMe drives are erased, wear limits"`
 	Inventory  string   `env:"INVENTORY" envDefault:"file" help:"where reservations are kept: file, or placement with OpenStack's OS_* variables"`
-	NovaHosts  NameMap  `env:"NOVA_HOSTS" help:"Nova's names of hosts and Burnish's: NOVA=OURS,…; case is ignored"`
-	Traits     NameMap  `env:"TRAITS" help:"traits in place of standard ones that Placement does not know: HW_X=CUSTOM_X,…"`
-	Drivers    []string `env:"DRIVERS" envDefault:"block,fake" help:"drivers, with commas between them"`
-	// Policy is what decides about cleans: variables, and what the policy file says.
+	NovaHosts  NameMap  `env:"NOVA_HOSTS" help:"hosts that Nova names differently: NOVA=BURNISH,…; case is ignored"`
+	Traits     NameMap  `env:"TRAITS" help:"names for standard traits that an old Placement does not know: HW_X=CUSTOM_X,…"`
+	Drivers    []string `env:"DRIVERS" envDefault:"block,fake" help:"drivers, separated by commas"`
+	// Policy holds the settings of cleans: variables and the policy file.
 	clean.Policy
-	MaxCleansPerHost int           `env:"MAX_CLEANS_PER_HOST" envDefault:"4" help:"steps at once on this host"`
+	MaxCleansPerHost int           `env:"MAX_CLEANS_PER_HOST" envDefault:"4" help:"steps that run at the same time on this host"`
 	StickyCache      int           `env:"WORKFLOW_CACHE" envDefault:"2000" help:"devices whose workflows are kept in memory"`
 	GracefulStop     time.Duration `env:"STOP_TIMEOUT" envDefault:"30s" help:"how long a stopping worker lets steps finish their chunk"`
-	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers where the worker is not root"`
-	NovaBroker       string        `env:"AMQP_URL" help:"the RabbitMQ of Nova's notifications: amqp://, amqps://, or the transport_url of a Nova service; default: none, only the sweep"`
-	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two sweeps of Placement; 0: none, only what a notification or a signal asks for"`
+	NVMeHelper       string        `env:"NVME_HELPER" help:"the program that opens NVMe controllers if the worker is not root"`
+	NovaBroker       string        `env:"AMQP_URL" help:"the RabbitMQ of Nova's notifications: amqp://, amqps://, or the transport_url of a Nova service; default: none, only the periodic reconciliation"`
+	SweepInterval    time.Duration `env:"SWEEP_INTERVAL" envDefault:"60s" help:"pause between two reconciliations with Placement; 0: only when a notification or a signal requests one"`
 	Debug            bool          `env:"DEBUG" envDefault:"false" help:"log more"`
-	// Cloud names the one whose Placement is the inventory, as clouds.yaml does (OS_CLOUD).
+	// Cloud is the name in clouds.yaml (OS_CLOUD) of the cloud whose Placement is the inventory.
 	Cloud string
 }
 
@@ -160,7 +160,7 @@ func (w Worker) check() error {
 		complain("NVME_HELPER", "%q is not an absolute path", w.NVMeHelper)
 	}
 	if _, err := brokers.Parse(w.NovaBroker); w.NovaBroker != "" && err != nil {
-		complain("AMQP_URL", "%v", err) // which never holds the password
+		complain("AMQP_URL", "%v", err) // which never contains the password
 	}
 	if w.SweepInterval < 0 {
 		complain("SWEEP_INTERVAL", "%s is negative", w.SweepInterval)
@@ -190,7 +190,7 @@ func WorkerHelp() (string, error) {
 	return b.String(), nil
 }
 
-// tidyEnvError writes env's errors one a line, each with its variable's name.
+// tidyEnvError writes one line for each error of package env, with the variable's name.
 func tidyEnvError(err error) error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {

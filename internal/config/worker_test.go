@@ -15,12 +15,12 @@ import (
 	"burnish/internal/device"
 )
 
-// only sets these variables, and no other of Burnish's.
+// only sets these variables, and unsets Burnish's others.
 func only(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for _, pair := range os.Environ() {
 		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "BURNISH_") {
-			t.Setenv(name, "") // so that it is put back
+			t.Setenv(name, "") // so that it is restored
 			require.NoError(t, os.Unsetenv(name))
 		}
 	}
@@ -29,14 +29,14 @@ func only(t *testing.T, variables map[string]string) {
 	}
 }
 
-// setting is one variable: what it is by default, what it becomes, and what it may
-// not be.
+// setting is one variable: its default, a valid value with its result, and invalid
+// values.
 type setting struct {
 	field    string
 	byItself any
 	good     string
 	becomes  any
-	bad      map[string]string // value: what the complaint says of it
+	bad      map[string]string // value: part of its error
 }
 
 func settings(t *testing.T) map[string]setting {
@@ -55,7 +55,7 @@ func settings(t *testing.T) map[string]setting {
 		"STATE_DIR": {"StateDir", "/var/lib/burnish", "/srv/../state", "/state", nil},
 		"HOST_FILE": {"HostFile", "", "/etc/burnish/host.yaml", "/etc/burnish/host.yaml", nil},
 		"POLICY":    {"PolicyFile", "", "testdata/policy.yaml", "testdata/policy.yaml", map[string]string{"testdata/none.yaml": "testdata/none.yaml"}},
-		"INVENTORY": {"Inventory", "file", "placement", "placement", nil}, // who opens it knows the kinds
+		"INVENTORY": {"Inventory", "file", "placement", "placement", nil}, // backends.Open checks the kind
 		"NOVA_HOSTS": {"NovaHosts", config.NameMap(nil), " Cmp_1.Example=Node-1 , cmp2=node-2", config.NameMap{"cmp_1.example": "node-1", "cmp2": "node-2"}, map[string]string{
 			"cmp1": `"cmp1" is not of the form NAME=NAME`, "a=b,A=c": `"A" is listed twice`, "a=": `"a="`, "a=b,": `""`, "a b=c": `"a b" is not a valid host name`, "a=b_c": `"b_c" is not a valid host name`}},
 		"TRAITS": {"Traits", config.NameMap(nil), "HW_NVME_CES=CUSTOM_NVME_CES", config.NameMap{"HW_NVME_CES": "CUSTOM_NVME_CES"}, map[string]string{
@@ -83,7 +83,7 @@ func fieldOf(w config.Worker, name string) any {
 	return reflect.ValueOf(w).FieldByName(name).Interface()
 }
 
-// TestTheTableOfSettingsIsComplete: a variable that nobody added here has no test.
+// Every variable is in the table of this test.
 func TestTheTableOfSettingsIsComplete(t *testing.T) {
 	table := settings(t)
 	count := 0
@@ -110,7 +110,7 @@ func TestDefaults(t *testing.T) {
 	require.Empty(t, w.Priorities)
 }
 
-// TestEmptyIsUnset: `BURNISH_X= burnish-worker` sets nothing.
+// An empty variable counts as not set: `BURNISH_X= burnish-worker`.
 func TestEmptyIsUnset(t *testing.T) {
 	for name, s := range settings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// TestEachBadValueHasItsLine: nobody has to correct one to learn of the next.
+// All bad values are reported at once, one a line.
 func TestEachBadValueHasItsLine(t *testing.T) {
 	for name, variables := range map[string]map[string]string{
 		"of their form": {"DEBUG": "x", "WORKFLOW_CACHE": "x", "STOP_TIMEOUT": "x", "AUTOMATED_CLEAN": "x"},
@@ -188,7 +188,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestThePolicyHasEverySetting that decides about cleans.
+// The planner's policy has every setting of cleans.
 func TestThePolicyHasEverySetting(t *testing.T) {
 	only(t, nil)
 	w, err := config.LoadWorker()
@@ -233,23 +233,23 @@ func TestPolicyFile(t *testing.T) {
 	}
 }
 
-// TestPolicyFileIsStrict: what is not understood is refused, with its line.
+// Anything unknown in a policy file is refused, with its line.
 func TestPolicyFileIsStrict(t *testing.T) {
 	for name, tt := range map[string]struct{ text, line, says string }{
-		"an unknown key":      {"# remark\nprio: {zero: 5}\n", "line 2: ", `unknown key "prio" in the policy: must be one of priorities, nvme, wear`},
-		"a known one, twice":  {"priorities: {zero: 5}\npriorities: {zero: 6}\n", "line 2: ", "already defined"},
-		"a step, twice":       {"priorities:\n  zero: 5\n  zero: 6\n", "line 3: ", "already defined"},
-		"words":               {"priorities:\n  zero: five\n", "line 2: ", "the priority of zero must be a number, not text"},
-		"yes or no":           {"priorities:\n  zero: true\n", "line 2: ", "must be a number, not true or false"},
-		"no priority":         {"priorities:\n  zero: 5\n  wear_check:\n  x: 6\n", "line 3: ", "wear_check has no priority"},
-		"null":                {"priorities: {wear_check: null}\n", "line 1: ", "wear_check has no priority"},
-		"deeper than wanted":  {"priorities:\n  zero: 5\n  sub: {a: 1}\n", "line 3: ", "the priority of sub must be a number, not a mapping"},
-		"a list":              {"priorities: [zero]\n", "line 1: ", "priorities must be a mapping, not a list"},
-		"a list of all":       {"- priorities\n", "line 1: ", "the policy must be a mapping, not a list"},
-		"a word":              {"priorities\n", "line 1: ", "the policy must be a mapping, not text"},
-		"a tab":               {"priorities:\n\tzero: 1\n", "line 2: ", "cannot start any token"},
-		"more than there are": {"priorities:\n  zero: 1e400\n", "line 2: ", "must be a number"},
-		"a second document":   {"priorities: {zero: 5}\n---\npriorities: {zero: 0}\n", "line 3: ", "second document"},
+		"an unknown key":     {"# remark\nprio: {zero: 5}\n", "line 2: ", `unknown key "prio" in the policy: must be one of priorities, nvme, wear`},
+		"a known one, twice": {"priorities: {zero: 5}\npriorities: {zero: 6}\n", "line 2: ", "already defined"},
+		"a step, twice":      {"priorities:\n  zero: 5\n  zero: 6\n", "line 3: ", "already defined"},
+		"words":              {"priorities:\n  zero: five\n", "line 2: ", "the priority of zero must be a number, not text"},
+		"yes or no":          {"priorities:\n  zero: true\n", "line 2: ", "must be a number, not true or false"},
+		"no priority":        {"priorities:\n  zero: 5\n  wear_check:\n  x: 6\n", "line 3: ", "wear_check has no priority"},
+		"null":               {"priorities: {wear_check: null}\n", "line 1: ", "wear_check has no priority"},
+		"a mapping":          {"priorities:\n  zero: 5\n  sub: {a: 1}\n", "line 3: ", "the priority of sub must be a number, not a mapping"},
+		"a list":             {"priorities: [zero]\n", "line 1: ", "priorities must be a mapping, not a list"},
+		"a list of all":      {"- priorities\n", "line 1: ", "the policy must be a mapping, not a list"},
+		"a word":             {"priorities\n", "line 1: ", "the policy must be a mapping, not text"},
+		"a tab":              {"priorities:\n\tzero: 1\n", "line 2: ", "cannot start any token"},
+		"out of range":       {"priorities:\n  zero: 1e400\n", "line 2: ", "must be a number"},
+		"a second document":  {"priorities: {zero: 5}\n---\npriorities: {zero: 0}\n", "line 3: ", "second document"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadPolicy(t, tt.text)
@@ -262,8 +262,8 @@ func TestPolicyFileIsStrict(t *testing.T) {
 	}
 }
 
-// TestPolicyFileIsPlannedBy: what no clean can be planned by is refused in each role.
-func TestPolicyFileIsPlannedBy(t *testing.T) {
+// A policy with which no clean can be planned is refused in each role.
+func TestUnplannablePolicyIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ text, says string }{
 		"no such step":        {"priorities: {polish: 5}\n", `there is no step "polish"`},
 		"no erase":            {"priorities: {zero: 0}\n", "cannot be switched off"},
@@ -293,7 +293,7 @@ func loadPolicy(t *testing.T, text string) (config.Worker, error) {
 	return config.LoadWorker()
 }
 
-// TestHelpListsEverySetting with what it is for and its default, one line each.
+// The help has one line for each setting, with its purpose and default.
 func TestHelpListsEverySetting(t *testing.T) {
 	help, err := config.WorkerHelp()
 	require.NoError(t, err)

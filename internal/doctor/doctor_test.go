@@ -16,7 +16,7 @@ import (
 	"burnish/internal/hardware/drivers"
 )
 
-// sound is a machine on which nothing is wrong.
+// sound is a machine that passes every check.
 func sound() system {
 	return system{
 		fileSystem: func(string) (fileSystem, error) { return fileSystem{name: "ext4", free: 1 << 30}, nil },
@@ -27,7 +27,7 @@ func sound() system {
 	}
 }
 
-// worker is a worker's settings, with a state directory as a worker makes it.
+// worker is a worker's settings, with a state directory as a worker creates it.
 func worker(t *testing.T, role config.Role) config.Worker {
 	t.Helper()
 	dir := t.TempDir()
@@ -204,7 +204,7 @@ func TestSettings(t *testing.T) {
 	require.Contains(t, f[2].Message, "BURNISH_STOP_TIMEOUT")
 }
 
-// The questions to the kernel themselves, on the machine that runs the tests.
+// The real requests to the kernel, on the machine that runs the tests.
 func TestLinux(t *testing.T) {
 	s := linux()
 	on, err := s.fileSystem(t.TempDir())
@@ -228,8 +228,8 @@ func TestLinux(t *testing.T) {
 	require.Equal(t, string(text) == "1\n", leases)
 }
 
-// What a worker would make by itself is not called misspelt.
-func TestOneMistakeIsToldOnce(t *testing.T) {
+// The paths below a missing state directory are not reported too.
+func TestOneMistakeIsReportedOnce(t *testing.T) {
 	w := worker(t, config.RoleAll)
 	w.HostFile, w.StateDir = "", w.StateDir+"-none"
 	var f Findings

@@ -36,7 +36,7 @@ func files(t *testing.T, root string, all map[string]string) {
 	}
 }
 
-// The rules that look into disks, as Debian 12 has them, in short.
+// The udev rules of Debian 12 that activate volumes, in short.
 const (
 	lvmRules = `IMPORT{program}="/sbin/lvm pvscan --cache --listvg $env{DEVNAME}"` + "\n"
 	mdRules  = `ACTION=="add|change", IMPORT{program}="/sbin/mdadm --incremental --export $devnode --offroot $env{DEVLINKS}"` + "\n"
@@ -56,7 +56,7 @@ func shipped(t *testing.T, name bool) string {
 const address = "0000:01:00.0"
 
 // S2.3
-func TestWhatADriverNeedsOfItsHost(t *testing.T) {
+func TestDriversAreCheckedOnTheirHost(t *testing.T) {
 	one := []hardware.Found{{Address: address}}
 	for name, tt := range map[string]struct {
 		driver finder
@@ -65,10 +65,10 @@ func TestWhatADriverNeedsOfItsHost(t *testing.T) {
 		says   string
 	}{
 		"in order":            {finder{found: one}, 0, OK, "device_spec matches 1 devices (0000:01:00.0)"},
-		"what it needs":       {finder{found: one}, 0, OK, "the driver can start on this host"},
+		"it can start":        {finder{found: one}, 0, OK, "the driver can start on this host"},
 		"many":                {finder{found: make([]hardware.Found, 9)}, 0, OK, "device_spec matches 9 devices (, , , , , , , , …)"},
 		"none":                {finder{}, 0, Warn, "no device matches device_spec"},
-		"no right to look":    {finder{err: errors.New("permission denied")}, 0, Fail, "permission denied"},
+		"no permission":       {finder{err: errors.New("permission denied")}, 0, Fail, "permission denied"},
 		"not root":            {finder{found: one}, 1000, Fail, "uid 1000 cannot send commands to drives"},
 		"its tool is missing": {finder{init: &device.Fault{Code: device.CodeToolMissing, Message: "nvme-cli cannot be run", Remedy: "install it"}}, 0, Fail, "nvme-cli cannot be run"},
 		"it fails":            {finder{init: errors.New("no such thing")}, 0, Fail, "no such thing"},
@@ -87,7 +87,7 @@ func TestWhatADriverNeedsOfItsHost(t *testing.T) {
 	}
 }
 
-// says looks for a finding.
+// says requires a finding.
 func says(f Findings, level Level, check, text string) bool {
 	for _, one := range f {
 		if one.Level == level && one.Check == check && one.Message == text {
@@ -98,8 +98,8 @@ func says(f Findings, level Level, check, text string) bool {
 }
 
 // F21
-func TestWhatWouldActivateAGuestsVolumes(t *testing.T) {
-	looks := map[string]string{"usr/lib/udev/rules.d/69-lvm.rules": lvmRules, "usr/lib/udev/rules.d/64-md-raid-assembly.rules": mdRules}
+func TestActivationOfAGuestsVolumes(t *testing.T) {
+	rules := map[string]string{"usr/lib/udev/rules.d/69-lvm.rules": lvmRules, "usr/lib/udev/rules.d/64-md-raid-assembly.rules": mdRules}
 	for name, tt := range map[string]struct {
 		files map[string]string
 		rule  string
@@ -143,7 +143,7 @@ func TestWhatWouldActivateAGuestsVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			files(t, root, looks)
+			files(t, root, rules)
 			files(t, root, tt.files)
 			g := findActivationGuard(root)
 			require.Equal(t, activationGuard{rule: tt.rule, open: tt.open}, g)
@@ -165,7 +165,7 @@ func TestWhatWouldActivateAGuestsVolumes(t *testing.T) {
 	}
 }
 
-// A rule that names other drives is told by what udev knows of these.
+// udev's database shows which drives a rule does not match.
 //
 // F21
 func TestDrivesThatTheRuleDoesNotReach(t *testing.T) {
@@ -201,17 +201,17 @@ type programs struct {
 func (p programs) Programs() (map[string]error, error) { return p.all, p.err }
 
 // F13
-func TestEachProgramIsWhatTheHostSays(t *testing.T) {
+func TestEachProgramIsComparedWithHostYAML(t *testing.T) {
 	for name, tt := range map[string]struct {
 		driver programs
 		level  Level
 		says   string
 	}{
-		"as it says": {programs{all: map[string]error{"gpu": nil}}, OK, "gpu matches host.yaml"},
-		"changed":    {programs{all: map[string]error{"gpu": &device.Fault{Code: device.CodeNotAllowed, Message: "the SHA-256 is another", Remedy: "look"}}}, Fail, "the SHA-256 is another"},
-		"no memory":  {programs{all: map[string]error{"gpu": errors.New("no memory")}}, Fail, "gpu: no memory"},
-		"none":       {programs{}, Warn, "host.yaml allows no script, and this driver needs one"},
-		"not read":   {programs{err: errors.New("host.yaml is broken")}, Fail, "host.yaml is broken"},
+		"unchanged": {programs{all: map[string]error{"gpu": nil}}, OK, "gpu matches host.yaml"},
+		"changed":   {programs{all: map[string]error{"gpu": &device.Fault{Code: device.CodeNotAllowed, Message: "the SHA-256 is another", Remedy: "look"}}}, Fail, "the SHA-256 is another"},
+		"no memory": {programs{all: map[string]error{"gpu": errors.New("no memory")}}, Fail, "gpu: no memory"},
+		"none":      {programs{}, Warn, "host.yaml allows no script, and this driver needs one"},
+		"not read":  {programs{err: errors.New("host.yaml is broken")}, Fail, "host.yaml is broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := worker(t, config.RoleHost), sound()

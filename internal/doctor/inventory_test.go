@@ -9,35 +9,35 @@ import (
 	"burnish/internal/testkit/openstack"
 )
 
-// What keeps the control worker from its inventory is told with what to do.
+// Problems with the inventory are reported with their remedy.
 //
 // S0.12
-func TestTheInventoryIsAsked(t *testing.T) {
-	look := func(w config.Worker) Finding {
+func TestTheInventoryIsChecked(t *testing.T) {
+	check := func(w config.Worker) Finding {
 		t.Helper()
 		var f Findings
 		machine{Findings: &f, settings: w}.inventory()
 		require.Len(t, f, 1)
 		return f[0]
 	}
-	require.Equal(t, OK, look(config.Worker{Inventory: "file"}).Level)
-	f := look(config.Worker{Inventory: "none"})
+	require.Equal(t, OK, check(config.Worker{Inventory: "file"}).Level)
+	f := check(config.Worker{Inventory: "none"})
 	require.Equal(t, Fail, f.Level)
 	require.Contains(t, f.Remedy, "file, placement")
-	f = look(config.Worker{Inventory: "file", NovaBroker: "amqp://h"})
+	f = check(config.Worker{Inventory: "file", NovaBroker: "amqp://h"})
 	require.Equal(t, Fail, f.Level)
 	require.Contains(t, f.Remedy, "BURNISH_INVENTORY=placement")
 
 	t.Setenv("OS_CLOUD", "")
 	t.Setenv("OS_AUTH_TYPE", "none")
 	t.Setenv("OS_PLACEMENT_ENDPOINT_OVERRIDE", "http://127.0.0.1:1")
-	f = look(config.Worker{Inventory: "placement", Cloud: "default"})
-	require.Equal(t, Fail, f.Level, "nobody listens there")
+	f = check(config.Worker{Inventory: "placement", Cloud: "default"})
+	require.Equal(t, Fail, f.Level, "no server listens there")
 	require.NotEmpty(t, f.Remedy)
 
 	server := openstack.Start(t, openstack.Options{})
 	t.Setenv("OS_PLACEMENT_ENDPOINT_OVERRIDE", server.URL)
-	f = look(config.Worker{Inventory: "placement", Cloud: "default"})
+	f = check(config.Worker{Inventory: "placement", Cloud: "default"})
 	require.Equal(t, OK, f.Level, "%+v", f)
 	require.Contains(t, f.Message, "Placement answers")
 }

@@ -11,7 +11,7 @@ import (
 	"burnish/internal/hardware/drivers"
 )
 
-// system is what is asked of the machine.
+// system is the part of the machine that the checks read.
 type system struct {
 	fileSystem func(dir string) (fileSystem, error)
 	direct     func(dir string) error
@@ -25,9 +25,9 @@ type system struct {
 // fileSystem is where a directory is.
 type fileSystem struct {
 	name   string
-	memory bool // gone with the next restart
+	memory bool // lost at a restart
 	remote bool
-	free   uint64 // bytes that this user may still write
+	free   uint64 // bytes that are free for this user
 }
 
 func linux() system {
@@ -37,7 +37,7 @@ func linux() system {
 	}
 }
 
-// fileSystems are those that need a word; others are taken for a local disk.
+// fileSystems are the known file systems; others count as a local disk.
 var fileSystems = map[int64]fileSystem{
 	unix.TMPFS_MAGIC:      {name: "tmpfs", memory: true},
 	unix.RAMFS_MAGIC:      {name: "ramfs", memory: true},
@@ -52,7 +52,7 @@ var fileSystems = map[int64]fileSystem{
 func fileSystemOf(dir string) (fileSystem, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return fileSystem{}, fmt.Errorf("look at the file system of %s: %w", dir, err)
+		return fileSystem{}, fmt.Errorf("statfs %s: %w", dir, err)
 	}
 	on, ok := fileSystems[int64(st.Type)]
 	if !ok {
@@ -62,7 +62,7 @@ func fileSystemOf(dir string) (fileSystem, error) {
 	return on, nil
 }
 
-// directIO opens a file without a name, which is gone when it is closed.
+// directIO opens a file without a name, which is deleted when it is closed.
 func directIO(dir string) error {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_DIRECT|unix.O_CLOEXEC, 0o600)
 	if err != nil {
