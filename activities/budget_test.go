@@ -259,7 +259,7 @@ func TestHangKeepsTheFenceUntilTheLastIOReturns(t *testing.T) {
 		pass(time.Second)
 		server.end(temporal.NewCanceledError())
 		pass(5 * time.Minute)
-		require.False(t, r.over(), "it answered before the last I/O returned (F9)")
+		require.False(t, r.over(), "it answered before the last I/O returned")
 		back()
 		_, err := r.wait(t)
 		require.True(t, temporal.IsCanceledError(err), "%v", err)

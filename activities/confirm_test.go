@@ -52,7 +52,7 @@ func TestAnAttemptConfirmsWithTheServerBeforeItWrites(t *testing.T) {
 			s.hardware.Confirm = nil
 			in := s.input("zero")
 			in.Settings.OnInterrupt = device.InterruptError
-			require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in), "this was not a crash (D1)")
+			require.EqualValues(t, 0, firstZero(t, s, again(t, 2), in), "this was not a crash")
 		})
 	}
 	inBubble(t, "it waits for a limited time", func(t *testing.T) {

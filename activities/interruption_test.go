@@ -149,7 +149,7 @@ func TestCancelIsAnsweredWhenTheStepHasStopped(t *testing.T) {
 			require.False(t, s.entry().Working)
 			in := s.input("zero")
 			in.Settings.OnInterrupt = device.InterruptError
-			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in), "this was not a crash (D1)")
+			require.EqualValues(t, steps.Chunk, firstZero(t, s, again(t, 2), in), "this was not a crash")
 		})
 	}
 }

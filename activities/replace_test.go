@@ -38,7 +38,7 @@ func TestDiscoverAcceptsOtherHardwareOnlyWithReplace(t *testing.T) {
 	s.disks.found = func(_ hardware.Target, known device.Identity) error { first = known == device.Identity{}; return nil }
 	facts, err := s.discover(t, in)
 	require.NoError(t, err)
-	require.True(t, first, "signatures are checked as at a first enrollment (F15)")
+	require.True(t, first, "signatures are checked as at a first enrollment")
 	require.Equal(t, "S2", facts.Identity.Serial)
 	require.Equal(t, "S2", s.record("d1").Identity.Serial)
 

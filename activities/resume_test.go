@@ -185,7 +185,7 @@ func TestTheHeartbeatReplacesALostJournal(t *testing.T) {
 				server.lastProgress = &p
 			}
 			require.Equal(t, c.want, firstZero(t, s, server, in))
-			require.Equal(t, c.ran, s.entry().RunTime, "reported run time counts (F8)")
+			require.Equal(t, c.ran, s.entry().RunTime, "reported run time counts")
 		})
 	}
 	inBubble(t, "an attempt's heartbeat is newer than what the workflow kept", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestACorruptJournalStartsTheStepOver(t *testing.T) {
 		require.EqualValues(t, 0, firstZero(t, s, next, s.input("zero")))
 		require.Contains(t, s.log.String(), "journal is unreadable")
 		require.Contains(t, s.log.String(), "device=d1")
-		require.Equal(t, 50*time.Second, s.entry().RunTime, "reported run time counts (F8)")
+		require.Equal(t, 50*time.Second, s.entry().RunTime, "reported run time counts")
 	})
 	inBubble(t, "without", func(t *testing.T) {
 		s := newTestHost(t)

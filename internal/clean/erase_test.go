@@ -25,7 +25,7 @@ var everyDevice = []string{"", "c", "b", "w", "cb", "cw", "bw", "cbw"}
 // TestTheMatrix is the policy matrix written out: for every action, strategy and
 // device the operation that is locked in; "" is a policy that the device cannot satisfy.
 //
-// S2.16, S2.17, S2.18, S2.19, S2.20, S2.21, S2.22
+// S2.8, S2.9, S2.16, S2.17, S2.18, S2.19, S2.20, S2.21, S2.22
 func TestTheMatrix(t *testing.T) {
 	const (
 		ces = device.CryptoErase
@@ -34,24 +34,23 @@ func TestTheMatrix(t *testing.T) {
 		shr = device.Shred
 	)
 	for _, tt := range []struct {
-		line             string
 		action, strategy string
 		want             [8]device.Operation // as everyDevice
 	}{
 		//                                           -    c    b    w    cb   cw   bw   cbw
-		{"S2.16", "auto", "auto", [8]device.Operation{shr, ces, bes, wzs, ces, ces, bes, ces}},
-		{"S2.17", "auto", "crypto", [8]device.Operation{"", ces, "", "", ces, ces, "", ces}},
-		{"S2.18", "auto", "block", [8]device.Operation{shr, shr, bes, wzs, bes, wzs, bes, bes}},
-		{"S2.19", "sanitize", "auto", [8]device.Operation{"", ces, bes, "", ces, ces, bes, ces}},
-		{"S2.20", "sanitize", "crypto", [8]device.Operation{"", ces, "", "", ces, ces, "", ces}},
-		{"S2.21", "sanitize", "block", [8]device.Operation{"", "", bes, "", bes, "", bes, bes}},
-		{"S2.22", "zero", "auto", [8]device.Operation{shr, shr, shr, wzs, shr, wzs, wzs, wzs}},
-		{"S2.22", "zero", "block", [8]device.Operation{shr, shr, shr, wzs, shr, wzs, wzs, wzs}},
-		{"S2.8 S2.9 what is not given is auto", "", "", [8]device.Operation{shr, ces, bes, wzs, ces, ces, bes, ces}},
-		{"S2.8 the strategy alone", "", "block", [8]device.Operation{shr, shr, bes, wzs, bes, wzs, bes, bes}},
-		{"S2.9 the action alone", "sanitize", "", [8]device.Operation{"", ces, bes, "", ces, ces, bes, ces}},
+		{"auto", "auto", [8]device.Operation{shr, ces, bes, wzs, ces, ces, bes, ces}},   // S2.16
+		{"auto", "crypto", [8]device.Operation{"", ces, "", "", ces, ces, "", ces}},     // S2.17
+		{"auto", "block", [8]device.Operation{shr, shr, bes, wzs, bes, wzs, bes, bes}},  // S2.18
+		{"sanitize", "auto", [8]device.Operation{"", ces, bes, "", ces, ces, bes, ces}}, // S2.19
+		{"sanitize", "crypto", [8]device.Operation{"", ces, "", "", ces, ces, "", ces}}, // S2.20
+		{"sanitize", "block", [8]device.Operation{"", "", bes, "", bes, "", bes, bes}},  // S2.21
+		{"zero", "auto", [8]device.Operation{shr, shr, shr, wzs, shr, wzs, wzs, wzs}},   // S2.22
+		{"zero", "block", [8]device.Operation{shr, shr, shr, wzs, shr, wzs, wzs, wzs}},  // S2.22
+		{"", "", [8]device.Operation{shr, ces, bes, wzs, ces, ces, bes, ces}},           // S2.8, S2.9: what is not given is auto
+		{"", "block", [8]device.Operation{shr, shr, bes, wzs, bes, wzs, bes, bes}},      // S2.8: the strategy alone
+		{"sanitize", "", [8]device.Operation{"", ces, bes, "", ces, ces, bes, ces}},     // S2.9: the action alone
 	} {
-		t.Run(fmt.Sprintf("%s %s/%s", tt.line, tt.action, tt.strategy), func(t *testing.T) {
+		t.Run(fmt.Sprintf("action=%s strategy=%s", tt.action, tt.strategy), func(t *testing.T) {
 			policy := clean.ErasePolicy{Action: clean.Action(tt.action), Strategy: clean.Strategy(tt.strategy)}
 			require.NoError(t, policy.Validate())
 			for i, letters := range everyDevice {
@@ -64,7 +63,7 @@ func TestTheMatrix(t *testing.T) {
 						require.Nil(t, fault)
 						continue
 					}
-					require.Equal(t, device.CodePolicyUnsatisfied, fault.Code, "S2.25")
+					require.Equal(t, device.CodePolicyUnsatisfied, fault.Code)
 					require.Equal(t, device.NeedsOperator, fault.Class)
 					require.NotEmpty(t, fault.Remedy)
 				}
@@ -146,8 +145,8 @@ func TestOneOperationAndAlwaysTheSame(t *testing.T) {
 				require.Equal(t, first, again)
 				require.Equal(t, fault == nil, first != "")
 				require.True(t, fault != nil || can(letters).Supports(first))
-				require.False(t, action == "sanitize" && first.Overwrites(), "S2.19: sanitize never overwrites")
-				require.False(t, action == "zero" && first.Sanitizes(), "S2.22: zero never sanitizes")
+				require.False(t, action == "sanitize" && first.Overwrites(), "sanitize never overwrites")
+				require.False(t, action == "zero" && first.Sanitizes(), "zero never sanitizes")
 				require.False(t, strategy == "crypto" && first != "" && first != device.CryptoErase)
 				require.False(t, strategy == "block" && first == device.CryptoErase)
 			}

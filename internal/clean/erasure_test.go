@@ -59,7 +59,7 @@ func TestStepsOfEachOperation(t *testing.T) {
 				capabilities.ManageNamespaces = tt.manages
 				made, fault := erasure(t, tt.policy, capabilities, layout)
 				if tt.want[i] == nil {
-					require.Equal(t, device.CodeNoErasePath, fault.Code, "F17: without a namespace, and unable to make one")
+					require.Equal(t, device.CodeNoErasePath, fault.Code, "without a namespace, and unable to make one")
 					require.Contains(t, fault.Message, "no namespace")
 					require.Empty(t, made)
 					return
@@ -107,7 +107,7 @@ func TestNoPlanWithoutAnOperation(t *testing.T) {
 	require.Empty(t, made)
 	require.Equal(t, device.CodePolicyUnsatisfied, fault.Code)
 	_, fault = erasure(t, clean.ErasePolicy{Action: "zero", Strategy: "crypto"}, can("cbw"), device.LayoutWhole)
-	require.Equal(t, device.CodeInvalidSetting, fault.Code, "S2.23")
+	require.Equal(t, device.CodeInvalidSetting, fault.Code)
 	p := planner(t, steps.All().Planning(), clean.Policy{})
 	_, fault = p.Full(clean.Subject{Name: "d", HostSteps: steps.All().Versions()})
 	require.Equal(t, device.CodeNoErasePath, fault.Code)

@@ -207,7 +207,7 @@ func TestNoErasePath(t *testing.T) {
 			require.Equal(t, device.CodeNoErasePath, fault.Code)
 			require.Equal(t, device.NeedsOperator, fault.Class)
 			require.NotEmpty(t, fault.Remedy)
-			require.Empty(t, p.Enabled(subject(steps)), "S3.10: nothing to list")
+			require.Empty(t, p.Enabled(subject(steps)), "nothing to list")
 		})
 	}
 }

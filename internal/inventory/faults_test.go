@@ -132,7 +132,7 @@ var brokenRules = []broken{
 			}
 			v, err := inventory.Read(t.Context(), w.store, p.UUID)
 			require.NoError(t, err)
-			require.Equal(t, inventory.ReservationSnapshot{Generation: known + 1, Total: 1, Before: known + 1}, v, "F5: reserved=0 is done")
+			require.Equal(t, inventory.ReservationSnapshot{Generation: known + 1, Total: 1, Before: known + 1}, v, "reserved=0 is done")
 		},
 	},
 	{
@@ -161,7 +161,7 @@ func TestAFaultBeforeAndAfterEveryCall(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s, %s (%s)", b.name, at, b.calls[n-1]), func(t *testing.T) {
 					t.Parallel()
-					w := newWorld(t, b.burned, b.used)
+					w := newFixture(t, b.burned, b.used)
 					p := w.p
 					before, used := w.reservation(), w.used()
 					w.faulty.Fail(at, inventorytest.Lost())
@@ -197,7 +197,7 @@ func TestAnInterruptedEnsureProviderLeavesNothingFree(t *testing.T) {
 	for n := 1; n <= len(calls); n++ {
 		for _, at := range []inventorytest.Point{inventorytest.BeforeCall(n), inventorytest.AfterCall(n)} {
 			t.Run(at.String(), func(t *testing.T) {
-				w := newWorld(t, false, false)
+				w := newFixture(t, false, false)
 				p := inventorytest.NewProvider()
 				w.faulty.Fail(at, inventorytest.Lost())
 				_, err := inventory.EnsureProvider(t.Context(), w.faulty, p)
@@ -226,7 +226,7 @@ func TestRulesReturnEveryOtherFault(t *testing.T) {
 		for n := 1; n <= len(b.calls); n++ {
 			t.Run(fmt.Sprintf("%s, call %d", b.name, n), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, b.burned, b.used)
+				w := newFixture(t, b.burned, b.used)
 				want := others[n%len(others)]
 				w.faulty.Fail(inventorytest.BeforeCall(n), want)
 				_, err := b.run(t.Context(), w.faulty, w.p, w.reservation().Generation)

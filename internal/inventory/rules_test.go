@@ -23,7 +23,7 @@ type fixture struct {
 }
 
 // newFixture makes a provider, which is free unless burned or used is set.
-func newWorld(t *testing.T, burned, used bool) *fixture {
+func newFixture(t *testing.T, burned, used bool) *fixture {
 	t.Helper()
 	store, err := file.New(t.TempDir())
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ var (
 
 // F4
 func TestEnsureReservedWritesWithTheGenerationOfTheUsages(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newFixture(t, false, false)
 	g := w.reservation().Generation
 	v, err := w.ensureReserved(&g)
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestEnsureReservedDetectsAnAllocationAtAnyMoment(t *testing.T) {
 	for n := range len(burned) {
 		for _, at := range []inventorytest.Point{inventorytest.BeforeCall(n + 1), inventorytest.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
-				w := newWorld(t, false, false)
+				w := newFixture(t, false, false)
 				known := w.reservation().Generation
 				w.faulty.Do(at, func() error {
 					err := w.store.UnsafeAllocate(t.Context(), w.id, uuid.NewString())
@@ -155,7 +155,7 @@ func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
 	for n := range len(burned) {
 		for _, at := range []inventorytest.Point{inventorytest.BeforeCall(n + 1), inventorytest.AfterCall(n + 1)} {
 			t.Run(at.String(), func(t *testing.T) {
-				w := newWorld(t, true, false)
+				w := newFixture(t, true, false)
 				w.meanwhile(at, func() { w.put(0); w.allocate() })
 				v, err := w.ensureReserved(nil)
 				require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestEnsureReservedDetectsAnUnreservedAndAllocatedProvider(t *testing.T) {
 // F4
 func TestEnsureReservedBurnsAProviderInUse(t *testing.T) {
 	for _, already := range []bool{false, true} {
-		w := newWorld(t, already, true)
+		w := newFixture(t, already, true)
 		v, err := w.ensureReserved(nil)
 		require.NoError(t, err)
 		require.True(t, v.Burned())
@@ -187,7 +187,7 @@ func TestEnsureReservedBurnsAProviderInUse(t *testing.T) {
 //
 // F5
 func TestLateUnreserveAfterEnsureReservedFails(t *testing.T) {
-	w := newWorld(t, true, false)
+	w := newFixture(t, true, false)
 	g := w.reservation().Generation
 	_, err := w.ensureReserved(nil)
 	require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestLateUnreserveAfterEnsureReservedFails(t *testing.T) {
 
 // F10
 func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newFixture(t, false, false)
 	known := w.reservation().Generation
 	w.useAndRelease()
 	before := w.reservation()
@@ -218,7 +218,7 @@ func TestEnsureReservedRefusesAHigherGeneration(t *testing.T) {
 func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 	for _, at := range []inventorytest.Point{inventorytest.Before(inventorytest.Stock, 1), inventorytest.Before(inventorytest.PutReserved, 1), inventorytest.Before(inventorytest.Stock, 2)} {
 		t.Run(at.String(), func(t *testing.T) {
-			w := newWorld(t, false, false)
+			w := newFixture(t, false, false)
 			known := w.reservation().Generation
 			w.meanwhile(at, func() { w.put(w.reservation().Reserved) })
 			v, err := w.ensureReserved(&known)
@@ -230,7 +230,7 @@ func TestEnsureReservedAcceptsConcurrentWrites(t *testing.T) {
 
 // S0.4
 func TestReserveForBindIsFourRequests(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newFixture(t, false, false)
 	g := w.reservation().Generation
 	v, err := w.reserveForBind(&g, false)
 	require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 		{"newer, ours or not", false, false, known(-1), true, device.CodeInventoryGenerationAhead},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, test.burned, test.used)
+			w := newFixture(t, test.burned, test.used)
 			before := w.reservation()
 			_, err := w.reserveForBind(test.expect(before.Generation), test.maybeOwnWrite)
 			inventorytest.RequireCode(t, test.want, err)
@@ -276,7 +276,7 @@ func TestReserveForBindRefusesAndWritesNothing(t *testing.T) {
 
 // S0.6
 func TestReserveForBindAcceptsItsEarlierWrite(t *testing.T) {
-	w := newWorld(t, true, false)
+	w := newFixture(t, true, false)
 	g := w.reservation().Generation
 	earlier := g - 1
 	for _, expect := range []*int64{&earlier, nil} {
@@ -309,7 +309,7 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 		{"lowered after the write, nothing known", inventorytest.After(inventorytest.PutReserved, 1), func(w *fixture) { w.put(0) }, false, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, false, false)
+			w := newFixture(t, false, false)
 			var expect *int64
 			if g := w.reservation().Generation; test.known {
 				expect = &g
@@ -331,7 +331,7 @@ func TestReserveForBindLosesToAnEarlierWriter(t *testing.T) {
 
 // S0.4
 func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newFixture(t, false, false)
 	g := w.reservation().Generation
 	w.meanwhile(inventorytest.After(inventorytest.PutReserved, 1), func() { w.put(1) })
 	v, err := w.reserveForBind(nil, false)
@@ -341,7 +341,7 @@ func TestReserveForBindRecognizesItsOwnWrite(t *testing.T) {
 
 // F5
 func TestUnreserveIsOneWriteAndOneReadBack(t *testing.T) {
-	w := newWorld(t, true, false)
+	w := newFixture(t, true, false)
 	g := w.reservation().Generation
 	v, err := w.unreserve(g)
 	require.NoError(t, err)
@@ -363,7 +363,7 @@ func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 		{"lowered, used, left, burned", func(w *fixture) { w.put(0); w.useAndRelease(); w.put(1) }, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, true, false)
+			w := newFixture(t, true, false)
 			observed := w.reservation().Generation
 			w.meanwhile(inventorytest.Before(inventorytest.PutReserved, 1), func() { test.do(w) })
 			v, err := w.unreserve(observed)
@@ -378,14 +378,14 @@ func TestUnreserveNeverRetriesAConflict(t *testing.T) {
 // F5
 func TestUnreserveReportsWritesBeforeItsReadBack(t *testing.T) {
 	at := inventorytest.After(inventorytest.PutReserved, 1)
-	w := newWorld(t, true, false)
+	w := newFixture(t, true, false)
 	g := w.reservation().Generation
 	w.meanwhile(at, w.allocate)
 	v, err := w.unreserve(g)
 	require.NoError(t, err, "it was released, and allocated at once")
 	require.Equal(t, g+1, v.Generation, "the snapshot must be older than the later write")
 
-	w = newWorld(t, true, false)
+	w = newFixture(t, true, false)
 	w.meanwhile(at, func() { w.put(1) })
 	_, err = w.unreserve(w.reservation().Generation)
 	inventorytest.RequireCode(t, device.CodeConflict, err)
@@ -393,7 +393,7 @@ func TestUnreserveReportsWritesBeforeItsReadBack(t *testing.T) {
 }
 
 func TestReadIsOfOneMoment(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newFixture(t, false, false)
 	w.meanwhile(inventorytest.Before(inventorytest.Stock, 1), w.allocate)
 	v, err := w.read()
 	require.NoError(t, err)
@@ -414,7 +414,7 @@ func TestRulesGiveUpAfterFiveWriters(t *testing.T) {
 				continue
 			}
 			t.Run(name+" "+at.String(), func(t *testing.T) {
-				w := newWorld(t, false, false)
+				w := newFixture(t, false, false)
 				w.meanwhile(at, func() { w.put(0) })
 				_, err := rule(w)
 				inventorytest.RequireCode(t, device.CodeConflict, err)
@@ -442,7 +442,7 @@ func (f forgetful) PutReserved(ctx context.Context, id string, generation int64,
 
 // S0.4
 func TestAWriteMustBeReadBack(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newFixture(t, false, false)
 	_, err := inventory.EnsureReserved(t.Context(), forgetful{w.store}, w.id, nil)
 	inventorytest.RequireCode(t, device.CodeInventoryInvalid, err)
 	_, err = inventory.ReserveForBind(t.Context(), forgetful{w.store}, w.id, nil, false)
@@ -463,7 +463,7 @@ func (e empty) Reservation(ctx context.Context, id string) (inventory.Reservatio
 
 // S0.3
 func TestNoInventoryIsNotBurned(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newFixture(t, false, false)
 	before := w.reservation()
 	v, err := inventory.Read(t.Context(), empty{w.faulty}, w.id)
 	require.NoError(t, err)

@@ -43,6 +43,7 @@ func TestDeletedInstanceNamesItsHost(t *testing.T) {
 	}, e)
 }
 
+// The events of boots, moves and deletions name these hosts.
 func TestHostsOfMoves(t *testing.T) {
 	for _, c := range []struct {
 		name, event, publisher string
@@ -50,17 +51,17 @@ func TestHostsOfMoves(t *testing.T) {
 		hosts                  []string
 		elsewhere              bool
 	}{
-		{"S0.29: deleted by the API, its host being down", "instance.delete.end", "nova-api:ctl", "h1", "h1", []string{"h1"}, false},
-		{"S0.29: deleted with no host known", "instance.delete.end", "nova-api:ctl", nil, nil, nil, true},
-		{"S0.4: a boot", "instance.create.end", "nova-compute:h1", "h1", "h1", []string{"h1"}, false},
-		{"S0.6: a boot that failed, its host taken off it", "instance.create.error", "nova-compute:h1", nil, nil, []string{"h1"}, false},
-		{"S0.19: an evacuation begins", "instance.evacuate", "nova-api:ctl", "h1", "h1", []string{"h1"}, true},
-		{"S0.20: an evacuation ends, of an instance that still is the source's", "instance.rebuild.end", "nova-compute:h2", "h1", "n1", []string{"h1", "n1", "h2"}, false},
-		{"S0.21: confirmed by the source, of the destination's instance", "instance.resize_confirm.end", "nova-compute:h1", "h2", "h2", []string{"h2", "h1"}, false},
-		{"S0.22: reverted; the destination is not named", "instance.resize_revert.end", "nova-compute:h1", "h1", "h1.example", []string{"h1", "h1.example"}, true},
-		{"S0.24: the source after a live migration", "instance.live_migration_post.end", "nova-compute:h1", "h1", "h1", []string{"h1"}, true},
-		{"S0.24: the destination after a live migration", "instance.live_migration_post_dest.end", "nova-compute:h2", "h2", "h2", []string{"h2"}, true},
-		{"S0.24: a live migration that failed, published by the destination", "instance.live_migration_rollback_dest.end", "nova-compute:h2", "h1", "h1", []string{"h1", "h2"}, false},
+		{"deleted by the API, its host being down", "instance.delete.end", "nova-api:ctl", "h1", "h1", []string{"h1"}, false},
+		{"deleted with no host known", "instance.delete.end", "nova-api:ctl", nil, nil, nil, true},
+		{"a boot", "instance.create.end", "nova-compute:h1", "h1", "h1", []string{"h1"}, false},
+		{"a boot that failed, its host taken off it", "instance.create.error", "nova-compute:h1", nil, nil, []string{"h1"}, false},
+		{"an evacuation begins", "instance.evacuate", "nova-api:ctl", "h1", "h1", []string{"h1"}, true},
+		{"an evacuation ends, of an instance that still is the source's", "instance.rebuild.end", "nova-compute:h2", "h1", "n1", []string{"h1", "n1", "h2"}, false},
+		{"confirmed by the source, of the destination's instance", "instance.resize_confirm.end", "nova-compute:h1", "h2", "h2", []string{"h2", "h1"}, false},
+		{"reverted; the destination is not named", "instance.resize_revert.end", "nova-compute:h1", "h1", "h1.example", []string{"h1", "h1.example"}, true},
+		{"the source after a live migration", "instance.live_migration_post.end", "nova-compute:h1", "h1", "h1", []string{"h1"}, true},
+		{"the destination after a live migration", "instance.live_migration_post_dest.end", "nova-compute:h2", "h2", "h2", []string{"h2"}, true},
+		{"a live migration that failed, published by the destination", "instance.live_migration_rollback_dest.end", "nova-compute:h2", "h1", "h1", []string{"h1", "h2"}, false},
 		{"shelved and offloaded: the instance has no host any more", "instance.shelve_offload.end", "nova-compute:h1", nil, nil, []string{"h1"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

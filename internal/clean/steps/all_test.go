@@ -62,7 +62,7 @@ func TestEveryStepIsComplete(t *testing.T) {
 
 func TestTheStepsMakeAPlanner(t *testing.T) {
 	p, err := clean.NewPlanner(steps.All().Planning(), clean.Policy{})
-	require.NoError(t, err, "S3.13: no ties by default")
+	require.NoError(t, err, "no ties by default")
 	known := steps.All().Versions()
 	for _, operation := range operations {
 		t.Run(string(operation), func(t *testing.T) {

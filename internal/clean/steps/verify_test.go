@@ -62,7 +62,7 @@ func TestFullVerifyReadsEveryByteOnce(t *testing.T) {
 			}
 			require.Equal(t, size, at)
 			require.Equal(t, size, j.offset)
-			require.Equal(t, "check", j.calls[len(j.calls)-1], "F11: the identity is checked again at the end")
+			require.Equal(t, "check", j.calls[len(j.calls)-1], "the identity is checked again at the end")
 			for _, call := range j.calls {
 				require.False(t, strings.HasPrefix(call, "zero") || call == "flush" || call == "close", call)
 			}

@@ -40,7 +40,7 @@ func TestZeroFlushesEachChunkBeforeItCounts(t *testing.T) {
 				n := min(steps.Chunk, size-offset)
 				want = append(want, fmt.Sprintf("zero %d+%d", offset, n), "flush", fmt.Sprintf("checkpoint %d", offset+n))
 			}
-			require.Equal(t, append(want, "check"), j.calls, "F11: the check comes after the last write")
+			require.Equal(t, append(want, "check"), j.calls, "the check comes after the last write")
 		})
 	}
 }

@@ -187,7 +187,7 @@ func TestDeviceSignatureIsRefusedUnlessNamed(t *testing.T) {
 			moved := target
 			moved.MovedFrom = "d0"
 			_, err = d.Discover(t.Context(), moved, device.Identity{})
-			require.NoError(t, err, "signatures of its own tenants are accepted (D10)")
+			require.NoError(t, err, "signatures of its own tenants are accepted")
 			target.AcceptSignature = tc.name
 			found, err := d.Discover(t.Context(), target, device.Identity{})
 			require.NoError(t, err)

@@ -76,7 +76,7 @@ func TestCleanByEachOperation(t *testing.T) {
 				require.Contains(t, verified.Note, "128 of 128 sampled blocks read differently than before")
 			}
 			sent := slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive })
-			require.Equal(t, operation.Sanitizes(), sent, "S2.27: no other operation than the one locked in")
+			require.Equal(t, operation.Sanitizes(), sent, "no other operation than the one locked in")
 		})
 	}
 }
@@ -148,7 +148,7 @@ func TestTenantsSanitizeIsAwaitedAndDoesNotCount(t *testing.T) {
 	require.Zero(t, b.tenantBlocks(0))
 	for _, c := range b.site.Log() {
 		if c.Opcode == nvmesim.SanitizeDrive {
-			require.Equal(t, nvmesim.Success, c.Status, "S2.54: none is started while one runs")
+			require.Equal(t, nvmesim.Success, c.Status, "none is started while one runs")
 			started = 1
 		}
 	}
@@ -273,7 +273,7 @@ func TestLostAnswerToSanitize(t *testing.T) {
 	_, err := r.sanitized(t)
 	require.NoError(t, err)
 	require.Zero(t, b.tenantBlocks(0))
-	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }), "S2.54: it is followed, not started again")
+	require.False(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }), "it is followed, not started again")
 }
 
 // The drive reports success without an erase, whatever its log said before.

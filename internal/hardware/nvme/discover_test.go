@@ -58,7 +58,7 @@ func TestDriveIdentity(t *testing.T) {
 		Serial: "S1", Vendor: "8086", Product: "0a54", Model: "Best 9000", Firmware: "FW1", Subsystem: b.site.State(0).SubsystemNQN,
 		Size: 16 << 20, Capacity: 16 << 20, BlockSize: 512, Path: "0000:3b:00.0",
 	}, found.Identity)
-	require.Equal(t, nvme.Type, found.Type, "S2.32")
+	require.Equal(t, nvme.Type, found.Type)
 	require.Empty(t, found.Operation, "the policy chooses the operation")
 	require.Equal(t, &device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true}, found.Capabilities)
 	require.Equal(t, map[device.Operation]time.Duration{device.CryptoErase: 2 * time.Second, device.BlockErase: 40 * time.Second}, found.Estimates)

@@ -74,7 +74,7 @@ func TestOnlySupportedStepsAreCalled(t *testing.T) {
 	require.NotContains(t, r.calls(t), "firmware_reflash")
 }
 
-// S2.7
+// F11, F12, F13, F21, S0.13, S2.7
 func TestUnsupportedDevicesAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(t *testing.T, r *fakeHost)
@@ -86,30 +86,30 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 		"no address":         {func(_ *testing.T, r *fakeHost) { r.target.Address = "" }, device.CodeInvalidSetting, "--address"},
 		"nothing there":      {func(_ *testing.T, r *fakeHost) { r.target.Address = "0000:82:00.0" }, device.CodeTargetMissing, "0000:82:00.0"},
 		"storage":            {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "class", "0x010802\n") }, device.CodeInvalidSetting, "storage"},
-		"S0.13 a virtual function": {func(t *testing.T, r *fakeHost) {
+		"a virtual function": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../0000:81:00.1", filepath.Join(r.deviceDir(), "physfn")))
 		}, device.CodeInvalidSetting, "virtual function"},
 		"one with virtual functions": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../0000:81:00.4", filepath.Join(r.deviceDir(), "virtfn0")))
 		}, device.CodeTargetShared, "1 virtual functions"},
-		"F13 not this one": {func(_ *testing.T, r *fakeHost) {
+		"not this one": {func(_ *testing.T, r *fakeHost) {
 			r.driver.host.Allow = func(d pci.Device) error {
 				return hardware.Refused(device.CodeNotAllowed, "allow it", "not %s", d.Product)
 			}
 		}, device.CodeNotAllowed, "not 20b5"},
-		"F13 nothing":                 {func(_ *testing.T, r *fakeHost) { r.driver.host.Allow = nil }, device.CodeNotAllowed, "this host allows nothing"},
-		"F13 no such script":          {func(_ *testing.T, r *fakeHost) { r.rules = nil }, device.CodeNotAllowed, `no script "gpu"`},
-		"F13 rules that are not read": {func(_ *testing.T, r *fakeHost) { r.driver.host.Scripts = nil }, device.CodeNotAllowed, `no script "gpu"`},
-		"F21 a guest has it": {func(t *testing.T, r *fakeHost) {
+		"nothing":                 {func(_ *testing.T, r *fakeHost) { r.driver.host.Allow = nil }, device.CodeNotAllowed, "this host allows nothing"},
+		"no such script":          {func(_ *testing.T, r *fakeHost) { r.rules = nil }, device.CodeNotAllowed, `no script "gpu"`},
+		"rules that are not read": {func(_ *testing.T, r *fakeHost) { r.driver.host.Scripts = nil }, device.CodeNotAllowed, `no script "gpu"`},
+		"a guest has it": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EBUSY
 		}, device.CodeTargetBusy, "a guest still has the device"},
-		"F12 the host has it": {func(t *testing.T, r *fakeHost) {
+		"the host has it": {func(t *testing.T, r *fakeHost) {
 			r.setAttribute(t, "net/eth0/address", "\n")
 			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth0"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net/eth0/flags"), []byte("0x1003\n"), 0o644))
 		}, device.CodeTargetBusy, "eth0 is up"},
-		"F21 a guest may have it": {func(t *testing.T, r *fakeHost) {
+		"a guest may have it": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../../../drivers/vfio-pci", filepath.Join(r.deviceDir(), "driver")))
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 		}, device.CodeTargetBusy, "cannot check whether"},
@@ -117,13 +117,13 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 			require.NoError(t, os.Symlink("../../../../kernel/iommu_groups/7", filepath.Join(r.deviceDir(), "iommu_group")))
 			r.guest = unix.EACCES
 		}, device.CodeNotAllowed, "cannot check whether"},
-		"F12 the host has its virtio interface": {func(t *testing.T, r *fakeHost) {
+		"the host has its virtio interface": {func(t *testing.T, r *fakeHost) {
 			r.setAttribute(t, "virtio1/net/eth1/address", "\n")
 			require.NoError(t, os.MkdirAll(filepath.Join(r.sys, "class/net/eth1"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(r.sys, "class/net/eth1/flags"), []byte("0x1003\n"), 0o644))
 		}, device.CodeTargetBusy, "eth1 is up"},
-		"F11 off its bus":         {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xff\xff\xff\xff") }, device.CodeTargetMissing, "does not answer"},
-		"F11 not what sysfs says": {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xde\x10\xb6\x20") }, device.CodeIdentityChanged, "20b6"},
+		"off its bus":         {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xff\xff\xff\xff") }, device.CodeTargetMissing, "does not answer"},
+		"not what sysfs says": {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "config", "\xde\x10\xb6\x20") }, device.CodeIdentityChanged, "20b6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFakeHost(t)

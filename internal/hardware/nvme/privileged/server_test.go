@@ -221,7 +221,7 @@ func TestTheHelperChangesNothingUnguarded(t *testing.T) {
 	require.NoError(t, b.call(erase, fence, notLocked).err())
 	require.True(t, slices.ContainsFunc(b.site.Log(), func(c nvmesim.Command) bool { return c.Opcode == nvmesim.SanitizeDrive }))
 	b.site.Swap(0, "S9")
-	require.Error(t, b.call(erase, fence, notLocked).err(), "F11: what was swapped is another")
+	require.Error(t, b.call(erase, fence, notLocked).err(), "what was swapped is another")
 }
 
 // Without an exclusive claim, anyone could mount the disk.
