@@ -1,5 +1,5 @@
-// Package docs holds what operators read. Its tests insist on the sentences that a
-// requirement asks for.
+// Package docs holds the pages for operators. Its tests require the sentences that a
+// requirement demands.
 package docs
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// words gives a page as one line of words.
+// words gives a page as one line, with single spaces.
 func words(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -21,7 +21,7 @@ func words(t *testing.T, page string) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// The guarantees are documented one by one, and so are their limits.
+// Each guarantee is documented, and so are the limits.
 //
 // S0.36, S0.1, S0.3, S0.5, S0.7, S0.9, S0.10, S0.17, S0.18, S0.23, S0.24, S0.25, S0.34, S0.35, S0.37, S0.38
 func TestTheGuaranteesAreDocumented(t *testing.T) {
@@ -49,7 +49,7 @@ func TestTheGuaranteesAreDocumented(t *testing.T) {
 // The pages say what an erase guarantees, and that encryption keys survive it.
 //
 // S2.61, S2.104
-func TestWhatAnEraseIsWorthIsDocumented(t *testing.T) {
+func TestTheLimitsOfAnEraseAreDocumented(t *testing.T) {
 	page := words(t, "nvme.md")
 	require.Contains(t, page, "every block that a host can address")
 	require.Contains(t, page, "None is a claim against forensics")
