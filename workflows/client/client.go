@@ -5,23 +5,23 @@ import (
 
 	"github.com/google/uuid"
 	enumspb "go.temporal.io/api/enums/v1"
-	sdk "go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/workflows/contract"
 )
 
 // Client talks to the workflows of one namespace.
 type Client struct {
-	temporal sdk.Client
+	temporal sdkclient.Client
 }
 
 // New returns a Client over a connection, which the caller closes.
-func New(temporal sdk.Client) *Client { return &Client{temporal: temporal} }
+func New(temporal sdkclient.Client) *Client { return &Client{temporal: temporal} }
 
 // Enroll enrolls a device. It starts the device's workflow if there is none.
 func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.Result, error) {
 	name := in.Enrollment.Name
-	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdk.UpdateWithStartWorkflowOptions{
+	handle, err := c.temporal.UpdateWithStartWorkflow(ctx, sdkclient.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: c.temporal.NewWithStartWorkflowOperation(DeviceStart(name), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: name}),
 		UpdateOptions:          updateOptions(contract.WorkflowID(name), contract.UpdateEnroll, in),
 	})
@@ -136,7 +136,7 @@ func update[R any](ctx context.Context, c *Client, workflow, name string, in any
 }
 
 // awaitResult waits for the result of an accepted update.
-func awaitResult[R any](ctx context.Context, handle sdk.WorkflowUpdateHandle) (R, error) {
+func awaitResult[R any](ctx context.Context, handle sdkclient.WorkflowUpdateHandle) (R, error) {
 	var result R
 	err := handle.Get(ctx, &result)
 	if err != nil && TimedOut(err) {
@@ -159,24 +159,24 @@ func query[R any](ctx context.Context, c *Client, workflow, name string) (R, err
 // idempotency is in the device's state. The call waits until the update is accepted or
 // refused and the handle for its result, so that a request that no worker accepted
 // differs from one that takes long.
-func updateOptions(workflow, name string, in any) sdk.UpdateWorkflowOptions {
-	return sdk.UpdateWorkflowOptions{
+func updateOptions(workflow, name string, in any) sdkclient.UpdateWorkflowOptions {
+	return sdkclient.UpdateWorkflowOptions{
 		WorkflowID:   workflow,
 		UpdateID:     name + "-" + uuid.NewString(),
 		UpdateName:   name,
 		Args:         []any{in},
-		WaitForStage: sdk.WorkflowUpdateStageAccepted,
+		WaitForStage: sdkclient.WorkflowUpdateStageAccepted,
 	}
 }
 
 // DeviceStart are the start options of a device's workflow; name is canonical.
-func DeviceStart(name string) sdk.StartWorkflowOptions {
+func DeviceStart(name string) sdkclient.StartWorkflowOptions {
 	return startOptions(contract.WorkflowID(name))
 }
 
 // startOptions are those of every workflow of Burnish: one that runs is kept.
-func startOptions(workflow string) sdk.StartWorkflowOptions {
-	return sdk.StartWorkflowOptions{
+func startOptions(workflow string) sdkclient.StartWorkflowOptions {
+	return sdkclient.StartWorkflowOptions{
 		ID: workflow, TaskQueue: contract.Queue, WorkflowTaskTimeout: contract.TaskTimeout,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}

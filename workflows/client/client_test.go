@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	sdk "go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/mocks"
 
 	"burnish/internal/device"
@@ -45,7 +45,7 @@ func TestFindBySerialWithoutASerial(t *testing.T) {
 
 // A request that the device accepted is told from one that no worker accepted.
 func TestAccepted(t *testing.T) {
-	late := sdk.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded)
+	late := sdkclient.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded)
 	temporal := mocks.NewClient(t)
 	temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, late).Once()
 	_, err := New(temporal).Provide(t.Context(), "d1", contract.ReasonInput{})

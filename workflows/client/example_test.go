@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	sdk "go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 
 	"burnish/internal/device"
 	"burnish/workflows/client"
@@ -14,7 +14,7 @@ import (
 // Bind a device to an instance, and print what the device refuses.
 func Example() {
 	ctx := context.Background()
-	temporal, err := sdk.Dial(sdk.Options{HostPort: "127.0.0.1:7233"})
+	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: "127.0.0.1:7233"})
 	if err != nil {
 		fmt.Println("Temporal does not answer:", err)
 		return
@@ -33,7 +33,7 @@ func Example() {
 // List the devices of a host that need an operator.
 func ExampleClient_List() {
 	ctx := context.Background()
-	temporal, err := sdk.Dial(sdk.Options{HostPort: "127.0.0.1:7233"})
+	temporal, err := sdkclient.Dial(sdkclient.Options{HostPort: "127.0.0.1:7233"})
 	if err != nil {
 		fmt.Println("Temporal does not answer:", err)
 		return

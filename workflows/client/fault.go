@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"go.temporal.io/api/serviceerror"
-	sdk "go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"google.golang.org/grpc/codes"
 
 	"burnish/internal/device"
@@ -28,7 +28,7 @@ func Accepted(err error) bool { return errors.As(err, new(AcceptedError)) }
 
 // TimedOut reports whether err is the end of a request's time.
 func TimedOut(err error) bool {
-	var service *sdk.WorkflowUpdateServiceTimeoutOrCanceledError
+	var service *sdkclient.WorkflowUpdateServiceTimeoutOrCanceledError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &service) || code(err) == codes.DeadlineExceeded
 }
 

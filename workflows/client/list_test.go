@@ -12,7 +12,7 @@ import (
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	sdk "go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -132,15 +132,15 @@ func TestUpdateIDsAreUnique(t *testing.T) {
 	a, b := updateOptions("device/d1", contract.UpdateBind, nil), updateOptions("device/d1", contract.UpdateBind, nil)
 	require.NotEqual(t, a.UpdateID, b.UpdateID)
 	require.Equal(t, "device/d1", a.WorkflowID)
-	require.Equal(t, sdk.WorkflowUpdateStageAccepted, a.WaitForStage)
+	require.Equal(t, sdkclient.WorkflowUpdateStageAccepted, a.WaitForStage)
 }
 
 func TestEnrollStartsOrJoins(t *testing.T) {
 	c, handle := &mocks.Client{}, &mocks.WorkflowUpdateHandle{}
-	c.On("NewWithStartWorkflowOperation", mock.MatchedBy(func(o sdk.StartWorkflowOptions) bool {
+	c.On("NewWithStartWorkflowOperation", mock.MatchedBy(func(o sdkclient.StartWorkflowOptions) bool {
 		return o.ID == "device/d1" && o.TaskQueue == "burnish" && o.WorkflowIDConflictPolicy == enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 	}), contract.WorkflowDeviceLifecycle, contract.DeviceInput{Name: "d1"}).Return(nil).Once()
-	c.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o sdk.UpdateWithStartWorkflowOptions) bool {
+	c.On("UpdateWithStartWorkflow", mock.Anything, mock.MatchedBy(func(o sdkclient.UpdateWithStartWorkflowOptions) bool {
 		return o.UpdateOptions.UpdateName == "enroll"
 	})).Return(handle, nil).Once()
 	handle.On("Get", mock.Anything, mock.Anything).Return(nil).Once()

@@ -44,7 +44,7 @@ func (d *Reservation) ReturnToPool(ctx workflow.Context) error {
 		d.ApplyOrReport(ctx, device.Event{Kind: device.Returned})
 		return nil
 	}
-	d.unreserve(ctx, generation, provider)
+	_ = d.unreserve(ctx, generation, provider) // which records the fault
 	return nil
 }
 
