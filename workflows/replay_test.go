@@ -37,14 +37,14 @@ func replayPolicies() map[string]clean.Policy {
 		return p
 	}
 	return map[string]clean.Policy{
-		"usual":              usual,
-		"automated off":      change(func(p *clean.Policy) { p.Automated = false }),
-		"on enroll off":      change(func(p *clean.Policy) { p.OnEnroll = false }),
-		"error on interrupt": change(func(p *clean.Policy) { p.OnInterrupt = device.InterruptError }),
-		"silent after 1s":    change(func(p *clean.Policy) { p.HostSilentAfter = time.Second }),
-		"cleanup time-out":   change(func(p *clean.Policy) { p.CleanupTimeout = time.Minute }),
-		"sampled":            change(func(p *clean.Policy) { p.Verify = "sample:7" }),
-		"priorities":         change(func(p *clean.Policy) { p.Priorities = map[string]float64{"zero": 1.5, "verify": 99} }),
+		"usual":                usual,
+		"automated off":        change(func(p *clean.Policy) { p.Automated = false }),
+		"on enroll off":        change(func(p *clean.Policy) { p.OnEnroll = false }),
+		"error on interrupt":   change(func(p *clean.Policy) { p.OnInterrupt = device.InterruptError }),
+		"unreachable after 1s": change(func(p *clean.Policy) { p.HostSilentAfter = time.Second }),
+		"cleanup time-out":     change(func(p *clean.Policy) { p.CleanupTimeout = time.Minute }),
+		"sampled":              change(func(p *clean.Policy) { p.Verify = "sample:7" }),
+		"priorities":           change(func(p *clean.Policy) { p.Priorities = map[string]float64{"zero": 1.5, "verify": 99} }),
 	}
 }
 
@@ -68,8 +68,7 @@ func TestReplay_EveryReleasedHistoryUnderEverySetting(t *testing.T) {
 	}
 }
 
-// TestReplay_NoticesAnotherOrder shows that the replay can fail: a history in which the
-// clean's first call was another one is refused.
+// The replay can fail: a history with another first call of the clean is refused.
 func TestReplay_NoticesAnotherOrder(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(histories, "*", "turnover-1.json"))
 	require.NoError(t, err)

@@ -14,11 +14,15 @@ func TestTraitsSayWhatTheDeviceCan(t *testing.T) {
 		can  device.Capabilities
 		want []string
 	}{
-		"nothing":                        {device.Capabilities{}, []string{}},
-		"S2.11 crypto erase":             {device.Capabilities{CryptoErase: true}, []string{"HW_NVME_CES"}},
-		"S2.12 block erase":              {device.Capabilities{BlockErase: true}, []string{"HW_NVME_BES"}},
-		"S2.13 write zeroes":             {device.Capabilities{WriteZeroes: true}, []string{"HW_NVME_WZS"}},
-		"S2.14 namespaces have no trait": {device.Capabilities{ManageNamespaces: true}, []string{}},
+		"nothing": {device.Capabilities{}, []string{}},
+		// S2.11
+		"crypto erase": {device.Capabilities{CryptoErase: true}, []string{"HW_NVME_CES"}},
+		// S2.12
+		"block erase": {device.Capabilities{BlockErase: true}, []string{"HW_NVME_BES"}},
+		// S2.13
+		"write zeroes": {device.Capabilities{WriteZeroes: true}, []string{"HW_NVME_WZS"}},
+		// S2.14
+		"namespace management has no trait": {device.Capabilities{ManageNamespaces: true}, []string{}},
 		"all": {
 			device.Capabilities{CryptoErase: true, BlockErase: true, WriteZeroes: true, ManageNamespaces: true},
 			[]string{"HW_NVME_CES", "HW_NVME_BES", "HW_NVME_WZS"},

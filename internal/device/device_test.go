@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNextNeverChangesItsArgument: not the device, and nothing that it points to,
-// whether the event is legal or not, and also when its answer is changed later.
+// Next changes neither the device that it is given nor anything that the device points to,
+// whether the event is legal or not. The result shares no pointer with it.
 func TestNextNeverChangesItsArgument(t *testing.T) {
 	for _, start := range settings() {
 		g := explore(table, start)
@@ -33,8 +33,7 @@ func TestNextNeverChangesItsArgument(t *testing.T) {
 	}
 }
 
-// TestSettingsThatMakeNoDifference: what the walk leaves out of an event changes
-// nothing for that event.
+// The settings of an event that the exploration leaves out change nothing for that event.
 func TestSettingsThatMakeNoDifference(t *testing.T) {
 	for _, start := range settings() {
 		for _, p := range explore(table, start).visited {
@@ -58,7 +57,7 @@ func TestSettingsThatMakeNoDifference(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfEventIsKnownToTheWalk(t *testing.T) {
+func TestEveryKindOfEventIsExplored(t *testing.T) {
 	for _, r := range table {
 		require.Contains(t, kinds(), r.On)
 	}
@@ -90,8 +89,7 @@ func TestClaimAndBindingKeepWhatTheEventSays(t *testing.T) {
 	require.Nil(t, d.Claim)
 }
 
-// TestBindingsAreNumbered: each binding has the next number, a repeated look
-// at the same one has none.
+// Each binding has the next number. Observing the same binding again keeps its number.
 //
 // S2.41
 func TestBindingsAreNumbered(t *testing.T) {
@@ -223,7 +221,7 @@ func TestNames(t *testing.T) {
 		"Disk-A":                 "Disk-A",
 		"a":                      "a",
 		"Rack_7_Disk":            "Rack_7_Disk",
-		"H1_0000:01:00.8":        "H1_0000:01:00.8", // no function 8: the operator's own name
+		"H1_0000:01:00.8":        "H1_0000:01:00.8", // PCI has no function 8, so this is a name that the operator chose
 		"x_y_0000:01:00.0":       "x_y_0000:01:00.0",
 		strings.Repeat("n", 127): strings.Repeat("n", 127),
 	} {
@@ -253,8 +251,8 @@ func TestNames(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestTheRecordKeepsItsNames: running devices carry these names.
-func TestTheRecordKeepsItsNames(t *testing.T) {
+// Running devices carry these JSON names.
+func TestJSONNamesOfADevice(t *testing.T) {
 	d := Device{
 		State: Available, Dirty: true, Status: Enabled, Maintenance: MaintenanceTaken,
 		Claim:   &Claim{Instance: "i", Request: "r", Tag: "t", Burning: true},

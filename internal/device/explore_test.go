@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// This file walks a machine: every device that any order of events can make of an
-// absent one, under every setting. What proof_test.go proves, it proves of all that
-// is found here, for any machine: the real one, or a broken copy of it.
+// This file explores a table: every device that any order of events can produce from an absent
+// one, under every setting. proof_test.go proves its theorems of all these devices, for the
+// real table and for broken copies of it.
 
-// kinds are all events.
+// kinds are all kinds of events.
 func kinds() []EventKind {
 	return []EventKind{
 		Enroll, Import, Provide, Manage, Clean, CleanSteps, Maintain, MaintainOff, Retire, Lost, Forget, Replace, Move, Override,
@@ -21,8 +21,7 @@ func kinds() []EventKind {
 	}
 }
 
-// Two instances are as good as any number: a guard only ever asks whether two are
-// the same one.
+// Two instances are enough: a guard only compares two instances.
 const own, other = "own", "other"
 
 // allEvents are all events under all settings.
@@ -40,8 +39,8 @@ func allEvents() []Event {
 	return all
 }
 
-// alphabet leaves out of allEvents what makes no difference; that it makes none is
-// proved by TestSettingsThatMakeNoDifference.
+// alphabet leaves out of allEvents the settings that make no difference, as
+// TestSettingsThatMakeNoDifference proves.
 var alphabet = sync.OnceValue(func() []Event {
 	return slices.DeleteFunc(allEvents(), func(e Event) bool {
 		return e.Automated && !uses(e.Kind, "automated") || e.AssertedClean && !uses(e.Kind, "asserted-clean") ||
@@ -59,21 +58,21 @@ func uses(k EventKind, setting string) bool {
 	}[setting], k)
 }
 
-// past is what really happened to a device's data, as the events alone say: the
-// machine's own Dirty has no part in it.
+// history is what happened to a device's data according to the events alone, without the
+// table's own Dirty.
 type history string
 
 const (
-	unrecorded       history = "nothing known"                   // imported: the inventory's record decides (D8)
-	operatorAsserted history = "asserted clean"                  // by the operator, at enrolment
-	used             history = "a tenant's, or unknown"          // a cause of dirt, and nothing since
+	unrecorded       history = "not recorded"                    // imported: the inventory's record decides (D8)
+	operatorAsserted history = "asserted clean"                  // by the operator, at enrollment
+	used             history = "a tenant's or unknown"           // something set Dirty, and nothing cleared it since
 	sanitized        history = "erased and verified"             // a full plan completed since
-	uncleaned        history = "returned without a clean"        // by one of the three edges
-	overridden       history = "returned by an override"         // by D2's edge
+	uncleaned        history = "returned without a clean"        // by one of the three exemptions
+	overridden       history = "returned by an override"         // D2
 	foundFree        history = "free by the inventory's records" // imported, and found free (D8)
 )
 
-// after gives the past once an event was accepted by a machine.
+// after gives the history after an event that the table accepted.
 func (p history) after(d Device, e Event) history {
 	switch e.Kind {
 	case Enroll:
@@ -89,7 +88,7 @@ func (p history) after(d Device, e Event) history {
 			return used
 		}
 	case CleanFailed, WearLimitExceeded:
-		if d.State == Cleaning { // half-done, or not returned: what is there is unknown
+		if d.State == Cleaning { // partly erased, or not returned: the data are unknown
 			return used
 		}
 	case ObservedFree:
@@ -113,7 +112,7 @@ func (p history) after(d Device, e Event) history {
 	return p
 }
 
-// edgeOf names the edge by which an event may clear Dirty without a full plan.
+// exemptionOf names the rule by which an event may clear Dirty without a full plan.
 func exemptionOf(d Device, e Event) string {
 	ends := e.Kind == Unbind || e.Kind == Released
 	switch {
@@ -127,8 +126,8 @@ func exemptionOf(d Device, e Event) string {
 	return ""
 }
 
-// place is one device that can be, and its past. Pointers are written out so that
-// places can be compared; numbers that only count are left out.
+// visited is one device that can exist, and its history. Pointers are replaced by values so
+// that two of them can be compared; counters are left out.
 type visited struct {
 	flat    Device
 	claim   Claim
@@ -165,7 +164,7 @@ func (p visited) device() Device {
 	return d
 }
 
-// step is one event that a machine accepted.
+// step is one event that the table accepted.
 type step struct {
 	from, to int
 	event    Event
@@ -178,7 +177,7 @@ func (s step) String() string {
 	return fmt.Sprintf("%s (%s) on %s leads to %s (%s)", describeEvent(s.event), s.was, describe(s.before), describe(s.after), s.is)
 }
 
-// settings are what never changes in a device's life.
+// settings are the fields that never change after enrollment.
 func settings() []Device {
 	var all []Device
 	for _, otu := range []bool{false, true} {
@@ -189,11 +188,11 @@ func settings() []Device {
 	return all
 }
 
-// rediscovered is no event of the machine: the host's look found an erase path, or
-// that there is none any more. It may come at any time.
+// rediscovered is not an event of the table: discovery found an erase path, or found that
+// there is none any more. It may happen at any time.
 const rediscovered EventKind = "rediscovered"
 
-// graph is all that can be made of one absent device, by a machine.
+// graph is all that a table can make of one absent device.
 type graph struct {
 	machine machine
 	start   Device
@@ -202,7 +201,7 @@ type graph struct {
 	refused []refusal
 }
 
-// refusal is an event, by its place in alphabet, that a machine refused.
+// refusal is an event, by its index in alphabet, that the table refused.
 type refusal struct{ from, event int }
 
 func (g *graph) each(do func(Device, Event) error) error {
@@ -214,7 +213,7 @@ func (g *graph) each(do func(Device, Event) error) error {
 	return nil
 }
 
-// explore walks the machine from an absent device, breadth first.
+// explore applies all events to an absent device and its successors, breadth first.
 func explore(m machine, start Device) *graph {
 	g := &graph{machine: m, start: start}
 	number := map[visited]int{}
@@ -229,10 +228,10 @@ func explore(m machine, start Device) *graph {
 	find(visitedOf(start, unrecorded))
 	for n := 0; n < len(g.visited); n++ {
 		before := g.visited[n].device()
-		looked := before
-		looked.Cleanable = !before.Cleanable
+		found := before
+		found.Cleanable = !before.Cleanable
 		p := g.visited[n].past
-		g.steps = append(g.steps, step{n, find(visitedOf(looked, p)), Event{Kind: rediscovered}, before, looked, p, p})
+		g.steps = append(g.steps, step{n, find(visitedOf(found, p)), Event{Kind: rediscovered}, before, found, p, p})
 		for i, e := range alphabet() {
 			r := m.row(before, e)
 			if r == nil {
@@ -246,8 +245,7 @@ func explore(m machine, start Device) *graph {
 	return g
 }
 
-// reaching gives the places from which a good one can be reached by the steps that
-// are allowed.
+// reaching gives the devices from which a good one can be reached by the allowed steps.
 func (g *graph) reaching(good func(Device) bool, allowed func(step) bool) []bool {
 	back := make([][]int, len(g.visited))
 	for _, s := range g.steps {
@@ -276,7 +274,7 @@ func (g *graph) reaching(good func(Device) bool, allowed func(step) bool) []bool
 	return seen
 }
 
-// words are a device's marks, in the order in which describe writes them.
+// words are the words for a device's fields, in the order in which describe writes them.
 var words = []struct {
 	name string
 	has  func(Device) bool
@@ -335,7 +333,7 @@ func read(text string) (Device, error) {
 	if fields[0] == "absent" {
 		d.State, d.Status, d.Unit = Absent, "", Unit{}
 	} else if !slices.Contains(States(), d.State) {
-		return d, fmt.Errorf("%q is no state", fields[0])
+		return d, fmt.Errorf("%q is not a state", fields[0])
 	}
 next:
 	for _, field := range fields[1:] {
@@ -354,7 +352,7 @@ next:
 		case "bound", "observed":
 			d.Binding, d.Bindings = &Binding{Number: 1, Instance: value, Observed: name == "observed"}, 1
 		default:
-			return d, fmt.Errorf("%q says nothing of a device", field)
+			return d, fmt.Errorf("%q is not a word for a device", field)
 		}
 	}
 	return d, nil
@@ -378,7 +376,7 @@ func describeEvent(e Event) string {
 func readEvent(text string) (Event, error) {
 	fields := strings.Fields(text)
 	if len(fields) == 0 || !slices.Contains(kinds(), EventKind(fields[0])) {
-		return Event{}, fmt.Errorf("%q is no event", text)
+		return Event{}, fmt.Errorf("%q is not an event", text)
 	}
 	e := Event{Kind: EventKind(fields[0]), Automated: true}
 	for _, field := range fields[1:] {
@@ -391,7 +389,7 @@ func readEvent(text string) (Event, error) {
 		case field == "asserted-clean":
 			e.AssertedClean = true
 		default:
-			return e, fmt.Errorf("%q says nothing of an event", field)
+			return e, fmt.Errorf("%q is not a word for an event", field)
 		}
 	}
 	return e, nil

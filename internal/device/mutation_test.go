@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMutations breaks one rule of safety after the other and insists that the
-// theorem that is there for it fails.
+// TestMutations breaks one rule after the other and checks that its theorem fails.
 func TestMutations(t *testing.T) {
 	for _, mutant := range mutations() {
 		t.Run(mutant.name, func(t *testing.T) {
@@ -18,15 +17,14 @@ func TestMutations(t *testing.T) {
 			m := copyOf(table)
 			mutant.change(m)
 			i := slices.IndexFunc(proofs(), func(p proof) bool { return strings.Contains(p.name, mutant.refuted) })
-			require.GreaterOrEqual(t, i, 0, "no proof is called %q", mutant.refuted)
-			require.Error(t, refute(m, proofs()[i]), "%q does not notice", mutant.refuted)
+			require.GreaterOrEqual(t, i, 0, "no proof has the name %q", mutant.refuted)
+			require.Error(t, refute(m, proofs()[i]), "%q does not detect it", mutant.refuted)
 		})
 	}
 }
 
-// TestEveryRowGuardAndEffectIsHeld takes out each row, each guard and each effect of
-// the table, and insists that a line of the requirements or a theorem misses it.
-func TestEveryRowGuardAndEffectIsHeld(t *testing.T) {
+// Without any row, guard or effect of the table, a line of the requirements or a theorem fails.
+func TestEveryRowGuardAndEffectIsNeeded(t *testing.T) {
 	lines := requirements(t)
 	check := func(t *testing.T, m machine) {
 		for _, line := range lines {
@@ -34,7 +32,7 @@ func TestEveryRowGuardAndEffectIsHeld(t *testing.T) {
 				return
 			}
 		}
-		require.Error(t, refute(m, proofs()...), "it is not missed")
+		require.Error(t, refute(m, proofs()...), "nothing fails without it")
 	}
 	for i, r := range table {
 		name := fmt.Sprintf("row %d %s from %v", i, r.On, r.states())
@@ -89,7 +87,7 @@ func (m machine) rule(from State, on EventKind, guards ...cond) []*row {
 	return found
 }
 
-// change is one edit of a machine; it must find what it changes.
+// change is one edit of a table. It panics where it finds nothing to change.
 type change func(machine)
 
 func edit(from State, on EventKind, guards []cond, do func(*row) bool) change {
@@ -132,7 +130,7 @@ func leadTo(from State, on EventKind, to State, of ...cond) change {
 	return edit(from, on, of, func(r *row) bool { r.To = to; return true })
 }
 
-// dropRow makes every row for the event from the state one that never holds.
+// dropRow removes the state from every row for the event.
 func dropRow(from State, on EventKind, of ...cond) change {
 	return edit(from, on, of, func(r *row) bool {
 		r.From = slices.DeleteFunc(slices.Clone(r.states()), func(s State) bool { return s == from })
@@ -159,7 +157,7 @@ func both(changes ...change) change {
 	}
 }
 
-// everyGuard asks something else in the place of a guard, wherever it stands.
+// everyGuard replaces the condition of a guard in all rows.
 func everyGuard(was cond, asks func(Device, Event) bool) change {
 	return func(m machine) {
 		done := false
@@ -171,12 +169,12 @@ func everyGuard(was cond, asks func(Device, Event) bool) change {
 			}
 		}
 		if !done {
-			panic("no row asks for " + was.name)
+			panic("no row has the guard " + was.name)
 		}
 	}
 }
 
-// everywhere puts another effect in the place of one, wherever it stands.
+// everywhere replaces an effect in all rows.
 func everywhere(was effect, does func(*Device, Event)) change {
 	return func(m machine) {
 		done := false
@@ -193,7 +191,7 @@ func everywhere(was effect, does func(*Device, Event)) change {
 	}
 }
 
-// but does what an effect does, and then spoils it.
+// but applies an effect and then undoes a part of it.
 func but(e effect, spoil func(before Device, d *Device)) func(*Device, Event) {
 	return func(d *Device, event Event) {
 		before := *d

@@ -8,8 +8,7 @@ import (
 )
 
 // This file lists what can be observed: each device that exploration reaches, reduced to
-// what an observation minds, with each snapshot of each question, reduced likewise. That
-// the rest makes no difference is proved by TestWhatObservationsDoNotMind.
+// what an observation depends on, with each snapshot of each question, reduced likewise.
 
 // The provider and the generation that a device knows, and others.
 const (
@@ -17,7 +16,7 @@ const (
 	ourGeneration            = int64(5)
 )
 
-// seen is one device and one snapshot of it.
+// observed is one device and one snapshot of it.
 type observed struct {
 	device   Device
 	snapshot Snapshot
@@ -27,8 +26,8 @@ func (c observed) String() string {
 	return fmt.Sprintf("%s on %s", describeSnapshot(c.snapshot), describe(c.device))
 }
 
-// observedDevices are the devices that the first table can make, without what observations
-// do not mind.
+// observedDevices are the devices that the first table can produce, without the fields on
+// which no observation depends.
 var observedDevices = sync.OnceValue(func() []Device {
 	var all []Device
 	have := map[visited]bool{}
@@ -51,7 +50,7 @@ var observedDevices = sync.OnceValue(func() []Device {
 	return all
 })
 
-// inventories are the answers of an inventory, of one provider or another.
+// inventories are the answers of an inventory, for our provider and for a new one.
 func inventories(generations ...int64) []Inventory {
 	var all []Inventory
 	for _, stock := range [][2]int{{1, 0}, {1, 1}, {2, 1}, {2, 2}} {
@@ -111,7 +110,7 @@ func snapshots(q Question) []Snapshot {
 	return all
 }
 
-// eachSeen calls do with each observation of some questions, until it gives an error.
+// eachObserved calls do with each observation of some questions, until it gives an error.
 func eachObserved(questions []Question, do func(observed) error) error {
 	for _, q := range questions {
 		for _, s := range snapshots(q) {

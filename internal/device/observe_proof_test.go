@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decided is one observation with what the second table makes of it, and the device after its
-// event.
+// outcome is one observation with the decision of the second table, and the device after the
+// event that the decision names.
 type outcome struct {
 	observed
 	observation Observation
@@ -23,7 +23,8 @@ func (c outcome) String() string {
 	return fmt.Sprintf("%v gives %+v (%s), %s", c.observed, c.observation, c.why, describe(c.next))
 }
 
-// law is one theorem on each observation: why it does not hold, or "".
+// observationTheorem is one theorem on each observation. It gives the reason why it does not
+// hold, or "".
 type observationTheorem struct {
 	name  string
 	holds func(outcome) string
@@ -33,19 +34,19 @@ func observationTheorems() []observationTheorem {
 	return []observationTheorem{
 		{"an event that an observation gives is legal", func(c outcome) string { return unless(c.illegal == nil, "%v", c.illegal) }},
 		{"the reason is one line", func(c outcome) string {
-			return unless(oneLine.MatchString(string(c.why)) && !number.MatchString(string(c.why)), "it is not, or has a requirement's number")
+			return unless(oneLine.MatchString(string(c.why)) && !number.MatchString(string(c.why)), "it has several lines, or a requirement's number")
 		}},
-		{"a retired device is never moved", func(c outcome) string {
-			return unless(c.device.State != Retired || c.observation.Event == "", "it is moved")
+		{"a retired device stays retired", func(c outcome) string {
+			return unless(c.device.State != Retired || c.observation.Event == "", "its state changes")
 		}},
-		{"only the read-back of a lowered reservation makes a device allocatable", onlyLoweringOffers},
-		{"a write that lowers is repeated for the same generation only, of a device that may be offered", repeatsSafely},
+		{"only reading back reserved = 0 makes a device allocatable", onlyLoweringOffers},
+		{"unreserve is repeated only with the same generation, and only for a device that may be offered", repeatsSafely},
 		{"an operation goes on only with an unused device", proceedsUnused},
 		// F6
 		{"no observation ends a binding of a self-owned device", keepsOwnBinding},
 		// F6
-		{"a hint never moves the state", func(c outcome) string {
-			return unless(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation moves it")
+		{"reconciliation never changes the state", func(c outcome) string {
+			return unless(c.snapshot.Question != AskReconcile || c.observation.Event == "", "reconciliation changes the state")
 		}},
 		// F10
 		{"a generation that nothing explains makes the device Dirty", unexplainedIsDirty},
@@ -55,25 +56,25 @@ func observationTheorems() []observationTheorem {
 		// S2.40
 		{"what is not allocatable does not stay schedulable", exposedIsReserved},
 		// S2.52
-		{"reconciliation sees what a re-check would act on", reconcileAgrees},
+		{"reconciliation reports what a re-check would act on", reconcileAgrees},
 		{"a call that failed proves nothing", failureProvesNothing},
-		{"only the host's positive result changes the identity", hostIsBelieved},
-		{"an answer that came twice changes nothing the second time", actsOnce},
+		{"only a positive result of the host changes the identity", hostIsBelieved},
+		{"the same answer a second time changes nothing", actsOnce},
 		// F24 will change this.
-		{"the witness decides nothing yet", witnessIsMute},
+		{"the witness has no effect yet", witnessHasNoEffect},
 	}
 }
 
 var oneLine, number = regexp.MustCompile(`^[^\n]+$`), regexp.MustCompile(`\b[SFD]\d`)
 
-// tell evaluates one observation on a table.
+// evaluate applies the table to one observation.
 func (m observer) evaluate(c observed) outcome {
 	r := outcome{observed: c, next: c.device}
 	r.observation, r.why = m.observe(c.device, c.snapshot)
 	if r.observation.Event == "" {
 		return r
 	}
-	// What it needs besides, as cleaning being automated, is the same with both values.
+	// Whether cleaning is automated makes no difference to whether the event is legal.
 	next, err := Next(c.device, Event{Kind: r.observation.Event, Instance: r.observation.Instance, Automated: true})
 	r.next, r.illegal = next, err
 	return r
@@ -83,7 +84,7 @@ func onlyLoweringOffers(c outcome) string {
 	if c.observation.Event == Returned {
 		i := c.snapshot.Inventory
 		return unless(c.snapshot.Question == AskUnreserve && c.snapshot.Answer == Answered && i.Reserved == 0 && i.Provider == c.snapshot.Known.Provider,
-			"nothing has read back reserved = 0")
+			"reserved = 0 was not read back")
 	}
 	return unless(c.device.Allocatable() || !c.next.Allocatable(), "it is offered")
 }
@@ -97,7 +98,7 @@ func repeatsSafely(c outcome) string {
 		unless(c.device.Returning || c.device.Allocatable(), "the device is not offered"),
 		unless(!c.device.Dirty, "the device is dirty"),
 		unless(!c.snapshot.Refused, "the inventory refused it for good"),
-		unless(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider, "somebody wrote meanwhile"))
+		unless(i.Generation == c.snapshot.Known.Generation && i.Provider == c.snapshot.Known.Provider, "another writer changed the provider"))
 }
 
 func proceedsUnused(c outcome) string {
@@ -107,8 +108,8 @@ func proceedsUnused(c outcome) string {
 	i := c.snapshot.Inventory
 	return joinReasons(
 		unless(c.snapshot.Answer == Answered && i.Used == 0, "it may be in use"),
-		unless(c.observation.Event == "" && len(c.observation.Then) == 1, "there is more to do"),
-		unless(c.snapshot.Question != AskClean || c.device.BeingCleaned(), "no clean is due"),
+		unless(c.observation.Event == "" && len(c.observation.Then) == 1, "the decision has other parts"),
+		unless(c.snapshot.Question != AskClean || c.device.BeingCleaned(), "no clean is pending"),
 		unless(c.snapshot.Question != AskReturn || c.device.Returning, "it is not returning"))
 }
 
@@ -126,7 +127,7 @@ func unexplainedIsDirty(c outcome) string {
 		return ""
 	}
 	return unless(d.BeingCleaned() || d.State == Retired || c.next.Dirty && slices.Contains([]State{Unknown, PendingCleaning}, c.next.State),
-		"it is believed to be as it was")
+		"it still counts as clean")
 }
 
 func recreatedIsDirty(c outcome) string {
@@ -137,7 +138,7 @@ func recreatedIsDirty(c outcome) string {
 	switch {
 	case s.Question == AskRecheck && (d.Allocatable() || s.keptClean && s.Known.KeepsClean(d)),
 		s.Question == AskBind && d.Claim != nil && d.Claim.Burning:
-		return unless(c.next.Dirty && (c.next.State == Unknown || c.next.State == PendingCleaning), "it is believed to be clean")
+		return unless(c.next.Dirty && (c.next.State == Unknown || c.next.State == PendingCleaning), "it still counts as clean")
 	case s.Question == AskReconcile && d.Allocatable() && d.Owner == OwnerNova:
 		return unless(c.observation.Needs(RequestRecheck), "it is not re-checked")
 	}
@@ -156,14 +157,14 @@ func useIsSeen(c outcome) string {
 	case AskUnreserve:
 		return unless(c.observation.Event != Returned || c.observation.Needs(ReadAgain), "it is not re-checked")
 	case AskBind:
-		return "" // the call itself refuses a device that is in use
+		return "" // ReserveForBind itself refuses a device that is in use
 	case AskClean, AskReturn, AskResolve, AskImport:
-		return unless(!c.observation.Needs(Proceed), "it goes on")
+		return unless(!c.observation.Needs(Proceed), "the operation goes on")
 	}
 	return joinReasons(
-		unless(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired || burns, "it is ignored"),
-		unless(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved), "another may get it"),
-		unless(c.observation.Event != ObservedInUse || c.observation.Instance == s.Inventory.Consumer(), "the consumer is lost"))
+		unless(c.next.State == Allocated || c.observation.Needs(StopClean) || d.Returning || d.State == Retired || burns, "the use is ignored"),
+		unless(c.next.State != Allocated || s.Inventory.Reserved >= s.Inventory.Total || c.observation.Needs(EnsureReserved), "a scheduler may allocate it to another instance"),
+		unless(c.observation.Event != ObservedInUse || c.observation.Instance == s.Inventory.Consumer(), "the event names another consumer"))
 }
 
 func exposedIsReserved(c outcome) string {
@@ -178,8 +179,8 @@ func exposedIsReserved(c outcome) string {
 	return unless(begins && s.Question != AskImport || c.observation.Needs(EnsureReserved), "a scheduler may allocate it")
 }
 
-// reconcileAgrees: what the status does not show is left out: claims, the return, a missing
-// binding.
+// reconcileAgrees leaves out what the status does not show: claims, the return to the pool and
+// a missing binding.
 func reconcileAgrees(c outcome) string {
 	s, d := c.snapshot, c.device
 	if s.Question != AskReconcile || s.Answer != Answered || d.State == Unknown || d.Claim != nil || d.Returning ||
@@ -192,7 +193,7 @@ func reconcileAgrees(c outcome) string {
 	o, _ := observations.observe(d, recheck)
 	return joinReasons(
 		unless(!o.Differs() || c.observation.Needs(RequestRecheck), "a re-check would find %+v", o),
-		unless(c.observation.Differs() == c.observation.Needs(RequestRecheck), "it does more than ask"))
+		unless(c.observation.Differs() == c.observation.Needs(RequestRecheck), "it does more than request a re-check"))
 }
 
 func failureProvesNothing(c outcome) string {
@@ -201,10 +202,10 @@ func failureProvesNothing(c outcome) string {
 	case s.Answer == NotAsked || s.Answer == Answered || c.observation.Event == "":
 		return ""
 	case s.Answer == GenerationAhead:
-		return unless(c.observation.Event == Invalidated || c.observation.Event == ObservedUnused, "the inventory is newer")
+		return unless(c.observation.Event == Invalidated || c.observation.Event == ObservedUnused, "a newer generation of the inventory has another consequence")
 	}
 	writes := []Question{AskClean, AskReturn, AskUnreserve, AskBind}
-	return unless(slices.Contains(writes, s.Question) && c.next.Dirty, "it moves the state")
+	return unless(slices.Contains(writes, s.Question) && c.next.Dirty, "it changes the state")
 }
 
 func hostIsBelieved(c outcome) string {
@@ -214,7 +215,7 @@ func hostIsBelieved(c outcome) string {
 	}
 	differs := s.Duplicate || s.Host == HostOther || s.Host == HostAbsent
 	return joinReasons(
-		unless(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "", "the host does not say so"),
+		unless(differs || s.Host == HostUnfit && d.State == Available || c.observation.Event == "", "the host's result does not justify an event"),
 		unless(!differs && s.Host != HostUnfit || !c.next.Allocatable(), "it stays allocatable"),
 		unless(!differs || !slices.Contains([]State{Unknown, Manageable, Allocated, Error}, d.State) || c.next.Dirty, "it is not Dirty"))
 }
@@ -232,7 +233,7 @@ func actsOnce(c outcome) string {
 	}
 	s.CleanStarted = false
 	if c.next.State == Unknown || c.next.State == Cleaning || c.next.State == Available {
-		return "" // which resolves, returns or offers itself: the next answer is another
+		return "" // the device leaves these states by itself, so the next answer differs
 	}
 	o, why := observations.observe(c.next, s)
 	if o.Event == "" {
@@ -242,19 +243,19 @@ func actsOnce(c outcome) string {
 	return unless(err == nil && visitedOf(again, "") == visitedOf(c.next, ""), "%s follows (%s)", o.Event, why)
 }
 
-func witnessIsMute(c outcome) string {
+func witnessHasNoEffect(c outcome) string {
 	for _, w := range []Witness{WitnessFree, WitnessBound} {
 		s := c.snapshot
 		s.Witness = w
 		o, _ := observations.observe(c.device, s)
 		if fmt.Sprint(o) != fmt.Sprint(c.observation) {
-			return "it decides"
+			return "the witness changes the decision"
 		}
 	}
 	return ""
 }
 
-// oneObservationHolds: each observation is decided by exactly one row.
+// oneObservationHolds checks that exactly one row decides each observation.
 func oneObservationHolds(m observer, questions []Question) error {
 	return eachObserved(questions, func(c observed) error {
 		held := -1
@@ -288,8 +289,8 @@ func TestObservationLaws(t *testing.T) {
 	}
 }
 
-// breaks gives the first counter-example to each law, or "". A table that does not decide
-// an observation is an error.
+// counterExamples gives the first counter-example to each theorem, or "". A table that does
+// not decide an observation is an error.
 func counterExamples(m observer, questions []Question, all []observationTheorem) (broken []string, err error) {
 	broken = make([]string, len(all))
 	return broken, eachObserved(questions, func(c observed) error {
@@ -309,8 +310,7 @@ func counterExamples(m observer, questions []Question, all []observationTheorem)
 	})
 }
 
-// TestNoObservationRowIsDead: each row decides something, for each of its questions and
-// from each of its states.
+// Each row decides at least one observation for each of its questions and each of its states.
 func TestNoObservationRowIsDead(t *testing.T) {
 	type use struct {
 		row   int
@@ -329,7 +329,7 @@ func TestNoObservationRowIsDead(t *testing.T) {
 	for i, r := range observations {
 		for _, q := range r.Ask {
 			for _, from := range r.states() {
-				require.True(t, used[use{i, q, from}], "row %d (%s): no device that is %s meets it with %s", i, r.Why, from, q)
+				require.True(t, used[use{i, q, from}], "row %d (%s): it decides no observation of a device in state %s for question %s", i, r.Why, from, q)
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proof is one theorem on a machine: of its rows, of what can be reached under one
-// setting, or under all settings together. It gives a counter-example, or nil.
+// proof is one theorem on a table: on its rows, on what can be reached under one setting, or
+// under all settings together. It gives a counter-example, or nil.
 type proof struct {
 	name   string
 	rows   func(machine) error
@@ -34,8 +34,7 @@ func (p proof) holds(m machine, graphs []*graph) error {
 	return nil
 }
 
-// TestProofs proves each theorem of the machine; TestMutations shows of each that it
-// can fail.
+// TestProofs proves each theorem of the table; TestMutations shows that each can fail.
 func TestProofs(t *testing.T) {
 	graphs := walks(table)
 	for _, p := range proofs() {
@@ -51,11 +50,11 @@ func walks(m machine) []*graph {
 	return all
 }
 
-// refute gives a counter-example to one of the theorems on a machine, or nil.
+// refute gives a counter-example to one of the theorems on a table, or nil.
 func refute(m machine, all ...proof) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the machine panics: %v", r)
+			err = fmt.Errorf("the table panics: %v", r)
 		}
 	}()
 	var graphs []*graph
@@ -64,7 +63,7 @@ func refute(m machine, all ...proof) (err error) {
 		for _, p := range all {
 			if p.walk != nil {
 				if err := p.walk(graphs[len(graphs)-1]); err != nil {
-					return err // the other settings would take long, and tell no more
+					return err // one counter-example is enough
 				}
 			}
 		}
@@ -82,37 +81,57 @@ func proofs() []proof {
 		{name: "at most one row holds", rows: oneRowHolds},
 		{name: "no row is dead", walked: noRowIsDead},
 		{name: "every state is reached", walk: everyStateIsReached},
-		{name: "S3.20 what operator, tenant and workflow may do is never refused", walk: allowedIsNeverRefused},
-		{name: "S2.48 no traps: allocatable again, in steps that Burnish and its operator can take", walk: noTraps},
+		// S3.20
+		{name: "an allowed event of operator, tenant or workflow is never refused", walk: allowedIsNeverRefused},
+		// S2.48
+		{name: "no traps: allocatable again, by Burnish and its operator alone", walk: noTraps},
 		{name: "no traps: retire and forget end every device", walk: everyDeviceCanEnd},
-		{name: "S2.40 allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
-		{name: "S0.8 allocatable: a full plan completed since the last cause of dirt, or NotSanitized says that none did", walk: ofPlace(allocatableIsAccountedFor)},
-		{name: "F7 what had a tenant since is Dirty, whatever the state", walk: ofPlace(tenantsMeanDirty)},
-		{name: "F7 only a full plan and three edges clear Dirty", walk: ofStep(onlyThreeExemptions)},
-		{name: "F7 named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
-		{name: "S0.1 a one-time-use device comes back by a full plan or an override alone", walk: ofPlace(oneTimeUseIsCleaned)},
-		{name: "D2 D4 D7 NotSanitized begins at an edge and ends with a full plan", walk: ofStep(notSanitizedIsKept)},
-		{name: "S2.40 four events alone make a device allocatable", walk: ofStep(fourWaysIntoThePool)},
-		{name: "S2.42 a claim excludes every other", walk: claimExcludes},
-		{name: "S0.27 a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
-		{name: "S0.6 a burn's failure does not lead to available", walk: ofStep(failedBurnIsCleaned)},
-		{name: "F6 nothing but its own unbind ends a binding of a self-owned device", walk: ofStep(bindingEndsByUnbind)},
-		{name: "F6 an observed tenancy ends when it is observed to", walk: ofStep(observedBindingEnds)},
-		{name: "S2.51 S4.10 a hold ends by whoever set it", walk: ofStep(holdsEndByTheirOwn)},
-		{name: "D7 automated cleaning off: held until the operator's clean", walk: ofStep(heldUntilCleaned)},
-		{name: "S2.66 a running clean ends by its own end, a use, a doubt or a loss", walk: ofStep(cleanRuns)},
-		{name: "S3.23 a failure is error and maintenance, and ends by the operator's act", walk: ofStep(failureNeedsOperator)},
-		{name: "S2.49 the marks say what the state says", walk: ofPlace(marksFitTheState)},
+		// S2.40
+		{name: "allocatable is never Dirty", walk: ofPlace(allocatableIsNotDirty)},
+		// S0.8
+		{name: "allocatable means that a full plan ended since the last use, or NotSanitized is set", walk: ofPlace(allocatableIsAccountedFor)},
+		// F7
+		{name: "a device that was used since its last clean is Dirty in every state", walk: ofPlace(tenantsMeanDirty)},
+		// F7
+		{name: "only a full plan and three exemptions clear Dirty", walk: ofStep(onlyThreeExemptions)},
+		// F7
+		{name: "named steps clear nothing", walk: ofStep(namedStepsClearNothing)},
+		// S0.1
+		{name: "a one-time-use device returns to the pool only by a full plan or an override", walk: ofPlace(oneTimeUseIsCleaned)},
+		// D2, D4, D7
+		{name: "NotSanitized is set by an exemption and cleared by a full plan", walk: ofStep(notSanitizedIsKept)},
+		// S2.40
+		{name: "four events alone make a device allocatable", walk: ofStep(fourWaysIntoThePool)},
+		// S2.42
+		{name: "a claim excludes every other request", walk: claimExcludes},
+		// S0.27
+		{name: "a binding comes from its own instance's burn", walk: ofStep(bindingsComeFromBurns)},
+		// S0.6
+		{name: "a failed burn does not lead to available", walk: ofStep(failedBurnIsCleaned)},
+		// F6
+		{name: "only its own unbind ends a binding of a self-owned device", walk: ofStep(bindingEndsByUnbind)},
+		// F6
+		{name: "an observed binding ends when its end is observed", walk: ofStep(observedBindingEnds)},
+		// S2.51, S4.10
+		{name: "maintenance ends by the system that began it", walk: ofStep(holdsEndByTheirOwn)},
+		// D7
+		{name: "automated cleaning off: the device waits for the operator's clean", walk: ofStep(heldUntilCleaned)},
+		// S2.66
+		{name: "a running clean ends by its own end, a use, an invalidation or a loss", walk: ofStep(cleanRuns)},
+		// S3.23
+		{name: "a failed clean leads to error and maintenance, until the operator acts", walk: ofStep(failureNeedsOperator)},
+		// S2.49
+		{name: "the fields fit the state", walk: ofPlace(marksFitTheState)},
 	}
 }
 
-// ofPlace and ofStep make theorems of what must hold at each.
+// ofPlace and ofStep make a theorem of a check on each device or step.
 func ofPlace(check func(Device, history) string) func(*graph) error {
 	return func(g *graph) error {
 		for _, p := range g.visited {
 			if d := p.device(); d.State != Absent {
 				if why := check(d, p.past); why != "" {
-					return fmt.Errorf("%s, whose data are %s: %s", describe(d), p.past, why)
+					return fmt.Errorf("%s, with data %s: %s", describe(d), p.past, why)
 				}
 			}
 		}
@@ -134,8 +153,8 @@ func ofStep(check func(step) string) func(*graph) error {
 	}
 }
 
-// oneRowHolds looks at every pair of rows for one event under every mark that a
-// device can have, reachable or not: both never hold.
+// oneRowHolds checks that no two rows for one event both hold, for any fields that a device
+// can have, reachable or not.
 func oneRowHolds(m machine) error {
 	for i, a := range m {
 		for j, b := range m[:i] {
@@ -151,7 +170,7 @@ func oneRowHolds(m machine) error {
 					continue
 				}
 				for _, d := range product() {
-					d.State = common[0] // guards ask for marks; rows ask for the state
+					d.State = common[0] // guards do not check the state; rows do
 					if a.unmet(d, e) == "" && b.unmet(d, e) == "" {
 						return fmt.Errorf("rows %d and %d both hold for %s on %s", j, i, describeEvent(e), describe(d))
 					}
@@ -162,7 +181,7 @@ func oneRowHolds(m machine) error {
 	return nil
 }
 
-// product is every combination of marks, in no state.
+// product is every combination of fields, without a state.
 var product = sync.OnceValue(func() []Device {
 	all := []Device{{}}
 	vary := func(variants ...func(*Device)) {
@@ -197,7 +216,7 @@ var product = sync.OnceValue(func() []Device {
 	return all
 })
 
-// noRowIsDead: each row is used by some device that can be, from each of its states.
+// noRowIsDead checks that each row applies to some reachable device in each of its states.
 func noRowIsDead(m machine, graphs []*graph) error {
 	type use struct {
 		row  int
@@ -216,7 +235,7 @@ func noRowIsDead(m machine, graphs []*graph) error {
 	for i, r := range m {
 		for _, from := range r.states() {
 			if !used[use{i, from}] {
-				return fmt.Errorf("row %d: no device that is %s ever meets %s", i, from, r.On)
+				return fmt.Errorf("row %d: no device in state %s is changed by %s", i, from, r.On)
 			}
 		}
 	}
@@ -226,30 +245,30 @@ func noRowIsDead(m machine, graphs []*graph) error {
 func everyStateIsReached(g *graph) error {
 	for _, s := range States() {
 		if !slices.ContainsFunc(g.visited, func(p visited) bool { return p.flat.State == s }) {
-			return fmt.Errorf("%s is never reached by a device that is %s", s, describe(g.start))
+			return fmt.Errorf("%s is never reached from %s", s, describe(g.start))
 		}
 	}
 	return nil
 }
 
-// noTraps: whatever happened, the device can be offered again without an override,
-// without giving it up, and without help from doubts or other systems. What nothing
-// can erase is out of luck where it is one-time-use (D4): there an override counts.
+// noTraps checks that each device can become allocatable again by Burnish and its operator
+// alone: without an override, without retiring it, and without events of other systems. A
+// one-time-use device that nothing can erase needs the override (D4).
 func noTraps(g *graph) error {
-	luck := []EventKind{
+	notCounted := []EventKind{
 		rediscovered, Import, Invalidated, IdentityChanged, Taken, LostRace, PreviousRunFound, ObservedInUse, ObservedUnused, ObservedFree,
 		Retire, Lost, Forget, Replace, Move,
 	}
 	ok := g.reaching(Device.Allocatable, func(s step) bool {
 		switch {
 		case s.before.State == Unknown && (s.event.Kind == ObservedInUse || s.event.Kind == ObservedUnused):
-			return true // the one way out of unknown: a look always has an answer
+			return true // the only way out of unknown: reading the inventory always ends with one of these
 		case s.event.Kind == Override:
 			return s.before.OneTimeUse && !s.before.Cleanable
 		case s.event.Kind == CleanDone:
 			return s.before.Cleanable
 		}
-		return !slices.Contains(luck, s.event.Kind)
+		return !slices.Contains(notCounted, s.event.Kind)
 	})
 	for n, p := range g.visited {
 		if d := p.device(); !ok[n] && d.State != Retired && d.State != Absent {

@@ -11,7 +11,7 @@ func TestMarkdownHasEveryRowOnce(t *testing.T) {
 	text := Markdown()
 	rows := 0
 	from := ""
-	told := map[string]int{}
+	printed := map[string]int{}
 	for _, line := range strings.Split(text, "\n") {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| from") {
 			continue
@@ -25,7 +25,7 @@ func TestMarkdownHasEveryRowOnce(t *testing.T) {
 			from = strings.Trim(cells[0], "*")
 		}
 		rows++
-		told[strings.Join(append([]string{from}, cells[1:]...), "|")]++
+		printed[strings.Join(append([]string{from}, cells[1:]...), "|")]++
 	}
 	require.Equal(t, len(table), rows)
 	for i, r := range Rows() {
@@ -34,7 +34,7 @@ func TestMarkdownHasEveryRowOnce(t *testing.T) {
 			from = "any but retired"
 		}
 		want := strings.Join([]string{from, r.Event, strings.Join(r.When, ", "), r.To, strings.Join(r.Then, ", ")}, "|")
-		require.Equal(t, 1, told[want], "%s in\n%s", want, text)
+		require.Equal(t, 1, printed[want], "%s in\n%s", want, text)
 	}
 }
 

@@ -11,20 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// golden is one line of testdata/requirements.txt.
+// requirement is one line of testdata/requirements.txt.
 type requirement struct {
 	number, from, event, to string
 }
 
-// TestRequirements holds the machine against what the requirements say of it, line
-// by line.
+// TestRequirements compares the table with each line of testdata/requirements.txt.
 func TestRequirements(t *testing.T) {
 	for _, g := range requirements(t) {
-		t.Run(g.number+" "+g.event+" on "+g.from, func(t *testing.T) { require.NoError(t, g.holds(table)) })
+		t.Run(g.event+" on "+g.from, func(t *testing.T) { require.NoError(t, g.holds(table)) })
 	}
 }
 
-// goldens reads the table; a line that says the same as another is a mistake.
+// requirements reads the lines; two lines with the same device and event are an error.
 func requirements(t *testing.T) []requirement {
 	t.Helper()
 	file, err := os.Open("testdata/requirements.txt")
@@ -45,7 +44,7 @@ func requirements(t *testing.T) []requirement {
 		}
 		g := requirement{cells[0], cells[1], cells[2], cells[3]}
 		require.Regexp(t, `^(S\d+\.\d+|D\d+|F\d+)$`, g.number)
-		require.False(t, seen[g.from+"|"+g.event], "twice: %s", line)
+		require.False(t, seen[g.from+"|"+g.event], "duplicate: %s", line)
 		seen[g.from+"|"+g.event] = true
 		all = append(all, g)
 	}
@@ -87,7 +86,7 @@ func (g requirement) holds(m machine) error {
 		unit = 2
 	}
 	if got.State != Absent && got.Unit.Number != unit {
-		return fmt.Errorf("%s: %s on %s: it is unit %d", g.number, g.event, g.from, got.Unit.Number)
+		return fmt.Errorf("%s: %s on %s: the unit is %d", g.number, g.event, g.from, got.Unit.Number)
 	}
 	return nil
 }

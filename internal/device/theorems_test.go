@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// The theorems of proof_test.go, each as what must hold of one place, one step or
-// one walk. They give the reason why it does not, or "".
+// The theorems of proof_test.go, each as a check of one device, one step or one graph. A check
+// gives the reason why the theorem does not hold, or "".
 
 func allocatableIsNotDirty(d Device, _ history) string {
-	return unless(!d.Allocatable() || !d.Dirty, "it may be handed out")
+	return unless(!d.Allocatable() || !d.Dirty, "it is allocatable")
 }
 
 func allocatableIsAccountedFor(d Device, p history) string {
@@ -20,9 +20,9 @@ func allocatableIsAccountedFor(d Device, p history) string {
 	case sanitized, operatorAsserted, foundFree:
 		return ""
 	case uncleaned, overridden:
-		return unless(d.NotSanitized, "it may be handed out without a word that it was not sanitized")
+		return unless(d.NotSanitized, "it is allocatable and not marked NotSanitized")
 	}
-	return "it may be handed out"
+	return "it is allocatable"
 }
 
 func tenantsMeanDirty(d Device, p history) string {
@@ -37,7 +37,7 @@ func onlyThreeExemptions(s step) string {
 		return unless(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
 	}
 	return joinReasons(
-		unless(exemptionOf(s.before, s.event) != "", "this is none of the three edges"),
+		unless(exemptionOf(s.before, s.event) != "", "this is not one of the three exemptions"),
 		unless(s.after.NotSanitized, "NotSanitized is not set"))
 }
 
@@ -47,11 +47,11 @@ func namedStepsClearNothing(s step) string {
 		return joinReasons(
 			unless(s.before.NamedSteps, "no named steps were running"),
 			unless(s.after.Dirty == s.before.Dirty, "they change Dirty"),
-			unless(s.after.State == Manageable && !s.after.NamedSteps, "they end in manageable (DESIGN, The machine)"))
+			unless(s.after.State == Manageable && !s.after.NamedSteps, "they end in manageable"))
 	case CleanDone:
 		return unless(s.before.State == Cleaning && !s.before.NamedSteps && !s.before.Returning, "no full plan was running")
 	case CleanSteps:
-		return unless(s.after.NamedSteps && s.before.State == Manageable, "S3.22: named steps, from manageable")
+		return unless(s.after.NamedSteps && s.before.State == Manageable, "named steps start from manageable only")
 	}
 	return ""
 }
@@ -65,8 +65,8 @@ func oneTimeUseIsCleaned(d Device, p history) string {
 func notSanitizedIsKept(s step) string {
 	return joinReasons(
 		unless(!s.before.NotSanitized || s.after.NotSanitized || s.event.Kind == CleanDone, "NotSanitized ends without a full plan"),
-		unless(s.before.NotSanitized || !s.after.NotSanitized || exemptionOf(s.before, s.event) != "", "NotSanitized begins at no edge"),
-		unless(s.event.Kind != CleanDone || !s.after.NotSanitized, "a full plan leaves it marked"))
+		unless(s.before.NotSanitized || !s.after.NotSanitized || exemptionOf(s.before, s.event) != "", "NotSanitized is set outside of the three exemptions"),
+		unless(s.event.Kind != CleanDone || !s.after.NotSanitized, "NotSanitized is still set after a full plan"))
 }
 
 func fourWaysIntoThePool(s step) string {
@@ -74,16 +74,16 @@ func fourWaysIntoThePool(s step) string {
 		return ""
 	}
 	return unless(slices.Contains([]EventKind{Returned, MaintainOff, Unclaim, ClaimExpired}, s.event.Kind),
-		"nothing has read back reserved = 0")
+		"reserved = 0 was not read back")
 }
 
-// claimExcludes looks at what is refused, too: the claim's own end must be possible.
+// claimExcludes checks refused events, too: the claim's own end must be possible.
 func claimExcludes(g *graph) error {
 	for _, s := range g.steps {
 		c := s.before.Claim
 		if c == nil {
 			if s.after.Claim != nil && (s.event.Kind != ClaimEvent || !s.before.Allocatable() || s.after.Claim.Burning) {
-				return fmt.Errorf("%v: a claim begins otherwise than by claim, on a device that may be handed out", s)
+				return fmt.Errorf("%v: a claim begins without the event claim on an allocatable device", s)
 			}
 			continue
 		}
@@ -92,7 +92,7 @@ func claimExcludes(g *graph) error {
 		}
 		switch s.event.Kind {
 		case ClaimEvent, Maintain, Manage, Retire, Taken:
-			return fmt.Errorf("%v: another request has the device", s)
+			return fmt.Errorf("%v: the device is claimed", s)
 		case Unclaim, BurnStarted:
 			if c.Instance != s.event.Instance {
 				return fmt.Errorf("%v: it is %s's claim", s, c.Instance)
@@ -102,7 +102,7 @@ func claimExcludes(g *graph) error {
 			}
 		}
 		if k := s.after.Claim; k != nil && (k.Instance != c.Instance || c.Burning && !k.Burning) {
-			return fmt.Errorf("%v: the claim became another", s)
+			return fmt.Errorf("%v: the claim changed its instance, or is not burning any more", s)
 		}
 		if s.after.Claim != nil && s.after.State != Available {
 			return fmt.Errorf("%v: a claim is left on a device that is not available", s)
@@ -125,7 +125,7 @@ func bindingsComeFromBurns(s step) string {
 	b := s.after.Binding
 	if s.event.Kind == Burned || s.event.Kind == ObservedInUse {
 		if s.after.State != Allocated || b == nil && (s.event.Kind == Burned || s.event.Instance != "") {
-			return "it is in use, and not bound"
+			return "it is in use and has no binding"
 		}
 	}
 	if b == nil || s.before.Binding != nil && s.before.Binding.Instance == b.Instance {
@@ -134,13 +134,13 @@ func bindingsComeFromBurns(s step) string {
 	switch s.event.Kind {
 	case Burned:
 		c := s.before.Claim
-		return unless(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another than the burn's")
+		return unless(c != nil && c.Burning && c.Instance == b.Instance && !b.Observed, "it is bound to another instance than the burn's")
 	case ObservedInUse:
-		return unless(b.Observed && b.Instance == s.event.Instance, "it is bound to another than was observed")
+		return unless(b.Observed && b.Instance == s.event.Instance, "it is bound to another instance than the observed one")
 	case PreviousRunFound:
-		return unless(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another than was recalled")
+		return unless(b.Instance == s.event.Instance && s.before.State == Unknown, "it is bound to another instance than the previous run's")
 	}
-	return "a binding comes from nowhere"
+	return "the event does not justify a binding"
 }
 
 func failedBurnIsCleaned(s step) string {
@@ -154,8 +154,8 @@ func failedBurnIsCleaned(s step) string {
 		unless(s.event.Kind != BurnFailed || s.after.State == PendingCleaning, "it is not cleaned"))
 }
 
-// bindingEndsByUnbind: but for a device that is retired, and for an ended run that
-// knows better than one brought back from an earlier time (Recalled).
+// bindingEndsByUnbind allows two exceptions: a device that is retired, and a previous run that
+// had a later binding than a run that was reset (PreviousRunFound).
 func bindingEndsByUnbind(s step) string {
 	b := s.before.Binding
 	if b == nil || s.before.Owner != OwnerSelf {
@@ -163,11 +163,11 @@ func bindingEndsByUnbind(s step) string {
 	}
 	kept := s.after.Binding != nil && s.after.Binding.Instance == b.Instance && s.after.Binding.Observed == b.Observed
 	if kept {
-		return unless(s.after.State == Allocated || s.after.State == Unknown, "the tenant has it, and it is %s", s.after.State)
+		return unless(s.after.State == Allocated || s.after.State == Unknown, "it is bound, and in state %s", s.after.State)
 	}
 	switch s.event.Kind {
 	case Unbind:
-		return unless(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
+		return unless(s.event.Instance == b.Instance, "an unbind by another instance ends the binding of %s", b.Instance)
 	case Retire, Lost:
 		return unless(s.after.State == Retired, "it is not retired")
 	case PreviousRunFound:
@@ -183,7 +183,7 @@ func observedBindingEnds(s step) string {
 	}
 	switch s.event.Kind {
 	case Unbind:
-		return unless(s.event.Instance == b.Instance, "another's unbind ends the binding of %s", b.Instance)
+		return unless(s.event.Instance == b.Instance, "an unbind by another instance ends the binding of %s", b.Instance)
 	case Released:
 		return unless(b.Observed, "the binding was not observed")
 	case ObservedInUse, PreviousRunFound, Retire, Lost:
@@ -198,13 +198,13 @@ func holdsEndByTheirOwn(s step) string {
 	}
 	was, is := s.before.Maintenance, s.after.Maintenance
 	return joinReasons(
-		unless(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's hold ends"),
-		unless(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "a hold begins"),
-		unless(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not held"),
+		unless(s.before.Status != Maintaining || s.after.Status == Maintaining || s.event.Kind == MaintainOff, "the operator's maintenance ends"),
+		unless(s.before.Status == Maintaining || s.after.Status != Maintaining || s.event.Kind == Maintain, "maintenance begins"),
+		unless(s.event.Kind != Maintain || s.after.InMaintenance(), "it is not in maintenance"),
 		unless(was != MaintenanceTaken || is == MaintenanceTaken || s.event.Kind == Freed, "another system still has it"),
 		unless(was == MaintenanceTaken || is != MaintenanceTaken || s.event.Kind == Taken, "it was not taken"),
-		unless(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance is not for that reason (S4.10)"),
-		unless(s.event.Kind != Freed || s.after.State == PendingCleaning, "S4.28: what the other side frees is cleaned"))
+		unless(s.event.Kind != Freed || was == MaintenanceTaken, "the maintenance has another reason"),
+		unless(s.event.Kind != Freed || s.after.State == PendingCleaning, "it is not cleaned after the other system freed it"))
 }
 
 func heldUntilCleaned(s step) string {
@@ -212,11 +212,11 @@ func heldUntilCleaned(s step) string {
 	pending := s.after.State == PendingCleaning
 	stays := s.before.State == PendingCleaning && pending
 	return joinReasons(
-		unless(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned by itself"),
-		unless(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it awaits a clean without a reason"),
-		unless(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that was awaited from the operator"),
-		unless(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it is no longer held"),
-		unless(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not free it"))
+		unless(!ends || !pending || s.event.Automated || s.after.AwaitingManualClean, "it would be cleaned without the operator"),
+		unless(!ends || !pending || !s.event.Automated || !s.after.AwaitingManualClean, "it waits for the operator although cleaning is automated"),
+		unless(s.event.Kind != CleanStarted || !s.before.AwaitingManualClean, "a clean begins that the operator must start"),
+		unless(!stays || !s.before.AwaitingManualClean || s.after.AwaitingManualClean || s.event.Kind == Clean, "it does not wait for the operator any more"),
+		unless(s.event.Kind != Clean || !s.before.AwaitingManualClean || pending && !s.after.AwaitingManualClean, "the operator's clean does not start it"))
 }
 
 func cleanRuns(s step) string {
@@ -235,22 +235,22 @@ func failureNeedsOperator(s step) string {
 	was, is := s.before, s.after
 	leaves := was.State == Error && is.State != Error
 	return joinReasons(
-		unless(s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "S3.23: error, in maintenance, Dirty"),
-		unless(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "S0.32: it is not quarantined"),
-		unless(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "S4.9: the quarantine ends what another system took"),
+		unless(s.event.Kind != CleanFailed && s.event.Kind != WearLimitExceeded || is.State == Error && is.InMaintenance() && is.Dirty, "it is not in error, in maintenance and Dirty"),
+		unless(s.event.Kind != WearLimitExceeded || is.Maintenance == MaintenanceQuarantined || is.Maintenance == MaintenanceTaken, "it is not quarantined"),
+		unless(was.Maintenance != MaintenanceTaken || is.Maintenance != MaintenanceQuarantined, "the quarantine replaces the maintenance of another system"),
 		unless(was.Maintenance == MaintenanceQuarantined || is.Maintenance != MaintenanceQuarantined || s.event.Kind == WearLimitExceeded, "it is quarantined without wear"),
 		unless(was.Maintenance != MaintenanceQuarantined || is.Maintenance == MaintenanceQuarantined || was.State == Absent ||
-			slices.Contains([]EventKind{CleanDone, Replace, Taken, MaintainOff}, s.event.Kind), "S0.32: the quarantine ends without a look at the wear"),
+			slices.Contains([]EventKind{CleanDone, Replace, Taken, MaintainOff}, s.event.Kind), "the quarantine ends without a check of the wear"),
 		unless(s.event.Kind != CleanDone || is.Maintenance != MaintenanceQuarantined, "a full plan did not end the quarantine"),
 		unless(s.event.Kind != CleanFailed || was.State == PendingCleaning || was.State == Cleaning, "no clean was under way"),
 		unless(!leaves || slices.Contains([]EventKind{Clean, Manage, Override, Taken, ObservedInUse, Invalidated, Retire, Lost, Replace, Move}, s.event.Kind),
-			"S3.20: it leaves error by itself"),
-		unless(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "S2.48: it is to be cleaned, where something can"),
-		unless(!leaves || s.event.Kind != Taken || was.LostRace, "S4.12: it was no lost race"),
+			"it leaves error without the operator"),
+		unless(s.event.Kind != Clean || !leaves || is.State == PendingCleaning && was.Cleanable, "the operator's clean does not lead to pending_cleaning"),
+		unless(!leaves || s.event.Kind != Taken || was.LostRace, "it had not lost a race"),
 		unless(!leaves || is.State == Retired || is.Maintenance != MaintenanceCleanFailed, "the maintenance outlives its reason"))
 }
 
-// mayAct looks at what is refused: these never are.
+// allowedIsNeverRefused checks that none of these events is refused.
 func allowedIsNeverRefused(g *graph) error {
 	return g.each(func(d Device, e Event) error {
 		full := d.State == Cleaning && !d.Returning && !d.NamedSteps
@@ -309,7 +309,7 @@ func marksFitTheState(d Device, _ history) string {
 	return joinReasons(
 		unless(d.Dirty || !in(Allocated, PendingCleaning, Error, Retired) && !burning, "it must be Dirty there"),
 		unless(d.Dirty || !in(Cleaning) || d.Returning || d.NamedSteps, "it must be Dirty until its clean is done"),
-		unless(!d.Dirty || !d.Returning, "what is returned is not Dirty"),
+		unless(!d.Dirty || !d.Returning, "it is Dirty while it returns to the pool"),
 		unless(!d.Returning || in(Cleaning), "returning"),
 		unless(!d.NamedSteps || in(Cleaning) && !d.Returning, "named steps"),
 		unless(!d.AwaitingManualClean || in(PendingCleaning), "held"),

@@ -43,7 +43,7 @@ func TestFindBySerialWithoutASerial(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// A request that the device accepted is told from one that no worker accepted.
+// Accepted distinguishes a request that the device accepted from one that no worker accepted.
 func TestAccepted(t *testing.T) {
 	late := sdkclient.NewWorkflowUpdateServiceTimeoutOrCanceledError(context.DeadlineExceeded)
 	temporal := mocks.NewClient(t)

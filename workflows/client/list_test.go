@@ -43,7 +43,7 @@ func info(name string, fields map[string]*commonpb.Payload, memo map[string]*com
 	}
 }
 
-// Every search attribute and every fact ends up in its field, and the pending
+// Every search attribute and every memo field ends up in its field, and the pending
 // activity's heartbeat in the progress.
 func TestExecutionOf(t *testing.T) {
 	steps := []contract.CleanStep{{Step: "zero", Priority: 70, Interface: "deploy"}}
@@ -127,7 +127,7 @@ func TestLastPollIsTheLatest(t *testing.T) {
 	require.True(t, last.IsZero())
 }
 
-// Sent twice it is two updates: what a repeated one means is the device's to say.
+// Two calls are two updates; the device decides what a repeated request means.
 func TestUpdateIDsAreUnique(t *testing.T) {
 	a, b := updateOptions("device/d1", contract.UpdateBind, nil), updateOptions("device/d1", contract.UpdateBind, nil)
 	require.NotEqual(t, a.UpdateID, b.UpdateID)

@@ -40,7 +40,7 @@ func TestArchiveKeepsTheLastTwentyInOrder(t *testing.T) {
 	require.Equal(t, 14, all[0].Number)
 	text, err := json.Marshal(all)
 	require.NoError(t, err)
-	require.Less(t, len(a), len(text)/4, "what says the same twenty times over is small")
+	require.Less(t, len(a), len(text)/4, "repeated content compresses well")
 }
 
 func TestArchiveStaysWithinItsSize(t *testing.T) {

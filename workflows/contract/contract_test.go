@@ -80,7 +80,7 @@ func TestEveryMessageFieldHasAJSONName(t *testing.T) {
 	}
 }
 
-// TestNamesOthersCompute: scripts and other programs make these themselves.
+// Scripts and other programs compute these names themselves.
 func TestNamesOthersCompute(t *testing.T) {
 	require.Equal(t, "device/h1_0000:01:00.0", contract.WorkflowID("h1_0000:01:00.0"))
 	require.Equal(t, "burnish-host.node-7", contract.HostQueue("Node-7"))
@@ -117,8 +117,7 @@ func TestRefusalOf(t *testing.T) {
 	}
 }
 
-// TestAttributesAreKnownByTheirNames: queries, dashboards and the server's own list
-// use them.
+// Queries, dashboards and the server's own list use these names.
 func TestAttributesAreKnownByTheirNames(t *testing.T) {
 	for want, got := range map[string]string{
 		"DeviceState": contract.AttrState.GetName(), "DeviceUuid": contract.AttrUUID.GetName(), "DeviceSerial": contract.AttrSerial.GetName(),

@@ -21,14 +21,14 @@ import (
 	"burnish/workflows/hostscan"
 )
 
-// lookout is a host's workflow in the SDK's environment, with a survey as scripted.
+// scanFixture is a host's workflow in the SDK's environment, with a scripted scan.
 type scanFixture struct {
 	*testsuite.TestWorkflowEnvironment
 	t      *testing.T
 	inputs []contract.ScanInput
 }
 
-func newScanFixture(t *testing.T, survey func(n int, in contract.ScanInput) (contract.ScanResult, error)) *scanFixture {
+func newScanFixture(t *testing.T, scan func(n int, in contract.ScanInput) (contract.ScanResult, error)) *scanFixture {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	l := &scanFixture{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
@@ -42,7 +42,7 @@ func newScanFixture(t *testing.T, survey func(n int, in contract.ScanInput) (con
 			if queue := activity.GetInfo(ctx).TaskQueue; queue != contract.HostQueue("h1") {
 				return contract.ScanResult{}, fmt.Errorf("queue %s", queue)
 			}
-			return survey(len(l.inputs), in)
+			return scan(len(l.inputs), in)
 		})
 	return l
 }
@@ -50,8 +50,8 @@ func newScanFixture(t *testing.T, survey func(n int, in contract.ScanInput) (con
 // at does something at a moment of the environment's own time.
 func (l *scanFixture) at(after time.Duration, do func()) { l.RegisterDelayedCallback(do, after) }
 
-func (l *scanFixture) requestScan(after time.Duration, look contract.ScanRequest) {
-	l.at(after, func() { l.SignalWorkflow(contract.SignalScanNow, look) })
+func (l *scanFixture) requestScan(after time.Duration, in contract.ScanRequest) {
+	l.at(after, func() { l.SignalWorkflow(contract.SignalScanNow, in) })
 }
 
 func (l *scanFixture) state() contract.HostScanState {
@@ -80,12 +80,11 @@ func refuse(class device.Class, code device.Code) error {
 	return contract.Refuse(contract.Refusal{Fault: device.Fault{Class: class, Code: code, Message: "scripted " + string(code)}})
 }
 
-func found(told map[string]string) contract.ScanResult {
-	return contract.ScanResult{NewDigests: told, Counts: contract.ScanCounts{Found: len(told), Enrolled: len(told)}}
+func found(digests map[string]string) contract.ScanResult {
+	return contract.ScanResult{NewDigests: digests, Counts: contract.ScanCounts{Found: len(digests), Enrolled: len(digests)}}
 }
 
-// Each look_now is one survey on the host's own queue, and what it told is
-// handed to the next.
+// Each scan_now is one scan on the host's own queue, and its digests are passed to the next.
 //
 // S2.6
 func TestScanNowIsOneScan(t *testing.T) {
@@ -103,7 +102,7 @@ func TestScanNowIsOneScan(t *testing.T) {
 	l.requestScan(time.Hour, contract.ScanRequest{})
 	l.requestScan(2*time.Hour, contract.ScanRequest{})
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1"})
-	require.Len(t, l.inputs, 3, "and no timer of its own")
+	require.Len(t, l.inputs, 3, "and no timer")
 	require.Equal(t, contract.ScanInput{Host: "h1", RetryRefused: true}, l.inputs[0])
 	require.Equal(t, contract.ScanInput{Host: "h1", KnownDigests: map[string]string{"h1_0000:01:00.0": "a", "h1_0000:02:00.0": "b"}}, l.inputs[1])
 	require.Equal(t, map[string]string{"h1_0000:02:00.0": "c"}, l.inputs[2].KnownDigests)
@@ -117,7 +116,7 @@ func TestScanNowIsOneScan(t *testing.T) {
 	require.False(t, s.ScannedAt.IsZero())
 }
 
-// What an operator reads in the Web UI names what needs them.
+// The summary in the Web UI names what needs the operator.
 //
 // S2.6
 func TestSummaryOfAHost(t *testing.T) {
@@ -142,8 +141,8 @@ func TestSummaryOfAHost(t *testing.T) {
 	}
 }
 
-// A survey that fails for a while is tried again by the activity's policy; the
-// workflow is told of the outcome alone.
+// A scan that fails transiently is retried by the activity's policy; the workflow gets the
+// final result only.
 //
 // S2.6
 func TestATransientFailureIsRetried(t *testing.T) {
@@ -161,12 +160,12 @@ func TestATransientFailureIsRetried(t *testing.T) {
 	require.Nil(t, s.Fault)
 }
 
-// One that fails for good is shown, changes nothing, and the next look_now
-// looks again, also at what was refused before.
+// A scan that fails permanently is shown and changes nothing; the next scan_now scans again,
+// including devices that were refused before.
 //
 // S2.30
 func TestAPermanentFailureIsShown(t *testing.T) {
-	told := map[string]string{"h1_0000:01:00.0": "a"}
+	known := map[string]string{"h1_0000:01:00.0": "a"}
 	l := newScanFixture(t, func(n int, _ contract.ScanInput) (contract.ScanResult, error) {
 		if n == 1 {
 			return contract.ScanResult{}, refuse(device.NeedsOperator, device.CodeInvalidConfig)
@@ -177,9 +176,9 @@ func TestAPermanentFailureIsShown(t *testing.T) {
 	l.requestScan(time.Minute, contract.ScanRequest{WorkerStarted: true})
 	l.at(time.Hour, func() { between = l.state() })
 	l.requestScan(2*time.Hour, contract.ScanRequest{})
-	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: 1, Host: "h1", KnownDigests: told, Scans: 3}})
+	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: 1, Host: "h1", KnownDigests: known, Scans: 3}})
 	require.Equal(t, device.CodeInvalidConfig, between.Fault.Code)
-	require.Equal(t, told, between.KnownDigests)
+	require.Equal(t, known, between.KnownDigests)
 	require.Equal(t, 3, between.Scans)
 	require.Len(t, l.inputs, 2)
 	require.True(t, l.inputs[1].RetryRefused)
@@ -187,7 +186,7 @@ func TestAPermanentFailureIsShown(t *testing.T) {
 	require.Equal(t, 4, s.Scans)
 }
 
-// A worker without the survey is not asked for ever.
+// A worker without the scan activity is called once.
 //
 // S2.6
 func TestAHostWorkerThatIsTooOld(t *testing.T) {
@@ -201,7 +200,7 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 	l.OnActivity(contract.ActivityScanHost, mock.Anything, mock.Anything).Return(
 		func(context.Context, contract.ScanInput) (contract.ScanResult, error) {
 			asked++
-			return contract.ScanResult{}, temporal.NewApplicationError("unable to find activityType=Survey", "ActivityNotRegisteredError")
+			return contract.ScanResult{}, temporal.NewApplicationError("unable to find activityType=ScanHost", "ActivityNotRegisteredError")
 		})
 	l.requestScan(time.Minute, contract.ScanRequest{})
 	s := l.run(100*time.Hour, contract.HostScanInput{Host: "h1"})
@@ -209,8 +208,7 @@ func TestAHostWorkerThatIsTooOld(t *testing.T) {
 	require.Equal(t, device.CodeHostWorkerTooOld, s.Fault.Code)
 }
 
-// Signals that come while a survey runs are one more survey, and none is lost, with
-// what the last of them says.
+// Signals during a scan cause one more scan, with all that they request.
 //
 // S2.6
 func TestNoScanRequestIsLost(t *testing.T) {
@@ -228,7 +226,7 @@ func TestNoScanRequestIsLost(t *testing.T) {
 	require.True(t, l.inputs[1].RetryRefused)
 }
 
-// A signal that cannot be read changes nothing, and the next one is heard.
+// A signal that cannot be decoded changes nothing, and the next one is handled.
 //
 // S2.6
 func TestACorruptSignal(t *testing.T) {
@@ -239,8 +237,7 @@ func TestACorruptSignal(t *testing.T) {
 	require.Equal(t, 1, s.Scans)
 }
 
-// A long history continues as new with everything it knew; a signal that came in the
-// same moment is not left behind.
+// Continue-as-new passes on the whole state; a signal in the same task is not lost.
 //
 // S2.6
 func TestContinueAsNewLosesNothing(t *testing.T) {
@@ -263,7 +260,7 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	require.Equal(t, "h1", in.Host)
 	s := in.State
-	require.True(t, s.Requested, "the signal of that moment")
+	require.True(t, s.Requested, "the signal in the same task")
 	require.True(t, s.WorkerStarted)
 	require.Equal(t, map[string]string{"d1": "x"}, s.KnownDigests)
 	require.Equal(t, []string{"gone"}, s.Missing)
@@ -280,7 +277,7 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.Equal(t, 2, after.Scans)
 }
 
-// A state that a newer worker wrote is not misread.
+// The state of a newer worker is refused.
 func TestStateOfANewerSchemaIsRefused(t *testing.T) {
 	l := newScanFixture(t, nil)
 	l.ExecuteWorkflow(contract.WorkflowHostScan, contract.HostScanInput{Host: "h1", State: &contract.HostScanState{Schema: contract.Schema + 1, Host: "h1"}})

@@ -16,7 +16,7 @@ func TestOfTwoBindsAtOnceOneWins(t *testing.T) {
 	w.makeAvailable()
 	w.answered = func(c *call) {
 		if c.err == nil && w.inventory.reserved != 1 {
-			w.Errorf("S0.4: %s was answered before the device was burned", c.verb)
+			w.Errorf("%s was answered before the device was burned", c.verb)
 		}
 	}
 	var calls []*call
@@ -87,8 +87,8 @@ func TestBindAgainIsTheSameBinding(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A client that was killed while its bind was under way comes again with the same
-// request: it must be told what becomes of that, not that somebody claims the device.
+// A client that was killed during its bind repeats the request: it gets the result of that bind,
+// and not a refusal because the device is claimed.
 //
 // S0.6
 func TestBindAgainWhileTheFirstIsUnderWay(t *testing.T) {
@@ -111,12 +111,12 @@ func TestUnbindNamesItsInstance(t *testing.T) {
 	w.unbind("").refused(device.CodeRefused)
 	require.Equal(t, device.Allocated, w.view().DeviceState)
 	ok[contract.Result](w.unbind("i1"))
-	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "over: again while it is cleaned")
+	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "repeated while it is cleaned")
 	w.reach(device.Available)
 	require.True(t, ok[contract.Result](w.unbind("i1")).Already)
 	w.makeBound("i2")
 	w.nextRun()
-	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "an old tenancy's end does not touch the new one")
+	require.True(t, ok[contract.Result](w.unbind("i1")).Already, "the unbind of an earlier binding does not end the new one")
 	require.Equal(t, "i2", *w.view().InstanceUUID)
 	w.unbind("i3").refused(device.CodeRefused)
 	w.requireNoDefect()
@@ -154,7 +154,7 @@ func (w *deviceEnv) unclaim(instance string) *call {
 	return w.send(contract.UpdateUnclaim, "", contract.BindInput{Instance: instance, Request: "r-" + instance})
 }
 
-// broken brings the device into error by a failing step.
+// makeFailed brings the device into error by a failing step.
 func (w *deviceEnv) makeFailed() {
 	w.t.Helper()
 	w.makeBound("i1")
@@ -175,7 +175,7 @@ func TestClaimThenBurn(t *testing.T) {
 	w.makeAvailable()
 	r := ok[contract.BindResult](w.claim("i1", time.Hour))
 	require.Zero(t, r.Binding)
-	require.Zero(t, w.inventory.reserved, "S0.5: burned as late as possible")
+	require.Zero(t, w.inventory.reserved, "burned as late as possible")
 	require.Equal(t, "i1", w.view().ClaimedBy)
 	require.True(t, ok[contract.BindResult](w.claim("i1", time.Hour)).Already)
 	w.claim("i2", time.Hour).refused(device.CodeRefused)

@@ -11,7 +11,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// neverOffered fails if the device may be bound before the cleans are n more.
+// requireCleansBeforeOffer fails the test if the device is available before n more cleans.
 func (w *deviceEnv) requireCleansBeforeOffer(n int) {
 	cleans := len(w.view().Cleans)
 	w.onChange = func() {
@@ -24,8 +24,8 @@ func (w *deviceEnv) requireCleansBeforeOffer(n int) {
 	}
 }
 
-// Each code that an inventory may answer with, at each of the four requests of a
-// burn, before it had effect and with its answer lost.
+// Each code of an inventory at each request of a burn, before it had effect and with its answer
+// lost.
 //
 // S0.6
 func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
@@ -38,7 +38,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 		{device.Permanent, device.CodeNoProvider}, {device.Permanent, device.CodeConflict},
 		{device.Permanent, device.CodeInternal}, {device.NeedsOperator, device.CodeRefused},
 	}
-	for _, at := range []string{"Usages", "Stock", "PutReserved"} {
+	for _, at := range []string{"Usages", "Reservation", "PutReserved"} {
 		for _, after := range []bool{false, true} {
 			for _, c := range codes {
 				if after && c.code == device.CodeConflict {
@@ -48,12 +48,12 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					w := newDeviceEnv(t, standardPolicy())
 					w.makeAvailable()
 					w.inventory.injectFault = times(1, at, after, fault(c.class, c.code))
-					if c.code == device.CodeConflict { // the rule itself starts over five times
+					if c.code == device.CodeConflict { // the inventory package itself starts over five times
 						w.inventory.injectFault = times(5, at, after, fault(device.Permanent, c.code))
 					}
 					bind := w.bind("i1", "r1")
 					w.until("burning", func() bool { return w.view().ClaimedBy == "i1" || bind.done })
-					w.host.writeAsTenant("i1") // for all that anybody knows
+					w.host.writeAsTenant("i1") // the burn may have succeeded
 					w.requireCleansBeforeOffer(1)
 					bind.wait()
 					if c.code == device.CodeConflict && bind.err == nil {
@@ -67,7 +67,7 @@ func TestFailedBurnIsCleanedNeverOffered(t *testing.T) {
 					require.True(t, w.host.clean())
 					require.Zero(t, w.inventory.reserved)
 					require.Equal(t, 1, count(w.scheduledActivities, "ReserveForBind"))
-					require.Empty(t, w.view().LastError, "it is over")
+					require.Empty(t, w.view().LastError, "cleared by the clean")
 					require.Empty(t, w.view().Fault)
 					w.makeBound("i2")
 					w.requireNoDefect()
@@ -87,12 +87,11 @@ func count(all []string, one string) int {
 	return n
 }
 
-// An answer that is lost once is asked for again, and the second attempt knows its
-// own write.
+// A call whose answer is lost once is repeated, and the second attempt recognizes its own write.
 //
 // S0.6
 func TestLostAnswersAreRetried(t *testing.T) {
-	for _, at := range []string{"Usages", "Stock", "PutReserved"} {
+	for _, at := range []string{"Usages", "Reservation", "PutReserved"} {
 		for _, after := range []bool{false, true} {
 			w := newDeviceEnv(t, standardPolicy())
 			w.makeAvailable()
@@ -108,8 +107,8 @@ func TestLostAnswersAreRetried(t *testing.T) {
 	}
 }
 
-// The inventory does not answer for as long as somebody waits: the bind fails, the
-// device is cleaned once it answers again.
+// The inventory does not answer while the bind waits: the bind fails, and the device is cleaned
+// when the inventory answers again.
 //
 // S0.6
 func TestUnavailableInventoryFailsTheBind(t *testing.T) {
@@ -131,7 +130,7 @@ func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 		w.requireCleansBeforeOffer(1)
 		w.pass(10 * time.Minute)
 		require.Equal(t, device.PendingCleaning, w.view().DeviceState)
-		require.Empty(t, w.host.inputs[2:], "nothing destructive before the inventory was asked (F4)")
+		require.Empty(t, w.host.inputs[2:], "nothing destructive before the inventory was read")
 		w.inventory.injectFault = nil
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
@@ -139,7 +138,7 @@ func TestUnavailableInventoryFailsTheBind(t *testing.T) {
 	}
 }
 
-// The call hangs: nobody knows whether it will have effect, or when.
+// The call hangs: it is unknown whether it will have effect, and when.
 //
 // S0.6
 func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
@@ -148,7 +147,7 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 		w.makeAvailable()
 		w.lag = func(activity string) (time.Duration, time.Duration) {
 			if activity == contract.ActivityReserveForBind {
-				return late, time.Millisecond // has its effect when nobody waits any more
+				return late, time.Millisecond // has its effect after the time-out
 			}
 			return time.Millisecond, time.Millisecond
 		}
@@ -159,14 +158,14 @@ func TestUnknownOutcomeOfABurnIsReported(t *testing.T) {
 		w.reach(device.Available)
 		require.True(t, w.host.clean())
 		w.pass(2 * time.Hour)
-		ok[contract.Result](w.maintain(false)) // whatever the late write did, the device can be worked with
+		ok[contract.Result](w.maintain(false)) // the device accepts requests regardless of the late write
 		v := w.settled()
 		require.Contains(t, []device.State{device.Available}, v.DeviceState)
 		w.requireNoDefect()
 	}
 }
 
-// The worker that burned dies before it says so; the next attempt finds its write.
+// The worker that burned dies before it answers; the next attempt finds its write.
 //
 // S0.6
 func TestReserveAttemptThatDied(t *testing.T) {
@@ -181,18 +180,18 @@ func TestReserveAttemptThatDied(t *testing.T) {
 		return time.Millisecond, time.Millisecond
 	}
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
-	require.Len(t, w.inventory.writes, 4, "burned once: published, looked at, lowered before")
+	require.Len(t, w.inventory.writes, 4, "burned once, after three earlier writes")
 	w.requireNoDefect()
 }
 
-// Burned by somebody else between two looks.
+// Burned by another client between two readings.
 //
 // S0.27
 func TestAlreadyBurnedIsRefused(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.inventory.writeByOther(1)
-	w.host.writeAsTenant("somebody")
+	w.host.writeAsTenant("c-unknown")
 	w.requireCleansBeforeOffer(1)
 	w.bind("i1", "r1").refused(device.CodeAlreadyBurned)
 	w.reach(device.Available)
@@ -219,13 +218,13 @@ func TestInUseIsRefusedAndLeftAlone(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A doubt, or the hardware's loss, comes while the burn waits for its answer: the
-// bind is refused, and the workflow lives.
+// The device is invalidated or lost while the burn waits for its answer: the bind is refused, and
+// the workflow goes on.
 //
 // S0.6
 func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 	for name, meanwhile := range map[string]func(*deviceEnv){
-		"host knows newer": func(w *deviceEnv) {
+		"host is ahead": func(w *deviceEnv) {
 			hint := w.host.hint(w.clock())
 			hint.Host.Seq += 5
 			w.signal(contract.SignalObserved, hint)
@@ -253,14 +252,14 @@ func TestStateChangesWhileTheBurnWaits(t *testing.T) {
 	}
 }
 
-// A bind that waits while the device is lost, or comes into doubt, burns nothing.
+// A bind that waits while the device is lost or invalidated burns nothing.
 //
 // S0.6
 func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
 	w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
-	w.signal(contract.SignalReleased, contract.Hint{}) // a look has its turn
+	w.signal(contract.SignalReleased, contract.Hint{}) // a read is under way
 	w.pass(time.Second)
 	bind := w.bind("i1", "r1")
 	w.pass(time.Second)
@@ -271,7 +270,7 @@ func TestStateChangesWhileTheBurnWaitsForItsTurn(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A look that is under way does not take the burn's write for another's.
+// A read that is under way recognizes the burn's write as Burnish's own.
 //
 // S0.5
 func TestBindDuringACheck(t *testing.T) {
@@ -283,18 +282,18 @@ func TestBindDuringACheck(t *testing.T) {
 		}
 		return time.Millisecond, time.Millisecond
 	}
-	doubts := count(w.scheduledActivities, "FindPreviousRun")
+	before := count(w.scheduledActivities, "FindPreviousRun")
 	w.signal(contract.SignalReleased, contract.Hint{})
 	w.pass(time.Millisecond)
 	require.Equal(t, 1, ok[contract.BindResult](w.bind("i1", "r1")).Binding)
 	w.pass(time.Minute)
-	require.Equal(t, doubts, count(w.scheduledActivities, "FindPreviousRun"), "it doubted itself")
+	require.Equal(t, before, count(w.scheduledActivities, "FindPreviousRun"), "it was invalidated")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	w.requireNoDefect()
 }
 
-// The inventory knows newer than a workflow that was put back: who had the device
-// then is asked before anything is wiped.
+// The inventory's generation is ahead of a workflow that was reset: the previous run is read
+// before anything is erased.
 //
 // F10
 func TestBindFindsANewerInventory(t *testing.T) {
@@ -311,7 +310,7 @@ func TestBindFindsANewerInventory(t *testing.T) {
 		v := w.settled()
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, "i7", *v.InstanceUUID)
-		require.Equal(t, "i7", w.host.blocks[0], "a tenant's data was wiped")
+		require.Equal(t, "i7", w.host.blocks[0], "a tenant's data was erased")
 		w.requireNoDefect()
 	}
 }

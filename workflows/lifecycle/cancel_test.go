@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// cancel is a Cancel from the Web UI: of the present run.
+// cancel cancels the present run, as the Web UI does.
 func (w *deviceEnv) cancel() { w.after(1, func() { w.env.CancelWorkflow() }) }
 
 func TestCancel_IsAnAbortInEveryRun(t *testing.T) {
@@ -27,9 +27,9 @@ func TestCancel_IsAnAbortInEveryRun(t *testing.T) {
 		w.host.cancelDelay = time.Minute
 		w.cancel()
 		w.pass(time.Second)
-		require.Equal(t, device.Cleaning, w.view().DeviceState, "F9: the step is waited for")
+		require.Equal(t, device.Cleaning, w.view().DeviceState, "the step is waited for")
 		require.Contains(t, w.view().LastRefusal, "Cancel")
-		w.cancel() // Temporal swallows it
+		w.cancel() // Temporal ignores a second cancel of one run
 		v := w.reach(device.Error)
 		require.Equal(t, string(device.CodeAborted), v.Fault)
 		w.until("the next run", func() bool { return w.runs == runs+1 })
@@ -42,7 +42,8 @@ func TestCancel_IsAnAbortInEveryRun(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Where nothing runs, Cancel changes nothing, says so, and does not end the device.
+// While no step runs, a cancel changes nothing, is recorded as refused, and does not end the
+// device's workflow.
 func TestCancel_ChangesNothingWhereNothingRuns(t *testing.T) {
 	for _, p := range startStates {
 		if p.name == "cleaning" || p.name == "pending_cleaning" {
@@ -69,7 +70,7 @@ func TestCancel_ChangesNothingWhereNothingRuns(t *testing.T) {
 	}
 }
 
-// A Cancel does not tear down what somebody waits for.
+// A cancel does not interrupt a bind.
 func TestCancel_DuringABind(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -95,7 +96,7 @@ func TestCancel_DuringEnrollmentAndReturn(t *testing.T) {
 	w.makeBound("i1")
 	ok[contract.Result](w.unbind("i1"))
 	n := count(w.scheduledActivities, "Unreserve")
-	w.until("the release", func() bool { return count(w.scheduledActivities, "Unreserve") > n })
+	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") > n })
 	w.cancel()
 	w.reach(device.Available)
 	w.idle()
@@ -104,8 +105,8 @@ func TestCancel_DuringEnrollmentAndReturn(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// D7's hold: nothing runs, so that a Cancel either ends the wait in error, as abort
-// does, or says that nothing ran. It must not say one and do the other.
+// While a clean waits for the operator (D7), a cancel either leads to error, as abort does, or
+// is refused. What it reports is what it did.
 func TestCancel_WhileACleanAwaitsTheOperator(t *testing.T) {
 	w := newDeviceEnv(t, notAutomated())
 	w.oneTimeUse = true

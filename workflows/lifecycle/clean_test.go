@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// failing has a step fail before a block, until it is mended.
+// failStep makes a step fail before a block, until injectFault is reset.
 func (w *deviceEnv) failStep(step string, block int, code device.Code) {
 	w.host.injectFault = func(what string, at int) error {
 		if what == step && at == block {
@@ -40,7 +40,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 			require.Equal(t, device.CodeIO, v.Cleans[1].Fault)
 			runs := len(w.host.inputs)
 			w.pass(24 * time.Hour)
-			require.Len(t, w.host.inputs, runs, "S3.20: nothing is tried again without the operator")
+			require.Len(t, w.host.inputs, runs, "nothing is retried without the operator")
 			require.Equal(t, 1, w.inventory.reserved)
 
 			w.host.injectFault = nil
@@ -58,7 +58,7 @@ func TestFailedStepNeedsTheOperator(t *testing.T) {
 	}
 }
 
-// A verify that finds the tenant's bytes fails the clean, whatever the zero said.
+// A verify that finds the tenant's data fails the clean, although zero succeeded.
 //
 // F19
 func TestVerifyThatFindsData(t *testing.T) {
@@ -109,8 +109,8 @@ func TestNamedStepsRunInTheOrderGiven(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A step that the host knows and that is of no use to this device is refused, and
-// nothing changes.
+// A step that the host supports but that does not apply to this device is refused, and nothing
+// changes.
 //
 // S3.22
 func TestAnUnplannedStepIsRefused(t *testing.T) {
@@ -137,42 +137,42 @@ func TestAbortInEachPhase(t *testing.T) {
 		lead func(*deviceEnv)
 		busy string
 	}{
-		{"looking", func(w *deviceEnv) {
+		{"reading the inventory", func(w *deviceEnv) {
 			w.lag = func(string) (time.Duration, time.Duration) { return 4 * time.Second, 4 * time.Second }
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(time.Second)
 		}, ""},
 		{"zero", func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") }, "zero"},
 		{"verify", func(w *deviceEnv) { ok[contract.Result](w.unbind("i1")); w.stepRuns("verify") }, "verify"},
-		{"planning again", func(w *deviceEnv) {
+		{"replanning", func(w *deviceEnv) {
 			w.host.steps["verify"] = 2
 			n := count(w.scheduledActivities, "Discover")
 			ok[contract.Result](w.unbind("i1"))
 			w.until("discover again", func() bool { return count(w.scheduledActivities, "Discover") > n })
 		}, ""},
-		{"host silent", func(w *deviceEnv) {
+		{"host unreachable", func(w *deviceEnv) {
 			w.host.crash()
 			ok[contract.Result](w.unbind("i1"))
-			w.until("silent", func() bool { return w.view().NeedsOperator })
+			w.until("the report", func() bool { return w.view().NeedsOperator })
 		}, ""},
-		{"before the host is called silent", func(w *deviceEnv) {
+		{"before the host counts as unreachable", func(w *deviceEnv) {
 			w.host.crash()
 			ok[contract.Result](w.unbind("i1"))
 			w.pass(time.Minute)
 		}, ""},
-		{"crashed in mid-step", func(w *deviceEnv) {
+		{"crashed during a step", func(w *deviceEnv) {
 			ok[contract.Result](w.unbind("i1"))
 			w.stepRuns("zero")
 			w.host.crash()
 			w.pass(time.Second)
 		}, ""},
-		{"held", func(w *deviceEnv) {
+		{"waiting for the operator", func(w *deviceEnv) {
 			p := standardPolicy()
 			p.Automated = false
 			w.setPolicy(p)
 			w.nextRun()
 			ok[contract.Result](w.unbind("i1"))
-			w.until("held", func() bool { return w.view().NeedsOperator })
+			w.until("waiting for the operator", func() bool { return w.view().NeedsOperator })
 		}, ""},
 	} {
 		t.Run(phase.name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestAbortInEachPhase(t *testing.T) {
 			w.host.restart()
 			w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
 			w.pass(time.Minute)
-			require.Equal(t, device.Error, w.view().DeviceState, "no second clean by itself")
+			require.Equal(t, device.Error, w.view().DeviceState, "no automatic second clean")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
 			require.True(t, w.host.clean())
@@ -232,7 +232,7 @@ func TestNothingToAbort(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The budget is of running time, over the whole clean where it was set.
+// A configured budget limits the running time of the whole clean.
 //
 // F8
 func TestBudgetOfTheWholeClean(t *testing.T) {
@@ -241,13 +241,13 @@ func TestBudgetOfTheWholeClean(t *testing.T) {
 	w := newDeviceEnv(t, p)
 	ok[contract.Result](w.enroll(true))
 	v := w.reach(device.Error)
-	require.Equal(t, string(device.CodeTimeout), v.Fault, "S2.63")
+	require.Equal(t, string(device.CodeTimeout), v.Fault)
 	require.Equal(t, 6*pace, w.host.inputs[0].Budget)
 	require.Equal(t, 2*pace, w.host.inputs[1].Budget, "what zero left of it")
 	w.requireNoDefect()
 }
 
-// Waiting for a silent host spends nothing of it.
+// Waiting for an unreachable host does not count.
 //
 // F8
 func TestWaitingForTheHostSpendsNoBudget(t *testing.T) {
@@ -264,7 +264,7 @@ func TestWaitingForTheHostSpendsNoBudget(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Each step has its own budget where none is set.
+// Without a configured budget each step has its own.
 //
 // D5, S3.11
 func TestBudgetOfEachStep(t *testing.T) {
@@ -275,7 +275,7 @@ func TestBudgetOfEachStep(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The step that runs is shown, and none when none runs.
+// The running step is shown.
 //
 // S3.14
 func TestCurrentStepIsShown(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 	"burnish/workflows/contract"
 )
 
-// suggest has the server ask for a continue-as-new from now on.
+// suggestContinueAsNew makes the server suggest continue-as-new from now on.
 func (w *deviceEnv) suggestContinueAsNew() {
 	w.after(1, func() { w.env.SetContinueAsNewSuggested(true) })
 }
 
-// The gate holds every run while anything is under way, however much the server
-// urges; checkHandover looks at each run's end. Here it is urged all the time.
+// A run does not continue as new while anything is under way, although the server suggests it all
+// the time; checkHandover checks each run's end.
 func TestContinueAsNew_SuggestedAllTheTime(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.suggestAfter = 20 * time.Millisecond
@@ -55,11 +55,11 @@ func TestContinueAsNew_NotWhileAHandlerRuns(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// While a look is under way, which nobody waits for, the run goes on.
+// While a check is under way, for which no update waits, the run goes on.
 func TestContinueAsNew_NotWhileACheckRuns(t *testing.T) {
 	for name, hint := range map[string]func(*deviceEnv){
-		"at the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
-		"at the host": func(w *deviceEnv) {
+		"of the inventory": func(w *deviceEnv) { w.signal(contract.SignalReleased, contract.Hint{}) },
+		"of the host": func(w *deviceEnv) {
 			w.signal(contract.SignalRefresh, contract.Hint{})
 			n := count(w.scheduledActivities, "Discover")
 			w.until("discover", func() bool { return count(w.scheduledActivities, "Discover") > n })
@@ -112,9 +112,8 @@ func TestContinueAsNew_ByHistoryLength(t *testing.T) {
 	}
 }
 
-// A signal that arrives before the very task that continues as new is read first:
-// with a listener that blocks in Select, or a gate that does not ask for what is
-// pending, the device would stay in error (measured on a server).
+// A signal that arrives just before the task that continues as new is read first: with a listener
+// that blocks in Select, or without a check for pending signals, the device would stay in error.
 func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()
@@ -130,13 +129,12 @@ func TestContinueAsNew_SignalInItsTask(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The same with a burst, of which only the first can be carried out: none is lost
-// without a trace, in whatever order they are read.
+// The same with hints: none is lost.
 func TestContinueAsNew_HintInItsTask(t *testing.T) {
 	for _, name := range []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh} {
 		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
-		w.inventory.allocate("c1") // what only a look can find out
+		w.inventory.allocate("c1") // found by reading the inventory only
 		names := len(w.scheduledActivities)
 		w.signalThen(name, contract.Hint{Source: "late"}, func() { w.env.SetContinueAsNewSuggested(true) })
 		w.pass(time.Minute)
@@ -146,7 +144,7 @@ func TestContinueAsNew_HintInItsTask(t *testing.T) {
 	}
 }
 
-// An update and a signal in that task.
+// The same with an update and a signal.
 func TestContinueAsNew_UpdateInItsTask(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeFailed()
@@ -163,7 +161,7 @@ func TestContinueAsNew_UpdateInItsTask(t *testing.T) {
 }
 
 // What a turnover costs: five activities, at most five upserts of search attributes,
-// no memo (DESIGN).
+// no memo.
 func TestCost_OfATurnover(t *testing.T) {
 	for _, next := range []bool{false, true} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -182,13 +180,13 @@ func TestCost_OfATurnover(t *testing.T) {
 			require.Equal(t, []string{"ReserveForBind", "EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
 			require.LessOrEqual(t, w.upserts-upserts, 5, "3 + the number of steps")
 			require.Zero(t, w.memos-memos)
-			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, look, release")
+			require.Equal(t, 3, len(w.inventory.writes)-writes, "burn, reservation of the clean, unreserve")
 		}
 		w.requireNoDefect()
 	}
 }
 
-// What operators do to an idle device costs as much as it must.
+// Maintenance of an idle device costs three activities.
 func TestCost_OfMaintenance(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -200,7 +198,7 @@ func TestCost_OfMaintenance(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The state that is handed on stays small, whatever a device went through.
+// The state that is passed on stays small after many bindings and cleans.
 func TestCost_StateIsBounded(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -216,7 +214,7 @@ func TestCost_StateIsBounded(t *testing.T) {
 		w.reach(device.Available)
 		w.idle()
 	}
-	s := w.state() // checkHandover holds it against the bounds
+	s := w.state() // checkHandover checks its bounds
 	require.Len(t, s.History, 20)
 	require.Len(t, s.Recent, 40)
 	cleans, err := s.Archive.Cleans()
@@ -230,8 +228,7 @@ func TestCost_StateIsBounded(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A worker that is older than the state it is given refuses it by name instead of
-// losing what it does not know.
+// A worker refuses a state of a newer schema, instead of losing fields that it does not know.
 func TestState_OfANewerSchemaIsRefused(t *testing.T) {
 	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", State: &contract.DeviceState{Schema: contract.Schema + 1, Name: "d1"}})
 	w.until("the end", func() bool { return !w.live })

@@ -30,9 +30,9 @@ import (
 	"burnish/workflows/lifecycle"
 )
 
-// deviceEnv is one device's workflow with everything around it: an inventory, a host,
-// a server of activities. It runs in the test environment's own time, and only while
-// the test waits for something; a continue-as-new starts the next run.
+// deviceEnv is one device's workflow with a fake inventory, a fake host and a server of
+// activities. It runs in the test environment's own time, and only while the test waits for
+// something; a continue-as-new starts the next run.
 type deviceEnv struct {
 	t         testing.TB
 	policy    clean.Policy
@@ -40,41 +40,41 @@ type deviceEnv struct {
 	inventory *fakeInventory
 	host      *fakeHost
 	calls     *activities.Control
-	// lag is how long a control call takes before it has effect, and its answer after.
+	// lag is the time before a control call has its effect, and the time until its answer.
 	lag             func(activity string) (before, after time.Duration)
 	previousRun     contract.PreviousRun
 	children        []child
-	nameTaken       bool // another workflow has the name of the next child
+	nameTaken       bool // another workflow already has the ID of the next child
 	notifications   []notified
-	duplicate       string // who else has the serial, as a listing says
+	duplicate       string // the device with the same serial, as a listing shows it
 	activityContext context.Context
 
 	env  *testsuite.TestWorkflowEnvironment
-	now  time.Time // when the present run began; see clock
+	now  time.Time // start of the present run; see clock
 	runs int
-	live bool // a run is going on
+	live bool // a run has not ended
 	// ready: the present run has begun.
 	ready     bool
 	finishErr error
-	// killed is the number of the run that was terminated last; shownInstance is the
-	// tenant that its search attributes tell of.
+	// killed is the number of the run that was terminated last; publishedInstance is the
+	// instance in its search attributes.
 	killed                            int
 	publishedInstance, publishedState string
 	listed                            []*workflowpb.WorkflowExecutionInfo
-	// endState is what the last run handed to its successor.
+	// handedOver is the state that the last run passed to its successor.
 	handedOver *contract.DeviceState
 	events     []*event
 	attrs      temporal.SearchAttributes
 	viewText   json.RawMessage
 	lastView   contract.DeviceStatus
-	// urged is the age at which the server asks a run to continue as new; 0 is never.
+	// urged is the age at which the server suggests continue-as-new to a run; 0 is never.
 	suggestAfter time.Duration
 
 	cond             func() bool
 	toLoop, toScript chan struct{}
 	quit, loopEnded  chan struct{}
 	stopped          bool
-	violations       []string // what must never be, as the environment's own thread saw it
+	violations       []string // failed checks of the environment's own goroutine
 
 	owner       device.Owner
 	oneTimeUse  bool
@@ -85,12 +85,12 @@ type deviceEnv struct {
 
 	activitiesInFlight, upserts, memos, updates int
 	scheduledActivities                         []string // of the activities scheduled
-	defects                                     []string // what the workflow's log calls a defect
-	onChange                                    func()   // looks at every moment
+	defects                                     []string // logged by the workflow at level error
+	onChange                                    func()   // called after every change
 	trace                                       func(string)
 }
 
-// event is something that happens at a time, in whichever run it is then.
+// event happens at a time, in the run of that time.
 type event struct {
 	at   time.Time
 	do   func()
@@ -104,7 +104,7 @@ func standardPolicy() clean.Policy {
 	return clean.Policy{Automated: true, OnEnroll: true, HostSilentAfter: 5 * time.Minute, StepSettings: device.StepSettings{Verify: "full"}}
 }
 
-// newWorld starts the workflow of device d1, not yet enrolled.
+// newDeviceEnv starts the workflow of device d1, not yet enrolled.
 func newDeviceEnv(t testing.TB, policy clean.Policy) *deviceEnv {
 	return newDeviceEnvOf(t, policy, contract.DeviceInput{Name: "d1"})
 }
@@ -127,7 +127,7 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 	})
 	go func() {
 		defer close(w.loopEnded)
-		select { // the script speaks first
+		select { // the test goes first
 		case <-w.toLoop:
 			w.loop(in)
 		case <-w.quit:
@@ -136,7 +136,7 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 	return w
 }
 
-// setPolicy is another worker's settings from now on.
+// setPolicy replaces the worker's settings.
 func (w *deviceEnv) setPolicy(p clean.Policy) {
 	w.t.Helper()
 	planner, err := clean.NewPlanner(steps.All().Planning(), p)
@@ -144,8 +144,8 @@ func (w *deviceEnv) setPolicy(p clean.Policy) {
 	w.policy, w.planner = p, planner
 }
 
-// loop is the thread that runs the environments. It has the environment to itself until it
-// yields, and the script until it resumes.
+// loop is the goroutine that runs the environments. Only one of loop and test runs at a time:
+// loop until it yields, the test until it waits.
 func (w *deviceEnv) loop(in contract.DeviceInput) {
 	for {
 		w.run(in)
@@ -202,7 +202,7 @@ func (w *deviceEnv) run(in contract.DeviceInput) {
 	w.now, w.finishErr = env.Now(), env.GetWorkflowError()
 }
 
-// begin is called when a run's workflow begins: only now do timers keep their order.
+// onRunStarted is called when a run's workflow begins: only then do timers keep their order.
 func (w *deviceEnv) onRunStarted() {
 	env := w.env
 	env.RegisterDelayedCallback(func() {
@@ -217,8 +217,8 @@ func (w *deviceEnv) onRunStarted() {
 	}, 0)
 }
 
-// terminate ends the present run from outside; the host remembers the device and
-// starts it again.
+// terminate terminates the present run; the host still has its record and starts the device
+// again.
 func (w *deviceEnv) terminate() {
 	w.after(1, func() {
 		w.killed = w.runs
@@ -237,7 +237,7 @@ func (w *deviceEnv) clock() time.Time {
 	return w.now
 }
 
-// after has something happen, also in a later run.
+// after calls do at a later time, also in a later run.
 func (w *deviceEnv) after(d time.Duration, do func()) {
 	e := &event{at: w.clock().Add(max(d, 1)), do: do}
 	w.events = append(w.events, e)
@@ -270,7 +270,7 @@ func (w *deviceEnv) dropFinishedEvents() {
 	w.events = left
 }
 
-// nudge looks whether the script may go on, once what happens now has happened.
+// scheduleCheck checks the test's condition after the present event.
 func (w *deviceEnv) scheduleCheck() {
 	env := w.env
 	env.RegisterDelayedCallback(func() {
@@ -293,8 +293,8 @@ func (w *deviceEnv) checkCondition() {
 	}
 }
 
-// yield gives the environment to the script, and returns when it is given back, or when
-// the test is over: then the run ends at its next task.
+// yield lets the test go on, and returns when the test waits again or has ended. In the latter
+// case the run ends at its next task.
 func (w *deviceEnv) yield() {
 	select {
 	case w.toScript <- struct{}{}:
@@ -309,8 +309,8 @@ func (w *deviceEnv) yield() {
 	w.env.RegisterDelayedCallback(func() {}, 1) // the task in which it ends
 }
 
-// Errorf makes the environment what package assert reports to: it may be told on any
-// thread, and the script fails when it goes on.
+// Errorf lets package assert report to the environment on any goroutine; the test fails when it
+// goes on.
 func (w *deviceEnv) Errorf(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
@@ -344,11 +344,11 @@ func (w *deviceEnv) within(d time.Duration, what string, cond func() bool) {
 		w.t.Fatalf("%s\n%s", strings.Join(w.violations, "\n"), w.describe())
 	}
 	if !cond() {
-		w.t.Fatalf("%s did not come about (after %s, run %d, ended: %v): %s", what, w.clock().Sub(epoch), w.runs, w.finishErr, w.describe())
+		w.t.Fatalf("no %s (after %s, run %d, ended: %v): %s", what, w.clock().Sub(epoch), w.runs, w.finishErr, w.describe())
 	}
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func (w *deviceEnv) pass(d time.Duration) {
 	w.t.Helper()
 	over := false
@@ -364,7 +364,7 @@ func (w *deviceEnv) describe() string {
 	return fmt.Sprintf("%s; inventory %+v; host up %v running %q; activities %s", text, w.inventory.snapshot(), w.host.up, w.host.running, strings.Join(w.scheduledActivities, " "))
 }
 
-// view is the device as `show` has it.
+// view is the device as the query shows it.
 func (w *deviceEnv) view() contract.DeviceStatus {
 	var v contract.DeviceStatus
 	if w.env == nil {
@@ -387,17 +387,17 @@ func (w *deviceEnv) decode(p *commonpb.Payloads, to any) {
 	assert.NoError(w, converter.GetDefaultDataConverter().FromPayloads(p, to))
 }
 
-// checkHandover holds every continue-as-new against the gate and the bounds.
+// checkHandover checks each continue-as-new: nothing is in flight, and the state is bounded.
 func (w *deviceEnv) checkHandover(in contract.DeviceInput) {
 	assert.Zero(w, w.activitiesInFlight, "continued as new with activities in flight: %v", w.scheduledActivities)
-	assert.Zero(w, w.updates, "continued as new while somebody waited for an answer")
+	assert.Zero(w, w.updates, "continued as new while an update waited for its answer")
 	if !assert.NotNil(w, in.State) {
 		return
 	}
 	s := in.State
 	text, err := json.Marshal(s)
 	assert.NoError(w, err)
-	_, err = s.Archive.Cleans() // which holds itself within bounds
+	_, err = s.Archive.Cleans() // package contract tests its bounds
 	assert.NoError(w, err)
 	assert.LessOrEqual(w, len(s.History), 20)
 	assert.LessOrEqual(w, len(s.Recent), 40)
@@ -412,23 +412,23 @@ func (w *deviceEnv) scheduled(j *job) {
 	if control {
 		want = contract.Queue
 	}
-	assert.Equal(w, want, j.opts.TaskQueue, "%s on the wrong queue", j.name)
+	assert.Equal(w, want, j.opts.TaskQueue, "%s on another queue", j.name)
 	assert.Positive(w, j.opts.StartToCloseTimeout, j.name)
 	assert.NotEmpty(w, j.opts.Summary, j.name)
 	assert.NotNil(w, j.opts.RetryPolicy, j.name)
 	if j.name == contract.ActivityUnreserve {
-		assert.EqualValues(w, 1, j.opts.RetryPolicy.MaximumAttempts, "F5: Release is never repeated unseen")
+		assert.EqualValues(w, 1, j.opts.RetryPolicy.MaximumAttempts, "Unreserve is never retried by the server")
 	}
 	if !control {
 		assert.Contains(w, j.opts.RetryPolicy.NonRetryableErrorTypes, "ActivityNotRegisteredError", j.name)
 	}
 	if _, step := w.host.steps[j.name]; step {
-		assert.True(w, j.opts.WaitForCancellation, "F9: a cancelled step is waited for")
-		assert.GreaterOrEqual(w, j.opts.HeartbeatTimeout, 30*time.Second, "F2")
+		assert.True(w, j.opts.WaitForCancellation, "a cancelled step is waited for")
+		assert.GreaterOrEqual(w, j.opts.HeartbeatTimeout, 30*time.Second)
 	}
 }
 
-// inbound is the environment's interceptor of the workflow itself.
+// inboundInterceptor wraps the workflow itself.
 type inboundInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	w *deviceEnv
@@ -462,14 +462,14 @@ func (i *inboundWorkflow) Init(out interceptor.WorkflowOutboundInterceptor) erro
 	return i.Next.Init(&outboundInterceptor{interceptor.WorkflowOutboundInterceptorBase{Next: out}, i.w})
 }
 
-// workflowLog keeps what the workflow calls a defect of its own, and drops the rest.
+// workflowLog keeps what the workflow logs as an error, and drops the rest.
 type workflowLog struct{ w *deviceEnv }
 
 func (l *workflowLog) Debug(string, ...any) {}
 func (l *workflowLog) Info(string, ...any)  {}
 func (l *workflowLog) Warn(string, ...any)  {}
 func (l *workflowLog) Error(message string, with ...any) {
-	if strings.HasPrefix(message, "Deserialization error") { // the SDK's word on a corrupt signal
+	if strings.HasPrefix(message, "Deserialization error") { // the SDK logs this for a corrupt signal
 		return
 	}
 	l.w.defects = append(l.w.defects, fmt.Sprintln(append([]any{message}, with...)...))

@@ -10,19 +10,19 @@ import (
 	"burnish/workflows/contract"
 )
 
-// What is refused leaves nothing behind: the workflow ends, as failed; one that ends
-// in order says that its device was forgotten.
+// A refused enrollment leaves nothing behind: the workflow fails. A completed workflow means that
+// its device was forgotten.
 func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func(*deviceEnv)
 		in   func(*contract.Enrollment)
 		code device.Code
 	}{
-		"nobody polls for the host": {func(w *deviceEnv) { w.host.crash() }, nil, device.CodeHostUnreachable},
+		"no worker polls for the host": {func(w *deviceEnv) { w.host.crash() }, nil, device.CodeHostUnreachable},
 		"the host refuses it": {func(w *deviceEnv) {
 			w.host.injectFault = func(string, int) error { return refuse(device.NeedsOperator, device.CodeNotAllowed) }
 		}, nil, device.CodeNotAllowed},
-		"the host fails over and over": {func(w *deviceEnv) {
+		"the host fails again and again": {func(w *deviceEnv) {
 			w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
 		}, nil, device.CodeStateDirError},
 		"another name": {func(*deviceEnv) {}, func(e *contract.Enrollment) { e.Name = "d2" }, device.CodeInvalid},
@@ -31,7 +31,7 @@ func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 				return fault(device.NeedsOperator, device.CodeInventoryInvalid)()
 			}
 		}, nil, device.CodeInventoryInvalid},
-		"the inventory is away": {func(w *deviceEnv) {
+		"the inventory is unavailable": {func(w *deviceEnv) {
 			w.inventory.injectFault = func(string, bool) error { return lostAnswer() }
 		}, nil, device.CodeInventoryUnavailable},
 	} {
@@ -46,9 +46,9 @@ func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 			w.within(time.Hour, "the end", func() bool { return !w.live })
 			enroll.refused(c.code)
 			ended, is := contract.RefusalOf(w.finishErr)
-			require.True(t, is, "failed, not in order: %v", w.finishErr)
+			require.True(t, is, "failed, not completed: %v", w.finishErr)
 			require.Equal(t, c.code, ended.Fault.Code)
-			require.False(t, w.host.known, "the host does not remember it")
+			require.False(t, w.host.known, "the host has no record of it")
 			require.Empty(t, w.host.inputs)
 			require.Zero(t, w.upserts+w.memos, "never shown as a device")
 			w.requireNoDefect()
@@ -56,7 +56,7 @@ func TestEnroll_RefusedEndsTheWorkflow(t *testing.T) {
 	}
 }
 
-// A refused enrolment and one that is right, at the same time: the right one wins.
+// A refused enrollment and a valid one at the same time: the valid one succeeds.
 func TestEnroll_SecondRequestInTime(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	first := true
@@ -89,12 +89,12 @@ func TestEnroll_IsIdempotent(t *testing.T) {
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
 	w.makeBound("i1")
 	require.True(t, ok[contract.Result](w.enroll(true)).Already)
-	require.Len(t, w.scheduledActivities, names+1, "the bind's own Reserve")
+	require.Len(t, w.scheduledActivities, names+1, "the bind's own ReserveForBind")
 	require.Equal(t, device.Allocated, w.view().DeviceState)
 	w.requireNoDefect()
 }
 
-// The same name as something else is refused, in every state.
+// The same name with other settings is refused.
 //
 // F13
 func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
@@ -127,7 +127,7 @@ func TestEnrollWithOtherSettingsIsRefused(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Before it is enrolled a device answers nothing but enroll.
+// Before it is enrolled a device accepts only enroll.
 func TestEnroll_ComesFirst(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.host.injectFault = func(string, int) error { return refuse(device.Transient, device.CodeStateDirError) }
@@ -143,7 +143,7 @@ func TestEnroll_ComesFirst(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Numbers of an earlier life of the device go on where they were.
+// The numbers continue from the host's record of an earlier enrollment.
 //
 // F10
 func TestNumbersNeverGoBack(t *testing.T) {
@@ -156,7 +156,7 @@ func TestNumbersNeverGoBack(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Nothing made up is in an inventory that schedulers give out.
+// A fake device is never in an inventory from which schedulers allocate.
 //
 // F13
 func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
@@ -177,8 +177,8 @@ func TestFakeDeviceIsRefusedInARealInventory(t *testing.T) {
 	}
 }
 
-// Who has the device at the look of a manage or a hold, and has left by its burn, had
-// it: the device is cleaned.
+// A use that ends between the read of manage, maintain or retire and its reservation still
+// counts: the device is cleaned.
 //
 // D9
 func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
@@ -191,7 +191,7 @@ func TestReleasedBetweenTheReadAndTheReservation(t *testing.T) {
 		}
 		w.host.writeAsTenant("c1")
 		w.inventory.injectFault = func(call string, after bool) error {
-			if call == "Stock" && after {
+			if call == "Reservation" && after {
 				w.inventory.free("c1")
 			}
 			return nil

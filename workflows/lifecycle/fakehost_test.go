@@ -19,25 +19,24 @@ const (
 	pace = time.Second
 )
 
-// fakeHost is one host with one device of a few blocks. It keeps the promises of a real
-// host worker as the workflow sees them: a journal by clean and step, a record of
-// the highest numbers, overtaken schedulings refused, an orphan of a killed worker
-// ended when the next one starts.
+// fakeHost is one host with one device of a few blocks. It behaves as a real host worker: it has
+// a journal by clean and step and a record of the highest numbers, refuses superseded
+// schedulings, and ends the steps of a killed worker when the next one starts.
 type fakeHost struct {
 	up        bool
 	epoch     int // counts crashes: an attempt of an earlier epoch is dead
 	steps     map[string]int
-	discovery contract.DiscoveryResult // Identity, Operation, Note as a Discover finds them
+	discovery contract.DiscoveryResult // Identity, Operation, Note as discovery finds them
 
 	blocks [blocks]string // who wrote it; "" is zero
 	record contract.HostDeviceRecord
-	known  bool // the record is there, and not forgotten
+	known  bool // the record exists and was not deleted
 	journal
 
-	running string // the step that works now
-	// stubborn is how long a cancelled step goes on.
+	running string // the step that runs now
+	// cancelDelay is how long a cancelled step continues.
 	cancelDelay time.Duration
-	// trouble may fail a step before a block, or a discover before its answer.
+	// injectFault may fail a step before a block, or a discovery before its answer.
 	injectFault func(what string, block int) error
 
 	inputs  []contract.StepInput // every scheduling that reached the host
@@ -67,7 +66,7 @@ func newFakeHost() *fakeHost {
 	return h
 }
 
-// scribble is what whoever has the device writes.
+// writeAsTenant fills the device with a tenant's data.
 func (h *fakeHost) writeAsTenant(who string) {
 	for i := range h.blocks {
 		h.blocks[i] = who
@@ -131,11 +130,11 @@ func (h *fakeHost) step(ctx workflow.Context, j *job, in contract.StepInput) (an
 		return nil, err
 	}
 	h.journal.open, h.journal.done = false, true
-	h.journal.result = contract.StepResult{Step: in.Step, Bytes: blocks * blockSize, Method: "rig", RunTime: h.journal.ran}
+	h.journal.result = contract.StepResult{Step: in.Step, Bytes: blocks * blockSize, Method: "testdriver", RunTime: h.journal.ran}
 	return h.journal.result, nil
 }
 
-// walk deals with the blocks one by one.
+// processBlocks handles one block after the other.
 func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepInput) error {
 	epoch := h.epoch
 	for h.journal.offset < blocks {
@@ -146,7 +145,7 @@ func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepI
 		}
 		switch {
 		case h.epoch != epoch:
-			// Dead. The next worker ends this attempt, or the heartbeat times out.
+			// The worker is dead: the next one ends this attempt, or its heartbeat times out.
 			h.running = ""
 			if waitUntil(ctx, workflow.Now(ctx).Add(j.opts.HeartbeatTimeout), func() bool { return h.up }) {
 				return refuse(device.Transient, device.CodeWorkerRestarted)

@@ -10,34 +10,34 @@ import (
 )
 
 // fakeInventory is an inventory of one provider, in memory, with Placement's generations. It
-// writes down every PutReserved, and asks `meddle` around every call.
+// records every PutReserved, and calls injectFault before and after every call.
 type fakeInventory struct {
-	// made is the provider as it was last asked for.
+	// created is the provider of the last Create.
 	created      inventory.Provider
 	exists       bool
-	novaProvider string // the UUID of the one that Nova made, where it did
-	providerGone bool   // Nova's is gone, and not made anew yet
+	novaProvider string // the UUID of Nova's provider, or ""
+	providerGone bool   // Nova's provider is gone, and not re-created yet
 	generation   int64
 	reserved     int
 	consumers    []string
 	writes       []write
-	uuids        []string // whom each call named
-	// meddle may fail a call before it takes effect, or lose its answer after.
+	uuids        []string // the provider that each call named
+	// injectFault may fail a call before it has effect, or lose its answer after.
 	injectFault func(call string, after bool) error
-	// wrote is told of every change of reserved or of the consumers.
+	// onWrite is called after every change of reserved or of the consumers.
 	onWrite func(what string)
 }
 
-// write is one PutReserved as the store saw it.
+// write is one PutReserved.
 type write struct {
 	generation int64
 	reserved   int
-	done       bool // it took effect
+	done       bool // it had effect
 }
 
-var errConnectionLost = errors.New("the line broke")
+var errConnectionLost = errors.New("connection lost")
 
-// lost is what a call says whose answer did not arrive, or that did not arrive itself.
+// lostAnswer is the error of a call that did not arrive, or whose answer did not.
 func lostAnswer() error { return inventory.Unavailable("inventory", "wait", errConnectionLost) }
 
 func (s *fakeInventory) call(name, uuid string, do func() error) error {
@@ -76,7 +76,7 @@ func (s *fakeInventory) Create(_ context.Context, p inventory.Provider) error {
 	})
 }
 
-// Find gives the provider that Nova made: free, until it or Burnish burns it.
+// Find gives Nova's provider, which is free until Nova or Burnish reserves it.
 func (s *fakeInventory) Find(_ context.Context, name string) (inventory.Provider, error) {
 	if s.providerGone {
 		return inventory.Provider{}, inventory.NoProvider("of " + name)
@@ -87,7 +87,7 @@ func (s *fakeInventory) Find(_ context.Context, name string) (inventory.Provider
 	return inventory.Provider{UUID: s.novaProvider, Name: name}, nil
 }
 
-// makeNovas makes Nova's provider, or makes it anew, as Nova does: nothing is reserved.
+// recreate creates or re-creates Nova's provider, as Nova does: nothing is reserved.
 func (s *fakeInventory) recreate(id string) {
 	s.providerGone = false
 	s.novaProvider, s.exists, s.generation, s.reserved, s.consumers = id, true, 0, 0, nil
@@ -108,7 +108,7 @@ func (s *fakeInventory) Usages(_ context.Context, uuid string) (inventory.Usage,
 
 func (s *fakeInventory) Reservation(_ context.Context, uuid string) (inventory.Reservation, error) {
 	var st inventory.Reservation
-	err := s.call("Stock", uuid, func() error {
+	err := s.call("Reservation", uuid, func() error {
 		st = s.snapshot()
 		return nil
 	})
@@ -152,7 +152,7 @@ func (s *fakeInventory) snapshot() inventory.Reservation {
 	return inventory.Reservation{Generation: s.generation, Total: 1, Reserved: s.reserved}
 }
 
-// allocate is what a scheduler does; it says whether there was room.
+// allocate allocates as a scheduler does; it says whether the capacity allowed it.
 func (s *fakeInventory) allocate(consumer string) bool {
 	if !s.exists || len(s.consumers)+1 > 1-s.reserved {
 		return false
@@ -161,8 +161,8 @@ func (s *fakeInventory) allocate(consumer string) bool {
 	return true
 }
 
-// force allocates without asking for room, as an operator's hand or a restored
-// database may.
+// allocateUnchecked allocates regardless of the capacity, as an operator or a restored database
+// may.
 func (s *fakeInventory) allocateUnchecked(consumer string) {
 	s.consumers = append(s.consumers, consumer)
 	s.generation++
@@ -175,14 +175,14 @@ func (s *fakeInventory) free(consumer string) {
 	s.notify("free")
 }
 
-// outsider writes reserved as somebody who is not Burnish would.
+// writeByOther writes reserved as another client than Burnish.
 func (s *fakeInventory) writeByOther(reserved int) {
 	s.reserved = reserved
 	s.generation++
 	s.notify("outsider")
 }
 
-// lowerings gives the writes that set reserved to 0.
+// unreserves gives the writes that set reserved to 0.
 func (s *fakeInventory) unreserves() []write {
 	var all []write
 	for _, w := range s.writes {
@@ -193,7 +193,7 @@ func (s *fakeInventory) unreserves() []write {
 	return all
 }
 
-// times fails a call so often and is then silent; fail is asked for each error.
+// times fails the first n calls with an error of fail.
 func times(n int, call string, after bool, fail func() error) func(string, bool) error {
 	return func(name string, isAfter bool) error {
 		if name != call || isAfter != after || n == 0 {

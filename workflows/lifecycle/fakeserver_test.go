@@ -29,10 +29,9 @@ import (
 	"burnish/workflows/contract"
 )
 
-// The SDK's test environment has no ScheduleToStart, does not wait for a cancelled
-// activity, and runs activities beside the clock. This is a server of activities
-// that has and does all that in the environment's own time: one thread, the same
-// every time.
+// The SDK's test environment has no ScheduleToStart, does not wait for a cancelled activity, and
+// runs activities independently of its clock. This server of activities does all that in the
+// environment's own time, on one goroutine and deterministically.
 
 // job is one scheduled activity.
 type job struct {
@@ -47,7 +46,7 @@ type job struct {
 
 func (j *job) cancelled() bool { return j.caller.Err() != nil }
 
-// outbound is the environment's interceptor of what the workflow asks of the server.
+// outboundInterceptor handles what the workflow requests of the server.
 type outboundInterceptor struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	w *deviceEnv
@@ -71,7 +70,7 @@ func (o *outboundInterceptor) ExecuteActivity(ctx workflow.Context, name string,
 	return future
 }
 
-// ExecuteChildWorkflow keeps what the child was started with, and runs none.
+// ExecuteChildWorkflow records the child's input and options, and runs nothing.
 func (o *outboundInterceptor) ExecuteChildWorkflow(ctx workflow.Context, _ string, args ...any) workflow.ChildWorkflowFuture {
 	future, set := workflow.NewFuture(ctx)
 	c := child{options: workflow.GetChildWorkflowOptions(ctx)}
@@ -91,13 +90,13 @@ func (o *outboundInterceptor) ExecuteChildWorkflow(ctx workflow.Context, _ strin
 	return childFuture{future}
 }
 
-// child is a workflow that the device's own started.
+// child is a workflow that the device's workflow started.
 type child struct {
 	options workflow.ChildWorkflowOptions
 	in      contract.DeviceInput
 }
 
-// started is the future of a child that began, or could not.
+// childFuture is the future of a child that was started, or could not be.
 type childFuture struct{ workflow.Future }
 
 func (s childFuture) GetChildWorkflowExecution() workflow.Future { return s.Future }
@@ -106,7 +105,7 @@ func (s childFuture) SignalChildWorkflow(workflow.Context, string, any) workflow
 	return s.Future
 }
 
-// SignalExternalWorkflow keeps what was sent.
+// SignalExternalWorkflow records the signal.
 func (o *outboundInterceptor) SignalExternalWorkflow(ctx workflow.Context, id, _, signal string, arg any) workflow.Future {
 	future, set := workflow.NewFuture(ctx)
 	o.w.notifications = append(o.w.notifications, notified{id, signal, arg})
@@ -114,7 +113,7 @@ func (o *outboundInterceptor) SignalExternalWorkflow(ctx workflow.Context, id, _
 	return future
 }
 
-// told is a signal to another workflow.
+// notified is a signal to another workflow.
 type notified struct {
 	workflow, signal string
 	arg              any
@@ -163,8 +162,8 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 	onHost := j.opts.TaskQueue == contract.HostQueue("h1")
 	for {
 		j.attempt++
-		silent := deadlineIn(ctx, j.opts.ScheduleToStartTimeout)
-		waitUntil(ctx, earlier(silent, deadline), func() bool { return j.cancelled() || !onHost || w.host.up })
+		startBy := deadlineIn(ctx, j.opts.ScheduleToStartTimeout)
+		waitUntil(ctx, earlier(startBy, deadline), func() bool { return j.cancelled() || !onHost || w.host.up })
 		now := workflow.Now(ctx)
 		switch {
 		case j.cancelled():
@@ -202,7 +201,7 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 	}
 }
 
-// verdict says whether an attempt was the last, and else how long the pause is.
+// retryAfter gives the pause before the next attempt, or says that this one was the last.
 func (j *job) retryAfter(err error) (time.Duration, bool) {
 	p := j.opts.RetryPolicy
 	var app *temporal.ApplicationError
@@ -225,7 +224,7 @@ func (j *job) retryAfter(err error) (time.Duration, bool) {
 }
 
 // control runs one attempt on the control worker. The call takes place after `before`
-// and its answer arrives after `after`, also when nobody waits for it any more.
+// and its answer arrives after `after`, also when the activity has timed out.
 func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, settle func(any, error)) (any, error) {
 	before, after := w.lag(j.name)
 	attempt := j.attempt
@@ -254,7 +253,7 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 	return nil, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)
 }
 
-// do makes the call with the real activity's code.
+// do calls the real activity.
 func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 	ctx := context.WithValue(w.activityContext, attemptKey{}, attempt)
 	switch in := arg.(type) {
@@ -280,7 +279,7 @@ func (w *deviceEnv) do(name string, attempt int, arg any) (any, error) {
 	return nil, errors.New("no such activity: " + name)
 }
 
-// visibility lists the runs that were ended from outside.
+// listing lists the terminated runs.
 type listing struct {
 	client.Client
 	w *deviceEnv
@@ -290,7 +289,7 @@ func (v *listing) ListWorkflow(context.Context, *workflowservice.ListWorkflowExe
 	return &workflowservice.ListWorkflowExecutionsResponse{Executions: v.w.listed}, nil
 }
 
-// list has visibility show the present run as ended, with what it told last.
+// listTerminated lists the present run as terminated, with its last search attributes.
 func (w *deviceEnv) listTerminated() {
 	fields := map[string]*commonpb.Payload{}
 	for key, value := range map[string]string{contract.AttrInstance.GetName(): w.publishedInstance, contract.AttrState.GetName(): w.publishedState} {
@@ -312,7 +311,7 @@ func (w *deviceEnv) listTerminated() {
 type attemptKey struct{}
 
 // newActivityContext gives a context in which the real activities run outside of any
-// environment: activity.GetInfo finds the attempt that do put there.
+// environment: activity.GetInfo returns the attempt that do set.
 func newActivityContext() (context.Context, error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
@@ -352,7 +351,7 @@ func (a *attemptsOut) GetInfo(ctx context.Context) activity.Info {
 	return info
 }
 
-// failure sends an error over the wire and back, wrapped as an activity's.
+// failure converts an error as the server does, wrapped as an activity error.
 func failure(name string, err error) error {
 	if err == nil {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"burnish/workflows/contract"
 )
 
-// another puts another piece of hardware, full of somebody's data, into the place.
+// replaceHardware puts other hardware, full of data, into the slot.
 func (w *deviceEnv) replaceHardware(serial string) {
 	w.host.discovery.Identity.Serial = serial
-	w.host.writeAsTenant("a stranger")
+	w.host.writeAsTenant("unknown data")
 }
 
 func (w *deviceEnv) replace(in contract.ReplaceInput) *call {
@@ -27,7 +27,7 @@ func (w *deviceEnv) move(to string) *call {
 	return w.send(contract.UpdateMove, "", contract.MoveInput{Enrollment: e})
 }
 
-// A name that is none is refused, and leaves nothing behind.
+// An invalid name is refused, and changes nothing.
 //
 // D10
 func TestMoveToAnInvalidName(t *testing.T) {
@@ -41,7 +41,7 @@ func TestMoveToAnInvalidName(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// swapped brings the device into error, by a clean that finds another piece.
+// makeSerialMismatch brings the device into error by a clean that finds other hardware.
 func (w *deviceEnv) makeSerialMismatch() {
 	w.t.Helper()
 	w.makeAvailable()
@@ -49,10 +49,10 @@ func (w *deviceEnv) makeSerialMismatch() {
 	w.replaceHardware("S2")
 	ok[contract.Result](w.unbind("i1"))
 	require.Equal(w.t, string(device.CodeSerialMismatch), w.reach(device.Error).Fault)
-	require.Equal(w.t, [blocks]string{"a stranger", "a stranger", "a stranger", "a stranger"}, w.host.blocks, "nothing was written")
+	require.Equal(w.t, [blocks]string{"unknown data", "unknown data", "unknown data", "unknown data"}, w.host.blocks, "nothing was written")
 }
 
-// The next unit, Dirty, with the past of the device.
+// Replace starts the next unit: it is Dirty and has the device's history.
 //
 // D10
 func TestReplaceStartsTheNextUnit(t *testing.T) {
@@ -67,7 +67,7 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			w.makeSerialMismatch()
 			w.inventory.onWrite = func(string) {
 				if w.inventory.exists && w.inventory.reserved == 0 && !w.host.clean() {
-					w.Errorf("free in the inventory with a stranger's data")
+					w.Errorf("free in the inventory with unknown data")
 				}
 			}
 			answer := again(w)
@@ -85,14 +85,14 @@ func TestReplaceStartsTheNextUnit(t *testing.T) {
 			w.nextRun()
 			s := w.state()
 			require.Equal(t, device.Unit{Number: 2, Serial: "S2"}, s.Device.Unit)
-			require.Len(t, s.History, 1, "the first unit's tenancy is remembered")
+			require.Len(t, s.History, 1, "the first unit's binding is kept")
 			require.Equal(t, 2, w.makeBound("i2"), "bindings are counted on")
 			w.requireNoDefect()
 		})
 	}
 }
 
-// The operation that erases the new piece is its own, not the old one's (S2.28).
+// The operation is chosen for the new hardware, not taken from the old (S2.28).
 //
 // D10
 func TestReplaceChoosesItsOwnErasePath(t *testing.T) {
@@ -105,7 +105,7 @@ func TestReplaceChoosesItsOwnErasePath(t *testing.T) {
 
 // D10
 func TestReplaceIsRefused(t *testing.T) {
-	t.Run("the same piece", func(t *testing.T) {
+	t.Run("the same hardware", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
 		ok[contract.Result](w.enroll(false))
 		before := w.view()
@@ -115,7 +115,7 @@ func TestReplaceIsRefused(t *testing.T) {
 		require.Equal(t, before, after)
 		w.requireNoDefect()
 	})
-	t.Run("a piece that another device has", func(t *testing.T) {
+	t.Run("hardware that another device has", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
 		w.makeSerialMismatch()
 		w.duplicate = "d7"
@@ -133,7 +133,7 @@ func TestReplaceIsRefused(t *testing.T) {
 		require.Equal(t, device.Error, w.view().DeviceState)
 		w.requireNoDefect()
 	})
-	t.Run("elsewhere than in manageable, error and retired", func(t *testing.T) {
+	t.Run("in other states than manageable, error and retired", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.replace(contract.ReplaceInput{}).refused(device.CodeRefused)
@@ -147,7 +147,7 @@ func TestReplaceIsRefused(t *testing.T) {
 	})
 }
 
-// Move carries state, dirt and past over to the new name, and the old one ends.
+// Move transfers state, dirty flag and history to the new name, and ends the old one.
 //
 // D10
 func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
@@ -161,8 +161,8 @@ func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
 	require.Equal(t, "continues as d2", ok[contract.Result](w.move("d2")).Note)
 	w.until("the old name's end", func() bool { return !w.live })
 	require.NoError(t, w.finishErr)
-	require.False(t, w.inventory.exists, "the old place's provider is withdrawn")
-	require.False(t, w.host.known, "the host forgets the old name")
+	require.False(t, w.inventory.exists, "the old name's provider is deleted")
+	require.False(t, w.host.known, "the host deletes the old record")
 
 	require.Len(t, w.children, 1)
 	next := w.children[0]
@@ -173,7 +173,7 @@ func TestMoveKeepsStateAndDirtyFlag(t *testing.T) {
 		[]any{s.Name, s.UUID, s.Enrollment.Name, s.Device.State, s.Device.Dirty, s.Device.Bindings, s.Cleans})
 	require.Len(t, s.History, 1)
 
-	// What was handed over is a device like any other: burned first, then as before.
+	// The new workflow reserves the device first, then it goes on as before.
 	moved := newDeviceEnvOf(t, standardPolicy(), next.in)
 	moved.updatesSent = w.updatesSent // an update's ID is never used twice
 	moved.host, moved.inventory.onWrite = w.host, func(string) {
@@ -219,7 +219,7 @@ func TestMoveIsRefused(t *testing.T) {
 		w.move("d1").refused(device.CodeInvalid)
 		still(t, w)
 	})
-	t.Run("another piece is there", func(t *testing.T) {
+	t.Run("other hardware in the slot", func(t *testing.T) {
 		w := manageable(t)
 		was := w.host.discovery.Identity
 		w.replaceHardware("S2")
@@ -238,8 +238,8 @@ func TestMoveIsRefused(t *testing.T) {
 	})
 }
 
-// A serial that another device has is not enrolled a second time, and that other
-// device is made to look.
+// A serial that another device has is not enrolled a second time, and that other device is asked
+// to re-check.
 //
 // F23
 func TestDuplicateSerialIsNotEnrolled(t *testing.T) {
@@ -264,13 +264,13 @@ func TestDuplicateSerialIsNotEnrolled(t *testing.T) {
 	})
 }
 
-// The device whose serial was seen at a second place is not handed out any more,
-// whatever its own host sees, until an operator has it cleaned.
+// A device whose serial was found at a second slot is not offered any more, whatever its own
+// host finds, until an operator cleans it.
 //
 // F23
 func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 	hint := contract.Hint{Source: "duplicate serial", DuplicateAt: "d7"}
-	// repaired: the operator's clean, and nothing else, brings it back.
+	// repaired checks that only the operator's clean makes it available again.
 	repaired := func(t *testing.T, w *deviceEnv) {
 		t.Helper()
 		w.idle()
@@ -286,12 +286,12 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		sees func(w *deviceEnv)
 		want device.Code
 	}{
-		"its own host sees it too":     {func(*deviceEnv) {}, device.CodeDuplicateSerial},
+		"its own host finds it too":    {func(*deviceEnv) {}, device.CodeDuplicateSerial},
 		"its own host does not answer": {func(w *deviceEnv) { w.host.up = false }, device.CodeDuplicateSerial},
-		"its own host has another trouble": {func(w *deviceEnv) {
+		"its own host reports another fault": {func(w *deviceEnv) {
 			w.host.injectFault = func(string, int) error { return refuse(device.Permanent, device.CodeIO) }
 		}, device.CodeDuplicateSerial},
-		"its own host sees it no more": {func(w *deviceEnv) {
+		"its own host does not find it": {func(w *deviceEnv) {
 			w.host.injectFault = func(string, int) error { return refuse(device.NeedsOperator, device.CodeTargetMissing) }
 		}, device.CodeTargetMissing},
 	} {
@@ -305,12 +305,12 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 			repaired(t, w)
 		})
 	}
-	t.Run("a tenant keeps it, and what it leaves is not returned", func(t *testing.T) {
+	t.Run("it stays bound, and is not returned after the unbind", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.makeBound("i1")
 		w.signal(contract.SignalRefresh, hint)
-		w.until("the operator is called", func() bool { return w.view().NeedsOperator })
+		w.until("it needs the operator", func() bool { return w.view().NeedsOperator })
 		v := w.view()
 		require.Equal(t, []any{device.Allocated, true, string(device.CodeDuplicateSerial)}, []any{v.DeviceState, v.Dirty, v.Fault})
 		require.Contains(t, v.LastError, "d7")
@@ -318,7 +318,7 @@ func TestDuplicateSerialTakesTheDeviceOutOfThePool(t *testing.T) {
 		require.Equal(t, string(device.CodeDuplicateSerial), w.reach(device.Error).Fault)
 		repaired(t, w)
 	})
-	t.Run("in the middle of its clean", func(t *testing.T) {
+	t.Run("during its clean", func(t *testing.T) {
 		w := newDeviceEnv(t, standardPolicy())
 		w.makeAvailable()
 		w.makeBound("i1")

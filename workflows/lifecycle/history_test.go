@@ -9,8 +9,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// The past is what the query tells, over every continue-as-new; the answers of
-// updates, which stay in the history, do not repeat it.
+// The query shows bindings and cleans after every continue-as-new; the answers to updates, which
+// stay in the event history, do not contain them.
 func TestHistoryIsInTheQueryOnly(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")

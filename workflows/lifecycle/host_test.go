@@ -10,8 +10,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A host that nobody polls for is told to the operator; when it comes back the clean
-// goes on by itself.
+// A host without a polling worker is reported to the operator; when the worker polls again the
+// clean goes on automatically.
 func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
@@ -36,13 +36,14 @@ func TestUnreachableHost_IsReportedAndWaitedFor(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A host that says that it started is silent no more, though its step takes hours.
+// When a host reports its start it does not count as unreachable any more, even while its step
+// takes hours.
 func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
-	w.until("silent", func() bool { return w.view().NeedsOperator })
+	w.until("the report", func() bool { return w.view().NeedsOperator })
 	w.host.restart()
 	w.signal(contract.SignalObserved, w.host.hint(w.clock()))
 	w.stepRuns("zero")
@@ -56,7 +57,7 @@ func TestUnreachableHost_IsClearedWhenItStarts(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// What the last heartbeat told is handed to the next scheduling.
+// The last heartbeat's progress is passed to the next scheduling of the step.
 func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
@@ -65,7 +66,7 @@ func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
 	w.pass(2*pace + pace/2)
 	w.host.crash()
 	require.Equal(t, 2, w.host.journal.offset)
-	w.until("silent", func() bool { return w.view().NeedsOperator })
+	w.until("the report", func() bool { return w.view().NeedsOperator })
 	w.host.restart()
 	w.reach(device.Available)
 	var resumed []contract.StepInput
@@ -78,11 +79,11 @@ func TestUnreachableHost_ResumePointIsPassedOn(t *testing.T) {
 	require.Equal(t, "zero", resumed[0].Step)
 	require.EqualValues(t, 2*blockSize, resumed[0].Resume.Offset)
 	require.Equal(t, "zero", resumed[0].Resume.Step)
-	require.Nil(t, w.host.inputs[len(w.host.inputs)-1].Resume, "not handed to the next step")
+	require.Nil(t, w.host.inputs[len(w.host.inputs)-1].Resume, "not passed to the next step")
 	w.requireNoDefect()
 }
 
-// The scheduling's number rises with each, so that the host can tell which is newest.
+// The scheduling's number rises with each, so that the host knows which is newest.
 //
 // F1
 func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
@@ -90,7 +91,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 	w.makeBound("i1")
 	w.host.crash()
 	ok[contract.Result](w.unbind("i1"))
-	w.until("silent", func() bool { return w.view().NeedsOperator })
+	w.until("the report", func() bool { return w.view().NeedsOperator })
 	w.host.restart()
 	w.reach(device.Available)
 	w.nextRun()
@@ -105,7 +106,7 @@ func TestEachSchedulingHasANumberOfItsOwn(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A worker that is killed in mid-step is followed by one that goes on.
+// The worker after one that was killed during a step resumes the step.
 //
 // D1
 func TestCrashResumes(t *testing.T) {
@@ -170,7 +171,7 @@ func TestSettingsAreTheCleansOwn(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A host worker that does not know the step is told as such, at once.
+// A host worker that does not support the step is reported at once.
 //
 // S2.87, S2.75
 func TestHostWorkerTooOld(t *testing.T) {
@@ -192,7 +193,7 @@ func TestHostWorkerTooOld(t *testing.T) {
 	}
 }
 
-// The plan itself knows what the host's worker can do, from its last look.
+// The plan uses the steps of the last discovery.
 //
 // S2.87
 func TestPlanNeedsTheHostsSteps(t *testing.T) {
@@ -202,7 +203,7 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	ok[contract.Result](w.enroll(true))
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.CodeHostWorkerTooOld), v.Fault)
-	require.Empty(t, w.host.inputs, "nothing destructive without a whole plan")
+	require.Empty(t, w.host.inputs, "nothing destructive without a complete plan")
 	w.host.steps["verify"] = 1
 	w.signal(contract.SignalObserved, w.host.hint(w.clock())) // its worker starts
 	w.pass(time.Minute)
@@ -211,8 +212,8 @@ func TestPlanNeedsTheHostsSteps(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A step's version changed in mid-clean: again from the first step, with the
-// same operation, whatever the host would choose now.
+// A step's version changed during a clean: it starts again from the first step, with the same
+// operation, also if discovery now finds another one.
 //
 // S3.16
 func TestPlanOutdatedStartsOver(t *testing.T) {
@@ -226,7 +227,7 @@ func TestPlanOutdatedStartsOver(t *testing.T) {
 	var steps []string
 	for _, in := range w.host.inputs[2:] {
 		steps = append(steps, in.Step)
-		require.Equal(t, device.Shred, in.Operation, "S2.28")
+		require.Equal(t, device.Shred, in.Operation)
 	}
 	require.Equal(t, []string{"zero", "verify", "zero", "verify"}, steps)
 	require.Equal(t, device.Shred, v.Cleans[1].Operation)
@@ -257,8 +258,8 @@ func TestReplanningIsBounded(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A second host start's look does not replace what was locked in while it is in use,
-// and does where nothing is under way (S2.28, S2.29).
+// Discovery does not replace the recorded operation while the device is in use, and does when the
+// device is idle (S2.28, S2.29).
 //
 // S2.28
 func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
@@ -276,7 +277,7 @@ func TestOperationIsReplacedOnlyWhenIdle(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Another device in the same place stops everything.
+// Another device in the same slot stops everything.
 //
 // F11
 func TestChangedIdentity(t *testing.T) {
@@ -304,7 +305,7 @@ func TestChangedIdentity(t *testing.T) {
 	}
 }
 
-// A host whose looks fail over and over does not keep a tenant from being served.
+// A host whose discovery fails again and again does not block binds.
 func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()
@@ -322,7 +323,7 @@ func TestHostTrouble_DoesNotBlockBinds(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// What the host said of a device can be asked for, without touching anything.
+// The last discovery result can be queried, without a call to the host.
 func TestDiscoveryResultCanBeQueried(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

@@ -10,14 +10,14 @@ import (
 	"burnish/workflows/contract"
 )
 
-// remakes tells how another provider takes the place of the one that is imported.
+// providerChange is a way in which another provider replaces the imported one.
 type providerChange struct {
 	name string
-	// lead imports the device; anew makes the other provider meanwhile.
-	lead func(w *deviceEnv, anew func(id string))
+	// lead imports the device; recreate creates the other provider meanwhile.
+	lead func(w *deviceEnv, recreate func(id string))
 }
 
-// beforeTheLook has something happen once, when the import's own look is answered.
+// beforeImportRead calls do once, before the import reads the reservation.
 func (w *deviceEnv) beforeImportRead(do func()) {
 	seen := 0
 	w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -31,35 +31,35 @@ func (w *deviceEnv) beforeImportRead(do func()) {
 }
 
 var providerChanges = []providerChange{
-	{"missing at the first look", func(w *deviceEnv, anew func(string)) { // seed 1585 of TestWalk
+	{"missing at the first read", func(w *deviceEnv, recreate func(string)) { // seed 1585 of TestWalk
 		ok[contract.Result](w.importWith(1))
 		w.readWithoutProvider()
-		anew("nova-2")
+		recreate("nova-2")
 	}},
-	{"missing, and back under its own UUID", func(w *deviceEnv, anew func(string)) {
+	{"missing, and back under its own UUID", func(w *deviceEnv, recreate func(string)) {
 		ok[contract.Result](w.importWith(1))
 		w.readWithoutProvider()
-		anew("nova-1")
+		recreate("nova-1")
 	}},
-	{"between the import and the first look", func(w *deviceEnv, anew func(string)) {
-		w.beforeImportRead(func() { anew("nova-2") })
+	{"between the import and the first read", func(w *deviceEnv, recreate func(string)) {
+		w.beforeImportRead(func() { recreate("nova-2") })
 		ok[contract.Result](w.importWith(1))
 	}},
-	{"between the import and the first look, both free", func(w *deviceEnv, anew func(string)) {
-		w.beforeImportRead(func() { anew("nova-2") })
+	{"between the import and the first read, both free", func(w *deviceEnv, recreate func(string)) {
+		w.beforeImportRead(func() { recreate("nova-2") })
 		ok[contract.Result](w.importWith(0))
 	}},
-	{"between the listing and the import", func(w *deviceEnv, anew func(string)) {
-		anew("nova-2")
+	{"between the listing and the import", func(w *deviceEnv, recreate func(string)) {
+		recreate("nova-2")
 		ok[contract.Result](w.importListed("nova-1"))
 	}},
 }
 
-// lookedInVain has the import look while there is no provider.
+// readWithoutProvider lets the import read while there is no provider.
 func (w *deviceEnv) readWithoutProvider() {
 	w.t.Helper()
 	w.inventory.providerGone = true
-	w.until("a look", func() bool { return w.view().LastError != "" })
+	w.until("a failed read", func() bool { return w.view().LastError != "" })
 	require.Equal(w.t, device.Unknown, w.view().DeviceState)
 }
 
@@ -68,12 +68,12 @@ func (w *deviceEnv) importListed(provider string) *call {
 	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true, Provider: provider})
 }
 
-// dirtyIsBurned fails the test where somebody may take the device, and Burnish offers it,
-// before it is clean.
+// requireDirtyReserved fails the test if Burnish unreserves or offers the device before it is
+// clean.
 func (w *deviceEnv) requireDirtyReserved() {
 	w.inventory.onWrite = func(what string) {
 		if what == "put" && w.inventory.reserved == 0 && !w.host.clean() {
-			w.Errorf("lowered with blocks %q", w.host.blocks)
+			w.Errorf("unreserved with blocks %q", w.host.blocks)
 		}
 	}
 	w.onChange = func() {
@@ -83,8 +83,8 @@ func (w *deviceEnv) requireDirtyReserved() {
 	}
 }
 
-// Nova makes a provider anew as free, whoever had the device before.
-// Only the one that was imported is believed; the device of another is burned and cleaned.
+// Nova re-creates a provider as free, regardless of earlier use. Only the provider that was
+// imported shows that the device is clean; with another one it is reserved and cleaned.
 //
 // D8, S2.40, S2.84
 func TestOnlyTheImportedProviderIsKnownClean(t *testing.T) {
@@ -105,7 +105,7 @@ func TestOnlyTheImportedProviderIsKnownClean(t *testing.T) {
 	}
 }
 
-// With automated cleaning off it is burned all the same, and waits for the operator.
+// With automated cleaning off it is reserved too, and waits for the operator.
 //
 // D8, S2.40
 func TestAnotherProviderWaitsReserved(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAnotherProviderWaitsReserved(t *testing.T) {
 	}
 }
 
-// That somebody has it is believed of any provider.
+// A use counts for any provider.
 //
 // D8, S2.85
 func TestAnotherProviderInUse(t *testing.T) {

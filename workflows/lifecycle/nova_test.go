@@ -22,7 +22,7 @@ func (w *deviceEnv) hintReconcile() {
 	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 }
 
-// consumed has Nova give the device out, and burn it, and the workflow know of it.
+// allocatedByNova makes Nova allocate and reserve the device, and the workflow observe it.
 func (w *deviceEnv) allocatedByNova(consumer string) {
 	w.t.Helper()
 	require.True(w.t, w.inventory.allocate(consumer))
@@ -34,22 +34,22 @@ func (w *deviceEnv) allocatedByNova(consumer string) {
 	w.idle()
 }
 
-// remade has Nova make the provider anew, with the generation that the old one had, and
-// somebody use it and leave.
+// recreateProvider makes Nova re-create the provider with the same generation; used adds an
+// allocation that ends again.
 func (w *deviceEnv) recreateProvider(used bool) {
 	generation := w.inventory.generation
 	w.inventory.recreate(w.inventory.novaProvider + "+")
 	if used {
-		w.inventory.allocate("thief")
+		w.inventory.allocate("c-used")
 		w.inventory.writeByOther(1)
-		w.host.writeAsTenant("thief")
-		w.inventory.free("thief")
+		w.host.writeAsTenant("c-used")
+		w.inventory.free("c-used")
 	}
 	w.inventory.generation = generation
 }
 
-// Nova makes the provider anew at any moment of a clean and of the return, with the
-// same generation by coincidence: that one is never lowered for the clean of the old one.
+// Nova re-creates the provider at any time during a clean and the return, by coincidence with
+// the same generation: Burnish does not unreserve it for the clean under the old provider.
 //
 // F5
 func TestProviderRecreatedDuringAClean(t *testing.T) {
@@ -85,11 +85,11 @@ func TestProviderRecreatedDuringAClean(t *testing.T) {
 						seen(what)
 					}
 					if what == "put" && w.inventory.reserved == 0 && !w.host.clean() {
-						w.Errorf("lowered with blocks %q", w.host.blocks)
+						w.Errorf("unreserved with blocks %q", w.host.blocks)
 					}
 				}
-				w.until("it happened", func() bool { return done })
-				if when == "verify" && used { // it reads what the other wrote
+				w.until("the re-creation", func() bool { return done })
+				if when == "verify" && used { // it reads the other instance's data
 					require.Equal(t, string(device.CodeVerifyFailed), w.reach(device.Error).Fault)
 					ok[contract.Result](w.cleanUp())
 				}
@@ -104,14 +104,14 @@ func TestProviderRecreatedDuringAClean(t *testing.T) {
 	}
 }
 
-// keptStates brings a device of Nova's to each state in which it is clean and burned.
+// cleanAndReserved brings a device of Nova's to each state in which it is clean and reserved.
 var cleanAndReserved = []struct {
 	name     string
 	lead     func(*deviceEnv)
 	back     func(*deviceEnv) *call
 	backInto device.State
 }{
-	{"held", func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, func(w *deviceEnv) *call { return w.maintain(true) }, device.Available},
+	{"in maintenance", func(w *deviceEnv) { ok[contract.Result](w.maintain(false)) }, func(w *deviceEnv) *call { return w.maintain(true) }, device.Available},
 	{"manageable", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call { return w.ask(contract.UpdateProvide) }, device.Available},
 	{"manageable, named steps", func(w *deviceEnv) { ok[contract.Result](w.ask(contract.UpdateManage)) }, func(w *deviceEnv) *call {
 		if w.view().DeviceState != device.Manageable {
@@ -126,8 +126,8 @@ var cleanAndReserved = []struct {
 	}, device.Available},
 }
 
-// A device that is kept clean and burned has a new provider; whoever had that one,
-// the device is not offered before it is cleaned.
+// A device that is kept clean and reserved has a new provider: it may have been used, so it is
+// cleaned before it is offered.
 //
 // F5
 func TestProviderRecreatedWhileKeptClean(t *testing.T) {
@@ -141,13 +141,13 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 				w.recreateProvider(true)
 				w.inventory.onWrite = func(what string) {
 					if w.inventory.reserved == 0 && !w.host.clean() {
-						w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
+						w.Errorf("%s: unreserved with blocks %q", what, w.host.blocks)
 					}
 				}
 				if hinted {
 					w.hintReconcile()
 					w.pass(time.Minute)
-					require.True(t, w.host.clean(), "it cleaned itself: %s", w.describe())
+					require.True(t, w.host.clean(), "it was not cleaned automatically: %s", w.describe())
 				}
 				k.back(w).wait()
 				w.pass(time.Hour)
@@ -164,8 +164,8 @@ func TestProviderRecreatedWhileKeptClean(t *testing.T) {
 	}
 }
 
-// A hold that came while the device was being returned burns it again; who had
-// it between the two is found.
+// Maintenance that begins during the return reserves the device again; a use in between is
+// found.
 //
 // S2.51, F5
 func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
@@ -180,7 +180,7 @@ func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 	}
 	w.inventory.free("c1")
 	w.hintReconcile()
-	w.until("lowered", func() bool { return w.inventory.reserved == 0 })
+	w.until("unreserved", func() bool { return w.inventory.reserved == 0 })
 	ok[contract.Result](w.maintain(false))
 	require.True(t, w.inventory.allocate("c2"))
 	w.inventory.writeByOther(1)
@@ -188,7 +188,7 @@ func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 	w.inventory.free("c2")
 	w.inventory.onWrite = func(what string) {
 		if w.inventory.reserved == 0 && !w.host.clean() {
-			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
+			w.Errorf("%s: unreserved with blocks %q", what, w.host.blocks)
 		}
 	}
 	w.pass(time.Hour)
@@ -199,7 +199,7 @@ func TestUsedBetweenTheReturnAndMaintenance(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// What was given out unburned is burned at the next look, and stays with who has it.
+// An allocated device that is not reserved is reserved at the next check, and stays allocated.
 //
 // S0.15
 func TestReservedAtTheNextCheck(t *testing.T) {
@@ -212,7 +212,7 @@ func TestReservedAtTheNextCheck(t *testing.T) {
 	v := w.reach(device.Allocated)
 	require.Equal(t, "c1", *v.InstanceUUID)
 	w.idle()
-	// Made anew while it is in use: burned again.
+	// Re-created while it is in use: reserved again.
 	w.inventory.recreate("nova-2")
 	w.inventory.allocateUnchecked("c1")
 	w.hintReconcile()
@@ -222,8 +222,8 @@ func TestReservedAtTheNextCheck(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A migration gives the allocation another consumer; with both, or back, it
-// is the same tenant's bytes, and nothing is wiped.
+// A migration changes the allocation's consumer, with both for a while, or back. The data belong
+// to the same instance, and nothing is erased.
 //
 // S0.21, S0.22
 func TestConsumerChangesDuringAMigration(t *testing.T) {
@@ -247,42 +247,43 @@ func TestConsumerChangesDuringAMigration(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// takeOver imports the device while its provider is so.
+// importWith imports the device with this state of its provider.
 func (w *deviceEnv) importWith(reserved int, consumers ...string) *call {
 	w.inventory.recreate("nova-1")
 	w.inventory.reserved, w.inventory.consumers, w.inventory.generation = reserved, consumers, 7
 	return w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: w.enrollment(), Import: true})
 }
 
-// Placement's record rules; where an ended run is known, nothing vouches.
+// The import follows Placement's record; after a previous run a free provider does not show that
+// the device is clean.
 //
 // S2.84, D8
 func TestImportFollowsTheInventory(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		reserved int
-		consumer []string
-		recalled string
-		silent   bool
-		cleans   int
-		ends     device.State
-		burned   int
+		name        string
+		reserved    int
+		consumer    []string
+		previous    string
+		unreachable bool
+		cleans      int
+		ends        device.State
+		burned      int
 	}{
 		{name: "in use and burned", reserved: 1, consumer: []string{"c1"}, ends: device.Allocated, burned: 1},
 		{name: "in use, not burned yet", consumer: []string{"c1"}, ends: device.Allocated, burned: 1},
 		{name: "burned and unused", reserved: 1, cleans: 1, ends: device.Available},
 		{name: "free", ends: device.Available},
-		{name: "free, its host is silent", silent: true, ends: device.Available},
-		{name: "free, an ended run", recalled: "r", cleans: 1, ends: device.Available},
-		{name: "in use, an ended run", reserved: 1, consumer: []string{"c1"}, recalled: "r", ends: device.Allocated, burned: 1},
+		{name: "free, its host is unreachable", unreachable: true, ends: device.Available},
+		{name: "free, a previous run", previous: "r", cleans: 1, ends: device.Available},
+		{name: "in use, a previous run", reserved: 1, consumer: []string{"c1"}, previous: "r", ends: device.Allocated, burned: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newNovaDevice(t)
-			w.host.up = !c.silent
+			w.host.up = !c.unreachable
 			w.host.writeAsTenant("past")
-			w.previousRun = contract.PreviousRun{RunID: c.recalled}
+			w.previousRun = contract.PreviousRun{RunID: c.previous}
 			imported := w.importWith(c.reserved, c.consumer...)
-			w.hintReconcile() // a sweep in mid-import changes nothing of it
+			w.hintReconcile() // a hint during the import changes nothing
 			r := ok[contract.Result](imported)
 			require.Equal(t, device.Unknown, r.Device.DeviceState)
 			w.hintReconcile()
@@ -300,11 +301,11 @@ func TestImportFollowsTheInventory(t *testing.T) {
 	}
 }
 
-// A use between the import and its return shows, however long that took.
+// A use between the import and the return is found, however long that takes.
 //
 // S2.84
 func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
-	for _, anew := range []bool{false, true} {
+	for _, recreated := range []bool{false, true} {
 		w := newNovaDevice(t)
 		down := false
 		w.lag = func(activity string) (time.Duration, time.Duration) {
@@ -317,7 +318,7 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 		r := ok[contract.Result](w.importWith(0))
 		require.Equal(t, device.Unknown, r.Device.DeviceState)
 		w.until("being returned", func() bool { return down })
-		if anew {
+		if recreated {
 			w.recreateProvider(true)
 		} else {
 			w.inventory.allocate("c1")
@@ -333,8 +334,8 @@ func TestUsedBetweenTheImportAndTheReturn(t *testing.T) {
 	}
 }
 
-// What is retired is permanently reserved, also where nothing had burned it yet, and
-// again when Nova makes its provider anew.
+// A retired device is permanently reserved, also if it was not reserved before, and again when
+// Nova re-creates its provider.
 //
 // S2.40
 func TestRetiredIsReserved(t *testing.T) {
@@ -361,7 +362,7 @@ func TestRetiredIsReserved(t *testing.T) {
 	}
 }
 
-// A device without a provider looks once for each hint, and not for ever.
+// A device without a provider reads the inventory once for each hint, and not periodically.
 //
 // F6
 func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
@@ -381,7 +382,7 @@ func TestWithoutAProviderItReadsOncePerHint(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Nova's provider stays Nova's: a device that is forgotten leaves it burned.
+// Forget does not delete Nova's provider, and leaves it reserved.
 //
 // S0.17
 func TestForgetKeepsNovasProvider(t *testing.T) {
@@ -394,7 +395,7 @@ func TestForgetKeepsNovasProvider(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The provider is made anew, used and left while the write that lowers is on its way.
+// The provider is re-created, used and freed while Unreserve is on its way.
 //
 // F5
 func TestProviderRecreatedBeforeUnreserve(t *testing.T) {
@@ -410,20 +411,20 @@ func TestProviderRecreatedBeforeUnreserve(t *testing.T) {
 	}
 	w.inventory.free("c1")
 	w.hintReconcile()
-	w.until("the release", func() bool { return count(w.scheduledActivities, contract.ActivityUnreserve) > releases })
+	w.until("Unreserve", func() bool { return count(w.scheduledActivities, contract.ActivityUnreserve) > releases })
 	w.recreateProvider(true)
 	w.inventory.onWrite = func(what string) {
 		if w.inventory.reserved == 0 && !w.host.clean() {
-			w.Errorf("%s: lowered with blocks %q", what, w.host.blocks)
+			w.Errorf("%s: unreserved with blocks %q", what, w.host.blocks)
 		}
 	}
-	w.until("a clean of the new one", func() bool { return w.host.clean() })
+	w.until("a clean under the new provider", func() bool { return w.host.clean() })
 	w.reach(device.Available)
 	w.requireNoDefect()
 }
 
-// A sweep's hint, while the import waits for its inventory, burns nothing: a burn would
-// be taken for a use.
+// A hint while the import waits for its inventory does not reserve the device: a reservation
+// would count as a use.
 //
 // S2.84, D8
 func TestHintDuringAnImport(t *testing.T) {
@@ -446,7 +447,7 @@ func TestHintDuringAnImport(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// An available device's provider is made anew: who had it before left no trace there.
+// An available device's provider is re-created: the new provider does not show earlier uses.
 //
 // D9
 func TestProviderRecreatedWhileAvailable(t *testing.T) {
@@ -461,7 +462,7 @@ func TestProviderRecreatedWhileAvailable(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Many attempts of a burn do not hide who had the device meanwhile.
+// A use is found even if it happened among many attempts to reserve the device.
 //
 // F5
 func TestUseAmongManyAttemptsIsDetected(t *testing.T) {

@@ -27,7 +27,7 @@ func newDrive(t *testing.T, erase clean.ErasePolicy) *deviceEnv {
 	return w
 }
 
-// look has the host look at the device again.
+// rediscoverDrive makes the host discover the device again.
 func (w *deviceEnv) rediscoverDrive() {
 	w.signal(contract.SignalRefresh, contract.Hint{})
 	w.pass(time.Minute)
@@ -37,7 +37,7 @@ func (w *deviceEnv) erasePolicy(erase clean.ErasePolicy) {
 	p := w.policy
 	p.NVMe = erase
 	w.setPolicy(p)
-	w.nextRun() // by a worker that has it
+	w.nextRun() // by a worker with the new policy
 }
 
 func stepsOf(v contract.DeviceStatus) []string {
@@ -48,8 +48,8 @@ func stepsOf(v contract.DeviceStatus) []string {
 	return names
 }
 
-// TestTheResolvedOperationIsRecordedAndShown, S2.32, S2.33, S2.15: type, class and
-// traits; the steps carry the policy's limits.
+// The operation, type, class and traits are recorded and shown (S2.32, S2.33, S2.15); the steps
+// have the policy's limits.
 //
 // S2.26
 func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 		require.Equal(t, device.WearLimits{PercentUsed: 80}, in.Settings.Wear)
 		require.Equal(t, time.Hour, in.Settings.SanitizeStall)
 		if in.Step == "sanitize" {
-			require.Equal(t, 2*time.Hour, in.Budget, "D5: twice its own estimate")
+			require.Equal(t, 2*time.Hour, in.Budget, "twice its own estimate")
 		}
 	}
 	require.Equal(t, "CUSTOM_NVME_8086_0A54", w.inventory.created.Class)
@@ -72,7 +72,8 @@ func TestTheResolvedOperationIsRecordedAndShown(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// TestANewPolicyReplacesNothingWhileTheDriveIsUsed, and S2.29: it does in error.
+// A new policy does not replace the operation of a device that is in use; in error it does
+// (S2.29).
 //
 // S2.28, S2.99
 func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
@@ -89,7 +90,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.reach(device.Error)
-	require.Equal(t, device.CryptoErase, w.view().Operation, "S2.27: no fallback")
+	require.Equal(t, device.CryptoErase, w.view().Operation, "no fallback to another operation")
 	// S2.45: the operator's retry has the same operation …
 	w.host.injectFault = func(what string, _ int) error {
 		require.NotEqual(t, "zero", what)
@@ -100,7 +101,7 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	}
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	w.reach(device.Error)
-	// … until a look in error has replaced it.
+	// … until discovery in error has replaced it.
 	w.host.injectFault = nil
 	w.rediscoverDrive()
 	require.Equal(t, device.WriteZeroes, w.view().Operation)
@@ -111,19 +112,18 @@ func TestANewPolicyReplacesNothingWhileTheDriveIsUsed(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// TestAPolicyThatCannotBeSatisfiedExcludes: at enrolment the drive is refused and
-// left alone, later it leaves the pool; never is it returned as one that nothing can
-// clean (D4), although it is not one-time-use.
+// A drive that cannot satisfy the policy is refused at enrollment, and later taken out of the
+// pool. It is never returned as one that nothing can clean (D4), although it is not one-time-use.
 //
 // S2.25
 func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
-	t.Run("at enrolment", func(t *testing.T) {
+	t.Run("at enrollment", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{Action: clean.ActionSanitize})
 		w.host.discovery.Capabilities = &device.Capabilities{WriteZeroes: true}
 		w.enroll(true).refused(device.CodePolicyUnsatisfied)
 		w.pass(time.Minute)
 		require.False(t, w.live)
-		require.False(t, w.host.known, "the host has forgotten it")
+		require.False(t, w.host.known, "the host has no record of it")
 	})
 	t.Run("while it is offered", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{})
@@ -143,10 +143,10 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 		w.rediscoverDrive()
 		ok[contract.Result](w.ask(contract.UpdateClean))
 		w.reach(device.Available)
-		require.Len(t, w.defects, 1, "S2.25: an error is logged")
+		require.Len(t, w.defects, 1, "an error is logged")
 		require.Contains(t, w.defects[0], "the erase policy excludes the device")
 	})
-	t.Run("while a tenant has it", func(t *testing.T) {
+	t.Run("while it is bound", func(t *testing.T) {
 		w := newDrive(t, clean.ErasePolicy{})
 		w.makeBound("i1")
 		w.erasePolicy(clean.ErasePolicy{Action: clean.ActionZero})
@@ -154,13 +154,13 @@ func TestAPolicyThatCannotBeSatisfiedExcludes(t *testing.T) {
 		w.rediscoverDrive()
 		ok[contract.Result](w.unbind("i1"))
 		w.reach(device.Available)
-		require.Equal(t, device.CryptoErase, w.view().Cleans[len(w.view().Cleans)-1].Operation, "S2.28: the locked-in one")
+		require.Equal(t, device.CryptoErase, w.view().Cleans[len(w.view().Cleans)-1].Operation, "the recorded operation")
 		w.requireNoDefect()
 	})
 }
 
-// TestADriveWithoutAnOperationIsNeverReturnedUncleaned: brought back by its host while
-// no policy fits.
+// A drive that is recovered by its host while it cannot satisfy the policy is not returned
+// uncleaned.
 //
 // D4
 func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
@@ -178,7 +178,6 @@ func TestADriveWithoutAnOperationIsNeverReturnedUncleaned(t *testing.T) {
 	require.Equal(t, 1, w.inventory.reserved)
 }
 
-// TestAChangedLayoutTakesTheDeviceOutOfThePool.
 func TestAChangedLayoutTakesTheDeviceOutOfThePool(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	w.makeAvailable()
@@ -193,8 +192,7 @@ func TestAChangedLayoutTakesTheDeviceOutOfThePool(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// TestAWornDriveIsQuarantined, and returned by nothing but a look that finds it
-// within its limits.
+// A worn drive is quarantined until a check finds it within its limits.
 //
 // S0.32
 func TestAWornDriveIsQuarantined(t *testing.T) {
@@ -210,7 +208,7 @@ func TestAWornDriveIsQuarantined(t *testing.T) {
 	v := w.reach(device.Error)
 	require.Equal(t, string(device.MaintenanceQuarantined), v.MaintenanceReason)
 	require.True(t, v.NeedsOperator)
-	require.False(t, w.host.clean(), "nothing was erased: it goes nowhere")
+	require.False(t, w.host.clean(), "nothing was erased")
 	ok[contract.Result](w.send(contract.UpdateMaintain, "", contract.MaintainInput{Off: true}))
 	ok[contract.Result](w.ask(contract.UpdateClean))
 	require.Equal(t, string(device.MaintenanceQuarantined), w.reach(device.Error).MaintenanceReason)
@@ -221,8 +219,7 @@ func TestAWornDriveIsQuarantined(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// TestEnroll_ProvidesADiscoveredDevice: discovery enrols a device as manageable, and the
-// operator's `enroll --provide` then provides it.
+// Discovery enrolls a device as manageable; the operator's `enroll --provide` then provides it.
 func TestEnroll_ProvidesADiscoveredDevice(t *testing.T) {
 	w := newDrive(t, clean.ErasePolicy{})
 	ok[contract.Result](w.enroll(false))

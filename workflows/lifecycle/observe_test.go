@@ -12,7 +12,7 @@ import (
 
 var owners = []device.Owner{device.OwnerSelf, device.OwnerNova}
 
-// Every clean looks first; what is in use is not touched.
+// Every clean reads the inventory first; a device in use is not erased.
 //
 // F4
 func TestUseFoundAtTheStartOfAClean(t *testing.T) {
@@ -36,7 +36,7 @@ func TestUseFoundAtTheStartOfAClean(t *testing.T) {
 	}
 }
 
-// The raise is the first thing a clean does, and it is done before any step.
+// Every clean reserves the device before its first step.
 //
 // F4
 func TestReservedBeforeAnyStep(t *testing.T) {
@@ -47,15 +47,15 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	w.reach(device.Available)
 	w.idle()
 	require.Equal(t, []string{"EnsureReserved", "zero", "verify", "Unreserve"}, w.scheduledActivities[names:])
-	// The clean's own write comes first: it voids whatever is still on its way.
+	// The clean's own write comes first: earlier writes that are still on their way then conflict.
 	require.Len(t, w.inventory.writes[writes:], 2)
 	require.Equal(t, 1, w.inventory.writes[writes].reserved, "burned before the first step")
 	require.Equal(t, 0, w.inventory.writes[writes+1].reserved)
 	w.requireNoDefect()
 }
 
-// Use shows in mid-clean: the step is cancelled and waited for, and only then does the
-// device belong to the consumer.
+// A use is found during a clean: the step is cancelled and waited for, and only then is the
+// device allocated to the consumer.
 //
 // F4
 func TestUseFoundDuringAClean(t *testing.T) {
@@ -72,7 +72,7 @@ func TestUseFoundDuringAClean(t *testing.T) {
 				w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
 				w.onChange = func() {
 					if w.view().DeviceState == device.Allocated && w.host.running != "" {
-						w.Errorf("given to the consumer while %s still runs", w.host.running)
+						w.Errorf("allocated while %s still runs", w.host.running)
 					}
 				}
 				v := w.reach(device.Allocated)
@@ -89,7 +89,7 @@ func TestUseFoundDuringAClean(t *testing.T) {
 	}
 }
 
-// The consumer comes while a clean that met another version asks its host anew.
+// The use begins while a clean whose plan is outdated discovers its device again.
 //
 // F4
 func TestUseFoundWhileReplanning(t *testing.T) {
@@ -107,7 +107,7 @@ func TestUseFoundWhileReplanning(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Nova's consumer is gone: the tenancy is over, whoever said so.
+// A binding by Nova ends when its consumer is gone, whichever hint made the device check.
 //
 // F6
 func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
@@ -130,7 +130,7 @@ func TestNovasBindingEndsWhenItsConsumerIsGone(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// With owner self used = 0 proves nothing.
+// With owner self, used = 0 does not end a binding.
 //
 // F6
 func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
@@ -150,8 +150,7 @@ func TestSelfOwnedBindingOutlivesEveryHint(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A hint that speaks of another tenancy, or was sent before this one began, does not
-// even make the device look.
+// A hint for another binding, or from before this binding began, does not cause a read.
 //
 // F6
 func TestOldHintsAreDropped(t *testing.T) {
@@ -179,7 +178,7 @@ func TestOldHintsAreDropped(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Available, yet burned and unused: it was used between two looks.
+// Available, reserved and unused: it was used between two readings.
 //
 // D9
 func TestReservedAndUnusedIsCleaned(t *testing.T) {
@@ -204,7 +203,7 @@ func TestReservedAndUnusedIsCleaned(t *testing.T) {
 	}
 }
 
-// What is not allocatable does not stay free in the inventory.
+// A device that is not allocatable does not stay free in the inventory.
 //
 // S2.40
 func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
@@ -222,7 +221,7 @@ func TestUnreservedByOthersIsReservedAgain(t *testing.T) {
 	}
 }
 
-// An inventory that fails for hours costs a look every half minute, and nothing else.
+// An inventory that fails for hours is read every half minute, and nothing else happens.
 //
 // S4.31
 func TestFailingReadsAreSpaced(t *testing.T) {
@@ -232,18 +231,18 @@ func TestFailingReadsAreSpaced(t *testing.T) {
 	names := len(w.scheduledActivities)
 	w.signal(contract.SignalRefresh, contract.Hint{Source: "operator"})
 	w.pass(time.Hour)
-	looks := len(w.scheduledActivities) - names
-	require.LessOrEqual(t, looks, 125)
+	reads := len(w.scheduledActivities) - names
+	require.LessOrEqual(t, reads, 125)
 	require.Equal(t, device.Available, w.view().DeviceState)
 	w.inventory.injectFault = nil
 	w.pass(5 * time.Minute)
 	names = len(w.scheduledActivities)
 	w.pass(time.Hour)
-	require.Len(t, w.scheduledActivities, names, "it looked, and is at rest")
+	require.Len(t, w.scheduledActivities, names, "it was read, and the device is idle")
 	w.requireNoDefect()
 }
 
-// What a look saw while the device was claimed counts once the claim has ended.
+// What a read found while the device was claimed counts when the claim ends.
 //
 // D9
 func TestReservedWhileItWasClaimed(t *testing.T) {

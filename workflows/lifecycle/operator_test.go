@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A hold burns the device first; its end lowers it again.
+// Maintenance reserves the device first; its end unreserves it.
 //
 // S2.51
 func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
@@ -42,7 +42,8 @@ func TestMaintenanceReservesAndItsEndUnreserves(t *testing.T) {
 	}
 }
 
-// heldMeansBurned watches S2.40 at every moment: out of the pool is burned.
+// requireMaintenanceReserved checks S2.40 after every event: outside of the pool a device is
+// reserved.
 func (w *deviceEnv) requireMaintenanceReserved() {
 	w.onChange = func() {
 		v := w.view()
@@ -55,7 +56,7 @@ func (w *deviceEnv) requireMaintenanceReserved() {
 	}
 }
 
-// In use when the hold ends: it belongs to whoever has it.
+// In use when maintenance ends: it is allocated to its consumer.
 //
 // S2.51
 func TestInUseWhenMaintenanceEnds(t *testing.T) {
@@ -77,8 +78,8 @@ func TestInUseWhenMaintenanceEnds(t *testing.T) {
 	}
 }
 
-// Used and left while it was held, past the reservation: lowering it as if nothing had
-// happened would hand on what they left.
+// It was used and freed during maintenance in spite of the reservation: it is cleaned before it
+// is unreserved.
 //
 // S2.51
 func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
@@ -95,7 +96,7 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 			w.requireCleansBeforeOffer(1)
 			w.maintain(true).wait()
 			w.settled()
-			if w.view().Maintenance { // told, and asked for again
+			if w.view().Maintenance { // the first request was refused
 				ok[contract.Result](w.maintain(true))
 			}
 			w.reach(device.Available)
@@ -107,8 +108,8 @@ func TestUsedDuringMaintenanceIsCleaned(t *testing.T) {
 	}
 }
 
-// The hold reaches a device at any moment of its life, and keeps it from the pool at
-// the end of its clean.
+// Maintenance may begin at any time, and keeps the device out of the pool at the end of its
+// clean.
 //
 // S2.51
 func TestMaintenanceDuringAClean(t *testing.T) {
@@ -127,7 +128,8 @@ func TestMaintenanceDuringAClean(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A hold and a bind at once: one of them gets the device, and it is not lost to both.
+// Of a bind and a request to take the device out of the pool at the same time, exactly one
+// succeeds.
 //
 // S2.51
 func TestMaintenanceAndBindAtOnce(t *testing.T) {
@@ -156,7 +158,7 @@ func TestMaintenanceAndBindAtOnce(t *testing.T) {
 	}
 }
 
-// An inventory that does not answer: the hold is refused, and the device looks again.
+// The inventory does not answer: maintenance is refused, and the device re-checks.
 //
 // S2.51
 func TestMaintenanceThatCouldNotReserve(t *testing.T) {
@@ -176,7 +178,7 @@ func TestMaintenanceThatCouldNotReserve(t *testing.T) {
 	}
 }
 
-// Out of the pool: burned before the state says so.
+// A device that leaves the pool is reserved before its state changes.
 //
 // S2.40
 func TestLeavingThePoolReservesFirst(t *testing.T) {
@@ -196,7 +198,7 @@ func TestLeavingThePoolReservesFirst(t *testing.T) {
 	}
 }
 
-// In use as the operator asks: the hold is refused, the consumer keeps the device.
+// In use when the operator asks: the request is refused, and the consumer keeps the device.
 //
 // S2.40
 func TestLeavingThePoolFindsUse(t *testing.T) {
@@ -224,7 +226,7 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 		"cleaning":  func(w *deviceEnv) { w.makeBound("i1"); ok[contract.Result](w.unbind("i1")); w.stepRuns("zero") },
 		"error":     func(w *deviceEnv) { w.makeFailed() },
 		"held":      func(w *deviceEnv) { w.makeAvailable(); ok[contract.Result](w.maintain(false)); w.idle() },
-		"looking again": func(w *deviceEnv) {
+		"rediscovering": func(w *deviceEnv) {
 			w.makeBound("i1")
 			n := count(w.scheduledActivities, "Discover")
 			w.host.steps["verify"] = 2
@@ -257,16 +259,16 @@ func TestRetireLostWithoutHostAndInventory(t *testing.T) {
 // D10
 func TestForgetEndsARetiredDevice(t *testing.T) {
 	for name, before := range map[string]func(*deviceEnv){
-		"at once":            func(*deviceEnv) {},
-		"hinted":             func(w *deviceEnv) { w.signal(contract.SignalRefresh, contract.Hint{}); w.pass(time.Minute) },
-		"hinted by its host": func(w *deviceEnv) { w.signal(contract.SignalObserved, w.host.hint(w.clock())); w.pass(time.Minute) },
-		"after a hint of doubt": func(w *deviceEnv) {
+		"at once":                 func(*deviceEnv) {},
+		"with a hint":             func(w *deviceEnv) { w.signal(contract.SignalRefresh, contract.Hint{}); w.pass(time.Minute) },
+		"with a hint of its host": func(w *deviceEnv) { w.signal(contract.SignalObserved, w.host.hint(w.clock())); w.pass(time.Minute) },
+		"after a hint from a newer host": func(w *deviceEnv) {
 			h := w.host.hint(w.clock())
 			h.Host.Seq += 3
 			w.signal(contract.SignalObserved, h)
 			w.pass(time.Minute)
 		},
-		"with its host away": func(w *deviceEnv) { w.host.crash() },
+		"with its host unreachable": func(w *deviceEnv) { w.host.crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
@@ -281,8 +283,8 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 			require.NoError(t, forget.err)
 			require.True(t, forget.done)
 			require.NoError(t, w.finishErr)
-			require.False(t, w.inventory.exists, "withdrawn")
-			if name != "with its host away" {
+			require.False(t, w.inventory.exists, "its provider is deleted")
+			if name != "with its host unreachable" {
 				require.False(t, w.host.known)
 			}
 			w.requireNoDefect()
@@ -290,7 +292,7 @@ func TestForgetEndsARetiredDevice(t *testing.T) {
 	}
 }
 
-// The inventory still shows a consumer: nothing is forgotten.
+// Forget is refused while the inventory shows a consumer.
 //
 // D10
 func TestForgetIsRefusedWhileInUse(t *testing.T) {
@@ -307,7 +309,7 @@ func TestForgetIsRefusedWhileInUse(t *testing.T) {
 	require.NoError(t, w.finishErr)
 }
 
-// An inventory that was away when the device was retired, and a forget after it.
+// The inventory was unavailable when the device was retired, and is asked again by forget.
 //
 // D10
 func TestForgetAfterALoss(t *testing.T) {

@@ -8,28 +8,28 @@ import (
 	"burnish/workflows/contract"
 )
 
-// oracle knows what is true of a device without asking the machine: who was told that
-// it is theirs, what bytes they left, what was erased and read back since, and what
-// the inventory says. It speaks up at the first moment that must never be.
+// oracle knows a device's true condition independently of the workflow: the instance that it is
+// bound to, the data on it, what was erased and read back since, and the inventory's state. It
+// reports the first violation of an invariant.
 type oracle struct {
 	w *deviceEnv
-	// tenant was told that the device is theirs, and has not asked to be rid of it.
+	// instance got a successful bind, and has not requested its end.
 	instance string
-	// vouched: nobody had it yet and the operator's word is taken for it.
+	// assertedClean: it was not used yet, and the operator or the inventory says that it is clean.
 	assertedClean bool
-	// erased and verified say of each block what happened since anybody last had it.
+	// erased and verified say for each block what happened since the last use.
 	erased, verified [blocks]bool
-	// freed: it was lowered when that was lawful, and is free since.
+	// freed: it was unreserved when that was allowed, and is free since.
 	freed bool
-	// anew: Nova made the provider anew, free, of a device that is not to be had, and it is
-	// not burned again yet: the one exception of the rules. Who takes such a device takes
-	// it as it is; the walk has nobody do so. How long that may last, since tells.
+	// recreatedUnreserved: Nova re-created the provider, unreserved, of a device that is not
+	// allocatable, and it is not reserved again yet. This is the only exception of the rules, for
+	// a limited time (see since); the walk does not allocate such a device.
 	recreatedUnreserved bool
-	// since is when reserved and state began to disagree.
+	// since is the time from which reserved and the state disagree.
 	since time.Time
-	// faulty: the inventory does not answer as it should; healed says since when not.
+	// faulty: the inventory has injected faults.
 	faulty   bool
-	finished bool // retired, or it found something already
+	finished bool // retired, or a violation was reported
 }
 
 func newOracle(w *deviceEnv) *oracle {
@@ -48,19 +48,19 @@ func (o *oracle) report(format string, args ...any) {
 	}
 }
 
-// writes is what everybody does who gets a device: they write all over it.
+// writesAll fills the device with an instance's data.
 func (o *oracle) writesAll(who string) {
 	o.w.host.writeAsTenant(who)
 	o.erased, o.verified = [blocks]bool{}, [blocks]bool{}
 }
 
-// clean: erased and read back, every block, since anybody had it.
+// clean says whether every block was erased and read back since the last use.
 func (o *oracle) clean() bool {
 	all := [blocks]bool{true, true, true, true}
 	return o.w.host.clean() && o.erased == all && o.verified == all
 }
 
-// lawful says whether the device may be free though it is not clean: it is not
+// mayReturnUncleaned says whether the device may be free though it is not clean: it is not
 // one-time-use, and nothing can clean it or automated cleaning is off (D4, D7).
 func (o *oracle) mayReturnUncleaned() bool {
 	w := o.w
@@ -69,19 +69,19 @@ func (o *oracle) mayReturnUncleaned() bool {
 
 func (o *oracle) zeroed(block int) {
 	if o.instance != "" {
-		o.report("block %d was wiped while %s has the device", block, o.instance)
+		o.report("block %d was erased while the device is bound to %s", block, o.instance)
 	}
 	if len(o.w.inventory.consumers) > 0 {
-		o.report("block %d was wiped while %v use the device", block, o.w.inventory.consumers)
+		o.report("block %d was erased while %v use the device", block, o.w.inventory.consumers)
 	}
-	o.erased[block] = true // what was read back before stays read back
+	o.erased[block] = true // verified stays as it is
 }
 
 func (o *oracle) read(block int) {
 	o.verified[block] = o.erased[block] && o.w.host.blocks[block] == ""
 }
 
-// wrote looks at each change of the inventory as it happens.
+// inventoryWritten checks each change of the inventory.
 func (o *oracle) inventoryWritten(what string) {
 	if o.w.inventory.reserved != 0 {
 		o.freed, o.recreatedUnreserved = false, false
@@ -100,18 +100,18 @@ func (o *oracle) inventoryWritten(what string) {
 		returning := v.DeviceState == device.Cleaning && v.CleanStep == nil
 		switch {
 		case o.instance != "":
-			o.report("lowered while %s has the device", o.instance)
+			o.report("unreserved while it is bound to %s", o.instance)
 		case len(s.consumers) > 0:
-			o.report("lowered while %v use the device", s.consumers)
+			o.report("unreserved while %v use the device", s.consumers)
 		case !free:
-			o.report("lowered with erased %v, verified %v, blocks %q", o.erased, o.verified, o.w.host.blocks)
+			o.report("unreserved with erased %v, verified %v, blocks %q", o.erased, o.verified, o.w.host.blocks)
 		case !returning && v.DeviceState != device.Available && v.DeviceState != device.Unknown:
-			o.report("lowered in state %s", v.DeviceState)
+			o.report("unreserved in state %s", v.DeviceState)
 		}
 		if len(s.writes) < 2 {
 			return
 		}
-		// F5: the write before it is the clean's own raise, and nothing came between.
+		// F5: the last write before it is the clean's own reservation.
 		last, before := s.writes[len(s.writes)-1], write{}
 		for _, w := range s.writes[:len(s.writes)-1] {
 			if w.done {
@@ -119,17 +119,17 @@ func (o *oracle) inventoryWritten(what string) {
 			}
 		}
 		if before.reserved != 1 || before.generation+1 != last.generation {
-			o.report("F5: lowered with generation %d; the raise before it was %+v", last.generation, before)
+			o.report("unreserved with generation %d; the last write before it was %+v", last.generation, before)
 		}
 	case "allocate":
 		if !free {
-			o.report("a scheduler gave out a device with blocks %q", o.w.host.blocks)
+			o.report("a scheduler allocated a device with blocks %q", o.w.host.blocks)
 		}
 		o.assertedClean = false
 	}
 }
 
-// answered looks at each answer as its caller gets it.
+// answered checks each answer to an update.
 func (o *oracle) answered(c *call) {
 	if c.err != nil {
 		return
@@ -140,16 +140,16 @@ func (o *oracle) answered(c *call) {
 		out, _ := c.out.(contract.BindResult)
 		switch {
 		case o.finished:
-		case c.abandoned: // its instance asked to be rid of it before it was answered
+		case c.abandoned: // the instance was unbound before the answer
 			return
 		case o.w.inventory.reserved != 1:
-			o.report("S0.4: %s was told that the device is theirs, and it is not burned", instance)
+			o.report("bind of %s succeeded, and the device is not burned", instance)
 		case o.instance != "" && o.instance != instance:
-			o.report("%s was told that the device is theirs, and it is %s's", instance, o.instance)
+			o.report("bind of %s succeeded, and the device is bound to %s", instance, o.instance)
 		case len(o.w.inventory.consumers) > 0:
-			o.report("%s was told that the device is theirs, and %v use it", instance, o.w.inventory.consumers)
+			o.report("bind of %s succeeded, and %v use the device", instance, o.w.inventory.consumers)
 		case o.instance == "" && !o.clean() && !o.mayReturnUncleaned() && !out.Already:
-			o.report("%s was given a device with blocks %q", instance, o.w.host.blocks)
+			o.report("bind of %s succeeded, and the blocks are %q", instance, o.w.host.blocks)
 		}
 		if o.instance == "" {
 			o.instance = instance
@@ -157,11 +157,11 @@ func (o *oracle) answered(c *call) {
 		}
 		o.assertedClean = false
 	case contract.UpdateRetire:
-		o.finished = true // permanently reserved; nobody is asked any more
+		o.finished = true // permanently reserved
 	}
 }
 
-// moment looks at the whole whenever something happened.
+// checkInvariants checks inventory and state after every event.
 func (o *oracle) checkInvariants() {
 	w := o.w
 	if o.finished || !w.live || !w.ready || !w.inventory.exists {
@@ -177,9 +177,9 @@ func (o *oracle) checkInvariants() {
 		o.report("free in the inventory with blocks %q", w.host.blocks)
 	}
 	if offered && v.Dirty && v.ClaimedBy == "" {
-		o.report("available, and dirty")
+		o.report("available and dirty")
 	}
-	// S2.40: both say the same, but for the moment that it takes to write.
+	// S2.40: both agree, except during the time that a write takes.
 	agree := free == offered || free && (v.DeviceState == device.Cleaning && v.CleanStep == nil) || v.ClaimedBy != ""
 	if agree || o.faulty || w.inventory.providerGone {
 		o.since = time.Time{}
@@ -190,19 +190,19 @@ func (o *oracle) checkInvariants() {
 	}
 	if o.instance != "" && w.updates == 0 && w.activitiesInFlight == 0 && !o.faulty {
 		if v.InstanceUUID == nil && v.DeviceState != device.Unknown || v.InstanceUUID != nil && *v.InstanceUUID != o.instance {
-			o.report("%s has the device, which is %s to %s", o.instance, v.DeviceState, quoteInstance(v.InstanceUUID))
+			o.report("the device is bound to %s, and its state is %s with instance %s", o.instance, v.DeviceState, quoteInstance(v.InstanceUUID))
 		}
 	}
 }
 
 func quoteInstance(instance *string) string {
 	if instance == nil {
-		return "nobody"
+		return "none"
 	}
 	return fmt.Sprintf("%q", *instance)
 }
 
-// leaves is told when an instance asks to be rid of the device.
+// bindingEnded records that an instance requested the end of its binding.
 func (o *oracle) bindingEnded(instance string) {
 	if o.instance == instance {
 		o.instance = ""

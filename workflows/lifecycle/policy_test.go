@@ -17,7 +17,7 @@ func notAutomated() clean.Policy {
 	return p
 }
 
-// Nothing can clean it, and it is one-time-use: an operator must act.
+// Nothing can clean it, and it is one-time-use: it needs the operator.
 //
 // D4
 func TestOneTimeUseWithoutAnErasePath(t *testing.T) {
@@ -54,7 +54,7 @@ func TestOneTimeUseWithoutAnErasePathIsNeverProvided(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Nothing can clean it, and it may be used again: returned, and told as such.
+// Nothing can clean it, and it is not one-time-use: it is returned and marked not sanitized.
 //
 // D4
 func TestReusableWithoutAnErasePath(t *testing.T) {
@@ -113,7 +113,7 @@ func TestOneTimeUseWaitsForTheOperator(t *testing.T) {
 	}
 }
 
-// Others return at once, not sanitized; the next full clean ends that.
+// Other devices return at once, marked not sanitized until the next full clean.
 //
 // D7
 func TestReusableReturnsNotSanitized(t *testing.T) {
@@ -136,16 +136,16 @@ func TestReusableReturnsNotSanitized(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A burn that failed, and whatever else makes a device suspect, waits likewise.
+// After a failed burn or an invalidation a device waits for the operator, too.
 //
 // D7
 func TestInvalidatedDevicesWaitToo(t *testing.T) {
-	for name, suspect := range map[string]func(*deviceEnv){
+	for name, invalidate := range map[string]func(*deviceEnv){
 		"failed burn": func(w *deviceEnv) {
 			w.inventory.injectFault = times(1, "PutReserved", true, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 			w.bind("i1", "r1").refused(device.CodeInventoryInvalid)
 		},
-		"burned and unused (D9)": func(w *deviceEnv) {
+		"reserved and unused": func(w *deviceEnv) {
 			w.inventory.writeByOther(1)
 			w.owner = device.OwnerNova
 			w.signal(contract.SignalObserved, contract.Hint{})
@@ -161,14 +161,14 @@ func TestInvalidatedDevicesWaitToo(t *testing.T) {
 			w.oneTimeUse = true
 			w.makeAvailable()
 			runs := len(w.host.inputs)
-			suspect(w)
-			w.until("held", func() bool {
+			invalidate(w)
+			w.until("waiting for the operator", func() bool {
 				return w.view().DeviceState == device.PendingCleaning && w.view().NeedsOperator
 			})
 			w.pass(time.Hour)
 			require.Len(t, w.host.inputs, runs)
 			require.Equal(t, 1, w.inventory.reserved)
-			require.NotEmpty(t, w.view().Fault, "the operator is told why it waits")
+			require.NotEmpty(t, w.view().Fault, "the reason is shown")
 			ok[contract.Result](w.cleanUp())
 			w.reach(device.Available)
 			w.requireNoDefect()
@@ -176,28 +176,28 @@ func TestInvalidatedDevicesWaitToo(t *testing.T) {
 	}
 }
 
-// Cleaning on enrolment, unless it is off and the operator vouches.
+// A device is cleaned on enrollment, unless that is off and the operator asserts that it is clean.
 //
 // S3.2
 func TestCleanOnEnrollment(t *testing.T) {
 	for _, c := range []struct {
-		onEnroll, vouched, cleaned bool
+		onEnroll, assertedClean, cleaned bool
 	}{{true, false, true}, {true, true, true}, {false, false, true}, {false, true, false}} {
 		p := standardPolicy()
 		p.OnEnroll = c.onEnroll
 		w := newDeviceEnv(t, p)
 		e := w.enrollment()
-		e.OperatorAssertsClean = c.vouched
+		e.OperatorAssertsClean = c.assertedClean
 		r := ok[contract.Result](w.send(contract.UpdateEnroll, "", contract.EnrollInput{Enrollment: e}))
 		require.Equal(t, c.cleaned, r.Device.Dirty)
 		require.Equal(t, device.Manageable, r.Device.DeviceState)
-		require.Equal(t, 1, w.inventory.reserved, "burned all the same")
+		require.Equal(t, 1, w.inventory.reserved, "burned in each case")
 		ok[contract.Result](w.ask(contract.UpdateProvide))
 		w.reach(device.Available)
 		w.idle()
 		require.Equal(t, c.cleaned, len(w.host.inputs) > 0, "%+v", c)
 		require.Zero(t, w.inventory.reserved)
-		if c.vouched && c.onEnroll {
+		if c.assertedClean && c.onEnroll {
 			require.NotEmpty(t, r.Device.LastRefusal)
 		}
 		w.requireNoDefect()

@@ -10,15 +10,15 @@ import (
 	"burnish/workflows/contract"
 )
 
-// newer is a host's record that knows more than the workflow.
+// hintFromNewerHost is a hint whose record is newer than the workflow's.
 func (w *deviceEnv) hintFromNewerHost(change func(*contract.HostDeviceRecord)) contract.Hint {
 	h := w.host.hint(w.clock())
 	change(h.Host)
 	return h
 }
 
-// recovered is an environment whose device's workflow was ended from outside; its host starts
-// and remembers it.
+// recovered is an environment whose device's workflow was terminated; its host starts and has a
+// record of it.
 func recovered(t *testing.T, before func(*deviceEnv)) *deviceEnv {
 	old := newDeviceEnv(t, standardPolicy())
 	before(old)
@@ -31,7 +31,7 @@ func recovered(t *testing.T, before func(*deviceEnv)) *deviceEnv {
 	return w
 }
 
-// DESIGN, Recovery: terminated with nobody on it: unknown, burned, Dirty, cleaned.
+// Terminated while unused: it becomes unknown, reserved and Dirty, and is cleaned.
 func TestRecovery_UnusedIsCleaned(t *testing.T) {
 	w := recovered(t, (*deviceEnv).makeAvailable)
 	w.previousRun = contract.PreviousRun{RunID: "ended"}
@@ -45,7 +45,7 @@ func TestRecovery_UnusedIsCleaned(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Terminated with a tenant on it: the ended run tells who, and nothing is wiped.
+// Terminated while bound: the previous run shows the instance, and nothing is erased.
 func TestRecovery_InstanceOfThePreviousRun(t *testing.T) {
 	w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
 	w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
@@ -64,13 +64,13 @@ func TestRecovery_InstanceOfThePreviousRun(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The same, and the host does not answer when it is asked what the device is: not
-// knowing how to erase it must not make it "nothing can clean it" (D4).
+// The same while discovery fails: a device whose operation is not known does not count as one
+// that nothing can clean (D4).
 func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func(*deviceEnv)
 	}{
-		"host silent": {func(w *deviceEnv) { w.host.crash() }},
+		"host unreachable": {func(w *deviceEnv) { w.host.crash() }},
 		"host fails": {func(w *deviceEnv) {
 			w.host.injectFault = func(what string, _ int) error {
 				if what == contract.ActivityDiscover {
@@ -89,7 +89,7 @@ func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 			ok[contract.Result](w.unbind("i1"))
 			w.onChange = func() {
 				if w.inventory.reserved == 0 && !w.host.clean() {
-					w.Errorf("returned with the tenant's bytes on it")
+					w.Errorf("returned with the tenant's data")
 					w.onChange = nil
 				}
 			}
@@ -109,13 +109,13 @@ func TestRecovery_UnknownOperationIsNotUncleanable(t *testing.T) {
 	}
 }
 
-// Terminated again before the first recovery had found out anything: the run that knew
-// nothing is no witness, the one before it is.
+// Terminated again before the first recovery was complete: the run before that recovery counts,
+// not the recovery's own run.
 func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeBound("i1")
 	w.idle()
-	w.inventory.injectFault = func(string, bool) error { return lostAnswer() } // nothing can be found out
+	w.inventory.injectFault = func(string, bool) error { return lostAnswer() } // the recovery cannot go on
 	for range 3 {
 		w.terminate()
 		w.pass(2 * time.Minute)
@@ -125,11 +125,11 @@ func TestRecovery_TerminatedAgainWhileUnknown(t *testing.T) {
 	v := w.settled()
 	require.Equal(t, device.Allocated, v.DeviceState)
 	require.Equal(t, "i1", *v.InstanceUUID)
-	require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
+	require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
 	w.requireNoDefect()
 }
 
-// Reset to before its enrolment: the workflow knows nothing, its host remembers.
+// Reset to before its enrollment: the workflow knows nothing, and its host has a record.
 func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.host.record = contract.HostDeviceRecord{Enrollment: w.enrollment(), Identity: w.host.discovery.Identity, Binding: 3, Clean: 4, Seq: 9}
@@ -146,11 +146,11 @@ func TestRecovery_ResetToBeforeTheEnrollment(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A listing lags behind: no ended run is believed only after a second look, and a
-// third.
+// Listings are eventually consistent: that there is no previous run counts only after three
+// listings.
 func TestRecovery_ListingLagsBehind(t *testing.T) {
 	w := recovered(t, func(w *deviceEnv) { w.makeBound("i1") })
-	w.until("the first look", func() bool { return count(w.scheduledActivities, "FindPreviousRun") == 1 && w.activitiesInFlight == 0 })
+	w.until("the first listing", func() bool { return count(w.scheduledActivities, "FindPreviousRun") == 1 && w.activitiesInFlight == 0 })
 	w.previousRun = contract.PreviousRun{RunID: "ended", Instance: "i1"}
 	v := w.reach(device.Allocated)
 	require.Equal(t, "i1", *v.InstanceUUID)
@@ -158,13 +158,13 @@ func TestRecovery_ListingLagsBehind(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Terminated in mid-clean: the step may still run; the next clean begins anew.
+// Terminated during a clean: the step may still run; the next clean starts from its first step.
 func TestRecovery_TerminatedDuringAClean(t *testing.T) {
 	w := recovered(t, func(w *deviceEnv) {
 		w.makeBound("i1")
 		ok[contract.Result](w.unbind("i1"))
 		w.stepRuns("zero")
-		w.host.running = "" // its attempt is told by the server that it is over
+		w.host.running = "" // the server ends its attempt
 	})
 	v := w.settled()
 	require.Equal(t, device.Available, v.DeviceState, "%s", w.describe())
@@ -172,7 +172,7 @@ func TestRecovery_TerminatedDuringAClean(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A host that knows newer than a running workflow makes it doubt itself.
+// A host's record that is newer than a running workflow invalidates the device.
 //
 // F10
 func TestHostIsAhead(t *testing.T) {
@@ -191,16 +191,16 @@ func TestHostIsAhead(t *testing.T) {
 			t.Run(name+" "+at, func(t *testing.T) {
 				w := newDeviceEnv(t, standardPolicy())
 				lead(w)
-				w.host.writeAsTenant("nobody knows")
+				w.host.writeAsTenant("unknown data")
 				hint := w.hintFromNewerHost(change)
 				w.signal(contract.SignalObserved, hint)
-				w.until("doubt", func() bool { return w.view().Dirty })
+				w.until("the invalidation", func() bool { return w.view().Dirty })
 				w.requireCleansBeforeOffer(1)
-				looks := count(w.scheduledActivities, "Discover")
+				discoveries := count(w.scheduledActivities, "Discover")
 				w.reach(device.Available)
 				w.idle()
 				require.True(t, w.host.clean())
-				require.Greater(t, count(w.scheduledActivities, "Discover"), looks, "its host was asked what it is")
+				require.Greater(t, count(w.scheduledActivities, "Discover"), discoveries, "its host discovered it again")
 				w.bindAgain("i9")
 				require.Greater(t, w.view().Binding, hint.Host.Binding)
 				w.signal(contract.SignalObserved, w.host.hint(w.clock())) // nothing new any more
@@ -212,36 +212,36 @@ func TestHostIsAhead(t *testing.T) {
 	}
 }
 
-// In doubt and in use: whoever an ended run says had it, has it; where none says
-// anything, the binding that is recorded stands.
+// Invalidated while bound: the instance of a previous run counts; without one the recorded
+// binding stays.
 //
 // F10
 func TestInvalidatedKeepsTheInstance(t *testing.T) {
 	for name, c := range map[string]struct {
-		recalled contract.PreviousRun
+		previous contract.PreviousRun
 		want     string
 	}{
-		"no ended run":            {contract.PreviousRun{}, "i1"},
-		"the same tenant":         {contract.PreviousRun{RunID: "reset", Instance: "i1"}, "i1"},
+		"no previous run":         {contract.PreviousRun{}, "i1"},
+		"the same instance":       {contract.PreviousRun{RunID: "reset", Instance: "i1"}, "i1"},
 		"a later one, by a reset": {contract.PreviousRun{RunID: "reset", Instance: "i7"}, "i7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDeviceEnv(t, standardPolicy())
 			w.makeBound("i1")
-			w.previousRun = c.recalled
+			w.previousRun = c.previous
 			w.signal(contract.SignalObserved, w.hintFromNewerHost(func(r *contract.HostDeviceRecord) { r.Binding += 3 }))
 			w.pass(time.Minute)
 			v := w.settled()
 			require.Equal(t, device.Allocated, v.DeviceState)
 			require.Equal(t, c.want, *v.InstanceUUID)
-			require.Len(t, w.host.inputs, 2, "nothing was wiped")
+			require.Len(t, w.host.inputs, 2, "nothing was erased")
 			w.requireNoDefect()
 		})
 	}
 }
 
-// Enrolled again although an ended run tells of it: the device comes back as unknown,
-// and what that run knew of a tenant counts.
+// Enrolled again after a previous run: the device is unknown, and the instance of that run
+// counts.
 func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -256,34 +256,34 @@ func TestRecovery_EnrolledAgainByHand(t *testing.T) {
 		}
 		require.Equal(t, device.Allocated, v.DeviceState)
 		require.Equal(t, instance, *v.InstanceUUID)
-		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was wiped")
+		require.Equal(t, "i0", w.host.blocks[0], "a tenant's data was erased")
 		ok[contract.Result](w.unbind("i0"))
 		w.reach(device.Available)
 		w.requireNoDefect()
 	}
 }
 
-// A run that ended before this one began knows nothing of its tenants.
+// A run that ended before this one began does not count for the bindings of this one.
 //
 // F10
 func TestRunBeforeTheEnrollmentIsIgnored(t *testing.T) {
 	for _, instance := range []string{"", "i0"} {
 		w := newDeviceEnv(t, standardPolicy())
-		w.previousRun = contract.PreviousRun{RunID: "an earlier life's", Instance: instance}
+		w.previousRun = contract.PreviousRun{RunID: "earlier", Instance: instance}
 		ok[contract.Result](w.enroll(true))
 		w.bindAgain("i1")
-		w.inventory.writeByOther(1) // the inventory is newer: doubt
+		w.inventory.writeByOther(1) // the inventory's generation is ahead: invalidated
 		w.signal(contract.SignalRefresh, contract.Hint{})
 		w.pass(time.Minute)
 		v := w.settled()
-		require.Equal(t, device.Allocated, v.DeviceState, "recalled %q", instance)
+		require.Equal(t, device.Allocated, v.DeviceState, "previous instance %q", instance)
 		require.Equal(t, "i1", *v.InstanceUUID)
-		require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was wiped")
+		require.Equal(t, "i1", w.host.blocks[0], "a bound tenant's data was erased")
 		w.requireNoDefect()
 	}
 }
 
-// The inventory is newer than the workflow: doubt, cleaned, once.
+// The inventory's generation is ahead of the workflow: invalidated and cleaned, once.
 //
 // F10
 func TestInventoryGenerationIsAhead(t *testing.T) {
@@ -293,15 +293,15 @@ func TestInventoryGenerationIsAhead(t *testing.T) {
 	w.host.writeAsTenant("c1")
 	w.inventory.free("c1") // and reserved is 0 as if nothing had been
 	w.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
-	w.until("doubt", func() bool { return w.view().Dirty })
+	w.until("the invalidation", func() bool { return w.view().Dirty })
 	w.reach(device.Available)
 	require.True(t, w.host.clean())
 	require.Len(t, w.host.inputs, 4)
 	w.requireNoDefect()
 }
 
-// The inventory is away while an unknown device is looked into: the operator is told,
-// and it goes on by itself.
+// The inventory is unavailable while an unknown device is resolved: it needs the operator, and
+// goes on when the inventory answers.
 //
 // F10
 func TestUnknownWaitsForItsInventory(t *testing.T) {
@@ -321,7 +321,7 @@ func TestUnknownWaitsForItsInventory(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A duplicate of the hint that made the device doubt itself does nothing more.
+// A repeated hint from a newer host invalidates the device once.
 //
 // F10
 func TestRepeatedHintInvalidatesOnce(t *testing.T) {
@@ -335,32 +335,32 @@ func TestRepeatedHintInvalidatesOnce(t *testing.T) {
 	require.Greater(t, w.host.inputs[2].Number, hint.Host.Clean)
 	w.makeBound("i1")
 	w.nextRun()
-	doubts := count(w.scheduledActivities, "FindPreviousRun")
+	before := count(w.scheduledActivities, "FindPreviousRun")
 	for range 3 {
 		w.signal(contract.SignalObserved, hint)
 	}
 	w.pass(time.Hour)
-	require.Equal(t, doubts, count(w.scheduledActivities, "FindPreviousRun"))
+	require.Equal(t, before, count(w.scheduledActivities, "FindPreviousRun"))
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	require.Len(t, w.host.inputs, 4)
 	w.requireNoDefect()
 }
 
-// A look that burns, and the clean that begins beside it: the new generation is the
-// workflow's own, not another's.
+// A read that reserves the device while a clean begins: the new generation is the workflow's
+// own write.
 //
 // F10
 func TestReservingReadDuringAClean(t *testing.T) {
 	record := newFakeHost().record
-	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "rig", Owner: device.OwnerSelf}
+	record.Enrollment = contract.Enrollment{Name: "d1", Host: "h1", Driver: "testdriver", Owner: device.OwnerSelf}
 	w := newDeviceEnvOf(t, standardPolicy(), contract.DeviceInput{Name: "d1", Recovered: &record})
 	w.inventory.exists, w.inventory.generation = true, 5 // it was available
 	w.previousRun = contract.PreviousRun{RunID: "r0"}
 	w.inventory.injectFault = times(1, "Create", false, fault(device.Permanent, device.CodeInventoryInvalid))
-	w.until("its rest", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
+	w.until("its backoff", func() bool { return w.view().Fault == string(device.CodeInventoryInvalid) })
 	w.signal(contract.SignalObserved, contract.Hint{Source: "host start", Host: &record})
 	w.reach(device.Available)
-	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation, contract.ActivityEnsureProvider}, w.scheduledActivities[:3], "the look comes first, and sees it free")
+	require.Equal(t, []string{contract.ActivityEnsureProvider, contract.ActivityReadReservation, contract.ActivityEnsureProvider}, w.scheduledActivities[:3], "the read comes first, and finds it free")
 	cleans := w.view().Cleans
 	require.Len(t, cleans, 1)
 	require.Equal(t, "cleaned", cleans[0].Outcome)

@@ -10,20 +10,20 @@ import (
 	"burnish/workflows/contract"
 )
 
-// Who had an available device while it had another provider left no trace in this one.
-// Neither a bind nor a claim passes that by.
+// A use of an available device under its former provider does not show in the new one. Bind and
+// claim take that into account.
 //
 // D9
 func TestBindAfterProviderRecreated(t *testing.T) {
 	for name, ask := range map[string]func(w *deviceEnv, in contract.BindInput){
 		"bound": func(w *deviceEnv, in contract.BindInput) { w.send(contract.UpdateBind, "", in).wait() },
-		"claimed, looked at, given up": func(w *deviceEnv, in contract.BindInput) {
+		"claimed, checked, unclaimed": func(w *deviceEnv, in contract.BindInput) {
 			ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
 			w.hintReconcile()
 			w.pass(time.Minute)
 			ok[contract.Result](w.send(contract.UpdateUnclaim, "", in))
 		},
-		"claimed, looked at, burned": func(w *deviceEnv, in contract.BindInput) {
+		"claimed, checked, burned": func(w *deviceEnv, in contract.BindInput) {
 			ok[contract.BindResult](w.send(contract.UpdateClaim, "", in))
 			w.hintReconcile()
 			w.pass(time.Minute)
@@ -34,16 +34,16 @@ func TestBindAfterProviderRecreated(t *testing.T) {
 			w := newNovaDevice(t)
 			w.makeAvailable()
 			w.recreateProvider(true)
-			w.recreateProvider(false) // free again, and nobody has looked
+			w.recreateProvider(false) // free again, and not checked
 			require.False(t, w.host.clean())
 			in := contract.BindInput{Instance: "i1", Request: "r1", Deadline: w.clock().Add(time.Hour).Format(time.RFC3339)}
 			ask(w, in)
-			require.Nil(t, w.view().InstanceUUID, "what another left is given to nobody")
+			require.Nil(t, w.view().InstanceUUID, "a device with another instance's data is not bound")
 			w.reach(device.Available)
 			w.idle()
 			require.True(t, w.host.clean(), w.describe())
 			require.Zero(t, w.inventory.reserved)
-			// It is given out as ever.
+			// It can be bound again.
 			in.Request = "r2"
 			ok[contract.BindResult](w.send(contract.UpdateBind, "", in))
 			w.requireNoDefect()

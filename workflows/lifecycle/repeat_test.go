@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// verbs brings a device to where each update is legal, and sends it.
+// updates brings a device to a state in which each update is legal, and sends it.
 var updates = []struct {
 	name string
 	lead func(*deviceEnv)
@@ -45,14 +45,14 @@ var updates = []struct {
 	{"retire", (*deviceEnv).makeAvailable, func(w *deviceEnv) *call { return w.ask(contract.UpdateRetire) }, true},
 }
 
-// onward brings a device from any state into the hands of a new tenant.
+// bindAgain brings a device from any state to a binding of a new instance.
 func (w *deviceEnv) bindAgain(instance string) {
 	w.t.Helper()
 	w.makeAllocatable()
 	w.makeBound(instance)
 }
 
-// offer brings a device from any state to available.
+// makeAllocatable brings a device from any state to available.
 func (w *deviceEnv) makeAllocatable() {
 	w.t.Helper()
 	for range 10 {
@@ -74,10 +74,10 @@ func (w *deviceEnv) makeAllocatable() {
 			return
 		}
 	}
-	w.t.Fatal("not to be offered again: " + w.describe())
+	w.t.Fatal("it did not become available: " + w.describe())
 }
 
-// same compares what a device is, apart from its memory of messages.
+// requireSame compares two states, apart from their recent messages.
 func (w *deviceEnv) requireSame(before, after contract.DeviceState) {
 	w.t.Helper()
 	for _, s := range []*contract.DeviceState{&before, &after} {
@@ -86,7 +86,7 @@ func (w *deviceEnv) requireSame(before, after contract.DeviceState) {
 	require.Equal(w.t, before, after)
 }
 
-// again sends an update a second time under its own ID, in a later run.
+// repeatInLaterRun sends an update a second time under its own ID, in a later run.
 func (w *deviceEnv) repeatInLaterRun(c *call) *call {
 	w.t.Helper()
 	before, names, writes := w.state(), len(w.scheduledActivities), len(w.inventory.writes)
@@ -118,8 +118,8 @@ func TestRepeated_UpdateChangesNothing(t *testing.T) {
 	}
 }
 
-// Whoever is told that the device is theirs has it: a late repetition of a bind whose
-// tenancy is over must not be answered as if it had just worked.
+// A late repetition of a bind whose binding has ended is refused: the instance does not have the
+// device any more.
 func TestRepeated_BindOfAnEndedBindingIsRefused(t *testing.T) {
 	for _, request := range []string{"r1", ""} {
 		w := newDeviceEnv(t, standardPolicy())
@@ -145,7 +145,7 @@ func TestRepeated_ClaimIsNotRenewed(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A failed update is remembered with its failure, and is not tried anew.
+// A failed update is recorded with its failure, and is not tried again.
 func TestRepeated_FailedBindFailsAgain(t *testing.T) {
 	w := newDeviceEnv(t, standardPolicy())
 	w.makeAvailable()

@@ -11,8 +11,8 @@ import (
 	"burnish/workflows/contract"
 )
 
-// positions brings a device to each state in which a signal may find it; ends says
-// where a clean leads from there, empty where it is refused.
+// startStates brings a device to each state in which it may receive a signal; ends is the state
+// after a clean, or empty if a clean is refused.
 var startStates = []struct {
 	name string
 	lead func(*deviceEnv)
@@ -65,7 +65,7 @@ func TestSignalClean_InEveryState(t *testing.T) {
 				before.LastRefusal, v.LastRefusal = "", ""
 				before.UpdatedAt, v.UpdatedAt = time.Time{}, time.Time{}
 				require.Equal(t, before, v)
-				// The workflow still hears.
+				// The workflow still handles signals.
 				w.signal(contract.SignalRefresh, contract.Hint{})
 				w.pass(time.Hour)
 				require.True(t, w.live)
@@ -119,17 +119,17 @@ func TestSignals_CorruptHints(t *testing.T) {
 			w.signal(name, in)
 		}
 	}
-	w.signal("unheard-of", 1)
+	w.signal("unknown_signal", 1)
 	w.pass(time.Minute)
 	names := len(w.scheduledActivities)
 	w.signal(contract.SignalRefresh, nil)
 	w.pass(time.Minute)
-	require.Greater(t, len(w.scheduledActivities), names, "the next good one is heard")
+	require.Greater(t, len(w.scheduledActivities), names, "the next valid one is handled")
 	require.Equal(t, "i1", *w.view().InstanceUUID)
 	w.requireNoDefect()
 }
 
-// Every hint in every state, twice over, moves no state by itself.
+// No hint changes any state by itself, also when it is repeated.
 //
 // F6
 func TestHintsNeverMoveAState(t *testing.T) {

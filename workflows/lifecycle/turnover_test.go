@@ -11,7 +11,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// A device is one-time-use only where its enrolment says so.
+// A device is one-time-use only if its enrollment says so.
 //
 // S0.2
 func TestOneTimeUseIsOptIn(t *testing.T) {
@@ -23,8 +23,7 @@ func TestOneTimeUseIsOptIn(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The end of a tenancy writes nothing to the inventory; only the clean that follows
-// does.
+// The end of a binding writes nothing to the inventory; only the clean that follows does.
 //
 // S0.7, S3.18
 func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
@@ -36,15 +35,15 @@ func TestUnbindLeavesTheReservationAndReturnsAtOnce(t *testing.T) {
 	require.Equal(t, device.PendingCleaning, r.Device.DeviceState, "the answer does not wait for the clean")
 	require.Less(t, w.clock().Sub(at), time.Second)
 	for _, write := range w.inventory.writes[writes:] {
-		require.NotZero(t, write.reserved, "nothing lowers it but a completed clean")
+		require.NotZero(t, write.reserved, "only a completed clean unreserves it")
 	}
 	require.Equal(t, 1, w.inventory.reserved)
 	w.reach(device.Available)
 	w.requireNoDefect()
 }
 
-// One device has one provider with total 1, and its reservation is only ever raised to
-// that total: while it is allocated, awaits cleaning or is held.
+// One device has one provider with total 1, and reserved is 0 or that total: the total while the
+// device is allocated, waits for cleaning or is in maintenance.
 //
 // S0.14, S0.16
 func TestReservedIsZeroOrTheTotal(t *testing.T) {
@@ -63,8 +62,8 @@ func TestReservedIsZeroOrTheTotal(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// What an operator reserved on a provider of which Burnish knows nothing is no call of
-// any workflow: every call names the device's own provider.
+// Burnish does not change the reservations of other providers: every call names the device's own
+// provider.
 //
 // S0.17
 func TestOnlyItsOwnProviderIsCalled(t *testing.T) {
@@ -79,7 +78,7 @@ func TestOnlyItsOwnProviderIsCalled(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The states of a whole turnover are the document's, in its order.
+// A turnover has the documented states in the documented order.
 //
 // S2.39, S3.17
 func TestStatesOfATurnover(t *testing.T) {
@@ -97,8 +96,8 @@ func TestStatesOfATurnover(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A step counts when it reports its own completion: one that ends without a result, by
-// an error or a silent host, never leads to available.
+// A step succeeds only when it reports its completion: without a result, by an error or an
+// unreachable host, the device never becomes available.
 //
 // S2.68
 func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
@@ -115,7 +114,7 @@ func TestAStepWithoutAResultIsNoSuccess(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// From error an operator may try again; nothing offers the device without a clean.
+// From error an operator may clean again; nothing makes the device available without a clean.
 //
 // S3.21, S3.24
 func TestErrorAllowsOnlyARetry(t *testing.T) {
@@ -126,16 +125,15 @@ func TestErrorAllowsOnlyARetry(t *testing.T) {
 	w.reach(device.Error)
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	w.ask(contract.UpdateProvide).refused(device.CodeRefused)
-	require.NotContains(t, w.scheduledActivities, "PowerOff", "S3.24: it is never powered off")
+	require.NotContains(t, w.scheduledActivities, "PowerOff", "it is never powered off")
 	w.host.injectFault = nil
 	ok[contract.Result](w.cleanUp())
 	w.reach(device.Available)
 	w.requireNoDefect()
 }
 
-// An allocated device of which no binding is recorded, as the inventory does not say who
-// has it, is cleaned by itself: when its host starts and nobody has it any more, not
-// before.
+// An allocated device without a recorded binding, because the inventory names no consumer, is
+// cleaned automatically when its host starts and it is not in use any more, not before.
 //
 // S2.69
 func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
@@ -153,7 +151,7 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 			runs := len(w.host.inputs)
 			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
 			w.pass(time.Hour)
-			require.Equal(t, device.Allocated, w.view().DeviceState, "somebody has it")
+			require.Equal(t, device.Allocated, w.view().DeviceState, "it is in use")
 			require.Len(t, w.host.inputs, runs)
 			w.inventory.free("")
 			w.signal(contract.SignalRefresh, w.host.hint(w.clock()))
@@ -165,9 +163,9 @@ func TestAllocatedWithoutABindingAtHostStart(t *testing.T) {
 	}
 }
 
-// S2.45–S2.48: pending_cleaning → cleaning → error where it fails, from there by the
-// operator's clean to pending_cleaning again, by the operation that was locked in, and at
-// last to available; in error it stays out of the inventory's sight.
+// pending_cleaning → cleaning → error when a step fails; the operator's clean leads to
+// pending_cleaning again, with the recorded operation, and then to available. In error the device
+// stays reserved.
 //
 // S2.45, S2.46, S2.47, S2.48
 func TestErrorThenCleanLeadsToAvailable(t *testing.T) {
@@ -187,8 +185,8 @@ func TestErrorThenCleanLeadsToAvailable(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// Status says whether it may be given out, device_state what it is: each goes its
-// own way.
+// Maintenance changes the status and not the device state; a clean changes the state and not the
+// status.
 //
 // S2.50
 func TestStatusAndStateAreIndependent(t *testing.T) {
@@ -200,7 +198,7 @@ func TestStatusAndStateAreIndependent(t *testing.T) {
 	require.Equal(t, device.Allocated, v.DeviceState)
 	ok[contract.Result](w.unbind("i1"))
 	v = w.reach(device.Available)
-	require.Equal(t, device.Maintaining, v.Status, "a clean does not end it")
+	require.Equal(t, device.Maintaining, v.Status, "a clean does not end maintenance")
 	w.bind("i2", "r-i2").refused(device.CodeRefused)
 	require.Equal(t, 1, w.inventory.reserved)
 	ok[contract.Result](w.maintain(true))

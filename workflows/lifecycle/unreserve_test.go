@@ -10,7 +10,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// atRelease runs do when the first write that lowers is about to be sent, or has been.
+// atUnreserve calls do before or after the first write that sets reserved to 0.
 func (w *deviceEnv) atUnreserve(after bool, do func() error) {
 	done := false
 	w.inventory.injectFault = func(call string, isAfter bool) error {
@@ -22,7 +22,7 @@ func (w *deviceEnv) atUnreserve(after bool, do func() error) {
 	}
 }
 
-// returning brings a device to the end of its second clean, with do at its release.
+// returnWith brings a device to the end of its second clean, and calls do at its Unreserve.
 func returnWith(t *testing.T, owner device.Owner, after bool, do func(*deviceEnv) error) *deviceEnv {
 	w := newDeviceEnv(t, standardPolicy())
 	w.owner = owner
@@ -39,7 +39,7 @@ func TestLostAnswerOfUnreserveIsReadBack(t *testing.T) {
 		w := returnWith(t, owner, true, func(*deviceEnv) error { return lostAnswer() })
 		w.reach(device.Available)
 		w.idle()
-		require.Len(t, w.inventory.unreserves(), 1, "it had worked: nothing is written again")
+		require.Len(t, w.inventory.unreserves(), 1, "the write had effect: it is not repeated")
 		require.Zero(t, w.inventory.reserved)
 		require.Len(t, w.host.inputs, 4)
 		w.requireNoDefect()
@@ -60,8 +60,8 @@ func TestLostUnreserveIsRepeatedWithTheSameGeneration(t *testing.T) {
 	}
 }
 
-// An attempt that hangs is given up after a minute; when it comes through in the end
-// its generation is spent.
+// An attempt that hangs times out after a minute; when its write arrives later, its generation
+// is outdated.
 //
 // F5
 func TestLateUnreserveHasNoEffect(t *testing.T) {
@@ -80,28 +80,28 @@ func TestLateUnreserveHasNoEffect(t *testing.T) {
 	w.idle()
 	w.makeBound("i2")
 	w.pass(2 * time.Hour)
-	require.Equal(t, 1, w.inventory.reserved, "the late release lowered a bound device")
+	require.Equal(t, 1, w.inventory.reserved, "the late write unreserved a bound device")
 	last := w.inventory.writes[len(w.inventory.writes)-1]
 	require.Zero(t, last.reserved)
 	require.False(t, last.done)
 	w.requireNoDefect()
 }
 
-// Somebody wrote the provider meanwhile: no generation that a look shows is ever used
-// to lower, and the device is cleaned again.
+// Another client wrote the provider meanwhile: a generation that was only read is never used to
+// unreserve, and the device is cleaned again.
 //
 // F5
 func TestReservationChangedIsCleanedAgain(t *testing.T) {
 	for _, owner := range owners {
-		for name, meddle := range map[string]func(*deviceEnv){
-			"burned anew": func(w *deviceEnv) { w.inventory.writeByOther(1) },
-			"lowered, used, left, burned": func(w *deviceEnv) {
+		for name, interfere := range map[string]func(*deviceEnv){
+			"reserved again": func(w *deviceEnv) { w.inventory.writeByOther(1) },
+			"unreserved, used, freed, reserved": func(w *deviceEnv) {
 				w.inventory.writeByOther(0)
 				w.inventory.allocate("c")
 				w.inventory.free("c")
 				w.inventory.writeByOther(1)
 			},
-			"lowered, used, left, not more": func(w *deviceEnv) {
+			"unreserved, used, freed, same generation": func(w *deviceEnv) {
 				w.inventory.writeByOther(0)
 				w.inventory.allocate("c")
 				w.inventory.free("c")
@@ -112,7 +112,7 @@ func TestReservationChangedIsCleanedAgain(t *testing.T) {
 				var spent int64
 				w := returnWith(t, owner, false, func(w *deviceEnv) error {
 					spent = w.inventory.generation
-					meddle(w)
+					interfere(w)
 					w.host.writeAsTenant("c")
 					return nil
 				})
@@ -132,8 +132,8 @@ func TestReservationChangedIsCleanedAgain(t *testing.T) {
 	}
 }
 
-// generationsAreTheLooks insists that each lowering that worked used the generation
-// that the raise before it made: nothing else was written in between.
+// requireMatchingGenerations checks that each successful write of reserved = 0 used the
+// generation of the reservation before it: nothing else was written in between.
 func (w *deviceEnv) requireMatchingGenerations() {
 	w.t.Helper()
 	for i, low := range w.inventory.writes {
@@ -144,12 +144,12 @@ func (w *deviceEnv) requireMatchingGenerations() {
 		for _, up := range w.inventory.writes[:i] {
 			raised = raised || up.reserved == 1 && up.done && up.generation+1 == low.generation
 		}
-		require.True(w.t, raised, "F5: lowered with generation %d, which no raise made", low.generation)
+		require.True(w.t, raised, "unreserved with generation %d, which no reservation produced", low.generation)
 	}
 }
 
-// Used at the very moment of the return: the release is not sent again, nothing is
-// wiped, the consumer has it.
+// Used during the return: Unreserve is not repeated, nothing is erased, and the consumer keeps
+// the device.
 //
 // F5
 func TestUsedDuringTheReturn(t *testing.T) {
@@ -168,8 +168,8 @@ func TestUsedDuringTheReturn(t *testing.T) {
 	}
 }
 
-// An inventory that refuses the release for good: error, burned, and cleaned again by
-// the operator.
+// The inventory refuses Unreserve permanently: the device is in error and reserved until the
+// operator cleans it again.
 //
 // F5
 func TestRefusedUnreserveNeedsTheOperator(t *testing.T) {
@@ -189,8 +189,8 @@ func TestRefusedUnreserveNeedsTheOperator(t *testing.T) {
 	}
 }
 
-// The look after a lost answer fails for good while the release is still on its way.
-// Whatever becomes of that, a device in error must not stay free in the inventory.
+// The read after a lost answer fails permanently while Unreserve is still on its way: a device in
+// error does not stay free in the inventory.
 //
 // F5, S2.40
 func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
@@ -204,7 +204,7 @@ func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
 	}
 	ok[contract.Result](w.unbind("i1"))
 	w.stepRuns("verify")
-	w.until("the release", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
+	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
 	w.inventory.injectFault = times(1, "Usages", false, fault(device.NeedsOperator, device.CodeInventoryInvalid))
 	w.reach(device.Error)
 	w.pass(time.Hour)
@@ -213,7 +213,7 @@ func TestLateUnreserveDoesNotFreeADeviceInError(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// The device is clean and being returned: abort comes too late, a hold does not.
+// The device is clean and being returned: abort is refused, maintenance is accepted.
 //
 // S2.51
 func TestMaintenanceDuringTheReturn(t *testing.T) {
@@ -226,12 +226,12 @@ func TestMaintenanceDuringTheReturn(t *testing.T) {
 		return time.Millisecond, time.Millisecond
 	}
 	ok[contract.Result](w.unbind("i1"))
-	w.until("the release", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
+	w.until("Unreserve", func() bool { return count(w.scheduledActivities, "Unreserve") == 2 })
 	w.ask(contract.UpdateAbort).refused(device.CodeRefused)
 	ok[contract.Result](w.maintain(false))
 	v := w.reach(device.Available)
 	require.True(t, v.Maintenance)
-	w.until("burned for the hold", func() bool { return w.inventory.reserved == 1 && w.activitiesInFlight == 0 })
+	w.until("reserved for maintenance", func() bool { return w.inventory.reserved == 1 && w.activitiesInFlight == 0 })
 	w.pass(time.Minute)
 	require.Equal(t, 1, w.inventory.reserved)
 	w.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }

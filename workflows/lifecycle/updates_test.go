@@ -24,7 +24,7 @@ type call struct {
 
 	run       int  // in which it was sent
 	repeated  bool // a repetition of an earlier one
-	abandoned bool // its sender does not care for the answer any more
+	abandoned bool // its sender ignores the answer
 }
 
 // send sends an update; an empty ID makes a new one. It waits for nothing.
@@ -57,11 +57,11 @@ type message struct {
 	post func()
 }
 
-// forward posts the letters that an ended run had not read.
+// redeliver sends the messages that an ended run had not read.
 func (w *deviceEnv) redeliver() {
-	mail := w.queue
+	unread := w.queue
 	w.queue = nil
-	for _, l := range mail {
+	for _, l := range unread {
 		if !l.read() {
 			w.deliver(l.read, l.post)
 		}
@@ -102,7 +102,7 @@ func overWire(err error) error {
 	return c.FailureToError(c.ErrorToFailure(err))
 }
 
-// drop fails the updates that a terminated run had accepted, as their clients see it.
+// failOpenCalls fails the updates that a terminated run had accepted, as the server does.
 func (w *deviceEnv) failOpenCalls() {
 	for _, c := range w.open {
 		if c.accepted && !c.done {
@@ -145,8 +145,8 @@ func (c *call) refused(code device.Code) contract.Refusal {
 	return r
 }
 
-// signal sends a signal. It counts as delivered once it stands before the workflow,
-// whether or not the workflow reads it.
+// signal sends a signal. It counts as delivered once it is in the workflow's history, whether or
+// not the workflow reads it.
 func (w *deviceEnv) signal(name string, in any) { w.signalThen(name, in, func() {}) }
 
 // signalThen does something more between the signal's arrival and the workflow's next
@@ -166,7 +166,7 @@ func (w *deviceEnv) signalThen(name string, in any, then func()) {
 
 func (w *deviceEnv) enrollment() contract.Enrollment {
 	return contract.Enrollment{
-		Name: "d1", Host: "h1", Driver: "rig", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
+		Name: "d1", Host: "h1", Driver: "testdriver", Type: "NVME", Owner: w.owner, OneTimeUse: w.oneTimeUse,
 		Settings: map[string]string{"path": "/dev/d1"},
 	}
 }
@@ -202,7 +202,7 @@ func (w *deviceEnv) reach(s device.State) contract.DeviceStatus {
 	return w.view()
 }
 
-// settled waits until the device is in a state in which nothing goes on by itself.
+// settled waits until the device is in a state that it does not leave by itself.
 func (w *deviceEnv) settled() contract.DeviceStatus {
 	w.t.Helper()
 	w.until("rest", func() bool {
@@ -219,7 +219,7 @@ func (w *deviceEnv) stepRuns(step string) {
 	w.until(step+" running", func() bool { return w.host.running == step })
 }
 
-// offered brings a device from nothing to available.
+// makeAvailable enrolls a device and waits until it is available.
 func (w *deviceEnv) makeAvailable() {
 	w.t.Helper()
 	ok[contract.Result](w.enroll(true))
@@ -229,19 +229,19 @@ func (w *deviceEnv) makeAvailable() {
 	require.True(w.t, w.host.clean())
 }
 
-// taken brings a device into an instance's hands, which writes all over it.
+// makeBound binds a device to an instance, and fills it with the instance's data.
 func (w *deviceEnv) makeBound(instance string) int {
 	w.t.Helper()
 	if w.runs == 0 {
 		w.makeAvailable()
 	}
 	r := ok[contract.BindResult](w.bind(instance, "r-"+instance))
-	require.Equal(w.t, 1, w.inventory.reserved, "S0.4: bind returned before the device was burned")
+	require.Equal(w.t, 1, w.inventory.reserved, "bind returned before the device was burned")
 	w.host.writeAsTenant(instance)
 	return r.Binding
 }
 
-// quiet waits until nothing is under way.
+// idle waits until no activity and no update is under way.
 func (w *deviceEnv) idle() {
 	w.t.Helper()
 	w.until("quiet", func() bool { return w.activitiesInFlight == 0 && w.updates == 0 })
@@ -256,14 +256,14 @@ func (w *deviceEnv) nextRun() {
 	require.True(w.t, w.live, "the workflow ended: %v", w.finishErr)
 }
 
-// state is everything that the device carries over, as of a continue-as-new now.
+// state is the state that a continue-as-new now passes on.
 func (w *deviceEnv) state() contract.DeviceState {
 	w.t.Helper()
 	w.nextRun()
 	return *w.handedOver
 }
 
-// noDefect insists that the workflow never called anything a defect.
+// requireNoDefect checks that the workflow logged no error.
 func (w *deviceEnv) requireNoDefect() {
 	w.t.Helper()
 	require.Empty(w.t, w.defects)

@@ -15,12 +15,11 @@ import (
 
 var (
 	walks    = flag.Int("walks", 100, "how many random walks TestWalk makes")
-	walkSeed = flag.Uint64("walkseed", 0, "the one seed that TestWalk is to walk; 0: its own")
+	walkSeed = flag.Uint64("walkseed", 0, "the only seed of TestWalk; 0: one seed for each walk")
 )
 
-// TestWalk lets operators, tenants, schedulers, hints, faults and crashes loose on a
-// device, at random, and holds what happens against the oracle. A walk that fails
-// names its seed: -walkseed repeats it.
+// TestWalk sends random requests, hints, faults and crashes to a device and compares what
+// happens with the oracle. A failed walk names its seed: -walkseed repeats it.
 //
 // S2.49
 func TestWalk(t *testing.T) {
@@ -36,7 +35,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// The same seed is the same walk, or a seed that is told would be worth nothing.
+// The same seed gives the same walk, so that a failure can be repeated.
 func TestWalk_IsDeterministic(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		first, second := walk(t, seed), walk(t, seed)
@@ -47,17 +46,17 @@ func TestWalk_IsDeterministic(t *testing.T) {
 	}
 }
 
-// walker makes one walk.
+// walker is one random walk.
 type walker struct {
 	*deviceEnv
 	*oracle
 	r *rand.Rand
-	// listing is apart, so that a seed that is known stays the walk that it was.
+	// listing has random numbers of its own, so that known seeds keep their walks.
 	listing *rand.Rand
 	calls   []*call
 	hints   []contract.Hint
 	log     []string
-	// remakes counts the providers that Nova made.
+	// recreations counts the providers that Nova created.
 	recreations int
 }
 
@@ -125,9 +124,9 @@ func (k *walker) enrollOrImport() {
 	}
 }
 
-// importable makes the provider as Nova has it before the device is imported: in use,
-// used and not clean since, or free, which is vouched for by that (D8). It tells the
-// provider that was listed, which now and then is not the one that there is.
+// importable creates Nova's provider before the device is imported: in use, used and not
+// cleaned since, or free, which counts as clean (D8). It returns the provider that was listed,
+// which is sometimes not the present one.
 func (k *walker) importable() (listed string) {
 	kind := k.r.IntN(3)
 	k.assertedClean = kind < 2
@@ -143,7 +142,7 @@ func (k *walker) importable() (listed string) {
 	listed = k.inventory.novaProvider
 	switch k.listing.IntN(4) {
 	case 0:
-		listed = "" // by a client that does not tell
+		listed = "" // by a client that does not name the provider
 	case 1:
 		if kind != 1 {
 			k.assertedClean = false
@@ -154,7 +153,7 @@ func (k *walker) importable() (listed string) {
 	return listed
 }
 
-// sweep has the device look every minute, as the sweep of Placement does.
+// reconcileEveryMinute requests a re-check every minute, as the reconciliation of Placement does.
 func (k *walker) reconcileEveryMinute() {
 	k.after(time.Minute, func() {
 		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
@@ -162,305 +161,13 @@ func (k *walker) reconcileEveryMinute() {
 	})
 }
 
-// wait lets a random while go by.
+// wait lets a random time pass.
 func (k *walker) wait() {
 	d := []time.Duration{time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 20 * time.Minute}[k.r.IntN(7)]
 	k.pass(d + time.Duration(k.r.IntN(1000))*time.Microsecond)
 }
 
-func (k *walker) anyInstance() string { return fmt.Sprintf("i%d", k.r.IntN(4)) }
-
-func (k *walker) send(verb string, in any) {
-	c := k.deviceEnv.send(verb, "", in)
-	k.calls = append(k.calls, c)
-	k.note("%s %+v", c.id, in)
-}
-
-// act does one thing.
-func (k *walker) act() {
-	r := k.r
-	n := r.IntN(34)
-	if k.owner == device.OwnerNova && n < 11 { // Nova binds there, nobody else (F6)
-		k.scheduler()
-		k.hint()
-		return
-	}
-	switch n {
-	case 0, 1, 2, 3, 4:
-		in := contract.BindInput{Instance: k.anyInstance()}
-		if r.IntN(3) > 0 {
-			in.Request = fmt.Sprintf("q%d", r.IntN(40))
-		}
-		k.send(contract.UpdateBind, in)
-	case 5:
-		k.send(contract.UpdateClaim, contract.BindInput{
-			Instance: k.anyInstance(), Deadline: k.clock().Add(time.Duration(1+r.IntN(600)) * time.Second).Format(time.RFC3339),
-		})
-	case 6:
-		k.send(contract.UpdateBurn, contract.BindInput{Instance: k.anyInstance()})
-	case 7:
-		k.send(contract.UpdateUnclaim, contract.BindInput{Instance: k.anyInstance()})
-	case 8, 9, 10, 11:
-		instance := k.anyInstance()
-		if k.instance != "" && r.IntN(4) > 0 {
-			instance = k.instance
-		}
-		k.unbind(instance)
-	case 12:
-		k.send(contract.UpdateRebuild, contract.UnbindInput{Instance: k.anyInstance()})
-	case 13, 14:
-		in := contract.CleanInput{Reason: "walk"}
-		if r.IntN(3) == 0 {
-			in.Steps = [][]string{{"zero"}, {"verify"}, {"zero", "verify"}}[r.IntN(3)]
-		}
-		if r.IntN(2) == 0 {
-			k.signal(contract.SignalClean, in)
-			k.note("signal clean %+v", in)
-			return
-		}
-		k.send(contract.UpdateClean, in)
-	case 15:
-		k.send(contract.UpdateAbort, contract.ReasonInput{})
-	case 16:
-		k.send(contract.UpdateManage, contract.ReasonInput{})
-	case 17, 18:
-		k.send(contract.UpdateProvide, contract.ReasonInput{})
-	case 19, 20:
-		k.send(contract.UpdateMaintain, contract.MaintainInput{Off: r.IntN(2) == 0})
-	case 21, 22, 23:
-		k.hint()
-	case 24:
-		k.repeat()
-	case 25, 26:
-		k.inventoryTrouble()
-	case 27, 28:
-		k.hostTrouble()
-	case 29:
-		k.signalThen(contract.SignalRefresh, contract.Hint{}, func() { k.env.SetContinueAsNewSuggested(true) })
-		k.note("continue as new")
-	case 30:
-		k.cancel()
-		k.note("cancel")
-	case 31, 32:
-		k.scheduler()
-	case 33:
-		k.rareEvent()
-	}
-}
-
-// leave has an instance ask to be rid of the device: from then on it does not care.
-func (k *walker) unbind(instance string) {
-	k.bindingEnded(instance)
-	for _, c := range k.calls {
-		if in, is := c.in.(contract.BindInput); is && in.Instance == instance && !c.done {
-			c.abandoned = true
-		}
-	}
-	k.send(contract.UpdateUnbind, contract.UnbindInput{Instance: instance})
-}
-
-// hint sends what hosts and sweeps send: new, old, of another tenancy, twice.
-func (k *walker) hint() {
-	h := contract.Hint{Source: "walk"}
-	switch k.r.IntN(5) {
-	case 0:
-		h = k.host.hint(k.clock())
-	case 1:
-		h.Binding = k.r.IntN(4)
-	case 2:
-		h.ObservedAt = k.clock().Add(-time.Duration(k.r.IntN(600)) * time.Second).Format(time.RFC3339Nano)
-	case 3:
-		if len(k.hints) > 0 {
-			h = k.hints[k.r.IntN(len(k.hints))]
-		}
-	}
-	name := []string{contract.SignalObserved, contract.SignalReleased, contract.SignalRefresh}[k.r.IntN(3)]
-	k.hints = append(k.hints, h)
-	k.signal(name, h)
-	k.note("%s from %s of %d, seen %s", name, h.Source, h.Binding, h.ObservedAt)
-}
-
-// repeat sends an earlier update again under its own ID.
-func (k *walker) repeat() {
-	if len(k.calls) == 0 {
-		return
-	}
-	c := k.calls[k.r.IntN(len(k.calls))]
-	if !c.done || c.run == k.runs {
-		return // one run answers from its own memory
-	}
-	if in, is := c.in.(contract.UnbindInput); is {
-		k.bindingEnded(in.Instance)
-	}
-	again := k.deviceEnv.send(c.verb, c.id, c.in)
-	again.repeated = true
-	if c.abandoned {
-		again.abandoned = true
-	}
-	k.note("again %s", c.id)
-}
-
-func (k *walker) inventoryTrouble() {
-	r := k.r
-	switch r.IntN(4) {
-	case 0:
-		k.inventory.injectFault, k.faulty = nil, false
-		k.lag = func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond }
-		k.note("inventory healed")
-	case 1:
-		share := 1 + r.IntN(4)
-		k.faulty = true
-		k.inventory.injectFault = func(string, bool) error {
-			if r.IntN(share+4) < share {
-				return lostAnswer()
-			}
-			return nil
-		}
-		k.note("inventory loses %d in %d calls", share, share+4)
-	case 2:
-		longest := 1 + r.IntN(14_000)
-		k.lag = func(string) (time.Duration, time.Duration) {
-			return time.Duration(1+r.IntN(longest)) * time.Millisecond, time.Duration(1+r.IntN(longest)) * time.Millisecond
-		}
-		k.note("inventory takes up to %d ms each way", longest)
-	case 3:
-		codes := []func() error{
-			fault(device.NeedsOperator, device.CodeInventoryInvalid), fault(device.Transient, device.CodeConflict), lostAnswer,
-		}
-		code, call, after := codes[r.IntN(3)], []string{"Usages", "Stock", "PutReserved"}[r.IntN(3)], r.IntN(2) == 0
-		n := 1 + r.IntN(6)
-		k.faulty = true
-		k.inventory.injectFault = times(n, call, after, code)
-		k.note("inventory fails %d %s after=%v: %v", n, call, after, code())
-	}
-}
-
-func (k *walker) hostTrouble() {
-	r := k.r
-	switch r.IntN(6) {
-	case 0:
-		k.host.crash()
-		k.note("host crashes")
-	case 1, 2:
-		if !k.host.up {
-			k.signal(contract.SignalObserved, k.host.hint(k.clock()))
-		}
-		k.host.restart()
-		k.host.injectFault, k.host.cancelDelay = nil, 0
-		k.note("host healed")
-	case 3:
-		code := []device.Code{device.CodeIO, device.CodeVerifyFailed, device.CodeStateDirError}[r.IntN(3)]
-		class := []device.Class{device.Transient, device.Permanent, device.NeedsOperator}[r.IntN(3)]
-		share := 2 + r.IntN(8)
-		k.host.injectFault = func(string, int) error {
-			if r.IntN(share) == 0 {
-				return refuse(class, code)
-			}
-			return nil
-		}
-		k.note("host fails 1 in %d with %s %s", share, class, code)
-	case 4:
-		k.host.cancelDelay = time.Duration(r.IntN(100)) * time.Second
-	case 5:
-		step := []string{"zero", "verify"}[r.IntN(2)]
-		k.host.steps[step]++
-		k.note("host has version %d of %s", k.host.steps[step], step)
-	}
-}
-
-// nova has the last consumer come and go.
-func (k *walker) useByNova(consumer string) {
-	k.makeAllocatable()
-	if !k.inventory.allocate(consumer) {
-		k.t.Fatalf("no room for the last consumer: %s", k.describe())
-	}
-	k.writesAll(consumer)
-	k.inventory.writeByOther(1)
-	for range 2 {
-		k.signal(contract.SignalObserved, contract.Hint{Source: "sweep"})
-		k.pass(time.Hour)
-		k.settled()
-		k.inventory.free(consumer)
-	}
-	k.makeAllocatable()
-	k.requireNoDefect()
-}
-
-// scheduler is Nova, where the device is Nova's: it takes what is free and leaves.
-func (k *walker) scheduler() {
-	if k.owner != device.OwnerNova {
-		return
-	}
-	switch {
-	case k.r.IntN(6) == 0 && !k.inventory.providerGone && k.inventory.exists && len(k.inventory.consumers) == 0:
-		k.inventory.providerGone = true
-		k.note("Nova's provider is gone")
-		return
-	case k.inventory.providerGone:
-		k.recreateProvider()
-		return
-	case len(k.inventory.consumers) == 1 && k.r.IntN(3) == 0: // migrated
-		k.inventory.allocateUnchecked(fmt.Sprintf("m%d", k.r.IntN(100)))
-		k.note("consumers %v", k.inventory.consumers)
-		return
-	}
-	if len(k.inventory.consumers) > 0 {
-		k.note("%s leaves", k.inventory.consumers[0])
-		k.inventory.free(k.inventory.consumers[0])
-		return
-	}
-	consumer := fmt.Sprintf("c%d", k.r.IntN(100))
-	if k.recreatedUnreserved || k.host.running != "" {
-		return // the exception: see oracle
-	}
-	if k.inventory.allocate(consumer) {
-		k.writesAll(consumer)
-		k.inventory.writeByOther(1) // Nova burns what is one-time-use
-		k.note("%s allocates", consumer)
-	}
-}
-
-// anewProvider has Nova make the provider again, free, now and then with the generation
-// that the old one had.
-func (k *walker) recreateProvider() {
-	k.recreations++
-	generation := k.inventory.generation
-	k.inventory.recreate(fmt.Sprint("anew-", k.recreations))
-	if k.r.IntN(2) == 0 {
-		k.inventory.generation = generation
-	}
-	k.note("Nova's provider is made anew, at generation %d", k.inventory.generation)
-}
-
-// seldom is what does not happen every day.
-func (k *walker) rareEvent() {
-	n := k.r.IntN(6)
-	if n < 3 && !k.host.known {
-		return // imported, and its host has not seen it: nobody could bring it back
-	}
-	switch n {
-	case 0:
-		h := k.host.hint(k.clock())
-		h.Host.Seq += int64(k.r.IntN(3))
-		h.Host.Clean += k.r.IntN(2)
-		k.signal(contract.SignalObserved, h)
-		k.note("host knows %+v", *h.Host)
-	case 1, 2:
-		if k.view().DeviceState == device.Unknown {
-			return // TestRecovery_TerminatedAgainWhileUnknown
-		}
-		k.terminate()
-		k.note("terminated, known tenant %q", k.publishedInstance)
-	case 3:
-		k.send(contract.UpdateRetire, contract.ReasonInput{Lost: k.r.IntN(2) == 0})
-	case 4:
-		k.send(contract.UpdateForget, contract.ReasonInput{})
-	case 5:
-		k.send(contract.UpdateEnroll, contract.EnrollInput{Enrollment: k.enrollment()})
-	}
-}
-
-// end heals everything: no device may be lost for good, and the next tenant gets a
+// healAndBindAgain ends all faults: each device can be used again, and its next tenant gets a
 // clean one.
 func (k *walker) healAndBindAgain() {
 	k.inventory.injectFault, k.faulty = nil, false

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -22,16 +20,16 @@ import (
 	"burnish/workflows/reconcile"
 )
 
-// cloudWatch is a cloud's workflow in the SDK's environment, with sweeps as scripted.
+// reconcileFixture is a cloud's workflow in the SDK's environment, with scripted runs.
 type reconcileFixture struct {
 	*testsuite.TestWorkflowEnvironment
 	t               *testing.T
 	start           time.Time
 	full            []contract.ReconcileInput
 	partial         []contract.ReconcileInput
-	fullAt          []time.Duration // when each whole sweep began
+	fullAt          []time.Duration // when each full run began
 	candidatesAsked []contract.CandidatesInput
-	// lasts is how long a sweep of the input takes.
+	// duration is how long a run takes.
 	duration func(in contract.ReconcileInput) time.Duration
 }
 
@@ -41,7 +39,7 @@ func nothingFound(int, contract.ReconcileInput) (contract.ReconcileResult, error
 	return contract.ReconcileResult{}, nil
 }
 
-// watchCloud makes it; do is told how many sweeps of the same kind there were.
+// newReconcileFixture calls do for each run, with the number of runs of the same kind.
 func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -77,8 +75,8 @@ func newReconcileFixture(t *testing.T, do reconcileFunc) *reconcileFixture {
 	return c
 }
 
-func (c *reconcileFixture) request(after time.Duration, look contract.ReconcileRequest) {
-	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, look) }, after)
+func (c *reconcileFixture) request(after time.Duration, in contract.ReconcileRequest) {
+	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalReconcileNow, in) }, after)
 }
 
 func (c *reconcileFixture) state() contract.InventoryReconcileState {
@@ -90,7 +88,7 @@ func (c *reconcileFixture) state() contract.InventoryReconcileState {
 	return s
 }
 
-// begun collects the first host of each look as it begins.
+// startedHosts collects the first host of each partial run as it begins.
 func (c *reconcileFixture) startedHosts() *[]string {
 	var hosts []string
 	c.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
@@ -103,7 +101,7 @@ func (c *reconcileFixture) startedHosts() *[]string {
 	return &hosts
 }
 
-// shown is what the Web UI shows on top of the workflow.
+// summary is what the Web UI shows on top of the workflow.
 func (c *reconcileFixture) summary() string {
 	c.t.Helper()
 	value, err := c.QueryWorkflow("__temporal_workflow_metadata")
@@ -135,7 +133,7 @@ func refuse(class device.Class, code device.Code) error {
 
 func pointerTo(d time.Duration) *time.Duration { return &d }
 
-// After each pause a sweep, whatever was heard.
+// A full run after each interval, regardless of signals.
 //
 // S0.30
 func TestReconcilesAtEachInterval(t *testing.T) {
@@ -149,7 +147,7 @@ func TestReconcilesAtEachInterval(t *testing.T) {
 	require.Empty(t, c.partial)
 }
 
-// Whoever is the first to ask, a cloud whose workflow was cancelled is swept again.
+// After the workflow was cancelled, any first request starts the interval again.
 //
 // S0.30
 func TestANotificationStartsTheInterval(t *testing.T) {
@@ -160,7 +158,7 @@ func TestANotificationStartsTheInterval(t *testing.T) {
 	require.Len(t, c.partial, 1)
 }
 
-// BURNISH_SWEEP_INTERVAL=0: a sweep only when it is asked for, and it is shown.
+// BURNISH_SWEEP_INTERVAL=0: runs on request only, and the summary says so.
 //
 // S0.30
 func TestIntervalZeroStopsTheTimer(t *testing.T) {
@@ -178,14 +176,14 @@ func TestIntervalZeroStopsTheTimer(t *testing.T) {
 	require.Contains(t, shown, "reconciles only on request")
 }
 
-// Workers with different settings that come and go put no sweep off: the shorter pause
-// counts from when it was told, the longer one after the next sweep.
+// Workers with different settings do not postpone a run: a shorter interval counts from its
+// request, a longer one after the next run.
 //
 // S0.30
 func TestIntervalIsChangedByASignal(t *testing.T) {
 	for name, c := range map[string]struct {
-		looks map[time.Duration]time.Duration // when, and the pause then
-		want  []time.Duration
+		requests map[time.Duration]time.Duration // time and interval of each request
+		want     []time.Duration
 	}{
 		"shorter": {map[time.Duration]time.Duration{time.Minute: time.Hour, 10 * time.Minute: 5 * time.Minute},
 			[]time.Duration{time.Minute, 15 * time.Minute, 20 * time.Minute, 25 * time.Minute}},
@@ -201,12 +199,12 @@ func TestIntervalIsChangedByASignal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newReconcileFixture(t, nothingFound)
-			for at, pause := range c.looks {
-				look := contract.ReconcileRequest{Interval: pointerTo(pause)}
-				if at != time.Minute { // the first is a sweep too
-					look.Hosts = []string{"h1"}
+			for at, pause := range c.requests {
+				in := contract.ReconcileRequest{Interval: pointerTo(pause)}
+				if at != time.Minute { // the first is a full run too
+					in.Hosts = []string{"h1"}
 				}
-				w.request(at, look)
+				w.request(at, in)
 			}
 			w.run(29*time.Minute, contract.InventoryReconcileInput{Cloud: "c"})
 			require.Equal(t, c.want, w.fullAt)
@@ -214,7 +212,7 @@ func TestIntervalIsChangedByASignal(t *testing.T) {
 	}
 }
 
-// A sweep that was asked for counts: the next one is a whole pause later.
+// The next run is a whole interval after a requested one.
 //
 // S0.30
 func TestARequestPostponesTheNextRun(t *testing.T) {
@@ -224,7 +222,7 @@ func TestARequestPostponesTheNextRun(t *testing.T) {
 	require.Equal(t, []time.Duration{0, 9 * time.Minute, 19 * time.Minute}, c.fullAt)
 }
 
-// A signal in mid-sweep is another sweep: what it speaks of may have been read already.
+// A signal during a run causes another run: the first may have read the changed part already.
 //
 // S0.29
 func TestASignalDuringARunIsAnotherRun(t *testing.T) {
@@ -235,76 +233,13 @@ func TestASignalDuringARunIsAnotherRun(t *testing.T) {
 		c.request(time.Minute+2*time.Second, contract.ReconcileRequest{Source: "nova"})
 	}
 	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Len(t, c.full, 2, "one, however many asked")
+	require.Len(t, c.full, 2, "one for all requests")
 	require.Equal(t, 2, s.FullRuns)
 	require.False(t, s.Requested)
 }
 
-// A look at some hosts waits neither for a sweep nor for an earlier look, which may
-// stand behind the sweep's requests. While four are under way, those that are asked for are
-// one look.
-//
-// S0.29
-func TestPartialRunsBesideAFullRun(t *testing.T) {
-	c := newReconcileFixture(t, nothingFound)
-	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
-	c.request(time.Minute, contract.ReconcileRequest{})
-	c.request(2*time.Minute, contract.ReconcileRequest{Hosts: []string{"H1", "h2", "h1", ""}, Instances: []string{"ABC"}})
-	var during contract.InventoryReconcileState
-	c.RegisterDelayedCallback(func() { during = c.state() }, 2*time.Minute+time.Second)
-	begun := c.startedHosts()
-	var busy []string
-	for i := range 5 {
-		c.request(3*time.Minute+time.Duration(i)*time.Second, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("g", i)}})
-	}
-	c.RegisterDelayedCallback(func() { busy = slices.Clone(*begun) }, 4*time.Minute)
-	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Zero(t, during.FullRuns)
-	require.Len(t, c.full, 1)
-	require.Equal(t, []contract.ReconcileInput{
-		{Hosts: []string{"h1", "h2"}, Instances: []string{"abc"}}, {Hosts: []string{"g0"}}, {Hosts: []string{"g1"}}, {Hosts: []string{"g2"}},
-		{Hosts: []string{"g3", "g4"}},
-	}, c.partial)
-	require.Equal(t, []string{"h1", "g0", "g1", "g2"}, busy)
-	require.Equal(t, 5, s.PartialRuns)
-	require.Empty(t, s.Hosts)
-	require.Empty(t, s.Instances)
-}
-
-// More than 50 hosts, in one signal or in many, are a sweep.
-//
-// S0.29
-func TestManyHostsAreAFullRun(t *testing.T) {
-	var many []string
-	for i := range 51 {
-		many = append(many, fmt.Sprint("h", i))
-	}
-	for name, look := range map[string]contract.ReconcileRequest{
-		"hosts": {Hosts: many}, "instances": {Instances: many}, "everywhere": {Hosts: []string{"h1"}, Full: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newReconcileFixture(t, nothingFound)
-			c.request(time.Minute, look)
-			c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-			require.Len(t, c.full, 1)
-			if name == "everywhere" {
-				require.Len(t, c.partial, 1)
-			} else {
-				require.Empty(t, c.partial)
-			}
-		})
-	}
-	t.Run("fifty", func(t *testing.T) {
-		c := newReconcileFixture(t, nothingFound)
-		c.request(time.Minute, contract.ReconcileRequest{Hosts: many[:50]})
-		c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-		require.Empty(t, c.full)
-		require.Len(t, c.partial, 1)
-	})
-}
-
-// A sweep that fails for good is shown, and tried again by the clock; what was found
-// before stays. One that fails for a while is the activity's own business.
+// A permanent failure is shown, and the run is repeated after the interval; earlier results stay.
+// Transient failures are retried by the activity.
 //
 // S0.30
 func TestAFailureIsShownAndRetried(t *testing.T) {
@@ -332,25 +267,8 @@ func TestAFailureIsShownAndRetried(t *testing.T) {
 	require.Len(t, c.full, 4)
 }
 
-// A look that fails for good is not forgotten: where no sweep comes by itself, one is due.
-//
-// S0.29
-func TestAFailedPartialRunIsFollowedByAFullRun(t *testing.T) {
-	c := newReconcileFixture(t, func(_ int, in contract.ReconcileInput) (contract.ReconcileResult, error) {
-		if len(in.Hosts) > 0 {
-			return contract.ReconcileResult{}, temporal.NewApplicationError("unable to find activityType=Sweep", "ActivityNotRegisteredError")
-		}
-		return contract.ReconcileResult{}, nil
-	})
-	c.request(time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
-	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.Len(t, c.partial, 1)
-	require.Len(t, c.full, 1)
-	require.Nil(t, s.Fault)
-}
-
-// A history that is long continues as new with everything that is pending, also what is
-// heard while a sweep and the timer are under way.
+// Continue-as-new passes on everything that is pending, also signals that arrive while a run and
+// the timer are under way.
 //
 // S0.30
 func TestContinueAsNewLosesNothing(t *testing.T) {
@@ -388,30 +306,7 @@ func TestContinueAsNewLosesNothing(t *testing.T) {
 	require.Equal(t, 2, after.FullRuns)
 }
 
-// In a run that is long, too, a look does not wait for the end of a sweep; the run
-// ends with both.
-//
-// S0.29
-func TestPartialRunsInALongHistory(t *testing.T) {
-	c := newReconcileFixture(t, nothingFound)
-	c.duration = func(contract.ReconcileInput) time.Duration { return 5 * time.Minute }
-	c.request(time.Minute, contract.ReconcileRequest{})
-	c.RegisterDelayedCallback(func() { c.SetCurrentHistoryLength(201) }, 2*time.Minute)
-	c.request(3*time.Minute, contract.ReconcileRequest{Hosts: []string{"h1"}})
-	begun, early := c.startedHosts(), 0
-	c.RegisterDelayedCallback(func() { early = len(*begun) }, 4*time.Minute)
-	c.request(7*time.Minute, contract.ReconcileRequest{Hosts: []string{"h2"}})
-	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c"})
-	var again *workflow.ContinueAsNewError
-	require.ErrorAs(t, c.GetWorkflowError(), &again)
-	require.Equal(t, 1, early)
-	require.Len(t, c.partial, 1, "without a full reconciliation the run ends first")
-	var in contract.InventoryReconcileInput
-	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
-	require.Equal(t, []string{"h2"}, in.State.Hosts)
-}
-
-// A run that waits for its timer alone continues as new at once, and the next keeps time.
+// A workflow that only waits for its timer continues as new at once, and the timer keeps its time.
 //
 // S0.30
 func TestContinueAsNewKeepsTheTimer(t *testing.T) {
@@ -436,22 +331,7 @@ func TestContinueAsNewKeepsTheTimer(t *testing.T) {
 	require.Len(t, next.partial, 1)
 }
 
-// A storm of signals is heard in order, costs a few looks, and ends.
-//
-// S0.29
-func TestManySignalsAreFewRuns(t *testing.T) {
-	c := newReconcileFixture(t, nothingFound)
-	c.duration = func(contract.ReconcileInput) time.Duration { return time.Second }
-	for i := range 100 {
-		c.request(time.Minute+time.Duration(i)*10*time.Millisecond, contract.ReconcileRequest{Hosts: []string{fmt.Sprint("h", i%20)}})
-	}
-	s := c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"})
-	require.LessOrEqual(t, len(c.partial), 8)
-	require.Empty(t, s.Hosts)
-	require.Empty(t, c.full)
-}
-
-// A signal that cannot be read changes nothing, and the next one is heard.
+// A signal that cannot be decoded changes nothing, and the next one is handled.
 //
 // S0.29
 func TestACorruptReconcileNow(t *testing.T) {
@@ -461,7 +341,7 @@ func TestACorruptReconcileNow(t *testing.T) {
 	require.Equal(t, 1, c.run(time.Hour, contract.InventoryReconcileInput{Cloud: "c"}).FullRuns)
 }
 
-// What could be imported is asked of a control worker, beside a sweep.
+// A control worker lists the importable devices, also during a full run.
 //
 // S2.84
 func TestCandidates(t *testing.T) {
@@ -482,7 +362,7 @@ func TestCandidates(t *testing.T) {
 	require.Equal(t, contract.Candidates{Devices: []contract.Candidate{{Name: "h1_0000:01:00.0", Host: "h1", Total: 1}}, More: true}, answer)
 }
 
-// Each sweep is told who was missing before; a look at some hosts changes nothing of it.
+// Each full run gets the devices that were missing before; partial runs do not change them.
 //
 // S2.52
 func TestMissingDevicesArePassedOn(t *testing.T) {
@@ -499,7 +379,7 @@ func TestMissingDevicesArePassedOn(t *testing.T) {
 	require.Empty(t, s.Mismatches)
 }
 
-// The Web UI names what needs an operator, and stays short.
+// The summary names what needs the operator, and stays short.
 //
 // S2.52
 func TestSummaryOfACloud(t *testing.T) {
@@ -528,7 +408,7 @@ func TestSummaryOfACloud(t *testing.T) {
 	require.True(t, strings.HasPrefix(contract.ReconcileWorkflowID("Cloud-1"), "placement/cloud-1"))
 }
 
-// A state that a newer worker wrote is not misread.
+// The state of a newer worker is refused.
 func TestStateOfANewerSchemaIsRefused(t *testing.T) {
 	c := newReconcileFixture(t, nothingFound)
 	c.ExecuteWorkflow(contract.WorkflowInventoryReconcile, contract.InventoryReconcileInput{Cloud: "c", State: &contract.InventoryReconcileState{Schema: contract.Schema + 1}})
