@@ -157,7 +157,7 @@ func TestFrozenBeforeTheWipe(t *testing.T) {
 	s.AwaitMidWipe(t, slow, 0, 20*time.Second)
 	d := enrollDirty(t, s, "block", 8*MiB, 0)
 	s.AwaitDevice(t, "d1", 20*time.Second, "to wait for its slot", func(v contract.DeviceStatus) bool {
-		return v.Progress != nil && strings.Contains(v.Progress.Waiting, "place 1")
+		return v.Progress != nil && strings.Contains(v.Progress.Waiting, "1st in line")
 	})
 	Await(t, 20*time.Second, "the slot's holder to come near its end", func() (bool, string) {
 		_, zero, _ := slow.Count(t, 1)
