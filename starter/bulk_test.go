@@ -153,7 +153,7 @@ func TestFleetFile(t *testing.T) {
   - {name: a, host: h1, driver: fake, set: {size: 64MiB}}
   - name: b
     host: h1
-    colour: red
+    shade: red
   - {name: c, host: h1, driver: fake}
   - {name: d, host: h1, driver: fake}
 `), 0o600))
@@ -170,7 +170,7 @@ func TestFleetFile(t *testing.T) {
 	}}
 	got := burnish(t, l, "", "enroll", "-f", file)
 	require.Equal(t, exitPartly, got.code)
-	require.Contains(t, got.errors, "burnish: enroll b: "+file+": line 5: unknown key \"colour\"")
+	require.Contains(t, got.errors, "burnish: enroll b: "+file+": line 5: unknown key \"shade\"")
 	require.Contains(t, got.errors, "burnish: enroll c: another driver")
 	require.Contains(t, got.errors, "burnish: enroll: 2 of 4 devices failed")
 	slices.Sort(enrolled)

@@ -11,7 +11,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	sdk "go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/temporal"
 
 	"burnish/internal/device"
 	"burnish/workflows/client"
@@ -181,7 +181,7 @@ func in(name string, s device.State) contract.DeviceStatus {
 
 // refuse is a refusal as Temporal returns it.
 func refuse(name string, s device.State, f device.Fault) error {
-	return sdk.NewApplicationErrorWithOptions(f.Message, string(f.Code), sdk.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(f.Message, string(f.Code), temporal.ApplicationErrorOptions{
 		NonRetryable: true,
 		Details:      []any{contract.Refusal{Fault: f, Device: name, State: s}},
 	})

@@ -17,7 +17,7 @@ const ErrLocked = unix.EWOULDBLOCK
 // because LOCK_UN would also release the lock of the children (SAFETY F1, measured).
 func TryLock(fd int) error { return flock(fd, unix.LOCK_EX|unix.LOCK_NB) }
 
-// Lock is TryLock that waits. It cannot be cancelled.
+// Lock is TryLock that waits. It cannot be canceled.
 func Lock(fd int) error { return flock(fd, unix.LOCK_EX) }
 
 func flock(fd, how int) error {

@@ -81,7 +81,7 @@ func ranks() map[State]int {
 }
 
 // Mermaid gives the machine as a state diagram: one arrow for each pair of states,
-// labelled with its events. Events that are legal in every state are left to the
+// labeled with its events. Events that are legal in every state are left to the
 // table.
 func Mermaid() string {
 	type edge struct{ from, to State }

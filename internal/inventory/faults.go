@@ -69,7 +69,7 @@ func Unavailable(what, remedy string, cause error) error {
 }
 
 // unavailable keeps the cause with the fault, so that callers can distinguish a
-// cancelled context from a full disk.
+// canceled context from a full disk.
 type unavailable struct {
 	fault *device.Fault
 	cause error

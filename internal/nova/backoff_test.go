@@ -12,7 +12,7 @@ import (
 // Each connection reconciles all devices: neither an OnConnected that fails nor a broker
 // that disconnects often may cause that all the time.
 func TestReconnectionsBackOff(t *testing.T) {
-	for name, fails := range map[string]bool{"it fails": true, "the consumer is cancelled": false} {
+	for name, fails := range map[string]bool{"it fails": true, "the consumer is canceled": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestQueue(t)
 			s.novaRuns()

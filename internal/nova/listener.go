@@ -223,7 +223,7 @@ func (l *Listener) work(ctx context.Context, s *session) error {
 				case reason := <-s.closed:
 					return connectionLost(reason)
 				default:
-					return errors.New("the broker cancelled the consumer")
+					return errors.New("the broker canceled the consumer")
 				}
 			}
 			if err := l.batch(ctx, s, collect(d, waiting), &wait); err != nil {

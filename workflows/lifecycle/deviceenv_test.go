@@ -25,7 +25,7 @@ import (
 	"burnish/internal/clean"
 	"burnish/internal/clean/steps"
 	"burnish/internal/device"
-	devices "burnish/workflows/client"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle"
 )
@@ -116,7 +116,7 @@ func newDeviceEnvOf(t testing.TB, policy clean.Policy, in contract.DeviceInput) 
 		toLoop: make(chan struct{}), toScript: make(chan struct{}), quit: make(chan struct{}), loopEnded: make(chan struct{}),
 		lag: func(string) (time.Duration, time.Duration) { return time.Millisecond, time.Millisecond },
 	}
-	w.calls = &activities.Control{Store: w.inventory, Client: devices.New(&listing{w: w})}
+	w.calls = &activities.Control{Store: w.inventory, Client: client.New(&listing{w: w})}
 	w.setPolicy(policy)
 	var err error
 	w.activityContext, err = newActivityContext()
@@ -423,7 +423,7 @@ func (w *deviceEnv) scheduled(j *job) {
 		assert.Contains(w, j.opts.RetryPolicy.NonRetryableErrorTypes, "ActivityNotRegisteredError", j.name)
 	}
 	if _, step := w.host.steps[j.name]; step {
-		assert.True(w, j.opts.WaitForCancellation, "a cancelled step is waited for")
+		assert.True(w, j.opts.WaitForCancellation, "a canceled step is waited for")
 		assert.GreaterOrEqual(w, j.opts.HeartbeatTimeout, 30*time.Second)
 	}
 }

@@ -34,7 +34,7 @@ type fakeHost struct {
 	journal
 
 	running string // the step that runs now
-	// cancelDelay is how long a cancelled step continues.
+	// cancelDelay is how long a canceled step continues.
 	cancelDelay time.Duration
 	// injectFault may fail a step before a block, or a discovery before its answer.
 	injectFault func(what string, block int) error
@@ -79,7 +79,7 @@ func (h *fakeHost) clean() bool { return h.blocks == [blocks]string{} }
 func (h *fakeHost) crash()   { h.up = false; h.epoch++ }
 func (h *fakeHost) restart() { h.up = true }
 
-// attempt runs one attempt of one activity on the host. cancelled says whether the
+// attempt runs one attempt of one activity on the host. canceled says whether the
 // server asked for a cancel; beat takes heartbeats; lostAfter is the heartbeat
 // time-out.
 func (h *fakeHost) attempt(ctx workflow.Context, j *job) (any, error) {
@@ -140,7 +140,7 @@ func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepI
 	for h.journal.offset < blocks {
 		block := h.journal.offset
 		took := pace
-		if !waitUntil(ctx, workflow.Now(ctx).Add(pace), func() bool { return h.epoch != epoch || j.cancelled() }) {
+		if !waitUntil(ctx, workflow.Now(ctx).Add(pace), func() bool { return h.epoch != epoch || j.canceled() }) {
 			h.journal.ran += took
 		}
 		switch {
@@ -151,7 +151,7 @@ func (h *fakeHost) processBlocks(ctx workflow.Context, j *job, in contract.StepI
 				return refuse(device.Transient, device.CodeWorkerRestarted)
 			}
 			return temporal.NewHeartbeatTimeoutError(j.beat)
-		case j.cancelled():
+		case j.canceled():
 			waitUntil(ctx, workflow.Now(ctx).Add(h.cancelDelay+time.Millisecond), func() bool { return false })
 			h.journal.open = false
 			return temporal.NewCanceledError()

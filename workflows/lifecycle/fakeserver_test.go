@@ -29,7 +29,7 @@ import (
 	"burnish/workflows/contract"
 )
 
-// The SDK's test environment has no ScheduleToStart, does not wait for a cancelled activity, and
+// The SDK's test environment has no ScheduleToStart, does not wait for a canceled activity, and
 // runs activities independently of its clock. This server of activities does all that in the
 // environment's own time, on one goroutine and deterministically.
 
@@ -44,7 +44,7 @@ type job struct {
 	beats   int
 }
 
-func (j *job) cancelled() bool { return j.caller.Err() != nil }
+func (j *job) canceled() bool { return j.caller.Err() != nil }
 
 // outboundInterceptor handles what the workflow requests of the server.
 type outboundInterceptor struct {
@@ -163,10 +163,10 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 	for {
 		j.attempt++
 		startBy := deadlineIn(ctx, j.opts.ScheduleToStartTimeout)
-		waitUntil(ctx, earlier(startBy, deadline), func() bool { return j.cancelled() || !onHost || w.host.up })
+		waitUntil(ctx, earlier(startBy, deadline), func() bool { return j.canceled() || !onHost || w.host.up })
 		now := workflow.Now(ctx)
 		switch {
-		case j.cancelled():
+		case j.canceled():
 			settle(nil, temporal.NewCanceledError())
 			return
 		case onHost && !w.host.up && !deadline.IsZero() && !now.Before(deadline):
@@ -188,7 +188,7 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 			value, err = w.control(ctx, j, deadline, settle)
 		}
 		pause, final := j.retryAfter(err)
-		if final || j.cancelled() {
+		if final || j.canceled() {
 			settle(value, err)
 			return
 		}
@@ -197,7 +197,7 @@ func (w *deviceEnv) serve(ctx workflow.Context, j *job, settle func(any, error))
 			settle(value, err)
 			return
 		}
-		waitUntil(ctx, next, j.cancelled)
+		waitUntil(ctx, next, j.canceled)
 	}
 }
 
@@ -240,11 +240,11 @@ func (w *deviceEnv) control(ctx workflow.Context, j *job, deadline time.Time, se
 	})
 	until := deadlineIn(ctx, j.opts.StartToCloseTimeout)
 	waits := j.opts.WaitForCancellation
-	waitUntil(ctx, earlier(until, deadline), func() bool { return done || !waits && j.cancelled() })
+	waitUntil(ctx, earlier(until, deadline), func() bool { return done || !waits && j.canceled() })
 	switch {
 	case done:
 		return value, err
-	case j.cancelled():
+	case j.canceled():
 		settle(nil, temporal.NewCanceledError())
 		return nil, temporal.NewCanceledError()
 	case !deadline.IsZero() && !workflow.Now(ctx).Before(deadline):

@@ -54,7 +54,7 @@ func TestReservedBeforeAnyStep(t *testing.T) {
 	w.requireNoDefect()
 }
 
-// A use is found during a clean: the step is cancelled and waited for, and only then is the
+// A use is found during a clean: the step is canceled and waited for, and only then is the
 // device allocated to the consumer.
 //
 // F4

@@ -147,7 +147,7 @@ func TestReconcilesAtEachInterval(t *testing.T) {
 	require.Empty(t, c.partial)
 }
 
-// After the workflow was cancelled, any first request starts the interval again.
+// After the workflow was canceled, any first request starts the interval again.
 //
 // S0.30
 func TestANotificationStartsTheInterval(t *testing.T) {

@@ -32,7 +32,7 @@ func TestOnlyDoneTrueIsSuccess(t *testing.T) {
 		"words":             {"echo done; exit 0", `"done"`, device.CodeToolOutputInvalid},
 		"not done":          {`echo '{"done": false}'; exit 0`, "does not have", device.CodeToolOutputInvalid},
 		"nothing of done":   {`echo '{"note": "well"}'; exit 0`, "does not have", device.CodeToolOutputInvalid},
-		"misspelt":          {`echo '{"doen": true}'; exit 0`, "doen", device.CodeToolOutputInvalid},
+		"misspelled":        {`echo '{"doen": true}'; exit 0`, "doen", device.CodeToolOutputInvalid},
 		"two":               {`echo '{"done": true} {"done": true}'; exit 0`, "more than one", device.CodeToolOutputInvalid},
 		"not the last":      {`echo '{"done": true}'; echo and then; exit 0`, "and then", device.CodeToolOutputInvalid},
 		"on the wrong side": {`echo '{"done": true}' >&2; exit 0`, "not a JSON object", device.CodeToolOutputInvalid},

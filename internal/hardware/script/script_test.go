@@ -81,11 +81,11 @@ func TestUnsupportedDevicesAreRefused(t *testing.T) {
 		code   device.Code
 		says   string
 	}{
-		"no script":          {func(_ *testing.T, r *fakeHost) { r.target.Settings = nil }, device.CodeInvalidSetting, "--set script=NAME"},
-		"a misspelt setting": {func(_ *testing.T, r *fakeHost) { r.target.Settings["scirpt"] = "gpu" }, device.CodeInvalidSetting, `"scirpt"`},
-		"no address":         {func(_ *testing.T, r *fakeHost) { r.target.Address = "" }, device.CodeInvalidSetting, "--address"},
-		"nothing there":      {func(_ *testing.T, r *fakeHost) { r.target.Address = "0000:82:00.0" }, device.CodeTargetMissing, "0000:82:00.0"},
-		"storage":            {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "class", "0x010802\n") }, device.CodeInvalidSetting, "storage"},
+		"no script":            {func(_ *testing.T, r *fakeHost) { r.target.Settings = nil }, device.CodeInvalidSetting, "--set script=NAME"},
+		"a misspelled setting": {func(_ *testing.T, r *fakeHost) { r.target.Settings["scripts"] = "gpu" }, device.CodeInvalidSetting, `"scripts"`},
+		"no address":           {func(_ *testing.T, r *fakeHost) { r.target.Address = "" }, device.CodeInvalidSetting, "--address"},
+		"nothing there":        {func(_ *testing.T, r *fakeHost) { r.target.Address = "0000:82:00.0" }, device.CodeTargetMissing, "0000:82:00.0"},
+		"storage":              {func(t *testing.T, r *fakeHost) { r.setAttribute(t, "class", "0x010802\n") }, device.CodeInvalidSetting, "storage"},
 		"a virtual function": {func(t *testing.T, r *fakeHost) {
 			require.NoError(t, os.Symlink("../0000:81:00.1", filepath.Join(r.deviceDir(), "physfn")))
 		}, device.CodeInvalidSetting, "virtual function"},

@@ -29,7 +29,7 @@ func (s *Store) locked(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// lock waits for the directory until ctx ends. A blocked flock cannot be cancelled, so a
+// lock waits for the directory until ctx ends. A blocked flock cannot be canceled, so a
 // caller whose context ends leaves it to a goroutine, which releases the lock as soon as
 // it gets it and keeps the Store's turn until then: one thread waits for the lock,
 // however many callers give up.

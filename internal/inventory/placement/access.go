@@ -10,7 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
-	tokens3 "github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
 const serviceType = "placement"
@@ -71,7 +71,7 @@ func (a access) client(provider *gophercloud.ProviderClient, endpoint string) *g
 // requests the versions of each address, without a timeout.
 func (a access) locate(provider *gophercloud.ProviderClient) (string, error) {
 	result, ok := provider.GetAuthResult().(interface {
-		ExtractServiceCatalog() (*tokens3.ServiceCatalog, error)
+		ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
 	})
 	if !ok {
 		return "", fmt.Errorf("%s does not support version 3 of the identity API", a.options.IdentityEndpoint)
@@ -84,7 +84,7 @@ func (a access) locate(provider *gophercloud.ProviderClient) (string, error) {
 		if service.Type != serviceType {
 			continue
 		}
-		at := slices.IndexFunc(service.Endpoints, func(e tokens3.Endpoint) bool {
+		at := slices.IndexFunc(service.Endpoints, func(e tokens.Endpoint) bool {
 			return e.Interface == string(a.service.Availability) &&
 				(a.service.Region == "" || a.service.Region == e.Region || a.service.Region == e.RegionID)
 		})

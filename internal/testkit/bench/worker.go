@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
+	sdkclient "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
@@ -33,7 +33,7 @@ import (
 	"burnish/internal/inventory/backends"
 	"burnish/internal/inventory/placement"
 	"burnish/internal/testkit/openstack"
-	burnish "burnish/workflows/client"
+	"burnish/workflows/client"
 	"burnish/workflows/contract"
 	"burnish/workflows/lifecycle"
 )
@@ -122,7 +122,7 @@ func (t task) serve(in io.Reader, out *publisher) (err error) {
 	config.SetDefaultGOGC()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	var cached atomic.Int64
-	c, err := client.Dial(client.Options{HostPort: t.Address, Logger: log.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{client.MetricsNopHandler, &cached}})
+	c, err := sdkclient.Dial(sdkclient.Options{HostPort: t.Address, Logger: log.NewStructuredLogger(logger), MetricsHandler: cacheMetrics{sdkclient.MetricsNopHandler, &cached}})
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func usedMemory(gc bool) memory {
 
 // start starts the two workers of a burnish-worker in role all, with its options
 // (worker/roles.go).
-func (t task) start(c client.Client, out *publisher, logger *slog.Logger) (stop func() error, err error) {
+func (t task) start(c sdkclient.Client, out *publisher, logger *slog.Logger) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() error {
 		var failed []error
@@ -256,7 +256,7 @@ func register(w worker.Worker, all map[string]any) {
 
 // real is the product's activities, with a file inventory or Placement, a host's journal on
 // stable storage, and simulated devices or files.
-func (t task) real(c client.Client, logger *slog.Logger) (activitySet, func() error, error) {
+func (t task) real(c sdkclient.Client, logger *slog.Logger) (activitySet, func() error, error) {
 	kind, options := "file", backends.Options{Dir: filepath.Join(t.Dir, "inventory")}
 	if t.Placement != "" {
 		kind, options = "placement", backends.Options{Placement: placement.Settings{Getenv: openstack.Noauth(t.Placement), Log: logger}}
@@ -273,7 +273,7 @@ func (t task) real(c client.Client, logger *slog.Logger) (activitySet, func() er
 	if err != nil {
 		return activitySet{}, nil, errors.Join(err, this.Close())
 	}
-	control := &activities.Control{Store: store, Client: burnish.New(c), Real: t.Placement != ""}
+	control := &activities.Control{Store: store, Client: client.New(c), Real: t.Placement != ""}
 	hardware := &activities.Hardware{Host: this, Drivers: drivers, Steps: steps.All(), Slots: host.NewFairSemaphore(t.Slots), Log: logger}
 	b := activitySet{
 		control: control.Activities(),
@@ -344,15 +344,15 @@ func (w *observedActivity) ExecuteActivity(ctx context.Context, in *interceptor.
 
 // cacheMetrics drops all metrics of the SDK except the size of the workflow cache.
 type cacheMetrics struct {
-	client.MetricsHandler
+	sdkclient.MetricsHandler
 	cached *atomic.Int64
 }
 
-// WithTags is client.MetricsHandler's.
-func (m cacheMetrics) WithTags(map[string]string) client.MetricsHandler { return m }
+// WithTags is sdkclient.MetricsHandler's.
+func (m cacheMetrics) WithTags(map[string]string) sdkclient.MetricsHandler { return m }
 
-// Gauge is client.MetricsHandler's.
-func (m cacheMetrics) Gauge(name string) client.MetricsGauge {
+// Gauge is sdkclient.MetricsHandler's.
+func (m cacheMetrics) Gauge(name string) sdkclient.MetricsGauge {
 	if name == "temporal_sticky_cache_size" {
 		return gaugeFunc(func(v float64) { m.cached.Store(int64(v)) })
 	}
@@ -361,5 +361,5 @@ func (m cacheMetrics) Gauge(name string) client.MetricsGauge {
 
 type gaugeFunc func(float64)
 
-// Update is client.MetricsGauge's.
+// Update is sdkclient.MetricsGauge's.
 func (f gaugeFunc) Update(v float64) { f(v) }

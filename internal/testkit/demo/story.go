@@ -102,11 +102,11 @@ var fakes = []struct {
 	{"nic1", "NIC", []string{"delay=1s"}},
 	{"nvme1", "NVME", []string{"delay=2s"}},
 	{"gpu1", "GPU", []string{"fault=fail:zero@40%x1"}},
-	{"server1", "SERVER", []string{"fault=fail:zero@40%x1"}},
+	{"gpu2", "GPU", []string{"fault=fail:zero@40%x1"}},
 }
 
 // repairable are the devices that wait for their operator until the chapter of repairs.
-var repairable = map[string]device.State{"gpu1": device.Error, "server1": device.Error}
+var repairable = map[string]device.State{"gpu1": device.Error, "gpu2": device.Error}
 
 func (d *demo) enrollAll(ctx context.Context) error {
 	for _, f := range d.files {
@@ -254,8 +254,8 @@ func (d *demo) cleanBySignal(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	fmt.Printf("$ temporal workflow signal --workflow-id %s --name clean\n", contract.WorkflowID("server1"))
-	if err := client.New(c).RequestClean(ctx, "server1", contract.CleanInput{}); err != nil {
+	fmt.Printf("$ temporal workflow signal --workflow-id %s --name clean\n", contract.WorkflowID("gpu2"))
+	if err := client.New(c).RequestClean(ctx, "gpu2", contract.CleanInput{}); err != nil {
 		return err
 	}
 	return d.settle(ctx, nil)

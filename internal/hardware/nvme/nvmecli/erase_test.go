@@ -62,7 +62,7 @@ func TestStatusInEveryForm(t *testing.T) {
 		"3":                              {`3`, 3, false, 0},
 		"4 is done too":                  {`4`, 4, false, 0},
 		"passes":                         {`25`, 1, false, 3},
-		"bit 9, a cancelled verify":      {`769`, 1, true, 0},
+		"bit 9, a canceled verify":       {`769`, 1, true, 0},
 		"an object, never":               {object(`"status":"(0) NVM Subsystem has never been sanitized."`), 0, true, 2},
 		"an object, done":                {object(`"status":"(1) Most Recent Sanitize Command Completed Successfully."`), 1, true, 2},
 		"an object, without deallocate":  {object(`"status":"(4) Most Recent Sanitize Command (No-Deallocate) Completed Successfully."`), 4, true, 2},
