@@ -1,7 +1,7 @@
 package device
 
 // Identity is what one physical device is known by, as the host saw it at
-// enrolment (SAFETY F11, F14). Every destructive step compares it again, on the
+// enrollment (SAFETY F11, F14). Every destructive step compares it again, on the
 // descriptor that it writes through. Sizes are bytes.
 type Identity struct {
 	Serial string `json:"serial,omitempty"`
@@ -18,7 +18,7 @@ type Identity struct {
 	Capacity  int64 `json:"capacity,omitempty"`
 	BlockSize int64 `json:"block_size,omitempty"`
 	// Given is the path as the operator wrote it, Path the one that it resolved to
-	// at enrolment; only Path is ever opened.
+	// at enrollment; only Path is ever opened.
 	Given string `json:"given,omitempty"`
 	Path  string `json:"path,omitempty"`
 	// Device and Inode identify a regular file, also where a loop device shows it.

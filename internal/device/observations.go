@@ -160,7 +160,7 @@ var (
 	otherDevice  = anyOf("another device, none, or a serial seen twice", host("", HostOther, HostAbsent), duplicate)
 	unfit        = allOf("unfit, no serial seen twice", host("", HostUnfit), isNot(duplicate, ""))
 	enrolledOne  = allOf("the enrolled device", host("", HostSame), isNot(duplicate, ""))
-	hostNoAnswer = allOf("failed or silent", host("", HostFailed, HostSilent, HostNotAsked), isNot(duplicate, ""))
+	hostNoAnswer = allOf("failed or unreachable", host("", HostFailed, HostUnreachable, HostNotAsked), isNot(duplicate, ""))
 )
 
 // What is to be done.
@@ -441,9 +441,9 @@ var hostRows = observer{
 	{ask(AskHost), in(Available), given(otherDevice, of(notBurning)), IdentityChanged, nil,
 		"the host found another device, none, or its serial twice"},
 	{ask(AskHost), in(Available), given(unfit, of(notBurning)), IdentityChanged, nil,
-		"the erase policy excludes the device, or its layout changed while nobody had it"},
+		"the erase policy excludes the device, or its layout changed while it had no binding"},
 	{ask(AskHost), in(Available), given(of(burning), isNot(anyOf("", enrolledOne, hostNoAnswer), "not the enrolled device as it was")), "", nil,
-		"a bind is under way: its clean looks again"},
+		"a bind is under way: its clean discovers the device again"},
 	{ask(AskHost), in(PendingCleaning, Cleaning), given(otherDevice), "", nil,
 		"the running clean checks the identity by itself"},
 	{ask(AskHost), in(Retired), given(otherDevice), "", nil,
@@ -453,5 +453,5 @@ var hostRows = observer{
 	{ask(AskHost), exceptFor(), given(enrolledOne), "", nil,
 		"the host found the enrolled device"},
 	{ask(AskHost), exceptFor(), given(hostNoAnswer), "", nil,
-		"the host says nothing of the identity"},
+		"the host reports no identity"},
 }

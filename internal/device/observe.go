@@ -116,12 +116,12 @@ const (
 	// HostAbsent: nothing is there.
 	HostAbsent HostResult = "absent"
 	// HostUnfit: the enrolled device is there, but the erase policy excludes it or its
-	// namespace layout changed while nobody had it.
+	// namespace layout changed while it had no binding.
 	HostUnfit HostResult = "unfit"
-	// HostFailed: the discovery failed in another way, and says nothing of the identity.
+	// HostFailed: the discovery failed in another way, and reports no identity.
 	HostFailed HostResult = "failed"
-	// HostSilent: no worker of the host took the discovery.
-	HostSilent HostResult = "silent"
+	// HostUnreachable: no worker of the host took the discovery.
+	HostUnreachable HostResult = "unreachable"
 )
 
 // HostResultOf gives the result of a discovery that ended with the fault, or with nil.
@@ -135,7 +135,7 @@ func HostResultOf(f *Fault) HostResult {
 	case CodeTargetMissing:
 		return HostAbsent
 	case CodeHostUnreachable:
-		return HostSilent
+		return HostUnreachable
 	}
 	return HostFailed
 }

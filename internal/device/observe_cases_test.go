@@ -73,7 +73,7 @@ func inventories(generations ...int64) []Inventory {
 func snapshots(q Question) []Snapshot {
 	if q == AskHost {
 		var all []Snapshot
-		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostFailed, HostSilent} {
+		for _, h := range []HostResult{HostNotAsked, HostSame, HostOther, HostAbsent, HostUnfit, HostFailed, HostUnreachable} {
 			for _, duplicate := range []bool{false, true} {
 				all = append(all, Snapshot{Question: q, Host: h, Duplicate: duplicate})
 			}

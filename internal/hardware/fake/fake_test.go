@@ -120,7 +120,7 @@ func TestInvalidSettingsAreNamed(t *testing.T) {
 		{"serial", "../x", `serial: "../x" is not allowed`},
 		{"serial", " S", `serial: " S" is not allowed`},
 		{"model", "a\nb", `model: "a\nb" is not allowed`},
-		{"colour", "green", `no setting "colour"`},
+		{"shade", "green", `no setting "shade"`},
 		{"fault", "", `the first fault, "", is empty`},
 		{"fault", "fail", `the first fault, "fail", has no colon`},
 		{"fault", "fail:zero;", `the second fault, "", is empty`},

@@ -158,7 +158,7 @@ func (b *bench) note(format string, args ...any) {
 	b.result.Notes = append(b.result.Notes, fmt.Sprintf(format, args...))
 }
 
-// progress tells who waits what is being measured.
+// progress says what is being measured.
 func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }

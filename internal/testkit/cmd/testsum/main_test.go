@@ -94,15 +94,15 @@ func TestVerdicts(t *testing.T) {
 		code int
 		says string
 	}{
-		"all good":                 {good + passed, nil, "1 passed, 0 failed, 0 skipped", 0, "ok   p"},
-		"a skip is allowed":        {good + skipped + passed, nil, "1 passed, 0 failed, 1 skipped", 0, "p TestB: no reason given"},
-		"a skip is a failure":      {good + skipped + passed, []string{"-no-skips"}, "1 passed, 0 failed, 1 skipped", 1, "every test must run"},
-		"go test died silently":    {good + passed + `{"Action":"command-failed","Package":"go test in x"}`, nil, "1 passed, 1 failed, 0 skipped", 1, "--- FAIL go test in x"},
-		"go test told its failure": {good + failed + `{"Action":"command-failed","Package":"go test in x"}`, nil, "1 passed, 1 failed, 0 skipped", 1, "--- FAIL p"},
-		"nothing ran":              {"", nil, "0 passed, 1 failed, 0 skipped", 1, "no test ran"},
-		"a test panicked":          {good + begun + failed, nil, "1 passed, 1 failed, 0 skipped", 1, "panic: boom"},
-		"the stream was cut":       {good, nil, "1 passed, 1 failed, 0 skipped", 1, "did not end"},
-		"the package alone failed": {good + failed, nil, "1 passed, 1 failed, 0 skipped", 1, "--- FAIL p"},
+		"all good":                    {good + passed, nil, "1 passed, 0 failed, 0 skipped", 0, "ok   p"},
+		"a skip is allowed":           {good + skipped + passed, nil, "1 passed, 0 failed, 1 skipped", 0, "p TestB: no reason given"},
+		"a skip is a failure":         {good + skipped + passed, []string{"-no-skips"}, "1 passed, 0 failed, 1 skipped", 1, "every test must run"},
+		"go test died silently":       {good + passed + `{"Action":"command-failed","Package":"go test in x"}`, nil, "1 passed, 1 failed, 0 skipped", 1, "--- FAIL go test in x"},
+		"go test reports its failure": {good + failed + `{"Action":"command-failed","Package":"go test in x"}`, nil, "1 passed, 1 failed, 0 skipped", 1, "--- FAIL p"},
+		"nothing ran":                 {"", nil, "0 passed, 1 failed, 0 skipped", 1, "no test ran"},
+		"a test panicked":             {good + begun + failed, nil, "1 passed, 1 failed, 0 skipped", 1, "panic: boom"},
+		"the stream was cut":          {good, nil, "1 passed, 1 failed, 0 skipped", 1, "did not end"},
+		"the package alone failed":    {good + failed, nil, "1 passed, 1 failed, 0 skipped", 1, "--- FAIL p"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, code := sum(t, c.in, c.args...)
