@@ -6,7 +6,7 @@ var lifecycleMutations = []mutation{
 		rule: "F4", name: "a device in use is not cleaned",
 		file: "workflows/lifecycle/cleaning/cleaning.go",
 		old:  `if !d.Reservation.Allows(asked, found) {`,
-		new:  `if false {`,
+		new:  `if _ = asked; false {`,
 		pkg:  "./workflows/lifecycle", run: "cites F4",
 	},
 	{
@@ -205,7 +205,7 @@ var lifecycleMutations = []mutation{
 		name: "no continue-as-new while a signal is unread",
 		file: "workflows/lifecycle/lifecycle.go",
 		old:  `case d.signals.HasPending():`,
-		new:  `case d.signals.HasPending() && !d.mayEnd(ctx):`,
+		new:  `case d.signals.HasPending() && !d.canEndRun(ctx):`,
 		pkg:  "./workflows/lifecycle", run: "TestContinueAsNew_SignalInItsTask TestContinueAsNew_HintInItsTask",
 	},
 	{
