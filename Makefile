@@ -85,7 +85,9 @@ lint-go:
 	@$(TOOL) golangci-lint run ./...
 	@$(SERVER) go tool -modfile=../tools/go.mod golangci-lint run --config ../../.golangci.yml ./...
 	@$(TOOL) workflowcheck -config deploy/tools/workflowcheck.yaml -test=false ./workflows/...
-	@dead=$$($(TOOL) deadcode -test ./...); [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
+	@found=$$($(TOOL) deadcode -test ./...); \
+	dead=$$(echo "$$found" | grep -v 'unreachable func: Example' || true); \
+	[ -z "$$dead" ] || { echo "$$dead"; exit 1; } # an example without output is compiled and never run
 
 # Compares before with after rather than with the last commit, so that it also
 # tells the truth in a tree that is being worked on.

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSynchronousIsWhatSQLiteUses asks SQLite itself: a pragma that is
-// misspelt is ignored without an error.
+// misspelled is ignored without an error.
 func TestSynchronousIsWhatSQLiteUses(t *testing.T) {
 	for name, unsafeFast := range map[string]bool{"safe": false, "unsafe-fast": true} {
 		t.Run(name, func(t *testing.T) {
