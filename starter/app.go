@@ -77,6 +77,7 @@ environment
 exit codes
   0 done, or nothing to do   1 refused or failed   2 wrong usage
   3 some devices failed      4 --wait or --timeout expired
+  5 the connection was lost; what was sent may still be carried out
 
 example:
   burnish enroll h1_0000:01:00.0 --host h1 --driver fake --provide

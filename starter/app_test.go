@@ -22,6 +22,7 @@ const someInstance = "3b1f0e62-7a8e-4b7f-9a55-0d6c1f2e4a90"
 // JSON object.
 func TestFailures(t *testing.T) {
 	refused := device.Fault{Class: device.Permanent, Code: device.CodeRefused, Message: "clean is not possible\nwhile the device is in state available", Remedy: "manage it first"}
+	sent := func(ctx context.Context) error { return client.UnconfirmedError{Err: noAnswer(ctx)} }
 	for name, tt := range map[string]struct {
 		err    func(context.Context) error
 		polled time.Time
@@ -56,13 +57,23 @@ func TestFailures(t *testing.T) {
 			exit: exitFailed, code: device.CodeUnreachable,
 			says: []string{"does not answer", "TEMPORAL_ADDRESS"},
 		},
+		"the connection was lost": {
+			err:  func(context.Context) error { return client.UnconfirmedError{Err: serviceerror.NewUnavailable("closing")} },
+			exit: exitUnknown, code: device.CodeUnreachable,
+			says: []string{"connection to Temporal was lost", "the request may still be carried out", "see burnish show"},
+		},
+		"the connection was lost after the request was accepted": {
+			err:  func(context.Context) error { return client.AcceptedError{Err: serviceerror.NewUnavailable("closing")} },
+			exit: exitUnknown, code: device.CodeUnreachable,
+			says: []string{"accepted, and is still carried out", "see burnish show"},
+		},
 		"no control worker": {
-			err:  noAnswer,
+			err:  sent,
 			exit: exitTimeout, code: device.CodeTimeout,
-			says: []string{"no control worker answered on queue burnish within 10ms", "none polls it", "temporal task-queue describe --task-queue burnish"},
+			says: []string{"may still be carried out", "no control worker answered on queue burnish within 10ms", "none polls it", "temporal task-queue describe --task-queue burnish"},
 		},
 		"a control worker that does not answer": {
-			err: noAnswer, polled: clock.Add(-5 * time.Second),
+			err: sent, polled: clock.Add(-5 * time.Second),
 			exit: exitTimeout, code: device.CodeTimeout,
 			says: []string{"queue burnish", "polled it 5s ago", "may still be carried out"},
 		},
@@ -72,9 +83,9 @@ func TestFailures(t *testing.T) {
 			says: []string{"accepted; still running after 10ms", "see burnish show"},
 		},
 		"the server is gone": {
-			err: noAnswer, poll: errors.New("connection refused"),
-			exit: exitFailed, code: device.CodeUnreachable,
-			says: []string{"stopped answering", "TEMPORAL_ADDRESS"},
+			err: sent, poll: errors.New("connection refused"),
+			exit: exitUnknown, code: device.CodeUnreachable,
+			says: []string{"stopped answering", "may still be carried out", "TEMPORAL_ADDRESS"},
 		},
 		"something else": {
 			err:  func(context.Context) error { return errors.New("boom") },
@@ -117,14 +128,14 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &fakeClient{onUpdate: func(context.Context, string, string, any) (contract.Result, error) {
 		cancel()
-		return contract.Result{}, context.Canceled
+		return contract.Result{}, client.UnconfirmedError{Err: context.Canceled}
 	}}
 	var out, errs strings.Builder
 	a := &app{
 		stdin: strings.NewReader(""), stdout: &out, stderr: &errs, now: func() time.Time { return clock },
 		dial: func(context.Context) (deviceClient, error) { return l, nil },
 	}
-	require.Equal(t, exitFailed, a.run(ctx, []string{"abort", "d1"}))
+	require.Equal(t, exitUnknown, a.run(ctx, []string{"abort", "d1"}))
 	require.Contains(t, errs.String(), "burnish: abort d1: interrupted; what was sent may still be carried out")
 }
 

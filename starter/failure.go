@@ -104,10 +104,22 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 	}
 	f = &failure{exit: exitFailed, device: name}
 	refusal, isRefusal := client.Fault(err)
+	unconfirmed := client.Unconfirmed(err)
 	switch {
 	case parent.Err() != nil:
 		f.code, f.message = device.CodeInterrupted, "interrupted; what was sent may still be carried out"
 		f.remedy = "see burnish show"
+		if unconfirmed || client.Accepted(err) {
+			f.exit = exitUnknown
+		}
+	case client.Accepted(err) && !client.TimedOut(err):
+		f.exit, f.code = exitUnknown, device.CodeUnreachable
+		f.message = "accepted, and is still carried out; the connection to Temporal was lost before the result: " + err.Error()
+		f.remedy = "see burnish show"
+	case unconfirmed && !client.TimedOut(err):
+		f.exit, f.code = exitUnknown, device.CodeUnreachable
+		f.message = "the connection to Temporal was lost: " + err.Error() + "; " + mayStill
+		f.remedy = "see burnish show before you repeat it"
 	case isRefusal:
 		f.code, f.message, f.remedy = refusal.Fault.Code, refusal.Fault.Message, refusal.Fault.Remedy
 		f.state = refusal.State
@@ -121,7 +133,7 @@ func (a *app) explain(parent context.Context, l deviceClient, name string, err e
 		f.message = fmt.Sprintf("accepted; still running after %s", a.timeout.limit)
 		f.remedy = "see burnish show, and check that the host's worker runs"
 	case client.TimedOut(err):
-		return a.diagnoseTimeout(parent, l, name)
+		return a.diagnoseTimeout(parent, l, name, unconfirmed)
 	default:
 		f.code, f.message = device.CodeInternal, err.Error()
 	}
@@ -136,29 +148,43 @@ func noSuchDevice(name string) *failure {
 	}
 }
 
+// mayStill is said of every request that was sent, and that nothing proves to have no effect.
+const mayStill = "the request may still be carried out"
+
 // diagnoseTimeout says why a request was not answered in its time: because Temporal is
-// gone, because no control worker polls, or because it takes longer.
-func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name string) *failure {
+// gone, because no control worker polls, or because it takes longer. sent: the request
+// changes something, and the server may have it.
+func (a *app) diagnoseTimeout(parent context.Context, l deviceClient, name string, sent bool) *failure {
 	f := &failure{exit: exitTimeout, code: device.CodeTimeout, device: name}
 	if l == nil || name == "" { // it needs no worker
 		f.message, f.remedy = fmt.Sprintf("no answer within %s", a.timeout.limit), "try again with a longer --timeout"
+		if sent {
+			f.message += "; " + mayStill
+		}
 		return f
 	}
 	ctx, cancel := context.WithTimeout(parent, diagnosisTimeout)
 	defer cancel()
 	last, err := l.LastPoll(ctx, contract.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	silent := fmt.Sprintf("no control worker answered on queue %s within %s", contract.Queue, a.timeout.limit)
+	check := "check with: temporal task-queue describe --task-queue " + contract.Queue
 	switch {
 	case err != nil:
 		f.exit, f.code = exitFailed, device.CodeUnreachable
+		if sent {
+			f.exit = exitUnknown
+		}
 		f.message = "Temporal stopped answering: " + err.Error()
-		f.remedy = "start it, or set TEMPORAL_ADDRESS; what was sent may still be carried out"
+		f.remedy = "start it, or set TEMPORAL_ADDRESS"
 	case a.now().Sub(last) > pollerMaxAge:
-		f.message = fmt.Sprintf("no control worker answered on queue %s within %s, and none polls it", contract.Queue, a.timeout.limit)
-		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and check with: temporal task-queue describe --task-queue " + contract.Queue
+		f.message = silent + ", and none polls it"
+		f.remedy = "start burnish-worker with BURNISH_ROLE=control or all, and " + check
 	default:
-		f.message = fmt.Sprintf("no control worker answered on queue %s within %s, though one polled it %s ago; the request may still be carried out",
-			contract.Queue, a.timeout.limit, a.now().Sub(last).Round(time.Second))
-		f.remedy = "see burnish show and the worker's log, and check with: temporal task-queue describe --task-queue " + contract.Queue
+		f.message = fmt.Sprintf("%s, though one polled it %s ago", silent, a.now().Sub(last).Round(time.Second))
+		f.remedy = "see burnish show and the worker's log, and " + check
+	}
+	if sent {
+		f.message += "; " + mayStill
 	}
 	return f
 }

@@ -29,6 +29,7 @@ const (
 	exitUsage   = 2
 	exitPartly  = 3 // some of many failed
 	exitTimeout = 4 // --wait or --timeout expired
+	exitUnknown = 5 // the connection was lost: the request may still be carried out
 )
 
 func main() {

@@ -26,7 +26,7 @@ func (c *Client) Enroll(ctx context.Context, in contract.EnrollInput) (contract.
 		UpdateOptions:          updateOptions(contract.WorkflowID(name), contract.UpdateEnroll, in),
 	})
 	if err != nil {
-		return contract.Result{}, err
+		return contract.Result{}, unconfirmed(err)
 	}
 	return awaitResult[contract.Result](ctx, handle)
 }
@@ -130,16 +130,17 @@ func update[R any](ctx context.Context, c *Client, workflow, name string, in any
 	handle, err := c.temporal.UpdateWorkflow(ctx, updateOptions(workflow, name, in))
 	if err != nil {
 		var none R
-		return none, err
+		return none, unconfirmed(err)
 	}
 	return awaitResult[R](ctx, handle)
 }
 
-// awaitResult waits for the result of an accepted update.
+// awaitResult waits for the result of an accepted update. Only an answer ends it: without
+// one the update is still carried out.
 func awaitResult[R any](ctx context.Context, handle sdkclient.WorkflowUpdateHandle) (R, error) {
 	var result R
 	err := handle.Get(ctx, &result)
-	if err != nil && TimedOut(err) {
+	if Unconfirmed(unconfirmed(err)) {
 		err = AcceptedError{Err: err}
 	}
 	return result, err

@@ -51,6 +51,7 @@ func TestAccepted(t *testing.T) {
 	_, err := New(temporal).Provide(t.Context(), "d1", contract.ReasonInput{})
 	require.True(t, TimedOut(err))
 	require.False(t, Accepted(err))
+	require.True(t, Unconfirmed(err), "the server may have it")
 
 	handle := mocks.NewWorkflowUpdateHandle(t)
 	handle.On("Get", mock.Anything, mock.Anything).Return(late)
@@ -58,6 +59,37 @@ func TestAccepted(t *testing.T) {
 	_, err = New(temporal).Provide(t.Context(), "d1", contract.ReasonInput{})
 	require.True(t, TimedOut(err))
 	require.True(t, Accepted(err))
+}
+
+// An error that does not prove that the request had no effect says so; an answer proves it.
+func TestUnconfirmed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"connection lost":  {serviceerror.NewUnavailable("closing"), true},
+		"out of time":      {context.DeadlineExceeded, true},
+		"canceled":         {context.Canceled, true},
+		"no workflow":      {serviceerror.NewNotFound("none"), false},
+		"denied":           {serviceerror.NewPermissionDenied("no", ""), false},
+		"a busy server":    {serviceerror.NewResourceExhausted(0, "busy"), false},
+		"refused":          {&device.Fault{Code: device.CodeRefused}, false},
+		"invalid argument": {serviceerror.NewInvalidArgument("no"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			temporal := mocks.NewClient(t)
+			temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, tt.err).Once()
+			_, err := New(temporal).Unbind(t.Context(), "d1", contract.UnbindInput{})
+			require.ErrorIs(t, err, tt.err)
+			require.Equal(t, tt.want, Unconfirmed(err))
+
+			handle := mocks.NewWorkflowUpdateHandle(t)
+			handle.On("Get", mock.Anything, mock.Anything).Return(tt.err)
+			temporal.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(handle, nil).Once()
+			_, err = New(temporal).Unbind(t.Context(), "d1", contract.UnbindInput{})
+			require.Equal(t, tt.want, Accepted(err), "accepted, and no answer says how it ended")
+		})
+	}
 }
 
 func TestFault(t *testing.T) {

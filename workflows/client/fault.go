@@ -26,6 +26,33 @@ func (e AcceptedError) Unwrap() error { return e.Err }
 // Accepted reports whether the request behind err was accepted and still runs.
 func Accepted(err error) bool { return errors.As(err, new(AcceptedError)) }
 
+// UnconfirmedError is the error of a request that was sent and not answered: whether it
+// arrived is unknown, so that it may still be carried out.
+type UnconfirmedError struct{ Err error }
+
+// Error is the message of the error that ended the wait.
+func (e UnconfirmedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error that ended the wait.
+func (e UnconfirmedError) Unwrap() error { return e.Err }
+
+// Unconfirmed reports whether the request behind err may still be carried out, although
+// nothing says that it was accepted.
+func Unconfirmed(err error) bool { return errors.As(err, new(UnconfirmedError)) }
+
+// unconfirmed marks the error of a request that may have arrived. An answer of the server or
+// of the device proves that it is not carried out.
+func unconfirmed(err error) error {
+	switch code(err) {
+	case codes.Unavailable, codes.Canceled, codes.Internal, codes.Aborted, codes.DataLoss:
+		return UnconfirmedError{err}
+	}
+	if TimedOut(err) || errors.Is(err, context.Canceled) {
+		return UnconfirmedError{err}
+	}
+	return err
+}
+
 // TimedOut reports whether err is the end of a request's time.
 func TimedOut(err error) bool {
 	var service *sdkclient.WorkflowUpdateServiceTimeoutOrCanceledError
